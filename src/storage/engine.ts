@@ -1,0 +1,35 @@
+// What the two engines do differently, so that the store above them is written once.
+import type { Kysely } from 'kysely'
+import type { Schema } from './schema.ts'
+import type { Reservation, ThrottleScope } from './store.ts'
+
+export type EngineName = 'sqlite' | 'postgres'
+
+export type Engine = {
+  name: EngineName
+  db: Kysely<Schema>
+  /** Runs an operation again, without blocking the event loop, while others are in its way. */
+  retrying<T>(operation: () => Promise<T>): Promise<T>
+  reserveAttempt(scopes: ThrottleScope[], email: string, now: Date): Promise<Reservation>
+  readClock(): Promise<Date | null>
+}
+
+/** Longest that one operation waits for others, so that a login's fault is answered within 2 s. */
+export const OPERATION_TIMEOUT_MS = 1_500
+
+/** Repeats while `mayRepeat` says so, with short random pauses, until the time is up. */
+export async function repeat<T>(
+  operation: () => Promise<T>,
+  mayRepeat: (error: unknown) => boolean,
+): Promise<T> {
+  const deadline = performance.now() + OPERATION_TIMEOUT_MS
+  for (;;) {
+    try {
+      return await operation()
+    } catch (error) {
+      const pauseMs = 2 + Math.random() * 18
+      if (!mayRepeat(error) || performance.now() + pauseMs > deadline) throw error
+      await new Promise(resolve => setTimeout(resolve, pauseMs))
+    }
+  }
+}

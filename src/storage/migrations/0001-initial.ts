@@ -1,0 +1,72 @@
+import { type Kysely, sql } from 'kysely'
+import type { ColumnTypes } from './column-types.ts'
+
+export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void> {
+  const { uuid, time, flag, options, isTime } = column
+  const statements = [
+    sql`create table users (
+      id ${uuid.type} primary key default ${uuid.random} ${uuid.check('id')},
+      email text not null unique check (length(email) <= 254 and email like '%_@_%'),
+      password_hash text not null check (length(password_hash) <= 255),
+      name text not null check (length(name) <= 100),
+      role text not null default 'user' check (length(role) <= 50),
+      is_active ${flag.type} not null default ${flag.true} ${flag.check('is_active')},
+      failed_login_attempts integer not null default 0 check (failed_login_attempts >= 0),
+      locked_until ${time.type} ${isTime('locked_until')},
+      locked_by text check (locked_by in ('throttle', 'administrator')),
+      created_at ${time.type} not null default ${time.now} ${isTime('created_at')},
+      updated_at ${time.type} not null default ${time.now} ${isTime('updated_at')}
+    ) ${options}`,
+
+    sql`create table unknown_user (
+      id integer primary key check (id = 1),
+      failed_login_attempts integer not null
+    ) ${options}`,
+    sql`insert into unknown_user (id, failed_login_attempts) values (1, 0)`,
+
+    sql`create table sessions (
+      id ${uuid.type} primary key default ${uuid.random} ${uuid.check('id')},
+      user_id ${uuid.type} not null references users (id) on delete cascade,
+      created_at ${time.type} not null default ${time.now} ${isTime('created_at')},
+      last_used_at ${time.type} not null ${isTime('last_used_at')},
+      expires_at ${time.type} not null ${isTime('expires_at')},
+      ended_at ${time.type} ${isTime('ended_at')},
+      user_agent text not null check (length(user_agent) <= 256),
+      ip text not null check (length(ip) <= 45)
+    ) ${options}`,
+    sql`create index sessions_user_id on sessions (user_id)`,
+
+    sql`create table refresh_tokens (
+      id ${uuid.type} primary key default ${uuid.random} ${uuid.check('id')},
+      user_id ${uuid.type} not null references users (id) on delete cascade,
+      session_id ${uuid.type} not null references sessions (id) on delete cascade,
+      token text not null unique check (length(token) <= 500),
+      key_id text not null check (length(key_id) <= 100),
+      expires_at ${time.type} not null ${isTime('expires_at')},
+      created_at ${time.type} not null default ${time.now} ${isTime('created_at')},
+      revoked_at ${time.type} ${isTime('revoked_at')}
+    ) ${options}`,
+    sql`create index refresh_tokens_user_id on refresh_tokens (user_id)`,
+    sql`create index refresh_tokens_session_id on refresh_tokens (session_id)`,
+
+    sql`create table login_throttle (
+      key text primary key check (length(key) = 64),
+      scope text not null check (scope in ('pair', 'email', 'client')),
+      email_digest text check (length(email_digest) = 64),
+      failures integer not null check (failures >= 0),
+      pending integer not null check (pending >= 0),
+      lease_ends_at ${time.type} not null ${isTime('lease_ends_at')},
+      window_ends_at ${time.type} not null ${isTime('window_ends_at')},
+      blocked_until ${time.type} ${isTime('blocked_until')},
+      expires_at ${time.type} not null ${isTime('expires_at')}
+    ) ${options}`,
+    sql`create index login_throttle_email_digest on login_throttle (email_digest)`,
+    sql`create index login_throttle_expires_at on login_throttle (expires_at)`,
+
+    sql`create table readiness (
+      id integer primary key check (id = 1),
+      checked_at ${time.type} not null
+    ) ${options}`,
+  ]
+  for (const statement of statements) await statement.execute(db)
+}

@@ -1,0 +1,43 @@
+// The words of a table definition that the two engines spell differently.
+import { type RawBuilder, sql } from 'kysely'
+import type { EngineName } from '../engine.ts'
+
+export type ColumnTypes = {
+  uuid: { type: RawBuilder<unknown>; random: RawBuilder<unknown>; check: Check }
+  time: { type: RawBuilder<unknown>; now: RawBuilder<unknown> }
+  flag: { type: RawBuilder<unknown>; true: RawBuilder<unknown>; check: Check }
+  /** Times compare as text in SQLite, so only the one format is let in, also by hand. */
+  isTime: Check
+  options: RawBuilder<unknown>
+}
+type Check = (column: string) => RawBuilder<unknown>
+
+const nothing: Check = () => sql``
+
+export const COLUMN_TYPES: Record<EngineName, ColumnTypes> = {
+  postgres: {
+    uuid: { type: sql`uuid`, random: sql`gen_random_uuid()`, check: nothing },
+    time: { type: sql`timestamptz`, now: sql`now()` },
+    flag: { type: sql`boolean`, true: sql`true`, check: nothing },
+    isTime: nothing,
+    options: sql``,
+  },
+  sqlite: {
+    uuid: {
+      type: sql`text`,
+      random: sql`(lower(
+        hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-a' ||
+        substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))))`,
+      check: column => sql`check (length(${sql.ref(column)}) = 36)`,
+    },
+    time: { type: sql`text`, now: sql`(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))` },
+    flag: {
+      type: sql`integer`,
+      true: sql`1`,
+      check: column => sql`check (${sql.ref(column)} in (0, 1))`,
+    },
+    isTime: column =>
+      sql`check (${sql.ref(column)} glob '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9]Z')`,
+    options: sql`strict`,
+  },
+}

@@ -1,0 +1,17 @@
+// Every change of the schema, in order. A migration that was released is never edited.
+import type { Kysely } from 'kysely'
+import type { Migration } from 'kysely/migration'
+import type { EngineName } from '../engine.ts'
+import * as initial from './0001-initial.ts'
+import { COLUMN_TYPES } from './column-types.ts'
+
+const MIGRATIONS = { '0001-initial': initial }
+
+export function migrationsFor(engine: EngineName): Record<string, Migration> {
+  return Object.fromEntries(
+    Object.entries(MIGRATIONS).map(([name, { up }]) => [
+      name,
+      { up: (db: Kysely<unknown>) => up(db, COLUMN_TYPES[engine]) },
+    ]),
+  )
+}

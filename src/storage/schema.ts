@@ -1,0 +1,59 @@
+// The tables as Kysely sees them. Times are written as ISO 8601 text and flags as 0 and 1, which
+// both engines take; PostgreSQL gives them back as Date and boolean, SQLite as they were written.
+import type { ColumnType, Generated } from 'kysely'
+import type { LockedBy, ScopeName } from './store.ts'
+
+export type Time = ColumnType<Date | string, string, string>
+type NullableTime = ColumnType<Date | string | null, string | null, string | null>
+type Flag = ColumnType<boolean | number, number | undefined, number>
+
+export type Schema = {
+  users: {
+    id: string
+    email: string
+    password_hash: string
+    name: string
+    role: string
+    is_active: Flag
+    failed_login_attempts: Generated<number>
+    locked_until: NullableTime
+    locked_by: LockedBy | null
+    created_at: Time
+    updated_at: Time
+  }
+  /** One row that takes the write of a failure when the e-mail is unknown. */
+  unknown_user: { id: number; failed_login_attempts: number }
+  sessions: {
+    id: string
+    user_id: string
+    created_at: Time
+    last_used_at: Time
+    expires_at: Time
+    ended_at: NullableTime
+    user_agent: string
+    ip: string
+  }
+  refresh_tokens: {
+    id: string
+    user_id: string
+    session_id: string
+    token: string
+    key_id: string
+    expires_at: Time
+    created_at: Time
+    revoked_at: NullableTime
+  }
+  login_throttle: {
+    key: string
+    scope: ScopeName
+    email_digest: string | null
+    failures: number
+    pending: number
+    lease_ends_at: Time
+    window_ends_at: Time
+    blocked_until: NullableTime
+    expires_at: Time
+  }
+  /** One row that a readiness check writes to. */
+  readiness: { id: number; checked_at: Time }
+}

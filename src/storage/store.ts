@@ -1,0 +1,119 @@
+// The contract between the service and its storage: domain facts in, domain facts out. Every method
+// is one atomic operation; no connection, transaction or SQL is visible through it.
+
+export type LockedBy = 'throttle' | 'administrator'
+
+export type User = {
+  id: string
+  email: string
+  passwordHash: string
+  name: string
+  role: string
+  isActive: boolean
+  failedLoginAttempts: number
+  lockedUntil: Date | null
+  lockedBy: LockedBy | null
+  createdAt: Date
+  updatedAt: Date
+}
+
+export type NewUser = Pick<User, 'id' | 'email' | 'passwordHash' | 'name' | 'role' | 'createdAt'>
+
+export type ScopeName = 'pair' | 'email' | 'client'
+
+/** One budget that an attempt draws on. */
+export type ThrottleScope = {
+  name: ScopeName
+  /** SHA-256 of the scope and what it counts, hex. */
+  key: string
+  /** SHA-256 of the e-mail, so that an unlock finds every row of an account; null for a client. */
+  emailDigest: string | null
+  maxFailures: number
+}
+
+export type Reservation =
+  | { kind: 'admitted' }
+  /** Every free place is taken by an attempt that is still being verified; worth another try. */
+  | { kind: 'busy'; key: string }
+  | {
+      kind: 'refused'
+      scope: ScopeName
+      blockedUntil: Date
+      /** The user whose `lockedUntil` this very attempt set. */
+      lockedUserId: string | null
+    }
+
+export type NewSession = {
+  id: string
+  userId: string
+  createdAt: Date
+  expiresAt: Date
+  userAgent: string
+  ip: string
+}
+
+export type NewRefreshToken = {
+  id: string
+  /** SHA-256 of the token, hex: the token itself is never stored. */
+  digest: string
+  keyId: string
+  expiresAt: Date
+}
+
+export type MigrationState = { name: string; appliedAt: Date | null }
+
+export interface Store {
+  /** Takes a place in every scope, in none, or starts the wait of those whose failures are spent. */
+  reserveAttempt(scopes: ThrottleScope[], email: string, now: Date): Promise<Reservation>
+  /** Gives the places back: the attempt was never verified. */
+  releaseAttempt(scopes: ThrottleScope[], now: Date): Promise<void>
+  /**
+   * Counts a failure in every scope and on the user; writes as much when there is no such user.
+   * Returns the user's consecutive failures, 0 for an unknown one.
+   */
+  settleFailure(scopes: ThrottleScope[], userId: string | null, now: Date): Promise<number>
+  /**
+   * Opens the session, stores its refresh token and settles the attempt as a success, but only if
+   * the user is still as verified: same hash, active, not locked by an administrator. Otherwise it
+   * settles the attempt as a failure and returns false.
+   */
+  openSession(
+    verified: Pick<User, 'id' | 'passwordHash'>,
+    session: NewSession,
+    refreshToken: NewRefreshToken,
+    scopes: ThrottleScope[],
+    now: Date,
+  ): Promise<boolean>
+
+  findUserByEmail(email: string): Promise<User | null>
+  /** Users in the order of their e-mail, after the given one. */
+  listUsers(afterEmail: string, limit: number): Promise<User[]>
+  countUsers(): Promise<number>
+  /** The hashes' costs, and how many users have each; what is no bcrypt hash counts as null. */
+  countHashCosts(): Promise<{ cost: number | null; users: number }[]>
+  countLiveSessions(userId: string, now: Date): Promise<number>
+
+  /** False if the e-mail is taken. */
+  insertUser(user: NewUser): Promise<boolean>
+  /** Replaces a hash by a better one of the same password; does nothing if it changed meanwhile. */
+  upgradePasswordHash(userId: string, oldHash: string, newHash: string, now: Date): Promise<void>
+  /** The four changes below return false if there is no such user; the first three end all sessions. */
+  setPassword(email: string, passwordHash: string, now: Date): Promise<boolean>
+  deactivateUser(email: string, now: Date): Promise<boolean>
+  lockUser(email: string, until: Date, now: Date): Promise<boolean>
+  activateUser(email: string, now: Date): Promise<boolean>
+  /** Clears lock, failures and every throttle row of the e-mail; false if there was no such user. */
+  unlockUser(email: string, emailDigest: string, now: Date): Promise<boolean>
+  deleteUser(email: string, emailDigest: string): Promise<boolean>
+
+  /** Removes throttle rows that no longer mean anything, a bounded number a call; returns how many. */
+  sweepThrottle(now: Date): Promise<number>
+  /** Throws unless the storage takes a write. */
+  checkWritable(now: Date): Promise<void>
+  /** The database's own clock; null where it shares this machine's. */
+  readClock(): Promise<Date | null>
+  /** Brings the schema up to date; several processes may call it at once. Returns what it applied. */
+  migrate(): Promise<string[]>
+  listMigrations(): Promise<MigrationState[]>
+  close(): Promise<void>
+}

@@ -1,0 +1,109 @@
+// The use case: one attempt, read downwards.
+import { type OpenedSession, openSession, type SessionDeps } from '../session/open.ts'
+import type { ScopeName, Store, User } from '../storage/store.ts'
+import { canonicalEmail, lookupKey, matchablePassword } from './credentials.ts'
+import { decide, type Rejection } from './decision.ts'
+import type { Passwords } from './passwords.ts'
+import { type Budgets, type Throttle, throttleScopes } from './throttle.ts'
+
+/** An attempt that has not had its turn by then is turned away, uncounted. */
+const PATIENCE_MS = 5_000
+/** NIST SP 800-63B-4, 3.2.2: so many failures in a row on one account deserve a human's look. */
+const ALARM_EVERY_FAILURES = 100
+
+export type LoginAttempt = {
+  email: string
+  password: string
+  client: Client
+}
+
+export type Client = {
+  ip: string
+  /** What a client's budget is counted by: an IPv4 address, or the network of an IPv6 one. */
+  group: string
+  userAgent: string
+}
+
+export type LoginOutcome =
+  | { kind: 'signed-in'; user: User; session: OpenedSession; rehash: (() => Promise<void>) | null }
+  | {
+      kind: 'rejected'
+      email: string
+      reason: Rejection
+      alarm: { userId: string; failures: number } | null
+    }
+  | {
+      kind: 'throttled'
+      email: string
+      scope: ScopeName
+      retryAfterSeconds: number
+      lockedUserId: string | null
+    }
+  | { kind: 'shed'; email: string }
+
+export type LoginDeps = SessionDeps & {
+  store: Store
+  throttle: Throttle
+  passwords: Passwords
+  budgets: Budgets
+  clock: () => Date
+}
+
+export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<LoginOutcome> {
+  const { store, throttle, passwords, clock } = deps
+  const email = canonicalEmail(attempt.email)
+  const scopes = throttleScopes(email, attempt.client.group, deps.budgets)
+
+  const reservation = await throttle.reserve(scopes, lookupKey(email), PATIENCE_MS)
+  if (reservation.kind === 'busy') return { kind: 'shed', email }
+  if (reservation.kind === 'refused') {
+    const { scope, blockedUntil, lockedUserId } = reservation
+    return {
+      kind: 'throttled',
+      email,
+      scope,
+      retryAfterSeconds: secondsUntil(blockedUntil, clock()),
+      lockedUserId,
+    }
+  }
+
+  const user = await store.findUserByEmail(lookupKey(email))
+  const password = matchablePassword(attempt.password)
+  const passwordMatches = await passwords.verify(password, user?.passwordHash ?? null)
+  const decision = decide(user, passwordMatches, clock())
+
+  if (decision.kind === 'rejected') {
+    const failures = await store.settleFailure(scopes, user?.id ?? null, clock())
+    throttle.settled(scopes)
+    return { kind: 'rejected', email, reason: decision.reason, alarm: toAlarm(user, failures) }
+  }
+
+  const session = await openSession(deps, decision.user, attempt.client, scopes)
+  throttle.settled(scopes)
+  if (!session) return { kind: 'rejected', email, reason: 'changed-meanwhile', alarm: null }
+  return {
+    kind: 'signed-in',
+    user: decision.user,
+    session,
+    rehash: toRehash(deps, decision.user, password),
+  }
+}
+
+function secondsUntil(moment: Date, now: Date): number {
+  return Math.max(1, Math.ceil((moment.getTime() - now.getTime()) / 1000))
+}
+
+function toAlarm(user: User | null, failures: number) {
+  return user && failures > 0 && failures % ALARM_EVERY_FAILURES === 0
+    ? { userId: user.id, failures }
+    : null
+}
+
+/** A hash of another cost is made anew, after the answer: the caller need not wait for it. */
+function toRehash({ passwords, store, clock }: LoginDeps, user: User, password: string | null) {
+  if (password === null || !passwords.isOutdated(user.passwordHash)) return null
+  return async () => {
+    const newHash = await passwords.hash(password)
+    await store.upgradePasswordHash(user.id, user.passwordHash, newHash, clock())
+  }
+}

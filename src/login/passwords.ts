@@ -1,0 +1,73 @@
+// bcrypt, off the event loop: every verification does the work of exactly one hash of the configured
+// cost, whatever is stored and whoever asks.
+import { randomBytes } from 'node:crypto'
+import bcrypt from 'bcrypt'
+
+/** A cost above this would hold a thread for seconds; no such hash is ever evaluated. */
+const MAX_EVALUATED_COST = 15
+const BCRYPT_HASH = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/
+
+export type Passwords = {
+  /** True if the password has this hash. A null password matches nothing, a null hash is nobody's. */
+  verify(password: string | null, passwordHash: string | null): Promise<boolean>
+  hash(password: string): Promise<string>
+  /** True if a hash should be made anew at the next success. */
+  isOutdated(passwordHash: string): boolean
+}
+
+export async function createPasswords(cost: number, workers: number): Promise<Passwords> {
+  const inTurn = createTurns(workers)
+  // A real hash of this cost, of bytes that nobody can guess: it must cost as much as any other.
+  const decoy = await bcrypt.hash(randomBytes(32).toString('base64'), cost)
+  if (costOf(decoy) !== cost) throw new Error(`bcrypt made a decoy of another cost than ${cost}`)
+
+  return {
+    async verify(password, passwordHash) {
+      const storedCost = costOf(passwordHash)
+      const evaluated = passwordHash === null || storedCost === null ? decoy : passwordHash
+      return inTurn(async () => {
+        const matches = await bcrypt.compare(password ?? '', toSupportedPrefix(evaluated))
+        // Work still owed for a cheaper hash: 2^c + (2^c + 2^(c+1) + … + 2^(C-1)) = 2^C.
+        for (let owed = storedCost ?? cost; owed < cost; owed++) {
+          await bcrypt.compare(password ?? '', withCost(decoy, owed))
+        }
+        return matches && password !== null && evaluated === passwordHash
+      })
+    },
+    hash: password => inTurn(() => bcrypt.hash(password, cost)),
+    isOutdated: passwordHash => costOf(passwordHash) !== cost,
+  }
+}
+
+/** The cost of a hash that can be evaluated, else null. */
+function costOf(passwordHash: string | null): number | null {
+  const digits = BCRYPT_HASH.exec(passwordHash ?? '')?.[1]
+  const cost = Number(digits)
+  return digits !== undefined && cost >= 4 && cost <= MAX_EVALUATED_COST ? cost : null
+}
+
+/** The library answers false to "$2y$" without computing anything; it names the same algorithm. */
+function toSupportedPrefix(passwordHash: string): string {
+  return passwordHash.replace(/^\$2y\$/, '$2b$')
+}
+
+function withCost(passwordHash: string, cost: number): string {
+  return passwordHash.replace(/\$\d\d\$/, `$${String(cost).padStart(2, '0')}$`)
+}
+
+/** Lets `places` jobs run at a time, the others in the order of their arrival. */
+function createTurns(places: number) {
+  const waiting: (() => void)[] = []
+  let free = places
+  return async function inTurn<T>(job: () => Promise<T>): Promise<T> {
+    if (free > 0) free--
+    else await new Promise<void>(resolve => waiting.push(resolve))
+    try {
+      return await job()
+    } finally {
+      const next = waiting.shift()
+      if (next) next()
+      else free++
+    }
+  }
+}

@@ -1,0 +1,99 @@
+// The file of the signing keys: made once, read at start, read again when it changes.
+import { type StatsListener, unwatchFile, watchFile } from 'node:fs'
+import { link, mkdir, open, readFile, rename, stat, unlink } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import {
+  createGeneration,
+  createKeys,
+  importKeys,
+  type KeyFile,
+  KeyFileError,
+  type KeySet,
+  type Keys,
+  parseKeyFile,
+} from './keys.ts'
+
+/** Well within the time that a new generation is published before it signs. */
+const RELOAD_EVERY_MS = 2_000
+
+export async function readKeyFile(path: string): Promise<KeyFile> {
+  return parseKeyFile(await readFile(path, 'utf8'))
+}
+
+export async function loadKeySet(path: string): Promise<KeySet> {
+  return importKeys(await readKeyFile(path))
+}
+
+/** True if anybody but the owner may read or change the file. */
+export async function isOpenToOthers(path: string): Promise<boolean> {
+  if (process.platform === 'win32') return false
+  return ((await stat(path)).mode & 0o077) !== 0
+}
+
+/** Creates the file if there is none; of several processes that try at once, one does. */
+export async function ensureKeyFile(path: string, now: Date): Promise<boolean> {
+  try {
+    await stat(path)
+    return false
+  } catch (error) {
+    if (!isCode(error, 'ENOENT')) throw error
+  }
+  await mkdir(dirname(path), { recursive: true })
+  const draft = await writeDraft(path, { keys: await createGeneration(now, 0) })
+  try {
+    await link(draft, path)
+    return true
+  } catch (error) {
+    if (isCode(error, 'EEXIST')) return false
+    throw error
+  } finally {
+    await unlink(draft)
+  }
+}
+
+/** Readers see the old file or the new one, never half of one. */
+export async function replaceKeyFile(path: string, file: KeyFile): Promise<void> {
+  await importKeys(file)
+  await rename(await writeDraft(path, file), path)
+}
+
+async function writeDraft(path: string, file: KeyFile): Promise<string> {
+  const draft = `${path}.${process.pid}.draft`
+  const handle = await open(draft, 'w', 0o600)
+  try {
+    await handle.writeFile(`${JSON.stringify(file, null, 2)}\n`)
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+  return draft
+}
+
+export type WatchedKeys = Keys & { close: () => void }
+
+/** Follows the file. One that cannot be read is reported, and the keys stay as they were. */
+export async function watchKeys(
+  path: string,
+  onReload: (error: Error | null) => void,
+): Promise<WatchedKeys> {
+  let keys = createKeys(await loadKeySet(path))
+  const reload: StatsListener = async (now, before) => {
+    if (now.mtimeMs === before.mtimeMs && now.ino === before.ino) return
+    try {
+      keys = createKeys(await loadKeySet(path))
+      onReload(null)
+    } catch (error) {
+      onReload(error instanceof Error ? error : new KeyFileError(String(error)))
+    }
+  }
+  watchFile(path, { interval: RELOAD_EVERY_MS, persistent: false }, reload)
+  return {
+    signingAt: now => keys.signingAt(now),
+    publicJwks: () => keys.publicJwks(),
+    close: () => unwatchFile(path, reload),
+  }
+}
+
+function isCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code
+}

@@ -1,0 +1,33 @@
+// Request bodies: JSON in UTF-8, or nothing.
+import { errorCodes, type FastifyInstance } from 'fastify'
+
+export const BODY_MAX_BYTES = 16 * 1024
+
+/** A body that is not JSON; what is wrong with it is nobody's business but the caller's. */
+export class MalformedBody extends Error {}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+export function acceptJsonOnly(app: FastifyInstance): void {
+  const parseJson = app.getDefaultJsonParser('error', 'error')
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser<Buffer>(
+    'application/json',
+    { parseAs: 'buffer' },
+    (request, body, done) => {
+      if (body.length === 0) return done(null, undefined)
+      let text: string
+      try {
+        text = utf8.decode(body)
+      } catch {
+        return done(new MalformedBody())
+      }
+      parseJson(request, text, (error, value) => done(error ? new MalformedBody() : null, value))
+    },
+  )
+  // Without a body the type says nothing; with one it must be JSON.
+  app.addContentTypeParser<Buffer>('*', { parseAs: 'buffer' }, (_request, body, done) => {
+    if (body.length === 0) done(null, undefined)
+    else done(new errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE())
+  })
+}

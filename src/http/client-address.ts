@@ -1,0 +1,67 @@
+// Who is calling: the TCP peer, or the address that trusted proxies vouch for, read from the right.
+import ipaddr from 'ipaddr.js'
+
+/** Subscribers get whole /64 networks, so an IPv6 client is counted by its network. */
+const IPV6_CLIENT_BYTES = 8
+
+export type Proxies = { isTrusted: (address: string) => boolean }
+
+export function trustProxies(ranges: string[]): Proxies {
+  const networks = ranges.map(range =>
+    range.includes('/')
+      ? ipaddr.parseCIDR(range)
+      : ([ipaddr.parse(range), range.includes(':') ? 128 : 32] as const),
+  )
+  return {
+    isTrusted(address) {
+      const parsed = parse(address)
+      return networks.some(
+        ([network, bits]) => parsed?.kind() === network.kind() && parsed.match(network, bits),
+      )
+    },
+  }
+}
+
+/**
+ * From the peer leftwards, the first address that is no trusted proxy. Null if a trusted peer did
+ * not say whom it speaks for: counting all its clients as one would let any of them lock out all.
+ */
+export function clientAddress(
+  peer: string,
+  forwardedFor: string | undefined,
+  proxies: Proxies,
+): string | null {
+  if (!proxies.isTrusted(peer)) return normalAddress(peer)
+  const hops = (forwardedFor ?? '').split(',').map(hop => hop.trim())
+  let client: string | null = null
+  for (const hop of hops.toReversed()) {
+    const address = normalAddress(withoutPort(hop))
+    if (address === null) break
+    client = address
+    if (!proxies.isTrusted(address)) break
+  }
+  return client
+}
+
+export function clientGroup(address: string): string {
+  const parsed = parse(address)
+  if (parsed?.kind() !== 'ipv6') return address
+  const network = parsed.toByteArray().slice(0, IPV6_CLIENT_BYTES)
+  return `${Buffer.from(network).toString('hex')}/64`
+}
+
+/** One spelling for each address; an IPv4 address in IPv6 clothes is an IPv4 address. */
+function normalAddress(address: string): string | null {
+  return parse(address)?.toString() ?? null
+}
+
+function parse(address: string) {
+  const withoutZone = address.replace(/%.*$/, '')
+  const isAddress =
+    ipaddr.IPv4.isValidFourPartDecimal(withoutZone) || ipaddr.IPv6.isValid(withoutZone)
+  return isAddress ? ipaddr.process(withoutZone) : null
+}
+
+function withoutPort(hop: string): string {
+  return /^\[(.+)\](?::\d+)?$/.exec(hop)?.[1] ?? /^([\d.]+):\d+$/.exec(hop)?.[1] ?? hop
+}

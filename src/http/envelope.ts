@@ -1,0 +1,52 @@
+// Every answer that the service can give. The texts exist here and nowhere else.
+import type { FastifyReply } from 'fastify'
+
+const FAILURES = {
+  VALIDATION_ERROR: { status: 400, message: 'Email and password are required' },
+  INVALID_CREDENTIALS: { status: 401, message: 'Invalid email or password' },
+  HTTPS_REQUIRED: { status: 403, message: 'This service answers over HTTPS only' },
+  NOT_FOUND: { status: 404, message: 'There is nothing at this address' },
+  METHOD_NOT_ALLOWED: { status: 405, message: 'This method is not supported here' },
+  PAYLOAD_TOO_LARGE: { status: 413, message: 'The request body is too large' },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, message: 'The request body must be application/json' },
+  TOO_MANY_ATTEMPTS: {
+    status: 429,
+    message: 'Too many login attempts. Please try again in 15 minutes.',
+  },
+  INTERNAL_ERROR: {
+    status: 500,
+    message: 'An unexpected error occurred. Please try again later.',
+  },
+  SERVICE_UNAVAILABLE: {
+    status: 503,
+    message: 'The service cannot take this request now. Please try again shortly.',
+  },
+} as const
+
+export type FailureCode = keyof typeof FAILURES
+
+export const FAILURE_CODES = Object.entries(FAILURES).map(([code, { status }]) => ({
+  code,
+  status,
+}))
+
+/** The wait that the specification names; the header tells the exact seconds left. */
+const SPECIFIED_RETRY_AFTER_SECONDS = 900
+
+type Details = { fields?: string[]; retryAfterSeconds?: number; allow?: string[] }
+
+export function sendSuccess(reply: FastifyReply, data: unknown): FastifyReply {
+  return reply.code(200).send({ success: true, data })
+}
+
+export function sendFailure(
+  reply: FastifyReply,
+  code: FailureCode,
+  { fields, retryAfterSeconds, allow }: Details = {},
+): FastifyReply {
+  const { status, message } = FAILURES[code]
+  if (retryAfterSeconds !== undefined) reply.header('Retry-After', String(retryAfterSeconds))
+  if (allow) reply.header('Allow', allow.join(', '))
+  const retryAfter = code === 'TOO_MANY_ATTEMPTS' ? SPECIFIED_RETRY_AFTER_SECONDS : undefined
+  return reply.code(status).send({ success: false, error: { code, message, fields, retryAfter } })
+}

@@ -1,0 +1,70 @@
+// POST /api/v1/auth/login: from the request to an attempt, from its outcome to an answer and a log line.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
+import type { User } from '../storage/store.ts'
+import { sendFailure, sendSuccess } from './envelope.ts'
+import { clientOf } from './transport.ts'
+
+/** A caller whose attempt found no place need not wait long for one. */
+const RETRY_SHED_SECONDS = 1
+
+/** An e-mail of white space is an empty one; a password of spaces is a password. */
+export const loginBody = {
+  type: 'object',
+  required: ['email', 'password'],
+  properties: {
+    email: { type: 'string', pattern: '\\S' },
+    password: { type: 'string', minLength: 1 },
+  },
+}
+
+export type LoginBody = { email: string; password: string }
+
+export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcome>) {
+  return async (request: FastifyRequest<{ Body: LoginBody }>, reply: FastifyReply) => {
+    const { email, password } = request.body
+    const outcome = await login({ email, password, client: clientOf(request) })
+    const { log } = request
+
+    switch (outcome.kind) {
+      case 'signed-in': {
+        const { user, session, rehash } = outcome
+        log.info({ event: 'login.succeeded', userId: user.id, sessionId: session.id })
+        sendSuccess(reply, {
+          user: toUserObject(user),
+          accessToken: session.accessToken,
+          refreshToken: session.refreshToken,
+          expiresIn: session.expiresInSeconds,
+        })
+        rehash?.().catch(error =>
+          log.error({ event: 'login.rehash_failed', userId: user.id, err: error }),
+        )
+        return reply
+      }
+      case 'rejected':
+        log.warn({ event: 'login.failed', email: toLogged(outcome.email), reason: outcome.reason })
+        if (outcome.alarm) log.error({ event: 'account.alarm', ...outcome.alarm })
+        return sendFailure(reply, 'INVALID_CREDENTIALS')
+      case 'throttled': {
+        const { email, scope, lockedUserId, retryAfterSeconds } = outcome
+        log.warn({ event: 'login.throttled', email: toLogged(email), scope })
+        if (lockedUserId) log.warn({ event: 'account.locked', userId: lockedUserId })
+        return sendFailure(reply, 'TOO_MANY_ATTEMPTS', { retryAfterSeconds })
+      }
+      case 'shed':
+        log.warn({ event: 'login.shed', email: toLogged(outcome.email) })
+        return sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_SHED_SECONDS })
+      default:
+        return outcome satisfies never
+    }
+  }
+}
+
+/** No stored e-mail is longer, and a log line should not be as long as a request may be. */
+function toLogged(email: string): string {
+  return email.length > 254 ? `${email.slice(0, 254)}…` : email
+}
+
+export function toUserObject({ id, email, name, role, createdAt }: User) {
+  return { id, email, name, role, createdAt: createdAt.toISOString() }
+}

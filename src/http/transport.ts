@@ -1,0 +1,49 @@
+// HTTPS only: by this service's own TLS, or by a proxy that says so and is trusted.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Client } from '../login/login.ts'
+import { clientAddress, clientGroup, type Proxies } from './client-address.ts'
+import { sendFailure } from './envelope.ts'
+
+export const CLIENT = 'client'
+
+/** What of a User-Agent is worth a log line. */
+const USER_AGENT_MAX_LENGTH = 256
+
+/** Settles who is calling before anything else happens, or refuses the request. */
+export function identifyClient(proxies: Proxies) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const peer = request.raw.socket.remoteAddress ?? ''
+    const { headers } = request
+    const isProxied = proxies.isTrusted(peer)
+    const userAgent = (headers['user-agent'] ?? '').slice(0, USER_AGENT_MAX_LENGTH)
+
+    if (!(isProxied ? isForwardedHttps(headers['x-forwarded-proto']) : isEncrypted(request))) {
+      request.log.warn({ event: 'request.refused', ip: peer, userAgent }, 'not over HTTPS')
+      return sendFailure(reply, 'HTTPS_REQUIRED')
+    }
+    const ip = clientAddress(peer, headers['x-forwarded-for']?.toString(), proxies)
+    if (ip === null) {
+      request.log.error(
+        { event: 'request.failed', ip: peer, userAgent },
+        'The trusted proxy sent no usable X-Forwarded-For header: make it send one.',
+      )
+      return sendFailure(reply, 'INTERNAL_ERROR')
+    }
+    const client: Client = { ip, group: clientGroup(ip), userAgent }
+    request.setDecorator(CLIENT, client)
+    request.log = request.log.child({ ip, userAgent })
+  }
+}
+
+export function clientOf(request: FastifyRequest): Client {
+  return request.getDecorator<Client>(CLIENT)
+}
+
+function isEncrypted(request: FastifyRequest): boolean {
+  return 'encrypted' in request.raw.socket && request.raw.socket.encrypted === true
+}
+
+/** The right-most entry is the one that the trusted peer itself wrote. */
+function isForwardedHttps(header: string | string[] | undefined): boolean {
+  return header?.toString().split(',').at(-1)?.trim().toLowerCase() === 'https'
+}

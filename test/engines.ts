@@ -3,13 +3,21 @@ import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import pg from 'pg'
 import type { EngineName } from '../src/storage/engine.ts'
 import type { DatabaseConfig } from '../src/storage/open-store.ts'
 
 export const ENGINES: EngineName[] = ['sqlite', 'postgres']
 
-export type TestDatabase = { config: DatabaseConfig; drop: () => Promise<void> }
+export type Row = Record<string, unknown>
+
+export type TestDatabase = {
+  config: DatabaseConfig
+  /** Runs one statement past the store, as somebody with a database client would. */
+  rows: (statement: string) => Promise<Row[]>
+  drop: () => Promise<void>
+}
 
 export async function createTestDatabase(engine: EngineName): Promise<TestDatabase> {
   return engine === 'sqlite' ? createSqlite() : createPostgres()
@@ -17,8 +25,17 @@ export async function createTestDatabase(engine: EngineName): Promise<TestDataba
 
 async function createSqlite(): Promise<TestDatabase> {
   const folder = await mkdtemp(join(tmpdir(), 'login-sqlite-'))
+  const file = join(folder, 'login.db')
   return {
-    config: { engine: 'sqlite', file: join(folder, 'login.db') },
+    config: { engine: 'sqlite', file },
+    async rows(statement) {
+      const database = new DatabaseSync(file, { timeout: 5_000 })
+      try {
+        return database.prepare(statement).all()
+      } finally {
+        database.close()
+      }
+    },
     drop: () => rm(folder, { recursive: true }),
   }
 }
@@ -27,18 +44,24 @@ async function createPostgres(): Promise<TestDatabase> {
   const server = process.env.TEST_DATABASE_URL
   if (!server) throw new Error('TEST_DATABASE_URL is not set: run the tests with "npm test"')
   const name = `login_test_${randomBytes(8).toString('hex')}`
-  await administer(server, `create database ${name}`)
+  await query(server, `create database ${name}`)
   const url = new URL(server)
   url.pathname = `/${name}`
   return {
     config: { engine: 'postgres', url: url.toString() },
-    drop: () => administer(server, `drop database ${name} with (force)`),
+    rows: statement => query(url.toString(), statement),
+    async drop() {
+      await query(server, `drop database ${name} with (force)`)
+    },
   }
 }
 
-async function administer(url: string, statement: string): Promise<void> {
+async function query(url: string, statement: string): Promise<Row[]> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
-  await client.query(statement)
-  await client.end()
+  try {
+    return (await client.query<Row>(statement)).rows
+  } finally {
+    await client.end()
+  }
 }

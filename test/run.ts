@@ -3,7 +3,8 @@ import { spawn } from 'node:child_process'
 import { startPostgres } from './postgres-server.ts'
 
 const asked = process.argv.slice(2)
-const files = asked.length > 0 ? asked : ['src/**/*.test.ts', 'test/**/*.test.ts']
+const files =
+  asked.length > 0 ? asked : ['src/**/*.test.ts', 'src/**/*.contract.ts', 'test/**/*.test.ts']
 
 const postgres = process.env.TEST_DATABASE_URL ? null : await startPostgres()
 const runner = spawn(process.execPath, ['--test', ...files], {

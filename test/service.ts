@@ -1,0 +1,175 @@
+// The whole service for a test: real TLS, a real database, a clock that the test moves.
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http'
+import { Agent, request as httpsRequest } from 'node:https'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import bcrypt from 'bcrypt'
+import type { JWK } from 'jose'
+import { loadConfig } from '../src/config.ts'
+import { createLog } from '../src/log.ts'
+import { canonicalEmail } from '../src/login/credentials.ts'
+import { serve } from '../src/serve.ts'
+import type { EngineName } from '../src/storage/engine.ts'
+import { openStore } from '../src/storage/open-store.ts'
+import type { Store } from '../src/storage/store.ts'
+import { createTestDatabase, type TestDatabase } from './engines.ts'
+
+export const LOGIN = '/api/v1/auth/login'
+export const PASSWORD = 'correct horse battery staple'
+/** Cheap enough for thousands of logins in a test. */
+export const TEST_COST = 4
+
+export type Answer = {
+  status: number
+  headers: IncomingHttpHeaders
+  text: string
+  json: Body
+}
+
+/** What any answer may hold; a test that looks at a part it does not have fails. */
+export type Body = {
+  success: boolean
+  data: {
+    user: { id: string; email: string; name: string; role: string; createdAt: string }
+    accessToken: string
+    refreshToken: string
+    expiresIn: number
+  }
+  error: { code: string; message: string; fields?: string[]; retryAfter?: number }
+  keys: JWK[]
+}
+
+export type Call = {
+  method?: string
+  path?: string
+  headers?: OutgoingHttpHeaders
+  /** An object is sent as JSON, anything else as it is. */
+  body?: unknown
+  /** A loopback address to call from: another client. */
+  from?: string
+}
+
+export type TestService = {
+  url: string
+  store: Store
+  database: TestDatabase
+  dataDir: string
+  env: Record<string, string>
+  /** Every line that was logged so far. */
+  logged: () => Record<string, unknown>[]
+  logText: () => string
+  advance: (ms: number) => void
+  now: () => Date
+  call: (call: Call) => Promise<Answer>
+  login: (email: unknown, password: unknown, from?: string) => Promise<Answer>
+  addUser: (email: string, user?: { passwordHash?: string; name?: string }) => Promise<string>
+  stop: () => Promise<void>
+}
+
+export async function startTestService(
+  engine: EngineName,
+  env: Record<string, string> = {},
+): Promise<TestService> {
+  const database = await createTestDatabase(engine)
+  const dataDir = await mkdtemp(join(tmpdir(), 'login-service-'))
+  const fullEnv = {
+    NODE_ENV: 'test',
+    PORT: '0',
+    OPS_PORT: '0',
+    DATA_DIR: dataDir,
+    BCRYPT_COST: String(TEST_COST),
+    ...env,
+  }
+  let offsetMs = 0
+  const now = () => new Date(Date.now() + offsetMs)
+  const lines: string[] = []
+  const log = createLog('trace', { write: (line: string) => lines.push(line) })
+  const config = { ...loadConfig(fullEnv), database: database.config }
+  const service = await serve(config, log, now)
+  const store = openStore(database.config)
+  const client = await createClient(service.url, dataDir)
+
+  return {
+    url: service.url,
+    store,
+    database,
+    dataDir,
+    env: fullEnv,
+    logged: () => lines.map(line => JSON.parse(line)),
+    logText: () => lines.join(''),
+    advance: ms => {
+      offsetMs += ms
+    },
+    now,
+    call: client.call,
+    login: (email, password, from) =>
+      client.call({ body: { email, password }, ...(from ? { from } : {}) }),
+    async addUser(email, { passwordHash, name = 'Test User' } = {}) {
+      const id = randomUUID()
+      await store.insertUser({
+        id,
+        email: canonicalEmail(email),
+        passwordHash: passwordHash ?? (await bcrypt.hash(PASSWORD, TEST_COST)),
+        name,
+        role: 'user',
+        createdAt: now(),
+      })
+      return id
+    },
+    async stop() {
+      client.close()
+      await service.stop('test')
+      await store.close()
+      await database.drop()
+      await rm(dataDir, { recursive: true })
+    },
+  }
+}
+
+/** Trusts the development certificate and nothing else. */
+export async function createClient(url: string, dataDir: string) {
+  const isEncrypted = url.startsWith('https:')
+  const ca = isEncrypted ? await readFile(join(dataDir, 'development-cert.pem')) : undefined
+  const agent = new Agent({ keepAlive: true, ...(ca && { ca }) })
+  return {
+    close: () => agent.destroy(),
+    call({ method = 'POST', path = LOGIN, headers = {}, body, from }: Call): Promise<Answer> {
+      const isJson = typeof body === 'object' && !Buffer.isBuffer(body)
+      const payload = isJson ? JSON.stringify(body) : body
+      return new Promise((resolve, reject) => {
+        const outgoing = httpsRequest(
+          new URL(path, url),
+          {
+            method,
+            agent,
+            ...(from && { localAddress: from }),
+            headers: { ...(isJson && { 'Content-Type': 'application/json' }), ...headers },
+          },
+          async incoming => {
+            const chunks: Buffer[] = []
+            for await (const chunk of incoming) chunks.push(chunk)
+            const text = Buffer.concat(chunks).toString()
+            const isParsable = incoming.headers['content-type']?.startsWith('application/json')
+            resolve({
+              status: incoming.statusCode ?? 0,
+              headers: incoming.headers,
+              text,
+              json: isParsable ? JSON.parse(text) : {},
+            })
+          },
+        )
+        outgoing.once('error', reject)
+        outgoing.end(payload)
+      })
+    },
+  }
+}
+
+/** How often each status was answered. */
+export function countStatuses(answers: Answer[]): Record<number, number> {
+  const counts: Record<number, number> = {}
+  for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1
+  return counts
+}

@@ -10,7 +10,8 @@ import { toTime } from './values.ts'
 /** A login holds a connection for a few milliseconds; hashing, which holds none, is the bottleneck. */
 const POOL_SIZE = 10
 const CONNECT_TIMEOUT_MS = 1_000
-const LOCK_TIMEOUT_MS = 1_000
+/** Above the server's own deadlock_timeout, so that a deadlock is told from a long wait. */
+const LOCK_TIMEOUT_MS = 1_200
 
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 const SERIALIZATION_FAILURE = '40001'
@@ -157,7 +158,7 @@ async function reserveInOneStatement(
         (key, scope, email_digest, failures, pending, lease_ends_at, window_ends_at, expires_at)
       select s.key, s.scope, s.email_digest, 0, 1, m.lease_end, m.window_end, m.expiry
       from state s, verdict v, moment m
-      where not s.is_present and v.kind = 'admitted'
+      where not s.is_present and v.kind = 'admitted' order by s.key
     ),
     blocked as (
       update login_throttle t set failures = s.failures, pending = s.pending,

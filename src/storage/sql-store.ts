@@ -7,9 +7,11 @@ import type { Schema } from './schema.ts'
 import type { Store, ThrottleScope, User } from './store.ts'
 import {
   countFailure,
+  forgetFailures,
   forgiveFailures,
   giveBack,
   isNotLockedByAdministrator,
+  type Keyed,
   keysOf,
 } from './throttle-rows.ts'
 import { toText, toTime, toTimeOrNull } from './values.ts'
@@ -21,7 +23,7 @@ export function createSqlStore(engine: Engine): Store {
 
   /** One transaction; in PostgreSQL it first locks the throttle rows, in the order of every other. */
   function transact<T>(
-    scopes: ThrottleScope[],
+    scopes: Keyed[],
     operation: (trx: Transaction<Schema>) => Promise<T>,
   ): Promise<T> {
     return engine.retrying(() =>
@@ -205,9 +207,16 @@ export function createSqlStore(engine: Engine): Store {
     lockUser: (email, until, now) =>
       changeUser(email, now, { locked_until: toText(until), locked_by: 'administrator' }),
 
-    unlockUser(email, emailDigest, now) {
-      return transact([], async trx => {
-        await forgetThrottle(trx, emailDigest)
+    async unlockUser(email, emailDigest, now) {
+      const scopes = await engine.retrying(() =>
+        db
+          .selectFrom('login_throttle')
+          .select('key')
+          .where('email_digest', '=', emailDigest)
+          .execute(),
+      )
+      return transact(scopes, async trx => {
+        await forgetFailures(trx, scopes)
         const user = await trx
           .updateTable('users')
           .set({
@@ -223,16 +232,11 @@ export function createSqlStore(engine: Engine): Store {
       })
     },
 
-    deleteUser(email, emailDigest) {
-      return transact([], async trx => {
-        await forgetThrottle(trx, emailDigest)
-        const user = await trx
-          .deleteFrom('users')
-          .where('email', '=', email)
-          .returning('id')
-          .executeTakeFirst()
-        return user !== undefined
-      })
+    async deleteUser(email) {
+      const deleted = await transact([], trx =>
+        trx.deleteFrom('users').where('email', '=', email).returning('id').executeTakeFirst(),
+      )
+      return deleted !== undefined
     },
 
     async sweepThrottle(now) {
@@ -289,7 +293,7 @@ function migratorOf({ db, name }: Engine): Migrator {
   return new Migrator({ db, provider: { getMigrations: async () => migrationsFor(name) } })
 }
 
-async function lockRows(trx: Transaction<Schema>, scopes: ThrottleScope[]): Promise<void> {
+async function lockRows(trx: Transaction<Schema>, scopes: Keyed[]): Promise<void> {
   await trx
     .selectFrom('login_throttle')
     .select('key')
@@ -339,10 +343,6 @@ async function endSessionsOf(trx: Kysely<Schema>, userId: string, now: Date): Pr
     .where('user_id', '=', userId)
     .where('revoked_at', 'is', null)
     .execute()
-}
-
-async function forgetThrottle(trx: Kysely<Schema>, emailDigest: string): Promise<void> {
-  await trx.deleteFrom('login_throttle').where('email_digest', '=', emailDigest).execute()
 }
 
 function toUser(row: Selectable<Schema['users']>): User {

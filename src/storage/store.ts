@@ -102,9 +102,9 @@ export interface Store {
   deactivateUser(email: string, now: Date): Promise<boolean>
   lockUser(email: string, until: Date, now: Date): Promise<boolean>
   activateUser(email: string, now: Date): Promise<boolean>
-  /** Clears lock, failures and every throttle row of the e-mail; false if there was no such user. */
+  /** Clears lock, failures and every wait of the e-mail; false if there was no such user. */
   unlockUser(email: string, emailDigest: string, now: Date): Promise<boolean>
-  deleteUser(email: string, emailDigest: string): Promise<boolean>
+  deleteUser(email: string): Promise<boolean>
 
   /** Removes throttle rows that no longer mean anything, a bounded number a call; returns how many. */
   sweepThrottle(now: Date): Promise<number>

@@ -172,6 +172,18 @@ export async function forgiveFailures(db: Kysely<Schema>, scopes: ThrottleScope[
 
 const ONE_PENDING_LESS = sql<number>`case when pending > 0 then pending - 1 else 0 end`
 
-export function keysOf(scopes: ThrottleScope[]): string[] {
+/** Attempts that are being verified keep their places: they are counted when they settle. */
+export async function forgetFailures(db: Kysely<Schema>, scopes: Keyed[]): Promise<void> {
+  if (scopes.length === 0) return
+  await db
+    .updateTable('login_throttle')
+    .set({ failures: 0, blocked_until: null })
+    .where('key', 'in', keysOf(scopes))
+    .execute()
+}
+
+export type Keyed = Pick<ThrottleScope, 'key'>
+
+export function keysOf(scopes: Keyed[]): string[] {
   return scopes.map(scope => scope.key)
 }

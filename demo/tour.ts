@@ -1,0 +1,121 @@
+// A guided tour: an ephemeral server, every answer it gives, and what each left in the log.
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { request } from 'node:https'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import bcrypt from 'bcrypt'
+import { loadConfig } from '../src/config.ts'
+import { createLog } from '../src/log.ts'
+import { serve } from '../src/serve.ts'
+import { openStore } from '../src/storage/open-store.ts'
+
+const LOGIN = '/api/v1/auth/login'
+const PASSWORD = 'correct horse battery staple'
+
+type Step = {
+  title: string
+  method?: string
+  body?: unknown
+  /** How often to send it; the last answer is shown. */
+  times?: number
+}
+
+const login = (email: string, password: string) => ({ body: { email, password } })
+
+const STEPS: Step[] = [
+  { title: 'The right password', ...login('kate@example.com', PASSWORD) },
+  { title: 'A field is missing', body: { email: 'kate@example.com' } },
+  { title: 'A wrong password', ...login('kate@example.com', 'wrong') },
+  { title: 'An unknown e-mail: the very same answer', ...login('nobody@example.com', 'wrong') },
+  {
+    title: 'Guessing on: the sixth failure has to wait',
+    ...login('kate@example.com', 'guess'),
+    times: 5,
+  },
+  { title: 'Even the right password waits now', ...login('kate@example.com', PASSWORD) },
+  { title: 'Another method', method: 'GET' },
+]
+
+const dataDir = await mkdtemp(join(tmpdir(), 'login-demo-'))
+const config = loadConfig({ PORT: '0', OPS_PORT: '0', DATA_DIR: dataDir, BCRYPT_COST: '10' })
+const lines: string[] = []
+const log = createLog('info', { write: (line: string) => lines.push(line) })
+const clock = () => new Date()
+const service = await serve(config, log, clock)
+const ca = await readFile(join(dataDir, 'development-cert.pem'))
+
+try {
+  await addUser()
+  print(
+    `The service listens on ${service.url} with an empty database and one user, kate@example.com.\n`,
+  )
+  const bodies: string[] = []
+  for (const [index, step] of STEPS.entries()) {
+    print(`\n${index + 1}. ${step.title}\n`)
+    bodies.push(await show(step))
+  }
+  print(`\nAnswers 3 and 4 are the same to the byte: ${bodies[2] === bodies[3] ? 'yes' : 'NO'}\n`)
+  process.exitCode = bodies[2] === bodies[3] ? 0 : 1
+} finally {
+  await service.stop('end of the tour')
+  await rm(dataDir, { recursive: true })
+}
+
+async function addUser(): Promise<void> {
+  const store = openStore(config.database)
+  await store.insertUser({
+    id: randomUUID(),
+    email: 'kate@example.com',
+    passwordHash: await bcrypt.hash(PASSWORD, config.bcryptCost),
+    name: 'Kate',
+    role: 'user',
+    createdAt: clock(),
+  })
+  await store.close()
+}
+
+async function show({ method = 'POST', body, times = 1 }: Step): Promise<string> {
+  const payload = body === undefined ? '' : JSON.stringify(body)
+  const data = payload && ` \\\n    -H 'Content-Type: application/json' -d '${payload}'`
+  print(`  $ curl -ki${method === 'POST' ? '' : ` -X ${method}`} ${service.url}${LOGIN}${data}\n`)
+  if (times > 1) print(`  (sent ${times} times)\n`)
+
+  lines.length = 0
+  let answer = await send(method, payload)
+  for (let i = 1; i < times; i++) answer = await send(method, payload)
+  print(`  ${answer.head.join('\n  ')}\n  ${shortened(answer.text)}\n`)
+  for (const line of lines) print(`  log: ${shortened(line.trim())}\n`)
+  return answer.text
+}
+
+function send(method: string, payload: string): Promise<{ head: string[]; text: string }> {
+  return new Promise((resolve, reject) => {
+    const headers = payload ? { 'Content-Type': 'application/json' } : {}
+    const outgoing = request(
+      new URL(LOGIN, service.url),
+      { method, headers, ca },
+      async incoming => {
+        const chunks: Buffer[] = []
+        for await (const chunk of incoming) chunks.push(chunk)
+        const told = ['retry-after', 'allow'].flatMap(name =>
+          incoming.headers[name] ? [`${name}: ${incoming.headers[name]}`] : [],
+        )
+        resolve({
+          head: [`HTTP/1.1 ${incoming.statusCode} ${incoming.statusMessage}`, ...told],
+          text: Buffer.concat(chunks).toString(),
+        })
+      },
+    )
+    outgoing.once('error', reject).end(payload)
+  })
+}
+
+/** Tokens are long and say nothing to a reader. */
+function shortened(text: string): string {
+  return text.replace(/eyJ[\w-]{20,}\.[\w-]+\.[\w-]+/g, token => `${token.slice(0, 24)}…`)
+}
+
+function print(text: string): void {
+  process.stdout.write(text)
+}

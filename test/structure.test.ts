@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict'
+import { globSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { test } from 'node:test'
+import { VARIABLES } from '../src/config.ts'
+import { FAILURE_CODES } from '../src/http/envelope.ts'
+
+const ROOT = resolve(import.meta.dirname, '..')
+const IMPORT =
+  /^\s*(?:import|export)\s(?:[^'"]*?\sfrom\s)?['"]([^'"]+)['"]|import\(\s*['"]([^'"]+)['"]\s*\)/gm
+
+/** Every source file, with the files of the project and the packages that it names. */
+const imports = new Map(
+  globSync('{src,test,demo,bench}/**/*.ts', { cwd: ROOT }).map(file => {
+    const text = readFileSync(join(ROOT, file), 'utf8')
+    const named = [...text.matchAll(IMPORT)].map(match => match[1] ?? match[2] ?? '')
+    return [
+      file,
+      {
+        files: named
+          .filter(name => name.startsWith('.'))
+          .map(name => relative(ROOT, resolve(ROOT, dirname(file), name))),
+        packages: named.filter(name => !name.startsWith('.')),
+      },
+    ] as const
+  }),
+)
+
+test('the project has files, and what they import exists', () => {
+  assert.ok(imports.size > 30)
+  for (const [file, { files }] of imports) {
+    for (const imported of files) assert.ok(imports.has(imported), `${file} imports ${imported}`)
+  }
+})
+
+test('no imports form a circle', () => {
+  const finished = new Set<string>()
+  const visit = (file: string, path: string[]) => {
+    assert.ok(!path.includes(file), [...path, file].join(' -> '))
+    if (finished.has(file)) return
+    for (const next of imports.get(file)?.files ?? []) visit(next, [...path, file])
+    finished.add(file)
+  }
+  for (const file of imports.keys()) visit(file, [])
+})
+
+test('login/ and session/ reach neither HTTP nor SQL', () => {
+  const forbidden = /^(fastify|@fastify\/|kysely|pg$|pg\/|node:sqlite|node:https?$)/
+  const inner = [...imports.keys()].filter(
+    file => /^src\/(login|session)\//.test(file) && !file.endsWith('.test.ts'),
+  )
+  assert.ok(inner.length > 5)
+  for (const start of inner) {
+    const reached = new Set<string>()
+    const visit = (file: string) => {
+      if (reached.has(file)) return
+      reached.add(file)
+      const { files = [], packages = [] } = imports.get(file) ?? {}
+      for (const name of packages)
+        assert.ok(!forbidden.test(name), `${start} reaches ${name} through ${file}`)
+      files.forEach(visit)
+    }
+    visit(start)
+  }
+})
+
+test('login/ and session/ take the time from outside', () => {
+  for (const file of imports.keys()) {
+    if (!/^src\/(login|session)\//.test(file) || file.endsWith('.test.ts')) continue
+    assert.doesNotMatch(readFileSync(join(ROOT, file), 'utf8'), /Date\.now\(\)|new Date\(\)/, file)
+  }
+})
+
+test('the README lists every variable with its default, and no other', () => {
+  const rows = tableRows('| variable |').map(([name, byDefault]) => [name, byDefault])
+  const expected = Object.entries(VARIABLES).map(([name, { byDefault }]) => [name, byDefault])
+  assert.deepEqual(rows, expected)
+})
+
+test('the README lists every failure with its status, and no other', () => {
+  const rows = tableRows('| code |').map(([code, status]) => ({ code, status: Number(status) }))
+  assert.deepEqual(rows, FAILURE_CODES)
+})
+
+test('the lock file names no download address', () => {
+  const lock = readFileSync(join(ROOT, 'package-lock.json'), 'utf8')
+  assert.doesNotMatch(lock, /"resolved"/)
+})
+
+/** The cells of the README's table with this head, without its code marks. */
+function tableRows(head: string): string[][] {
+  const lines = readFileSync(join(ROOT, 'README.md'), 'utf8').split('\n')
+  const start = lines.findIndex(line => line.startsWith(head))
+  assert.notEqual(start, -1, `no table "${head}" in the README`)
+  const rows = lines.slice(start + 2)
+  return rows
+    .slice(
+      0,
+      rows.findIndex(line => !line.startsWith('|')),
+    )
+    .map(line =>
+      line
+        .split('|')
+        .slice(1, -1)
+        .map(cell => cell.trim().replaceAll('`', '')),
+    )
+}

@@ -1,7 +1,6 @@
 // The HTTP edge, composed by hand: hooks in their order, then every route.
 import { METHODS } from 'node:http'
 import cors from '@fastify/cors'
-import helmet from '@fastify/helmet'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -13,13 +12,17 @@ import Fastify, {
 import type { Config } from '../config.ts'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import type { Keys } from '../session/keys.ts'
+import { refusalOf } from './ambiguity.ts'
 import { acceptJsonOnly, BODY_MAX_BYTES } from './body.ts'
 import { trustProxies } from './client-address.ts'
+import { createRequestCounter, limitConnections, TIMEOUTS } from './connections.ts'
 import { corsFor } from './cors.ts'
 import { sendFailure } from './envelope.ts'
 import { handleError } from './errors.ts'
+import { PROTECTIVE_HEADERS } from './headers.ts'
 import { jwksRoute } from './jwks-route.ts'
 import { type LoginBody, loginBody, loginRoute } from './login-route.ts'
+import { createProtocolErrors } from './protocol-errors.ts'
 import { requestId } from './request-id.ts'
 import type { TlsMaterial } from './tls.ts'
 import { CLIENT, identifyClient } from './transport.ts'
@@ -35,15 +38,18 @@ export type AppDeps = {
   isDraining: () => boolean
 }
 
-const ONE_YEAR_SECONDS = 31_536_000
-/** An answer is data: nothing in it is ever to be loaded, run or framed. */
-const API_CONTENT_SECURITY_POLICY = "default-src 'none'; frame-ancestors 'none'"
 const RETRY_DRAINING_SECONDS = 5
 
 export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const { config, log, keys, login, isDraining } = deps
+  const protocolErrors = createProtocolErrors()
+  const serverOptions = { ...TIMEOUTS, requireHostHeader: false }
   const app = Fastify({
-    https: deps.tls && { ...deps.tls, minVersion: 'TLSv1.2' },
+    ...(deps.tls
+      ? { https: { ...serverOptions, ...deps.tls, minVersion: 'TLSv1.2' } }
+      : { http: serverOptions, https: null }),
+    requestTimeout: TIMEOUTS.requestTimeout,
+    keepAliveTimeout: TIMEOUTS.keepAliveTimeout,
     loggerInstance: log,
     logController: new LogController({
       disableRequestLogging: true,
@@ -53,30 +59,33 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     bodyLimit: BODY_MAX_BYTES,
     return503OnClosing: false,
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true } },
+    clientErrorHandler: protocolErrors.onClientError,
+    frameworkErrors: (_error, request, reply) => {
+      addHeaders(request, reply)
+      sendFailure(reply, 'BAD_REQUEST')
+    },
   })
+  const proxies = trustProxies(config.trustedProxies)
+  const isLastRequest = createRequestCounter()
+  protocolErrors.attach(app.server)
+  limitConnections(app.server, proxies)
   for (const method of METHODS) {
     if (!app.supportedMethods.includes(method)) app.addHttpMethod(method)
   }
 
   app.decorateRequest(CLIENT, null)
   app.addHook('onRequest', async (request, reply) => {
-    reply.headers({
-      'X-Request-ID': request.id,
-      'Cache-Control': 'no-store',
-      'Content-Security-Policy': API_CONTENT_SECURITY_POLICY,
-    })
-  })
-  await app.register(helmet, {
-    contentSecurityPolicy: false,
-    hsts: { maxAge: ONE_YEAR_SECONDS, includeSubDomains: true },
-    referrerPolicy: { policy: 'no-referrer' },
-    frameguard: { action: 'deny' },
+    addHeaders(request, reply)
+    if (isLastRequest(request.raw) || isDraining()) reply.header('Connection', 'close')
   })
   await app.register(cors, { delegator: corsFor(config) })
-  app.addHook('onRequest', identifyClient(trustProxies(config.trustedProxies)))
+  app.addHook('onRequest', async (request, reply) => {
+    const refusal = refusalOf(request.raw)
+    if (refusal) return sendFailure(reply.header('Connection', 'close'), refusal)
+  })
+  app.addHook('onRequest', identifyClient(proxies))
   app.addHook('onRequest', async (_request, reply) => {
     if (!isDraining()) return
-    reply.header('Connection', 'close')
     return sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_DRAINING_SECONDS })
   })
   acceptJsonOnly(app)
@@ -92,6 +101,10 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   app.get('/.well-known/jwks.json', jwksRoute(keys))
   refuseOtherMethods(app, '/.well-known/jwks.json', ['GET', 'HEAD'])
   return app
+}
+
+function addHeaders(request: FastifyRequest, reply: FastifyReply): void {
+  reply.headers({ ...PROTECTIVE_HEADERS, 'X-Request-ID': request.id })
 }
 
 /** Before anything is read of a body: what is in it does not matter. */

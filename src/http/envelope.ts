@@ -3,16 +3,20 @@ import type { FastifyReply } from 'fastify'
 
 const FAILURES = {
   VALIDATION_ERROR: { status: 400, message: 'Email and password are required' },
+  BAD_REQUEST: { status: 400, message: 'The request could not be understood' },
   INVALID_CREDENTIALS: { status: 401, message: 'Invalid email or password' },
   HTTPS_REQUIRED: { status: 403, message: 'This service answers over HTTPS only' },
   NOT_FOUND: { status: 404, message: 'There is nothing at this address' },
   METHOD_NOT_ALLOWED: { status: 405, message: 'This method is not supported here' },
+  REQUEST_TIMEOUT: { status: 408, message: 'The request took too long to arrive' },
   PAYLOAD_TOO_LARGE: { status: 413, message: 'The request body is too large' },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, message: 'The request body must be application/json' },
+  EXPECTATION_FAILED: { status: 417, message: 'This expectation cannot be met' },
   TOO_MANY_ATTEMPTS: {
     status: 429,
     message: 'Too many login attempts. Please try again in 15 minutes.',
   },
+  HEADERS_TOO_LARGE: { status: 431, message: 'The request headers are too large' },
   INTERNAL_ERROR: {
     status: 500,
     message: 'An unexpected error occurred. Please try again later.',
@@ -35,6 +39,16 @@ const SPECIFIED_RETRY_AFTER_SECONDS = 900
 
 type Details = { fields?: string[]; retryAfterSeconds?: number; allow?: string[] }
 
+export function statusOf(code: FailureCode): number {
+  return FAILURES[code].status
+}
+
+export function failureBody(code: FailureCode, fields?: string[]) {
+  const { message } = FAILURES[code]
+  const retryAfter = code === 'TOO_MANY_ATTEMPTS' ? SPECIFIED_RETRY_AFTER_SECONDS : undefined
+  return { success: false, error: { code, message, fields, retryAfter } }
+}
+
 export function sendSuccess(reply: FastifyReply, data: unknown): FastifyReply {
   return reply.code(200).send({ success: true, data })
 }
@@ -44,9 +58,7 @@ export function sendFailure(
   code: FailureCode,
   { fields, retryAfterSeconds, allow }: Details = {},
 ): FastifyReply {
-  const { status, message } = FAILURES[code]
   if (retryAfterSeconds !== undefined) reply.header('Retry-After', String(retryAfterSeconds))
   if (allow) reply.header('Allow', allow.join(', '))
-  const retryAfter = code === 'TOO_MANY_ATTEMPTS' ? SPECIFIED_RETRY_AFTER_SECONDS : undefined
-  return reply.code(status).send({ success: false, error: { code, message, fields, retryAfter } })
+  return reply.code(statusOf(code)).send(failureBody(code, fields))
 }

@@ -6,6 +6,8 @@ import { sendFailure } from './envelope.ts'
 const BODY_FIELDS = ['email', 'password']
 
 export function handleError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
+  // The caller hung up while sending: nobody is left to answer, and nothing is wrong here.
+  if (request.raw.readableAborted) return sendFailure(reply, 'BAD_REQUEST')
   if (error instanceof MalformedBody) {
     return sendFailure(reply, 'VALIDATION_ERROR', { fields: BODY_FIELDS })
   }

@@ -1,0 +1,58 @@
+// What never becomes a request still gets an answer: the same envelope and headers, written by hand
+// to the connection, which is then closed.
+import { randomUUID } from 'node:crypto'
+import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import { type FailureCode, failureBody, statusOf } from './envelope.ts'
+import { PROTECTIVE_HEADERS } from './headers.ts'
+
+const CODE_OF: Record<string, FailureCode> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 'REQUEST_TIMEOUT',
+  HPE_HEADER_OVERFLOW: 'HEADERS_TOO_LARGE',
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 'PAYLOAD_TOO_LARGE',
+}
+
+export function createProtocolErrors() {
+  const responses = new WeakMap<Socket, ServerResponse>()
+  return {
+    onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+      const current = responses.get(socket)
+      const isAnswering = current?.headersSent === true && !current.writableFinished
+      if (isAnswering || !socket.writable) socket.destroy()
+      else hangUp(socket, CODE_OF[error.code ?? ''] ?? 'BAD_REQUEST')
+    },
+    attach(server: Server): void {
+      server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+        responses.set(request.socket, response)
+      })
+      server.on('connect', (_request: IncomingMessage, socket: Socket) => {
+        hangUp(socket, 'METHOD_NOT_ALLOWED')
+      })
+      // Any expectation but "100-continue": routed like every request, and refused there.
+      server.on('checkExpectation', (request, response) =>
+        server.emit('request', request, response),
+      )
+    },
+  }
+}
+
+function hangUp(socket: Socket, code: FailureCode): void {
+  socket.on('error', () => socket.destroy())
+  socket.end(rawAnswer(code), () => socket.destroy())
+}
+
+function rawAnswer(code: FailureCode): string {
+  const status = statusOf(code)
+  const body = JSON.stringify(failureBody(code))
+  const headers = {
+    ...PROTECTIVE_HEADERS,
+    'X-Request-ID': randomUUID(),
+    ...(code === 'METHOD_NOT_ALLOWED' && { Allow: 'GET, POST, DELETE' }),
+    'Content-Type': 'application/json; charset=utf-8',
+    'Content-Length': Buffer.byteLength(body),
+    Connection: 'close',
+    Date: new Date().toUTCString(),
+  }
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
+  return [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, '', body].join('\r\n')
+}

@@ -21,16 +21,16 @@ export type Config = Readonly<{
   /** Null: the development certificate, or none at all behind a proxy. */
   tls: TlsFiles | null
   /** Peers whose X-Forwarded-* headers count. */
-  trustedProxies: string[]
+  trustedProxies: readonly string[]
   /** Null: none was given, which means none in production and any in development. */
-  corsOrigins: string[] | null
+  corsOrigins: readonly string[] | null
   signingKeysFile: string
-  tokens: { issuer: string; audience: string }
+  tokens: Readonly<{ issuer: string; audience: string }>
   bcryptCost: number
-  budgets: Budgets
+  budgets: Readonly<Budgets>
   logLevel: (typeof LOG_LEVELS)[number]
   /** Not wrong enough to refuse, but surely not meant. */
-  warnings: string[]
+  warnings: readonly string[]
 }>
 
 /** Every variable that the service reads, with its default and meaning, as the README shows them. */
@@ -159,12 +159,20 @@ export function loadConfig(env: Environment): Config {
     logLevel: read.oneOf('LOG_LEVEL', 'info', LOG_LEVELS),
     warnings: unknownNames(env),
   }
-  if (Buffer.byteLength(config.tokens.issuer) > ISSUER_MAX_BYTES) {
+  // As it stands in a token, where quotes and the like take more than one byte.
+  if (Buffer.byteLength(JSON.stringify(config.tokens.issuer)) - 2 > ISSUER_MAX_BYTES) {
     read.problems.push(`JWT_ISSUER must have at most ${ISSUER_MAX_BYTES} bytes.`)
   }
   if (environment === 'production') read.problems.push(...unsafeInProduction(read, config))
   if (read.problems.length > 0) throw new ConfigError(read.problems)
-  return Object.freeze(config)
+  return deepFreeze(config)
+}
+
+function deepFreeze<T extends object>(value: T): T {
+  for (const part of Object.values(value)) {
+    if (typeof part === 'object' && part !== null) deepFreeze(part)
+  }
+  return Object.freeze(value)
 }
 
 function unsafeInProduction(read: Reader, config: Config): string[] {
@@ -182,7 +190,7 @@ function unsafeInProduction(read: Reader, config: Config): string[] {
   if (!read.text('JWT_ISSUER')) {
     problems.push('In production set JWT_ISSUER to the address that clients know the service by.')
   }
-  const plain = config.corsOrigins?.filter(origin => origin.startsWith('http://')) ?? []
+  const plain = config.corsOrigins?.filter(origin => !origin.startsWith('https://')) ?? []
   if (plain.length > 0) {
     problems.push(`In production CORS_ORIGINS must be https:// origins, not ${plain.join(', ')}.`)
   }
@@ -201,26 +209,33 @@ function readTls(read: Reader): TlsFiles | null {
 function readProxies(read: Reader): string[] {
   const proxies = read.list('TRUST_PROXY') ?? []
   for (const proxy of proxies) {
-    if (!ipaddr.isValidCIDR(proxy) && !isWholeAddress(proxy)) {
+    if (!isNetwork(proxy)) {
       read.problems.push(
         `TRUST_PROXY takes addresses such as 10.0.0.0/8 or ::1, not "${proxy}" (hop counts are not safe).`,
       )
-    } else if (proxy.endsWith('/0')) {
+    } else if (Number(proxy.split('/')[1]) === 0) {
       read.problems.push(`TRUST_PROXY ${proxy} would let every caller choose its own address.`)
     }
   }
   return proxies
 }
 
-/** "1" and "10.1" are addresses to some parsers; here they are mistakes. */
-function isWholeAddress(text: string): boolean {
-  return ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text)
+/**
+ * "1" and "10.1" are addresses to some parsers; here they are mistakes. So is an IPv4 address in IPv6
+ * clothes: peers are compared by their plain one.
+ */
+function isNetwork(text: string): boolean {
+  const address = text.split('/')[0] ?? ''
+  const isAddress =
+    ipaddr.IPv4.isValidFourPartDecimal(address) ||
+    (ipaddr.IPv6.isValid(address) && !ipaddr.IPv6.parse(address).isIPv4MappedAddress())
+  return isAddress && (address === text || ipaddr.isValidCIDR(text))
 }
 
 function readOrigins(read: Reader): string[] | null {
   const origins = read.list('CORS_ORIGINS')
   for (const origin of origins ?? []) {
-    if (!URL.canParse(origin) || new URL(origin).origin !== origin) {
+    if (!URL.canParse(origin) || new URL(origin).origin !== origin || origin.includes('*')) {
       read.problems.push(
         `CORS_ORIGINS takes exact origins such as https://app.example.com, not "${origin}".`,
       )
@@ -232,7 +247,7 @@ function readOrigins(read: Reader): string[] | null {
 function readDatabase(read: Reader, dataDir: string): DatabaseConfig {
   const url = read.text('DATABASE_URL')
   if (url === null) return { engine: 'sqlite', file: join(dataDir, 'login.db') }
-  if (!URL.canParse(url) || !/^postgres(ql)?:$/.test(new URL(url).protocol)) {
+  if (!URL.canParse(url) || !/^postgres(ql)?:\/\//.test(url)) {
     // The value is not repeated: it may hold a password.
     read.problems.push('DATABASE_URL must look like postgres://user:password@host:5432/name.')
   }

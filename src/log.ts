@@ -1,6 +1,6 @@
 // One JSON line an event; on a terminal the same lines for human eyes.
 import pino, { type DestinationStream, type Logger, type LoggerOptions } from 'pino'
-import pretty from 'pino-pretty'
+import { type PrettyOptions, prettyFactory } from 'pino-pretty'
 import type { Config } from './config.ts'
 
 export type Log = Logger
@@ -21,8 +21,11 @@ const SECRETS = [
   'url',
 ]
 
-/** Line ends to some readers, but not to JSON: an e-mail must not be able to forge a second line. */
-const UNSAFE_LINE_ENDS = /[\u0085\u2028\u2029]/g
+/**
+ * Line ends to some readers, commands to terminals, or what turns text around: an e-mail must not be
+ * able to forge what a line says.
+ */
+const UNSAFE_CHARACTERS = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
 
 const OPTIONS: LoggerOptions = {
   base: null,
@@ -30,32 +33,43 @@ const OPTIONS: LoggerOptions = {
   redact: { paths: SECRETS.flatMap(name => [name, `*.${name}`, `*.*.${name}`]), remove: true },
   formatters: { level: label => ({ level: label }) },
   serializers: { err: describeError },
-  hooks: {
-    streamWrite: line =>
-      line.replace(
-        UNSAFE_LINE_ENDS,
-        end => `\\u${end.charCodeAt(0).toString(16).padStart(4, '0')}`,
-      ),
-  },
+}
+
+const TERMINAL: PrettyOptions = {
+  ignore: 'event,requestId',
+  messageFormat: '{event} {msg}',
+  translateTime: 'SYS:HH:MM:ss',
+  singleLine: true,
 }
 
 export function createLog(
   level: Config['logLevel'],
   output: NodeJS.WriteStream | DestinationStream,
 ): Log {
-  const options = { ...OPTIONS, level }
-  if (!('isTTY' in output) || !output.isTTY) return pino(options, output)
-  return pino(
-    options,
-    pretty({
-      destination: output,
-      ignore: 'event,requestId',
-      messageFormat: '{event} {msg}',
-      translateTime: 'SYS:HH:MM:ss',
-      singleLine: true,
-      sync: true,
-    }),
+  const isTerminal = 'isTTY' in output && output.isTTY
+  const toText = isTerminal ? forTerminal(prettyFactory(TERMINAL)) : forPrograms
+  return pino({ ...OPTIONS, level }, { write: line => output.write(toText(line)) })
+}
+
+/** JSON has escaped the others by itself; the line's own end stays. */
+function forPrograms(line: string): string {
+  return line.replace(UNSAFE_CHARACTERS, character =>
+    character === '\n' ? character : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
+}
+
+/** Only a stack may go over several lines, which are indented. */
+function forTerminal(prettify: (record: object) => string) {
+  return (line: string) =>
+    prettify(
+      JSON.parse(line, (key, value) =>
+        typeof value === 'string'
+          ? value.replace(UNSAFE_CHARACTERS, character =>
+              character === '\n' && key === 'stack' ? character : '\ufffd',
+            )
+          : value,
+      ),
+    )
 }
 
 /**

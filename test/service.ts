@@ -1,8 +1,8 @@
 // The whole service for a test: real TLS, a real database, a clock that the test moves.
 import { randomUUID } from 'node:crypto'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http'
-import { Agent, request as httpsRequest } from 'node:https'
+import http, { type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http'
+import https from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import bcrypt from 'bcrypt'
@@ -89,7 +89,7 @@ export async function startTestService(
   const config = { ...loadConfig(fullEnv), database: database.config }
   const service = await serve(config, log, now)
   const store = openStore(database.config)
-  const client = await createClient(service.url, dataDir)
+  const client = await createClient(service.url, dataDir, config.tls?.certFile)
 
   return {
     url: service.url,
@@ -128,18 +128,25 @@ export async function startTestService(
   }
 }
 
-/** Trusts the development certificate and nothing else. */
-export async function createClient(url: string, dataDir: string) {
-  const isEncrypted = url.startsWith('https:')
-  const ca = isEncrypted ? await readFile(join(dataDir, 'development-cert.pem')) : undefined
-  const agent = new Agent({ keepAlive: true, ...(ca && { ca }) })
+/** Trusts this certificate, or else the development certificate, and nothing else. */
+export async function createClient(
+  url: string,
+  dataDir: string,
+  certFile = join(dataDir, 'development-cert.pem'),
+) {
+  const { request, agent } = url.startsWith('https:')
+    ? {
+        request: https.request,
+        agent: new https.Agent({ keepAlive: true, ca: await readFile(certFile) }),
+      }
+    : { request: http.request, agent: new http.Agent({ keepAlive: true }) }
   return {
     close: () => agent.destroy(),
     call({ method = 'POST', path = LOGIN, headers = {}, body, from }: Call): Promise<Answer> {
       const isJson = typeof body === 'object' && !Buffer.isBuffer(body)
       const payload = isJson ? JSON.stringify(body) : body
       return new Promise((resolve, reject) => {
-        const outgoing = httpsRequest(
+        const outgoing = request(
           new URL(path, url),
           {
             method,
@@ -172,4 +179,11 @@ export function countStatuses(answers: Answer[]): Record<number, number> {
   const counts: Record<number, number> = {}
   for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1
   return counts
+}
+
+/** What the service logged while something was done with it. */
+export async function loggedBy(service: TestService, action: () => Promise<unknown>) {
+  const before = service.logged().length
+  await action()
+  return service.logged().slice(before)
 }

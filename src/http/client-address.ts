@@ -6,7 +6,7 @@ const IPV6_CLIENT_BYTES = 8
 
 export type Proxies = { isTrusted: (address: string) => boolean }
 
-export function trustProxies(ranges: string[]): Proxies {
+export function trustProxies(ranges: readonly string[]): Proxies {
   const networks = ranges.map(range =>
     range.includes('/')
       ? ipaddr.parseCIDR(range)
@@ -23,8 +23,9 @@ export function trustProxies(ranges: string[]): Proxies {
 }
 
 /**
- * From the peer leftwards, the first address that is no trusted proxy. Null if a trusted peer did
- * not say whom it speaks for: counting all its clients as one would let any of them lock out all.
+ * From the peer leftwards, the first address that is no trusted proxy; if all are, the left-most.
+ * Null if a trusted proxy did not say whom it speaks for: counting all its clients as one would let
+ * any of them lock out all.
  */
 export function clientAddress(
   peer: string,
@@ -32,15 +33,9 @@ export function clientAddress(
   proxies: Proxies,
 ): string | null {
   if (!proxies.isTrusted(peer)) return normalAddress(peer)
-  const hops = (forwardedFor ?? '').split(',').map(hop => hop.trim())
-  let client: string | null = null
-  for (const hop of hops.toReversed()) {
-    const address = normalAddress(withoutPort(hop))
-    if (address === null) break
-    client = address
-    if (!proxies.isTrusted(address)) break
-  }
-  return client
+  const hops = (forwardedFor ?? '').split(',').map(hop => normalAddress(withoutPort(hop.trim())))
+  const client = hops.findLast(hop => hop === null || !proxies.isTrusted(hop))
+  return client === undefined ? (hops[0] ?? null) : client
 }
 
 export function clientGroup(address: string): string {

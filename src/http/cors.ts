@@ -28,7 +28,7 @@ export function corsFor({ corsOrigins, environment }: Config) {
 /** A listed origin may bring its cookies; an unlisted one may call at most in development, without. */
 function originOptions(
   origin: string | undefined,
-  listed: string[] | null,
+  listed: readonly string[] | null,
   environment: Config['environment'],
 ): FastifyCorsOptions {
   if (listed) {

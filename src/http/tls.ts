@@ -1,5 +1,5 @@
 // The certificate: from the operator's files, or one of our own making for development.
-import { X509Certificate } from 'node:crypto'
+import { randomUUID, X509Certificate } from 'node:crypto'
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
@@ -29,10 +29,16 @@ export async function readTlsFiles({ certFile, keyFile }: TlsFiles): Promise<Tls
   return material
 }
 
+export function developmentFiles(dataDir: string): TlsFiles {
+  return {
+    certFile: join(dataDir, 'development-cert.pem'),
+    keyFile: join(dataDir, 'development-key.pem'),
+  }
+}
+
 /** Made once and kept, so that whoever trusts it need not do so again at the next start. */
 async function developmentCertificate(dataDir: string, now: Date): Promise<TlsMaterial> {
-  const certFile = join(dataDir, 'development-cert.pem')
-  const keyFile = join(dataDir, 'development-key.pem')
+  const { certFile, keyFile } = developmentFiles(dataDir)
   try {
     const kept = await readTlsFiles({ certFile, keyFile })
     if (daysLeft(kept.cert, now) > RENEW_DAYS) return kept
@@ -64,7 +70,7 @@ async function developmentCertificate(dataDir: string, now: Date): Promise<TlsMa
 }
 
 async function replaceFile(path: string, text: string, mode: number): Promise<void> {
-  const draft = `${path}.${process.pid}.draft`
+  const draft = `${path}.${randomUUID()}.draft`
   await writeFile(draft, text, { mode })
   await rename(draft, path)
 }

@@ -27,8 +27,7 @@ export async function createPasswords(cost: number, workers: number): Promise<Pa
       const evaluated = passwordHash === null || storedCost === null ? decoy : passwordHash
       return inTurn(async () => {
         const matches = await bcrypt.compare(password ?? '', toSupportedPrefix(evaluated))
-        // Work still owed for a cheaper hash: 2^c + (2^c + 2^(c+1) + … + 2^(C-1)) = 2^C.
-        for (let owed = storedCost ?? cost; owed < cost; owed++) {
+        for (const owed of owedCosts(storedCost ?? cost, cost)) {
           await bcrypt.compare(password ?? '', withCost(decoy, owed))
         }
         return matches && password !== null && evaluated === passwordHash
@@ -37,6 +36,11 @@ export async function createPasswords(cost: number, workers: number): Promise<Pa
     hash: password => inTurn(() => bcrypt.hash(password, cost)),
     isOutdated: passwordHash => costOf(passwordHash) !== cost,
   }
+}
+
+/** The decoys still due after a cheaper hash: 2^c + (2^c + 2^(c+1) + … + 2^(C-1)) = 2^C. */
+export function owedCosts(verifiedCost: number, cost: number): number[] {
+  return Array.from({ length: Math.max(0, cost - verifiedCost) }, (_, step) => verifiedCost + step)
 }
 
 /** The cost of a hash that can be evaluated, else null. */

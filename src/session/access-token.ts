@@ -3,8 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { SignJWT } from 'jose'
 import type { User } from '../storage/store.ts'
 import type { AccessKey } from './keys.ts'
-
-export const ACCESS_TOKEN_SECONDS = 3600
+import { ACCESS_TOKEN_SECONDS } from './lifetimes.ts'
 
 export function signAccessToken(
   key: AccessKey,

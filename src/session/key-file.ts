@@ -1,4 +1,5 @@
 // The file of the signing keys: made once, read at start, read again when it changes.
+import { randomUUID } from 'node:crypto'
 import { type StatsListener, unwatchFile, watchFile } from 'node:fs'
 import { link, mkdir, open, readFile, rename, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -58,8 +59,8 @@ export async function replaceKeyFile(path: string, file: KeyFile): Promise<void>
 }
 
 async function writeDraft(path: string, file: KeyFile): Promise<string> {
-  const draft = `${path}.${process.pid}.draft`
-  const handle = await open(draft, 'w', 0o600)
+  const draft = `${path}.${randomUUID()}.draft`
+  const handle = await open(draft, 'wx', 0o600)
   try {
     await handle.writeFile(`${JSON.stringify(file, null, 2)}\n`)
     await handle.sync()
@@ -76,9 +77,10 @@ export async function watchKeys(
   path: string,
   onReload: (error: Error | null) => void,
 ): Promise<WatchedKeys> {
-  let keys = createKeys(await loadKeySet(path))
+  let keys: Keys
   const reload: StatsListener = async (now, before) => {
-    if (now.mtimeMs === before.mtimeMs && now.ino === before.ino) return
+    // Not the time of its content alone: it may have become readable.
+    if (now.ctimeMs === before.ctimeMs && now.ino === before.ino) return
     try {
       keys = createKeys(await loadKeySet(path))
       onReload(null)
@@ -86,7 +88,14 @@ export async function watchKeys(
       onReload(error instanceof Error ? error : new KeyFileError(String(error)))
     }
   }
+  // Before the first reading, so that no change falls in between.
   watchFile(path, { interval: RELOAD_EVERY_MS, persistent: false }, reload)
+  try {
+    keys = createKeys(await loadKeySet(path))
+  } catch (error) {
+    unwatchFile(path, reload)
+    throw error
+  }
   return {
     signingAt: now => keys.signingAt(now),
     publicJwks: () => keys.publicJwks(),

@@ -8,8 +8,10 @@ import {
   generateKeyPair,
   importJWK,
   type JWK,
+  jwtVerify,
+  SignJWT,
 } from 'jose'
-import { REFRESH_TOKEN_SECONDS } from './refresh-token.ts'
+import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
 
 export type AccessKey = {
   keyId: string
@@ -35,6 +37,8 @@ export type KeyFile = { keys: StoredKey[] }
 export const PUBLISH_SECONDS = 60
 const SECRET_MIN_BYTES = 32
 const RSA_MIN_BITS = 2048
+/** Each character takes one byte in a token, whose length is limited. */
+const KEY_ID = /^[!#-[\]-~]{1,64}$/
 
 /** Says what is wrong with a key file, for people. */
 export class KeyFileError extends Error {}
@@ -111,6 +115,7 @@ export async function importKeys({ keys }: KeyFile): Promise<KeySet> {
   const refreshKeys: RefreshKey[] = []
   for (const [index, key] of keys.entries()) {
     try {
+      checkMembers(key)
       if (key.kty === 'oct') refreshKeys.push(importSecret(key))
       else accessKeys.push(await importPrivateKey(key))
     } catch (error) {
@@ -128,14 +133,25 @@ export async function importKeys({ keys }: KeyFile): Promise<KeySet> {
   return { accessKeys, refreshKeys }
 }
 
+/** What a JSON file may hold in the place of an id and of times. */
+function checkMembers({ kid, iat, nbf }: StoredKey): void {
+  if (kid !== undefined && !(typeof kid === 'string' && KEY_ID.test(kid))) {
+    throw new KeyFileError(
+      'a "kid" has 1 to 64 ASCII characters, without spaces, quotes and backslashes',
+    )
+  }
+  if ([iat, nbf].some(time => time !== undefined && !Number.isSafeInteger(time))) {
+    throw new KeyFileError('"iat" and "nbf" are whole seconds since 1970')
+  }
+}
+
 function importSecret(key: StoredKey): RefreshKey {
   const secret = Buffer.from(key.k ?? '', 'base64url')
   if (secret.length < SECRET_MIN_BYTES) {
     throw new KeyFileError(`a secret needs at least ${SECRET_MIN_BYTES} bytes`)
   }
   if (new Set(secret).size < 8) throw new KeyFileError('a secret must be random, not a placeholder')
-  if (!key.kid || key.kid.length > 43)
-    throw new KeyFileError('a secret needs a "kid" of at most 43 characters')
+  if (!key.kid) throw new KeyFileError('a secret needs a "kid"')
   return { keyId: key.kid, secret, signsFrom: signsFrom(key) }
 }
 
@@ -149,13 +165,11 @@ async function importPrivateKey(key: StoredKey): Promise<AccessKey> {
   const publicPart = Object.entries({ kty, crv, x, y, n, e }).filter(
     ([, value]) => value !== undefined,
   )
-  return {
-    keyId,
-    algorithm,
-    privateKey: imported,
-    publicJwk: { ...Object.fromEntries(publicPart), kid: keyId, alg: algorithm, use: 'sig' },
-    signsFrom: signsFrom(key),
-  }
+  const publicJwk = { ...Object.fromEntries(publicPart), kid: keyId, alg: algorithm, use: 'sig' }
+  // With a damaged key every login would fail; better that it is never taken.
+  const probe = await new SignJWT().setProtectedHeader({ alg: algorithm }).sign(imported)
+  await jwtVerify(probe, publicJwk)
+  return { keyId, algorithm, privateKey: imported, publicJwk, signsFrom: signsFrom(key) }
 }
 
 function algorithmOf({ kty, crv, n }: StoredKey): AccessAlgorithm {

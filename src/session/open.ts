@@ -1,12 +1,11 @@
 // Opens the session of a verified user: two tokens out, one transaction in between.
 import { randomUUID } from 'node:crypto'
 import type { Store, ThrottleScope, User } from '../storage/store.ts'
-import { ACCESS_TOKEN_SECONDS, signAccessToken } from './access-token.ts'
+import { signAccessToken } from './access-token.ts'
 import type { Keys } from './keys.ts'
-import { digestOf, REFRESH_TOKEN_SECONDS, signRefreshToken } from './refresh-token.ts'
+import { ACCESS_TOKEN_SECONDS, REFRESH_TOKEN_SECONDS, SESSION_MAX_SECONDS } from './lifetimes.ts'
+import { digestOf, signRefreshToken } from './refresh-token.ts'
 
-/** However often it is refreshed, a session ends this long after its login. */
-export const SESSION_MAX_SECONDS = 30 * 24 * 3600
 /** What of a User-Agent is kept; the column holds no more. */
 const USER_AGENT_MAX_LENGTH = 256
 

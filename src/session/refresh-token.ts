@@ -4,10 +4,9 @@ import { createHash } from 'node:crypto'
 import { SignJWT } from 'jose'
 import type { RefreshKey } from './keys.ts'
 
-export const REFRESH_TOKEN_SECONDS = 7 * 24 * 3600
 /**
  * A refresh token stays within its 500 specified characters as long as the issuer does not exceed
- * this; everything else in it has a fixed length.
+ * this; the key's id has its own limit, and everything else a fixed length.
  */
 export const ISSUER_MAX_BYTES = 100
 

@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict'
+import { resolve } from 'node:path'
+import { describe, test } from 'node:test'
+import { type Config, ConfigError, LOG_LEVELS, loadConfig, VARIABLES } from './config.ts'
+
+type Taken = [env: Record<string, string>, expected: Partial<Config>]
+
+const PRODUCTION = {
+  NODE_ENV: 'production',
+  TRUST_PROXY: '10.0.0.0/8',
+  SIGNING_KEYS_FILE: '/run/keys.json',
+  JWT_ISSUER: 'https://login.example.com',
+}
+
+function problemsOf(env: Record<string, string>): string[] {
+  try {
+    loadConfig(env)
+  } catch (error) {
+    assert.ok(error instanceof ConfigError)
+    return error.problems
+  }
+  return []
+}
+
+describe('configuration', () => {
+  test('an empty environment gives the documented defaults', () => {
+    assert.deepEqual(loadConfig({}), {
+      environment: 'development',
+      host: '127.0.0.1',
+      port: 8443,
+      opsHost: '127.0.0.1',
+      opsPort: 9443,
+      dataDir: resolve('data'),
+      database: { engine: 'sqlite', file: resolve('data/login.db') },
+      tls: null,
+      trustedProxies: [],
+      corsOrigins: null,
+      signingKeysFile: resolve('data/signing-keys.json'),
+      tokens: { issuer: 'https://localhost:8443', audience: 'https://localhost:8443' },
+      bcryptCost: 12,
+      budgets: { pair: 5, email: 20, client: 50 },
+      logLevel: 'info',
+      warnings: [],
+    })
+  })
+
+  test('a variable that is empty or white space counts as not set', () => {
+    const blank = Object.fromEntries(Object.keys(VARIABLES).map(name => [name, ' \t']))
+    assert.deepEqual(loadConfig(blank), loadConfig({}))
+  })
+
+  const TAKEN: Taken[] = [
+    [{ NODE_ENV: 'test' }, { environment: 'test' }],
+    [{ HOST: ' 0.0.0.0 ' }, { host: '0.0.0.0' }],
+    [
+      { OPS_HOST: '::1', OPS_PORT: '0' },
+      { opsHost: '::1', opsPort: 0 },
+    ],
+    [
+      { PORT: '65535' },
+      {
+        port: 65535,
+        tokens: { issuer: 'https://localhost:65535', audience: 'https://localhost:65535' },
+      },
+    ],
+    [
+      { DATA_DIR: '/var/lib/login' },
+      {
+        dataDir: '/var/lib/login',
+        database: { engine: 'sqlite', file: '/var/lib/login/login.db' },
+        signingKeysFile: '/var/lib/login/signing-keys.json',
+      },
+    ],
+    ...['postgres://u:p@db/login', 'postgresql://u@db:5433/login?sslmode=require'].map(
+      (url): Taken => [{ DATABASE_URL: url }, { database: { engine: 'postgres', url } }],
+    ),
+    [
+      { TLS_CERT_FILE: 'a.pem', TLS_KEY_FILE: '/b.pem' },
+      { tls: { certFile: resolve('a.pem'), keyFile: '/b.pem' } },
+    ],
+    [{ TRUST_PROXY: '10.0.0.0/8, ::1' }, { trustedProxies: ['10.0.0.0/8', '::1'] }],
+    [
+      { TRUST_PROXY: '192.0.2.1,2001:db8::/32,' },
+      { trustedProxies: ['192.0.2.1', '2001:db8::/32'] },
+    ],
+    [
+      { CORS_ORIGINS: 'https://a.example, http://localhost:3000' },
+      { corsOrigins: ['https://a.example', 'http://localhost:3000'] },
+    ],
+    [{ CORS_ORIGINS: ',' }, { corsOrigins: [] }],
+    [{ SIGNING_KEYS_FILE: '/run/keys.json' }, { signingKeysFile: '/run/keys.json' }],
+    [
+      { JWT_ISSUER: 'https://i.example' },
+      { tokens: { issuer: 'https://i.example', audience: 'https://i.example' } },
+    ],
+    [
+      { JWT_ISSUER: 'https://i.example', JWT_AUDIENCE: 'api' },
+      { tokens: { issuer: 'https://i.example', audience: 'api' } },
+    ],
+    [{ BCRYPT_COST: '10' }, { bcryptCost: 10 }],
+    [{ BCRYPT_COST: '15' }, { bcryptCost: 15 }],
+    [
+      { NODE_ENV: 'test', BCRYPT_COST: '4' },
+      { environment: 'test', bcryptCost: 4 },
+    ],
+    [
+      {
+        THROTTLE_PAIR_FAILURES: '1',
+        THROTTLE_EMAIL_FAILURES: '1000000000',
+        THROTTLE_CLIENT_FAILURES: '7',
+      },
+      { budgets: { pair: 1, email: 1e9, client: 7 } },
+    ],
+    ...LOG_LEVELS.map((logLevel): Taken => [{ LOG_LEVEL: logLevel }, { logLevel }]),
+  ]
+  for (const [env, expected] of TAKEN) {
+    test(`takes ${JSON.stringify(env)} and changes nothing else`, () => {
+      assert.deepEqual(loadConfig(env), { ...loadConfig({}), ...expected })
+    })
+  }
+
+  const REFUSED: Record<string, string[]> = {
+    NODE_ENV: ['prod', 'Production', 'staging'],
+    PORT: ['-1', '65536', '80.5', '0x50', '8443a', '1e3', '٨', '99999999999'],
+    OPS_PORT: ['65536', 'off'],
+    DATABASE_URL: ['login.db', 'mysql://u@db/login', '//db/login', 'postgres:', 'postgres'],
+    TLS_CERT_FILE: ['a.pem'],
+    TLS_KEY_FILE: ['a.pem'],
+    TRUST_PROXY: [
+      ...['1', 'true', '10.1', '10.1/8', '1/8', '*', 'localhost', 'loopback', '10.0.0.0/33'],
+      ...['0.0.0.0/0', '::/0', '0.0.0.0/00', '::/00', '10.0.0.0/', '/8', '010.0.0.1', '::1/129'],
+      ...['::ffff:10.0.0.1', '::ffff:0:0/96', '10.0.0.0/8 ::1', '10.0.0.1/8/8', '10.0.0.0/8, 1'],
+    ],
+    CORS_ORIGINS: [
+      ...['*', 'null', 'a.example', 'https://a.example/', 'https://A.example', 'https://*.example'],
+      ...[
+        'https://a.example:443',
+        'https://a.example/path',
+        'https://u:p@a.example',
+        '//a.example',
+      ],
+    ],
+    JWT_ISSUER: [`https://${'i'.repeat(93)}`, 'ü'.repeat(51), '"'.repeat(51)],
+    BCRYPT_COST: ['9', '16', '4', 'twelve', '-12'],
+    THROTTLE_PAIR_FAILURES: ['0', '-1', '1000000001', '5.0', 'unlimited'],
+    THROTTLE_EMAIL_FAILURES: ['0'],
+    THROTTLE_CLIENT_FAILURES: ['0'],
+    LOG_LEVEL: ['INFO', 'verbose'],
+  }
+  for (const [name, values] of Object.entries(REFUSED)) {
+    test(`refuses what ${name} cannot be, and names the variable`, () => {
+      for (const value of values) {
+        const problems = problemsOf({ [name]: value })
+        assert.equal(problems.length, 1, `${value}: ${problems.join(' ')}`)
+        assert.match(String(problems[0]), new RegExp(name), value)
+      }
+    })
+  }
+
+  test('an issuer of the longest allowed length is taken', () => {
+    const issuer = `https://${'i'.repeat(92)}`
+    assert.equal(loadConfig({ JWT_ISSUER: issuer }).tokens.issuer, issuer)
+  })
+
+  test('reports every problem at once, in one message with a line each', () => {
+    const env = Object.fromEntries(
+      Object.entries(REFUSED)
+        .filter(([name]) => name !== 'TLS_KEY_FILE')
+        .map(([name, values]) => [name, String(values[0])]),
+    )
+    const problems = problemsOf(env)
+    assert.equal(problems.length, Object.keys(env).length)
+    for (const name of Object.keys(env)) {
+      assert.ok(
+        problems.some(problem => new RegExp(`\\b${name}\\b`).test(problem)),
+        name,
+      )
+    }
+    const { message } = new ConfigError(problems)
+    assert.equal(message.split('\n').length, problems.length + 1)
+  })
+
+  test('a message never repeats the password of DATABASE_URL', () => {
+    for (const url of ['mysql://u:s3cret@db/x', 'postgres//u:s3cret@db', 'u:s3cret@db']) {
+      const text = problemsOf({ ...PRODUCTION, DATABASE_URL: url }).join()
+      assert.match(text, /DATABASE_URL/)
+      assert.doesNotMatch(text, /s3cret/)
+    }
+  })
+
+  describe('in production', () => {
+    const TLS = { TLS_CERT_FILE: '/run/cert.pem', TLS_KEY_FILE: '/run/key.pem' }
+    const SAFE: [string, Record<string, string>][] = [
+      ['a proxy in front', PRODUCTION],
+      ['a certificate', { ...PRODUCTION, TRUST_PROXY: '', ...TLS }],
+      ['both', { ...PRODUCTION, ...TLS }],
+      ['https origins', { ...PRODUCTION, CORS_ORIGINS: 'https://a.example,https://b.example:444' }],
+    ]
+    for (const [name, env] of SAFE) {
+      test(`starts with ${name}`, () => {
+        assert.equal(loadConfig(env).environment, 'production')
+      })
+    }
+
+    const UNSAFE: [string, Record<string, string>, RegExp][] = [
+      ['neither certificate nor proxy', { TRUST_PROXY: '' }, /TLS_CERT_FILE.*TRUST_PROXY/],
+      ['no file of signing keys', { SIGNING_KEYS_FILE: '' }, /SIGNING_KEYS_FILE/],
+      ['no issuer', { JWT_ISSUER: '' }, /JWT_ISSUER/],
+      ['a plain origin', { CORS_ORIGINS: 'https://a.example,http://b.example' }, /http:\/\/b\.ex/],
+      ['an origin of another scheme', { CORS_ORIGINS: 'ws://a.example' }, /https:\/\/ origins/],
+      ['a low cost', { BCRYPT_COST: '9' }, /BCRYPT_COST .* 10 to 15/],
+    ]
+    for (const [name, env, expected] of UNSAFE) {
+      test(`refuses ${name}`, () => {
+        const problems = problemsOf({ ...PRODUCTION, ...env })
+        assert.equal(problems.length, 1)
+        assert.match(String(problems[0]), expected)
+      })
+    }
+
+    test('reports everything that is missing at once', () => {
+      assert.equal(problemsOf({ NODE_ENV: 'production' }).length, 3)
+    })
+  })
+
+  test('warns of misspelt limits and TLS settings, and of nothing else', () => {
+    const { warnings } = loadConfig({
+      THROTTLE_PAIR_FAILURE: '3',
+      TLS_CERT: 'a.pem',
+      PATH: '/bin',
+      THROTTLED: 'x',
+      THROTTLE_EMAIL_FAILURES: '20',
+    })
+    assert.deepEqual(warnings, [
+      'THROTTLE_PAIR_FAILURE is not a variable of this service and has no effect.',
+      'TLS_CERT is not a variable of this service and has no effect.',
+    ])
+  })
+
+  test('the result cannot be changed, in no part of it', () => {
+    const config = loadConfig({ TRUST_PROXY: '::1', CORS_ORIGINS: 'https://a.example', TLS_X: '' })
+    assert.ok(Object.isFrozen(config))
+    for (const [name, value] of Object.entries(config)) assert.ok(Object.isFrozen(value), name)
+  })
+})

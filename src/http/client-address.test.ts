@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import fc from 'fast-check'
+import { clientAddress, clientGroup, trustProxies } from './client-address.ts'
+
+const PROXIES = trustProxies(['10.0.0.0/8', '192.0.2.1', '2001:db8:1::/48', '::1'])
+
+describe('trust', () => {
+  const TRUSTED = [
+    ...['10.0.0.0', '10.255.255.255', '192.0.2.1', '2001:db8:1::', '2001:db8:1:ffff::1', '::1'],
+    ...['::ffff:10.1.2.3', '::FFFF:0a01:0203', '0:0:0:0:0:0:0:1', '2001:db8:1::1%eth0'],
+  ]
+  const UNTRUSTED = [
+    ...['9.255.255.255', '11.0.0.0', '192.0.2.2', '127.0.0.1', '2001:db8:2::', '::2', '::'],
+    ...['::ffff:11.0.0.1', '', '10', '10.1', '10.0.0.1.2', '10.0.0.256', '010.0.0.1'],
+    ...['10.0.0.1 ', '10.0.0.1:80', '[::1]', 'localhost', '0x0a.0.0.1', '167772161', '10.0.0.0/8'],
+  ]
+  for (const [addresses, expected] of [
+    [TRUSTED, true],
+    [UNTRUSTED, false],
+  ] as const) {
+    for (const address of addresses) {
+      test(`is ${expected ? '' : 'not '}given to ${JSON.stringify(address)}`, () => {
+        assert.equal(PROXIES.isTrusted(address), expected)
+      })
+    }
+  }
+
+  test('is given to nobody without a list', () => {
+    for (const address of [...TRUSTED, ...UNTRUSTED, '127.0.0.1']) {
+      assert.equal(trustProxies([]).isTrusted(address), false)
+    }
+  })
+})
+
+describe('the client', () => {
+  const CLIENTS: [
+    peer: string,
+    forwardedFor: string | undefined,
+    client: string | null,
+    why: string,
+  ][] = [
+    ['203.0.113.9', undefined, '203.0.113.9', 'a direct peer'],
+    ['203.0.113.9', '198.51.100.1', '203.0.113.9', 'a direct peer that claims to be another'],
+    ['203.0.113.9', '10.0.0.1, 10.0.0.2', '203.0.113.9', 'a direct peer that names our proxies'],
+    ['::ffff:203.0.113.9', undefined, '203.0.113.9', 'an IPv4 peer on an IPv6 socket'],
+    ['2001:DB8:2:0:0:0:0:1', undefined, '2001:db8:2::1', 'one spelling of an address'],
+    ['fe80::1%eth0', undefined, 'fe80::1', 'a peer with a zone'],
+    ['10.0.0.1', '203.0.113.9', '203.0.113.9', 'one proxy'],
+    ['::ffff:10.0.0.1', '203.0.113.9', '203.0.113.9', 'one proxy on an IPv6 socket'],
+    ['10.0.0.1', '203.0.113.9, 10.0.0.2', '203.0.113.9', 'two proxies'],
+    ['10.0.0.1', '203.0.113.9,10.0.0.2 , ::1', '203.0.113.9', 'three proxies, spaced at will'],
+    ['10.0.0.1', '198.51.100.1, 203.0.113.9', '203.0.113.9', 'a forged entry to the left'],
+    ['10.0.0.1', '10.0.0.7, 203.0.113.9', '203.0.113.9', 'a forged proxy to the left'],
+    ['10.0.0.1', '127.0.0.1, 203.0.113.9, 10.0.0.2', '203.0.113.9', 'a forged entry further left'],
+    ['10.0.0.1', 'garbage, 203.0.113.9', '203.0.113.9', 'garbage to the left of the client'],
+    ['10.0.0.1', '203.0.113.9:1234', '203.0.113.9', 'a port'],
+    ['10.0.0.1', '[2001:db8:2::1]', '2001:db8:2::1', 'brackets'],
+    ['10.0.0.1', '[2001:db8:2::1]:443', '2001:db8:2::1', 'brackets and a port'],
+    ['10.0.0.1', '203.0.113.9, [2001:db8:1::5]:443', '203.0.113.9', 'a proxy with a port'],
+    ['10.0.0.1', '2001:db8:2::1', '2001:db8:2::1', 'IPv6 without brackets'],
+    ['10.0.0.1', '::ffff:203.0.113.9', '203.0.113.9', 'IPv4 in IPv6 clothes'],
+    ['10.0.0.1', '[::ffff:203.0.113.9]:1', '203.0.113.9', 'the same with a port'],
+    ['10.0.0.1', 'fe80::1%eth0', 'fe80::1', 'a zone'],
+    ['10.0.0.1', '10.0.0.9', '10.0.0.9', 'a client within the trusted network'],
+    ['10.0.0.1', '10.0.0.9, 10.0.0.2', '10.0.0.9', 'trusted hops only: the left-most'],
+    ['10.0.0.1', undefined, null, 'no header'],
+    ['10.0.0.1', '', null, 'an empty header'],
+    ['10.0.0.1', ' , ', null, 'a header of separators'],
+    ['10.0.0.1', 'unknown', null, 'a client that is not told'],
+    ['10.0.0.1', '203.0.113.9, garbage', null, 'garbage where the client should be'],
+    ['10.0.0.1', '203.0.113.9,', null, 'an empty entry where the client should be'],
+    ['10.0.0.1', 'unknown, 10.0.0.2', null, 'an inner proxy that does not tell'],
+    ['10.0.0.1', ', 10.0.0.2', null, 'an inner proxy that tells nothing'],
+    ['10.0.0.1', '203.0.113', null, 'an address of three parts'],
+    ['10.0.0.1', '203.0.113.009', null, 'an address with leading zeros'],
+    ['10.0.0.1', '3405803785', null, 'an address as one number'],
+    ['10.0.0.1', '[203.0.113.9', null, 'half a bracket'],
+    ['10.0.0.1', 'for=203.0.113.9', null, 'the syntax of another header'],
+    ['10.0.0.1', '203.0.113.9\u0000', null, 'a control character'],
+    ['', '203.0.113.9', null, 'a peer that is gone'],
+  ]
+  for (const [peer, forwardedFor, client, why] of CLIENTS) {
+    test(`is ${client ?? 'nobody'} for ${why}`, () => {
+      assert.equal(clientAddress(peer, forwardedFor, PROXIES), client)
+    })
+  }
+
+  const address = fc.oneof(fc.ipV4(), fc.ipV6())
+  const header = fc.oneof(
+    fc.string(),
+    fc.array(address).map(hops => hops.join(', ')),
+  )
+
+  test('is never changed by what an untrusted peer says', () => {
+    fc.assert(
+      fc.property(address, header, (peer, forwardedFor) => {
+        fc.pre(!PROXIES.isTrusted(peer))
+        const told = clientAddress(peer, forwardedFor, PROXIES)
+        assert.notEqual(told, null)
+        assert.equal(told, clientAddress(peer, undefined, PROXIES))
+      }),
+    )
+  })
+
+  test('is never changed by what stands to the left of it', () => {
+    fc.assert(
+      fc.property(address, header, (client, forged) => {
+        fc.pre(!PROXIES.isTrusted(client))
+        assert.equal(
+          clientAddress('10.0.0.1', `${forged}, ${client}, 10.0.0.2`, PROXIES),
+          clientAddress(client, undefined, PROXIES),
+        )
+      }),
+    )
+  })
+
+  test('is an address that can be told again, or nobody', () => {
+    fc.assert(
+      fc.property(address, header, (peer, forwardedFor) => {
+        const client = clientAddress(peer, forwardedFor, PROXIES)
+        if (client === null) return
+        assert.ok(client.length <= 45)
+        assert.equal(clientAddress(client, client, PROXIES), client)
+      }),
+    )
+  })
+})
+
+describe('the group that a client is counted in', () => {
+  const SAME: [one: string, other: string][] = [
+    ['203.0.113.9', '203.0.113.9'],
+    ['2001:db8::1', '2001:db8::2'],
+    ['2001:db8::', '2001:db8:0:0:ffff:ffff:ffff:ffff'],
+  ]
+  for (const [one, other] of SAME) {
+    test(`is the same for ${one} and ${other}`, () => {
+      assert.equal(clientGroup(one), clientGroup(other))
+    })
+  }
+
+  const DIFFERENT: [one: string, other: string][] = [
+    ['203.0.113.9', '203.0.113.10'],
+    ['2001:db8:0:0::', '2001:db8:0:1::'],
+    ['::1', '1::'],
+    ['0.0.0.1', '::1'],
+  ]
+  for (const [one, other] of DIFFERENT) {
+    test(`differs between ${one} and ${other}`, () => {
+      assert.notEqual(clientGroup(one), clientGroup(other))
+    })
+  }
+
+  test('is that of the IPv4 address for one in IPv6 clothes', () => {
+    for (const peer of ['::ffff:203.0.113.9', '::ffff:cb00:7109']) {
+      const client = clientAddress(peer, undefined, PROXIES) ?? ''
+      assert.equal(clientGroup(client), clientGroup('203.0.113.9'))
+    }
+  })
+})

@@ -1,0 +1,187 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import fc from 'fast-check'
+import {
+  canonicalEmail,
+  emailDigest,
+  lookupKey,
+  matchablePassword,
+  problemWithEmail,
+  problemWithPassword,
+} from './credentials.ts'
+
+const HAN = '一' // three bytes in UTF-8
+const EMOJI = '😀' // four bytes, two UTF-16 units
+
+describe('the canonical e-mail', () => {
+  const CANONICAL: [typed: string, canonical: string][] = [
+    ['a@example.com', 'a@example.com'],
+    ['A.Z@EXAMPLE.COM', 'a.z@example.com'],
+    [' \t\r\na@example.com\n', 'a@example.com'],
+    ['\u00a0\u3000\ufeffa@example.com\u2028', 'a@example.com'],
+    ['a b@example.com', 'a b@example.com'],
+    ['\u212Aate@example.com', '\u212Aate@example.com'],
+    ['\u0130@example.com', '\u0130@example.com'],
+    ['M\u0131xed@example.com', 'm\u0131xed@example.com'],
+    ['ÄÖÜ@example.com', 'ÄÖÜ@example.com'],
+    ['\u017F@example.com', '\u017F@example.com'],
+    ['\uFF21@example.com', '\uFF21@example.com'],
+    ['A\u0308@example.com', 'a\u0308@example.com'],
+    ['first+Tag@example.com', 'first+tag@example.com'],
+    ['first.last@gmail.com', 'first.last@gmail.com'],
+    ['\u0000A', '\u0000a'],
+    ['', ''],
+    [' ', ''],
+  ]
+  for (const [typed, canonical] of CANONICAL) {
+    test(`of ${JSON.stringify(typed)} is ${JSON.stringify(canonical)}`, () => {
+      assert.equal(canonicalEmail(typed), canonical)
+    })
+  }
+
+  test('is its own canonical form', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), typed => {
+        const once = canonicalEmail(typed)
+        assert.equal(canonicalEmail(once), once)
+      }),
+    )
+  })
+
+  test('keeps everything but ASCII capitals and the white space around', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), typed => {
+        const kept = canonicalEmail(typed)
+        const trimmed = typed.trim()
+        assert.equal(kept.length, trimmed.length)
+        for (let at = 0; at < kept.length; at++) {
+          if (kept[at] !== trimmed[at]) assert.match(String(trimmed[at]), /^[A-Z]$/)
+        }
+      }),
+    )
+  })
+})
+
+describe('the look-up key', () => {
+  const KEPT = [
+    'a@example.com',
+    'not an e-mail',
+    "' or 1=1 --",
+    'ä@exämple.com',
+    `${EMOJI}@example.com`,
+    'a'.repeat(254),
+  ]
+  for (const email of KEPT) {
+    test(`of ${JSON.stringify(email.slice(0, 30))} is itself`, () => {
+      assert.equal(lookupKey(email), email)
+    })
+  }
+
+  const REPLACED: [why: string, email: string][] = [
+    ['over-long', 'a'.repeat(255)],
+    ['over-long in UTF-16 units', EMOJI.repeat(128)],
+    ['with NUL', 'a\u0000@example.com'],
+    ['with a line end', 'a\r\n@example.com'],
+    ['with ESC', '\u001b[2J@example.com'],
+    ['with DEL', '\u007f@example.com'],
+    ['with a control character beyond ASCII', '\u0085@example.com'],
+    ['with a lone high surrogate', '\ud800@example.com'],
+    ['with a lone low surrogate', '\udfff@example.com'],
+  ]
+  for (const [why, email] of REPLACED) {
+    test(`of an e-mail ${why} is one that no user can have`, () => {
+      const key = lookupKey(email)
+      assert.notEqual(key, email)
+      assert.notEqual(problemWithEmail(key), null)
+    })
+  }
+
+  test('is always text that a database can hold', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 400 }), email => {
+        const key = lookupKey(email)
+        assert.ok(key.isWellFormed() && key.length <= 254 && !key.includes('\u0000'))
+      }),
+    )
+  })
+})
+
+describe('a password that can match', () => {
+  const MATCHABLE: [why: string, typed: string][] = [
+    ['empty', ''],
+    ['spaces', '   '],
+    ['72 bytes', 'a'.repeat(72)],
+    ['72 bytes in 24 characters', HAN.repeat(24)],
+    ['72 bytes in 18 characters', EMOJI.repeat(18)],
+    ['with NUL', 'abc\u0000def'],
+    ['with the replacement character', '\ufffd'],
+  ]
+  for (const [why, typed] of MATCHABLE) {
+    test(`is taken as typed: ${why}`, () => assert.equal(matchablePassword(typed), typed))
+  }
+
+  const UNMATCHABLE: [why: string, typed: string][] = [
+    ['73 bytes', 'a'.repeat(73)],
+    ['75 bytes in 25 characters', HAN.repeat(25)],
+    ['73 bytes in 19 characters', `${EMOJI.repeat(18)}a`],
+    ['10,000 bytes', 'x'.repeat(10_000)],
+    ['a lone high surrogate', 'abc\ud800'],
+    ['a lone low surrogate', '\udc00abc'],
+  ]
+  for (const [why, typed] of UNMATCHABLE) {
+    test(`does not exist for ${why}`, () => assert.equal(matchablePassword(typed), null))
+  }
+})
+
+describe('what an administrator may give a user', () => {
+  const EMAILS: [email: string, problem: RegExp | null][] = [
+    ['a@example.com', null],
+    ['ä@exämple.com', null],
+    ['a@b', null],
+    [`${'a'.repeat(242)}@example.com`, null],
+    [`${'a'.repeat(243)}@example.com`, /254/],
+    ['', /name@domain/],
+    ['nobody', /name@domain/],
+    ['@example.com', /name@domain/],
+    ['a@', /name@domain/],
+    ['a@b@c', /name@domain/],
+    ['a b@example.com', /name@domain/],
+    ['a\u0000@example.com', /cannot be stored/],
+    ['\ud800@example.com', /cannot be stored/],
+  ]
+  for (const [email, problem] of EMAILS) {
+    test(`e-mail ${JSON.stringify(email.slice(0, 30))}: ${problem ?? 'nothing wrong'}`, () => {
+      if (problem === null) assert.equal(problemWithEmail(email), null)
+      else assert.match(problemWithEmail(email) ?? '', problem)
+    })
+  }
+
+  const PASSWORDS: [password: string, problem: RegExp | null][] = [
+    ['12345678', null],
+    ['        ', null],
+    [EMOJI.repeat(8), null],
+    ['a'.repeat(72), null],
+    ['1234567', /fewer than 8/],
+    [EMOJI.repeat(7), /fewer than 8/],
+    ['', /fewer than 8/],
+    ['a'.repeat(73), /more than 72 bytes/],
+    [HAN.repeat(25), /more than 72 bytes/],
+    [`${'a'.repeat(10)}\ud800`, /cannot be stored/],
+  ]
+  for (const [password, problem] of PASSWORDS) {
+    test(`password ${JSON.stringify(password.slice(0, 12))}: ${problem ?? 'nothing wrong'}`, () => {
+      if (problem === null) assert.equal(problemWithPassword(password), null)
+      else {
+        assert.match(problemWithPassword(password) ?? '', problem)
+        assert.ok(password === '' || !problemWithPassword(password)?.includes(password))
+      }
+    })
+  }
+})
+
+test('the digest of an e-mail is its SHA-256 in hex', () => {
+  assert.equal(
+    emailDigest('abc'),
+    'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad',
+  )
+})

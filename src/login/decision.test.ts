@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { User } from '../storage/store.ts'
+import { decide, isLockedByAdministrator } from './decision.ts'
+
+const NOW = new Date('2030-01-01T00:00:00Z')
+const PAST = new Date(NOW.getTime() - 1)
+const FUTURE = new Date(NOW.getTime() + 1)
+
+const USER: User = {
+  id: '0b6f5c3e-0000-4000-8000-000000000001',
+  email: 'kate@example.com',
+  passwordHash: 'x',
+  name: 'Kate',
+  role: 'user',
+  isActive: true,
+  failedLoginAttempts: 0,
+  lockedUntil: null,
+  lockedBy: null,
+  createdAt: PAST,
+  updatedAt: PAST,
+}
+
+describe('the decision', () => {
+  const ACCEPTED: [who: string, change: Partial<User>][] = [
+    ['an active user', {}],
+    ['whoever failed often before', { failedLoginAttempts: 1_000 }],
+    ['a user whose lock has ended', { lockedUntil: PAST, lockedBy: 'administrator' }],
+    ['a user whose lock ends now', { lockedUntil: NOW, lockedBy: 'administrator' }],
+    ['a user locked by the throttle', { lockedUntil: FUTURE, lockedBy: 'throttle' }],
+  ]
+  for (const [who, change] of ACCEPTED) {
+    test(`accepts ${who}`, () => {
+      const user = { ...USER, ...change }
+      assert.deepEqual(decide(user, true, NOW), { kind: 'accepted', user })
+    })
+  }
+
+  const REJECTED: [who: string, user: User | null, matches: boolean, reason: string][] = [
+    ['an unknown e-mail', null, false, 'unknown-email'],
+    ['an unknown e-mail even if something matched', null, true, 'unknown-email'],
+    ['a wrong password', USER, false, 'wrong-password'],
+    ['an inactive user', { ...USER, isActive: false }, true, 'inactive'],
+    [
+      'an inactive user with a wrong password',
+      { ...USER, isActive: false },
+      false,
+      'wrong-password',
+    ],
+    [
+      'a user locked by an administrator',
+      { ...USER, lockedUntil: FUTURE, lockedBy: 'administrator' },
+      true,
+      'locked-by-administrator',
+    ],
+    [
+      'a user locked by hand, without a word by whom',
+      { ...USER, lockedUntil: FUTURE },
+      true,
+      'locked-by-administrator',
+    ],
+    [
+      'an inactive user who is locked as well',
+      { ...USER, isActive: false, lockedUntil: FUTURE, lockedBy: 'administrator' },
+      true,
+      'inactive',
+    ],
+  ]
+  for (const [who, user, matches, reason] of REJECTED) {
+    test(`rejects ${who}: ${reason}`, () => {
+      assert.deepEqual(decide(user, matches, NOW), { kind: 'rejected', reason })
+    })
+  }
+
+  test('takes the word of an administrator only for locks that have a term', () => {
+    assert.equal(isLockedByAdministrator({ ...USER, lockedBy: 'administrator' }, NOW), false)
+  })
+})

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
+import { describe, test } from 'node:test'
+import { createLocalJWKSet, type JWK, jwtVerify } from 'jose'
+import type { User } from '../storage/store.ts'
+import { signAccessToken } from './access-token.ts'
+import { createKeys, importKeys } from './keys.ts'
+import { ACCESS_TOKEN_SECONDS } from './lifetimes.ts'
+
+const NOW = new Date('2030-01-01T00:00:00Z')
+const ISSUED_AT = NOW.getTime() / 1000
+const TOKENS = { issuer: 'https://login.example.com', audience: 'api' }
+const SESSION_ID = randomUUID()
+const USER: User = {
+  id: randomUUID(),
+  email: 'kate@example.com',
+  passwordHash: 'canary-hash',
+  name: 'Kate O’Neil',
+  role: 'admin',
+  isActive: true,
+  failedLoginAttempts: 3,
+  lockedUntil: null,
+  lockedBy: null,
+  createdAt: NOW,
+  updatedAt: NOW,
+}
+const SECRET: JWK = { kty: 'oct', kid: 's', k: randomBytes(32).toString('base64url') }
+
+const KINDS: [algorithm: string, key: JWK][] = [
+  [
+    'ES256',
+    generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' }),
+  ],
+  ['EdDSA', generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })],
+  [
+    'RS256',
+    generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' }),
+  ],
+]
+
+for (const [algorithm, key] of KINDS) {
+  describe(`an access token signed with ${algorithm}`, async () => {
+    const keys = createKeys(await importKeys({ keys: [key, SECRET] }))
+    const { accessKey } = keys.signingAt(NOW)
+    const jwks = createLocalJWKSet(keys.publicJwks())
+    const sign = () => signAccessToken(accessKey, TOKENS, USER, SESSION_ID, ISSUED_AT)
+    const rules = {
+      algorithms: [algorithm],
+      typ: 'at+jwt',
+      issuer: TOKENS.issuer,
+      audience: TOKENS.audience,
+      currentDate: NOW,
+    }
+
+    test('verifies with the published keys and carries the documented claims only', async () => {
+      const { payload, protectedHeader } = await jwtVerify(await sign(), jwks, rules)
+      assert.deepEqual(protectedHeader, { alg: algorithm, typ: 'at+jwt', kid: accessKey.keyId })
+      const { jti, ...claims } = payload
+      assert.match(String(jti), /^[0-9a-f-]{36}$/)
+      assert.deepEqual(claims, {
+        iss: TOKENS.issuer,
+        aud: TOKENS.audience,
+        sub: USER.id,
+        sid: SESSION_ID,
+        email: USER.email,
+        name: USER.name,
+        role: USER.role,
+        iat: ISSUED_AT,
+        exp: ISSUED_AT + 3600,
+      })
+      assert.equal(ACCESS_TOKEN_SECONDS, 3600)
+    })
+
+    test('has an id of its own each time', async () => {
+      assert.notEqual(await sign(), await sign())
+    })
+
+    test('is worth nothing once it expired, changed, or was signed by somebody else', async () => {
+      const token = await sign()
+      const expired = new Date(NOW.getTime() + ACCESS_TOKEN_SECONDS * 1000)
+      await assert.rejects(jwtVerify(token, jwks, { ...rules, currentDate: expired }), /exp/)
+      const [header, payload, signature] = token.split('.')
+      const forged = Buffer.from(String(payload), 'base64url').toString().replace('admin', 'owner')
+      const changed = [header, Buffer.from(forged).toString('base64url'), signature].join('.')
+      await assert.rejects(jwtVerify(changed, jwks, rules), /signature/)
+      const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+      const stranger = { ...privateKey.export({ format: 'jwk' }), kid: accessKey.keyId }
+      const { accessKeys } = await importKeys({ keys: [stranger, SECRET] })
+      assert.ok(accessKeys[0])
+      const other = await signAccessToken(accessKeys[0], TOKENS, USER, SESSION_ID, ISSUED_AT)
+      await assert.rejects(jwtVerify(other, jwks, rules))
+    })
+  })
+}

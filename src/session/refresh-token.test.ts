@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict'
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose'
+import { loadConfig } from '../config.ts'
+import { createGeneration, importKeys, type RefreshKey } from './keys.ts'
+import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
+import { digestOf, ISSUER_MAX_BYTES, signRefreshToken } from './refresh-token.ts'
+
+const ISSUER = 'https://login.example.com'
+const USER_ID = randomUUID()
+const ISSUED_AT = 1_893_456_000
+const TOKEN = {
+  id: randomUUID(),
+  issuedAt: ISSUED_AT,
+  expiresAt: ISSUED_AT + REFRESH_TOKEN_SECONDS,
+}
+const KEY: RefreshKey = { keyId: 'k1', secret: randomBytes(32), signsFrom: 0 }
+
+test('a refresh token says who issued it, for whom, and for how long, and nothing else', async () => {
+  const token = await signRefreshToken(KEY, ISSUER, USER_ID, TOKEN)
+  assert.deepEqual(decodeProtectedHeader(token), { alg: 'HS256', typ: 'rt+jwt', kid: 'k1' })
+  assert.deepEqual(decodeJwt(token), {
+    iss: ISSUER,
+    sub: USER_ID,
+    jti: TOKEN.id,
+    iat: ISSUED_AT,
+    exp: ISSUED_AT + 7 * 24 * 3600,
+  })
+  const currentDate = new Date(ISSUED_AT * 1000)
+  await jwtVerify(token, KEY.secret, { currentDate, algorithms: ['HS256'], typ: 'rt+jwt' })
+  await assert.rejects(jwtVerify(token, randomBytes(32), { currentDate }))
+})
+
+test('a refresh token derived twice from the same row is the same to the byte', async () => {
+  const token = await signRefreshToken(KEY, ISSUER, USER_ID, TOKEN)
+  assert.equal(await signRefreshToken({ ...KEY }, ISSUER, USER_ID, { ...TOKEN }), token)
+  const others = [
+    signRefreshToken({ ...KEY, secret: randomBytes(32) }, ISSUER, USER_ID, TOKEN),
+    signRefreshToken({ ...KEY, keyId: 'k2' }, ISSUER, USER_ID, TOKEN),
+    signRefreshToken(KEY, ISSUER, randomUUID(), TOKEN),
+    signRefreshToken(KEY, ISSUER, USER_ID, { ...TOKEN, id: randomUUID() }),
+    signRefreshToken(KEY, ISSUER, USER_ID, { ...TOKEN, issuedAt: ISSUED_AT + 1 }),
+  ]
+  for (const other of await Promise.all(others)) assert.notEqual(other, token)
+})
+
+test('a refresh token fits its 500 characters for every issuer and key id that is allowed', async () => {
+  const generation = await createGeneration(new Date(), 0)
+  const [accessKey, secret] = generation
+  assert.ok(accessKey && secret)
+  const allowedIssuer = fc
+    .string({ unit: 'binary', minLength: 1, maxLength: 100 })
+    .filter(issuer => {
+      try {
+        return loadConfig({ JWT_ISSUER: issuer }).tokens.issuer.length > 0
+      } catch {
+        return false
+      }
+    })
+  const longest = fc.constantFrom(
+    'i'.repeat(ISSUER_MAX_BYTES),
+    '"'.repeat(ISSUER_MAX_BYTES / 2),
+    'ü'.repeat(ISSUER_MAX_BYTES / 2),
+  )
+  const keyId = fc.constantFrom('k'.repeat(64), '~'.repeat(64), '<&>'.repeat(21))
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(longest, allowedIssuer), keyId, async (JWT_ISSUER, kid) => {
+      const { issuer } = loadConfig({ JWT_ISSUER }).tokens
+      const { refreshKeys } = await importKeys({ keys: [accessKey, { ...secret, kid }] })
+      assert.ok(refreshKeys[0])
+      const token = await signRefreshToken(refreshKeys[0], issuer, USER_ID, TOKEN)
+      assert.ok(token.length <= 500, `${token.length} characters`)
+      assert.equal(decodeJwt(token).iss, issuer)
+    }),
+  )
+})
+
+test('what is stored of a token is its SHA-256 in hex', async () => {
+  const token = await signRefreshToken(KEY, ISSUER, USER_ID, TOKEN)
+  assert.equal(digestOf(token), createHash('sha256').update(token).digest('hex'))
+  assert.equal(digestOf(token).length, 64)
+})

@@ -1,0 +1,240 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { after, before, describe, test } from 'node:test'
+import { connect } from 'node:tls'
+import bcrypt from 'bcrypt'
+import { ENGINES } from './engines.ts'
+import {
+  type Call,
+  LOGIN,
+  loggedBy,
+  PASSWORD,
+  startTestService,
+  TEST_COST,
+  type TestService,
+} from './service.ts'
+
+/** Stands in everything that must never be logged. */
+const CANARY = 'c4n4ry'
+const SECRET_PASSWORD = `${CANARY} password`
+const AGENT = 'Test/1.0 (logs)'
+const UTC = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+const JSON_TYPE = { 'Content-Type': 'application/json' }
+
+for (const engine of ENGINES) {
+  describe(`logs on ${engine}`, () => {
+    let service: TestService
+    before(async () => {
+      service = await startTestService(engine, {
+        THROTTLE_PAIR_FAILURES: '200',
+        THROTTLE_EMAIL_FAILURES: '201',
+        THROTTLE_CLIENT_FAILURES: '1000000',
+      })
+    })
+    after(() => service.stop())
+
+    function attempt(email: string, password: string, call: Call = {}) {
+      const headers = { 'User-Agent': AGENT, ...call.headers }
+      return service.call({ body: { email, password }, ...call, headers })
+    }
+
+    describe('never hold a secret', () => {
+      const password = SECRET_PASSWORD
+      const email = 'secret@example.com'
+      let passwordHash: string
+      before(async () => {
+        passwordHash = await bcrypt.hash(password, TEST_COST)
+        await service.addUser(email, { passwordHash })
+      })
+
+      const CALLS: [what: string, call: Call, status: number][] = [
+        ['a right password', { body: { email, password } }, 200],
+        ['a wrong password', { body: { email, password: `${password}!` } }, 401],
+        ['an over-long password', { body: { email, password: CANARY.repeat(100) } }, 401],
+        ['an unknown e-mail', { body: { email: 'unknown@example.com', password } }, 401],
+        ['no e-mail', { body: { password } }, 400],
+        ['an e-mail of another type', { body: { email: { password }, password } }, 400],
+        ['a password of another type', { body: { email, password: [password] } }, 400],
+        ['unknown keys', { body: { email, password: 'x', [CANARY]: { token: CANARY } } }, 401],
+        ['broken JSON', { body: `{"password":"${CANARY}`, headers: JSON_TYPE }, 400],
+        [
+          'invalid UTF-8',
+          { body: Buffer.from(`"${CANARY}\xff"`, 'latin1'), headers: JSON_TYPE },
+          400,
+        ],
+        ['another type', { body: `password=${CANARY}`, headers: { 'Content-Type': 'a/b' } }, 415],
+        ['a body that is too large', { body: { password: CANARY.repeat(4_000) } }, 413],
+        ['the query', { path: `${LOGIN}?email=${email}&password=${CANARY}` }, 400],
+        ['an unknown path', { method: 'GET', path: `/${CANARY}?token=${CANARY}` }, 404],
+        ['another method', { method: 'GET', path: `${LOGIN}?token=${CANARY}` }, 405],
+        [
+          'every header but the User-Agent',
+          {
+            body: { email, password },
+            headers: {
+              Authorization: `Bearer ${CANARY}`,
+              Cookie: `__Host-session=${CANARY}; __Host-device=${CANARY}`,
+              'X-CSRF-Token': CANARY,
+              'X-Request-ID': CANARY,
+              'Proxy-Authorization': CANARY,
+              Referer: `https://example.com/?token=${CANARY}`,
+              Origin: `https://${CANARY}.example`,
+              'X-Forwarded-For': CANARY,
+            },
+          },
+          200,
+        ],
+      ]
+      for (const [what, call, status] of CALLS) {
+        test(`of ${what}`, async () => {
+          const answer = await service.call(call)
+          assert.equal(answer.status, status)
+          assert.ok(!service.logText().includes(CANARY))
+          assert.ok(!service.logText().includes(passwordHash))
+        })
+      }
+
+      test('of tokens that were issued', async () => {
+        const { data } = (await attempt(email, password)).json
+        for (const token of [data.accessToken, data.refreshToken]) {
+          for (const part of token.split('.')) assert.ok(!service.logText().includes(part))
+        }
+      })
+
+      test('of what is not even HTTP, or has no valid path', async () => {
+        const url = new URL(service.url)
+        for (const request of [
+          `POST ${LOGIN} HTTP/1.1\r\nAuthorization ${CANARY}\r\n\r\n`,
+          `${CANARY}\r\n\r\n`,
+          `GET /%zz${CANARY}?token=${CANARY} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`,
+        ]) {
+          const socket = connect({
+            host: url.hostname,
+            port: Number(url.port),
+            rejectUnauthorized: false,
+          })
+          socket.resume().end(request)
+          await once(socket, 'close')
+        }
+        assert.ok(!service.logText().includes(CANARY))
+      })
+
+      test('of a login that fails with the database, which is an error line', async () => {
+        await service.database.rows('alter table users rename to gone')
+        const lines = await loggedBy(service, async () => {
+          const answer = await attempt(email, password)
+          assert.equal(answer.status, 500)
+          assert.doesNotMatch(answer.text, /users|sql|select/i)
+        })
+        await service.database.rows('alter table gone rename to users')
+        const [line] = lines.filter(({ level }) => level === 'error')
+        assert.equal(line?.event, 'request.failed')
+        assert.match(JSON.stringify(line?.err), /users/)
+        assert.deepEqual(Object.keys(Object(line?.err)), ['type', 'code', 'message', 'stack'])
+        assert.equal(line?.ip, '127.0.0.1')
+        assert.ok(!service.logText().includes(CANARY))
+        assert.ok(!service.logText().includes(passwordHash))
+      })
+    })
+
+    test('tell of every attempt who, where, what and when', async () => {
+      const id = await service.addUser('told@example.com')
+      const OUTCOMES: [email: string, password: string, line: Record<string, unknown>][] = [
+        ['Told@Example.com', PASSWORD, { event: 'login.succeeded', level: 'info', userId: id }],
+        [
+          'told@example.com',
+          'wrong',
+          {
+            event: 'login.failed',
+            level: 'warn',
+            email: 'told@example.com',
+            reason: 'wrong-password',
+          },
+        ],
+        [
+          'Stranger@example.com',
+          'wrong',
+          {
+            event: 'login.failed',
+            level: 'warn',
+            email: 'stranger@example.com',
+            reason: 'unknown-email',
+          },
+        ],
+      ]
+      for (const [email, password, expected] of OUTCOMES) {
+        const requestId = randomUUID()
+        const call = { headers: { 'X-Request-ID': requestId }, from: '127.0.0.7' }
+        const lines = await loggedBy(service, () => attempt(email, password, call))
+        assert.equal(lines.length, 1)
+        const { time, sessionId: _, ...line } = lines[0] ?? {}
+        assert.deepEqual(line, { ...expected, requestId, ip: '127.0.0.7', userAgent: AGENT })
+        assert.match(String(time), UTC)
+        assert.ok(Math.abs(Date.parse(String(time)) - Date.now()) < 60_000)
+      }
+    })
+
+    test('stay one line an attempt, whatever the e-mail holds', async () => {
+      const emails = [
+        'a\r\nb@example.com',
+        '\u001b[2j\u001b]0;x\u0007@example.com',
+        'a\u2028\u2029x@example.com\u0085y',
+        '\u009b2j@example.com',
+        '\u202egro.elpmaxe@a',
+        '"},{"event":"login.succeeded"}\\@example.com',
+        'a\u0000b\u007f@example.com',
+        '\ud800@example.com',
+        '{event} %s %o {msg}@example.com',
+      ]
+      const before = service.logText()
+      const lines = await loggedBy(service, async () => {
+        for (const email of emails) await attempt(email, 'wrong')
+      })
+      assert.deepEqual(
+        lines.map(line => line.email),
+        emails,
+      )
+      const text = service.logText().slice(before.length)
+      assert.equal(text.trimEnd().split(/[\r\n\u0085\u2028\u2029]/).length, emails.length)
+      assert.doesNotMatch(text.replaceAll('\n', ''), /[\p{Cc}\u202e]/u)
+    })
+
+    test('cut what is too long', async () => {
+      const headers = { 'User-Agent': 'u'.repeat(10_000) }
+      const [line] = await loggedBy(service, () =>
+        attempt(`${'e'.repeat(9_000)}@example.com`, 'x', { headers }),
+      )
+      assert.equal(line?.email, `${'e'.repeat(254)}…`)
+      assert.equal(line?.userAgent, 'u'.repeat(256))
+    })
+
+    test('tell of an alarm, a throttled attempt and a locked account', async () => {
+      const userId = await service.addUser('attacked@example.com')
+      const lines = await loggedBy(service, async () => {
+        for (let index = 0; index < 201; index++) {
+          await attempt('attacked@example.com', 'wrong', { from: `127.0.1.${index % 2}` })
+        }
+        await attempt('attacked@example.com', 'wrong', { from: '127.0.1.3' })
+        await attempt('attacked@example.com', 'wrong', { from: '127.0.1.3' })
+      })
+      const told = lines
+        .filter(({ event }) => event !== 'login.failed')
+        .map(({ time: _, requestId: __, userAgent: ___, ...line }) => line)
+      const throttled = {
+        level: 'warn',
+        event: 'login.throttled',
+        email: 'attacked@example.com',
+        scope: 'email',
+        ip: '127.0.1.3',
+      }
+      assert.deepEqual(told, [
+        { level: 'error', event: 'account.alarm', userId, failures: 100, ip: '127.0.1.1' },
+        { level: 'error', event: 'account.alarm', userId, failures: 200, ip: '127.0.1.1' },
+        throttled,
+        { level: 'warn', event: 'account.locked', userId, ip: '127.0.1.3' },
+        throttled,
+      ])
+    })
+  })
+}

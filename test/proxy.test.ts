@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { loadConfig } from '../src/config.ts'
+import { loadTls } from '../src/http/tls.ts'
+import { countStatuses, loggedBy, PASSWORD, startTestService, type TestService } from './service.ts'
+
+const CLIENT = '203.0.113.9'
+const FORWARDED = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': CLIENT }
+const HTTPS_REQUIRED = {
+  success: false,
+  error: { code: 'HTTPS_REQUIRED', message: 'This service answers over HTTPS only' },
+}
+
+const forwardedLogin = (service: TestService, email: string, headers: Record<string, string>) =>
+  service.call({ body: { email, password: PASSWORD }, headers })
+
+describe('behind a TLS proxy', () => {
+  let service: TestService
+  before(async () => {
+    service = await startTestService('sqlite', { TRUST_PROXY: '127.0.0.1/32, 10.0.0.0/8' })
+    await service.addUser('kate@example.com')
+  })
+  after(() => service.stop())
+
+  test('the service listens in plain HTTP and makes no certificate', async () => {
+    assert.match(service.url, /^http:/)
+    await assert.rejects(readFile(join(service.dataDir, 'development-cert.pem')), {
+      code: 'ENOENT',
+    })
+  })
+
+  const ANSWERED: [what: string, headers: Record<string, string>, ip: string][] = [
+    ['a forwarded request', FORWARDED, CLIENT],
+    [
+      'a request through two proxies',
+      { ...FORWARDED, 'X-Forwarded-For': `${CLIENT}, 10.0.0.2` },
+      CLIENT,
+    ],
+    [
+      'a request with a forged address',
+      { ...FORWARDED, 'X-Forwarded-For': `127.0.0.1, ${CLIENT}` },
+      CLIENT,
+    ],
+    ['an address with a port', { ...FORWARDED, 'X-Forwarded-For': `${CLIENT}:4711` }, CLIENT],
+    ['an IPv6 client', { ...FORWARDED, 'X-Forwarded-For': '[2001:DB8::1]:443' }, '2001:db8::1'],
+    ['a scheme in capitals', { ...FORWARDED, 'X-Forwarded-Proto': 'HTTPS' }, CLIENT],
+    [
+      'HTTPS as the right-most scheme',
+      { ...FORWARDED, 'X-Forwarded-Proto': 'http, https' },
+      CLIENT,
+    ],
+  ]
+  for (const [what, headers, ip] of ANSWERED) {
+    test(`${what} is answered, and logged with the client's own address`, async () => {
+      const lines = await loggedBy(service, async () => {
+        assert.equal((await forwardedLogin(service, 'kate@example.com', headers)).status, 200)
+      })
+      assert.deepEqual(
+        lines.map(line => [line.event, line.ip]),
+        [['login.succeeded', ip]],
+      )
+    })
+  }
+
+  const REFUSED: [what: string, headers: Record<string, string>, from?: string][] = [
+    ['no word of HTTPS', { 'X-Forwarded-For': CLIENT }],
+    ['plain HTTP', { ...FORWARDED, 'X-Forwarded-Proto': 'http' }],
+    ['plain HTTP to the right', { ...FORWARDED, 'X-Forwarded-Proto': 'https, http' }],
+    ['an empty scheme', { ...FORWARDED, 'X-Forwarded-Proto': '' }],
+    ['an empty scheme to the right', { ...FORWARDED, 'X-Forwarded-Proto': 'https,' }],
+    ['another scheme', { ...FORWARDED, 'X-Forwarded-Proto': 'httpsx' }],
+    [
+      'a claim in other headers',
+      { ...FORWARDED, 'X-Forwarded-Proto': '', 'X-Forwarded-Ssl': 'on' },
+    ],
+    ['a peer that is not the proxy', FORWARDED, '127.0.0.2'],
+  ]
+  for (const [what, headers, from] of REFUSED) {
+    test(`403 HTTPS_REQUIRED for ${what}, without a redirection and unverified`, async () => {
+      const body = { email: 'kate@example.com', password: PASSWORD }
+      const lines = await loggedBy(service, async () => {
+        const answer = await service.call({ body, headers, ...(from && { from }) })
+        assert.equal(answer.status, 403)
+        assert.deepEqual(answer.json, HTTPS_REQUIRED)
+        assert.equal(answer.headers.location, undefined)
+      })
+      assert.deepEqual(
+        lines.map(line => [line.event, line.ip]),
+        [['request.refused', from ?? '127.0.0.1']],
+      )
+    })
+  }
+
+  for (const [what, value] of [
+    ['no', undefined],
+    ['an empty', ''],
+    ['an unusable', 'unknown'],
+  ] as const) {
+    test(`500 and a loud line for ${what} X-Forwarded-For`, async () => {
+      const headers = {
+        'X-Forwarded-Proto': 'https',
+        ...(value !== undefined && { 'X-Forwarded-For': value }),
+      }
+      const lines = await loggedBy(service, async () => {
+        const answer = await forwardedLogin(service, 'kate@example.com', headers)
+        assert.equal(answer.status, 500)
+        assert.equal(answer.json.error.code, 'INTERNAL_ERROR')
+        assert.doesNotMatch(answer.text, /proxy|forwarded/i)
+      })
+      assert.equal(lines.length, 1)
+      assert.equal(lines[0]?.level, 'error')
+      assert.match(String(lines[0]?.msg), /X-Forwarded-For/)
+    })
+  }
+
+  test('each client has its own budget', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 12 }, (_, index) =>
+        service.call({
+          body: { email: 'shared@example.com', password: 'wrong' },
+          headers: { ...FORWARDED, 'X-Forwarded-For': `198.51.100.${index % 2}` },
+        }),
+      ),
+    )
+    assert.deepEqual(countStatuses(answers), { 401: 10, 429: 2 })
+  })
+})
+
+describe('with a certificate and a proxy', () => {
+  let service: TestService
+  let folder: string
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'login-transport-'))
+    await loadTls(loadConfig({ DATA_DIR: folder }), new Date())
+    service = await startTestService('sqlite', {
+      TRUST_PROXY: '127.0.0.1',
+      TLS_CERT_FILE: join(folder, 'development-cert.pem'),
+      TLS_KEY_FILE: join(folder, 'development-key.pem'),
+    })
+    await service.addUser('kate@example.com')
+  })
+  after(async () => {
+    await service.stop()
+    await rm(folder, { recursive: true })
+  })
+
+  const CALLS: [
+    who: string,
+    from: string,
+    headers: Record<string, string>,
+    status: number,
+    ip: string,
+  ][] = [
+    ['the proxy', '127.0.0.1', FORWARDED, 200, CLIENT],
+    [
+      'the proxy about a plain request',
+      '127.0.0.1',
+      { 'X-Forwarded-For': CLIENT },
+      403,
+      '127.0.0.1',
+    ],
+    ['a direct caller', '127.0.0.2', {}, 200, '127.0.0.2'],
+    ['a direct caller that plays the proxy', '127.0.0.2', FORWARDED, 200, '127.0.0.2'],
+  ]
+  for (const [who, from, headers, status, ip] of CALLS) {
+    test(`${who} gets ${status} over TLS and is logged as ${ip}`, async () => {
+      assert.match(service.url, /^https:/)
+      const body = { email: 'kate@example.com', password: PASSWORD }
+      const lines = await loggedBy(service, async () => {
+        assert.equal((await service.call({ body, headers, from })).status, status)
+      })
+      assert.deepEqual(
+        lines.map(line => line.ip),
+        [ip],
+      )
+    })
+  }
+})

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { connect as connectPlain } from 'node:net'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls'
+import { countStatuses, LOGIN, loggedBy, startTestService, type TestService } from './service.ts'
+
+describe('TLS', () => {
+  let service: TestService
+  let ca: Buffer
+  before(async () => {
+    service = await startTestService('sqlite')
+    ca = await readFile(join(service.dataDir, 'development-cert.pem'))
+  })
+  after(() => service.stop())
+
+  async function shakeHands(options: ConnectionOptions): Promise<TLSSocket> {
+    const { port } = new URL(service.url)
+    const socket = connectTls({ host: '127.0.0.1', port: Number(port), ca, ...options })
+    await once(socket, 'secureConnect')
+    return socket
+  }
+
+  for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
+    test(`${version} is spoken`, async () => {
+      const socket = await shakeHands({ minVersion: version, maxVersion: version })
+      assert.equal(socket.getProtocol(), version)
+      assert.equal(socket.authorized, true)
+      socket.destroy()
+    })
+  }
+
+  for (const version of ['TLSv1', 'TLSv1.1'] as const) {
+    test(`${version} is refused by the service, not only by the caller`, async () => {
+      // Without the lower security level the caller's own library would refuse to offer it.
+      const ciphers = 'DEFAULT@SECLEVEL=0'
+      await assert.rejects(shakeHands({ minVersion: version, maxVersion: version, ciphers }), {
+        code: 'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION',
+      })
+    })
+  }
+
+  test('the certificate holds for the name localhost as for the address', async () => {
+    for (const name of [{ servername: 'localhost' }, {}]) {
+      const socket = await shakeHands(name)
+      assert.equal(socket.authorized, true)
+      socket.destroy()
+    }
+    await assert.rejects(shakeHands({ servername: 'example.com' }), {
+      code: 'ERR_TLS_CERT_ALTNAME_INVALID',
+    })
+  })
+
+  test('plain HTTP gets neither an answer nor a redirection', async () => {
+    const socket = connectPlain(Number(new URL(service.url).port), '127.0.0.1')
+    socket.end(`GET ${LOGIN} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
+    let text = ''
+    socket.on('data', chunk => {
+      text += chunk.toString('latin1')
+    })
+    await new Promise(resolve => socket.on('error', () => {}).once('close', resolve))
+    assert.doesNotMatch(text, /HTTP\/1\.1 [23]/)
+    assert.doesNotMatch(text, /location/i)
+  })
+
+  const rotating = (index: number) => ({
+    'X-Forwarded-For': `198.51.100.${index}`,
+    'X-Forwarded-Proto': 'https',
+    'X-Real-IP': `198.51.100.${index}`,
+    Forwarded: `for=198.51.100.${index};proto=https`,
+  })
+
+  test('a direct caller that claims 50 addresses is one client', async () => {
+    const lines = await loggedBy(service, async () => {
+      const answers = await Promise.all(
+        Array.from({ length: 50 }, (_, index) =>
+          service.call({
+            body: { email: 'claimed@example.com', password: 'wrong' },
+            headers: rotating(index),
+          }),
+        ),
+      )
+      assert.deepEqual(countStatuses(answers), { 401: 5, 429: 45 })
+    })
+    assert.deepEqual([...new Set(lines.map(line => line.ip))], ['127.0.0.1'])
+  })
+
+  test('the same over many e-mails meets the budget of its client', async () => {
+    const answers = []
+    for (let index = 0; index < 60; index++) {
+      const body = { email: `${index}@example.com`, password: 'wrong' }
+      answers.push(await service.call({ body, headers: rotating(index), from: '127.0.0.3' }))
+    }
+    assert.deepEqual(countStatuses(answers), { 401: 50, 429: 10 })
+  })
+})

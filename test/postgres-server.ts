@@ -1,9 +1,11 @@
 // A real PostgreSQL for the length of a test run, out of an npm package.
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chmod, chown, cp, mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import pg from 'pg'
 
@@ -12,7 +14,16 @@ const run = promisify(execFile)
 /** PostgreSQL refuses to run as root; this user exists on every Debian and owns nothing. */
 const NOBODY = { uid: 65534, gid: 65534 }
 
-export type PostgresServer = { url: string; process: ChildProcess; stop: () => Promise<void> }
+export type PostgresServer = {
+  url: string
+  /** Ends the server, gently or not; its data stay. */
+  end: (signal: 'SIGINT' | 'SIGKILL') => Promise<void>
+  /** Starts it again, on the same port. */
+  start: () => Promise<void>
+  pid: () => number
+  /** Ends it and removes its data. */
+  stop: () => Promise<void>
+}
 
 export async function startPostgres(): Promise<PostgresServer> {
   const folder = await mkdtemp(join(tmpdir(), 'login-postgres-'))
@@ -39,23 +50,40 @@ export async function startPostgres(): Promise<PostgresServer> {
   )
   const port = await freePort()
   const options = ['-p', String(port), '-k', folder, '-h', '127.0.0.1', '-c', 'max_connections=300']
-  const server = spawn(join(binaries, 'postgres'), ['-D', data, ...options], {
-    ...identity,
-    cwd: folder,
-    stdio: 'ignore',
-  })
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`
-  await answers(url)
+  let server: ChildProcess
+
+  async function start(): Promise<void> {
+    await repeat(async () => {
+      server = spawn(join(binaries, 'postgres'), ['-D', data, ...options], {
+        ...identity,
+        cwd: folder,
+        stdio: 'ignore',
+      })
+      await answers(url, server)
+    })
+  }
+  async function end(signal: 'SIGINT' | 'SIGKILL'): Promise<void> {
+    if (hasEnded(server)) return
+    server.kill(signal)
+    await once(server, 'exit')
+  }
+  await start()
 
   return {
     url,
-    process: server,
+    end,
+    start,
+    pid: () => server.pid ?? 0,
     async stop() {
-      server.kill('SIGINT')
-      if (server.exitCode === null) await new Promise(resolve => server.once('exit', resolve))
+      await end('SIGINT')
       await rm(folder, { recursive: true, force: true })
     },
   }
+}
+
+function hasEnded(server: ChildProcess): boolean {
+  return server.exitCode !== null || server.signalCode !== null
 }
 
 /** Another user cannot read a checkout below a private home: the binaries move out of it. */
@@ -72,19 +100,27 @@ async function findBinaries(folder: string, mustCopy: boolean): Promise<string> 
   return join(copy, 'bin')
 }
 
-async function answers(url: string): Promise<void> {
+/** A server that was killed may leave processes behind, which keep its successor from starting. */
+async function repeat(attempt: () => Promise<void>): Promise<void> {
   const deadline = Date.now() + 20_000
   for (;;) {
-    const client = new pg.Client({ connectionString: url })
     try {
-      await client.connect()
-      await client.end()
-      return
+      return await attempt()
     } catch (error) {
       if (Date.now() > deadline) throw error
-      await new Promise(resolve => setTimeout(resolve, 50))
+      await setTimeout(50)
     }
   }
+}
+
+async function answers(url: string, server: ChildProcess): Promise<void> {
+  await repeat(async () => {
+    if (hasEnded(server)) return
+    const client = new pg.Client({ connectionString: url })
+    await client.connect()
+    await client.end()
+  })
+  if (hasEnded(server)) throw new Error('PostgreSQL ended while it started')
 }
 
 export async function freePort(): Promise<number> {

@@ -10,6 +10,8 @@ export type Engine = {
   db: Kysely<Schema>
   /** Runs an operation again, without blocking the event loop, while others are in its way. */
   retrying<T>(operation: () => Promise<T>): Promise<T>
+  /** Gives a migration the time that it and those of other processes need. */
+  migrating<T>(operation: (db: Kysely<Schema>) => Promise<T>): Promise<T>
   reserveAttempt(scopes: ThrottleScope[], email: string, now: Date): Promise<Reservation>
   readClock(): Promise<Date | null>
 }
@@ -21,8 +23,9 @@ export const OPERATION_TIMEOUT_MS = 1_500
 export async function repeat<T>(
   operation: () => Promise<T>,
   mayRepeat: (error: unknown) => boolean,
+  timeoutMs = OPERATION_TIMEOUT_MS,
 ): Promise<T> {
-  const deadline = performance.now() + OPERATION_TIMEOUT_MS
+  const deadline = performance.now() + timeoutMs
   for (;;) {
     try {
       return await operation()

@@ -12,6 +12,8 @@ const POOL_SIZE = 10
 const CONNECT_TIMEOUT_MS = 1_000
 /** Above the server's own deadlock_timeout, so that a deadlock is told from a long wait. */
 const LOCK_TIMEOUT_MS = 1_200
+/** A change of a large table takes its time; a server that is gone is noticed by then. */
+const MIGRATION_TIMEOUT_MS = 3_600_000
 
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 const SERIALIZATION_FAILURE = '40001'
@@ -26,27 +28,30 @@ export type PostgresOptions = {
 
 export function openPostgres({ url, onConnectionLost }: PostgresOptions): Engine {
   const pool = new pg.Pool({
-    connectionString: url,
+    ...connectionTo(url),
     max: POOL_SIZE,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     // The server stops its own work first; the client's limit is for a server that does not answer.
     statement_timeout: OPERATION_TIMEOUT_MS - 200,
     lock_timeout: LOCK_TIMEOUT_MS,
     idle_in_transaction_session_timeout: 5_000,
-    query_timeout: OPERATION_TIMEOUT_MS,
-    keepAlive: true,
-    application_name: 'login-service',
   })
   pool.on('error', onConnectionLost)
-  const db = new Kysely<Schema>({
-    dialect: new PostgresDialect({
-      pool: { connect: () => connect(pool), end: () => pool.end(), options: pool.options },
-    }),
-  })
+  const db = openDatabase(pool, OPERATION_TIMEOUT_MS)
   return {
     name: 'postgres',
     db,
     retrying: operation => repeat(operation, hasCode(SERIALIZATION_FAILURE, DEADLOCK_DETECTED)),
+    async migrating(operation) {
+      // One connection of its own, without the limits that a login needs.
+      const migrationPool = new pg.Pool({ ...connectionTo(url), max: 1 })
+      migrationPool.on('error', onConnectionLost)
+      const migrationDb = openDatabase(migrationPool, MIGRATION_TIMEOUT_MS)
+      try {
+        return await operation(migrationDb)
+      } finally {
+        await migrationDb.destroy()
+      }
+    },
     reserveAttempt: (scopes, email, now) =>
       repeat(
         () => reserveInOneStatement(db, scopes, email, now),
@@ -60,24 +65,65 @@ export function openPostgres({ url, onConnectionLost }: PostgresOptions): Engine
   }
 }
 
-/** A connection whose query timed out still waits for that answer: it must not serve anyone again. */
-async function connect(pool: pg.Pool): Promise<PostgresPoolClient> {
+function connectionTo(url: string): pg.PoolConfig {
+  return {
+    connectionString: url,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    keepAlive: true,
+    application_name: 'login-service',
+  }
+}
+
+function openDatabase(pool: pg.Pool, timeoutMs: number): Kysely<Schema> {
+  return new Kysely<Schema>({
+    dialect: new PostgresDialect({
+      pool: {
+        connect: () => connect(pool, timeoutMs),
+        end: () => pool.end(),
+        options: pool.options,
+      },
+    }),
+  })
+}
+
+/**
+ * A connection for one operation, which it gives up in time however many statements that takes. One
+ * that broke, or still waits for an answer, must not serve anyone again.
+ */
+async function connect(pool: pg.Pool, timeoutMs: number): Promise<PostgresPoolClient> {
+  const deadline = performance.now() + timeoutMs
   const client = await pool.connect()
-  let isStuck = false
-  async function query(text: string, parameters: unknown[]): Promise<pg.QueryResult> {
+  let isLost = false
+  const onError = () => {
+    isLost = true
+  }
+  // Nobody else listens between two statements: a connection that breaks then would end the process.
+  client.on('error', onError)
+
+  async function query(text: string, values: unknown[]): Promise<pg.QueryResult> {
+    // The server has rolled back, or will when it finds nobody there. Asking it would take time, and
+    // Kysely would report that failure in place of the one that led here.
+    if (isLost && text === 'rollback') return NOTHING_TO_ROLL_BACK
+    const limits = { query_timeout: Math.max(1, deadline - performance.now()) }
     try {
-      return await client.query(text, parameters)
+      return await client.query({ text, values, ...limits })
     } catch (error) {
-      if (!(error instanceof pg.DatabaseError)) isStuck = true
+      if (text === 'rollback' || !(error instanceof pg.DatabaseError)) isLost = true
+      if (text === 'rollback') return NOTHING_TO_ROLL_BACK
       throw error
     }
   }
   return {
     // Kysely's type has a second form, for cursors, which is never used here.
     query: query as unknown as PostgresPoolClient['query'],
-    release: discard => client.release(isStuck || discard),
+    release(discard) {
+      client.off('error', onError)
+      client.release(isLost || discard)
+    },
   }
 }
+
+const NOTHING_TO_ROLL_BACK = { command: 'ROLLBACK', rowCount: 0, oid: 0, fields: [], rows: [] }
 
 function hasCode(...codes: string[]) {
   return (error: unknown) => error instanceof pg.DatabaseError && codes.includes(error.code ?? '')

@@ -1,5 +1,7 @@
 // The embedded engine: one file, one connection, write-ahead log, every commit synced to disk.
+import { statSync } from 'node:fs'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { pathToFileURL } from 'node:url'
 import {
   CompiledQuery,
   type DatabaseConnection,
@@ -14,6 +16,9 @@ import { type Engine, repeat } from './engine.ts'
 import type { Schema } from './schema.ts'
 import { reserveInTransaction } from './throttle-rows.ts'
 
+/** Longest that a starting process waits for others to migrate. */
+const MIGRATION_TIMEOUT_MS = 30_000
+
 // Primary result codes, https://www.sqlite.org/rescode.html
 const BUSY = 5
 const LOCKED = 6
@@ -22,11 +27,12 @@ const LOST_FILE = new Set([8 /* READONLY */, 10 /* IOERR */, 13 /* FULL */, 14 /
 
 export function openSqlite(file: string): Engine {
   const database = new SqliteFile(file)
-  const db = new Kysely<Schema>({ dialect: new ImmediateSqliteDialect({ database }) })
+  const db = new Kysely<Schema>({ dialect: new ImmediateSqliteDialect(database) })
   const engine: Engine = {
     name: 'sqlite',
     db,
     retrying: operation => repeat(operation, isBusy),
+    migrating: operation => repeat(() => operation(db), isBusy, MIGRATION_TIMEOUT_MS),
     reserveAttempt: (scopes, email, now) =>
       engine.retrying(() =>
         db.transaction().execute(trx => reserveInTransaction(trx, scopes, email, now)),
@@ -51,6 +57,8 @@ class SqliteFile implements SqliteDatabase {
   readonly #file: string
   readonly #statements = new Map<string, StatementSync>()
   #connection: DatabaseSync | null = null
+  /** Which file was opened, whatever has its name now. */
+  #identity: string | null = null
   #isLost = false
 
   constructor(file: string) {
@@ -64,6 +72,27 @@ class SqliteFile implements SqliteDatabase {
       all: parameters => this.#watch(() => statement.all(...toSqlite(parameters))),
       run: parameters => this.#watch(() => statement.run(...toSqlite(parameters))),
       iterate: parameters => statement.iterate(...toSqlite(parameters)),
+    }
+  }
+
+  /**
+   * Throws unless the open file is still the one of its name: what is written to a file that was
+   * deleted or replaced is lost, and nobody else sees it.
+   */
+  checkPlace(): void {
+    if (this.#connection && identityOf(this.#file) !== this.#identity) {
+      throw new Error(`${this.#file} was moved or replaced: put it back, or restart the service`)
+    }
+  }
+
+  /** SQLite may have rolled back by itself, as it does when a write fails; then nothing is left to do. */
+  rollback(): void {
+    if (!this.#connection?.isTransaction) return
+    try {
+      this.#connection.exec('rollback')
+    } catch {
+      // Closing rolls back as well. The error that led here is the one to be told.
+      this.close()
     }
   }
 
@@ -85,10 +114,14 @@ class SqliteFile implements SqliteDatabase {
   }
 
   #open(): DatabaseSync {
+    const location = pathToFileURL(this.#file)
+    // Only the first time: a file that is gone later must not be followed by an empty one.
+    location.searchParams.set('mode', this.#identity === null ? 'rwc' : 'rw')
     // No busy timeout: it would stop the event loop; `retrying` waits instead.
-    const connection = new DatabaseSync(this.#file, { timeout: 0 })
+    const connection = new DatabaseSync(location, { timeout: 0 })
     try {
       connection.exec('pragma journal_mode = wal; pragma synchronous = full')
+      this.#identity = identityOf(this.#file)
     } catch (error) {
       connection.close()
       throw error
@@ -107,6 +140,11 @@ class SqliteFile implements SqliteDatabase {
   }
 }
 
+function identityOf(file: string): string | null {
+  const stats = statSync(file, { throwIfNoEntry: false })
+  return stats ? `${stats.dev}:${stats.ino}` : null
+}
+
 function toSqlite(parameters: readonly unknown[]) {
   return parameters.map(parameter => {
     if (parameter === null) return null
@@ -117,15 +155,15 @@ function toSqlite(parameters: readonly unknown[]) {
 
 /** A deferred transaction fails at once when a reader turns writer: take the write lock first. */
 class ImmediateSqliteDialect extends SqliteDialect {
-  readonly #config: { database: SqliteDatabase }
+  readonly #database: SqliteFile
 
-  constructor(config: { database: SqliteDatabase }) {
-    super(config)
-    this.#config = config
+  constructor(database: SqliteFile) {
+    super({ database })
+    this.#database = database
   }
 
   override createDriver(): SqliteDriver {
-    return new ImmediateSqliteDriver(this.#config)
+    return new ImmediateSqliteDriver(this.#database)
   }
 
   override createAdapter(): SqliteAdapter {
@@ -134,8 +172,21 @@ class ImmediateSqliteDialect extends SqliteDialect {
 }
 
 class ImmediateSqliteDriver extends SqliteDriver {
+  readonly #database: SqliteFile
+
+  constructor(database: SqliteFile) {
+    super({ database })
+    this.#database = database
+  }
+
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
+    this.#database.checkPlace()
     await connection.executeQuery(CompiledQuery.raw('begin immediate'))
+  }
+
+  /** Never fails: Kysely would report that failure in place of the one that led to it. */
+  override async rollbackTransaction(): Promise<void> {
+    this.#database.rollback()
   }
 }
 

@@ -1,0 +1,84 @@
+// An attempt's way through the tables: reserve, then settle.
+import { sql, type Transaction } from 'kysely'
+import type { Engine } from './engine.ts'
+import type { Schema } from './schema.ts'
+import { insertSession } from './sessions-sql.ts'
+import type { Store, ThrottleScope } from './store.ts'
+import {
+  countFailure,
+  forgiveFailures,
+  giveBack,
+  isNotLockedByAdministrator,
+} from './throttle-rows.ts'
+import { transact } from './transact.ts'
+import { toText } from './values.ts'
+
+type Attempts = Pick<Store, 'reserveAttempt' | 'releaseAttempt' | 'settleFailure' | 'openSession'>
+
+export function createAttempts(engine: Engine): Attempts {
+  return {
+    reserveAttempt: engine.reserveAttempt,
+
+    async releaseAttempt(scopes) {
+      await transact(engine, scopes, trx => giveBack(trx, scopes))
+    },
+
+    settleFailure(scopes, userId, now) {
+      return transact(engine, scopes, trx => settleFailureIn(trx, scopes, userId, now))
+    },
+
+    openSession(verified, session, refreshToken, scopes, now) {
+      return transact(engine, scopes, async trx => {
+        const moment = toText(now)
+        const user = await trx
+          .updateTable('users')
+          .set({
+            failed_login_attempts: 0,
+            // A throttle's lock that is still running is the e-mail scope's, which a success spares.
+            locked_until: sql`case when locked_until <= ${moment} then null else locked_until end`,
+            locked_by: sql`case when locked_until <= ${moment} then null else locked_by end`,
+          })
+          .where('id', '=', verified.id)
+          .where('password_hash', '=', verified.passwordHash)
+          .where(sql<boolean>`is_active`)
+          .where(isNotLockedByAdministrator(moment))
+          .returning('id')
+          .executeTakeFirst()
+        if (!user) {
+          await settleFailureIn(trx, scopes, verified.id, now)
+          return false
+        }
+        await forgiveFailures(trx, scopes)
+        await insertSession(trx, session, refreshToken, now)
+        return true
+      })
+    },
+  }
+}
+
+async function settleFailureIn(
+  trx: Transaction<Schema>,
+  scopes: ThrottleScope[],
+  userId: string | null,
+  now: Date,
+): Promise<number> {
+  await countFailure(trx, scopes, now)
+  const oneMore = { failed_login_attempts: sql<number>`failed_login_attempts + 1` }
+  if (userId === null) {
+    // The same write for nobody: a failure of an unknown e-mail must not be the cheaper one.
+    await trx
+      .updateTable('unknown_user')
+      .set(oneMore)
+      .where('id', '=', 1)
+      .returning('failed_login_attempts')
+      .executeTakeFirst()
+    return 0
+  }
+  const user = await trx
+    .updateTable('users')
+    .set(oneMore)
+    .where('id', '=', userId)
+    .returning('failed_login_attempts')
+    .executeTakeFirst()
+  return user?.failed_login_attempts ?? 0
+}

@@ -1,0 +1,69 @@
+// What keeps the database in order: migrations, sweeping, and whether it takes a write at all.
+import type { Kysely } from 'kysely'
+import { Migrator } from 'kysely/migration'
+import type { Engine } from './engine.ts'
+import { migrationsFor } from './migrations/migrations.ts'
+import type { Schema } from './schema.ts'
+import type { Store } from './store.ts'
+import { transact } from './transact.ts'
+import { toText } from './values.ts'
+
+const SWEEP_ROWS = 500
+
+type Upkeep = Pick<
+  Store,
+  'sweepThrottle' | 'checkWritable' | 'readClock' | 'migrate' | 'listMigrations'
+>
+
+export function createUpkeep(engine: Engine): Upkeep {
+  const { db } = engine
+  return {
+    async sweepThrottle(now) {
+      const swept = await transact(engine, [], trx =>
+        trx
+          .deleteFrom('login_throttle')
+          .where('key', 'in', from => {
+            const expired = from
+              .selectFrom('login_throttle')
+              .select('key')
+              .where('expires_at', '<=', toText(now))
+              .orderBy('key')
+              .limit(SWEEP_ROWS)
+            return engine.name === 'postgres' ? expired.forUpdate().skipLocked() : expired
+          })
+          .executeTakeFirst(),
+      )
+      return Number(swept.numDeletedRows)
+    },
+
+    async checkWritable(now) {
+      const checked = { checked_at: toText(now) }
+      await transact(engine, [], trx =>
+        trx
+          .insertInto('readiness')
+          .values({ id: 1, ...checked })
+          .onConflict(conflict => conflict.column('id').doUpdateSet(checked))
+          .execute(),
+      )
+    },
+
+    readClock: engine.readClock,
+
+    async migrate() {
+      return engine.migrating(async db => {
+        const { error, results } = await migratorOf(engine, db).migrateToLatest()
+        if (error) throw error
+        return results?.map(result => result.migrationName) ?? []
+      })
+    },
+
+    async listMigrations() {
+      const migrations = await engine.retrying(() => migratorOf(engine, db).getMigrations())
+      return migrations.map(({ name, executedAt }) => ({ name, appliedAt: executedAt ?? null }))
+    },
+  }
+}
+
+function migratorOf({ name }: Engine, db: Kysely<Schema>): Migrator {
+  return new Migrator({ db, provider: { getMigrations: async () => migrationsFor(name) } })
+}

@@ -1,0 +1,180 @@
+// The users, as an administrator and a login see them.
+import { type Selectable, sql } from 'kysely'
+import type { Engine } from './engine.ts'
+import type { Schema } from './schema.ts'
+import { endSessionsOf } from './sessions-sql.ts'
+import type { Store, User } from './store.ts'
+import { forgetFailures } from './throttle-rows.ts'
+import { transact } from './transact.ts'
+import { toText, toTime, toTimeOrNull } from './values.ts'
+
+type Users = Pick<
+  Store,
+  | 'findUserByEmail'
+  | 'listUsers'
+  | 'countUsers'
+  | 'countHashCosts'
+  | 'insertUser'
+  | 'upgradePasswordHash'
+  | 'setPassword'
+  | 'deactivateUser'
+  | 'activateUser'
+  | 'lockUser'
+  | 'unlockUser'
+  | 'deleteUser'
+>
+
+export function createUsers(engine: Engine): Users {
+  const { db } = engine
+
+  async function changeUser(
+    email: string,
+    now: Date,
+    change: {
+      password_hash?: string
+      is_active?: number
+      locked_until?: string
+      locked_by?: 'administrator'
+    },
+  ): Promise<boolean> {
+    return transact(engine, [], async trx => {
+      const user = await trx
+        .updateTable('users')
+        .set({ ...change, updated_at: toText(now) })
+        .where('email', '=', email)
+        .returning(['id', 'is_active'])
+        .executeTakeFirst()
+      if (!user) return false
+      if (change.is_active !== 1) await endSessionsOf(trx, user.id, now)
+      return true
+    })
+  }
+
+  return {
+    async findUserByEmail(email) {
+      const row = await engine.retrying(() =>
+        db.selectFrom('users').selectAll().where('email', '=', email).executeTakeFirst(),
+      )
+      return row ? toUser(row) : null
+    },
+
+    async listUsers(afterEmail, limit) {
+      const rows = await db
+        .selectFrom('users')
+        .selectAll()
+        .where('email', '>', afterEmail)
+        .orderBy('email')
+        .limit(limit)
+        .execute()
+      return rows.map(toUser)
+    },
+
+    async countUsers() {
+      const { users } = await db
+        .selectFrom('users')
+        .select(count => count.fn.countAll().as('users'))
+        .executeTakeFirstOrThrow()
+      return Number(users)
+    },
+
+    async countHashCosts() {
+      const { rows } = await sql<{ prefix: string; users: number | string }>`
+        select substr(password_hash, 1, 7) as prefix, count(*) as users from users
+        group by substr(password_hash, 1, 7) order by 1`.execute(db)
+      const costs = new Map<number | null, number>()
+      for (const { prefix, users } of rows) {
+        const digits = /^\$2[aby]\$(\d\d)\$$/.exec(prefix)?.[1]
+        const cost = digits === undefined ? null : Number(digits)
+        costs.set(cost, (costs.get(cost) ?? 0) + Number(users))
+      }
+      return [...costs].map(([cost, users]) => ({ cost, users }))
+    },
+
+    async insertUser(user) {
+      const moment = toText(user.createdAt)
+      const inserted = await transact(engine, [], trx =>
+        trx
+          .insertInto('users')
+          .values({
+            id: user.id,
+            email: user.email,
+            password_hash: user.passwordHash,
+            name: user.name,
+            role: user.role,
+            created_at: moment,
+            updated_at: moment,
+          })
+          .onConflict(conflict => conflict.column('email').doNothing())
+          .returning('id')
+          .executeTakeFirst(),
+      )
+      return inserted !== undefined
+    },
+
+    async upgradePasswordHash(userId, oldHash, newHash, now) {
+      await transact(engine, [], trx =>
+        trx
+          .updateTable('users')
+          .set({ password_hash: newHash, updated_at: toText(now) })
+          .where('id', '=', userId)
+          .where('password_hash', '=', oldHash)
+          .execute(),
+      )
+    },
+
+    setPassword: (email, passwordHash, now) =>
+      changeUser(email, now, { password_hash: passwordHash }),
+    deactivateUser: (email, now) => changeUser(email, now, { is_active: 0 }),
+    activateUser: (email, now) => changeUser(email, now, { is_active: 1 }),
+    lockUser: (email, until, now) =>
+      changeUser(email, now, { locked_until: toText(until), locked_by: 'administrator' }),
+
+    async unlockUser(email, emailDigest, now) {
+      const scopes = await engine.retrying(() =>
+        db
+          .selectFrom('login_throttle')
+          .select('key')
+          .where('email_digest', '=', emailDigest)
+          .execute(),
+      )
+      return transact(engine, scopes, async trx => {
+        await forgetFailures(trx, scopes)
+        const user = await trx
+          .updateTable('users')
+          .set({
+            locked_until: null,
+            locked_by: null,
+            failed_login_attempts: 0,
+            updated_at: toText(now),
+          })
+          .where('email', '=', email)
+          .returning('id')
+          .executeTakeFirst()
+        return user !== undefined
+      })
+    },
+
+    async deleteUser(email) {
+      const deleted = await transact(engine, [], trx =>
+        trx.deleteFrom('users').where('email', '=', email).returning('id').executeTakeFirst(),
+      )
+      return deleted !== undefined
+    },
+  }
+}
+
+export function toUser(row: Selectable<Schema['users']>): User {
+  return {
+    id: row.id,
+    email: row.email,
+    passwordHash: row.password_hash,
+    name: row.name,
+    role: row.role,
+    isActive: Boolean(row.is_active),
+    failedLoginAttempts: row.failed_login_attempts,
+    lockedUntil: toTimeOrNull(row.locked_until),
+    lockedBy: row.locked_by,
+    createdAt: toTime(row.created_at),
+    updatedAt: toTime(row.updated_at),
+  }
+}

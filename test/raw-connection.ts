@@ -94,8 +94,9 @@ export function outsideEnvelope({ status, headers, body }: RawAnswer): string | 
   for (const name of required) if (!headers.has(name)) return `no ${name}`
   if (headers.get('content-type') !== 'application/json; charset=utf-8') return 'not typed as JSON'
   try {
-    const { success, data, error } = JSON.parse(body)
-    if (status < 400) return success === true && data !== undefined ? null : 'no data'
+    const { success, data, error, keys } = JSON.parse(body)
+    // The published keys have a standard form of their own.
+    if (status < 400) return keys || (success === true && data) ? null : 'no data'
     return success === false && error.code && error.message ? null : 'no error object'
   } catch {
     return 'not JSON'

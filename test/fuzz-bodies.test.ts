@@ -1,0 +1,94 @@
+// Any JSON and any header: never an answer outside the table.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import fc from 'fast-check'
+import { ENGINES } from './engines.ts'
+import { type Answer, startTestService, type TestService } from './service.ts'
+
+const RUNS = 500
+const TYPE = { 'Content-Type': 'application/json' }
+
+for (const engine of ENGINES) {
+  describe(`any body on ${engine}`, () => {
+    let service: TestService
+    before(async () => {
+      service = await startTestService(engine)
+    })
+    after(() => service.stop())
+
+    function assertInTable({ status, json, text }: Answer, statuses: number[]): void {
+      assert.ok(statuses.includes(status), `${status} ${text}`)
+      assert.equal(json.success, false)
+      assert.ok(json.error.code.length > 0 && json.error.message.length > 0)
+    }
+
+    test('any JSON value is refused as invalid or as wrong', async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.jsonValue({ maxDepth: 5 }), async value => {
+          const answer = await service.call({ headers: TYPE, body: JSON.stringify(value) })
+          assertInTable(answer, [400, 401, 413, 429])
+        }),
+        { numRuns: RUNS },
+      )
+    })
+
+    test('any pair of values is 400 unless both are strings that are not empty', async () => {
+      const anything = fc.oneof(fc.string({ unit: 'binary' }), fc.jsonValue({ maxDepth: 2 }))
+      await fc.assert(
+        fc.asyncProperty(anything, anything, async (email, password) => {
+          const answer = await service.call({ body: { email, password } })
+          const isEmail = typeof email === 'string' && email.trim() !== ''
+          const isPassword = typeof password === 'string' && password !== ''
+          assertInTable(answer, isEmail && isPassword ? [401, 429] : [400])
+          if (isEmail && isPassword) return
+          assert.deepEqual(answer.json.error.fields, [
+            ...(isEmail ? [] : ['email']),
+            ...(isPassword ? [] : ['password']),
+          ])
+        }),
+        { numRuns: RUNS },
+      )
+    })
+
+    test('any bytes as a body are refused', async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.uint8Array({ minLength: 1, maxLength: 300 }), async bytes => {
+          const answer = await service.call({ headers: TYPE, body: Buffer.from(bytes) })
+          assertInTable(answer, [400])
+        }),
+        { numRuns: RUNS },
+      )
+    })
+
+    test('any header values change nothing but what they are for', async () => {
+      const name = fc.constantFrom(
+        'User-Agent',
+        'X-Request-ID',
+        'Origin',
+        'Cookie',
+        'Authorization',
+        'X-Forwarded-For',
+        'Accept',
+        'X-CSRF-Token',
+        'Accept-Version',
+      )
+      const value = fc
+        .string({ unit: 'binary-ascii' })
+        .map(text => text.replace(/[^\x20-\x7e]/g, ''))
+      await fc.assert(
+        fc.asyncProperty(fc.dictionary(name, value), async headers => {
+          const answer = await service.call({ headers: { ...headers, ...TYPE }, body: '{}' })
+          assertInTable(answer, [400])
+        }),
+        { numRuns: RUNS },
+      )
+    })
+
+    test('nothing of it was an error to the service', () => {
+      assert.deepEqual(
+        service.logged().filter(({ level }) => level === 'error'),
+        [],
+      )
+    })
+  })
+}

@@ -1,0 +1,166 @@
+// Mutated bytes over TLS. A case that fails is kept in test/corpus/ and tried first ever after.
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { describe, test } from 'node:test'
+import { ENGINES } from '../engines.ts'
+import { createRawClient, outsideEnvelope } from '../raw-connection.ts'
+import { LOGIN, PASSWORD, startTestService } from '../service.ts'
+
+const CASES = Number(process.env.FUZZ_CASES ?? 20_000)
+const SEED = Number(process.env.FUZZ_SEED ?? Date.now() % 2 ** 31)
+const PARALLEL = 16
+const CORPUS = resolve(import.meta.dirname, '../corpus')
+
+const login = (body: string, ...headers: string[]) =>
+  [
+    `POST ${LOGIN} HTTP/1.1`,
+    'Host: localhost',
+    'Content-Type: application/json',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    ...headers,
+    '',
+    body,
+  ].join('\r\n')
+
+const SEEDS = [
+  login(JSON.stringify({ email: 'kate@example.com', password: PASSWORD })),
+  login(
+    JSON.stringify({ email: 'kate@example.com', password: 'wrong' }),
+    'Origin: https://localhost:3000',
+  ),
+  login(
+    '{"email":"a@example.com","password":"\\ud800"}',
+    'Expect: 100-continue',
+    'Cookie: a=b; c=d',
+  ),
+  `POST ${LOGIN} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1a\r\n{"email":"x","password":1}\r\n0\r\n\r\n`,
+  'GET /.well-known/jwks.json HTTP/1.1\r\nHost: localhost\r\nX-Request-ID: 0b6f5c3e-0000-4000-8000-00000000abcd\r\n\r\n',
+  `OPTIONS ${LOGIN} HTTP/1.1\r\nHost: a\r\nOrigin: http://localhost\r\nAccess-Control-Request-Method: POST\r\n\r\n`,
+  `GET ${LOGIN}?a=%20b HTTP/1.0\r\nAuthorization: Bearer x\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n`,
+].map(text => Buffer.from(text))
+
+const TOKENS = [
+  '\r\n',
+  '\n',
+  '\r',
+  '\0',
+  ' ',
+  '\t',
+  ':',
+  ': ',
+  '\r\n\r\n',
+  '%',
+  '%00',
+  '%zz',
+  '../',
+  '?',
+  '#',
+  '"',
+  '{',
+  '}',
+  '[',
+  '\\u0000',
+  'Content-Length: ',
+  'Transfer-Encoding: chunked\r\n',
+  'Host: b\r\n',
+  'Connection: close\r\n',
+  'Upgrade: h2c\r\n',
+  'Expect: x\r\n',
+  'HTTP/1.1',
+  'HTTP/0.9',
+  'CONNECT ',
+  'TRACE ',
+  '-1',
+  '99999999999999999999',
+  '\u2028',
+  '\uFEFF',
+  '__proto__',
+].map(text => Buffer.from(text))
+
+describe(`fuzzing with FUZZ_SEED=${SEED}`, () => {
+  for (const engine of ENGINES) {
+    test(`${CASES} mutated requests all get answers in the envelope, on ${engine}`, async context => {
+      const service = await startTestService(engine, { THROTTLE_CLIENT_FAILURES: '1000000' })
+      context.after(() => service.stop())
+      await service.addUser('kate@example.com')
+      const client = await createRawClient(service)
+      const random = createRandom(SEED)
+      const kept = globSync('*.bin', { cwd: CORPUS }).map(name => readFileSync(join(CORPUS, name)))
+      const failures: string[] = []
+      let made = 0
+
+      async function attempt(bytes: Buffer): Promise<void> {
+        const problem = await client
+          .send(bytes)
+          .then(answers =>
+            answers
+              .map(answer =>
+                answer.status >= 500 ? `status ${answer.status}` : outsideEnvelope(answer),
+              )
+              .find(found => found !== null),
+          )
+          .catch((error: Error) => error.message)
+        if (!problem) return
+        const name = `${createHash('sha256').update(bytes).digest('hex').slice(0, 16)}.bin`
+        writeFileSync(join(CORPUS, name), bytes)
+        failures.push(`${name}: ${problem}`)
+      }
+
+      for (const bytes of kept) await attempt(bytes)
+      await Promise.all(
+        Array.from({ length: PARALLEL }, async () => {
+          while (made++ < CASES && failures.length < 10) await attempt(mutate(random))
+        }),
+      )
+      const errors = service.logged().filter(({ level }) => level === 'error' || level === 'fatal')
+      assert.deepEqual(failures, [])
+      assert.deepEqual(errors, [])
+      assert.equal((await service.login('kate@example.com', PASSWORD, '127.0.0.9')).status, 200)
+    })
+  }
+})
+
+function mutate(random: (below: number) => number): Buffer {
+  let bytes: Buffer = pick(SEEDS, random)
+  for (let changes = 1 + random(4); changes > 0; changes--) {
+    const at = random(bytes.length + 1)
+    const until = Math.min(bytes.length, at + random(20))
+    const [head, middle, tail] = [
+      bytes.subarray(0, at),
+      bytes.subarray(at, until),
+      bytes.subarray(until),
+    ]
+    const other = pick(SEEDS, random)
+    const changed: (() => Buffer[])[] = [
+      () => [head, Buffer.from([random(256)]), tail],
+      () => [head, pick(TOKENS, random), middle, tail],
+      () => [head, pick(TOKENS, random), tail],
+      () => [head, tail],
+      () => [head, middle, middle, tail],
+      () => [head, other.subarray(random(other.length))],
+      () => [head, Buffer.alloc(random(3_000), pick(TOKENS, random)), tail],
+      () => [head],
+    ]
+    bytes = Buffer.concat(pick(changed, random)())
+  }
+  return bytes
+}
+
+function pick<T>(list: T[], random: (below: number) => number): T {
+  const item = list[random(list.length)]
+  if (item === undefined) throw new Error('nothing to pick from')
+  return item
+}
+
+/** A small generator whose series follows from its seed (mulberry32). */
+function createRandom(seed: number): (below: number) => number {
+  let state = seed
+  return below => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % below
+  }
+}

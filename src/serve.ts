@@ -11,6 +11,7 @@ import { login } from './login/login.ts'
 import { createPasswords } from './login/passwords.ts'
 import { createThrottle } from './login/throttle.ts'
 import { ensureKeyFile, isOpenToOthers, watchKeys } from './session/key-file.ts'
+import { createRefreshLimit } from './session/refresh-limit.ts'
 import { describeDatabase, openStore } from './storage/open-store.ts'
 
 const SWEEP_EVERY_MS = 60_000
@@ -58,7 +59,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     config,
     tls,
     log,
-    keys,
+    sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
     isDraining: () => isDraining,
     async login(attempt) {
       inFlight++
@@ -81,7 +82,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   await listen(app.server, config.port, config.host, 'PORT')
   if (config.opsPort > 0) await listen(ops, config.opsPort, config.opsHost, 'OPS_PORT')
   const sweeping = setInterval(() => {
-    store.sweepThrottle(clock()).catch(error => log.error({ event: 'sweep.failed', err: error }))
+    store.purge(clock()).catch(error => log.error({ event: 'purge.failed', err: error }))
   }, SWEEP_EVERY_MS).unref()
 
   const url = addressOf(app.server, config.host, tls !== null)

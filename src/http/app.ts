@@ -11,19 +11,27 @@ import Fastify, {
 } from 'fastify'
 import type { Config } from '../config.ts'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
-import type { Keys } from '../session/keys.ts'
+import type { RefreshDeps } from '../session/refresh.ts'
 import { refusalOf } from './ambiguity.ts'
 import { acceptJsonOnly, BODY_MAX_BYTES } from './body.ts'
 import { trustProxies } from './client-address.ts'
 import { createRequestCounter, limitConnections, TIMEOUTS } from './connections.ts'
-import { corsFor } from './cors.ts'
+import { corsFor, isListedOrigin } from './cors.ts'
 import { sendFailure } from './envelope.ts'
 import { handleError } from './errors.ts'
 import { PROTECTIVE_HEADERS } from './headers.ts'
 import { jwksRoute } from './jwks-route.ts'
 import { type LoginBody, loginBody, loginRoute } from './login-route.ts'
+import { logoutRoute } from './logout-route.ts'
 import { createProtocolErrors } from './protocol-errors.ts'
+import { refreshRoute } from './refresh-route.ts'
 import { requestId } from './request-id.ts'
+import {
+  endOtherSessionsRoute,
+  endSessionRoute,
+  sessionRoute,
+  sessionsRoute,
+} from './session-routes.ts'
 import type { TlsMaterial } from './tls.ts'
 import { CLIENT, identifyClient } from './transport.ts'
 
@@ -32,7 +40,7 @@ export type AppDeps = {
   /** Null: plain HTTP for a TLS proxy in front. */
   tls: TlsMaterial | null
   log: FastifyBaseLogger
-  keys: Keys
+  sessions: RefreshDeps
   login: (attempt: LoginAttempt) => Promise<LoginOutcome>
   /** True once the service is on its way out. */
   isDraining: () => boolean
@@ -41,7 +49,11 @@ export type AppDeps = {
 const RETRY_DRAINING_SECONDS = 5
 
 export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
-  const { config, log, keys, login, isDraining } = deps
+  const { config, log, login, isDraining } = deps
+  const sessions = {
+    ...deps.sessions,
+    isListedOrigin: (origin: string) => isListedOrigin(origin, config),
+  }
   const protocolErrors = createProtocolErrors()
   const serverOptions = { ...TIMEOUTS, requireHostHeader: false }
   const app = Fastify({
@@ -92,13 +104,23 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   app.setErrorHandler(handleError)
   app.setNotFoundHandler((_request, reply) => sendFailure(reply, 'NOT_FOUND'))
 
-  app.post<{ Body: LoginBody }>(
-    '/api/v1/auth/login',
-    { schema: { body: loginBody } },
-    loginRoute(login),
-  )
-  refuseOtherMethods(app, '/api/v1/auth/login', ['POST'])
-  app.get('/.well-known/jwks.json', jwksRoute(keys))
+  const auth = '/api/v1/auth'
+  const loginOptions = { schema: { body: loginBody } }
+  app.post<{ Body: LoginBody }>(`${auth}/login`, loginOptions, loginRoute(login))
+  app.post(`${auth}/refresh`, refreshRoute(sessions))
+  app.post(`${auth}/logout`, logoutRoute(sessions))
+  app.get(`${auth}/session`, sessionRoute(sessions))
+  app.get(`${auth}/sessions`, sessionsRoute(sessions))
+  app.delete(`${auth}/sessions`, endOtherSessionsRoute(sessions))
+  app.delete(`${auth}/sessions/:id`, endSessionRoute(sessions))
+  app.get('/.well-known/jwks.json', jwksRoute(sessions.keys))
+
+  refuseOtherMethods(app, `${auth}/login`, ['POST'])
+  refuseOtherMethods(app, `${auth}/refresh`, ['POST'])
+  refuseOtherMethods(app, `${auth}/logout`, ['POST'])
+  refuseOtherMethods(app, `${auth}/session`, ['GET', 'HEAD'])
+  refuseOtherMethods(app, `${auth}/sessions`, ['GET', 'HEAD', 'DELETE'])
+  refuseOtherMethods(app, `${auth}/sessions/:id`, ['DELETE'])
   refuseOtherMethods(app, '/.well-known/jwks.json', ['GET', 'HEAD'])
   return app
 }

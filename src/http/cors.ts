@@ -13,10 +13,12 @@ const SHARED: FastifyCorsOptions = {
   strictPreflight: false,
 }
 
-export function corsFor({ corsOrigins, environment }: Config) {
+type OriginRules = Pick<Config, 'corsOrigins' | 'environment'>
+
+export function corsFor(config: OriginRules) {
   return async ({ headers, method }: FastifyRequest): Promise<FastifyCorsOptions> => ({
     ...SHARED,
-    ...originOptions(headers.origin, corsOrigins, environment),
+    ...originOptions(headers.origin, config),
     // An OPTIONS request that asks nothing about CORS is a method like any other.
     preflight:
       method === 'OPTIONS' &&
@@ -26,16 +28,16 @@ export function corsFor({ corsOrigins, environment }: Config) {
 }
 
 /** A listed origin may bring its cookies; an unlisted one may call at most in development, without. */
-function originOptions(
-  origin: string | undefined,
-  listed: readonly string[] | null,
-  environment: Config['environment'],
-): FastifyCorsOptions {
-  if (listed) {
-    const isListed = origin !== undefined && listed.includes(origin)
-    return { origin: isListed ? [origin] : false, credentials: isListed }
+function originOptions(origin: string | undefined, config: OriginRules): FastifyCorsOptions {
+  if (origin !== undefined && isListedOrigin(origin, config)) {
+    return { origin: [origin], credentials: true }
   }
-  if (environment === 'production') return { origin: false }
-  const isLocal = origin !== undefined && LOCAL_ORIGIN.test(origin)
-  return isLocal ? { origin: [origin], credentials: true } : { origin: '*' }
+  const isOpen = config.corsOrigins === null && config.environment !== 'production'
+  return { origin: isOpen ? '*' : false }
+}
+
+/** Without a list, development trusts the pages of this machine. */
+export function isListedOrigin(origin: string, { corsOrigins, environment }: OriginRules): boolean {
+  if (corsOrigins !== null) return corsOrigins.includes(origin)
+  return environment !== 'production' && LOCAL_ORIGIN.test(origin)
 }

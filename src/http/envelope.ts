@@ -5,7 +5,9 @@ const FAILURES = {
   VALIDATION_ERROR: { status: 400, message: 'Email and password are required' },
   BAD_REQUEST: { status: 400, message: 'The request could not be understood' },
   INVALID_CREDENTIALS: { status: 401, message: 'Invalid email or password' },
+  INVALID_TOKEN: { status: 401, message: 'The session has ended. Please log in again.' },
   HTTPS_REQUIRED: { status: 403, message: 'This service answers over HTTPS only' },
+  CSRF_FAILED: { status: 403, message: 'The request could not be verified as your own' },
   NOT_FOUND: { status: 404, message: 'There is nothing at this address' },
   METHOD_NOT_ALLOWED: { status: 405, message: 'This method is not supported here' },
   REQUEST_TIMEOUT: { status: 408, message: 'The request took too long to arrive' },
@@ -16,6 +18,7 @@ const FAILURES = {
     status: 429,
     message: 'Too many login attempts. Please try again in 15 minutes.',
   },
+  TOO_MANY_REQUESTS: { status: 429, message: 'Too many requests. Please try again shortly.' },
   HEADERS_TOO_LARGE: { status: 431, message: 'The request headers are too large' },
   INTERNAL_ERROR: {
     status: 500,

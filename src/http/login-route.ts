@@ -1,9 +1,11 @@
 // POST /api/v1/auth/login: from the request to an attempt, from its outcome to an answer and a log line.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
-import type { User } from '../storage/store.ts'
+import { deviceCookieOf, setDeviceCookie, setSessionCookie } from './cookies.ts'
+import { sendCsrfToken } from './csrf.ts'
 import { sendFailure, sendSuccess } from './envelope.ts'
 import { clientOf } from './transport.ts'
+import { toUserObject } from './user-object.ts'
 
 /** A caller whose attempt found no place need not wait long for one. */
 const RETRY_SHED_SECONDS = 1
@@ -23,13 +25,23 @@ export type LoginBody = { email: string; password: string }
 export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcome>) {
   return async (request: FastifyRequest<{ Body: LoginBody }>, reply: FastifyReply) => {
     const { email, password } = request.body
-    const outcome = await login({ email, password, client: clientOf(request) })
+    const outcome = await login({
+      email,
+      password,
+      client: clientOf(request),
+      deviceToken: deviceCookieOf(request),
+    })
     const { log } = request
 
     switch (outcome.kind) {
       case 'signed-in': {
-        const { user, session, rehash } = outcome
+        const { user, session, deviceToken, rehash } = outcome
         log.info({ event: 'login.succeeded', userId: user.id, sessionId: session.id })
+        if (session.cookie !== null) {
+          setSessionCookie(reply, session.cookie)
+          sendCsrfToken(reply, session.cookie)
+        }
+        if (deviceToken !== null) setDeviceCookie(reply, deviceToken)
         sendSuccess(reply, {
           user: toUserObject(user),
           accessToken: session.accessToken,
@@ -63,8 +75,4 @@ export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcom
 /** No stored e-mail is longer, and a log line should not be as long as a request may be. */
 function toLogged(email: string): string {
   return email.length > 254 ? `${email.slice(0, 254)}…` : email
-}
-
-export function toUserObject({ id, email, name, role, createdAt }: User) {
-  return { id, email, name, role, createdAt: createdAt.toISOString() }
 }

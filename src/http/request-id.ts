@@ -4,8 +4,12 @@ import type { IncomingMessage } from 'node:http'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
+export function isUuid(text: string): boolean {
+  return UUID.test(text)
+}
+
 /** The caller's own, if it is a UUID; anything else could carry text into the logs. */
 export function requestId({ headers }: Pick<IncomingMessage, 'headers'>): string {
   const given = headers['x-request-id']
-  return typeof given === 'string' && UUID.test(given) ? given : randomUUID()
+  return typeof given === 'string' && isUuid(given) ? given : randomUUID()
 }

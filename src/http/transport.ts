@@ -29,7 +29,9 @@ export function identifyClient(proxies: Proxies) {
       )
       return sendFailure(reply, 'INTERNAL_ERROR')
     }
-    const client: Client = { ip, group: clientGroup(ip), userAgent }
+    // Browsers send this header by themselves and let no page set it.
+    const isBrowser = headers['sec-fetch-site'] !== undefined
+    const client: Client = { ip, group: clientGroup(ip), userAgent, isBrowser }
     request.setDecorator(CLIENT, client)
     request.log = request.log.child({ ip, userAgent })
   }

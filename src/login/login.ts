@@ -3,8 +3,9 @@ import { type OpenedSession, openSession, type SessionDeps } from '../session/op
 import type { ScopeName, Store, User } from '../storage/store.ts'
 import { canonicalEmail, lookupKey, matchablePassword } from './credentials.ts'
 import { decide, type Rejection } from './decision.ts'
+import { deviceToRemember, findKnownDevice } from './device.ts'
 import type { Passwords } from './passwords.ts'
-import { type Budgets, type Throttle, throttleScopes } from './throttle.ts'
+import { type Budgets, deviceScopes, type Throttle, throttleScopes } from './throttle.ts'
 
 /** An attempt that has not had its turn by then is turned away, uncounted. */
 const PATIENCE_MS = 5_000
@@ -15,6 +16,8 @@ export type LoginAttempt = {
   email: string
   password: string
   client: Client
+  /** What the caller sent as its device cookie. */
+  deviceToken: string | null
 }
 
 export type Client = {
@@ -22,10 +25,19 @@ export type Client = {
   /** What a client's budget is counted by: an IPv4 address, or the network of an IPv6 one. */
   group: string
   userAgent: string
+  /** It keeps cookies, so it gets some. */
+  isBrowser: boolean
 }
 
 export type LoginOutcome =
-  | { kind: 'signed-in'; user: User; session: OpenedSession; rehash: (() => Promise<void>) | null }
+  | {
+      kind: 'signed-in'
+      user: User
+      session: OpenedSession
+      /** A new device cookie; null if the caller takes none or has one. */
+      deviceToken: string | null
+      rehash: (() => Promise<void>) | null
+    }
   | {
       kind: 'rejected'
       email: string
@@ -52,7 +64,10 @@ export type LoginDeps = SessionDeps & {
 export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<LoginOutcome> {
   const { store, throttle, passwords, clock } = deps
   const email = canonicalEmail(attempt.email)
-  const scopes = throttleScopes(email, attempt.client.group, deps.budgets)
+  const knownDevice = await findKnownDevice(store, attempt.deviceToken, lookupKey(email), clock())
+  const scopes = knownDevice
+    ? deviceScopes(email, knownDevice)
+    : throttleScopes(email, attempt.client.group, deps.budgets)
 
   const reservation = await throttle.reserve(scopes, lookupKey(email), PATIENCE_MS)
   if (reservation.kind === 'busy') return { kind: 'shed', email }
@@ -78,13 +93,21 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
     return { kind: 'rejected', email, reason: decision.reason, alarm: toAlarm(user, failures) }
   }
 
-  const session = await openSession(deps, decision.user, attempt.client, scopes)
+  const { client, deviceToken } = attempt
+  const remembered = client.isBrowser ? deviceToRemember(knownDevice, deviceToken, clock()) : null
+  const session = await openSession(deps, {
+    user: decision.user,
+    client,
+    device: remembered?.device ?? null,
+    scopes,
+  })
   throttle.settled(scopes)
   if (!session) return { kind: 'rejected', email, reason: 'changed-meanwhile', alarm: null }
   return {
     kind: 'signed-in',
     user: decision.user,
     session,
+    deviceToken: remembered?.newToken ?? null,
     rehash: toRehash(deps, decision.user, password),
   }
 }

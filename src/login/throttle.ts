@@ -1,12 +1,15 @@
 // Guessing protection: an attempt takes its place in every scope before its password is looked at,
 // and is settled afterwards, so that parallel guesses gain nothing.
 import { createHash } from 'node:crypto'
-import type { Reservation, ScopeName, Store, ThrottleScope } from '../storage/store.ts'
+import type { Device, Reservation, ScopeName, Store, ThrottleScope } from '../storage/store.ts'
 import { emailDigest } from './credentials.ts'
 
-export type Budgets = Record<ScopeName, number>
+export type Budgets = Record<Exclude<ScopeName, 'device'>, number>
 
 export type Admission = Exclude<Reservation, { kind: 'busy' }> | { kind: 'busy' }
+
+/** A device that has logged in before has failures of its own, which nobody else can spend. */
+const DEVICE_FAILURES = 5
 
 /** How often a waiting attempt asks again, for places that another instance gives back. */
 const POLL_MS = 100
@@ -30,6 +33,18 @@ export function throttleScopes(
       key: keyOf('client', clientGroup),
       emailDigest: null,
       maxFailures: budgets.client,
+    },
+  ]
+}
+
+/** What a device that is known to the account draws on, instead of all three scopes. */
+export function deviceScopes(email: string, device: Device): ThrottleScope[] {
+  return [
+    {
+      name: 'device',
+      key: keyOf('device', device.id),
+      emailDigest: emailDigest(email),
+      maxFailures: DEVICE_FAILURES,
     },
   ]
 }

@@ -43,7 +43,7 @@ for (const [algorithm, key] of KINDS) {
     const keys = createKeys(await importKeys({ keys: [key, SECRET] }))
     const { accessKey } = keys.signingAt(NOW)
     const jwks = createLocalJWKSet(keys.publicJwks())
-    const sign = () => signAccessToken(accessKey, TOKENS, USER, SESSION_ID, ISSUED_AT)
+    const sign = () => signAccessToken(accessKey, TOKENS, USER, SESSION_ID, NOW)
     const rules = {
       algorithms: [algorithm],
       typ: 'at+jwt',
@@ -87,7 +87,7 @@ for (const [algorithm, key] of KINDS) {
       const stranger = { ...privateKey.export({ format: 'jwk' }), kid: accessKey.keyId }
       const { accessKeys } = await importKeys({ keys: [stranger, SECRET] })
       assert.ok(accessKeys[0])
-      const other = await signAccessToken(accessKeys[0], TOKENS, USER, SESSION_ID, ISSUED_AT)
+      const other = await signAccessToken(accessKeys[0], TOKENS, USER, SESSION_ID, NOW)
       await assert.rejects(jwtVerify(other, jwks, rules))
     })
   })

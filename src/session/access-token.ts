@@ -1,17 +1,20 @@
 // The token that other services accept: signed with a private key, verified with the published one.
 import { randomUUID } from 'node:crypto'
-import { SignJWT } from 'jose'
+import { errors, jwtVerify, SignJWT } from 'jose'
 import type { User } from '../storage/store.ts'
-import type { AccessKey } from './keys.ts'
-import { ACCESS_TOKEN_SECONDS } from './lifetimes.ts'
+import type { AccessKey, Keys } from './keys.ts'
+import { ACCESS_TOKEN_SECONDS, CLOCK_TOLERANCE_SECONDS } from './lifetimes.ts'
+
+type TokenAudience = { issuer: string; audience: string }
 
 export function signAccessToken(
   key: AccessKey,
-  { issuer, audience }: { issuer: string; audience: string },
+  { issuer, audience }: TokenAudience,
   user: User,
   sessionId: string,
-  issuedAt: number,
+  now: Date,
 ): Promise<string> {
+  const issuedAt = Math.floor(now.getTime() / 1000)
   return new SignJWT({ sid: sessionId, email: user.email, name: user.name, role: user.role })
     .setProtectedHeader({ alg: key.algorithm, typ: 'at+jwt', kid: key.keyId })
     .setIssuer(issuer)
@@ -21,4 +24,38 @@ export function signAccessToken(
     .setExpirationTime(issuedAt + ACCESS_TOKEN_SECONDS)
     .setJti(randomUUID())
     .sign(key.privateKey)
+}
+
+/** The session and user that a valid token names; null for any other text. */
+export async function readAccessToken(
+  keys: Keys,
+  { issuer, audience }: TokenAudience,
+  token: string,
+  now: Date,
+): Promise<{ sessionId: string; userId: string } | null> {
+  try {
+    const { payload } = await jwtVerify(
+      token,
+      // Only keys at hand are looked at; where a token says to fetch one from is ignored.
+      ({ kid, alg }) => {
+        const key = keys.findAccessKey(kid ?? '')
+        if (!key || key.algorithm !== alg) throw new errors.JWSInvalid('no such key')
+        return key.publicKey
+      },
+      {
+        issuer,
+        audience,
+        typ: 'at+jwt',
+        currentDate: now,
+        clockTolerance: CLOCK_TOLERANCE_SECONDS,
+        requiredClaims: ['exp', 'iat', 'sub', 'sid', 'jti'],
+      },
+    )
+    return typeof payload.sid === 'string' && payload.sub !== undefined
+      ? { sessionId: payload.sid, userId: payload.sub }
+      : null
+  } catch (error) {
+    if (error instanceof errors.JOSEError) return null
+    throw error
+  }
 }

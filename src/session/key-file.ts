@@ -98,6 +98,8 @@ export async function watchKeys(
   }
   return {
     signingAt: now => keys.signingAt(now),
+    findAccessKey: keyId => keys.findAccessKey(keyId),
+    findRefreshKey: keyId => keys.findRefreshKey(keyId),
     publicJwks: () => keys.publicJwks(),
     close: () => unwatchFile(path, reload),
   }

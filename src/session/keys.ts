@@ -17,6 +17,7 @@ export type AccessKey = {
   keyId: string
   algorithm: AccessAlgorithm
   privateKey: CryptoKey
+  publicKey: CryptoKey
   publicJwk: JWK
   signsFrom: number
 }
@@ -24,6 +25,8 @@ export type RefreshKey = { keyId: string; secret: Uint8Array; signsFrom: number 
 
 export type Keys = {
   signingAt(now: Date): { accessKey: AccessKey; refreshKey: RefreshKey }
+  findAccessKey(keyId: string): AccessKey | null
+  findRefreshKey(keyId: string): RefreshKey | null
   publicJwks(): { keys: JWK[] }
 }
 
@@ -49,6 +52,8 @@ export function createKeys(keySet: KeySet): Keys {
       accessKey: newestSigning(keySet.accessKeys, now),
       refreshKey: newestSigning(keySet.refreshKeys, now),
     }),
+    findAccessKey: keyId => keySet.accessKeys.find(key => key.keyId === keyId) ?? null,
+    findRefreshKey: keyId => keySet.refreshKeys.find(key => key.keyId === keyId) ?? null,
     publicJwks: () => ({ keys: keySet.accessKeys.map(key => key.publicJwk) }),
   }
 }
@@ -167,9 +172,11 @@ async function importPrivateKey(key: StoredKey): Promise<AccessKey> {
   )
   const publicJwk = { ...Object.fromEntries(publicPart), kid: keyId, alg: algorithm, use: 'sig' }
   // With a damaged key every login would fail; better that it is never taken.
+  const publicKey = await importJWK(publicJwk, algorithm)
+  if (publicKey instanceof Uint8Array) throw new KeyFileError('it is not a private key')
   const probe = await new SignJWT().setProtectedHeader({ alg: algorithm }).sign(imported)
-  await jwtVerify(probe, publicJwk)
-  return { keyId, algorithm, privateKey: imported, publicJwk, signsFrom: signsFrom(key) }
+  await jwtVerify(probe, publicKey)
+  return { keyId, algorithm, privateKey: imported, publicKey, publicJwk, signsFrom: signsFrom(key) }
 }
 
 function algorithmOf({ kty, crv, n }: StoredKey): AccessAlgorithm {

@@ -1,10 +1,11 @@
 // Opens the session of a verified user: two tokens out, one transaction in between.
 import { randomUUID } from 'node:crypto'
-import type { Store, ThrottleScope, User } from '../storage/store.ts'
+import type { NewDevice, Store, ThrottleScope, User } from '../storage/store.ts'
 import { signAccessToken } from './access-token.ts'
 import type { Keys } from './keys.ts'
-import { ACCESS_TOKEN_SECONDS, REFRESH_TOKEN_SECONDS, SESSION_MAX_SECONDS } from './lifetimes.ts'
-import { digestOf, signRefreshToken } from './refresh-token.ts'
+import { ACCESS_TOKEN_SECONDS, SESSION_MAX_SECONDS } from './lifetimes.ts'
+import { issueRefreshToken } from './refresh-token.ts'
+import { digestOf, randomToken } from './secrets.ts'
 
 /** What of a User-Agent is kept; the column holds no more. */
 const USER_AGENT_MAX_LENGTH = 256
@@ -13,6 +14,8 @@ export type OpenedSession = {
   id: string
   accessToken: string
   refreshToken: string
+  /** For browsers only. */
+  cookie: string | null
   expiresInSeconds: number
 }
 
@@ -25,23 +28,27 @@ export type SessionDeps = {
   clock: () => Date
 }
 
+export type Opening = {
+  user: User
+  client: { ip: string; userAgent: string; isBrowser: boolean }
+  device: NewDevice | null
+  scopes: ThrottleScope[]
+}
+
 /** Null if the user is no longer as verified; then nothing was opened and the attempt failed. */
 export async function openSession(
   { store, keys, tokens, clock }: SessionDeps,
-  user: User,
-  client: { ip: string; userAgent: string },
-  scopes: ThrottleScope[],
+  { user, client, device, scopes }: Opening,
 ): Promise<OpenedSession | null> {
   const now = clock()
-  // Tokens carry whole seconds, and so do the rows: a token can then be derived from its row again.
-  const issuedAt = Math.floor(now.getTime() / 1000)
   const sessionId = randomUUID()
-  const refresh = { id: randomUUID(), issuedAt, expiresAt: issuedAt + REFRESH_TOKEN_SECONDS }
+  const expiresAt = new Date(now.getTime() + SESSION_MAX_SECONDS * 1000)
+  const cookie = client.isBrowser ? randomToken() : null
   const { accessKey, refreshKey } = keys.signingAt(now)
 
-  const [accessToken, refreshToken] = await Promise.all([
-    signAccessToken(accessKey, tokens, user, sessionId, issuedAt),
-    signRefreshToken(refreshKey, tokens.issuer, user.id, refresh),
+  const [accessToken, refresh] = await Promise.all([
+    signAccessToken(accessKey, tokens, user, sessionId, now),
+    issueRefreshToken(refreshKey, tokens.issuer, user.id, expiresAt, now),
   ])
   const opened = await store.openSession(
     user,
@@ -49,20 +56,22 @@ export async function openSession(
       id: sessionId,
       userId: user.id,
       createdAt: now,
-      expiresAt: new Date(now.getTime() + SESSION_MAX_SECONDS * 1000),
+      expiresAt,
+      cookieDigest: cookie && digestOf(cookie),
       userAgent: client.userAgent.slice(0, USER_AGENT_MAX_LENGTH),
       ip: client.ip,
     },
-    {
-      id: refresh.id,
-      digest: digestOf(refreshToken),
-      keyId: refreshKey.keyId,
-      expiresAt: new Date(refresh.expiresAt * 1000),
-    },
+    refresh.stored,
+    device,
     scopes,
     now,
   )
-  return opened
-    ? { id: sessionId, accessToken, refreshToken, expiresInSeconds: ACCESS_TOKEN_SECONDS }
-    : null
+  if (!opened) return null
+  return {
+    id: sessionId,
+    accessToken,
+    refreshToken: refresh.token,
+    cookie,
+    expiresInSeconds: ACCESS_TOKEN_SECONDS,
+  }
 }

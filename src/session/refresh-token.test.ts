@@ -6,15 +6,16 @@ import { decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose'
 import { loadConfig } from '../config.ts'
 import { createGeneration, importKeys, type RefreshKey } from './keys.ts'
 import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
-import { digestOf, ISSUER_MAX_BYTES, signRefreshToken } from './refresh-token.ts'
+import { ISSUER_MAX_BYTES, signRefreshToken } from './refresh-token.ts'
+import { digestOf } from './secrets.ts'
 
 const ISSUER = 'https://login.example.com'
 const USER_ID = randomUUID()
 const ISSUED_AT = 1_893_456_000
 const TOKEN = {
   id: randomUUID(),
-  issuedAt: ISSUED_AT,
-  expiresAt: ISSUED_AT + REFRESH_TOKEN_SECONDS,
+  issuedAt: new Date(ISSUED_AT * 1000),
+  expiresAt: new Date((ISSUED_AT + REFRESH_TOKEN_SECONDS) * 1000),
 }
 const KEY: RefreshKey = { keyId: 'k1', secret: randomBytes(32), signsFrom: 0 }
 
@@ -41,7 +42,10 @@ test('a refresh token derived twice from the same row is the same to the byte', 
     signRefreshToken({ ...KEY, keyId: 'k2' }, ISSUER, USER_ID, TOKEN),
     signRefreshToken(KEY, ISSUER, randomUUID(), TOKEN),
     signRefreshToken(KEY, ISSUER, USER_ID, { ...TOKEN, id: randomUUID() }),
-    signRefreshToken(KEY, ISSUER, USER_ID, { ...TOKEN, issuedAt: ISSUED_AT + 1 }),
+    signRefreshToken(KEY, ISSUER, USER_ID, {
+      ...TOKEN,
+      issuedAt: new Date(ISSUED_AT * 1000 + 1000),
+    }),
   ]
   for (const other of await Promise.all(others)) assert.notEqual(other, token)
 })

@@ -1,33 +1,81 @@
 // The token that only this service accepts. It follows from its row alone (id, times, key), so that
 // the same token can be derived again without ever being stored.
-import { createHash } from 'node:crypto'
-import { SignJWT } from 'jose'
-import type { RefreshKey } from './keys.ts'
+import { randomUUID } from 'node:crypto'
+import { errors, jwtVerify, SignJWT } from 'jose'
+import type { NewRefreshToken } from '../storage/store.ts'
+import type { Keys, RefreshKey } from './keys.ts'
+import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
+import { digestOf } from './secrets.ts'
 
 /**
- * A refresh token stays within its 500 specified characters as long as the issuer does not exceed
- * this; the key's id has its own limit, and everything else a fixed length.
+ * A refresh token stays within its 500 specified characters as long as the issuer, as it stands in
+ * the token, does not exceed this; everything else in it has a fixed length.
  */
 export const ISSUER_MAX_BYTES = 100
+
+/** A new token, never to outlive its session, and what is stored of it. */
+export async function issueRefreshToken(
+  key: RefreshKey,
+  issuer: string,
+  userId: string,
+  sessionExpiresAt: Date,
+  now: Date,
+): Promise<{ token: string; stored: NewRefreshToken }> {
+  // Tokens carry whole seconds, and so do their rows.
+  const issuedAt = Math.floor(now.getTime() / 1000)
+  const sessionEnd = Math.floor(sessionExpiresAt.getTime() / 1000)
+  const row = {
+    id: randomUUID(),
+    issuedAt: new Date(issuedAt * 1000),
+    expiresAt: new Date(Math.min(issuedAt + REFRESH_TOKEN_SECONDS, sessionEnd) * 1000),
+  }
+  const token = await signRefreshToken(key, issuer, userId, row)
+  return { token, stored: { ...row, keyId: key.keyId, digest: digestOf(token) } }
+}
 
 export function signRefreshToken(
   key: RefreshKey,
   issuer: string,
   userId: string,
-  token: { id: string; issuedAt: number; expiresAt: number },
+  { id, issuedAt, expiresAt }: { id: string; issuedAt: Date; expiresAt: Date },
 ): Promise<string> {
   return new SignJWT({
     iss: issuer,
     sub: userId,
-    jti: token.id,
-    iat: token.issuedAt,
-    exp: token.expiresAt,
+    jti: id,
+    iat: issuedAt.getTime() / 1000,
+    exp: expiresAt.getTime() / 1000,
   })
     .setProtectedHeader({ alg: 'HS256', typ: 'rt+jwt', kid: key.keyId })
     .sign(key.secret)
 }
 
-/** What is stored of a token. */
-export function digestOf(token: string): string {
-  return createHash('sha256').update(token).digest('hex')
+/** The id of a token that this service made and that has not expired; null for any other text. */
+export async function readRefreshToken(
+  keys: Keys,
+  issuer: string,
+  token: string,
+  now: Date,
+): Promise<string | null> {
+  try {
+    const { payload } = await jwtVerify(
+      token,
+      ({ kid }) => {
+        const key = keys.findRefreshKey(kid ?? '')
+        if (!key) throw new errors.JWSInvalid('no such key')
+        return key.secret
+      },
+      {
+        issuer,
+        typ: 'rt+jwt',
+        algorithms: ['HS256'],
+        currentDate: now,
+        requiredClaims: ['exp', 'iat', 'sub', 'jti'],
+      },
+    )
+    return payload.jti ?? null
+  } catch (error) {
+    if (error instanceof errors.JOSEError) return null
+    throw error
+  }
 }

@@ -1,5 +1,6 @@
 // An attempt's way through the tables: reserve, then settle.
 import { sql, type Transaction } from 'kysely'
+import { rememberDevice } from './devices-sql.ts'
 import type { Engine } from './engine.ts'
 import type { Schema } from './schema.ts'
 import { insertSession } from './sessions-sql.ts'
@@ -27,7 +28,7 @@ export function createAttempts(engine: Engine): Attempts {
       return transact(engine, scopes, trx => settleFailureIn(trx, scopes, userId, now))
     },
 
-    openSession(verified, session, refreshToken, scopes, now) {
+    openSession(verified, session, refreshToken, device, scopes, now) {
       return transact(engine, scopes, async trx => {
         const moment = toText(now)
         const user = await trx
@@ -49,7 +50,8 @@ export function createAttempts(engine: Engine): Attempts {
           return false
         }
         await forgiveFailures(trx, scopes)
-        await insertSession(trx, session, refreshToken, now)
+        await insertSession(trx, session, refreshToken)
+        if (device) await rememberDevice(trx, session.userId, device, session.userAgent, now)
         return true
       })
     },

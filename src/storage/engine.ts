@@ -1,5 +1,5 @@
 // What the two engines do differently, so that the store above them is written once.
-import type { Kysely } from 'kysely'
+import type { Kysely, Transaction } from 'kysely'
 import type { Schema } from './schema.ts'
 import type { Reservation, ThrottleScope } from './store.ts'
 
@@ -13,6 +13,8 @@ export type Engine = {
   /** Gives a migration the time that it and those of other processes need. */
   migrating<T>(operation: (db: Kysely<Schema>) => Promise<T>): Promise<T>
   reserveAttempt(scopes: ThrottleScope[], email: string, now: Date): Promise<Reservation>
+  /** False if another instance is doing the housekeeping; held until the transaction ends. */
+  isAlone(trx: Transaction<Schema>): Promise<boolean>
   readClock(): Promise<Date | null>
 }
 

@@ -15,6 +15,9 @@ const LOCK_TIMEOUT_MS = 1_200
 /** A change of a large table takes its time; a server that is gone is noticed by then. */
 const MIGRATION_TIMEOUT_MS = 3_600_000
 
+/** Any number that nothing else in this database locks. */
+const HOUSEKEEPING_LOCK = 710_001
+
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 const SERIALIZATION_FAILURE = '40001'
 const DEADLOCK_DETECTED = '40P01'
@@ -58,6 +61,11 @@ export function openPostgres({ url, onConnectionLost }: PostgresOptions): Engine
         // Two first attempts of one scope insert the same row: the later one finds it next time.
         hasCode(UNIQUE_VIOLATION, SERIALIZATION_FAILURE, DEADLOCK_DETECTED),
       ),
+    isAlone: async trx => {
+      const { rows } = await sql<{ alone: boolean }>`
+        select pg_try_advisory_xact_lock(${sql.lit(HOUSEKEEPING_LOCK)}) as alone`.execute(trx)
+      return rows[0]?.alone === true
+    },
     readClock: async () => {
       const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db)
       return rows[0]?.now ?? null

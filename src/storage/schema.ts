@@ -28,8 +28,13 @@ export type Schema = {
     user_id: string
     created_at: Time
     last_used_at: Time
+    /** When its newest refresh token ends unused; the session goes with it. */
+    idle_expires_at: Time
+    /** When it ends however much it is used. */
     expires_at: Time
     ended_at: NullableTime
+    cookie_digest: string | null
+    cookie_used_at: NullableTime
     user_agent: string
     ip: string
   }
@@ -42,6 +47,17 @@ export type Schema = {
     expires_at: Time
     created_at: Time
     revoked_at: NullableTime
+    /** The token that took its place; null while it is in use or if it was revoked otherwise. */
+    successor_id: string | null
+  }
+  devices: {
+    id: string
+    user_id: string
+    token: string
+    created_at: Time
+    last_used_at: Time
+    expires_at: Time
+    user_agent: string
   }
   login_throttle: {
     key: string

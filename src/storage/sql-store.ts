@@ -1,5 +1,6 @@
 // The one implementation of the store, on whichever engine it is given.
 import { createAttempts } from './attempts-sql.ts'
+import { createDevices } from './devices-sql.ts'
 import type { Engine } from './engine.ts'
 import { createSessions } from './sessions-sql.ts'
 import type { Store } from './store.ts'
@@ -11,6 +12,7 @@ export function createSqlStore(engine: Engine): Store {
     ...createAttempts(engine),
     ...createUsers(engine),
     ...createSessions(engine),
+    ...createDevices(engine),
     ...createUpkeep(engine),
     close: () => engine.db.destroy(),
   }

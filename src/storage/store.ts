@@ -19,7 +19,7 @@ export type User = {
 
 export type NewUser = Pick<User, 'id' | 'email' | 'passwordHash' | 'name' | 'role' | 'createdAt'>
 
-export type ScopeName = 'pair' | 'email' | 'client'
+export type ScopeName = 'pair' | 'email' | 'client' | 'device'
 
 /** One budget that an attempt draws on. */
 export type ThrottleScope = {
@@ -43,21 +43,61 @@ export type Reservation =
       lockedUserId: string | null
     }
 
-export type NewSession = {
+export type Session = {
   id: string
   userId: string
   createdAt: Date
+  lastUsedAt: Date
+  /** However much it is used. */
   expiresAt: Date
   userAgent: string
   ip: string
 }
+
+export type NewSession = Omit<Session, 'lastUsedAt'> & {
+  /** SHA-256 of the session cookie, hex; null for a client that takes no cookies. */
+  cookieDigest: string | null
+}
+
+/** A session that has not ended, of a user who is active and not locked by an administrator. */
+export type LiveSession = { session: Session; user: User; cookieUsedAt: Date | null }
 
 export type NewRefreshToken = {
   id: string
   /** SHA-256 of the token, hex: the token itself is never stored. */
   digest: string
   keyId: string
+  issuedAt: Date
   expiresAt: Date
+}
+
+export type StoredRefreshToken = NewRefreshToken & { isRevoked: boolean }
+
+export type PresentedRefreshToken = {
+  live: LiveSession
+  revokedAt: Date | null
+  /** What took its place, if it was rotated. */
+  successor: StoredRefreshToken | null
+}
+
+export type Device = {
+  id: string
+  userId: string
+  createdAt: Date
+  lastUsedAt: Date
+  expiresAt: Date
+  userAgent: string
+}
+
+/** A device that a success makes known; the token itself is never stored. */
+export type NewDevice = Pick<Device, 'id' | 'expiresAt'> & { digest: string }
+
+/** How many rows a purge removed. */
+export type Purged = {
+  sessions: number
+  refreshTokens: number
+  devices: number
+  throttleRows: number
 }
 
 export type MigrationState = { name: string; appliedAt: Date | null }
@@ -81,9 +121,35 @@ export interface Store {
     verified: Pick<User, 'id' | 'passwordHash'>,
     session: NewSession,
     refreshToken: NewRefreshToken,
+    device: NewDevice | null,
     scopes: ThrottleScope[],
     now: Date,
   ): Promise<boolean>
+
+  /** The token with this id and digest, if its session is live. */
+  findRefreshToken(id: string, digest: string, now: Date): Promise<PresentedRefreshToken | null>
+  /** Puts the successor in the token's place; of several that try at once, one gets true. */
+  rotateRefreshToken(
+    id: string,
+    sessionId: string,
+    successor: NewRefreshToken,
+    now: Date,
+  ): Promise<boolean>
+  findLiveSession(id: string, now: Date): Promise<LiveSession | null>
+  findLiveSessionByCookie(cookieDigest: string, now: Date): Promise<LiveSession | null>
+  /** Notes that the session's cookie was used. */
+  touchCookie(sessionId: string, now: Date): Promise<void>
+  listLiveSessions(userId: string, now: Date): Promise<Session[]>
+  /** Ends a session with its tokens; false if it was not live. */
+  endSession(id: string, now: Date): Promise<boolean>
+  /** Ends all live sessions of a user but one, if one is named; returns the ids of those ended. */
+  endSessions(userId: string, exceptId: string | null, now: Date): Promise<string[]>
+
+  /** The device with this digest, if it is known to the account with this e-mail. */
+  findDevice(digest: string, email: string, now: Date): Promise<Device | null>
+  listDevices(userId: string, now: Date): Promise<Device[]>
+  /** False if there is no such device. */
+  revokeDevice(id: string): Promise<boolean>
 
   findUserByEmail(email: string): Promise<User | null>
   /** Users in the order of their e-mail, after the given one. */
@@ -91,7 +157,6 @@ export interface Store {
   countUsers(): Promise<number>
   /** The hashes' costs, and how many users have each; what is no bcrypt hash counts as null. */
   countHashCosts(): Promise<{ cost: number | null; users: number }[]>
-  countLiveSessions(userId: string, now: Date): Promise<number>
 
   /** False if the e-mail is taken. */
   insertUser(user: NewUser): Promise<boolean>
@@ -106,8 +171,10 @@ export interface Store {
   unlockUser(email: string, emailDigest: string, now: Date): Promise<boolean>
   deleteUser(email: string): Promise<boolean>
 
-  /** Removes throttle rows that no longer mean anything, a bounded number a call; returns how many. */
-  sweepThrottle(now: Date): Promise<number>
+  /**
+   * Removes a bounded number of rows that no longer mean anything; null if another instance is at it.
+   */
+  purge(now: Date): Promise<Purged | null>
   /** Throws unless the storage takes a write. */
   checkWritable(now: Date): Promise<void>
   /** The database's own clock; null where it shares this machine's. */

@@ -158,13 +158,13 @@ export async function countFailure(
     .execute()
 }
 
-/** A success gives its places back and forgets the failures of its pair, nobody else's. */
+/** A success gives its places back and forgets the failures of its pair or device, nobody else's. */
 export async function forgiveFailures(db: Kysely<Schema>, scopes: ThrottleScope[]): Promise<void> {
   await db
     .updateTable('login_throttle')
     .set({
       pending: ONE_PENDING_LESS,
-      failures: sql`case when scope = 'pair' then 0 else failures end`,
+      failures: sql`case when scope in ('pair', 'device') then 0 else failures end`,
     })
     .where('key', 'in', keysOf(scopes))
     .execute()

@@ -1,5 +1,5 @@
 // What keeps the database in order: migrations, sweeping, and whether it takes a write at all.
-import type { Kysely } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { Migrator } from 'kysely/migration'
 import type { Engine } from './engine.ts'
 import { migrationsFor } from './migrations/migrations.ts'
@@ -8,32 +8,41 @@ import type { Store } from './store.ts'
 import { transact } from './transact.ts'
 import { toText } from './values.ts'
 
-const SWEEP_ROWS = 500
+const PURGE_ROWS = 500
+/** Ended sessions stay for a day, for whoever asks what happened. */
+const ENDED_KEPT_MS = 24 * 3600_000
 
-type Upkeep = Pick<
-  Store,
-  'sweepThrottle' | 'checkWritable' | 'readClock' | 'migrate' | 'listMigrations'
->
+type PurgedTable = 'login_throttle' | 'refresh_tokens' | 'sessions' | 'devices'
+
+type Upkeep = Pick<Store, 'purge' | 'checkWritable' | 'readClock' | 'migrate' | 'listMigrations'>
 
 export function createUpkeep(engine: Engine): Upkeep {
   const { db } = engine
   return {
-    async sweepThrottle(now) {
-      const swept = await transact(engine, [], trx =>
-        trx
-          .deleteFrom('login_throttle')
-          .where('key', 'in', from => {
-            const expired = from
-              .selectFrom('login_throttle')
-              .select('key')
-              .where('expires_at', '<=', toText(now))
-              .orderBy('key')
-              .limit(SWEEP_ROWS)
-            return engine.name === 'postgres' ? expired.forUpdate().skipLocked() : expired
-          })
-          .executeTakeFirst(),
-      )
-      return Number(swept.numDeletedRows)
+    purge(now) {
+      return transact(engine, [], async trx => {
+        if (!(await engine.isAlone(trx))) return null
+        const moment = toText(now)
+        // Only what nobody holds: a purge never waits, so it is never in the way.
+        const removed = async (table: PurgedTable, id: string, isOver: RawBuilder<unknown>) => {
+          const lock = engine.name === 'postgres' ? sql`for update skip locked` : sql``
+          const result = await sql`delete from ${sql.table(table)} where ${sql.ref(id)} in (
+            select ${sql.ref(id)} from ${sql.table(table)} where ${isOver}
+            order by ${sql.ref(id)} limit ${sql.lit(PURGE_ROWS)} ${lock})`.execute(trx)
+          return Number(result.numAffectedRows ?? 0)
+        }
+        const isExpired = sql`expires_at <= ${moment}`
+        return {
+          throttleRows: await removed('login_throttle', 'key', isExpired),
+          refreshTokens: await removed('refresh_tokens', 'id', isExpired),
+          sessions: await removed(
+            'sessions',
+            'id',
+            sql`ended_at <= ${toText(now, -ENDED_KEPT_MS)} or idle_expires_at <= ${moment}`,
+          ),
+          devices: await removed('devices', 'id', isExpired),
+        }
+      })
     },
 
     async checkWritable(now) {

@@ -1,12 +1,12 @@
 // The users, as an administrator and a login see them.
-import { type Selectable, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Engine } from './engine.ts'
-import type { Schema } from './schema.ts'
-import { endSessionsOf } from './sessions-sql.ts'
-import type { Store, User } from './store.ts'
+import { endSessionsIn } from './sessions-sql.ts'
+import type { Store } from './store.ts'
 import { forgetFailures } from './throttle-rows.ts'
 import { transact } from './transact.ts'
-import { toText, toTime, toTimeOrNull } from './values.ts'
+import { toUser } from './users-rows.ts'
+import { toText } from './values.ts'
 
 type Users = Pick<
   Store,
@@ -45,7 +45,13 @@ export function createUsers(engine: Engine): Users {
         .returning(['id', 'is_active'])
         .executeTakeFirst()
       if (!user) return false
-      if (change.is_active !== 1) await endSessionsOf(trx, user.id, now)
+      if (change.is_active !== 1) {
+        await endSessionsIn(trx, { userId: user.id, exceptId: null }, now)
+      }
+      // Whoever knew the old password may have made a device known with it.
+      if (change.password_hash) {
+        await trx.deleteFrom('devices').where('user_id', '=', user.id).execute()
+      }
       return true
     })
   }
@@ -160,21 +166,5 @@ export function createUsers(engine: Engine): Users {
       )
       return deleted !== undefined
     },
-  }
-}
-
-export function toUser(row: Selectable<Schema['users']>): User {
-  return {
-    id: row.id,
-    email: row.email,
-    passwordHash: row.password_hash,
-    name: row.name,
-    role: row.role,
-    isActive: Boolean(row.is_active),
-    failedLoginAttempts: row.failed_login_attempts,
-    lockedUntil: toTimeOrNull(row.locked_until),
-    lockedBy: row.locked_by,
-    createdAt: toTime(row.created_at),
-    updatedAt: toTime(row.updated_at),
   }
 }

@@ -29,12 +29,17 @@ export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void
       user_id ${uuid.type} not null references users (id) on delete cascade,
       created_at ${time.type} not null default ${time.now} ${isTime('created_at')},
       last_used_at ${time.type} not null ${isTime('last_used_at')},
+      idle_expires_at ${time.type} not null ${isTime('idle_expires_at')},
       expires_at ${time.type} not null ${isTime('expires_at')},
       ended_at ${time.type} ${isTime('ended_at')},
+      cookie_digest text unique check (length(cookie_digest) = 64),
+      cookie_used_at ${time.type} ${isTime('cookie_used_at')},
       user_agent text not null check (length(user_agent) <= 256),
       ip text not null check (length(ip) <= 45)
     ) ${options}`,
     sql`create index sessions_user_id on sessions (user_id)`,
+    sql`create index sessions_ended_at on sessions (ended_at)`,
+    sql`create index sessions_idle_expires_at on sessions (idle_expires_at)`,
 
     sql`create table refresh_tokens (
       id ${uuid.type} primary key default ${uuid.random} ${uuid.check('id')},
@@ -44,14 +49,28 @@ export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void
       key_id text not null check (length(key_id) <= 100),
       expires_at ${time.type} not null ${isTime('expires_at')},
       created_at ${time.type} not null default ${time.now} ${isTime('created_at')},
-      revoked_at ${time.type} ${isTime('revoked_at')}
+      revoked_at ${time.type} ${isTime('revoked_at')},
+      successor_id ${uuid.type}
     ) ${options}`,
     sql`create index refresh_tokens_user_id on refresh_tokens (user_id)`,
     sql`create index refresh_tokens_session_id on refresh_tokens (session_id)`,
+    sql`create index refresh_tokens_expires_at on refresh_tokens (expires_at)`,
+
+    sql`create table devices (
+      id ${uuid.type} primary key default ${uuid.random} ${uuid.check('id')},
+      user_id ${uuid.type} not null references users (id) on delete cascade,
+      token text not null unique check (length(token) = 64),
+      created_at ${time.type} not null default ${time.now} ${isTime('created_at')},
+      last_used_at ${time.type} not null ${isTime('last_used_at')},
+      expires_at ${time.type} not null ${isTime('expires_at')},
+      user_agent text not null check (length(user_agent) <= 256)
+    ) ${options}`,
+    sql`create index devices_user_id on devices (user_id)`,
+    sql`create index devices_expires_at on devices (expires_at)`,
 
     sql`create table login_throttle (
       key text primary key check (length(key) = 64),
-      scope text not null check (scope in ('pair', 'email', 'client')),
+      scope text not null check (scope in ('pair', 'email', 'client', 'device')),
       email_digest text check (length(email_digest) = 64),
       failures integer not null check (failures >= 0),
       pending integer not null check (pending >= 0),

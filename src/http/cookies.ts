@@ -1,0 +1,38 @@
+// The two cookies: for this host alone, over TLS alone, out of reach of scripts and other sites.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { DEVICE_SECONDS } from '../session/lifetimes.ts'
+
+const SESSION = '__Host-session'
+const DEVICE = '__Host-device'
+/** The session's end is the server's business: its cookie goes with the browser. */
+const ATTRIBUTES = 'Path=/; Secure; HttpOnly; SameSite=Strict'
+/** 256 bits as they are issued; anything else is nobody's. */
+const VALUE = /^[\w-]{43}$/
+
+export function sessionCookieOf(request: FastifyRequest): string | null {
+  return cookieOf(request, SESSION)
+}
+
+export function deviceCookieOf(request: FastifyRequest): string | null {
+  return cookieOf(request, DEVICE)
+}
+
+function cookieOf({ headers }: FastifyRequest, name: string): string | null {
+  for (const pair of (headers.cookie ?? '').split(';')) {
+    const [key, value = ''] = pair.trim().split('=', 2)
+    if (key === name) return VALUE.test(value) ? value : null
+  }
+  return null
+}
+
+export function setSessionCookie(reply: FastifyReply, value: string): void {
+  reply.header('Set-Cookie', `${SESSION}=${value}; ${ATTRIBUTES}`)
+}
+
+export function setDeviceCookie(reply: FastifyReply, value: string): void {
+  reply.header('Set-Cookie', `${DEVICE}=${value}; Max-Age=${DEVICE_SECONDS}; ${ATTRIBUTES}`)
+}
+
+export function clearSessionCookie(reply: FastifyReply): void {
+  reply.header('Set-Cookie', `${SESSION}=; Max-Age=0; ${ATTRIBUTES}`)
+}

@@ -1,0 +1,71 @@
+// POST /api/v1/auth/refresh: a new access token, by refresh token or by session cookie.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { signAccessToken } from '../session/access-token.ts'
+import { ACCESS_TOKEN_SECONDS } from '../session/lifetimes.ts'
+import { type RefreshDeps, refresh } from '../session/refresh.ts'
+import type { LiveSession } from '../storage/store.ts'
+import { sendFailure, sendSuccess } from './envelope.ts'
+import { accessByCookie, bodyTokenOf, type SessionAccess, sendDenied } from './session-access.ts'
+import { toUserObject } from './user-object.ts'
+
+type Deps = SessionAccess & RefreshDeps
+
+export function refreshRoute(deps: Deps) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const token = bodyTokenOf(request)
+    if (token === null) return refreshByCookie(deps, request, reply)
+
+    const outcome = await refresh(deps, token)
+    const { log } = request
+    switch (outcome.kind) {
+      case 'refreshed': {
+        const { live, accessToken, refreshToken, expiresInSeconds: expiresIn } = outcome
+        logRefreshed(request, live)
+        return sendSuccess(reply, {
+          user: toUserObject(live.user),
+          accessToken,
+          refreshToken,
+          expiresIn,
+        })
+      }
+      case 'reused': {
+        const { sessionId, userId } = outcome
+        log.error({ event: 'session.reuse_detected', sessionId, userId })
+        log.info({ event: 'session.ended', sessionId, userId, reason: 'reuse' })
+        return sendFailure(reply, 'INVALID_TOKEN')
+      }
+      case 'limited':
+        return sendLimited(reply, outcome.retryAfterSeconds)
+      case 'invalid':
+        return sendFailure(reply, 'INVALID_TOKEN')
+      default:
+        return outcome satisfies never
+    }
+  }
+}
+
+/** The cookie stays as it is; there is no refresh token that a script could read. */
+async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: FastifyReply) {
+  const access = await accessByCookie(deps, request)
+  if (access.kind !== 'granted') return sendDenied(reply, access)
+  const { user, session } = access.live
+  const retryAfterSeconds = deps.limit(session.id)
+  if (retryAfterSeconds !== null) return sendLimited(reply, retryAfterSeconds)
+  const now = deps.clock()
+  const { accessKey } = deps.keys.signingAt(now)
+  const accessToken = await signAccessToken(accessKey, deps.tokens, user, session.id, now)
+  logRefreshed(request, access.live)
+  return sendSuccess(reply, {
+    user: toUserObject(user),
+    accessToken,
+    expiresIn: ACCESS_TOKEN_SECONDS,
+  })
+}
+
+function logRefreshed({ log }: FastifyRequest, { session, user }: LiveSession): void {
+  log.info({ event: 'session.refreshed', sessionId: session.id, userId: user.id })
+}
+
+function sendLimited(reply: FastifyReply, retryAfterSeconds: number) {
+  return sendFailure(reply, 'TOO_MANY_REQUESTS', { retryAfterSeconds })
+}

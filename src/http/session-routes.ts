@@ -1,0 +1,83 @@
+// GET /session, GET /sessions, DELETE /sessions/{id}, DELETE /sessions: a user's own sessions.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { LiveSession, Session } from '../storage/store.ts'
+import { clearSessionCookie } from './cookies.ts'
+import { sendCsrfToken } from './csrf.ts'
+import { sendFailure, sendSuccess } from './envelope.ts'
+import { isUuid } from './request-id.ts'
+import { accessOf, type SessionAccess, sendDenied } from './session-access.ts'
+import { toUserObject } from './user-object.ts'
+
+type Handler = (
+  live: LiveSession,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  cookie: string | null,
+) => Promise<FastifyReply>
+
+/** Lets in who has a live session. */
+function withSession(deps: SessionAccess, handle: Handler) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const access = await accessOf(deps, request)
+    if (access.kind !== 'granted') return sendDenied(reply, access)
+    return handle(access.live, request, reply, access.cookie)
+  }
+}
+
+export function sessionRoute(deps: SessionAccess) {
+  return withSession(deps, async ({ session, user }, _request, reply, cookie) => {
+    if (cookie !== null) sendCsrfToken(reply, cookie)
+    return sendSuccess(reply, {
+      user: toUserObject(user),
+      session: toSessionObject(session, session.id),
+    })
+  })
+}
+
+export function sessionsRoute(deps: SessionAccess) {
+  return withSession(deps, async ({ session: current, user }, _request, reply) => {
+    const sessions = await deps.store.listLiveSessions(user.id, deps.clock())
+    return sendSuccess(reply, {
+      sessions: sessions.map(session => toSessionObject(session, current.id)),
+    })
+  })
+}
+
+/** Another user's session is as absent as one that never was. */
+export function endSessionRoute(deps: SessionAccess) {
+  return withSession(deps, async ({ session: current, user }, request, reply, cookie) => {
+    const { id } = request.params as { id: string }
+    const own = isUuid(id) ? await deps.store.findLiveSession(id, deps.clock()) : null
+    if (own?.user.id !== user.id || !(await deps.store.endSession(id, deps.clock()))) {
+      return sendFailure(reply, 'NOT_FOUND')
+    }
+    logEnded(request, id, user.id)
+    if (id === current.id && cookie !== null) clearSessionCookie(reply)
+    return sendSuccess(reply, {})
+  })
+}
+
+export function endOtherSessionsRoute(deps: SessionAccess) {
+  return withSession(deps, async ({ session: current, user }, request, reply) => {
+    const ended = await deps.store.endSessions(user.id, current.id, deps.clock())
+    for (const id of ended) logEnded(request, id, user.id)
+    return sendSuccess(reply, {})
+  })
+}
+
+function logEnded({ log }: FastifyRequest, sessionId: string, userId: string): void {
+  log.info({ event: 'session.ended', sessionId, userId, reason: 'user' })
+}
+
+function toSessionObject(session: Session, currentId: string) {
+  const { id, createdAt, lastUsedAt, expiresAt, userAgent, ip } = session
+  return {
+    id,
+    createdAt: createdAt.toISOString(),
+    lastUsedAt: lastUsedAt.toISOString(),
+    expiresAt: expiresAt.toISOString(),
+    userAgent,
+    ip,
+    current: id === currentId,
+  }
+}

@@ -1,0 +1,103 @@
+// A refresh token for its successor: one winner, and for a short while the same answer again.
+import type { LiveSession, PresentedRefreshToken, Store } from '../storage/store.ts'
+import { signAccessToken } from './access-token.ts'
+import { ACCESS_TOKEN_SECONDS, REFRESH_GRACE_SECONDS } from './lifetimes.ts'
+import type { SessionDeps } from './open.ts'
+import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
+import { digestOf } from './secrets.ts'
+
+export type RefreshOutcome =
+  | {
+      kind: 'refreshed'
+      live: LiveSession
+      accessToken: string
+      refreshToken: string
+      expiresInSeconds: number
+    }
+  | { kind: 'invalid' }
+  /** The token had been used before: it is in two hands, and the session has been ended. */
+  | { kind: 'reused'; sessionId: string; userId: string }
+  | { kind: 'limited'; sessionId: string; retryAfterSeconds: number }
+
+export type RefreshDeps = SessionDeps & {
+  /** Seconds to wait, or null if the session may be refreshed now. */
+  limit: (sessionId: string) => number | null
+}
+
+export async function refresh(deps: RefreshDeps, token: string): Promise<RefreshOutcome> {
+  const { store, keys, tokens, clock, limit } = deps
+  const now = clock()
+  const id = await readRefreshToken(keys, tokens.issuer, token, now)
+  if (id === null) return { kind: 'invalid' }
+  const digest = digestOf(token)
+
+  let presented = await store.findRefreshToken(id, digest, now)
+  if (!presented) return { kind: 'invalid' }
+  const retryAfterSeconds = limit(presented.live.session.id)
+  if (retryAfterSeconds !== null) {
+    return { kind: 'limited', sessionId: presented.live.session.id, retryAfterSeconds }
+  }
+
+  let successor = await rotate(deps, id, presented, now)
+  if (successor === null) {
+    // Somebody was faster, or this is a repetition: what is stored now decides.
+    presented = await store.findRefreshToken(id, digest, now)
+    if (!presented) return { kind: 'invalid' }
+    successor = await deriveAgain(deps, presented, now)
+  }
+  if (successor === null) return endReused(store, presented, now)
+  return toRefreshed(deps, presented.live, successor, now)
+}
+
+/** The new token if this call put it in the old one's place, else null. */
+async function rotate(
+  { store, keys, tokens }: RefreshDeps,
+  id: string,
+  { live, revokedAt }: PresentedRefreshToken,
+  now: Date,
+): Promise<string | null> {
+  if (revokedAt !== null) return null
+  const { session, user } = live
+  const { refreshKey } = keys.signingAt(now)
+  const next = await issueRefreshToken(refreshKey, tokens.issuer, user.id, session.expiresAt, now)
+  return (await store.rotateRefreshToken(id, session.id, next.stored, now)) ? next.token : null
+}
+
+/** The same successor once more, while it is fresh and nobody has used it. */
+async function deriveAgain(
+  { keys, tokens }: RefreshDeps,
+  { live, revokedAt, successor }: PresentedRefreshToken,
+  now: Date,
+): Promise<string | null> {
+  if (revokedAt === null || successor === null || successor.isRevoked) return null
+  // Counted from the rotation, so that repeating does not prolong it.
+  if (now.getTime() - revokedAt.getTime() > REFRESH_GRACE_SECONDS * 1000) return null
+  const key = keys.findRefreshKey(successor.keyId)
+  return key && signRefreshToken(key, tokens.issuer, live.user.id, successor)
+}
+
+async function endReused(
+  store: Store,
+  { live }: PresentedRefreshToken,
+  now: Date,
+): Promise<RefreshOutcome> {
+  await store.endSession(live.session.id, now)
+  return { kind: 'reused', sessionId: live.session.id, userId: live.user.id }
+}
+
+async function toRefreshed(
+  { keys, tokens }: RefreshDeps,
+  live: LiveSession,
+  refreshToken: string,
+  now: Date,
+): Promise<RefreshOutcome> {
+  const { accessKey } = keys.signingAt(now)
+  const accessToken = await signAccessToken(accessKey, tokens, live.user, live.session.id, now)
+  return {
+    kind: 'refreshed',
+    live,
+    accessToken,
+    refreshToken,
+    expiresInSeconds: ACCESS_TOKEN_SECONDS,
+  }
+}

@@ -1,0 +1,82 @@
+// Devices that have logged in to an account before.
+import type { Kysely, Selectable } from 'kysely'
+import type { Engine } from './engine.ts'
+import type { Schema } from './schema.ts'
+import type { Device, NewDevice, Store } from './store.ts'
+import { transact } from './transact.ts'
+import { toText, toTime } from './values.ts'
+
+type Devices = Pick<Store, 'findDevice' | 'listDevices' | 'revokeDevice'>
+
+export function createDevices(engine: Engine): Devices {
+  const { db } = engine
+  return {
+    async findDevice(digest, email, now) {
+      const row = await engine.retrying(() =>
+        db
+          .selectFrom('devices')
+          .selectAll()
+          .where('token', '=', digest)
+          .where('user_id', '=', account =>
+            account.selectFrom('users').select('id').where('email', '=', email),
+          )
+          .where('expires_at', '>', toText(now))
+          .executeTakeFirst(),
+      )
+      return row ? toDevice(row) : null
+    },
+
+    async listDevices(userId, now) {
+      const rows = await db
+        .selectFrom('devices')
+        .selectAll()
+        .where('user_id', '=', userId)
+        .where('expires_at', '>', toText(now))
+        .orderBy('created_at')
+        .orderBy('id')
+        .execute()
+      return rows.map(toDevice)
+    },
+
+    async revokeDevice(id) {
+      const revoked = await transact(engine, [], trx =>
+        trx.deleteFrom('devices').where('id', '=', id).returning('id').executeTakeFirst(),
+      )
+      return revoked !== undefined
+    },
+  }
+}
+
+/** Makes a device known, or notes that a known one was used. */
+export async function rememberDevice(
+  trx: Kysely<Schema>,
+  userId: string,
+  device: NewDevice,
+  userAgent: string,
+  now: Date,
+): Promise<void> {
+  const used = { last_used_at: toText(now), user_agent: userAgent }
+  await trx
+    .insertInto('devices')
+    .values({
+      id: device.id,
+      user_id: userId,
+      token: device.digest,
+      created_at: toText(now),
+      expires_at: toText(device.expiresAt),
+      ...used,
+    })
+    .onConflict(conflict => conflict.column('id').doUpdateSet(used))
+    .execute()
+}
+
+function toDevice(row: Selectable<Schema['devices']>): Device {
+  return {
+    id: row.id,
+    userId: row.user_id,
+    createdAt: toTime(row.created_at),
+    lastUsedAt: toTime(row.last_used_at),
+    expiresAt: toTime(row.expires_at),
+    userAgent: row.user_agent,
+  }
+}

@@ -11,3 +11,8 @@ if (Number(process.versions.node.split('.')[0]) < NEEDED_MAJOR) {
   )
   process.exit(1)
 }
+// Types are stripped and code is compiled once, not at every start. Where the folder cannot be
+// written, Node goes on without.
+require('node:module').enableCompileCache(
+  require('node:path').join(__dirname, 'node_modules/.cache'),
+)

@@ -21,6 +21,7 @@ const env = {
   NODE_ENV: 'test',
 }
 const main = join(root, 'src/main.ts')
+const guard = ['-r', join(root, 'version-guard.cjs')]
 
 try {
   await start({}).then(stop) // makes certificate, keys and tables once
@@ -48,7 +49,7 @@ try {
 
 async function start(more: Record<string, string>) {
   const began = performance.now()
-  const child = spawn(process.execPath, [main, 'serve'], {
+  const child = spawn(process.execPath, [...guard, main, 'serve'], {
     cwd: root,
     env: { ...env, ...more },
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -63,7 +63,7 @@ try {
 }
 
 async function addUser(): Promise<void> {
-  const store = openStore(config.database)
+  const store = await openStore(config.database)
   await store.insertUser({
     id: randomUUID(),
     email: 'kate@example.com',

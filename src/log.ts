@@ -48,7 +48,25 @@ export function createLog(
 ): Log {
   const isTerminal = 'isTTY' in output && output.isTTY
   const toText = isTerminal ? forTerminal(prettyFactory(TERMINAL)) : forPrograms
-  return pino({ ...OPTIONS, level }, { write: line => output.write(toText(line)) })
+  let lostLines = 0
+  const log: Log = pino(
+    { ...OPTIONS, level },
+    {
+      write(line) {
+        try {
+          output.write(toText(line))
+        } catch {
+          // A full disk, if the output is a file: that must not fail the login which the line is about.
+          lostLines++
+          return
+        }
+        const lines = lostLines
+        lostLines = 0
+        if (lines > 0) log.error({ event: 'log.lines_lost', lines })
+      },
+    },
+  )
+  return log
 }
 
 /** JSON has escaped the others by itself; the line's own end stays. */

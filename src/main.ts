@@ -1,53 +1,77 @@
 // The process: arguments -> command -> exit code.
-import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import { Command, CommanderError } from 'commander'
+import packageJson from '../package.json' with { type: 'json' }
 import { databaseCommand } from './admin/database.ts'
+import { devicesCommand } from './admin/devices.ts'
 import { doctorCommand } from './admin/doctor.ts'
+import { Failure, hasCode, messageOf, REFUSED, Refusal, WRONG_USE } from './admin/failures.ts'
 import { keysCommand } from './admin/keys.ts'
-import { createTerminal, Refusal } from './admin/terminal.ts'
+import { sessionsCommand } from './admin/sessions.ts'
+import { createTerminal } from './admin/terminal.ts'
 import { usersCommand } from './admin/users.ts'
 import { ConfigError, loadConfig } from './config.ts'
-import { createLog } from './log.ts'
-import { StartError, serve } from './serve.ts'
-import { KeyFileError } from './session/keys.ts'
-
-const REFUSED = 1
-const WRONG_USE = 2
 
 // Hashing may fill a thread a core; signing, files and look-ups have four more to themselves. It
 // must be set before the first use of libuv's pool.
 process.env.UV_THREADPOOL_SIZE ??= String(availableParallelism() + 4)
 // Databases, keys and certificates are the owner's alone.
 process.umask(0o077)
-if (existsSync('.env')) process.loadEnvFile('.env')
 
 const clock = () => new Date()
-const context = { terminal: createTerminal(process), env: process.env, clock }
+const terminal = createTerminal(process)
+const context = { terminal, env: process.env, clock }
 
 const program = new Command('login-service')
   .description('E-mail and password in, user summary and two JWTs out.')
-  .exitOverride()
+  .version(packageJson.version)
   .addCommand(
     new Command('serve').description('run the service').action(async () => {
+      // The other commands need not wait for the server's libraries.
+      const [{ createLog }, { StartError, serveUntilSignal }] = await Promise.all([
+        import('./log.ts'),
+        import('./serve.ts'),
+      ])
       const config = loadConfig(process.env)
       const log = createLog(config.logLevel, process.stdout)
-      const service = await serve(config, log, clock)
-      for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-        process.on(signal, () => service.stop(signal))
-      }
+      await serveUntilSignal(config, log, clock).catch(error => {
+        throw error instanceof StartError ? new Refusal(error.message) : error
+      })
     }),
   )
   .addCommand(usersCommand(context))
+  .addCommand(sessionsCommand(context))
+  .addCommand(devicesCommand(context))
   .addCommand(keysCommand(context))
   .addCommand(databaseCommand(context))
   .addCommand(doctorCommand(context))
+  .addHelpText(
+    'after',
+    `
+Example:
+  npm run -s admin -- users add ann@example.org --name 'Ann Example'
+
+Exit codes: 0, 1 refused or not found, 2 wrong use.`,
+  )
 
 try {
-  for (const command of allCommands(program)) command.exitOverride()
-  await program.parseAsync()
+  loadEnvFile()
+  for (const command of allCommands(program)) {
+    // What went wrong is told below, in one place.
+    command.exitOverride().configureOutput({ outputError: () => {} })
+  }
+  if (process.argv.length > 2) await program.parseAsync()
+  else program.outputHelp()
 } catch (error) {
   process.exitCode = explain(error)
+}
+
+function loadEnvFile(): void {
+  try {
+    process.loadEnvFile('.env')
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT')) throw new ConfigError([`.env: ${messageOf(error)}`])
+  }
 }
 
 /** Settings are not inherited by commands that were made on their own. */
@@ -56,19 +80,34 @@ function allCommands(command: Command): Command[] {
 }
 
 function explain(error: unknown): number {
-  // Commander has said what is wrong, or printed the help that was asked for.
-  if (error instanceof CommanderError && !(error instanceof InvalidArgumentError)) {
-    return error.exitCode === 0 ? 0 : WRONG_USE
-  }
-  if (error instanceof ConfigError || error instanceof InvalidArgumentError) {
-    context.terminal.say(error.message)
+  if (error instanceof CommanderError) {
+    if (error.exitCode === 0) return 0
+    // Without a subcommand the help is printed instead.
+    if (error.code !== 'commander.help') terminal.say(toSentence(error.message))
     return WRONG_USE
   }
-  if (error instanceof Refusal || error instanceof StartError || error instanceof KeyFileError) {
-    context.terminal.say(error.message)
+  if (error instanceof ConfigError) {
+    terminal.say(error.message)
+    return WRONG_USE
+  }
+  if (error instanceof Failure) {
+    if (error.message) terminal.say(error.message)
+    return error.exitCode
+  }
+  // A file or socket that the system refused: its text names it.
+  if (error instanceof Error && 'syscall' in error) {
+    terminal.say(`${messageOf(error)}.`)
     return REFUSED
   }
-  // Ctrl-C at a prompt.
-  if (error instanceof Error && error.name === 'ExitPromptError') return REFUSED
   throw error
+}
+
+/** The value of an unknown option is left out: it may be a password. */
+function toSentence(message: string): string {
+  const text = message
+    .replace(/^error: (.)/, (_, first: string) => first.toUpperCase())
+    .replace(/^(Unknown option '[^=']*)=.*'/s, "$1'")
+    .replace(/\n\((Did you mean .*)\)$/, '. $1')
+  if (text.endsWith('?')) return text
+  return `${text.replace(/\.$/, '')}. Add --help to see what there is.`
 }

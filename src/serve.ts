@@ -1,8 +1,10 @@
 // The process that serves: config -> store -> keys -> app -> listen -> drain.
+/// <reference lib="esnext.disposable" />
 import { mkdir } from 'node:fs/promises'
 import type { Server } from 'node:net'
 import { availableParallelism } from 'node:os'
 import type { Config } from './config.ts'
+import { closeServer, createWork, trackConnections } from './drain.ts'
 import { buildApp } from './http/app.ts'
 import { createOpsServer } from './http/ops.ts'
 import { loadTls } from './http/tls.ts'
@@ -14,37 +16,63 @@ import { ensureKeyFile, isOpenToOthers, watchKeys } from './session/key-file.ts'
 import { createRefreshLimit } from './session/refresh-limit.ts'
 import { describeDatabase, openStore } from './storage/open-store.ts'
 
-const SWEEP_EVERY_MS = 60_000
-/** Below the 10 s in which a supervisor may expect the process to be gone. */
-const DRAIN_TIMEOUT_MS = 8_000
+const PURGE_EVERY_MS = 60_000
+// Together below the 10 s in which a supervisor may expect the process to be gone: so long logins
+// may go on, then so long connections may close by themselves.
+const DRAIN_TIMEOUT_MS = 7_000
+const CLOSE_TIMEOUT_MS = 1_000
 
 export type Service = { url: string; stop: (reason: string) => Promise<void> }
 
 /** What a person can mend: shown without a stack trace. */
 export class StartError extends Error {}
 
+/** Serves until a signal asks for the end, and ends the process. */
+export async function serveUntilSignal(
+  config: Config,
+  log: Log,
+  clock: () => Date,
+): Promise<never> {
+  const crash = (error: unknown) => {
+    log.fatal({ event: 'service.crashed', err: error })
+    process.exit(1)
+  }
+  process.on('uncaughtException', crash).on('unhandledRejection', crash)
+  // Before the start: a supervisor may change its mind as soon as it sees the first line. They stay,
+  // so that a repeated signal does not end the process at once.
+  const asked = new Promise<string>(resolve => {
+    process.on('SIGTERM', resolve).on('SIGINT', resolve)
+  })
+
+  const service = await Promise.race([serve(config, log, clock), asked])
+  if (typeof service === 'string') log.info({ event: 'service.stopped', reason: service })
+  else await service.stop(await asked)
+  // A connection to a database that does not answer would keep the process.
+  process.exit(0)
+}
+
 export async function serve(config: Config, log: Log, clock: () => Date): Promise<Service> {
   for (const warning of config.warnings) log.warn({ event: 'service.warning' }, warning)
-  await mkdir(config.dataDir, { recursive: true })
-
-  const store = openStore(config.database, error =>
-    log.warn({ event: 'database.connection_lost', err: error }),
+  // Closed in reverse, by the drain or by a start that fails half-way.
+  await using opened = new AsyncDisposableStack()
+  await mkdir(config.dataDir, { recursive: true }).catch(
+    refuse(`The data folder ${config.dataDir} cannot be used`),
   )
-  // The decoy takes as long as a login; it is made while the rest gets ready.
-  const decoyMade = createPasswords(config.bcryptCost, availableParallelism())
-  await store.migrate().catch(error => {
-    throw new StartError(`${describeDatabase(config.database)} cannot be used: ${error.message}`)
-  })
-  const [tls, keys, passwords] = await Promise.all([
-    loadTls(config, clock()).catch(error => {
-      throw new StartError(`The TLS certificate cannot be used: ${error.message}`)
-    }),
-    openKeys(config, log, clock),
-    decoyMade,
+  const store = opened.adopt(
+    await openStore(config.database, error =>
+      log.warn({ event: 'database.connection_lost', err: error }),
+    ),
+    database => database.close(),
+  )
+  const [tls, passwords] = await Promise.all([
+    loadTls(config, clock()).catch(refuse('The TLS certificate cannot be used')),
+    createPasswords(config.bcryptCost, availableParallelism()),
+    store.migrate().catch(refuse(`${describeDatabase(config.database)} cannot be used`)),
   ])
+  const keys = opened.adopt(await openKeys(config, log, clock), watched => watched.close())
 
   let isDraining = false
-  let inFlight = 0
+  const work = createWork()
   const { budgets, tokens } = config
   const loginDeps = {
     store,
@@ -62,12 +90,10 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
     isDraining: () => isDraining,
     async login(attempt) {
-      inFlight++
-      try {
-        return await login(loginDeps, attempt)
-      } finally {
-        inFlight--
-      }
+      const outcome = await work.run(() => login(loginDeps, attempt))
+      if (outcome.kind !== 'signed-in' || !outcome.rehash) return outcome
+      const { rehash } = outcome
+      return { ...outcome, rehash: () => work.run(rehash) }
     },
   })
   const ops = createOpsServer({
@@ -79,11 +105,24 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   })
 
   await app.ready()
+  opened.defer(() => {
+    ops.close()
+    ops.closeAllConnections()
+  })
+  // What slipped in while connections closed is still settled before the store goes.
+  opened.defer(async () => {
+    await work.finish(CLOSE_TIMEOUT_MS)
+  })
+  const connections = trackConnections(app.server)
+  opened.defer(() => closeServer(app, connections, CLOSE_TIMEOUT_MS))
   await listen(app.server, config.port, config.host, 'PORT')
   if (config.opsPort > 0) await listen(ops, config.opsPort, config.opsHost, 'OPS_PORT')
-  const sweeping = setInterval(() => {
-    store.purge(clock()).catch(error => log.error({ event: 'purge.failed', err: error }))
-  }, SWEEP_EVERY_MS).unref()
+
+  const purging = setInterval(() => {
+    work
+      .run(() => store.purge(clock()))
+      .catch(error => log.error({ event: 'purge.failed', err: error }))
+  }, PURGE_EVERY_MS).unref()
 
   const url = addressOf(app.server, config.host, tls !== null)
   log.info(
@@ -91,22 +130,14 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     `listening on ${url}`,
   )
 
+  const closing = opened.move()
   async function drain(reason: string): Promise<void> {
     log.info({ event: 'service.stopping', reason })
     isDraining = true
-    clearInterval(sweeping)
-    const deadline = performance.now() + DRAIN_TIMEOUT_MS
-    while (inFlight > 0 && performance.now() < deadline) {
-      await new Promise(resolve => setTimeout(resolve, 20))
-    }
-    const closed = app.close()
-    app.server.closeIdleConnections()
-    setTimeout(() => app.server.closeAllConnections(), 1_000).unref()
-    await closed
-    ops.close()
-    ops.closeAllConnections()
-    keys.close()
-    await store.close()
+    clearInterval(purging)
+    const unfinished = await work.finish(DRAIN_TIMEOUT_MS)
+    if (unfinished > 0) log.error({ event: 'service.cut_off', unfinished })
+    await closing.disposeAsync()
     log.info({ event: 'service.stopped' })
   }
   let stopped: Promise<void> | null = null
@@ -117,6 +148,13 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
       stopped ??= drain(reason)
       return stopped
     },
+  }
+}
+
+function refuse(what: string) {
+  return (error: Error & { code?: string }): never => {
+    // A host of several addresses fails with several errors, and with no word of its own.
+    throw new StartError(`${what}: ${error.message || error.code}`)
   }
 }
 
@@ -160,6 +198,9 @@ async function listen(server: Server, port: number, host: string, variable: stri
     if (code === 'EADDRINUSE') {
       throw new StartError(`Port ${port} is taken: stop the other process or set ${variable}.`)
     }
-    throw error
+    const hostVariable = variable.replace('PORT', 'HOST')
+    throw new StartError(
+      `${host}:${port} cannot be listened on (${code}): set ${hostVariable} or ${variable}.`,
+    )
   }
 }

@@ -88,7 +88,7 @@ export async function startTestService(
   const log = createLog('trace', { write: (line: string) => lines.push(line) })
   const config = { ...loadConfig(fullEnv), database: database.config }
   const service = await serve(config, log, now)
-  const store = openStore(database.config)
+  const store = await openStore(database.config)
   const client = await createClient(service.url, dataDir, config.tls?.certFile)
 
   return {

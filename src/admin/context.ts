@@ -1,9 +1,7 @@
 // What every command has at hand.
-import { mkdir } from 'node:fs/promises'
 import { type Config, loadConfig } from '../config.ts'
-import { describeDatabase, openStore } from '../storage/open-store.ts'
-import type { Store } from '../storage/store.ts'
-import { Refusal, type Terminal } from './terminal.ts'
+import { jsonListOf, type Row, tableOf } from './layout.ts'
+import type { Terminal } from './terminal.ts'
 
 export type Context = {
   terminal: Terminal
@@ -11,29 +9,29 @@ export type Context = {
   clock: () => Date
 }
 
+export type JsonOption = { json?: boolean }
+
 export function configOf({ env, terminal }: Context): Config {
   const config = loadConfig(env)
   for (const warning of config.warnings) terminal.say(`Warning: ${warning}`)
   return config
 }
 
-/** Opens the configured database for one command; most need its tables to be there. */
-export async function withStore<T>(
-  context: Context,
-  command: (store: Store, config: Config) => Promise<T>,
-  { migrate = true } = {},
-): Promise<T> {
-  const config = configOf(context)
-  await mkdir(config.dataDir, { recursive: true })
-  const store = openStore(config.database)
-  try {
-    if (migrate) {
-      await store.migrate().catch(error => {
-        throw new Refusal(`${describeDatabase(config.database)} cannot be used: ${error.message}`)
-      })
+/** Prints a list as JSON or as a table, batch by batch; returns how many items it had. */
+export async function printList<T>(
+  { terminal }: Context,
+  batches: AsyncIterable<T[]> | Iterable<T[]>,
+  { json }: JsonOption,
+  toRow: (item: T) => Row,
+): Promise<number> {
+  let items = 0
+  async function* counted() {
+    for await (const batch of batches) {
+      items += batch.length
+      if (batch.length > 0) yield batch
     }
-    return await command(store, config)
-  } finally {
-    await store.close()
   }
+  const parts = json ? jsonListOf(counted()) : tableOf(counted(), toRow)
+  for await (const part of parts) await terminal.print(part)
+  return items
 }

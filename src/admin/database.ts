@@ -1,58 +1,72 @@
-// database migrate|status
+// database migrate|status|purge
 import { Command } from 'commander'
-import { describeDatabase } from '../storage/open-store.ts'
-import { type Context, withStore } from './context.ts'
+import { type Context, configOf, type JsonOption } from './context.ts'
+import { Refusal } from './failures.ts'
+import { fieldsOf, jsonOf, toTime } from './layout.ts'
+import { withAnyStore, withMigratedStore, withStore } from './with-store.ts'
+
+const NAMES = ['sessions', 'refreshTokens', 'devices', 'throttleRows'] as const
 
 export function databaseCommand(context: Context): Command {
+  const { terminal } = context
   const database = new Command('database').description('look after the database')
 
   database
     .command('migrate')
     .description('bring the tables up to date (the service does so at its start)')
-    .action(() =>
-      withStore(
-        context,
-        async store => {
-          const applied = await store.migrate()
-          if (applied.length === 0) return context.terminal.say('The database is up to date.')
-          context.terminal.announce(
-            'admin.database_migrated',
-            { applied },
-            `Applied ${applied.join(', ')}.`,
-          )
-        },
-        { migrate: false },
-      ),
+    .option('--json', 'print what was applied as JSON')
+    .action(({ json }: JsonOption) =>
+      withMigratedStore(context, async ({ where, applied }) => {
+        if (applied.length === 0) terminal.say('The database is up to date.')
+        else {
+          const sentence = `Applied ${applied.join(', ')}.`
+          terminal.announce('admin.database_migrated', { applied }, sentence)
+        }
+        if (json) await terminal.print(jsonOf({ database: where, applied }))
+      }),
     )
 
   database
     .command('status')
     .description('show which database is used and whether its tables are up to date')
     .option('--json', 'print JSON')
-    .action(({ json }: { json?: boolean }) =>
-      withStore(
-        context,
-        async (store, config) => {
-          const migrations = await store.listMigrations()
-          const pending = migrations.filter(migration => migration.appliedAt === null).length
-          const users = pending === 0 ? await store.countUsers() : null
-          const location = describeDatabase(config.database)
-          if (json) return context.terminal.printJson({ database: location, migrations, users })
-          context.terminal.printFields({
-            database: location,
-            ...Object.fromEntries(
-              migrations.map(({ name, appliedAt }) => [
-                name,
-                appliedAt
-                  ? `applied ${appliedAt.toISOString()}`
-                  : 'pending: run "database migrate"',
-              ]),
-            ),
+    .action(({ json }: JsonOption) =>
+      withAnyStore(configOf(context), async ({ store, where }) => {
+        const migrations = await store.listMigrations()
+        const isCurrent = migrations.every(({ appliedAt }) => appliedAt !== null)
+        const users = isCurrent ? await store.countUsers() : null
+        if (json) return terminal.print(jsonOf({ database: where, migrations, users }))
+        const states = migrations.map(({ name, appliedAt }) => [
+          name,
+          appliedAt ? `applied ${toTime(appliedAt)}` : 'pending: run "database migrate"',
+        ])
+        return terminal.print(
+          fieldsOf({
+            database: where,
+            ...Object.fromEntries(states),
             ...(users === null ? {} : { users: String(users) }),
-          })
-        },
-        { migrate: false },
-      ),
+          }),
+        )
+      }),
+    )
+
+  database
+    .command('purge')
+    .description('remove what ended or expired (the service does so once a minute)')
+    .option('--json', 'print how many rows were removed as JSON')
+    .action(({ json }: JsonOption) =>
+      withStore(context, async ({ store }) => {
+        const removed = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0 }
+        for (;;) {
+          const batch = await store.purge(context.clock())
+          if (batch === null) throw new Refusal('A service is purging right now: nothing to do.')
+          for (const name of NAMES) removed[name] += batch[name]
+          if (NAMES.every(name => batch[name] === 0)) break
+        }
+        const sentence = `Removed ${removed.sessions} sessions, ${removed.refreshTokens} refresh tokens, ${removed.devices} devices and ${removed.throttleRows} throttle rows.`
+        terminal.announce('admin.database_purged', removed, sentence)
+        if (json) await terminal.print(jsonOf(removed))
+      }),
     )
 
   return database

@@ -1,70 +1,91 @@
 // keys list|rotate
 import { Command } from 'commander'
 import { ensureKeyFile, loadKeySet, readKeyFile, replaceKeyFile } from '../session/key-file.ts'
-import { createKeys, PUBLISH_SECONDS, rotate } from '../session/keys.ts'
-import { type Context, configOf } from './context.ts'
+import { createKeys, KeyFileError, PUBLISH_SECONDS, rotate } from '../session/keys.ts'
+import { type Context, configOf, type JsonOption, printList } from './context.ts'
+import { hasCode, messageOf, Refusal } from './failures.ts'
+import { toTime } from './layout.ts'
 
 export function keysCommand(context: Context): Command {
   const keys = new Command('keys').description('see and renew the signing keys')
 
   keys
     .command('list')
-    .description('list the signing keys')
+    .description('list the signing keys, without their secrets')
     .option('--json', 'print JSON')
-    .action(async ({ json }: { json?: boolean }) => {
-      const { signingKeysFile } = configOf(context)
-      const keySet = await loadKeySet(signingKeysFile)
-      const signing = createKeys(keySet).signingAt(context.clock())
-      const rows = [
-        ...keySet.accessKeys.map(key => ({
-          ...key,
-          tokens: 'access',
-          signs: key === signing.accessKey,
-        })),
-        ...keySet.refreshKeys.map(key => ({
-          ...key,
-          algorithm: 'HS256',
-          tokens: 'refresh',
-          signs: key === signing.refreshKey,
-        })),
-      ].map(({ keyId, algorithm, tokens, signs, signsFrom }) => ({
-        keyId,
-        tokens,
-        algorithm,
-        signsFrom: new Date(signsFrom * 1000).toISOString(),
-        signs,
-      }))
-      if (json) return context.terminal.printJson(rows)
-      context.terminal.printTable(
-        rows.map(({ keyId, signsFrom, signs, ...row }) => ({
-          key: keyId,
-          ...row,
-          'signs from': signsFrom,
-          state: signs ? 'signing' : 'verifying',
-        })),
-      )
-    })
+    .action((options: JsonOption) =>
+      withKeyFile(context, path => printKeys(context, path, options)),
+    )
 
   keys
     .command('rotate')
     .description('add a new generation of keys, or make the first; the service need not restart')
-    .action(async () => {
-      const { signingKeysFile: path } = configOf(context)
-      if (await ensureKeyFile(path, context.clock())) {
-        context.terminal.announce(
-          'admin.keys_created',
-          { path },
-          `Made the first signing keys in ${path}.`,
-        )
-        return
-      }
-      await replaceKeyFile(path, await rotate(await readKeyFile(path), context.clock()))
-      context.terminal.announce(
-        'admin.keys_rotated',
-        { path },
-        `Added new signing keys to ${path}; they sign in ${PUBLISH_SECONDS} seconds.`,
-      )
-    })
+    .option('--json', 'print the keys that there are now as JSON')
+    .action((options: JsonOption) =>
+      withKeyFile(context, async path => {
+        const { announce } = context.terminal
+        if (await ensureKeyFile(path, context.clock())) {
+          announce('admin.keys_created', { path }, `Made the first signing keys in ${path}.`)
+        } else {
+          await replaceKeyFile(path, await rotate(await readKeyFile(path), context.clock()))
+          announce(
+            'admin.keys_rotated',
+            { path },
+            `Added new signing keys to ${path}; they sign in ${PUBLISH_SECONDS} seconds.`,
+          )
+        }
+        if (options.json) await printKeys(context, path, options)
+      }),
+    )
 
   return keys
+}
+
+async function printKeys(context: Context, path: string, options: JsonOption): Promise<void> {
+  const now = context.clock()
+  const keySet = await loadKeySet(path)
+  const signing = createKeys(keySet).signingAt(now)
+  const rows = [
+    ...keySet.accessKeys.map(key => ({ ...key, tokens: 'access' })),
+    ...keySet.refreshKeys.map(key => ({ ...key, tokens: 'refresh', algorithm: 'HS256' })),
+  ].map(({ keyId, tokens, algorithm, signsFrom }) => {
+    const from = new Date(signsFrom * 1000)
+    const isSigning = keyId === signing.accessKey.keyId || keyId === signing.refreshKey.keyId
+    const state = isSigning ? 'signing' : from > now ? 'published' : 'verifying'
+    return { keyId, tokens, algorithm, state, signsFrom: from }
+  })
+  await printList(context, [rows], options, ({ keyId, signsFrom, ...row }) => ({
+    key: keyId,
+    ...row,
+    'signs from': toTime(signsFrom),
+  }))
+}
+
+async function withKeyFile(
+  context: Context,
+  command: (path: string) => Promise<void>,
+): Promise<void> {
+  const { signingKeysFile: path } = configOf(context)
+  try {
+    await command(path)
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) {
+      throw new Refusal(
+        `There is no key file ${path} yet. If the path is right, "keys rotate" makes it.`,
+      )
+    }
+    if (error instanceof KeyFileError) {
+      throw new Refusal(
+        `The key file ${path} cannot be used: ${error.message}. Bring it back from a backup; or move it away and run "keys rotate", which ends all sessions.`,
+      )
+    }
+    if (!isFileError(error)) throw error
+    throw new Refusal(
+      `The key file ${path} cannot be used: ${messageOf(error)}. Is SIGNING_KEYS_FILE right, and may you write there?`,
+    )
+  }
+}
+
+function isFileError(error: unknown): boolean {
+  return error instanceof Error && 'syscall' in error
 }

@@ -1,12 +1,7 @@
 // The id that ties a request, its answer and its log lines together.
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
-
-export function isUuid(text: string): boolean {
-  return UUID.test(text)
-}
+import { isUuid } from '../storage/store.ts'
 
 /** The caller's own, if it is a UUID; anything else could carry text into the logs. */
 export function requestId({ headers }: Pick<IncomingMessage, 'headers'>): string {

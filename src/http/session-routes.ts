@@ -1,10 +1,9 @@
 // GET /session, GET /sessions, DELETE /sessions/{id}, DELETE /sessions: a user's own sessions.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { LiveSession, Session } from '../storage/store.ts'
+import { isUuid, type LiveSession, type Session } from '../storage/store.ts'
 import { clearSessionCookie } from './cookies.ts'
 import { sendCsrfToken } from './csrf.ts'
 import { sendFailure, sendSuccess } from './envelope.ts'
-import { isUuid } from './request-id.ts'
 import { accessOf, type SessionAccess, sendDenied } from './session-access.ts'
 import { toUserObject } from './user-object.ts'
 

@@ -3,7 +3,6 @@ import { randomUUID, X509Certificate } from 'node:crypto'
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
-import { generate } from 'selfsigned'
 import type { Config, TlsFiles } from '../config.ts'
 
 export type TlsMaterial = { cert: string; key: string }
@@ -45,6 +44,8 @@ async function developmentCertificate(dataDir: string, now: Date): Promise<TlsMa
   } catch {
     // None yet, or none that can be used: a new one replaces it.
   }
+  // A heavy library, for the first start only.
+  const { generate } = await import('selfsigned')
   const made = await generate([{ name: 'commonName', value: 'localhost' }], {
     keyType: 'ec',
     algorithm: 'sha256',

@@ -1,7 +1,7 @@
 // The file of the signing keys: made once, read at start, read again when it changes.
 import { randomUUID } from 'node:crypto'
 import { type StatsListener, unwatchFile, watchFile } from 'node:fs'
-import { link, mkdir, open, readFile, rename, stat, unlink } from 'node:fs/promises'
+import { chown, link, mkdir, open, readFile, rename, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import {
   createGeneration,
@@ -55,7 +55,13 @@ export async function ensureKeyFile(path: string, now: Date): Promise<boolean> {
 /** Readers see the old file or the new one, never half of one. */
 export async function replaceKeyFile(path: string, file: KeyFile): Promise<void> {
   await importKeys(file)
-  await rename(await writeDraft(path, file), path)
+  const draft = await writeDraft(path, file)
+  // Root may rotate for the user that runs the service, who must be able to read the result.
+  if (process.getuid?.() === 0) {
+    const { uid, gid } = await stat(path)
+    await chown(draft, uid, gid)
+  }
+  await rename(draft, path)
 }
 
 async function writeDraft(path: string, file: KeyFile): Promise<string> {

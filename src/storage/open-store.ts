@@ -1,28 +1,27 @@
-// From a configured database to a store.
-
-import { openPostgres, withoutPassword } from './postgres.ts'
+// From a configured database to a store. Each engine's driver is loaded only where it is used.
 import { createSqlStore } from './sql-store.ts'
-import { openSqlite } from './sqlite.ts'
 import type { Store } from './store.ts'
 
 export type DatabaseConfig =
   | { engine: 'sqlite'; file: string }
   | { engine: 'postgres'; url: string }
 
-export function openStore(
+export async function openStore(
   database: DatabaseConfig,
   onConnectionLost: (error: Error) => void = () => {},
-): Store {
-  return createSqlStore(
-    database.engine === 'sqlite'
-      ? openSqlite(database.file)
-      : openPostgres({ url: database.url, onConnectionLost }),
-  )
+): Promise<Store> {
+  if (database.engine === 'sqlite') {
+    const { openSqlite } = await import('./sqlite.ts')
+    return createSqlStore(openSqlite(database.file))
+  }
+  const { openPostgres } = await import('./postgres.ts')
+  return createSqlStore(openPostgres({ url: database.url, onConnectionLost }))
 }
 
 /** For people: which database this is, without its password. */
 export function describeDatabase(database: DatabaseConfig): string {
-  return database.engine === 'sqlite'
-    ? `SQLite ${database.file}`
-    : `PostgreSQL ${withoutPassword(database.url)}`
+  if (database.engine === 'sqlite') return `SQLite ${database.file}`
+  const url = new URL(database.url)
+  if (url.password) url.password = '***'
+  return `PostgreSQL ${url}`
 }

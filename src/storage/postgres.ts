@@ -137,12 +137,6 @@ function hasCode(...codes: string[]) {
   return (error: unknown) => error instanceof pg.DatabaseError && codes.includes(error.code ?? '')
 }
 
-export function withoutPassword(url: string): string {
-  const parsed = new URL(url)
-  if (parsed.password) parsed.password = '***'
-  return parsed.toString()
-}
-
 type ReservedScope = {
   verdict: Reservation['kind']
   scope: ScopeName

@@ -15,7 +15,7 @@ for (const engine of ENGINES) {
     let store: Store
     before(async () => {
       database = await createTestDatabase(engine)
-      store = openStore(database.config)
+      store = await openStore(database.config)
       await store.migrate()
     })
     after(async () => {
@@ -317,7 +317,7 @@ for (const engine of ENGINES) {
 
     test('mixed reservations, settlements and sweeps at once neither fail nor deadlock', async () => {
       const id = await insertUser('busy@example.com')
-      const second = openStore(database.config)
+      const second = await openStore(database.config)
       const jobs = Array.from({ length: 60 }, async (_, i) => {
         const one = i % 2 === 0 ? store : second
         const scopes = makeScopes('busy@example.com', `client ${i % 10}`, {
@@ -346,7 +346,7 @@ for (const engine of ENGINES) {
     test('migrating again, or five at once on an empty database, applies each migration once', async () => {
       assert.deepEqual(await store.migrate(), [])
       const empty = await createTestDatabase(engine)
-      const stores = Array.from({ length: 5 }, () => openStore(empty.config))
+      const stores = await Promise.all(Array.from({ length: 5 }, () => openStore(empty.config)))
       const applied = await Promise.all(stores.map(each => each.migrate()))
       const migrations = await store.listMigrations()
       assert.deepEqual(

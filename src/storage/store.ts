@@ -1,6 +1,11 @@
 // The contract between the service and its storage: domain facts in, domain facts out. Every method
 // is one atomic operation; no connection, transaction or SQL is visible through it.
 
+/** Every id is one; what is not never reaches the database, which would refuse it loudly. */
+export function isUuid(text: string): boolean {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
+}
+
 export type LockedBy = 'throttle' | 'administrator'
 
 export type User = {

@@ -1,0 +1,44 @@
+// A service of your own that accepts the access tokens: it verifies them with the published keys and
+// never asks the login service about a request.
+//
+//   ISSUER=https://localhost:8443 NODE_EXTRA_CA_CERTS=data/development-cert.pem node examples/resource-server.ts
+import Fastify, { type FastifyRequest } from 'fastify'
+import { createRemoteJWKSet, errors, jwtVerify } from 'jose'
+
+const issuer = process.env.ISSUER ?? 'https://localhost:8443'
+const audience = process.env.AUDIENCE ?? issuer
+const jwksUrl = process.env.JWKS_URL ?? `${issuer}/.well-known/jwks.json`
+// Fetches the keys when it meets one that it does not know, at most twice a minute.
+const keys = createRemoteJWKSet(new URL(jwksUrl))
+
+const app = Fastify()
+
+app.get('/me', async (request, reply) => {
+  const claims = await verify(request)
+  if (!claims) {
+    return reply.code(401).header('WWW-Authenticate', 'Bearer').send({ error: 'log in first' })
+  }
+  return { id: claims.sub, email: claims.email, role: claims.role }
+})
+
+/** Everything is pinned: who issued it, for whom, which kind, which algorithms. */
+async function verify({ headers }: FastifyRequest) {
+  const [scheme = '', token = ''] = (headers.authorization ?? '').split(' ', 2)
+  if (scheme.toLowerCase() !== 'bearer') return null
+  try {
+    const algorithms = ['ES256', 'EdDSA', 'RS256']
+    const { payload } = await jwtVerify(token, keys, {
+      issuer,
+      audience,
+      typ: 'at+jwt',
+      algorithms,
+    })
+    return payload
+  } catch (error) {
+    if (error instanceof errors.JOSEError) return null
+    throw error
+  }
+}
+
+const address = await app.listen({ host: '127.0.0.1', port: Number(process.env.PORT ?? 3000) })
+process.stdout.write(`listening on ${address}\n`)

@@ -1,0 +1,65 @@
+// What is configured, and which of it is unsafe.
+import type { Config } from '../config.ts'
+import { type Finding, ok, warning } from './finding.ts'
+
+/** NIST SP 800-63B allows no more than 100 failures in a row on one account. */
+const EMAIL_FAILURES_WARNING = 100
+
+export function checkConfiguration(config: Config): Finding[] {
+  return [
+    ...config.warnings.map(detail => warning('configuration', detail)),
+    checkEnvironment(config),
+    checkAddress(config),
+    checkHealth(config),
+    ok('tokens', `issued by ${config.tokens.issuer} for ${config.tokens.audience}`),
+    ok('cors', describeOrigins(config)),
+    checkThrottle(config),
+    checkLog(config),
+  ]
+}
+
+function checkEnvironment({ environment }: Config): Finding {
+  return environment === 'production'
+    ? ok('environment', environment)
+    : warning('environment', `${environment}: set NODE_ENV=production to refuse unsafe settings`)
+}
+
+function checkAddress({ environment, host, port, trustedProxies }: Config): Finding {
+  const address = `${host}, port ${port}`
+  if (trustedProxies.length > 0) {
+    return ok('address', `${address}, behind the TLS proxies ${trustedProxies.join(', ')}`)
+  }
+  return environment === 'production' || isLoopback(host)
+    ? ok('address', address)
+    : warning('address', `${address}: others can reach this ${environment} service`)
+}
+
+function checkHealth({ opsHost, opsPort }: Config): Finding {
+  if (opsPort === 0) return ok('health', 'off')
+  const address = `${opsHost}, port ${opsPort}`
+  return isLoopback(opsHost)
+    ? ok('health', address)
+    : warning('health', `${address}: others can reach it, without TLS; keep it inside your network`)
+}
+
+function describeOrigins({ corsOrigins, environment }: Config): string {
+  if (corsOrigins) return corsOrigins.join(', ')
+  return environment === 'production' ? 'none' : 'any, for development'
+}
+
+function checkThrottle({ budgets: { pair, email, client } }: Config): Finding {
+  const detail = `${pair} failures per e-mail and client, ${email} per e-mail, ${client} per client`
+  return email > EMAIL_FAILURES_WARNING
+    ? warning('throttle', `${detail}: too many to stop guessing`)
+    : ok('throttle', detail)
+}
+
+function checkLog({ logLevel }: Config): Finding {
+  return ['trace', 'debug', 'info'].includes(logLevel)
+    ? ok('log', logLevel)
+    : warning('log', `${logLevel}: logins leave no trace; set LOG_LEVEL=info`)
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || host.startsWith('127.')
+}

@@ -1,0 +1,64 @@
+// sessions list|end
+import { Command } from 'commander'
+import { canonicalEmail } from '../login/credentials.ts'
+import { isUuid, type Store, type User } from '../storage/store.ts'
+import { toEmail } from './arguments.ts'
+import { type Context, type JsonOption, printList } from './context.ts'
+import { Refusal } from './failures.ts'
+import { toTime } from './layout.ts'
+import { notFound } from './user-words.ts'
+import { withStore } from './with-store.ts'
+
+export function sessionsCommand(context: Context): Command {
+  const { terminal, clock } = context
+  const sessions = new Command('sessions').description('see and end the sessions of a user')
+
+  sessions
+    .command('list')
+    .description('list the live sessions of a user')
+    .argument('<email>', 'e-mail of the user', toEmail)
+    .option('--json', 'print JSON')
+    .action((email: string, options: JsonOption) =>
+      withStore(context, async ({ store }) => {
+        const user = await findUser(store, email)
+        const live = await store.listLiveSessions(user.id, clock())
+        const listed = await printList(context, [live], options, session => ({
+          id: session.id,
+          'logged in': toTime(session.createdAt),
+          'last used': toTime(session.lastUsedAt),
+          ip: session.ip,
+          'user agent': session.userAgent,
+        }))
+        if (listed === 0 && !options.json) terminal.say(`${email} has no live sessions.`)
+      }),
+    )
+
+  sessions
+    .command('end')
+    .description('end one session, or all sessions of a user')
+    .argument('<email-or-id>', 'e-mail of the user, or id of the session')
+    .action((which: string) =>
+      withStore(context, async ({ store }) => {
+        if (isUuid(which)) {
+          if (!(await store.endSession(which, clock()))) {
+            throw new Refusal(`There is no live session ${which}.`)
+          }
+          terminal.announce('admin.session_ended', { sessionId: which }, `Ended session ${which}.`)
+          return
+        }
+        const email = canonicalEmail(which)
+        const user = await findUser(store, email)
+        const { length: ended } = await store.endSessions(user.id, null, clock())
+        const sentence = `Ended ${ended} ${ended === 1 ? 'session' : 'sessions'} of ${email}.`
+        terminal.announce('admin.sessions_ended', { email, ended }, sentence)
+      }),
+    )
+
+  return sessions
+}
+
+async function findUser(store: Store, email: string): Promise<User> {
+  const user = await store.findUserByEmail(email)
+  if (!user) throw notFound(email)
+  return user
+}

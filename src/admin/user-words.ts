@@ -1,0 +1,21 @@
+// How a user's state is told.
+import type { User } from '../storage/store.ts'
+import { Refusal } from './failures.ts'
+import { toTime } from './layout.ts'
+
+/** An administrator's lock without a term. */
+export const FOR_EVER = new Date('9999-12-31T23:59:59.999Z')
+
+export function notFound(email: string): Refusal {
+  return new Refusal(`There is no user ${email}.`)
+}
+
+export function stateOf(
+  { isActive, lockedUntil, lockedBy }: Pick<User, 'isActive' | 'lockedUntil' | 'lockedBy'>,
+  now: Date,
+): string {
+  const isLocked = lockedUntil !== null && lockedUntil > now
+  if (!isLocked) return isActive ? 'active' : 'inactive'
+  const term = lockedUntil >= FOR_EVER ? '' : ` until ${toTime(lockedUntil)}`
+  return `${isActive ? '' : 'inactive, '}locked by ${lockedBy ?? 'administrator'}${term}`
+}

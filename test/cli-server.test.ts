@@ -1,0 +1,105 @@
+// The command line beside a running service, on the same database.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import bcrypt from 'bcrypt'
+import { createCli } from './cli.ts'
+import { createTestDatabase, ENGINES } from './engines.ts'
+import { PASSWORD, startTestService } from './service.ts'
+
+const EMAIL = 'ann@example.org'
+
+for (const engine of ENGINES) {
+  test(`what an administrator changes counts for the very next login, on ${engine}`, async t => {
+    const service = await startTestService(engine)
+    const cli = await createCli(service.database)
+    t.after(async () => {
+      await cli.remove()
+      await service.stop()
+    })
+    const logins = async (password: string) => (await service.login(EMAIL, password)).status
+
+    for (const { command, input = '', accepted, rejected } of [
+      {
+        command: ['add', EMAIL, '--name', 'Ann', '--password-stdin'],
+        input: PASSWORD,
+        accepted: PASSWORD,
+      },
+      { command: ['deactivate', EMAIL], rejected: PASSWORD },
+      { command: ['activate', EMAIL], accepted: PASSWORD },
+      { command: ['lock', EMAIL], rejected: PASSWORD },
+      { command: ['unlock', EMAIL], accepted: PASSWORD },
+      {
+        command: ['set-password', EMAIL, '--password-stdin'],
+        input: 'another password\n',
+        accepted: 'another password',
+        rejected: PASSWORD,
+      },
+      { command: ['delete', EMAIL, '--yes'], rejected: 'another password' },
+    ]) {
+      const { code, stderr } = await cli.run(['users', ...command], input)
+      assert.equal(code, 0, stderr)
+      if (rejected) assert.equal(await logins(rejected), 401, `after ${command[0]}`)
+      if (accepted) assert.equal(await logins(accepted), 200, `after ${command[0]}`)
+    }
+  })
+
+  test(`an unlock ends the wait of an e-mail at once, on ${engine}`, async t => {
+    const service = await startTestService(engine, {
+      THROTTLE_PAIR_FAILURES: '2',
+      THROTTLE_EMAIL_FAILURES: '2',
+    })
+    const cli = await createCli(service.database)
+    t.after(async () => {
+      await cli.remove()
+      await service.stop()
+    })
+    await service.addUser(EMAIL)
+    const show = async (): Promise<unknown> => {
+      const { stdout } = await cli.run(['users', 'show', EMAIL, '--json'])
+      const { failedLoginAttempts, lockedBy, liveSessions } = JSON.parse(stdout)
+      return { failedLoginAttempts, lockedBy, liveSessions }
+    }
+
+    for (const email of [EMAIL, 'nobody@example.org']) {
+      for (const status of [401, 401, 429]) {
+        assert.equal((await service.login(email, 'wrong')).status, status)
+      }
+    }
+    assert.equal((await service.login(EMAIL, PASSWORD)).status, 429)
+    assert.deepEqual(await show(), {
+      failedLoginAttempts: 2,
+      lockedBy: 'throttle',
+      liveSessions: 0,
+    })
+
+    assert.equal((await cli.run(['users', 'unlock', EMAIL])).code, 0)
+    assert.equal((await service.login(EMAIL, PASSWORD)).status, 200)
+    assert.deepEqual(await show(), { failedLoginAttempts: 0, lockedBy: null, liveSessions: 1 })
+
+    assert.equal((await cli.run(['users', 'unlock', 'nobody@example.org'])).code, 1)
+    assert.equal((await service.login('nobody@example.org', PASSWORD)).status, 401)
+  })
+
+  test(`of those who add one e-mail to a new database at once, one wins, on ${engine}`, async t => {
+    const database = await createTestDatabase(engine)
+    const cli = await createCli(database)
+    t.after(async () => {
+      await cli.remove()
+      await database.drop()
+    })
+    const passwords = ['first password', 'second password', 'third password']
+    const added = await Promise.all(
+      passwords.map(password =>
+        cli.run(['users', 'add', EMAIL, '--name', password, '--password-stdin'], password),
+      ),
+    )
+    assert.deepEqual(added.map(({ code }) => code).sort(), [0, 1, 1])
+    const refusals = added.filter(({ code }) => code === 1).map(({ stderr }) => stderr)
+    const taken = `There is already a user ${EMAIL}.\n`
+    assert.deepEqual(refusals, [taken, taken])
+    const [user, ...others] = await database.rows('select name, password_hash from users')
+    assert.equal(others.length, 0)
+    assert.equal(user?.name, passwords[added.findIndex(({ code }) => code === 0)])
+    assert.ok(await bcrypt.compare(String(user?.name), String(user?.password_hash)))
+  })
+}

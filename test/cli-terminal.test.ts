@@ -1,0 +1,145 @@
+// What is asked at a terminal: a real one, by script(1), which is on every Debian.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { after, before, describe, test } from 'node:test'
+import bcrypt from 'bcrypt'
+import { type Cli, createCli, MAIN } from './cli.ts'
+import { createTestDatabase, type TestDatabase } from './engines.ts'
+
+const CTRL_C = '\x03'
+const CTRL_D = '\x04'
+const ADD = 'users add ann@example.org --name Ann'
+
+let database: TestDatabase
+let cli: Cli
+
+before(async () => {
+  database = await createTestDatabase('sqlite')
+  cli = await createCli(database)
+  await cli.run(['database', 'migrate'])
+})
+after(async () => {
+  await cli.remove()
+  await database.drop()
+})
+
+/** Types each answer when its question stands at the end of the screen. */
+async function converse(command: string, dialogue: [question: string, answer: string][]) {
+  const child = spawn(
+    'script',
+    ['-qec', `'${process.execPath}' '${MAIN}' ${command}`, '/dev/null'],
+    {
+      cwd: cli.folder,
+      env: { ...cli.env, SHELL: '/bin/sh' },
+    },
+  )
+  const exited = once(child, 'close')
+  const waiting = [...dialogue]
+  let screen = ''
+  let answeredAt = 0
+  child.stdout.setEncoding('utf8').on('data', (shown: string) => {
+    screen += shown
+    const [next] = waiting
+    if (!next || !screen.slice(answeredAt).includes(next[0])) return
+    waiting.shift()
+    answeredAt = screen.length
+    child.stdin.write(next[1])
+  })
+  const [code] = await exited
+  assert.deepEqual(waiting, [], `never asked; the screen was:\n${screen}`)
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the cursor's moves are no text
+  return { code, screen: screen.replace(/\r+\n/g, '\n').replace(/\x1b\[\d+[A-Z]/g, '') }
+}
+
+const usersNow = () => database.rows('select email, password_hash from users')
+
+test('a password is asked for twice and never shown', async () => {
+  const { code, screen } = await converse(ADD, [
+    ['Password: ', 'correct horsf\x7fe\r'],
+    ['The same again: ', 'correct horse\r'],
+  ])
+  assert.equal(
+    screen,
+    'Password: \nThe same again: \nAdded ann@example.org with the role "user".\n',
+  )
+  assert.equal(code, 0)
+  const [user] = await usersNow()
+  assert.ok(await bcrypt.compare('correct horse', String(user?.password_hash)))
+})
+
+test('a password that cannot be used, or is mistyped, is asked for again', async () => {
+  const { code, screen } = await converse('users set-password ann@example.org', [
+    ['Password: ', 'short\r'],
+    ['Password: ', 'another horse\r'],
+    ['The same again: ', 'another hose\r'],
+    ['Password: ', 'another horse\r'],
+    ['The same again: ', 'another horse\r'],
+  ])
+  assert.equal(
+    screen,
+    [
+      'Password: ',
+      'This password cannot be used: it has fewer than 8 characters.',
+      'Password: ',
+      'The same again: ',
+      'The two passwords differ.',
+      'Password: ',
+      'The same again: ',
+      'Set the password of ann@example.org and ended all sessions.',
+      '',
+    ].join('\n'),
+  )
+  assert.equal(code, 0)
+  const [user] = await usersNow()
+  assert.ok(await bcrypt.compare('another horse', String(user?.password_hash)))
+})
+
+test('a generated password stands alone on its line', async () => {
+  const { code, screen } = await converse('users set-password ann@example.org --generate', [])
+  assert.match(
+    screen,
+    /^Set the password of ann@example.org and ended all sessions\.\n[\w-]{20}\n$/,
+  )
+  assert.equal(code, 0)
+})
+
+describe('a cancelled prompt changes nothing', () => {
+  for (const [key, typed] of [
+    ['Ctrl-C', `secret${CTRL_C}`],
+    ['Ctrl-D', CTRL_D],
+  ] as const) {
+    test(`by ${key}, at a password`, async () => {
+      const before = await usersNow()
+      const ended = await converse('users set-password ann@example.org', [['Password: ', typed]])
+      const screen = 'Password: \nCancelled; nothing was changed.\n'
+      assert.deepEqual(ended, { code: 1, screen })
+      assert.deepEqual(await usersNow(), before)
+    })
+
+    test(`by ${key}, at a question`, async () => {
+      const question = 'Delete ann@example.org for good? [y/N] '
+      const ended = await converse('users delete ann@example.org', [[question, typed.slice(-1)]])
+      const screen = `${question}\nCancelled; nothing was changed.\n`
+      assert.deepEqual(ended, { code: 1, screen })
+      assert.equal((await usersNow()).length, 1)
+    })
+  }
+})
+
+test('a password typed at --password-stdin would be shown: it is refused', async () => {
+  const { code, screen } = await converse('users set-password ann@example.org --password-stdin', [])
+  assert.match(screen, /^--password-stdin is for pipes/)
+  assert.equal(code, 2)
+})
+
+test('a user is deleted after a "y" and nothing else', async () => {
+  const question = 'Delete ann@example.org for good? [y/N] '
+  for (const answer of ['', 'n', 'yeah']) {
+    const ended = await converse('users delete ann@example.org', [[question, `${answer}\r`]])
+    assert.deepEqual(ended, { code: 1, screen: `${question}${answer}\nNothing was deleted.\n` })
+  }
+  const ended = await converse('users delete ann@example.org', [[question, 'y\r']])
+  assert.deepEqual(ended, { code: 0, screen: `${question}y\nDeleted ann@example.org.\n` })
+  assert.deepEqual(await usersNow(), [])
+})

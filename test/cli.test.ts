@@ -1,0 +1,140 @@
+// Every command as a transcript: what is typed, what stdout and stderr say, the exit code.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { open, readFile } from 'node:fs/promises'
+import { text } from 'node:stream/consumers'
+import { describe, type TestContext, test } from 'node:test'
+import type { EngineName } from '../src/storage/engine.ts'
+import { type Cli, createCli, MAIN } from './cli.ts'
+import { createTestDatabase, ENGINES, type TestDatabase } from './engines.ts'
+
+/** On both databases, where nothing but their names may differ. */
+const ON_BOTH = ['users', 'sessions', 'not-found', 'database', 'doctor']
+/** What these are about happens before any database is asked. */
+const ON_EITHER = ['emails', 'passwords', 'wrong-use', 'keys', 'faults']
+
+async function createCliFor(
+  t: TestContext,
+  engine: EngineName,
+): Promise<Cli & { database: TestDatabase }> {
+  const database = await createTestDatabase(engine)
+  const cli = await createCli(database)
+  t.after(async () => {
+    await cli.remove()
+    await database.drop()
+  })
+  return { ...cli, database }
+}
+
+async function replays(t: TestContext, engine: EngineName, name: string): Promise<void> {
+  const { replay } = await createCliFor(t, engine)
+  const transcript = await readFile(new URL(`transcripts/${name}.txt`, import.meta.url), 'utf8')
+  assert.equal(await replay(transcript), transcript)
+}
+
+describe('commands go as their transcripts say', { concurrency: 4 }, () => {
+  for (const engine of ENGINES) {
+    for (const name of ON_BOTH) {
+      test(`${name}, on ${engine}`, t => replays(t, engine, name))
+    }
+  }
+  for (const name of ON_EITHER) test(name, t => replays(t, 'sqlite', name))
+})
+
+test('without a command, and when asked, help is printed', async t => {
+  const { run } = await createCliFor(t, 'sqlite')
+  const bare = await run([])
+  assert.equal(bare.code, 0)
+  assert.equal(bare.stderr, '')
+  assert.match(bare.stdout, /^Usage: login-service/)
+  assert.deepEqual(await run(['--help']), bare)
+  const users = await run(['users', '--help'])
+  assert.equal(users.code, 0)
+  const withoutCommand = { code: 2, stdout: '', stderr: users.stdout }
+  assert.deepEqual(await run(['users']), withoutCommand)
+})
+
+test('a change is one log line that names who made it, and no secret', async t => {
+  const { run } = await createCliFor(t, 'sqlite')
+  const args = ['users', 'add', 'ann@example.org', '--name', 'Ann', '--password-stdin']
+  const { stderr } = await run(args, 'correct horse')
+  const { time, actor, ...line }: Record<string, string> = JSON.parse(stderr)
+  assert.ok(time && actor)
+  assert.deepEqual(line, {
+    level: 'info',
+    event: 'admin.user_added',
+    email: 'ann@example.org',
+    msg: 'Added ann@example.org with the role "user".',
+  })
+})
+
+for (const engine of ENGINES) {
+  test(`a list of several batches is whole, in order and lines up, on ${engine}`, async t => {
+    const { run, database } = await createCliFor(t, engine)
+    await run(['database', 'migrate'])
+    await database.rows(`with recursive n (i) as (select 1 union all select i + 1 from n where i < 2500)
+      insert into users (email, password_hash, name)
+      select substr('000' || i, length('' || i)) || '@example.org', '-', 'User ' || i from n`)
+    const { stdout } = await run(['users', 'list'])
+    const [header = '', ...rows] = stdout.trimEnd().split('\n')
+    const column = header.indexOf('NAME')
+    assert.deepEqual(
+      rows.map(row => row.slice(column)),
+      Array.from({ length: 2500 }, (_, index) => `User ${index + 1}`),
+    )
+    const users: { name: string; passwordHash?: string }[] = JSON.parse(
+      (await run(['users', 'list', '--json'])).stdout,
+    )
+    assert.deepEqual(
+      users.map(({ name }) => name),
+      rows.map(row => row.slice(column)),
+    )
+    assert.ok(users.every(user => user.passwordHash === undefined))
+  })
+}
+
+describe('an output that takes nothing', () => {
+  const ADD = ['users', 'add', 'ann@example.org', '--name', 'Ann', '--generate']
+  const LOST =
+    'The password of ann@example.org was set but could not be printed: run "users set-password".\n'
+
+  test('is no fault if its reader has gone, as after "| head"', async t => {
+    const { env, folder } = await createCliFor(t, 'sqlite')
+    for (const [args, code, said] of [
+      [ADD, 1, LOST],
+      [['users', 'list', '--json'], 0, ''],
+      [['--help'], 0, ''],
+    ] as const) {
+      const child = spawn(process.execPath, [MAIN, ...args], { cwd: folder, env })
+      child.stdout.destroy()
+      const [stderr, [ended]] = await Promise.all([text(child.stderr), once(child, 'close')])
+      assert.equal(ended, code)
+      assert.equal(stderr.replace(/^\{.*\n/, ''), said)
+    }
+  })
+
+  test('is refused if the disk is full', async t => {
+    const { env, folder } = await createCliFor(t, 'sqlite')
+    const full = await open('/dev/full', 'w')
+    t.after(() => full.close())
+    for (const [args, said] of [
+      [ADD, LOST],
+      [
+        ['users', 'list'],
+        'The output could not be written: ENOSPC: no space left on device, write.\n',
+      ],
+    ] as const) {
+      const stdio = ['ignore', full.fd, 'pipe'] as const
+      const child = spawn(process.execPath, [MAIN, ...args], {
+        cwd: folder,
+        env,
+        stdio: [...stdio],
+      })
+      assert.ok(child.stderr)
+      const [stderr, [ended]] = await Promise.all([text(child.stderr), once(child, 'close')])
+      assert.equal(ended, 1)
+      assert.equal(stderr.replace(/^\{.*\n/, ''), said)
+    }
+  })
+})

@@ -1,0 +1,72 @@
+// What is left of logins and of the throttle when the process is killed without notice.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import type { EngineName } from '../src/storage/engine.ts'
+import { kill, proveNoAnswerIsLost } from './crash-cycles.ts'
+import { ENGINES, type Row } from './engines.ts'
+import { createDeployment, type Deployment, until } from './process.ts'
+
+/** Most of it is spent on starting; `test/long` has more. */
+const CYCLES = 10
+
+// Both at once: most of the time goes into starting processes.
+describe('after kill -9', { concurrency: true }, () => {
+  for (const engine of ENGINES) {
+    describe(`on ${engine}`, { concurrency: false }, () => proveCrashes(engine))
+  }
+})
+
+function proveCrashes(engine: EngineName): void {
+  let deployment: Deployment
+  before(async () => {
+    deployment = await createDeployment(engine)
+  })
+  after(() => deployment.remove())
+
+  const throttleRows = (): Promise<Row[]> =>
+    deployment.database.rows('select scope, failures, pending from login_throttle order by scope')
+
+  test('an attempt that was being verified keeps its place and ends as a failure', async () => {
+    await deployment.addUser('slow@example.com')
+    const budget = { THROTTLE_PAIR_FAILURES: '1' }
+    const killed = await deployment.start({ BCRYPT_COST: '14', ...budget })
+    const interrupted = killed.login('slow@example.com', 'wrong password').catch(() => 'cut off')
+    await until(async () => (await throttleRows()).length === 3)
+    await kill(killed)
+    assert.equal(await interrupted, 'cut off')
+    assert.deepEqual(
+      (await throttleRows()).map(row => ({ ...row })),
+      ['client', 'email', 'pair'].map(scope => ({ scope, failures: 0, pending: 1 })),
+    )
+
+    const restarted = await deployment.start(budget)
+    const waiting = restarted.login('slow@example.com')
+    const first = await Promise.race([waiting, setTimeout(300, 'still waiting')])
+    assert.equal(first, 'still waiting', 'the only place is taken')
+    await deployment.database.rows(
+      "update login_throttle set lease_ends_at = '2020-01-01T00:00:00.000Z'",
+    )
+    assert.equal((await waiting).status, 429)
+    await kill(restarted)
+  })
+
+  test('a lock is still one', async () => {
+    await deployment.database.rows('delete from login_throttle')
+    await deployment.addUser('locked@example.com')
+    const killed = await deployment.start()
+    for (let attempt = 1; attempt <= 5; attempt++) {
+      assert.equal((await killed.login('locked@example.com', 'wrong password')).status, 401)
+    }
+    assert.equal((await killed.login('locked@example.com')).status, 429)
+    await kill(killed)
+    const restarted = await deployment.start()
+    assert.equal((await restarted.login('locked@example.com')).status, 429)
+    await kill(restarted)
+  })
+
+  test(`${CYCLES} times under load: no answered login is lost`, async () => {
+    await deployment.database.rows('delete from login_throttle')
+    await proveNoAnswerIsLost(deployment, CYCLES)
+  })
+}

@@ -1,0 +1,133 @@
+// The proof that a fault of the database harms nobody: the same for every fault.
+import assert from 'node:assert/strict'
+import { decodeJwt } from 'jose'
+import { type Deployment, type ServiceProcess, timed, until } from './process.ts'
+import { type Answer, PASSWORD } from './service.ts'
+
+const INTERNAL_ERROR =
+  '{"success":false,"error":{"code":"INTERNAL_ERROR","message":"An unexpected error occurred. Please try again later."}}'
+const PARALLEL = 30
+const ANSWERED_WITHIN_MS = 2_000
+/** Generous, for a busy machine; a blocked event loop would be silent for a second and more. */
+const ALIVE_WITHIN_MS = 500
+export const OWNER = 'owner@example.com'
+const USERS = Array.from({ length: PARALLEL }, (_, index) => `user${index}@example.com`)
+/** Attempts that a fault interrupts keep their places for a while: here that is in nobody's way. */
+export const BUDGETS = {
+  THROTTLE_PAIR_FAILURES: '1000',
+  THROTTLE_EMAIL_FAILURES: '1000',
+  THROTTLE_CLIENT_FAILURES: '1000',
+}
+
+export type Fault = {
+  title: string
+  begin: () => Promise<unknown>
+  /** What the operator is told: the first error, not one that came of clearing up. */
+  reason: RegExp
+  end: () => Promise<unknown>
+}
+
+export async function proveFault(
+  deployment: Deployment,
+  service: ServiceProcess,
+  fault: Fault,
+): Promise<void> {
+  assert.equal((await service.login(OWNER)).status, 200)
+  assert.equal(await service.health('/readyz'), 200)
+
+  const load = startLoad(service)
+  let interrupted: Answer[] = []
+  try {
+    await load.flowing()
+    await fault.begin()
+    interrupted = await load.stop()
+    await proveRefusals(service, fault.reason)
+  } finally {
+    await fault.end()
+  }
+
+  await until(async () => (await service.health('/readyz')) === 200)
+  assert.equal((await service.login(OWNER)).status, 200)
+  assert.equal((await service.login(OWNER, 'wrong password')).status, 401)
+
+  const stored = await deployment.database.rows('select id from refresh_tokens')
+  const storedIds = new Set(stored.map(({ id }) => id))
+  for (const { status, text, json } of interrupted) {
+    if (status === 200) assert.ok(storedIds.has(decodeJwt(json.data.refreshToken).jti))
+    else assert.equal(text, INTERNAL_ERROR)
+  }
+}
+
+/** The right password for one half, a wrong one for the other. */
+async function proveRefusals(service: ServiceProcess, reason: RegExp): Promise<void> {
+  const linesBefore = service.lines().length
+  const readiness = timed(service.health('/readyz'))
+  const logins = Promise.all(
+    USERS.map((email, index) =>
+      timed(service.login(email, index % 2 === 0 ? PASSWORD : 'wrong password')),
+    ),
+  )
+  const slowestPulseMs = await pulseDuring(service, logins)
+  for (const { value, ms } of await logins) {
+    assert.equal(value.status, 500)
+    assert.equal(value.text, INTERNAL_ERROR)
+    assert.ok(ms < ANSWERED_WITHIN_MS, `answered after ${ms} ms`)
+  }
+  assert.equal((await readiness).value, 503)
+  assert.ok((await readiness).ms < ANSWERED_WITHIN_MS, 'known not to be ready in time')
+  assert.ok(slowestPulseMs < ALIVE_WITHIN_MS, `alive after ${slowestPulseMs} ms`)
+
+  const lines = service.lines().slice(linesBefore)
+  const failed = lines.filter(line => line.event === 'request.failed')
+  assert.equal(failed.length, PARALLEL)
+  for (const { level, err } of failed) {
+    assert.equal(level, 'error')
+    assert.match(err?.message ?? '', reason)
+  }
+  assert.deepEqual(
+    lines.filter(line => line.event.startsWith('login.')),
+    [],
+    'no attempt was verified',
+  )
+  assert.ok(!service.output().includes(PASSWORD))
+}
+
+async function pulseDuring(service: ServiceProcess, work: Promise<unknown>): Promise<number> {
+  let isOver = false
+  const over = () => {
+    isOver = true
+  }
+  work.then(over, over)
+  let slowestMs = 0
+  while (!isOver) slowestMs = Math.max(slowestMs, (await timed(service.health('/livez'))).ms)
+  return slowestMs
+}
+
+/** Logins without a pause, so that the fault finds each of their steps under way. */
+function startLoad(service: ServiceProcess) {
+  const answers: Answer[] = []
+  let isStopped = false
+  const clients = USERS.slice(0, 8).map(async email => {
+    while (!isStopped) {
+      const { value, ms } = await timed(service.login(email))
+      assert.ok(ms < ANSWERED_WITHIN_MS, `answered after ${ms} ms`)
+      answers.push(value)
+    }
+  })
+  const ended = Promise.all(clients)
+  // It is awaited in the end; until then a failure is not one of the test runner's.
+  ended.catch(() => {})
+  return {
+    flowing: () => Promise.race([until(async () => answers.length > clients.length), ended]),
+    async stop() {
+      isStopped = true
+      await ended
+      return answers
+    },
+  }
+}
+
+export async function startWithUsers(deployment: Deployment, command: string[]) {
+  for (const email of [OWNER, ...USERS]) await deployment.addUser(email)
+  return deployment.start({}, { command })
+}

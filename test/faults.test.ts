@@ -1,0 +1,178 @@
+// What callers, operators and the throttle see while the database fails, and after it.
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { chmod, rename } from 'node:fs/promises'
+import { DatabaseSync } from 'node:sqlite'
+import { after, before, describe, test } from 'node:test'
+import { promisify } from 'node:util'
+import pg from 'pg'
+import { createLog } from '../src/log.ts'
+import { BUDGETS, type Fault, OWNER, proveFault, startWithUsers } from './fault-proof.ts'
+import { type PostgresServer, startPostgres } from './postgres-server.ts'
+import { createDeployment, type Deployment, SERVE, type ServiceProcess, timed } from './process.ts'
+
+const exec = promisify(execFile)
+
+describe('while SQLite fails', () => {
+  let deployment: Deployment
+  let service: ServiceProcess
+  let file: string
+  let other: DatabaseSync
+  before(async () => {
+    deployment = await createDeployment('sqlite', BUDGETS)
+    if (deployment.database.config.engine === 'sqlite') file = deployment.database.config.file
+    // Nothing is read-only to root, unless it gives that power up.
+    const setpriv = ['setpriv', '--bounding-set=-dac_override,-dac_read_search', '--']
+    service = await startWithUsers(
+      deployment,
+      process.getuid?.() === 0 ? [...setpriv, ...SERVE] : SERVE,
+    )
+  })
+  after(() => deployment.remove())
+
+  const limitFileSize = (limit: string) =>
+    exec('prlimit', ['--pid', String(service.pid), `--fsize=${limit}:`])
+
+  const FAULTS: Fault[] = [
+    {
+      title: 'another process holds the write lock for long',
+      async begin() {
+        other = new DatabaseSync(file, { timeout: 5_000 })
+        other.exec('begin immediate')
+      },
+      reason: /^database is locked$/,
+      end: async () => other.close(),
+    },
+    {
+      title: 'no file can grow, as on a full disk',
+      begin: () => limitFileSize('4096'),
+      reason: /^disk I\/O error$/,
+      end: () => limitFileSize('unlimited'),
+    },
+    {
+      title: 'the file became read-only after a write error',
+      async begin() {
+        await chmod(file, 0o444)
+        await limitFileSize('4096')
+        await service.login(OWNER)
+        await limitFileSize('unlimited')
+      },
+      reason: /^attempt to write a readonly database$/,
+      end: () => chmod(file, 0o600),
+    },
+    {
+      title: 'the file was moved away',
+      begin: () => rename(file, `${file}.moved`),
+      reason: /login\.db was moved or replaced/,
+      end: () => rename(`${file}.moved`, file),
+    },
+  ]
+  for (const fault of FAULTS) {
+    test(`${fault.title}: 500 in time, not ready, and well again afterwards`, () =>
+      proveFault(deployment, service, fault))
+  }
+})
+
+describe('while PostgreSQL fails', () => {
+  let server: PostgresServer
+  let deployment: Deployment
+  let service: ServiceProcess
+  let other: pg.Client
+  let frozen: number[] = []
+  before(async () => {
+    server = await startPostgres()
+    process.env.TEST_DATABASE_URL = server.url
+    deployment = await createDeployment('postgres', BUDGETS)
+    service = await startWithUsers(deployment, SERVE)
+  })
+  after(async () => {
+    await deployment.remove()
+    await server.stop()
+  })
+
+  /** Each session is a process of its own; without the first, no other comes to be. */
+  async function freeze(): Promise<void> {
+    const sessions = await deployment.database.rows(
+      'select pid from pg_stat_activity where pid <> pg_backend_pid()',
+    )
+    frozen = [server.pid(), ...sessions.map(({ pid }) => Number(pid))]
+    for (const pid of frozen) process.kill(pid, 'SIGSTOP')
+  }
+  async function thaw(): Promise<void> {
+    for (const pid of frozen) process.kill(pid, 'SIGCONT')
+  }
+
+  const FAULTS: Fault[] = [
+    {
+      title: 'another session locks the tables',
+      async begin() {
+        other = new pg.Client(deployment.env.DATABASE_URL)
+        await other.connect()
+        await other.query('begin; lock table login_throttle, readiness')
+      },
+      reason: /^canceling statement due to lock timeout$|^timeout exceeded when trying to connect$/,
+      end: () => other.end(),
+    },
+    {
+      title: 'the server is frozen',
+      begin: freeze,
+      reason: /timeout/,
+      end: thaw,
+    },
+    {
+      title: 'the server is stopped',
+      begin: () => server.end('SIGINT'),
+      reason: /ECONNREFUSED/,
+      end: () => server.start(),
+    },
+    {
+      title: 'the server is killed',
+      begin: () => server.end('SIGKILL'),
+      reason: /ECONNREFUSED/,
+      end: () => server.start(),
+    },
+  ]
+  for (const fault of FAULTS) {
+    test(`${fault.title}: 500 in time, not ready, and well again afterwards`, () =>
+      proveFault(deployment, service, fault))
+  }
+
+  test('a frozen server does not keep the service from ending when it is asked to', async () => {
+    await freeze()
+    try {
+      const login = service.login(OWNER)
+      assert.equal(await service.health('/readyz'), 503)
+      service.kill('SIGTERM')
+      const { value, ms } = await timed(service.exit)
+      assert.deepEqual(value, { code: 0, signal: null })
+      assert.ok(ms < 10_000, `ended after ${ms} ms`)
+      assert.equal((await login).status, 500)
+    } finally {
+      await thaw()
+    }
+  })
+})
+
+test('lines that cannot be written fail no login, and are told of when they can be again', () => {
+  const written: string[] = []
+  let isFull = false
+  const log = createLog('info', {
+    write(line: string) {
+      if (isFull) throw new Error('ENOSPC: no space left on device, write')
+      written.push(line)
+    },
+  })
+  isFull = true
+  log.info({ event: 'login.succeeded' })
+  log.info({ event: 'login.succeeded' })
+  isFull = false
+  log.info({ event: 'login.failed' })
+  const lines = written.map(line => JSON.parse(line))
+  assert.deepEqual(
+    lines.map(({ event, lines: lost }) => [event, lost]),
+    [
+      ['login.failed', undefined],
+      ['log.lines_lost', 2],
+    ],
+  )
+})

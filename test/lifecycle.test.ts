@@ -1,0 +1,155 @@
+// How the service ends when it is asked to.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createConnection } from 'node:net'
+import { after, before, describe, test } from 'node:test'
+import { connect as connectTls } from 'node:tls'
+import bcrypt from 'bcrypt'
+import {
+  createDeployment,
+  type Deployment,
+  PROJECT,
+  type RunningProcess,
+  SERVE,
+  type ServiceProcess,
+  until,
+} from './process.ts'
+import { createClient, LOGIN, PASSWORD } from './service.ts'
+
+const EXIT_WITHIN_MS = 10_000
+/** Slow enough for a signal to find logins under way. */
+const SLOW_COST = 12
+const IN_FLIGHT = 4
+
+describe('asked to stop', () => {
+  let deployment: Deployment
+  let slowHash: string
+  before(async () => {
+    deployment = await createDeployment('sqlite', { BCRYPT_COST: String(SLOW_COST) })
+    slowHash = await bcrypt.hash(PASSWORD, SLOW_COST)
+  })
+  after(() => deployment.remove())
+
+  const underWay = (attempts: number) =>
+    until(async () => {
+      const [row] = await deployment.database.rows(
+        "select sum(pending) as pending from login_throttle where scope = 'client'",
+      )
+      return Number(row?.pending) === attempts
+    })
+
+  const WAYS: [string, string[], (service: RunningProcess) => unknown][] = [
+    ['SIGTERM to the process', SERVE, service => service.kill('SIGTERM')],
+    ['SIGINT to the process', SERVE, service => service.kill('SIGINT')],
+    ['SIGTERM to npm', ['npm', 'start'], service => service.kill('SIGTERM')],
+    ['SIGTERM to all of npm start', ['npm', 'start'], service => service.killGroup('SIGTERM')],
+  ]
+  for (const [index, [way, command, signal]] of WAYS.entries()) {
+    test(`${way}: logins under way are answered, new ones refused, and it exits with 0`, async () => {
+      const emails = Array.from({ length: IN_FLIGHT }, (_, n) => `drain${index}${n}@example.com`)
+      for (const email of emails) await deployment.addUser(email, slowHash)
+      const service = await deployment.start({}, { command, cwd: PROJECT, hasOwnGroup: true })
+      const kept = await createClient(service.url, deployment.dataDir)
+      await kept.call({ method: 'GET', path: '/.well-known/jwks.json' })
+      const fresh = await createClient(service.url, deployment.dataDir)
+
+      const logins = Promise.all(emails.map(email => service.login(email)))
+      await underWay(IN_FLIGHT)
+      const askedAt = performance.now()
+      signal(service)
+      await service.line('service.stopping')
+      signal(service)
+      for (const { call } of [kept, fresh]) {
+        const { status, headers, json } = await call({ body: { email: emails[0], password: 'x' } })
+        assert.equal(status, 503)
+        assert.equal(json.error.code, 'SERVICE_UNAVAILABLE')
+        assert.ok(Number(headers['retry-after']) > 0)
+        assert.equal(headers.connection, 'close')
+      }
+      assert.equal(await service.health('/readyz'), 503)
+      assert.equal(await service.health('/livez'), 200)
+
+      assert.deepEqual(
+        (await logins).map(({ status }) => status),
+        emails.map(() => 200),
+      )
+      assert.deepEqual(await service.exit, { code: 0, signal: null })
+      assert.ok(performance.now() - askedAt < EXIT_WITHIN_MS)
+      kept.close()
+      fresh.close()
+      const events = service.lines().map(line => line.event)
+      assert.equal(events.filter(event => event === 'service.stopping').length, 1)
+      assert.equal(events.at(-1), 'service.stopped')
+    })
+  }
+
+  test('a login whose caller went away is settled first', async () => {
+    await deployment.addUser('gone@example.com', slowHash)
+    const service = await deployment.start()
+    const caller = await connect(service)
+    caller.write(loginRequest('gone@example.com', 'wrong password'))
+    await underWay(1)
+    caller.destroy()
+    service.kill('SIGTERM')
+    assert.deepEqual(await service.exit, { code: 0, signal: null })
+    const rows = await deployment.database.rows(
+      "select failed_login_attempts from users where email = 'gone@example.com'",
+    )
+    assert.equal(rows[0]?.failed_login_attempts, 1)
+    await underWay(0)
+    assert.deepEqual(errorsOf(service), [])
+  })
+
+  test('a new hash that an answered login left to be made is stored first', async () => {
+    await deployment.addUser('rehash@example.com')
+    const service = await deployment.start()
+    assert.equal((await service.login('rehash@example.com')).status, 200)
+    service.kill('SIGTERM')
+    assert.deepEqual(await service.exit, { code: 0, signal: null })
+    const rows = await deployment.database.rows(
+      "select password_hash from users where email = 'rehash@example.com'",
+    )
+    assert.ok(String(rows[0]?.password_hash).startsWith(`$2b$${SLOW_COST}$`))
+    assert.deepEqual(errorsOf(service), [])
+  })
+
+  test('connections that are idle, half a request or no request at all do not hold it', async () => {
+    const service = await deployment.start()
+    const { port } = new URL(service.url)
+    const idle = await connect(service)
+    idle.write('GET /.well-known/jwks.json HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    await once(idle, 'data')
+    const halfHeaders = await connect(service)
+    halfHeaders.write('POST /api/v1/auth/login HTTP/1.1\r\nHost: local')
+    const halfBody = await connect(service)
+    halfBody.write(loginRequest('half@example.com', 'x').slice(0, -5))
+    const noHandshake = createConnection(Number(port), '127.0.0.1')
+    await once(noHandshake, 'connect')
+    const sockets = [idle, halfHeaders, halfBody, noHandshake]
+    for (const socket of sockets) socket.on('error', () => {})
+
+    const askedAt = performance.now()
+    service.kill('SIGTERM')
+    assert.deepEqual(await service.exit, { code: 0, signal: null })
+    assert.ok(performance.now() - askedAt < EXIT_WITHIN_MS / 2)
+    for (const socket of sockets) socket.destroy()
+  })
+})
+
+async function connect({ url }: ServiceProcess) {
+  const socket = connectTls({ port: Number(new URL(url).port), rejectUnauthorized: false })
+  await once(socket, 'secureConnect')
+  return socket
+}
+
+function loginRequest(email: string, password: string): string {
+  const body = JSON.stringify({ email, password })
+  const headers = ['Host: localhost', 'Content-Type: application/json']
+  return [`POST ${LOGIN} HTTP/1.1`, ...headers, `Content-Length: ${body.length}`, '', body].join(
+    '\r\n',
+  )
+}
+
+function errorsOf(service: ServiceProcess) {
+  return service.lines().filter(({ level }) => level === 'error' || level === 'fatal')
+}

@@ -1,0 +1,133 @@
+// Refusals that look alike must also take alike: classes of attempts, shuffled request by request, are
+// compared by Welch's t-test, as in dudect (Reparaz et al., "Dude, is my code constant time?", 2017).
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import bcrypt from 'bcrypt'
+import type { EngineName } from '../../src/storage/engine.ts'
+import { PASSWORD, startTestService, TEST_COST, type TestService } from '../service.ts'
+
+/** Below this the difference of two means is noise, by the convention of the method. */
+const MAX_T = 4.5
+const MAX_MEDIAN_DIFFERENCE_MS = 0.2
+const WARM_UP_ROUNDS = 300
+const ROUNDS: Record<EngineName, number> = { sqlite: 5_000, postgres: 2_000 }
+
+const UNLIMITED = {
+  THROTTLE_PAIR_FAILURES: '1000000000',
+  THROTTLE_EMAIL_FAILURES: '1000000000',
+  THROTTLE_CLIENT_FAILURES: '1000000000',
+}
+
+type Attempts = Record<string, [email: string, password: string]>
+
+for (const [engine, rounds] of Object.entries(ROUNDS) as [EngineName, number][]) {
+  test(`refusals cannot be told apart by their time, on ${engine}`, async context => {
+    const service = await startTestService(engine, UNLIMITED)
+    context.after(() => service.stop())
+    await service.addUser('wrong@example.com')
+    await service.addUser('inactive@example.com')
+    await service.store.deactivateUser('inactive@example.com', service.now())
+    const times = await measure(service, rounds, {
+      wrong: ['wrong@example.com', 'not the password'],
+      unknown: ['absent@example.com', 'not the password'],
+      inactive: ['inactive@example.com', PASSWORD],
+      overlong: ['wrong@example.com', 'x'.repeat(100)],
+    })
+    for (const name of ['unknown', 'inactive', 'overlong']) {
+      const comparison = compare(times.wrong ?? [], times[name] ?? [])
+      context.diagnostic(`${engine}, wrong and ${name}: ${JSON.stringify(comparison)}`)
+      assert.ok(Math.abs(comparison.t) < MAX_T, name)
+      assert.ok(Math.abs(comparison.tCropped) < MAX_T, `${name}, cropped`)
+      assert.ok(Math.abs(comparison.medianDifferenceMs) < MAX_MEDIAN_DIFFERENCE_MS, name)
+    }
+  })
+}
+
+test('stored hashes of a lower cost cannot be told apart either', async context => {
+  const service = await startTestService('sqlite', { ...UNLIMITED, BCRYPT_COST: '6' })
+  context.after(() => service.stop())
+  await service.addUser('old@example.com', { passwordHash: await bcrypt.hash(PASSWORD, 4) })
+  await service.addUser('new@example.com', { passwordHash: await bcrypt.hash(PASSWORD, 6) })
+  const times = await measure(service, 1_500, {
+    old: ['old@example.com', 'not the password'],
+    new: ['new@example.com', 'not the password'],
+    unknown: ['absent@example.com', 'not the password'],
+  })
+  for (const name of ['old', 'unknown']) {
+    const comparison = compare(times.new ?? [], times[name] ?? [])
+    context.diagnostic(`cost 6 and ${name}: ${JSON.stringify(comparison)}`)
+    assert.ok(Math.abs(comparison.tCropped) < MAX_T, name)
+    assert.ok(Math.abs(comparison.medianDifferenceMs) < MAX_MEDIAN_DIFFERENCE_MS, name)
+  }
+})
+
+test('the comparison can fail: a hash above the configured cost is found out', async context => {
+  const service = await startTestService('sqlite', UNLIMITED)
+  context.after(() => service.stop())
+  const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST + 1)
+  await service.addUser('slow@example.com', { passwordHash })
+  const times = await measure(service, 300, {
+    slow: ['slow@example.com', 'not the password'],
+    unknown: ['absent@example.com', 'not the password'],
+  })
+  const comparison = compare(times.slow ?? [], times.unknown ?? [])
+  context.diagnostic(`control: ${JSON.stringify(comparison)}`)
+  assert.ok(Math.abs(comparison.tCropped) > MAX_T)
+  assert.ok(Math.abs(comparison.medianDifferenceMs) > MAX_MEDIAN_DIFFERENCE_MS)
+})
+
+async function measure(service: TestService, rounds: number, attempts: Attempts) {
+  const names = Object.keys(attempts)
+  const times: Record<string, number[]> = Object.fromEntries(names.map(name => [name, []]))
+  for (let round = -WARM_UP_ROUNDS; round < rounds; round++) {
+    for (const name of shuffled(names)) {
+      const [email, password] = attempts[name] ?? ['', '']
+      const started = performance.now()
+      const { status } = await service.login(email, password)
+      const elapsedMs = performance.now() - started
+      assert.equal(status, 401)
+      if (round >= 0) times[name]?.push(elapsedMs)
+    }
+  }
+  return times
+}
+
+function shuffled<T>(list: T[]): T[] {
+  return list
+    .map(item => ({ item, order: Math.random() }))
+    .toSorted((a, b) => a.order - b.order)
+    .map(({ item }) => item)
+}
+
+/** Cropped at the 90th percentile of both together: the slowest tenth is mostly the machine's noise. */
+function compare(a: number[], b: number[]) {
+  const all = [...a, ...b].toSorted((x, y) => x - y)
+  const limit = all[Math.floor(all.length * 0.9)] ?? 0
+  const cropped = (list: number[]) => list.filter(ms => ms <= limit)
+  return {
+    t: rounded(welch(a, b)),
+    tCropped: rounded(welch(cropped(a), cropped(b))),
+    medianDifferenceMs: rounded(median(a) - median(b)),
+  }
+}
+
+function welch(a: number[], b: number[]): number {
+  return (mean(a) - mean(b)) / Math.sqrt(variance(a) / a.length + variance(b) / b.length)
+}
+
+function mean(list: number[]): number {
+  return list.reduce((sum, value) => sum + value, 0) / list.length
+}
+
+function variance(list: number[]): number {
+  const center = mean(list)
+  return list.reduce((sum, value) => sum + (value - center) ** 2, 0) / (list.length - 1)
+}
+
+function median(list: number[]): number {
+  return list.toSorted((x, y) => x - y)[Math.floor(list.length / 2)] ?? 0
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 1000) / 1000
+}

@@ -1,0 +1,161 @@
+// How the service starts: with others, not at all, or to end by a fault of its own.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { createTestDatabase, ENGINES } from './engines.ts'
+import { freePort } from './postgres-server.ts'
+import { PROJECT, run, SERVE } from './process.ts'
+
+let folder: string
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'login-service-'))
+})
+after(() => rm(folder, { recursive: true }))
+
+for (const engine of ENGINES) {
+  test(`five processes start at once on an empty ${engine} database and all become ready`, async () => {
+    const database = await createTestDatabase(engine)
+    const { config } = database
+    const env = {
+      DATA_DIR: config.engine === 'sqlite' ? dirname(config.file) : join(folder, 'five'),
+      DATABASE_URL: config.engine === 'postgres' ? config.url : '',
+    }
+    const opsPorts = await Promise.all(Array.from({ length: 5 }, freePort))
+    const services = opsPorts.map(port => ({ port, ...run({ ...env, OPS_PORT: String(port) }) }))
+    for (const { line, port } of services) {
+      await line('service.started')
+      assert.equal((await fetch(`http://127.0.0.1:${port}/readyz`)).status, 200)
+    }
+    for (const { kill } of services) kill('SIGTERM')
+    for (const { exit } of services) assert.deepEqual(await exit, { code: 0, signal: null })
+    await database.drop()
+  })
+}
+
+describe('a start that cannot succeed says why, without a stack trace, and ends', {
+  concurrency: true,
+}, () => {
+  const port = createServer()
+  let takenPort: string
+  let closedPort: number
+  before(async () => {
+    takenPort = String(await freePort())
+    closedPort = await freePort()
+    port.listen(Number(takenPort), '127.0.0.1')
+    await once(port, 'listening')
+    await writeFile(join(folder, 'file'), 'neither a folder nor a database, nor keys, as one sees')
+    await writeFile(join(folder, 'keys'), '{"keys":[{"kty":"oct","k":"canary"}]}', { mode: 0o600 })
+  })
+  after(() => port.close())
+
+  const REFUSALS: [string, () => Record<string, string>, number, RegExp[]][] = [
+    ['its port is taken', () => ({ PORT: takenPort }), 1, [/^Port \d+ is taken: .* set PORT\.\n$/]],
+    [
+      'the port of its health endpoints is taken, when it listens already',
+      () => ({ OPS_PORT: takenPort }),
+      1,
+      [/^Port \d+ is taken: .* set OPS_PORT\.\n$/],
+    ],
+    [
+      'its address is not of this machine',
+      () => ({ HOST: '203.0.113.1' }),
+      1,
+      [/^203\.0\.113\.1:0 cannot be listened on \(EADDRNOTAVAIL\): set HOST or PORT\.\n$/],
+    ],
+    [
+      'the database server does not answer',
+      () => ({ DATABASE_URL: `postgres://u:canary@localhost:${closedPort}/login` }),
+      1,
+      [/^PostgreSQL postgres:\/\/u:\*\*\*@localhost:\d+\/login cannot be used: .*ECONNREFUSED/],
+    ],
+    [
+      'its data folder cannot be made',
+      () => ({ DATA_DIR: join(folder, 'file', 'data') }),
+      1,
+      [/^The data folder \S+ cannot be used: ENOTDIR/],
+    ],
+    [
+      'its keys are no JSON',
+      () => ({ SIGNING_KEYS_FILE: join(folder, 'file') }),
+      1,
+      [/^The signing keys in \S+ cannot be used: it is not JSON\./],
+    ],
+    [
+      'one of its keys is too weak',
+      () => ({ SIGNING_KEYS_FILE: join(folder, 'keys') }),
+      1,
+      [/^The signing keys in \S+ cannot be used: key 1: a secret needs at least 32 bytes\./],
+    ],
+    [
+      'its certificate is none',
+      () => ({ TLS_CERT_FILE: join(folder, 'file'), TLS_KEY_FILE: join(folder, 'file') }),
+      1,
+      [/^The TLS certificate cannot be used: /],
+    ],
+    [
+      'nothing is set in production',
+      () => ({ NODE_ENV: 'production', BCRYPT_COST: '', OPS_PORT: '', PORT: '' }),
+      2,
+      [/TLS_CERT_FILE/, /SIGNING_KEYS_FILE/, /JWT_ISSUER/],
+    ],
+  ]
+  for (const [index, [reason, env, code, texts]] of REFUSALS.entries()) {
+    test(`because ${reason}`, async () => {
+      const dataDir = join(folder, String(index))
+      const service = run({ DATA_DIR: dataDir, ...env() })
+      assert.deepEqual(await service.exit, { code, signal: null })
+      const said = service.output().replace(/^\{.*\}\n/gm, '')
+      for (const text of texts) assert.match(said, text)
+      assert.doesNotMatch(said, /^ {4}at |node:internal/m)
+      assert.ok(!service.output().includes('canary'))
+      assert.ok(!service.lines().some(line => line.event === 'service.started'))
+    })
+  }
+
+  test('because Node is too old', async () => {
+    const pretend = "Object.defineProperty(process, 'versions', { value: { node: '20.19.0' } })"
+    const guard = `require(${JSON.stringify(join(PROJECT, 'version-guard.cjs'))})`
+    const command = [process.execPath, '-e', `${pretend}; ${guard}`]
+    const node = run({}, { command })
+    assert.deepEqual(await node.exit, { code: 1, signal: null })
+    assert.match(node.output(), /^This service needs Node 24 or newer; /)
+    assert.doesNotMatch(node.output(), /^ {4}at /m)
+  })
+})
+
+describe('a fault that nobody caught is one line, without secrets, and the end', {
+  concurrency: true,
+}, () => {
+  const FAULTS: [string, string, object][] = [
+    [
+      'an exception',
+      'throw Object.assign(new Error("boom"), { detail: CANARY, password: CANARY })',
+      { type: 'Error', message: 'boom' },
+    ],
+    ['a rejection', 'Promise.reject(new Error("boom"))', { type: 'Error', message: 'boom' }],
+    ['a rejection with text', 'Promise.reject(CANARY)', { message: 'string' }],
+  ]
+  for (const [index, [fault, statement, told]] of FAULTS.entries()) {
+    test(fault, async () => {
+      const bomb = `const { CANARY } = process.env; process.on('SIGUSR2', () => { ${statement} })`
+      const [node = '', ...args] = SERVE
+      const preload = ['--import', `data:text/javascript,${bomb}`]
+      const env = { DATA_DIR: join(folder, `fault${index}`), CANARY: 'canary' }
+      const service = run(env, { command: [node, ...preload, ...args] })
+      await service.line('service.started')
+      service.kill('SIGUSR2')
+      assert.deepEqual(await service.exit, { code: 1, signal: null })
+      const last = service.lines().at(-1)
+      assert.equal(last?.level, 'fatal')
+      assert.equal(last?.event, 'service.crashed')
+      assert.partialDeepStrictEqual(last?.err, told)
+      assert.ok(!service.output().includes('canary'))
+      const notJson = service.output().replace(/^\{.*\}\n/gm, '')
+      assert.equal(notJson, '')
+    })
+  }
+})

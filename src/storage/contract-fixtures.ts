@@ -1,0 +1,77 @@
+// What both contracts make their cases of.
+import assert from 'node:assert/strict'
+import { createHash, randomUUID } from 'node:crypto'
+import type { Store, ThrottleScope } from './store.ts'
+
+const BUDGETS = { pair: 5, email: 20, client: 50 }
+
+export async function insertTestUser(
+  store: Store,
+  email: string,
+  createdAt: Date,
+): Promise<string> {
+  const id = randomUUID()
+  const user = { id, email, passwordHash: 'a hash', name: 'Name', role: 'user', createdAt }
+  assert.equal(await store.insertUser(user), true)
+  return id
+}
+
+export function makeScopes(
+  email: string = randomUUID(),
+  client: string = randomUUID(),
+  budgets = BUDGETS,
+): ThrottleScope[] {
+  return [
+    {
+      name: 'pair',
+      key: digest(`pair ${email} ${client}`),
+      emailDigest: digest(email),
+      maxFailures: budgets.pair,
+    },
+    {
+      name: 'email',
+      key: digest(`email ${email}`),
+      emailDigest: digest(email),
+      maxFailures: budgets.email,
+    },
+    {
+      name: 'client',
+      key: digest(`client ${client}`),
+      emailDigest: null,
+      maxFailures: budgets.client,
+    },
+  ]
+}
+
+export function openFor(
+  store: Store,
+  verified: { id: string; passwordHash: string },
+  scopes: ThrottleScope[],
+  now: Date,
+): Promise<boolean> {
+  const expiresAt = new Date(now.getTime() + 30 * 24 * 3600_000)
+  return store.openSession(
+    verified,
+    {
+      id: randomUUID(),
+      userId: verified.id,
+      createdAt: now,
+      expiresAt,
+      cookieDigest: null,
+      userAgent: 'a browser',
+      ip: '::1',
+    },
+    { id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt: now, expiresAt },
+    null,
+    scopes,
+    now,
+  )
+}
+
+export function toNumbers(row: Record<string, unknown> = {}) {
+  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, Number(value)]))
+}
+
+export function digest(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}

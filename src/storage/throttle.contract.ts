@@ -1,0 +1,219 @@
+// What every engine must do when attempts are reserved and settled, races included.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { createTestDatabase, ENGINES, type TestDatabase } from '../../test/engines.ts'
+import { digest, insertTestUser, makeScopes, openFor } from './contract-fixtures.ts'
+import { openStore } from './open-store.ts'
+import type { Reservation, ScopeName, Store, ThrottleScope } from './store.ts'
+
+const MINUTE_MS = 60_000
+
+for (const engine of ENGINES) {
+  describe(`throttle on ${engine}`, () => {
+    let database: TestDatabase
+    let store: Store
+    before(async () => {
+      database = await createTestDatabase(engine)
+      store = await openStore(database.config)
+      await store.migrate()
+    })
+    after(async () => {
+      await store.close()
+      await database.drop()
+    })
+
+    const start = new Date('2030-01-01T00:00:00.000Z')
+    const later = (ms: number) => new Date(start.getTime() + ms)
+    const insertUser = (email: string) => insertTestUser(store, email, start)
+    const reserve = (scopes: ThrottleScope[], now = start, email = 'nobody') =>
+      store.reserveAttempt(scopes, email, now)
+    async function fail(scopes: ThrottleScope[], times: number, now = start): Promise<void> {
+      for (let i = 0; i < times; i++) {
+        assert.deepEqual(await reserve(scopes, now), { kind: 'admitted' })
+        await store.settleFailure(scopes, null, now)
+      }
+    }
+
+    test('of 100 reservations at once, as many are admitted as the pair has failures left', async () => {
+      const scopes = makeScopes()
+      const reservations = await Promise.all(Array.from({ length: 100 }, () => reserve(scopes)))
+      assert.deepEqual(countKinds(reservations), { admitted: 5, busy: 95 })
+    })
+
+    test('each scope has a budget of its own', async () => {
+      const cases: [ScopeName, number, (i: number) => ThrottleScope[]][] = [
+        ['email', 20, i => makeScopes('one@example.com', `client ${i}`)],
+        ['client', 50, i => makeScopes(`${i}@example.com`, 'one client')],
+      ]
+      for (const [scope, budget, scopesOf] of cases) {
+        const reservations = await Promise.all(
+          Array.from({ length: 100 }, async (_, i) => {
+            const reservation = await reserve(scopesOf(i))
+            if (reservation.kind === 'admitted') await store.settleFailure(scopesOf(i), null, start)
+            return reservation
+          }),
+        )
+        assert.equal(countKinds(reservations).admitted, budget, scope)
+        const refused = await reserve(scopesOf(1_000))
+        assert.equal(refused.kind === 'refused' && refused.scope, scope)
+      }
+    })
+
+    test('spent failures start a wait of 15 minutes that further attempts do not extend', async () => {
+      const scopes = makeScopes()
+      await fail(scopes, 5)
+      const refused = {
+        kind: 'refused',
+        scope: 'pair',
+        blockedUntil: later(16 * MINUTE_MS),
+        lockedUserId: null,
+      }
+      assert.deepEqual(await reserve(scopes, later(MINUTE_MS)), refused)
+      assert.deepEqual(await reserve(scopes, later(10 * MINUTE_MS)), refused)
+      assert.deepEqual(await reserve(scopes, later(16 * MINUTE_MS - 1)), refused)
+      await fail(scopes, 5, later(16 * MINUTE_MS))
+    })
+
+    test('a window ends 15 minutes after its first failure', async () => {
+      const scopes = makeScopes()
+      await fail(scopes, 4)
+      await fail(scopes, 4, later(15 * MINUTE_MS))
+      await fail(scopes, 1, later(29 * MINUTE_MS))
+      assert.equal((await reserve(scopes, later(29 * MINUTE_MS))).kind, 'refused')
+    })
+
+    test('a refused attempt is not counted by the other scopes', async () => {
+      const attacker = makeScopes('victim@example.com', 'attacker')
+      await fail(attacker, 5)
+      for (let i = 0; i < 30; i++) assert.equal((await reserve(attacker)).kind, 'refused')
+      await fail(makeScopes('victim@example.com', 'owner'), 5)
+    })
+
+    test('a success clears the failures of its pair, nobody else’s', async () => {
+      const id = await insertUser('success@example.com')
+      const scopes = makeScopes('success@example.com', 'client of success')
+      await fail(scopes, 4)
+      await reserve(scopes)
+      await openFor(store, { id, passwordHash: 'a hash' }, scopes, start)
+      const rows = await rowsOf(scopes)
+      assert.deepEqual(rows, { pair: [0, 0], email: [4, 0], client: [4, 0] })
+    })
+
+    test('a released attempt leaves no trace in any budget', async () => {
+      const scopes = makeScopes()
+      await reserve(scopes)
+      await store.releaseAttempt(scopes, start)
+      assert.deepEqual(await rowsOf(scopes), { pair: [0, 0], email: [0, 0], client: [0, 0] })
+    })
+
+    test('a lease that ran out is a failure', async () => {
+      const scopes = makeScopes()
+      for (let i = 0; i < 5; i++) await reserve(scopes)
+      assert.equal((await reserve(scopes, later(59_000))).kind, 'busy')
+      assert.equal((await reserve(scopes, later(61_000))).kind, 'refused')
+      assert.deepEqual(await rowsOf(scopes), { pair: [5, 0], email: [0, 5], client: [0, 5] })
+    })
+
+    test('the e-mail’s wait locks its user, and an unlock clears both at once', async () => {
+      const email = 'guessed@example.com'
+      const id = await insertUser(email)
+      for (let i = 0; i < 4; i++) await fail(makeScopes(email, `guesser ${i}`), 5)
+      const refused = await reserve(makeScopes(email, 'owner'), start, email)
+      assert.deepEqual(refused, {
+        kind: 'refused',
+        scope: 'email',
+        blockedUntil: later(15 * MINUTE_MS),
+        lockedUserId: id,
+      })
+      const locked = await store.findUserByEmail(email)
+      assert.deepEqual(locked?.lockedUntil, later(15 * MINUTE_MS))
+      assert.equal(locked?.lockedBy, 'throttle')
+
+      assert.equal(await store.unlockUser(email, digest(email), start), true)
+      assert.equal((await store.findUserByEmail(email))?.lockedUntil, null)
+      assert.equal((await reserve(makeScopes(email, 'owner'))).kind, 'admitted')
+      assert.equal((await reserve(makeScopes(email, 'guesser 1'))).kind, 'admitted')
+    })
+
+    test('the throttle does not touch an administrator’s lock', async () => {
+      const email = 'both@example.com'
+      await insertUser(email)
+      await store.lockUser(email, later(60 * MINUTE_MS), start)
+      for (let i = 0; i < 4; i++) await fail(makeScopes(email, `guesser ${i}`), 5)
+      const refused = await reserve(makeScopes(email, 'owner'), start, email)
+      assert.equal(refused.kind === 'refused' && refused.lockedUserId, null)
+      assert.equal((await store.findUserByEmail(email))?.lockedBy, 'administrator')
+    })
+
+    test('failures in a row are counted on the user, and a failure of nobody writes as much', async () => {
+      const id = await insertUser('row@example.com')
+      const scopes = makeScopes('row@example.com')
+      for (const expected of [1, 2]) {
+        await reserve(scopes)
+        assert.equal(await store.settleFailure(scopes, id, start), expected)
+      }
+      const nobody = () => database.rows('select failed_login_attempts as n from unknown_user')
+      const [before] = await nobody()
+      await fail(makeScopes(), 1)
+      assert.equal(Number((await nobody())[0]?.n), Number(before?.n) + 1)
+    })
+
+    test('sweeping removes what no longer means anything, and only that', async () => {
+      await database.rows('delete from login_throttle')
+      const [idle, blocked] = [makeScopes(), makeScopes()]
+      await fail(idle, 1)
+      await fail(blocked, 5, later(5 * MINUTE_MS))
+      await reserve(blocked, later(5 * MINUTE_MS))
+      const sweep = async (ms: number) => (await store.purge(later(ms)))?.throttleRows
+      assert.equal(await sweep(15 * MINUTE_MS), 0)
+      assert.equal(await sweep(17 * MINUTE_MS), 3)
+      assert.equal((await reserve(blocked, later(17 * MINUTE_MS))).kind, 'refused')
+      assert.equal(await sweep(60 * MINUTE_MS), 3)
+      assert.deepEqual(await database.rows('select key from login_throttle'), [])
+    })
+
+    test('mixed reservations, settlements and sweeps at once neither fail nor deadlock', async () => {
+      const id = await insertUser('busy@example.com')
+      const second = await openStore(database.config)
+      const jobs = Array.from({ length: 60 }, async (_, i) => {
+        const one = i % 2 === 0 ? store : second
+        const scopes = makeScopes('busy@example.com', `client ${i % 10}`, {
+          pair: 1e6,
+          email: 1e6,
+          client: 1e6,
+        })
+        await one.reserveAttempt(
+          i % 3 === 0 ? scopes : scopes.toReversed(),
+          'busy@example.com',
+          start,
+        )
+        if (i % 4 === 0) await openFor(one, { id, passwordHash: 'a hash' }, scopes, start)
+        else if (i % 4 === 1) await one.releaseAttempt(scopes, start)
+        else await one.settleFailure(scopes, id, start)
+        if (i % 20 === 0) await one.purge(start)
+        if (i % 50 === 0)
+          await one.unlockUser('busy@example.com', digest('busy@example.com'), start)
+      })
+      await Promise.all(jobs)
+      await second.close()
+      const pending = await database.rows('select key from login_throttle where pending > 0')
+      assert.deepEqual(pending, [])
+    })
+
+    async function rowsOf(scopes: ThrottleScope[]) {
+      const rows = await database.rows('select key, failures, pending from login_throttle')
+      return Object.fromEntries(
+        scopes.map(({ name, key }) => {
+          const row = rows.find(candidate => candidate.key === key)
+          return [name, [row?.failures, row?.pending]]
+        }),
+      )
+    }
+  })
+}
+
+function countKinds(reservations: Reservation[]): Partial<Record<Reservation['kind'], number>> {
+  const counts: Partial<Record<Reservation['kind'], number>> = {}
+  for (const { kind } of reservations) counts[kind] = (counts[kind] ?? 0) + 1
+  return counts
+}

@@ -66,14 +66,9 @@ async function settleFailureIn(
 ): Promise<number> {
   await countFailure(trx, scopes, now)
   const oneMore = { failed_login_attempts: sql<number>`failed_login_attempts + 1` }
+  // The same write for nobody: a failure of an unknown e-mail must not be the cheaper one.
   if (userId === null) {
-    // The same write for nobody: a failure of an unknown e-mail must not be the cheaper one.
-    await trx
-      .updateTable('unknown_user')
-      .set(oneMore)
-      .where('id', '=', 1)
-      .returning('failed_login_attempts')
-      .executeTakeFirst()
+    await trx.updateTable('unknown_user').set(oneMore).returning('id').executeTakeFirst()
     return 0
   }
   const user = await trx

@@ -7,22 +7,24 @@ export type Time = ColumnType<Date | string, string, string>
 type NullableTime = ColumnType<Date | string | null, string | null, string | null>
 type Flag = ColumnType<boolean | number, number | undefined, number>
 
+type Users = {
+  id: string
+  email: string
+  password_hash: string
+  name: string
+  role: string
+  is_active: Flag
+  failed_login_attempts: Generated<number>
+  locked_until: NullableTime
+  locked_by: LockedBy | null
+  created_at: Time
+  updated_at: Time
+}
+
 export type Schema = {
-  users: {
-    id: string
-    email: string
-    password_hash: string
-    name: string
-    role: string
-    is_active: Flag
-    failed_login_attempts: Generated<number>
-    locked_until: NullableTime
-    locked_by: LockedBy | null
-    created_at: Time
-    updated_at: Time
-  }
-  /** One row that takes the write of a failure when the e-mail is unknown. */
-  unknown_user: { id: number; failed_login_attempts: number }
+  users: Users
+  /** One row, which stands for every e-mail that nobody has. */
+  unknown_user: Users
   sessions: {
     id: string
     user_id: string

@@ -1,6 +1,7 @@
 // The users, as an administrator and a login see them.
-import { sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { Engine } from './engine.ts'
+import type { Schema } from './schema.ts'
 import { endSessionsIn } from './sessions-sql.ts'
 import type { Store } from './store.ts'
 import { forgetFailures } from './throttle-rows.ts'
@@ -58,10 +59,18 @@ export function createUsers(engine: Engine): Users {
 
   return {
     async findUserByEmail(email) {
-      const row = await engine.retrying(() =>
-        db.selectFrom('users').selectAll().where('email', '=', email).executeTakeFirst(),
+      // Nobody's row comes back where there is no user: to find nothing must not be less work.
+      const { rows } = await engine.retrying(() =>
+        sql<Selectable<Schema['users']> & { position: number }>`
+          select * from (
+            select 0 as position, users.* from users where email = ${email}
+            union all select 1 as position, unknown_user.* from unknown_user
+          ) found order by position limit 1`.execute(db),
       )
-      return row ? toUser(row) : null
+      const [row] = rows
+      if (!row) throw new Error('unknown_user has lost its row')
+      const user = toUser(row)
+      return row.position === 0 ? user : null
     },
 
     async listUsers(afterEmail, limit) {

@@ -1,10 +1,11 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { ColumnTypes } from './column-types.ts'
 
 export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void> {
   const { uuid, time, flag, options, isTime } = column
-  const statements = [
-    sql`create table users (
+  // The second has one row, for e-mails that nobody has: reading and writing it takes what reading
+  // and writing a user takes.
+  const users = (table: RawBuilder<unknown>) => sql`create table ${table} (
       id ${uuid.type} primary key default ${uuid.random} ${uuid.check('id')},
       email text not null unique check (length(email) <= 254 and email like '%_@_%'),
       password_hash text not null check (length(password_hash) <= 255),
@@ -16,13 +17,11 @@ export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void
       locked_by text check (locked_by in ('throttle', 'administrator')),
       created_at ${time.type} not null default ${time.now} ${isTime('created_at')},
       updated_at ${time.type} not null default ${time.now} ${isTime('updated_at')}
-    ) ${options}`,
-
-    sql`create table unknown_user (
-      id integer primary key check (id = 1),
-      failed_login_attempts integer not null
-    ) ${options}`,
-    sql`insert into unknown_user (id, failed_login_attempts) values (1, 0)`,
+    ) ${options}`
+  const statements = [
+    users(sql`users`),
+    users(sql`unknown_user`),
+    sql`insert into unknown_user (email, password_hash, name) values ('nobody@localhost', '', '')`,
 
     sql`create table sessions (
       id ${uuid.type} primary key default ${uuid.random} ${uuid.check('id')},

@@ -27,7 +27,8 @@ export function logoutRoute(deps: SessionAccess) {
         reason: 'logout',
       })
     }
-    if (sessionCookieOf(request) !== null) clearSessionCookie(reply)
+    // A cookie that came along with a token may be another session's.
+    if (token === null && sessionCookieOf(request) !== null) clearSessionCookie(reply)
     return sendSuccess(reply, {})
   }
 }

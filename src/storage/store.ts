@@ -137,8 +137,8 @@ export interface Store {
   ): Promise<boolean>
   findLiveSession(id: string, now: Date): Promise<LiveSession | null>
   findLiveSessionByCookie(cookieDigest: string, now: Date): Promise<LiveSession | null>
-  /** Notes that the session's cookie was used. */
-  touchCookie(sessionId: string, now: Date): Promise<void>
+  /** Notes that the session's cookie was used, which keeps the session at least until then. */
+  touchCookie(sessionId: string, until: Date, now: Date): Promise<void>
   listLiveSessions(userId: string, now: Date): Promise<Session[]>
   /** Ends a session with its tokens; false if it was not live. */
   endSession(id: string, now: Date): Promise<boolean>

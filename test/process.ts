@@ -1,0 +1,197 @@
+// The service as an operator runs it: a process of its own, known by its ports, its lines and its end.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import bcrypt from 'bcrypt'
+import type { EngineName } from '../src/storage/engine.ts'
+import { openStore } from '../src/storage/open-store.ts'
+import { createTestDatabase, type TestDatabase } from './engines.ts'
+import { freePort } from './postgres-server.ts'
+import { type Answer, type Call, createClient, PASSWORD, TEST_COST } from './service.ts'
+
+export const PROJECT = fileURLToPath(new URL('..', import.meta.url))
+
+export type Line = { level: string; event: string; err?: { message: string } } & Record<
+  string,
+  unknown
+>
+export type Exit = { code: number | null; signal: NodeJS.Signals | null }
+
+export type RunningProcess = {
+  pid: number
+  lines: () => Line[]
+  /** All that it wrote, to both of its outputs. */
+  output: () => string
+  /** The first line of this event, awaited; it fails if the process ends without one. */
+  line: (event: string) => Promise<Line>
+  exit: Promise<Exit>
+  /** False if it has ended already. */
+  kill: (signal: NodeJS.Signals) => boolean
+  killGroup: (signal: NodeJS.Signals) => void
+}
+
+export type ServiceProcess = RunningProcess & {
+  url: string
+  call: (call: Call) => Promise<Answer>
+  login: (email: string, password?: string) => Promise<Answer>
+  /** The status of a health endpoint. */
+  health: (path: '/livez' | '/readyz') => Promise<number>
+}
+
+type Command = {
+  command?: string[]
+  cwd?: string
+  /** In a process group of its own, so that a signal to the group does not reach the tests. */
+  hasOwnGroup?: boolean
+}
+
+/** What every process gets; nothing of the tests' own environment or of a local `.env` leaks in. */
+const BASE_ENV = {
+  PATH: process.env.PATH ?? '',
+  NODE_ENV: 'test',
+  PORT: '0',
+  OPS_PORT: '0',
+  DATABASE_URL: '',
+  BCRYPT_COST: String(TEST_COST),
+}
+/** As "npm start" does. */
+export const SERVE = [
+  process.execPath,
+  ...['-r', join(PROJECT, 'version-guard.cjs')],
+  ...[join(PROJECT, 'src', 'main.ts'), 'serve'],
+]
+
+export function run(
+  env: Record<string, string>,
+  { command = SERVE, cwd = tmpdir(), hasOwnGroup = false }: Command = {},
+): RunningProcess {
+  const [file = '', ...args] = command
+  const child = spawn(file, args, {
+    cwd,
+    env: { ...BASE_ENV, ...env },
+    detached: hasOwnGroup,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  return watch(child)
+}
+
+function watch(child: ChildProcess): RunningProcess {
+  const { pid = 0, stdout, stderr } = child
+  if (!stdout || !stderr) throw new Error('the outputs are not piped')
+  const lines: Line[] = []
+  let output = ''
+  stderr.on('data', chunk => {
+    output += chunk
+  })
+  createInterface({ input: stdout }).on('line', text => {
+    output += `${text}\n`
+    if (!text.startsWith('{')) return
+    const line: Line = JSON.parse(text)
+    lines.push(line)
+    child.emit(`line:${line.event}`, line)
+  })
+  const exit = once(child, 'close').then(([code, signal]): Exit => ({ code, signal }))
+  return {
+    pid,
+    lines: () => [...lines],
+    output: () => output,
+    async line(event) {
+      const earlier = lines.find(line => line.event === event)
+      if (earlier) return earlier
+      const ended = exit.then(({ code, signal }) => {
+        throw new Error(`ended with ${code ?? signal} before "${event}":\n${output}`)
+      })
+      const [line] = await Promise.race([once(child, `line:${event}`), ended])
+      return line
+    },
+    exit,
+    kill: signal => child.kill(signal),
+    killGroup: signal => process.kill(-pid, signal),
+  }
+}
+
+export type Deployment = {
+  database: TestDatabase
+  dataDir: string
+  env: Record<string, string>
+  addUser: (email: string, passwordHash?: string) => Promise<void>
+  start: (env?: Record<string, string>, command?: Command) => Promise<ServiceProcess>
+  /** Kills what still runs. */
+  remove: () => Promise<void>
+}
+
+/** A database and a data folder, on which services can be started and killed. */
+export async function createDeployment(
+  engine: EngineName,
+  env: Record<string, string> = {},
+): Promise<Deployment> {
+  const database = await createTestDatabase(engine)
+  const { config } = database
+  const dataDir =
+    config.engine === 'sqlite'
+      ? dirname(config.file)
+      : await mkdtemp(join(tmpdir(), 'login-service-'))
+  const fullEnv = {
+    DATA_DIR: dataDir,
+    DATABASE_URL: config.engine === 'postgres' ? config.url : '',
+    ...env,
+  }
+  const store = await openStore(config)
+  await store.migrate()
+  const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
+  const started: RunningProcess[] = []
+
+  return {
+    database,
+    dataDir,
+    env: fullEnv,
+    async addUser(email, hash = passwordHash) {
+      const user = { id: randomUUID(), email, name: 'Test', role: 'user', createdAt: new Date() }
+      await store.insertUser({ ...user, passwordHash: hash })
+    },
+    async start(more = {}, command = {}) {
+      const opsPort = await freePort()
+      const service = run({ ...fullEnv, OPS_PORT: String(opsPort), ...more }, command)
+      started.push(service)
+      const { address } = await service.line('service.started')
+      const url = String(address)
+      const client = await createClient(url, dataDir)
+      service.exit.then(client.close)
+      return {
+        ...service,
+        url,
+        call: client.call,
+        login: (email, password = PASSWORD) => client.call({ body: { email, password } }),
+        health: async path => (await fetch(`http://127.0.0.1:${opsPort}${path}`)).status,
+      }
+    },
+    async remove() {
+      for (const { kill } of started) kill('SIGKILL')
+      await Promise.all(started.map(({ exit }) => exit))
+      await store.close()
+      await database.drop()
+      if (config.engine === 'postgres') await rm(dataDir, { recursive: true })
+    },
+  }
+}
+
+/** Waits for a condition instead of a time. */
+export async function until(condition: () => Promise<boolean>, withinMs = 10_000): Promise<void> {
+  const deadline = performance.now() + withinMs
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error('the condition did not come true in time')
+    await setTimeout(20)
+  }
+}
+
+export async function timed<T>(operation: Promise<T>): Promise<{ value: T; ms: number }> {
+  const start = performance.now()
+  const value = await operation
+  return { value, ms: performance.now() - start }
+}

@@ -36,9 +36,21 @@ export type Body = {
     accessToken: string
     refreshToken: string
     expiresIn: number
+    session: SessionObject
+    sessions: SessionObject[]
   }
   error: { code: string; message: string; fields?: string[]; retryAfter?: number }
   keys: JWK[]
+}
+
+export type SessionObject = {
+  id: string
+  createdAt: string
+  lastUsedAt: string
+  expiresAt: string
+  userAgent: string
+  ip: string
+  current: boolean
 }
 
 export type Call = {
@@ -68,12 +80,14 @@ export type TestService = {
   stop: () => Promise<void>
 }
 
+/** With another service given: a second instance on its database and keys, to be stopped first. */
 export async function startTestService(
   engine: EngineName,
   env: Record<string, string> = {},
+  other: TestService | null = null,
 ): Promise<TestService> {
-  const database = await createTestDatabase(engine)
-  const dataDir = await mkdtemp(join(tmpdir(), 'login-service-'))
+  const database = other?.database ?? (await createTestDatabase(engine))
+  const dataDir = other?.dataDir ?? (await mkdtemp(join(tmpdir(), 'login-service-')))
   const fullEnv = {
     NODE_ENV: 'test',
     PORT: '0',
@@ -122,6 +136,7 @@ export async function startTestService(
       client.close()
       await service.stop('test')
       await store.close()
+      if (other) return
       await database.drop()
       await rm(dataDir, { recursive: true })
     },
@@ -163,7 +178,7 @@ export async function createClient(
               status: incoming.statusCode ?? 0,
               headers: incoming.headers,
               text,
-              json: isParsable ? JSON.parse(text) : {},
+              json: isParsable && text !== '' ? JSON.parse(text) : {},
             })
           },
         )

@@ -1,6 +1,6 @@
 // devices list|revoke
 import { Command } from 'commander'
-import { isUuid } from '../storage/store.ts'
+import { isUuid } from '../session/ids.ts'
 import { toEmail } from './arguments.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
 import { Refusal } from './failures.ts'

@@ -1,7 +1,8 @@
 // sessions list|end
 import { Command } from 'commander'
 import { canonicalEmail } from '../login/credentials.ts'
-import { isUuid, type Store, type User } from '../storage/store.ts'
+import { isUuid } from '../session/ids.ts'
+import type { Store, User } from '../storage/store.ts'
 import { toEmail } from './arguments.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
 import { Refusal } from './failures.ts'

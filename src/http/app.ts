@@ -72,9 +72,10 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     return503OnClosing: false,
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true } },
     clientErrorHandler: protocolErrors.onClientError,
-    frameworkErrors: (_error, request, reply) => {
+    frameworkErrors: (error, request, reply) => {
       addHeaders(request, reply)
-      sendFailure(reply, 'BAD_REQUEST')
+      // An address with a longer id than any is well understood; there is nothing.
+      sendFailure(reply, error.code === 'FST_ERR_MAX_PARAM_LENGTH' ? 'NOT_FOUND' : 'BAD_REQUEST')
     },
   })
   const proxies = trustProxies(config.trustedProxies)

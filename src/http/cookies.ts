@@ -19,8 +19,8 @@ export function deviceCookieOf(request: FastifyRequest): string | null {
 
 function cookieOf({ headers }: FastifyRequest, name: string): string | null {
   for (const pair of (headers.cookie ?? '').split(';')) {
-    const [key, value = ''] = pair.trim().split('=', 2)
-    if (key === name) return VALUE.test(value) ? value : null
+    const [key, ...value] = pair.trim().split('=')
+    if (key === name) return VALUE.test(value.join('=')) ? value.join('=') : null
   }
   return null
 }

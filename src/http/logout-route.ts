@@ -1,11 +1,11 @@
-// POST /api/v1/auth/logout: ends the session of a refresh token or cookie; the answer tells nothing.
+// POST /api/v1/auth/logout: ends the session of a token or cookie; the answer tells nothing.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { readRefreshToken } from '../session/refresh-token.ts'
 import { digestOf } from '../session/secrets.ts'
 import type { LiveSession } from '../storage/store.ts'
 import { clearSessionCookie, sessionCookieOf } from './cookies.ts'
 import { sendSuccess } from './envelope.ts'
-import { accessByCookie, bodyTokenOf, type SessionAccess, sendDenied } from './session-access.ts'
+import { accessOf, bodyTokenOf, type SessionAccess, sendDenied } from './session-access.ts'
 
 export function logoutRoute(deps: SessionAccess) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
@@ -14,7 +14,7 @@ export function logoutRoute(deps: SessionAccess) {
     if (token !== null) {
       live = await sessionOfToken(deps, token)
     } else {
-      const access = await accessByCookie(deps, request)
+      const access = await accessOf(deps, request)
       if (access.kind === 'forged') return sendDenied(reply, access)
       if (access.kind === 'granted') live = access.live
     }
@@ -27,7 +27,8 @@ export function logoutRoute(deps: SessionAccess) {
         reason: 'logout',
       })
     }
-    if (sessionCookieOf(request) !== null) clearSessionCookie(reply)
+    // A cookie that came along with a token may be another session's.
+    if (token === null && sessionCookieOf(request) !== null) clearSessionCookie(reply)
     return sendSuccess(reply, {})
   }
 }

@@ -1,7 +1,6 @@
 // POST /api/v1/auth/refresh: a new access token, by refresh token or by session cookie.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { signAccessToken } from '../session/access-token.ts'
-import { ACCESS_TOKEN_SECONDS } from '../session/lifetimes.ts'
 import { type RefreshDeps, refresh } from '../session/refresh.ts'
 import type { LiveSession } from '../storage/store.ts'
 import { sendFailure, sendSuccess } from './envelope.ts'
@@ -53,12 +52,12 @@ async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: Fasti
   if (retryAfterSeconds !== null) return sendLimited(reply, retryAfterSeconds)
   const now = deps.clock()
   const { accessKey } = deps.keys.signingAt(now)
-  const accessToken = await signAccessToken(accessKey, deps.tokens, user, session.id, now)
+  const signed = await signAccessToken(accessKey, deps.tokens, user, session, now)
   logRefreshed(request, access.live)
   return sendSuccess(reply, {
     user: toUserObject(user),
-    accessToken,
-    expiresIn: ACCESS_TOKEN_SECONDS,
+    accessToken: signed.accessToken,
+    expiresIn: signed.expiresInSeconds,
   })
 }
 

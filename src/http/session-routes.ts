@@ -1,6 +1,7 @@
 // GET /session, GET /sessions, DELETE /sessions/{id}, DELETE /sessions: a user's own sessions.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { isUuid, type LiveSession, type Session } from '../storage/store.ts'
+import { isUuid } from '../session/ids.ts'
+import type { LiveSession, Session } from '../storage/store.ts'
 import { clearSessionCookie } from './cookies.ts'
 import { sendCsrfToken } from './csrf.ts'
 import { sendFailure, sendSuccess } from './envelope.ts'
@@ -45,7 +46,7 @@ export function sessionsRoute(deps: SessionAccess) {
 /** Another user's session is as absent as one that never was. */
 export function endSessionRoute(deps: SessionAccess) {
   return withSession(deps, async ({ session: current, user }, request, reply, cookie) => {
-    const { id } = request.params as { id: string }
+    const id = (request.params as { id: string }).id.toLowerCase()
     const own = isUuid(id) ? await deps.store.findLiveSession(id, deps.clock()) : null
     if (own?.user.id !== user.id || !(await deps.store.endSession(id, deps.clock()))) {
       return sendFailure(reply, 'NOT_FOUND')

@@ -10,7 +10,7 @@ import { ACCESS_TOKEN_SECONDS } from './lifetimes.ts'
 const NOW = new Date('2030-01-01T00:00:00Z')
 const ISSUED_AT = NOW.getTime() / 1000
 const TOKENS = { issuer: 'https://login.example.com', audience: 'api' }
-const SESSION_ID = randomUUID()
+const SESSION = { id: randomUUID(), expiresAt: new Date('2030-01-31T00:00:00Z') }
 const USER: User = {
   id: randomUUID(),
   email: 'kate@example.com',
@@ -43,7 +43,8 @@ for (const [algorithm, key] of KINDS) {
     const keys = createKeys(await importKeys({ keys: [key, SECRET] }))
     const { accessKey } = keys.signingAt(NOW)
     const jwks = createLocalJWKSet(keys.publicJwks())
-    const sign = () => signAccessToken(accessKey, TOKENS, USER, SESSION_ID, NOW)
+    const sign = async (session = SESSION) =>
+      (await signAccessToken(accessKey, TOKENS, USER, session, NOW)).accessToken
     const rules = {
       algorithms: [algorithm],
       typ: 'at+jwt',
@@ -61,7 +62,7 @@ for (const [algorithm, key] of KINDS) {
         iss: TOKENS.issuer,
         aud: TOKENS.audience,
         sub: USER.id,
-        sid: SESSION_ID,
+        sid: SESSION.id,
         email: USER.email,
         name: USER.name,
         role: USER.role,
@@ -69,6 +70,15 @@ for (const [algorithm, key] of KINDS) {
         exp: ISSUED_AT + 3600,
       })
       assert.equal(ACCESS_TOKEN_SECONDS, 3600)
+    })
+
+    test('does not outlive its session', async () => {
+      const expiresAt = new Date(NOW.getTime() + 1_999)
+      const ending = { ...SESSION, expiresAt }
+      const { payload } = await jwtVerify(await sign(ending), jwks, rules)
+      assert.equal(payload.exp, ISSUED_AT + 1)
+      const { expiresInSeconds } = await signAccessToken(accessKey, TOKENS, USER, ending, NOW)
+      assert.equal(expiresInSeconds, 1)
     })
 
     test('has an id of its own each time', async () => {
@@ -87,8 +97,8 @@ for (const [algorithm, key] of KINDS) {
       const stranger = { ...privateKey.export({ format: 'jwk' }), kid: accessKey.keyId }
       const { accessKeys } = await importKeys({ keys: [stranger, SECRET] })
       assert.ok(accessKeys[0])
-      const other = await signAccessToken(accessKeys[0], TOKENS, USER, SESSION_ID, NOW)
-      await assert.rejects(jwtVerify(other, jwks, rules))
+      const other = await signAccessToken(accessKeys[0], TOKENS, USER, SESSION, NOW)
+      await assert.rejects(jwtVerify(other.accessToken, jwks, rules))
     })
   })
 }

@@ -1,29 +1,39 @@
 // The token that other services accept: signed with a private key, verified with the published one.
 import { randomUUID } from 'node:crypto'
 import { errors, jwtVerify, SignJWT } from 'jose'
-import type { User } from '../storage/store.ts'
+import type { Session, User } from '../storage/store.ts'
+import { isUuid } from './ids.ts'
 import type { AccessKey, Keys } from './keys.ts'
 import { ACCESS_TOKEN_SECONDS, CLOCK_TOLERANCE_SECONDS } from './lifetimes.ts'
 
 type TokenAudience = { issuer: string; audience: string }
 
-export function signAccessToken(
+/** A new token, never to outlive its session. */
+export async function signAccessToken(
   key: AccessKey,
   { issuer, audience }: TokenAudience,
   user: User,
-  sessionId: string,
+  session: Pick<Session, 'id' | 'expiresAt'>,
   now: Date,
-): Promise<string> {
+): Promise<{ accessToken: string; expiresInSeconds: number }> {
   const issuedAt = Math.floor(now.getTime() / 1000)
-  return new SignJWT({ sid: sessionId, email: user.email, name: user.name, role: user.role })
+  const sessionEnd = Math.floor(session.expiresAt.getTime() / 1000)
+  const expiresInSeconds = Math.min(ACCESS_TOKEN_SECONDS, sessionEnd - issuedAt)
+  const accessToken = await new SignJWT({
+    sid: session.id,
+    email: user.email,
+    name: user.name,
+    role: user.role,
+  })
     .setProtectedHeader({ alg: key.algorithm, typ: 'at+jwt', kid: key.keyId })
     .setIssuer(issuer)
     .setAudience(audience)
     .setSubject(user.id)
     .setIssuedAt(issuedAt)
-    .setExpirationTime(issuedAt + ACCESS_TOKEN_SECONDS)
+    .setExpirationTime(issuedAt + expiresInSeconds)
     .setJti(randomUUID())
     .sign(key.privateKey)
+  return { accessToken, expiresInSeconds }
 }
 
 /** The session and user that a valid token names; null for any other text. */
@@ -51,7 +61,7 @@ export async function readAccessToken(
         requiredClaims: ['exp', 'iat', 'sub', 'sid', 'jti'],
       },
     )
-    return typeof payload.sid === 'string' && payload.sub !== undefined
+    return isUuid(payload.sid) && payload.sub !== undefined
       ? { sessionId: payload.sid, userId: payload.sub }
       : null
   } catch (error) {

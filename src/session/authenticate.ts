@@ -27,6 +27,9 @@ export async function authenticateByCookie(
   if (!live?.cookieUsedAt) return null
   const idleSeconds = (now.getTime() - live.cookieUsedAt.getTime()) / 1000
   if (idleSeconds >= COOKIE_IDLE_SECONDS) return null
-  if (idleSeconds >= COOKIE_TOUCH_SECONDS) await store.touchCookie(live.session.id, now)
+  if (idleSeconds >= COOKIE_TOUCH_SECONDS) {
+    const until = new Date(now.getTime() + COOKIE_IDLE_SECONDS * 1000)
+    await store.touchCookie(live.session.id, until, now)
+  }
   return live
 }

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { NewDevice, Store, ThrottleScope, User } from '../storage/store.ts'
 import { signAccessToken } from './access-token.ts'
 import type { Keys } from './keys.ts'
-import { ACCESS_TOKEN_SECONDS, SESSION_MAX_SECONDS } from './lifetimes.ts'
+import { SESSION_MAX_SECONDS } from './lifetimes.ts'
 import { issueRefreshToken } from './refresh-token.ts'
 import { digestOf, randomToken } from './secrets.ts'
 
@@ -41,19 +41,19 @@ export async function openSession(
   { user, client, device, scopes }: Opening,
 ): Promise<OpenedSession | null> {
   const now = clock()
-  const sessionId = randomUUID()
+  const id = randomUUID()
   const expiresAt = new Date(now.getTime() + SESSION_MAX_SECONDS * 1000)
   const cookie = client.isBrowser ? randomToken() : null
   const { accessKey, refreshKey } = keys.signingAt(now)
 
-  const [accessToken, refresh] = await Promise.all([
-    signAccessToken(accessKey, tokens, user, sessionId, now),
+  const [access, refresh] = await Promise.all([
+    signAccessToken(accessKey, tokens, user, { id, expiresAt }, now),
     issueRefreshToken(refreshKey, tokens.issuer, user.id, expiresAt, now),
   ])
   const opened = await store.openSession(
     user,
     {
-      id: sessionId,
+      id,
       userId: user.id,
       createdAt: now,
       expiresAt,
@@ -67,11 +67,5 @@ export async function openSession(
     now,
   )
   if (!opened) return null
-  return {
-    id: sessionId,
-    accessToken,
-    refreshToken: refresh.token,
-    cookie,
-    expiresInSeconds: ACCESS_TOKEN_SECONDS,
-  }
+  return { id, ...access, refreshToken: refresh.token, cookie }
 }

@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { errors, jwtVerify, SignJWT } from 'jose'
 import type { NewRefreshToken } from '../storage/store.ts'
+import { isUuid } from './ids.ts'
 import type { Keys, RefreshKey } from './keys.ts'
 import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
 import { digestOf } from './secrets.ts'
@@ -73,7 +74,7 @@ export async function readRefreshToken(
         requiredClaims: ['exp', 'iat', 'sub', 'jti'],
       },
     )
-    return payload.jti ?? null
+    return isUuid(payload.jti) ? payload.jti : null
   } catch (error) {
     if (error instanceof errors.JOSEError) return null
     throw error

@@ -1,7 +1,7 @@
 // A refresh token for its successor: one winner, and for a short while the same answer again.
 import type { LiveSession, PresentedRefreshToken, Store } from '../storage/store.ts'
 import { signAccessToken } from './access-token.ts'
-import { ACCESS_TOKEN_SECONDS, REFRESH_GRACE_SECONDS } from './lifetimes.ts'
+import { REFRESH_GRACE_SECONDS } from './lifetimes.ts'
 import type { SessionDeps } from './open.ts'
 import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
 import { digestOf } from './secrets.ts'
@@ -81,8 +81,10 @@ async function endReused(
   { live }: PresentedRefreshToken,
   now: Date,
 ): Promise<RefreshOutcome> {
-  await store.endSession(live.session.id, now)
-  return { kind: 'reused', sessionId: live.session.id, userId: live.user.id }
+  const { session, user } = live
+  // Of several that find out at once, one reports it.
+  const isEnded = await store.endSession(session.id, now)
+  return isEnded ? { kind: 'reused', sessionId: session.id, userId: user.id } : { kind: 'invalid' }
 }
 
 async function toRefreshed(
@@ -92,12 +94,6 @@ async function toRefreshed(
   now: Date,
 ): Promise<RefreshOutcome> {
   const { accessKey } = keys.signingAt(now)
-  const accessToken = await signAccessToken(accessKey, tokens, live.user, live.session.id, now)
-  return {
-    kind: 'refreshed',
-    live,
-    accessToken,
-    refreshToken,
-    expiresInSeconds: ACCESS_TOKEN_SECONDS,
-  }
+  const access = await signAccessToken(accessKey, tokens, live.user, live.session, now)
+  return { kind: 'refreshed', live, ...access, refreshToken }
 }

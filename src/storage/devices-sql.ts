@@ -27,14 +27,16 @@ export function createDevices(engine: Engine): Devices {
     },
 
     async listDevices(userId, now) {
-      const rows = await db
-        .selectFrom('devices')
-        .selectAll()
-        .where('user_id', '=', userId)
-        .where('expires_at', '>', toText(now))
-        .orderBy('created_at')
-        .orderBy('id')
-        .execute()
+      const rows = await engine.retrying(() =>
+        db
+          .selectFrom('devices')
+          .selectAll()
+          .where('user_id', '=', userId)
+          .where('expires_at', '>', toText(now))
+          .orderBy('created_at')
+          .orderBy('id')
+          .execute(),
+      )
       return rows.map(toDevice)
     },
 

@@ -30,7 +30,7 @@ export type Schema = {
     user_id: string
     created_at: Time
     last_used_at: Time
-    /** When its newest refresh token ends unused; the session goes with it. */
+    /** When it ends if neither its newest refresh token nor its cookie is used. */
     idle_expires_at: Time
     /** When it ends however much it is used. */
     expires_at: Time

@@ -96,11 +96,11 @@ export function createSessions(engine: Engine): Sessions {
     rotateRefreshToken(id, sessionId, successor, now) {
       return transact(engine, [], async trx => {
         const session = await trx
-          .updateTable('sessions')
-          .set({ last_used_at: toText(now), idle_expires_at: toText(successor.expiresAt) })
+          .selectFrom('sessions')
+          .select('user_id')
           .where('id', '=', sessionId)
           .where(isLive(now))
-          .returning('user_id')
+          .$if(engine.name === 'postgres', query => query.forNoKeyUpdate())
           .executeTakeFirst()
         const rotated =
           session &&
@@ -112,6 +112,11 @@ export function createSessions(engine: Engine): Sessions {
             .returning('id')
             .executeTakeFirst())
         if (!session || !rotated) return false
+        await trx
+          .updateTable('sessions')
+          .set({ last_used_at: toText(now), idle_expires_at: toText(successor.expiresAt) })
+          .where('id', '=', sessionId)
+          .execute()
         await insertRefreshToken(trx, session.user_id, sessionId, successor)
         return true
       })
@@ -121,11 +126,16 @@ export function createSessions(engine: Engine): Sessions {
 
     findLiveSessionByCookie: (cookieDigest, now) => findLive('cookie_digest', cookieDigest, now),
 
-    async touchCookie(sessionId, now) {
+    async touchCookie(sessionId, until, now) {
+      const idleEnd = toText(until)
       await transact(engine, [], trx =>
         trx
           .updateTable('sessions')
-          .set({ last_used_at: toText(now), cookie_used_at: toText(now) })
+          .set({
+            last_used_at: toText(now),
+            cookie_used_at: toText(now),
+            idle_expires_at: sql`case when idle_expires_at < ${idleEnd} then ${idleEnd} else idle_expires_at end`,
+          })
           .where('id', '=', sessionId)
           .where('ended_at', 'is', null)
           .execute(),
@@ -133,14 +143,16 @@ export function createSessions(engine: Engine): Sessions {
     },
 
     async listLiveSessions(userId, now) {
-      const rows = await db
-        .selectFrom('sessions')
-        .selectAll()
-        .where('user_id', '=', userId)
-        .where(isLive(now))
-        .orderBy('created_at')
-        .orderBy('id')
-        .execute()
+      const rows = await engine.retrying(() =>
+        db
+          .selectFrom('sessions')
+          .selectAll()
+          .where('user_id', '=', userId)
+          .where(isLive(now))
+          .orderBy('created_at')
+          .orderBy('id')
+          .execute(),
+      )
       return rows.map(toSession)
     },
 
@@ -159,7 +171,7 @@ function isLive(now: Date) {
   return sql<boolean>`(ended_at is null and idle_expires_at > ${moment} and expires_at > ${moment})`
 }
 
-/** Ends sessions with their tokens; returns the ids of those that had not ended before. */
+/** Ends sessions with their tokens, expired ones as well; returns the ids of those that were live. */
 export async function endSessionsIn(
   trx: Transaction<Schema>,
   which: { id: string } | { userId: string; exceptId: string | null },
@@ -175,15 +187,19 @@ export async function endSessionsIn(
       : ending
           .where('user_id', '=', which.userId)
           .$if(which.exceptId !== null, query => query.where('id', '<>', which.exceptId ?? ''))
-  const ended = (await chosen.returning('id').execute()).map(({ id }) => id)
+  const moment = toText(now)
+  const ended = await chosen
+    .returning(['id', sql`idle_expires_at > ${moment} and expires_at > ${moment}`.as('was_live')])
+    .execute()
   if (ended.length === 0) return []
+  const ids = ended.map(({ id }) => id)
   await trx
     .updateTable('refresh_tokens')
-    .set({ revoked_at: toText(now) })
-    .where('session_id', 'in', ended)
+    .set({ revoked_at: moment })
+    .where('session_id', 'in', ids)
     .where('revoked_at', 'is', null)
     .execute()
-  return ended
+  return ended.filter(({ was_live }) => was_live).map(({ id }) => id)
 }
 
 export async function insertSession(

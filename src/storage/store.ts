@@ -1,11 +1,6 @@
 // The contract between the service and its storage: domain facts in, domain facts out. Every method
 // is one atomic operation; no connection, transaction or SQL is visible through it.
 
-/** Every id is one; what is not never reaches the database, which would refuse it loudly. */
-export function isUuid(text: string): boolean {
-  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
-}
-
 export type LockedBy = 'throttle' | 'administrator'
 
 export type User = {
@@ -142,8 +137,8 @@ export interface Store {
   ): Promise<boolean>
   findLiveSession(id: string, now: Date): Promise<LiveSession | null>
   findLiveSessionByCookie(cookieDigest: string, now: Date): Promise<LiveSession | null>
-  /** Notes that the session's cookie was used. */
-  touchCookie(sessionId: string, now: Date): Promise<void>
+  /** Notes that the session's cookie was used, which keeps the session at least until then. */
+  touchCookie(sessionId: string, until: Date, now: Date): Promise<void>
   listLiveSessions(userId: string, now: Date): Promise<Session[]>
   /** Ends a session with its tokens; false if it was not live. */
   endSession(id: string, now: Date): Promise<boolean>

@@ -169,11 +169,20 @@ export function createUsers(engine: Engine): Users {
       })
     },
 
-    async deleteUser(email) {
-      const deleted = await transact(engine, [], trx =>
-        trx.deleteFrom('users').where('email', '=', email).returning('id').executeTakeFirst(),
-      )
-      return deleted !== undefined
+    deleteUser(email) {
+      return transact(engine, [], async trx => {
+        const user = await trx
+          .updateTable('users')
+          .set({ is_active: 0 })
+          .where('email', '=', email)
+          .returning('id')
+          .executeTakeFirst()
+        if (!user) return false
+        // Before the user: a rotation holds its session while the new token asks for the user's row.
+        await trx.deleteFrom('sessions').where('user_id', '=', user.id).execute()
+        await trx.deleteFrom('users').where('id', '=', user.id).execute()
+        return true
+      })
     },
   }
 }

@@ -1,0 +1,231 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import bcrypt from 'bcrypt'
+import { emailDigest } from '../src/login/credentials.ts'
+import { ENGINES } from './engines.ts'
+import { type Answer, countStatuses, loggedBy, PASSWORD, TEST_COST } from './service.ts'
+import {
+  cookie,
+  cookieIn,
+  DAY_MS,
+  DEVICE_COOKIE,
+  MINUTE_MS,
+  SECOND_MS,
+  SESSION_COOKIE,
+  type SessionService,
+  startSessionService,
+} from './session-client.ts'
+
+const DEVICE_BUDGET = 5
+const EMAIL_BUDGET = 20
+const LIFETIME_MS = 180 * DAY_MS
+
+for (const engine of ENGINES) {
+  describe(`known devices on ${engine}`, () => {
+    let service: SessionService
+    before(async () => {
+      service = await startSessionService(engine)
+    })
+    after(async () => {
+      await service.assertSecretsKept()
+      await service.stop()
+    })
+
+    let users = 0
+    async function newOwner() {
+      const email = `owner${++users}@example.com`
+      await service.addUser(email)
+      const { device, userId } = await service.browserLogin(email)
+      return { email, device, userId }
+    }
+
+    let clients = 0
+    /** A loopback address that no other test has used. */
+    const newClient = () => `127.4.${Math.floor(++clients / 250)}.${(clients % 250) + 1}`
+
+    const loginWith = (email: string, device: string, password = PASSWORD, from = newClient()) =>
+      service.call({
+        headers: { 'Sec-Fetch-Site': 'same-origin', ...cookie(device, DEVICE_COOKIE) },
+        body: { email, password },
+        from,
+      })
+
+    async function failWith(email: string, device: string, times: number): Promise<Answer[]> {
+      const answers: Answer[] = []
+      for (let i = 0; i < times; i++) answers.push(await loginWith(email, device, 'wrong'))
+      return answers
+    }
+
+    /** Wrong guesses from everywhere, until the account takes no more of them. */
+    async function attack(email: string): Promise<void> {
+      for (let i = 0; i < EMAIL_BUDGET; i++) await service.login(email, 'guess', newClient())
+      assert.equal((await service.login(email, PASSWORD, newClient())).status, 429)
+    }
+
+    const throttleRows = (scope: string) =>
+      service.database.rows(`select * from login_throttle where scope ${scope} order by key`)
+
+    test('while others guess, the owner gets in from a known device and from no other', async () => {
+      const { email, device } = await newOwner()
+      await attack(email)
+      const others = await throttleRows(`<> 'device'`)
+      for (let i = 0; i < 3; i++) {
+        const answer = await loginWith(email, device)
+        assert.equal(answer.status, 200)
+        assert.notEqual(cookieIn(answer, SESSION_COOKIE), '')
+        assert.equal(cookieIn(answer, DEVICE_COOKIE), '', 'the device keeps its cookie')
+      }
+      assert.equal(
+        (
+          await service.call({
+            headers: cookie(device, DEVICE_COOKIE),
+            body: { email: ` ${email.toUpperCase()} `, password: PASSWORD },
+          })
+        ).status,
+        200,
+        'a program may keep cookies too',
+      )
+      assert.deepEqual(await throttleRows(`<> 'device'`), others, 'the attack is not forgiven')
+      assert.equal((await service.login(email, PASSWORD, newClient())).status, 429)
+    })
+
+    test('a device has five failures of its own, and spends nobody else’s', async () => {
+      const { email, device } = await newOwner()
+      const second = await service.browserLogin(email)
+      const others = await throttleRows(`<> 'device'`)
+      const failures = await failWith(email, device, DEVICE_BUDGET)
+      assert.deepEqual(countStatuses(failures), { 401: DEVICE_BUDGET })
+      const lines = await loggedBy(service, async () => {
+        const refused = await loginWith(email, device)
+        assert.deepEqual([refused.status, refused.json.error.retryAfter], [429, 900])
+        assert.ok(Number(refused.headers['retry-after']) > 890)
+        assert.equal(refused.headers['set-cookie'], undefined)
+      })
+      assert.deepEqual(
+        lines.map(({ event, scope }) => [event, scope]),
+        [['login.throttled', 'device']],
+      )
+      assert.deepEqual(await throttleRows(`<> 'device'`), others)
+      const [user] = await service.database.rows(
+        `select locked_until from users where email = '${email}'`,
+      )
+      assert.equal(user?.locked_until, null, 'the account is not locked by its own device')
+      assert.equal((await loginWith(email, second.device)).status, 200)
+      assert.equal((await service.login(email, PASSWORD, newClient())).status, 200)
+      assert.equal((await loginWith(email, device)).status, 429)
+      service.advance(15 * MINUTE_MS + SECOND_MS)
+      assert.equal((await loginWith(email, device)).status, 200)
+    })
+
+    test('of many guesses at once on a device, five are verified', async () => {
+      const { email, device } = await newOwner()
+      const client = newClient()
+      const answers = await Promise.all(
+        Array.from({ length: 30 }, () => loginWith(email, device, 'wrong', client)),
+      )
+      assert.deepEqual(countStatuses(answers), { 401: DEVICE_BUDGET, 429: 30 - DEVICE_BUDGET })
+    })
+
+    test('a success clears the failures of its device', async () => {
+      const { email, device } = await newOwner()
+      for (let round = 0; round < 3; round++) {
+        const failures = await failWith(email, device, DEVICE_BUDGET - 1)
+        assert.deepEqual(countStatuses(failures), { 401: DEVICE_BUDGET - 1 })
+        assert.equal((await loginWith(email, device)).status, 200)
+      }
+    })
+
+    test('users unlock ends the wait of a device', async () => {
+      const { email, device } = await newOwner()
+      await failWith(email, device, DEVICE_BUDGET)
+      assert.equal((await loginWith(email, device)).status, 429)
+      await service.store.unlockUser(email, emailDigest(email), service.now())
+      assert.equal((await loginWith(email, device)).status, 200)
+    })
+
+    type Owner = Awaited<ReturnType<typeof newOwner>>
+    const STRANGERS: [string, (owner: Owner) => Promise<string>][] = [
+      ['of another account', async () => (await newOwner()).device],
+      ['that was never issued', async () => 'A'.repeat(43)],
+      [
+        'that is changed',
+        async ({ device }) => `${device[0] === 'A' ? 'B' : 'A'}${device.slice(1)}`,
+      ],
+      ['that is longer', async ({ device }) => `${device}A`],
+      ['that is empty', async () => ''],
+      [
+        'that was revoked',
+        async ({ userId, device }) => {
+          for (const { id } of await service.store.listDevices(userId, service.now())) {
+            assert.equal(await service.store.revokeDevice(id), true)
+            assert.equal(await service.store.revokeDevice(id), false)
+          }
+          return device
+        },
+      ],
+      [
+        'of before the password was changed',
+        async ({ email, device }) => {
+          const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
+          await service.store.setPassword(email, passwordHash, service.now())
+          return device
+        },
+      ],
+      [
+        'of before the user was deleted and added again',
+        async ({ email, device }) => {
+          await service.store.deleteUser(email)
+          await service.addUser(email)
+          return device
+        },
+      ],
+      [
+        'that is older than 180 days',
+        async ({ device }) => {
+          service.advance(LIFETIME_MS + SECOND_MS)
+          return device
+        },
+      ],
+    ]
+    for (const [name, deviceOf] of STRANGERS) {
+      test(`a device cookie ${name} is a stranger’s`, async () => {
+        const owner = await newOwner()
+        const device = await deviceOf(owner)
+        const before = await loginWith(owner.email, device)
+        assert.equal(before.status, 200)
+        const fresh = cookieIn(before, DEVICE_COOKIE)
+        assert.match(fresh, /^[\w-]{43}$/, 'it is given a new one')
+        await attack(owner.email)
+        assert.equal((await loginWith(owner.email, device)).status, 429)
+        assert.equal((await loginWith(owner.email, fresh)).status, 200)
+      })
+    }
+
+    test('a device is known for 180 days from its first login, and keeps its cookie', async () => {
+      const { email, device, userId } = await newOwner()
+      const [known] = await service.store.listDevices(userId, service.now())
+      assert.ok(known)
+      const lifetimeMs = known.expiresAt.getTime() - known.createdAt.getTime()
+      assert.ok(Math.abs(lifetimeMs - LIFETIME_MS) < SECOND_MS)
+      service.advanceTo(known.expiresAt.getTime() - 2 * SECOND_MS)
+      const usedAt = service.now()
+      assert.equal(cookieIn(await loginWith(email, device), DEVICE_COOKIE), '')
+      const devices = await service.store.listDevices(userId, service.now())
+      assert.deepEqual(
+        devices.map(({ id, expiresAt }) => [id, expiresAt]),
+        [[known.id, known.expiresAt]],
+      )
+      assert.ok((devices[0]?.lastUsedAt ?? 0) >= usedAt)
+    })
+
+    test('with a known device a wrong password reads like any other', async () => {
+      const { email, device } = await newOwner()
+      const [known, unknown] = [
+        await loginWith(email, device, 'wrong'),
+        await loginWith('nobody@example.com', device, 'wrong'),
+      ]
+      assert.deepEqual([known.status, known.text], [unknown.status, unknown.text])
+      assert.deepEqual(Object.keys(known.headers), Object.keys(unknown.headers))
+    })
+  })
+}

@@ -1,0 +1,240 @@
+// Any history of refreshes, replays, ends and passing time, compared with a model that stores nothing
+// and knows neither keys nor purges: what they do must not be seen.
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, before, describe, test } from 'node:test'
+import fc from 'fast-check'
+import { decodeJwt } from 'jose'
+import {
+  createGeneration,
+  createKeys,
+  importKeys,
+  type KeyFile,
+  type Keys,
+  rotate,
+} from '../../src/session/keys.ts'
+import { openSession } from '../../src/session/open.ts'
+import { refresh } from '../../src/session/refresh.ts'
+import { readRefreshToken } from '../../src/session/refresh-token.ts'
+import { digestOf } from '../../src/session/secrets.ts'
+import { openStore } from '../../src/storage/open-store.ts'
+import type { Store, User } from '../../src/storage/store.ts'
+import { createTestDatabase, ENGINES, type TestDatabase } from '../engines.ts'
+import { Model } from './refresh-model.ts'
+
+const HISTORIES = { sqlite: 10_000, postgres: 300 }
+const SECOND = 1_000
+const DAY = 24 * 3600 * SECOND
+const START = Date.parse('2030-01-01T00:00:00Z')
+const TOKENS = { issuer: 'https://login.example.com', audience: 'api' }
+const SCOPE = { name: 'client', key: 'c'.repeat(64), emailDigest: null, maxFailures: 50 } as const
+const FIRST_KEYS = { keys: await createGeneration(new Date(START), 0) }
+const FIRST_KEY_SET = await importKeys(FIRST_KEYS)
+
+/** The service's side of a history: a user of its own, and all it was handed, in the model's order. */
+type Real = {
+  store: Store
+  user: User
+  keyFile: KeyFile
+  keys: Keys
+  tokens: string[]
+  sessionIds: string[]
+}
+type Command = fc.AsyncCommand<Model, Real>
+
+async function createReal(store: Store): Promise<Real> {
+  const [id, moment] = [randomUUID(), new Date(START)]
+  const user = {
+    ...{ id, email: `${id}@example.com`, passwordHash: 'a hash', name: 'Kate', role: 'user' },
+    ...{ isActive: true, failedLoginAttempts: 0, lockedUntil: null, lockedBy: null },
+    ...{ createdAt: moment, updatedAt: moment },
+  }
+  await store.insertUser(user)
+  const keys = createKeys(FIRST_KEY_SET)
+  return { store, user, keyFile: FIRST_KEYS, keys, tokens: [], sessionIds: [] }
+}
+
+const depsOf = ({ now }: Model, { store, keys }: Real) => ({
+  store,
+  keys,
+  tokens: TOKENS,
+  clock: () => new Date(now),
+  limit: () => null,
+})
+
+async function loginBoth(model: Model, real: Real): Promise<void> {
+  const opened = await openSession(depsOf(model, real), {
+    user: real.user,
+    client: { ip: '127.0.0.1', userAgent: '', isBrowser: false },
+    device: null,
+    scopes: [SCOPE],
+  })
+  assert.equal(opened !== null, model.login())
+  if (!opened) return
+  real.tokens.push(opened.refreshToken)
+  real.sessionIds.push(opened.id)
+}
+
+async function refreshBoth(model: Model, real: Real, index: number): Promise<void> {
+  const outcome = await refresh(depsOf(model, real), real.tokens[index] ?? '')
+  const expected = model.refresh(index)
+  assert.equal(outcome.kind, expected.kind)
+  if (outcome.kind === 'reused') {
+    assert.equal(outcome.sessionId, real.sessionIds[model.token(index).session])
+  }
+  if (outcome.kind !== 'refreshed' || expected.kind !== 'refreshed') return
+  const { refreshToken, live } = outcome
+  if (expected.successor === real.tokens.length) {
+    assert.ok(!real.tokens.includes(refreshToken), 'an old token once more')
+    real.tokens.push(refreshToken)
+  }
+  assert.equal(refreshToken, real.tokens[expected.successor])
+  assert.equal(live.session.id, real.sessionIds[model.token(index).session])
+  const expiresAt = model.token(expected.successor).expiresAt
+  assert.equal(decodeJwt(refreshToken).exp, expiresAt / SECOND)
+}
+
+async function logoutBoth(model: Model, real: Real, index: number): Promise<void> {
+  const { store, keys, tokens } = real
+  const [token, now] = [tokens[index] ?? '', new Date(model.now)]
+  const id = await readRefreshToken(keys, TOKENS.issuer, token, now)
+  const presented = id && (await store.findRefreshToken(id, digestOf(token), now))
+  assert.equal(Boolean(presented), model.isValid(index))
+  if (presented) await endBoth(model, real, model.token(index).session)
+}
+
+async function endBoth(model: Model, { store, sessionIds }: Real, index: number): Promise<void> {
+  const isEnded = await store.endSession(sessionIds[index] ?? '', new Date(model.now))
+  assert.equal(isEnded, model.end(index))
+}
+
+function command(name: string, run: Command['run'], check: Command['check'] = () => true): Command {
+  return { check, run, toString: () => name }
+}
+
+const anyIndex = fc.nat(99)
+const login = fc.constant(command('login', loginBoth))
+const refreshAny = anyIndex.map(n =>
+  command(`refresh(${n})`, (model, real) => refreshBoth(model, real, n % model.tokens.length)),
+)
+const refreshNewest = anyIndex.map(n =>
+  command(`refreshNewest(${n})`, (model, real) => refreshBoth(model, real, model.newestOf(n))),
+)
+const logout = anyIndex.map(n =>
+  command(`logout(${n})`, (model, real) => logoutBoth(model, real, n % model.tokens.length)),
+)
+const endOne = anyIndex.map(n =>
+  command(`end(${n})`, (model, real) => endBoth(model, real, n % model.sessions.length)),
+)
+const endOthers = anyIndex.map(n =>
+  command(`endOthers(${n})`, async (model, { store, user, sessionIds }) => {
+    const kept = n % model.sessions.length
+    const ids = await store.endSessions(user.id, sessionIds[kept] ?? '', new Date(model.now))
+    const others = model.sessions.flatMap((_, i) => (i !== kept && model.end(i) ? [i] : []))
+    assert.deepEqual(new Set(ids), new Set(others.map(i => sessionIds[i])))
+  }),
+)
+const setActive = fc.boolean().map(isActive =>
+  command(`setActive(${isActive})`, async (model, { store, user }) => {
+    const change = isActive ? store.activateUser : store.deactivateUser
+    await change(user.email, new Date(model.now))
+    model.isActive = isActive
+    if (!isActive) for (const index of model.sessions.keys()) model.end(index)
+  }),
+)
+const list = fc.constant(
+  command('list', async (model, { store, user, sessionIds }) => {
+    const sessions = await store.listLiveSessions(user.id, new Date(model.now))
+    const live = sessionIds.filter((_, i) => model.isLive(i))
+    assert.deepEqual(new Set(sessions.map(({ id }) => id)), new Set(live))
+  }),
+)
+const purge = fc.constant(
+  command('purge', async (model, { store }) => {
+    await store.purge(new Date(model.now))
+  }),
+)
+const rotateKeys = fc.constant(
+  command('rotateKeys', async (model, real) => {
+    real.keyFile = await rotate(real.keyFile, new Date(model.now))
+    real.keys = createKeys(await importKeys(real.keyFile))
+  }),
+)
+const wait = fc
+  .oneof(
+    { weight: 2, arbitrary: fc.constantFrom(1, 500, SECOND, 9_999, 10 * SECOND, 10_001) },
+    { weight: 2, arbitrary: fc.nat(12 * SECOND) },
+    { weight: 1, arbitrary: fc.constantFrom(61 * SECOND, DAY, 6 * DAY, 7 * DAY, 8 * DAY) },
+  )
+  .map(ms =>
+    command(`wait(${ms})`, async model => {
+      model.now += ms
+    }),
+  )
+/** To where a token changes its meaning, or just before, or just after. */
+const waitUntil = fc
+  .tuple(fc.nat(2), anyIndex, fc.constantFrom(-SECOND, -1, 0, 1, SECOND))
+  .map(([kind, n, offset]) => {
+    const momentIn = (model: Readonly<Model>) => {
+      const { rotatedAt, expiresAt, session } = model.token(n % model.tokens.length)
+      const sessionEnd = model.sessions[session]?.expiresAt ?? 0
+      return [(rotatedAt ?? 0) + 10 * SECOND, expiresAt, sessionEnd][kind] ?? 0
+    }
+    return command(
+      `waitUntil(${['the end of the grace', 'the expiry', 'the end of the session'][kind]} of ${n}, ${offset})`,
+      async model => {
+        model.now = momentIn(model) + offset
+      },
+      model => momentIn(model) + offset > model.now,
+    )
+  })
+/** Towards the end that no refreshing puts off. */
+const keepAlive = fc.tuple(anyIndex, fc.integer({ min: 2, max: 4 })).map(([n, times]) =>
+  command(`keepAlive(${n}, ${times})`, async (model, real) => {
+    for (let time = 0; time < times; time++) {
+      model.now += 6.9 * DAY
+      await refreshBoth(model, real, model.newestOf(n))
+    }
+  }),
+)
+
+const step = fc.oneof(
+  { weight: 8, arbitrary: refreshAny },
+  { weight: 4, arbitrary: refreshNewest },
+  { weight: 4, arbitrary: wait },
+  { weight: 5, arbitrary: waitUntil },
+  { weight: 2, arbitrary: login },
+  { weight: 4, arbitrary: fc.oneof(logout, endOne, endOthers, setActive, list, purge, rotateKeys) },
+  { weight: 1, arbitrary: keepAlive },
+)
+const histories = fc.tuple(
+  fc.nat(SECOND - 1),
+  fc.commands([step], { maxCommands: 16, size: 'max' }),
+)
+
+for (const engine of ENGINES) {
+  describe(`any history of a user's sessions on ${engine}`, () => {
+    let database: TestDatabase
+    let store: Store
+    before(async () => {
+      database = await createTestDatabase(engine)
+      store = openStore(database.config)
+      await store.migrate()
+    })
+    after(async () => {
+      await store.close()
+      await database.drop()
+    })
+
+    test(`goes as in the model, ${HISTORIES[engine]} times`, async () => {
+      await fc.assert(
+        fc.asyncProperty(histories, async ([startMs, commands]) => {
+          const [model, real] = [new Model(START + startMs), await createReal(store)]
+          await loginBoth(model, real)
+          await fc.asyncModelRun(() => ({ model, real }), commands)
+        }),
+        { numRuns: HISTORIES[engine] },
+      )
+    })
+  })
+}

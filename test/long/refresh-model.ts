@@ -1,0 +1,94 @@
+// What refreshing promises, without keys, digests, rows or transactions. Times are milliseconds.
+
+const SECOND = 1_000
+const DAY = 24 * 3600 * SECOND
+
+type ModelToken = {
+  /** Sessions and tokens go by their place in the order of their making. */
+  session: number
+  expiresAt: number
+  /** Null: unused. */
+  rotatedAt: number | null
+  successor: number | null
+}
+type ModelSession = { expiresAt: number; isEnded: boolean }
+
+type Expected = { kind: 'invalid' | 'reused' } | { kind: 'refreshed'; successor: number }
+
+export class Model {
+  now: number
+  isActive = true
+  readonly sessions: ModelSession[] = []
+  readonly tokens: ModelToken[] = []
+
+  constructor(now: number) {
+    this.now = now
+  }
+
+  login(): boolean {
+    if (!this.isActive) return false
+    this.sessions.push({ expiresAt: this.now + 30 * DAY, isEnded: false })
+    this.#issue(this.sessions.length - 1)
+    return true
+  }
+
+  refresh(index: number): Expected {
+    const token = this.token(index)
+    if (!this.isValid(index)) return { kind: 'invalid' }
+    if (token.rotatedAt === null || token.successor === null) {
+      token.rotatedAt = this.now
+      token.successor = this.#issue(token.session)
+      return { kind: 'refreshed', successor: token.successor }
+    }
+    const isInGrace = this.now <= token.rotatedAt + 10 * SECOND
+    const isSuccessorUnused = this.token(token.successor).rotatedAt === null
+    if (isInGrace && isSuccessorUnused) return { kind: 'refreshed', successor: token.successor }
+    this.end(token.session)
+    return { kind: 'reused' }
+  }
+
+  /** Whether it still speaks for its session, used or not. */
+  isValid(index: number): boolean {
+    const { session, expiresAt } = this.token(index)
+    return this.now < expiresAt && this.isLive(session)
+  }
+
+  isLive(session: number): boolean {
+    const { isEnded, expiresAt } = this.#session(session)
+    const isIdle = this.token(this.newestOf(session)).expiresAt <= this.now
+    return !isEnded && !isIdle && this.now < expiresAt
+  }
+
+  /** False if it was not live. */
+  end(session: number): boolean {
+    const wasLive = this.isLive(session)
+    this.#session(session).isEnded = true
+    return wasLive
+  }
+
+  newestOf(session: number): number {
+    return this.tokens.findLastIndex(token => token.session === session % this.sessions.length)
+  }
+
+  token(index: number): ModelToken {
+    return at(this.tokens, index)
+  }
+
+  #session(index: number): ModelSession {
+    return at(this.sessions, index)
+  }
+
+  #issue(session: number): number {
+    // The times of a token are whole seconds.
+    const issuedAt = this.now - (this.now % SECOND)
+    const { expiresAt: sessionEnd } = this.#session(session)
+    const expiresAt = Math.min(issuedAt + 7 * DAY, sessionEnd - (sessionEnd % SECOND))
+    return this.tokens.push({ session, expiresAt, rotatedAt: null, successor: null }) - 1
+  }
+}
+
+function at<T>(list: T[], index: number): T {
+  const item = list[index]
+  if (item === undefined) throw new Error(`there is no number ${index}`)
+  return item
+}

@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict'
+import { createPublicKey, randomBytes, randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { decodeJwt, decodeProtectedHeader, SignJWT } from 'jose'
+import { readKeyFile } from '../src/session/key-file.ts'
+import { digestOf } from '../src/session/secrets.ts'
+import { ENGINES } from './engines.ts'
+import type { Call } from './service.ts'
+import {
+  AUTH,
+  bearer,
+  INVALID_TOKEN,
+  type Login,
+  type SessionService,
+  startSessionService,
+} from './session-client.ts'
+
+const JSON_TYPE = { 'Content-Type': 'application/json' }
+const BAD_REQUEST = 'BAD_REQUEST'
+
+/** What is sent, and the code that answers it at `/refresh`. */
+const ODD_BODIES: [string, Pick<Call, 'headers' | 'body'>, status: number, code: string][] = [
+  ['nothing at all', {}, 401, 'INVALID_TOKEN'],
+  ['nothing, typed as JSON', { headers: JSON_TYPE }, 401, 'INVALID_TOKEN'],
+  ['nothing, typed as text', { headers: { 'Content-Type': 'text/plain' } }, 401, 'INVALID_TOKEN'],
+  ['an empty object', { body: {} }, 401, 'INVALID_TOKEN'],
+  ['a list', { body: [] }, 401, 'INVALID_TOKEN'],
+  ['a list of a token', { body: ['a.b.c'] }, 401, 'INVALID_TOKEN'],
+  ['JSON null', { headers: JSON_TYPE, body: 'null' }, 401, 'INVALID_TOKEN'],
+  ['a JSON number', { headers: JSON_TYPE, body: '1' }, 401, 'INVALID_TOKEN'],
+  ['a JSON string', { headers: JSON_TYPE, body: '"a.b.c"' }, 401, 'INVALID_TOKEN'],
+  ['a number', { body: { refreshToken: 1 } }, 401, 'INVALID_TOKEN'],
+  ['null', { body: { refreshToken: null } }, 401, 'INVALID_TOKEN'],
+  ['true', { body: { refreshToken: true } }, 401, 'INVALID_TOKEN'],
+  ['an array', { body: { refreshToken: ['a.b.c'] } }, 401, 'INVALID_TOKEN'],
+  ['an object', { body: { refreshToken: { toString: 'a.b.c' } } }, 401, 'INVALID_TOKEN'],
+  ['an empty string', { body: { refreshToken: '' } }, 401, 'INVALID_TOKEN'],
+  ['dots', { body: { refreshToken: '..' } }, 401, 'INVALID_TOKEN'],
+  ['four parts', { body: { refreshToken: 'a.b.c.d' } }, 401, 'INVALID_TOKEN'],
+  ['five parts', { body: { refreshToken: 'a.b.c.d.e' } }, 401, 'INVALID_TOKEN'],
+  ['NUL', { body: { refreshToken: '\0' } }, 401, 'INVALID_TOKEN'],
+  ['half a character', { body: { refreshToken: '\ud800' } }, 401, 'INVALID_TOKEN'],
+  ['the name in other letters', { body: { refreshtoken: 'a.b.c' } }, 401, 'INVALID_TOKEN'],
+  ['nearly 16 KiB', { body: { refreshToken: 'x'.repeat(16_000) } }, 401, 'INVALID_TOKEN'],
+  ['16 KiB', { body: { refreshToken: 'x'.repeat(16_384) } }, 413, 'PAYLOAD_TOO_LARGE'],
+  ['malformed JSON', { headers: JSON_TYPE, body: '{"refreshToken":' }, 400, BAD_REQUEST],
+  ['no UTF-8', { headers: JSON_TYPE, body: Buffer.from('{"\xff":1}', 'latin1') }, 400, BAD_REQUEST],
+  ['a prototype', { headers: JSON_TYPE, body: '{"__proto__":{}}' }, 400, BAD_REQUEST],
+  ['a body without a type', { body: '{}' }, 415, 'UNSUPPORTED_MEDIA_TYPE'],
+  [
+    'a form',
+    {
+      headers: { 'Content-Type': 'application/x-www-form-urlencoded' },
+      body: 'refreshToken=a.b.c',
+    },
+    415,
+    'UNSUPPORTED_MEDIA_TYPE',
+  ],
+]
+
+const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url')
+
+for (const engine of ENGINES) {
+  describe(`what is no refresh token on ${engine}`, () => {
+    let service: SessionService
+    let login: Login
+    let secret: Uint8Array
+    let publicPem: string
+    before(async () => {
+      service = await startSessionService(engine)
+      await service.addUser('kate@example.com')
+      login = await service.programLogin('kate@example.com')
+      const { keys } = await readKeyFile(join(service.dataDir, 'signing-keys.json'))
+      secret = Buffer.from(keys.find(({ kty }) => kty === 'oct')?.k ?? '', 'base64url')
+      const published = await service.call({ method: 'GET', path: '/.well-known/jwks.json' })
+      publicPem = createPublicKey({ key: { ...published.json.keys[0] }, format: 'jwk' })
+        .export({ type: 'spki', format: 'pem' })
+        .toString()
+    })
+    after(async () => {
+      await service.assertSecretsKept()
+      await service.stop()
+    })
+
+    for (const [name, call, status, code] of ODD_BODIES) {
+      test(`${name}: ${status} ${code}; logout never fails on it either`, async () => {
+        const refreshed = await service.call({ path: `${AUTH}/refresh`, ...call })
+        assert.deepEqual([refreshed.status, refreshed.json.error.code], [status, code])
+        assert.equal(refreshed.json.error.fields, undefined)
+        const loggedOut = await service.call({ path: `${AUTH}/logout`, ...call })
+        if (status !== 401) assert.equal(loggedOut.text, refreshed.text)
+        else assert.equal(loggedOut.text, '{"success":true,"data":{}}')
+      })
+    }
+
+    /** The genuine token with some of its header or claims changed, signed with the key at hand. */
+    const resigned = (key: Uint8Array, header: object = {}, claims: object = {}) => {
+      const { alg = 'HS256', ...genuine } = decodeProtectedHeader(login.refreshToken)
+      return new SignJWT({ ...decodeJwt(login.refreshToken), ...claims })
+        .setProtectedHeader({ alg, ...genuine, ...header })
+        .sign(key)
+    }
+    const unsigned = (header: object) => {
+      const [, payload] = login.refreshToken.split('.')
+      return `${encode({ ...decodeProtectedHeader(login.refreshToken), ...header })}.${payload}.`
+    }
+
+    const FORGERIES: [string, () => Promise<string> | string][] = [
+      ['unsigned, alg none', () => unsigned({ alg: 'none' })],
+      ['unsigned, alg None', () => unsigned({ alg: 'None' })],
+      ['unsigned, alg as it was', () => unsigned({})],
+      ['no alg', () => unsigned({ alg: undefined })],
+      ['signed with the public key', () => resigned(Buffer.from(publicPem))],
+      [
+        'signed with the public key, and its id',
+        () =>
+          resigned(Buffer.from(publicPem), { kid: decodeProtectedHeader(login.accessToken).kid }),
+      ],
+      ['signed with another secret', () => resigned(randomBytes(32))],
+      ['another algorithm with the right secret', () => resigned(secret, { alg: 'HS512' })],
+      ['of another issuer', () => resigned(secret, {}, { iss: 'https://evil.example' })],
+      ['without an issuer', () => resigned(secret, {}, { iss: undefined })],
+      ['expired', () => resigned(secret, {}, { exp: Math.floor(Date.now() / 1000) - 1 })],
+      ['for ever', () => resigned(secret, {}, { exp: undefined })],
+      ['not valid yet', () => resigned(secret, {}, { nbf: Math.floor(Date.now() / 1000) + 3600 })],
+      ['of an id that was never issued', () => resigned(secret, {}, { jti: randomUUID() })],
+      ['of an id that is no id', () => resigned(secret, {}, { jti: "' or 1=1--" })],
+      ['of an id that is no text', () => resigned(secret, {}, { jti: 1 })],
+      ['without an id', () => resigned(secret, {}, { jti: undefined })],
+      ['typed as an access token', () => resigned(secret, { typ: 'at+jwt' })],
+      ['typed as JWT', () => resigned(secret, { typ: 'JWT' })],
+      ['without a type', () => resigned(secret, { typ: undefined })],
+      ['kid: a file', () => resigned(Buffer.alloc(32), { kid: '../../dev/null' })],
+      ['kid: SQL', () => resigned(Buffer.alloc(32), { kid: "' OR 1=1--" })],
+      ['kid: a property of every object', () => resigned(Buffer.alloc(32), { kid: '__proto__' })],
+      ['kid: a number', () => resigned(Buffer.alloc(32), { kid: 0 })],
+      ['no kid', () => resigned(secret, { kid: undefined })],
+      ['crit: unknown', () => `${encode({ alg: 'HS256', crit: ['x'], x: 1 })}.e30.AA`],
+    ]
+    const NEVER_ISSUED: typeof FORGERIES = [
+      ['made longer', () => resigned(secret, {}, { exp: 9_999_999_999 })],
+      ['changed in its last place', () => changedAtEnd(login.refreshToken)],
+      ['with a space behind it', () => `${login.refreshToken} `],
+    ]
+
+    async function assertWorthless(forged: string): Promise<void> {
+      const { status, text } = await service.refresh(forged)
+      assert.deepEqual([status, text], [401, INVALID_TOKEN])
+      assert.equal((await service.logout(forged)).text, '{"success":true,"data":{}}')
+      const { json } = await service.get('/session', bearer(login.accessToken))
+      assert.equal(json.data.session.id, login.sessionId)
+    }
+    const storeDigestOf = (token: string) =>
+      service.database.rows(
+        `update refresh_tokens set token = '${digestOf(token)}'
+         where id = '${decodeJwt(login.refreshToken).jti}'`,
+      )
+
+    for (const [name, forge] of FORGERIES) {
+      test(`a token ${name} is refused, whatever is stored, and harms nobody`, async () => {
+        const forged = await forge()
+        await storeDigestOf(forged)
+        await assertWorthless(forged)
+        await storeDigestOf(login.refreshToken)
+        await assertWorthless(forged)
+      })
+    }
+    for (const [name, forge] of NEVER_ISSUED) {
+      test(`a token ${name} is refused, and harms nobody`, async () => {
+        await assertWorthless(await forge())
+      })
+    }
+
+    test('a token with a kid of 64 KiB is too large for a body', async () => {
+      const { status } = await service.refresh(await resigned(secret, { kid: 'k'.repeat(65_536) }))
+      assert.equal(status, 413)
+    })
+
+    test('the genuine token has survived all that', async () => {
+      assert.equal((await service.refresh(login.refreshToken)).status, 200)
+      const events = service.logged().map(({ event }) => event)
+      assert.ok(!events.includes('session.reuse_detected'))
+      assert.ok(!events.includes('request.failed'))
+    })
+  })
+}
+
+/** Of the last character only some bits count: the one before it is changed. */
+function changedAtEnd(token: string): string {
+  const letter = token.at(-2) === 'A' ? 'B' : 'A'
+  return `${token.slice(0, -2)}${letter}${token.slice(-1)}`
+}

@@ -18,7 +18,7 @@ const imports = new Map(
       file,
       {
         files: named
-          .filter(name => name.startsWith('.'))
+          .filter(name => name.startsWith('.') && name.endsWith('.ts'))
           .map(name => relative(ROOT, resolve(ROOT, dirname(file), name))),
         packages: named.filter(name => !name.startsWith('.')),
       },

@@ -28,7 +28,8 @@ export function logoutRoute(deps: SessionAccess) {
       })
     }
     // A cookie that came along with a token may be another session's.
-    if (token === null && sessionCookieOf(request) !== null) clearSessionCookie(reply)
+    const isByCookie = token === null && request.headers.authorization === undefined
+    if (isByCookie && sessionCookieOf(request) !== null) clearSessionCookie(reply)
     return sendSuccess(reply, {})
   }
 }

@@ -218,7 +218,7 @@ for (const engine of ENGINES) {
     let store: Store
     before(async () => {
       database = await createTestDatabase(engine)
-      store = openStore(database.config)
+      store = await openStore(database.config)
       await store.migrate()
     })
     after(async () => {

@@ -1,4 +1,5 @@
 // One JSON line an event; on a terminal the same lines for human eyes.
+import { Writable } from 'node:stream'
 import pino, { type DestinationStream, type Logger, type LoggerOptions } from 'pino'
 import { type PrettyOptions, prettyFactory } from 'pino-pretty'
 import type { Config } from './config.ts'
@@ -49,21 +50,21 @@ export function createLog(
   const isTerminal = 'isTTY' in output && output.isTTY
   const toText = isTerminal ? forTerminal(prettyFactory(TERMINAL)) : forPrograms
   let lostLines = 0
+  /** What is lost, as on a full disk, must not fail the login that it is about, but must be told. */
+  function onWritten(error?: Error | null): void {
+    if (error) lostLines++
+    if (error || lostLines === 0) return
+    const lines = lostLines
+    lostLines = 0
+    log.error({ event: 'log.lines_lost', lines })
+  }
   const log: Log = pino(
     { ...OPTIONS, level },
     {
-      write(line) {
-        try {
-          output.write(toText(line))
-        } catch {
-          // A full disk, if the output is a file: that must not fail the login which the line is about.
-          lostLines++
-          return
-        }
-        const lines = lostLines
-        lostLines = 0
-        if (lines > 0) log.error({ event: 'log.lines_lost', lines })
-      },
+      write: line =>
+        output instanceof Writable
+          ? output.write(toText(line), onWritten)
+          : output.write(toText(line)),
     },
   )
   return log

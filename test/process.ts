@@ -33,7 +33,8 @@ export type RunningProcess = {
   exit: Promise<Exit>
   /** False if it has ended already. */
   kill: (signal: NodeJS.Signals) => boolean
-  killGroup: (signal: NodeJS.Signals) => void
+  /** The same for its group, if that is its own; behind npm there is one more process. */
+  killGroup: (signal: NodeJS.Signals) => boolean
 }
 
 export type ServiceProcess = RunningProcess & {
@@ -78,10 +79,10 @@ export function run(
     detached: hasOwnGroup,
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  return watch(child)
+  return watch(child, hasOwnGroup)
 }
 
-function watch(child: ChildProcess): RunningProcess {
+function watch(child: ChildProcess, hasOwnGroup: boolean): RunningProcess {
   const { pid = 0, stdout, stderr } = child
   if (!stdout || !stderr) throw new Error('the outputs are not piped')
   const lines: Line[] = []
@@ -112,7 +113,13 @@ function watch(child: ChildProcess): RunningProcess {
     },
     exit,
     kill: signal => child.kill(signal),
-    killGroup: signal => process.kill(-pid, signal),
+    killGroup(signal) {
+      try {
+        return hasOwnGroup && process.kill(-pid, signal)
+      } catch {
+        return false
+      }
+    },
   }
 }
 
@@ -172,7 +179,7 @@ export async function createDeployment(
       }
     },
     async remove() {
-      for (const { kill } of started) kill('SIGKILL')
+      for (const { kill, killGroup } of started) killGroup('SIGKILL') || kill('SIGKILL')
       await Promise.all(started.map(({ exit }) => exit))
       await store.close()
       await database.drop()

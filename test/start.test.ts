@@ -17,7 +17,7 @@ before(async () => {
 after(() => rm(folder, { recursive: true }))
 
 for (const engine of ENGINES) {
-  test(`five processes start at once on an empty ${engine} database and all become ready`, async () => {
+  test(`five processes start at once on an empty ${engine} database and all become ready`, async t => {
     const database = await createTestDatabase(engine)
     const { config } = database
     const env = {
@@ -26,13 +26,16 @@ for (const engine of ENGINES) {
     }
     const opsPorts = await Promise.all(Array.from({ length: 5 }, freePort))
     const services = opsPorts.map(port => ({ port, ...run({ ...env, OPS_PORT: String(port) }) }))
+    t.after(async () => {
+      for (const { kill } of services) kill('SIGKILL')
+      await database.drop()
+    })
     for (const { line, port } of services) {
       await line('service.started')
       assert.equal((await fetch(`http://127.0.0.1:${port}/readyz`)).status, 200)
     }
     for (const { kill } of services) kill('SIGTERM')
     for (const { exit } of services) assert.deepEqual(await exit, { code: 0, signal: null })
-    await database.drop()
   })
 }
 
@@ -104,9 +107,10 @@ describe('a start that cannot succeed says why, without a stack trace, and ends'
     ],
   ]
   for (const [index, [reason, env, code, texts]] of REFUSALS.entries()) {
-    test(`because ${reason}`, async () => {
+    test(`because ${reason}`, async t => {
       const dataDir = join(folder, String(index))
       const service = run({ DATA_DIR: dataDir, ...env() })
+      t.after(() => service.kill('SIGKILL'))
       assert.deepEqual(await service.exit, { code, signal: null })
       const said = service.output().replace(/^\{.*\}\n/gm, '')
       for (const text of texts) assert.match(said, text)
@@ -140,12 +144,13 @@ describe('a fault that nobody caught is one line, without secrets, and the end',
     ['a rejection with text', 'Promise.reject(CANARY)', { message: 'string' }],
   ]
   for (const [index, [fault, statement, told]] of FAULTS.entries()) {
-    test(fault, async () => {
+    test(fault, async t => {
       const bomb = `const { CANARY } = process.env; process.on('SIGUSR2', () => { ${statement} })`
       const [node = '', ...args] = SERVE
       const preload = ['--import', `data:text/javascript,${bomb}`]
       const env = { DATA_DIR: join(folder, `fault${index}`), CANARY: 'canary' }
       const service = run(env, { command: [node, ...preload, ...args] })
+      t.after(() => service.kill('SIGKILL'))
       await service.line('service.started')
       service.kill('SIGUSR2')
       assert.deepEqual(await service.exit, { code: 1, signal: null })

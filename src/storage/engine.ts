@@ -21,18 +21,22 @@ export type Engine = {
 /** Longest that one operation waits for others, so that a login's fault is answered within 2 s. */
 export const OPERATION_TIMEOUT_MS = 1_500
 
-/** Repeats while `mayRepeat` says so, with short random pauses, until the time is up. */
+/** Most of what is in the way is gone within a millisecond; what stays must not be asked all the time. */
+const FIRST_PAUSE_MS = 4
+const LONGEST_PAUSE_MS = 50
+
+/** Repeats while `mayRepeat` says so, with random pauses that grow, until the time is up. */
 export async function repeat<T>(
   operation: () => Promise<T>,
   mayRepeat: (error: unknown) => boolean,
   timeoutMs = OPERATION_TIMEOUT_MS,
 ): Promise<T> {
   const deadline = performance.now() + timeoutMs
-  for (;;) {
+  for (let longestMs = FIRST_PAUSE_MS; ; longestMs = Math.min(2 * longestMs, LONGEST_PAUSE_MS)) {
     try {
       return await operation()
     } catch (error) {
-      const pauseMs = 2 + Math.random() * 18
+      const pauseMs = Math.random() * longestMs
       if (!mayRepeat(error) || performance.now() + pauseMs > deadline) throw error
       await new Promise(resolve => setTimeout(resolve, pauseMs))
     }

@@ -12,6 +12,8 @@ const POOL_SIZE = 10
 const CONNECT_TIMEOUT_MS = 1_000
 /** Above the server's own deadlock_timeout, so that a deadlock is told from a long wait. */
 const LOCK_TIMEOUT_MS = 1_200
+/** Nobody waits for an answer yet, and a machine that starts many processes is slow. */
+const MIGRATION_CONNECT_TIMEOUT_MS = 10_000
 /** A change of a large table takes its time; a server that is gone is noticed by then. */
 const MIGRATION_TIMEOUT_MS = 3_600_000
 
@@ -46,7 +48,11 @@ export function openPostgres({ url, onConnectionLost }: PostgresOptions): Engine
     retrying: operation => repeat(operation, hasCode(SERIALIZATION_FAILURE, DEADLOCK_DETECTED)),
     async migrating(operation) {
       // One connection of its own, without the limits that a login needs.
-      const migrationPool = new pg.Pool({ ...connectionTo(url), max: 1 })
+      const migrationPool = new pg.Pool({
+        ...connectionTo(url),
+        max: 1,
+        connectionTimeoutMillis: MIGRATION_CONNECT_TIMEOUT_MS,
+      })
       migrationPool.on('error', onConnectionLost)
       const migrationDb = openDatabase(migrationPool, MIGRATION_TIMEOUT_MS)
       try {

@@ -1,0 +1,19 @@
+import { describe, test } from 'node:test'
+import { proveNoAnswerIsLost } from '../crash-cycles.ts'
+import { ENGINES } from '../engines.ts'
+import { createDeployment } from '../process.ts'
+
+const CYCLES = 100
+
+describe(`after ${CYCLES} times kill -9 under load`, { concurrency: true }, () => {
+  for (const engine of ENGINES) {
+    test(`no answered login is lost on ${engine}`, async () => {
+      const deployment = await createDeployment(engine)
+      try {
+        await proveNoAnswerIsLost(deployment, CYCLES)
+      } finally {
+        await deployment.remove()
+      }
+    })
+  }
+})

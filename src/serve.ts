@@ -89,12 +89,8 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     log,
     sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
     isDraining: () => isDraining,
-    async login(attempt) {
-      const outcome = await work.run(() => login(loginDeps, attempt))
-      if (outcome.kind !== 'signed-in' || !outcome.rehash) return outcome
-      const { rehash } = outcome
-      return { ...outcome, rehash: () => work.run(rehash) }
-    },
+    track: work.run,
+    login: attempt => login(loginDeps, attempt),
   })
   const ops = createOpsServer({
     async checkReady() {

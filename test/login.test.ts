@@ -287,6 +287,13 @@ for (const engine of ENGINES) {
       assert.equal((await service.login('rehash@example.com', PASSWORD)).status, 200)
     })
 
+    test('logins at the same time as the hash is made anew all succeed', async () => {
+      const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST + 1)
+      await service.addUser('crowd@example.com', { passwordHash })
+      const logins = Array.from({ length: 20 }, () => service.login('crowd@example.com', PASSWORD))
+      for (const { status } of await Promise.all(logins)) assert.equal(status, 200)
+    })
+
     test('a success clears the consecutive failures, a failure counts one', async () => {
       await service.addUser('count@example.com')
       const failures = async () =>

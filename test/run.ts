@@ -8,7 +8,7 @@ const files =
   asked.length > 0 ? asked : ['src/**/*.test.ts', 'src/**/*.contract.ts', 'test/*.test.ts']
 
 const postgres = process.env.TEST_DATABASE_URL ? null : await startPostgres()
-const runner = spawn(process.execPath, ['--test', ...files], {
+const runner = spawn(process.execPath, ['--test', '--test-concurrency=2', ...files], {
   stdio: 'inherit',
   env: {
     ...process.env,

@@ -21,7 +21,7 @@ import { sendFailure } from './envelope.ts'
 import { handleError } from './errors.ts'
 import { PROTECTIVE_HEADERS } from './headers.ts'
 import { jwksRoute } from './jwks-route.ts'
-import { type LoginBody, loginBody, loginRoute } from './login-route.ts'
+import { type LoginBody, loginBody, loginRoute, type Track } from './login-route.ts'
 import { logoutRoute } from './logout-route.ts'
 import { createProtocolErrors } from './protocol-errors.ts'
 import { refreshRoute } from './refresh-route.ts'
@@ -35,6 +35,8 @@ import {
 import type { TlsMaterial } from './tls.ts'
 import { CLIENT, identifyClient } from './transport.ts'
 
+type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+
 export type AppDeps = {
   config: Config
   /** Null: plain HTTP for a TLS proxy in front. */
@@ -42,6 +44,8 @@ export type AppDeps = {
   log: FastifyBaseLogger
   sessions: RefreshDeps
   login: (attempt: LoginAttempt) => Promise<LoginOutcome>
+  /** Lets the end of the service wait for an operation, whether or not its caller still does. */
+  track: Track
   /** True once the service is on its way out. */
   isDraining: () => boolean
 }
@@ -49,7 +53,7 @@ export type AppDeps = {
 const RETRY_DRAINING_SECONDS = 5
 
 export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
-  const { config, log, login, isDraining } = deps
+  const { config, log, login, track, isDraining } = deps
   const sessions = {
     ...deps.sessions,
     isListedOrigin: (origin: string) => isListedOrigin(origin, config),
@@ -106,14 +110,16 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   app.setNotFoundHandler((_request, reply) => sendFailure(reply, 'NOT_FOUND'))
 
   const auth = '/api/v1/auth'
+  const tracked = (handler: Handler) => (request: FastifyRequest, reply: FastifyReply) =>
+    track(() => handler(request, reply))
   const loginOptions = { schema: { body: loginBody } }
-  app.post<{ Body: LoginBody }>(`${auth}/login`, loginOptions, loginRoute(login))
-  app.post(`${auth}/refresh`, refreshRoute(sessions))
-  app.post(`${auth}/logout`, logoutRoute(sessions))
+  app.post<{ Body: LoginBody }>(`${auth}/login`, loginOptions, loginRoute(login, track))
+  app.post(`${auth}/refresh`, tracked(refreshRoute(sessions)))
+  app.post(`${auth}/logout`, tracked(logoutRoute(sessions)))
   app.get(`${auth}/session`, sessionRoute(sessions))
   app.get(`${auth}/sessions`, sessionsRoute(sessions))
-  app.delete(`${auth}/sessions`, endOtherSessionsRoute(sessions))
-  app.delete(`${auth}/sessions/:id`, endSessionRoute(sessions))
+  app.delete(`${auth}/sessions`, tracked(endOtherSessionsRoute(sessions)))
+  app.delete(`${auth}/sessions/:id`, tracked(endSessionRoute(sessions)))
   app.get('/.well-known/jwks.json', jwksRoute(sessions.keys))
 
   refuseOtherMethods(app, `${auth}/login`, ['POST'])

@@ -22,15 +22,18 @@ export const loginBody = {
 
 export type LoginBody = { email: string; password: string }
 
-export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcome>) {
+export type Track = <T>(operation: () => Promise<T>) => Promise<T>
+
+export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcome>, track: Track) {
   return async (request: FastifyRequest<{ Body: LoginBody }>, reply: FastifyReply) => {
     const { email, password } = request.body
-    const outcome = await login({
+    const attempt = {
       email,
       password,
       client: clientOf(request),
       deviceToken: deviceCookieOf(request),
-    })
+    }
+    const outcome = await track(() => login(attempt))
     const { log } = request
 
     switch (outcome.kind) {
@@ -48,9 +51,11 @@ export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcom
           refreshToken: session.refreshToken,
           expiresIn: session.expiresInSeconds,
         })
-        rehash?.().catch(error =>
-          log.error({ event: 'login.rehash_failed', userId: user.id, err: error }),
-        )
+        if (rehash) {
+          track(rehash).catch(error =>
+            log.error({ event: 'login.rehash_failed', userId: user.id, err: error }),
+          )
+        }
         return reply
       }
       case 'rejected':

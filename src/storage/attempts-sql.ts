@@ -12,6 +12,7 @@ import {
   isNotLockedByAdministrator,
 } from './throttle-rows.ts'
 import { transact } from './transact.ts'
+import { digestOfHash } from './users-rows.ts'
 import { toText } from './values.ts'
 
 type Attempts = Pick<Store, 'reserveAttempt' | 'releaseAttempt' | 'settleFailure' | 'openSession'>
@@ -40,7 +41,13 @@ export function createAttempts(engine: Engine): Attempts {
             locked_by: sql`case when locked_until <= ${moment} then null else locked_by end`,
           })
           .where('id', '=', verified.id)
-          .where('password_hash', '=', verified.passwordHash)
+          // Another login may have made the hash anew meanwhile: it is still the same password.
+          .where(user =>
+            user.or([
+              user('password_hash', '=', verified.passwordHash),
+              user('upgraded_from', '=', digestOfHash(verified.passwordHash)),
+            ]),
+          )
           .where(sql<boolean>`is_active`)
           .where(isNotLockedByAdministrator(moment))
           .returning('id')

@@ -11,6 +11,8 @@ type Users = {
   id: string
   email: string
   password_hash: string
+  /** SHA-256 of the hash that this one replaced for the same password, hex. */
+  upgraded_from: string | null
   name: string
   role: string
   is_active: Flag

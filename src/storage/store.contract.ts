@@ -147,6 +147,15 @@ for (const engine of ENGINES) {
       assert.equal((await store.findUserByEmail('upgrade@example.com'))?.passwordHash, 'new')
     })
 
+    test('a login that verified the hash before its upgrade still counts, one before a new password not', async () => {
+      const id = await insertUser('meanwhile@example.com')
+      const open = () => openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
+      await store.upgradePasswordHash(id, 'a hash', 'upgraded', start)
+      assert.equal(await open(), true)
+      await store.setPassword('meanwhile@example.com', 'another', start)
+      assert.equal(await open(), false)
+    })
+
     test('users are listed in the order of their e-mail, batch after batch', async () => {
       const seen: string[] = []
       for (;;) {

@@ -6,7 +6,7 @@ import { endSessionsIn } from './sessions-sql.ts'
 import type { Store } from './store.ts'
 import { forgetFailures } from './throttle-rows.ts'
 import { transact } from './transact.ts'
-import { toUser } from './users-rows.ts'
+import { digestOfHash, toUser } from './users-rows.ts'
 import { toText } from './values.ts'
 
 type Users = Pick<
@@ -33,6 +33,7 @@ export function createUsers(engine: Engine): Users {
     now: Date,
     change: {
       password_hash?: string
+      upgraded_from?: null
       is_active?: number
       locked_until?: string
       locked_by?: 'administrator'
@@ -130,7 +131,11 @@ export function createUsers(engine: Engine): Users {
       await transact(engine, [], trx =>
         trx
           .updateTable('users')
-          .set({ password_hash: newHash, updated_at: toText(now) })
+          .set({
+            password_hash: newHash,
+            upgraded_from: digestOfHash(oldHash),
+            updated_at: toText(now),
+          })
           .where('id', '=', userId)
           .where('password_hash', '=', oldHash)
           .execute(),
@@ -138,7 +143,7 @@ export function createUsers(engine: Engine): Users {
     },
 
     setPassword: (email, passwordHash, now) =>
-      changeUser(email, now, { password_hash: passwordHash }),
+      changeUser(email, now, { password_hash: passwordHash, upgraded_from: null }),
     deactivateUser: (email, now) => changeUser(email, now, { is_active: 0 }),
     activateUser: (email, now) => changeUser(email, now, { is_active: 1 }),
     lockUser: (email, until, now) =>

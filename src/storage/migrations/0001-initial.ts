@@ -9,6 +9,7 @@ export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void
       id ${uuid.type} primary key default ${uuid.random} ${uuid.check('id')},
       email text not null unique check (length(email) <= 254 and email like '%_@_%'),
       password_hash text not null check (length(password_hash) <= 255),
+      upgraded_from text check (length(upgraded_from) = 64),
       name text not null check (length(name) <= 100),
       role text not null default 'user' check (length(role) <= 50),
       is_active ${flag.type} not null default ${flag.true} ${flag.check('is_active')},

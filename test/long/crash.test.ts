@@ -3,7 +3,7 @@ import { proveNoAnswerIsLost } from '../crash-cycles.ts'
 import { ENGINES } from '../engines.ts'
 import { createDeployment } from '../process.ts'
 
-const CYCLES = 100
+const CYCLES = 50
 
 describe(`after ${CYCLES} times kill -9 under load`, { concurrency: true }, () => {
   for (const engine of ENGINES) {

@@ -13,7 +13,10 @@ export type RawClient = {
   send(bytes: string | Buffer): Promise<RawAnswer[]>
 }
 
-export async function createRawClient({ url, dataDir }: TestService): Promise<RawClient> {
+export async function createRawClient({
+  url,
+  dataDir,
+}: Pick<TestService, 'url' | 'dataDir'>): Promise<RawClient> {
   const { hostname, port } = new URL(url)
   const secureContext = createSecureContext({
     ca: await readFile(join(dataDir, 'development-cert.pem')),

@@ -6,13 +6,19 @@ import { join, resolve } from 'node:path'
 import { describe, test } from 'node:test'
 import type { EngineName } from '../../src/storage/engine.ts'
 import { ENGINES } from '../engines.ts'
+import { createDeployment } from '../process.ts'
 import { createRawClient, outsideEnvelope } from '../raw-connection.ts'
-import { LOGIN, PASSWORD, startTestService } from '../service.ts'
+import { LOGIN, PASSWORD } from '../service.ts'
 
 /** What arrives is judged before any database is asked: fewer do for the second. */
 const CASES: Record<EngineName, number> = { sqlite: 20_000, postgres: 5_000 }
 const SEED = Number(process.env.FUZZ_SEED ?? Date.now() % 2 ** 31)
 const PARALLEL = 16
+const UNLIMITED = {
+  THROTTLE_PAIR_FAILURES: '1000000',
+  THROTTLE_EMAIL_FAILURES: '1000000',
+  THROTTLE_CLIENT_FAILURES: '1000000',
+}
 const CORPUS = resolve(import.meta.dirname, '../corpus')
 
 const login = (body: string, ...headers: string[]) =>
@@ -85,10 +91,11 @@ describe(`fuzzing with FUZZ_SEED=${SEED}`, () => {
   for (const engine of ENGINES) {
     const cases = Number(process.env.FUZZ_CASES ?? CASES[engine])
     test(`${cases} mutated requests all get answers in the envelope, on ${engine}`, async context => {
-      const service = await startTestService(engine, { THROTTLE_CLIENT_FAILURES: '1000000' })
-      context.after(() => service.stop())
-      await service.addUser('kate@example.com')
-      const client = await createRawClient(service)
+      const deployment = await createDeployment(engine, UNLIMITED)
+      context.after(() => deployment.remove())
+      await deployment.addUser('kate@example.com')
+      const service = await deployment.start()
+      const client = await createRawClient({ url: service.url, dataDir: deployment.dataDir })
       const random = createRandom(SEED)
       const kept = globSync('*.bin', { cwd: CORPUS }).map(name => readFileSync(join(CORPUS, name)))
       const failures: string[] = []
@@ -111,19 +118,41 @@ describe(`fuzzing with FUZZ_SEED=${SEED}`, () => {
         failures.push(`${name}: ${problem}`)
       }
 
+      async function attemptUntil(limit: number): Promise<void> {
+        const attempts = Array.from({ length: PARALLEL }, async () => {
+          while (made < limit && failures.length < 10) {
+            made++
+            await attempt(mutate(random))
+          }
+        })
+        await Promise.all(attempts)
+      }
+
       for (const bytes of kept) await attempt(bytes)
-      await Promise.all(
-        Array.from({ length: PARALLEL }, async () => {
-          while (made++ < cases && failures.length < 10) await attempt(mutate(random))
-        }),
+      await attemptUntil(cases / 4)
+      const warmMiB = residentMiB(service.pid)
+      await attemptUntil(cases)
+      const finalMiB = residentMiB(service.pid)
+      context.diagnostic(
+        `${engine}: ${warmMiB} MiB after ${cases / 4} cases, ${finalMiB} after ${cases}`,
       )
-      const errors = service.logged().filter(({ level }) => level === 'error' || level === 'fatal')
       assert.deepEqual(failures, [])
-      assert.deepEqual(errors, [])
-      assert.equal((await service.login('kate@example.com', PASSWORD, '127.0.0.9')).status, 200)
+      assert.deepEqual(
+        service.lines().filter(({ level }) => level === 'error' || level === 'fatal'),
+        [],
+      )
+      assert.ok(finalMiB < 1.2 * warmMiB, `${warmMiB} MiB became ${finalMiB} MiB`)
+      assert.equal((await service.login('kate@example.com', PASSWORD)).status, 200)
+      service.kill('SIGTERM')
+      assert.deepEqual(await service.exit, { code: 0, signal: null })
     })
   }
 })
+
+function residentMiB(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+  return Math.round(Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1024)
+}
 
 function mutate(random: (below: number) => number): Buffer {
   let bytes: Buffer = pick(SEEDS, random)

@@ -1,7 +1,7 @@
 // What refreshing promises, without keys, digests, rows or transactions. Times are milliseconds.
 
-const SECOND = 1_000
-const DAY = 24 * 3600 * SECOND
+export const SECOND = 1_000
+export const DAY = 24 * 3600 * SECOND
 
 type ModelToken = {
   /** Sessions and tokens go by their place in the order of their making. */

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { resolve } from 'node:path'
 import { describe, test } from 'node:test'
-import { type Config, ConfigError, LOG_LEVELS, loadConfig, VARIABLES } from './config.ts'
+import { type Config, ConfigError, loadConfig } from './config.ts'
+import { LOG_LEVELS, VARIABLES } from './variables.ts'
 
 type Taken = [env: Record<string, string>, expected: Partial<Config>]
 

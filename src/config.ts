@@ -5,8 +5,7 @@ import ipaddr from 'ipaddr.js'
 import type { Budgets } from './login/throttle.ts'
 import { ISSUER_MAX_BYTES } from './session/refresh-token.ts'
 import type { DatabaseConfig } from './storage/open-store.ts'
-
-export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+import { LOG_LEVELS, VARIABLES } from './variables.ts'
 
 export type TlsFiles = { certFile: string; keyFile: string }
 
@@ -32,44 +31,6 @@ export type Config = Readonly<{
   /** Not wrong enough to refuse, but surely not meant. */
   warnings: readonly string[]
 }>
-
-/** Every variable that the service reads, with its default and meaning, as the README shows them. */
-export const VARIABLES: Record<string, { byDefault: string; meaning: string }> = {
-  NODE_ENV: { byDefault: 'development', meaning: '`production` refuses what is unsafe' },
-  HOST: { byDefault: '127.0.0.1', meaning: 'address to listen on' },
-  PORT: { byDefault: '8443', meaning: 'port to listen on' },
-  OPS_HOST: { byDefault: '127.0.0.1', meaning: 'address of the health endpoints' },
-  OPS_PORT: { byDefault: '9443', meaning: 'port of the health endpoints; 0 turns them off' },
-  DATA_DIR: { byDefault: './data', meaning: 'folder of what the service makes by itself' },
-  DATABASE_URL: {
-    byDefault: '',
-    meaning: '`postgres://…`; without it SQLite in `DATA_DIR/login.db`',
-  },
-  TLS_CERT_FILE: { byDefault: '', meaning: 'certificate chain, PEM' },
-  TLS_KEY_FILE: { byDefault: '', meaning: 'its private key, PEM' },
-  TRUST_PROXY: {
-    byDefault: '',
-    meaning: 'addresses (CIDR, comma-separated) of the TLS proxies in front',
-  },
-  CORS_ORIGINS: { byDefault: '', meaning: 'origins (comma-separated) that browsers may call from' },
-  SIGNING_KEYS_FILE: {
-    byDefault: 'DATA_DIR/signing-keys.json',
-    meaning: 'private JWK Set; demanded in production',
-  },
-  JWT_ISSUER: {
-    byDefault: 'https://localhost:PORT',
-    meaning: '`iss` of the tokens; demanded in production',
-  },
-  JWT_AUDIENCE: { byDefault: 'the issuer', meaning: '`aud` of the access tokens' },
-  BCRYPT_COST: { byDefault: '12', meaning: '10 to 15; each step doubles the work of a login' },
-  THROTTLE_PAIR_FAILURES: {
-    byDefault: '5',
-    meaning: 'failures in 15 minutes per e-mail and client',
-  },
-  THROTTLE_EMAIL_FAILURES: { byDefault: '20', meaning: 'failures in 15 minutes per e-mail' },
-  THROTTLE_CLIENT_FAILURES: { byDefault: '50', meaning: 'failures in 15 minutes per client' },
-  LOG_LEVEL: { byDefault: 'info', meaning: `one of ${LOG_LEVELS.join(', ')}` },
-}
 
 export class ConfigError extends Error {
   readonly problems: string[]

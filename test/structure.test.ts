@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { test } from 'node:test'
-import { VARIABLES } from '../src/config.ts'
 import { FAILURE_CODES } from '../src/http/envelope.ts'
+import { VARIABLES } from '../src/variables.ts'
 
 const ROOT = resolve(import.meta.dirname, '..')
 const IMPORT =

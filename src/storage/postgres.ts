@@ -1,11 +1,9 @@
-// The server engine: a pool of connections, and the whole reservation of an attempt in one statement.
+// The server engine: a pool of connections, each operation with one deadline for all its statements.
 import { Kysely, PostgresDialect, type PostgresPoolClient, sql } from 'kysely'
 import pg from 'pg'
 import { type Engine, OPERATION_TIMEOUT_MS, repeat } from './engine.ts'
+import { reserveInOneStatement } from './postgres-reserve.ts'
 import type { Schema } from './schema.ts'
-import type { Reservation, ScopeName, ThrottleScope } from './store.ts'
-import { isNotLockedByAdministrator, momentsAt, refusal } from './throttle-rows.ts'
-import { toTime } from './values.ts'
 
 /** A login holds a connection for a few milliseconds; hashing, which holds none, is the bottleneck. */
 const POOL_SIZE = 10
@@ -141,113 +139,4 @@ const NOTHING_TO_ROLL_BACK = { command: 'ROLLBACK', rowCount: 0, oid: 0, fields:
 
 function hasCode(...codes: string[]) {
   return (error: unknown) => error instanceof pg.DatabaseError && codes.includes(error.code ?? '')
-}
-
-type ReservedScope = {
-  verdict: Reservation['kind']
-  scope: ScopeName
-  key: string
-  is_full: boolean
-  refused_until: Date | null
-  locked_user_id: string | null
-}
-
-/**
- * Existing rows are locked in the order of their keys, which also yields their newest versions; the
- * verdict is made over all scopes; then rows are changed or added only as it says. There is no
- * "on conflict": an upsert would act before the verdict of the other scopes is known.
- */
-async function reserveInOneStatement(
-  db: Kysely<Schema>,
-  scopes: ThrottleScope[],
-  email: string,
-  now: Date,
-): Promise<Reservation> {
-  const at = momentsAt(now)
-  const { rows } = await sql<ReservedScope>`
-    with moment as (
-      select ${at.now}::timestamptz as now, ${at.leaseEnd}::timestamptz as lease_end,
-        ${at.windowEnd}::timestamptz as window_end, ${at.expiry}::timestamptz as expiry
-    ),
-    asked as (
-      select * from unnest(
-        ${scopes.map(s => s.key)}::text[], ${scopes.map(s => s.name)}::text[],
-        ${scopes.map(s => s.emailDigest)}::text[], ${scopes.map(s => s.maxFailures)}::integer[]
-      ) with ordinality as a (key, scope, email_digest, max_failures, position)
-    ),
-    existing as materialized (
-      select t.* from login_throttle t
-      where t.key = any (${scopes.map(s => s.key)}::text[]) order by t.key for update
-    ),
-    judged as (
-      select e.*, coalesce(e.blocked_until > now, false) as is_blocked,
-        e.blocked_until <= now or (e.blocked_until is null and e.window_ends_at <= now) as is_over,
-        case when e.lease_ends_at <= now then e.pending else 0 end as abandoned
-      from existing e, moment
-    ),
-    state as (
-      select a.*, j.key is not null as is_present, coalesce(j.is_blocked, false) as is_blocked,
-        j.blocked_until,
-        case when j.is_over or j.key is null then null else j.window_ends_at end as window_ends_at,
-        coalesce(case when j.is_over then 0 else j.failures end + j.abandoned, 0) as failures,
-        coalesce(j.pending - j.abandoned, 0) as pending
-      from asked a left join judged j using (key)
-    ),
-    verdict as (
-      select case
-        when bool_or(is_blocked or failures >= max_failures) then 'refused'
-        when bool_or(failures + pending >= max_failures) then 'busy'
-        else 'admitted' end as kind
-      from state
-    ),
-    admitted as (
-      update login_throttle t set failures = s.failures, pending = s.pending + 1,
-        lease_ends_at = m.lease_end, window_ends_at = coalesce(s.window_ends_at, m.window_end),
-        blocked_until = null, expires_at = m.expiry
-      from state s, verdict v, moment m
-      where t.key = s.key and v.kind = 'admitted'
-    ),
-    added as (
-      insert into login_throttle
-        (key, scope, email_digest, failures, pending, lease_ends_at, window_ends_at, expires_at)
-      select s.key, s.scope, s.email_digest, 0, 1, m.lease_end, m.window_end, m.expiry
-      from state s, verdict v, moment m
-      where not s.is_present and v.kind = 'admitted' order by s.key
-    ),
-    blocked as (
-      update login_throttle t set failures = s.failures, pending = s.pending,
-        blocked_until = m.window_end, expires_at = m.expiry
-      from state s, verdict v, moment m
-      where t.key = s.key and v.kind = 'refused' and not s.is_blocked and s.failures >= s.max_failures
-      returning t.scope
-    ),
-    locked as (
-      update users set locked_until = m.window_end, locked_by = 'throttle', updated_at = m.now
-      from moment m
-      where email = ${email} and exists (select from blocked where scope = 'email')
-        and ${isNotLockedByAdministrator(at.now)}
-      returning id
-    )
-    select v.kind as verdict, s.scope, s.key,
-      s.failures + s.pending >= s.max_failures as is_full,
-      case when s.is_blocked then s.blocked_until
-        when s.failures >= s.max_failures then m.window_end end as refused_until,
-      (select id from locked) as locked_user_id
-    from state s, verdict v, moment m order by s.position`.execute(db)
-
-  const [first] = rows
-  if (!first) throw new Error('a reservation names at least one scope')
-  switch (first.verdict) {
-    case 'admitted':
-      return { kind: 'admitted' }
-    case 'busy':
-      return { kind: 'busy', key: rows.find(row => row.is_full)?.key ?? first.key }
-    case 'refused':
-      return refusal(
-        rows.flatMap(row =>
-          row.refused_until ? [{ scope: row.scope, blockedUntil: toTime(row.refused_until) }] : [],
-        ),
-        first.locked_user_id,
-      )
-  }
 }

@@ -2,6 +2,7 @@
 import { createAttempts } from './attempts-sql.ts'
 import { createDevices } from './devices-sql.ts'
 import type { Engine } from './engine.ts'
+import { createRefreshTokens } from './refresh-tokens-sql.ts'
 import { createSessions } from './sessions-sql.ts'
 import type { Store } from './store.ts'
 import { createUpkeep } from './upkeep-sql.ts'
@@ -12,6 +13,7 @@ export function createSqlStore(engine: Engine): Store {
     ...createAttempts(engine),
     ...createUsers(engine),
     ...createSessions(engine),
+    ...createRefreshTokens(engine),
     ...createDevices(engine),
     ...createUpkeep(engine),
     close: () => engine.db.destroy(),

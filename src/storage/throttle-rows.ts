@@ -1,5 +1,5 @@
 // How a throttle row is read and changed. Both engines settle with the statements below; SQLite also
-// reserves with them, PostgreSQL reserves in the one statement of postgres.ts.
+// reserves with them, PostgreSQL reserves in the one statement of postgres-reserve.ts.
 import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
 import type { Schema } from './schema.ts'
 import type { Reservation, ThrottleScope } from './store.ts'

@@ -1,0 +1,57 @@
+// What makes a session live, and the one way to find it.
+import { type Selectable, sql } from 'kysely'
+import type { Engine } from './engine.ts'
+import type { Schema } from './schema.ts'
+import type { LiveSession, Session } from './store.ts'
+import { isNotLockedByAdministrator } from './throttle-rows.ts'
+import { toUser } from './users-rows.ts'
+import { toText, toTime, toTimeOrNull } from './values.ts'
+
+export function isLive(now: Date) {
+  const moment = toText(now)
+  return sql<boolean>`(ended_at is null and idle_expires_at > ${moment} and expires_at > ${moment})`
+}
+
+export async function findLive(
+  { db, retrying }: Engine,
+  column: 'id' | 'cookie_digest',
+  value: string,
+  now: Date,
+): Promise<LiveSession | null> {
+  const { session, user } = await retrying(async () => {
+    const session = await db
+      .selectFrom('sessions')
+      .selectAll()
+      .where(column, '=', value)
+      .where(isLive(now))
+      .executeTakeFirst()
+    const user =
+      session &&
+      (await db
+        .selectFrom('users')
+        .selectAll()
+        .where('id', '=', session.user_id)
+        .where(sql<boolean>`is_active`)
+        .where(isNotLockedByAdministrator(toText(now)))
+        .executeTakeFirst())
+    return { session, user }
+  })
+  if (!session || !user) return null
+  return {
+    session: toSession(session),
+    user: toUser(user),
+    cookieUsedAt: toTimeOrNull(session.cookie_used_at),
+  }
+}
+
+export function toSession(row: Selectable<Schema['sessions']>): Session {
+  return {
+    id: row.id,
+    userId: row.user_id,
+    createdAt: toTime(row.created_at),
+    lastUsedAt: toTime(row.last_used_at),
+    expiresAt: toTime(row.expires_at),
+    userAgent: row.user_agent,
+    ip: row.ip,
+  }
+}

@@ -1,7 +1,7 @@
 // A service of your own that accepts the access tokens: it verifies them with the published keys and
 // never asks the login service about a request.
 //
-//   ISSUER=https://localhost:8443 NODE_EXTRA_CA_CERTS=data/development-cert.pem node examples/resource-server.ts
+//   NODE_EXTRA_CA_CERTS=data/development-cert.pem npm exec -- node examples/resource-server.ts
 import Fastify, { type FastifyRequest } from 'fastify'
 import { createRemoteJWKSet, errors, jwtVerify } from 'jose'
 

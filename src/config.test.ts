@@ -129,7 +129,18 @@ describe('configuration', () => {
     TLS_KEY_FILE: ['a.pem'],
     TRUST_PROXY: [
       ...['1', 'true', '10.1', '10.1/8', '1/8', '*', 'localhost', 'loopback', '10.0.0.0/33'],
-      ...['0.0.0.0/0', '::/0', '0.0.0.0/00', '::/00', '10.0.0.0/', '/8', '010.0.0.1', '::1/129'],
+      ...[
+        '0.0.0.0/0',
+        '128.0.0.0/1',
+        '8000::/1',
+        '::/0',
+        '0.0.0.0/00',
+        '::/00',
+        '10.0.0.0/',
+        '/8',
+        '010.0.0.1',
+        '::1/129',
+      ],
       ...['::ffff:10.0.0.1', '::ffff:0:0/96', '10.0.0.0/8 ::1', '10.0.0.1/8/8', '10.0.0.0/8, 1'],
     ],
     CORS_ORIGINS: [
@@ -209,6 +220,8 @@ describe('configuration', () => {
       ['no issuer', { JWT_ISSUER: '' }, /JWT_ISSUER/],
       ['a plain origin', { CORS_ORIGINS: 'https://a.example,http://b.example' }, /http:\/\/b\.ex/],
       ['an origin of another scheme', { CORS_ORIGINS: 'ws://a.example' }, /https:\/\/ origins/],
+      ['a log without logins', { LOG_LEVEL: 'error' }, /LOG_LEVEL must be info/],
+      ['a log without successes', { LOG_LEVEL: 'warn' }, /LOG_LEVEL must be info/],
       ['a low cost', { BCRYPT_COST: '9' }, /BCRYPT_COST .* 10 to 15/],
     ]
     for (const [name, env, expected] of UNSAFE) {

@@ -32,6 +32,9 @@ export type Config = Readonly<{
   warnings: readonly string[]
 }>
 
+/** The levels at which no attempt goes unlogged. */
+const LOGGING_ATTEMPTS: Config['logLevel'][] = ['info', 'debug', 'trace']
+
 export class ConfigError extends Error {
   readonly problems: string[]
 
@@ -145,7 +148,7 @@ function unsafeInProduction(read: Reader, config: Config): string[] {
   }
   if (!read.text('SIGNING_KEYS_FILE')) {
     problems.push(
-      'In production set SIGNING_KEYS_FILE ("npm run admin -- keys rotate" creates one).',
+      'In production set SIGNING_KEYS_FILE ("npm run -s admin -- keys rotate" creates one).',
     )
   }
   if (!read.text('JWT_ISSUER')) {
@@ -154,6 +157,11 @@ function unsafeInProduction(read: Reader, config: Config): string[] {
   const plain = config.corsOrigins?.filter(origin => !origin.startsWith('https://')) ?? []
   if (plain.length > 0) {
     problems.push(`In production CORS_ORIGINS must be https:// origins, not ${plain.join(', ')}.`)
+  }
+  if (!LOGGING_ATTEMPTS.includes(config.logLevel)) {
+    problems.push(
+      'In production LOG_LEVEL must be info, debug or trace: every login attempt is logged.',
+    )
   }
   return problems
 }
@@ -174,8 +182,10 @@ function readProxies(read: Reader): string[] {
       read.problems.push(
         `TRUST_PROXY takes addresses such as 10.0.0.0/8 or ::1, not "${proxy}" (hop counts are not safe).`,
       )
-    } else if (Number(proxy.split('/')[1]) === 0) {
-      read.problems.push(`TRUST_PROXY ${proxy} would let every caller choose its own address.`)
+    } else if (Number(proxy.split('/')[1] ?? 128) < (proxy.includes(':') ? 16 : 8)) {
+      read.problems.push(
+        `TRUST_PROXY ${proxy} covers too much: whoever it covers can choose its own address.`,
+      )
     }
   }
   return proxies

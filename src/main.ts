@@ -5,12 +5,13 @@ import packageJson from '../package.json' with { type: 'json' }
 import { databaseCommand } from './admin/database.ts'
 import { devicesCommand } from './admin/devices.ts'
 import { doctorCommand } from './admin/doctor.ts'
-import { Failure, hasCode, messageOf, REFUSED, Refusal, WRONG_USE } from './admin/failures.ts'
+import { Failure, messageOf, REFUSED, Refusal, WRONG_USE } from './admin/failures.ts'
 import { keysCommand } from './admin/keys.ts'
 import { sessionsCommand } from './admin/sessions.ts'
 import { createTerminal } from './admin/terminal.ts'
 import { usersCommand } from './admin/users.ts'
 import { ConfigError, loadConfig } from './config.ts'
+import { hasCode } from './error-code.ts'
 
 // Hashing may fill a thread a core; signing, files and look-ups have four more to themselves. It
 // must be set before the first use of libuv's pool.
@@ -22,7 +23,7 @@ const clock = () => new Date()
 const terminal = createTerminal(process)
 const context = { terminal, env: process.env, clock }
 
-const program = new Command('login-service')
+const program = new Command('npm run -s admin --')
   .description('E-mail and password in, user summary and two JWTs out.')
   .version(packageJson.version)
   .addCommand(

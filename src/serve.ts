@@ -3,8 +3,10 @@
 import { mkdir } from 'node:fs/promises'
 import type { Server } from 'node:net'
 import { availableParallelism } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from './config.ts'
 import { closeServer, createWork, trackConnections } from './drain.ts'
+import { hasCode } from './error-code.ts'
 import { buildApp } from './http/app.ts'
 import { createOpsServer } from './http/ops.ts'
 import { loadTls } from './http/tls.ts'
@@ -12,11 +14,13 @@ import type { Log } from './log.ts'
 import { login } from './login/login.ts'
 import { createPasswords } from './login/passwords.ts'
 import { createThrottle } from './login/throttle.ts'
-import { ensureKeyFile, isOpenToOthers, watchKeys } from './session/key-file.ts'
+import { ensureKeyFile, isOpenToAll, isOpenToOthers, watchKeys } from './session/key-file.ts'
 import { createRefreshLimit } from './session/refresh-limit.ts'
 import { describeDatabase, openStore } from './storage/open-store.ts'
+import type { Store } from './storage/store.ts'
 
 const PURGE_EVERY_MS = 60_000
+const PURGE_PAUSE_MS = 100
 // Together below the 10 s in which a supervisor may expect the process to be gone: so long logins
 // may go on, then so long connections may close by themselves.
 const DRAIN_TIMEOUT_MS = 7_000
@@ -69,6 +73,13 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     createPasswords(config.bcryptCost, availableParallelism()),
     store.migrate().catch(refuse(`${describeDatabase(config.database)} cannot be used`)),
   ])
+  if (
+    config.environment === 'production' &&
+    config.tls &&
+    (await isOpenToAll(config.tls.keyFile))
+  ) {
+    throw new StartError(`${config.tls.keyFile} can be read by everybody: chmod 640 it`)
+  }
   const keys = opened.adopt(await openKeys(config, log, clock), watched => watched.close())
 
   let isDraining = false
@@ -116,7 +127,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
 
   const purging = setInterval(() => {
     work
-      .run(() => store.purge(clock()))
+      .run(() => purgeAll(store, clock, () => isDraining))
       .catch(error => log.error({ event: 'purge.failed', err: error }))
   }, PURGE_EVERY_MS).unref()
 
@@ -147,6 +158,15 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   }
 }
 
+/** Batch after batch, so that rows cannot come faster than they go; logins have their turn between. */
+async function purgeAll(store: Store, clock: () => Date, mustStop: () => boolean): Promise<void> {
+  while (!mustStop()) {
+    const purged = await store.purge(clock())
+    if (!purged || Object.values(purged).every(rows => rows === 0)) return
+    await sleep(PURGE_PAUSE_MS)
+  }
+}
+
 function refuse(what: string) {
   return (error: Error & { code?: string }): never => {
     // A host of several addresses fails with several errors, and with no word of its own.
@@ -172,7 +192,7 @@ async function openKeys(config: Config, log: Log, clock: () => Date) {
   } catch (error) {
     if (error instanceof StartError || !(error instanceof Error)) throw error
     throw new StartError(
-      `The signing keys in ${path} cannot be used: ${error.message}. "npm run admin -- keys rotate" creates the file.`,
+      `The signing keys in ${path} cannot be used: ${error.message}. "npm run -s admin -- keys rotate" creates the file.`,
     )
   }
 }
@@ -190,13 +210,12 @@ async function listen(server: Server, port: number, host: string, variable: stri
       server.once('error', reject).listen(port, host, resolve)
     })
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : ''
-    if (code === 'EADDRINUSE') {
+    if (hasCode(error, 'EADDRINUSE')) {
       throw new StartError(`Port ${port} is taken: stop the other process or set ${variable}.`)
     }
     const hostVariable = variable.replace('PORT', 'HOST')
     throw new StartError(
-      `${host}:${port} cannot be listened on (${code}): set ${hostVariable} or ${variable}.`,
+      `${host}:${port} cannot be listened on (${error instanceof Error ? error.message : error}): set ${hostVariable} or ${variable}.`,
     )
   }
 }

@@ -47,7 +47,7 @@ test('without a command, and when asked, help is printed', async t => {
   const bare = await run([])
   assert.equal(bare.code, 0)
   assert.equal(bare.stderr, '')
-  assert.match(bare.stdout, /^Usage: login-service/)
+  assert.match(bare.stdout, /^Usage: npm run -s admin -- /)
   assert.deepEqual(await run(['--help']), bare)
   const users = await run(['users', '--help'])
   assert.equal(users.code, 0)

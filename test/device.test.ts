@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
-import { emailDigest } from '../src/login/credentials.ts'
+import { digestOf } from '../src/digest.ts'
 import { ENGINES } from './engines.ts'
 import { type Answer, countStatuses, loggedBy, PASSWORD, TEST_COST } from './service.ts'
 import {
@@ -139,7 +139,7 @@ for (const engine of ENGINES) {
       const { email, device } = await newOwner()
       await failWith(email, device, DEVICE_BUDGET)
       assert.equal((await loginWith(email, device)).status, 429)
-      await service.store.unlockUser(email, emailDigest(email), service.now())
+      await service.store.unlockUser(email, digestOf(email), service.now())
       assert.equal((await loginWith(email, device)).status, 200)
     })
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import fc from 'fast-check'
+import { FAILURE_CODES } from '../src/http/envelope.ts'
 import { ENGINES } from './engines.ts'
 import { type Answer, startTestService, type TestService } from './service.ts'
 
@@ -12,21 +13,27 @@ for (const engine of ENGINES) {
   describe(`any body on ${engine}`, () => {
     let service: TestService
     before(async () => {
-      service = await startTestService(engine)
+      service = await startTestService(engine, {
+        THROTTLE_PAIR_FAILURES: '1000000',
+        THROTTLE_EMAIL_FAILURES: '1000000',
+        THROTTLE_CLIENT_FAILURES: '1000000',
+      })
     })
     after(() => service.stop())
 
     function assertInTable({ status, json, text }: Answer, statuses: number[]): void {
       assert.ok(statuses.includes(status), `${status} ${text}`)
       assert.equal(json.success, false)
-      assert.ok(json.error.code.length > 0 && json.error.message.length > 0)
+      assert.ok(
+        FAILURE_CODES.some(known => known.code === json.error.code && known.status === status),
+      )
     }
 
     test('any JSON value is refused as invalid or as wrong', async () => {
       await fc.assert(
         fc.asyncProperty(fc.jsonValue({ maxDepth: 5 }), async value => {
           const answer = await service.call({ headers: TYPE, body: JSON.stringify(value) })
-          assertInTable(answer, [400, 401, 413, 429])
+          assertInTable(answer, [400, 401, 413])
         }),
         { numRuns: RUNS },
       )
@@ -39,7 +46,7 @@ for (const engine of ENGINES) {
           const answer = await service.call({ body: { email, password } })
           const isEmail = typeof email === 'string' && email.trim() !== ''
           const isPassword = typeof password === 'string' && password !== ''
-          assertInTable(answer, isEmail && isPassword ? [401, 429] : [400])
+          assertInTable(answer, isEmail && isPassword ? [401] : [400])
           if (isEmail && isPassword) return
           assert.deepEqual(answer.json.error.fields, [
             ...(isEmail ? [] : ['email']),

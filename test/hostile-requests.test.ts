@@ -103,6 +103,14 @@ for (const engine of ENGINES) {
       )
     })
 
+    test('who connects and never shakes hands is dropped within 15 s', async () => {
+      const [socket] = await openIdle(service, 1)
+      assert.ok(socket)
+      const started = performance.now()
+      await once(socket.resume(), 'close')
+      assert.ok(performance.now() - started < 15_000)
+    })
+
     test('who trickles a body byte by byte is dropped within 15 s', async () => {
       const socket = await client.open()
       const started = performance.now()

@@ -82,16 +82,28 @@ test('the README lists every failure with its status, and no other', () => {
   assert.deepEqual(rows, FAILURE_CODES)
 })
 
+test('docs/operations.md lists every event that is logged, and no other', () => {
+  const logged = new Set<string>()
+  for (const file of imports.keys()) {
+    if (!/^src\/(?!admin\/)/.test(file) || file.endsWith('.test.ts')) continue
+    const text = readFileSync(join(ROOT, file), 'utf8')
+    for (const match of text.matchAll(/event: '([a-z_.]+)'/g)) logged.add(match[1] ?? '')
+  }
+  const rows = tableRows('| event |', 'docs/operations.md')
+  const listed = rows.flatMap(([events = '']) => events.split(', '))
+  assert.deepEqual(listed.toSorted(), [...logged].toSorted())
+})
+
 test('the lock file names no download address', () => {
   const lock = readFileSync(join(ROOT, 'package-lock.json'), 'utf8')
   assert.doesNotMatch(lock, /"resolved"/)
 })
 
-/** The cells of the README's table with this head, without its code marks. */
-function tableRows(head: string): string[][] {
-  const lines = readFileSync(join(ROOT, 'README.md'), 'utf8').split('\n')
+/** The cells of the table with this head, without its code marks. */
+function tableRows(head: string, file = 'README.md'): string[][] {
+  const lines = readFileSync(join(ROOT, file), 'utf8').split('\n')
   const start = lines.findIndex(line => line.startsWith(head))
-  assert.notEqual(start, -1, `no table "${head}" in the README`)
+  assert.notEqual(start, -1, `no table "${head}" in ${file}`)
   const rows = lines.slice(start + 2)
   return rows
     .slice(

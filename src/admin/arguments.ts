@@ -11,6 +11,11 @@ export function toEmail(typed: string): string {
   return email
 }
 
+/** One spelling for each id, as the database has it. */
+export function toId(typed: string): string {
+  return typed.trim().toLowerCase()
+}
+
 /** Lengths in characters, as the database counts them. */
 export function toText(option: string, maxLength: number) {
   return (typed: string) => {

@@ -1,11 +1,11 @@
 // devices list|revoke
 import { Command } from 'commander'
 import { isUuid } from '../session/ids.ts'
-import { toEmail } from './arguments.ts'
+import { toEmail, toId } from './arguments.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
 import { Refusal } from './failures.ts'
 import { toTime } from './layout.ts'
-import { notFound } from './user-words.ts'
+import { demandUser } from './user-words.ts'
 import { withStore } from './with-store.ts'
 
 export function devicesCommand(context: Context): Command {
@@ -19,8 +19,7 @@ export function devicesCommand(context: Context): Command {
     .option('--json', 'print JSON')
     .action((email: string, options: JsonOption) =>
       withStore(context, async ({ store }) => {
-        const user = await store.findUserByEmail(email)
-        if (!user) throw notFound(email)
+        const user = await demandUser(store, email)
         const known = await store.listDevices(user.id, clock())
         const listed = await printList(context, [known], options, device => ({
           id: device.id,
@@ -36,7 +35,7 @@ export function devicesCommand(context: Context): Command {
   devices
     .command('revoke')
     .description('forget a browser: it counts as a stranger again')
-    .argument('<id>', 'id of the device')
+    .argument('<id>', 'id of the device', toId)
     .action((id: string) =>
       withStore(context, async ({ store }) => {
         if (!isUuid(id) || !(await store.revokeDevice(id))) {

@@ -4,9 +4,10 @@ import { constants } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Config } from '../config.ts'
+import { hasCode } from '../error-code.ts'
 import { daysLeft, developmentFiles, readTlsFiles } from '../http/tls.ts'
 import { isOpenToOthers, loadKeySet } from '../session/key-file.ts'
-import { hasCode, messageOf } from './failures.ts'
+import { messageOf } from './failures.ts'
 import { type Finding, ok, problem, warning } from './finding.ts'
 
 const EXPIRY_WARNING_DAYS = 14

@@ -27,7 +27,3 @@ export function messageOf(error: unknown): string {
   }
   return error instanceof Error ? error.message : String(error)
 }
-
-export function hasCode(error: unknown, ...codes: string[]): boolean {
-  return error instanceof Error && 'code' in error && codes.includes(String(error.code))
-}

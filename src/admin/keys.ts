@@ -1,9 +1,10 @@
 // keys list|rotate
 import { Command } from 'commander'
+import { hasCode } from '../error-code.ts'
 import { ensureKeyFile, loadKeySet, readKeyFile, replaceKeyFile } from '../session/key-file.ts'
 import { createKeys, KeyFileError, PUBLISH_SECONDS, rotate } from '../session/keys.ts'
 import { type Context, configOf, type JsonOption, printList } from './context.ts'
-import { hasCode, messageOf, Refusal } from './failures.ts'
+import { messageOf, Refusal } from './failures.ts'
 import { toTime } from './layout.ts'
 
 export function keysCommand(context: Context): Command {
@@ -51,7 +52,7 @@ async function printKeys(context: Context, path: string, options: JsonOption): P
   ].map(({ keyId, tokens, algorithm, signsFrom }) => {
     const from = new Date(signsFrom * 1000)
     const isSigning = keyId === signing.accessKey.keyId || keyId === signing.refreshKey.keyId
-    const state = isSigning ? 'signing' : from > now ? 'published' : 'verifying'
+    const state = isSigning ? 'signing' : from > now ? 'coming' : 'verifying'
     return { keyId, tokens, algorithm, state, signsFrom: from }
   })
   await printList(context, [rows], options, ({ keyId, signsFrom, ...row }) => ({

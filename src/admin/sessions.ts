@@ -2,12 +2,11 @@
 import { Command } from 'commander'
 import { canonicalEmail } from '../login/credentials.ts'
 import { isUuid } from '../session/ids.ts'
-import type { Store, User } from '../storage/store.ts'
-import { toEmail } from './arguments.ts'
+import { toEmail, toId } from './arguments.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
 import { Refusal } from './failures.ts'
 import { toTime } from './layout.ts'
-import { notFound } from './user-words.ts'
+import { demandUser } from './user-words.ts'
 import { withStore } from './with-store.ts'
 
 export function sessionsCommand(context: Context): Command {
@@ -21,7 +20,7 @@ export function sessionsCommand(context: Context): Command {
     .option('--json', 'print JSON')
     .action((email: string, options: JsonOption) =>
       withStore(context, async ({ store }) => {
-        const user = await findUser(store, email)
+        const user = await demandUser(store, email)
         const live = await store.listLiveSessions(user.id, clock())
         const listed = await printList(context, [live], options, session => ({
           id: session.id,
@@ -37,7 +36,7 @@ export function sessionsCommand(context: Context): Command {
   sessions
     .command('end')
     .description('end one session, or all sessions of a user')
-    .argument('<email-or-id>', 'e-mail of the user, or id of the session')
+    .argument('<email-or-id>', 'e-mail of the user, or id of the session', toId)
     .action((which: string) =>
       withStore(context, async ({ store }) => {
         if (isUuid(which)) {
@@ -48,7 +47,7 @@ export function sessionsCommand(context: Context): Command {
           return
         }
         const email = canonicalEmail(which)
-        const user = await findUser(store, email)
+        const user = await demandUser(store, email)
         const { length: ended } = await store.endSessions(user.id, null, clock())
         const sentence = `Ended ${ended} ${ended === 1 ? 'session' : 'sessions'} of ${email}.`
         terminal.announce('admin.sessions_ended', { email, ended }, sentence)
@@ -56,10 +55,4 @@ export function sessionsCommand(context: Context): Command {
     )
 
   return sessions
-}
-
-async function findUser(store: Store, email: string): Promise<User> {
-  const user = await store.findUserByEmail(email)
-  if (!user) throw notFound(email)
-  return user
 }

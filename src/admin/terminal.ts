@@ -1,8 +1,9 @@
 // How the commands speak: data to stdout, everything else to stderr; a change is one line, a sentence
 // on a terminal and a log event anywhere else.
 import { userInfo } from 'node:os'
+import { hasCode } from '../error-code.ts'
 import { createLog } from '../log.ts'
-import { hasCode, messageOf, NobodyReads, Refusal } from './failures.ts'
+import { messageOf, NobodyReads, Refusal } from './failures.ts'
 import { printable } from './layout.ts'
 import { askHidden, askLine, readAll } from './prompt.ts'
 

@@ -37,7 +37,7 @@ export function addPasswordCommands(users: Command, context: Context): void {
       if (!(await store.insertUser({ ...user, passwordHash, createdAt }))) throw taken()
       context.terminal.announce(
         'admin.user_added',
-        { email },
+        { email, userId: user.id, role: user.role },
         `Added ${email} with the role "${user.role}".`,
       )
       await hand(context, options, user, password)

@@ -4,7 +4,7 @@ import type { Store, User } from '../storage/store.ts'
 import { toEmail } from './arguments.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
 import { fieldsOf, jsonOf, toTime } from './layout.ts'
-import { notFound, stateOf } from './user-words.ts'
+import { demandUser, stateOf } from './user-words.ts'
 import { withStore } from './with-store.ts'
 
 const LIST_BATCH = 1_000
@@ -38,8 +38,7 @@ export function addViewCommands(users: Command, context: Context): void {
     .option('--json', 'print JSON')
     .action((email: string, { json }: JsonOption) =>
       withStore(context, async ({ store }) => {
-        const user = await store.findUserByEmail(email)
-        if (!user) throw notFound(email)
+        const user = await demandUser(store, email)
         const now = context.clock()
         const { length: liveSessions } = await store.listLiveSessions(user.id, now)
         await context.terminal.print(

@@ -1,5 +1,5 @@
 // How a user's state is told.
-import type { User } from '../storage/store.ts'
+import type { Store, User } from '../storage/store.ts'
 import { Refusal } from './failures.ts'
 import { toTime } from './layout.ts'
 
@@ -8,6 +8,13 @@ export const FOR_EVER = new Date('9999-12-31T23:59:59.999Z')
 
 export function notFound(email: string): Refusal {
   return new Refusal(`There is no user ${email}.`)
+}
+
+/** The user, or a refusal. */
+export async function demandUser(store: Store, email: string): Promise<User> {
+  const user = await store.findUserByEmail(email)
+  if (!user) throw notFound(email)
+  return user
 }
 
 export function stateOf(

@@ -1,6 +1,6 @@
 // users add|set-password|list|show|activate|deactivate|lock|unlock|delete
 import { Command } from 'commander'
-import { emailDigest } from '../login/credentials.ts'
+import { digestOf } from '../digest.ts'
 import type { Store } from '../storage/store.ts'
 import { toEmail, toFutureTime } from './arguments.ts'
 import type { Context } from './context.ts'
@@ -76,7 +76,7 @@ export function usersCommand(context: Context): Command {
     .argument('<email>', 'e-mail to unlock', toEmail)
     .action((email: string) =>
       withStore(context, async ({ store }) => {
-        if (!(await store.unlockUser(email, emailDigest(email), context.clock()))) {
+        if (!(await store.unlockUser(email, digestOf(email), context.clock()))) {
           // An e-mail without a user has waits as well: they are gone all the same.
           throw new Refusal(`There is no user ${email}; any waits of this e-mail were cleared.`)
         }

@@ -6,7 +6,6 @@ import Fastify, {
   type FastifyInstance,
   type FastifyReply,
   type FastifyRequest,
-  type HTTPMethods,
   LogController,
 } from 'fastify'
 import type { Config } from '../config.ts'
@@ -110,6 +109,11 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   app.setNotFoundHandler((_request, reply) => sendFailure(reply, 'NOT_FOUND'))
 
   const auth = '/api/v1/auth'
+  const methodsByUrl = new Map<string, string[]>()
+  app.addHook('onRoute', ({ url, method }) => {
+    const methods = [...(methodsByUrl.get(url) ?? []), method].flat()
+    methodsByUrl.set(url, methods)
+  })
   const tracked = (handler: Handler) => (request: FastifyRequest, reply: FastifyReply) =>
     track(() => handler(request, reply))
   const loginOptions = { schema: { body: loginBody } }
@@ -122,13 +126,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   app.delete(`${auth}/sessions/:id`, tracked(endSessionRoute(sessions)))
   app.get('/.well-known/jwks.json', jwksRoute(sessions.keys))
 
-  refuseOtherMethods(app, `${auth}/login`, ['POST'])
-  refuseOtherMethods(app, `${auth}/refresh`, ['POST'])
-  refuseOtherMethods(app, `${auth}/logout`, ['POST'])
-  refuseOtherMethods(app, `${auth}/session`, ['GET', 'HEAD'])
-  refuseOtherMethods(app, `${auth}/sessions`, ['GET', 'HEAD', 'DELETE'])
-  refuseOtherMethods(app, `${auth}/sessions/:id`, ['DELETE'])
-  refuseOtherMethods(app, '/.well-known/jwks.json', ['GET', 'HEAD'])
+  for (const [url, allow] of methodsByUrl) refuseOtherMethods(app, url, allow)
   return app
 }
 
@@ -137,7 +135,7 @@ function addHeaders(request: FastifyRequest, reply: FastifyReply): void {
 }
 
 /** Before anything is read of a body: what is in it does not matter. */
-function refuseOtherMethods(app: FastifyInstance, url: string, allow: HTTPMethods[]): void {
+function refuseOtherMethods(app: FastifyInstance, url: string, allow: string[]): void {
   const refuse = async (_request: FastifyRequest, reply: FastifyReply) =>
     sendFailure(reply, 'METHOD_NOT_ALLOWED', { allow })
   const method = app.supportedMethods.filter(name => !allow.includes(name))

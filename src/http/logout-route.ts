@@ -1,45 +1,38 @@
 // POST /api/v1/auth/logout: ends the session of a token or cookie; the answer tells nothing.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { readRefreshToken } from '../session/refresh-token.ts'
-import { digestOf } from '../session/secrets.ts'
-import type { LiveSession } from '../storage/store.ts'
+import { authenticateByRefreshToken } from '../session/authenticate.ts'
 import { clearSessionCookie, sessionCookieOf } from './cookies.ts'
 import { sendSuccess } from './envelope.ts'
-import { accessOf, bodyTokenOf, type SessionAccess, sendDenied } from './session-access.ts'
+import {
+  type Access,
+  accessOf,
+  bearerTokenOf,
+  bodyTokenOf,
+  type SessionAccess,
+  sendDenied,
+} from './session-access.ts'
 
 export function logoutRoute(deps: SessionAccess) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    const token = bodyTokenOf(request)
-    let live: LiveSession | null = null
-    if (token !== null) {
-      live = await sessionOfToken(deps, token)
-    } else {
-      const access = await accessOf(deps, request)
-      if (access.kind === 'forged') return sendDenied(reply, access)
-      if (access.kind === 'granted') live = access.live
-    }
-    if (live && (await deps.store.endSession(live.session.id, deps.clock()))) {
-      const { session, user } = live
-      request.log.info({
-        event: 'session.ended',
-        sessionId: session.id,
-        userId: user.id,
-        reason: 'logout',
-      })
+    const access = await accessToEnd(deps, request)
+    if (access.kind === 'forged') return sendDenied(reply, access)
+    if (access.kind === 'granted') {
+      const { session, user } = access.live
+      if (await deps.store.endSession(session.id, deps.clock())) {
+        const facts = { sessionId: session.id, userId: user.id, reason: 'logout' }
+        request.log.info({ event: 'session.ended', ...facts })
+      }
     }
     // A cookie that came along with a token may be another session's.
-    const isByCookie = token === null && request.headers.authorization === undefined
+    const isByCookie = bodyTokenOf(request) === null && bearerTokenOf(request) === null
     if (isByCookie && sessionCookieOf(request) !== null) clearSessionCookie(reply)
     return sendSuccess(reply, {})
   }
 }
 
-/** Also of a token that was rotated: whoever logs out with an old one means the session. */
-async function sessionOfToken(
-  { store, keys, tokens, clock }: SessionAccess,
-  token: string,
-): Promise<LiveSession | null> {
-  const id = await readRefreshToken(keys, tokens.issuer, token, clock())
-  const presented = id && (await store.findRefreshToken(id, digestOf(token), clock()))
-  return presented ? presented.live : null
+async function accessToEnd(deps: SessionAccess, request: FastifyRequest): Promise<Access> {
+  const token = bodyTokenOf(request)
+  if (token === null) return accessOf(deps, request)
+  const live = await authenticateByRefreshToken(deps, token)
+  return live ? { kind: 'granted', live, cookie: null } : { kind: 'denied' }
 }

@@ -18,7 +18,9 @@ export function createProtocolErrors() {
     onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
       const current = responses.get(socket)
       const isAnswering = current?.headersSent === true && !current.writableFinished
-      if (isAnswering || !socket.writable) socket.destroy()
+      // Without a handshake there is no way to answer, and waiting for one would never end.
+      const isDeaf = error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' || !socket.writable
+      if (isAnswering || isDeaf) socket.destroy()
       else hangUp(socket, CODE_OF[error.code ?? ''] ?? 'BAD_REQUEST')
     },
     attach(server: Server): void {

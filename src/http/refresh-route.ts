@@ -1,7 +1,6 @@
 // POST /api/v1/auth/refresh: a new access token, by refresh token or by session cookie.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { signAccessToken } from '../session/access-token.ts'
-import { type RefreshDeps, refresh } from '../session/refresh.ts'
+import { type RefreshDeps, refresh, renewAccess } from '../session/refresh.ts'
 import type { LiveSession } from '../storage/store.ts'
 import { sendFailure, sendSuccess } from './envelope.ts'
 import { accessByCookie, bodyTokenOf, type SessionAccess, sendDenied } from './session-access.ts'
@@ -34,7 +33,7 @@ export function refreshRoute(deps: Deps) {
         return sendFailure(reply, 'INVALID_TOKEN')
       }
       case 'limited':
-        return sendLimited(reply, outcome.retryAfterSeconds)
+        return sendLimited(request, reply, outcome)
       case 'invalid':
         return sendFailure(reply, 'INVALID_TOKEN')
       default:
@@ -43,28 +42,26 @@ export function refreshRoute(deps: Deps) {
   }
 }
 
-/** The cookie stays as it is; there is no refresh token that a script could read. */
+/** There is no refresh token in the answer that a script could read. */
 async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: FastifyReply) {
   const access = await accessByCookie(deps, request)
   if (access.kind !== 'granted') return sendDenied(reply, access)
-  const { user, session } = access.live
-  const retryAfterSeconds = deps.limit(session.id)
-  if (retryAfterSeconds !== null) return sendLimited(reply, retryAfterSeconds)
-  const now = deps.clock()
-  const { accessKey } = deps.keys.signingAt(now)
-  const signed = await signAccessToken(accessKey, deps.tokens, user, session, now)
+  const outcome = await renewAccess(deps, access.live)
+  if (outcome.kind === 'limited') return sendLimited(request, reply, outcome)
+  const { accessToken, expiresInSeconds: expiresIn } = outcome
   logRefreshed(request, access.live)
-  return sendSuccess(reply, {
-    user: toUserObject(user),
-    accessToken: signed.accessToken,
-    expiresIn: signed.expiresInSeconds,
-  })
+  return sendSuccess(reply, { user: toUserObject(access.live.user), accessToken, expiresIn })
 }
 
 function logRefreshed({ log }: FastifyRequest, { session, user }: LiveSession): void {
   log.info({ event: 'session.refreshed', sessionId: session.id, userId: user.id })
 }
 
-function sendLimited(reply: FastifyReply, retryAfterSeconds: number) {
+function sendLimited(
+  { log }: FastifyRequest,
+  reply: FastifyReply,
+  { sessionId, retryAfterSeconds }: { sessionId: string; retryAfterSeconds: number },
+) {
+  log.warn({ event: 'session.limited', sessionId })
   return sendFailure(reply, 'TOO_MANY_REQUESTS', { retryAfterSeconds })
 }

@@ -16,12 +16,10 @@ export type Access =
 
 /** By bearer token or cookie. Whoever lives on the cookie must prove that a change is its own. */
 export async function accessOf(deps: SessionAccess, request: FastifyRequest): Promise<Access> {
-  const [scheme = '', token = ''] = (request.headers.authorization ?? '').split(' ', 2)
-  if (scheme.toLowerCase() === 'bearer') {
-    const live = await authenticateByToken(deps, token)
-    return live ? { kind: 'granted', live, cookie: null } : { kind: 'denied' }
-  }
-  return accessByCookie(deps, request)
+  const token = bearerTokenOf(request)
+  if (token === null) return accessByCookie(deps, request)
+  const live = await authenticateByToken(deps, token)
+  return live ? { kind: 'granted', live, cookie: null } : { kind: 'denied' }
 }
 
 export async function accessByCookie(
@@ -38,6 +36,12 @@ export async function accessByCookie(
 
 export function sendDenied(reply: FastifyReply, { kind }: Exclude<Access, { kind: 'granted' }>) {
   return sendFailure(reply, kind === 'forged' ? 'CSRF_FAILED' : 'INVALID_TOKEN')
+}
+
+/** Null for any other scheme: it is not meant for this service. */
+export function bearerTokenOf({ headers }: FastifyRequest): string | null {
+  const [scheme = '', token = ''] = (headers.authorization ?? '').split(' ', 2)
+  return scheme.toLowerCase() === 'bearer' ? token : null
 }
 
 /** The refresh token in a JSON body, if there is one. */

@@ -6,7 +6,7 @@ import { sendFailure } from './envelope.ts'
 
 export const CLIENT = 'client'
 
-/** What of a User-Agent is worth a log line. */
+/** What of a User-Agent is worth keeping; its column holds no more. */
 const USER_AGENT_MAX_LENGTH = 256
 
 /** Settles who is calling before anything else happens, or refuses the request. */

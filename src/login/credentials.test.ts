@@ -3,7 +3,6 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import {
   canonicalEmail,
-  emailDigest,
   lookupKey,
   matchablePassword,
   problemWithEmail,
@@ -177,11 +176,4 @@ describe('what an administrator may give a user', () => {
       }
     })
   }
-})
-
-test('the digest of an e-mail is its SHA-256 in hex', () => {
-  assert.equal(
-    emailDigest('abc'),
-    'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad',
-  )
 })

@@ -1,5 +1,4 @@
 // What a caller typed, in the one form that lookups, counters and uniqueness share.
-import { createHash } from 'node:crypto'
 
 const EMAIL_MAX_LENGTH = 254
 const PASSWORD_MIN_CHARACTERS = 8
@@ -46,8 +45,4 @@ export function problemWithPassword(password: string): string | null {
   }
   if (matchablePassword(password) === null) return `it has more than ${PASSWORD_MAX_BYTES} bytes`
   return null
-}
-
-export function emailDigest(email: string): string {
-  return createHash('sha256').update(email).digest('hex')
 }

@@ -1,9 +1,10 @@
 // Device cookies: a browser that has logged in to an account before keeps a budget of its own, so
 // that nobody's guessing can lock its owner out. It is never a credential.
 import { randomUUID } from 'node:crypto'
+import { digestOf } from '../digest.ts'
 import { DEVICE_SECONDS } from '../session/lifetimes.ts'
-import { digestOf, randomToken } from '../session/secrets.ts'
-import type { Device, NewDevice, Store } from '../storage/store.ts'
+import { randomToken } from '../session/secrets.ts'
+import type { Device, Store, UsedDevice } from '../storage/store.ts'
 
 /** The device, if its cookie is genuine and belongs to this very account. */
 export async function findKnownDevice(
@@ -18,14 +19,11 @@ export async function findKnownDevice(
 /** What a success writes down: the known device was used again, or a new one is made known. */
 export function deviceToRemember(
   known: Device | null,
-  deviceToken: string | null,
   now: Date,
-): { device: NewDevice; newToken: string | null } {
-  if (known && deviceToken !== null) {
-    const { id, expiresAt } = known
-    return { device: { id, expiresAt, digest: digestOf(deviceToken) }, newToken: null }
-  }
+): { device: UsedDevice; newToken: string | null } {
+  if (known) return { device: { kind: 'known', id: known.id }, newToken: null }
   const newToken = randomToken()
   const expiresAt = new Date(now.getTime() + DEVICE_SECONDS * 1000)
-  return { device: { id: randomUUID(), expiresAt, digest: digestOf(newToken) }, newToken }
+  const id = randomUUID()
+  return { device: { kind: 'new', id, expiresAt, digest: digestOf(newToken) }, newToken }
 }

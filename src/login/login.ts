@@ -8,7 +8,7 @@ import type { Passwords } from './passwords.ts'
 import { type Budgets, deviceScopes, type Throttle, throttleScopes } from './throttle.ts'
 
 /** An attempt that has not had its turn by then is turned away, uncounted. */
-const PATIENCE_MS = 5_000
+const LOGIN_TIME_MS = 5_000
 /** NIST SP 800-63B-4, 3.2.2: so many failures in a row on one account deserve a human's look. */
 const ALARM_EVERY_FAILURES = 100
 
@@ -63,13 +63,14 @@ export type LoginDeps = SessionDeps & {
 
 export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<LoginOutcome> {
   const { store, throttle, passwords, clock } = deps
+  const deadlineMs = performance.now() + LOGIN_TIME_MS
   const email = canonicalEmail(attempt.email)
   const knownDevice = await findKnownDevice(store, attempt.deviceToken, lookupKey(email), clock())
   const scopes = knownDevice
     ? deviceScopes(email, knownDevice)
     : throttleScopes(email, attempt.client.group, deps.budgets)
 
-  const reservation = await throttle.reserve(scopes, lookupKey(email), PATIENCE_MS)
+  const reservation = await throttle.reserve(scopes, lookupKey(email), deadlineMs)
   if (reservation.kind === 'busy') return { kind: 'shed', email }
   if (reservation.kind === 'refused') {
     const { scope, blockedUntil, lockedUserId } = reservation
@@ -84,7 +85,12 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
 
   const user = await store.findUserByEmail(lookupKey(email))
   const password = matchablePassword(attempt.password)
-  const passwordMatches = await passwords.verify(password, user?.passwordHash ?? null)
+  const passwordMatches = await passwords.verify(password, user?.passwordHash ?? null, deadlineMs)
+  if (passwordMatches === null) {
+    await store.releaseAttempt(scopes)
+    throttle.settled(scopes)
+    return { kind: 'shed', email }
+  }
   const decision = decide(user, passwordMatches, clock())
 
   if (decision.kind === 'rejected') {
@@ -93,8 +99,8 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
     return { kind: 'rejected', email, reason: decision.reason, alarm: toAlarm(user, failures) }
   }
 
-  const { client, deviceToken } = attempt
-  const remembered = client.isBrowser ? deviceToRemember(knownDevice, deviceToken, clock()) : null
+  const { client } = attempt
+  const remembered = client.isBrowser ? deviceToRemember(knownDevice, clock()) : null
   const session = await openSession(deps, {
     user: decision.user,
     client,

@@ -178,6 +178,16 @@ describe('turns', () => {
     assert.deepEqual(finished, arrived)
   })
 
+  test('are not taken after the deadline: nothing is computed then', async () => {
+    const { verify, hash } = await createPasswords(4, 1)
+    const passwordHash = await hash('x')
+    const { comparisons } = await observe(async () => {
+      assert.equal(await verify('x', passwordHash, performance.now() - 1), null)
+      assert.equal(await verify('x', passwordHash, performance.now() + 60_000), true)
+    })
+    assert.equal(comparisons, 1)
+  })
+
   test('are given back by work that fails', async () => {
     const { verify, hash } = await createPasswords(4, 1)
     const noString = JSON.parse('1')

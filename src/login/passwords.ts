@@ -8,8 +8,15 @@ const MAX_EVALUATED_COST = 15
 const BCRYPT_HASH = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/
 
 export type Passwords = {
-  /** True if the password has this hash. A null password matches nothing, a null hash is nobody's. */
-  verify(password: string | null, passwordHash: string | null): Promise<boolean>
+  /**
+   * True if the password has this hash. A null password matches nothing, a null hash is nobody's.
+   * Null if its turn had not come by the deadline: then nothing was computed.
+   */
+  verify(
+    password: string | null,
+    passwordHash: string | null,
+    deadlineMs?: number,
+  ): Promise<boolean | null>
   hash(password: string): Promise<string>
   /** True if a hash should be made anew at the next success. */
   isOutdated(passwordHash: string): boolean
@@ -22,10 +29,11 @@ export async function createPasswords(cost: number, workers: number): Promise<Pa
   if (costOf(decoy) !== cost) throw new Error(`bcrypt made a decoy of another cost than ${cost}`)
 
   return {
-    async verify(password, passwordHash) {
+    async verify(password, passwordHash, deadlineMs = Number.POSITIVE_INFINITY) {
       const storedCost = costOf(passwordHash)
       const evaluated = passwordHash === null || storedCost === null ? decoy : passwordHash
       return inTurn(async () => {
+        if (performance.now() > deadlineMs) return null
         const matches = await bcrypt.compare(password ?? '', toSupportedPrefix(evaluated))
         for (const owed of owedCosts(storedCost ?? cost, cost)) {
           await bcrypt.compare(password ?? '', withCost(decoy, owed))

@@ -1,8 +1,7 @@
 // Guessing protection: an attempt takes its place in every scope before its password is looked at,
 // and is settled afterwards, so that parallel guesses gain nothing.
-import { createHash } from 'node:crypto'
+import { digestOf } from '../digest.ts'
 import type { Device, Reservation, ScopeName, Store, ThrottleScope } from '../storage/store.ts'
-import { emailDigest } from './credentials.ts'
 
 export type Budgets = Record<Exclude<ScopeName, 'device'>, number>
 
@@ -11,15 +10,17 @@ export type Admission = Exclude<Reservation, { kind: 'busy' }> | { kind: 'busy' 
 /** A device that has logged in before has failures of its own, which nobody else can spend. */
 const DEVICE_FAILURES = 5
 
-/** How often a waiting attempt asks again, for places that another instance gives back. */
-const POLL_MS = 100
+/** How often one of those who wait looks for a place that another instance gave back. */
+const LOOK_EVERY_MS = 100
+/** As many as one client may have connections; who comes later is turned away at once. */
+const MAX_WAITING = 256
 
 export function throttleScopes(
   email: string,
   clientGroup: string,
   budgets: Budgets,
 ): ThrottleScope[] {
-  const digest = emailDigest(email)
+  const digest = digestOf(email)
   return [
     {
       name: 'pair',
@@ -43,19 +44,19 @@ export function deviceScopes(email: string, device: Device): ThrottleScope[] {
     {
       name: 'device',
       key: keyOf('device', device.id),
-      emailDigest: emailDigest(email),
+      emailDigest: digestOf(email),
       maxFailures: DEVICE_FAILURES,
     },
   ]
 }
 
 function keyOf(...parts: string[]): string {
-  return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
+  return digestOf(JSON.stringify(parts))
 }
 
 export type Throttle = {
-  /** Waits its turn while the scopes are full of attempts being verified, at most `patienceMs`. */
-  reserve(scopes: ThrottleScope[], email: string, patienceMs: number): Promise<Admission>
+  /** Waits its turn while the scopes are full of attempts being verified, until the deadline. */
+  reserve(scopes: ThrottleScope[], email: string, deadlineMs: number): Promise<Admission>
   /** Tells those who wait for one of these scopes that a place may be free. */
   settled(scopes: ThrottleScope[]): void
 }
@@ -63,8 +64,7 @@ export type Throttle = {
 export function createThrottle(store: Store, clock: () => Date): Throttle {
   const queues = createQueues()
   return {
-    async reserve(scopes, email, patienceMs) {
-      const deadline = performance.now() + patienceMs
+    async reserve(scopes, email, deadlineMs) {
       for (;;) {
         const reservation = await store.reserveAttempt(scopes, email, clock())
         if (reservation.kind !== 'busy') {
@@ -72,9 +72,7 @@ export function createThrottle(store: Store, clock: () => Date): Throttle {
           for (const { key } of scopes) queues.wakeNext(key)
           return reservation
         }
-        const patienceLeftMs = deadline - performance.now()
-        if (patienceLeftMs <= 0) return { kind: 'busy' }
-        await queues.wait(reservation.key, Math.min(POLL_MS, patienceLeftMs))
+        if (!(await queues.wait(reservation.key, deadlineMs))) return { kind: 'busy' }
       }
     },
     settled(scopes) {
@@ -83,27 +81,42 @@ export function createThrottle(store: Store, clock: () => Date): Throttle {
   }
 }
 
-/** One queue a key; who waits is woken in order, or by itself after a while. */
+/** One queue a key. The first in it is woken when a place may be free, or to look for itself. */
 function createQueues() {
-  const queues = new Map<string, Set<() => void>>()
+  const queues = new Map<string, { waiting: Set<() => void>; looking: NodeJS.Timeout }>()
+
+  function wakeNext(key: string): void {
+    const [first] = queues.get(key)?.waiting ?? []
+    first?.()
+  }
+
   return {
-    wait(key: string, timeoutMs: number): Promise<void> {
-      return new Promise(resolve => {
-        const queue = queues.get(key) ?? new Set()
-        queues.set(key, queue)
-        const wake = () => {
+    wakeNext,
+    /** False at the deadline, or if too many wait already. */
+    async wait(key: string, deadlineMs: number): Promise<boolean> {
+      const timeLeftMs = deadlineMs - performance.now()
+      if (timeLeftMs <= 0) return false
+      const queue = queues.get(key) ?? {
+        waiting: new Set(),
+        looking: setInterval(wakeNext, LOOK_EVERY_MS, key),
+      }
+      queues.set(key, queue)
+      const { waiting, looking } = queue
+      if (waiting.size >= MAX_WAITING) return false
+      return new Promise<boolean>(resolve => {
+        const leave = (isWoken: boolean) => () => {
           clearTimeout(timer)
-          queue.delete(wake)
-          if (queue.size === 0 && queues.get(key) === queue) queues.delete(key)
-          resolve()
+          waiting.delete(wake)
+          if (waiting.size === 0) {
+            clearInterval(looking)
+            queues.delete(key)
+          }
+          resolve(isWoken)
         }
-        const timer = setTimeout(wake, timeoutMs)
-        queue.add(wake)
+        const wake = leave(true)
+        const timer = setTimeout(leave(false), timeLeftMs)
+        waiting.add(wake)
       })
-    },
-    wakeNext(key: string): void {
-      const [first] = queues.get(key) ?? []
-      first?.()
     },
   }
 }

@@ -6,7 +6,7 @@ import { isUuid } from './ids.ts'
 import type { AccessKey, Keys } from './keys.ts'
 import { ACCESS_TOKEN_SECONDS, CLOCK_TOLERANCE_SECONDS } from './lifetimes.ts'
 
-type TokenAudience = { issuer: string; audience: string }
+export type TokenAudience = { issuer: string; audience: string }
 
 /** A new token, never to outlive its session. */
 export async function signAccessToken(

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { type StatsListener, unwatchFile, watchFile } from 'node:fs'
 import { chown, link, mkdir, open, readFile, rename, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { hasCode } from '../error-code.ts'
 import {
   createGeneration,
   createKeys,
@@ -25,6 +26,11 @@ export async function loadKeySet(path: string): Promise<KeySet> {
   return importKeys(await readKeyFile(path))
 }
 
+/** True if everybody on the machine may read or change the file. */
+export async function isOpenToAll(path: string): Promise<boolean> {
+  return process.platform !== 'win32' && ((await stat(path)).mode & 0o007) !== 0
+}
+
 /** True if anybody but the owner may read or change the file. */
 export async function isOpenToOthers(path: string): Promise<boolean> {
   if (process.platform === 'win32') return false
@@ -37,7 +43,7 @@ export async function ensureKeyFile(path: string, now: Date): Promise<boolean> {
     await stat(path)
     return false
   } catch (error) {
-    if (!isCode(error, 'ENOENT')) throw error
+    if (!hasCode(error, 'ENOENT')) throw error
   }
   await mkdir(dirname(path), { recursive: true })
   const draft = await writeDraft(path, { keys: await createGeneration(now, 0) })
@@ -45,7 +51,7 @@ export async function ensureKeyFile(path: string, now: Date): Promise<boolean> {
     await link(draft, path)
     return true
   } catch (error) {
-    if (isCode(error, 'EEXIST')) return false
+    if (hasCode(error, 'EEXIST')) return false
     throw error
   } finally {
     await unlink(draft)
@@ -109,8 +115,4 @@ export async function watchKeys(
     publicJwks: () => keys.publicJwks(),
     close: () => unwatchFile(path, reload),
   }
-}
-
-function isCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code
 }

@@ -1,14 +1,12 @@
 // Opens the session of a verified user: two tokens out, one transaction in between.
 import { randomUUID } from 'node:crypto'
-import type { NewDevice, Store, ThrottleScope, User } from '../storage/store.ts'
-import { signAccessToken } from './access-token.ts'
+import { digestOf } from '../digest.ts'
+import type { Store, ThrottleScope, UsedDevice, User } from '../storage/store.ts'
+import { signAccessToken, type TokenAudience } from './access-token.ts'
 import type { Keys } from './keys.ts'
 import { SESSION_MAX_SECONDS } from './lifetimes.ts'
 import { issueRefreshToken } from './refresh-token.ts'
-import { digestOf, randomToken } from './secrets.ts'
-
-/** What of a User-Agent is kept; the column holds no more. */
-const USER_AGENT_MAX_LENGTH = 256
+import { randomToken } from './secrets.ts'
 
 export type OpenedSession = {
   id: string
@@ -18,8 +16,6 @@ export type OpenedSession = {
   cookie: string | null
   expiresInSeconds: number
 }
-
-export type TokenAudience = { issuer: string; audience: string }
 
 export type SessionDeps = {
   store: Store
@@ -31,7 +27,7 @@ export type SessionDeps = {
 export type Opening = {
   user: User
   client: { ip: string; userAgent: string; isBrowser: boolean }
-  device: NewDevice | null
+  device: UsedDevice | null
   scopes: ThrottleScope[]
 }
 
@@ -58,7 +54,7 @@ export async function openSession(
       createdAt: now,
       expiresAt,
       cookieDigest: cookie && digestOf(cookie),
-      userAgent: client.userAgent.slice(0, USER_AGENT_MAX_LENGTH),
+      userAgent: client.userAgent,
       ip: client.ip,
     },
     refresh.stored,

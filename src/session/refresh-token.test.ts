@@ -4,10 +4,10 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose'
 import { loadConfig } from '../config.ts'
+import { digestOf } from '../digest.ts'
 import { createGeneration, importKeys, type RefreshKey } from './keys.ts'
 import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
 import { ISSUER_MAX_BYTES, signRefreshToken } from './refresh-token.ts'
-import { digestOf } from './secrets.ts'
 
 const ISSUER = 'https://login.example.com'
 const USER_ID = randomUUID()

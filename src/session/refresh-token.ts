@@ -2,11 +2,11 @@
 // the same token can be derived again without ever being stored.
 import { randomUUID } from 'node:crypto'
 import { errors, jwtVerify, SignJWT } from 'jose'
+import { digestOf } from '../digest.ts'
 import type { NewRefreshToken } from '../storage/store.ts'
 import { isUuid } from './ids.ts'
 import type { Keys, RefreshKey } from './keys.ts'
 import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
-import { digestOf } from './secrets.ts'
 
 /**
  * A refresh token stays within its 500 specified characters as long as the issuer, as it stands in

@@ -1,23 +1,21 @@
 // A refresh token for its successor: one winner, and for a short while the same answer again.
+
+import { digestOf } from '../digest.ts'
 import type { LiveSession, PresentedRefreshToken, Store } from '../storage/store.ts'
 import { signAccessToken } from './access-token.ts'
 import { REFRESH_GRACE_SECONDS } from './lifetimes.ts'
 import type { SessionDeps } from './open.ts'
 import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
-import { digestOf } from './secrets.ts'
 
 export type RefreshOutcome =
-  | {
-      kind: 'refreshed'
-      live: LiveSession
-      accessToken: string
-      refreshToken: string
-      expiresInSeconds: number
-    }
+  | ({ kind: 'refreshed'; live: LiveSession; refreshToken: string } & SignedAccess)
   | { kind: 'invalid' }
   /** The token had been used before: it is in two hands, and the session has been ended. */
   | { kind: 'reused'; sessionId: string; userId: string }
-  | { kind: 'limited'; sessionId: string; retryAfterSeconds: number }
+  | Limited
+
+type SignedAccess = { accessToken: string; expiresInSeconds: number }
+type Limited = { kind: 'limited'; sessionId: string; retryAfterSeconds: number }
 
 export type RefreshDeps = SessionDeps & {
   /** Seconds to wait, or null if the session may be refreshed now. */
@@ -47,6 +45,20 @@ export async function refresh(deps: RefreshDeps, token: string): Promise<Refresh
   }
   if (successor === null) return endReused(store, presented, now)
   return toRefreshed(deps, presented.live, successor, now)
+}
+
+/** A new access token for a session that a cookie stands for; the cookie stays as it is. */
+export async function renewAccess(
+  { keys, tokens, clock, limit }: RefreshDeps,
+  { session, user }: LiveSession,
+): Promise<({ kind: 'renewed' } & SignedAccess) | Limited> {
+  const retryAfterSeconds = limit(session.id)
+  if (retryAfterSeconds !== null)
+    return { kind: 'limited', sessionId: session.id, retryAfterSeconds }
+  const now = clock()
+  const { accessKey } = keys.signingAt(now)
+  const access = await signAccessToken(accessKey, tokens, user, session, now)
+  return { kind: 'renewed', ...access }
 }
 
 /** The new token if this call put it in the old one's place, else null. */

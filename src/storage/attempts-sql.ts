@@ -1,8 +1,9 @@
 // An attempt's way through the tables: reserve, then settle.
 import { sql, type Transaction } from 'kysely'
+import { digestOf } from '../digest.ts'
 import { rememberDevice } from './devices-sql.ts'
 import type { Engine } from './engine.ts'
-import type { Schema } from './schema.ts'
+import { type Schema, UNKNOWN_USER_ID } from './schema.ts'
 import { insertSession } from './sessions-sql.ts'
 import type { Store, ThrottleScope } from './store.ts'
 import {
@@ -12,7 +13,6 @@ import {
   isNotLockedByAdministrator,
 } from './throttle-rows.ts'
 import { transact } from './transact.ts'
-import { digestOfHash } from './users-rows.ts'
 import { toText } from './values.ts'
 
 type Attempts = Pick<Store, 'reserveAttempt' | 'releaseAttempt' | 'settleFailure' | 'openSession'>
@@ -45,7 +45,7 @@ export function createAttempts(engine: Engine): Attempts {
           .where(user =>
             user.or([
               user('password_hash', '=', verified.passwordHash),
-              user('upgraded_from', '=', digestOfHash(verified.passwordHash)),
+              user('upgraded_from', '=', digestOf(verified.passwordHash)),
             ]),
           )
           .where(sql<boolean>`is_active`)
@@ -72,17 +72,16 @@ async function settleFailureIn(
   now: Date,
 ): Promise<number> {
   await countFailure(trx, scopes, now)
-  const oneMore = { failed_login_attempts: sql<number>`failed_login_attempts + 1` }
-  // The same write for nobody: a failure of an unknown e-mail must not be the cheaper one.
-  if (userId === null) {
-    await trx.updateTable('unknown_user').set(oneMore).returning('id').executeTakeFirst()
-    return 0
+  // Never beyond what the column holds: the row of nobody is never set back.
+  const oneMore = {
+    failed_login_attempts: sql<number>`(failed_login_attempts + 1) % 1000000000`,
   }
+  // The same write for nobody: a failure of an unknown e-mail must not be the cheaper one.
   const user = await trx
-    .updateTable('users')
+    .updateTable(userId === null ? 'unknown_user' : 'users')
     .set(oneMore)
-    .where('id', '=', userId)
+    .where('id', '=', userId ?? UNKNOWN_USER_ID)
     .returning('failed_login_attempts')
     .executeTakeFirst()
-  return user?.failed_login_attempts ?? 0
+  return userId === null ? 0 : (user?.failed_login_attempts ?? 0)
 }

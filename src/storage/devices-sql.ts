@@ -2,7 +2,7 @@
 import type { Kysely, Selectable } from 'kysely'
 import type { Engine } from './engine.ts'
 import type { Schema } from './schema.ts'
-import type { Device, NewDevice, Store } from './store.ts'
+import type { Device, Store, UsedDevice } from './store.ts'
 import { transact } from './transact.ts'
 import { toText, toTime } from './values.ts'
 
@@ -49,15 +49,19 @@ export function createDevices(engine: Engine): Devices {
   }
 }
 
-/** Makes a device known, or notes that a known one was used. */
+/** Makes a device known, or notes that a known one was used; one revoked meanwhile stays so. */
 export async function rememberDevice(
   trx: Kysely<Schema>,
   userId: string,
-  device: NewDevice,
+  device: UsedDevice,
   userAgent: string,
   now: Date,
 ): Promise<void> {
   const used = { last_used_at: toText(now), user_agent: userAgent }
+  if (device.kind === 'known') {
+    await trx.updateTable('devices').set(used).where('id', '=', device.id).execute()
+    return
+  }
   await trx
     .insertInto('devices')
     .values({
@@ -68,7 +72,6 @@ export async function rememberDevice(
       expires_at: toText(device.expiresAt),
       ...used,
     })
-    .onConflict(conflict => conflict.column('id').doUpdateSet(used))
     .execute()
 }
 

@@ -23,5 +23,7 @@ export function describeDatabase(database: DatabaseConfig): string {
   if (database.engine === 'sqlite') return `SQLite ${database.file}`
   const url = new URL(database.url)
   if (url.password) url.password = '***'
+  // The driver takes a password from here too.
+  url.search = ''
   return `PostgreSQL ${url}`
 }

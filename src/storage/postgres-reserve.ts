@@ -89,6 +89,11 @@ export async function reserveInOneStatement(
       where email = ${email} and exists (select from blocked where scope = 'email')
         and ${isNotLockedByAdministrator(at.now)}
       returning id
+    ),
+    nobody as (
+      update unknown_user set updated_at = m.now
+      from moment m
+      where exists (select from blocked where scope = 'email') and not exists (select from locked)
     )
     select v.kind as verdict, s.scope, s.key,
       s.failures + s.pending >= s.max_failures as is_full,

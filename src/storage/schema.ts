@@ -7,6 +7,9 @@ export type Time = ColumnType<Date | string, string, string>
 type NullableTime = ColumnType<Date | string | null, string | null, string | null>
 type Flag = ColumnType<boolean | number, number | undefined, number>
 
+/** The only row of `unknown_user`. */
+export const UNKNOWN_USER_ID = '00000000-0000-4000-8000-000000000000'
+
 type Users = {
   id: string
   email: string

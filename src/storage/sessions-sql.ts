@@ -66,33 +66,32 @@ export function createSessions(engine: Engine): Sessions {
   }
 }
 
+const NO_SESSION = '00000000-0000-0000-0000-000000000000'
+
 /** Ends sessions with their tokens, expired ones as well; returns the ids of those that were live. */
 export async function endSessionsIn(
   trx: Transaction<Schema>,
   which: { id: string } | { userId: string; exceptId: string | null },
   now: Date,
 ): Promise<string[]> {
-  const ending = trx
-    .updateTable('sessions')
-    .set({ ended_at: toText(now) })
-    .where('ended_at', 'is', null)
-  const chosen =
-    'id' in which
-      ? ending.where('id', '=', which.id)
-      : ending
-          .where('user_id', '=', which.userId)
-          .$if(which.exceptId !== null, query => query.where('id', '<>', which.exceptId ?? ''))
   const moment = toText(now)
-  const ended = await chosen
+  // The ids stay in the database: a user may have more sessions than a statement takes parameters.
+  const chosen = (session: string) =>
+    'id' in which
+      ? sql<boolean>`${sql.ref(session)} = ${which.id}`
+      : sql<boolean>`user_id = ${which.userId} and ${sql.ref(session)} <> ${which.exceptId ?? NO_SESSION}`
+  const ended = await trx
+    .updateTable('sessions')
+    .set({ ended_at: moment })
+    .where('ended_at', 'is', null)
+    .where(chosen('id'))
     .returning(['id', sql`idle_expires_at > ${moment} and expires_at > ${moment}`.as('was_live')])
     .execute()
-  if (ended.length === 0) return []
-  const ids = ended.map(({ id }) => id)
   await trx
     .updateTable('refresh_tokens')
     .set({ revoked_at: moment })
-    .where('session_id', 'in', ids)
     .where('revoked_at', 'is', null)
+    .where(chosen('session_id'))
     .execute()
   return ended.filter(({ was_live }) => was_live).map(({ id }) => id)
 }

@@ -139,6 +139,24 @@ for (const engine of ENGINES) {
       assert.equal(await store.setPassword('nobody@example.com', 'h', start), false)
     })
 
+    test('a user with more sessions than a statement takes parameters can still be locked out', async () => {
+      const id = await insertUser('many@example.com')
+      const ids = Array.from({ length: 34_000 }, () => randomUUID())
+      for (let i = 0; i < ids.length; i += 1_000) {
+        const rows = ids.slice(i, i + 1_000).map(
+          session => `('${session}', '${id}', '2030-01-01T00:00:00.000Z', '2031-01-01T00:00:00.000Z',
+            '2031-01-01T00:00:00.000Z', '', '')`,
+        )
+        await database.rows(
+          `insert into sessions (id, user_id, last_used_at, idle_expires_at, expires_at, user_agent, ip)
+           values ${rows.join()}`,
+        )
+      }
+      assert.equal(await store.deactivateUser('many@example.com', start), true)
+      assert.deepEqual(await store.listLiveSessions(id, start), [])
+      assert.equal(await store.deleteUser('many@example.com'), true)
+    })
+
     test('a hash is upgraded only while it is the one that was verified', async () => {
       const id = await insertUser('upgrade@example.com')
       await store.upgradePasswordHash(id, 'not this one', 'new', start)

@@ -89,8 +89,10 @@ export type Device = {
   userAgent: string
 }
 
-/** A device that a success makes known; the token itself is never stored. */
-export type NewDevice = Pick<Device, 'id' | 'expiresAt'> & { digest: string }
+/** A device to make known, or to note the use of; the token itself is never stored. */
+export type UsedDevice =
+  | { kind: 'new'; id: string; expiresAt: Date; digest: string }
+  | { kind: 'known'; id: string }
 
 /** How many rows a purge removed. */
 export type Purged = {
@@ -106,7 +108,7 @@ export interface Store {
   /** Takes a place in every scope, in none, or starts the wait of those whose failures are spent. */
   reserveAttempt(scopes: ThrottleScope[], email: string, now: Date): Promise<Reservation>
   /** Gives the places back: the attempt was never verified. */
-  releaseAttempt(scopes: ThrottleScope[], now: Date): Promise<void>
+  releaseAttempt(scopes: ThrottleScope[]): Promise<void>
   /**
    * Counts a failure in every scope and on the user; writes as much when there is no such user.
    * Returns the user's consecutive failures, 0 for an unknown one.
@@ -121,7 +123,7 @@ export interface Store {
     verified: Pick<User, 'id' | 'passwordHash'>,
     session: NewSession,
     refreshToken: NewRefreshToken,
-    device: NewDevice | null,
+    device: UsedDevice | null,
     scopes: ThrottleScope[],
     now: Date,
   ): Promise<boolean>

@@ -121,6 +121,8 @@ async function lockByThrottle(
     .where(isNotLockedByAdministrator(moment))
     .returning('id')
     .executeTakeFirst()
+  // The same write for nobody, here too.
+  if (!locked) await trx.updateTable('unknown_user').set({ updated_at: moment }).execute()
   return locked?.id ?? null
 }
 

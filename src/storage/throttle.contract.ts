@@ -102,7 +102,7 @@ for (const engine of ENGINES) {
     test('a released attempt leaves no trace in any budget', async () => {
       const scopes = makeScopes()
       await reserve(scopes)
-      await store.releaseAttempt(scopes, start)
+      await store.releaseAttempt(scopes)
       assert.deepEqual(await rowsOf(scopes), { pair: [0, 0], email: [0, 0], client: [0, 0] })
     })
 
@@ -188,7 +188,7 @@ for (const engine of ENGINES) {
           start,
         )
         if (i % 4 === 0) await openFor(one, { id, passwordHash: 'a hash' }, scopes, start)
-        else if (i % 4 === 1) await one.releaseAttempt(scopes, start)
+        else if (i % 4 === 1) await one.releaseAttempt(scopes)
         else await one.settleFailure(scopes, id, start)
         if (i % 20 === 0) await one.purge(start)
         if (i % 50 === 0)

@@ -1,5 +1,4 @@
 // From a stored user to the record that the service speaks in.
-import { createHash } from 'node:crypto'
 import type { Selectable } from 'kysely'
 import type { Schema } from './schema.ts'
 import type { User } from './store.ts'
@@ -19,9 +18,4 @@ export function toUser(row: Selectable<Schema['users']>): User {
     createdAt: toTime(row.created_at),
     updatedAt: toTime(row.updated_at),
   }
-}
-
-/** Enough to know a replaced hash again, and nothing to guess at. */
-export function digestOfHash(passwordHash: string): string {
-  return createHash('sha256').update(passwordHash).digest('hex')
 }

@@ -1,12 +1,13 @@
 // The users, as an administrator and a login see them.
 import { type Selectable, sql } from 'kysely'
+import { digestOf } from '../digest.ts'
 import type { Engine } from './engine.ts'
 import type { Schema } from './schema.ts'
 import { endSessionsIn } from './sessions-sql.ts'
 import type { Store } from './store.ts'
 import { forgetFailures } from './throttle-rows.ts'
 import { transact } from './transact.ts'
-import { digestOfHash, toUser } from './users-rows.ts'
+import { toUser } from './users-rows.ts'
 import { toText } from './values.ts'
 
 type Users = Pick<
@@ -133,7 +134,7 @@ export function createUsers(engine: Engine): Users {
           .updateTable('users')
           .set({
             password_hash: newHash,
-            upgraded_from: digestOfHash(oldHash),
+            upgraded_from: digestOf(oldHash),
             updated_at: toText(now),
           })
           .where('id', '=', userId)

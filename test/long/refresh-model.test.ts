@@ -5,6 +5,7 @@ import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { decodeJwt } from 'jose'
+import { digestOf } from '../../src/digest.ts'
 import {
   createGeneration,
   createKeys,
@@ -16,7 +17,6 @@ import {
 import { openSession } from '../../src/session/open.ts'
 import { refresh } from '../../src/session/refresh.ts'
 import { readRefreshToken } from '../../src/session/refresh-token.ts'
-import { digestOf } from '../../src/session/secrets.ts'
 import { openStore } from '../../src/storage/open-store.ts'
 import type { Store, User } from '../../src/storage/store.ts'
 import { createTestDatabase, ENGINES } from '../engines.ts'

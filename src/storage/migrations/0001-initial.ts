@@ -1,4 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { UNKNOWN_USER_ID } from '../schema.ts'
 import type { ColumnTypes } from './column-types.ts'
 
 export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void> {
@@ -22,7 +23,8 @@ export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void
   const statements = [
     users(sql`users`),
     users(sql`unknown_user`),
-    sql`insert into unknown_user (email, password_hash, name) values ('nobody@localhost', '', '')`,
+    sql`insert into unknown_user (id, email, password_hash, name)
+      values (${sql.lit(UNKNOWN_USER_ID)}, 'nobody@localhost', '', '')`,
 
     sql`create table sessions (
       id ${uuid.type} primary key default ${uuid.random} ${uuid.check('id')},

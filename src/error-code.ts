@@ -1,0 +1,5 @@
+// What the system calls an error, as ENOENT or EADDRINUSE.
+
+export function hasCode(error: unknown, ...codes: string[]): boolean {
+  return error instanceof Error && 'code' in error && codes.includes(String(error.code))
+}

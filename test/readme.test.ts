@@ -1,0 +1,47 @@
+// What a reader copies from the README does what it says.
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { promisify } from 'node:util'
+import { createDeployment, PROJECT } from './process.ts'
+
+const run = promisify(execFile)
+const readme = readFileSync(join(PROJECT, 'README.md'), 'utf8')
+const blocks = [...readme.matchAll(/```sh\n(.*?)```/gs)].map(match => match[1] ?? '')
+
+test('the README’s first user logs in with the README’s request', async context => {
+  const deployment = await createDeployment('sqlite')
+  context.after(() => deployment.remove())
+  const service = await deployment.start()
+  const block = blocks.find(candidate => candidate.includes('users add')) ?? ''
+  const [add = '', ...curl] = block.trim().split('\n')
+  await run('sh', ['-c', add], { cwd: PROJECT, env: { ...process.env, ...deployment.env } })
+
+  const [, path = ''] = /https:\/\/localhost:8443(\S+)/.exec(curl.join(' ')) ?? []
+  const [, type = ''] = /-H 'Content-Type: ([^']+)'/.exec(curl.join(' ')) ?? []
+  const [, body = ''] = /-d '([^']+)'/.exec(curl.join(' ')) ?? []
+  const answer = await service.call({ path, headers: { 'Content-Type': type }, body })
+  assert.equal(answer.status, 200)
+  assert.equal(answer.json.data.user.email, 'kate@example.com')
+})
+
+test('the scripts that the documents name exist', () => {
+  const { scripts } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8'))
+  for (const file of ['README.md', 'CONTRIBUTING.md', 'docs/operations.md']) {
+    const text = readFileSync(join(PROJECT, file), 'utf8')
+    for (const [, name = ''] of text.matchAll(/npm run (?:-s )?([a-z:]+)/g)) {
+      assert.ok(scripts[name], `${file}: npm run ${name}`)
+    }
+  }
+})
+
+test('the demo shows each of its answers, and ends by itself', async () => {
+  const { stdout } = await run(process.execPath, [join(PROJECT, 'demo/tour.ts')], { cwd: PROJECT })
+  for (const status of ['200 OK', '400', '401', '429', '405']) {
+    assert.ok(stdout.includes(`HTTP/1.1 ${status}`), status)
+  }
+  assert.match(stdout, /same to the byte: yes/)
+  assert.doesNotMatch(stdout, /eyJ[\w-]{30}/)
+})

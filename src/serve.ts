@@ -6,7 +6,7 @@ import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from './config.ts'
 import { closeServer, createWork, trackConnections } from './drain.ts'
-import { hasCode } from './error-code.ts'
+import { codeOf, hasCode } from './error-code.ts'
 import { buildApp } from './http/app.ts'
 import { createOpsServer } from './http/ops.ts'
 import { loadTls } from './http/tls.ts'
@@ -215,7 +215,7 @@ async function listen(server: Server, port: number, host: string, variable: stri
     }
     const hostVariable = variable.replace('PORT', 'HOST')
     throw new StartError(
-      `${host}:${port} cannot be listened on (${error instanceof Error ? error.message : error}): set ${hostVariable} or ${variable}.`,
+      `${host}:${port} cannot be listened on (${codeOf(error)}): set ${hostVariable} or ${variable}.`,
     )
   }
 }

@@ -59,12 +59,13 @@ test('a change is one log line that names who made it, and no secret', async t =
   const { run } = await createCliFor(t, 'sqlite')
   const args = ['users', 'add', 'ann@example.org', '--name', 'Ann', '--password-stdin']
   const { stderr } = await run(args, 'correct horse')
-  const { time, actor, ...line }: Record<string, string> = JSON.parse(stderr)
-  assert.ok(time && actor)
+  const { time, actor, userId, ...line }: Record<string, string> = JSON.parse(stderr)
+  assert.ok(time && actor && userId)
   assert.deepEqual(line, {
     level: 'info',
     event: 'admin.user_added',
     email: 'ann@example.org',
+    role: 'user',
     msg: 'Added ann@example.org with the role "user".',
   })
 })

@@ -99,7 +99,7 @@ describe('a setting that is unsafe is warned of', { concurrency: 2 }, () => {
     {
       name: 'a silent log',
       env: { LOG_LEVEL: 'error' },
-      expected: /^warning, log: error: logins leave no trace/,
+      expected: /^problem, configuration: In production LOG_LEVEL must be info, debug or trace/,
     },
   ]
   for (const { name, env, expected } of cases) test(name, () => finds({ env, expected }))

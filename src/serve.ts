@@ -57,6 +57,10 @@ export async function serveUntilSignal(
 
 export async function serve(config: Config, log: Log, clock: () => Date): Promise<Service> {
   for (const warning of config.warnings) log.warn({ event: 'service.warning' }, warning)
+  // It takes as long as a login: the rest gets ready meanwhile.
+  const decoyMade = createPasswords(config.bcryptCost, availableParallelism())
+  // Awaited below; a start that fails before that has its own error to tell.
+  decoyMade.catch(() => {})
   // Closed in reverse, by the drain or by a start that fails half-way.
   await using opened = new AsyncDisposableStack()
   await mkdir(config.dataDir, { recursive: true }).catch(
@@ -68,9 +72,8 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     ),
     database => database.close(),
   )
-  const [tls, passwords] = await Promise.all([
+  const [tls] = await Promise.all([
     loadTls(config, clock()).catch(refuse('The TLS certificate cannot be used')),
-    createPasswords(config.bcryptCost, availableParallelism()),
     store.migrate().catch(refuse(`${describeDatabase(config.database)} cannot be used`)),
   ])
   if (
@@ -88,7 +91,6 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   const loginDeps = {
     store,
     throttle: createThrottle(store, clock),
-    passwords,
     keys,
     budgets,
     tokens,
@@ -101,7 +103,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
     isDraining: () => isDraining,
     track: work.run,
-    login: attempt => login(loginDeps, attempt),
+    login: async attempt => login({ ...loginDeps, passwords: await decoyMade }, attempt),
   })
   const ops = createOpsServer({
     async checkReady() {
@@ -111,7 +113,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     onNotReady: error => log.warn({ event: 'service.not_ready', err: error }),
   })
 
-  await app.ready()
+  await Promise.all([app.ready(), decoyMade])
   opened.defer(() => {
     ops.close()
     ops.closeAllConnections()

@@ -64,7 +64,7 @@ const BASE_ENV = {
 /** As "npm start" does. */
 export const SERVE = [
   process.execPath,
-  ...['-r', join(PROJECT, 'version-guard.cjs')],
+  ...['--max-semi-space-size=4', '-r', join(PROJECT, 'version-guard.cjs')],
   ...[join(PROJECT, 'src', 'main.ts'), 'serve'],
 ]
 

@@ -50,7 +50,7 @@ export async function receive(socket: TLSSocket): Promise<Buffer> {
   // Bytes that arrive after an early refusal make the other side reset the connection.
   socket.on('error', () => socket.destroy())
   socket.on('end', () => socket.end())
-  await once(socket, 'close')
+  await new Promise(resolve => socket.once('close', resolve))
   return Buffer.concat(chunks)
 }
 

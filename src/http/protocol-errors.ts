@@ -6,6 +6,9 @@ import type { Socket } from 'node:net'
 import { type FailureCode, failureBody, statusOf } from './envelope.ts'
 import { PROTECTIVE_HEADERS } from './headers.ts'
 
+/** So long a caller has to read the answer. */
+const LINGER_MS = 1_000
+
 const CODE_OF: Record<string, FailureCode> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'REQUEST_TIMEOUT',
   HPE_HEADER_OVERFLOW: 'HEADERS_TOO_LARGE',
@@ -14,14 +17,29 @@ const CODE_OF: Record<string, FailureCode> = {
 
 export function createProtocolErrors() {
   const responses = new WeakMap<Socket, ServerResponse>()
+  const answered = new WeakSet<Socket>()
+
+  function hangUp(socket: Socket, code: FailureCode): void {
+    answered.add(socket)
+    socket.on('error', () => socket.destroy())
+    socket.end(rawAnswer(code))
+    linger(socket)
+  }
+
   return {
     onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+      if (answered.has(socket)) return
       const current = responses.get(socket)
       const isAnswering = current?.headersSent === true && !current.writableFinished
       // Without a handshake there is no way to answer, and waiting for one would never end.
       const isDeaf = error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' || !socket.writable
-      if (isAnswering || isDeaf) socket.destroy()
-      else hangUp(socket, CODE_OF[error.code ?? ''] ?? 'BAD_REQUEST')
+      if (isDeaf) socket.destroy()
+      else if (isAnswering) {
+        // The answer under way is the last one.
+        answered.add(socket)
+        current.once('finish', () => socket.end())
+        linger(socket)
+      } else hangUp(socket, CODE_OF[error.code ?? ''] ?? 'BAD_REQUEST')
     },
     attach(server: Server): void {
       server.on('request', (request: IncomingMessage, response: ServerResponse) => {
@@ -38,9 +56,13 @@ export function createProtocolErrors() {
   }
 }
 
-function hangUp(socket: Socket, code: FailureCode): void {
-  socket.on('error', () => socket.destroy())
-  socket.end(rawAnswer(code), () => socket.destroy())
+/**
+ * Bytes that are still on their way would meet a closed socket, whose reset takes the answer with it:
+ * they are read, and nothing is made of them.
+ */
+function linger(socket: Socket): void {
+  socket.resume()
+  setTimeout(() => socket.destroy(), LINGER_MS).unref()
 }
 
 function rawAnswer(code: FailureCode): string {

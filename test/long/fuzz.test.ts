@@ -129,12 +129,12 @@ describe(`fuzzing with FUZZ_SEED=${SEED}`, () => {
       }
 
       for (const bytes of kept) await attempt(bytes)
-      await attemptUntil(cases / 4)
+      await attemptUntil(cases / 2)
       const warmMiB = residentMiB(service.pid)
       await attemptUntil(cases)
       const finalMiB = residentMiB(service.pid)
       context.diagnostic(
-        `${engine}: ${warmMiB} MiB after ${cases / 4} cases, ${finalMiB} after ${cases}`,
+        `${engine}: ${warmMiB} MiB after ${cases / 2} cases, ${finalMiB} after ${cases}`,
       )
       assert.deepEqual(failures, [])
       assert.deepEqual(

@@ -61,8 +61,8 @@ export function createProtocolErrors() {
  * they are read, and nothing is made of them.
  */
 function linger(socket: Socket): void {
-  socket.resume()
-  setTimeout(() => socket.destroy(), LINGER_MS).unref()
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS).unref()
+  socket.resume().once('close', () => clearTimeout(timer))
 }
 
 function rawAnswer(code: FailureCode): string {

@@ -217,6 +217,12 @@ export const CASES: Case[] = [
     'METHOD_NOT_ALLOWED',
   ],
   ['HTTP/1.0 without a Host', lines(`GET ${LOGIN} HTTP/1.0`), 405, 'METHOD_NOT_ALLOWED'],
+  [
+    'OPTIONS of an unknown address, with a body',
+    lines('OPTIONS /nothing HTTP/1.1', HOST, 'Content-Length: 2').concat('{}'),
+    415,
+    'UNSUPPORTED_MEDIA_TYPE',
+  ],
   ['OPTIONS of everything', lines('OPTIONS * HTTP/1.1', HOST), 404, 'NOT_FOUND'],
   [
     'an unknown expectation',

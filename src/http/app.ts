@@ -89,6 +89,11 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     if (!app.supportedMethods.includes(method)) app.addHttpMethod(method)
   }
 
+  // Before any plugin adds a route of its own, which would keep the framework's answers.
+  acceptJsonOnly(app)
+  app.setErrorHandler(handleError)
+  app.setNotFoundHandler((_request, reply) => sendFailure(reply, 'NOT_FOUND'))
+
   app.decorateRequest(CLIENT, null)
   app.addHook('onRequest', async (request, reply) => {
     addHeaders(request, reply)
@@ -104,9 +109,6 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     if (!isDraining()) return
     return sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_DRAINING_SECONDS })
   })
-  acceptJsonOnly(app)
-  app.setErrorHandler(handleError)
-  app.setNotFoundHandler((_request, reply) => sendFailure(reply, 'NOT_FOUND'))
 
   const auth = '/api/v1/auth'
   const methodsByUrl = new Map<string, string[]>()

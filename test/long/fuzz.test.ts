@@ -12,7 +12,8 @@ import { LOGIN, PASSWORD } from '../service.ts'
 
 /** What arrives is judged before any database is asked: fewer do for the second. */
 const CASES: Record<EngineName, number> = { sqlite: 20_000, postgres: 5_000 }
-const SEED = Number(process.env.FUZZ_SEED ?? Date.now() % 2 ** 31)
+/** The same cases every time, so that a failure is a change's; any other number tries others. */
+const SEED = Number(process.env.FUZZ_SEED ?? 1)
 const PARALLEL = 16
 const UNLIMITED = {
   THROTTLE_PAIR_FAILURES: '1000000',

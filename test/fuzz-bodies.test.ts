@@ -40,7 +40,10 @@ for (const engine of ENGINES) {
     })
 
     test('any pair of values is 400 unless both are strings that are not empty', async () => {
-      const anything = fc.oneof(fc.string({ unit: 'binary' }), fc.jsonValue({ maxDepth: 2 }))
+      // A body with prototype keys is refused whole, whichever field they are in.
+      const anything = fc
+        .oneof(fc.string({ unit: 'binary' }), fc.jsonValue({ maxDepth: 2 }))
+        .filter(value => !/__proto__|constructor/.test(JSON.stringify(value)))
       await fc.assert(
         fc.asyncProperty(anything, anything, async (email, password) => {
           const answer = await service.call({ body: { email, password } })

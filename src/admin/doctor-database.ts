@@ -1,5 +1,6 @@
 // Whether the database answers, takes a write and holds hashes that can be verified.
 import type { Config } from '../config.ts'
+import { MAX_EVALUATED_COST } from '../login/passwords.ts'
 import { isOpenToOthers } from '../session/key-file.ts'
 import type { Store } from '../storage/store.ts'
 import { messageOf } from './failures.ts'
@@ -7,8 +8,6 @@ import { type Finding, ok, problem, warning } from './finding.ts'
 import { withAnyStore } from './with-store.ts'
 
 const CLOCK_TOLERANCE_MS = 5_000
-/** No hash above this cost is ever evaluated. */
-const MAX_EVALUATED_COST = 15
 
 export async function checkDatabase(config: Config, now: Date): Promise<Finding[]> {
   const { database } = config

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import bcrypt from 'bcrypt'
 
 /** A cost above this would hold a thread for seconds; no such hash is ever evaluated. */
-const MAX_EVALUATED_COST = 15
+export const MAX_EVALUATED_COST = 15
 const BCRYPT_HASH = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/
 
 export type Passwords = {

@@ -11,6 +11,7 @@ import { buildApp } from './http/app.ts'
 import { createOpsServer } from './http/ops.ts'
 import { loadTls } from './http/tls.ts'
 import type { Log } from './log.ts'
+import { createHashQueue } from './login/hash-queue.ts'
 import { login } from './login/login.ts'
 import { createPasswords } from './login/passwords.ts'
 import { createThrottle } from './login/throttle.ts'
@@ -58,9 +59,9 @@ export async function serveUntilSignal(
 export async function serve(config: Config, log: Log, clock: () => Date): Promise<Service> {
   for (const warning of config.warnings) log.warn({ event: 'service.warning' }, warning)
   // It takes as long as a login: the rest gets ready meanwhile.
-  const decoyMade = createPasswords(config.bcryptCost, availableParallelism())
+  const hashingReady = prepareHashing(config.bcryptCost)
   // Awaited below; a start that fails before that has its own error to tell.
-  decoyMade.catch(() => {})
+  hashingReady.catch(() => {})
   // Closed in reverse, by the drain or by a start that fails half-way.
   await using opened = new AsyncDisposableStack()
   await mkdir(config.dataDir, { recursive: true }).catch(
@@ -103,7 +104,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
     isDraining: () => isDraining,
     track: work.run,
-    login: async attempt => login({ ...loginDeps, passwords: await decoyMade }, attempt),
+    login: async attempt => login({ ...loginDeps, ...(await hashingReady) }, attempt),
   })
   const ops = createOpsServer({
     async checkReady() {
@@ -113,7 +114,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     onNotReady: error => log.warn({ event: 'service.not_ready', err: error }),
   })
 
-  await Promise.all([app.ready(), decoyMade])
+  await Promise.all([app.ready(), hashingReady])
   opened.defer(() => {
     ops.close()
     ops.closeAllConnections()
@@ -158,6 +159,11 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
       return stopped
     },
   }
+}
+
+async function prepareHashing(cost: number) {
+  const passwords = await createPasswords(cost)
+  return { passwords, hashQueue: createHashQueue(availableParallelism(), passwords.estimateMs) }
 }
 
 /** Batch after batch, so that rows cannot come faster than they go; logins have their turn between. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
-import { digestOf } from '../src/digest.ts'
+import { createCli } from './cli.ts'
 import { ENGINES } from './engines.ts'
 import { type Answer, countStatuses, loggedBy, PASSWORD, TEST_COST } from './service.ts'
 import {
@@ -135,11 +135,13 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('users unlock ends the wait of a device', async () => {
+    test('users unlock ends the wait of a device', async t => {
       const { email, device } = await newOwner()
       await failWith(email, device, DEVICE_BUDGET)
       assert.equal((await loginWith(email, device)).status, 429)
-      await service.store.unlockUser(email, digestOf(email), service.now())
+      const cli = await createCli(service.database)
+      t.after(cli.remove)
+      assert.equal((await cli.run(['users', 'unlock', email])).code, 0)
       assert.equal((await loginWith(email, device)).status, 200)
     })
 

@@ -1,6 +1,8 @@
 // users add|set-password|list|show|activate|deactivate|lock|unlock|delete
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Command } from 'commander'
 import { digestOf } from '../digest.ts'
+import { RECALL_MS } from '../login/throttle.ts'
 import type { Store } from '../storage/store.ts'
 import { toEmail, toFutureTime } from './arguments.ts'
 import type { Context } from './context.ts'
@@ -76,7 +78,10 @@ export function usersCommand(context: Context): Command {
     .argument('<email>', 'e-mail to unlock', toEmail)
     .action((email: string) =>
       withStore(context, async ({ store }) => {
-        if (!(await store.unlockUser(email, digestOf(email), context.clock()))) {
+        const isUser = await store.unlockUser(email, digestOf(email), context.clock())
+        // By then no instance remembers a refusal from before.
+        await sleep(RECALL_MS)
+        if (!isUser) {
           // An e-mail without a user has waits as well: they are gone all the same.
           throw new Refusal(`There is no user ${email}; any waits of this e-mail were cleared.`)
         }

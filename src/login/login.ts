@@ -1,14 +1,19 @@
 // The use case: one attempt, read downwards.
 import { type OpenedSession, openSession, type SessionDeps } from '../session/open.ts'
-import type { ScopeName, Store, User } from '../storage/store.ts'
+import type { Reservation, ScopeName, Store, ThrottleScope, User } from '../storage/store.ts'
 import { canonicalEmail, lookupKey, matchablePassword } from './credentials.ts'
 import { decide, type Rejection } from './decision.ts'
 import { deviceToRemember, findKnownDevice } from './device.ts'
+import type { HashQueue, Place } from './hash-queue.ts'
 import type { Passwords } from './passwords.ts'
 import { type Budgets, deviceScopes, type Throttle, throttleScopes } from './throttle.ts'
 
-/** An attempt that has not had its turn by then is turned away, uncounted. */
-const LOGIN_TIME_MS = 5_000
+/** What a login may take; one whose hash would make it take longer is turned away, uncounted. */
+const LOGIN_TIME_MS = 1_000
+/** Hashing has this much of it, also where a slow database has taken the rest already. */
+const HASHING_TIME_MS = 500
+/** Longest that an attempt waits for others of its scope. */
+const WAIT_TIME_MS = 5_000
 /** NIST SP 800-63B-4, 3.2.2: so many failures in a row on one account deserve a human's look. */
 const ALARM_EVERY_FAILURES = 100
 
@@ -57,23 +62,25 @@ export type LoginDeps = SessionDeps & {
   store: Store
   throttle: Throttle
   passwords: Passwords
+  hashQueue: HashQueue
   budgets: Budgets
   clock: () => Date
 }
 
 export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<LoginOutcome> {
   const { store, throttle, passwords, clock } = deps
-  const deadlineMs = performance.now() + LOGIN_TIME_MS
+  const arrivedMs = performance.now()
+  const finishByMs = () => Math.max(arrivedMs + LOGIN_TIME_MS, performance.now() + HASHING_TIME_MS)
   const email = canonicalEmail(attempt.email)
   const knownDevice = await findKnownDevice(store, attempt.deviceToken, lookupKey(email), clock())
   const scopes = knownDevice
     ? deviceScopes(email, knownDevice)
     : throttleScopes(email, attempt.client.group, deps.budgets)
 
-  const reservation = await throttle.reserve(scopes, lookupKey(email), deadlineMs)
-  if (reservation.kind === 'busy') return { kind: 'shed', email }
-  if (reservation.kind === 'refused') {
-    const { scope, blockedUntil, lockedUserId } = reservation
+  const admission = await admit(deps, email, scopes, knownDevice !== null, finishByMs)
+  if (admission.kind === 'shed') return { kind: 'shed', email }
+  if (admission.kind === 'refused') {
+    const { scope, blockedUntil, lockedUserId } = admission
     return {
       kind: 'throttled',
       email,
@@ -83,9 +90,12 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
     }
   }
 
-  const user = await store.findUserByEmail(lookupKey(email))
+  const { place } = admission
+  const user = await store.findUserByEmail(lookupKey(email)).catch(place.abandon)
   const password = matchablePassword(attempt.password)
-  const passwordMatches = await passwords.verify(password, user?.passwordHash ?? null, deadlineMs)
+  const passwordMatches = await place.run(finishByMs(), () =>
+    passwords.verify(password, user?.passwordHash ?? null),
+  )
   if (passwordMatches === null) {
     await store.releaseAttempt(scopes)
     throttle.settled(scopes)
@@ -118,6 +128,35 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
   }
 }
 
+type Admission =
+  | { kind: 'admitted'; place: Place }
+  | { kind: 'shed' }
+  | Extract<Reservation, { kind: 'refused' }>
+
+/** A place to be hashed in, then one in every scope. Who waits for a scope keeps nobody from hashing. */
+async function admit(
+  { throttle, hashQueue }: LoginDeps,
+  email: string,
+  scopes: ThrottleScope[],
+  isKnownDevice: boolean,
+  finishByMs: () => number,
+): Promise<Admission> {
+  const waitUntilMs = performance.now() + WAIT_TIME_MS
+  for (;;) {
+    const refusal = throttle.recallRefusal(scopes)
+    if (refusal) return refusal
+    const place = await hashQueue.enter(finishByMs(), isKnownDevice ? email : null)
+    if (!place) return { kind: 'shed' }
+    const reservation = await throttle.reserve(scopes, lookupKey(email)).catch(place.abandon)
+    if (reservation.kind === 'admitted') return { kind: 'admitted', place }
+    place.leave()
+    if (reservation.kind === 'refused') return reservation
+    const { key } = reservation
+    if (!hashQueue.hasTimeFor(finishByMs(), throttle.countWaiting(key))) return { kind: 'shed' }
+    if (!(await throttle.waitForPlace(key, waitUntilMs))) return { kind: 'shed' }
+  }
+}
+
 function secondsUntil(moment: Date, now: Date): number {
   return Math.max(1, Math.ceil((moment.getTime() - now.getTime()) / 1000))
 }
@@ -129,10 +168,15 @@ function toAlarm(user: User | null, failures: number) {
 }
 
 /** A hash of another cost is made anew, after the answer: the caller need not wait for it. */
-function toRehash({ passwords, store, clock }: LoginDeps, user: User, password: string | null) {
+function toRehash(
+  { passwords, hashQueue, store, clock }: LoginDeps,
+  user: User,
+  password: string | null,
+) {
   if (password === null || !passwords.isOutdated(user.passwordHash)) return null
   return async () => {
-    const newHash = await passwords.hash(password)
+    const newHash = await hashQueue.runLast(() => passwords.hash(password))
+    if (newHash === null) return
     await store.upgradePasswordHash(user.id, user.passwordHash, newHash, clock())
   }
 }

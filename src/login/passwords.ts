@@ -5,45 +5,49 @@ import bcrypt from 'bcrypt'
 
 /** A cost above this would hold a thread for seconds; no such hash is ever evaluated. */
 export const MAX_EVALUATED_COST = 15
+const CHEAPEST_COST = 4
 const BCRYPT_HASH = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/
 
 export type Passwords = {
-  /**
-   * True if the password has this hash. A null password matches nothing, a null hash is nobody's.
-   * Null if its turn had not come by the deadline: then nothing was computed.
-   */
-  verify(
-    password: string | null,
-    passwordHash: string | null,
-    deadlineMs?: number,
-  ): Promise<boolean | null>
+  /** True if the password has this hash. A null password matches nothing, a null hash is nobody's. */
+  verify(password: string | null, passwordHash: string | null): Promise<boolean>
   hash(password: string): Promise<string>
   /** True if a hash should be made anew at the next success. */
   isOutdated(passwordHash: string): boolean
+  /** About what one verification takes on this machine. */
+  estimateMs: number
 }
 
-export async function createPasswords(cost: number, workers: number): Promise<Passwords> {
-  const inTurn = createTurns(workers)
+export async function createPasswords(cost: number): Promise<Passwords> {
   // A real hash of this cost, of bytes that nobody can guess: it must cost as much as any other.
   const decoy = await bcrypt.hash(randomBytes(32).toString('base64'), cost)
   if (costOf(decoy) !== cost) throw new Error(`bcrypt made a decoy of another cost than ${cost}`)
 
   return {
-    async verify(password, passwordHash, deadlineMs = Number.POSITIVE_INFINITY) {
+    estimateMs: (await timeCheapest(decoy)) * 2 ** (cost - CHEAPEST_COST),
+    async verify(password, passwordHash) {
       const storedCost = costOf(passwordHash)
       const evaluated = passwordHash === null || storedCost === null ? decoy : passwordHash
-      return inTurn(async () => {
-        if (performance.now() > deadlineMs) return null
-        const matches = await bcrypt.compare(password ?? '', toSupportedPrefix(evaluated))
-        for (const owed of owedCosts(storedCost ?? cost, cost)) {
-          await bcrypt.compare(password ?? '', withCost(decoy, owed))
-        }
-        return matches && password !== null && evaluated === passwordHash
-      })
+      const matches = await bcrypt.compare(password ?? '', toSupportedPrefix(evaluated))
+      for (const owed of owedCosts(storedCost ?? cost, cost)) {
+        await bcrypt.compare(password ?? '', withCost(decoy, owed))
+      }
+      return matches && password !== null && evaluated === passwordHash
     },
-    hash: password => inTurn(() => bcrypt.hash(password, cost)),
+    hash: password => bcrypt.hash(password, cost),
     isOutdated: passwordHash => costOf(passwordHash) !== cost,
   }
+}
+
+/** The best of a few: a starting process would hold up a single one, or one of the whole cost. */
+async function timeCheapest(decoy: string): Promise<number> {
+  let bestMs = Number.POSITIVE_INFINITY
+  for (let i = 0; i < 4; i++) {
+    const beganMs = performance.now()
+    await bcrypt.compare('', withCost(decoy, CHEAPEST_COST))
+    bestMs = Math.min(bestMs, performance.now() - beganMs)
+  }
+  return bestMs
 }
 
 /** The decoys still due after a cheaper hash: 2^c + (2^c + 2^(c+1) + … + 2^(C-1)) = 2^C. */
@@ -55,7 +59,7 @@ export function owedCosts(verifiedCost: number, cost: number): number[] {
 function costOf(passwordHash: string | null): number | null {
   const digits = BCRYPT_HASH.exec(passwordHash ?? '')?.[1]
   const cost = Number(digits)
-  return digits !== undefined && cost >= 4 && cost <= MAX_EVALUATED_COST ? cost : null
+  return digits !== undefined && cost >= CHEAPEST_COST && cost <= MAX_EVALUATED_COST ? cost : null
 }
 
 /** The library answers false to "$2y$" without computing anything; it names the same algorithm. */
@@ -65,21 +69,4 @@ function toSupportedPrefix(passwordHash: string): string {
 
 function withCost(passwordHash: string, cost: number): string {
   return passwordHash.replace(/\$\d\d\$/, `$${String(cost).padStart(2, '0')}$`)
-}
-
-/** Lets `places` jobs run at a time, the others in the order of their arrival. */
-function createTurns(places: number) {
-  const waiting: (() => void)[] = []
-  let free = places
-  return async function inTurn<T>(job: () => Promise<T>): Promise<T> {
-    if (free > 0) free--
-    else await new Promise<void>(resolve => waiting.push(resolve))
-    try {
-      return await job()
-    } finally {
-      const next = waiting.shift()
-      if (next) next()
-      else free++
-    }
-  }
 }

@@ -5,11 +5,13 @@ import type { Device, Reservation, ScopeName, Store, ThrottleScope } from '../st
 
 export type Budgets = Record<Exclude<ScopeName, 'device'>, number>
 
-export type Admission = Exclude<Reservation, { kind: 'busy' }> | { kind: 'busy' }
+type Refusal = Extract<Reservation, { kind: 'refused' }>
 
 /** A device that has logged in before has failures of its own, which nobody else can spend. */
 const DEVICE_FAILURES = 5
 
+/** For so long a block is taken as it was: what an administrator changes takes effect after it. */
+export const RECALL_MS = 100
 /** How often one of those who wait looks for a place that another instance gave back. */
 const LOOK_EVERY_MS = 100
 /** As many as one client may have connections; who comes later is turned away at once. */
@@ -55,28 +57,61 @@ function keyOf(...parts: string[]): string {
 }
 
 export type Throttle = {
-  /** Waits its turn while the scopes are full of attempts being verified, until the deadline. */
-  reserve(scopes: ThrottleScope[], email: string, deadlineMs: number): Promise<Admission>
+  /** A refusal of one of these scopes that is too recent to be asked for again. */
+  recallRefusal(scopes: ThrottleScope[]): Refusal | null
+  reserve(scopes: ThrottleScope[], email: string): Promise<Reservation>
+  countWaiting(key: string): number
+  /** Waits until a place in this scope may be free; false at the deadline, or if too many wait. */
+  waitForPlace(key: string, deadlineMs: number): Promise<boolean>
   /** Tells those who wait for one of these scopes that a place may be free. */
   settled(scopes: ThrottleScope[]): void
 }
 
 export function createThrottle(store: Store, clock: () => Date): Throttle {
   const queues = createQueues()
+  const refusals = createRefusals(clock)
+  const wakeWaiting = (scopes: ThrottleScope[]) => {
+    for (const { key } of scopes) queues.wakeNext(key)
+  }
   return {
-    async reserve(scopes, email, deadlineMs) {
-      for (;;) {
-        const reservation = await store.reserveAttempt(scopes, email, clock())
-        if (reservation.kind !== 'busy') {
-          // Who is through wakes the next: there may be more places, or a refusal for all.
-          for (const { key } of scopes) queues.wakeNext(key)
-          return reservation
-        }
-        if (!(await queues.wait(reservation.key, deadlineMs))) return { kind: 'busy' }
-      }
+    recallRefusal: refusals.recall,
+    async reserve(scopes, email) {
+      const reservation = await store.reserveAttempt(scopes, email, clock())
+      // Who is through wakes the next: there may be more places, or a refusal for all.
+      if (reservation.kind !== 'busy') wakeWaiting(scopes)
+      if (reservation.kind === 'refused') refusals.remember(scopes, reservation)
+      return reservation
     },
-    settled(scopes) {
-      for (const { key } of scopes) queues.wakeNext(key)
+    countWaiting: queues.count,
+    waitForPlace: queues.wait,
+    settled: wakeWaiting,
+  }
+}
+
+/** The blocks seen a moment ago: whoever storms a closed door costs next to nothing. */
+function createRefusals(clock: () => Date) {
+  const recent = new Map<string, { refusal: Refusal; untilMs: number }>()
+  return {
+    recall(scopes: ThrottleScope[]): Refusal | null {
+      const nowMs = performance.now()
+      const found = scopes.flatMap(({ key }) => {
+        const { refusal, untilMs } = recent.get(key) ?? { refusal: null, untilMs: 0 }
+        return refusal && untilMs > nowMs && refusal.blockedUntil > clock() ? [refusal] : []
+      })
+      return found.toSorted((a, b) => Number(b.blockedUntil) - Number(a.blockedUntil))[0] ?? null
+    },
+    remember(scopes: ThrottleScope[], refusal: Refusal): void {
+      const nowMs = performance.now()
+      for (const [key, { untilMs }] of recent) {
+        if (untilMs > nowMs) break
+        recent.delete(key)
+      }
+      const key = scopes.find(({ name }) => name === refusal.scope)?.key
+      if (key === undefined) return
+      // To the end, where the newest are.
+      recent.delete(key)
+      // Only the first refusal tells of the lock that it set.
+      recent.set(key, { refusal: { ...refusal, lockedUserId: null }, untilMs: nowMs + RECALL_MS })
     },
   }
 }
@@ -92,7 +127,7 @@ function createQueues() {
 
   return {
     wakeNext,
-    /** False at the deadline, or if too many wait already. */
+    count: (key: string) => queues.get(key)?.waiting.size ?? 0,
     async wait(key: string, deadlineMs: number): Promise<boolean> {
       const timeLeftMs = deadlineMs - performance.now()
       if (timeLeftMs <= 0) return false

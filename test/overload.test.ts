@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict'
+import { availableParallelism } from 'node:os'
+import { after, before, describe, test } from 'node:test'
+import bcrypt from 'bcrypt'
+import { ENGINES } from './engines.ts'
+import { until } from './process.ts'
+import { type Answer, countStatuses, PASSWORD } from './service.ts'
+import {
+  cookie,
+  DEVICE_COOKIE,
+  type SessionService,
+  startSessionService,
+} from './session-client.ts'
+
+/** Each core hashes some ten of them in a second: most of a flood finds no place. */
+const COST = 10
+const FLOOD = 60 * availableParallelism()
+
+for (const engine of ENGINES) {
+  describe(`more logins than can be hashed, on ${engine}`, () => {
+    let service: SessionService
+    before(async () => {
+      service = await startSessionService(engine, { BCRYPT_COST: String(COST) })
+      const passwordHash = await bcrypt.hash(PASSWORD, COST)
+      await service.addUser('owner@example.com', { passwordHash })
+      for (let i = 0; i < FLOOD; i++) await service.addUser(emailOf(i), { passwordHash })
+    })
+    after(() => service.stop())
+
+    const emailOf = (i: number) => `user${i}@example.com`
+    /** Each from a client of its own, with this password. */
+    const flood = (password = PASSWORD): Promise<Answer[]> =>
+      Promise.all(
+        Array.from({ length: FLOOD }, (_, i) =>
+          service.login(emailOf(i), password, `127.0.1.${1 + (i % 250)}`),
+        ),
+      )
+    const countShed = () => service.logged().filter(({ event }) => event === 'login.shed').length
+    const failuresAndPlaces = () =>
+      service.database.rows(
+        `select coalesce(sum(failures), 0) as failures, coalesce(sum(pending), 0) as pending,
+          (select sum(failed_login_attempts) from users) as attempts from login_throttle`,
+      )
+    const NOBODYS = { failures: 0, pending: 0, attempts: 0 }
+
+    test('are refused at once, and nothing is written or counted', async () => {
+      const answers = await flood()
+      const { 200: accepted = 0, 503: shed = 0 } = countStatuses(answers)
+      assert.equal(accepted + shed, FLOOD)
+      assert.ok(accepted >= availableParallelism(), `${accepted} accepted`)
+      assert.ok(shed > FLOOD / 2, `${shed} shed`)
+      for (const { status, headers, json } of answers) {
+        if (status !== 503) continue
+        assert.equal(json.error.code, 'SERVICE_UNAVAILABLE')
+        assert.equal(headers['retry-after'], '1')
+      }
+      assert.equal(countShed(), shed)
+
+      // Some of those let in may have come too late for their turn: their places were given back.
+      const rows = await service.database.rows(`select count(*) as entered from login_throttle
+        where scope = 'email'`)
+      assert.ok(Number(rows[0]?.entered) < FLOOD / 2)
+      assert.deepEqual(toNumbers(await failuresAndPlaces()), NOBODYS)
+    })
+
+    test('that are wrong count only if they were hashed', async () => {
+      const { 401: rejected = 0, 503: shed = 0 } = countStatuses(await flood('wrong'))
+      assert.equal(rejected + shed, FLOOD)
+      const [counted] = await service.database.rows(
+        'select sum(failed_login_attempts) as attempts from users',
+      )
+      assert.equal(Number(counted?.attempts), rejected)
+    })
+
+    test('leave room for a known device, and for everything that is not a login', async () => {
+      const { device, refreshToken } = await service.browserLogin('owner@example.com')
+      const shedBefore = countShed()
+      const flooding = flood()
+      await until(async () => countShed() > shedBefore)
+      const stranger = service.login('owner@example.com', PASSWORD)
+      const [known, refreshed, keys] = await Promise.all([
+        service.browserLogin('owner@example.com', {
+          headers: cookie(device, DEVICE_COOKIE),
+        }),
+        service.call({ path: '/api/v1/auth/refresh', body: { refreshToken } }),
+        service.call({ method: 'GET', path: '/.well-known/jwks.json' }),
+      ])
+      assert.ok(known.accessToken)
+      assert.deepEqual([refreshed.status, keys.status], [200, 200])
+      assert.equal((await stranger).status, 503)
+      await flooding
+    })
+  })
+}
+
+/** PostgreSQL's sums come as text. */
+function toNumbers([row = {}]: Record<string, unknown>[]): Record<string, number> {
+  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, Number(value)]))
+}

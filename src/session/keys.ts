@@ -21,7 +21,7 @@ export type AccessKey = {
   publicJwk: JWK
   signsFrom: number
 }
-export type RefreshKey = { keyId: string; secret: Uint8Array; signsFrom: number }
+export type RefreshKey = { keyId: string; secret: CryptoKey; signsFrom: number }
 
 export type Keys = {
   signingAt(now: Date): { accessKey: AccessKey; refreshKey: RefreshKey }
@@ -121,7 +121,7 @@ export async function importKeys({ keys }: KeyFile): Promise<KeySet> {
   for (const [index, key] of keys.entries()) {
     try {
       checkMembers(key)
-      if (key.kty === 'oct') refreshKeys.push(importSecret(key))
+      if (key.kty === 'oct') refreshKeys.push(await importSecret(key))
       else accessKeys.push(await importPrivateKey(key))
     } catch (error) {
       // The library's own messages could quote what is in the file.
@@ -150,14 +150,19 @@ function checkMembers({ kid, iat, nbf }: StoredKey): void {
   }
 }
 
-function importSecret(key: StoredKey): RefreshKey {
+async function importSecret(key: StoredKey): Promise<RefreshKey> {
   const secret = Buffer.from(key.k ?? '', 'base64url')
   if (secret.length < SECRET_MIN_BYTES) {
     throw new KeyFileError(`a secret needs at least ${SECRET_MIN_BYTES} bytes`)
   }
   if (new Set(secret).size < 8) throw new KeyFileError('a secret must be random, not a placeholder')
   if (!key.kid) throw new KeyFileError('a secret needs a "kid"')
-  return { keyId: key.kid, secret, signsFrom: signsFrom(key) }
+  const algorithm = { name: 'HMAC', hash: 'SHA-256' }
+  return {
+    keyId: key.kid,
+    secret: await crypto.subtle.importKey('raw', secret, algorithm, false, ['sign', 'verify']),
+    signsFrom: signsFrom(key),
+  }
 }
 
 async function importPrivateKey(key: StoredKey): Promise<AccessKey> {

@@ -17,7 +17,12 @@ const TOKEN = {
   issuedAt: new Date(ISSUED_AT * 1000),
   expiresAt: new Date((ISSUED_AT + REFRESH_TOKEN_SECONDS) * 1000),
 }
-const KEY: RefreshKey = { keyId: 'k1', secret: randomBytes(32), signsFrom: 0 }
+const newSecret = () =>
+  crypto.subtle.importKey('raw', randomBytes(32), { name: 'HMAC', hash: 'SHA-256' }, false, [
+    'sign',
+    'verify',
+  ])
+const KEY: RefreshKey = { keyId: 'k1', secret: await newSecret(), signsFrom: 0 }
 
 test('a refresh token says who issued it, for whom, and for how long, and nothing else', async () => {
   const token = await signRefreshToken(KEY, ISSUER, USER_ID, TOKEN)
@@ -38,7 +43,7 @@ test('a refresh token derived twice from the same row is the same to the byte', 
   const token = await signRefreshToken(KEY, ISSUER, USER_ID, TOKEN)
   assert.equal(await signRefreshToken({ ...KEY }, ISSUER, USER_ID, { ...TOKEN }), token)
   const others = [
-    signRefreshToken({ ...KEY, secret: randomBytes(32) }, ISSUER, USER_ID, TOKEN),
+    signRefreshToken({ ...KEY, secret: await newSecret() }, ISSUER, USER_ID, TOKEN),
     signRefreshToken({ ...KEY, keyId: 'k2' }, ISSUER, USER_ID, TOKEN),
     signRefreshToken(KEY, ISSUER, randomUUID(), TOKEN),
     signRefreshToken(KEY, ISSUER, USER_ID, { ...TOKEN, id: randomUUID() }),

@@ -1,8 +1,9 @@
 // The whole reservation of an attempt in one statement of PostgreSQL.
 import { type Kysely, sql } from 'kysely'
+import { prepare } from './prepared.ts'
 import type { Schema } from './schema.ts'
 import type { Reservation, ScopeName, ThrottleScope } from './store.ts'
-import { isNotLockedByAdministrator, momentsAt, refusal } from './throttle-rows.ts'
+import { isNotLockedByAdministrator, type Moments, momentsAt, refusal } from './throttle-rows.ts'
 import { toTime } from './values.ts'
 
 type ReservedScope = {
@@ -25,21 +26,55 @@ export async function reserveInOneStatement(
   email: string,
   now: Date,
 ): Promise<Reservation> {
-  const at = momentsAt(now)
-  const { rows } = await sql<ReservedScope>`
+  const rows = await reserve(db, {
+    ...momentsAt(now),
+    email,
+    keys: scopes.map(scope => scope.key),
+    names: scopes.map(scope => scope.name),
+    emailDigests: scopes.map(scope => scope.emailDigest),
+    budgets: scopes.map(scope => scope.maxFailures),
+  })
+
+  const [first] = rows
+  if (!first) throw new Error('a reservation names at least one scope')
+  switch (first.verdict) {
+    case 'admitted':
+      return { kind: 'admitted' }
+    case 'busy':
+      return { kind: 'busy', key: rows.find(row => row.is_full)?.key ?? first.key }
+    case 'refused':
+      return refusal(
+        rows.flatMap(row =>
+          row.refused_until ? [{ scope: row.scope, blockedUntil: toTime(row.refused_until) }] : [],
+        ),
+        first.locked_user_id,
+      )
+  }
+}
+
+type Holes = Moments & {
+  email: string
+  keys: string[]
+  names: string[]
+  emailDigests: (string | null)[]
+  budgets: number[]
+}
+
+const reserve = prepare<Holes, ReservedScope>((db, holes) =>
+  sql<ReservedScope>`
     with moment as (
-      select ${at.now}::timestamptz as now, ${at.leaseEnd}::timestamptz as lease_end,
-        ${at.windowEnd}::timestamptz as window_end, ${at.expiry}::timestamptz as expiry
+      select ${holes.now}::timestamptz as now, ${holes.leaseEnd}::timestamptz as lease_end,
+        ${holes.windowEnd}::timestamptz as window_end, ${holes.expiry}::timestamptz as expiry
     ),
     asked as (
       select * from unnest(
-        ${scopes.map(s => s.key)}::text[], ${scopes.map(s => s.name)}::text[],
-        ${scopes.map(s => s.emailDigest)}::text[], ${scopes.map(s => s.maxFailures)}::integer[]
+        ${holes.keys}::text[], ${holes.names}::text[],
+        ${holes.emailDigests}::text[], ${holes.budgets}::integer[]
       ) with ordinality as a (key, scope, email_digest, max_failures, position)
     ),
     existing as materialized (
       select t.* from login_throttle t
-      where t.key = any (${scopes.map(s => s.key)}::text[]) order by t.key for update
+      where t.key = any (${holes.keys}::text[]) order by t.key for update
     ),
     judged as (
       select e.*, coalesce(e.blocked_until > now, false) as is_blocked,
@@ -86,8 +121,8 @@ export async function reserveInOneStatement(
     locked as (
       update users set locked_until = m.window_end, locked_by = 'throttle', updated_at = m.now
       from moment m
-      where email = ${email} and exists (select from blocked where scope = 'email')
-        and ${isNotLockedByAdministrator(at.now)}
+      where email = ${holes.email} and exists (select from blocked where scope = 'email')
+        and ${isNotLockedByAdministrator(holes.now)}
       returning id
     ),
     nobody as (
@@ -100,21 +135,5 @@ export async function reserveInOneStatement(
       case when s.is_blocked then s.blocked_until
         when s.failures >= s.max_failures then m.window_end end as refused_until,
       (select id from locked) as locked_user_id
-    from state s, verdict v, moment m order by s.position`.execute(db)
-
-  const [first] = rows
-  if (!first) throw new Error('a reservation names at least one scope')
-  switch (first.verdict) {
-    case 'admitted':
-      return { kind: 'admitted' }
-    case 'busy':
-      return { kind: 'busy', key: rows.find(row => row.is_full)?.key ?? first.key }
-    case 'refused':
-      return refusal(
-        rows.flatMap(row =>
-          row.refused_until ? [{ scope: row.scope, blockedUntil: toTime(row.refused_until) }] : [],
-        ),
-        first.locked_user_id,
-      )
-  }
-}
+    from state s, verdict v, moment m order by s.position`.compile(db),
+)

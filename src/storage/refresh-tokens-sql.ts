@@ -3,6 +3,7 @@
 import type { Kysely } from 'kysely'
 import type { Engine } from './engine.ts'
 import { findLive, isLive } from './live-session.ts'
+import { insertRow } from './prepared.ts'
 import type { Schema } from './schema.ts'
 import type { NewRefreshToken, Store } from './store.ts'
 import { transact } from './transact.ts'
@@ -87,16 +88,13 @@ export async function insertRefreshToken(
   sessionId: string,
   token: NewRefreshToken,
 ): Promise<void> {
-  await trx
-    .insertInto('refresh_tokens')
-    .values({
-      id: token.id,
-      user_id: userId,
-      session_id: sessionId,
-      token: token.digest,
-      key_id: token.keyId,
-      created_at: toText(token.issuedAt),
-      expires_at: toText(token.expiresAt),
-    })
-    .execute()
+  await insertRow(trx, 'refresh_tokens', {
+    id: token.id,
+    user_id: userId,
+    session_id: sessionId,
+    token: token.digest,
+    key_id: token.keyId,
+    created_at: toText(token.issuedAt),
+    expires_at: toText(token.expiresAt),
+  })
 }

@@ -2,6 +2,7 @@
 import { sql, type Transaction } from 'kysely'
 import type { Engine } from './engine.ts'
 import { findLive, isLive, toSession } from './live-session.ts'
+import { insertRow } from './prepared.ts'
 import { insertRefreshToken } from './refresh-tokens-sql.ts'
 import type { Schema } from './schema.ts'
 import type { NewRefreshToken, NewSession, Store } from './store.ts'
@@ -102,20 +103,17 @@ export async function insertSession(
   refreshToken: NewRefreshToken,
 ): Promise<void> {
   const createdAt = toText(session.createdAt)
-  await trx
-    .insertInto('sessions')
-    .values({
-      id: session.id,
-      user_id: session.userId,
-      created_at: createdAt,
-      last_used_at: createdAt,
-      idle_expires_at: toText(refreshToken.expiresAt),
-      expires_at: toText(session.expiresAt),
-      cookie_digest: session.cookieDigest,
-      cookie_used_at: session.cookieDigest === null ? null : createdAt,
-      user_agent: session.userAgent,
-      ip: session.ip,
-    })
-    .execute()
+  await insertRow(trx, 'sessions', {
+    id: session.id,
+    user_id: session.userId,
+    created_at: createdAt,
+    last_used_at: createdAt,
+    idle_expires_at: toText(refreshToken.expiresAt),
+    expires_at: toText(session.expiresAt),
+    cookie_digest: session.cookieDigest,
+    cookie_used_at: session.cookieDigest === null ? null : createdAt,
+    user_agent: session.userAgent,
+    ip: session.ip,
+  })
   await insertRefreshToken(trx, session.userId, session.id, refreshToken)
 }

@@ -14,7 +14,7 @@ import {
 } from 'kysely'
 import { type Engine, repeat } from './engine.ts'
 import type { Schema } from './schema.ts'
-import { reserveInTransaction } from './throttle-rows.ts'
+import { reserveInTransaction } from './sqlite-reserve.ts'
 
 /** Longest that a starting process waits for others to migrate. */
 const MIGRATION_TIMEOUT_MS = 30_000
@@ -57,7 +57,7 @@ function isBusy(error: unknown): boolean {
 /** node:sqlite in the shape that Kysely expects, opened again after the file was lost. */
 class SqliteFile implements SqliteDatabase {
   readonly #file: string
-  readonly #statements = new Map<string, StatementSync>()
+  readonly #statements = new Map<string, { statement: StatementSync; reader: boolean }>()
   #connection: DatabaseSync | null = null
   /** Which file was opened, whatever has its name now. */
   #identity: string | null = null
@@ -68,9 +68,9 @@ class SqliteFile implements SqliteDatabase {
   }
 
   prepare(sql: string): SqliteStatement {
-    const statement = this.#watch(() => this.#prepareOnce(sql))
+    const { statement, reader } = this.#watch(() => this.#prepareOnce(sql))
     return {
-      reader: statement.columns().length > 0,
+      reader,
       all: parameters => this.#watch(() => statement.all(...toSqlite(parameters))),
       run: parameters => this.#watch(() => statement.run(...toSqlite(parameters))),
       iterate: parameters => statement.iterate(...toSqlite(parameters)),
@@ -104,15 +104,16 @@ class SqliteFile implements SqliteDatabase {
     this.#connection = null
   }
 
-  #prepareOnce(sql: string): StatementSync {
+  #prepareOnce(sql: string) {
     if (this.#isLost && !this.#connection?.isTransaction) this.close()
     this.#connection ??= this.#open()
-    let statement = this.#statements.get(sql)
-    if (!statement) {
-      statement = this.#connection.prepare(sql)
-      this.#statements.set(sql, statement)
+    let prepared = this.#statements.get(sql)
+    if (!prepared) {
+      const statement = this.#connection.prepare(sql)
+      prepared = { statement, reader: statement.columns().length > 0 }
+      this.#statements.set(sql, prepared)
     }
-    return statement
+    return prepared
   }
 
   #open(): DatabaseSync {

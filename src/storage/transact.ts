@@ -1,6 +1,7 @@
 // One atomic change, on either engine.
-import type { Transaction } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import type { Engine } from './engine.ts'
+import { prepare } from './prepared.ts'
 import type { Schema } from './schema.ts'
 import { type Keyed, keysOf } from './throttle-rows.ts'
 
@@ -12,18 +13,13 @@ export function transact<T>(
 ): Promise<T> {
   return engine.retrying(() =>
     engine.db.transaction().execute(async trx => {
-      if (engine.name === 'postgres' && scopes.length > 0) await lockRows(trx, scopes)
+      if (engine.name === 'postgres' && scopes.length > 0)
+        await lockRows(trx, { keys: keysOf(scopes) })
       return operation(trx)
     }),
   )
 }
 
-async function lockRows(trx: Transaction<Schema>, scopes: Keyed[]): Promise<void> {
-  await trx
-    .selectFrom('login_throttle')
-    .select('key')
-    .where('key', 'in', keysOf(scopes))
-    .orderBy('key')
-    .forUpdate()
-    .execute()
-}
+const lockRows = prepare<{ keys: string[] }>((db, { keys }) =>
+  sql`select key from login_throttle where key = any (${keys}) order by key for update`.compile(db),
+)

@@ -2,6 +2,7 @@
 import { type Selectable, sql } from 'kysely'
 import { digestOf } from '../digest.ts'
 import type { Engine } from './engine.ts'
+import { prepare } from './prepared.ts'
 import type { Schema } from './schema.ts'
 import { endSessionsIn } from './sessions-sql.ts'
 import type { Store } from './store.ts'
@@ -25,6 +26,15 @@ type Users = Pick<
   | 'unlockUser'
   | 'deleteUser'
 >
+
+const findByEmail = prepare<{ email: string }, Selectable<Schema['users']> & { position: number }>(
+  (db, { email }) =>
+    sql<Selectable<Schema['users']> & { position: number }>`
+      select * from (
+        select 0 as position, users.* from users where email = ${email}
+        union all select 1 as position, unknown_user.* from unknown_user
+      ) found order by position limit 1`.compile(db),
+)
 
 export function createUsers(engine: Engine): Users {
   const { db } = engine
@@ -62,14 +72,7 @@ export function createUsers(engine: Engine): Users {
   return {
     async findUserByEmail(email) {
       // Nobody's row comes back where there is no user: to find nothing must not be less work.
-      const { rows } = await engine.retrying(() =>
-        sql<Selectable<Schema['users']> & { position: number }>`
-          select * from (
-            select 0 as position, users.* from users where email = ${email}
-            union all select 1 as position, unknown_user.* from unknown_user
-          ) found order by position limit 1`.execute(db),
-      )
-      const [row] = rows
+      const [row] = await engine.retrying(() => findByEmail(db, { email }))
       if (!row) throw new Error('unknown_user has lost its row')
       const user = toUser(row)
       return row.position === 0 ? user : null

@@ -137,9 +137,9 @@ export function createHashQueue(
       return {
         async run(finishByMs, job) {
           line.undecided--
-          const running = runInTurn(line.queued, finishByMs, job)
+          const hashed = runInTurn(line.queued, finishByMs, job)
           openDoor()
-          return running.finally(() => accountsAhead.delete(account))
+          return hashed.finally(() => accountsAhead.delete(account))
         },
         leave,
         abandon(error) {
@@ -149,11 +149,9 @@ export function createHashQueue(
       }
     },
     hasTimeFor(finishByMs, before) {
-      const inLine = [ahead, others].map(({ undecided, queued }) => undecided + queued.length)
-      return fits(
-        finishByMs,
-        inLine.reduce((sum, count) => sum + count, before),
-      )
+      const undecided = ahead.undecided + others.undecided
+      const queued = ahead.queued.length + others.queued.length
+      return fits(finishByMs, before + undecided + queued)
     },
     async runLast(job) {
       return last.length < workers ? runInTurn(last, Number.POSITIVE_INFINITY, job) : null

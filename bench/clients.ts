@@ -1,0 +1,23 @@
+// Loopback addresses to call from: each is a client of its own to whoever counts by address.
+import { Connection, type Target } from './connection.ts'
+import { loginRequest } from './seed.ts'
+
+/** An e-mail to be blocked for the first address. */
+export const BLOCKED = 'blocked@example.com'
+const MAX_GUESSES = 10
+
+/** Different ones up to 64,516, then from the start again. */
+export function loopbackAddress(index: number): string {
+  return `127.1.${Math.floor(index / 254) % 254}.${(index % 254) + 1}`
+}
+
+/** Uses up the failures of an e-mail from the first address. */
+export async function block(target: Target, email: string): Promise<void> {
+  const connection = new Connection(target, loopbackAddress(0))
+  const request = loginRequest(email, 'wrong')
+  for (let guess = 0; guess < MAX_GUESSES; guess++) {
+    const { status } = await connection.send(request)
+    if (status === 429) return connection.close()
+  }
+  throw new Error(`${email} is not blocked after ${MAX_GUESSES} guesses`)
+}

@@ -1,0 +1,88 @@
+// A fixed number of callers, each of whom waits for an answer before asking again.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { loopbackAddress } from './clients.ts'
+import { Connection, type Target } from './connection.ts'
+import { sum } from './statistics.ts'
+
+export type Sample = { status: number; startedMs: number; endedMs: number }
+
+/** The samples of each caller, in order. */
+export type Lanes = Sample[][]
+
+export type ClosedLoop = {
+  target: Target
+  connections: number
+  durationMs: number
+  /** The request number `index` of all. */
+  request: (index: number) => Buffer
+  addressOf?: (lane: number) => string
+}
+
+/** A refused caller comes back when it was told to, but not later than this. */
+const MAX_RETRY_AFTER_MS = 5_000
+
+let requestsSoFar = 0
+
+/** Asks until the time is over; what is under way then is still answered. */
+export async function runClosedLoop(loop: ClosedLoop): Promise<Lanes> {
+  const { target, connections, durationMs, request, addressOf = loopbackAddress } = loop
+  const endMs = performance.now() + durationMs
+  return Promise.all(
+    Array.from({ length: connections }, async (_, lane) => {
+      const connection = new Connection(target, addressOf(lane))
+      const samples: Sample[] = []
+      while (performance.now() < endMs) {
+        const startedMs = performance.now()
+        const { status, retryAfterSeconds } = await connection.send(request(requestsSoFar++))
+        const endedMs = performance.now()
+        samples.push({ status, startedMs, endedMs })
+        if (status === 0) throw new Error(`port ${target.port} broke a connection`)
+        if (status === 503) {
+          const waitMs = Math.min(retryAfterSeconds * 1_000, MAX_RETRY_AFTER_MS)
+          await sleep(Math.max(0, Math.min(waitMs, endMs - endedMs)))
+        }
+      }
+      connection.close()
+      return samples
+    }),
+  )
+}
+
+/**
+ * Answers of one status a second. Each caller counts from its first to its last such answer, so that
+ * neither the start nor the end of a short slice weighs.
+ */
+export function steadyRate(lanes: Lanes, status: number): number {
+  return sum(
+    lanes.map(samples => {
+      const endsMs = samples
+        .filter(sample => sample.status === status)
+        .map(({ endedMs }) => endedMs)
+      const [first = 0] = endsMs
+      const last = endsMs.at(-1) ?? 0
+      return last > first ? ((endsMs.length - 1) * 1_000) / (last - first) : 0
+    }),
+  )
+}
+
+/** Answers of one status a second from the first request to the last answer of all. */
+export function overallRate(lanes: Lanes, status: number): number {
+  const samples = lanes.flat()
+  const startMs = Math.min(...samples.map(({ startedMs }) => startedMs))
+  const endMs = Math.max(...samples.map(({ endedMs }) => endedMs))
+  const count = samples.filter(sample => sample.status === status).length
+  return (count * 1_000) / (endMs - startMs)
+}
+
+export function latenciesMs(lanes: Lanes, status: number): number[] {
+  return lanes
+    .flat()
+    .filter(sample => sample.status === status)
+    .map(({ startedMs, endedMs }) => endedMs - startedMs)
+}
+
+/** Throws if there was any other answer than these: then something else was measured. */
+export function demandOnly(lanes: Lanes, ...expected: number[]): void {
+  const other = lanes.flat().find(({ status }) => !expected.includes(status))
+  if (other) throw new Error(`answered ${other.status} instead of ${expected.join(' or ')}`)
+}

@@ -1,0 +1,116 @@
+// One keep-alive HTTP/1.1 connection, as cheap as can be: the cores belong to what is measured.
+import net from 'node:net'
+import tls from 'node:tls'
+
+/** With a certificate: TLS that accepts this one only. Without: plain HTTP. */
+export type Target = { port: number; certificate: Buffer | null }
+
+export type Answer = {
+  /** 0 if the connection broke before an answer. */
+  status: number
+  retryAfterSeconds: number
+  body: Buffer
+}
+
+/** A hundred hashes in one thread take half of it on a slow machine. */
+const ANSWER_TIMEOUT_MS = 300_000
+const END_OF_HEAD = '\r\n\r\n'
+const END_OF_CHUNKS = '0\r\n\r\n'
+const NOTHING = Buffer.alloc(0)
+const NO_ANSWER: Answer = { status: 0, retryAfterSeconds: 0, body: NOTHING }
+
+/** A request that can be sent any number of times. */
+export function post(path: string, body: object): Buffer {
+  const json = JSON.stringify(body)
+  return Buffer.from(
+    `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n` +
+      `Content-Length: ${Buffer.byteLength(json)}\r\n\r\n${json}`,
+  )
+}
+
+export function get(path: string): Buffer {
+  return Buffer.from(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
+}
+
+export class Connection {
+  readonly #target: Target
+  readonly #localAddress: string
+  #socket: net.Socket | null = null
+  #received: Buffer = NOTHING
+  #answered: ((answer: Answer) => void) | null = null
+
+  constructor(target: Target, localAddress: string) {
+    this.#target = target
+    this.#localAddress = localAddress
+  }
+
+  /** One at a time. A kept connection that the other side was just closing is replaced once. */
+  async send(request: Buffer): Promise<Answer> {
+    const isKept = this.#socket !== null
+    const answer = await this.#exchange(request)
+    return answer.status === 0 && isKept ? this.#exchange(request) : answer
+  }
+
+  close(): void {
+    this.#socket?.destroy()
+    this.#socket = null
+  }
+
+  #exchange(request: Buffer): Promise<Answer> {
+    return new Promise(resolve => {
+      this.#answered = resolve
+      this.#socket ??= this.#connect()
+      this.#socket.write(request)
+    })
+  }
+
+  #connect(): net.Socket {
+    const { port, certificate } = this.#target
+    const place = { host: '127.0.0.1', port, localAddress: this.#localAddress }
+    const socket = certificate
+      ? tls.connect({ ...place, ca: certificate, servername: 'localhost' })
+      : net.connect(place)
+    this.#received = NOTHING
+    socket.setNoDelay(true)
+    socket.setTimeout(ANSWER_TIMEOUT_MS, () => socket.destroy())
+    socket.on('data', chunk => this.#receive(chunk))
+    // What broke shows as an answer of status 0; the close that follows tells it.
+    socket.on('error', () => {})
+    socket.on('close', () => {
+      if (this.#socket !== socket) return
+      this.#socket = null
+      this.#answer(NO_ANSWER)
+    })
+    return socket
+  }
+
+  #receive(chunk: Buffer): void {
+    this.#received = this.#received.length === 0 ? chunk : Buffer.concat([this.#received, chunk])
+    const headLength = this.#received.indexOf(END_OF_HEAD)
+    if (headLength < 0) return
+    const head = this.#received.toString('latin1', 0, headLength).toLowerCase()
+    const body = this.#received.subarray(headLength + END_OF_HEAD.length)
+    if (!isComplete(head, body)) return
+    this.#received = NOTHING
+    if (head.includes('\r\nconnection: close')) this.close()
+    this.#answer({
+      status: Number(head.slice(9, 12)),
+      retryAfterSeconds: Number(/\r\nretry-after: (\d+)/.exec(head)?.[1] ?? 0),
+      body,
+    })
+  }
+
+  #answer(answer: Answer): void {
+    const answered = this.#answered
+    this.#answered = null
+    answered?.(answer)
+  }
+}
+
+function isComplete(head: string, body: Buffer): boolean {
+  if (!head.includes('\r\ntransfer-encoding: chunked')) {
+    return body.length >= Number(/\r\ncontent-length: (\d+)/.exec(head)?.[1] ?? 0)
+  }
+  const end = body.length - END_OF_CHUNKS.length
+  return end >= 0 && body.indexOf(END_OF_CHUNKS, end) === end
+}

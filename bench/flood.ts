@@ -1,0 +1,89 @@
+// More logins than the cores can hash, and what others notice of it meanwhile.
+import { availableParallelism } from 'node:os'
+import { loopbackAddress } from './clients.ts'
+import { demandOnly, runClosedLoop, steadyRate } from './closed-loop.ts'
+import { Connection, get, post } from './connection.ts'
+import { type Arrival, evenSchedule, poissonSchedule, runOpenLoop } from './open-loop.ts'
+import { emailOf, loginRequest } from './seed.ts'
+import type { Service } from './service.ts'
+
+export type Flood = {
+  logins: Arrival[]
+  livez: Arrival[]
+  refreshes: Arrival[]
+  /** Of one core, by the process that makes the flood. */
+  generatorCpuShare: number
+}
+
+const CONNECTIONS = 2 * availableParallelism()
+const LIVEZ_EVERY_MS = 50
+const REFRESH_EVERY_MS = 250
+/** A session may be refreshed 60 times a minute. */
+const SESSIONS = 8
+/** Far from the addresses of the flood. */
+const SESSION_ADDRESS = 10_000
+const REFRESH = '/api/v1/auth/refresh'
+
+/** Logins a second when nobody has to be turned away. */
+export async function measureCapacity(
+  { target }: Service,
+  request: (index: number) => Buffer,
+  durationMs: number,
+): Promise<number> {
+  const loop = { target, connections: CONNECTIONS, durationMs, request }
+  const lanes = await runClosedLoop(loop)
+  demandOnly(lanes, 200)
+  return steadyRate(lanes, 200)
+}
+
+export async function flood(
+  service: Service,
+  request: (index: number) => Buffer,
+  perSecond: number,
+  durationMs: number,
+): Promise<Flood> {
+  const refreshTokens = await openSessions(service)
+  const cpuBefore = process.cpuUsage()
+  const startMs = performance.now()
+  const isAlive = get('/livez')
+  const [logins, livez, refreshes] = await Promise.all([
+    runOpenLoop({
+      target: service.target,
+      scheduleMs: poissonSchedule(perSecond, durationMs),
+      request,
+    }),
+    runOpenLoop({
+      target: service.ops,
+      scheduleMs: evenSchedule(LIVEZ_EVERY_MS, durationMs),
+      request: () => isAlive,
+    }),
+    runOpenLoop({
+      target: service.target,
+      scheduleMs: evenSchedule(REFRESH_EVERY_MS, durationMs),
+      request: index => post(REFRESH, { refreshToken: refreshTokens[index % SESSIONS] }),
+      onAnswer({ status, body }, index) {
+        if (status === 200) refreshTokens[index % SESSIONS] = refreshTokenOf(body)
+      },
+    }),
+  ])
+  const { user, system } = process.cpuUsage(cpuBefore)
+  const generatorCpuShare = (user + system) / 1_000 / (performance.now() - startMs)
+  return { logins, livez, refreshes, generatorCpuShare }
+}
+
+async function openSessions({ target }: Service): Promise<string[]> {
+  const connection = new Connection(target, loopbackAddress(SESSION_ADDRESS))
+  const refreshTokens: string[] = []
+  for (let index = 0; index < SESSIONS; index++) {
+    const { status, body } = await connection.send(loginRequest(emailOf(index)))
+    if (status !== 200) throw new Error(`a login before the flood was answered ${status}`)
+    refreshTokens.push(refreshTokenOf(body))
+  }
+  connection.close()
+  return refreshTokens
+}
+
+function refreshTokenOf(body: Buffer): string {
+  const { data }: { data: { refreshToken: string } } = JSON.parse(body.toString())
+  return data.refreshToken
+}

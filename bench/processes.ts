@@ -1,0 +1,112 @@
+// What a run starts and makes. Its end, whichever way it comes, leaves nothing of it behind.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** Linux counts a process's time in these, on every architecture that Node runs on. */
+const CLOCK_TICK_MS = 10
+const STOP_TIMEOUT_MS = 15_000
+
+export type StartedProcess = {
+  pid: number
+  child: ChildProcess
+  /** Time on all cores so far, of user and system. */
+  cpuMs: () => Promise<number>
+  residentMiB: () => Promise<number>
+  stop: () => Promise<void>
+}
+
+const running = new Set<ChildProcess>()
+const endings: (() => Promise<void>)[] = []
+let folder: string | null = null
+
+/** All temporary files of this run, also of the libraries that it uses, are in here. */
+export function useRunFolder(): string {
+  if (folder) return folder
+  folder = mkdtempSync(join(tmpdir(), 'login-bench-'))
+  // PostgreSQL does not run as root, and must get in all the same.
+  chmodSync(folder, 0o755)
+  process.env.TMPDIR = folder
+  process.once('exit', () => {
+    for (const child of running) child.kill('SIGKILL')
+    if (folder) rmSync(folder, { recursive: true, force: true })
+  })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.once(signal, () => {
+      // What is under way fails now that its processes are gone; that is nobody's news.
+      process.on('uncaughtException', () => {})
+      endAll().finally(() => process.exit(130))
+    })
+  }
+  return folder
+}
+
+/** Runs when the run ends, also by a signal. */
+export function atEnd(ending: () => Promise<void>): void {
+  endings.push(ending)
+}
+
+export async function endAll(): Promise<void> {
+  for (const child of running) child.kill('SIGKILL')
+  await Promise.allSettled(endings.map(ending => ending()))
+}
+
+/** Nothing of this process's environment or of a local `.env` leaks in; its lines go to a file. */
+export function start(
+  command: string[],
+  env: Record<string, string>,
+  { hasChannel = false } = {},
+): StartedProcess {
+  const [file = '', ...args] = command
+  const cwd = useRunFolder()
+  const logFile = join(cwd, `output-${crypto.randomUUID()}`)
+  const output = openSync(logFile, 'w')
+  const child = spawn(file, args, {
+    cwd,
+    env: { PATH: process.env.PATH ?? '', TMPDIR: cwd, ...env },
+    stdio: ['ignore', output, output, ...(hasChannel ? (['ipc'] as const) : [])],
+  })
+  closeSync(output)
+  running.add(child)
+  let isStopping = false
+  child.once('exit', code => {
+    running.delete(child)
+    if (isStopping || code === null) return
+    process.stderr.write(`\n${readFileSync(logFile, 'utf8').slice(-2_000)}\n`)
+  })
+  const pid = child.pid ?? 0
+  return {
+    pid,
+    child,
+    cpuMs: () => cpuMsOf(pid),
+    residentMiB: () => residentMiB(pid),
+    async stop() {
+      isStopping = true
+      if (!running.has(child)) return
+      const exit = once(child, 'exit')
+      child.kill('SIGTERM')
+      const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS)
+      await exit
+      clearTimeout(timer)
+      rmSync(logFile, { force: true })
+    },
+  }
+}
+
+async function cpuMsOf(pid: number): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
+  // The second field is the name, in brackets, and may hold spaces; the times are the 14th and 15th.
+  const [, , , , , , , , , , , user, system] = stat
+    .slice(stat.lastIndexOf(')') + 1)
+    .split(/\s+/)
+    .slice(1)
+  return (Number(user) + Number(system)) * CLOCK_TICK_MS
+}
+
+export async function residentMiB(pid: number | undefined): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8')
+  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1_024
+}

@@ -1,0 +1,99 @@
+// The service as its users start it, on a database of its own with users in it.
+import { mkdir, readFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { EngineName } from '../src/storage/engine.ts'
+import { openStore } from '../src/storage/open-store.ts'
+import { createTestDatabase, type TestDatabase } from '../test/engines.ts'
+import { freePort, startPostgres } from '../test/postgres-server.ts'
+import { SERVE } from '../test/process.ts'
+import type { Target } from './connection.ts'
+import { atEnd, type StartedProcess, start, useRunFolder } from './processes.ts'
+import { CHEAP_COST, seedUsers } from './seed.ts'
+
+const START_TIMEOUT_MS = 30_000
+
+export type Service = StartedProcess & { target: Target; ops: Target; readyMs: number }
+
+export type Deployment = {
+  engine: EngineName
+  database: TestDatabase
+  dataDir: string
+  start: (env?: Record<string, string>) => Promise<Service>
+  remove: () => Promise<void>
+}
+
+/** A cost below what operators may set; everything but the hash is as it always is. */
+export const CHEAP = { NODE_ENV: 'test', BCRYPT_COST: String(CHEAP_COST) }
+
+let postgres: Promise<string> | null = null
+
+/** One server for the whole run. */
+export function usePostgres(): Promise<string> {
+  postgres ??= startPostgres().then(server => {
+    atEnd(server.stop)
+    process.env.TEST_DATABASE_URL = server.url
+    return server.url
+  })
+  return postgres
+}
+
+export async function deploy(engine: EngineName, users = 0): Promise<Deployment> {
+  const folder = useRunFolder()
+  if (engine === 'postgres') await usePostgres()
+  const database = await createTestDatabase(engine)
+  const { config } = database
+  const dataDir =
+    config.engine === 'sqlite' ? dirname(config.file) : join(folder, crypto.randomUUID())
+  await mkdir(dataDir, { recursive: true })
+  const store = await openStore(config)
+  await store.migrate()
+  await store.close()
+  await seedUsers(config, { from: 0, to: 2 * users, sessionsEach: 0 })
+  const started: Service[] = []
+
+  return {
+    engine,
+    database,
+    dataDir,
+    async start(env = {}) {
+      const databaseUrl = config.engine === 'postgres' ? config.url : ''
+      const service = await startService({ DATA_DIR: dataDir, DATABASE_URL: databaseUrl, ...env })
+      started.push(service)
+      return service
+    },
+    async remove() {
+      await Promise.all(started.map(({ stop }) => stop()))
+      await database.drop()
+    },
+  }
+}
+
+export async function startService(env: Record<string, string>): Promise<Service> {
+  const [port, opsPort] = [await freePort(), await freePort()]
+  const startMs = performance.now()
+  const service = start(SERVE, { ...env, PORT: String(port), OPS_PORT: String(opsPort) })
+  await untilAnswered(`http://127.0.0.1:${opsPort}/readyz`, service)
+  const readyMs = performance.now() - startMs
+  const certificate = await readFile(join(env.DATA_DIR ?? '', 'development-cert.pem'))
+  return {
+    ...service,
+    readyMs,
+    target: { port, certificate },
+    ops: { port: opsPort, certificate: null },
+  }
+}
+
+export async function untilAnswered(url: string, { child }: StartedProcess): Promise<void> {
+  const deadline = performance.now() + START_TIMEOUT_MS
+  for (;;) {
+    const isAnswered = await fetch(url).then(
+      ({ status }) => status < 500,
+      () => false,
+    )
+    if (isAnswered) return
+    if (child.exitCode !== null) throw new Error(`ended before it answered at ${url}`)
+    if (performance.now() > deadline) throw new Error(`no answer at ${url}`)
+    await sleep(5)
+  }
+}

@@ -13,6 +13,7 @@ export type ClosedLoop = {
   target: Target
   connections: number
   durationMs: number
+  maxRequests?: number
   /** The request number `index` of all. */
   request: (index: number) => Buffer
   addressOf?: (lane: number) => string
@@ -26,12 +27,13 @@ let requestsSoFar = 0
 /** Asks until the time is over; what is under way then is still answered. */
 export async function runClosedLoop(loop: ClosedLoop): Promise<Lanes> {
   const { target, connections, durationMs, request, addressOf = loopbackAddress } = loop
+  let left = loop.maxRequests ?? Number.POSITIVE_INFINITY
   const endMs = performance.now() + durationMs
   return Promise.all(
     Array.from({ length: connections }, async (_, lane) => {
       const connection = new Connection(target, addressOf(lane))
       const samples: Sample[] = []
-      while (performance.now() < endMs) {
+      while (performance.now() < endMs && left-- > 0) {
         const startedMs = performance.now()
         const { status, retryAfterSeconds } = await connection.send(request(requestsSoFar++))
         const endedMs = performance.now()

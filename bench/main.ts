@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util'
 import { isMet, type Section, targetTable } from './findings.ts'
 import { describeMachine, machineLine } from './machine.ts'
 import { keep, type Results, savePlots, saveResults, toText } from './output.ts'
-import { endAll, useRunFolder } from './processes.ts'
+import { endRun, useRunFolder } from './processes.ts'
 import { createProgress } from './progress.ts'
 import { measureCeiling } from './sections/ceiling.ts'
 import { measureGrowth } from './sections/growth.ts'
@@ -75,8 +75,7 @@ const missed = Object.values(results).flatMap(({ targets }) => targets.filter(t 
 process.stdout.write(
   `\n${missed.length === 0 ? 'Every target met.' : `${missed.length} missed.`}\n`,
 )
-await endAll()
-process.exit(missed.length === 0 ? 0 : 1)
+await endRun(missed.length === 0 ? 0 : 1)
 
 /** The packages that the service is compared with; the service itself needs none of them. */
 async function installPeers(): Promise<void> {

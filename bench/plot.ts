@@ -14,7 +14,9 @@ const COLOURS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#56b4e9', '#e69f00
 const STEPS = [1, 2, 5]
 
 export function linePlot({ title, x, y, lines }: LinePlot): string {
-  const drawn = lines.map(line => ({ ...line, points: line.points.filter(isDrawable) }))
+  const drawn = lines
+    .map(line => ({ ...line, points: line.points.filter(isDrawable) }))
+    .filter(({ points }) => points.length > 0)
   const all = drawn.flatMap(({ points }) => points)
   const xTicks = ticksFor(
     all.map(point => point.x),
@@ -30,11 +32,11 @@ export function linePlot({ title, x, y, lines }: LinePlot): string {
   const grid = [
     ...xTicks.map(
       tick => `<path class="grid" d="M${toX(tick)} ${AREA.top}V${AREA.bottom}"/>
-<text x="${toX(tick)}" y="${AREA.bottom + 20}" text-anchor="middle">${tick}</text>`,
+<text x="${toX(tick)}" y="${AREA.bottom + 20}" text-anchor="middle">${tick.toLocaleString('en')}</text>`,
     ),
     ...yTicks.map(
       tick => `<path class="grid" d="M${AREA.left} ${toY(tick)}H${AREA.right}"/>
-<text x="${AREA.left - 10}" y="${toY(tick) + 5}" text-anchor="end">${tick}</text>`,
+<text x="${AREA.left - 10}" y="${toY(tick) + 5}" text-anchor="end">${tick.toLocaleString('en')}</text>`,
     ),
   ]
   const curves = drawn.map(({ name, points }, index) => {
@@ -51,9 +53,9 @@ ${dots.join('\n')}
   })
   const middleY = (AREA.top + AREA.bottom) / 2
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}">
-<style>text { font: 14px sans-serif; fill: #24292f } .grid { stroke: #d0d7de }</style>
+<style>text { font: 14px sans-serif; fill: #24292f } .title { font-weight: 600 } .grid { stroke: #d0d7de }</style>
 <rect width="${WIDTH}" height="${HEIGHT}" rx="6" fill="#ffffff"/>
-<text x="${AREA.left}" y="30" font-weight="bold">${title}</text>
+<text x="${AREA.left}" y="30" class="title">${title}</text>
 ${[...grid, ...curves].join('\n')}
 <text x="${(AREA.left + AREA.right) / 2}" y="${HEIGHT - 20}" text-anchor="middle">${x.label}</text>
 <text x="24" y="${middleY}" text-anchor="middle" transform="rotate(-90 24 ${middleY})">${y.label}</text>

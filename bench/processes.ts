@@ -22,6 +22,7 @@ export type StartedProcess = {
 const running = new Set<ChildProcess>()
 const endings: (() => Promise<void>)[] = []
 let folder: string | null = null
+let isEnding = false
 
 /** All temporary files of this run, also of the libraries that it uses, are in here. */
 export function useRunFolder(): string {
@@ -34,24 +35,28 @@ export function useRunFolder(): string {
     for (const child of running) child.kill('SIGKILL')
     if (folder) rmSync(folder, { recursive: true, force: true })
   })
+  process.on('uncaughtException', error => {
+    // Once it ends, what was under way fails because its processes are gone: nobody's news.
+    if (!isEnding) process.stderr.write(`\n${error.stack}\n`)
+    endRun(1)
+  })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    process.once(signal, () => {
-      // What is under way fails now that its processes are gone; that is nobody's news.
-      process.on('uncaughtException', () => {})
-      endAll().finally(() => process.exit(130))
-    })
+    process.on(signal, () => endRun(130))
   }
   return folder
 }
 
-/** Runs when the run ends, also by a signal. */
+/** Is done when the run ends, whichever way. */
 export function atEnd(ending: () => Promise<void>): void {
   endings.push(ending)
 }
 
-export async function endAll(): Promise<void> {
+export async function endRun(exitCode: number): Promise<void> {
+  if (isEnding) return
+  isEnding = true
   for (const child of running) child.kill('SIGKILL')
   await Promise.allSettled(endings.map(ending => ending()))
+  process.exit(exitCode)
 }
 
 /** Nothing of this process's environment or of a local `.env` leaks in; its lines go to a file. */
@@ -82,7 +87,7 @@ export function start(
     pid,
     child,
     cpuMs: () => cpuMsOf(pid),
-    residentMiB: () => residentMiB(pid),
+    residentMiB: () => residentMiBOf(pid),
     async stop() {
       isStopping = true
       if (!running.has(child)) return
@@ -106,7 +111,7 @@ async function cpuMsOf(pid: number): Promise<number> {
   return (Number(user) + Number(system)) * CLOCK_TICK_MS
 }
 
-export async function residentMiB(pid: number | undefined): Promise<number> {
+async function residentMiBOf(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8')
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1_024
 }

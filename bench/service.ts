@@ -30,10 +30,12 @@ let postgres: Promise<string> | null = null
 
 /** One server for the whole run. */
 export function usePostgres(): Promise<string> {
-  postgres ??= startPostgres().then(server => {
-    atEnd(server.stop)
-    process.env.TEST_DATABASE_URL = server.url
-    return server.url
+  if (postgres) return postgres
+  const starting = startPostgres()
+  atEnd(async () => (await starting).stop())
+  postgres = starting.then(({ url }) => {
+    process.env.TEST_DATABASE_URL = url
+    return url
   })
   return postgres
 }

@@ -1,0 +1,73 @@
+// What somebody who guesses learns from each contestant: who exists, and how many guesses count.
+import { loopbackAddress } from './clients.ts'
+import { Connection } from './connection.ts'
+import type { Contestant } from './contestants.ts'
+import { describeStatuses } from './findings.ts'
+import { emailOf, PASSWORD } from './seed.ts'
+import { median } from './statistics.ts'
+
+/** Below what any of them counts by address. */
+const REQUESTS_PER_ADDRESS = 20
+/** Each comparison calls from addresses that no other one uses. */
+const TIMING_ADDRESSES = 20_000
+const GUESSING_ADDRESSES = 30_000
+
+export type Timing = { unknownMs: number; wrongMs: number; others: string }
+/** The statuses that the guesses were answered with. */
+export type Guesses = { oneClient: number[]; manyClients: number[] }
+
+/** Unknown e-mails and wrong passwords in turn, one at a time. */
+export async function compareTimes(
+  { target, request }: Contestant,
+  pairs: number,
+): Promise<Timing> {
+  const unknownMs: number[] = []
+  const wrongMs: number[] = []
+  const others: number[] = []
+  let connection: Connection | null = null
+  for (let index = 0; index < 2 * pairs; index++) {
+    if (index % REQUESTS_PER_ADDRESS === 0) {
+      connection?.close()
+      connection = new Connection(target, loopbackAddress(TIMING_ADDRESSES + index))
+      // The handshake belongs to neither; and no account's failures are used up by it.
+      await connection.send(request(emailOf(index + 1_000), PASSWORD))
+    }
+    const email = index % 2 === 0 ? `unknown${index}@example.com` : emailOf(index)
+    const startMs = performance.now()
+    const answer = await connection?.send(request(email, 'wrong'))
+    const elapsedMs = performance.now() - startMs
+    if (answer?.status !== 401) others.push(answer?.status ?? 0)
+    else if (index % 2 === 0) unknownMs.push(elapsedMs)
+    else wrongMs.push(elapsedMs)
+  }
+  connection?.close()
+  return {
+    unknownMs: median(unknownMs),
+    wrongMs: median(wrongMs),
+    others: describeStatuses(others),
+  }
+}
+
+/** Many wrong passwords for one account at the same time; for another account from as many clients. */
+export async function guessAtOnce(
+  contestant: Contestant,
+  users: number,
+  guesses: number,
+): Promise<Guesses> {
+  const { protectedTarget, request } = contestant
+  const guess = (user: number, addressOf: (index: number) => string) => {
+    const wrong = request(emailOf(user), 'wrong')
+    return Promise.all(
+      Array.from({ length: guesses }, async (_, index) => {
+        const connection = new Connection(protectedTarget, addressOf(index))
+        const { status } = await connection.send(wrong)
+        connection.close()
+        return status
+      }),
+    )
+  }
+  return {
+    oneClient: await guess(users - 1, () => loopbackAddress(GUESSING_ADDRESSES)),
+    manyClients: await guess(users - 2, index => loopbackAddress(GUESSING_ADDRESSES + 1 + index)),
+  }
+}

@@ -30,7 +30,7 @@ await runMigrations()
 database.exec(`begin;
   with recursive n(i) as (select 0 union all select i + 1 from n where i < ${Number(USERS) - 1})
   insert or ignore into user (id, name, email, emailVerified, createdAt, updatedAt)
-    select 'user' || i, 'User ' || i, 'user' || 2 * i || '@example.com', 1, datetime(), datetime() from n;
+    select 'user' || i, 'User ' || i, 'user' || (2 * i) || '@example.com', 1, datetime(), datetime() from n;
   insert or ignore into account (id, accountId, providerId, userId, password, createdAt, updatedAt)
     select 'account' || id, id, 'credential', id, '${PASSWORD_HASH}', datetime(), datetime() from user;
   commit`)

@@ -9,7 +9,7 @@ export async function connectUsersTable(): Promise<pg.Pool> {
     id uuid primary key default gen_random_uuid(), email text not null unique, password_hash text not null)`)
   await pool.query(
     `insert into users (email, password_hash)
-      select 'user' || 2 * i || '@example.com', $1 from generate_series(0, $2::int - 1) as i
+      select 'user' || (2 * i) || '@example.com', $1 from generate_series(0, $2::int - 1) as i
       on conflict do nothing`,
     [PASSWORD_HASH, USERS],
   )

@@ -1,5 +1,7 @@
 // The same login by what a team would pick instead, on the same machine in turn.
+import { loopbackAddress } from '../clients.ts'
 import { type Lanes, latenciesMs, overallRate, runClosedLoop } from '../closed-loop.ts'
+import { Connection } from '../connection.ts'
 import { type Contestant, startContestants } from '../contestants.ts'
 import { describeStatuses, type Findings, fixed, type Run } from '../findings.ts'
 import { compareTimes, type Guesses, guessAtOnce, type Timing } from '../guessing.ts'
@@ -19,6 +21,7 @@ export async function measurePeers({ isQuick, progress }: Run): Promise<Findings
   const guesses = isQuick ? 12 : 100
   progress('starting all of them')
   const contestants = await startContestants(USERS)
+  for (const contestant of contestants) await checkLogin(contestant)
   const measured = contestants.map(contestant => ({
     contestant,
     loads: CONNECTIONS.map((connections): Load => ({ connections, slices: [] })),
@@ -53,6 +56,14 @@ export async function measurePeers({ isQuick, progress }: Run): Promise<Findings
     pairs,
     guesses,
   })
+}
+
+/** A contestant that lets nobody in would be compared for nothing. */
+async function checkLogin({ name, target, request, success }: Contestant): Promise<void> {
+  const connection = new Connection(target, loopbackAddress(0))
+  const { status } = await connection.send(request(emailOf(0), PASSWORD))
+  connection.close()
+  if (status !== success) throw new Error(`${name} answered ${status} to a right password`)
 }
 
 function toFindings(

@@ -20,11 +20,11 @@ const NOTHING = Buffer.alloc(0)
 const NO_ANSWER: Answer = { status: 0, retryAfterSeconds: 0, body: NOTHING }
 
 /** A request that can be sent any number of times. */
-export function post(path: string, body: object): Buffer {
+export function post(path: string, body: object, moreHeaders = ''): Buffer {
   const json = JSON.stringify(body)
   return Buffer.from(
     `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n` +
-      `Content-Length: ${Buffer.byteLength(json)}\r\n\r\n${json}`,
+      `${moreHeaders}Content-Length: ${Buffer.byteLength(json)}\r\n\r\n${json}`,
   )
 }
 

@@ -18,7 +18,8 @@ export type Contestant = {
   target: Target
   /** The same with all of its protection on, if that would leave nothing else to measure. */
   protectedTarget: Target
-  request: (email: string, password: string) => Buffer
+  /** The address is for those who take it from a proxy's header only. */
+  request: (email: string, password: string, address?: string) => Buffer
   /** The status of a success; every one of them answers 401 to a wrong password. */
   success: number
   stop: () => Promise<void>
@@ -115,7 +116,12 @@ async function startPeer(peer: Peer, users: number, passwordHash: string): Promi
     transport: 'HTTP',
     target,
     protectedTarget: peer.hasLimiter ? await run({ RATE_LIMIT: 'on' }) : target,
-    request: (email, password) => post(path, { ...more, email, password }),
+    request: (email, password, address) =>
+      post(
+        path,
+        { ...more, email, password },
+        peer.hasLimiter && address ? `X-Forwarded-For: ${address}\r\n` : '',
+      ),
     success,
     async stop() {
       await Promise.all(processes.map(({ stop }) => stop()))

@@ -55,17 +55,16 @@ export async function guessAtOnce(
   guesses: number,
 ): Promise<Guesses> {
   const { protectedTarget, request } = contestant
-  const guess = (user: number, addressOf: (index: number) => string) => {
-    const wrong = request(emailOf(user), 'wrong')
-    return Promise.all(
+  const guess = (user: number, addressOf: (index: number) => string) =>
+    Promise.all(
       Array.from({ length: guesses }, async (_, index) => {
-        const connection = new Connection(protectedTarget, addressOf(index))
-        const { status } = await connection.send(wrong)
+        const address = addressOf(index)
+        const connection = new Connection(protectedTarget, address)
+        const { status } = await connection.send(request(emailOf(user), 'wrong', address))
         connection.close()
         return status
       }),
     )
-  }
   return {
     oneClient: await guess(users - 1, () => loopbackAddress(GUESSING_ADDRESSES)),
     manyClients: await guess(users - 2, index => loopbackAddress(GUESSING_ADDRESSES + 1 + index)),

@@ -11,7 +11,10 @@ const IMPORT =
 
 /** Every source file, with the files of the project and the packages that it names. */
 const imports = new Map(
-  globSync('{src,test,demo,bench,examples}/**/*.ts', { cwd: ROOT }).map(file => {
+  globSync('{src,test,demo,bench,examples}/**/*.ts', {
+    cwd: ROOT,
+    exclude: ['**/node_modules/**'],
+  }).map(file => {
     const text = readFileSync(join(ROOT, file), 'utf8')
     const named = [...text.matchAll(IMPORT)].map(match => match[1] ?? match[2] ?? '')
     return [

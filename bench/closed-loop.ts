@@ -17,16 +17,20 @@ export type ClosedLoop = {
   /** The request number `index` of all. */
   request: (index: number) => Buffer
   addressOf?: (lane: number) => string
+  /** A refused caller comes back when it was told to, but not later than this. */
+  retryWithinMs?: number
 }
 
-/** A refused caller comes back when it was told to, but not later than this. */
-const MAX_RETRY_AFTER_MS = 5_000
+const PATIENT_MS = 5_000
+/** For callers who are there to keep the service busy. */
+export const IMPATIENT_MS = 10
 
 let requestsSoFar = 0
 
 /** Asks until the time is over; what is under way then is still answered. */
 export async function runClosedLoop(loop: ClosedLoop): Promise<Lanes> {
-  const { target, connections, durationMs, request, addressOf = loopbackAddress } = loop
+  const { target, connections, durationMs, request } = loop
+  const { addressOf = loopbackAddress, retryWithinMs = PATIENT_MS } = loop
   let left = loop.maxRequests ?? Number.POSITIVE_INFINITY
   const endMs = performance.now() + durationMs
   return Promise.all(
@@ -40,7 +44,7 @@ export async function runClosedLoop(loop: ClosedLoop): Promise<Lanes> {
         samples.push({ status, startedMs, endedMs })
         if (status === 0) throw new Error(`port ${target.port} broke a connection`)
         if (status === 503) {
-          const waitMs = Math.min(retryAfterSeconds * 1_000, MAX_RETRY_AFTER_MS)
+          const waitMs = Math.min(retryAfterSeconds * 1_000, retryWithinMs)
           await sleep(Math.max(0, Math.min(waitMs, endMs - endedMs)))
         }
       }

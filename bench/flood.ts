@@ -1,7 +1,7 @@
 // More logins than the cores can hash, and what others notice of it meanwhile.
 import { availableParallelism } from 'node:os'
 import { loopbackAddress } from './clients.ts'
-import { demandOnly, runClosedLoop, steadyRate } from './closed-loop.ts'
+import { demandOnly, IMPATIENT_MS, runClosedLoop, steadyRate } from './closed-loop.ts'
 import { Connection, get, post } from './connection.ts'
 import { type Arrival, evenSchedule, poissonSchedule, runOpenLoop } from './open-loop.ts'
 import { emailOf, loginRequest } from './seed.ts'
@@ -24,15 +24,20 @@ const SESSIONS = 8
 const SESSION_ADDRESS = 10_000
 const REFRESH = '/api/v1/auth/refresh'
 
-/** Logins a second when nobody has to be turned away. */
+/** Logins a second when twice as many callers as cores do nothing else. */
 export async function measureCapacity(
   { target }: Service,
   request: (index: number) => Buffer,
   durationMs: number,
 ): Promise<number> {
-  const loop = { target, connections: CONNECTIONS, durationMs, request }
-  const lanes = await runClosedLoop(loop)
-  demandOnly(lanes, 200)
+  const lanes = await runClosedLoop({
+    target,
+    connections: CONNECTIONS,
+    durationMs,
+    request,
+    retryWithinMs: IMPATIENT_MS,
+  })
+  demandOnly(lanes, 200, 503)
   return steadyRate(lanes, 200)
 }
 

@@ -1,7 +1,7 @@
 // How much of what the cores can hash becomes logins.
 import { availableParallelism } from 'node:os'
 import { startBareBcrypt } from '../bare-bcrypt.ts'
-import { demandOnly, latenciesMs, runClosedLoop, steadyRate } from '../closed-loop.ts'
+import { demandOnly, IMPATIENT_MS, latenciesMs, runClosedLoop, steadyRate } from '../closed-loop.ts'
 import { type Findings, fixed, type Run } from '../findings.ts'
 import { COST, rightLogins } from '../seed.ts'
 import { deploy } from '../service.ts'
@@ -33,9 +33,14 @@ export async function measureCeiling({ isQuick, progress }: Run): Promise<Findin
       progress(`round ${round} of ${rounds}: logins on ${engine}`)
       const target = services[index]?.target
       if (!target) continue
-      const loop = { target, connections: CONNECTIONS, durationMs: sliceMs, request }
-      const lanes = await runClosedLoop(loop)
-      demandOnly(lanes, 200)
+      const lanes = await runClosedLoop({
+        target,
+        connections: CONNECTIONS,
+        durationMs: sliceMs,
+        request,
+        retryWithinMs: IMPATIENT_MS,
+      })
+      demandOnly(lanes, 200, 503)
       rates.push(steadyRate(lanes, 200))
       latencies.push(...latenciesMs(lanes, 200))
     }

@@ -1,7 +1,7 @@
 // What is stored of a secret, or of what names a person: enough to know it again, not to use it.
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 /** SHA-256, hex. */
 export function digestOf(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
+  return hash('sha256', text)
 }

@@ -66,10 +66,9 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     requestTimeout: TIMEOUTS.requestTimeout,
     keepAliveTimeout: TIMEOUTS.keepAliveTimeout,
     loggerInstance: log,
-    logController: new LogController({
-      disableRequestLogging: true,
-      requestIdLogLabel: 'requestId',
-    }),
+    logController: new LogController({ disableRequestLogging: true }),
+    // A line of a request names it by itself.
+    childLoggerFactory: parent => parent,
     genReqId: requestId,
     bodyLimit: BODY_MAX_BYTES,
     return503OnClosing: false,
@@ -95,19 +94,21 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   app.setNotFoundHandler((_request, reply) => sendFailure(reply, 'NOT_FOUND'))
 
   app.decorateRequest(CLIENT, null)
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     addHeaders(request, reply)
     if (isLastRequest(request.raw) || isDraining()) reply.header('Connection', 'close')
+    done()
   })
   await app.register(cors, { delegator: corsFor(config) })
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     const refusal = refusalOf(request.raw)
-    if (refusal) return sendFailure(reply.header('Connection', 'close'), refusal)
+    if (refusal) sendFailure(reply.header('Connection', 'close'), refusal)
+    else done()
   })
   app.addHook('onRequest', identifyClient(proxies))
-  app.addHook('onRequest', async (_request, reply) => {
-    if (!isDraining()) return
-    return sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_DRAINING_SECONDS })
+  app.addHook('onRequest', (_request, reply, done) => {
+    if (!isDraining()) return done()
+    sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_DRAINING_SECONDS })
   })
 
   const auth = '/api/v1/auth'

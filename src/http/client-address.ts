@@ -14,6 +14,7 @@ export function trustProxies(ranges: readonly string[]): Proxies {
   )
   return {
     isTrusted(address) {
+      if (networks.length === 0) return false
       const parsed = parse(address)
       return networks.some(
         ([network, bits]) => parsed?.kind() === network.kind() && parsed.match(network, bits),
@@ -39,6 +40,7 @@ export function clientAddress(
 }
 
 export function clientGroup(address: string): string {
+  if (!address.includes(':')) return address
   const parsed = parse(address)
   if (parsed?.kind() !== 'ipv6') return address
   const network = parsed.toByteArray().slice(0, IPV6_CLIENT_BYTES)

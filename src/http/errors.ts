@@ -2,6 +2,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { MalformedBody } from './body.ts'
 import { sendFailure } from './envelope.ts'
+import { logOf } from './transport.ts'
 
 export function handleError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
   // The caller hung up while sending: nobody is left to answer, and nothing is wrong here.
@@ -23,7 +24,7 @@ export function handleError(error: FastifyError, request: FastifyRequest, reply:
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return sendFailure(reply, 'UNSUPPORTED_MEDIA_TYPE')
   }
-  request.log.error({ event: 'request.failed', err: error })
+  logOf(request).error({ event: 'request.failed', err: error })
   return sendFailure(reply, 'INTERNAL_ERROR')
 }
 

@@ -4,7 +4,7 @@ import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import { deviceCookieOf, setDeviceCookie, setSessionCookie } from './cookies.ts'
 import { sendCsrfToken } from './csrf.ts'
 import { sendFailure, sendSuccess } from './envelope.ts'
-import { clientOf } from './transport.ts'
+import { clientOf, logOf } from './transport.ts'
 import { toUserObject } from './user-object.ts'
 
 /** A caller whose attempt found no place need not wait long for one. */
@@ -34,7 +34,7 @@ export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcom
       deviceToken: deviceCookieOf(request),
     }
     const outcome = await track(() => login(attempt))
-    const { log } = request
+    const log = logOf(request)
 
     switch (outcome.kind) {
       case 'signed-in': {

@@ -11,6 +11,7 @@ import {
   type SessionAccess,
   sendDenied,
 } from './session-access.ts'
+import { logOf } from './transport.ts'
 
 export function logoutRoute(deps: SessionAccess) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
@@ -20,7 +21,7 @@ export function logoutRoute(deps: SessionAccess) {
       const { session, user } = access.live
       if (await deps.store.endSession(session.id, deps.clock())) {
         const facts = { sessionId: session.id, userId: user.id, reason: 'logout' }
-        request.log.info({ event: 'session.ended', ...facts })
+        logOf(request).info({ event: 'session.ended', ...facts })
       }
     }
     // A cookie that came along with a token may be another session's.

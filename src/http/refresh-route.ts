@@ -4,6 +4,7 @@ import { type RefreshDeps, refresh, renewAccess } from '../session/refresh.ts'
 import type { LiveSession } from '../storage/store.ts'
 import { sendFailure, sendSuccess } from './envelope.ts'
 import { accessByCookie, bodyTokenOf, type SessionAccess, sendDenied } from './session-access.ts'
+import { logOf } from './transport.ts'
 import { toUserObject } from './user-object.ts'
 
 type Deps = SessionAccess & RefreshDeps
@@ -14,7 +15,7 @@ export function refreshRoute(deps: Deps) {
     if (token === null) return refreshByCookie(deps, request, reply)
 
     const outcome = await refresh(deps, token)
-    const { log } = request
+    const log = logOf(request)
     switch (outcome.kind) {
       case 'refreshed': {
         const { live, accessToken, refreshToken, expiresInSeconds: expiresIn } = outcome
@@ -53,15 +54,15 @@ async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: Fasti
   return sendSuccess(reply, { user: toUserObject(access.live.user), accessToken, expiresIn })
 }
 
-function logRefreshed({ log }: FastifyRequest, { session, user }: LiveSession): void {
-  log.info({ event: 'session.refreshed', sessionId: session.id, userId: user.id })
+function logRefreshed(request: FastifyRequest, { session, user }: LiveSession): void {
+  logOf(request).info({ event: 'session.refreshed', sessionId: session.id, userId: user.id })
 }
 
 function sendLimited(
-  { log }: FastifyRequest,
+  request: FastifyRequest,
   reply: FastifyReply,
   { sessionId, retryAfterSeconds }: { sessionId: string; retryAfterSeconds: number },
 ) {
-  log.warn({ event: 'session.limited', sessionId })
+  logOf(request).warn({ event: 'session.limited', sessionId })
   return sendFailure(reply, 'TOO_MANY_REQUESTS', { retryAfterSeconds })
 }

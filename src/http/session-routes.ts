@@ -6,6 +6,7 @@ import { clearSessionCookie } from './cookies.ts'
 import { sendCsrfToken } from './csrf.ts'
 import { sendFailure, sendSuccess } from './envelope.ts'
 import { accessOf, type SessionAccess, sendDenied } from './session-access.ts'
+import { logOf } from './transport.ts'
 import { toUserObject } from './user-object.ts'
 
 type Handler = (
@@ -65,8 +66,8 @@ export function endOtherSessionsRoute(deps: SessionAccess) {
   })
 }
 
-function logEnded({ log }: FastifyRequest, sessionId: string, userId: string): void {
-  log.info({ event: 'session.ended', sessionId, userId, reason: 'user' })
+function logEnded(request: FastifyRequest, sessionId: string, userId: string): void {
+  logOf(request).info({ event: 'session.ended', sessionId, userId, reason: 'user' })
 }
 
 function toSessionObject(session: Session, currentId: string) {

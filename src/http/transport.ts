@@ -11,19 +11,20 @@ const USER_AGENT_MAX_LENGTH = 256
 
 /** Settles who is calling before anything else happens, or refuses the request. */
 export function identifyClient(proxies: Proxies) {
-  return async (request: FastifyRequest, reply: FastifyReply) => {
+  return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
     const peer = request.raw.socket.remoteAddress ?? ''
     const { headers } = request
     const isProxied = proxies.isTrusted(peer)
     const userAgent = (headers['user-agent'] ?? '').slice(0, USER_AGENT_MAX_LENGTH)
 
     if (!(isProxied ? isForwardedHttps(headers['x-forwarded-proto']) : isEncrypted(request))) {
-      request.log.warn({ event: 'request.refused', ip: peer, userAgent }, 'not over HTTPS')
+      const facts = { event: 'request.refused', ip: peer, userAgent }
+      logOf(request).warn(facts, 'not over HTTPS')
       return sendFailure(reply, 'HTTPS_REQUIRED')
     }
     const ip = clientAddress(peer, headers['x-forwarded-for']?.toString(), proxies)
     if (ip === null) {
-      request.log.error(
+      logOf(request).error(
         { event: 'request.failed', ip: peer, userAgent },
         'The trusted proxy sent no usable X-Forwarded-For header: make it send one.',
       )
@@ -33,12 +34,22 @@ export function identifyClient(proxies: Proxies) {
     const isBrowser = headers['sec-fetch-site'] !== undefined
     const client: Client = { ip, group: clientGroup(ip), userAgent, isBrowser }
     request.setDecorator(CLIENT, client)
-    request.log = request.log.child({ ip, userAgent })
+    done()
   }
 }
 
 export function clientOf(request: FastifyRequest): Client {
   return request.getDecorator<Client>(CLIENT)
+}
+
+/** Writes a line of this request: with its id, and who called. */
+export function logOf(request: FastifyRequest) {
+  const client = request.getDecorator<Client | null>(CLIENT)
+  const caller = client && { ip: client.ip, userAgent: client.userAgent }
+  const write = (level: 'info' | 'warn' | 'error') => (facts: object, text?: string) =>
+    // Not a logger of its own for each request: that would cost as much as the line.
+    request.log[level]({ requestId: request.id, ...caller, ...facts }, text)
+  return { info: write('info'), warn: write('warn'), error: write('error') }
 }
 
 function isEncrypted(request: FastifyRequest): boolean {

@@ -1,9 +1,15 @@
 // What the two engines do differently, so that the store above them is written once.
 import type { Kysely, Transaction } from 'kysely'
 import type { Schema } from './schema.ts'
-import type { Reservation, ThrottleScope } from './store.ts'
+import type { Store } from './store.ts'
 
 export type EngineName = 'sqlite' | 'postgres'
+
+/** What every login does, in as few steps as an engine can. */
+export type Attempts = Pick<
+  Store,
+  'reserveAttempt' | 'releaseAttempt' | 'settleFailure' | 'openSession'
+>
 
 export type Engine = {
   name: EngineName
@@ -12,7 +18,7 @@ export type Engine = {
   retrying<T>(operation: () => Promise<T>): Promise<T>
   /** Gives a migration the time that it and those of other processes need. */
   migrating<T>(operation: (db: Kysely<Schema>) => Promise<T>): Promise<T>
-  reserveAttempt(scopes: ThrottleScope[], email: string, now: Date): Promise<Reservation>
+  attempts: Attempts
   /** False if another instance is doing the housekeeping; held until the transaction ends. */
   isAlone(trx: Transaction<Schema>): Promise<boolean>
   readClock(): Promise<Date | null>

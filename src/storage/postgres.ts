@@ -3,6 +3,7 @@ import { Kysely, PostgresDialect, type PostgresPoolClient, sql } from 'kysely'
 import pg from 'pg'
 import { type Engine, OPERATION_TIMEOUT_MS, repeat } from './engine.ts'
 import { reserveInOneStatement } from './postgres-reserve.ts'
+import { createSettling } from './postgres-settle.ts'
 import type { Schema } from './schema.ts'
 
 /** A login holds a connection for a few milliseconds; hashing, which holds none, is the bottleneck. */
@@ -40,10 +41,15 @@ export function openPostgres({ url, onConnectionLost }: PostgresOptions): Engine
   })
   pool.on('error', onConnectionLost)
   const db = openDatabase(pool, OPERATION_TIMEOUT_MS)
+  const retrying = <T>(operation: () => Promise<T>) =>
+    repeat(operation, hasCode(SERIALIZATION_FAILURE, DEADLOCK_DETECTED))
+  // Two first attempts of one scope insert the same row: the later one finds it next time.
+  const retryingFirst = <T>(operation: () => Promise<T>) =>
+    repeat(operation, hasCode(UNIQUE_VIOLATION, SERIALIZATION_FAILURE, DEADLOCK_DETECTED))
   return {
     name: 'postgres',
     db,
-    retrying: operation => repeat(operation, hasCode(SERIALIZATION_FAILURE, DEADLOCK_DETECTED)),
+    retrying,
     async migrating(operation) {
       // One connection of its own, without the limits that a login needs.
       const migrationPool = new pg.Pool({
@@ -59,12 +65,11 @@ export function openPostgres({ url, onConnectionLost }: PostgresOptions): Engine
         await migrationDb.destroy()
       }
     },
-    reserveAttempt: (scopes, email, now) =>
-      repeat(
-        () => reserveInOneStatement(db, scopes, email, now),
-        // Two first attempts of one scope insert the same row: the later one finds it next time.
-        hasCode(UNIQUE_VIOLATION, SERIALIZATION_FAILURE, DEADLOCK_DETECTED),
-      ),
+    attempts: {
+      reserveAttempt: (scopes, email, now) =>
+        retryingFirst(() => reserveInOneStatement(db, scopes, email, now)),
+      ...createSettling(db, retrying),
+    },
     isAlone: async trx => {
       const { rows } = await sql<{ alone: boolean }>`
         select pg_try_advisory_xact_lock(${sql.lit(HOUSEKEEPING_LOCK)}) as alone`.execute(trx)

@@ -1,5 +1,4 @@
 // The one implementation of the store, on whichever engine it is given.
-import { createAttempts } from './attempts-sql.ts'
 import { createDevices } from './devices-sql.ts'
 import type { Engine } from './engine.ts'
 import { createRefreshTokens } from './refresh-tokens-sql.ts'
@@ -10,7 +9,7 @@ import { createUsers } from './users-sql.ts'
 
 export function createSqlStore(engine: Engine): Store {
   return {
-    ...createAttempts(engine),
+    ...engine.attempts,
     ...createUsers(engine),
     ...createSessions(engine),
     ...createRefreshTokens(engine),

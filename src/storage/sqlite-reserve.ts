@@ -2,15 +2,9 @@
 import { type Selectable, sql, type Transaction } from 'kysely'
 import { prepare } from './prepared.ts'
 import type { Schema } from './schema.ts'
+import { isOneOf, toJson } from './sqlite-settle.ts'
 import type { Reservation, ThrottleScope } from './store.ts'
-import {
-  holeKeys,
-  isNotLockedByAdministrator,
-  type KeyHoles,
-  momentsAt,
-  refusal,
-  toHoles,
-} from './throttle-rows.ts'
+import { isNotLockedByAdministrator, momentsAt, refusal } from './throttle-rows.ts'
 import { toText, toTime } from './values.ts'
 
 export async function reserveInTransaction(
@@ -19,7 +13,7 @@ export async function reserveInTransaction(
   email: string,
   now: Date,
 ): Promise<Reservation> {
-  const rows = await findRows(trx, toHoles(scopes))
+  const rows = await findRows(trx, { keys: toJson(scopes) })
   const states = scopes.map(scope => ({
     scope,
     ...stateOf(
@@ -64,8 +58,8 @@ export async function reserveInTransaction(
   return { kind: 'admitted' }
 }
 
-const findRows = prepare<KeyHoles, Selectable<Schema['login_throttle']>>((db, holes) =>
-  db.selectFrom('login_throttle').selectAll().where('key', 'in', holeKeys(holes)).compile(),
+const findRows = prepare<{ keys: string }, Selectable<Schema['login_throttle']>>((db, { keys }) =>
+  db.selectFrom('login_throttle').selectAll().where(isOneOf(keys)).compile(),
 )
 
 /** One statement for all scopes, new or known. */

@@ -15,6 +15,7 @@ import {
 import { type Engine, repeat } from './engine.ts'
 import type { Schema } from './schema.ts'
 import { reserveInTransaction } from './sqlite-reserve.ts'
+import { createSettling, type Transact } from './sqlite-settle.ts'
 
 /** Longest that a starting process waits for others to migrate. */
 const MIGRATION_TIMEOUT_MS = 30_000
@@ -28,20 +29,22 @@ const LOST_FILE = new Set([8 /* READONLY */, 10 /* IOERR */, 13 /* FULL */, 14 /
 export function openSqlite(file: string): Engine {
   const database = new SqliteFile(file)
   const db = new Kysely<Schema>({ dialect: new ImmediateSqliteDialect(database) })
-  const engine: Engine = {
+  const retrying = <T>(operation: () => Promise<T>) => repeat(operation, isBusy)
+  const transact: Transact = operation => retrying(() => db.transaction().execute(operation))
+  return {
     name: 'sqlite',
     db,
-    retrying: operation => repeat(operation, isBusy),
+    retrying,
     migrating: operation => repeat(() => operation(db), isBusy, MIGRATION_TIMEOUT_MS),
-    reserveAttempt: (scopes, email, now) =>
-      engine.retrying(() =>
-        db.transaction().execute(trx => reserveInTransaction(trx, scopes, email, now)),
-      ),
+    attempts: {
+      reserveAttempt: (scopes, email, now) =>
+        transact(trx => reserveInTransaction(trx, scopes, email, now)),
+      ...createSettling(transact),
+    },
     // The write lock is alone.
     isAlone: async () => true,
     readClock: async () => null,
   }
-  return engine
 }
 
 function primaryCode(error: unknown): number | null {

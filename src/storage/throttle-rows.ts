@@ -1,6 +1,5 @@
-// How throttle rows are settled, on both engines. How they are reserved is each engine's own matter.
+// What throttle rows mean on both engines. How they are reserved and settled is each engine's own matter.
 import { type Kysely, sql } from 'kysely'
-import { prepare } from './prepared.ts'
 import type { Schema } from './schema.ts'
 import type { Reservation, ThrottleScope } from './store.ts'
 import { toText } from './values.ts'
@@ -37,59 +36,8 @@ export function isNotLockedByAdministrator(now: string) {
   return sql<boolean>`(locked_until is null or locked_until <= ${now} or locked_by = 'throttle')`
 }
 
-const ONE_PENDING_LESS = sql<number>`case when pending > 0 then pending - 1 else 0 end`
-
-/** Gives back the place of an attempt that was not verified. */
-export async function giveBack(db: Kysely<Schema>, scopes: ThrottleScope[]): Promise<void> {
-  await giveBackRows(db, toHoles(scopes))
-}
-
-const giveBackRows = prepare<KeyHoles>((db, holes) =>
-  db
-    .updateTable('login_throttle')
-    .set({ pending: ONE_PENDING_LESS })
-    .where('key', 'in', holeKeys(holes))
-    .compile(),
-)
-
-/** Turns a pending attempt into a failure, in a window that starts with the first one. */
-export async function countFailure(
-  db: Kysely<Schema>,
-  scopes: ThrottleScope[],
-  now: Date,
-): Promise<void> {
-  await countFailureRows(db, { ...toHoles(scopes), ...momentsAt(now) })
-}
-
-const countFailureRows = prepare<KeyHoles & Moments>((db, at) =>
-  db
-    .updateTable('login_throttle')
-    .set({
-      pending: ONE_PENDING_LESS,
-      failures: sql`case when window_ends_at <= ${at.now} then 1 else failures + 1 end`,
-      window_ends_at: sql`case when failures = 0 or window_ends_at <= ${at.now}
-        then ${at.windowEnd} else window_ends_at end`,
-      expires_at: at.expiry,
-    })
-    .where('key', 'in', holeKeys(at))
-    .compile(),
-)
-
-/** A success gives its places back and forgets the failures of its pair or device, nobody else's. */
-export async function forgiveFailures(db: Kysely<Schema>, scopes: ThrottleScope[]): Promise<void> {
-  await forgiveRows(db, toHoles(scopes))
-}
-
-const forgiveRows = prepare<KeyHoles>((db, holes) =>
-  db
-    .updateTable('login_throttle')
-    .set({
-      pending: ONE_PENDING_LESS,
-      failures: sql`case when scope in ('pair', 'device') then 0 else failures end`,
-    })
-    .where('key', 'in', holeKeys(holes))
-    .compile(),
-)
+/** Never beyond what the column holds: the row of nobody is never set back. */
+export const ONE_FAILURE_MORE = sql<number>`(failed_login_attempts + 1) % 1000000000`
 
 /** Attempts that are being verified keep their places: they are counted when they settle. */
 export async function forgetFailures(db: Kysely<Schema>, scopes: Keyed[]): Promise<void> {
@@ -99,18 +47,6 @@ export async function forgetFailures(db: Kysely<Schema>, scopes: Keyed[]): Promi
     .set({ failures: 0, blocked_until: null })
     .where('key', 'in', keysOf(scopes))
     .execute()
-}
-
-/** No attempt has more scopes; whoever has fewer names one of them repeatedly. */
-export type KeyHoles = { first: string; second: string; third: string }
-
-export function toHoles([first, second = first, third = first]: Keyed[]): KeyHoles {
-  if (!first || !second || !third) throw new Error('an attempt has at least one scope')
-  return { first: first.key, second: second.key, third: third.key }
-}
-
-export function holeKeys({ first, second, third }: KeyHoles): string[] {
-  return [first, second, third]
 }
 
 export type Keyed = Pick<ThrottleScope, 'key'>

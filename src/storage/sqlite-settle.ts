@@ -1,37 +1,33 @@
-// An attempt's way through the tables: reserve, then settle.
+// What becomes of a reserved attempt in SQLite, within a transaction that is the only one to write.
 import { sql, type Transaction } from 'kysely'
 import { digestOf } from '../digest.ts'
 import { rememberDevice } from './devices-sql.ts'
-import type { Engine } from './engine.ts'
+import type { Attempts } from './engine.ts'
 import { prepare } from './prepared.ts'
 import { type Schema, UNKNOWN_USER_ID } from './schema.ts'
 import { insertSession } from './sessions-sql.ts'
-import type { Store, ThrottleScope } from './store.ts'
+import type { ThrottleScope } from './store.ts'
 import {
-  countFailure,
-  forgiveFailures,
-  giveBack,
   isNotLockedByAdministrator,
+  keysOf,
+  type Moments,
+  momentsAt,
+  ONE_FAILURE_MORE,
 } from './throttle-rows.ts'
-import { transact } from './transact.ts'
 import { toText } from './values.ts'
 
-type Attempts = Pick<Store, 'reserveAttempt' | 'releaseAttempt' | 'settleFailure' | 'openSession'>
+export type Transact = <T>(operation: (trx: Transaction<Schema>) => Promise<T>) => Promise<T>
 
-export function createAttempts(engine: Engine): Attempts {
+export function createSettling(transact: Transact): Omit<Attempts, 'reserveAttempt'> {
   return {
-    reserveAttempt: engine.reserveAttempt,
-
     async releaseAttempt(scopes) {
-      await transact(engine, scopes, trx => giveBack(trx, scopes))
+      await transact(trx => giveBack(trx, { keys: toJson(scopes) }))
     },
 
-    settleFailure(scopes, userId, now) {
-      return transact(engine, scopes, trx => settleFailureIn(trx, scopes, userId, now))
-    },
+    settleFailure: (scopes, userId, now) => transact(trx => fail(trx, scopes, userId, now)),
 
-    openSession(verified, session, refreshToken, device, scopes, now) {
-      return transact(engine, scopes, async trx => {
+    openSession: (verified, session, refreshToken, device, scopes, now) =>
+      transact(async trx => {
         const [user] = await acceptUser(trx, {
           id: verified.id,
           passwordHash: verified.passwordHash,
@@ -39,25 +35,24 @@ export function createAttempts(engine: Engine): Attempts {
           now: toText(now),
         })
         if (!user) {
-          await settleFailureIn(trx, scopes, verified.id, now)
+          await fail(trx, scopes, verified.id, now)
           return false
         }
-        await forgiveFailures(trx, scopes)
+        await forgive(trx, { keys: toJson(scopes) })
         await insertSession(trx, session, refreshToken)
         if (device) await rememberDevice(trx, session.userId, device, session.userAgent, now)
         return true
-      })
-    },
+      }),
   }
 }
 
-async function settleFailureIn(
+async function fail(
   trx: Transaction<Schema>,
   scopes: ThrottleScope[],
   userId: string | null,
   now: Date,
 ): Promise<number> {
-  await countFailure(trx, scopes, now)
+  await countFailure(trx, { keys: toJson(scopes), ...momentsAt(now) })
   // The same write for nobody: a failure of an unknown e-mail must not be the cheaper one.
   if (userId === null) {
     await countNobodysFailure(trx, { id: UNKNOWN_USER_ID })
@@ -66,6 +61,52 @@ async function settleFailureIn(
   const [user] = await countUsersFailure(trx, { id: userId })
   return user?.failed_login_attempts ?? 0
 }
+
+/** However many they are, it is one statement. */
+export function toJson(scopes: ThrottleScope[]): string {
+  return JSON.stringify(keysOf(scopes))
+}
+
+export function isOneOf(keys: string) {
+  return sql<boolean>`key in (select value from json_each(${keys}))`
+}
+
+const ONE_PENDING_LESS = sql<number>`max(pending - 1, 0)`
+
+const giveBack = prepare<{ keys: string }>((db, { keys }) =>
+  db
+    .updateTable('login_throttle')
+    .set({ pending: ONE_PENDING_LESS })
+    .where(isOneOf(keys))
+    .compile(),
+)
+
+/** Turns a pending attempt into a failure, in a window that starts with the first one. */
+const countFailure = prepare<Moments & { keys: string }>((db, at) =>
+  db
+    .updateTable('login_throttle')
+    .set({
+      pending: ONE_PENDING_LESS,
+      failures: sql`case when window_ends_at <= ${at.now} then 1 else failures + 1 end`,
+      window_ends_at: sql`case when failures = 0 or window_ends_at <= ${at.now}
+        then ${at.windowEnd} else window_ends_at end`,
+      expires_at: at.expiry,
+    })
+    .where(isOneOf(at.keys))
+    .compile(),
+)
+
+/** A success gives its places back and forgets the failures of its pair or device, nobody else's. */
+const forgive = prepare<{ keys: string }>((db, { keys }) =>
+  db
+    .updateTable('login_throttle')
+    .set({
+      pending: ONE_PENDING_LESS,
+      failures: sql`case when scope in ('pair', 'device') then 0 else failures end`,
+    })
+    .where(isOneOf(keys))
+    .compile(),
+)
 
 type UserHoles = { id: string; passwordHash: string; hashDigest: string; now: string }
 
@@ -97,8 +138,7 @@ function countingIn(table: 'users' | 'unknown_user') {
   return prepare<{ id: string }, { failed_login_attempts: number }>((db, { id }) =>
     db
       .updateTable(table)
-      // Never beyond what the column holds: the row of nobody is never set back.
-      .set({ failed_login_attempts: sql<number>`(failed_login_attempts + 1) % 1000000000` })
+      .set({ failed_login_attempts: ONE_FAILURE_MORE })
       .where('id', '=', id)
       .returning('failed_login_attempts')
       .compile(),

@@ -1,0 +1,167 @@
+// What becomes of a reserved attempt, each in one statement of PostgreSQL: one round trip, and locks
+// that are held no longer than it takes.
+import { type Kysely, sql } from 'kysely'
+import { digestOf } from '../digest.ts'
+import type { Attempts } from './engine.ts'
+import { prepare } from './prepared.ts'
+import { type Schema, UNKNOWN_USER_ID } from './schema.ts'
+import {
+  isNotLockedByAdministrator,
+  keysOf,
+  type Moments,
+  momentsAt,
+  ONE_FAILURE_MORE,
+} from './throttle-rows.ts'
+import { toText } from './values.ts'
+
+export function createSettling(
+  db: Kysely<Schema>,
+  retrying: <T>(operation: () => Promise<T>) => Promise<T>,
+): Omit<Attempts, 'reserveAttempt'> {
+  const settling: Omit<Attempts, 'reserveAttempt'> = {
+    async releaseAttempt(scopes) {
+      await retrying(() => giveBack(db, { keys: keysOf(scopes) }))
+    },
+
+    async settleFailure(scopes, userId, now) {
+      const holes = { ...momentsAt(now), keys: keysOf(scopes) }
+      const [user] = await retrying(() =>
+        userId === null
+          ? failNobody(db, { ...holes, userId: UNKNOWN_USER_ID })
+          : failUser(db, { ...holes, userId }),
+      )
+      return userId === null ? 0 : (user?.failed_login_attempts ?? 0)
+    },
+
+    async openSession(verified, session, refreshToken, device, scopes, now) {
+      const [accepted] = await retrying(() =>
+        succeed(db, {
+          now: toText(now),
+          keys: keysOf(scopes),
+          userId: verified.id,
+          passwordHash: verified.passwordHash,
+          hashDigest: digestOf(verified.passwordHash),
+          sessionId: session.id,
+          sessionEnd: toText(session.expiresAt),
+          cookieDigest: session.cookieDigest,
+          userAgent: session.userAgent,
+          ip: session.ip,
+          tokenId: refreshToken.id,
+          tokenDigest: refreshToken.digest,
+          keyId: refreshToken.keyId,
+          issuedAt: toText(refreshToken.issuedAt),
+          tokenEnd: toText(refreshToken.expiresAt),
+          knownDeviceId: device?.kind === 'known' ? device.id : null,
+          newDeviceId: device?.kind === 'new' ? device.id : null,
+          deviceDigest: device?.kind === 'new' ? device.digest : null,
+          deviceEnd: device?.kind === 'new' ? toText(device.expiresAt) : null,
+        }),
+      )
+      // Nothing was written then: the attempt is still pending.
+      if (!accepted) await settling.settleFailure(scopes, verified.id, now)
+      return accepted !== undefined
+    },
+  }
+  return settling
+}
+
+/** In the order of their keys, as every other statement does it; and as they are now. */
+const lockedRows = (keys: string[]) => sql`locked as materialized (
+    select * from login_throttle where key = any (${keys}) order by key for update
+  )`
+const ONE_PENDING_LESS = sql`greatest(l.pending - 1, 0)`
+
+const giveBack = prepare<{ keys: string[] }>((db, { keys }) =>
+  sql`with ${lockedRows(keys)}
+    update login_throttle t set pending = ${ONE_PENDING_LESS}
+    from locked l where t.key = l.key`.compile(db),
+)
+
+type FailureHoles = Moments & { keys: string[]; userId: string }
+
+const failUser = prepareFailure('users')
+const failNobody = prepareFailure('unknown_user')
+
+function prepareFailure(table: 'users' | 'unknown_user') {
+  return prepare<FailureHoles, { failed_login_attempts: number }>((db, holes) =>
+    sql<{ failed_login_attempts: number }>`with ${lockedRows(holes.keys)},
+    counted as (
+      update login_throttle t set pending = ${ONE_PENDING_LESS},
+        failures = case when l.window_ends_at <= ${holes.now} then 1 else l.failures + 1 end,
+        window_ends_at = case when l.failures = 0 or l.window_ends_at <= ${holes.now}
+          then ${holes.windowEnd} else l.window_ends_at end,
+        expires_at = ${holes.expiry}
+      from locked l where t.key = l.key returning t.key
+    )
+    update ${sql.table(table)} u set failed_login_attempts = ${ONE_FAILURE_MORE}
+    from (select count(*) from counted) after
+    where u.id = ${holes.userId} returning u.failed_login_attempts`.compile(db),
+  )
+}
+
+type SuccessHoles = {
+  now: string
+  keys: string[]
+  userId: string
+  passwordHash: string
+  hashDigest: string
+  sessionId: string
+  sessionEnd: string
+  cookieDigest: string | null
+  userAgent: string
+  ip: string
+  tokenId: string
+  tokenDigest: string
+  keyId: string
+  issuedAt: string
+  tokenEnd: string
+  knownDeviceId: string | null
+  newDeviceId: string | null
+  deviceDigest: string | null
+  deviceEnd: string | null
+}
+
+/** Takes effect, as a whole, only if the user is still as verified; then it returns a row. */
+const succeed = prepare<SuccessHoles, { id: string }>((db, holes) =>
+  sql<{ id: string }>`with ${lockedRows(holes.keys)},
+    accepted as (
+      update users u set failed_login_attempts = 0,
+        locked_until = case when locked_until <= ${holes.now} then null else locked_until end,
+        locked_by = case when locked_until <= ${holes.now} then null else locked_by end
+      from (select count(*) from locked) after
+      where u.id = ${holes.userId} and is_active and ${isNotLockedByAdministrator(holes.now)}
+        and (password_hash = ${holes.passwordHash} or upgraded_from = ${holes.hashDigest})
+      returning u.id
+    ),
+    forgiven as (
+      update login_throttle t set pending = ${ONE_PENDING_LESS},
+        failures = case when l.scope in ('pair', 'device') then 0 else l.failures end
+      from locked l, accepted where t.key = l.key
+    ),
+    opened as (
+      insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at, expires_at,
+        cookie_digest, cookie_used_at, user_agent, ip)
+      select ${holes.sessionId}::uuid, id, ${holes.now}::timestamptz, ${holes.now}::timestamptz,
+        ${holes.tokenEnd}::timestamptz, ${holes.sessionEnd}::timestamptz, ${holes.cookieDigest}::text,
+        case when ${holes.cookieDigest}::text is not null then ${holes.now}::timestamptz end,
+        ${holes.userAgent}::text, ${holes.ip}::text
+      from accepted
+    ),
+    issued as (
+      insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at)
+      select ${holes.tokenId}::uuid, id, ${holes.sessionId}::uuid, ${holes.tokenDigest}::text,
+        ${holes.keyId}::text, ${holes.issuedAt}::timestamptz, ${holes.tokenEnd}::timestamptz
+      from accepted
+    ),
+    used_device as (
+      update devices d set last_used_at = ${holes.now}, user_agent = ${holes.userAgent}
+      from accepted where d.id = ${holes.knownDeviceId}::uuid
+    ),
+    new_device as (
+      insert into devices (id, user_id, token, created_at, last_used_at, expires_at, user_agent)
+      select ${holes.newDeviceId}::uuid, id, ${holes.deviceDigest}::text, ${holes.now}::timestamptz,
+        ${holes.now}::timestamptz, ${holes.deviceEnd}::timestamptz, ${holes.userAgent}::text
+      from accepted where ${holes.newDeviceId}::uuid is not null
+    )
+    select id from accepted`.compile(db),
+)

@@ -7,7 +7,7 @@ import type { Config } from './config.ts'
 export type Log = Logger
 
 /** Never written, wherever they turn up in what is logged. */
-const SECRETS = [
+const SECRETS = new Set([
   'password',
   'passwordHash',
   'password_hash',
@@ -20,7 +20,9 @@ const SECRETS = [
   'body',
   'query',
   'url',
-]
+])
+/** No line goes deeper; what does is left out. */
+const MAX_DEPTH = 4
 
 /**
  * Line ends to some readers, commands to terminals, or what turns text around: an e-mail must not be
@@ -31,8 +33,10 @@ const UNSAFE_CHARACTERS = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
 const OPTIONS: LoggerOptions = {
   base: null,
   timestamp: pino.stdTimeFunctions.isoTime,
-  redact: { paths: SECRETS.flatMap(name => [name, `*.${name}`, `*.*.${name}`]), remove: true },
-  formatters: { level: label => ({ level: label }) },
+  formatters: {
+    level: label => ({ level: label }),
+    log: facts => withoutSecrets(facts),
+  },
   serializers: { err: describeError },
 }
 
@@ -49,25 +53,56 @@ export function createLog(
 ): Log {
   const isTerminal = 'isTTY' in output && output.isTTY
   const toText = isTerminal ? forTerminal(prettyFactory(TERMINAL)) : forPrograms
-  let lostLines = 0
-  /** What is lost, as on a full disk, must not fail the login that it is about, but must be told. */
-  function onWritten(error?: Error | null): void {
-    if (error) lostLines++
-    if (error || lostLines === 0) return
-    const lines = lostLines
-    lostLines = 0
-    log.error({ event: 'log.lines_lost', lines })
-  }
-  const log: Log = pino(
-    { ...OPTIONS, level },
-    {
-      write: line =>
-        output instanceof Writable
-          ? output.write(toText(line), onWritten)
-          : output.write(toText(line)),
-    },
-  )
+  const write =
+    output instanceof Writable
+      ? createBatches(output, lines => log.error({ event: 'log.lines_lost', lines }))
+      : (text: string) => output.write(text)
+  const log = pino({ ...OPTIONS, level }, { write: line => write(toText(line)) })
+  const { child } = log
+  log.child = ((facts: object) => child.call(log, withoutSecrets(facts))) as Log['child']
   return log
+}
+
+/**
+ * What one turn of the event loop logs is written at its end, at once: in a flood the writes would
+ * cost more than the refusals.
+ */
+function createBatches(output: Writable, tellLost: (lines: number) => void) {
+  let lines: string[] = []
+  let lostLines = 0
+
+  function flush(): void {
+    if (lines.length === 0) return
+    const batch = lines
+    lines = []
+    // What is lost, as on a full disk, must not fail the login that it is about, but must be told.
+    output.write(batch.join(''), error => {
+      if (error) lostLines += batch.length
+      if (error || lostLines === 0) return
+      tellLost(lostLines)
+      lostLines = 0
+    })
+  }
+  process.once('exit', flush)
+  return (line: string) => {
+    if (lines.push(line) === 1) setImmediate(flush)
+  }
+}
+
+function withoutSecrets(facts: object, depth = 1): Record<string, unknown> {
+  const kept: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(facts)) {
+    if (SECRETS.has(name)) continue
+    if (!isPlain(value)) kept[name] = value
+    else if (depth < MAX_DEPTH) kept[name] = withoutSecrets(value, depth + 1)
+  }
+  return kept
+}
+
+function isPlain(value: unknown): value is object {
+  return (
+    value !== null && typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype
+  )
 }
 
 /** JSON has escaped the others by itself; the line's own end stays. */

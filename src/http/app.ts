@@ -32,7 +32,7 @@ import {
   sessionsRoute,
 } from './session-routes.ts'
 import type { TlsMaterial } from './tls.ts'
-import { CLIENT, identifyClient } from './transport.ts'
+import { answerAfterLog, CLIENT, identifyClient } from './transport.ts'
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 
@@ -106,6 +106,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     else done()
   })
   app.addHook('onRequest', identifyClient(proxies))
+  app.addHook('onSend', answerAfterLog)
   app.addHook('onRequest', (_request, reply, done) => {
     if (!isDraining()) return done()
     sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_DRAINING_SECONDS })

@@ -44,12 +44,26 @@ export function clientOf(request: FastifyRequest): Client {
 
 /** Writes a line of this request: with its id, and who called. */
 export function logOf(request: FastifyRequest) {
+  logged.add(request)
   const client = request.getDecorator<Client | null>(CLIENT)
   const caller = client && { ip: client.ip, userAgent: client.userAgent }
   const write = (level: 'info' | 'warn' | 'error') => (facts: object, text?: string) =>
     // Not a logger of its own for each request: that would cost as much as the line.
     request.log[level]({ requestId: request.id, ...caller, ...facts }, text)
   return { info: write('info'), warn: write('warn'), error: write('error') }
+}
+
+const logged = new WeakSet<FastifyRequest>()
+
+/** Whoever has an answer finds its lines in the log, which are written at the end of this turn. */
+export function answerAfterLog(
+  request: FastifyRequest,
+  _reply: FastifyReply,
+  payload: unknown,
+  done: (error: null, payload: unknown) => void,
+): void {
+  if (logged.has(request)) setImmediate(done, null, payload)
+  else done(null, payload)
 }
 
 function isEncrypted(request: FastifyRequest): boolean {

@@ -2,7 +2,7 @@
 // more than can be answered in time. What does not fit is turned away before it costs anything.
 
 /** Left for what an estimate cannot know: other work of the machine, the writes, the network. */
-const MARGIN_MS = 200
+const MARGIN_MS = 250
 // How far the newest hash moves the measure of what a hash takes: down fast, up in small steps, because
 // one that took long may only have waited for the event loop to notice its end.
 const SHARE_WHEN_FASTER = 0.5

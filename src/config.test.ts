@@ -36,6 +36,8 @@ describe('configuration', () => {
       tls: null,
       trustedProxies: [],
       corsOrigins: null,
+      returnToOrigins: [],
+      brand: { name: 'Login Service', logoFile: null, color: '#3451b2' },
       signingKeysFile: resolve('data/signing-keys.json'),
       tokens: { issuer: 'https://localhost:8443', audience: 'https://localhost:8443' },
       bcryptCost: 12,
@@ -89,6 +91,14 @@ describe('configuration', () => {
       { corsOrigins: ['https://a.example', 'http://localhost:3000'] },
     ],
     [{ CORS_ORIGINS: ',' }, { corsOrigins: [] }],
+    [
+      { RETURN_TO_ORIGINS: 'https://a.example, http://localhost:3000' },
+      { returnToOrigins: ['https://a.example', 'http://localhost:3000'] },
+    ],
+    [
+      { BRAND_NAME: ' Ä & <Co> ', BRAND_COLOR: '#A1f', BRAND_LOGO_FILE: 'logo.svg' },
+      { brand: { name: 'Ä & <Co>', color: '#aa11ff', logoFile: resolve('logo.svg') } },
+    ],
     [{ SIGNING_KEYS_FILE: '/run/keys.json' }, { signingKeysFile: '/run/keys.json' }],
     [
       { JWT_ISSUER: 'https://i.example' },
@@ -120,6 +130,11 @@ describe('configuration', () => {
     })
   }
 
+  const NOT_ORIGINS = [
+    ...['*', 'null', 'a.example', 'https://a.example/', 'https://A.example', 'https://*.example'],
+    ...['https://a.example:443', 'https://a.example/path', 'https://u:p@a.example', '//a.example'],
+    'javascript:alert(1)',
+  ]
   const REFUSED: Record<string, string[]> = {
     NODE_ENV: ['prod', 'Production', 'staging'],
     PORT: ['-1', '65536', '80.5', '0x50', '8443a', '1e3', '٨', '99999999999'],
@@ -143,15 +158,10 @@ describe('configuration', () => {
       ],
       ...['::ffff:10.0.0.1', '::ffff:0:0/96', '10.0.0.0/8 ::1', '10.0.0.1/8/8', '10.0.0.0/8, 1'],
     ],
-    CORS_ORIGINS: [
-      ...['*', 'null', 'a.example', 'https://a.example/', 'https://A.example', 'https://*.example'],
-      ...[
-        'https://a.example:443',
-        'https://a.example/path',
-        'https://u:p@a.example',
-        '//a.example',
-      ],
-    ],
+    CORS_ORIGINS: NOT_ORIGINS,
+    RETURN_TO_ORIGINS: NOT_ORIGINS,
+    BRAND_NAME: ['x'.repeat(61), 'two\nlines', 'a\u0000b'],
+    BRAND_COLOR: ['blue', '345', '#12', '#12345', '#12345g', '#123;}', '#1234567', 'rgb(0,0,0)'],
     JWT_ISSUER: [`https://${'i'.repeat(93)}`, 'ü'.repeat(51), '"'.repeat(51)],
     BCRYPT_COST: ['9', '16', '4', 'twelve', '-12'],
     THROTTLE_PAIR_FAILURES: ['0', '-1', '1000000001', '5.0', 'unlimited'],
@@ -220,6 +230,7 @@ describe('configuration', () => {
       ['no issuer', { JWT_ISSUER: '' }, /JWT_ISSUER/],
       ['a plain origin', { CORS_ORIGINS: 'https://a.example,http://b.example' }, /http:\/\/b\.ex/],
       ['an origin of another scheme', { CORS_ORIGINS: 'ws://a.example' }, /https:\/\/ origins/],
+      ['a plain address to return to', { RETURN_TO_ORIGINS: 'http://b.example' }, /RETURN_TO_ORIG/],
       ['a log without logins', { LOG_LEVEL: 'error' }, /LOG_LEVEL must be info/],
       ['a log without successes', { LOG_LEVEL: 'warn' }, /LOG_LEVEL must be info/],
       ['a low cost', { BCRYPT_COST: '9' }, /BCRYPT_COST .* 10 to 15/],

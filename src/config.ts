@@ -2,12 +2,21 @@
 // to do about it.
 import { join, resolve } from 'node:path'
 import ipaddr from 'ipaddr.js'
+import { type Environment, Reader } from './environment.ts'
 import type { Budgets } from './login/throttle.ts'
 import { ISSUER_MAX_BYTES } from './session/refresh-token.ts'
 import type { DatabaseConfig } from './storage/open-store.ts'
 import { LOG_LEVELS, VARIABLES } from './variables.ts'
 
 export type TlsFiles = { certFile: string; keyFile: string }
+
+export type Brand = Readonly<{
+  name: string
+  /** Null: a plain one in the brand's colour. */
+  logoFile: string | null
+  /** As #rrggbb. */
+  color: string
+}>
 
 export type Config = Readonly<{
   environment: 'development' | 'production' | 'test'
@@ -23,6 +32,9 @@ export type Config = Readonly<{
   trustedProxies: readonly string[]
   /** Null: none was given, which means none in production and any in development. */
   corsOrigins: readonly string[] | null
+  /** Where the page may send people after a login. */
+  returnToOrigins: readonly string[]
+  brand: Brand
   signingKeysFile: string
   tokens: Readonly<{ issuer: string; audience: string }>
   bcryptCost: number
@@ -35,6 +47,9 @@ export type Config = Readonly<{
 /** The levels at which no attempt goes unlogged. */
 const LOGGING_ATTEMPTS: Config['logLevel'][] = ['info', 'debug', 'trace']
 
+/** More does not fit beside a logo on a phone. */
+const BRAND_NAME_MAX_CHARACTERS = 60
+
 export class ConfigError extends Error {
   readonly problems: string[]
 
@@ -43,49 +58,6 @@ export class ConfigError extends Error {
       `The configuration cannot be used:\n${problems.map(problem => `  - ${problem}`).join('\n')}`,
     )
     this.problems = problems
-  }
-}
-
-type Environment = Record<string, string | undefined>
-
-/** Collects what is wrong while values are read, so that nobody has to fix one thing at a time. */
-class Reader {
-  readonly problems: string[] = []
-  readonly #env: Environment
-
-  constructor(env: Environment) {
-    this.#env = env
-  }
-
-  text(name: string): string | null {
-    const value = this.#env[name]?.trim()
-    return value ? value : null
-  }
-
-  integer(name: string, fallback: number, min: number, max: number): number {
-    const text = this.text(name)
-    if (text === null) return fallback
-    const value = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
-    if (value >= min && value <= max) return value
-    this.problems.push(`${name} must be a whole number from ${min} to ${max}, not "${text}".`)
-    return fallback
-  }
-
-  oneOf<T extends string>(name: string, fallback: T, allowed: readonly T[]): T {
-    const text = this.text(name)
-    if (text === null) return fallback
-    const value = allowed.find(candidate => candidate === text)
-    if (value === undefined)
-      this.problems.push(`${name} must be one of ${allowed.join(', ')}, not "${text}".`)
-    return value ?? fallback
-  }
-
-  list(name: string): string[] | null {
-    const entries = this.text(name)
-      ?.split(',')
-      .map(entry => entry.trim())
-      .filter(Boolean)
-    return entries ?? null
   }
 }
 
@@ -107,7 +79,9 @@ export function loadConfig(env: Environment): Config {
     database: readDatabase(read, dataDir),
     tls,
     trustedProxies,
-    corsOrigins: readOrigins(read),
+    corsOrigins: readOrigins(read, 'CORS_ORIGINS'),
+    returnToOrigins: readOrigins(read, 'RETURN_TO_ORIGINS') ?? [],
+    brand: readBrand(read),
     signingKeysFile: resolve(read.text('SIGNING_KEYS_FILE') ?? join(dataDir, 'signing-keys.json')),
     tokens: {
       issuer: issuer ?? `https://localhost:${port}`,
@@ -154,9 +128,13 @@ function unsafeInProduction(read: Reader, config: Config): string[] {
   if (!read.text('JWT_ISSUER')) {
     problems.push('In production set JWT_ISSUER to the address that clients know the service by.')
   }
-  const plain = config.corsOrigins?.filter(origin => !origin.startsWith('https://')) ?? []
-  if (plain.length > 0) {
-    problems.push(`In production CORS_ORIGINS must be https:// origins, not ${plain.join(', ')}.`)
+  const { corsOrigins, returnToOrigins } = config
+  const lists = { CORS_ORIGINS: corsOrigins ?? [], RETURN_TO_ORIGINS: returnToOrigins }
+  for (const [name, origins] of Object.entries(lists)) {
+    const plain = origins.filter(origin => !origin.startsWith('https://'))
+    if (plain.length > 0) {
+      problems.push(`In production ${name} must be https:// origins, not ${plain.join(', ')}.`)
+    }
   }
   if (!LOGGING_ATTEMPTS.includes(config.logLevel)) {
     problems.push(
@@ -203,16 +181,35 @@ function isNetwork(text: string): boolean {
   return isAddress && (address === text || ipaddr.isValidCIDR(text))
 }
 
-function readOrigins(read: Reader): string[] | null {
-  const origins = read.list('CORS_ORIGINS')
+function readOrigins(read: Reader, name: string): string[] | null {
+  const origins = read.list(name)
   for (const origin of origins ?? []) {
     if (!URL.canParse(origin) || new URL(origin).origin !== origin || origin.includes('*')) {
       read.problems.push(
-        `CORS_ORIGINS takes exact origins such as https://app.example.com, not "${origin}".`,
+        `${name} takes exact origins such as https://app.example.com, not "${origin}".`,
       )
     }
   }
   return origins
+}
+
+function readBrand(read: Reader): Brand {
+  const name = read.text('BRAND_NAME') ?? 'Login Service'
+  if ([...name].length > BRAND_NAME_MAX_CHARACTERS || /\p{Cc}/u.test(name)) {
+    read.problems.push(
+      `BRAND_NAME must be one line of at most ${BRAND_NAME_MAX_CHARACTERS} characters.`,
+    )
+  }
+  const color = read.text('BRAND_COLOR') ?? '#3451b2'
+  if (!/^#([\da-f]{3}|[\da-f]{6})$/i.test(color)) {
+    read.problems.push(`BRAND_COLOR must look like #3451b2 or #35b, not "${color}".`)
+  }
+  const logoFile = read.text('BRAND_LOGO_FILE')
+  return {
+    name,
+    logoFile: logoFile && resolve(logoFile),
+    color: color.toLowerCase().replace(/^#(.)(.)(.)$/, '#$1$1$2$2$3$3'),
+  }
 }
 
 function readDatabase(read: Reader, dataDir: string): DatabaseConfig {

@@ -21,6 +21,16 @@ export const VARIABLES: Record<string, { byDefault: string; meaning: string }> =
     meaning: 'addresses (CIDR, comma-separated) of the TLS proxies in front',
   },
   CORS_ORIGINS: { byDefault: '', meaning: 'origins (comma-separated) that browsers may call from' },
+  RETURN_TO_ORIGINS: {
+    byDefault: '',
+    meaning: 'origins (comma-separated) that the page may go on to after a login',
+  },
+  BRAND_NAME: { byDefault: 'Login Service', meaning: 'what the page is headed with' },
+  BRAND_LOGO_FILE: {
+    byDefault: '',
+    meaning: 'its logo: SVG, PNG, WebP or JPEG of at most 64 KiB',
+  },
+  BRAND_COLOR: { byDefault: '#3451b2', meaning: 'colour of its buttons, as `#rgb` or `#rrggbb`' },
   SIGNING_KEYS_FILE: {
     byDefault: 'DATA_DIR/signing-keys.json',
     meaning: 'private JWK Set; demanded in production',

@@ -9,6 +9,7 @@ import { closeServer, createWork, trackConnections } from './drain.ts'
 import { codeOf, hasCode } from './error-code.ts'
 import { buildApp } from './http/app.ts'
 import { createOpsServer } from './http/ops.ts'
+import { loadPage } from './http/page.ts'
 import { loadTls } from './http/tls.ts'
 import type { Log } from './log.ts'
 import { createHashQueue } from './login/hash-queue.ts'
@@ -73,8 +74,9 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     ),
     database => database.close(),
   )
-  const [tls] = await Promise.all([
+  const [tls, page] = await Promise.all([
     loadTls(config, clock()).catch(refuse('The TLS certificate cannot be used')),
+    loadPage(config.brand).catch(refuse('The login page or its BRAND_LOGO_FILE cannot be used')),
     store.migrate().catch(refuse(`${describeDatabase(config.database)} cannot be used`)),
   ])
   if (
@@ -101,6 +103,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     config,
     tls,
     log,
+    page,
     sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
     isDraining: () => isDraining,
     track: work.run,

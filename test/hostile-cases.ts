@@ -102,7 +102,10 @@ const BAD_REQUEST: [string, string | Buffer][] = [
 ]
 
 const NOT_FOUND = [
-  '/',
+  '/login/',
+  '/assets/',
+  '/assets/login.css',
+  '/assets/../login',
   '/nothing',
   '//',
   `/${LOGIN}`,

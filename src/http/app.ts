@@ -22,6 +22,8 @@ import { PROTECTIVE_HEADERS } from './headers.ts'
 import { jwksRoute } from './jwks-route.ts'
 import { type LoginBody, loginBody, loginRoute, type Track } from './login-route.ts'
 import { logoutRoute } from './logout-route.ts'
+import type { Page } from './page.ts'
+import { assetRoute, pageRoute } from './page-routes.ts'
 import { createProtocolErrors } from './protocol-errors.ts'
 import { refreshRoute } from './refresh-route.ts'
 import { requestId } from './request-id.ts'
@@ -42,6 +44,7 @@ export type AppDeps = {
   tls: TlsMaterial | null
   log: FastifyBaseLogger
   sessions: RefreshDeps
+  page: Page
   login: (attempt: LoginAttempt) => Promise<LoginOutcome>
   /** Lets the end of the service wait for an operation, whether or not its caller still does. */
   track: Track
@@ -52,7 +55,7 @@ export type AppDeps = {
 const RETRY_DRAINING_SECONDS = 5
 
 export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
-  const { config, log, login, track, isDraining } = deps
+  const { config, log, login, page, track, isDraining } = deps
   const sessions = {
     ...deps.sessions,
     isListedOrigin: (origin: string) => isListedOrigin(origin, config),
@@ -129,6 +132,8 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   app.delete(`${auth}/sessions`, tracked(endOtherSessionsRoute(sessions)))
   app.delete(`${auth}/sessions/:id`, tracked(endSessionRoute(sessions)))
   app.get('/.well-known/jwks.json', jwksRoute(sessions.keys))
+  for (const url of ['/', '/login']) app.get(url, pageRoute(page, config.returnToOrigins))
+  for (const [url, content] of page.assets) app.get(url, assetRoute(content))
 
   for (const [url, allow] of methodsByUrl) refuseOtherMethods(app, url, allow)
   return app

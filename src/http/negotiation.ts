@@ -1,0 +1,33 @@
+// What the caller prefers, of what there is.
+
+/** The names in such a header, the most wanted first; what weighs nothing is not wanted. */
+function wanted(header = ''): string[] {
+  return header
+    .toLowerCase()
+    .split(',')
+    .map(entry => {
+      const [name = '', ...parameters] = entry.split(';').map(part => part.trim())
+      const weight = parameters.find(part => part.startsWith('q='))?.slice(2) ?? '1'
+      return { name, weight: Number(weight) }
+    })
+    .filter(({ weight }) => weight > 0)
+    .toSorted((a, b) => b.weight - a.weight)
+    .map(({ name }) => name)
+}
+
+/** By the language alone: de-AT is served with de. */
+export function chooseLanguage(header: string | undefined, languages: string[], fallback: string) {
+  return (
+    wanted(header)
+      .map(tag => tag.split('-')[0] ?? '')
+      .find(language => languages.includes(language)) ?? fallback
+  )
+}
+
+export type Encoding = 'br' | 'gzip'
+
+/** The smaller one wins, whichever the caller would rather have. */
+export function chooseEncoding(header: string | string[] | undefined): Encoding | null {
+  const names = wanted(header?.toString())
+  return (['br', 'gzip'] as const).find(encoding => names.includes(encoding)) ?? null
+}

@@ -1,0 +1,105 @@
+// The login page as it is served: read, filled in for each language and compressed once, at the start.
+import { readdir, readFile } from 'node:fs/promises'
+import { extname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { brotliCompress, gzip } from 'node:zlib'
+import type { Brand } from '../config.ts'
+import { digestOf } from '../digest.ts'
+import { colorsOf, loadLogo } from './brand.ts'
+import type { Encoding } from './negotiation.ts'
+
+const FOLDER = join(import.meta.dirname, '../page')
+const TYPES: Record<string, string> = {
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+}
+/** Stands in login.html where the accepted address goes, which differs from request to request. */
+const RETURN_TO = '{{returnTo}}'
+
+export type Content = { type: string; bytes: Buffer; encoded: Partial<Record<Encoding, Buffer>> }
+
+export type Page = {
+  /** By language. */
+  documents: Map<string, Document>
+  /** By address. */
+  assets: Map<string, Content>
+}
+
+export type Document = { content: Content; withReturnTo: (address: string) => string }
+
+type Texts = Record<string, string>
+
+export async function loadPage(brand: Brand): Promise<Page> {
+  const files = await loadAssets(brand)
+  // In the address, so that an answer may be kept for ever; in the folder's name, so that modules
+  // find each other by their own.
+  const parts = [...files].map(([name, { bytes }]) => `${name} ${bytes.toString('base64')}`)
+  const folder = `/assets/${digestOf(parts.join('\n')).slice(0, 16)}/`
+  const html = await readText('login.html')
+  const documents = new Map<string, Document>()
+  for (const file of await readdir(join(FOLDER, 'texts'))) {
+    const texts: Texts = JSON.parse(await readText(`texts/${file}`))
+    const language = file.slice(0, -extname(file).length)
+    const values = { ...texts, language, brandName: brand.name, assets: folder }
+    documents.set(language, await toDocument(html, values, texts))
+  }
+  return { documents, assets: new Map([...files].map(([name, file]) => [folder + name, file])) }
+}
+
+async function loadAssets({ color, logoFile }: Brand): Promise<Map<string, Content>> {
+  const { brand, onBrand, accentLight, accentDark } = colorsOf(color)
+  const properties = `:root{--brand:${brand};--on-brand:${onBrand};--accent-light:${accentLight};--accent-dark:${accentDark}}\n`
+  const names = (await readdir(FOLDER)).filter(name => extname(name) in TYPES).toSorted()
+  const files = new Map<string, Content>()
+  for (const name of names) {
+    const text = await readText(name)
+    const bytes = Buffer.from(name === 'login.css' ? properties + text : text)
+    files.set(name, await compress(TYPES[extname(name)] ?? '', bytes))
+  }
+  const logo = logoFile
+    ? await loadLogo(logoFile)
+    : {
+        type: 'image/svg+xml',
+        bytes: Buffer.from(fill(await readText('logo.svg'), { brand, onBrand })),
+      }
+  return files.set('logo', await compress(logo.type, logo.bytes))
+}
+
+function readText(name: string): Promise<string> {
+  return readFile(join(FOLDER, name), 'utf8')
+}
+
+async function toDocument(html: string, values: Texts, texts: Texts): Promise<Document> {
+  const data = Object.entries(texts)
+    .map(([key, text]) => `<data value="${key}">${escapeHtml(text)}</data>`)
+    .join('')
+  const [before = '', after = ''] = html.split(RETURN_TO).map(half =>
+    half
+      .split('{{texts}}')
+      .map(part => fill(part, values))
+      .join(data),
+  )
+  return {
+    content: await compress('text/html; charset=utf-8', Buffer.from(before + after)),
+    withReturnTo: address => before + escapeHtml(address) + after,
+  }
+}
+
+function fill(template: string, values: Texts): string {
+  return template.replace(/\{\{(\w+)\}\}/g, (_, name) => {
+    const value = values[name]
+    if (value === undefined) throw new Error(`the page has no text "${name}"`)
+    return escapeHtml(value)
+  })
+}
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, character => `&#${character.charCodeAt(0)};`)
+}
+
+/** Pictures of points are compressed already. */
+async function compress(type: string, bytes: Buffer): Promise<Content> {
+  if (!/^text|svg/.test(type)) return { type, bytes, encoded: {} }
+  const [br, gz] = await Promise.all([promisify(brotliCompress)(bytes), promisify(gzip)(bytes)])
+  return { type, bytes, encoded: { br, gzip: gz } }
+}

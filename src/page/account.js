@@ -1,0 +1,176 @@
+// What a person sees who is logged in: the account, the access token's end, and the own sessions.
+import { call } from './api.js'
+import { describeDevice } from './device.js'
+import { announce, byId, copyOf, say, show, text, toTime } from './dom.js'
+
+/** Well before both ends: of the access token, and of a cookie that nobody uses. */
+const RENEW_AFTER_MS = 20 * 60_000
+/** An open page is not somebody at work: left alone for so long, it lets the session end. */
+const IDLE_MS = 30 * 60_000
+const RETRY_MS = 60_000
+
+const account = byId('account', HTMLElement)
+const list = byId('sessions', HTMLElement)
+const endOthers = byId('end-others', HTMLButtonElement)
+const onward = byId('continue', HTMLAnchorElement)
+
+/** Where the service lets this login go on to; empty if nowhere. */
+export const returnTo = onward.getAttribute('href') ?? ''
+
+let userId = ''
+let accessEndsAt = 0
+let usedAt = Date.now()
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let timer
+/** @type {(sentence: string) => void} */
+let onEnd
+
+/** @param {(sentence: string) => void} whenEnded */
+export function startAccount(whenEnded) {
+  onEnd = whenEnded
+  if (returnTo) {
+    onward.textContent = text('continueTo', { host: new URL(returnTo).host })
+    onward.hidden = false
+  }
+  byId('log-out', HTMLButtonElement).addEventListener('click', async () => {
+    if (await change('POST', '/logout')) leave('loggedOut')
+  })
+  endOthers.addEventListener('click', () => end('/sessions', 'othersEnded'))
+  for (const type of ['pointerdown', 'keydown']) {
+    document.addEventListener(type, () => {
+      usedAt = Date.now()
+    })
+  }
+  // Another tab may have logged out, or somebody else in.
+  document.addEventListener('visibilitychange', () => {
+    if (!account.hidden && document.visibilityState === 'visible') checkSession()
+  })
+}
+
+/**
+ * @param {import('./api.js').User} user
+ * @param {number | null} expiresInSeconds null: not known yet
+ */
+export async function showAccount({ id, name, email, role }, expiresInSeconds) {
+  userId = id
+  byId('name', HTMLElement).textContent = name
+  byId('user-email', HTMLElement).textContent = email
+  byId('role', HTMLElement).textContent = role
+  show(account)
+  byId('name', HTMLElement).focus()
+  if (expiresInSeconds === null) await renew()
+  else scheduleRenewal(expiresInSeconds)
+  await showSessions()
+}
+
+/** @param {string} reason */
+function leave(reason) {
+  clearTimeout(timer)
+  userId = ''
+  list.replaceChildren()
+  onEnd(text(reason))
+}
+
+async function checkSession() {
+  const { status, data } = await call('GET', '/session')
+  if (status === 401) return leave('sessionEnded')
+  if (!data) return
+  usedAt = Date.now()
+  if (data.user.id === userId) await showSessions()
+  else await showAccount(data.user, null)
+}
+
+/** @param {number} expiresInSeconds */
+function scheduleRenewal(expiresInSeconds) {
+  accessEndsAt = Date.now() + expiresInSeconds * 1000
+  const until = text('accessUntilRenewed', { time: toTime(accessEndsAt) })
+  byId('access-until', HTMLElement).textContent = until
+  clearTimeout(timer)
+  timer = setTimeout(renewIfUsed, RENEW_AFTER_MS)
+}
+
+function renewIfUsed() {
+  if (Date.now() - usedAt < IDLE_MS) return renew()
+  timer = setTimeout(checkSession, accessEndsAt - Date.now())
+}
+
+async function renew() {
+  const data = await change('POST', '/refresh')
+  if (data) return scheduleRenewal(data.expiresIn)
+  clearTimeout(timer)
+  if (userId) timer = setTimeout(renewIfUsed, RETRY_MS)
+}
+
+async function showSessions() {
+  const { status, data } = await call('GET', '/sessions')
+  if (status === 401) return leave('sessionEnded')
+  if (!data) return say(text(status === 0 ? 'networkLost' : 'unexpected'))
+  const current = data.sessions.filter(session => session.current)
+  const others = data.sessions.filter(session => !session.current)
+  list.replaceChildren(...[...current, ...others].map(toItem))
+  endOthers.hidden = others.length === 0
+}
+
+/** @param {import('./api.js').Session} session */
+function toItem({ id, userAgent, ip, lastUsedAt, current }) {
+  const item = copyOf('session')
+  const device = describeDevice(userAgent)
+  const detail = text('sessionDetail', { ip, time: toTime(lastUsedAt) })
+  const { title, badge, about, button } = partsOf(item)
+  title.textContent = device
+  badge.hidden = !current
+  about.textContent = detail
+  button.hidden = current
+  button.ariaLabel = text('endNamed', { device, detail })
+  button.addEventListener('click', () => end(`/sessions/${id}`, 'oneEnded'))
+  return item
+}
+
+/** @param {DocumentFragment} item */
+function partsOf(item) {
+  const [title, badge, about, button] = item.querySelectorAll('strong, .badge, .detail, button')
+  return /** @type {Record<'title' | 'badge' | 'about' | 'button', HTMLElement>} */ ({
+    title,
+    badge,
+    about,
+    button,
+  })
+}
+
+/**
+ * @param {string} path
+ * @param {string} done
+ */
+async function end(path, done) {
+  if (!(await change('DELETE', path))) return
+  announce(text(done))
+  await showSessions()
+  byId('sessions-title', HTMLElement).focus()
+}
+
+/**
+ * The data of a success; null if nothing came of it, and why has been said. A CSRF token that no longer
+ * fits is renewed once, but never for another person than the one on the screen.
+ * @param {'POST' | 'DELETE'} method
+ * @param {string} path
+ */
+async function change(method, path) {
+  say('')
+  let answer = await call(method, path)
+  if (answer.error?.code === 'CSRF_FAILED') {
+    const session = await call('GET', '/session')
+    if (session.data && session.data.user.id !== userId) {
+      await showAccount(session.data.user, null)
+      say(text('otherAccount'), 'information')
+      return null
+    }
+    answer = session.status === 200 ? await call(method, path) : session
+  }
+  const { status, data } = answer
+  if (status === 200) return data
+  if (status === 401) leave('sessionEnded')
+  // It has ended already.
+  else if (status === 404) await showSessions()
+  else say(text(status === 0 ? 'networkLost' : 'unexpected'))
+  return null
+}

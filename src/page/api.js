@@ -1,0 +1,54 @@
+// The service's operations, as this page calls them. Tokens stay in the answers: the page lives on the
+// cookie, which no script can read, and keeps only what proves that a change is its own.
+
+/**
+ * @typedef {{ id: string, email: string, name: string, role: string }} User
+ * @typedef {{ id: string, lastUsedAt: string, userAgent: string, ip: string, current: boolean }} Session
+ * @typedef {{ user: User, expiresIn: number, sessions: Session[] }} Data
+ * @typedef {{ code: string, fields?: string[] }} Failure
+ * @typedef {{ status: number, data: Data | null, error: Failure | null, retryAfterSeconds: number | null }} Answer
+ */
+
+/** Longer than the service takes for any answer. */
+const TIMEOUT_MS = 20_000
+
+/** @type {Answer} */
+const NO_ANSWER = { status: 0, data: null, error: null, retryAfterSeconds: null }
+
+let csrfToken = ''
+
+/**
+ * Status 0 if there was no whole answer.
+ * @param {'GET' | 'POST' | 'DELETE'} method
+ * @param {string} path
+ * @param {object} [body]
+ * @returns {Promise<Answer>}
+ */
+export async function call(method, path, body) {
+  try {
+    const response = await fetch(`/api/v1/auth${path}`, {
+      method,
+      headers: {
+        ...(method !== 'GET' && csrfToken && { 'X-CSRF-Token': csrfToken }),
+        ...(body && { 'Content-Type': 'application/json' }),
+      },
+      ...(body && { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    })
+    csrfToken = response.headers.get('X-CSRF-Token') ?? csrfToken
+    const { status, ok, headers } = response
+    // A proxy in front may refuse in a form of its own; a success is one of ours, and whole.
+    const { data = null, error = null } = await response.json().catch(cause => {
+      if (ok) throw cause
+      return {}
+    })
+    return { status, data, error, retryAfterSeconds: secondsOf(headers.get('Retry-After')) }
+  } catch {
+    return NO_ANSWER
+  }
+}
+
+/** @param {string | null} header */
+function secondsOf(header) {
+  return header !== null && /^\d{1,6}$/.test(header) ? Number(header) : null
+}

@@ -1,0 +1,81 @@
+// The parts of the page, and everything that a person reads: the texts come with the document, in its
+// language, and are only ever set as text.
+
+/**
+ * @template {HTMLElement} T
+ * @param {string} id
+ * @param {new () => T} type
+ * @returns {T}
+ */
+export function byId(id, type) {
+  const found = document.getElementById(id)
+  if (!(found instanceof type)) throw new Error(`no ${type.name} #${id}`)
+  return found
+}
+
+/** @param {string} id */
+export function copyOf(id) {
+  const copy = byId(id, HTMLTemplateElement).content.cloneNode(true)
+  return /** @type {DocumentFragment} */ (copy)
+}
+
+const texts = new Map(
+  [...copyOf('texts').querySelectorAll('data')].map(({ value, textContent }) => [
+    value,
+    textContent ?? '',
+  ]),
+)
+
+/**
+ * @param {string} key
+ * @param {Record<string, string | number>} [values]
+ */
+export function text(key, values = {}) {
+  return (texts.get(key) ?? key).replace(/\{(\w+)\}/g, (_, name) => String(values[name]))
+}
+
+const { lang } = document.documentElement
+/** The person's own region, as far as it speaks the language of the page. */
+const locale = navigator.languages.find(tag => tag.split('-')[0] === lang) ?? lang
+const today = new Intl.DateTimeFormat(locale, { timeStyle: 'short' })
+const otherDay = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' })
+
+/** @param {number | string} moment */
+export function toTime(moment) {
+  const date = new Date(moment)
+  const isToday = date.toDateString() === new Date().toDateString()
+  return (isToday ? today : otherDay).format(date)
+}
+
+const brandName = document.title.split(' · ').slice(1).join(' · ')
+const views = [byId('form', HTMLFormElement), byId('account', HTMLElement)]
+
+/** @param {HTMLElement} shown */
+export function show(shown) {
+  byId('without-script', HTMLElement).hidden = true
+  for (const view of views) view.hidden = view !== shown
+  const isAccount = shown.id === 'account'
+  document.body.dataset.view = shown.id
+  document.title = `${text(isAccount ? 'accountTitle' : 'loginTitle')} · ${brandName}`
+}
+
+const notice = byId('notice', HTMLElement)
+const status = byId('status', HTMLElement)
+
+/**
+ * A sentence above the view, read out at once.
+ * @param {string} sentence
+ * @param {'error' | 'information'} [kind]
+ */
+export function say(sentence, kind = 'error') {
+  notice.textContent = sentence
+  notice.dataset.kind = kind
+}
+
+/**
+ * Read out when there is a pause, and not seen.
+ * @param {string} sentence
+ */
+export function announce(sentence) {
+  status.textContent = sentence
+}

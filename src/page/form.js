@@ -1,0 +1,179 @@
+// The form: what is checked before it is sent, and what every answer does to it.
+import { call } from './api.js'
+import { announce, byId, say, show, text } from './dom.js'
+
+const PASSWORD_MIN_CHARACTERS = 8
+/** What the service names in the body of every 429, should the header have got lost on the way. */
+const WAIT_DEFAULT_SECONDS = 900
+const RETRY_DEFAULT_SECONDS = 2
+const RETRY_MAX_SECONDS = 30
+
+const form = byId('form', HTMLFormElement)
+const fields = byId('fields', HTMLFieldSetElement)
+const email = byId('email', HTMLInputElement)
+const password = byId('password', HTMLInputElement)
+const reveal = byId('reveal', HTMLButtonElement)
+const capsLock = byId('caps-lock', HTMLElement)
+const submit = byId('submit', HTMLButtonElement)
+const submitText = byId('submit-text', HTMLElement)
+const notice = byId('notice', HTMLElement)
+const countdown = byId('countdown', HTMLElement)
+
+const CHECKS = [
+  {
+    input: email,
+    message: 'emailInvalid',
+    isRight: () => /^[^\s@]+@[^\s@]+$/.test(email.value.trim()),
+  },
+  {
+    input: password,
+    message: 'passwordShort',
+    isRight: () => [...password.value].length >= PASSWORD_MIN_CHARACTERS,
+  },
+]
+
+let isBusy = false
+
+/** @param {(data: import('./api.js').Data) => void} onLogin */
+export function startForm(onLogin) {
+  form.addEventListener('submit', async event => {
+    event.preventDefault()
+    if (isBusy || fields.disabled || !check()) return
+    setReveal(false)
+    setBusy(true)
+    say('')
+    const answer = await logIn()
+    setBusy(false)
+    if (answer.status === 200 && answer.data) {
+      clearForm()
+      onLogin(answer.data)
+    } else react(answer)
+  })
+  reveal.addEventListener('click', () => setReveal(password.type === 'password'))
+  for (const { input, isRight } of CHECKS) {
+    // Who is mending a mistake sees at once when it is gone; who is still typing sees none.
+    input.addEventListener('input', () => {
+      if (input.ariaInvalid === 'true' && isRight()) mark(input, '')
+    })
+  }
+  for (const type of /** @type {const} */ (['keydown', 'keyup'])) {
+    password.addEventListener(type, event => {
+      const isOn = event.getModifierState?.('CapsLock')
+      capsLock.textContent = isOn ? text('capsLock') : ''
+    })
+  }
+  password.addEventListener('blur', () => {
+    capsLock.textContent = ''
+  })
+}
+
+/** @param {string} [sentence] why the form is there again */
+export function showForm(sentence = '') {
+  show(form)
+  say(sentence, 'information')
+  email.focus()
+}
+
+/** Nothing typed outlives the login. */
+function clearForm() {
+  form.reset()
+  say('')
+  for (const { input } of CHECKS) mark(input, '')
+}
+
+function check() {
+  const wrong = CHECKS.filter(({ isRight }) => !isRight())
+  for (const { input, message } of CHECKS) {
+    mark(input, wrong.some(found => found.input === input) ? message : '')
+  }
+  wrong[0]?.input.focus()
+  return wrong.length === 0
+}
+
+/**
+ * @param {HTMLInputElement} input
+ * @param {string} message
+ */
+function mark(input, message) {
+  input.ariaInvalid = message ? 'true' : 'false'
+  byId(`${input.id}-error`, HTMLElement).textContent = message && text(message)
+}
+
+/** An overloaded service is asked once more, after the time that it names. */
+async function logIn() {
+  const credentials = { email: email.value, password: password.value }
+  const first = await call('POST', '/login', credentials)
+  if (first.status !== 503) return first
+  say(text('busyRetrying'), 'information')
+  const seconds = Math.min(first.retryAfterSeconds ?? RETRY_DEFAULT_SECONDS, RETRY_MAX_SECONDS)
+  await new Promise(resolve => setTimeout(resolve, seconds * 1000))
+  return call('POST', '/login', credentials)
+}
+
+/** @param {import('./api.js').Answer} answer */
+function react({ status, error, retryAfterSeconds }) {
+  say('')
+  switch (status) {
+    case 400: {
+      const named = CHECKS.filter(({ input }) => error?.fields?.includes(input.id))
+      for (const { input, message } of named) mark(input, message)
+      if (named[0]) return named[0].input.focus()
+      return say(text('unexpected'))
+    }
+    case 401:
+      say(text('invalidCredentials'))
+      password.focus()
+      return password.select()
+    case 429:
+      return startWait(retryAfterSeconds ?? WAIT_DEFAULT_SECONDS)
+    case 503:
+      return say(text('stillBusy'))
+    case 0:
+      return say(text('networkLost'))
+    default:
+      return say(text('unexpected'))
+  }
+}
+
+/**
+ * The seconds are to be seen; read out are only the beginning and the end.
+ * @param {number} seconds
+ */
+function startWait(seconds) {
+  const endsAt = Date.now() + seconds * 1000
+  say(text('tooManyAttempts', { minutes: Math.ceil(seconds / 60) }))
+  fields.disabled = true
+  countdown.hidden = false
+  notice.focus()
+  tick()
+
+  function tick() {
+    const left = Math.ceil((endsAt - Date.now()) / 1000)
+    if (left > 0) {
+      const time = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`
+      countdown.textContent = text('countdown', { time })
+      setTimeout(tick, 1000)
+      return
+    }
+    fields.disabled = false
+    countdown.hidden = true
+    say(text('tryAgainNow'), 'information')
+    password.focus()
+  }
+}
+
+/** @param {boolean} isNowBusy */
+function setBusy(isNowBusy) {
+  isBusy = isNowBusy
+  // Not "disabled", which would take the focus away.
+  submit.ariaDisabled = String(isNowBusy)
+  submit.ariaBusy = String(isNowBusy)
+  submitText.textContent = text(isNowBusy ? 'loggingIn' : 'logIn')
+  announce(isNowBusy ? text('loggingIn') : '')
+}
+
+/** @param {boolean} isRevealed */
+function setReveal(isRevealed) {
+  password.type = isRevealed ? 'text' : 'password'
+  reveal.ariaPressed = String(isRevealed)
+}

@@ -97,6 +97,27 @@ test('docs/operations.md lists every event that is logged, and no other', () => 
   assert.deepEqual(listed.toSorted(), [...logged].toSorted())
 })
 
+test('the page says the same in every language, and nothing that it does not use', () => {
+  const files = globSync('src/page/texts/*.json', { cwd: ROOT })
+  const texts = files.map(file => JSON.parse(readFileSync(join(ROOT, file), 'utf8')))
+  const placeholders = (text: string) => [...text.matchAll(/\{\w+\}/g)].map(String).toSorted()
+  assert.ok(texts.length > 1)
+  const sources = globSync('src/page/*.{html,js}', { cwd: ROOT })
+    .map(file => readFileSync(join(ROOT, file), 'utf8'))
+    .join('\n')
+  for (const [i, language] of texts.entries()) {
+    assert.deepEqual(Object.keys(language), Object.keys(texts[0]), files[i])
+    for (const [key, text] of Object.entries(language)) {
+      assert.deepEqual(
+        placeholders(String(text)),
+        placeholders(texts[0][key]),
+        `${files[i]} ${key}`,
+      )
+      assert.match(sources, new RegExp(`\\{\\{${key}\\}\\}|'${key}'`), key)
+    }
+  }
+})
+
 test('the lock file names no download address', () => {
   const lock = readFileSync(join(ROOT, 'package-lock.json'), 'utf8')
   assert.doesNotMatch(lock, /"resolved"/)

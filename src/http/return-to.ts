@@ -10,7 +10,8 @@ const PLAIN = /^[\x21-\x5b\x5d-\x7e]+$/
  */
 export function acceptedReturnTo(asked: unknown, origins: readonly string[]): string | null {
   if (typeof asked !== 'string' || asked.length > MAX_CHARACTERS || !PLAIN.test(asked)) return null
-  const origin = origins.find(listed => asked.startsWith(listed))
-  if (origin === undefined || !/^([/?#]|$)/.test(asked.slice(origin.length))) return null
+  const origin = origins.find(
+    listed => asked.startsWith(listed) && /^([/?#]|$)/.test(asked.slice(listed.length)),
+  )
   return URL.canParse(asked) && new URL(asked).origin === origin ? asked : null
 }

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { acceptedReturnTo } from './return-to.ts'
+
+const ORIGINS = ['https://app.example.com', 'http://localhost:3000', 'https://app.example.com:8443']
+
+describe('the address to return to', () => {
+  const ACCEPTED = [
+    'https://app.example.com',
+    'https://app.example.com/',
+    'https://app.example.com/a/b?c=d&e=%2F#f',
+    'https://app.example.com?next=https://evil.example',
+    'https://app.example.com#//evil.example',
+    'https://app.example.com//evil.example',
+    'https://app.example.com/@evil.example',
+    'https://app.example.com/..//evil.example',
+    'https://app.example.com:8443/x',
+    'http://localhost:3000/x',
+    `https://app.example.com/${'a'.repeat(2024)}`,
+  ]
+  for (const address of ACCEPTED) {
+    test(`${address.slice(0, 60)} is accepted`, () => {
+      assert.equal(acceptedReturnTo(address, ORIGINS), address)
+    })
+  }
+
+  const REFUSED: unknown[] = [
+    ...[undefined, null, '', ' ', 7, {}, ['https://app.example.com/', 'https://evil.example/']],
+    ...[['https://app.example.com/'], '/', '/account', '//app.example.com/', '///app.example.com'],
+    ...['https://evil.example/', 'https://evil.example/https://app.example.com/', 'https://'],
+    ...['https://app.example.com.evil.example/', 'https://app.example.comevil.example'],
+    ...['https://app.example.com@evil.example/', 'https://app.example.com:x@evil.example/'],
+    ...[
+      'https://kate:secret@app.example.com/',
+      'https://kate@app.example.com/',
+      'https://@app.example.com',
+    ],
+    ...[
+      'https://app.example.com:444/',
+      'https://app.example.com:443/',
+      'https://app.example.com:/',
+    ],
+    ...['https://app.example.com:84431/', 'https://app.example.com:8443@evil.example/'],
+    ...['http://app.example.com/', 'HTTPS://app.example.com/', 'https://APP.example.com/'],
+    ...['https:app.example.com', 'https:/app.example.com', 'https:///app.example.com/'],
+    ...[
+      'https:\\\\app.example.com',
+      'https://app.example.com\\@evil.example/',
+      'https://app.example.com\\',
+    ],
+    ...['https://app.example.com/\\evil.example', '\\\\evil.example', '/\\evil.example'],
+    ...['https://app.example.com./', 'https://sub.app.example.com/', 'https://example.com/'],
+    ...['javascript:alert(1)', 'JaVaScRiPt:alert(1)', 'javascript://app.example.com/%0aalert(1)'],
+    ...[
+      'data:text/html,<script>alert(1)</script>',
+      'blob:https://app.example.com/x',
+      'file:///etc/passwd',
+    ],
+    ...[
+      'vbscript:x',
+      'ftp://app.example.com/',
+      'ws://app.example.com/',
+      'view-source:https://app.example.com',
+    ],
+    ...[' https://app.example.com/', 'https://app.example.com/ ', 'https://app.example.com/a b'],
+    ...['\thttps://app.example.com/', 'ht\ttps://app.example.com/', 'https://app.example.com/\t'],
+    ...['https://app.example.com\t.evil.example/', 'https://app.example.com/\r\nSet-Cookie: a=b'],
+    ...[
+      'https://app.example.com/\0',
+      'https://app.example.com/\u007f',
+      '\u0001https://app.example.com/',
+    ],
+    ...[
+      'https://app.example.com/\u00e9',
+      'https://\u0430pp.example.com/',
+      'https://app\u3002example.com/',
+    ],
+    ...[
+      'https://app.example.com\uff0fevil.example',
+      'https://app.example.com/\u202e',
+      '\ufeffhttps://app.example.com',
+    ],
+    ...[
+      'null',
+      'about:blank',
+      'https%3A%2F%2Fapp.example.com%2F',
+      'https://app.example.com%2eevil.example/',
+    ],
+    ...[
+      'https://app.example.com%40evil.example/',
+      'https://[app.example.com]/',
+      'https://app.example.com&x',
+    ],
+    `https://app.example.com/${'a'.repeat(2025)}`,
+  ]
+  for (const address of REFUSED) {
+    test(`${JSON.stringify(address)?.slice(0, 70)} is as if not given`, () => {
+      assert.equal(acceptedReturnTo(address, ORIGINS), null)
+    })
+  }
+
+  test('without a list nothing is accepted', () => {
+    for (const address of ACCEPTED) assert.equal(acceptedReturnTo(address, []), null)
+  })
+})

@@ -1,0 +1,317 @@
+// The page and its files as they travel: headers, languages, encodings. What it does is tested in browser/.
+import assert from 'node:assert/strict'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import type { OutgoingHttpHeaders } from 'node:http'
+import https from 'node:https'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
+import { run } from './process.ts'
+import { loggedBy, startTestService, type TestService } from './service.ts'
+
+const POLICY =
+  "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; require-trusted-types-for 'script'"
+const APP = 'https://app.example.com'
+
+const get = (service: TestService, path: string, headers: OutgoingHttpHeaders = {}) =>
+  service.call({ method: 'GET', path, headers })
+
+/** The files that a page names. */
+const assetsOf = (html: string) => [
+  ...new Set([...html.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map(match => match[1] ?? '')),
+]
+const returnToIn = (html: string) => /id="continue"[^>]* href="([^"]*)"/.exec(html)?.[1]
+
+/** The body as it is sent. */
+function bytesOf(service: TestService, path: string, encoding: string) {
+  return new Promise<{ bytes: Buffer; encoding: string | undefined; length: string | undefined }>(
+    (resolve, reject) => {
+      const headers = { 'Accept-Encoding': encoding }
+      const options = { headers, rejectUnauthorized: false, agent: false }
+      https
+        .get(new URL(path, service.url), options, async answer => {
+          const chunks: Buffer[] = []
+          for await (const chunk of answer) chunks.push(chunk)
+          resolve({
+            bytes: Buffer.concat(chunks),
+            encoding: answer.headers['content-encoding'],
+            length: answer.headers['content-length'],
+          })
+        })
+        .once('error', reject)
+    },
+  )
+}
+
+describe('the page', () => {
+  let service: TestService
+  let html: string
+  before(async () => {
+    service = await startTestService('sqlite', { RETURN_TO_ORIGINS: APP })
+    html = (await get(service, '/login')).text
+  })
+  after(() => service.stop())
+
+  for (const path of [
+    '/',
+    '/login',
+    '/login?return_to=https://evil.example',
+    `/?return_to=${APP}`,
+  ]) {
+    test(`${path} is a page that may load from here alone, and is not stored`, async () => {
+      const { status, headers } = await get(service, path)
+      assert.equal(status, 200)
+      assert.equal(headers['content-type'], 'text/html; charset=utf-8')
+      assert.equal(headers['content-security-policy'], POLICY)
+      assert.equal(headers['cache-control'], 'no-store')
+      assert.match(String(headers.vary), /Accept-Language/)
+      assert.equal(headers['set-cookie'], undefined)
+    })
+  }
+
+  test('page and files carry the protective headers of all other answers', async () => {
+    const other = await get(service, '/nothing')
+    for (const path of ['/login', ...assetsOf(html)]) {
+      const { headers } = await get(service, path)
+      const own = ['content-security-policy', 'cache-control', 'content-type', 'content-length']
+      for (const name of Object.keys(other.headers)) {
+        if (['date', 'vary', 'x-request-id', ...own].includes(name)) continue
+        assert.equal(headers[name], other.headers[name], `${name} of ${path}`)
+      }
+    }
+  })
+
+  test('there is no inline code or style, and nothing from elsewhere', () => {
+    assert.doesNotMatch(html, /<script(?![^>]* src=)|<style|\sstyle=|\son\w+=|javascript:/i)
+    assert.doesNotMatch(html, /(src|href|action)="(?!\/assets\/|\/login"|")/)
+    assert.match(html, /<form [^>]*method="post"[^>]* hidden>/)
+    assert.doesNotMatch(html, /\{\{/)
+  })
+
+  test('its files are named, there, typed and kept for ever', async () => {
+    const types: Record<string, RegExp> = {
+      css: /^text\/css; charset=utf-8$/,
+      js: /^text\/javascript; charset=utf-8$/,
+      logo: /^image\/svg\+xml$/,
+    }
+    const assets = assetsOf(html)
+    assert.ok(assets.length > 3)
+    for (const path of assets) {
+      const { status, headers, text } = await get(service, path)
+      assert.equal(status, 200)
+      assert.match(String(headers['content-type']), types[/\w+$/.exec(path)?.[0] ?? ''] ?? /^$/)
+      assert.equal(headers['cache-control'], 'public, max-age=31536000, immutable')
+      assert.equal(headers['content-security-policy'], "default-src 'none'; frame-ancestors 'none'")
+      for (const [, name] of text.matchAll(/from '\.\/(\w+\.js)'/g)) {
+        assert.ok(
+          assets.some(other => other.endsWith(`/${name}`)),
+          `${name} is not preloaded`,
+        )
+      }
+    }
+  })
+
+  test('a file under another name is not found, in the envelope', async () => {
+    for (const path of [
+      ...['/assets/', '/assets/login.css', '/assets/0000000000000000/login.css', '/login.css'],
+      ...assetsOf(html).flatMap(asset => [`${asset}x`, `${asset}/`, asset.toUpperCase()]),
+      ...['tsconfig.json', 'login.html', 'texts/en.json', '../page.ts', '..%2fpage.ts'].map(
+        name => `${assetsOf(html)[0]?.replace(/[^/]+$/, '')}${name}`,
+      ),
+    ]) {
+      const { status, json } = await get(service, path)
+      assert.deepEqual([status, json.error?.code], [404, 'NOT_FOUND'], path)
+    }
+  })
+
+  test('HEAD is GET without the body; other methods are not allowed', async () => {
+    for (const path of ['/', '/login', ...assetsOf(html)]) {
+      const got = await get(service, path)
+      const head = await service.call({ method: 'HEAD', path })
+      assert.deepEqual([head.status, head.text], [200, ''])
+      for (const name of ['content-type', 'content-length', 'content-security-policy', 'vary']) {
+        assert.equal(head.headers[name], got.headers[name], name)
+      }
+      for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS', 'TRACE']) {
+        const { status, headers, json } = await service.call({ method, path })
+        assert.deepEqual([status, json.error.code], [405, 'METHOD_NOT_ALLOWED'])
+        assert.match(String(headers.allow), /GET/)
+      }
+    }
+  })
+
+  test('a form that was sent without the script is refused unread', async () => {
+    const lines = await loggedBy(service, async () => {
+      const headers = { 'Content-Type': 'application/x-www-form-urlencoded' }
+      const answer = await service.call({ path: '/login', headers, body: 'password=s3cret' })
+      assert.equal(answer.status, 405)
+    })
+    assert.doesNotMatch(JSON.stringify(lines), /s3cret/)
+  })
+
+  const ENCODINGS: [accepted: string, encoding: string | undefined][] = [
+    ['gzip, deflate, br, zstd', 'br'],
+    ['br;q=0.1, gzip', 'br'],
+    ['gzip', 'gzip'],
+    ['GZIP;q=1.0', 'gzip'],
+    ['br;q=0, gzip;q=0.5', 'gzip'],
+    ['br; q=0 , gzip ; q=0.000', undefined],
+    ['identity', undefined],
+    ['', undefined],
+    ['*', undefined],
+    ['deflate', undefined],
+    ['brx, xgzip', undefined],
+    ['br;q=x', undefined],
+  ]
+  for (const [accepted, encoding] of ENCODINGS) {
+    test(`"${accepted}" is answered in ${encoding ?? 'plain bytes'}`, async () => {
+      for (const path of ['/login', ...assetsOf(html)]) {
+        const plain = await get(service, path, { 'Accept-Encoding': 'identity' })
+        const sent = await bytesOf(service, path, accepted)
+        assert.equal(sent.encoding, encoding)
+        assert.equal(sent.length, String(sent.bytes.length))
+        const decode = { br: brotliDecompressSync, gzip: gunzipSync }[sent.encoding ?? '']
+        assert.equal((decode ? decode(sent.bytes) : sent.bytes).toString(), plain.text)
+        assert.match(String(plain.headers.vary), /Accept-Encoding/)
+      }
+    })
+  }
+
+  const LANGUAGES: [accepted: string | undefined, language: string][] = [
+    [undefined, 'en'],
+    ['de', 'de'],
+    ['de-AT, en;q=0.5', 'de'],
+    ['DE', 'de'],
+    ['en;q=0.5, de;q=0.9', 'de'],
+    ['fr, de;q=0.3', 'de'],
+    ['en, de', 'en'],
+    ['de;q=0, en', 'en'],
+    ['fr', 'en'],
+    ['*', 'en'],
+    ['deutsch', 'en'],
+    ['../../de', 'en'],
+    ['__proto__, constructor', 'en'],
+    [',;q=,;;', 'en'],
+  ]
+  for (const [accepted, language] of LANGUAGES) {
+    test(`Accept-Language ${accepted} gets ${language}`, async () => {
+      const { text } = await get(service, '/', accepted ? { 'Accept-Language': accepted } : {})
+      assert.match(text, new RegExp(`<html lang="${language}">`))
+      assert.match(text, language === 'de' ? /Anmelden/ : /Log in/)
+    })
+  }
+
+  test('an accepted address stands in its one attribute; any other is as if not given', async () => {
+    const address = `${APP}/a?b='"><script>&c=%22#d`
+    const accepted = await get(service, `/login?return_to=${encodeURIComponent(address)}`)
+    assert.equal(
+      returnToIn(accepted.text),
+      `${APP}/a?b=&#39;&#34;&#62;&#60;script&#62;&#38;c=%22#d`,
+    )
+    for (const query of [
+      `return_to=${APP}/&return_to=${APP}/`,
+      `return_to=https://evil.example/&return_to=${APP}/`,
+      `return_to[]=${APP}/`,
+      `RETURN_TO=${APP}/`,
+      `return_to=${APP}%09/`,
+      `return_to=${APP}%5C@evil.example`,
+      'return_to=//evil.example',
+      'return_to=%E0%A4',
+      `return_to=${APP}/${'a'.repeat(2048)}`,
+      'return_to',
+      '__proto__[return_to]=x',
+    ]) {
+      const { status, text } = await get(service, `/login?${query}`)
+      assert.deepEqual([status, text === html], [200, true], query)
+    }
+  })
+
+  test('an address to return to is not logged', async () => {
+    const lines = await loggedBy(service, () => get(service, `/login?return_to=${APP}/canary`))
+    assert.doesNotMatch(JSON.stringify(lines), /canary/)
+  })
+})
+
+describe('the page of a brand', () => {
+  let folder: string
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'login-brand-'))
+  })
+  after(() => rm(folder, { recursive: true }))
+
+  async function branded(env: Record<string, string>) {
+    const service = await startTestService('sqlite', env)
+    const { text: html } = await get(service, '/login')
+    const find = (name: string) => assetsOf(html).find(path => path.endsWith(name)) ?? ''
+    const css = await get(service, find('login.css'))
+    const logo = await get(service, find('logo'))
+    await service.stop()
+    return { html, css: css.text, logo, folder: find('logo') }
+  }
+
+  test('its name is text, whatever it is', async () => {
+    const { html } = await branded({ BRAND_NAME: `<script>&"' {{texts}}` })
+    assert.doesNotMatch(html, /<script>/)
+    assert.match(html, /<span>&#60;script&#62;&#38;&#34;&#39; \{\{texts\}\}<\/span>/)
+    assert.equal(html.match(/<data value="help">/g)?.length, 1)
+  })
+
+  test('its colour is a property of the style, with one that can be read on it', async () => {
+    const { css } = await branded({ BRAND_COLOR: '#FD0' })
+    assert.match(css, /^:root\{--brand:#ffdd00;--on-brand:#000000;/)
+  })
+
+  test('its logo has the type of its content, and runs nothing', async () => {
+    const svg = '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
+    const file = join(folder, 'logo.png')
+    await writeFile(file, svg)
+    const { logo } = await branded({ BRAND_LOGO_FILE: file })
+    assert.equal(logo.text, svg)
+    assert.equal(logo.headers['content-type'], 'image/svg+xml')
+    assert.equal(
+      logo.headers['content-security-policy'],
+      "default-src 'none'; frame-ancestors 'none'",
+    )
+    assert.equal(logo.headers['x-content-type-options'], 'nosniff')
+  })
+
+  test('the names of files change with what is in them, and with nothing else', async () => {
+    const one = await branded({})
+    const same = await branded({ BRAND_NAME: 'Other' })
+    const other = await branded({ BRAND_COLOR: '#000' })
+    assert.equal(one.folder, same.folder)
+    assert.notEqual(one.folder, other.folder)
+  })
+
+  test('a logo that cannot be used stops the start, and says which', async () => {
+    const text = join(folder, 'logo.txt')
+    await writeFile(text, 'hello')
+    for (const [file, why] of [
+      [join(folder, 'missing.svg'), /BRAND_LOGO_FILE cannot be used: ENOENT.*missing\.svg/],
+      [text, /BRAND_LOGO_FILE cannot be used: .*logo\.txt is neither SVG, PNG, WebP nor JPEG/],
+      [folder, /BRAND_LOGO_FILE cannot be used: EISDIR/],
+    ] as const) {
+      const service = run({ DATA_DIR: folder, BRAND_LOGO_FILE: file })
+      assert.deepEqual(await service.exit, { code: 1, signal: null })
+      assert.match(service.output(), why)
+    }
+  })
+})
+
+describe('the page behind a TLS proxy', () => {
+  test('is answered over HTTPS only, as everything else', async context => {
+    const service = await startTestService('sqlite', { TRUST_PROXY: '127.0.0.1/32' })
+    context.after(() => service.stop())
+    const forwarded = { 'X-Forwarded-For': '203.0.113.9', 'X-Forwarded-Proto': 'https' }
+    const page = await get(service, '/login', forwarded)
+    assert.equal(page.status, 200)
+    for (const path of ['/', '/login', ...assetsOf(page.text)]) {
+      const { status, json } = await get(service, path, {
+        ...forwarded,
+        'X-Forwarded-Proto': 'http',
+      })
+      assert.deepEqual([status, json.error.code], [403, 'HTTPS_REQUIRED'])
+    }
+  })
+})

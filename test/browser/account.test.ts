@@ -1,0 +1,240 @@
+// The view of whoever is logged in: sessions, renewal, and what other tabs do meanwhile.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { ENGINES } from '../engines.ts'
+import { PASSWORD } from '../service.ts'
+import { MINUTE_MS } from '../session-client.ts'
+import { focused, openVisits, overflowOf, says } from './browser.ts'
+
+const PHONE =
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1'
+
+const sessionsOf = (page: Page) => page.locator('#sessions li')
+const countOf = (calls: string[], call: string) => calls.filter(made => made === call).length
+
+/** As a person does who looks at a tab again. */
+const lookAgain = (page: Page) =>
+  page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+
+for (const engine of ENGINES) {
+  describe(`the account in a browser, on ${engine}`, () => {
+    const visit = openVisits(engine)
+
+    test(
+      'shows who is logged in, until when, and where else',
+      visit(async ({ page, service, newUser, logIn, look }) => {
+        const email = await newUser()
+        const body = { email, password: PASSWORD }
+        await service.call({ body, headers: { 'User-Agent': PHONE } })
+        await service.call({ body, headers: { 'User-Agent': 'curl/8.14.1' } })
+        await logIn(email)
+        assert.equal(await page.innerText('h1:visible'), 'Kate Miller')
+        assert.equal(await page.innerText('#user-email'), email)
+        assert.equal(await page.innerText('#role'), 'user')
+        assert.match(await page.innerText('#access-until'), /^\d\d:\d\d, renewed by itself$/)
+        assert.equal(await page.title(), 'Logged in · Login Service')
+        assert.equal(await focused(page), 'name')
+        const [own, ...others] = await sessionsOf(page).allInnerTexts()
+        assert.match(
+          String(own),
+          /^Chrome on Linux This device\s+127\.0\.0\.1 · last used \d\d:\d\d$/,
+        )
+        assert.deepEqual(others.map(text => text.split('\n')[0]).toSorted(), [
+          'Safari on iOS',
+          'curl',
+        ])
+        await look('account')
+      }),
+    )
+
+    test(
+      'keeps no token and no password where a script could find it later',
+      visit(async ({ page, context, newUser, logIn }) => {
+        await logIn(await newUser())
+        const found = await page.evaluate<string>(`JSON.stringify([
+          location.href, document.documentElement.outerHTML, { ...localStorage }, { ...sessionStorage },
+          document.cookie, history.state, [...document.querySelectorAll('input')].map(it => it.value)])`)
+        assert.doesNotMatch(found, /eyJ|csrf/i)
+        assert.ok(!found.includes(PASSWORD))
+        for (const { value } of await context.cookies()) assert.ok(!found.includes(value))
+      }),
+    )
+
+    test(
+      'ends one session, then all others, and stays',
+      visit(async ({ page, service, newUser, logIn, calls }) => {
+        const email = await newUser()
+        for (let i = 0; i < 3; i++) await service.login(email, PASSWORD)
+        await logIn(email)
+        assert.equal(await sessionsOf(page).count(), 4)
+        await page
+          .getByRole('button', { name: /^End the session Unknown device/ })
+          .first()
+          .click()
+        await page.locator('#sessions li:nth-child(4)').waitFor({ state: 'detached' })
+        assert.equal(await sessionsOf(page).count(), 3)
+        assert.equal(await page.innerText('#status'), 'The session has ended.')
+        await page.locator('#sessions-title:focus').waitFor()
+        await page.getByRole('button', { name: 'End all other sessions' }).click()
+        await page.locator('#sessions li:nth-child(2)').waitFor({ state: 'detached' })
+        assert.ok(await page.isHidden('#end-others'))
+        assert.ok(calls().includes('DELETE /sessions'))
+        const reloaded = await service.login(email, PASSWORD)
+        assert.equal(reloaded.status, 200)
+      }),
+    )
+
+    test(
+      'is there again after a reload and in a new tab, and gone after a logout, also by going back',
+      visit(async ({ page, newTab, newUser, logIn, service }) => {
+        await logIn(await newUser())
+        await page.reload()
+        await sessionsOf(page).waitFor()
+        assert.match(await page.innerText('#access-until'), /renewed by itself$/)
+        await page.goto(`${service.url}/`)
+        await sessionsOf(page).waitFor()
+        const tab = await newTab()
+        await sessionsOf(tab).waitFor()
+        await page.click('#log-out')
+        await says(page, 'You are logged out.')
+        await page.goBack()
+        await page.locator('#email').waitFor()
+        assert.ok(!(await page.content()).includes('Kate Miller'))
+        // The other tab shows it as soon as somebody looks.
+        await lookAgain(tab)
+        await says(tab, 'Your session has ended. Please log in again.')
+        assert.equal(await sessionsOf(tab).count(), 0)
+      }),
+    )
+
+    test(
+      'goes back to the form when the session has ended meanwhile',
+      visit(async ({ page, service, newUser, logIn, look }) => {
+        const email = await newUser()
+        await service.login(email, PASSWORD)
+        await logIn(email)
+        await service.database.rows('delete from sessions')
+        await page.getByRole('button', { name: /^End the session/ }).click()
+        await says(page, 'Your session has ended. Please log in again.')
+        assert.ok(await page.isVisible('#form'))
+        await look('session-ended')
+        await logIn(email)
+      }),
+    )
+
+    test(
+      'renews a CSRF token that no longer fits, once',
+      visit(
+        async ({ page, newTab, newUser, logIn, calls }) => {
+          const email = await newUser()
+          await logIn(email)
+          const tab = await newTab()
+          await tab.click('#log-out')
+          await tab.fill('#email', email)
+          await tab.fill('#password', PASSWORD)
+          await tab.click('#log-in')
+          await sessionsOf(tab).waitFor()
+          await page.click('#log-out')
+          await says(page, 'You are logged out.')
+          assert.equal(countOf(calls(), 'POST /logout'), 3)
+        },
+        { expected: [403] },
+      ),
+    )
+
+    test(
+      'changes nothing for somebody who logged in in another tab',
+      visit(
+        async ({ page, newTab, newUser, logIn, service }) => {
+          const [kate, other] = [await newUser(), await newUser('Somebody Else')]
+          await service.login(kate, PASSWORD)
+          await service.login(other, PASSWORD)
+          await logIn(kate)
+          const tab = await newTab()
+          await tab.click('#log-out')
+          await tab.fill('#email', other)
+          await tab.fill('#password', PASSWORD)
+          await tab.click('#log-in')
+          await sessionsOf(tab).first().waitFor()
+          await page.click('#end-others')
+          await says(page, /Another account has logged in meanwhile/)
+          assert.equal(await page.innerText('#user-email'), other)
+          assert.equal(await sessionsOf(page).count(), 2)
+        },
+        { expected: [403] },
+      ),
+    )
+
+    test(
+      'renews the access token in time while somebody is there, and lets go when nobody is',
+      visit(
+        async ({ page, service, newUser, logIn, calls }) => {
+          await logIn(await newUser())
+          const before = await page.innerText('#access-until')
+          assert.equal(countOf(calls(), 'POST /refresh'), 0)
+          const renewed = page.waitForResponse('**/refresh')
+          service.advance(20 * MINUTE_MS)
+          await page.clock.runFor(20 * MINUTE_MS)
+          assert.equal((await renewed).status(), 200)
+          await page.waitForFunction(
+            `document.getElementById('access-until').textContent !== '${before}'`,
+          )
+
+          // Nobody touches it any more: at 40 minutes it is left alone, at 80 it has ended.
+          service.advance(20 * MINUTE_MS)
+          await page.clock.runFor(20 * MINUTE_MS)
+          assert.equal(countOf(calls(), 'POST /refresh'), 1)
+          service.advance(40 * MINUTE_MS)
+          await page.clock.runFor(40 * MINUTE_MS)
+          await says(page, 'Your session has ended. Please log in again.')
+        },
+        { prepare: page => page.clock.install() },
+      ),
+    )
+
+    test(
+      'stays when the service fails or cannot be reached, and says what to do',
+      visit(
+        async ({ page, context, newUser, logIn, service }) => {
+          const email = await newUser()
+          await service.login(email, PASSWORD)
+          await logIn(email)
+          await context.setOffline(true)
+          await page.click('#log-out')
+          await says(page, /cannot be reached/)
+          await context.setOffline(false)
+          await page.route('**/sessions', route => route.fulfill({ status: 500, body: 'no' }))
+          await page.click('#end-others')
+          await says(page, /Something went wrong on our side/)
+          assert.equal(await sessionsOf(page).count(), 2)
+          await page.unroute('**/sessions')
+          await page.click('#end-others')
+          await page.locator('#sessions li:nth-child(2)').waitFor({ state: 'detached' })
+          assert.equal(await page.innerText('#notice'), '')
+        },
+        { expected: [500, 'net::ERR_INTERNET_DISCONNECTED'] },
+      ),
+    )
+
+    test(
+      'shows names and devices as text, however long, and 30 sessions',
+      visit(async ({ page, service, newUser, logIn, look }) => {
+        const name = `<img src=x onerror=alert(1)>${'W'.repeat(72)}`
+        const email = await newUser(name)
+        const body = { email, password: PASSWORD }
+        for (let i = 0; i < 29; i++) {
+          const agent = `<b onclick=alert(${i})>${'M'.repeat(300)}`
+          await service.call({ body, headers: { 'User-Agent': agent } })
+        }
+        await logIn(email)
+        assert.equal(await page.innerText('#name'), name)
+        assert.equal(await sessionsOf(page).count(), 30)
+        assert.match(await page.innerText('#sessions'), /<b onclick=alert\(7\)>M+\n/)
+        assert.equal(await page.locator('#account img, #sessions b').count(), 0)
+        assert.equal(await overflowOf(page), 0)
+        await look('many-sessions')
+      }),
+    )
+  })
+}

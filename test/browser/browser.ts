@@ -1,0 +1,213 @@
+// A real browser at the real service. A visit fails on any complaint of the browser that the test does
+// not expect, on any breach of the page's policy, and on any request to another host.
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, type TestContext } from 'node:test'
+import axe from 'axe-core'
+import {
+  type Browser,
+  type BrowserContext,
+  type BrowserContextOptions,
+  chromium,
+  type Page,
+  type Request,
+} from 'playwright-core'
+import type { EngineName } from '../../src/storage/engine.ts'
+import { PROJECT } from '../process.ts'
+import { PASSWORD, startTestService, type TestService } from '../service.ts'
+
+const PLACES = [
+  ...['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'],
+  '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
+]
+const FLAGS = [
+  ...['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
+  ...['--disable-component-update', '--disable-sync'],
+  // As root there is no other way; the only site it visits is our own.
+  ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
+]
+const SCREENSHOTS = process.env.SCREENSHOTS ? join(PROJECT, 'docs/screenshots') : null
+const PHONE_WIDTH = 320
+const DESKTOP = { width: 900, height: 720 }
+
+export type Visit = {
+  page: Page
+  context: BrowserContext
+  service: TestService
+  /** What was asked of the service so far, such as "POST /login". */
+  calls: () => string[]
+  print: (line: string) => void
+  newUser: (name?: string) => Promise<string>
+  fill: (email: string, password?: string) => Promise<void>
+  logIn: (email: string) => Promise<void>
+  /** One more tab of the same browser. */
+  newTab: () => Promise<Page>
+  /** Accessible in light and dark, nothing cut off on a phone; kept as a picture if asked for. */
+  look: (name: string) => Promise<void>
+}
+
+type Options = {
+  /** Statuses, and names of network errors, that the browser may complain about. */
+  expected?: (number | string)[]
+  context?: BrowserContextOptions
+  path?: string
+  /** Origins that the page may go to; a stand-in answers. */
+  elsewhere?: string[]
+  /** Before the page is opened. */
+  prepare?: (page: Page) => Promise<unknown>
+}
+
+/** A service and a browser for the tests of a suite; each test is a visit with a profile of its own. */
+export function openVisits(engine: EngineName, env: Record<string, string> = {}) {
+  let service: TestService
+  let browser: Browser
+  let users = 0
+  before(async () => {
+    browser = await chromium.launch({ executablePath: findChromium(), args: FLAGS })
+    service = await startTestService(engine, { THROTTLE_CLIENT_FAILURES: '1000', ...env })
+  })
+  after(async () => {
+    await browser?.close()
+    await service?.stop()
+  })
+
+  return function visit(body: (visit: Visit) => Promise<void>, options: Options = {}) {
+    return async (test: TestContext) => {
+      const { expected = [], elsewhere = [], path = '/login', prepare } = options
+      const context = await browser.newContext({
+        ignoreHTTPSErrors: true,
+        viewport: DESKTOP,
+        locale: 'en-GB',
+        ...options.context,
+      })
+      const complaints: string[] = []
+      const requests: Request[] = []
+      // Without a session the first question is answered with 401.
+      const isExpected = (text: string) =>
+        [401, ...expected].some(it => text.startsWith('Failed to load') && text.includes(`${it}`))
+      context.on('console', message => {
+        const isBad = ['error', 'warning'].includes(message.type())
+        if (isBad && !isExpected(message.text())) complaints.push(message.text())
+      })
+      context.on('weberror', error => complaints.push(String(error.error())))
+      context.on('request', request => {
+        requests.push(request)
+        const { origin } = new URL(request.url())
+        if (origin !== service.url && !elsewhere.includes(origin)) complaints.push(request.url())
+      })
+      await context.addInitScript(
+        `addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) =>
+          console.error('policy', violatedDirective, blockedURI))`,
+      )
+      for (const origin of elsewhere) {
+        const answer = { contentType: 'text/html', body: '<title>elsewhere</title>' }
+        await context.route(`${origin}/**`, route => route.fulfill(answer))
+      }
+      const newTab = async () => {
+        const tab = await context.newPage()
+        await prepare?.(tab)
+        await tab.goto(service.url + path)
+        return tab
+      }
+      const page = await newTab()
+      const fill = async (email: string, password = PASSWORD) => {
+        await page.fill('#email', email)
+        await page.fill('#password', password)
+      }
+      try {
+        await body({
+          page,
+          context,
+          service,
+          newTab,
+          fill,
+          print: line => test.diagnostic(line),
+          calls: () =>
+            requests
+              .map(request => `${request.method()} ${new URL(request.url()).pathname}`)
+              .filter(call => call.includes('/api/v1/auth'))
+              .map(call => call.replace('/api/v1/auth', '')),
+          async newUser(name = 'Kate Miller') {
+            const email = `kate${++users}@example.com`
+            await service.addUser(email, { name })
+            return email
+          },
+          async logIn(email) {
+            await fill(email)
+            await page.click('#log-in')
+            await page.locator('#sessions li').first().waitFor()
+          },
+          // It looks the same whatever is behind the service.
+          look: async name => {
+            if (engine === 'sqlite') await look(page, name)
+          },
+        })
+        assert.deepEqual(complaints, [])
+        for (const request of requests) assert.ok(!request.url().includes('password'))
+      } finally {
+        await context.close()
+      }
+    }
+  }
+}
+
+function findChromium(): string {
+  const asked = process.env.CHROMIUM
+  const found = asked ?? PLACES.find(place => existsSync(place))
+  if (found && existsSync(found)) return found
+  throw new Error(
+    `There is no Chromium at ${asked ?? PLACES.join(', ')}: install one ("apt-get install chromium") or set CHROMIUM to where it is.`,
+  )
+}
+
+async function look(page: Page, name: string): Promise<void> {
+  await page.setViewportSize({ width: PHONE_WIDTH, height: 640 })
+  assert.equal(await overflowOf(page), 0, `${name} is cut off on a phone`)
+  await takePicture(page, `${name}-phone`)
+  await page.setViewportSize(DESKTOP)
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme })
+    await assertAccessible(page)
+    await takePicture(page, `${name}-${colorScheme}`)
+  }
+  await page.emulateMedia({ colorScheme: 'light' })
+}
+
+/** By how many pixels the page is wider than its window. */
+export function overflowOf(page: Page): Promise<number> {
+  return page.evaluate(
+    'document.documentElement.scrollWidth - document.documentElement.clientWidth',
+  )
+}
+
+/** No violation of WCAG 2.2 AA, nor of what axe holds to be good practice. */
+export async function assertAccessible(page: Page): Promise<void> {
+  await page.evaluate(axe.source)
+  const { violations } = await page.evaluate<axe.AxeResults>('axe.run()')
+  const found = violations.map(({ id, nodes }) => [id, ...nodes.map(({ html }) => html)])
+  assert.deepEqual(found, [])
+}
+
+async function takePicture(page: Page, name: string): Promise<void> {
+  if (!SCREENSHOTS) return
+  mkdirSync(SCREENSHOTS, { recursive: true })
+  await page.screenshot({
+    path: join(SCREENSHOTS, `${name}.png`),
+    animations: 'disabled',
+    fullPage: true,
+  })
+}
+
+/** The id of what has the focus. */
+export const focused = (page: Page) => page.evaluate<string>('document.activeElement.id')
+
+/** Waits until the sentence is there. */
+export const says = (page: Page, sentence: string | RegExp) =>
+  page.locator('#notice').filter({ hasText: sentence }).waitFor()
+
+/** What was typed is still there. */
+export async function assertKept(page: Page, email: string, password = PASSWORD): Promise<void> {
+  assert.equal(await page.inputValue('#email'), email)
+  assert.equal(await page.inputValue('#password'), password)
+}

@@ -1,0 +1,251 @@
+// The form in a browser: what it says before, while and after it is sent.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { LOGIN, PASSWORD } from '../service.ts'
+import { assertKept, focused, openVisits, says } from './browser.ts'
+
+describe('the form in a browser', () => {
+  const visit = openVisits('sqlite')
+  test(
+    'has labels, names its fields to password managers and waits at the first',
+    visit(async ({ page, look }) => {
+      const [email, password] = [
+        page.getByLabel('E-mail'),
+        page.getByLabel('Password', { exact: true }),
+      ]
+      await email.waitFor()
+      assert.equal(await email.getAttribute('autocomplete'), 'username')
+      assert.equal(await password.getAttribute('autocomplete'), 'current-password')
+      assert.equal(await password.getAttribute('type'), 'password')
+      assert.equal(await focused(page), 'email')
+      assert.equal(await page.title(), 'Log in · Login Service')
+      await look('form')
+    }),
+  )
+
+  test(
+    'says at the field what is wrong with it, and sends nothing',
+    visit(async ({ page, fill, calls, look }) => {
+      for (const [email, password, wrong] of [
+        ['', '', ['email', 'password']],
+        ['kate', PASSWORD, ['email']],
+        ['kate@', PASSWORD, ['email']],
+        ['kate@example.com', 'seven77', ['password']],
+        ['kate@exa mple.com', '', ['email', 'password']],
+      ] as const) {
+        await fill(email, password)
+        await page.click('#log-in')
+        for (const id of ['email', 'password']) {
+          const isWrong = wrong.some(field => field === id)
+          const field = page.locator(`#${id}`)
+          assert.equal(await field.getAttribute('aria-invalid'), String(isWrong))
+          assert.match(String(await field.getAttribute('aria-describedby')), RegExp(`${id}-error`))
+          assert.equal((await page.innerText(`#${id}-error`)) !== '', isWrong)
+        }
+        assert.equal(await focused(page), wrong[0])
+      }
+      await look('field-errors')
+      await page.fill('#email', 'kate@example.com')
+      assert.equal(await page.innerText('#email-error'), '')
+      assert.deepEqual(calls(), ['GET /session'])
+    }),
+  )
+
+  test(
+    'marks the fields that the service names',
+    visit(
+      async ({ page, fill }) => {
+        await page.route(`**${LOGIN}`, route =>
+          route.fulfill({
+            status: 400,
+            json: { error: { code: 'VALIDATION_ERROR', fields: ['password'] } },
+          }),
+        )
+        await fill('kate@example.com')
+        await page.click('#log-in')
+        await page.locator('#password[aria-invalid=true]').waitFor()
+        assert.equal(await page.getAttribute('#email', 'aria-invalid'), 'false')
+        assert.equal(await focused(page), 'password')
+      },
+      { expected: [400] },
+    ),
+  )
+
+  test(
+    'waits 15 minutes if nobody says how long',
+    visit(
+      async ({ page, fill }) => {
+        await page.route(`**${LOGIN}`, route => route.fulfill({ status: 429, body: 'no' }))
+        await fill('kate@example.com')
+        await page.click('#log-in')
+        await page.getByText(/Wait 1[45]:/).waitFor()
+      },
+      { expected: [429] },
+    ),
+  )
+
+  test(
+    'asks a busy service once more, after the time that it names',
+    visit(
+      async ({ page, newUser, fill, calls }) => {
+        const busy = { status: 503, headers: { 'Retry-After': '7' }, json: {} }
+        await page.route(`**${LOGIN}`, route => route.fulfill(busy), { times: 1 })
+        await fill(await newUser())
+        await page.click('#log-in')
+        await says(page, 'The service is busy. Trying once more in a moment…')
+        await page.clock.runFor(6_900)
+        assert.equal(calls().filter(call => call === 'POST /login').length, 1)
+        await page.clock.runFor(200)
+        await page.locator('#account').waitFor()
+        assert.equal(calls().filter(call => call === 'POST /login').length, 2)
+      },
+      {
+        expected: [503],
+        async prepare(page) {
+          await page.clock.install()
+          await page.clock.pauseAt(Date.now() + 3_600_000)
+        },
+      },
+    ),
+  )
+
+  const FAILURES: [name: string, status: number, body: string, sentence: RegExp, calls: number][] =
+    [
+      ['a service that stays busy', 503, '{}', /still busy. Wait a minute/, 2],
+      ['a fault', 500, '{"error":{"code":"INTERNAL_ERROR"}}', /Try again; if it stays so/, 1],
+      ['a proxy that has no service', 502, '<h1>Bad gateway</h1>', /Try again; if it stays so/, 1],
+      ['an answer that breaks off', 200, '{"success":tr', /Check your connection/, 1],
+      ['a field that the page does not have', 400, '{"error":{"fields":["x"]}}', /Try again/, 1],
+    ]
+  for (const [name, status, body, sentence, calls] of FAILURES) {
+    test(
+      `says what to do about ${name}, and loses nothing`,
+      visit(
+        async visited => {
+          const { page, fill } = visited
+          const headers = { 'Retry-After': '0' }
+          await page.route(`**${LOGIN}`, route => route.fulfill({ status, body, headers }))
+          await fill('kate@example.com')
+          await page.click('#log-in')
+          await says(page, sentence)
+          await assertKept(page, 'kate@example.com')
+          assert.equal(visited.calls().filter(call => call === 'POST /login').length, calls)
+          if (status === 503) await visited.look('still-busy')
+        },
+        { expected: [status] },
+      ),
+    )
+  }
+
+  test(
+    'says what to do when the network is gone, and goes on when it is back',
+    visit(
+      async ({ page, context, newUser, fill, look }) => {
+        const email = await newUser()
+        await fill(email)
+        await context.setOffline(true)
+        await page.click('#log-in')
+        await says(page, /cannot be reached/)
+        await look('offline')
+        await context.setOffline(false)
+        // And once more in the middle of a request.
+        await page.route(`**${LOGIN}`, route => route.abort('connectionreset'), { times: 1 })
+        await page.click('#log-in')
+        await page.locator('#log-in[aria-busy=false]').waitFor()
+        await says(page, /cannot be reached/)
+        await assertKept(page, email)
+        await page.click('#log-in')
+        await page.locator('#account').waitFor()
+      },
+      { expected: ['net::ERR_INTERNET_DISCONNECTED', 'net::ERR_CONNECTION_RESET'] },
+    ),
+  )
+
+  test(
+    'shows the password on demand, and never while it is sent',
+    visit(async ({ page, fill, look }) => {
+      const reveal = page.getByRole('button', { name: 'Show password' })
+      await fill('nobody@example.com', 'visible password')
+      await reveal.click()
+      assert.equal(await reveal.getAttribute('aria-pressed'), 'true')
+      assert.equal(await page.getAttribute('#password', 'type'), 'text')
+      await look('password-shown')
+      await page.click('#log-in')
+      assert.equal(await page.getAttribute('#password', 'type'), 'password')
+      assert.equal(await reveal.getAttribute('aria-pressed'), 'false')
+      await says(page, 'The e-mail or the password is wrong.')
+    }),
+  )
+
+  test(
+    'hints at Caps Lock while it is on',
+    visit(async ({ page, look }) => {
+      const press = (modifierCapsLock: boolean) =>
+        page.locator('#password').dispatchEvent('keydown', { key: 'A', modifierCapsLock })
+      await press(true)
+      assert.equal(await page.innerText('#caps-lock'), 'Caps Lock is on.')
+      await look('caps-lock')
+      await press(false)
+      assert.equal(await page.innerText('#caps-lock'), '')
+    }),
+  )
+
+  test(
+    'puts the password into no address, even when it is sent without the script',
+    visit(
+      async ({ page, fill }) => {
+        await fill('kate@example.com', 'canary-in-the-form')
+        await page.evaluate(`document.getElementById('form').submit()`)
+        await page.waitForURL('**/login')
+        await page.getByText('METHOD_NOT_ALLOWED').waitFor()
+        assert.doesNotMatch(page.url(), /canary|\?/)
+      },
+      { expected: [405] },
+    ),
+  )
+
+  test(
+    'is not shown without a script, but a sentence what is needed',
+    visit(
+      async ({ page }) => {
+        await page.getByText(/This page needs JavaScript/).waitFor()
+        assert.ok(await page.isHidden('#form'))
+      },
+      { context: { javaScriptEnabled: false } },
+    ),
+  )
+
+  test(
+    'is not shown either when the script does not arrive',
+    visit(
+      async ({ page }) => {
+        await page.getByText(/This page needs JavaScript/).waitFor()
+        assert.ok(await page.isHidden('#form'))
+      },
+      {
+        expected: ['net::ERR_FAILED'],
+        prepare: page => page.route('**/api.js', route => route.abort()),
+      },
+    ),
+  )
+
+  test(
+    'speaks the language of the browser',
+    visit(
+      async ({ page, fill, newUser, logIn, look }) => {
+        assert.equal(await page.getAttribute('html', 'lang'), 'de')
+        await fill('kate@example.com', 'falsches Passwort')
+        await page.click('#log-in')
+        await says(page, 'Die E-Mail oder das Passwort ist falsch.')
+        await look('german')
+        await logIn(await newUser())
+        assert.match(
+          await page.innerText('#access-until'),
+          /^\d\d:\d\d, wird von selbst verlängert$/,
+        )
+        assert.match(await page.innerText('#sessions'), /Chrome auf Linux Dieses Gerät/)
+      },
+      { context: { locale: 'de-DE' } },
+    ),
+  )
+})

@@ -1,0 +1,113 @@
+// Logins in a browser, answered by the service itself.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { ENGINES } from '../engines.ts'
+import { LOGIN, PASSWORD } from '../service.ts'
+import { assertKept, focused, openVisits, says } from './browser.ts'
+
+/** Seconds on the countdown. */
+async function secondsLeft(page: Page): Promise<number> {
+  const [, minutes, seconds] = /(\d+):(\d\d)/.exec(await page.innerText('#countdown')) ?? []
+  return Number(minutes) * 60 + Number(seconds)
+}
+
+for (const engine of ENGINES) {
+  describe(`logins in a browser, on ${engine}`, () => {
+    const visit = openVisits(engine)
+
+    test(
+      'answers wrong credentials with one sentence and goes to the password',
+      visit(async ({ page, newUser, fill, look }) => {
+        for (const email of [await newUser(), 'nobody@example.com']) {
+          await fill(email, 'not the password')
+          await page.click('#log-in')
+          await says(page, 'The e-mail or the password is wrong.')
+          await assertKept(page, email, 'not the password')
+          assert.equal(await focused(page), 'password')
+        }
+        await look('wrong-password')
+      }),
+    )
+
+    test(
+      'counts down a wait, reads it out once, and lets in after it',
+      visit(
+        async ({ page, service, newUser, fill, look }) => {
+          const email = await newUser()
+          for (let i = 0; i < 5; i++) await service.login(email, 'wrong')
+          await fill(email)
+          await page.click('#log-in')
+          await says(page, 'Too many attempts. You can try again in 15 min.')
+          assert.ok(await page.isDisabled('#email'))
+          assert.equal(await focused(page), 'notice')
+          await page.evaluate(`window.readOut = []; new MutationObserver(() =>
+            readOut.push(notice.textContent)).observe(notice, { childList: true })`)
+          await look('wait')
+
+          const before = await secondsLeft(page)
+          assert.ok(before > 800 && before <= 900)
+          await page.clock.runFor(100_000)
+          const after = await secondsLeft(page)
+          assert.ok(after <= before - 100 && after > 600)
+          assert.deepEqual(await page.evaluate('readOut'), [])
+
+          service.advance(900_000)
+          await page.clock.runFor(900_000)
+          await says(page, 'You can try again now.')
+          assert.deepEqual(await page.evaluate('readOut'), ['You can try again now.'])
+          assert.ok(await page.isHidden('#countdown'))
+          assert.equal(await focused(page), 'password')
+          await page.keyboard.press('Enter')
+          await page.locator('#account').waitFor()
+        },
+        { expected: [429], prepare: page => page.clock.install() },
+      ),
+    )
+
+    test(
+      'cannot be sent twice, and shows that it is waiting',
+      visit(async ({ page, newUser, fill, calls, look }) => {
+        const held = Promise.withResolvers<void>()
+        await page.route(`**${LOGIN}`, async route => {
+          await held.promise
+          await route.continue()
+        })
+        await fill(await newUser())
+        await page.evaluate(`for (let i = 0; i < 3; i++) document.getElementById('log-in').click()`)
+        await page.locator('#password').press('Enter')
+        const submit = page.getByRole('button', { name: 'Logging in…' })
+        assert.equal(await submit.getAttribute('aria-disabled'), 'true')
+        await look('waiting')
+        held.resolve()
+        await page.locator('#account').waitFor()
+        assert.equal(calls().filter(call => call === 'POST /login').length, 1)
+      }),
+    )
+
+    test(
+      'is used with the keyboard alone',
+      visit(async ({ page, newUser }) => {
+        const email = await newUser()
+        await page.locator('#email:focus').waitFor()
+        await page.keyboard.type(email)
+        await page.keyboard.press('Tab')
+        await page.keyboard.type(PASSWORD)
+        await page.keyboard.press('Tab')
+        assert.equal(await focused(page), 'reveal')
+        await page.keyboard.press('Space')
+        assert.equal(await page.getAttribute('#password', 'type'), 'text')
+        await page.keyboard.press('Tab')
+        assert.equal(await focused(page), 'log-in')
+        await page.keyboard.press('Enter')
+        await page.locator('#sessions li').waitFor()
+        assert.equal(await focused(page), 'name')
+        await page.keyboard.press('Tab')
+        assert.equal(await focused(page), 'log-out')
+        await page.keyboard.press('Enter')
+        await says(page, 'You are logged out.')
+        assert.equal(await focused(page), 'email')
+      }),
+    )
+  })
+}

@@ -1,0 +1,126 @@
+// What the eye meets: sizes, zoom, motion, forced colours, brands, and how much has to travel.
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, test } from 'node:test'
+import { assertAccessible, openVisits, overflowOf } from './browser.ts'
+
+const FIRST_VISIT_MAX_BYTES = 30_000
+/** WCAG 2.2, 2.5.8. */
+const TARGET_MIN_PX = 24
+
+describe('the page to the eye', () => {
+  const visit = openVisits('sqlite')
+
+  test(
+    'can be used at 200 % zoom and with text of twice the size',
+    visit(async ({ page, newUser, logIn }) => {
+      await page.setViewportSize({ width: 640, height: 400 })
+      assert.equal(await overflowOf(page), 0)
+      await page
+        .locator('html')
+        .evaluate(`html => { html.style.fontSize = '200%' }`)
+        .catch(() => {})
+      await page.setViewportSize({ width: 320, height: 400 })
+      assert.equal(await overflowOf(page), 0)
+      await logIn(await newUser())
+      assert.equal(await overflowOf(page), 0)
+    }),
+  )
+
+  test(
+    'has targets that a finger can hit, and shows where the focus is',
+    visit(async ({ page, newUser, logIn, service }) => {
+      const sizes = () =>
+        page.evaluate<number[]>(`[...document.querySelectorAll('button, input, a')]
+          .map(it => it.getBoundingClientRect()).filter(({ width }) => width > 0)
+          .flatMap(({ width, height }) => [width, height])`)
+      const outline = () => page.evaluate('getComputedStyle(document.activeElement).outlineStyle')
+      const assertUsable = async (stops: number) => {
+        assert.ok(Math.min(...(await sizes())) >= TARGET_MIN_PX)
+        for (let i = 0; i < stops; i++) {
+          await page.keyboard.press('Tab')
+          assert.equal(await outline(), 'solid')
+        }
+      }
+      await page.locator('#email:focus').waitFor()
+      await assertUsable(3)
+      const email = await newUser()
+      await service.login(email, 'correct horse battery staple')
+      await logIn(email)
+      await assertUsable(3)
+    }),
+  )
+
+  test(
+    'does not move for whoever wants no motion, and keeps its borders in forced colours',
+    visit(
+      async ({ page, fill }) => {
+        await page.route('**/login', () => {})
+        await fill('kate@example.com')
+        await page.click('#log-in')
+        await page.locator('[aria-busy=true] .spinner').waitFor()
+        const animation = `getComputedStyle(document.querySelector('.spinner')).animationName`
+        assert.equal(await page.evaluate(animation), 'none')
+        await page.emulateMedia({ forcedColors: 'active' })
+        const border = `getComputedStyle(document.getElementById('log-in')).borderStyle`
+        assert.equal(await page.evaluate(border), 'solid')
+        await assertAccessible(page)
+      },
+      { context: { reducedMotion: 'reduce' } },
+    ),
+  )
+
+  test(
+    'comes with less than 30 KB at the first visit',
+    visit(async ({ page, context, print }) => {
+      const cdp = await context.newCDPSession(page)
+      await cdp.send('Network.enable')
+      await cdp.send('Network.setCacheDisabled', { cacheDisabled: true })
+      let bytes = 0
+      let files = 0
+      cdp.on('Network.loadingFinished', ({ encodedDataLength }) => {
+        bytes += encodedDataLength
+        files++
+      })
+      await page.reload({ waitUntil: 'networkidle' })
+      await page.locator('#email').waitFor()
+      print(`first visit: ${bytes} bytes in ${files} answers, headers included`)
+      assert.ok(files > 5 && bytes < FIRST_VISIT_MAX_BYTES, String(bytes))
+    }),
+  )
+})
+
+const folder = mkdtempSync(join(tmpdir(), 'login-brand-'))
+after(() => rmSync(folder, { recursive: true }))
+const logo = join(folder, 'logo.svg')
+writeFileSync(
+  logo,
+  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 60 40"><path d="M2 38 20 4l12 22 8-12 18 24z" fill="#2f9e44"/></svg>`,
+)
+
+for (const [name, color] of [
+  ['yellow', '#ffd43b'],
+  ['black', '#000'],
+] as const) {
+  describe(`a ${name} brand`, () => {
+    const visit = openVisits('sqlite', {
+      BRAND_NAME: 'Alpine Supply & Co',
+      BRAND_COLOR: color,
+      BRAND_LOGO_FILE: logo,
+    })
+
+    test(
+      'can be read, and shows its name and logo',
+      visit(async ({ page, newUser, logIn, look }) => {
+        await page.getByText('Alpine Supply & Co').waitFor()
+        const width = `document.querySelector('header img').naturalWidth`
+        assert.ok(Number(await page.evaluate(width)) > 0)
+        await look(`brand-${name}`)
+        await logIn(await newUser())
+        await look(`brand-${name}-account`)
+      }),
+    )
+  })
+}

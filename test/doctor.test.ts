@@ -205,6 +205,12 @@ test('nothing is made: no folder, certificate, key or database', async () => {
   assert.ok(!(await readdir(cli.folder)).includes('not'))
 })
 
+test('a logo that cannot be served is a problem', () =>
+  finds({
+    env: { BRAND_LOGO_FILE: '/dev/null' },
+    expected: /^problem, logo: BRAND_LOGO_FILE cannot be used: \/dev\/null is neither SVG/,
+  }))
+
 test('a data folder that is none is a problem', async () => {
   const { code, findings } = await examine({ DATA_DIR: '/dev/null' })
   assert.equal(code, 1)

@@ -253,7 +253,7 @@ describe('the page of a brand', () => {
   test('its name is text, whatever it is', async () => {
     const { html } = await branded({ BRAND_NAME: `<script>&"' {{texts}}` })
     assert.doesNotMatch(html, /<script>/)
-    assert.match(html, /<span>&#60;script&#62;&#38;&#34;&#39; \{\{texts\}\}<\/span>/)
+    assert.match(html, /<span id="brand">&#60;script&#62;&#38;&#34;&#39; \{\{texts\}\}<\/span>/)
     assert.equal(html.match(/<data value="help">/g)?.length, 1)
   })
 

@@ -5,6 +5,7 @@ import { access, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Config } from '../config.ts'
 import { hasCode } from '../error-code.ts'
+import { loadLogo } from '../http/brand.ts'
 import { daysLeft, developmentFiles, readTlsFiles } from '../http/tls.ts'
 import { isOpenToOthers, loadKeySet } from '../session/key-file.ts'
 import { messageOf } from './failures.ts'
@@ -13,7 +14,13 @@ import { type Finding, ok, problem, warning } from './finding.ts'
 const EXPIRY_WARNING_DAYS = 14
 
 export async function checkFiles(config: Config, now: Date): Promise<Finding[]> {
-  return [await checkFolder(config), await checkTls(config, now), await checkKeys(config, now)]
+  const { logoFile } = config.brand
+  return [
+    await checkFolder(config),
+    await checkTls(config, now),
+    await checkKeys(config, now),
+    ...(logoFile ? [await checkLogo(logoFile)] : []),
+  ]
 }
 
 async function checkFolder({ dataDir }: Config): Promise<Finding> {
@@ -79,6 +86,14 @@ async function checkKeys(config: Config, now: Date): Promise<Finding> {
     return environment === 'production'
       ? problem('keys', `${path} is not there: "keys rotate" makes it`)
       : warning('keys', `${path} is not there: the service makes it at its start`)
+  }
+}
+
+async function checkLogo(file: string): Promise<Finding> {
+  try {
+    return ok('logo', `${file}, ${(await loadLogo(file)).type}`)
+  } catch (error) {
+    return problem('logo', `BRAND_LOGO_FILE cannot be used: ${messageOf(error)}`)
   }
 }
 

@@ -50,19 +50,18 @@ async function loadAssets({ color, logoFile }: Brand): Promise<Map<string, Conte
   const { brand, onBrand, accentLight, accentDark } = colorsOf(color)
   const properties = `:root{--brand:${brand};--on-brand:${onBrand};--accent-light:${accentLight};--accent-dark:${accentDark}}\n`
   const names = (await readdir(FOLDER)).filter(name => extname(name) in TYPES).toSorted()
-  const files = new Map<string, Content>()
-  for (const name of names) {
+  const files = names.map(async (name): Promise<[string, Content]> => {
     const text = await readText(name)
     const bytes = Buffer.from(name === 'login.css' ? properties + text : text)
-    files.set(name, await compress(TYPES[extname(name)] ?? '', bytes))
-  }
+    return [name, await compress(TYPES[extname(name)] ?? '', bytes)]
+  })
   const logo = logoFile
     ? await loadLogo(logoFile)
     : {
         type: 'image/svg+xml',
         bytes: Buffer.from(fill(await readText('logo.svg'), { brand, onBrand })),
       }
-  return files.set('logo', await compress(logo.type, logo.bytes))
+  return new Map([...(await Promise.all(files)), ['logo', await compress(logo.type, logo.bytes)]])
 }
 
 function readText(name: string): Promise<string> {

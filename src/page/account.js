@@ -1,7 +1,7 @@
 // What a person sees who is logged in: the account, the access token's end, and the own sessions.
 import { call } from './api.js'
 import { describeDevice } from './device.js'
-import { announce, byId, copyOf, say, show, text, toTime } from './dom.js'
+import { adviceOn, announce, byId, copyOf, say, show, text, toTime } from './dom.js'
 
 /** Well before both ends: of the access token, and of a cookie that nobody uses. */
 const RENEW_AFTER_MS = 20 * 60_000
@@ -33,7 +33,7 @@ export function startAccount(whenEnded) {
     onward.hidden = false
   }
   byId('log-out', HTMLButtonElement).addEventListener('click', async () => {
-    if (await change('POST', '/logout')) leave('loggedOut')
+    if (await act('POST', '/logout')) leave('loggedOut')
   })
   endOthers.addEventListener('click', () => end('/sessions', 'othersEnded'))
   for (const type of ['pointerdown', 'keydown']) {
@@ -76,7 +76,7 @@ async function checkSession() {
   if (status === 401) return leave('sessionEnded')
   if (!data) return
   usedAt = Date.now()
-  if (data.user.id === userId) await showSessions()
+  if (data.user.id === userId && usedAt < accessEndsAt) await showSessions()
   else await showAccount(data.user, null)
 }
 
@@ -95,16 +95,16 @@ function renewIfUsed() {
 }
 
 async function renew() {
-  const data = await change('POST', '/refresh')
-  if (data) return scheduleRenewal(data.expiresIn)
+  const answer = await change('POST', '/refresh')
+  if (answer?.data) return scheduleRenewal(answer.data.expiresIn)
   clearTimeout(timer)
-  if (userId) timer = setTimeout(renewIfUsed, RETRY_MS)
+  if (answer) timer = setTimeout(renewIfUsed, RETRY_MS)
 }
 
 async function showSessions() {
   const { status, data } = await call('GET', '/sessions')
   if (status === 401) return leave('sessionEnded')
-  if (!data) return say(text(status === 0 ? 'networkLost' : 'unexpected'))
+  if (!data) return say(adviceOn(status))
   const current = data.sessions.filter(session => session.current)
   const others = data.sessions.filter(session => !session.current)
   list.replaceChildren(...[...current, ...others].map(toItem))
@@ -142,20 +142,34 @@ function partsOf(item) {
  * @param {string} done
  */
 async function end(path, done) {
-  if (!(await change('DELETE', path))) return
+  if (!(await act('DELETE', path))) return
   announce(text(done))
   await showSessions()
   byId('sessions-title', HTMLElement).focus()
 }
 
 /**
- * The data of a success; null if nothing came of it, and why has been said. A CSRF token that no longer
- * fits is renewed once, but never for another person than the one on the screen.
+ * True if it is done; else why not has been said.
+ * @param {'POST' | 'DELETE'} method
+ * @param {string} path
+ */
+async function act(method, path) {
+  say('')
+  const answer = await change(method, path)
+  if (answer === null) return false
+  // What is not there has ended already.
+  const isDone = answer.status === 200 || answer.status === 404
+  if (!isDone) say(adviceOn(answer.status))
+  return isDone
+}
+
+/**
+ * Null if there is another view now. A CSRF token that no longer fits is replaced once, but never for
+ * another person than the one on the screen.
  * @param {'POST' | 'DELETE'} method
  * @param {string} path
  */
 async function change(method, path) {
-  say('')
   let answer = await call(method, path)
   if (answer.error?.code === 'CSRF_FAILED') {
     const session = await call('GET', '/session')
@@ -164,13 +178,9 @@ async function change(method, path) {
       say(text('otherAccount'), 'information')
       return null
     }
-    answer = session.status === 200 ? await call(method, path) : session
+    answer = session.data ? await call(method, path) : session
   }
-  const { status, data } = answer
-  if (status === 200) return data
-  if (status === 401) leave('sessionEnded')
-  // It has ended already.
-  else if (status === 404) await showSessions()
-  else say(text(status === 0 ? 'networkLost' : 'unexpected'))
+  if (answer.status !== 401) return answer
+  leave('sessionEnded')
   return null
 }

@@ -47,7 +47,7 @@ export function toTime(moment) {
   return (isToday ? today : otherDay).format(date)
 }
 
-const brandName = document.title.split(' · ').slice(1).join(' · ')
+const brandName = byId('brand', HTMLElement).textContent
 const views = [byId('form', HTMLFormElement), byId('account', HTMLElement)]
 
 /** @param {HTMLElement} shown */
@@ -70,6 +70,15 @@ const status = byId('status', HTMLElement)
 export function say(sentence, kind = 'error') {
   notice.textContent = sentence
   notice.dataset.kind = kind
+}
+
+/**
+ * What to do about an answer that says nothing else.
+ * @param {number} status
+ */
+export function adviceOn(status) {
+  if (status === 0) return text('networkLost')
+  return text(status === 429 || status === 503 ? 'stillBusy' : 'unexpected')
 }
 
 /**

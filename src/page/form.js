@@ -1,6 +1,6 @@
 // The form: what is checked before it is sent, and what every answer does to it.
 import { call } from './api.js'
-import { announce, byId, say, show, text } from './dom.js'
+import { adviceOn, announce, byId, say, show, text } from './dom.js'
 
 const PASSWORD_MIN_CHARACTERS = 8
 /** What the service names in the body of every 429, should the header have got lost on the way. */
@@ -126,12 +126,8 @@ function react({ status, error, retryAfterSeconds }) {
       return password.select()
     case 429:
       return startWait(retryAfterSeconds ?? WAIT_DEFAULT_SECONDS)
-    case 503:
-      return say(text('stillBusy'))
-    case 0:
-      return say(text('networkLost'))
     default:
-      return say(text('unexpected'))
+      return say(adviceOn(status))
   }
 }
 

@@ -38,7 +38,7 @@ for (const engine of ENGINES) {
         const [own, ...others] = await sessionsOf(page).allInnerTexts()
         assert.match(
           String(own),
-          /^Chrome on Linux This device\s+127\.0\.0\.1 · last used \d\d:\d\d$/,
+          /^Chrome on Linux\sThis device\s+127\.0\.0\.1 · last used \d\d:\d\d$/,
         )
         assert.deepEqual(others.map(text => text.split('\n')[0]).toSorted(), [
           'Safari on iOS',
@@ -83,6 +83,23 @@ for (const engine of ENGINES) {
         const reloaded = await service.login(email, PASSWORD)
         assert.equal(reloaded.status, 200)
       }),
+    )
+
+    test(
+      'takes a session that has ended already for ended',
+      visit(
+        async ({ page, service, newUser, logIn }) => {
+          const email = await newUser()
+          const { json } = await service.login(email, PASSWORD)
+          await logIn(email)
+          const { refreshToken } = json.data
+          await service.call({ path: '/api/v1/auth/logout', body: { refreshToken } })
+          await page.getByRole('button', { name: /^End the session/ }).click()
+          await page.locator('#sessions li:nth-child(2)').waitFor({ state: 'detached' })
+          assert.equal(await page.innerText('#notice'), '')
+        },
+        { expected: [404] },
+      ),
     )
 
     test(
@@ -173,9 +190,17 @@ for (const engine of ENGINES) {
           await logIn(await newUser())
           const before = await page.innerText('#access-until')
           assert.equal(countOf(calls(), 'POST /refresh'), 0)
-          const renewed = page.waitForResponse('**/refresh')
+          // One that fails is repeated a minute later, without a word.
+          await page.route('**/refresh', route => route.fulfill({ status: 503, body: '' }), {
+            times: 1,
+          })
+          const failed = page.waitForEvent('requestfinished')
           service.advance(20 * MINUTE_MS)
           await page.clock.runFor(20 * MINUTE_MS)
+          await failed
+          assert.equal(await page.innerText('#notice'), '')
+          const renewed = page.waitForResponse('**/refresh')
+          await page.clock.runFor(MINUTE_MS)
           assert.equal((await renewed).status(), 200)
           await page.waitForFunction(
             `document.getElementById('access-until').textContent !== '${before}'`,
@@ -184,12 +209,12 @@ for (const engine of ENGINES) {
           // Nobody touches it any more: at 40 minutes it is left alone, at 80 it has ended.
           service.advance(20 * MINUTE_MS)
           await page.clock.runFor(20 * MINUTE_MS)
-          assert.equal(countOf(calls(), 'POST /refresh'), 1)
+          assert.equal(countOf(calls(), 'POST /refresh'), 2)
           service.advance(40 * MINUTE_MS)
           await page.clock.runFor(40 * MINUTE_MS)
           await says(page, 'Your session has ended. Please log in again.')
         },
-        { prepare: page => page.clock.install() },
+        { expected: [503], prepare: page => page.clock.install() },
       ),
     )
 

@@ -207,9 +207,10 @@ describe('the form in a browser', () => {
   test(
     'is not shown without a script, but a sentence what is needed',
     visit(
-      async ({ page }) => {
+      async ({ page, picture }) => {
         await page.getByText(/This page needs JavaScript/).waitFor()
         assert.ok(await page.isHidden('#form'))
+        await picture('without-script')
       },
       { context: { javaScriptEnabled: false } },
     ),
@@ -243,7 +244,7 @@ describe('the form in a browser', () => {
           await page.innerText('#access-until'),
           /^\d\d:\d\d, wird von selbst verlängert$/,
         )
-        assert.match(await page.innerText('#sessions'), /Chrome auf Linux Dieses Gerät/)
+        assert.match(await page.innerText('#sessions'), /Chrome auf Linux\sDieses Gerät/)
       },
       { context: { locale: 'de-DE' } },
     ),

@@ -119,7 +119,7 @@ for (const [name, color] of [
         assert.ok(Number(await page.evaluate(width)) > 0)
         await look(`brand-${name}`)
         await logIn(await newUser())
-        await look(`brand-${name}-account`)
+        await assertAccessible(page)
       }),
     )
   })

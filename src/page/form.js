@@ -14,10 +14,9 @@ const email = byId('email', HTMLInputElement)
 const password = byId('password', HTMLInputElement)
 const reveal = byId('reveal', HTMLButtonElement)
 const capsLock = byId('caps-lock', HTMLElement)
-const submit = byId('log-in', HTMLButtonElement)
-const submitText = byId('log-in-text', HTMLElement)
+const logInButton = byId('log-in', HTMLButtonElement)
+const logInText = byId('log-in-text', HTMLElement)
 const notice = byId('notice', HTMLElement)
-const countdown = byId('countdown', HTMLElement)
 
 const CHECKS = [
   {
@@ -139,7 +138,6 @@ function startWait(seconds) {
   const endsAt = Date.now() + seconds * 1000
   say(text('tooManyAttempts', { minutes: Math.ceil(seconds / 60) }))
   fields.disabled = true
-  countdown.hidden = false
   notice.focus()
   tick()
 
@@ -147,12 +145,12 @@ function startWait(seconds) {
     const left = Math.ceil((endsAt - Date.now()) / 1000)
     if (left > 0) {
       const time = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`
-      countdown.textContent = text('countdown', { time })
+      logInText.textContent = text('countdown', { time })
       setTimeout(tick, 1000)
       return
     }
     fields.disabled = false
-    countdown.hidden = true
+    logInText.textContent = text('logIn')
     say(text('tryAgainNow'), 'information')
     password.focus()
   }
@@ -162,9 +160,9 @@ function startWait(seconds) {
 function setBusy(isNowBusy) {
   isBusy = isNowBusy
   // Not "disabled", which would take the focus away.
-  submit.ariaDisabled = String(isNowBusy)
-  submit.ariaBusy = String(isNowBusy)
-  submitText.textContent = text(isNowBusy ? 'loggingIn' : 'logIn')
+  logInButton.ariaDisabled = String(isNowBusy)
+  logInButton.ariaBusy = String(isNowBusy)
+  logInText.textContent = text(isNowBusy ? 'loggingIn' : 'logIn')
   announce(isNowBusy ? text('loggingIn') : '')
 }
 

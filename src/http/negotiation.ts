@@ -15,11 +15,11 @@ function wanted(header = ''): string[] {
     .map(({ name }) => name)
 }
 
-/** By the language alone: de-AT is served with de. */
+/** Where there is no file for a region, by the language alone: de-AT is served with de. */
 export function chooseLanguage(header: string | undefined, languages: string[], fallback: string) {
   return (
     wanted(header)
-      .map(tag => tag.split('-')[0] ?? '')
+      .flatMap(tag => [tag, tag.split('-')[0] ?? ''])
       .find(language => languages.includes(language)) ?? fallback
   )
 }

@@ -76,7 +76,7 @@ async function checkSession() {
   if (status === 401) return leave('sessionEnded')
   if (!data) return
   usedAt = Date.now()
-  if (data.user.id === userId && usedAt < accessEndsAt) await showSessions()
+  if (data.user.id === userId) await showSessions()
   else await showAccount(data.user, null)
 }
 
@@ -89,9 +89,10 @@ function scheduleRenewal(expiresInSeconds) {
   timer = setTimeout(renewIfUsed, RENEW_AFTER_MS)
 }
 
+/** Otherwise at the end: by then the session has ended, unless another tab is in use. */
 function renewIfUsed() {
   if (Date.now() - usedAt < IDLE_MS) return renew()
-  timer = setTimeout(checkSession, accessEndsAt - Date.now())
+  timer = setTimeout(renew, accessEndsAt - Date.now())
 }
 
 async function renew() {

@@ -42,11 +42,13 @@ export function startForm(onLogin) {
     setBusy(true)
     say('')
     const answer = await logIn()
-    setBusy(false)
-    if (answer.status === 200 && answer.data) {
+    if (answer.data) {
+      // It stays busy: the page leaves it, or leaves altogether.
       clearForm()
-      onLogin(answer.data)
-    } else react(answer)
+      return onLogin(answer.data)
+    }
+    setBusy(false)
+    react(answer)
   })
   reveal.addEventListener('click', () => setReveal(password.type === 'password'))
   for (const { input, isRight } of CHECKS) {
@@ -68,6 +70,7 @@ export function startForm(onLogin) {
 
 /** @param {string} [sentence] why the form is there again */
 export function showForm(sentence = '') {
+  setBusy(false)
   show(form)
   say(sentence, 'information')
   email.focus()

@@ -188,7 +188,7 @@ export function overflowOf(page: Page): Promise<number> {
 
 /** No violation of WCAG 2.2 AA, nor of what axe holds to be good practice. */
 export async function assertAccessible(page: Page): Promise<void> {
-  if (!(await page.evaluate('window.axe'))) await page.evaluate(axe.source)
+  if (!(await page.evaluate(`'axe' in window`))) await page.evaluate(axe.source)
   const { violations } = await page.evaluate<axe.AxeResults>('axe.run()')
   const found = violations.map(({ id, nodes }) => [id, ...nodes.map(({ html }) => html)])
   assert.deepEqual(found, [])

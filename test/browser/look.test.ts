@@ -75,6 +75,7 @@ describe('the page to the eye', () => {
   test(
     'comes with less than 30 KB at the first visit',
     visit(async ({ page, context, print }) => {
+      await page.locator('#email:focus').waitFor()
       const cdp = await context.newCDPSession(page)
       await cdp.send('Network.enable')
       await cdp.send('Network.setCacheDisabled', { cacheDisabled: true })

@@ -50,9 +50,14 @@ export function toTime(moment) {
 const brandName = byId('brand', HTMLElement).textContent
 const views = [byId('form', HTMLFormElement), byId('account', HTMLElement)]
 
+byId('without-script', HTMLElement).hidden = true
+
+export function isAnyShown() {
+  return views.some(view => !view.hidden)
+}
+
 /** @param {HTMLElement} shown */
 export function show(shown) {
-  byId('without-script', HTMLElement).hidden = true
   for (const view of views) view.hidden = view !== shown
   const isAccount = shown.id === 'account'
   document.body.dataset.view = shown.id

@@ -1,8 +1,10 @@
 // Which of the two views is shown: the account to whoever has a live session, the form to everybody else.
 import { returnTo, showAccount, startAccount } from './account.js'
 import { call } from './api.js'
-import { announce, text } from './dom.js'
+import { announce, isAnyShown, text } from './dom.js'
 import { showForm, startForm } from './form.js'
+
+const PATIENCE_MS = 1_500
 
 startForm(({ user, expiresIn }) => {
   if (returnTo) return location.replace(returnTo)
@@ -11,14 +13,14 @@ startForm(({ user, expiresIn }) => {
 })
 startAccount(showForm)
 
-async function start() {
-  const { data } = await call('GET', '/session')
-  if (data) await showAccount(data.user, null)
-  else showForm()
-}
-
 // A page out of the browser's memory shows what was true when it was left.
 addEventListener('pageshow', event => {
-  if (event.persisted) start()
+  if (event.persisted) location.reload()
 })
-await start()
+
+// Most people have no session: they need not wait for a slow answer to hear so.
+const patience = setTimeout(showForm, PATIENCE_MS)
+const { data } = await call('GET', '/session')
+clearTimeout(patience)
+if (data) await showAccount(data.user, null)
+else if (!isAnyShown()) showForm()

@@ -230,6 +230,29 @@ describe('the form in a browser', () => {
     ),
   )
 
+  const slow = Promise.withResolvers<void>()
+  test(
+    'does not wait for a slow answer, nor is disturbed by it',
+    visit(
+      async ({ page, fill }) => {
+        await fill('kate@example.com')
+        assert.ok(await page.isHidden('#without-script'))
+        const answered = page.waitForResponse('**/session')
+        slow.resolve()
+        await (await answered).finished()
+        await assertKept(page, 'kate@example.com')
+        assert.equal(await focused(page), 'password')
+      },
+      {
+        prepare: page =>
+          page.route('**/session', async route => {
+            await slow.promise
+            await route.continue()
+          }),
+      },
+    ),
+  )
+
   test(
     'speaks the language of the browser',
     visit(

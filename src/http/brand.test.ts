@@ -52,6 +52,7 @@ describe('the logo of a brand', () => {
     ],
     ['a page', '<!doctype html><svg></svg>', null],
     ['a page in XML', '<?xml version="1.0"?><html><svg/></html>', null],
+    ['nothing but comments', '<!-- -->'.repeat(8_000), null],
     ['a GIF', 'GIF89a', null],
     ['nothing', '', null],
     ['64 KiB', `<svg>${' '.repeat(65_531)}`, 'image/svg+xml'],

@@ -62,7 +62,7 @@ const LOGO_TYPES: [type: string, start: RegExp][] = [
   ['image/webp', /^RIFF.{4}WEBP/s],
   [
     'image/svg+xml',
-    /^(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*|<!--.*?-->\s*|<!DOCTYPE[^>]*>\s*)*<svg[\s>]/s,
+    /^(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*|<!--(?:(?!-->).)*-->\s*|<!DOCTYPE[^>]*>\s*)*<svg[\s>]/s,
   ],
 ]
 

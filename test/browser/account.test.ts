@@ -29,7 +29,7 @@ for (const engine of ENGINES) {
         await service.call({ body, headers: { 'User-Agent': PHONE } })
         await service.call({ body, headers: { 'User-Agent': 'curl/8.14.1' } })
         await logIn(email)
-        assert.equal(await page.innerText('h1:visible'), 'Kate Miller')
+        assert.equal(await page.innerText('h1:visible'), 'Kate')
         assert.equal(await page.innerText('#user-email'), email)
         assert.equal(await page.innerText('#role'), 'user')
         assert.match(await page.innerText('#access-until'), /^\d\d:\d\d, renewed by itself$/)
@@ -117,7 +117,7 @@ for (const engine of ENGINES) {
         await says(page, 'You are logged out.')
         await page.goBack()
         await page.locator('#email').waitFor()
-        assert.ok(!(await page.content()).includes('Kate Miller'))
+        assert.ok(!(await page.content()).includes('Kate'))
         // The other tab shows it as soon as somebody looks.
         await lookAgain(tab)
         await says(tab, 'Your session has ended. Please log in again.')

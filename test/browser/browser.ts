@@ -131,7 +131,7 @@ export function openVisits(engine: EngineName, env: Record<string, string> = {})
               .map(request => `${request.method()} ${new URL(request.url()).pathname}`)
               .filter(call => call.includes('/api/v1/auth'))
               .map(call => call.replace('/api/v1/auth', '')),
-          async newUser(name = 'Kate Miller') {
+          async newUser(name = 'Kate') {
             const email = `kate${++users}@example.com`
             await service.addUser(email, { name })
             return email

@@ -107,7 +107,7 @@ for (const [name, color] of [
 ] as const) {
   describe(`a ${name} brand`, () => {
     const visit = openVisits('sqlite', {
-      BRAND_NAME: 'Alpine Supply & Co',
+      BRAND_NAME: 'Example & Co',
       BRAND_COLOR: color,
       BRAND_LOGO_FILE: logo,
     })
@@ -115,7 +115,7 @@ for (const [name, color] of [
     test(
       'can be read, and shows its name and logo',
       visit(async ({ page, newUser, logIn, look }) => {
-        await page.getByText('Alpine Supply & Co').waitFor()
+        await page.getByText('Example & Co').waitFor()
         const width = `document.querySelector('header img').naturalWidth`
         assert.ok(Number(await page.evaluate(width)) > 0)
         await look(`brand-${name}`)

@@ -64,7 +64,7 @@ export function show(shown) {
   document.title = `${text(isAccount ? 'accountTitle' : 'loginTitle')} · ${brandName}`
 }
 
-const notice = byId('notice', HTMLElement)
+export const notice = byId('notice', HTMLElement)
 const status = byId('status', HTMLElement)
 
 /**

@@ -1,6 +1,6 @@
 // The form: what is checked before it is sent, and what every answer does to it.
 import { call } from './api.js'
-import { adviceOn, announce, byId, say, show, text } from './dom.js'
+import { adviceOn, announce, byId, notice, say, show, text } from './dom.js'
 
 const PASSWORD_MIN_CHARACTERS = 8
 /** What the service names in the body of every 429, should the header have got lost on the way. */
@@ -16,7 +16,6 @@ const reveal = byId('reveal', HTMLButtonElement)
 const capsLock = byId('caps-lock', HTMLElement)
 const logInButton = byId('log-in', HTMLButtonElement)
 const logInText = byId('log-in-text', HTMLElement)
-const notice = byId('notice', HTMLElement)
 
 const CHECKS = [
   {

@@ -225,7 +225,7 @@ describe('the form in a browser', () => {
       },
       {
         expected: ['net::ERR_FAILED'],
-        prepare: page => page.route('**/api.js', route => route.abort()),
+        prepare: page => page.route('**/login.js', route => route.abort()),
       },
     ),
   )

@@ -77,7 +77,7 @@ for (const engine of ENGINES) {
       const shedBefore = countShed()
       const flooding = flood()
       await until(async () => countShed() > shedBefore)
-      const stranger = service.login('owner@example.com', PASSWORD)
+      const strangers = flood()
       const [known, refreshed, keys] = await Promise.all([
         service.browserLogin('owner@example.com', {
           headers: cookie(device, DEVICE_COOKIE),
@@ -87,7 +87,7 @@ for (const engine of ENGINES) {
       ])
       assert.ok(known.accessToken)
       assert.deepEqual([refreshed.status, keys.status], [200, 200])
-      assert.equal((await stranger).status, 503)
+      assert.ok((countStatuses(await strangers)[503] ?? 0) > 0)
       await flooding
     })
   })

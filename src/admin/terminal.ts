@@ -37,8 +37,13 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
       }),
     say: sentence => stderr.write(`${printable(sentence)}\n`),
     announce(event, facts, sentence) {
-      if (stderr.isTTY) stderr.write(`${printable(sentence)}\n`)
-      else createLog('info', stderr).info({ event, ...facts, actor: actor() }, sentence)
+      if (stderr.isTTY) {
+        stderr.write(`${printable(sentence)}\n`)
+        return
+      }
+      // Written at once, between what else is said here.
+      const output = { write: (line: string) => stderr.write(line) }
+      createLog('info', output).info({ event, ...facts, actor: actor() }, sentence)
     },
     askHidden: question => askHidden(question, screen),
     async confirm(question) {

@@ -65,16 +65,21 @@ export function createSettling(
   return settling
 }
 
-/** In the order of their keys, as every other statement does it; and as they are now. */
+/**
+ * In the order of their keys, as every other statement does it; and as they are now. Whoever reads the
+ * count has them all before it changes one: a row that was changed makes an insertion of it wait, by
+ * somebody who may hold the next.
+ */
 const lockedRows = (keys: string[]) => sql`locked as materialized (
     select * from login_throttle where key = any (${keys}) order by key for update
-  )`
+  ),
+  all_locked as materialized (select count(*) from locked)`
 const ONE_PENDING_LESS = sql`greatest(l.pending - 1, 0)`
 
 const giveBack = prepare<{ keys: string[] }>((db, { keys }) =>
   sql`with ${lockedRows(keys)}
     update login_throttle t set pending = ${ONE_PENDING_LESS}
-    from locked l where t.key = l.key`.compile(db),
+    from locked l, all_locked where t.key = l.key`.compile(db),
 )
 
 type FailureHoles = Moments & { keys: string[]; userId: string }
@@ -91,7 +96,7 @@ function prepareFailure(table: 'users' | 'unknown_user') {
         window_ends_at = case when l.failures = 0 or l.window_ends_at <= ${holes.now}
           then ${holes.windowEnd} else l.window_ends_at end,
         expires_at = ${holes.expiry}
-      from locked l where t.key = l.key returning t.key
+      from locked l, all_locked where t.key = l.key returning t.key
     )
     update ${sql.table(table)} u set failed_login_attempts = ${ONE_FAILURE_MORE}
     from (select count(*) from counted) after
@@ -128,7 +133,7 @@ const succeed = prepare<SuccessHoles, { id: string }>((db, holes) =>
       update users u set failed_login_attempts = 0,
         locked_until = case when locked_until <= ${holes.now} then null else locked_until end,
         locked_by = case when locked_until <= ${holes.now} then null else locked_by end
-      from (select count(*) from locked) after
+      from all_locked
       where u.id = ${holes.userId} and is_active and ${isNotLockedByAdministrator(holes.now)}
         and (password_hash = ${holes.passwordHash} or upgraded_from = ${holes.hashDigest})
       returning u.id

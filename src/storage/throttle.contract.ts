@@ -175,9 +175,10 @@ for (const engine of ENGINES) {
     test('mixed reservations, settlements and sweeps at once neither fail nor deadlock', async () => {
       const id = await insertUser('busy@example.com')
       const second = await openStore(database.config)
-      const jobs = Array.from({ length: 60 }, async (_, i) => {
+      const mix = async (round: number, i: number) => {
         const one = i % 2 === 0 ? store : second
-        const scopes = makeScopes('busy@example.com', `client ${i % 10}`, {
+        // New clients in each round: their rows are added while others are changed.
+        const scopes = makeScopes('busy@example.com', `client ${round} ${i % 10}`, {
           pair: 1e6,
           email: 1e6,
           client: 1e6,
@@ -193,8 +194,10 @@ for (const engine of ENGINES) {
         if (i % 20 === 0) await one.purge(start)
         if (i % 50 === 0)
           await one.unlockUser('busy@example.com', digest('busy@example.com'), start)
-      })
-      await Promise.all(jobs)
+      }
+      for (let round = 0; round < 10; round++) {
+        await Promise.all(Array.from({ length: 60 }, (_, i) => mix(round, i)))
+      }
       await second.close()
       const pending = await database.rows('select key from login_throttle where pending > 0')
       assert.deepEqual(pending, [])

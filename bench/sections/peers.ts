@@ -15,9 +15,9 @@ type Load = { connections: number; slices: Lanes[] }
 type Measured = { contestant: Contestant; loads: Load[]; timing: Timing; answers: Guesses }
 
 export async function measurePeers({ isQuick, progress }: Run): Promise<Findings> {
-  const rounds = isQuick ? 1 : 2
+  const rounds = 1
   const sliceMs = isQuick ? 3_000 : 15_000
-  const pairs = isQuick ? 5 : 40
+  const pairs = isQuick ? 5 : 30
   const guesses = isQuick ? 12 : 100
   progress('starting all of them')
   const contestants = await startContestants(USERS)

@@ -95,6 +95,9 @@ export function outsideEnvelope({ status, headers, body }: RawAnswer): string | 
     'cache-control',
   ]
   for (const name of required) if (!headers.has(name)) return `no ${name}`
+  // The page is for people.
+  const isPage = headers.get('content-security-policy')?.startsWith("default-src 'self';")
+  if (isPage && status === 200 && headers.get('content-type')?.startsWith('text/html')) return null
   if (headers.get('content-type') !== 'application/json; charset=utf-8') return 'not typed as JSON'
   try {
     const { success, data, error, keys } = JSON.parse(body)

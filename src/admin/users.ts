@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Command } from 'commander'
 import { digestOf } from '../digest.ts'
-import { RECALL_MS } from '../login/throttle.ts'
+import { FORGOTTEN_MS } from '../login/throttle.ts'
 import type { Store } from '../storage/store.ts'
 import { toEmail, toFutureTime } from './arguments.ts'
 import type { Context } from './context.ts'
@@ -80,7 +80,7 @@ export function usersCommand(context: Context): Command {
       withStore(context, async ({ store }) => {
         const isUser = await store.unlockUser(email, digestOf(email), context.clock())
         // By then no instance remembers a refusal from before.
-        await sleep(RECALL_MS)
+        await sleep(FORGOTTEN_MS)
         if (!isUser) {
           // An e-mail without a user has waits as well: they are gone all the same.
           throw new Refusal(`There is no user ${email}; any waits of this e-mail were cleared.`)

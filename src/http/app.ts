@@ -12,7 +12,7 @@ import type { Config } from '../config.ts'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import type { RefreshDeps } from '../session/refresh.ts'
 import { refusalOf } from './ambiguity.ts'
-import { acceptJsonOnly, BODY_MAX_BYTES } from './body.ts'
+import { acceptJsonOnly, BODY_MAX_BYTES, InvalidBody } from './body.ts'
 import { trustProxies } from './client-address.ts'
 import { createRequestCounter, limitConnections, TIMEOUTS } from './connections.ts'
 import { corsFor, isListedOrigin } from './cors.ts'
@@ -75,6 +75,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     genReqId: requestId,
     bodyLimit: BODY_MAX_BYTES,
     return503OnClosing: false,
+    schemaErrorFormatter: () => new InvalidBody(),
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true } },
     clientErrorHandler: protocolErrors.onClientError,
     frameworkErrors: (error, request, reply) => {

@@ -6,6 +6,16 @@ export const BODY_MAX_BYTES = 16 * 1024
 /** A body that is not JSON; what is wrong with it is nobody's business but the caller's. */
 export class MalformedBody extends Error {}
 
+/** A body whose fields are wrong. Nobody reads its stack, which would cost more than the refusal. */
+export class InvalidBody extends Error {
+  constructor() {
+    const { stackTraceLimit } = Error
+    Error.stackTraceLimit = 0
+    super()
+    Error.stackTraceLimit = stackTraceLimit
+  }
+}
+
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 export function acceptJsonOnly(app: FastifyInstance): void {

@@ -16,15 +16,19 @@ const SHARED: FastifyCorsOptions = {
 type OriginRules = Pick<Config, 'corsOrigins' | 'environment'>
 
 export function corsFor(config: OriginRules) {
-  return async ({ headers, method }: FastifyRequest): Promise<FastifyCorsOptions> => ({
-    ...SHARED,
-    ...originOptions(headers.origin, config),
-    // An OPTIONS request that asks nothing about CORS is a method like any other.
-    preflight:
-      method === 'OPTIONS' &&
-      headers.origin !== undefined &&
-      headers['access-control-request-method'] !== undefined,
-  })
+  const withoutOrigin = { ...SHARED, ...originOptions(undefined, config), preflight: false }
+  return (
+    { headers, method }: FastifyRequest,
+    done: (error: null, options: FastifyCorsOptions) => void,
+  ) => {
+    if (headers.origin === undefined) return done(null, withoutOrigin)
+    done(null, {
+      ...SHARED,
+      ...originOptions(headers.origin, config),
+      // An OPTIONS request that asks nothing about CORS is a method like any other.
+      preflight: method === 'OPTIONS' && headers['access-control-request-method'] !== undefined,
+    })
+  }
 }
 
 /** A listed origin may bring its cookies; an unlisted one may call at most in development, without. */

@@ -46,6 +46,15 @@ export function statusOf(code: FailureCode): number {
   return FAILURES[code].status
 }
 
+/** Most refusals are one of these: no need to write them anew. */
+const TEXTS = new Map<string, string>()
+
+function failureText(code: FailureCode): string {
+  const text = TEXTS.get(code) ?? JSON.stringify(failureBody(code))
+  TEXTS.set(code, text)
+  return text
+}
+
 export function failureBody(code: FailureCode, fields?: string[]) {
   const { message } = FAILURES[code]
   const retryAfter = code === 'TOO_MANY_ATTEMPTS' ? SPECIFIED_RETRY_AFTER_SECONDS : undefined
@@ -63,5 +72,6 @@ export function sendFailure(
 ): FastifyReply {
   if (retryAfterSeconds !== undefined) reply.header('Retry-After', String(retryAfterSeconds))
   if (allow) reply.header('Allow', allow.join(', '))
-  return reply.code(statusOf(code)).send(failureBody(code, fields))
+  reply.code(statusOf(code)).header('Content-Type', 'application/json; charset=utf-8')
+  return reply.send(fields ? JSON.stringify(failureBody(code, fields)) : failureText(code))
 }

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { createTestDatabase, type TestDatabase } from '../../test/engines.ts'
+import { digestOf } from '../digest.ts'
 import { openStore } from '../storage/open-store.ts'
 import type { Store } from '../storage/store.ts'
-import { createThrottle, RECALL_MS, type Throttle, throttleScopes } from './throttle.ts'
+import { createThrottle, FORGOTTEN_MS, type Throttle, throttleScopes } from './throttle.ts'
 
 const MINUTE_MS = 60_000
 const BUDGETS = { pair: 2, email: 20, client: 3 }
@@ -66,8 +67,12 @@ describe('a refusal', () => {
   test('is asked for again a moment later', async () => {
     await failAs('ann@example.com', 2)
     await throttle.reserve(scopesOf('ann@example.com'), 'ann@example.com')
-    const over = performance.now() + RECALL_MS
+    const over = performance.now() + FORGOTTEN_MS
     while (performance.now() < over) await new Promise(setImmediate)
+    assert.equal(throttle.recallRefusal(scopesOf('ann@example.com')), null)
+    assert.ok(throttle.recallRefusal(scopesOf('ann@example.com')), 'one asks, the others do not')
+    await store.unlockUser('ann@example.com', digestOf('ann@example.com'), now)
+    assert.equal((await throttle.reserve(scopesOf('ann@example.com'), 'x')).kind, 'admitted')
     assert.equal(throttle.recallRefusal(scopesOf('ann@example.com')), null)
   })
 })

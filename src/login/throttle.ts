@@ -10,8 +10,10 @@ type Refusal = Extract<Reservation, { kind: 'refused' }>
 /** A device that has logged in before has failures of its own, which nobody else can spend. */
 const DEVICE_FAILURES = 5
 
-/** For so long a block is taken as it was: what an administrator changes takes effect after it. */
-export const RECALL_MS = 100
+/** For so long a block is taken as it was; then one attempt asks anew, and the others wait no longer. */
+const RECALL_MS = 100
+/** After so long what an administrator changed counts for everyone. */
+export const FORGOTTEN_MS = 2 * RECALL_MS
 /** How often one of those who wait looks for a place that another instance gave back. */
 const LOOK_EVERY_MS = 100
 /** As many as one client may have connections; who comes later is turned away at once. */
@@ -80,6 +82,7 @@ export function createThrottle(store: Store, clock: () => Date): Throttle {
       // Who is through wakes the next: there may be more places, or a refusal for all.
       if (reservation.kind !== 'busy') wakeWaiting(scopes)
       if (reservation.kind === 'refused') refusals.remember(scopes, reservation)
+      else refusals.forget(scopes)
       return reservation
     },
     countWaiting: queues.count,
@@ -94,16 +97,27 @@ function createRefusals(clock: () => Date) {
   return {
     recall(scopes: ThrottleScope[]): Refusal | null {
       const nowMs = performance.now()
-      const found = scopes.flatMap(({ key }) => {
-        const { refusal, untilMs } = recent.get(key) ?? { refusal: null, untilMs: 0 }
-        return refusal && untilMs > nowMs && refusal.blockedUntil > clock() ? [refusal] : []
-      })
-      return found.toSorted((a, b) => Number(b.blockedUntil) - Number(a.blockedUntil))[0] ?? null
+      let longest: Refusal | null = null
+      for (const { key } of scopes) {
+        const known = recent.get(key)
+        if (!known || known.refusal.blockedUntil <= clock()) continue
+        if (known.untilMs <= nowMs) {
+          // This one asks anew; those who come meanwhile need not.
+          known.untilMs = nowMs + RECALL_MS
+          return null
+        }
+        if (!longest || known.refusal.blockedUntil > longest.blockedUntil) longest = known.refusal
+      }
+      return longest
+    },
+    forget(scopes: ThrottleScope[]): void {
+      for (const { key } of scopes) recent.delete(key)
     },
     remember(scopes: ThrottleScope[], refusal: Refusal): void {
       const nowMs = performance.now()
       for (const [key, { untilMs }] of recent) {
-        if (untilMs > nowMs) break
+        // Whoever is about to ask anew still finds it.
+        if (untilMs + RECALL_MS > nowMs) break
         recent.delete(key)
       }
       const key = scopes.find(({ name }) => name === refusal.scope)?.key

@@ -53,6 +53,7 @@ ${dots.join('\n')}
   })
   const middleY = (AREA.top + AREA.bottom) / 2
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}">
+<title>${title}</title>
 <style>text { font: 14px sans-serif; fill: #24292f } .title { font-weight: 600 } .grid { stroke: #d0d7de }</style>
 <rect width="${WIDTH}" height="${HEIGHT}" rx="6" fill="#ffffff"/>
 <text x="${AREA.left}" y="30" class="title">${title}</text>

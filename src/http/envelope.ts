@@ -49,13 +49,14 @@ export function statusOf(code: FailureCode): number {
 /** Most refusals are one of these: no need to write them anew. */
 const TEXTS = new Map<string, string>()
 
-function failureText(code: FailureCode): string {
+export function failureText(code: FailureCode, fields?: string[]): string {
+  if (fields) return JSON.stringify(failureBody(code, fields))
   const text = TEXTS.get(code) ?? JSON.stringify(failureBody(code))
   TEXTS.set(code, text)
   return text
 }
 
-export function failureBody(code: FailureCode, fields?: string[]) {
+function failureBody(code: FailureCode, fields?: string[]) {
   const { message } = FAILURES[code]
   const retryAfter = code === 'TOO_MANY_ATTEMPTS' ? SPECIFIED_RETRY_AFTER_SECONDS : undefined
   return { success: false, error: { code, message, fields, retryAfter } }
@@ -73,5 +74,5 @@ export function sendFailure(
   if (retryAfterSeconds !== undefined) reply.header('Retry-After', String(retryAfterSeconds))
   if (allow) reply.header('Allow', allow.join(', '))
   reply.code(statusOf(code)).header('Content-Type', 'application/json; charset=utf-8')
-  return reply.send(fields ? JSON.stringify(failureBody(code, fields)) : failureText(code))
+  return reply.send(failureText(code, fields))
 }

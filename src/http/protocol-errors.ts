@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { type FailureCode, failureBody, statusOf } from './envelope.ts'
+import { type FailureCode, failureText, statusOf } from './envelope.ts'
 import { PROTECTIVE_HEADERS } from './headers.ts'
 
 /** So long a caller has to read the answer. */
@@ -67,7 +67,7 @@ function linger(socket: Socket): void {
 
 function rawAnswer(code: FailureCode): string {
   const status = statusOf(code)
-  const body = JSON.stringify(failureBody(code))
+  const body = failureText(code)
   const headers = {
     ...PROTECTIVE_HEADERS,
     'X-Request-ID': randomUUID(),

@@ -7,7 +7,7 @@ import { toText } from './values.ts'
 /** The specified wait; also the span over which failures are counted. */
 export const WINDOW_MS = 15 * 60_000
 /** Longer than any attempt can take: only a killed process leaves a lease to run out. */
-export const LEASE_MS = 60_000
+const LEASE_MS = 60_000
 
 /** The moments that a write at `now` refers to, as text. */
 export type Moments = ReturnType<typeof momentsAt>

@@ -61,7 +61,7 @@ for (const engine of ENGINES) {
           ...decodeProtectedHeader(login.accessToken),
           ...header,
         })
-        .sign(key.privateKey)
+        .sign(key.signingKey)
     const unsigned = (header: object) => {
       const [, payload] = login.accessToken.split('.')
       return `${encode({ ...decodeProtectedHeader(login.accessToken), ...header })}.${payload}.`

@@ -47,7 +47,7 @@ export function refreshRoute(deps: Deps) {
 async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: FastifyReply) {
   const access = await accessByCookie(deps, request)
   if (access.kind !== 'granted') return sendDenied(reply, access)
-  const outcome = await renewAccess(deps, access.live)
+  const outcome = renewAccess(deps, access.live)
   if (outcome.kind === 'limited') return sendLimited(request, reply, outcome)
   const { accessToken, expiresInSeconds: expiresIn } = outcome
   logRefreshed(request, access.live)

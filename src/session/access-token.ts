@@ -1,38 +1,37 @@
 // The token that other services accept: signed with a private key, verified with the published one.
 import { randomUUID } from 'node:crypto'
-import { errors, jwtVerify, SignJWT } from 'jose'
+import { errors, jwtVerify } from 'jose'
 import type { Session, User } from '../storage/store.ts'
 import { isUuid } from './ids.ts'
 import type { AccessKey, Keys } from './keys.ts'
 import { ACCESS_TOKEN_SECONDS, CLOCK_TOLERANCE_SECONDS } from './lifetimes.ts'
+import { signToken } from './sign-token.ts'
 
 export type TokenAudience = { issuer: string; audience: string }
 
 /** A new token, never to outlive its session. */
-export async function signAccessToken(
+export function signAccessToken(
   key: AccessKey,
   { issuer, audience }: TokenAudience,
   user: User,
   session: Pick<Session, 'id' | 'expiresAt'>,
   now: Date,
-): Promise<{ accessToken: string; expiresInSeconds: number }> {
+): { accessToken: string; expiresInSeconds: number } {
   const issuedAt = Math.floor(now.getTime() / 1000)
   const sessionEnd = Math.floor(session.expiresAt.getTime() / 1000)
   const expiresInSeconds = Math.min(ACCESS_TOKEN_SECONDS, sessionEnd - issuedAt)
-  const accessToken = await new SignJWT({
+  const accessToken = signToken(key, 'at+jwt', {
+    iss: issuer,
+    aud: audience,
+    sub: user.id,
     sid: session.id,
+    jti: randomUUID(),
+    iat: issuedAt,
+    exp: issuedAt + expiresInSeconds,
     email: user.email,
     name: user.name,
     role: user.role,
   })
-    .setProtectedHeader({ alg: key.algorithm, typ: 'at+jwt', kid: key.keyId })
-    .setIssuer(issuer)
-    .setAudience(audience)
-    .setSubject(user.id)
-    .setIssuedAt(issuedAt)
-    .setExpirationTime(issuedAt + expiresInSeconds)
-    .setJti(randomUUID())
-    .sign(key.privateKey)
   return { accessToken, expiresInSeconds }
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
-import { createLocalJWKSet, type JWK, jwtVerify, SignJWT } from 'jose'
+import { createLocalJWKSet, type JWK, jwtVerify } from 'jose'
 import {
   createGeneration,
   createKeys,
@@ -13,6 +13,7 @@ import {
   rotate,
 } from './keys.ts'
 import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
+import { signToken } from './sign-token.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
 const later = (seconds: number) => new Date(NOW.getTime() + seconds * 1000)
@@ -125,9 +126,7 @@ describe("an operator's own key", () => {
       assert.equal(accessKey.algorithm, algorithm)
       assert.ok(accessKey.keyId.length >= 1)
       if (key.kid) assert.equal(accessKey.keyId, key.kid)
-      const token = await new SignJWT({})
-        .setProtectedHeader({ alg: accessKey.algorithm, kid: accessKey.keyId })
-        .sign(accessKey.privateKey)
+      const token = signToken(accessKey, 'at+jwt', {})
       const jwks = keys.publicJwks()
       await jwtVerify(token, createLocalJWKSet(jwks), { algorithms: [algorithm] })
       const published = Object.keys(jwks.keys[0] ?? {})

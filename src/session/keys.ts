@@ -1,6 +1,6 @@
 // The signing keys: a private JWK Set of generations, each an asymmetric key for access tokens and a
 // secret for refresh tokens. A key's `nbf` says from when it signs; it verifies from the start.
-import { randomBytes } from 'node:crypto'
+import { createPrivateKey, createSecretKey, randomBytes } from 'node:crypto'
 import {
   type CryptoKey,
   calculateJwkThumbprint,
@@ -9,19 +9,17 @@ import {
   importJWK,
   type JWK,
   jwtVerify,
-  SignJWT,
 } from 'jose'
 import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
+import { type AccessAlgorithm, type SigningKey, signToken } from './sign-token.ts'
 
-export type AccessKey = {
-  keyId: string
+export type AccessKey = SigningKey & {
   algorithm: AccessAlgorithm
-  privateKey: CryptoKey
   publicKey: CryptoKey
   publicJwk: JWK
   signsFrom: number
 }
-export type RefreshKey = { keyId: string; secret: CryptoKey; signsFrom: number }
+export type RefreshKey = SigningKey & { algorithm: 'HS256'; secret: CryptoKey; signsFrom: number }
 
 export type Keys = {
   signingAt(now: Date): { accessKey: AccessKey; refreshKey: RefreshKey }
@@ -32,7 +30,6 @@ export type Keys = {
 
 export type KeySet = { accessKeys: AccessKey[]; refreshKeys: RefreshKey[] }
 
-type AccessAlgorithm = 'ES256' | 'EdDSA' | 'RS256'
 type StoredKey = JWK & { iat?: number; nbf?: number }
 export type KeyFile = { keys: StoredKey[] }
 
@@ -157,10 +154,12 @@ async function importSecret(key: StoredKey): Promise<RefreshKey> {
   }
   if (new Set(secret).size < 8) throw new KeyFileError('a secret must be random, not a placeholder')
   if (!key.kid) throw new KeyFileError('a secret needs a "kid"')
-  const algorithm = { name: 'HMAC', hash: 'SHA-256' }
+  const hmac = { name: 'HMAC', hash: 'SHA-256' }
   return {
     keyId: key.kid,
-    secret: await crypto.subtle.importKey('raw', secret, algorithm, false, ['sign', 'verify']),
+    algorithm: 'HS256',
+    signingKey: createSecretKey(secret),
+    secret: await crypto.subtle.importKey('raw', secret, hmac, false, ['verify']),
     signsFrom: signsFrom(key),
   }
 }
@@ -168,8 +167,7 @@ async function importSecret(key: StoredKey): Promise<RefreshKey> {
 async function importPrivateKey(key: StoredKey): Promise<AccessKey> {
   const algorithm = algorithmOf(key)
   if (!key.d) throw new KeyFileError('it is a public key; the private one is needed')
-  const imported = await importJWK(key, algorithm)
-  if (imported instanceof Uint8Array) throw new KeyFileError('it is not a private key')
+  const signingKey = createPrivateKey({ key, format: 'jwk' })
   const keyId = key.kid ?? (await calculateJwkThumbprint(key))
   const { kty, crv, x, y, n, e } = key
   const publicPart = Object.entries({ kty, crv, x, y, n, e }).filter(
@@ -179,9 +177,9 @@ async function importPrivateKey(key: StoredKey): Promise<AccessKey> {
   // With a damaged key every login would fail; better that it is never taken.
   const publicKey = await importJWK(publicJwk, algorithm)
   if (publicKey instanceof Uint8Array) throw new KeyFileError('it is not a private key')
-  const probe = await new SignJWT().setProtectedHeader({ alg: algorithm }).sign(imported)
-  await jwtVerify(probe, publicKey)
-  return { keyId, algorithm, privateKey: imported, publicKey, publicJwk, signsFrom: signsFrom(key) }
+  const signing = { keyId, algorithm, signingKey }
+  await jwtVerify(signToken(signing, 'at+jwt', {}), publicKey)
+  return { ...signing, publicKey, publicJwk, signsFrom: signsFrom(key) }
 }
 
 function algorithmOf({ kty, crv, n }: StoredKey): AccessAlgorithm {

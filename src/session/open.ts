@@ -42,10 +42,8 @@ export async function openSession(
   const cookie = client.isBrowser ? randomToken() : null
   const { accessKey, refreshKey } = keys.signingAt(now)
 
-  const [access, refresh] = await Promise.all([
-    signAccessToken(accessKey, tokens, user, { id, expiresAt }, now),
-    issueRefreshToken(refreshKey, tokens.issuer, user.id, expiresAt, now),
-  ])
+  const access = signAccessToken(accessKey, tokens, user, { id, expiresAt }, now)
+  const refresh = issueRefreshToken(refreshKey, tokens.issuer, user.id, expiresAt, now)
   const opened = await store.openSession(
     user,
     {

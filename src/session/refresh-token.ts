@@ -1,12 +1,13 @@
 // The token that only this service accepts. It follows from its row alone (id, times, key), so that
 // the same token can be derived again without ever being stored.
 import { randomUUID } from 'node:crypto'
-import { errors, jwtVerify, SignJWT } from 'jose'
+import { errors, jwtVerify } from 'jose'
 import { digestOf } from '../digest.ts'
 import type { NewRefreshToken } from '../storage/store.ts'
 import { isUuid } from './ids.ts'
 import type { Keys, RefreshKey } from './keys.ts'
 import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
+import { signToken } from './sign-token.ts'
 
 /**
  * A refresh token stays within its 500 specified characters as long as the issuer, as it stands in
@@ -15,13 +16,13 @@ import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
 export const ISSUER_MAX_BYTES = 100
 
 /** A new token, never to outlive its session, and what is stored of it. */
-export async function issueRefreshToken(
+export function issueRefreshToken(
   key: RefreshKey,
   issuer: string,
   userId: string,
   sessionExpiresAt: Date,
   now: Date,
-): Promise<{ token: string; stored: NewRefreshToken }> {
+): { token: string; stored: NewRefreshToken } {
   // Tokens carry whole seconds, and so do their rows.
   const issuedAt = Math.floor(now.getTime() / 1000)
   const sessionEnd = Math.floor(sessionExpiresAt.getTime() / 1000)
@@ -30,7 +31,7 @@ export async function issueRefreshToken(
     issuedAt: new Date(issuedAt * 1000),
     expiresAt: new Date(Math.min(issuedAt + REFRESH_TOKEN_SECONDS, sessionEnd) * 1000),
   }
-  const token = await signRefreshToken(key, issuer, userId, row)
+  const token = signRefreshToken(key, issuer, userId, row)
   return { token, stored: { ...row, keyId: key.keyId, digest: digestOf(token) } }
 }
 
@@ -39,16 +40,14 @@ export function signRefreshToken(
   issuer: string,
   userId: string,
   { id, issuedAt, expiresAt }: { id: string; issuedAt: Date; expiresAt: Date },
-): Promise<string> {
-  return new SignJWT({
+): string {
+  return signToken(key, 'rt+jwt', {
     iss: issuer,
     sub: userId,
     jti: id,
     iat: issuedAt.getTime() / 1000,
     exp: expiresAt.getTime() / 1000,
   })
-    .setProtectedHeader({ alg: 'HS256', typ: 'rt+jwt', kid: key.keyId })
-    .sign(key.secret)
 }
 
 /** The id of a token that this service made and that has not expired; null for any other text. */

@@ -41,23 +41,23 @@ export async function refresh(deps: RefreshDeps, token: string): Promise<Refresh
     // Somebody was faster, or this is a repetition: what is stored now decides.
     presented = await store.findRefreshToken(id, digest, now)
     if (!presented) return { kind: 'invalid' }
-    successor = await deriveAgain(deps, presented, now)
+    successor = deriveAgain(deps, presented, now)
   }
   if (successor === null) return endReused(store, presented, now)
   return toRefreshed(deps, presented.live, successor, now)
 }
 
 /** A new access token for a session that a cookie stands for; the cookie stays as it is. */
-export async function renewAccess(
+export function renewAccess(
   { keys, tokens, clock, limit }: RefreshDeps,
   { session, user }: LiveSession,
-): Promise<({ kind: 'renewed' } & SignedAccess) | Limited> {
+): ({ kind: 'renewed' } & SignedAccess) | Limited {
   const retryAfterSeconds = limit(session.id)
   if (retryAfterSeconds !== null)
     return { kind: 'limited', sessionId: session.id, retryAfterSeconds }
   const now = clock()
   const { accessKey } = keys.signingAt(now)
-  const access = await signAccessToken(accessKey, tokens, user, session, now)
+  const access = signAccessToken(accessKey, tokens, user, session, now)
   return { kind: 'renewed', ...access }
 }
 
@@ -71,16 +71,16 @@ async function rotate(
   if (revokedAt !== null) return null
   const { session, user } = live
   const { refreshKey } = keys.signingAt(now)
-  const next = await issueRefreshToken(refreshKey, tokens.issuer, user.id, session.expiresAt, now)
+  const next = issueRefreshToken(refreshKey, tokens.issuer, user.id, session.expiresAt, now)
   return (await store.rotateRefreshToken(id, session.id, next.stored, now)) ? next.token : null
 }
 
 /** The same successor once more, while it is fresh and nobody has used it. */
-async function deriveAgain(
+function deriveAgain(
   { keys, tokens }: RefreshDeps,
   { live, revokedAt, successor }: PresentedRefreshToken,
   now: Date,
-): Promise<string | null> {
+): string | null {
   if (revokedAt === null || successor === null || successor.isRevoked) return null
   // Counted from the rotation, so that repeating does not prolong it.
   if (now.getTime() - revokedAt.getTime() > REFRESH_GRACE_SECONDS * 1000) return null
@@ -99,13 +99,13 @@ async function endReused(
   return isEnded ? { kind: 'reused', sessionId: session.id, userId: user.id } : { kind: 'invalid' }
 }
 
-async function toRefreshed(
+function toRefreshed(
   { keys, tokens }: RefreshDeps,
   live: LiveSession,
   refreshToken: string,
   now: Date,
-): Promise<RefreshOutcome> {
+): RefreshOutcome {
   const { accessKey } = keys.signingAt(now)
-  const access = await signAccessToken(accessKey, tokens, live.user, live.session, now)
+  const access = signAccessToken(accessKey, tokens, live.user, live.session, now)
   return { kind: 'refreshed', live, ...access, refreshToken }
 }

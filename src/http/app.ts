@@ -1,6 +1,5 @@
 // The HTTP edge, composed by hand: hooks in their order, then every route.
 import { METHODS } from 'node:http'
-import cors from '@fastify/cors'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -15,7 +14,7 @@ import { refusalOf } from './ambiguity.ts'
 import { acceptJsonOnly, BODY_MAX_BYTES, InvalidBody } from './body.ts'
 import { trustProxies } from './client-address.ts'
 import { createRequestCounter, limitConnections, TIMEOUTS } from './connections.ts'
-import { corsFor, isListedOrigin } from './cors.ts'
+import { cors, isListedOrigin } from './cors.ts'
 import { sendFailure } from './envelope.ts'
 import { handleError } from './errors.ts'
 import { PROTECTIVE_HEADERS } from './headers.ts'
@@ -103,7 +102,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     if (isLastRequest(request.raw) || isDraining()) reply.header('Connection', 'close')
     done()
   })
-  await app.register(cors, { delegator: corsFor(config) })
+  app.addHook('onRequest', cors(config))
   app.addHook('onRequest', (request, reply, done) => {
     const refusal = refusalOf(request.raw)
     if (refusal) sendFailure(reply.header('Connection', 'close'), refusal)

@@ -1,43 +1,43 @@
 // Which pages may call from a browser.
-import type { FastifyCorsOptions } from '@fastify/cors'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../config.ts'
 
 const LOCAL_ORIGIN = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/
 
-const SHARED: FastifyCorsOptions = {
-  methods: ['GET', 'POST', 'DELETE'],
-  allowedHeaders: ['Content-Type', 'Authorization', 'X-Request-ID', 'X-CSRF-Token'],
-  exposedHeaders: ['X-Request-ID', 'X-CSRF-Token', 'Retry-After'],
-  maxAge: 600,
-  strictPreflight: false,
+const EXPOSED_HEADERS = 'X-Request-ID, X-CSRF-Token, Retry-After'
+const PREFLIGHT_HEADERS = {
+  'Access-Control-Allow-Methods': 'GET, POST, DELETE',
+  'Access-Control-Allow-Headers': 'Content-Type, Authorization, X-Request-ID, X-CSRF-Token',
+  'Access-Control-Max-Age': '600',
+  // Some browsers would wait for a body.
+  'Content-Length': '0',
 }
 
 type OriginRules = Pick<Config, 'corsOrigins' | 'environment'>
 
-export function corsFor(config: OriginRules) {
-  const withoutOrigin = { ...SHARED, ...originOptions(undefined, config), preflight: false }
-  return (
-    { headers, method }: FastifyRequest,
-    done: (error: null, options: FastifyCorsOptions) => void,
-  ) => {
-    if (headers.origin === undefined) return done(null, withoutOrigin)
-    done(null, {
-      ...SHARED,
-      ...originOptions(headers.origin, config),
-      // An OPTIONS request that asks nothing about CORS is a method like any other.
-      preflight: method === 'OPTIONS' && headers['access-control-request-method'] !== undefined,
-    })
+/** Says on every answer who may read it, and answers the browser that asks before it calls. */
+export function cors(rules: OriginRules) {
+  return ({ method, headers }: FastifyRequest, reply: FastifyReply, done: () => void) => {
+    reply.header('Vary', 'Origin')
+    const { origin } = headers
+    const allowed = origin === undefined ? null : originHeaders(origin, rules)
+    if (!allowed) return done()
+    reply.headers(allowed).header('Access-Control-Expose-Headers', EXPOSED_HEADERS)
+    // An OPTIONS request that asks nothing about CORS is a method like any other.
+    const isPreflight =
+      method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
+    if (isPreflight) reply.code(204).headers(PREFLIGHT_HEADERS).send()
+    else done()
   }
 }
 
 /** A listed origin may bring its cookies; an unlisted one may call at most in development, without. */
-function originOptions(origin: string | undefined, config: OriginRules): FastifyCorsOptions {
-  if (origin !== undefined && isListedOrigin(origin, config)) {
-    return { origin: [origin], credentials: true }
+function originHeaders(origin: string, rules: OriginRules): Record<string, string> | null {
+  if (isListedOrigin(origin, rules)) {
+    return { 'Access-Control-Allow-Origin': origin, 'Access-Control-Allow-Credentials': 'true' }
   }
-  const isOpen = config.corsOrigins === null && config.environment !== 'production'
-  return { origin: isOpen ? '*' : false }
+  const isOpen = rules.corsOrigins === null && rules.environment !== 'production'
+  return isOpen ? { 'Access-Control-Allow-Origin': '*' } : null
 }
 
 /** Without a list, development trusts the pages of this machine. */

@@ -90,8 +90,7 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
     }
   }
 
-  const { place } = admission
-  const user = await store.findUserByEmail(lookupKey(email)).catch(place.abandon)
+  const { place, user } = admission
   const password = matchablePassword(attempt.password)
   const passwordMatches = await place.run(finishByMs(), () =>
     passwords.verify(password, user?.passwordHash ?? null),
@@ -129,7 +128,7 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
 }
 
 type Admission =
-  | { kind: 'admitted'; place: Place }
+  | { kind: 'admitted'; place: Place; user: User | null }
   | { kind: 'shed' }
   | Extract<Reservation, { kind: 'refused' }>
 
@@ -148,7 +147,7 @@ async function admit(
     const place = await hashQueue.enter(finishByMs(), isKnownDevice ? email : null)
     if (!place) return { kind: 'shed' }
     const reservation = await throttle.reserve(scopes, lookupKey(email)).catch(place.abandon)
-    if (reservation.kind === 'admitted') return { kind: 'admitted', place }
+    if (reservation.kind === 'admitted') return { ...reservation, place }
     place.leave()
     if (reservation.kind === 'refused') return reservation
     const { key } = reservation

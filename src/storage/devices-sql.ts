@@ -1,8 +1,8 @@
 // Devices that have logged in to an account before.
-import type { Kysely, Selectable } from 'kysely'
+import type { Selectable } from 'kysely'
 import type { Engine } from './engine.ts'
 import type { Schema } from './schema.ts'
-import type { Device, Store, UsedDevice } from './store.ts'
+import type { Device, Store } from './store.ts'
 import { transact } from './transact.ts'
 import { toText, toTime } from './values.ts'
 
@@ -47,32 +47,6 @@ export function createDevices(engine: Engine): Devices {
       return revoked !== undefined
     },
   }
-}
-
-/** Makes a device known, or notes that a known one was used; one revoked meanwhile stays so. */
-export async function rememberDevice(
-  trx: Kysely<Schema>,
-  userId: string,
-  device: UsedDevice,
-  userAgent: string,
-  now: Date,
-): Promise<void> {
-  const used = { last_used_at: toText(now), user_agent: userAgent }
-  if (device.kind === 'known') {
-    await trx.updateTable('devices').set(used).where('id', '=', device.id).execute()
-    return
-  }
-  await trx
-    .insertInto('devices')
-    .values({
-      id: device.id,
-      user_id: userId,
-      token: device.digest,
-      created_at: toText(now),
-      expires_at: toText(device.expiresAt),
-      ...used,
-    })
-    .execute()
 }
 
 function toDevice(row: Selectable<Schema['devices']>): Device {

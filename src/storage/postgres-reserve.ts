@@ -1,9 +1,16 @@
 // The whole reservation of an attempt in one statement of PostgreSQL.
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
+import type { Run } from './postgres-settle.ts'
 import { prepare } from './prepared.ts'
-import type { Schema } from './schema.ts'
 import type { Reservation, ScopeName, ThrottleScope } from './store.ts'
-import { isNotLockedByAdministrator, type Moments, momentsAt, refusal } from './throttle-rows.ts'
+import {
+  isNotLockedByAdministrator,
+  keysOf,
+  type Moments,
+  momentsAt,
+  refusal,
+} from './throttle-rows.ts'
+import { type FoundUser, toFoundUser, userOf } from './users-rows.ts'
 import { toTime } from './values.ts'
 
 type ReservedScope = {
@@ -13,6 +20,8 @@ type ReservedScope = {
   is_full: boolean
   refused_until: Date | null
   locked_user_id: string | null
+  /** With the first scope of those who are admitted. */
+  found: FoundUser | null
 }
 
 /**
@@ -20,16 +29,16 @@ type ReservedScope = {
  * verdict is made over all scopes; then rows are changed or added only as it says. There is no
  * "on conflict": an upsert would act before the verdict of the other scopes is known.
  */
-export async function reserveInOneStatement(
-  db: Kysely<Schema>,
+export async function reserve(
+  run: Run,
   scopes: ThrottleScope[],
   email: string,
   now: Date,
 ): Promise<Reservation> {
-  const rows = await reserve(db, {
+  const rows = await run(reserveAll, {
     ...momentsAt(now),
     email,
-    keys: scopes.map(scope => scope.key),
+    keys: keysOf(scopes),
     names: scopes.map(scope => scope.name),
     emailDigests: scopes.map(scope => scope.emailDigest),
     budgets: scopes.map(scope => scope.maxFailures),
@@ -39,7 +48,7 @@ export async function reserveInOneStatement(
   if (!first) throw new Error('a reservation names at least one scope')
   switch (first.verdict) {
     case 'admitted':
-      return { kind: 'admitted' }
+      return { kind: 'admitted', user: toFoundUser(first.found) }
     case 'busy':
       return { kind: 'busy', key: rows.find(row => row.is_full)?.key ?? first.key }
     case 'refused':
@@ -60,7 +69,7 @@ type Holes = Moments & {
   budgets: number[]
 }
 
-const reserve = prepare<Holes, ReservedScope>((db, holes) =>
+const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
   sql<ReservedScope>`
     with moment as (
       select ${holes.now}::timestamptz as now, ${holes.leaseEnd}::timestamptz as lease_end,
@@ -129,11 +138,13 @@ const reserve = prepare<Holes, ReservedScope>((db, holes) =>
       update unknown_user set updated_at = m.now
       from moment m
       where exists (select from blocked where scope = 'email') and not exists (select from locked)
-    )
+    ),
+    found as (${userOf(holes.email)})
     select v.kind as verdict, s.scope, s.key,
       s.failures + s.pending >= s.max_failures as is_full,
       case when s.is_blocked then s.blocked_until
         when s.failures >= s.max_failures then m.window_end end as refused_until,
-      (select id from locked) as locked_user_id
+      (select id from locked) as locked_user_id,
+      case when v.kind = 'admitted' and s.position = 1 then (select to_jsonb(found) from found) end as found
     from state s, verdict v, moment m order by s.position`.compile(db),
 )

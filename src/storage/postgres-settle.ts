@@ -1,10 +1,10 @@
 // What becomes of a reserved attempt, each in one statement of PostgreSQL: one round trip, and locks
 // that are held no longer than it takes.
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { digestOf } from '../digest.ts'
 import type { Attempts } from './engine.ts'
-import { prepare } from './prepared.ts'
-import { type Schema, UNKNOWN_USER_ID } from './schema.ts'
+import { prepare, type Statement } from './prepared.ts'
+import { UNKNOWN_USER_ID } from './schema.ts'
 import {
   isNotLockedByAdministrator,
   keysOf,
@@ -14,49 +14,46 @@ import {
 } from './throttle-rows.ts'
 import { toText } from './values.ts'
 
-export function createSettling(
-  db: Kysely<Schema>,
-  retrying: <T>(operation: () => Promise<T>) => Promise<T>,
-): Omit<Attempts, 'reserveAttempt'> {
+export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Promise<Row[]>
+
+export function createSettling(run: Run): Omit<Attempts, 'reserveAttempt'> {
   const settling: Omit<Attempts, 'reserveAttempt'> = {
     async releaseAttempt(scopes) {
-      await retrying(() => giveBack(db, { keys: keysOf(scopes) }))
+      await run(giveBack, { keys: keysOf(scopes) })
     },
 
     async settleFailure(scopes, userId, now) {
       const holes = { ...momentsAt(now), keys: keysOf(scopes) }
-      const [user] = await retrying(() =>
-        userId === null
-          ? failNobody(db, { ...holes, userId: UNKNOWN_USER_ID })
-          : failUser(db, { ...holes, userId }),
-      )
-      return userId === null ? 0 : (user?.failed_login_attempts ?? 0)
+      if (userId === null) {
+        await run(failNobody, { ...holes, userId: UNKNOWN_USER_ID })
+        return 0
+      }
+      const [user] = await run(failUser, { ...holes, userId })
+      return user?.failed_login_attempts ?? 0
     },
 
     async openSession(verified, session, refreshToken, device, scopes, now) {
-      const [accepted] = await retrying(() =>
-        succeed(db, {
-          now: toText(now),
-          keys: keysOf(scopes),
-          userId: verified.id,
-          passwordHash: verified.passwordHash,
-          hashDigest: digestOf(verified.passwordHash),
-          sessionId: session.id,
-          sessionEnd: toText(session.expiresAt),
-          cookieDigest: session.cookieDigest,
-          userAgent: session.userAgent,
-          ip: session.ip,
-          tokenId: refreshToken.id,
-          tokenDigest: refreshToken.digest,
-          keyId: refreshToken.keyId,
-          issuedAt: toText(refreshToken.issuedAt),
-          tokenEnd: toText(refreshToken.expiresAt),
-          knownDeviceId: device?.kind === 'known' ? device.id : null,
-          newDeviceId: device?.kind === 'new' ? device.id : null,
-          deviceDigest: device?.kind === 'new' ? device.digest : null,
-          deviceEnd: device?.kind === 'new' ? toText(device.expiresAt) : null,
-        }),
-      )
+      const [accepted] = await run(succeed, {
+        now: toText(now),
+        keys: keysOf(scopes),
+        userId: verified.id,
+        passwordHash: verified.passwordHash,
+        hashDigest: digestOf(verified.passwordHash),
+        sessionId: session.id,
+        sessionEnd: toText(session.expiresAt),
+        cookieDigest: session.cookieDigest,
+        userAgent: session.userAgent,
+        ip: session.ip,
+        tokenId: refreshToken.id,
+        tokenDigest: refreshToken.digest,
+        keyId: refreshToken.keyId,
+        issuedAt: toText(refreshToken.issuedAt),
+        tokenEnd: toText(refreshToken.expiresAt),
+        knownDeviceId: device?.kind === 'known' ? device.id : null,
+        newDeviceId: device?.kind === 'new' ? device.id : null,
+        deviceDigest: device?.kind === 'new' ? device.digest : null,
+        deviceEnd: device?.kind === 'new' ? toText(device.expiresAt) : null,
+      })
       // Nothing was written then: the attempt is still pending.
       if (!accepted) await settling.settleFailure(scopes, verified.id, now)
       return accepted !== undefined

@@ -2,8 +2,9 @@
 import { Kysely, PostgresDialect, type PostgresPoolClient, sql } from 'kysely'
 import pg from 'pg'
 import { type Engine, OPERATION_TIMEOUT_MS, repeat } from './engine.ts'
-import { reserveInOneStatement } from './postgres-reserve.ts'
-import { createSettling } from './postgres-settle.ts'
+import { reserve } from './postgres-reserve.ts'
+import { createSettling, type Run } from './postgres-settle.ts'
+import { type Statement, statementNames } from './prepared.ts'
 import type { Schema } from './schema.ts'
 
 /** A login holds a connection for a few milliseconds; hashing, which holds none, is the bottleneck. */
@@ -46,6 +47,16 @@ export function openPostgres({ url, onConnectionLost }: PostgresOptions): Engine
   // Two first attempts of one scope insert the same row: the later one finds it next time.
   const retryingFirst = <T>(operation: () => Promise<T>) =>
     repeat(operation, hasCode(UNIQUE_VIOLATION, SERIALIZATION_FAILURE, DEADLOCK_DETECTED))
+  // Without Kysely's own steps to a connection and back, which cost as much as to ask the server.
+  const run: Run = async <Values, Row>(statement: Statement<Values, Row>, values: Values) => {
+    const { sql: text, parameters } = statement(db, values)
+    const connection = await connect(pool, OPERATION_TIMEOUT_MS)
+    try {
+      return (await connection.query<Row>(text, parameters)).rows
+    } finally {
+      connection.release()
+    }
+  }
   return {
     name: 'postgres',
     db,
@@ -66,9 +77,8 @@ export function openPostgres({ url, onConnectionLost }: PostgresOptions): Engine
       }
     },
     attempts: {
-      reserveAttempt: (scopes, email, now) =>
-        retryingFirst(() => reserveInOneStatement(db, scopes, email, now)),
-      ...createSettling(db, retrying),
+      reserveAttempt: (scopes, email, now) => retryingFirst(() => reserve(run, scopes, email, now)),
+      ...createSettling((statement, values) => retrying(() => run(statement, values))),
     },
     isAlone: async trx => {
       const { rows } = await sql<{ alone: boolean }>`
@@ -123,7 +133,7 @@ async function connect(pool: pg.Pool, timeoutMs: number): Promise<PostgresPoolCl
     if (isLost && text === 'rollback') return NOTHING_TO_ROLL_BACK
     const limits = { query_timeout: Math.max(1, deadline - performance.now()) }
     try {
-      return await client.query({ text, values, ...limits })
+      return await client.query({ name: statementNames.get(text), text, values, ...limits })
     } catch (error) {
       if (text === 'rollback' || !(error instanceof pg.DatabaseError)) isLost = true
       if (text === 'rollback') return NOTHING_TO_ROLL_BACK

@@ -1,5 +1,6 @@
 // The statements of a login, built and compiled once: that takes longer than to run them.
 import type { CompiledQuery, Insertable, Kysely } from 'kysely'
+import { digestOf } from '../digest.ts'
 import type { Schema } from './schema.ts'
 
 class Hole {
@@ -10,46 +11,52 @@ class Hole {
   }
 }
 
+/** A statement with its values filled in, for the engine of this database. */
+export type Statement<Values, Row> = (db: Kysely<Schema>, values: Values) => CompiledQuery<Row>
+
+type Compile<Values, Row> = (
+  db: Kysely<Schema>,
+  holes: Values,
+  firstValues: Values,
+) => CompiledQuery<Row>
+
+/** The names of all that were compiled, under which a server can keep its plans. */
+export const statementNames = new Map<string, string>()
+
 /** A statement of either engine, with a hole for each value that a run fills in. */
 export function prepare<Values extends Record<string, unknown>, Row = unknown>(
-  compile: (db: Kysely<Schema>, holes: Values) => CompiledQuery<Row>,
-): (db: Kysely<Schema>, values: Values) => Promise<Row[]> {
+  compile: Compile<Values, Row>,
+): Statement<Values, Row> {
   // Whatever is asked of it, it has a hole of that name.
   const holes = new Proxy({} as Values, { get: (_, name) => new Hole(String(name)) })
   const compiled = new WeakMap<object, CompiledQuery<Row>>()
 
-  return async (db, values) => {
+  return (db, values) => {
     // Shared by a database and its transactions.
     const { adapter } = db.getExecutor()
-    const statement = compiled.get(adapter) ?? compile(db, holes)
-    compiled.set(adapter, statement)
+    let statement = compiled.get(adapter)
+    if (!statement) {
+      statement = compile(db, holes, values)
+      compiled.set(adapter, statement)
+      statementNames.set(statement.sql, digestOf(statement.sql).slice(0, 32))
+    }
     const parameters = statement.parameters.map(parameter =>
       parameter instanceof Hole ? values[parameter.name] : parameter,
     )
-    const query: CompiledQuery<Row> = { ...statement, parameters }
-    const { rows } = await db.executeQuery(query)
-    return rows
+    return { ...statement, parameters }
   }
 }
 
-type Prepared = (db: Kysely<Schema>, values: Record<string, unknown>) => Promise<unknown[]>
-const inserts = new Map<string, Prepared>()
-
-export async function insertRow<Table extends keyof Schema>(
-  db: Kysely<Schema>,
+/** An insertion of rows that all name the same columns. */
+export function prepareInsert<Table extends keyof Schema>(
   table: Table,
-  row: Insertable<Schema[Table]>,
-): Promise<void> {
-  const columns = Object.keys(row)
-  const shape = [table, ...columns].join()
-  const insert = inserts.get(shape) ?? prepareInsert(table, columns)
-  inserts.set(shape, insert)
-  await insert(db, row)
-}
-
-function prepareInsert(table: keyof Schema, columns: string[]): Prepared {
-  return prepare<Record<string, unknown>>((db, holes) => {
+): Statement<Insertable<Schema[Table]>, unknown> {
+  return prepare<Insertable<Schema[Table]>>((db, holes, firstRow) => {
+    const columns = Object.keys(firstRow) as (keyof typeof holes)[]
     const row = Object.fromEntries(columns.map(column => [column, holes[column]]))
-    return db.insertInto(table).values(row).compile()
+    return db
+      .insertInto(table)
+      .values(row as typeof firstRow)
+      .compile()
   })
 }

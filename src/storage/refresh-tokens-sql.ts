@@ -1,9 +1,8 @@
 // Refresh tokens. A change locks the session's row first, then its tokens: what happens to one session
 // happens in one order.
-import type { Kysely } from 'kysely'
+import type { Insertable } from 'kysely'
 import type { Engine } from './engine.ts'
 import { findLive, isLive } from './live-session.ts'
-import { insertRow } from './prepared.ts'
 import type { Schema } from './schema.ts'
 import type { NewRefreshToken, Store } from './store.ts'
 import { transact } from './transact.ts'
@@ -75,20 +74,22 @@ export function createRefreshTokens(engine: Engine): RefreshTokens {
           .set({ last_used_at: toText(now), idle_expires_at: toText(successor.expiresAt) })
           .where('id', '=', sessionId)
           .execute()
-        await insertRefreshToken(trx, session.user_id, sessionId, successor)
+        await trx
+          .insertInto('refresh_tokens')
+          .values(refreshTokenRow(session.user_id, sessionId, successor))
+          .execute()
         return true
       })
     },
   }
 }
 
-export async function insertRefreshToken(
-  trx: Kysely<Schema>,
+export function refreshTokenRow(
   userId: string,
   sessionId: string,
   token: NewRefreshToken,
-): Promise<void> {
-  await insertRow(trx, 'refresh_tokens', {
+): Insertable<Schema['refresh_tokens']> {
+  return {
     id: token.id,
     user_id: userId,
     session_id: sessionId,
@@ -96,5 +97,5 @@ export async function insertRefreshToken(
     key_id: token.keyId,
     created_at: toText(token.issuedAt),
     expires_at: toText(token.expiresAt),
-  })
+  }
 }

@@ -2,10 +2,8 @@
 import { sql, type Transaction } from 'kysely'
 import type { Engine } from './engine.ts'
 import { findLive, isLive, toSession } from './live-session.ts'
-import { insertRow } from './prepared.ts'
-import { insertRefreshToken } from './refresh-tokens-sql.ts'
 import type { Schema } from './schema.ts'
-import type { NewRefreshToken, NewSession, Store } from './store.ts'
+import type { Store } from './store.ts'
 import { transact } from './transact.ts'
 import { toText } from './values.ts'
 
@@ -95,25 +93,4 @@ export async function endSessionsIn(
     .where(chosen('session_id'))
     .execute()
   return ended.filter(({ was_live }) => was_live).map(({ id }) => id)
-}
-
-export async function insertSession(
-  trx: Transaction<Schema>,
-  session: NewSession,
-  refreshToken: NewRefreshToken,
-): Promise<void> {
-  const createdAt = toText(session.createdAt)
-  await insertRow(trx, 'sessions', {
-    id: session.id,
-    user_id: session.userId,
-    created_at: createdAt,
-    last_used_at: createdAt,
-    idle_expires_at: toText(refreshToken.expiresAt),
-    expires_at: toText(session.expiresAt),
-    cookie_digest: session.cookieDigest,
-    cookie_used_at: session.cookieDigest === null ? null : createdAt,
-    user_agent: session.userAgent,
-    ip: session.ip,
-  })
-  await insertRefreshToken(trx, session.userId, session.id, refreshToken)
 }

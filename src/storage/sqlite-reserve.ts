@@ -1,19 +1,15 @@
 // The reservation of an attempt in SQLite, within a transaction that is the only one to write.
-import { type Selectable, sql, type Transaction } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import { prepare } from './prepared.ts'
 import type { Schema } from './schema.ts'
-import { isOneOf, toJson } from './sqlite-settle.ts'
+import { isOneOf, type Run, toJson } from './sqlite-settle.ts'
 import type { Reservation, ThrottleScope } from './store.ts'
-import { isNotLockedByAdministrator, momentsAt, refusal } from './throttle-rows.ts'
+import { isNotLockedByAdministrator, type Moments, momentsAt, refusal } from './throttle-rows.ts'
+import { type FoundUser, toFoundUser, userOf } from './users-rows.ts'
 import { toText, toTime } from './values.ts'
 
-export async function reserveInTransaction(
-  trx: Transaction<Schema>,
-  scopes: ThrottleScope[],
-  email: string,
-  now: Date,
-): Promise<Reservation> {
-  const rows = await findRows(trx, { keys: toJson(scopes) })
+export function reserve(run: Run, scopes: ThrottleScope[], email: string, now: Date): Reservation {
+  const rows = run(findRows, { keys: toJson(scopes) })
   const states = scopes.map(scope => ({
     scope,
     ...stateOf(
@@ -27,21 +23,15 @@ export async function reserveInTransaction(
   if (refusing.length > 0) {
     const spent = refusing.filter(s => !s.blockedUntil)
     for (const { scope, failures, pending } of spent) {
-      await trx
-        .updateTable('login_throttle')
-        .set({ failures, pending, blocked_until: at.windowEnd, expires_at: at.expiry })
-        .where('key', '=', scope.key)
-        .execute()
+      run(blockRow, { key: scope.key, failures, pending, ...at })
     }
-    const locked = spent.some(s => s.scope.name === 'email')
-      ? await lockByThrottle(trx, email, now)
-      : null
+    const isEmailSpent = spent.some(s => s.scope.name === 'email')
     return refusal(
       refusing.map(s => ({
         scope: s.scope.name,
         blockedUntil: s.blockedUntil ?? toTime(at.windowEnd),
       })),
-      locked,
+      isEmailSpent ? lockByThrottle(run, email, at) : null,
     )
   }
 
@@ -52,18 +42,27 @@ export async function reserveInTransaction(
     ...scope,
     failures,
     pending: pending + 1,
-    windowEnd: windowEndsAt ? toText(windowEndsAt) : at.windowEnd,
+    windowEnd: windowEndsAt ?? at.windowEnd,
   }))
-  await writeRows(trx, { rows: JSON.stringify(reserved), ...at })
-  return { kind: 'admitted' }
+  run(writeRows, { rows: JSON.stringify(reserved), ...at })
+  return { kind: 'admitted', user: toFoundUser(run(findUser, { email })[0]) }
 }
 
-const findRows = prepare<{ keys: string }, Selectable<Schema['login_throttle']>>((db, { keys }) =>
-  db.selectFrom('login_throttle').selectAll().where(isOneOf(keys)).compile(),
+type ThrottleRow = Omit<
+  Selectable<Schema['login_throttle']>,
+  'scope' | 'email_digest' | 'expires_at'
+>
+
+const findRows = prepare<{ keys: string }, ThrottleRow>((db, { keys }) =>
+  db
+    .selectFrom('login_throttle')
+    .select(['key', 'failures', 'pending', 'lease_ends_at', 'window_ends_at', 'blocked_until'])
+    .where(isOneOf(keys))
+    .compile(),
 )
 
 /** One statement for all scopes, new or known. */
-const writeRows = prepare<{ rows: string; leaseEnd: string; expiry: string }>((db, holes) =>
+const writeRows = prepare<Moments & { rows: string }>((db, holes) =>
   sql`insert into login_throttle (key, scope, email_digest, failures, pending, lease_ends_at,
       window_ends_at, expires_at)
     select value ->> 'key', value ->> 'name', value ->> 'emailDigest', value ->> 'failures',
@@ -74,35 +73,50 @@ const writeRows = prepare<{ rows: string; leaseEnd: string; expiry: string }>((d
       blocked_until = null, expires_at = excluded.expires_at`.compile(db),
 )
 
+const blockRow = prepare<Moments & { key: string; failures: number; pending: number }>(
+  (db, { key, failures, pending, windowEnd, expiry }) =>
+    db
+      .updateTable('login_throttle')
+      .set({ failures, pending, blocked_until: windowEnd, expires_at: expiry })
+      .where('key', '=', key)
+      .compile(),
+)
+
+const findUser = prepare<{ email: string }, FoundUser>((db, { email }) => userOf(email).compile(db))
+
 /** What a row means now: windows and blocks that ended are over, leases that ran out are failures. */
-function stateOf(row: Selectable<Schema['login_throttle']> | undefined, now: Date) {
+function stateOf(row: ThrottleRow | undefined, now: Date) {
   if (!row) return { failures: 0, pending: 0, blockedUntil: null, windowEndsAt: null }
+  const windowEndsAt = toTime(row.window_ends_at)
   const blockedUntil = row.blocked_until === null ? null : toTime(row.blocked_until)
   const isBlocked = blockedUntil !== null && blockedUntil > now
-  const isOver = !isBlocked && (blockedUntil !== null || toTime(row.window_ends_at) <= now)
+  const isOver = !isBlocked && (blockedUntil !== null || windowEndsAt <= now)
   const abandoned = toTime(row.lease_ends_at) <= now ? row.pending : 0
   return {
     failures: (isOver ? 0 : row.failures) + abandoned,
     pending: row.pending - abandoned,
     blockedUntil: isBlocked ? blockedUntil : null,
-    windowEndsAt: isOver ? null : toTime(row.window_ends_at),
+    windowEndsAt: isOver ? null : toText(windowEndsAt),
   }
 }
 
-async function lockByThrottle(
-  trx: Transaction<Schema>,
-  email: string,
-  now: Date,
-): Promise<string | null> {
-  const { now: moment, windowEnd } = momentsAt(now)
-  const locked = await trx
-    .updateTable('users')
-    .set({ locked_until: windowEnd, locked_by: 'throttle', updated_at: moment })
-    .where('email', '=', email)
-    .where(isNotLockedByAdministrator(moment))
-    .returning('id')
-    .executeTakeFirst()
+function lockByThrottle(run: Run, email: string, at: Moments): string | null {
+  const [locked] = run(lockUser, { email, ...at })
   // The same write for nobody, here too.
-  if (!locked) await trx.updateTable('unknown_user').set({ updated_at: moment }).execute()
+  if (!locked) run(touchNobody, at)
   return locked?.id ?? null
 }
+
+const lockUser = prepare<Moments & { email: string }, { id: string }>((db, at) =>
+  db
+    .updateTable('users')
+    .set({ locked_until: at.windowEnd, locked_by: 'throttle', updated_at: at.now })
+    .where('email', '=', at.email)
+    .where(isNotLockedByAdministrator(at.now))
+    .returning('id')
+    .compile(),
+)
+
+const touchNobody = prepare<Moments>((db, { now }) =>
+  db.updateTable('unknown_user').set({ updated_at: now }).compile(),
+)

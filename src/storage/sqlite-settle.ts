@@ -1,12 +1,11 @@
 // What becomes of a reserved attempt in SQLite, within a transaction that is the only one to write.
-import { sql, type Transaction } from 'kysely'
+import { type Insertable, sql } from 'kysely'
 import { digestOf } from '../digest.ts'
-import { rememberDevice } from './devices-sql.ts'
 import type { Attempts } from './engine.ts'
-import { prepare } from './prepared.ts'
+import { prepare, prepareInsert, type Statement } from './prepared.ts'
+import { refreshTokenRow } from './refresh-tokens-sql.ts'
 import { type Schema, UNKNOWN_USER_ID } from './schema.ts'
-import { insertSession } from './sessions-sql.ts'
-import type { ThrottleScope } from './store.ts'
+import type { NewRefreshToken, NewSession, ThrottleScope, UsedDevice } from './store.ts'
 import {
   isNotLockedByAdministrator,
   keysOf,
@@ -16,49 +15,47 @@ import {
 } from './throttle-rows.ts'
 import { toText } from './values.ts'
 
-export type Transact = <T>(operation: (trx: Transaction<Schema>) => Promise<T>) => Promise<T>
+/** Runs a statement of the transaction, at once. */
+export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Row[]
+export type Transact = <T>(operation: (run: Run) => T) => Promise<T>
 
 export function createSettling(transact: Transact): Omit<Attempts, 'reserveAttempt'> {
   return {
     async releaseAttempt(scopes) {
-      await transact(trx => giveBack(trx, { keys: toJson(scopes) }))
+      await transact(run => run(giveBack, { keys: toJson(scopes) }))
     },
 
-    settleFailure: (scopes, userId, now) => transact(trx => fail(trx, scopes, userId, now)),
+    settleFailure: (scopes, userId, now) => transact(run => fail(run, scopes, userId, now)),
 
     openSession: (verified, session, refreshToken, device, scopes, now) =>
-      transact(async trx => {
-        const [user] = await acceptUser(trx, {
+      transact(run => {
+        const [user] = run(acceptUser, {
           id: verified.id,
           passwordHash: verified.passwordHash,
           hashDigest: digestOf(verified.passwordHash),
           now: toText(now),
         })
         if (!user) {
-          await fail(trx, scopes, verified.id, now)
+          fail(run, scopes, verified.id, now)
           return false
         }
-        await forgive(trx, { keys: toJson(scopes) })
-        await insertSession(trx, session, refreshToken)
-        if (device) await rememberDevice(trx, session.userId, device, session.userAgent, now)
+        run(forgive, { keys: toJson(scopes) })
+        run(insertSession, sessionRow(session, refreshToken))
+        run(insertRefreshToken, refreshTokenRow(session.userId, session.id, refreshToken))
+        if (device) rememberDevice(run, device, session, now)
         return true
       }),
   }
 }
 
-async function fail(
-  trx: Transaction<Schema>,
-  scopes: ThrottleScope[],
-  userId: string | null,
-  now: Date,
-): Promise<number> {
-  await countFailure(trx, { keys: toJson(scopes), ...momentsAt(now) })
+function fail(run: Run, scopes: ThrottleScope[], userId: string | null, now: Date): number {
+  run(countFailure, { keys: toJson(scopes), ...momentsAt(now) })
   // The same write for nobody: a failure of an unknown e-mail must not be the cheaper one.
   if (userId === null) {
-    await countNobodysFailure(trx, { id: UNKNOWN_USER_ID })
+    run(countNobodysFailure, { id: UNKNOWN_USER_ID })
     return 0
   }
-  const [user] = await countUsersFailure(trx, { id: userId })
+  const [user] = run(countUsersFailure, { id: userId })
   return user?.failed_login_attempts ?? 0
 }
 
@@ -144,3 +141,48 @@ function countingIn(table: 'users' | 'unknown_user') {
       .compile(),
   )
 }
+
+const insertSession = prepareInsert('sessions')
+const insertRefreshToken = prepareInsert('refresh_tokens')
+const insertDevice = prepareInsert('devices')
+
+function sessionRow(
+  session: NewSession,
+  refreshToken: NewRefreshToken,
+): Insertable<Schema['sessions']> {
+  const createdAt = toText(session.createdAt)
+  return {
+    id: session.id,
+    user_id: session.userId,
+    created_at: createdAt,
+    last_used_at: createdAt,
+    idle_expires_at: toText(refreshToken.expiresAt),
+    expires_at: toText(session.expiresAt),
+    cookie_digest: session.cookieDigest,
+    cookie_used_at: session.cookieDigest === null ? null : createdAt,
+    user_agent: session.userAgent,
+    ip: session.ip,
+  }
+}
+
+/** Makes a device known, or notes that a known one was used; one revoked meanwhile stays so. */
+function rememberDevice(run: Run, device: UsedDevice, session: NewSession, now: Date): void {
+  const used = { last_used_at: toText(now), user_agent: session.userAgent }
+  if (device.kind === 'known') {
+    run(noteUse, { id: device.id, ...used })
+    return
+  }
+  run(insertDevice, {
+    id: device.id,
+    user_id: session.userId,
+    token: device.digest,
+    created_at: toText(now),
+    expires_at: toText(device.expiresAt),
+    ...used,
+  })
+}
+
+const noteUse = prepare<{ id: string; last_used_at: string; user_agent: string }>(
+  (db, { id, last_used_at, user_agent }) =>
+    db.updateTable('devices').set({ last_used_at, user_agent }).where('id', '=', id).compile(),
+)

@@ -47,6 +47,18 @@ for (const engine of ENGINES) {
       assert.equal(await store.findUserByEmail('Stored@example.com'), null)
     })
 
+    test('an attempt that is let in comes with its user, as stored', async () => {
+      await insertUser('reserved@example.com')
+      await store.lockUser('reserved@example.com', later(60_000), later(1))
+      const user = await store.findUserByEmail('reserved@example.com')
+      assert.deepEqual(user?.lockedUntil, later(60_000))
+      const email = 'reserved@example.com'
+      assert.deepEqual(await store.reserveAttempt(makeScopes(), email, start), {
+        kind: 'admitted',
+        user,
+      })
+    })
+
     test('of equal e-mails inserted at once, one is taken', async () => {
       const results = await Promise.all(
         Array.from({ length: 20 }, () =>

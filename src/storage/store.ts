@@ -32,7 +32,8 @@ export type ThrottleScope = {
 }
 
 export type Reservation =
-  | { kind: 'admitted' }
+  /** With the user who has this e-mail, if anybody has. */
+  | { kind: 'admitted'; user: User | null }
   /** Every free place is taken by an attempt that is still being verified; worth another try. */
   | { kind: 'busy'; key: string }
   | {

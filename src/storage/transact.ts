@@ -14,7 +14,7 @@ export function transact<T>(
   return engine.retrying(() =>
     engine.db.transaction().execute(async trx => {
       if (engine.name === 'postgres' && scopes.length > 0)
-        await lockRows(trx, { keys: keysOf(scopes) })
+        await trx.executeQuery(lockRows(trx, { keys: keysOf(scopes) }))
       return operation(trx)
     }),
   )

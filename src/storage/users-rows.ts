@@ -1,8 +1,24 @@
 // From a stored user to the record that the service speaks in.
-import type { Selectable } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { Schema } from './schema.ts'
 import type { User } from './store.ts'
 import { toTime, toTimeOrNull } from './values.ts'
+
+export type FoundUser = Selectable<Schema['users']> & { position: number }
+
+/** Nobody's row where there is no user: to find nothing must not be less work. */
+export function userOf(email: string) {
+  return sql<FoundUser>`select * from (
+    select 0 as position, users.* from users where email = ${email}
+    union all select 1 as position, unknown_user.* from unknown_user
+  ) found order by position limit 1`
+}
+
+export function toFoundUser(row: FoundUser | null | undefined): User | null {
+  if (!row) throw new Error('unknown_user has lost its row')
+  const user = toUser(row)
+  return row.position === 0 ? user : null
+}
 
 export function toUser(row: Selectable<Schema['users']>): User {
   return {

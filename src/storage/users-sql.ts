@@ -1,14 +1,12 @@
 // The users, as an administrator and a login see them.
-import { type Selectable, sql } from 'kysely'
+import { sql } from 'kysely'
 import { digestOf } from '../digest.ts'
 import type { Engine } from './engine.ts'
-import { prepare } from './prepared.ts'
-import type { Schema } from './schema.ts'
 import { endSessionsIn } from './sessions-sql.ts'
 import type { Store } from './store.ts'
 import { forgetFailures } from './throttle-rows.ts'
 import { transact } from './transact.ts'
-import { toUser } from './users-rows.ts'
+import { toFoundUser, toUser, userOf } from './users-rows.ts'
 import { toText } from './values.ts'
 
 type Users = Pick<
@@ -26,15 +24,6 @@ type Users = Pick<
   | 'unlockUser'
   | 'deleteUser'
 >
-
-const findByEmail = prepare<{ email: string }, Selectable<Schema['users']> & { position: number }>(
-  (db, { email }) =>
-    sql<Selectable<Schema['users']> & { position: number }>`
-      select * from (
-        select 0 as position, users.* from users where email = ${email}
-        union all select 1 as position, unknown_user.* from unknown_user
-      ) found order by position limit 1`.compile(db),
-)
 
 export function createUsers(engine: Engine): Users {
   const { db } = engine
@@ -71,11 +60,8 @@ export function createUsers(engine: Engine): Users {
 
   return {
     async findUserByEmail(email) {
-      // Nobody's row comes back where there is no user: to find nothing must not be less work.
-      const [row] = await engine.retrying(() => findByEmail(db, { email }))
-      if (!row) throw new Error('unknown_user has lost its row')
-      const user = toUser(row)
-      return row.position === 0 ? user : null
+      const { rows } = await engine.retrying(() => userOf(email).execute(db))
+      return toFoundUser(rows[0])
     },
 
     async listUsers(afterEmail, limit) {

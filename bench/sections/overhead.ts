@@ -83,8 +83,8 @@ async function cpuPerRequest(service: Service, kind: Kind, sliceMs: number): Pro
   // All from the address that is blocked for one e-mail.
   const addressOf = () => loopbackAddress(0)
   const loop = { target, connections: CONNECTIONS, request: kind.request, addressOf }
-  // The first thousand run in an interpreter.
-  demandOnly(await runClosedLoop({ ...loop, durationMs: sliceMs / 3 }), kind.status)
+  // The first thousands run in an interpreter, or half compiled.
+  demandOnly(await runClosedLoop({ ...loop, durationMs: sliceMs }), kind.status)
   const beforeMs = await service.cpuMs()
   const lanes = await runClosedLoop({ ...loop, durationMs: sliceMs })
   demandOnly(lanes, kind.status)

@@ -11,8 +11,10 @@ class Hole {
   }
 }
 
-/** A statement with its values filled in, for the engine of this database. */
-export type Statement<Values, Row> = (db: Kysely<Schema>, values: Values) => CompiledQuery<Row>
+/** Fills in the values, for the engine of this database. */
+export type Statement<Values, Row> = (db: Kysely<Schema>, values: Values) => Filled<Row>
+/** Ready to be run; what it is expected to yield is in its type only. */
+export type Filled<Row> = { sql: string; parameters: unknown[]; yields?: Row }
 
 type Compile<Values, Row> = (
   db: Kysely<Schema>,
@@ -40,10 +42,12 @@ export function prepare<Values extends Record<string, unknown>, Row = unknown>(
       compiled.set(adapter, statement)
       statementNames.set(statement.sql, digestOf(statement.sql).slice(0, 32))
     }
-    const parameters = statement.parameters.map(parameter =>
-      parameter instanceof Hole ? values[parameter.name] : parameter,
-    )
-    return { ...statement, parameters }
+    return {
+      sql: statement.sql,
+      parameters: statement.parameters.map(parameter =>
+        parameter instanceof Hole ? values[parameter.name] : parameter,
+      ),
+    }
   }
 }
 

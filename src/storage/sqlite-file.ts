@@ -2,7 +2,8 @@
 import { statSync } from 'node:fs'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
-import type { CompiledQuery, SqliteDatabase, SqliteStatement } from 'kysely'
+import type { SqliteDatabase, SqliteStatement } from 'kysely'
+import type { Filled } from './prepared.ts'
 
 // Primary result codes, https://www.sqlite.org/rescode.html
 /** After these the connection may not see the file as it is now; a new one does. */
@@ -42,15 +43,15 @@ export class SqliteFile implements SqliteDatabase {
   }
 
   /**
-   * A transaction in one go, without a turn of the event loop or a promise within: that is half of
-   * what it costs. Nobody else may have one open.
+   * A transaction in one go, without promises within, which would add a third to its cost. Nobody
+   * else may have one open.
    */
-  transact<T>(operation: (run: <Row>(query: CompiledQuery<Row>) => Row[]) => T): T {
+  transact<T>(operation: (run: <Row>(statement: Filled<Row>) => Row[]) => T): T {
     this.checkPlace()
     this.#run('begin immediate', [])
     try {
       const result = operation(
-        <Row>({ sql, parameters }: CompiledQuery<Row>) => this.#run(sql, parameters) as Row[],
+        <Row>({ sql, parameters }: Filled<Row>) => this.#run(sql, parameters) as Row[],
       )
       this.#run('commit', [])
       return result

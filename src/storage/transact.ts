@@ -1,7 +1,6 @@
 // One atomic change, on either engine.
 import { sql, type Transaction } from 'kysely'
 import type { Engine } from './engine.ts'
-import { prepare } from './prepared.ts'
 import type { Schema } from './schema.ts'
 import { type Keyed, keysOf } from './throttle-rows.ts'
 
@@ -13,13 +12,14 @@ export function transact<T>(
 ): Promise<T> {
   return engine.retrying(() =>
     engine.db.transaction().execute(async trx => {
-      if (engine.name === 'postgres' && scopes.length > 0)
-        await trx.executeQuery(lockRows(trx, { keys: keysOf(scopes) }))
+      if (engine.name === 'postgres' && scopes.length > 0) await lockRows(trx, keysOf(scopes))
       return operation(trx)
     }),
   )
 }
 
-const lockRows = prepare<{ keys: string[] }>((db, { keys }) =>
-  sql`select key from login_throttle where key = any (${keys}) order by key for update`.compile(db),
-)
+async function lockRows(trx: Transaction<Schema>, keys: string[]): Promise<void> {
+  await sql`select from login_throttle where key = any (${keys}) order by key for update`.execute(
+    trx,
+  )
+}

@@ -13,8 +13,8 @@ import { usersCommand } from './admin/users.ts'
 import { ConfigError, loadConfig } from './config.ts'
 import { hasCode } from './error-code.ts'
 
-// Hashing may fill a thread a core; signing, files and look-ups have four more to themselves. It
-// must be set before the first use of libuv's pool.
+// Hashing may fill a thread a core; verifying tokens, files and look-ups have four more to
+// themselves. It must be set before the first use of libuv's pool.
 process.env.UV_THREADPOOL_SIZE ??= String(availableParallelism() + 4)
 // Databases, keys and certificates are the owner's alone.
 process.umask(0o077)

@@ -99,7 +99,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     tokens,
     clock,
   }
-  const app = await buildApp({
+  const app = buildApp({
     config,
     tls,
     log,

@@ -34,12 +34,6 @@ for (const engine of ENGINES) {
       await service.stop()
     })
 
-    let users = 0
-    async function newUser(): Promise<string> {
-      const email = `cookie${++users}@example.com`
-      await service.addUser(email)
-      return email
-    }
     const statusWith = async (value: string) =>
       (await service.get('/session', cookie(value))).status
     const refreshWith = (headers: OutgoingHttpHeaders, body?: object) =>
@@ -53,7 +47,7 @@ for (const engine of ENGINES) {
 
     for (const site of ['same-origin', 'same-site', 'cross-site', 'none']) {
       test(`a login from a browser (${site}) gets two cookies and a CSRF token`, async () => {
-        const email = await newUser()
+        const email = await service.newUser()
         const { answer, csrf } = await service.browserLogin(email, {
           headers: { 'Sec-Fetch-Site': site },
         })
@@ -74,7 +68,7 @@ for (const engine of ENGINES) {
     }
 
     test('a login that fails, or of a program, gets none', async () => {
-      const email = await newUser()
+      const email = await service.newUser()
       const program = await service.login(email, PASSWORD)
       const failed = await service.call({
         headers: { 'Sec-Fetch-Site': 'same-origin' },
@@ -88,7 +82,7 @@ for (const engine of ENGINES) {
     })
 
     test('no value stands in both the body and a cookie, and each is new', async () => {
-      const email = await newUser()
+      const email = await service.newUser()
       const seen = new Set<string>()
       const logins = [await service.browserLogin(email), await service.browserLogin(email)]
       for (const { answer, cookie, device, csrf, accessToken, refreshToken } of logins) {
@@ -99,7 +93,7 @@ for (const engine of ENGINES) {
     })
 
     test('a session cookie that the client brings to a login is never adopted', async () => {
-      const email = await newUser()
+      const email = await service.newUser()
       const chosen = 'A'.repeat(43)
       const before = await service.browserLogin(email)
       for (const brought of [chosen, before.cookie]) {
@@ -112,7 +106,11 @@ for (const engine of ENGINES) {
     })
 
     test('only its digest is stored', async () => {
-      const { cookie: value, device, sessionId } = await service.browserLogin(await newUser())
+      const {
+        cookie: value,
+        device,
+        sessionId,
+      } = await service.browserLogin(await service.newUser())
       const digestOf = (text: string) => createHash('sha256').update(text).digest('hex')
       const [session] = await service.database.rows(
         `select cookie_digest from sessions where id = '${sessionId}'`,
@@ -123,7 +121,7 @@ for (const engine of ENGINES) {
     })
 
     test('with the cookie a refresh gives an access token, and no refresh token', async () => {
-      const login = await service.browserLogin(await newUser())
+      const login = await service.browserLogin(await service.newUser())
       for (const headers of [ownChange(login), { ...ownChange(login), 'Content-Type': 'text/x' }]) {
         const answer = await refreshWith(headers)
         assert.equal(answer.status, 200)
@@ -138,7 +136,7 @@ for (const engine of ENGINES) {
     })
 
     test('refreshing with the cookie is limited too', async () => {
-      const login = await service.browserLogin(await newUser())
+      const login = await service.browserLogin(await service.newUser())
       const answers: Answer[] = []
       for (let i = 0; i < 61; i++) answers.push(await refreshWith(ownChange(login)))
       assert.deepEqual(
@@ -150,7 +148,7 @@ for (const engine of ENGINES) {
     })
 
     test('a token in its place wins over a cookie, and a refusal clears no cookie', async () => {
-      const email = await newUser()
+      const email = await service.newUser()
       const [first, second] = [await service.browserLogin(email), await service.browserLogin(email)]
       const both = { ...cookie(first.cookie), ...bearer(second.accessToken) }
       const shown = await service.get('/session', both)
@@ -175,7 +173,7 @@ for (const engine of ENGINES) {
     })
 
     test('a cookie that is not exactly the one issued is none', async () => {
-      const { cookie: value, device } = await service.browserLogin(await newUser())
+      const { cookie: value, device } = await service.browserLogin(await service.newUser())
       const others = [
         `${value}=`,
         `${value}=x`,
@@ -195,7 +193,7 @@ for (const engine of ENGINES) {
     })
 
     test('a cookie that is not used for half an hour is dead; its refresh token is not', async () => {
-      const login = await service.browserLogin(await newUser())
+      const login = await service.browserLogin(await service.newUser())
       service.advanceTo((await cookieUsedAt(login.sessionId)) + IDLE_MS - 2 * SECOND_MS)
       assert.equal(await statusWith(login.cookie), 200)
       service.advanceTo((await cookieUsedAt(login.sessionId)) + IDLE_MS - 2 * SECOND_MS)
@@ -209,7 +207,7 @@ for (const engine of ENGINES) {
     })
 
     test('its use is written down at most once a minute', async () => {
-      const { cookie: value, sessionId } = await service.browserLogin(await newUser())
+      const { cookie: value, sessionId } = await service.browserLogin(await service.newUser())
       const opened = await cookieUsedAt(sessionId)
       service.advanceTo(opened + 55 * SECOND_MS)
       assert.equal(await statusWith(value), 200)
@@ -223,7 +221,11 @@ for (const engine of ENGINES) {
     })
 
     test('a cookie in constant use lives for 30 days, though nobody uses the refresh token', async () => {
-      const { cookie: value, refreshToken, sessionId } = await service.browserLogin(await newUser())
+      const {
+        cookie: value,
+        refreshToken,
+        sessionId,
+      } = await service.browserLogin(await service.newUser())
       const { session } = (await service.get('/session', cookie(value))).json.data
       const opened = Date.parse(session.createdAt)
       /** As if it had been used all the time until shortly before then. */

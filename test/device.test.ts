@@ -31,10 +31,8 @@ for (const engine of ENGINES) {
       await service.stop()
     })
 
-    let users = 0
     async function newOwner() {
-      const email = `owner${++users}@example.com`
-      await service.addUser(email)
+      const email = await service.newUser()
       const { device, userId } = await service.browserLogin(email)
       return { email, device, userId }
     }

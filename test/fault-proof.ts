@@ -12,12 +12,6 @@ const ANSWERED_WITHIN_MS = 2_000
 const ALIVE_WITHIN_MS = 500
 export const OWNER = 'owner@example.com'
 const USERS = Array.from({ length: PARALLEL }, (_, index) => `user${index}@example.com`)
-/** Attempts that a fault interrupts keep their places for a while: here that is in nobody's way. */
-export const BUDGETS = {
-  THROTTLE_PAIR_FAILURES: '1000',
-  THROTTLE_EMAIL_FAILURES: '1000',
-  THROTTLE_CLIENT_FAILURES: '1000',
-}
 
 export type Fault = {
   title: string

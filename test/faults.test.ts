@@ -9,7 +9,7 @@ import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import pg from 'pg'
 import { createLog } from '../src/log.ts'
-import { BUDGETS, type Fault, OWNER, proveFault, startWithUsers } from './fault-proof.ts'
+import { type Fault, OWNER, proveFault, startWithUsers } from './fault-proof.ts'
 import { freePort, type PostgresServer, startPostgres } from './postgres-server.ts'
 import {
   createDeployment,
@@ -20,7 +20,7 @@ import {
   timed,
   until,
 } from './process.ts'
-import { createClient, PASSWORD } from './service.ts'
+import { createClient, PASSWORD, UNLIMITED } from './service.ts'
 
 const exec = promisify(execFile)
 
@@ -30,7 +30,7 @@ describe('while SQLite fails', () => {
   let file: string
   let other: DatabaseSync
   before(async () => {
-    deployment = await createDeployment('sqlite', BUDGETS)
+    deployment = await createDeployment('sqlite', UNLIMITED)
     if (deployment.database.config.engine === 'sqlite') file = deployment.database.config.file
     // Nothing is read-only to root, unless it gives that power up.
     const setpriv = ['setpriv', '--bounding-set=-dac_override,-dac_read_search', '--']
@@ -93,7 +93,7 @@ describe('while PostgreSQL fails', () => {
   before(async () => {
     server = await startPostgres()
     process.env.TEST_DATABASE_URL = server.url
-    deployment = await createDeployment('postgres', BUDGETS)
+    deployment = await createDeployment('postgres', UNLIMITED)
     service = await startWithUsers(deployment, SERVE)
   })
   after(async () => {

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import fc from 'fast-check'
 import { FAILURE_CODES } from '../src/http/envelope.ts'
 import { ENGINES } from './engines.ts'
-import { type Answer, startTestService, type TestService } from './service.ts'
+import { type Answer, startTestService, type TestService, UNLIMITED } from './service.ts'
 
 const RUNS = 500
 const TYPE = { 'Content-Type': 'application/json' }
@@ -13,11 +13,7 @@ for (const engine of ENGINES) {
   describe(`any body on ${engine}`, () => {
     let service: TestService
     before(async () => {
-      service = await startTestService(engine, {
-        THROTTLE_PAIR_FAILURES: '1000000',
-        THROTTLE_EMAIL_FAILURES: '1000000',
-        THROTTLE_CLIENT_FAILURES: '1000000',
-      })
+      service = await startTestService(engine, UNLIMITED)
     })
     after(() => service.stop())
 

@@ -226,7 +226,8 @@ export const CASES: Case[] = [
     415,
     'UNSUPPORTED_MEDIA_TYPE',
   ],
-  ['OPTIONS of everything', lines('OPTIONS * HTTP/1.1', HOST), 405, 'METHOD_NOT_ALLOWED'],
+  ['OPTIONS of everything', lines('OPTIONS * HTTP/1.1', HOST), 404, 'NOT_FOUND'],
+  ['everything', lines('GET * HTTP/1.1', HOST), 404, 'NOT_FOUND'],
   [
     'an unknown expectation',
     post(['Expect: miracles', 'Content-Length: 2', JSON_TYPE], '{}'),

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { ENGINES } from './engines.ts'
-import { type Call, LOGIN, PASSWORD, startTestService, type TestService } from './service.ts'
+import {
+  type Call,
+  LOGIN,
+  PASSWORD,
+  startTestService,
+  type TestService,
+  UNLIMITED,
+} from './service.ts'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 const ENVELOPE_400 = (...fields: string[]) => ({
@@ -12,13 +19,8 @@ const ENVELOPE_400 = (...fields: string[]) => ({
 for (const engine of ENGINES) {
   describe(`requests to log in on ${engine}`, () => {
     let service: TestService
-    // Budgets out of the way: this file is about single answers.
     before(async () => {
-      service = await startTestService(engine, {
-        THROTTLE_PAIR_FAILURES: '1000',
-        THROTTLE_EMAIL_FAILURES: '1000',
-        THROTTLE_CLIENT_FAILURES: '1000',
-      })
+      service = await startTestService(engine, UNLIMITED)
     })
     after(() => service.stop())
 

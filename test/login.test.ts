@@ -4,20 +4,15 @@ import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose'
 import { ENGINES } from './engines.ts'
-import { PASSWORD, startTestService, TEST_COST, type TestService } from './service.ts'
+import { PASSWORD, startTestService, TEST_COST, type TestService, UNLIMITED } from './service.ts'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 for (const engine of ENGINES) {
   describe(`login on ${engine}`, () => {
     let service: TestService
-    // Budgets out of the way: this file is about single answers.
     before(async () => {
-      service = await startTestService(engine, {
-        THROTTLE_PAIR_FAILURES: '1000',
-        THROTTLE_EMAIL_FAILURES: '1000',
-        THROTTLE_CLIENT_FAILURES: '1000',
-      })
+      service = await startTestService(engine, UNLIMITED)
     })
     after(() => service.stop())
 

@@ -49,7 +49,11 @@ export async function startPostgres(): Promise<PostgresServer> {
     { ...identity, cwd: folder },
   )
   const port = await freePort()
-  const options = ['-p', String(port), '-k', folder, '-h', '127.0.0.1', '-c', 'max_connections=300']
+  const options = [
+    ...['-p', String(port), '-k', folder, '-h', '127.0.0.1', '-c', 'max_connections=300'],
+    // Servers are seldom set to UTC, and this is far from it.
+    ...['-c', 'timezone=Asia/Tokyo'],
+  ]
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`
   let server: ChildProcess
 

@@ -30,10 +30,8 @@ for (const engine of ENGINES) {
       await service.stop()
     })
 
-    let users = 0
     async function newLogin() {
-      const email = `refresh${++users}@example.com`
-      await service.addUser(email)
+      const email = await service.newUser()
       return { email, ...(await service.programLogin(email)) }
     }
 

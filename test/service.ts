@@ -20,6 +20,12 @@ export const LOGIN = '/api/v1/auth/login'
 export const PASSWORD = 'correct horse battery staple'
 /** Cheap enough for thousands of logins in a test. */
 export const TEST_COST = 4
+/** Failures that are in nobody's way, for tests of something else. */
+export const UNLIMITED = {
+  THROTTLE_PAIR_FAILURES: '1000000000',
+  THROTTLE_EMAIL_FAILURES: '1000000000',
+  THROTTLE_CLIENT_FAILURES: '1000000000',
+}
 
 export type Answer = {
   status: number
@@ -63,6 +69,8 @@ export type Call = {
   from?: string
 }
 
+type NewUser = { passwordHash?: string; name?: string }
+
 export type TestService = {
   url: string
   store: Store
@@ -76,7 +84,9 @@ export type TestService = {
   now: () => Date
   call: (call: Call) => Promise<Answer>
   login: (email: unknown, password: unknown, from?: string) => Promise<Answer>
-  addUser: (email: string, user?: { passwordHash?: string; name?: string }) => Promise<string>
+  addUser: (email: string, user?: NewUser) => Promise<string>
+  /** Adds a user whom no other test has; returns the e-mail. */
+  newUser: () => Promise<string>
   stop: () => Promise<void>
 }
 
@@ -104,6 +114,23 @@ export async function startTestService(
   const service = await serve(config, log, now)
   const store = await openStore(database.config)
   const client = await createClient(service.url, dataDir, config.tls?.certFile)
+  let users = 0
+
+  async function addUser(
+    email: string,
+    { passwordHash, name = 'Test User' }: NewUser = {},
+  ): Promise<string> {
+    const id = randomUUID()
+    await store.insertUser({
+      id,
+      email: canonicalEmail(email),
+      passwordHash: passwordHash ?? (await bcrypt.hash(PASSWORD, TEST_COST)),
+      name,
+      role: 'user',
+      createdAt: now(),
+    })
+    return id
+  }
 
   return {
     url: service.url,
@@ -120,17 +147,11 @@ export async function startTestService(
     call: client.call,
     login: (email, password, from) =>
       client.call({ body: { email, password }, ...(from ? { from } : {}) }),
-    async addUser(email, { passwordHash, name = 'Test User' } = {}) {
-      const id = randomUUID()
-      await store.insertUser({
-        id,
-        email: canonicalEmail(email),
-        passwordHash: passwordHash ?? (await bcrypt.hash(PASSWORD, TEST_COST)),
-        name,
-        role: 'user',
-        createdAt: now(),
-      })
-      return id
+    addUser,
+    async newUser() {
+      const email = `new-user${++users}@example.com`
+      await addUser(email)
+      return email
     },
     async stop() {
       client.close()

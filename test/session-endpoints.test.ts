@@ -32,13 +32,6 @@ for (const engine of ENGINES) {
       await service.stop()
     })
 
-    let users = 0
-    async function newUser(): Promise<string> {
-      const email = `user${++users}@example.com`
-      await service.addUser(email)
-      return email
-    }
-
     function assertRefused(answer: Answer): void {
       assert.deepEqual([answer.status, answer.text], [401, INVALID_TOKEN])
       assert.equal(answer.headers['set-cookie'], undefined)
@@ -47,7 +40,7 @@ for (const engine of ENGINES) {
     const idsOf = ({ json }: Answer) => json.data.sessions.map(({ id }) => id)
 
     test('GET /session shows the user and the session', async () => {
-      const { answer: login, ...opened } = await service.browserLogin(await newUser(), {
+      const { answer: login, ...opened } = await service.browserLogin(await service.newUser(), {
         headers: { 'User-Agent': 'Browser/1.0 (X11)' },
         from: '127.3.0.1',
       })
@@ -72,7 +65,7 @@ for (const engine of ENGINES) {
     })
 
     test('GET /sessions lists the own live ones and says which is this one', async () => {
-      const email = await newUser()
+      const email = await service.newUser()
       const expired = await service.programLogin(email)
       service.advance(7 * DAY_MS + MINUTE_MS)
       const first = await service.programLogin(email)
@@ -80,7 +73,7 @@ for (const engine of ENGINES) {
       const second = await service.browserLogin(email)
       const ended = await service.programLogin(email)
       await service.logout(ended.refreshToken)
-      const stranger = await service.programLogin(await newUser())
+      const stranger = await service.programLogin(await service.newUser())
 
       for (const current of [first, second]) {
         const answer = await service.get('/sessions', bearer(current.accessToken))
@@ -108,7 +101,7 @@ for (const engine of ENGINES) {
     })
 
     test('DELETE /sessions/{id} ends that session and no other', async () => {
-      const email = await newUser()
+      const email = await service.newUser()
       const [here, there, elsewhere] = [
         await service.programLogin(email),
         await service.programLogin(email),
@@ -135,7 +128,7 @@ for (const engine of ENGINES) {
     })
 
     test('DELETE /sessions/{id} takes the id in capitals too, and may end the own session', async () => {
-      const here = await service.browserLogin(await newUser())
+      const here = await service.browserLogin(await service.newUser())
       const path = `/sessions/${here.sessionId.toUpperCase()}`
       const answer = await service.delete(path, ownChange(here))
       assert.deepEqual([answer.status, answer.text], [200, NOTHING])
@@ -144,10 +137,10 @@ for (const engine of ENGINES) {
     })
 
     test('DELETE /sessions ends all others', async () => {
-      const email = await newUser()
+      const email = await service.newUser()
       const here = await service.browserLogin(email)
       const others = [await service.programLogin(email), await service.browserLogin(email)]
-      const stranger = await service.programLogin(await newUser())
+      const stranger = await service.programLogin(await service.newUser())
       const lines = await loggedBy(service, async () => {
         const answer = await service.delete('/sessions', ownChange(here))
         assert.deepEqual([answer.status, answer.text], [200, NOTHING])
@@ -165,8 +158,8 @@ for (const engine of ENGINES) {
     })
 
     test('what is no session of the own is not found, whatever it is', async () => {
-      const { accessToken } = await service.programLogin(await newUser())
-      const stranger = await service.programLogin(await newUser())
+      const { accessToken } = await service.programLogin(await service.newUser())
+      const stranger = await service.programLogin(await service.newUser())
       const ids = [stranger.sessionId, randomUUID(), 'x', '%00', '..%2f', "'%20or%201=1--"]
       const bodies = new Set<string>()
       for (const id of [...ids, 'x'.repeat(99), 'x'.repeat(2_000), `${stranger.sessionId}%20`]) {
@@ -181,7 +174,7 @@ for (const engine of ENGINES) {
     const LOGOUTS = ['token', 'rotated token', 'cookie'] as const
     for (const way of LOGOUTS) {
       test(`after a logout by ${way} no credential of the session is worth anything`, async () => {
-        const login = await service.browserLogin(await newUser())
+        const login = await service.browserLogin(await service.newUser())
         const { json } = await service.refresh(login.refreshToken)
         const { refreshToken: successor, accessToken } = json.data
         const lines = await loggedBy(service, async () => {
@@ -211,8 +204,8 @@ for (const engine of ENGINES) {
     }
 
     test('logout always gives the same answer', async () => {
-      const { refreshToken, accessToken } = await service.programLogin(await newUser())
-      const ended = await service.browserLogin(await newUser())
+      const { refreshToken, accessToken } = await service.programLogin(await service.newUser())
+      const ended = await service.browserLogin(await service.newUser())
       await service.logout(ended.refreshToken)
       const tokens = [refreshToken, refreshToken, accessToken, ended.refreshToken, 'garbage', null]
       for (const token of tokens) {
@@ -227,7 +220,7 @@ for (const engine of ENGINES) {
     })
 
     test('a logout by token leaves the cookie of another session alone', async () => {
-      const email = await newUser()
+      const email = await service.newUser()
       const [first, second] = [await service.browserLogin(email), await service.browserLogin(email)]
       const answer = await service.call({
         path: `${AUTH}/logout`,

@@ -48,7 +48,7 @@ async function printKeys(context: Context, path: string, options: JsonOption): P
   const signing = createKeys(keySet).signingAt(now)
   const rows = [
     ...keySet.accessKeys.map(key => ({ ...key, tokens: 'access' })),
-    ...keySet.refreshKeys.map(key => ({ ...key, tokens: 'refresh', algorithm: 'HS256' })),
+    ...keySet.refreshKeys.map(key => ({ ...key, tokens: 'refresh' })),
   ].map(({ keyId, tokens, algorithm, signsFrom }) => {
     const from = new Date(signsFrom * 1000)
     const isSigning = keyId === signing.accessKey.keyId || keyId === signing.refreshKey.keyId

@@ -13,10 +13,13 @@ const SINGLE = new Set([
 
 /** Why the request cannot be taken as it is, or null. */
 export function refusalOf({
+  url,
   rawHeaders,
   headers,
   httpVersion,
 }: IncomingMessage): FailureCode | null {
+  // The whole server, which the router would take for its root.
+  if (url === '*') return 'NOT_FOUND'
   const seen = new Set<string>()
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i]?.toLowerCase() ?? ''

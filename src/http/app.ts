@@ -53,7 +53,7 @@ export type AppDeps = {
 
 const RETRY_DRAINING_SECONDS = 5
 
-export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
+export function buildApp(deps: AppDeps): FastifyInstance {
   const { config, log, login, page, track, isDraining } = deps
   const sessions = {
     ...deps.sessions,
@@ -91,7 +91,6 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     if (!app.supportedMethods.includes(method)) app.addHttpMethod(method)
   }
 
-  // Before any plugin adds a route of its own, which would keep the framework's answers.
   acceptJsonOnly(app)
   app.setErrorHandler(handleError)
   app.setNotFoundHandler((_request, reply) => sendFailure(reply, 'NOT_FOUND'))

@@ -54,6 +54,12 @@ describe('the decision', () => {
       'locked-by-administrator',
     ],
     [
+      'a user locked until a moment that nobody can read',
+      { ...USER, lockedUntil: new Date('infinity'), lockedBy: 'administrator' },
+      true,
+      'locked-by-administrator',
+    ],
+    [
       'a user locked by hand, without a word by whom',
       { ...USER, lockedUntil: FUTURE },
       true,

@@ -22,5 +22,7 @@ export function decide(user: User | null, passwordMatches: boolean, now: Date): 
 
 /** A throttle's lock is the throttle's own matter; one that says nothing was set by hand. */
 export function isLockedByAdministrator(user: User, now: Date): boolean {
-  return user.lockedUntil !== null && user.lockedUntil > now && user.lockedBy !== 'throttle'
+  if (user.lockedUntil === null || user.lockedBy === 'throttle') return false
+  // A moment that cannot be read has not passed.
+  return !(user.lockedUntil <= now)
 }

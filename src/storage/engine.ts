@@ -22,6 +22,7 @@ export type Engine = {
   /** False if another instance is doing the housekeeping; held until the transaction ends. */
   isAlone(trx: Transaction<Schema>): Promise<boolean>
   readClock(): Promise<Date | null>
+  close(): Promise<void>
 }
 
 /** Longest that one operation waits for others, so that a login's fault is answered within 2 s. */

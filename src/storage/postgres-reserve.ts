@@ -10,7 +10,7 @@ import {
   momentsAt,
   refusal,
 } from './throttle-rows.ts'
-import { type FoundUser, toFoundUser, userOf } from './users-rows.ts'
+import { type FoundUser, selectUserOrNobody, toFoundUser } from './users-rows.ts'
 import { toTime } from './values.ts'
 
 type ReservedScope = {
@@ -68,6 +68,10 @@ type Holes = Moments & {
   emailDigests: (string | null)[]
   budgets: number[]
 }
+
+/** Its last moment in UTC: in the server's own zone it may be of a year that has five digits. */
+const FOUND_AS_JSON = sql`select to_jsonb(found) || jsonb_build_object('locked_until',
+  to_char(locked_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))`
 
 const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
   sql<ReservedScope>`
@@ -139,12 +143,12 @@ const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
       from moment m
       where exists (select from blocked where scope = 'email') and not exists (select from locked)
     ),
-    found as (${userOf(holes.email)})
+    found as (${selectUserOrNobody(holes.email)})
     select v.kind as verdict, s.scope, s.key,
       s.failures + s.pending >= s.max_failures as is_full,
       case when s.is_blocked then s.blocked_until
         when s.failures >= s.max_failures then m.window_end end as refused_until,
       (select id from locked) as locked_user_id,
-      case when v.kind = 'admitted' and s.position = 1 then (select to_jsonb(found) from found) end as found
+      case when v.kind = 'admitted' and s.position = 1 then (${FOUND_AS_JSON} from found) end as found
     from state s, verdict v, moment m order by s.position`.compile(db),
 )

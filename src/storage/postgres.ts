@@ -1,10 +1,11 @@
-// The server engine: a pool of connections, each operation with one deadline for all its statements.
+// The server engine: a pool of connections.
 import { Kysely, PostgresDialect, type PostgresPoolClient, sql } from 'kysely'
 import pg from 'pg'
 import { type Engine, OPERATION_TIMEOUT_MS, repeat } from './engine.ts'
+import { connect, hasCode, UNKNOWN_STATEMENT } from './postgres-connection.ts'
 import { reserve } from './postgres-reserve.ts'
 import { createSettling, type Run } from './postgres-settle.ts'
-import { type Statement, statementNames } from './prepared.ts'
+import type { Statement } from './prepared.ts'
 import type { Schema } from './schema.ts'
 
 /** A login holds a connection for a few milliseconds; hashing, which holds none, is the bottleneck. */
@@ -24,6 +25,7 @@ const HOUSEKEEPING_LOCK = 710_001
 const SERIALIZATION_FAILURE = '40001'
 const DEADLOCK_DETECTED = '40P01'
 const UNIQUE_VIOLATION = '23505'
+const PASSING = [SERIALIZATION_FAILURE, DEADLOCK_DETECTED, UNKNOWN_STATEMENT]
 
 export type PostgresOptions = {
   url: string
@@ -42,17 +44,17 @@ export function openPostgres({ url, onConnectionLost }: PostgresOptions): Engine
   })
   pool.on('error', onConnectionLost)
   const db = openDatabase(pool, OPERATION_TIMEOUT_MS)
-  const retrying = <T>(operation: () => Promise<T>) =>
-    repeat(operation, hasCode(SERIALIZATION_FAILURE, DEADLOCK_DETECTED))
+  const retrying = <T>(operation: () => Promise<T>) => repeat(operation, hasCode(...PASSING))
   // Two first attempts of one scope insert the same row: the later one finds it next time.
   const retryingFirst = <T>(operation: () => Promise<T>) =>
-    repeat(operation, hasCode(UNIQUE_VIOLATION, SERIALIZATION_FAILURE, DEADLOCK_DETECTED))
+    repeat(operation, hasCode(UNIQUE_VIOLATION, ...PASSING))
   // Without Kysely's own steps to a connection and back, which cost as much as to ask the server.
   const run: Run = async <Values, Row>(statement: Statement<Values, Row>, values: Values) => {
-    const { sql: text, parameters } = statement(db, values)
+    const { name, sql: text, parameters } = statement(db, values)
     const connection = await connect(pool, OPERATION_TIMEOUT_MS)
     try {
-      return (await connection.query<Row>(text, parameters)).rows
+      const { rows } = await connection.query(text, parameters, name)
+      return rows as Row[]
     } finally {
       connection.release()
     }
@@ -89,6 +91,11 @@ export function openPostgres({ url, onConnectionLost }: PostgresOptions): Engine
       const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db)
       return rows[0]?.now ?? null
     },
+    async close() {
+      await db.destroy()
+      // If nothing was asked through it, it does not end the pool.
+      if (!pool.ending) await pool.end()
+    },
   }
 }
 
@@ -105,53 +112,11 @@ function openDatabase(pool: pg.Pool, timeoutMs: number): Kysely<Schema> {
   return new Kysely<Schema>({
     dialect: new PostgresDialect({
       pool: {
-        connect: () => connect(pool, timeoutMs),
+        // Kysely's type has a second form of query, for cursors, which is never used here.
+        connect: () => connect(pool, timeoutMs) as unknown as Promise<PostgresPoolClient>,
         end: () => pool.end(),
         options: pool.options,
       },
     }),
   })
-}
-
-/**
- * A connection for one operation, which it gives up in time however many statements that takes. One
- * that broke, or still waits for an answer, must not serve anyone again.
- */
-async function connect(pool: pg.Pool, timeoutMs: number): Promise<PostgresPoolClient> {
-  const deadline = performance.now() + timeoutMs
-  const client = await pool.connect()
-  let isLost = false
-  const onError = () => {
-    isLost = true
-  }
-  // Nobody else listens between two statements: a connection that breaks then would end the process.
-  client.on('error', onError)
-
-  async function query(text: string, values: unknown[]): Promise<pg.QueryResult> {
-    // The server has rolled back, or will when it finds nobody there. Asking it would take time, and
-    // Kysely would report that failure in place of the one that led here.
-    if (isLost && text === 'rollback') return NOTHING_TO_ROLL_BACK
-    const limits = { query_timeout: Math.max(1, deadline - performance.now()) }
-    try {
-      return await client.query({ name: statementNames.get(text), text, values, ...limits })
-    } catch (error) {
-      if (text === 'rollback' || !(error instanceof pg.DatabaseError)) isLost = true
-      if (text === 'rollback') return NOTHING_TO_ROLL_BACK
-      throw error
-    }
-  }
-  return {
-    // Kysely's type has a second form, for cursors, which is never used here.
-    query: query as unknown as PostgresPoolClient['query'],
-    release(discard) {
-      client.off('error', onError)
-      client.release(isLost || discard)
-    },
-  }
-}
-
-const NOTHING_TO_ROLL_BACK = { command: 'ROLLBACK', rowCount: 0, oid: 0, fields: [], rows: [] }
-
-function hasCode(...codes: string[]) {
-  return (error: unknown) => error instanceof pg.DatabaseError && codes.includes(error.code ?? '')
 }

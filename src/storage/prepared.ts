@@ -14,7 +14,7 @@ class Hole {
 /** Fills in the values, for the engine of this database. */
 export type Statement<Values, Row> = (db: Kysely<Schema>, values: Values) => Filled<Row>
 /** Ready to be run; what it is expected to yield is in its type only. */
-export type Filled<Row> = { sql: string; parameters: unknown[]; yields?: Row }
+export type Filled<Row> = { name: string; sql: string; parameters: unknown[]; yields?: Row }
 
 type Compile<Values, Row> = (
   db: Kysely<Schema>,
@@ -22,28 +22,24 @@ type Compile<Values, Row> = (
   firstValues: Values,
 ) => CompiledQuery<Row>
 
-/** The names of all that were compiled, under which a server can keep its plans. */
-export const statementNames = new Map<string, string>()
-
 /** A statement of either engine, with a hole for each value that a run fills in. */
 export function prepare<Values extends Record<string, unknown>, Row = unknown>(
   compile: Compile<Values, Row>,
 ): Statement<Values, Row> {
   // Whatever is asked of it, it has a hole of that name.
   const holes = new Proxy({} as Values, { get: (_, name) => new Hole(String(name)) })
-  const compiled = new WeakMap<object, CompiledQuery<Row>>()
+  const compiled = new WeakMap<Kysely<Schema>, Filled<Row>>()
 
   return (db, values) => {
-    // Shared by a database and its transactions.
-    const { adapter } = db.getExecutor()
-    let statement = compiled.get(adapter)
+    let statement = compiled.get(db)
     if (!statement) {
-      statement = compile(db, holes, values)
-      compiled.set(adapter, statement)
-      statementNames.set(statement.sql, digestOf(statement.sql).slice(0, 32))
+      const { sql, parameters } = compile(db, holes, values)
+      // A server can keep its plan under this name.
+      statement = { name: digestOf(sql).slice(0, 32), sql, parameters: [...parameters] }
+      compiled.set(db, statement)
     }
     return {
-      sql: statement.sql,
+      ...statement,
       parameters: statement.parameters.map(parameter =>
         parameter instanceof Hole ? values[parameter.name] : parameter,
       ),

@@ -15,6 +15,6 @@ export function createSqlStore(engine: Engine): Store {
     ...createRefreshTokens(engine),
     ...createDevices(engine),
     ...createUpkeep(engine),
-    close: () => engine.db.destroy(),
+    close: engine.close,
   }
 }

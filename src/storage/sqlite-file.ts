@@ -6,6 +6,8 @@ import type { SqliteDatabase, SqliteStatement } from 'kysely'
 import type { Filled } from './prepared.ts'
 
 // Primary result codes, https://www.sqlite.org/rescode.html
+const BUSY = 5
+const LOCKED = 6
 /** After these the connection may not see the file as it is now; a new one does. */
 const LOST_FILE = new Set([8 /* READONLY */, 10 /* IOERR */, 13 /* FULL */, 14 /* CANTOPEN */])
 
@@ -26,7 +28,7 @@ export class SqliteFile implements SqliteDatabase {
     const { statement, reader } = this.#watch(() => this.#prepareOnce(sql))
     return {
       reader,
-      all: parameters => this.#run(sql, parameters),
+      all: parameters => this.#watch(() => statement.all(...toSqlite(parameters))),
       run: parameters => this.#watch(() => statement.run(...toSqlite(parameters))),
       iterate: parameters => statement.iterate(...toSqlite(parameters)),
     }
@@ -48,12 +50,12 @@ export class SqliteFile implements SqliteDatabase {
    */
   transact<T>(operation: (run: <Row>(statement: Filled<Row>) => Row[]) => T): T {
     this.checkPlace()
-    this.#run('begin immediate', [])
+    this.#all('begin immediate', [])
     try {
       const result = operation(
-        <Row>({ sql, parameters }: Filled<Row>) => this.#run(sql, parameters) as Row[],
+        <Row>({ sql, parameters }: Filled<Row>) => this.#all(sql, parameters) as Row[],
       )
-      this.#run('commit', [])
+      this.#all('commit', [])
       return result
     } catch (error) {
       this.rollback()
@@ -78,7 +80,7 @@ export class SqliteFile implements SqliteDatabase {
     this.#connection = null
   }
 
-  #run(sql: string, parameters: readonly unknown[]): unknown[] {
+  #all(sql: string, parameters: readonly unknown[]): unknown[] {
     return this.#watch(() => this.#prepareOnce(sql).statement.all(...toSqlite(parameters)))
   }
 
@@ -134,8 +136,13 @@ function toSqlite(parameters: readonly unknown[]) {
   })
 }
 
-/** What kind of fault it is, if it is SQLite's. */
-export function primaryCode(error: unknown): number | null {
+function primaryCode(error: unknown): number | null {
   const code = error instanceof Error && 'errcode' in error ? error.errcode : null
   return typeof code === 'number' ? code & 0xff : null
+}
+
+/** Another connection is in the way. */
+export function isBusy(error: unknown): boolean {
+  const code = primaryCode(error)
+  return code === BUSY || code === LOCKED
 }

@@ -5,7 +5,7 @@ import type { Schema } from './schema.ts'
 import { isOneOf, type Run, toJson } from './sqlite-settle.ts'
 import type { Reservation, ThrottleScope } from './store.ts'
 import { isNotLockedByAdministrator, type Moments, momentsAt, refusal } from './throttle-rows.ts'
-import { type FoundUser, toFoundUser, userOf } from './users-rows.ts'
+import { type FoundUser, selectUserOrNobody, toFoundUser } from './users-rows.ts'
 import { toText, toTime } from './values.ts'
 
 export function reserve(run: Run, scopes: ThrottleScope[], email: string, now: Date): Reservation {
@@ -82,7 +82,9 @@ const blockRow = prepare<Moments & { key: string; failures: number; pending: num
       .compile(),
 )
 
-const findUser = prepare<{ email: string }, FoundUser>((db, { email }) => userOf(email).compile(db))
+const findUser = prepare<{ email: string }, FoundUser>((db, { email }) =>
+  selectUserOrNobody(email).compile(db),
+)
 
 /** What a row means now: windows and blocks that ended are over, leases that ran out are failures. */
 function stateOf(row: ThrottleRow | undefined, now: Date) {

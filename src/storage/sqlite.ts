@@ -9,16 +9,13 @@ import {
 } from 'kysely'
 import { type Engine, repeat } from './engine.ts'
 import type { Schema } from './schema.ts'
-import { primaryCode, SqliteFile } from './sqlite-file.ts'
+import { isBusy, SqliteFile } from './sqlite-file.ts'
 import { reserve } from './sqlite-reserve.ts'
 import { createSettling, type Transact } from './sqlite-settle.ts'
 
 /** Longest that a starting process waits for others to migrate. */
 const MIGRATION_TIMEOUT_MS = 30_000
 
-// Primary result codes, https://www.sqlite.org/rescode.html
-const BUSY = 5
-const LOCKED = 6
 export function openSqlite(file: string): Engine {
   const database = new SqliteFile(file)
   const db = new Kysely<Schema>({ dialect: new ImmediateSqliteDialect(database) })
@@ -44,12 +41,8 @@ export function openSqlite(file: string): Engine {
     // The write lock is alone.
     isAlone: async () => true,
     readClock: async () => null,
+    close: () => db.destroy(),
   }
-}
-
-function isBusy(error: unknown): boolean {
-  const code = primaryCode(error)
-  return code === BUSY || code === LOCKED
 }
 
 /** A deferred transaction fails at once when a reader turns writer: take the write lock first. */

@@ -48,16 +48,46 @@ for (const engine of ENGINES) {
     })
 
     test('an attempt that is let in comes with its user, as stored', async () => {
-      await insertUser('reserved@example.com')
-      await store.lockUser('reserved@example.com', later(60_000), later(1))
-      const user = await store.findUserByEmail('reserved@example.com')
-      assert.deepEqual(user?.lockedUntil, later(60_000))
       const email = 'reserved@example.com'
-      assert.deepEqual(await store.reserveAttempt(makeScopes(), email, start), {
-        kind: 'admitted',
-        user,
-      })
+      await insertUser(email)
+      const forEver = new Date('9999-12-31T23:59:59.999Z')
+      for (const until of [null, later(MINUTE_MS), forEver]) {
+        if (until) await store.lockUser(email, until, later(1))
+        const user = await store.findUserByEmail(email)
+        assert.deepEqual(user?.lockedUntil, until)
+        assert.deepEqual(await store.reserveAttempt(makeScopes(), email, start), {
+          kind: 'admitted',
+          user,
+        })
+      }
     })
+
+    test('once closed, it does nothing any more', async () => {
+      const other = await openStore(database.config)
+      await other.reserveAttempt(makeScopes(), 'nobody', start)
+      await other.close()
+      await assert.rejects(other.reserveAttempt(makeScopes(), 'nobody', start))
+    })
+
+    if (engine === 'postgres') {
+      test('a server that has forgotten a statement is told it again', async () => {
+        const reserveAndRelease = async () => {
+          const scopes = makeScopes()
+          assert.equal((await reserve(scopes)).kind, 'admitted')
+          await store.releaseAttempt(scopes)
+        }
+        await database.rows(`create function forget() returns trigger language plpgsql
+          as $$ begin execute 'deallocate all'; return null; end $$`)
+        await database.rows(
+          'create trigger forget after update on login_throttle execute function forget()',
+        )
+        try {
+          for (let i = 0; i < 3; i++) await reserveAndRelease()
+        } finally {
+          await database.rows('drop function forget cascade')
+        }
+      })
+    }
 
     test('of equal e-mails inserted at once, one is taken', async () => {
       const results = await Promise.all(

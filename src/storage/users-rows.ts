@@ -1,4 +1,4 @@
-// From a stored user to the record that the service speaks in.
+// A stored user: how a login finds it, and the record that the service speaks in.
 import { type Selectable, sql } from 'kysely'
 import type { Schema } from './schema.ts'
 import type { User } from './store.ts'
@@ -7,7 +7,7 @@ import { toTime, toTimeOrNull } from './values.ts'
 export type FoundUser = Selectable<Schema['users']> & { position: number }
 
 /** Nobody's row where there is no user: to find nothing must not be less work. */
-export function userOf(email: string) {
+export function selectUserOrNobody(email: string) {
   return sql<FoundUser>`select * from (
     select 0 as position, users.* from users where email = ${email}
     union all select 1 as position, unknown_user.* from unknown_user

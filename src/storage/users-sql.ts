@@ -1,4 +1,4 @@
-// The users, as an administrator and a login see them.
+// The users, as an administrator sees and changes them.
 import { sql } from 'kysely'
 import { digestOf } from '../digest.ts'
 import type { Engine } from './engine.ts'
@@ -6,7 +6,7 @@ import { endSessionsIn } from './sessions-sql.ts'
 import type { Store } from './store.ts'
 import { forgetFailures } from './throttle-rows.ts'
 import { transact } from './transact.ts'
-import { toFoundUser, toUser, userOf } from './users-rows.ts'
+import { toUser } from './users-rows.ts'
 import { toText } from './values.ts'
 
 type Users = Pick<
@@ -60,8 +60,10 @@ export function createUsers(engine: Engine): Users {
 
   return {
     async findUserByEmail(email) {
-      const { rows } = await engine.retrying(() => userOf(email).execute(db))
-      return toFoundUser(rows[0])
+      const row = await engine.retrying(() =>
+        db.selectFrom('users').selectAll().where('email', '=', email).executeTakeFirst(),
+      )
+      return row ? toUser(row) : null
     },
 
     async listUsers(afterEmail, limit) {

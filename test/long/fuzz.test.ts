@@ -8,18 +8,13 @@ import type { EngineName } from '../../src/storage/engine.ts'
 import { ENGINES } from '../engines.ts'
 import { createDeployment, type Line } from '../process.ts'
 import { createRawClient, outsideEnvelope } from '../raw-connection.ts'
-import { LOGIN, PASSWORD } from '../service.ts'
+import { LOGIN, PASSWORD, UNLIMITED } from '../service.ts'
 
 /** What arrives is judged before any database is asked: fewer do for the second. */
 const CASES: Record<EngineName, number> = { sqlite: 20_000, postgres: 5_000 }
 /** The same cases every time, so that a failure is a change's; any other number tries others. */
 const SEED = Number(process.env.FUZZ_SEED ?? 1)
 const PARALLEL = 16
-const UNLIMITED = {
-  THROTTLE_PAIR_FAILURES: '1000000',
-  THROTTLE_EMAIL_FAILURES: '1000000',
-  THROTTLE_CLIENT_FAILURES: '1000000',
-}
 /** On a signal it collects its garbage and tells what stays: what waits for a collection is no leak. */
 const MEMORY_PROBE = `
   let probes = 0

@@ -1,4 +1,5 @@
 // Who is calling: the TCP peer, or the address that trusted proxies vouch for, read from the right.
+import { isIPv4 } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
 /** Subscribers get whole /64 networks, so an IPv6 client is counted by its network. */
@@ -49,6 +50,8 @@ export function clientGroup(address: string): string {
 
 /** One spelling for each address; an IPv4 address in IPv6 clothes is an IPv4 address. */
 function normalAddress(address: string): string | null {
+  // Has one spelling only.
+  if (isIPv4(address)) return address
   return parse(address)?.toString() ?? null
 }
 

@@ -3,6 +3,7 @@ import { Writable } from 'node:stream'
 import pino, { type DestinationStream, type Logger, type LoggerOptions } from 'pino'
 import { type PrettyOptions, prettyFactory } from 'pino-pretty'
 import type { Config } from './config.ts'
+import { printable, printableLine, safeJson } from './printable.ts'
 
 export type Log = Logger
 
@@ -23,12 +24,6 @@ const SECRETS = new Set([
 ])
 /** No line goes deeper; what does is left out. */
 const MAX_DEPTH = 4
-
-/**
- * Line ends to some readers, commands to terminals, or what turns text around: an e-mail must not be
- * able to forge what a line says.
- */
-const UNSAFE_CHARACTERS = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
 
 const OPTIONS: LoggerOptions = {
   base: null,
@@ -52,7 +47,7 @@ export function createLog(
   output: NodeJS.WriteStream | DestinationStream,
 ): Log {
   const isTerminal = 'isTTY' in output && output.isTTY
-  const toText = isTerminal ? forTerminal(prettyFactory(TERMINAL)) : forPrograms
+  const toText = isTerminal ? forTerminal(prettyFactory(TERMINAL)) : safeJson
   const write =
     output instanceof Writable
       ? createBatches(output, lines => log.error({ event: 'log.lines_lost', lines }))
@@ -105,24 +100,14 @@ function isPlain(value: unknown): value is object {
   )
 }
 
-/** JSON has escaped the others by itself; the line's own end stays. */
-function forPrograms(line: string): string {
-  return line.replace(UNSAFE_CHARACTERS, character =>
-    character === '\n' ? character : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
-}
-
 /** Only a stack may go over several lines, which are indented. */
 function forTerminal(prettify: (record: object) => string) {
   return (line: string) =>
     prettify(
-      JSON.parse(line, (key, value) =>
-        typeof value === 'string'
-          ? value.replace(UNSAFE_CHARACTERS, character =>
-              character === '\n' && key === 'stack' ? character : '\ufffd',
-            )
-          : value,
-      ),
+      JSON.parse(line, (key, value) => {
+        if (typeof value !== 'string') return value
+        return key === 'stack' ? printable(value) : printableLine(value)
+      }),
     )
 }
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
-import { fieldsOf, jsonListOf, jsonOf, printable, type Row, tableOf } from './layout.ts'
+import { printable } from '../printable.ts'
+import { fieldsOf, jsonListOf, jsonOf, type Row, tableOf } from './layout.ts'
 
 async function* batches<T>(...all: T[][]) {
   yield* all

@@ -1,28 +1,21 @@
 // Data as text: tables and fields for people, JSON for programs.
+import { printableLine, safeJson } from '../printable.ts'
 
 export type Row = Record<string, string>
-
-/** What moves the cursor, colours the terminal or turns the text around. */
-const UNSAFE_CHARACTERS = /[^\P{Cc}\n]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
-
-/** Stored text must not be able to forge what a terminal shows. */
-export function printable(text: string): string {
-  return text.replace(UNSAFE_CHARACTERS, '\uFFFD')
-}
 
 export function toTime(time: Date): string {
   return time.toISOString().replace(/\.\d+Z$/, 'Z')
 }
 
 export function jsonOf(data: unknown): string {
-  return `${escaped(JSON.stringify(data, null, 2))}\n`
+  return `${safeJson(JSON.stringify(data, null, 2))}\n`
 }
 
 /** One item a line, as they come: a long list is never held as a whole. */
 export async function* jsonListOf<T>(batches: AsyncIterable<T[]>): AsyncGenerator<string> {
   let lead = '[\n  '
   for await (const batch of batches) {
-    yield lead + batch.map(item => escaped(JSON.stringify(item))).join(',\n  ')
+    yield lead + batch.map(item => safeJson(JSON.stringify(item))).join(',\n  ')
     lead = ',\n  '
   }
   yield lead.startsWith('[') ? '[]\n' : '\n]\n'
@@ -36,7 +29,7 @@ export async function* tableOf<T>(
   let widths: number[] = []
   for await (const batch of batches) {
     const rows = batch.map(toRow)
-    const lines = rows.map(row => Object.values(row).map(cellOf))
+    const lines = rows.map(row => Object.values(row).map(printableLine))
     if (widths.length === 0) {
       lines.unshift(Object.keys(rows[0] ?? {}).map(name => name.toUpperCase()))
     }
@@ -50,20 +43,8 @@ export async function* tableOf<T>(
 export function fieldsOf(fields: Row): string {
   const width = Math.max(...Object.keys(fields).map(name => name.length))
   return Object.entries(fields)
-    .map(([name, value]) => `${name.padEnd(width)}  ${cellOf(value)}\n`)
+    .map(([name, value]) => `${name.padEnd(width)}  ${printableLine(value)}\n`)
     .join('')
-}
-
-/** The same JSON, in characters that are safe on a terminal too. */
-function escaped(json: string): string {
-  return json.replace(
-    UNSAFE_CHARACTERS,
-    character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
-}
-
-function cellOf(value: string): string {
-  return printable(value).replaceAll('\n', '\uFFFD')
 }
 
 function aligned(cells: string[], widths: number[]): string {

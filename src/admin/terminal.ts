@@ -3,8 +3,8 @@
 import { userInfo } from 'node:os'
 import { hasCode } from '../error-code.ts'
 import { createLog } from '../log.ts'
+import { printable } from '../printable.ts'
 import { messageOf, NobodyReads, Refusal } from './failures.ts'
-import { printable } from './layout.ts'
 import { askHidden, askLine, readAll } from './prompt.ts'
 
 export type Terminal = {

@@ -1,9 +1,10 @@
 // The certificate: from the operator's files, or one of our own making for development.
-import { randomUUID, X509Certificate } from 'node:crypto'
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { X509Certificate } from 'node:crypto'
+import { mkdir, readFile, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import type { Config, TlsFiles } from '../config.ts'
+import { writeDraft } from '../draft.ts'
 
 export type TlsMaterial = { cert: string; key: string }
 
@@ -65,15 +66,9 @@ async function developmentCertificate(dataDir: string, now: Date): Promise<TlsMa
     ],
   })
   await mkdir(dataDir, { recursive: true })
-  await replaceFile(keyFile, made.private, 0o600)
-  await replaceFile(certFile, made.cert, 0o644)
+  await rename(await writeDraft(keyFile, made.private, 0o600), keyFile)
+  await rename(await writeDraft(certFile, made.cert, 0o644), certFile)
   return { cert: made.cert, key: made.private }
-}
-
-async function replaceFile(path: string, text: string, mode: number): Promise<void> {
-  const draft = `${path}.${randomUUID()}.draft`
-  await writeFile(draft, text, { mode })
-  await rename(draft, path)
 }
 
 export function daysLeft(cert: string, now: Date): number {

@@ -1,8 +1,8 @@
 // The file of the signing keys: made once, read at start, read again when it changes.
-import { randomUUID } from 'node:crypto'
 import { type StatsListener, unwatchFile, watchFile } from 'node:fs'
-import { chown, link, mkdir, open, readFile, rename, stat, unlink } from 'node:fs/promises'
+import { chown, link, mkdir, readFile, rename, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { writeDraft } from '../draft.ts'
 import { hasCode } from '../error-code.ts'
 import {
   createGeneration,
@@ -46,7 +46,7 @@ export async function ensureKeyFile(path: string, now: Date): Promise<boolean> {
     if (!hasCode(error, 'ENOENT')) throw error
   }
   await mkdir(dirname(path), { recursive: true })
-  const draft = await writeDraft(path, { keys: await createGeneration(now, 0) })
+  const draft = await writeDraft(path, toText({ keys: await createGeneration(now, 0) }), 0o600)
   try {
     await link(draft, path)
     return true
@@ -61,7 +61,7 @@ export async function ensureKeyFile(path: string, now: Date): Promise<boolean> {
 /** Readers see the old file or the new one, never half of one. */
 export async function replaceKeyFile(path: string, file: KeyFile): Promise<void> {
   await importKeys(file)
-  const draft = await writeDraft(path, file)
+  const draft = await writeDraft(path, toText(file), 0o600)
   // Root may rotate for the user that runs the service, who must be able to read the result.
   if (process.getuid?.() === 0) {
     const { uid, gid } = await stat(path)
@@ -70,16 +70,8 @@ export async function replaceKeyFile(path: string, file: KeyFile): Promise<void>
   await rename(draft, path)
 }
 
-async function writeDraft(path: string, file: KeyFile): Promise<string> {
-  const draft = `${path}.${randomUUID()}.draft`
-  const handle = await open(draft, 'wx', 0o600)
-  try {
-    await handle.writeFile(`${JSON.stringify(file, null, 2)}\n`)
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
-  return draft
+function toText(file: KeyFile): string {
+  return `${JSON.stringify(file, null, 2)}\n`
 }
 
 export type WatchedKeys = Keys & { close: () => void }

@@ -19,9 +19,16 @@ function wanted(header = ''): string[] {
 export function chooseLanguage(header: string | undefined, languages: string[], fallback: string) {
   return (
     wanted(header)
-      .flatMap(tag => [tag, tag.split('-')[0] ?? ''])
-      .find(language => languages.includes(language)) ?? fallback
+      .flatMap(widening)
+      .map(tag => languages.find(language => language.toLowerCase() === tag))
+      .find(language => language !== undefined) ?? fallback
   )
+}
+
+/** zh-hant-tw, zh-hant, zh */
+function widening(tag: string): string[] {
+  const parts = tag.split('-')
+  return parts.map((_, index) => parts.slice(0, parts.length - index).join('-'))
 }
 
 export type Encoding = 'br' | 'gzip'

@@ -8,6 +8,8 @@ const RENEW_AFTER_MS = 20 * 60_000
 /** An open page is not somebody at work: left alone for so long, it lets the session end. */
 const IDLE_MS = 30 * 60_000
 const RETRY_MS = 60_000
+/** The second click of a double one must not meet the session that has moved up. */
+const DOUBLE_CLICK_MS = 500
 
 const account = byId('account', HTMLElement)
 const list = byId('sessions', HTMLElement)
@@ -20,6 +22,7 @@ export const returnTo = onward.getAttribute('href') ?? ''
 let userId = ''
 let accessEndsAt = 0
 let usedAt = Date.now()
+let deafUntil = 0
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer
 /** @type {(sentence: string) => void} */
@@ -56,15 +59,20 @@ export async function showAccount({ id, name, email, role }, expiresInSeconds) {
   byId('name', HTMLElement).textContent = name
   byId('user-email', HTMLElement).textContent = email
   byId('role', HTMLElement).textContent = role
+  byId('access-until', HTMLElement).textContent = '–'
+  list.replaceChildren()
+  endOthers.hidden = true
   show(account)
   byId('name', HTMLElement).focus()
   if (expiresInSeconds === null) await renew()
   else scheduleRenewal(expiresInSeconds)
-  await showSessions()
+  await showSessions(expiresInSeconds === null ? 'sessionEnded' : 'noCookie')
 }
 
 /** @param {string} reason */
 function leave(reason) {
+  // An answer that comes late finds the form in use.
+  if (account.hidden) return
   clearTimeout(timer)
   userId = ''
   list.replaceChildren()
@@ -74,7 +82,7 @@ function leave(reason) {
 async function checkSession() {
   const { status, data } = await call('GET', '/session')
   if (status === 401) return leave('sessionEnded')
-  if (!data) return
+  if (!data || account.hidden) return
   usedAt = Date.now()
   if (data.user.id === userId) await showSessions()
   else await showAccount(data.user, null)
@@ -97,14 +105,17 @@ function renewIfUsed() {
 
 async function renew() {
   const answer = await change('POST', '/refresh')
-  if (answer?.data) return scheduleRenewal(answer.data.expiresIn)
+  if (answer === null) return
+  if (answer.data) return scheduleRenewal(answer.data.expiresIn)
   clearTimeout(timer)
-  if (answer) timer = setTimeout(renewIfUsed, RETRY_MS)
+  timer = setTimeout(renewIfUsed, RETRY_MS)
 }
 
-async function showSessions() {
+/** @param {string} [ifRefused] what it means to have no session */
+async function showSessions(ifRefused = 'sessionEnded') {
   const { status, data } = await call('GET', '/sessions')
-  if (status === 401) return leave('sessionEnded')
+  if (status === 401) return leave(ifRefused)
+  if (account.hidden) return
   if (!data) return say(adviceOn(status))
   const current = data.sessions.filter(session => session.current)
   const others = data.sessions.filter(session => !session.current)
@@ -143,10 +154,14 @@ function partsOf(item) {
  * @param {string} done
  */
 async function end(path, done) {
-  if (!(await act('DELETE', path))) return
-  announce(text(done))
-  await showSessions()
-  byId('sessions-title', HTMLElement).focus()
+  if (performance.now() < deafUntil) return
+  deafUntil = Number.POSITIVE_INFINITY
+  if (await act('DELETE', path)) {
+    announce(text(done))
+    await showSessions()
+    byId('sessions-title', HTMLElement).focus()
+  }
+  deafUntil = performance.now() + DOUBLE_CLICK_MS
 }
 
 /**

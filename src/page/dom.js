@@ -36,9 +36,17 @@ export function text(key, values = {}) {
 
 const { lang } = document.documentElement
 /** The person's own region, as far as it speaks the language of the page. */
-const locale = navigator.languages.find(tag => tag.split('-')[0] === lang) ?? lang
+const locale = navigator.languages.find(isOfPage) ?? lang
 const today = new Intl.DateTimeFormat(locale, { timeStyle: 'short' })
 const otherDay = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' })
+
+/**
+ * Some browsers name none that can be used, such as "en-US@posix".
+ * @param {string} tag
+ */
+function isOfPage(tag) {
+  return /^[a-z\d-]+$/i.test(tag) && `${tag}-`.toLowerCase().startsWith(`${lang}-`.toLowerCase())
+}
 
 /** @param {number | string} moment */
 export function toTime(moment) {
@@ -83,7 +91,7 @@ export function say(sentence, kind = 'error') {
  */
 export function adviceOn(status) {
   if (status === 0) return text('networkLost')
-  return text(status === 429 || status === 503 ? 'stillBusy' : 'unexpected')
+  return text(status === 429 || status === 503 ? 'serviceBusy' : 'unexpected')
 }
 
 /**

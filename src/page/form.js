@@ -1,6 +1,6 @@
 // The form: what is checked before it is sent, and what every answer does to it.
 import { call } from './api.js'
-import { adviceOn, announce, byId, notice, say, show, text } from './dom.js'
+import { adviceOn, announce, byId, notice, say, show, text, toTime } from './dom.js'
 
 const PASSWORD_MIN_CHARACTERS = 8
 /** What the service names in the body of every 429, should the header have got lost on the way. */
@@ -75,20 +75,23 @@ export function showForm(sentence = '') {
   email.focus()
 }
 
+/** Somebody has typed, logs in or waits: nobody else's answer may interfere. */
+export function isFormInUse() {
+  return isBusy || fields.disabled || email.value !== '' || password.value !== ''
+}
+
 /** Nothing typed outlives the login. */
-function clearForm() {
+export function clearForm() {
   form.reset()
   say('')
   for (const { input } of CHECKS) mark(input, '')
 }
 
 function check() {
-  const wrong = CHECKS.filter(({ isRight }) => !isRight())
-  for (const { input, message } of CHECKS) {
-    mark(input, wrong.some(found => found.input === input) ? message : '')
-  }
-  wrong[0]?.input.focus()
-  return wrong.length === 0
+  for (const { input, message, isRight } of CHECKS) mark(input, isRight() ? '' : message)
+  const wrong = CHECKS.find(({ isRight }) => !isRight())
+  wrong?.input.focus()
+  return !wrong
 }
 
 /**
@@ -137,14 +140,18 @@ function react({ status, error, retryAfterSeconds }) {
  * @param {number} seconds
  */
 function startWait(seconds) {
-  const endsAt = Date.now() + seconds * 1000
-  say(text('tooManyAttempts', { minutes: Math.ceil(seconds / 60) }))
+  const clocks = [Date, performance]
+  const ends = clocks.map(clock => clock.now() + seconds * 1000)
+  // Times are shown without their seconds.
+  say(text('tooManyAttempts', { time: toTime(Date.now() + seconds * 1000 + 59_999) }))
   fields.disabled = true
   notice.focus()
   tick()
 
   function tick() {
-    const left = Math.ceil((endsAt - Date.now()) / 1000)
+    // One may be set back, the other stands still while a computer sleeps.
+    const leftMs = Math.min(...clocks.map((clock, index) => (ends[index] ?? 0) - clock.now()))
+    const left = Math.ceil(leftMs / 1000)
     if (left > 0) {
       const time = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`
       logInText.textContent = text('countdown', { time })

@@ -2,14 +2,20 @@
 import { returnTo, showAccount, startAccount } from './account.js'
 import { call } from './api.js'
 import { announce, isAnyShown, text } from './dom.js'
-import { showForm, startForm } from './form.js'
+import { clearForm, isFormInUse, showForm, startForm } from './form.js'
 
 const PATIENCE_MS = 1_500
+const LEAVING_MS = 10_000
 
 startForm(({ user, expiresIn }) => {
-  if (returnTo) return location.replace(returnTo)
+  if (returnTo) {
+    location.replace(returnTo)
+    // Whoever is still here after that has a link to go on with.
+    setTimeout(showAccount, LEAVING_MS, user, expiresIn)
+    return
+  }
   announce(text('loggedIn'))
-  return showAccount(user, expiresIn)
+  showAccount(user, expiresIn)
 })
 startAccount(showForm)
 
@@ -22,5 +28,9 @@ addEventListener('pageshow', event => {
 const patience = setTimeout(showForm, PATIENCE_MS)
 const { data } = await call('GET', '/session')
 clearTimeout(patience)
-if (data) await showAccount(data.user, null)
-else if (!isAnyShown()) showForm()
+if (!data) {
+  if (!isAnyShown()) showForm()
+} else if (!isAnyShown() || !isFormInUse()) {
+  clearForm()
+  await showAccount(data.user, null)
+}

@@ -111,7 +111,7 @@ describe('the form in a browser', () => {
 
   const FAILURES: [name: string, status: number, body: string, sentence: RegExp, calls: number][] =
     [
-      ['a service that stays busy', 503, '{}', /still busy. Wait a minute/, 2],
+      ['a service that stays busy', 503, '{}', /is busy. Wait a minute/, 2],
       ['a fault', 500, '{"error":{"code":"INTERNAL_ERROR"}}', /Try again; if it stays so/, 1],
       ['a proxy that has no service', 502, '<h1>Bad gateway</h1>', /Try again; if it stays so/, 1],
       ['an answer that breaks off', 200, '{"success":tr', /Check your connection/, 1],

@@ -18,10 +18,9 @@ describe('the page to the eye', () => {
     visit(async ({ page, newUser, logIn }) => {
       await page.setViewportSize({ width: 640, height: 400 })
       assert.equal(await overflowOf(page), 0)
-      await page
-        .locator('html')
-        .evaluate(`html => { html.style.fontSize = '200%' }`)
-        .catch(() => {})
+      await page.evaluate(`document.documentElement.style.fontSize = '200%'`)
+      const size = `getComputedStyle(document.querySelector('label')).fontSize`
+      assert.equal(await page.evaluate(size), '32px')
       await page.setViewportSize({ width: 320, height: 400 })
       assert.equal(await overflowOf(page), 0)
       await logIn(await newUser())

@@ -1,0 +1,169 @@
+// Answers that come late, twice, or to somebody else.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { PASSWORD } from '../service.ts'
+import { MINUTE_MS } from '../session-client.ts'
+import { assertKept, focused, openVisits, says } from './browser.ts'
+
+const sessionsOf = (page: Page) => page.locator('#sessions li')
+
+/** Holds requests of one path back until they are let go. */
+async function hold(page: Page, path: string) {
+  const { promise, resolve: release } = Promise.withResolvers<void>()
+  await page.route(`**/api/v1/auth${path}`, async route => {
+    await promise
+    await route.continue()
+  })
+  return {
+    async release() {
+      const answered = page.waitForResponse(`**/api/v1/auth${path}`)
+      release()
+      await (await answered).finished()
+      await page.unroute(`**/api/v1/auth${path}`)
+    },
+  }
+}
+
+describe('the page when answers cross', () => {
+  const visit = openVisits('sqlite')
+
+  test(
+    'works in a browser whose language nobody can read',
+    visit(
+      async ({ newUser, logIn, page }) => {
+        await logIn(await newUser())
+        assert.match(await page.innerText('#access-until'), /renewed by itself$/)
+      },
+      {
+        prepare: page =>
+          page.addInitScript(
+            `Object.defineProperty(navigator, 'languages', { get: () => ['en-US@posix'] })`,
+          ),
+      },
+    ),
+  )
+
+  test(
+    'takes a double click on "End" for one',
+    visit(async ({ page, service, newUser, logIn, calls }) => {
+      const email = await newUser()
+      for (let i = 0; i < 4; i++) await service.login(email, PASSWORD)
+      await logIn(email)
+      const box = await page.locator('#sessions li:nth-child(2) button').boundingBox()
+      assert.ok(box)
+      const [x, y] = [box.x + box.width / 2, box.y + box.height / 2]
+      await page.mouse.click(x, y)
+      await page.locator('#sessions li:nth-child(5)').waitFor({ state: 'detached' })
+      await page.mouse.click(x, y, { clickCount: 2 })
+      await page.reload()
+      await sessionsOf(page).first().waitFor()
+      assert.equal(await sessionsOf(page).count(), 4)
+      assert.equal(calls().filter(call => call.startsWith('DELETE')).length, 1)
+    }),
+  )
+
+  test(
+    'does not take what is typed away when a session turns out to be live',
+    visit(async ({ page, newUser, logIn, fill }) => {
+      await logIn(await newUser())
+      const session = await hold(page, '/session')
+      await page.reload()
+      await fill('other@example.com')
+      await session.release()
+      await assertKept(page, 'other@example.com')
+      assert.equal(await focused(page), 'password')
+      assert.ok(await page.isHidden('#account'))
+    }),
+  )
+
+  test(
+    'shows the account late to whoever only waited',
+    visit(async ({ page, newUser, logIn }) => {
+      await logIn(await newUser())
+      const session = await hold(page, '/session')
+      await page.reload()
+      await page.locator('#email:focus').waitFor()
+      await session.release()
+      await sessionsOf(page).waitFor()
+    }),
+  )
+
+  test(
+    'stays logged out when an older answer arrives',
+    visit(async ({ page, newUser, logIn }) => {
+      await logIn(await newUser())
+      const sessions = await hold(page, '/sessions')
+      await page.reload()
+      await page.getByText(/renewed by itself$/).waitFor()
+      await page.click('#log-out')
+      await says(page, 'You are logged out.')
+      await page.fill('#password', 'half a passw')
+      await sessions.release()
+      await says(page, 'You are logged out.')
+      assert.equal(await focused(page), 'password')
+      assert.equal(await page.inputValue('#password'), 'half a passw')
+    }),
+  )
+
+  test(
+    'goes on renewing after a renewal has met another account',
+    visit(
+      async ({ page, newTab, newUser, logIn, service, calls }) => {
+        const [kate, other] = [await newUser(), await newUser('Somebody Else')]
+        await logIn(kate)
+        const tab = await newTab()
+        await tab.click('#log-out')
+        await tab.fill('#email', other)
+        await tab.fill('#password', PASSWORD)
+        await tab.click('#log-in')
+        await sessionsOf(tab).waitFor()
+        await tab.close()
+        const renewals = () => calls().filter(call => call === 'POST /refresh').length
+        service.advance(20 * MINUTE_MS)
+        await page.clock.runFor(20 * MINUTE_MS)
+        await says(page, /Another account has logged in meanwhile/)
+        await page.getByText(/renewed by itself$/).waitFor()
+        const before = renewals()
+        await page.click('h1:visible')
+        service.advance(20 * MINUTE_MS)
+        await page.clock.runFor(20 * MINUTE_MS)
+        assert.equal(renewals(), before + 1)
+      },
+      { expected: [403], prepare: page => page.clock.install() },
+    ),
+  )
+
+  test(
+    'says what is wrong when the browser keeps no cookie',
+    visit(async ({ page, newUser, fill }) => {
+      await page.route('**/api/v1/auth/login', async route => {
+        const response = await route.fetch()
+        const { 'set-cookie': _, ...headers } = response.headers()
+        await page.context().clearCookies()
+        await route.fulfill({ response, headers })
+      })
+      await fill(await newUser())
+      await page.click('#log-in')
+      await says(page, /this browser kept no cookie/)
+      assert.ok(await page.isVisible('#form'))
+    }),
+  )
+
+  test(
+    'waits no longer when the clock is set back',
+    visit(
+      async ({ page, fill }) => {
+        const refused = { status: 429, headers: { 'Retry-After': '2' }, json: {} }
+        await page.route('**/api/v1/auth/login', route => route.fulfill(refused))
+        await fill('kate@example.com')
+        await page.click('#log-in')
+        await page.getByText(/Wait 0:0/).waitFor()
+        await page.evaluate(`{ const now = Date.now; Date.now = () => now() - 3_600_000 }`)
+        await says(page, 'You can try again now.')
+        assert.equal(await focused(page), 'password')
+      },
+      { expected: [429] },
+    ),
+  )
+})

@@ -32,6 +32,25 @@ describe('TLS', () => {
     })
   }
 
+  test('a caller that is gone at once leaves no line that blames somebody', async () => {
+    const { port } = new URL(service.url)
+    const lines = await loggedBy(service, async () => {
+      for (let i = 0; i < 20; i++) {
+        const socket = connectPlain(Number(port), '127.0.0.1')
+        const tls = connectTls({ socket, ca, servername: 'localhost' })
+        tls.on('error', () => {})
+        await once(tls, 'secureConnect')
+        tls.write(`GET ${LOGIN} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
+        socket.resetAndDestroy()
+      }
+      assert.equal((await service.call({ method: 'GET' })).status, 405)
+    })
+    assert.deepEqual(
+      lines.filter(({ level }) => level === 'error'),
+      [],
+    )
+  })
+
   for (const version of ['TLSv1', 'TLSv1.1'] as const) {
     test(`${version} is refused by the service, not only by the caller`, async () => {
       // Without the lower security level the caller's own library would refuse to offer it.

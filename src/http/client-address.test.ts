@@ -34,6 +34,17 @@ describe('trust', () => {
 })
 
 describe('the client', () => {
+  test('is found without a look at what it says itself', () => {
+    const asked: string[] = []
+    const isTrusted = (address: string) => {
+      asked.push(address)
+      return address === '10.0.0.1'
+    }
+    const forwardedFor = `${'::,'.repeat(5_000)}203.0.113.9, 10.0.0.1`
+    assert.equal(clientAddress('10.0.0.1', forwardedFor, { isTrusted }), '203.0.113.9')
+    assert.deepEqual(asked, ['10.0.0.1', '10.0.0.1', '203.0.113.9'])
+  })
+
   const CLIENTS: [
     peer: string,
     forwardedFor: string | undefined,

@@ -35,9 +35,13 @@ export function clientAddress(
   proxies: Proxies,
 ): string | null {
   if (!proxies.isTrusted(peer)) return normalAddress(peer)
-  const hops = (forwardedFor ?? '').split(',').map(hop => normalAddress(withoutPort(hop.trim())))
-  const client = hops.findLast(hop => hop === null || !proxies.isTrusted(hop))
-  return client === undefined ? (hops[0] ?? null) : client
+  let client: string | null = null
+  // What stands left of the client is its own word, and may be long.
+  for (const hop of (forwardedFor ?? '').split(',').toReversed()) {
+    client = normalAddress(withoutPort(hop.trim()))
+    if (client === null || !proxies.isTrusted(client)) break
+  }
+  return client
 }
 
 export function clientGroup(address: string): string {

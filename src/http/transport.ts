@@ -12,7 +12,9 @@ const USER_AGENT_MAX_LENGTH = 256
 /** Settles who is calling before anything else happens, or refuses the request. */
 export function identifyClient(proxies: Proxies) {
   return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
-    const peer = request.raw.socket.remoteAddress ?? ''
+    const peer = request.raw.socket.remoteAddress
+    // Gone already, and with it who it was.
+    if (peer === undefined) return reply.hijack().raw.destroy()
     const { headers } = request
     const isProxied = proxies.isTrusted(peer)
     const userAgent = (headers['user-agent'] ?? '').slice(0, USER_AGENT_MAX_LENGTH)

@@ -89,6 +89,19 @@ describe('a place', () => {
     assert.ok((await arrive('after two have ended')).isIn)
   })
 
+  test('in a scope is worth waiting for only if the scope can be served in time', () => {
+    const { queue } = createRig(8, 250)
+    for (const [before, atATime, isWorthIt] of [
+      [0, 5, true],
+      [9, 5, true],
+      [10, 5, false],
+      [1, 1, true],
+      [2, 1, false],
+    ] as const) {
+      assert.equal(queue.hasTimeFor(1_000, before, atATime), isWorthIt, `${before} of ${atATime}`)
+    }
+  })
+
   test('is there when a core is idle, even if a single hash takes too long', async () => {
     const { arrive, end } = createRig(2, 5_000)
     assert.ok((await arrive('first')).isIn)

@@ -14,8 +14,8 @@ export type HashQueue = {
    * device that it knows goes first, one attempt at a time: nobody is to push all others aside.
    */
   enter(finishByMs: number, knownAccount: string | null): Promise<Place | null>
-  /** Whether it could be answered by then if so many more are hashed before. */
-  hasTimeFor(finishByMs: number, before: number): boolean
+  /** Whether it could be answered by then if so many of its kind are hashed before, some at a time. */
+  hasTimeFor(finishByMs: number, before: number, atATime: number): boolean
   /** For work that nobody waits for; null, without running it, if enough of it waits already. */
   runLast<T>(job: () => Promise<T>): Promise<T | null>
 }
@@ -148,10 +148,13 @@ export function createHashQueue(
         },
       }
     },
-    hasTimeFor(finishByMs, before) {
+    hasTimeFor(finishByMs, before, atATime) {
       const undecided = ahead.undecided + others.undecided
       const queued = ahead.queued.length + others.queued.length
-      return fits(finishByMs, before + undecided + queued)
+      // Those who are at it now, those before, then the one who asks.
+      const rounds = Math.floor(before / atATime) + 2
+      const isInTime = nowMs() + rounds * hashMs + MARGIN_MS <= finishByMs
+      return isInTime && fits(finishByMs, before + undecided + queued)
     },
     async runLast(job) {
       return last.length < workers ? runInTurn(last, Number.POSITIVE_INFINITY, job) : null

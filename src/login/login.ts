@@ -13,7 +13,7 @@ const LOGIN_TIME_MS = 1_000
 /** Hashing has this much of it, also where a slow database has taken the rest already. */
 const HASHING_TIME_MS = 500
 /** Longest that an attempt waits for others of its scope. */
-const WAIT_TIME_MS = 5_000
+const WAIT_TIME_MS = 2_000
 /** NIST SP 800-63B-4, 3.2.2: so many failures in a row on one account deserve a human's look. */
 const ALARM_EVERY_FAILURES = 100
 
@@ -132,28 +132,52 @@ type Admission =
   | { kind: 'shed' }
   | Extract<Reservation, { kind: 'refused' }>
 
-/** A place to be hashed in, then one in every scope. Who waits for a scope keeps nobody from hashing. */
+/** Asks, and waits its turn in a scope that is full. Who waits keeps nobody from hashing. */
 async function admit(
-  { throttle, hashQueue }: LoginDeps,
+  deps: LoginDeps,
   email: string,
   scopes: ThrottleScope[],
   isKnownDevice: boolean,
   finishByMs: () => number,
 ): Promise<Admission> {
+  const { throttle, hashQueue } = deps
   const waitUntilMs = performance.now() + WAIT_TIME_MS
-  for (;;) {
-    const refusal = throttle.recallRefusal(scopes)
-    if (refusal) return refusal
-    const place = await hashQueue.enter(finishByMs(), isKnownDevice ? email : null)
-    if (!place) return { kind: 'shed' }
-    const reservation = await throttle.reserve(scopes, lookupKey(email)).catch(place.abandon)
-    if (reservation.kind === 'admitted') return { ...reservation, place }
-    place.leave()
-    if (reservation.kind === 'refused') return reservation
-    const { key } = reservation
-    if (!hashQueue.hasTimeFor(finishByMs(), throttle.countWaiting(key))) return { kind: 'shed' }
-    if (!(await throttle.waitForPlace(key, waitUntilMs))) return { kind: 'shed' }
+  let turnIn: string | null = null
+  try {
+    for (;;) {
+      const admission = await tryToAdmit(deps, email, scopes, isKnownDevice, finishByMs())
+      if (admission.kind !== 'busy') return admission
+      const { key, places } = admission
+      const isFirst = key === turnIn
+      const before = isFirst ? 0 : throttle.countWaiting(key)
+      if (!hashQueue.hasTimeFor(finishByMs(), before, places)) return { kind: 'shed' }
+      if (turnIn !== null && !isFirst) throttle.wakeNext(turnIn)
+      turnIn = null
+      if (!(await throttle.waitForPlace(key, waitUntilMs, isFirst))) return { kind: 'shed' }
+      turnIn = key
+    }
+  } finally {
+    // There may be more places, or a refusal for all.
+    if (turnIn !== null) throttle.wakeNext(turnIn)
   }
+}
+
+/** A place to be hashed in, then one in every scope. */
+async function tryToAdmit(
+  { throttle, hashQueue }: LoginDeps,
+  email: string,
+  scopes: ThrottleScope[],
+  isKnownDevice: boolean,
+  finishByMs: number,
+): Promise<Admission | Extract<Reservation, { kind: 'busy' }>> {
+  const refusal = throttle.recallRefusal(scopes)
+  if (refusal) return refusal
+  const place = await hashQueue.enter(finishByMs, isKnownDevice ? email : null)
+  if (!place) return { kind: 'shed' }
+  const reservation = await throttle.reserve(scopes, lookupKey(email)).catch(place.abandon)
+  if (reservation.kind === 'admitted') return { ...reservation, place }
+  place.leave()
+  return reservation
 }
 
 function secondsUntil(moment: Date, now: Date): number {

@@ -23,12 +23,18 @@ describe('a refusal', () => {
   })
 
   let now = new Date()
+  let passedMs = 0
   let throttle: Throttle
   let clients = 0
   let client: string
   beforeEach(() => {
     now = new Date()
-    throttle = createThrottle(store, () => now)
+    passedMs = 0
+    throttle = createThrottle(
+      store,
+      () => now,
+      () => passedMs,
+    )
     client = `10.0.0.${++clients}`
   })
 
@@ -64,15 +70,50 @@ describe('a refusal', () => {
     assert.equal(throttle.recallRefusal(scopesOf('ann@example.com')), null)
   })
 
-  test('is asked for again a moment later', async () => {
+  test('is asked for again a moment later, by one, and forgotten if that one does not', async () => {
+    const ann = scopesOf('ann@example.com')
     await failAs('ann@example.com', 2)
-    await throttle.reserve(scopesOf('ann@example.com'), 'ann@example.com')
-    const over = performance.now() + FORGOTTEN_MS
-    while (performance.now() < over) await new Promise(setImmediate)
-    assert.equal(throttle.recallRefusal(scopesOf('ann@example.com')), null)
-    assert.ok(throttle.recallRefusal(scopesOf('ann@example.com')), 'one asks, the others do not')
+    await throttle.reserve(ann, 'ann@example.com')
+    passedMs = FORGOTTEN_MS / 2
+    assert.equal(throttle.recallRefusal(ann), null)
+    assert.ok(throttle.recallRefusal(ann), 'one asks, the others do not')
+    passedMs = FORGOTTEN_MS - 1
+    assert.ok(throttle.recallRefusal(ann))
+    passedMs = FORGOTTEN_MS
+    for (let i = 0; i < 2; i++) assert.equal(throttle.recallRefusal(ann), null)
+    await throttle.reserve(ann, 'ann@example.com')
+    assert.ok(throttle.recallRefusal(ann))
     await store.unlockUser('ann@example.com', digestOf('ann@example.com'), now)
-    assert.equal((await throttle.reserve(scopesOf('ann@example.com'), 'x')).kind, 'admitted')
-    assert.equal(throttle.recallRefusal(scopesOf('ann@example.com')), null)
+    assert.equal((await throttle.reserve(ann, 'x')).kind, 'admitted')
+    assert.equal(throttle.recallRefusal(ann), null)
+  })
+
+  test('counts from when it was asked for, however late it is told', async () => {
+    const ann = scopesOf('ann@example.com')
+    await failAs('ann@example.com', 2)
+    const asking = throttle.reserve(ann, 'ann@example.com')
+    passedMs = FORGOTTEN_MS
+    assert.equal((await asking).kind, 'refused')
+    assert.equal(throttle.recallRefusal(ann), null)
+  })
+
+  test('or a place is told in the order of arrival, also to whoever looked in vain', async () => {
+    const served: string[] = []
+    const wait = async (name: string, isFirst = false) => {
+      if (await throttle.waitForPlace('a key', performance.now() + MINUTE_MS, isFirst)) {
+        served.push(name)
+      }
+    }
+    const waits = [wait('ann'), wait('ben')]
+    throttle.wakeNext('a key')
+    await waits[0]
+    waits.push(wait('ann again', true), wait('cat'))
+    for (let i = 0; i < 3; i++) {
+      await new Promise(setImmediate)
+      throttle.wakeNext('a key')
+    }
+    await Promise.all(waits)
+    assert.deepEqual(served, ['ann', 'ann again', 'ben', 'cat'])
+    assert.equal(throttle.countWaiting('a key'), 0)
   })
 })

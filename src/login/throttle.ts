@@ -10,9 +10,9 @@ type Refusal = Extract<Reservation, { kind: 'refused' }>
 /** A device that has logged in before has failures of its own, which nobody else can spend. */
 const DEVICE_FAILURES = 5
 
-/** For so long a block is taken as it was; then one attempt asks anew, and the others wait no longer. */
+/** For so long a block is taken as it was. Then one attempt asks anew, and it is for the others … */
 const RECALL_MS = 100
-/** After so long what an administrator changed counts for everyone. */
+/** … until it is forgotten: what an administrator changed counts for everyone by then. */
 export const FORGOTTEN_MS = 2 * RECALL_MS
 /** How often one of those who wait looks for a place that another instance gave back. */
 const LOOK_EVERY_MS = 100
@@ -63,47 +63,54 @@ export type Throttle = {
   recallRefusal(scopes: ThrottleScope[]): Refusal | null
   reserve(scopes: ThrottleScope[], email: string): Promise<Reservation>
   countWaiting(key: string): number
-  /** Waits until a place in this scope may be free; false at the deadline, or if too many wait. */
-  waitForPlace(key: string, deadlineMs: number): Promise<boolean>
+  /**
+   * Waits until a place in this scope may be free, as the last of all or as the first; false at the
+   * deadline, or if too many wait. Who had a turn and does not take it wakes the next.
+   */
+  waitForPlace(key: string, deadlineMs: number, isFirst: boolean): Promise<boolean>
+  wakeNext(key: string): void
   /** Tells those who wait for one of these scopes that a place may be free. */
   settled(scopes: ThrottleScope[]): void
 }
 
-export function createThrottle(store: Store, clock: () => Date): Throttle {
+export function createThrottle(
+  store: Store,
+  clock: () => Date,
+  nowMs = () => performance.now(),
+): Throttle {
   const queues = createQueues()
-  const refusals = createRefusals(clock)
-  const wakeWaiting = (scopes: ThrottleScope[]) => {
-    for (const { key } of scopes) queues.wakeNext(key)
-  }
+  const refusals = createRefusals(clock, nowMs)
   return {
     recallRefusal: refusals.recall,
     async reserve(scopes, email) {
+      const askedMs = nowMs()
       const reservation = await store.reserveAttempt(scopes, email, clock())
-      // Who is through wakes the next: there may be more places, or a refusal for all.
-      if (reservation.kind !== 'busy') wakeWaiting(scopes)
-      if (reservation.kind === 'refused') refusals.remember(scopes, reservation)
+      if (reservation.kind === 'refused') refusals.remember(scopes, reservation, askedMs)
       else refusals.forget(scopes)
       return reservation
     },
     countWaiting: queues.count,
     waitForPlace: queues.wait,
-    settled: wakeWaiting,
+    wakeNext: queues.wakeNext,
+    settled(scopes) {
+      for (const { key } of scopes) queues.wakeNext(key)
+    },
   }
 }
 
 /** The blocks seen a moment ago: whoever storms a closed door costs next to nothing. */
-function createRefusals(clock: () => Date) {
-  const recent = new Map<string, { refusal: Refusal; untilMs: number }>()
+function createRefusals(clock: () => Date, nowMs: () => number) {
+  const recent = new Map<string, { refusal: Refusal; askedMs: number; isAskedAnew: boolean }>()
+  const isForgotten = (askedMs: number) => nowMs() - askedMs >= FORGOTTEN_MS
+
   return {
     recall(scopes: ThrottleScope[]): Refusal | null {
-      const nowMs = performance.now()
       let longest: Refusal | null = null
       for (const { key } of scopes) {
         const known = recent.get(key)
-        if (!known || known.refusal.blockedUntil <= clock()) continue
-        if (known.untilMs <= nowMs) {
-          // This one asks anew; those who come meanwhile need not.
-          known.untilMs = nowMs + RECALL_MS
+        if (!known || isForgotten(known.askedMs) || known.refusal.blockedUntil <= clock()) continue
+        if (nowMs() - known.askedMs >= RECALL_MS && !known.isAskedAnew) {
+          known.isAskedAnew = true
           return null
         }
         if (!longest || known.refusal.blockedUntil > longest.blockedUntil) longest = known.refusal
@@ -113,11 +120,9 @@ function createRefusals(clock: () => Date) {
     forget(scopes: ThrottleScope[]): void {
       for (const { key } of scopes) recent.delete(key)
     },
-    remember(scopes: ThrottleScope[], refusal: Refusal): void {
-      const nowMs = performance.now()
-      for (const [key, { untilMs }] of recent) {
-        // Whoever is about to ask anew still finds it.
-        if (untilMs + RECALL_MS > nowMs) break
+    remember(scopes: ThrottleScope[], refusal: Refusal, askedMs: number): void {
+      for (const [key, known] of recent) {
+        if (!isForgotten(known.askedMs)) break
         recent.delete(key)
       }
       const key = scopes.find(({ name }) => name === refusal.scope)?.key
@@ -125,7 +130,8 @@ function createRefusals(clock: () => Date) {
       // To the end, where the newest are.
       recent.delete(key)
       // Only the first refusal tells of the lock that it set.
-      recent.set(key, { refusal: { ...refusal, lockedUserId: null }, untilMs: nowMs + RECALL_MS })
+      const recalled = { ...refusal, lockedUserId: null }
+      recent.set(key, { refusal: recalled, askedMs, isAskedAnew: false })
     },
   }
 }
@@ -142,7 +148,7 @@ function createQueues() {
   return {
     wakeNext,
     count: (key: string) => queues.get(key)?.waiting.size ?? 0,
-    async wait(key: string, deadlineMs: number): Promise<boolean> {
+    async wait(key: string, deadlineMs: number, isFirst: boolean): Promise<boolean> {
       const timeLeftMs = deadlineMs - performance.now()
       if (timeLeftMs <= 0) return false
       const queue = queues.get(key) ?? {
@@ -150,21 +156,21 @@ function createQueues() {
         looking: setInterval(wakeNext, LOOK_EVERY_MS, key),
       }
       queues.set(key, queue)
-      const { waiting, looking } = queue
-      if (waiting.size >= MAX_WAITING) return false
+      if (queue.waiting.size >= MAX_WAITING) return false
       return new Promise<boolean>(resolve => {
         const leave = (isWoken: boolean) => () => {
           clearTimeout(timer)
-          waiting.delete(wake)
-          if (waiting.size === 0) {
-            clearInterval(looking)
+          queue.waiting.delete(wake)
+          if (queue.waiting.size === 0) {
+            clearInterval(queue.looking)
             queues.delete(key)
           }
           resolve(isWoken)
         }
         const wake = leave(true)
         const timer = setTimeout(leave(false), timeLeftMs)
-        waiting.add(wake)
+        if (isFirst) queue.waiting = new Set([wake, ...queue.waiting])
+        else queue.waiting.add(wake)
       })
     },
   }

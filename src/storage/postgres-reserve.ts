@@ -18,6 +18,7 @@ type ReservedScope = {
   scope: ScopeName
   key: string
   is_full: boolean
+  places: number
   refused_until: Date | null
   locked_user_id: string | null
   /** With the first scope of those who are admitted. */
@@ -49,8 +50,10 @@ export async function reserve(
   switch (first.verdict) {
     case 'admitted':
       return { kind: 'admitted', user: toFoundUser(first.found) }
-    case 'busy':
-      return { kind: 'busy', key: rows.find(row => row.is_full)?.key ?? first.key }
+    case 'busy': {
+      const { key, places } = rows.find(row => row.is_full) ?? first
+      return { kind: 'busy', key, places }
+    }
     case 'refused':
       return refusal(
         rows.flatMap(row =>
@@ -77,7 +80,8 @@ const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
   sql<ReservedScope>`
     with moment as (
       select ${holes.now}::timestamptz as now, ${holes.leaseEnd}::timestamptz as lease_end,
-        ${holes.windowEnd}::timestamptz as window_end, ${holes.expiry}::timestamptz as expiry
+        ${holes.windowEnd}::timestamptz as window_end, ${holes.expiry}::timestamptz as expiry,
+        ${holes.windowLimit}::timestamptz as window_limit, ${holes.leaseLimit}::timestamptz as lease_limit
     ),
     asked as (
       select * from unnest(
@@ -90,9 +94,12 @@ const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
       where t.key = any (${holes.keys}::text[]) order by t.key for update
     ),
     judged as (
-      select e.*, coalesce(e.blocked_until > now, false) as is_blocked,
-        e.blocked_until <= now or (e.blocked_until is null and e.window_ends_at <= now) as is_over,
-        case when e.lease_ends_at <= now then e.pending else 0 end as abandoned
+      select e.*, e.blocked_until is not null and e.blocked_until > now
+          and e.blocked_until <= window_limit as is_blocked,
+        coalesce(e.blocked_until, e.window_ends_at) <= now
+          or coalesce(e.blocked_until, e.window_ends_at) > window_limit as is_over,
+        case when e.lease_ends_at > now and e.lease_ends_at <= lease_limit then 0 else e.pending end
+          as abandoned
       from existing e, moment
     ),
     state as (
@@ -145,7 +152,7 @@ const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
     ),
     found as (${selectUserOrNobody(holes.email)})
     select v.kind as verdict, s.scope, s.key,
-      s.failures + s.pending >= s.max_failures as is_full,
+      s.failures + s.pending >= s.max_failures as is_full, s.max_failures - s.failures as places,
       case when s.is_blocked then s.blocked_until
         when s.failures >= s.max_failures then m.window_end end as refused_until,
       (select id from locked) as locked_user_id,

@@ -4,7 +4,14 @@ import { prepare } from './prepared.ts'
 import type { Schema } from './schema.ts'
 import { isOneOf, type Run, toJson } from './sqlite-settle.ts'
 import type { Reservation, ThrottleScope } from './store.ts'
-import { isNotLockedByAdministrator, type Moments, momentsAt, refusal } from './throttle-rows.ts'
+import {
+  isNotLockedByAdministrator,
+  LEASE_MS,
+  type Moments,
+  momentsAt,
+  refusal,
+  WINDOW_MS,
+} from './throttle-rows.ts'
 import { type FoundUser, selectUserOrNobody, toFoundUser } from './users-rows.ts'
 import { toText, toTime } from './values.ts'
 
@@ -36,7 +43,10 @@ export function reserve(run: Run, scopes: ThrottleScope[], email: string, now: D
   }
 
   const full = states.find(s => s.failures + s.pending >= s.scope.maxFailures)
-  if (full) return { kind: 'busy', key: full.scope.key }
+  if (full) {
+    const { key, maxFailures } = full.scope
+    return { kind: 'busy', key, places: maxFailures - full.failures }
+  }
 
   const reserved = states.map(({ scope, failures, pending, windowEndsAt }) => ({
     ...scope,
@@ -91,15 +101,21 @@ function stateOf(row: ThrottleRow | undefined, now: Date) {
   if (!row) return { failures: 0, pending: 0, blockedUntil: null, windowEndsAt: null }
   const windowEndsAt = toTime(row.window_ends_at)
   const blockedUntil = row.blocked_until === null ? null : toTime(row.blocked_until)
-  const isBlocked = blockedUntil !== null && blockedUntil > now
-  const isOver = !isBlocked && (blockedUntil !== null || windowEndsAt <= now)
-  const abandoned = toTime(row.lease_ends_at) <= now ? row.pending : 0
+  const isBlocked = blockedUntil !== null && isToCome(blockedUntil, now, WINDOW_MS)
+  const isOver = !isBlocked && (blockedUntil !== null || !isToCome(windowEndsAt, now, WINDOW_MS))
+  const abandoned = isToCome(toTime(row.lease_ends_at), now, LEASE_MS) ? 0 : row.pending
   return {
     failures: (isOver ? 0 : row.failures) + abandoned,
     pending: row.pending - abandoned,
     blockedUntil: isBlocked ? blockedUntil : null,
     windowEndsAt: isOver ? null : toText(windowEndsAt),
   }
+}
+
+/** What is further away than it can be was written by a clock that was ahead. */
+function isToCome(end: Date, now: Date, spanMs: number): boolean {
+  const leftMs = end.getTime() - now.getTime()
+  return leftMs > 0 && leftMs <= 2 * spanMs
 }
 
 function lockByThrottle(run: Run, email: string, at: Moments): string | null {

@@ -35,7 +35,12 @@ export type Reservation =
   /** With the user who has this e-mail, if anybody has. */
   | { kind: 'admitted'; user: User | null }
   /** Every free place is taken by an attempt that is still being verified; worth another try. */
-  | { kind: 'busy'; key: string }
+  | {
+      kind: 'busy'
+      key: string
+      /** How many of this scope may be verified at a time. */
+      places: number
+    }
   | {
       kind: 'refused'
       scope: ScopeName

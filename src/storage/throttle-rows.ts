@@ -7,7 +7,7 @@ import { toText } from './values.ts'
 /** The specified wait; also the span over which failures are counted. */
 export const WINDOW_MS = 15 * 60_000
 /** Longer than any attempt can take: only a killed process leaves a lease to run out. */
-const LEASE_MS = 60_000
+export const LEASE_MS = 60_000
 
 /** The moments that a write at `now` refers to, as text. */
 export type Moments = ReturnType<typeof momentsAt>
@@ -19,6 +19,9 @@ export function momentsAt(now: Date) {
     windowEnd: toText(now, WINDOW_MS),
     /** No part of a row means anything after its lease, then a window, have passed. */
     expiry: toText(now, LEASE_MS + WINDOW_MS),
+    /** What ends later was written by a clock that was ahead, and counts as over. */
+    leaseLimit: toText(now, 2 * LEASE_MS),
+    windowLimit: toText(now, 2 * WINDOW_MS),
   }
 }
 

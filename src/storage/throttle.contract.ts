@@ -106,10 +106,26 @@ for (const engine of ENGINES) {
       assert.deepEqual(await rowsOf(scopes), { pair: [0, 0], email: [0, 0], client: [0, 0] })
     })
 
+    test('what a clock wrote that was a day ahead is over', async () => {
+      const scopes = makeScopes()
+      const tomorrow = later(24 * 60 * MINUTE_MS)
+      await fail(scopes, 5, tomorrow)
+      assert.equal((await reserve(scopes, tomorrow)).kind, 'refused')
+      assert.equal((await reserve(scopes)).kind, 'admitted')
+      assert.deepEqual(await rowsOf(scopes), { pair: [0, 1], email: [0, 1], client: [0, 1] })
+      const others = makeScopes()
+      for (let i = 0; i < 5; i++) await reserve(others, tomorrow)
+      assert.equal((await reserve(others)).kind, 'refused')
+    })
+
     test('a lease that ran out is a failure', async () => {
       const scopes = makeScopes()
       for (let i = 0; i < 5; i++) await reserve(scopes)
-      assert.equal((await reserve(scopes, later(59_000))).kind, 'busy')
+      assert.deepEqual(await reserve(scopes, later(59_000)), {
+        kind: 'busy',
+        key: scopes[0]?.key,
+        places: 5,
+      })
       assert.equal((await reserve(scopes, later(61_000))).kind, 'refused')
       assert.deepEqual(await rowsOf(scopes), { pair: [5, 0], email: [0, 5], client: [0, 5] })
     })

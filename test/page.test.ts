@@ -196,7 +196,7 @@ describe('the page', () => {
   for (const [accepted, language] of LANGUAGES) {
     test(`Accept-Language ${accepted} gets ${language}`, async () => {
       const { text } = await get(service, '/', accepted ? { 'Accept-Language': accepted } : {})
-      assert.match(text, new RegExp(`<html lang="${language}">`))
+      assert.match(text, new RegExp(`<html lang="${language}" dir="ltr">`))
       assert.match(text, language === 'de' ? /Anmelden/ : /Log in/)
     })
   }

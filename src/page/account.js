@@ -22,6 +22,7 @@ export const returnTo = onward.getAttribute('href') ?? ''
 let userId = ''
 let accessEndsAt = 0
 let usedAt = Date.now()
+/** Until then the buttons of single sessions do nothing. */
 let deafUntil = 0
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer
@@ -134,7 +135,9 @@ function toItem({ id, userAgent, ip, lastUsedAt, current }) {
   about.textContent = detail
   button.hidden = current
   button.ariaLabel = text('endNamed', { device, detail })
-  button.addEventListener('click', () => end(`/sessions/${id}`, 'oneEnded'))
+  button.addEventListener('click', () => {
+    if (performance.now() >= deafUntil) end(`/sessions/${id}`, 'oneEnded')
+  })
   return item
 }
 
@@ -154,14 +157,11 @@ function partsOf(item) {
  * @param {string} done
  */
 async function end(path, done) {
-  if (performance.now() < deafUntil) return
-  deafUntil = Number.POSITIVE_INFINITY
-  if (await act('DELETE', path)) {
-    announce(text(done))
-    await showSessions()
-    byId('sessions-title', HTMLElement).focus()
-  }
+  if (!(await act('DELETE', path))) return
+  announce(text(done))
+  await showSessions()
   deafUntil = performance.now() + DOUBLE_CLICK_MS
+  byId('sessions-title', HTMLElement).focus()
 }
 
 /**

@@ -43,6 +43,11 @@ export function openPostgres({ url, onConnectionLost }: PostgresOptions): Engine
     idle_in_transaction_session_timeout: 5_000,
   })
   pool.on('error', onConnectionLost)
+  // A plan that is made anew for users, but not for nobody, would tell the two apart. Whoever uses the
+  // connection comes after this, and meets its failure, if any.
+  pool.on('connect', client => {
+    client.query('set plan_cache_mode = force_generic_plan').catch(() => {})
+  })
   const db = openDatabase(pool, OPERATION_TIMEOUT_MS)
   const retrying = <T>(operation: () => Promise<T>) => repeat(operation, hasCode(...PASSING))
   // Two first attempts of one scope insert the same row: the later one finds it next time.

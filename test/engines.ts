@@ -4,9 +4,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { after } from 'node:test'
 import pg from 'pg'
 import type { EngineName } from '../src/storage/engine.ts'
-import type { DatabaseConfig } from '../src/storage/open-store.ts'
+import { type DatabaseConfig, openStore } from '../src/storage/open-store.ts'
+import type { Store } from '../src/storage/store.ts'
 
 export const ENGINES: EngineName[] = ['sqlite', 'postgres']
 
@@ -21,6 +23,20 @@ export type TestDatabase = {
 
 export async function createTestDatabase(engine: EngineName): Promise<TestDatabase> {
   return engine === 'sqlite' ? createSqlite() : createPostgres()
+}
+
+/** For the suite that asks: a store on a database of its own, with its tables. */
+export async function openTestStore(
+  engine: EngineName,
+): Promise<{ store: Store; database: TestDatabase }> {
+  const database = await createTestDatabase(engine)
+  const store = await openStore(database.config)
+  after(async () => {
+    await store.close()
+    await database.drop()
+  })
+  await store.migrate()
+  return { store, database }
 }
 
 async function createSqlite(): Promise<TestDatabase> {

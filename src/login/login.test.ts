@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
-import { createTestDatabase, ENGINES, type TestDatabase } from '../../test/engines.ts'
+import { describe, test } from 'node:test'
+import { ENGINES, openTestStore } from '../../test/engines.ts'
 import { createGeneration, createKeys, importKeys } from '../session/keys.ts'
-import { openStore } from '../storage/open-store.ts'
-import type { Store } from '../storage/store.ts'
+import { countKinds } from '../storage/contract-fixtures.ts'
 import { createHashQueue } from './hash-queue.ts'
-import { type LoginOutcome, login } from './login.ts'
+import { login } from './login.ts'
 import { createPasswords } from './passwords.ts'
 import { createThrottle } from './throttle.ts'
 
@@ -14,25 +13,9 @@ const clock = () => new Date()
 const keys = createKeys(await importKeys({ keys: await createGeneration(new Date(), 0) }))
 const passwords = await createPasswords(COST)
 
-function countKinds(outcomes: LoginOutcome[]): Record<string, number> {
-  const counts: Record<string, number> = {}
-  for (const { kind } of outcomes) counts[kind] = (counts[kind] ?? 0) + 1
-  return counts
-}
-
 for (const engine of ENGINES) {
-  describe(`attempts at the same moment, on ${engine}`, () => {
-    let database: TestDatabase
-    let store: Store
-    before(async () => {
-      database = await createTestDatabase(engine)
-      store = await openStore(database.config)
-      await store.migrate()
-    })
-    after(async () => {
-      await store.close()
-      await database.drop()
-    })
+  describe(`attempts at the same moment, on ${engine}`, async () => {
+    const { store } = await openTestStore(engine)
 
     test('of 100 guesses five are verified, and all others hear so', async () => {
       const deps = {

@@ -1,26 +1,14 @@
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, describe, test } from 'node:test'
-import { createTestDatabase, type TestDatabase } from '../../test/engines.ts'
+import { beforeEach, describe, test } from 'node:test'
+import { openTestStore } from '../../test/engines.ts'
 import { digestOf } from '../digest.ts'
-import { openStore } from '../storage/open-store.ts'
-import type { Store } from '../storage/store.ts'
 import { createThrottle, FORGOTTEN_MS, type Throttle, throttleScopes } from './throttle.ts'
 
 const MINUTE_MS = 60_000
 const BUDGETS = { pair: 2, email: 20, client: 3 }
 
-describe('a refusal', () => {
-  let database: TestDatabase
-  let store: Store
-  before(async () => {
-    database = await createTestDatabase('sqlite')
-    store = await openStore(database.config)
-    await store.migrate()
-  })
-  after(async () => {
-    await store.close()
-    await database.drop()
-  })
+describe('a refusal', async () => {
+  const { store } = await openTestStore('sqlite')
 
   let now = new Date()
   let passedMs = 0

@@ -75,3 +75,10 @@ export function toNumbers(row: Record<string, unknown> = {}) {
 export function digest(text: string): string {
   return createHash('sha256').update(text).digest('hex')
 }
+
+/** How often each kind of outcome came. */
+export function countKinds(outcomes: { kind: string }[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const { kind } of outcomes) counts[kind] = (counts[kind] ?? 0) + 1
+  return counts
+}

@@ -5,7 +5,7 @@ import pg from 'pg'
 export const UNKNOWN_STATEMENT = '26000'
 
 export type Connection = {
-  query(text: string, values: readonly unknown[], name?: string): Promise<pg.QueryResult>
+  query(text: string, values: unknown[], name?: string): Promise<pg.QueryResult>
   release(discard?: boolean): void
 }
 
@@ -30,7 +30,7 @@ export async function connect(pool: pg.Pool, timeoutMs: number): Promise<Connect
       if (isLost && text === 'rollback') return NOTHING_TO_ROLL_BACK
       const limits = { query_timeout: Math.max(1, deadline - performance.now()) }
       try {
-        return await client.query({ text, values: [...values], ...(name && { name }), ...limits })
+        return await client.query({ text, values, ...(name && { name }), ...limits })
       } catch (error) {
         // The driver would take a forgotten statement for known, ever after.
         isLost ||= !(error instanceof pg.DatabaseError) || error.code === UNKNOWN_STATEMENT

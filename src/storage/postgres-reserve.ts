@@ -80,8 +80,12 @@ const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
   sql<ReservedScope>`
     with moment as (
       select ${holes.now}::timestamptz as now, ${holes.leaseEnd}::timestamptz as lease_end,
-        ${holes.windowEnd}::timestamptz as window_end, ${holes.expiry}::timestamptz as expiry,
-        ${holes.windowLimit}::timestamptz as window_limit, ${holes.leaseLimit}::timestamptz as lease_limit
+        ${holes.windowEnd}::timestamptz as window_end, ${holes.expiry}::timestamptz as expiry
+    ),
+    -- What is further away than it can be was written by a clock that was ahead.
+    far as (
+      select window_end + (window_end - now) as window_limit, lease_end + (lease_end - now) as lease_limit
+      from moment
     ),
     asked as (
       select * from unnest(
@@ -100,7 +104,7 @@ const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
           or coalesce(e.blocked_until, e.window_ends_at) > window_limit as is_over,
         case when e.lease_ends_at > now and e.lease_ends_at <= lease_limit then 0 else e.pending end
           as abandoned
-      from existing e, moment
+      from existing e, moment, far
     ),
     state as (
       select a.*, j.key is not null as is_present, coalesce(j.is_blocked, false) as is_blocked,

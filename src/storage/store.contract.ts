@@ -1,27 +1,17 @@
 // What every engine must do, races included.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { after, before, describe, test } from 'node:test'
-import { createTestDatabase, ENGINES, type TestDatabase } from '../../test/engines.ts'
+import { describe, test } from 'node:test'
+import { createTestDatabase, ENGINES, openTestStore } from '../../test/engines.ts'
 import { insertTestUser, makeScopes, openFor, toNumbers } from './contract-fixtures.ts'
 import { openStore } from './open-store.ts'
-import type { Store, ThrottleScope } from './store.ts'
+import type { ThrottleScope } from './store.ts'
 
 const MINUTE_MS = 60_000
 
 for (const engine of ENGINES) {
-  describe(`store on ${engine}`, () => {
-    let database: TestDatabase
-    let store: Store
-    before(async () => {
-      database = await createTestDatabase(engine)
-      store = await openStore(database.config)
-      await store.migrate()
-    })
-    after(async () => {
-      await store.close()
-      await database.drop()
-    })
+  describe(`store on ${engine}`, async () => {
+    const { store, database } = await openTestStore(engine)
 
     const start = new Date('2030-01-01T00:00:00.000Z')
     const later = (ms: number) => new Date(start.getTime() + ms)

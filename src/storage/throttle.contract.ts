@@ -1,26 +1,16 @@
 // What every engine must do when attempts are reserved and settled, races included.
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
-import { createTestDatabase, ENGINES, type TestDatabase } from '../../test/engines.ts'
-import { digest, insertTestUser, makeScopes, openFor } from './contract-fixtures.ts'
+import { describe, test } from 'node:test'
+import { ENGINES, openTestStore } from '../../test/engines.ts'
+import { countKinds, digest, insertTestUser, makeScopes, openFor } from './contract-fixtures.ts'
 import { openStore } from './open-store.ts'
-import type { Reservation, ScopeName, Store, ThrottleScope } from './store.ts'
+import type { ScopeName, ThrottleScope } from './store.ts'
 
 const MINUTE_MS = 60_000
 
 for (const engine of ENGINES) {
-  describe(`throttle on ${engine}`, () => {
-    let database: TestDatabase
-    let store: Store
-    before(async () => {
-      database = await createTestDatabase(engine)
-      store = await openStore(database.config)
-      await store.migrate()
-    })
-    after(async () => {
-      await store.close()
-      await database.drop()
-    })
+  describe(`throttle on ${engine}`, async () => {
+    const { store, database } = await openTestStore(engine)
 
     const start = new Date('2030-01-01T00:00:00.000Z')
     const later = (ms: number) => new Date(start.getTime() + ms)
@@ -229,10 +219,4 @@ for (const engine of ENGINES) {
       )
     }
   })
-}
-
-function countKinds(reservations: Reservation[]): Partial<Record<Reservation['kind'], number>> {
-  const counts: Partial<Record<Reservation['kind'], number>> = {}
-  for (const { kind } of reservations) counts[kind] = (counts[kind] ?? 0) + 1
-  return counts
 }

@@ -5,12 +5,11 @@ import type { Page } from 'playwright-core'
 import { ENGINES } from '../engines.ts'
 import { PASSWORD } from '../service.ts'
 import { MINUTE_MS } from '../session-client.ts'
-import { focused, openVisits, overflowOf, says } from './browser.ts'
+import { focused, logInOn, openVisits, overflowOf, says, sessionsOf } from './browser.ts'
 
 const PHONE =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1'
 
-const sessionsOf = (page: Page) => page.locator('#sessions li')
 const countOf = (calls: string[], call: string) => calls.filter(made => made === call).length
 
 /** As a person does who looks at a tab again. */
@@ -148,10 +147,7 @@ for (const engine of ENGINES) {
           await logIn(email)
           const tab = await newTab()
           await tab.click('#log-out')
-          await tab.fill('#email', email)
-          await tab.fill('#password', PASSWORD)
-          await tab.click('#log-in')
-          await sessionsOf(tab).waitFor()
+          await logInOn(tab, email)
           await page.click('#log-out')
           await says(page, 'You are logged out.')
           assert.equal(countOf(calls(), 'POST /logout'), 3)
@@ -170,10 +166,7 @@ for (const engine of ENGINES) {
           await logIn(kate)
           const tab = await newTab()
           await tab.click('#log-out')
-          await tab.fill('#email', other)
-          await tab.fill('#password', PASSWORD)
-          await tab.click('#log-in')
-          await sessionsOf(tab).first().waitFor()
+          await logInOn(tab, other)
           await page.click('#end-others')
           await says(page, /Another account has logged in meanwhile/)
           assert.equal(await page.innerText('#user-email'), other)

@@ -136,11 +136,7 @@ export function openVisits(engine: EngineName, env: Record<string, string> = {})
             await service.addUser(email, { name })
             return email
           },
-          async logIn(email) {
-            await fill(email)
-            await page.click('#log-in')
-            await page.locator('#sessions li').first().waitFor()
-          },
+          logIn: email => logInOn(page, email),
           picture: name => takePicture(page, name),
           // It looks the same whatever is behind the service.
           look: async name => {
@@ -201,6 +197,16 @@ async function takePicture(page: Page, name: string): Promise<void> {
     path: join(SCREENSHOTS, `${name}.png`),
     animations: 'disabled',
   })
+}
+
+export const sessionsOf = (page: Page) => page.locator('#sessions li')
+
+/** On a page that shows the form. */
+export async function logInOn(page: Page, email: string): Promise<void> {
+  await page.fill('#email', email)
+  await page.fill('#password', PASSWORD)
+  await page.click('#log-in')
+  await sessionsOf(page).first().waitFor()
 }
 
 /** The id of what has the focus. */

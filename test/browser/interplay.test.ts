@@ -4,9 +4,7 @@ import { describe, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { PASSWORD } from '../service.ts'
 import { MINUTE_MS } from '../session-client.ts'
-import { assertKept, focused, openVisits, says } from './browser.ts'
-
-const sessionsOf = (page: Page) => page.locator('#sessions li')
+import { assertKept, focused, logInOn, openVisits, says, sessionsOf } from './browser.ts'
 
 /** Holds requests of one path back until they are let go. */
 async function hold(page: Page, path: string) {
@@ -114,10 +112,7 @@ describe('the page when answers cross', () => {
         await logIn(kate)
         const tab = await newTab()
         await tab.click('#log-out')
-        await tab.fill('#email', other)
-        await tab.fill('#password', PASSWORD)
-        await tab.click('#log-in')
-        await sessionsOf(tab).waitFor()
+        await logInOn(tab, other)
         await tab.close()
         const renewals = () => calls().filter(call => call === 'POST /refresh').length
         service.advance(20 * MINUTE_MS)

@@ -35,7 +35,7 @@ export type PostgresOptions = {
 
 export function openPostgres({ url, onConnectionLost }: PostgresOptions): Engine {
   const pool = new pg.Pool({
-    ...connectionTo(url),
+    ...connectionTo(withGenericPlans(url)),
     max: POOL_SIZE,
     // The server stops its own work first; the client's limit is for a server that does not answer.
     statement_timeout: OPERATION_TIMEOUT_MS - 200,
@@ -43,11 +43,6 @@ export function openPostgres({ url, onConnectionLost }: PostgresOptions): Engine
     idle_in_transaction_session_timeout: 5_000,
   })
   pool.on('error', onConnectionLost)
-  // A plan that is made anew for users, but not for nobody, would tell the two apart. Whoever uses the
-  // connection comes after this, and meets its failure, if any.
-  pool.on('connect', client => {
-    client.query('set plan_cache_mode = force_generic_plan').catch(() => {})
-  })
   const db = openDatabase(pool, OPERATION_TIMEOUT_MS)
   const retrying = <T>(operation: () => Promise<T>) => repeat(operation, hasCode(...PASSING))
   // Two first attempts of one scope insert the same row: the later one finds it next time.
@@ -102,6 +97,17 @@ export function openPostgres({ url, onConnectionLost }: PostgresOptions): Engine
       if (!pool.ending) await pool.end()
     },
   }
+}
+
+/**
+ * One plan for all values of a statement: if the server chose a plan by the values, attempts at known and
+ * unknown emails could take different times. As an option of the connection it cannot fail unnoticed.
+ */
+function withGenericPlans(url: string): string {
+  const connection = new URL(url)
+  const given = connection.searchParams.get('options') ?? process.env.PGOPTIONS ?? ''
+  connection.searchParams.set('options', `${given} -c plan_cache_mode=force_generic_plan`.trim())
+  return connection.toString()
 }
 
 function connectionTo(url: string): pg.PoolConfig {

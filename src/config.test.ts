@@ -41,7 +41,7 @@ describe('configuration', () => {
       signingKeysFile: resolve('data/signing-keys.json'),
       tokens: { issuer: 'https://localhost:8443', audience: 'https://localhost:8443' },
       bcryptCost: 12,
-      budgets: { pair: 5, email: 20, client: 50 },
+      budgets: { pair: 5, email: 20, client: 50, network: 500 },
       logLevel: 'info',
       warnings: [],
     })
@@ -119,8 +119,9 @@ describe('configuration', () => {
         THROTTLE_PAIR_FAILURES: '1',
         THROTTLE_EMAIL_FAILURES: '1000000000',
         THROTTLE_CLIENT_FAILURES: '7',
+        THROTTLE_NETWORK_FAILURES: '8',
       },
-      { budgets: { pair: 1, email: 1e9, client: 7 } },
+      { budgets: { pair: 1, email: 1e9, client: 7, network: 8 } },
     ],
     ...LOG_LEVELS.map((logLevel): Taken => [{ LOG_LEVEL: logLevel }, { logLevel }]),
   ]
@@ -167,6 +168,7 @@ describe('configuration', () => {
     THROTTLE_PAIR_FAILURES: ['0', '-1', '1000000001', '5.0', 'unlimited'],
     THROTTLE_EMAIL_FAILURES: ['0'],
     THROTTLE_CLIENT_FAILURES: ['0'],
+    THROTTLE_NETWORK_FAILURES: ['0'],
     LOG_LEVEL: ['INFO', 'verbose'],
   }
   for (const [name, values] of Object.entries(REFUSED)) {

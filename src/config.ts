@@ -93,6 +93,7 @@ export function loadConfig(env: Environment): Config {
       pair: read.integer('THROTTLE_PAIR_FAILURES', 5, 1, 1e9),
       email: read.integer('THROTTLE_EMAIL_FAILURES', 20, 1, 1e9),
       client: read.integer('THROTTLE_CLIENT_FAILURES', 50, 1, 1e9),
+      network: read.integer('THROTTLE_NETWORK_FAILURES', 500, 1, 1e9),
     },
     logLevel: read.oneOf('LOG_LEVEL', 'info', LOG_LEVELS),
     warnings: unknownNames(env),

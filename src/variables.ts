@@ -47,5 +47,9 @@ export const VARIABLES: Record<string, { byDefault: string; meaning: string }> =
   },
   THROTTLE_EMAIL_FAILURES: { byDefault: '20', meaning: 'failures in 15 minutes per e-mail' },
   THROTTLE_CLIENT_FAILURES: { byDefault: '50', meaning: 'failures in 15 minutes per client' },
+  THROTTLE_NETWORK_FAILURES: {
+    byDefault: '500',
+    meaning: 'failures in 15 minutes per network (IPv6 /48)',
+  },
   LOG_LEVEL: { byDefault: 'info', meaning: `one of ${LOG_LEVELS.join(', ')}` },
 }

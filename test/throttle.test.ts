@@ -12,6 +12,31 @@ import {
 const MINUTE_MS = 60_000
 
 for (const engine of ENGINES) {
+  test(`all clients of an IPv6 /48 together get 500 guesses, other networks their own, on ${engine}`, async context => {
+    const service = await startTestService(engine, { TRUST_PROXY: '127.0.0.1' })
+    context.after(() => service.stop())
+    await service.addUser('kate@example.com')
+    const attempt = (ip: string, email: string, password: string) =>
+      service.call({
+        body: { email, password },
+        headers: { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': ip },
+      })
+    const answers: Answer[] = []
+    for (let batch = 0; batch < 52; batch++) {
+      const guesses = Array.from({ length: 10 }, (_, i) =>
+        attempt(`2001:db8:7:${batch.toString(16)}${i}::1`, `${batch}-${i}@example.com`, 'wrong'),
+      )
+      answers.push(...(await Promise.all(guesses)))
+    }
+    assert.deepEqual(countStatuses(answers), { 401: 500, 429: 20 })
+    const kate = (ip: string) => attempt(ip, 'kate@example.com', PASSWORD)
+    assert.equal((await kate('2001:db8:7:ffff::1')).status, 429)
+    assert.equal((await kate('2001:db8:8::1')).status, 200)
+    assert.ok(service.logged().some(line => line.scope === 'network'))
+  })
+}
+
+for (const engine of ENGINES) {
   describe(`guessing protection on ${engine}`, () => {
     let service: TestService
     before(async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { clientAddress, clientGroup, trustProxies } from './client-address.ts'
+import { clientAddress, clientGroup, clientNetwork, trustProxies } from './client-address.ts'
 
 const PROXIES = trustProxies(['10.0.0.0/8', '192.0.2.1', '2001:db8:1::/48', '::1'])
 
@@ -161,6 +161,13 @@ describe('the group that a client is counted in', () => {
       assert.notEqual(clientGroup(one), clientGroup(other))
     })
   }
+
+  test('the larger network of an IPv6 address has 48 bits; an IPv4 address has none', () => {
+    assert.equal(clientNetwork('2001:db8:1::1'), clientNetwork('2001:db8:1:ffff::'))
+    assert.notEqual(clientNetwork('2001:db8:1::1'), clientNetwork('2001:db8:2::1'))
+    assert.equal(clientNetwork('203.0.113.9'), null)
+    assert.equal(clientNetwork('::ffff:203.0.113.9'), null)
+  })
 
   test('is that of the IPv4 address for one in IPv6 clothes', () => {
     for (const peer of ['::ffff:203.0.113.9', '::ffff:cb00:7109']) {

@@ -2,8 +2,10 @@
 import { isIPv4 } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
-/** Subscribers get whole /64 networks, so an IPv6 client is counted by its network. */
-const IPV6_CLIENT_BYTES = 8
+/** A subscriber gets a whole /64 network, so an IPv6 client is counted by its network … */
+const IPV6_CLIENT_BITS = 64
+/** … and a site may get a /48, with 65,536 of them. */
+const IPV6_NETWORK_BITS = 48
 
 export type Proxies = { isTrusted: (address: string) => boolean }
 
@@ -45,11 +47,18 @@ export function clientAddress(
 }
 
 export function clientGroup(address: string): string {
-  if (!address.includes(':')) return address
-  const parsed = parse(address)
-  if (parsed?.kind() !== 'ipv6') return address
-  const network = parsed.toByteArray().slice(0, IPV6_CLIENT_BYTES)
-  return `${Buffer.from(network).toString('hex')}/64`
+  return prefixOf(address, IPV6_CLIENT_BITS) ?? address
+}
+
+export function clientNetwork(address: string): string | null {
+  return prefixOf(address, IPV6_NETWORK_BITS)
+}
+
+/** Null unless it is an IPv6 address. */
+function prefixOf(address: string, bits: number): string | null {
+  const parsed = address.includes(':') ? parse(address) : null
+  if (parsed?.kind() !== 'ipv6') return null
+  return `${Buffer.from(parsed.toByteArray().slice(0, bits / 8)).toString('hex')}/${bits}`
 }
 
 /** One spelling for each address; an IPv4 address in IPv6 clothes is an IPv4 address. */

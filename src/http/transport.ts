@@ -1,7 +1,7 @@
 // HTTPS only: by this service's own TLS, or by a proxy that says so and is trusted.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Client } from '../login/login.ts'
-import { clientAddress, clientGroup, type Proxies } from './client-address.ts'
+import { clientAddress, clientGroup, clientNetwork, type Proxies } from './client-address.ts'
 import { sendFailure } from './envelope.ts'
 
 export const CLIENT = 'client'
@@ -34,7 +34,13 @@ export function identifyClient(proxies: Proxies) {
     }
     // Browsers send this header by themselves and let no page set it.
     const isBrowser = headers['sec-fetch-site'] !== undefined
-    const client: Client = { ip, group: clientGroup(ip), userAgent, isBrowser }
+    const client: Client = {
+      ip,
+      group: clientGroup(ip),
+      network: clientNetwork(ip),
+      userAgent,
+      isBrowser,
+    }
     request.setDecorator(CLIENT, client)
     done()
   }

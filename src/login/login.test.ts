@@ -23,7 +23,7 @@ for (const engine of ENGINES) {
         throttle: createThrottle(store, clock),
         passwords,
         hashQueue: createHashQueue(2, passwords.estimateMs),
-        budgets: { pair: 5, email: 20, client: 50 },
+        budgets: { pair: 5, email: 20, client: 50, network: 500 },
         keys,
         tokens: { issuer: 'https://login.example.com', audience: 'api' },
         clock,
@@ -31,7 +31,13 @@ for (const engine of ENGINES) {
       const attempt = {
         email: 'kate@example.com',
         password: 'wrong',
-        client: { ip: '127.0.0.1', group: '127.0.0.1', userAgent: '', isBrowser: false },
+        client: {
+          ip: '127.0.0.1',
+          group: '127.0.0.1',
+          network: null,
+          userAgent: '',
+          isBrowser: false,
+        },
         deviceToken: null,
       }
       const attempts = Array.from({ length: 100 }, () => login(deps, attempt))

@@ -29,6 +29,8 @@ export type Client = {
   ip: string
   /** What a client's budget is counted by: an IPv4 address, or the network of an IPv6 one. */
   group: string
+  /** The larger network of an IPv6 client, which one subscriber may own as a whole; null for IPv4. */
+  network: string | null
   userAgent: string
   /** It keeps cookies, so it gets some. */
   isBrowser: boolean
@@ -75,7 +77,7 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
   const knownDevice = await findKnownDevice(store, attempt.deviceToken, lookupKey(email), clock())
   const scopes = knownDevice
     ? deviceScopes(email, knownDevice)
-    : throttleScopes(email, attempt.client.group, deps.budgets)
+    : throttleScopes(email, attempt.client, deps.budgets)
 
   const admission = await admit(deps, email, scopes, knownDevice !== null, finishByMs)
   if (admission.kind === 'shed') return { kind: 'shed', email }

@@ -5,7 +5,7 @@ import { digestOf } from '../digest.ts'
 import { createThrottle, FORGOTTEN_MS, type Throttle, throttleScopes } from './throttle.ts'
 
 const MINUTE_MS = 60_000
-const BUDGETS = { pair: 2, email: 20, client: 3 }
+const BUDGETS = { pair: 2, email: 20, client: 3, network: 500 }
 
 describe('a refusal', async () => {
   const { store } = await openTestStore('sqlite')
@@ -26,7 +26,8 @@ describe('a refusal', async () => {
     client = `10.0.0.${++clients}`
   })
 
-  const scopesOf = (email: string, from = client) => throttleScopes(email, from, BUDGETS)
+  const scopesOf = (email: string, from = client) =>
+    throttleScopes(email, { group: from, network: null }, BUDGETS)
   async function failAs(email: string, times: number): Promise<void> {
     for (let i = 0; i < times; i++) {
       assert.equal((await throttle.reserve(scopesOf(email), email)).kind, 'admitted')

@@ -9,6 +9,11 @@ type Refusal = Extract<Reservation, { kind: 'refused' }>
 
 /** A device that has logged in before has failures of its own, which nobody else can spend. */
 const DEVICE_FAILURES = 5
+/**
+ * Slow guessing at one email from many addresses would otherwise get 1,920 failures in a day. Beyond
+ * these, one failure in 15 minutes is left: some 190 in all.
+ */
+const DAILY_EMAIL_FAILURES = 100
 
 /** For so long a block is taken as it was. Then one attempt asks anew, and it is for the others … */
 const RECALL_MS = 100
@@ -21,41 +26,36 @@ const MAX_WAITING = 256
 
 export function throttleScopes(
   email: string,
-  clientGroup: string,
+  { group, network }: { group: string; network: string | null },
   budgets: Budgets,
 ): ThrottleScope[] {
-  const digest = digestOf(email)
-  return [
+  const emailDigest = digestOf(email)
+  const scopes = [
+    toScope('pair', [email, group], emailDigest, budgets.pair),
     {
-      name: 'pair',
-      key: keyOf('pair', email, clientGroup),
-      emailDigest: digest,
-      maxFailures: budgets.pair,
+      ...toScope('email', [email], emailDigest, budgets.email),
+      // An operator who allows more in 15 minutes does not mean less in a day.
+      maxDailyFailures: Math.max(DAILY_EMAIL_FAILURES, budgets.email),
     },
-    { name: 'email', key: keyOf('email', email), emailDigest: digest, maxFailures: budgets.email },
-    {
-      name: 'client',
-      key: keyOf('client', clientGroup),
-      emailDigest: null,
-      maxFailures: budgets.client,
-    },
+    toScope('client', [group], null, budgets.client),
   ]
+  if (network !== null) scopes.push(toScope('network', [network], null, budgets.network))
+  return scopes
 }
 
-/** What a device that is known to the account draws on, instead of all three scopes. */
+/** What a device that is known to the account draws on, instead of all other scopes. */
 export function deviceScopes(email: string, device: Device): ThrottleScope[] {
-  return [
-    {
-      name: 'device',
-      key: keyOf('device', device.id),
-      emailDigest: digestOf(email),
-      maxFailures: DEVICE_FAILURES,
-    },
-  ]
+  return [toScope('device', [device.id], digestOf(email), DEVICE_FAILURES)]
 }
 
-function keyOf(...parts: string[]): string {
-  return digestOf(JSON.stringify(parts))
+function toScope(
+  name: ScopeName,
+  counted: string[],
+  emailDigest: string | null,
+  maxFailures: number,
+): ThrottleScope {
+  const key = digestOf(JSON.stringify([name, ...counted]))
+  return { name, key, emailDigest, maxFailures, maxDailyFailures: null }
 }
 
 export type Throttle = {

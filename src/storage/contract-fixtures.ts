@@ -27,18 +27,21 @@ export function makeScopes(
       key: digest(`pair ${email} ${client}`),
       emailDigest: digest(email),
       maxFailures: budgets.pair,
+      maxDailyFailures: null,
     },
     {
       name: 'email',
       key: digest(`email ${email}`),
       emailDigest: digest(email),
       maxFailures: budgets.email,
+      maxDailyFailures: Math.max(100, budgets.email),
     },
     {
       name: 'client',
       key: digest(`client ${client}`),
       emailDigest: null,
       maxFailures: budgets.client,
+      maxDailyFailures: null,
     },
   ]
 }

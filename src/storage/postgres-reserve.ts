@@ -9,8 +9,9 @@ import {
   type Moments,
   momentsAt,
   refusal,
+  unknownUserId,
 } from './throttle-rows.ts'
-import { type FoundUser, selectUserOrNobody, toFoundUser } from './users-rows.ts'
+import { type FoundUser, selectUserOrDummy, toFoundUser } from './users-rows.ts'
 import { toTime } from './values.ts'
 
 type ReservedScope = {
@@ -39,10 +40,12 @@ export async function reserve(
   const rows = await run(reserveAll, {
     ...momentsAt(now),
     email,
+    dummyId: unknownUserId(scopes),
     keys: keysOf(scopes),
     names: scopes.map(scope => scope.name),
     emailDigests: scopes.map(scope => scope.emailDigest),
     budgets: scopes.map(scope => scope.maxFailures),
+    dailyBudgets: scopes.map(scope => scope.maxDailyFailures),
   })
 
   const [first] = rows
@@ -66,10 +69,12 @@ export async function reserve(
 
 type Holes = Moments & {
   email: string
+  dummyId: string
   keys: string[]
   names: string[]
   emailDigests: (string | null)[]
   budgets: number[]
+  dailyBudgets: (number | null)[]
 }
 
 /** Its last moment in UTC: in the server's own zone it may be of a year that has five digits. */
@@ -80,18 +85,20 @@ const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
   sql<ReservedScope>`
     with moment as (
       select ${holes.now}::timestamptz as now, ${holes.leaseEnd}::timestamptz as lease_end,
-        ${holes.windowEnd}::timestamptz as window_end, ${holes.expiry}::timestamptz as expiry
+        ${holes.windowEnd}::timestamptz as window_end, ${holes.dayEnd}::timestamptz as day_end,
+        ${holes.expiry}::timestamptz as expiry
     ),
-    -- What is further away than it can be was written by a clock that was ahead.
+    -- Timestamps beyond these are ignored: the clock of another machine was ahead.
     far as (
-      select window_end + (window_end - now) as window_limit, lease_end + (lease_end - now) as lease_limit
+      select window_end + (window_end - now) as window_limit, lease_end + (lease_end - now) as lease_limit,
+        day_end + (day_end - now) as day_limit
       from moment
     ),
     asked as (
       select * from unnest(
         ${holes.keys}::text[], ${holes.names}::text[],
-        ${holes.emailDigests}::text[], ${holes.budgets}::integer[]
-      ) with ordinality as a (key, scope, email_digest, max_failures, position)
+        ${holes.emailDigests}::text[], ${holes.budgets}::integer[], ${holes.dailyBudgets}::integer[]
+      ) with ordinality as a (key, scope, email_digest, max_failures, max_daily, position)
     ),
     existing as materialized (
       select t.* from login_throttle t
@@ -102,29 +109,42 @@ const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
           and e.blocked_until <= window_limit as is_blocked,
         coalesce(e.blocked_until, e.window_ends_at) <= now
           or coalesce(e.blocked_until, e.window_ends_at) > window_limit as is_over,
+        coalesce(e.day_ends_at <= now or e.day_ends_at > day_limit, true) as is_day_over,
         case when e.lease_ends_at > now and e.lease_ends_at <= lease_limit then 0 else e.pending end
           as abandoned
       from existing e, moment, far
     ),
-    state as (
+    counted as (
       select a.*, j.key is not null as is_present, coalesce(j.is_blocked, false) as is_blocked,
         j.blocked_until,
         case when j.is_over or j.key is null then null else j.window_ends_at end as window_ends_at,
+        case when j.is_day_over and j.abandoned = 0 then null when j.is_day_over then day_end
+          else j.day_ends_at end as day_ends_at,
         coalesce(case when j.is_over then 0 else j.failures end + j.abandoned, 0) as failures,
+        case when a.max_daily is null then 0
+          else coalesce(case when j.is_day_over then 0 else j.daily_failures end + j.abandoned, 0)
+        end as daily_failures,
         coalesce(j.pending - j.abandoned, 0) as pending
-      from asked a left join judged j using (key)
+      from moment, asked a left join judged j using (key)
+    ),
+    -- A spent day leaves one failure in each window.
+    state as (
+      select c.*, case when max_daily is null then max_failures
+          else greatest(least(max_failures, failures + max_daily - daily_failures), 1) end as budget
+      from counted c
     ),
     verdict as (
       select case
-        when bool_or(is_blocked or failures >= max_failures) then 'refused'
-        when bool_or(failures + pending >= max_failures) then 'busy'
+        when bool_or(is_blocked or failures >= budget) then 'refused'
+        when bool_or(failures + pending >= budget) then 'busy'
         else 'admitted' end as kind
       from state
     ),
     admitted as (
-      update login_throttle t set failures = s.failures, pending = s.pending + 1,
-        lease_ends_at = m.lease_end, window_ends_at = coalesce(s.window_ends_at, m.window_end),
-        blocked_until = null, expires_at = m.expiry
+      update login_throttle t set failures = s.failures, daily_failures = s.daily_failures,
+        pending = s.pending + 1, lease_ends_at = m.lease_end, day_ends_at = s.day_ends_at,
+        window_ends_at = coalesce(s.window_ends_at, m.window_end), blocked_until = null,
+        expires_at = greatest(t.expires_at, m.expiry)
       from state s, verdict v, moment m
       where t.key = s.key and v.kind = 'admitted'
     ),
@@ -136,10 +156,11 @@ const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
       where not s.is_present and v.kind = 'admitted' order by s.key
     ),
     blocked as (
-      update login_throttle t set failures = s.failures, pending = s.pending,
-        blocked_until = m.window_end, expires_at = m.expiry
+      update login_throttle t set failures = s.failures, daily_failures = s.daily_failures,
+        pending = s.pending, day_ends_at = s.day_ends_at, blocked_until = m.window_end,
+        expires_at = greatest(t.expires_at, m.expiry)
       from state s, verdict v, moment m
-      where t.key = s.key and v.kind = 'refused' and not s.is_blocked and s.failures >= s.max_failures
+      where t.key = s.key and v.kind = 'refused' and not s.is_blocked and s.failures >= s.budget
       returning t.scope
     ),
     locked as (
@@ -152,13 +173,14 @@ const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
     nobody as (
       update unknown_user set updated_at = m.now
       from moment m
-      where exists (select from blocked where scope = 'email') and not exists (select from locked)
+      where id = ${holes.dummyId}::uuid
+        and exists (select from blocked where scope = 'email') and not exists (select from locked)
     ),
-    found as (${selectUserOrNobody(holes.email)})
+    found as (${selectUserOrDummy(holes.email, holes.dummyId)})
     select v.kind as verdict, s.scope, s.key,
-      s.failures + s.pending >= s.max_failures as is_full, s.max_failures - s.failures as places,
+      s.failures + s.pending >= s.budget as is_full, s.budget - s.failures as places,
       case when s.is_blocked then s.blocked_until
-        when s.failures >= s.max_failures then m.window_end end as refused_until,
+        when s.failures >= s.budget then m.window_end end as refused_until,
       (select id from locked) as locked_user_id,
       case when v.kind = 'admitted' and s.position = 1 then (${FOUND_AS_JSON} from found) end as found
     from state s, verdict v, moment m order by s.position`.compile(db),

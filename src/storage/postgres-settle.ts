@@ -4,13 +4,13 @@ import { sql } from 'kysely'
 import { digestOf } from '../digest.ts'
 import type { Attempts } from './engine.ts'
 import { prepare, type Statement } from './prepared.ts'
-import { UNKNOWN_USER_ID } from './schema.ts'
 import {
   isNotLockedByAdministrator,
   keysOf,
   type Moments,
   momentsAt,
   ONE_FAILURE_MORE,
+  unknownUserId,
 } from './throttle-rows.ts'
 import { toText } from './values.ts'
 
@@ -25,7 +25,7 @@ export function createSettling(run: Run): Omit<Attempts, 'reserveAttempt'> {
     async settleFailure(scopes, userId, now) {
       const holes = { ...momentsAt(now), keys: keysOf(scopes) }
       if (userId === null) {
-        await run(failNobody, { ...holes, userId: UNKNOWN_USER_ID })
+        await run(failNobody, { ...holes, userId: unknownUserId(scopes) })
         return 0
       }
       const [user] = await run(failUser, { ...holes, userId })
@@ -92,7 +92,13 @@ function prepareFailure(table: 'users' | 'unknown_user') {
         failures = case when l.window_ends_at <= ${holes.now} then 1 else l.failures + 1 end,
         window_ends_at = case when l.failures = 0 or l.window_ends_at <= ${holes.now}
           then ${holes.windowEnd} else l.window_ends_at end,
-        expires_at = ${holes.expiry}
+        daily_failures = case when l.scope <> 'email' then 0
+          when l.day_ends_at > ${holes.now} then l.daily_failures + 1 else 1 end,
+        day_ends_at = case when l.scope <> 'email' then null
+          when l.day_ends_at > ${holes.now} then l.day_ends_at else ${holes.dayEnd} end,
+        -- A single failure need not be kept for a day: one in each window is allowed anyway.
+        expires_at = case when l.daily_failures > 0 and l.day_ends_at > ${holes.expiry}
+          then l.day_ends_at else ${holes.expiry} end
       from locked l, all_locked where t.key = l.key returning t.key
     )
     update ${sql.table(table)} u set failed_login_attempts = ${ONE_FAILURE_MORE}

@@ -7,7 +7,7 @@ export type Time = ColumnType<Date | string, string, string>
 type NullableTime = ColumnType<Date | string | null, string | null, string | null>
 type Flag = ColumnType<boolean | number, number | undefined, number>
 
-/** The only row of `unknown_user`. */
+/** The first row of `unknown_user`; the others differ in the last byte. */
 export const UNKNOWN_USER_ID = '00000000-0000-4000-8000-000000000000'
 
 type Users = {
@@ -28,7 +28,7 @@ type Users = {
 
 export type Schema = {
   users: Users
-  /** One row, which stands for every e-mail that nobody has. */
+  /** 256 dummy rows, which are read and written for emails without a user. */
   unknown_user: Users
   sessions: {
     id: string
@@ -70,10 +70,14 @@ export type Schema = {
     key: string
     scope: ScopeName
     email_digest: string | null
+    /** Since the window began. */
     failures: number
+    /** Since the day began; counted for emails only. */
+    daily_failures: Generated<number>
     pending: number
     lease_ends_at: Time
     window_ends_at: Time
+    day_ends_at: NullableTime
     blocked_until: NullableTime
     expires_at: Time
   }

@@ -4,7 +4,7 @@ import { digestOf } from '../digest.ts'
 import type { Attempts } from './engine.ts'
 import { prepare, prepareInsert, type Statement } from './prepared.ts'
 import { refreshTokenRow } from './refresh-tokens-sql.ts'
-import { type Schema, UNKNOWN_USER_ID } from './schema.ts'
+import type { Schema } from './schema.ts'
 import type { NewRefreshToken, NewSession, ThrottleScope, UsedDevice } from './store.ts'
 import {
   isNotLockedByAdministrator,
@@ -12,6 +12,7 @@ import {
   type Moments,
   momentsAt,
   ONE_FAILURE_MORE,
+  unknownUserId,
 } from './throttle-rows.ts'
 import { toText } from './values.ts'
 
@@ -52,7 +53,7 @@ function fail(run: Run, scopes: ThrottleScope[], userId: string | null, now: Dat
   run(countFailure, { keys: toJson(scopes), ...momentsAt(now) })
   // The same write for nobody: a failure of an unknown e-mail must not be the cheaper one.
   if (userId === null) {
-    run(countNobodysFailure, { id: UNKNOWN_USER_ID })
+    run(countNobodysFailure, { id: unknownUserId(scopes) })
     return 0
   }
   const [user] = run(countUsersFailure, { id: userId })
@@ -87,7 +88,13 @@ const countFailure = prepare<Moments & { keys: string }>((db, at) =>
       failures: sql`case when window_ends_at <= ${at.now} then 1 else failures + 1 end`,
       window_ends_at: sql`case when failures = 0 or window_ends_at <= ${at.now}
         then ${at.windowEnd} else window_ends_at end`,
-      expires_at: at.expiry,
+      daily_failures: sql`case when scope <> 'email' then 0
+        when day_ends_at > ${at.now} then daily_failures + 1 else 1 end`,
+      day_ends_at: sql`case when scope <> 'email' then null
+        when day_ends_at > ${at.now} then day_ends_at else ${at.dayEnd} end`,
+      // A single failure need not be kept for a day: one in each window is allowed anyway.
+      expires_at: sql`case when daily_failures > 0 and day_ends_at > ${at.expiry}
+        then day_ends_at else ${at.expiry} end`,
     })
     .where(isOneOf(at.keys))
     .compile(),

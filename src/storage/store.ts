@@ -19,16 +19,19 @@ export type User = {
 
 export type NewUser = Pick<User, 'id' | 'email' | 'passwordHash' | 'name' | 'role' | 'createdAt'>
 
-export type ScopeName = 'pair' | 'email' | 'client' | 'device'
+export type ScopeName = 'pair' | 'email' | 'client' | 'network' | 'device'
 
 /** One budget that an attempt draws on. */
 export type ThrottleScope = {
   name: ScopeName
   /** SHA-256 of the scope and what it counts, hex. */
   key: string
-  /** SHA-256 of the e-mail, so that an unlock finds every row of an account; null for a client. */
+  /** SHA-256 of the email, so that an unlock finds every row of an account; null for clients and networks. */
   emailDigest: string | null
+  /** In 15 minutes. */
   maxFailures: number
+  /** Once these are spent, one failure in 15 minutes is left. Null: a day has no limit of its own. */
+  maxDailyFailures: number | null
 }
 
 export type Reservation =

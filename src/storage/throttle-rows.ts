@@ -1,6 +1,8 @@
 // What throttle rows mean on both engines. How they are reserved and settled is each engine's own matter.
+import { randomBytes } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
-import type { Schema } from './schema.ts'
+import { digestOf } from '../digest.ts'
+import { type Schema, UNKNOWN_USER_ID } from './schema.ts'
 import type { Reservation, ThrottleScope } from './store.ts'
 import { toText } from './values.ts'
 
@@ -8,6 +10,8 @@ import { toText } from './values.ts'
 export const WINDOW_MS = 15 * 60_000
 /** Longer than any attempt can take: only a killed process leaves a lease to run out. */
 export const LEASE_MS = 60_000
+/** The span over which the failures of an email are limited a second time. */
+export const DAY_MS = 24 * 3_600_000
 
 /** The moments that a write at `now` refers to, as text. */
 export type Moments = ReturnType<typeof momentsAt>
@@ -17,9 +21,22 @@ export function momentsAt(now: Date) {
     now: toText(now),
     leaseEnd: toText(now, LEASE_MS),
     windowEnd: toText(now, WINDOW_MS),
-    /** No part of a row means anything after its lease, then a window, have passed. */
+    dayEnd: toText(now, DAY_MS),
+    /** When a row means nothing any more, unless it counts the failures of a day. */
     expiry: toText(now, LEASE_MS + WINDOW_MS),
   }
+}
+
+/** Unknown to callers, who could otherwise choose emails that share a row and wait for each other. */
+const ROW_SALT = randomBytes(16).toString('hex')
+
+/**
+ * The row of `unknown_user` that is read and written if the email has no user. With a single row, parallel
+ * attempts at unknown emails would wait for each other, and attempts at known ones would not.
+ */
+export function unknownUserId([scope]: ThrottleScope[]): string {
+  const byte = digestOf(ROW_SALT + scope?.emailDigest).slice(0, 2)
+  return UNKNOWN_USER_ID.slice(0, -2) + byte
 }
 
 /** Of several blocks the longest is the one to wait for. */
@@ -44,7 +61,7 @@ export async function forgetFailures(db: Kysely<Schema>, scopes: Keyed[]): Promi
   if (scopes.length === 0) return
   await db
     .updateTable('login_throttle')
-    .set({ failures: 0, blocked_until: null })
+    .set({ failures: 0, daily_failures: 0, blocked_until: null })
     .where('key', 'in', keysOf(scopes))
     .execute()
 }

@@ -158,10 +158,76 @@ for (const engine of ENGINES) {
         await reserve(scopes)
         assert.equal(await store.settleFailure(scopes, id, start), expected)
       }
-      const nobody = () => database.rows('select failed_login_attempts as n from unknown_user')
-      const [before] = await nobody()
+      const counted = async () =>
+        (await database.rows('select sum(failed_login_attempts) as n from unknown_user'))[0]?.n
+      const before = Number(await counted())
       await fail(makeScopes(), 1)
-      assert.equal(Number((await nobody())[0]?.n), Number(before?.n) + 1)
+      assert.equal(Number(await counted()), before + 1)
+    })
+
+    test('failures of unknown emails are spread over many rows', async () => {
+      await database.rows('update unknown_user set failed_login_attempts = 0')
+      for (let i = 0; i < 100; i++) await fail(makeScopes(), 1)
+      const rows = await database.rows(
+        'select id from unknown_user where failed_login_attempts > 0',
+      )
+      // 100 of 256 rows, chosen at random, are 82.7 different ones on average.
+      assert.ok(rows.length > 50, String(rows.length))
+    })
+
+    test('an email gets 100 failures in a day, then one in each window', async () => {
+      const email = 'daily@example.com'
+      let clients = 0
+      const failUntilRefused = async (ms: number) => {
+        for (let failures = 0; ; ) {
+          const scopes = makeScopes(email, `client ${Math.floor(clients++ / 4)}`)
+          const { kind } = await reserve(scopes, later(ms))
+          if (kind === 'refused') return failures
+          await store.settleFailure(scopes, null, later(ms))
+          failures++
+        }
+      }
+      const counts: number[] = []
+      const WINDOWS_OF_A_DAY = 96
+      for (let window = 0; window <= WINDOWS_OF_A_DAY; window++) {
+        counts.push(await failUntilRefused(window * 15 * MINUTE_MS))
+      }
+      assert.deepEqual(counts.slice(0, 5), [20, 20, 20, 20, 20])
+      assert.deepEqual(new Set(counts.slice(5, WINDOWS_OF_A_DAY)), new Set([1]))
+      assert.equal(counts.at(-1), 20, 'the next day')
+    })
+
+    test('the day’s last failures are reserved like any others', async () => {
+      const email = 'last@example.com'
+      for (let window = 0; window < 4; window++) {
+        for (let i = 0; i < 20; i++) {
+          await fail(makeScopes(email, `client ${i}`), 1, later(window * 15 * MINUTE_MS))
+        }
+      }
+      for (let i = 0; i < 18; i++) {
+        await fail(makeScopes(email, `client ${i}`), 1, later(60 * MINUTE_MS))
+      }
+      const reservations = await Promise.all(
+        Array.from({ length: 30 }, (_, i) =>
+          reserve(makeScopes(email, `late client ${i}`), later(75 * MINUTE_MS)),
+        ),
+      )
+      assert.deepEqual(countKinds(reservations), { admitted: 2, busy: 28 })
+    })
+
+    test('leases that ran out count for the day, and an unlock forgets the day', async () => {
+      const email = 'leases@example.com'
+      for (let i = 0; i < 20; i++) await reserve(makeScopes(email, `client ${i}`))
+      assert.equal((await reserve(makeScopes(email, 'x'), later(2 * MINUTE_MS))).kind, 'refused')
+      const day = async () => {
+        const [row] = await database.rows(
+          `select daily_failures from login_throttle where scope = 'email' and email_digest = '${digest(email)}'`,
+        )
+        return Number(row?.daily_failures)
+      }
+      assert.equal(await day(), 20)
+      await store.unlockUser(email, digest(email), later(2 * MINUTE_MS))
+      assert.equal(await day(), 0)
     })
 
     test('sweeping removes what no longer means anything, and only that', async () => {
@@ -174,7 +240,9 @@ for (const engine of ENGINES) {
       assert.equal(await sweep(15 * MINUTE_MS), 0)
       assert.equal(await sweep(17 * MINUTE_MS), 3)
       assert.equal((await reserve(blocked, later(17 * MINUTE_MS))).kind, 'refused')
-      assert.equal(await sweep(60 * MINUTE_MS), 3)
+      assert.equal(await sweep(60 * MINUTE_MS), 2)
+      assert.equal(await sweep(24 * 60 * MINUTE_MS), 0, 'the email’s row counts for a day')
+      assert.equal(await sweep(24 * 60 * MINUTE_MS + 6 * MINUTE_MS), 1)
       assert.deepEqual(await database.rows('select key from login_throttle'), [])
     })
 

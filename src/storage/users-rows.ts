@@ -6,16 +6,16 @@ import { toTime, toTimeOrNull } from './values.ts'
 
 export type FoundUser = Selectable<Schema['users']> & { position: number }
 
-/** Nobody's row where there is no user: to find nothing must not be less work. */
-export function selectUserOrNobody(email: string) {
+/** Falls back to a dummy row, so that both lookups cost the same. */
+export function selectUserOrDummy(email: string, dummyId: string) {
   return sql<FoundUser>`select * from (
     select 0 as position, users.* from users where email = ${email}
-    union all select 1 as position, unknown_user.* from unknown_user
+    union all select 1 as position, unknown_user.* from unknown_user where id = ${dummyId}
   ) found order by position limit 1`
 }
 
 export function toFoundUser(row: FoundUser | null | undefined): User | null {
-  if (!row) throw new Error('unknown_user has lost its row')
+  if (!row) throw new Error('unknown_user has lost a row')
   const user = toUser(row)
   return row.position === 0 ? user : null
 }

@@ -25,7 +25,13 @@ import { DAY, Model, SECOND } from './refresh-model.ts'
 const HISTORIES = { sqlite: 10_000, postgres: 300 }
 const START = Date.parse('2030-01-01T00:00:00Z')
 const TOKENS = { issuer: 'https://login.example.com', audience: 'api' }
-const SCOPE = { name: 'client', key: 'c'.repeat(64), emailDigest: null, maxFailures: 50 } as const
+const SCOPE = {
+  name: 'client',
+  key: 'c'.repeat(64),
+  emailDigest: null,
+  maxFailures: 50,
+  maxDailyFailures: null,
+} as const
 const FIRST_KEYS = { keys: await createGeneration(new Date(START), 0) }
 const FIRST_KEYRING = createKeys(await importKeys(FIRST_KEYS))
 

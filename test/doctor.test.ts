@@ -94,7 +94,7 @@ describe('a setting that is unsafe is warned of', { concurrency: 2 }, () => {
     {
       name: 'a throttle that lets guess',
       env: { THROTTLE_EMAIL_FAILURES: '101' },
-      expected: /^warning, throttle: .* 101 per e-mail, .*: too many/,
+      expected: /^warning, throttle: .* 101 per email, .*: too many/,
     },
     {
       name: 'a silent log',

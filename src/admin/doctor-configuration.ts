@@ -47,8 +47,8 @@ function describeOrigins({ corsOrigins, environment }: Config): string {
   return environment === 'production' ? 'none' : 'any, for development'
 }
 
-function checkThrottle({ budgets: { pair, email, client } }: Config): Finding {
-  const detail = `${pair} failures per e-mail and client, ${email} per e-mail, ${client} per client`
+function checkThrottle({ budgets: { pair, email, client, network } }: Config): Finding {
+  const detail = `${pair} failures per email and client, ${email} per email, ${client} per client, ${network} per network`
   return email > EMAIL_FAILURES_WARNING
     ? warning('throttle', `${detail}: too many to stop guessing`)
     : ok('throttle', detail)

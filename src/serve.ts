@@ -49,6 +49,16 @@ export async function serveUntilSignal(
   const asked = new Promise<string>(resolve => {
     process.on('SIGTERM', resolve).on('SIGINT', resolve)
   })
+  if (config.environment === 'production') {
+    // Without a listener Node opens its inspector, through which other users of this machine could
+    // run code in the service.
+    process.on('SIGUSR1', () => {
+      log.warn(
+        { event: 'service.warning' },
+        'SIGUSR1 is ignored in production: it opens no inspector',
+      )
+    })
+  }
 
   const service = await Promise.race([serve(config, log, clock), asked])
   if (typeof service === 'string') log.info({ event: 'service.stopped', reason: service })

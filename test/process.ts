@@ -64,8 +64,7 @@ const BASE_ENV = {
 /** As "npm start" does. */
 export const SERVE = [
   process.execPath,
-  ...['--max-semi-space-size=4', '-r', join(PROJECT, 'version-guard.cjs')],
-  ...[join(PROJECT, 'src', 'main.ts'), 'serve'],
+  ...['--max-semi-space-size=4', join(PROJECT, 'launch.cjs'), 'src/main.ts', 'serve'],
 ]
 
 export function run(

@@ -13,7 +13,7 @@ import type { EngineName } from '../src/storage/engine.ts'
 import { openStore } from '../src/storage/open-store.ts'
 import { createTestDatabase, type TestDatabase } from './engines.ts'
 import { freePort } from './postgres-server.ts'
-import { type Answer, type Call, createClient, PASSWORD, TEST_COST } from './service.ts'
+import { type Answer, type Call, createClient, ISSUER, PASSWORD, TEST_COST } from './service.ts'
 
 export const PROJECT = fileURLToPath(new URL('..', import.meta.url))
 
@@ -58,6 +58,7 @@ const BASE_ENV = {
   NODE_ENV: 'test',
   PORT: '0',
   OPS_PORT: '0',
+  JWT_ISSUER: ISSUER,
   DATABASE_URL: '',
   BCRYPT_COST: String(TEST_COST),
 }

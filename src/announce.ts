@@ -1,5 +1,4 @@
-// What is logged once the service listens: its addresses and, while there is nobody to log in, how to
-// add the first user.
+// What is logged once the service listens: its addresses and, while there are no users, how to add one.
 import type { Config } from './config.ts'
 import type { Log } from './log.ts'
 
@@ -20,6 +19,6 @@ export function announceStart(log: Log, { url, page, engine, hasUsers }: Start):
   if (hasUsers) return
   log.info(
     { event: 'service.no_users' },
-    'there is no user yet; with the same environment, add one by: npm run -s admin -- users add EMAIL --name NAME',
+    'there are no users yet; to add one, run in the same environment: npm run -s admin -- users add EMAIL --name NAME',
   )
 }

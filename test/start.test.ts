@@ -101,7 +101,7 @@ describe('a start that cannot succeed says why, without a stack trace, and ends'
     ],
     [
       'nothing is set in production',
-      () => ({ NODE_ENV: 'production', BCRYPT_COST: '', OPS_PORT: '', PORT: '' }),
+      () => ({ NODE_ENV: 'production', BCRYPT_COST: '', JWT_ISSUER: '', OPS_PORT: '', PORT: '' }),
       2,
       [/TLS_CERT_FILE/, /SIGNING_KEYS_FILE/, /JWT_ISSUER/],
     ],

@@ -12,13 +12,14 @@ const { optionalDependencies } = require('./package.json')
 
 const NEEDED_MAJOR = 24
 const PARENT_CHECK_MS = 250
-/** Tells a Node that was started here which process must not outlive it. */
+/** As Node itself ends when nothing is left to do that could settle the file's last "await". */
+const UNSETTLED = 13
+/** Names the process that a Node started here must not outlive. */
 const LAUNCHER_PID = 'LAUNCHER_PID'
 
-const isNewEnough = Number(process.versions.node.split('.')[0]) >= NEEDED_MAJOR
 if (!existsSync(join(__dirname, 'node_modules'))) {
   refuse('The packages are not installed: run "npm ci" first.')
-} else if (isNewEnough) runHere()
+} else if (Number(process.versions.node.split('.')[0]) >= NEEDED_MAJOR) runHere()
 else runPinnedNode()
 
 function runHere() {
@@ -29,10 +30,16 @@ function runHere() {
   // written, Node goes on without.
   require('node:module').enableCompileCache(join(__dirname, 'node_modules/.cache'))
   process.emitWarning = unlessSettled(process.emitWarning)
-  import(require('node:url').pathToFileURL(entry).href)
+  let isSettled = false
+  process.once('beforeExit', () => {
+    if (!isSettled) process.exitCode = UNSETTLED
+  })
+  import(require('node:url').pathToFileURL(entry).href).then(() => {
+    isSettled = true
+  })
 }
 
-/** Node 24.0 to 24.11 warn at every start of two features that became stable unchanged. */
+/** Early releases of Node 24 warn at every start of two features that later ones take as settled. */
 function unlessSettled(emitWarning) {
   return (warning, ...details) => {
     if (/^(Type Stripping|SQLite) is an experimental feature/.test(warning)) return
@@ -46,12 +53,12 @@ function runPinnedNode() {
   const folder = join(__dirname, 'node_modules', name)
   if (!(name in optionalDependencies)) {
     const pinned = Object.keys(optionalDependencies).map(each => each.replace(/^node-/, ''))
-    refuse(
-      `There is none among the packages for ${system}-${process.arch} (only for ${pinned.join(', ')}).`,
+    refuseOldNode(
+      `The packages bring none for ${system}-${process.arch} (only for ${pinned.join(', ')}):`,
     )
   } else if (!existsSync(folder)) {
-    refuse(
-      `The package ${name}, which has one, was left out: run "npm ci" without --omit=optional.`,
+    refuseOldNode(
+      `The package ${name}, which brings one, was left out: run "npm ci" without --omit=optional, or`,
     )
   } else {
     const { bin } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
@@ -73,7 +80,7 @@ function supervise(node) {
   const signals = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2']
   for (const signal of signals) process.on(signal, forward)
   stopWithParent(() => forward('SIGTERM'))
-  child.once('error', error => refuse(`${node} cannot be run (${error.code}).`))
+  child.once('error', error => refuseOldNode(`${node} cannot be run (${error.code}):`))
   child.once('exit', (code, signal) => {
     if (signal === null) process.exit(code)
     process.removeAllListeners(signal)
@@ -94,11 +101,16 @@ function stopWithParent(stop) {
   const hasShell = !launcher && readProcess(parent, 'cmdline').includes(`\0${script}`)
   const npm = hasShell && parentOf(parent)
   const checking = setInterval(() => {
-    if (process.ppid === parent && (!hasShell || parentOf(parent) === npm)) return
+    if (process.ppid === parent && (!hasShell || isStill(npm, parentOf(parent)))) return
     clearInterval(checking)
     stop()
   }, PARENT_CHECK_MS)
   checking.unref()
+}
+
+/** What cannot be read, for want of file descriptors, is no reason to stop. */
+function isStill(before, now) {
+  return now === undefined || now === before
 }
 
 function parentOf(pid) {
@@ -106,22 +118,24 @@ function parentOf(pid) {
   return readProcess(pid, 'stat').split(') ').pop().split(' ')[1]
 }
 
-/** Empty where there is no such file, as on macOS. */
+/** Empty where it cannot be read, as on macOS. */
 function readProcess(pid, file) {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8')
-  } catch (_) {
+  } catch {
     return ''
   }
 }
 
-function refuse(reason) {
-  const needs = isNewEnough
-    ? ''
-    : `This service needs Node ${NEEDED_MAJOR} or newer; this is ${process.version} (${process.execPath}).\n`
-  const remedy = isNewEnough
-    ? ''
-    : `Or install Node ${NEEDED_MAJOR} or newer from https://nodejs.org.\n`
-  process.stderr.write(`${needs}${reason}\n${remedy}`)
+function refuseOldNode(reason) {
+  const needed = `Node ${NEEDED_MAJOR} or newer`
+  refuse(
+    `This service needs ${needed}; this is ${process.version} (${process.execPath}).\n` +
+      `${reason} install ${needed} (https://nodejs.org).`,
+  )
+}
+
+function refuse(text) {
+  process.stderr.write(`${text}\n`)
   process.exit(1)
 }

@@ -1,10 +1,10 @@
 // How the scripts of package.json start: on the machine's own Node, or on the pinned one.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createConnection } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import packageJson from '../package.json' with { type: 'json' }
 import { ensureKeyFile } from '../src/session/key-file.ts'
@@ -73,12 +73,12 @@ describe('an older Node', { concurrency: true }, () => {
     [
       'there is no pinned one for its platform',
       { platform: 'darwin', arch: 'arm64' },
-      /^There is none among the packages for darwin-arm64 \(only for linux-arm64, linux-x64, win-x64\)\.$/m,
+      /^The packages bring none for darwin-arm64 \(only for linux-arm64, linux-x64, win-x64\): install/m,
     ],
     [
       'the optional packages were left out',
       process.platform === 'win32' ? { platform: 'linux' } : { platform: 'win32', arch: 'x64' },
-      /^The package node-\S+, which has one, was left out: run "npm ci" without --omit=optional\.$/m,
+      /^The package node-\S+, which brings one, was left out: run "npm ci" without --omit=optional, or/m,
     ],
   ]
   for (const [reason, facts, told] of REFUSALS) {
@@ -88,7 +88,7 @@ describe('an older Node', { concurrency: true }, () => {
       const output = ended.output()
       assert.match(output, /^This service needs Node 24 or newer; this is v20\.19\.0 \(\/.*\)\.\n/)
       assert.match(output, told)
-      assert.match(output, /nstall Node 24 or newer from https:\/\/nodejs\.org/)
+      assert.match(output, /install Node 24 or newer \(https:\/\/nodejs\.org\)\.\n$/)
       assert.doesNotMatch(output, /^ {4}at /m)
     })
   }
@@ -118,6 +118,13 @@ test('of what Node warns of, only the features that became stable are left out',
   service.kill('SIGUSR2')
   await until(async () => service.output().includes('Something else is'))
   assert.doesNotMatch(service.output(), /Type Stripping|SQLite/)
+})
+
+test('a file that waits for what never comes does not end as if it had succeeded', async () => {
+  const file = join(folder, 'unsettled.mjs')
+  await writeFile(file, 'await new Promise(() => {})')
+  const { exit } = run({}, { command: [node, LAUNCH, relative(PROJECT, file)] })
+  assert.deepEqual(await exit, { code: 13, signal: null })
 })
 
 /** The outputs close when the last process that has them ends. */

@@ -84,8 +84,8 @@ export function loadConfig(env: Environment): Config {
     brand: readBrand(read),
     signingKeysFile: resolve(read.text('SIGNING_KEYS_FILE') ?? join(dataDir, 'signing-keys.json')),
     tokens: {
-      issuer: issuer ?? `https://localhost:${port}`,
-      audience: read.text('JWT_AUDIENCE') ?? issuer ?? `https://localhost:${port}`,
+      issuer: issuer ?? defaultIssuer(port),
+      audience: read.text('JWT_AUDIENCE') ?? issuer ?? defaultIssuer(port),
     },
     // Below 10 a stolen hash is too quick to guess; the tests have no secrets to lose.
     bcryptCost: read.integer('BCRYPT_COST', 12, environment === 'test' ? 4 : 10, 15),
@@ -105,6 +105,16 @@ export function loadConfig(env: Environment): Config {
   if (environment === 'production') read.problems.push(...unsafeInProduction(read, config))
   if (read.problems.length > 0) throw new ConfigError(read.problems)
   return deepFreeze(config)
+}
+
+export function defaultIssuer(port: number): string {
+  return `https://localhost:${port}`
+}
+
+/** Defaults name the port that was bound: with PORT=0 the system chooses it. */
+export function tokensAt(boundPort: number, { tokens, port }: Config): Config['tokens'] {
+  const toBound = (name: string) => (name === defaultIssuer(port) ? defaultIssuer(boundPort) : name)
+  return { issuer: toBound(tokens.issuer), audience: toBound(tokens.audience) }
 }
 
 function deepFreeze<T extends object>(value: T): T {

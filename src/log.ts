@@ -36,7 +36,8 @@ const OPTIONS: LoggerOptions = {
 }
 
 const TERMINAL: PrettyOptions = {
-  ignore: 'event,requestId',
+  // The text of the start has both addresses.
+  ignore: 'event,requestId,address,page',
   messageFormat: '{event} {msg}',
   translateTime: 'SYS:HH:MM:ss',
   singleLine: true,

@@ -12,6 +12,7 @@ import { createTerminal } from './admin/terminal.ts'
 import { usersCommand } from './admin/users.ts'
 import { ConfigError, loadConfig } from './config.ts'
 import { hasCode } from './error-code.ts'
+import { StartError } from './start-error.ts'
 
 // Hashing may fill a thread a core; verifying tokens, files and look-ups have four more to
 // themselves. It must be set before the first use of libuv's pool.
@@ -29,7 +30,7 @@ const program = new Command('npm run -s admin --')
   .addCommand(
     new Command('serve').description('run the service').action(async () => {
       // The other commands need not wait for the server's libraries.
-      const [{ createLog }, { StartError, serveUntilSignal }] = await Promise.all([
+      const [{ createLog }, { serveUntilSignal }] = await Promise.all([
         import('./log.ts'),
         import('./serve.ts'),
       ])

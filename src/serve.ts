@@ -1,16 +1,17 @@
 // The process that serves: config -> store -> keys -> app -> listen -> drain.
 /// <reference lib="esnext.disposable" />
 import { mkdir } from 'node:fs/promises'
-import type { Server } from 'node:net'
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Config } from './config.ts'
+import { announceStart } from './announce.ts'
+import { type Config, tokensAt } from './config.ts'
 import { closeServer, createWork, trackConnections } from './drain.ts'
-import { codeOf, hasCode } from './error-code.ts'
 import { buildApp } from './http/app.ts'
 import { createOpsServer } from './http/ops.ts'
 import { loadPage } from './http/page.ts'
+import { pageAddress } from './http/page-address.ts'
 import { loadTls } from './http/tls.ts'
+import { addressOf, listen } from './listen.ts'
 import type { Log } from './log.ts'
 import { createHashQueue } from './login/hash-queue.ts'
 import { login } from './login/login.ts'
@@ -18,6 +19,7 @@ import { createPasswords } from './login/passwords.ts'
 import { createThrottle } from './login/throttle.ts'
 import { ensureKeyFile, isOpenToAll, isOpenToOthers, watchKeys } from './session/key-file.ts'
 import { createRefreshLimit } from './session/refresh-limit.ts'
+import { refuse, StartError } from './start-error.ts'
 import { describeDatabase, openStore } from './storage/open-store.ts'
 import type { Store } from './storage/store.ts'
 
@@ -29,9 +31,6 @@ const DRAIN_TIMEOUT_MS = 7_000
 const CLOSE_TIMEOUT_MS = 1_000
 
 export type Service = { url: string; stop: (reason: string) => Promise<void> }
-
-/** What a person can mend: shown without a stack trace. */
-export class StartError extends Error {}
 
 /** Serves until a signal asks for the end, and ends the process. */
 export async function serveUntilSignal(
@@ -49,6 +48,16 @@ export async function serveUntilSignal(
   const asked = new Promise<string>(resolve => {
     process.on('SIGTERM', resolve).on('SIGINT', resolve)
   })
+  if (config.environment === 'production') {
+    // Without a listener Node opens its inspector, through which other users of this machine could
+    // run code in the service.
+    process.on('SIGUSR1', () => {
+      log.warn(
+        { event: 'service.warning' },
+        'SIGUSR1 is ignored in production: it opens no inspector',
+      )
+    })
+  }
 
   const service = await Promise.race([serve(config, log, clock), asked])
   if (typeof service === 'string') log.info({ event: 'service.stopped', reason: service })
@@ -74,10 +83,13 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     ),
     database => database.close(),
   )
-  const [tls, page] = await Promise.all([
+  const [tls, page, firstUsers] = await Promise.all([
     loadTls(config, clock()).catch(refuse('The TLS certificate cannot be used')),
     loadPage(config.brand).catch(refuse('The login page or its BRAND_LOGO_FILE cannot be used')),
-    store.migrate().catch(refuse(`${describeDatabase(config.database)} cannot be used`)),
+    store
+      .migrate()
+      .then(() => store.listUsers('', 1))
+      .catch(refuse(`${describeDatabase(config.database)} cannot be used`)),
   ])
   if (
     config.environment === 'production' &&
@@ -90,7 +102,8 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
 
   let isDraining = false
   const work = createWork()
-  const { budgets, tokens } = config
+  const { budgets } = config
+  const tokens = { ...config.tokens }
   const loginDeps = {
     store,
     throttle: createThrottle(store, clock),
@@ -128,7 +141,9 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   })
   const connections = trackConnections(app.server)
   opened.defer(() => closeServer(app, connections, CLOSE_TIMEOUT_MS))
-  await listen(app.server, config.port, config.host, 'PORT')
+  const port = await listen(app.server, config.port, config.host, 'PORT')
+  // No request has arrived yet: connections are accepted in a later turn of the event loop.
+  Object.assign(tokens, tokensAt(port, config))
   if (config.opsPort > 0) await listen(ops, config.opsPort, config.opsHost, 'OPS_PORT')
 
   const purging = setInterval(() => {
@@ -137,11 +152,13 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
       .catch(error => log.error({ event: 'purge.failed', err: error }))
   }, PURGE_EVERY_MS).unref()
 
-  const url = addressOf(app.server, config.host, tls !== null)
-  log.info(
-    { event: 'service.started', address: url, database: config.database.engine },
-    `listening on ${url}`,
-  )
+  const url = addressOf(config.host, port, tls !== null)
+  announceStart(log, {
+    url,
+    page: pageAddress(config, tls, port),
+    engine: config.database.engine,
+    hasUsers: firstUsers.length > 0,
+  })
 
   const closing = opened.move()
   async function drain(reason: string): Promise<void> {
@@ -178,13 +195,6 @@ async function purgeAll(store: Store, clock: () => Date, mustStop: () => boolean
   }
 }
 
-function refuse(what: string) {
-  return (error: Error & { code?: string }): never => {
-    // A host of several addresses fails with several errors, and with no word of its own.
-    throw new StartError(`${what}: ${error.message || error.code}`)
-  }
-}
-
 async function openKeys(config: Config, log: Log, clock: () => Date) {
   const { signingKeysFile: path, environment } = config
   try {
@@ -204,29 +214,6 @@ async function openKeys(config: Config, log: Log, clock: () => Date) {
     if (error instanceof StartError || !(error instanceof Error)) throw error
     throw new StartError(
       `The signing keys in ${path} cannot be used: ${error.message}. "npm run -s admin -- keys rotate" creates the file.`,
-    )
-  }
-}
-
-function addressOf(server: Server, host: string, isEncrypted: boolean): string {
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('not listening on a port')
-  const name = host.includes(':') ? `[${host}]` : host
-  return `${isEncrypted ? 'https' : 'http'}://${name}:${address.port}`
-}
-
-async function listen(server: Server, port: number, host: string, variable: string): Promise<void> {
-  try {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject).listen(port, host, resolve)
-    })
-  } catch (error) {
-    if (hasCode(error, 'EADDRINUSE')) {
-      throw new StartError(`Port ${port} is taken: stop the other process or set ${variable}.`)
-    }
-    const hostVariable = variable.replace('PORT', 'HOST')
-    throw new StartError(
-      `${host}:${port} cannot be listened on (${codeOf(error)}): set ${hostVariable} or ${variable}.`,
     )
   }
 }

@@ -4,11 +4,16 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
-import { type Cli, createCli, MAIN } from './cli.ts'
+import { type Cli, createCli } from './cli.ts'
 import { createTestDatabase, type TestDatabase } from './engines.ts'
+import { LAUNCH, NO_PINNED_NODE, oldNode } from './old-node.ts'
 
 const CTRL_C = '\x03'
 const CTRL_D = '\x04'
+/** Through an older Node, which must not come between the terminal and the pinned one. */
+const START = [process.execPath, ...(NO_PINNED_NODE ? [] : oldNode()), LAUNCH]
+  .map(word => `'${word.replaceAll("'", "'\\''")}'`)
+  .concat('src/main.ts')
 const ADD = 'users add ann@example.org --name Ann'
 
 let database: TestDatabase
@@ -26,14 +31,11 @@ after(async () => {
 
 /** Types each answer when its question stands at the end of the screen. */
 async function converse(command: string, dialogue: [question: string, answer: string][]) {
-  const child = spawn(
-    'script',
-    ['-qec', `'${process.execPath}' '${MAIN}' ${command}`, '/dev/null'],
-    {
-      cwd: cli.folder,
-      env: { ...cli.env, SHELL: '/bin/sh' },
-    },
-  )
+  const words = [...START, command].join(' ')
+  const child = spawn('script', ['-qec', words, '/dev/null'], {
+    cwd: cli.folder,
+    env: { ...cli.env, SHELL: '/bin/sh' },
+  })
   const exited = once(child, 'close')
   const waiting = [...dialogue]
   let screen = ''

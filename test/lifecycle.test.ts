@@ -6,6 +6,7 @@ import { availableParallelism } from 'node:os'
 import { after, before, describe, test } from 'node:test'
 import { connect as connectTls } from 'node:tls'
 import bcrypt from 'bcrypt'
+import { NO_PINNED_NODE, oldNode } from './old-node.ts'
 import {
   createDeployment,
   type Deployment,
@@ -22,6 +23,8 @@ const EXIT_WITHIN_MS = 10_000
 const SLOW_COST = 12
 /** As many as are hashed at once: on a slow machine more might be turned away. */
 const IN_FLIGHT = availableParallelism()
+const [node = '', ...serve] = SERVE
+const OLD_SERVE = [node, ...(NO_PINNED_NODE ? [] : oldNode()), ...serve]
 
 describe('asked to stop', () => {
   let deployment: Deployment
@@ -43,6 +46,8 @@ describe('asked to stop', () => {
   const WAYS: [string, string[], (service: RunningProcess) => unknown][] = [
     ['SIGTERM to the process', SERVE, service => service.kill('SIGTERM')],
     ['SIGINT to the process', SERVE, service => service.kill('SIGINT')],
+    ['SIGTERM to the older Node above it', OLD_SERVE, service => service.kill('SIGTERM')],
+    ['Ctrl-C, which reaches both', OLD_SERVE, service => service.killGroup('SIGINT')],
     ['SIGTERM to npm', ['npm', 'start'], service => service.kill('SIGTERM')],
     ['SIGTERM to all of npm start', ['npm', 'start'], service => service.killGroup('SIGTERM')],
   ]
@@ -75,7 +80,11 @@ describe('asked to stop', () => {
         (await logins).map(({ status }) => status),
         emails.map(() => 200),
       )
-      assert.deepEqual(await service.exit, { code: 0, signal: null })
+      const { code, signal: endedBy } = await service.exit
+      // Where npm's shell stays in between, the signal ends both of them, and the service goes on to
+      // drain: its outputs close last.
+      const isNpm = command[0] === 'npm'
+      assert.ok(code === 0 || (isNpm && endedBy === 'SIGTERM'), `${code} ${endedBy}`)
       assert.ok(performance.now() - askedAt < EXIT_WITHIN_MS)
       kept.close()
       fresh.close()

@@ -4,7 +4,14 @@ import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose'
 import { ENGINES } from './engines.ts'
-import { PASSWORD, startTestService, TEST_COST, type TestService, UNLIMITED } from './service.ts'
+import {
+  ISSUER,
+  PASSWORD,
+  startTestService,
+  TEST_COST,
+  type TestService,
+  UNLIMITED,
+} from './service.ts'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
@@ -43,8 +50,8 @@ for (const engine of ENGINES) {
         {
           typ: 'at+jwt',
           algorithms: ['ES256'],
-          issuer: 'https://localhost:0',
-          audience: 'https://localhost:0',
+          issuer: ISSUER,
+          audience: ISSUER,
         },
       )
       assert.equal(protectedHeader.kid, jwks.json.keys[0]?.kid)

@@ -13,7 +13,7 @@ import type { EngineName } from '../src/storage/engine.ts'
 import { openStore } from '../src/storage/open-store.ts'
 import { createTestDatabase, type TestDatabase } from './engines.ts'
 import { freePort } from './postgres-server.ts'
-import { type Answer, type Call, createClient, PASSWORD, TEST_COST } from './service.ts'
+import { type Answer, type Call, createClient, ISSUER, PASSWORD, TEST_COST } from './service.ts'
 
 export const PROJECT = fileURLToPath(new URL('..', import.meta.url))
 
@@ -58,14 +58,14 @@ const BASE_ENV = {
   NODE_ENV: 'test',
   PORT: '0',
   OPS_PORT: '0',
+  JWT_ISSUER: ISSUER,
   DATABASE_URL: '',
   BCRYPT_COST: String(TEST_COST),
 }
 /** As "npm start" does. */
 export const SERVE = [
   process.execPath,
-  ...['--max-semi-space-size=4', '-r', join(PROJECT, 'version-guard.cjs')],
-  ...[join(PROJECT, 'src', 'main.ts'), 'serve'],
+  ...['--max-semi-space-size=4', join(PROJECT, 'launch.cjs'), 'src/main.ts', 'serve'],
 ]
 
 export function run(

@@ -17,6 +17,8 @@ import type { Store } from '../src/storage/store.ts'
 import { createTestDatabase, type TestDatabase } from './engines.ts'
 
 export const LOGIN = '/api/v1/auth/login'
+/** The same for all instances and after a restart, whatever port each gets. */
+export const ISSUER = 'https://login.example.com'
 export const PASSWORD = 'correct horse battery staple'
 /** Cheap enough for thousands of logins in a test. */
 export const TEST_COST = 4
@@ -103,6 +105,7 @@ export async function startTestService(
     NODE_ENV: 'test',
     PORT: '0',
     OPS_PORT: '0',
+    JWT_ISSUER: ISSUER,
     DATA_DIR: dataDir,
     BCRYPT_COST: String(TEST_COST),
     ...env,

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { createTestDatabase, ENGINES } from './engines.ts'
 import { freePort } from './postgres-server.ts'
-import { PROJECT, run, SERVE } from './process.ts'
+import { run, SERVE } from './process.ts'
 
 let folder: string
 before(async () => {
@@ -101,7 +101,7 @@ describe('a start that cannot succeed says why, without a stack trace, and ends'
     ],
     [
       'nothing is set in production',
-      () => ({ NODE_ENV: 'production', BCRYPT_COST: '', OPS_PORT: '', PORT: '' }),
+      () => ({ NODE_ENV: 'production', BCRYPT_COST: '', JWT_ISSUER: '', OPS_PORT: '', PORT: '' }),
       2,
       [/TLS_CERT_FILE/, /SIGNING_KEYS_FILE/, /JWT_ISSUER/],
     ],
@@ -119,16 +119,6 @@ describe('a start that cannot succeed says why, without a stack trace, and ends'
       assert.ok(!service.lines().some(line => line.event === 'service.started'))
     })
   }
-
-  test('because Node is too old', async () => {
-    const pretend = "Object.defineProperty(process, 'versions', { value: { node: '20.19.0' } })"
-    const guard = `require(${JSON.stringify(join(PROJECT, 'version-guard.cjs'))})`
-    const command = [process.execPath, '-e', `${pretend}; ${guard}`]
-    const node = run({}, { command })
-    assert.deepEqual(await node.exit, { code: 1, signal: null })
-    assert.match(node.output(), /^This service needs Node 24 or newer; /)
-    assert.doesNotMatch(node.output(), /^ {4}at /m)
-  })
 })
 
 describe('a fault that nobody caught is one line, without secrets, and the end', {

@@ -72,18 +72,6 @@ describe('TLS', () => {
     })
   })
 
-  test('plain HTTP gets neither an answer nor a redirection', async () => {
-    const socket = connectPlain(Number(new URL(service.url).port), '127.0.0.1')
-    socket.end(`GET ${LOGIN} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
-    let text = ''
-    socket.on('data', chunk => {
-      text += chunk.toString('latin1')
-    })
-    await new Promise(resolve => socket.on('error', () => {}).once('close', resolve))
-    assert.doesNotMatch(text, /HTTP\/1\.1 [23]/)
-    assert.doesNotMatch(text, /location/i)
-  })
-
   const rotating = (index: number) => ({
     'X-Forwarded-For': `198.51.100.${index}`,
     'X-Forwarded-Proto': 'https',

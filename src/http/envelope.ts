@@ -3,7 +3,10 @@ import type { FastifyReply } from 'fastify'
 
 const FAILURES = {
   VALIDATION_ERROR: { status: 400, message: 'Email and password are required' },
-  BAD_REQUEST: { status: 400, message: 'The request could not be understood' },
+  BAD_REQUEST: {
+    status: 400,
+    message: 'The request could not be understood. Send valid HTTP to an https:// address.',
+  },
   INVALID_CREDENTIALS: { status: 401, message: 'Invalid email or password' },
   INVALID_TOKEN: { status: 401, message: 'The session has ended. Please log in again.' },
   HTTPS_REQUIRED: { status: 403, message: 'This service answers over HTTPS only' },

@@ -2,7 +2,7 @@
 // to the connection, which is then closed.
 import { randomUUID } from 'node:crypto'
 import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
-import type { Socket } from 'node:net'
+import { Socket } from 'node:net'
 import { type FailureCode, failureText, statusOf } from './envelope.ts'
 import { PROTECTIVE_HEADERS } from './headers.ts'
 
@@ -14,6 +14,9 @@ const CODE_OF: Record<string, FailureCode> = {
   HPE_HEADER_OVERFLOW: 'HEADERS_TOO_LARGE',
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'PAYLOAD_TOO_LARGE',
 }
+
+/** What OpenSSL says of a method's name where a handshake should be. */
+const PLAIN_HTTP = ['ERR_SSL_HTTP_REQUEST', 'ERR_SSL_HTTPS_PROXY_REQUEST']
 
 export function createProtocolErrors() {
   const responses = new WeakMap<Socket, ServerResponse>()
@@ -33,7 +36,8 @@ export function createProtocolErrors() {
       const isAnswering = current?.headersSent === true && !current.writableFinished
       // Without a handshake there is no way to answer, and waiting for one would never end.
       const isDeaf = error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' || !socket.writable
-      if (isDeaf) socket.destroy()
+      if (PLAIN_HTTP.includes(error.code ?? '')) answerInClear(socket)
+      else if (isDeaf) socket.destroy()
       else if (isAnswering) {
         // The answer under way is the last one.
         answered.add(socket)
@@ -65,11 +69,24 @@ function linger(socket: Socket): void {
   socket.resume().once('close', () => clearTimeout(timer))
 }
 
-function rawAnswer(code: FailureCode): string {
+/**
+ * For http:// on the TLS port. Node closes the connection at the end of this turn, so the answer, which
+ * fits into the socket's buffer, is written at once.
+ */
+function answerInClear(encrypted: Socket): void {
+  // Node documents no way from a TLS socket to the one below; without it the caller gets no answer.
+  const plain: unknown = Reflect.get(encrypted, '_parent')
+  if (!(plain instanceof Socket)) return
+  // RFC 6797 7.2: a host must not send this header over plain HTTP.
+  const { 'strict-transport-security': _, ...headers } = PROTECTIVE_HEADERS
+  plain.on('error', () => plain.destroy()).write(rawAnswer('BAD_REQUEST', headers))
+}
+
+function rawAnswer(code: FailureCode, protectiveHeaders = PROTECTIVE_HEADERS): string {
   const status = statusOf(code)
   const body = failureText(code)
   const headers = {
-    ...PROTECTIVE_HEADERS,
+    ...protectiveHeaders,
     'X-Request-ID': randomUUID(),
     ...(code === 'METHOD_NOT_ALLOWED' && { Allow: 'GET, POST, DELETE' }),
     'Content-Type': 'application/json; charset=utf-8',

@@ -1,0 +1,66 @@
+// What a newcomer reads at the first start is true: the address, the command, the issuer.
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { request } from 'node:https'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { promisify } from 'node:util'
+import { decodeJwt } from 'jose'
+import { ENGINES } from './engines.ts'
+import { createDeployment, PROJECT } from './process.ts'
+
+const execute = promisify(execFile)
+
+test('the page is at the address that is told, under a name that the certificate has', async t => {
+  const deployment = await createDeployment('sqlite')
+  t.after(() => deployment.remove())
+  const service = await deployment.start()
+  const { page } = await service.line('service.started')
+  assert.equal(page, `https://localhost:${new URL(service.url).port}/login`)
+  const ca = await readFile(join(deployment.dataDir, 'development-cert.pem'))
+  const status = await new Promise((resolve, reject) => {
+    request(String(page), { ca }, answer => resolve(answer.resume().statusCode))
+      .once('error', reject)
+      .end()
+  })
+  assert.equal(status, 200)
+})
+
+for (const engine of ENGINES) {
+  test(`without users, the start tells the command that adds the first, on ${engine}`, async t => {
+    const deployment = await createDeployment(engine)
+    t.after(() => deployment.remove())
+    const first = await deployment.start()
+    const { msg } = await first.line('service.no_users')
+    const [, command = ''] = /(npm run .*)$/.exec(String(msg)) ?? []
+    const typed = command.replace('EMAIL', 'kate@example.com').replace('NAME', 'Kate')
+    await execute('sh', ['-c', `${typed} --generate`], {
+      cwd: PROJECT,
+      env: { ...process.env, ...deployment.env },
+    })
+
+    const second = await deployment.start()
+    for (const { kill } of [first, second]) kill('SIGTERM')
+    await second.exit
+    assert.ok(!second.lines().some(({ event }) => event === 'service.no_users'))
+  })
+}
+
+test('with PORT=0 tokens are issued by, and for, the port that was bound', async t => {
+  const deployment = await createDeployment('sqlite', { JWT_ISSUER: '' })
+  t.after(() => deployment.remove())
+  await deployment.addUser('kate@example.com')
+  const service = await deployment.start()
+  const issuer = `https://localhost:${new URL(service.url).port}`
+  const { json } = await service.login('kate@example.com')
+  const { accessToken, refreshToken } = json.data
+  assert.equal(decodeJwt(accessToken).iss, issuer)
+  assert.equal(decodeJwt(accessToken).aud, issuer)
+  assert.equal(decodeJwt(refreshToken).iss, issuer)
+  const refreshed = await service.call({ path: '/api/v1/auth/refresh', body: { refreshToken } })
+  assert.equal(refreshed.status, 200)
+  const headers = { Authorization: `Bearer ${refreshed.json.data.accessToken}` }
+  const session = await service.call({ method: 'GET', path: '/api/v1/auth/session', headers })
+  assert.equal(session.status, 200)
+})

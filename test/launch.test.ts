@@ -1,0 +1,172 @@
+// How the scripts of package.json start: on the machine's own Node, or on the pinned one.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createConnection } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join, relative } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import packageJson from '../package.json' with { type: 'json' }
+import { ensureKeyFile } from '../src/session/key-file.ts'
+import { LAUNCH, NO_PINNED_NODE, oldNode, preload } from './old-node.ts'
+import { freePort } from './postgres-server.ts'
+import { PROJECT, type RunningProcess, run, SERVE, until } from './process.ts'
+
+const [node = '', ...serve] = SERVE
+
+let folder: string
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'login-service-'))
+})
+after(() => rm(folder, { recursive: true }))
+
+test('every script can be run by the shells of Linux and of Windows', () => {
+  for (const [name, script] of Object.entries(packageJson.scripts)) {
+    assert.doesNotMatch(script, /\bexec\b|['$;]|\.\//, name)
+  }
+})
+
+describe('an older Node', { concurrency: true }, () => {
+  const skip = NO_PINNED_NODE
+  const start = (name: string, ...preloads: string[]) =>
+    run(
+      { DATA_DIR: join(folder, name) },
+      { command: [node, ...oldNode(), ...preloads, ...serve], hasOwnGroup: true },
+    )
+
+  test('runs the pinned one with its arguments, and ends with its exit code', {
+    skip,
+  }, async () => {
+    const command = [node, ...oldNode(), LAUNCH, 'src/main.ts', 'users', 'no-such-command']
+    const ended = run({}, { command })
+    assert.deepEqual(await ended.exit, { code: 2, signal: null })
+    assert.match(ended.output(), /^Unknown command 'no-such-command'/)
+  })
+
+  test('forwards signals, and ends by the one that ended the pinned one', { skip }, async t => {
+    const fatal = "process.on('SIGUSR2', () => process.kill(process.pid, 'SIGKILL'))"
+    const service = start('signal', ...preload(`if (process.env.LAUNCHER_PID) ${fatal}`))
+    t.after(() => service.killGroup('SIGKILL'))
+    await service.line('service.started')
+    service.kill('SIGUSR2')
+    assert.deepEqual(await service.exit, { code: null, signal: 'SIGKILL' })
+  })
+
+  test('that is killed leaves no service behind: it drains', { skip }, async t => {
+    const service = start('orphan')
+    t.after(() => service.killGroup('SIGKILL'))
+    await service.line('service.started')
+    service.kill('SIGKILL')
+    await assertDrained(service)
+  })
+
+  test('that is killed before the pinned one is ready leaves nothing behind', {
+    skip,
+  }, async t => {
+    const killLauncher = "if (process.env.LAUNCHER_PID) process.kill(process.ppid, 'SIGKILL')"
+    const service = start('early', ...preload(killLauncher))
+    t.after(() => service.killGroup('SIGKILL'))
+    assert.deepEqual(await service.exit, { code: null, signal: 'SIGKILL' })
+  })
+
+  const REFUSALS: [string, Record<string, string>, RegExp][] = [
+    [
+      'there is no pinned one for its platform',
+      { platform: 'darwin', arch: 'arm64' },
+      /^The packages bring none for darwin-arm64 \(only for linux-arm64, linux-x64, win-x64\): install/m,
+    ],
+    [
+      'the optional packages were left out',
+      process.platform === 'win32' ? { platform: 'linux' } : { platform: 'win32', arch: 'x64' },
+      /^The package node-\S+, which brings one, was left out: run "npm ci" without --omit=optional, or/m,
+    ],
+  ]
+  for (const [reason, facts, told] of REFUSALS) {
+    test(`says what to install where ${reason}`, async () => {
+      const ended = run({}, { command: [node, ...oldNode(facts), ...serve] })
+      assert.deepEqual(await ended.exit, { code: 1, signal: null })
+      const output = ended.output()
+      assert.match(output, /^This service needs Node 24 or newer; this is v20\.19\.0 \(\/.*\)\.\n/)
+      assert.match(output, told)
+      assert.match(output, /install Node 24 or newer \(https:\/\/nodejs\.org\)\.\n$/)
+      assert.doesNotMatch(output, /^ {4}at /m)
+    })
+  }
+})
+
+describe('npm that is killed leaves no service behind: it drains', { concurrency: true }, () => {
+  for (const signal of ['SIGTERM', 'SIGHUP', 'SIGKILL'] as const) {
+    test(`by ${signal}`, async t => {
+      const env = { DATA_DIR: join(folder, `npm${signal}`) }
+      const service = run(env, { command: ['npm', 'start'], cwd: PROJECT, hasOwnGroup: true })
+      t.after(() => service.killGroup('SIGKILL'))
+      await service.line('service.started')
+      service.kill(signal)
+      await assertDrained(service)
+    })
+  }
+})
+
+test('of what Node warns of, only the features that became stable are left out', async t => {
+  const warnings = ['Type Stripping', 'SQLite', 'Something else']
+    .map(feature => `process.emitWarning('${feature} is an experimental feature', 'X')`)
+    .join(';')
+  const command = [node, ...preload(`process.on('SIGUSR2', () => { ${warnings} })`), ...serve]
+  const service = run({ DATA_DIR: join(folder, 'warnings') }, { command })
+  t.after(() => service.kill('SIGKILL'))
+  await service.line('service.started')
+  service.kill('SIGUSR2')
+  await until(async () => service.output().includes('Something else is'))
+  assert.doesNotMatch(service.output(), /Type Stripping|SQLite/)
+})
+
+test('a file that waits for what never comes does not end as if it had succeeded', async () => {
+  const file = join(folder, 'unsettled.mjs')
+  await writeFile(file, 'await new Promise(() => {})')
+  const { exit } = run({}, { command: [node, LAUNCH, relative(PROJECT, file)] })
+  assert.deepEqual(await exit, { code: 13, signal: null })
+})
+
+/** The outputs close when the last process that has them ends. */
+async function assertDrained(service: RunningProcess): Promise<void> {
+  await service.exit
+  const events = service.lines().map(({ event }) => event)
+  assert.deepEqual(events.slice(-2), ['service.stopping', 'service.stopped'])
+}
+
+describe('SIGUSR1 opens no inspector in production', { concurrency: true }, () => {
+  const NODES: [string, string[], string | false][] = [
+    ['own', [], false],
+    ['pinned', oldNode(), NO_PINNED_NODE],
+  ]
+  for (const [name, preloads, skip] of NODES) {
+    test(`on the ${name} Node`, { skip }, async t => {
+      const port = await freePort()
+      const dataDir = join(folder, `inspector-${name}`)
+      const signingKeysFile = join(dataDir, 'keys.json')
+      await mkdir(dataDir)
+      await ensureKeyFile(signingKeysFile, new Date())
+      const service = run(
+        {
+          NODE_ENV: 'production',
+          DATA_DIR: dataDir,
+          SIGNING_KEYS_FILE: signingKeysFile,
+          JWT_ISSUER: 'https://login.example.com',
+          TRUST_PROXY: '127.0.0.1',
+          BCRYPT_COST: '10',
+        },
+        { command: [node, `--inspect-port=127.0.0.1:${port}`, ...preloads, ...serve] },
+      )
+      t.after(() => service.kill('SIGKILL'))
+      await service.line('service.started')
+      service.kill('SIGUSR1')
+      await until(async () => service.lines().some(({ event }) => event === 'service.warning'))
+      const inspector = createConnection(port, '127.0.0.1')
+      const [error] = await once(inspector, 'error')
+      assert.equal(error.code, 'ECONNREFUSED')
+      service.kill('SIGTERM')
+      assert.deepEqual(await service.exit, { code: 0, signal: null })
+      assert.doesNotMatch(service.output(), /Debugger/)
+    })
+  }
+})

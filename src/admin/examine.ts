@@ -19,7 +19,7 @@ export async function examine({ env, clock }: Context): Promise<Finding[]> {
   return [
     ...checkConfiguration(config),
     ...(await checkFiles(config, now)),
-    ...(await checkDatabase(config, now)),
+    ...(await checkDatabase(config, clock)),
     ...(await checkMachine(config, now)),
   ]
 }

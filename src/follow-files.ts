@@ -43,13 +43,13 @@ export async function followFiles<T>(
     value = loaded
   })
   function reload(): Promise<void> {
-    lastLoad = lastLoad.then(load).then(
-      loaded => {
+    lastLoad = lastLoad
+      .then(load)
+      .then(loaded => {
         value = loaded
         onReload(null)
-      },
-      error => onReload(error instanceof Error ? error : new Error(String(error))),
-    )
+      })
+      .catch(error => onReload(error instanceof Error ? error : new Error(String(error))))
     return lastLoad
   }
   try {

@@ -41,8 +41,8 @@ export async function openTls(config: Config, log: Log, clock: () => Date): Prom
       return
     }
     apply()
-    const cert = current()?.cert ?? ''
-    log.info({ event: 'tls.reloaded', expiresAt: new X509Certificate(cert).validToDate })
+    const { validToDate } = new X509Certificate(current()?.cert ?? '')
+    log.info({ event: 'tls.reloaded', expiresAt: validToDate.toISOString() })
     tellExpiry()
   }
   const tellExpiry = () => {

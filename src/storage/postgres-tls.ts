@@ -2,9 +2,9 @@
 import { isLoopback } from '../loopback.ts'
 
 /**
- * 'local': on this machine. 'verified': by TLS, with the server's certificate checked. 'unverified':
- * by TLS to whoever answers. 'plain': without TLS, as was asked for. 'unstated': anything else,
- * which the driver, or its next version, may take for no TLS or for an attempt at it.
+ * 'local': on this machine. 'verified': TLS, and the server's certificate is checked. 'unverified':
+ * TLS with any certificate. 'plain': no TLS, as the operator wrote. 'unstated': anything else; the
+ * driver or its next version may then send everything unencrypted.
  */
 export type Encryption = 'local' | 'verified' | 'unverified' | 'plain' | 'unstated'
 

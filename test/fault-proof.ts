@@ -6,6 +6,8 @@ import { type Answer, PASSWORD } from './service.ts'
 
 const INTERNAL_ERROR =
   '{"success":false,"error":{"code":"INTERNAL_ERROR","message":"An unexpected error occurred. Please try again later."}}'
+/** A machine too busy to hash so many passwords in time refuses some before it asks the database. */
+const SHED = 503
 const PARALLEL = 30
 /** A login waits at most 1.5 s for the database. */
 const ANSWERED_WITHIN_MS = 2_000
@@ -54,7 +56,7 @@ export async function proveFault(
   const storedIds = new Set(stored.map(({ id }) => id))
   for (const { status, text, json } of interrupted) {
     if (status === 200) assert.ok(storedIds.has(decodeJwt(json.data.refreshToken).jti))
-    else assert.equal(text, INTERNAL_ERROR)
+    else if (status !== SHED) assert.equal(text, INTERNAL_ERROR)
   }
 }
 
@@ -85,10 +87,11 @@ async function proveRefusals(
     ),
   )
   const slowestPulseMs = await pulseDuring(service, logins)
-  for (const { value, ms } of await logins) {
+  for (const { ms } of await logins) assert.ok(ms < answeredWithinMs, `answered after ${ms} ms`)
+  const refused = (await logins).filter(({ value }) => value.status !== SHED)
+  for (const { value } of refused) {
     assert.equal(value.status, 500)
     assert.equal(value.text, INTERNAL_ERROR)
-    assert.ok(ms < answeredWithinMs, `answered after ${ms} ms`)
   }
   assert.equal((await readiness).value, 503)
   assert.ok((await readiness).ms < answeredWithinMs, 'known not to be ready in time')
@@ -96,13 +99,14 @@ async function proveRefusals(
 
   const lines = service.lines().slice(linesBefore)
   const failed = lines.filter(line => line.event === 'request.failed')
-  assert.equal(failed.length, PARALLEL)
+  assert.ok(failed.length > 0)
+  assert.equal(failed.length, refused.length)
   for (const { level, err } of failed) {
     assert.equal(level, 'error')
     assert.match(err?.message ?? '', reason)
   }
   assert.deepEqual(
-    lines.filter(line => line.event.startsWith('login.')),
+    lines.filter(({ event }) => event.startsWith('login.') && event !== 'login.shed'),
     [],
     'no attempt was verified',
   )

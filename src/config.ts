@@ -226,7 +226,7 @@ function readIssuer(read: Reader, environment: Config['environment']): string | 
   const isNormal = url?.href === issuer || url?.href === `${issuer}/`
   if (!isSafe || !isNormal || /[?#]/.test(issuer) || url?.username || url?.password) {
     read.problems.push(
-      `JWT_ISSUER must be a URL such as https://login.example.com, without query and fragment, not "${issuer}".`,
+      'JWT_ISSUER must be a URL such as https://login.example.com: https, in its normal form, without user, query and fragment.',
     )
   } else if (issuer.length > ISSUER_MAX_BYTES) {
     read.problems.push(`JWT_ISSUER must have at most ${ISSUER_MAX_BYTES} characters.`)

@@ -163,7 +163,7 @@ describe('configuration', () => {
     RETURN_TO_ORIGINS: NOT_ORIGINS,
     BRAND_NAME: ['x'.repeat(61), 'two\nlines', 'a\u0000b'],
     BRAND_COLOR: ['blue', '345', '#12', '#12345', '#12345g', '#123;}', '#1234567', 'rgb(0,0,0)'],
-    JWT_ISSUER: [`https://${'i'.repeat(93)}`, 'ü'.repeat(51), '"'.repeat(51)],
+    JWT_ISSUER: [`https://${'i'.repeat(93)}`, 'login.example.com'],
     BCRYPT_COST: ['9', '16', '4', 'twelve', '-12'],
     THROTTLE_PAIR_FAILURES: ['0', '-1', '1000000001', '5.0', 'unlimited'],
     THROTTLE_EMAIL_FAILURES: ['0'],
@@ -180,11 +180,6 @@ describe('configuration', () => {
       }
     })
   }
-
-  test('an issuer of the longest allowed length is taken', () => {
-    const issuer = `https://${'i'.repeat(92)}`
-    assert.equal(loadConfig({ JWT_ISSUER: issuer }).tokens.issuer, issuer)
-  })
 
   test('reports every problem at once, in one message with a line each', () => {
     const env = Object.fromEntries(
@@ -223,6 +218,7 @@ describe('configuration', () => {
     for (const [name, env] of SAFE) {
       test(`starts with ${name}`, () => {
         assert.equal(loadConfig(env).environment, 'production')
+        assert.deepEqual(loadConfig(env).warnings, [])
       })
     }
 
@@ -250,7 +246,7 @@ describe('configuration', () => {
     })
   })
 
-  test('warns of misspelt limits and TLS settings, and of nothing else', () => {
+  test('warns of misspelt variables, and of nothing else', () => {
     const { warnings } = loadConfig({
       THROTTLE_PAIR_FAILURE: '3',
       TLS_CERT: 'a.pem',
@@ -258,9 +254,10 @@ describe('configuration', () => {
       THROTTLED: 'x',
       THROTTLE_EMAIL_FAILURES: '20',
     })
+    const unknown = 'is not a variable of this service and has no effect. Did you mean'
     assert.deepEqual(warnings, [
-      'THROTTLE_PAIR_FAILURE is not a variable of this service and has no effect.',
-      'TLS_CERT is not a variable of this service and has no effect.',
+      `THROTTLE_PAIR_FAILURE ${unknown} THROTTLE_PAIR_FAILURES?`,
+      `TLS_CERT ${unknown} TLS_CERT_FILE?`,
     ])
   })
 

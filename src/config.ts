@@ -2,10 +2,13 @@
 // to do about it.
 import { join, resolve } from 'node:path'
 import ipaddr from 'ipaddr.js'
+import { judgeDatabase, readDatabase } from './database-config.ts'
 import { type Environment, Reader } from './environment.ts'
 import type { Budgets } from './login/throttle.ts'
+import { isLoopback } from './loopback.ts'
 import { ISSUER_MAX_BYTES } from './session/refresh-token.ts'
 import type { DatabaseConfig } from './storage/open-store.ts'
+import { warnOfUnknown } from './unknown-variables.ts'
 import { LOG_LEVELS, VARIABLES } from './variables.ts'
 
 export type TlsFiles = { certFile: string; keyFile: string }
@@ -66,9 +69,10 @@ export function loadConfig(env: Environment): Config {
   const environment = read.oneOf('NODE_ENV', 'development', ['development', 'production', 'test'])
   const port = read.integer('PORT', 8443, 0, 65535)
   const dataDir = resolve(read.text('DATA_DIR') ?? 'data')
-  const issuer = read.text('JWT_ISSUER')
+  const issuer = readIssuer(read, environment)
   const tls = readTls(read)
   const trustedProxies = readProxies(read)
+  const database = readDatabase(read, dataDir)
   const config: Config = {
     environment,
     host: read.text('HOST') ?? '127.0.0.1',
@@ -76,7 +80,7 @@ export function loadConfig(env: Environment): Config {
     opsHost: read.text('OPS_HOST') ?? '127.0.0.1',
     opsPort: read.integer('OPS_PORT', 9443, 0, 65535),
     dataDir,
-    database: readDatabase(read, dataDir),
+    database,
     tls,
     trustedProxies,
     corsOrigins: readOrigins(read, 'CORS_ORIGINS'),
@@ -96,13 +100,12 @@ export function loadConfig(env: Environment): Config {
       network: read.integer('THROTTLE_NETWORK_FAILURES', 500, 1, 1e9),
     },
     logLevel: read.oneOf('LOG_LEVEL', 'info', LOG_LEVELS),
-    warnings: unknownNames(env),
+    warnings: [
+      ...warnOfUnknown(env, Object.keys(VARIABLES)),
+      ...judgeDatabase(database, env).warnings,
+    ],
   }
-  // As it stands in a token, where quotes and the like take more than one byte.
-  if (Buffer.byteLength(JSON.stringify(config.tokens.issuer)) - 2 > ISSUER_MAX_BYTES) {
-    read.problems.push(`JWT_ISSUER must have at most ${ISSUER_MAX_BYTES} bytes.`)
-  }
-  if (environment === 'production') read.problems.push(...unsafeInProduction(read, config))
+  if (environment === 'production') read.problems.push(...unsafeInProduction(read, config, env))
   if (read.problems.length > 0) throw new ConfigError(read.problems)
   return deepFreeze(config)
 }
@@ -124,7 +127,7 @@ function deepFreeze<T extends object>(value: T): T {
   return Object.freeze(value)
 }
 
-function unsafeInProduction(read: Reader, config: Config): string[] {
+function unsafeInProduction(read: Reader, config: Config, env: Environment): string[] {
   const problems: string[] = []
   if (!config.tls && config.trustedProxies.length === 0) {
     problems.push(
@@ -139,6 +142,7 @@ function unsafeInProduction(read: Reader, config: Config): string[] {
   if (!read.text('JWT_ISSUER')) {
     problems.push('In production set JWT_ISSUER to the address that clients know the service by.')
   }
+  problems.push(...judgeDatabase(config.database, env).problems)
   const { corsOrigins, returnToOrigins } = config
   const lists = { CORS_ORIGINS: corsOrigins ?? [], RETURN_TO_ORIGINS: returnToOrigins }
   for (const [name, origins] of Object.entries(lists)) {
@@ -169,7 +173,7 @@ function readProxies(read: Reader): string[] {
   for (const proxy of proxies) {
     if (!isNetwork(proxy)) {
       read.problems.push(
-        `TRUST_PROXY takes addresses such as 10.0.0.0/8 or ::1, not "${proxy}" (hop counts are not safe).`,
+        `TRUST_PROXY takes addresses such as 10.0.0.5, 10.0.0.0/28 or ::1, not "${proxy}" (hop counts are not safe).`,
       )
     } else if (Number(proxy.split('/')[1] ?? 128) < (proxy.includes(':') ? 16 : 8)) {
       read.problems.push(
@@ -223,19 +227,20 @@ function readBrand(read: Reader): Brand {
   }
 }
 
-function readDatabase(read: Reader, dataDir: string): DatabaseConfig {
-  const url = read.text('DATABASE_URL')
-  if (url === null) return { engine: 'sqlite', file: join(dataDir, 'login.db') }
-  if (!URL.canParse(url) || !/^postgres(ql)?:\/\//.test(url)) {
-    // The value is not repeated: it may hold a password.
-    read.problems.push('DATABASE_URL must look like postgres://user:password@host:5432/name.')
+/** RFC 8414, section 2. Tokens carry it as it is written, so only its normal form is taken. */
+function readIssuer(read: Reader, environment: Config['environment']): string | null {
+  const issuer = read.text('JWT_ISSUER')
+  if (issuer === null) return null
+  const url = URL.canParse(issuer) ? new URL(issuer) : null
+  const isHere = environment !== 'production' && isLoopback(url?.hostname ?? '')
+  const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isHere)
+  const isNormal = url?.href === issuer || url?.href === `${issuer}/`
+  if (!isSafe || !isNormal || /[?#]/.test(issuer) || url?.username || url?.password) {
+    read.problems.push(
+      'JWT_ISSUER must be a URL such as https://login.example.com: https, in its normal form, without user, query and fragment.',
+    )
+  } else if (issuer.length > ISSUER_MAX_BYTES) {
+    read.problems.push(`JWT_ISSUER must have at most ${ISSUER_MAX_BYTES} characters.`)
   }
-  return { engine: 'postgres', url }
-}
-
-/** A misspelt limit would silently not limit anything. */
-function unknownNames(env: Environment): string[] {
-  return Object.keys(env)
-    .filter(name => /^(THROTTLE|TLS)_/.test(name) && !(name in VARIABLES))
-    .map(name => `${name} is not a variable of this service and has no effect.`)
+  return issuer
 }

@@ -10,15 +10,16 @@ import { buildApp } from './http/app.ts'
 import { createOpsServer } from './http/ops.ts'
 import { loadPage } from './http/page.ts'
 import { pageAddress } from './http/page-address.ts'
-import { loadTls } from './http/tls.ts'
+import { openTls } from './http/served-tls.ts'
 import { addressOf, listen } from './listen.ts'
 import type { Log } from './log.ts'
 import { createHashQueue } from './login/hash-queue.ts'
 import { login } from './login/login.ts'
 import { createPasswords } from './login/passwords.ts'
 import { createThrottle } from './login/throttle.ts'
-import { ensureKeyFile, isOpenToAll, isOpenToOthers, watchKeys } from './session/key-file.ts'
+import { ensureKeyFile, isOpenToOthers, watchKeys } from './session/key-file.ts'
 import { createRefreshLimit } from './session/refresh-limit.ts'
+import { awaitEnd, ignoreInspectorSignal } from './signals.ts'
 import { refuse, StartError } from './start-error.ts'
 import { describeDatabase, openStore } from './storage/open-store.ts'
 import type { Store } from './storage/store.ts'
@@ -30,7 +31,12 @@ const PURGE_PAUSE_MS = 100
 const DRAIN_TIMEOUT_MS = 7_000
 const CLOSE_TIMEOUT_MS = 1_000
 
-export type Service = { url: string; stop: (reason: string) => Promise<void> }
+export type Service = {
+  url: string
+  /** Reads the certificate and the signing keys again. */
+  reload: () => void
+  stop: (reason: string) => Promise<void>
+}
 
 /** Serves until a signal asks for the end, and ends the process. */
 export async function serveUntilSignal(
@@ -43,25 +49,17 @@ export async function serveUntilSignal(
     process.exit(1)
   }
   process.on('uncaughtException', crash).on('unhandledRejection', crash)
-  // Before the start: a supervisor may change its mind as soon as it sees the first line. They stay,
-  // so that a repeated signal does not end the process at once.
-  const asked = new Promise<string>(resolve => {
-    process.on('SIGTERM', resolve).on('SIGINT', resolve)
-  })
-  if (config.environment === 'production') {
-    // Without a listener Node opens its inspector, through which other users of this machine could
-    // run code in the service.
-    process.on('SIGUSR1', () => {
-      log.warn(
-        { event: 'service.warning' },
-        'SIGUSR1 is ignored in production: it opens no inspector',
-      )
-    })
-  }
+  // Before the start: a supervisor may change its mind as soon as it sees the first line.
+  let reload = () => {}
+  const asked = awaitEnd(() => reload())
+  if (config.environment === 'production') ignoreInspectorSignal(log)
 
   const service = await Promise.race([serve(config, log, clock), asked])
   if (typeof service === 'string') log.info({ event: 'service.stopped', reason: service })
-  else await service.stop(await asked)
+  else {
+    reload = service.reload
+    await service.stop(await asked)
+  }
   // A connection to a database that does not answer would keep the process.
   process.exit(0)
 }
@@ -83,21 +81,17 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     ),
     database => database.close(),
   )
-  const [tls, page, firstUsers] = await Promise.all([
-    loadTls(config, clock()).catch(refuse('The TLS certificate cannot be used')),
+  const tls = opened.adopt(
+    await openTls(config, log, clock).catch(refuse('The TLS certificate cannot be used')),
+    followed => followed.close(),
+  )
+  const [page, firstUsers] = await Promise.all([
     loadPage(config.brand).catch(refuse('The login page or its BRAND_LOGO_FILE cannot be used')),
     store
       .migrate()
       .then(() => store.listUsers('', 1))
       .catch(refuse(`${describeDatabase(config.database)} cannot be used`)),
   ])
-  if (
-    config.environment === 'production' &&
-    config.tls &&
-    (await isOpenToAll(config.tls.keyFile))
-  ) {
-    throw new StartError(`${config.tls.keyFile} can be read by everybody: chmod 640 it`)
-  }
   const keys = opened.adopt(await openKeys(config, log, clock), watched => watched.close())
 
   let isDraining = false
@@ -114,7 +108,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   }
   const app = buildApp({
     config,
-    tls,
+    tls: tls.current(),
     log,
     page,
     sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
@@ -139,6 +133,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   opened.defer(async () => {
     await work.finish(CLOSE_TIMEOUT_MS)
   })
+  tls.serveOn(app.server)
   const connections = trackConnections(app.server)
   opened.defer(() => closeServer(app, connections, CLOSE_TIMEOUT_MS))
   const port = await listen(app.server, config.port, config.host, 'PORT')
@@ -152,10 +147,10 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
       .catch(error => log.error({ event: 'purge.failed', err: error }))
   }, PURGE_EVERY_MS).unref()
 
-  const url = addressOf(config.host, port, tls !== null)
+  const url = addressOf(config.host, port, tls.current() !== null)
   announceStart(log, {
     url,
-    page: pageAddress(config, tls, port),
+    page: pageAddress(config, tls.current(), port),
     engine: config.database.engine,
     hasUsers: firstUsers.length > 0,
   })
@@ -173,6 +168,10 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   let stopped: Promise<void> | null = null
   return {
     url,
+    reload() {
+      tls.reload()
+      keys.reload()
+    },
     /** A repeated call waits for the first: a second signal must not cut logins off. */
     stop: reason => {
       stopped ??= drain(reason)

@@ -12,7 +12,8 @@ export const VARIABLES: Record<string, { byDefault: string; meaning: string }> =
   DATA_DIR: { byDefault: './data', meaning: 'folder of what the service makes by itself' },
   DATABASE_URL: {
     byDefault: '',
-    meaning: '`postgres://…`; without it SQLite in `DATA_DIR/login.db`',
+    meaning:
+      '`postgres://…`, with `sslmode=verify-full` for another machine; without it SQLite in `DATA_DIR/login.db`',
   },
   TLS_CERT_FILE: { byDefault: '', meaning: 'certificate chain, PEM' },
   TLS_KEY_FILE: { byDefault: '', meaning: 'its private key, PEM' },
@@ -37,7 +38,7 @@ export const VARIABLES: Record<string, { byDefault: string; meaning: string }> =
   },
   JWT_ISSUER: {
     byDefault: 'https://localhost:PORT',
-    meaning: '`iss` of the tokens; demanded in production',
+    meaning: '`iss` of the tokens, an https URL; demanded in production',
   },
   JWT_AUDIENCE: { byDefault: 'the issuer', meaning: '`aud` of the access tokens' },
   BCRYPT_COST: { byDefault: '12', meaning: '10 to 15; each step doubles the work of a login' },

@@ -39,6 +39,8 @@ export async function createCli({ config }: TestDatabase): Promise<Cli> {
     PATH: process.env.PATH ?? '',
     NODE_COMPILE_CACHE: COMPILE_CACHE,
     NODE_ENV: 'test',
+    // Where no service listens, which the doctor would find.
+    PORT: '1',
     BCRYPT_COST: String(TEST_COST),
     DATA_DIR: dataDir,
     DATABASE_URL: config.engine === 'postgres' ? config.url : '',

@@ -1,15 +1,13 @@
 // What the doctor warns of, and what it calls a problem.
 import assert from 'node:assert/strict'
-import { chmod, copyFile, readdir, writeFile } from 'node:fs/promises'
+import { chmod, copyFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
-import { generate } from 'selfsigned'
 import type { Finding } from '../src/admin/finding.ts'
+import { writeCertificate } from './certificates.ts'
 import { type Cli, createCli } from './cli.ts'
 import { createTestDatabase, type TestDatabase } from './engines.ts'
-
-const DAY_MS = 86_400_000
 
 let database: TestDatabase
 let cli: Cli
@@ -38,19 +36,8 @@ after(async () => {
 })
 
 /** The files of a certificate that is valid between two days from now. */
-async function certificate(name: string, fromDays: number, toDays: number) {
-  const at = (days: number) => new Date(Date.now() + days * DAY_MS)
-  const made = await generate([{ name: 'commonName', value: 'login.example.org' }], {
-    keyType: 'ec',
-    notBeforeDate: at(fromDays),
-    notAfterDate: at(toDays),
-  })
-  const TLS_CERT_FILE = join(cli.folder, `${name}.crt`)
-  const TLS_KEY_FILE = join(cli.folder, `${name}.key`)
-  await writeFile(TLS_CERT_FILE, made.cert)
-  await writeFile(TLS_KEY_FILE, made.private, { mode: 0o600 })
-  return { TLS_CERT_FILE, TLS_KEY_FILE }
-}
+const certificate = (name: string, fromDays: number, toDays: number) =>
+  writeCertificate(cli.folder, name, { fromDays, toDays })
 
 async function examine(env: Record<string, string>) {
   const { code, stdout, stderr } = await cli.run(['doctor', '--json'], '', env)
@@ -71,7 +58,8 @@ async function finds({ env, expected }: { env: Record<string, string>; expected:
 }
 
 test('a safe configuration has nothing to warn of', async () => {
-  const { code, stderr, findings } = await examine(production)
+  const proxies = '192.0.2.7, 10.1.2.0/24, 127.0.0.0/8, ::1, 2001:db8::/64'
+  const { code, stderr, findings } = await examine({ ...production, TRUST_PROXY: proxies })
   assert.deepEqual(
     findings.filter(({ state }) => state !== 'ok'),
     [],
@@ -83,8 +71,14 @@ describe('a setting that is unsafe is warned of', { concurrency: 2 }, () => {
   const cases: { name: string; env: Record<string, string>; expected: RegExp }[] = [
     {
       name: 'a misspelt variable',
-      env: { THROTTLE_PAIR: '5' },
-      expected: /^warning, configuration: THROTTLE_PAIR is not a variable/,
+      env: { TRUSTED_PROXY: '10.0.0.1' },
+      expected: /^warning, configuration: TRUSTED_PROXY is not a .* Did you mean TRUST_PROXY\?$/,
+    },
+    {
+      name: 'a proxy range that holds more than proxies',
+      env: { TRUST_PROXY: '192.0.2.7, 10.0.0.0/8, 127.0.0.0/8, 198.51.100.0/24, 2001:db8::/63' },
+      expected:
+        /^warning, address: .*: every machine in 10\.0\.0\.0\/8, 2001:db8::\/63 can claim any client address; list the proxies alone$/,
     },
     {
       name: 'health endpoints that others reach',

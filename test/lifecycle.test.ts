@@ -1,8 +1,11 @@
 // How the service ends when it is asked to.
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
 import { createConnection } from 'node:net'
 import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { connect as connectTls } from 'node:tls'
 import bcrypt from 'bcrypt'
@@ -10,6 +13,7 @@ import { NO_PINNED_NODE, oldNode } from './old-node.ts'
 import {
   createDeployment,
   type Deployment,
+  type Line,
   PROJECT,
   type RunningProcess,
   SERVE,
@@ -109,6 +113,42 @@ describe('asked to stop', () => {
     assert.equal(rows[0]?.failed_login_attempts, 1)
     await underWay(0)
     assert.deepEqual(errorsOf(service), [])
+  })
+
+  test('SIGHUP reloads and ends nothing, also during a login', async () => {
+    await deployment.addUser('hangup@example.com', slowHash)
+    const service = await deployment.start()
+    const login = service.login('hangup@example.com')
+    await underWay(1)
+    service.kill('SIGHUP')
+    await service.line('keys.reloaded')
+    assert.equal((await login).status, 200)
+    service.kill('SIGTERM')
+    assert.deepEqual(await service.exit, { code: 0, signal: null })
+  })
+
+  test('a terminal that is closed ends it after the logins under way; SIGHUP on an open one reloads', async () => {
+    await deployment.addUser('terminal@example.com', slowHash)
+    const output = join(deployment.dataDir, 'output')
+    const command = `echo $$ > '${output}.pid'; exec ${SERVE.map(word => `'${word}'`).join(' ')} > '${output}'`
+    const env = { ...process.env, ...deployment.env, NODE_ENV: 'test', PORT: '0', OPS_PORT: '0' }
+    const terminal = spawn('script', ['-qec', command, '/dev/null'], { env, stdio: 'pipe' })
+    const find = async (event: string): Promise<Line | undefined> => {
+      const lines = (await readFile(output, 'utf8').catch(() => '')).split('\n').filter(Boolean)
+      return lines.map(line => JSON.parse(line)).find(line => line.event === event)
+    }
+    await until(async () => (await find('service.started')) !== undefined)
+    const url = String((await find('service.started'))?.address)
+    process.kill(Number(await readFile(`${output}.pid`, 'utf8')), 'SIGHUP')
+    await until(async () => (await find('keys.reloaded')) !== undefined)
+    const client = await createClient(url, deployment.dataDir)
+    const login = client.call({ body: { email: 'terminal@example.com', password: PASSWORD } })
+    await underWay(1)
+    terminal.kill('SIGKILL')
+    assert.equal((await login).status, 200)
+    client.close()
+    await until(async () => (await find('service.stopped')) !== undefined)
+    assert.equal((await find('service.stopping'))?.reason, 'SIGHUP')
   })
 
   test('a new hash that an answered login left to be made is stored first', async () => {

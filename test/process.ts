@@ -188,8 +188,8 @@ export async function createDeployment(
   }
 }
 
-/** Waits for a condition instead of a time. */
-export async function until(condition: () => Promise<boolean>, withinMs = 10_000): Promise<void> {
+/** Waits for a condition instead of a time; the limit is for one that never comes true. */
+export async function until(condition: () => Promise<boolean>, withinMs = 60_000): Promise<void> {
   const deadline = performance.now() + withinMs
   while (!(await condition())) {
     if (performance.now() > deadline) throw new Error('the condition did not come true in time')

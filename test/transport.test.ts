@@ -1,11 +1,56 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { connect as connectPlain } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls'
+import { writeCertificate } from './certificates.ts'
 import { countStatuses, LOGIN, loggedBy, startTestService, type TestService } from './service.ts'
+
+describe('TLS 1.2 has forward secrecy and authenticated encryption only', () => {
+  const KINDS = { ec: 'ECDSA', rsa: 'RSA' } as const
+  const ACCEPTED = ['AES128-GCM-SHA256', 'AES256-GCM-SHA384', 'CHACHA20-POLY1305']
+  const REFUSED = {
+    ec: ['ECDHE-ECDSA-AES128-SHA', 'ECDHE-ECDSA-AES256-SHA384', 'ECDHE-ECDSA-AES128-CCM'],
+    rsa: [
+      ...['AES128-GCM-SHA256', 'AES256-GCM-SHA384', 'AES128-SHA', 'AES256-SHA256'],
+      ...['ECDHE-RSA-AES128-SHA', 'ECDHE-RSA-AES256-SHA384', 'DHE-RSA-AES128-GCM-SHA256'],
+    ],
+  }
+  for (const keyType of ['ec', 'rsa'] as const) {
+    test(`with an ${keyType.toUpperCase()} certificate`, async t => {
+      const folder = await mkdtemp(join(tmpdir(), 'login-ciphers-'))
+      const files = await writeCertificate(folder, keyType, { keyType })
+      const service = await startTestService('sqlite', files)
+      t.after(async () => {
+        await service.stop()
+        await rm(folder, { recursive: true })
+      })
+      const negotiate = async (options: ConnectionOptions) => {
+        const port = Number(new URL(service.url).port)
+        const socket = connectTls({ port, rejectUnauthorized: false, ...options })
+        await once(socket, 'secureConnect')
+        const { name } = socket.getCipher()
+        socket.destroy()
+        return name
+      }
+      const offer = (ciphers: string) => negotiate({ ciphers, maxVersion: 'TLSv1.2' })
+      for (const suite of ACCEPTED) {
+        const name = `ECDHE-${KINDS[keyType]}-${suite}`
+        assert.equal(await offer(name), name)
+      }
+      for (const name of REFUSED[keyType]) {
+        await assert.rejects(offer(name), /alert handshake failure/, name)
+      }
+      const modern = ['TLS_AES_128_GCM_SHA256', 'TLS_AES_256_GCM_SHA384']
+      for (const ciphers of [...modern, 'TLS_CHACHA20_POLY1305_SHA256']) {
+        assert.equal(await negotiate({ ciphers, minVersion: 'TLSv1.3' }), ciphers)
+      }
+    })
+  }
+})
 
 describe('TLS', () => {
   let service: TestService

@@ -1,9 +1,12 @@
 // What is configured, and which of it is unsafe.
 import type { Config } from '../config.ts'
+import { isLoopback } from '../loopback.ts'
 import { type Finding, ok, warning } from './finding.ts'
 
 /** NIST SP 800-63B allows no more than 100 failures in a row on one account. */
 const EMAIL_FAILURES_WARNING = 100
+const WIDEST_IPV4_BITS = 24
+const WIDEST_IPV6_BITS = 64
 
 export function checkConfiguration(config: Config): Finding[] {
   return [
@@ -27,11 +30,24 @@ function checkEnvironment({ environment }: Config): Finding {
 function checkAddress({ environment, host, port, trustedProxies }: Config): Finding {
   const address = `${host}, port ${port}`
   if (trustedProxies.length > 0) {
-    return ok('address', `${address}, behind the TLS proxies ${trustedProxies.join(', ')}`)
+    const detail = `${address}, behind the TLS proxies ${trustedProxies.join(', ')}`
+    const wide = trustedProxies.filter(isWide)
+    if (wide.length === 0) return ok('address', detail)
+    return warning(
+      'address',
+      `${detail}: every machine in ${wide.join(', ')} can claim any client address; list the proxies alone`,
+    )
   }
   return environment === 'production' || isLoopback(host)
     ? ok('address', address)
     : warning('address', `${address}: others can reach this ${environment} service`)
+}
+
+/** More than the proxies of one service need. All of 127.0.0.0/8 is this machine. */
+function isWide(range: string): boolean {
+  const [address = '', bits = '128'] = range.split('/')
+  if (isLoopback(address)) return false
+  return Number(bits) < (address.includes(':') ? WIDEST_IPV6_BITS : WIDEST_IPV4_BITS)
 }
 
 function checkHealth({ opsHost, opsPort }: Config): Finding {
@@ -58,8 +74,4 @@ function checkLog({ logLevel }: Config): Finding {
   return ['trace', 'debug', 'info'].includes(logLevel)
     ? ok('log', logLevel)
     : warning('log', `${logLevel}: logins leave no trace; set LOG_LEVEL=info`)
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || host.startsWith('127.')
 }

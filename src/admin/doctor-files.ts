@@ -6,12 +6,10 @@ import { dirname } from 'node:path'
 import type { Config } from '../config.ts'
 import { hasCode } from '../error-code.ts'
 import { loadLogo } from '../http/brand.ts'
-import { daysLeft, developmentFiles, readTlsFiles } from '../http/tls.ts'
+import { daysLeft, developmentFiles, EXPIRY_WARNING_DAYS, readTlsFiles } from '../http/tls.ts'
 import { isOpenToOthers, loadKeySet } from '../session/key-file.ts'
 import { messageOf } from './failures.ts'
 import { type Finding, ok, problem, warning } from './finding.ts'
-
-const EXPIRY_WARNING_DAYS = 14
 
 export async function checkFiles(config: Config, now: Date): Promise<Finding[]> {
   const { logoFile } = config.brand

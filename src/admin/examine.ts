@@ -5,6 +5,7 @@ import { checkConfiguration } from './doctor-configuration.ts'
 import { checkDatabase } from './doctor-database.ts'
 import { checkFiles } from './doctor-files.ts'
 import { checkMachine } from './doctor-machine.ts'
+import { checkRunning } from './doctor-running.ts'
 import { type Finding, problem } from './finding.ts'
 
 export async function examine({ env, clock }: Context): Promise<Finding[]> {
@@ -19,7 +20,8 @@ export async function examine({ env, clock }: Context): Promise<Finding[]> {
   return [
     ...checkConfiguration(config),
     ...(await checkFiles(config, now)),
-    ...(await checkDatabase(config, now)),
+    ...(await checkRunning(config, now)),
+    ...(await checkDatabase(config, clock)),
     ...(await checkMachine(config, now)),
   ]
 }

@@ -32,7 +32,7 @@ import {
   sessionRoute,
   sessionsRoute,
 } from './session-routes.ts'
-import type { TlsMaterial } from './tls.ts'
+import { TLS_OPTIONS, type TlsMaterial } from './tls.ts'
 import { answerAfterLog, CLIENT, identifyClient } from './transport.ts'
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
@@ -63,7 +63,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const serverOptions = { ...TIMEOUTS, requireHostHeader: false }
   const app = Fastify({
     ...(deps.tls
-      ? { https: { ...serverOptions, ...deps.tls, minVersion: 'TLSv1.2' } }
+      ? { https: { ...serverOptions, ...deps.tls, ...TLS_OPTIONS } }
       : { http: serverOptions, https: null }),
     requestTimeout: TIMEOUTS.requestTimeout,
     keepAliveTimeout: TIMEOUTS.keepAliveTimeout,

@@ -1,22 +1,18 @@
 // The file of the signing keys: made once, read at start, read again when it changes.
-import { type StatsListener, unwatchFile, watchFile } from 'node:fs'
 import { chown, link, mkdir, readFile, rename, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { writeDraft } from '../draft.ts'
 import { hasCode } from '../error-code.ts'
+import { type Followed, followFiles } from '../follow-files.ts'
 import {
   createGeneration,
   createKeys,
   importKeys,
   type KeyFile,
-  KeyFileError,
   type KeySet,
   type Keys,
   parseKeyFile,
 } from './keys.ts'
-
-/** Well within the time that a new generation is published before it signs. */
-const RELOAD_EVERY_MS = 2_000
 
 export async function readKeyFile(path: string): Promise<KeyFile> {
   return parseKeyFile(await readFile(path, 'utf8'))
@@ -74,37 +70,21 @@ function toText(file: KeyFile): string {
   return `${JSON.stringify(file, null, 2)}\n`
 }
 
-export type WatchedKeys = Keys & { close: () => void }
+export type WatchedKeys = Keys & Pick<Followed<Keys>, 'reload' | 'close'>
 
 /** Follows the file. One that cannot be read is reported, and the keys stay as they were. */
 export async function watchKeys(
   path: string,
   onReload: (error: Error | null) => void,
 ): Promise<WatchedKeys> {
-  let keys: Keys
-  const reload: StatsListener = async (now, before) => {
-    // Not the time of its content alone: it may have become readable.
-    if (now.ctimeMs === before.ctimeMs && now.ino === before.ino) return
-    try {
-      keys = createKeys(await loadKeySet(path))
-      onReload(null)
-    } catch (error) {
-      onReload(error instanceof Error ? error : new KeyFileError(String(error)))
-    }
-  }
-  // Before the first reading, so that no change falls in between.
-  watchFile(path, { interval: RELOAD_EVERY_MS, persistent: false }, reload)
-  try {
-    keys = createKeys(await loadKeySet(path))
-  } catch (error) {
-    unwatchFile(path, reload)
-    throw error
-  }
+  const load = async () => createKeys(await loadKeySet(path))
+  const { current, reload, close } = await followFiles([path], load, onReload)
   return {
-    signingAt: now => keys.signingAt(now),
-    findAccessKey: keyId => keys.findAccessKey(keyId),
-    findRefreshKey: keyId => keys.findRefreshKey(keyId),
-    publicJwks: () => keys.publicJwks(),
-    close: () => unwatchFile(path, reload),
+    signingAt: now => current().signingAt(now),
+    findAccessKey: keyId => current().findAccessKey(keyId),
+    findRefreshKey: keyId => current().findRefreshKey(keyId),
+    publicJwks: () => current().publicJwks(),
+    reload,
+    close,
   }
 }

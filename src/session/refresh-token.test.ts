@@ -73,19 +73,16 @@ test('a refresh token is what another implementation makes of the same claims', 
 })
 
 test('a refresh token fits its 500 characters for every issuer and key id that is allowed', async () => {
-  const allowedIssuer = fc
-    .string({ unit: 'binary', minLength: 1, maxLength: 100 })
-    .filter(issuer => {
-      try {
-        return loadConfig({ JWT_ISSUER: issuer }).tokens.issuer.length > 0
-      } catch {
-        return false
-      }
-    })
+  const allowedIssuer = fc.webUrl({ validSchemes: ['https'] }).filter(issuer => {
+    try {
+      return loadConfig({ JWT_ISSUER: issuer }).tokens.issuer.length > 0
+    } catch {
+      return false
+    }
+  })
   const longest = fc.constantFrom(
-    'i'.repeat(ISSUER_MAX_BYTES),
-    '"'.repeat(ISSUER_MAX_BYTES / 2),
-    'ü'.repeat(ISSUER_MAX_BYTES / 2),
+    `https://${'i'.repeat(ISSUER_MAX_BYTES - 8)}`,
+    `https://i/${"'".repeat(ISSUER_MAX_BYTES - 10)}`,
   )
   const keyId = fc.constantFrom('k'.repeat(64), '~'.repeat(64), '<&>'.repeat(21))
   await fc.assert(

@@ -1,0 +1,34 @@
+// What signals mean: SIGTERM and SIGINT end the service, SIGHUP reloads files.
+import { isatty } from 'node:tty'
+import type { Log } from './log.ts'
+
+const STDIN = 0
+
+/**
+ * Resolves with the first signal that asks for the end. The listeners stay, so that a repeated
+ * signal does not end the process at once.
+ */
+export function awaitEnd(reload: () => void): Promise<string> {
+  const hadTerminal = isatty(STDIN)
+  return new Promise(resolve => {
+    process.on('SIGTERM', resolve).on('SIGINT', resolve)
+    process.on('SIGHUP', signal => {
+      // Also sent when the terminal is closed: then the service must end, but not in mid-login.
+      if (hadTerminal && !isatty(STDIN)) resolve(signal)
+      else reload()
+    })
+  })
+}
+
+/**
+ * Without a listener Node opens its inspector, through which other users of this machine could run code
+ * in the service.
+ */
+export function ignoreInspectorSignal(log: Log): void {
+  process.on('SIGUSR1', () => {
+    log.warn(
+      { event: 'service.warning' },
+      'SIGUSR1 is ignored in production: it opens no inspector',
+    )
+  })
+}

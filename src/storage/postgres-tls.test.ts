@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import pg from 'pg'
+import { decideEncryption, type Encryption } from './postgres-tls.ts'
+
+type Case = [url: string, expected: Encryption, env?: Record<string, string>]
+
+const CASES: Case[] = [
+  ['postgres://u@localhost/login', 'local'],
+  ['postgres://u@LOCALHOST:5433/login', 'local'],
+  ['postgres://u@127.0.0.1/login', 'local'],
+  ['postgres://u@127.1.2.3/login?sslmode=prefer', 'local'],
+  ['postgres://u@[::1]:5432/login', 'local'],
+  ['postgres:///login', 'local'],
+  ['postgres://%2Fvar%2Frun%2Fpostgresql/login', 'local'],
+  ['postgres:///login?host=/var/run/postgresql', 'local'],
+  ['postgres://db/login?host=127.0.0.1', 'local'],
+  ['postgres:///login', 'local', { PGHOST: '/run/postgresql' }],
+  ['postgres://localhost,127.0.0.1/login', 'local'],
+  ['postgres://db/login', 'unstated'],
+  ['postgres://10.0.0.1/login', 'unstated'],
+  ['postgres://[fd00::1]/login', 'unstated'],
+  ['postgres://127.0.0.1.example.com/login', 'unstated'],
+  ['postgres://127.example.com/login', 'unstated'],
+  ['postgres://localhost.example.com/login', 'unstated'],
+  ['postgres://%zz/login', 'unstated'],
+  ['postgres://localhost/login?host=db', 'unstated'],
+  ['postgres://localhost/login?host=127.0.0.1&host=db', 'unstated'],
+  ['postgres://localhost,db/login', 'unstated'],
+  ['postgres:///login?host=localhost,db', 'unstated'],
+  ['postgres:///login', 'unstated', { PGHOST: 'db' }],
+  ['postgres://db/login?sslmode=', 'unstated'],
+  ['postgres://db/login?sslmode=prefer', 'unstated'],
+  ['postgres://db/login?sslmode=allow', 'unstated'],
+  ['postgres://db/login?sslmode=Require', 'unstated'],
+  ['postgres://db/login?sslmode=DISABLE', 'unstated'],
+  ['postgres://db/login?sslmode=verify-full&sslmode=prefer', 'unstated'],
+  ['postgres://db/login?ssl=0', 'unstated'],
+  ['postgres://db/login?ssl=0', 'unstated', { PGSSLMODE: 'verify-full' }],
+  ['postgres://db/login?ssl=true', 'unstated'],
+  ['postgres://db/login', 'unstated', { PGSSLMODE: ' require' }],
+  ['postgres://db/login', 'unstated', { PGSSLMODE: 'prefer' }],
+  ['postgres://db/login?sslmode=prefer', 'unstated', { PGSSLMODE: 'verify-full' }],
+  ['postgres://db/login?sslmode=no-verify&uselibpqcompat=true', 'unstated'],
+  ['postgres://db/login?sslmode=verify-full', 'verified'],
+  ['postgres://db/login?sslmode=verify-ca', 'verified'],
+  ['postgres://db/login?sslmode=require', 'verified'],
+  ['postgres://db/login?ssl=0&sslmode=require', 'verified'],
+  ['postgres://db1,db2/login?sslmode=verify-full', 'verified'],
+  ['postgres://db/login', 'verified', { PGSSLMODE: 'verify-full' }],
+  ['postgres://db/login?sslmode=', 'verified', { PGSSLMODE: 'require' }],
+  ['postgres://db/login?sslmode=disable&sslmode=verify-full', 'verified'],
+  ['postgres://db/login?sslmode=no-verify', 'unverified'],
+  ['postgres://db/login', 'unverified', { PGSSLMODE: 'no-verify' }],
+  ['postgres://db/login?sslmode=require&uselibpqcompat=true', 'unverified'],
+  ['postgres://db/login?sslmode=disable', 'plain'],
+  ['postgres://db/login', 'plain', { PGSSLMODE: 'disable' }],
+  ['postgres://db/login?sslmode=disable', 'plain', { PGSSLMODE: 'verify-full' }],
+]
+
+describe('how a connection to PostgreSQL is encrypted', () => {
+  for (const [url, expected, env = {}] of CASES) {
+    test(`${expected}: ${url} ${JSON.stringify(env)}`, () => {
+      assert.equal(decideEncryption(url, env), expected)
+      if (expected !== 'unstated') assert.equal(asTheDriverDoes(url, env), expected)
+    })
+  }
+})
+
+/** What the driver would do is to be seen on a client that has not connected yet. */
+function asTheDriverDoes(connectionString: string, env: Record<string, string>): Encryption {
+  const { PGHOST = '', PGSSLMODE = '' } = process.env
+  Object.assign(process.env, { PGHOST: '', PGSSLMODE: '' }, env)
+  try {
+    const { host, ssl }: { host: string; ssl?: unknown } = new pg.Client({ connectionString })
+    const isLocal = /^(\/|localhost|127\.[\d.]+(,|$)|::1$)/i.test(host)
+    if (isLocal) return 'local'
+    if (!ssl) return 'plain'
+    const isUnverified =
+      typeof ssl === 'object' && 'rejectUnauthorized' in ssl && ssl.rejectUnauthorized === false
+    return isUnverified ? 'unverified' : 'verified'
+  } finally {
+    Object.assign(process.env, { PGHOST, PGSSLMODE })
+  }
+}

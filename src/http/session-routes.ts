@@ -47,8 +47,10 @@ export function sessionsRoute(deps: SessionAccess) {
 /** Another user's session is as absent as one that never was. */
 export function endSessionRoute(deps: SessionAccess) {
   return withSession(deps, async ({ session: current, user }, request, reply, cookie) => {
-    const id = (request.params as { id: string }).id.toLowerCase()
-    const own = isUuid(id) ? await deps.store.findLiveSession(id, deps.clock()) : null
+    const { id: named } = request.params as { id: string }
+    if (!isUuid(named)) return sendFailure(reply, 'NOT_FOUND')
+    const id = named.toLowerCase()
+    const own = await deps.store.findLiveSession(id, deps.clock())
     if (own?.user.id !== user.id || !(await deps.store.endSession(id, deps.clock()))) {
       return sendFailure(reply, 'NOT_FOUND')
     }

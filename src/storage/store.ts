@@ -163,6 +163,8 @@ export interface Store {
   /** Users in the order of their e-mail, after the given one. */
   listUsers(afterEmail: string, limit: number): Promise<User[]>
   countUsers(): Promise<number>
+  /** The emails of all users as they are stored, page by page, in no particular order. */
+  emailPages(): AsyncIterable<string[]>
   /** The hashes' costs, and how many users have each; what is no bcrypt hash counts as null. */
   countHashCosts(): Promise<{ cost: number | null; users: number }[]>
 

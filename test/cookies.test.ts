@@ -49,7 +49,7 @@ for (const engine of ENGINES) {
       test(`a login from a browser (${site}) gets two cookies and a CSRF token`, async () => {
         const email = await service.newUser()
         const { answer, csrf } = await service.browserLogin(email, {
-          headers: { 'Sec-Fetch-Site': site },
+          headers: { 'Sec-Fetch-Site': site, Origin: 'http://localhost:3000' },
         })
         const cookies = (answer.headers['set-cookie'] ?? []).map(line => line.split('; '))
         assert.deepEqual(

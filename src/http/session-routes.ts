@@ -20,7 +20,7 @@ type Handler = (
 function withSession(deps: SessionAccess, handle: Handler) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const access = await accessOf(deps, request)
-    if (access.kind !== 'granted') return sendDenied(reply, access)
+    if (access.kind !== 'granted') return sendDenied(request, reply, access)
     return handle(access.live, request, reply, access.cookie)
   }
 }
@@ -51,7 +51,8 @@ export function endSessionRoute(deps: SessionAccess) {
     if (!isUuid(named)) return sendFailure(reply, 'NOT_FOUND')
     const id = named.toLowerCase()
     const own = await deps.store.findLiveSession(id, deps.clock())
-    if (own?.user.id !== user.id || !(await deps.store.endSession(id, deps.clock()))) {
+    const isOwn = own.kind === 'live' && own.user.id === user.id
+    if (!isOwn || !(await deps.store.endSession(id, deps.clock()))) {
       return sendFailure(reply, 'NOT_FOUND')
     }
     logEnded(request, id, user.id)

@@ -68,6 +68,17 @@ export type NewSession = Omit<Session, 'lastUsedAt'> & {
 /** A session that has not ended, of a user who is active and not locked by an administrator. */
 export type LiveSession = { session: Session; user: User; cookieUsedAt: Date | null }
 
+/** Why a session is not live, for the log. */
+export type SessionRefusal =
+  | 'unknown-session'
+  | 'session-ended'
+  | 'session-expired'
+  | 'user-inactive'
+  | 'user-locked'
+
+export type Refused<Reason extends string> = { kind: 'refused'; reason: Reason }
+export type FoundSession = ({ kind: 'live' } & LiveSession) | Refused<SessionRefusal>
+
 export type NewRefreshToken = {
   id: string
   /** SHA-256 of the token, hex: the token itself is never stored. */
@@ -80,6 +91,7 @@ export type NewRefreshToken = {
 export type StoredRefreshToken = NewRefreshToken & { isRevoked: boolean }
 
 export type PresentedRefreshToken = {
+  kind: 'presented'
   live: LiveSession
   revokedAt: Date | null
   /** What took its place, if it was rotated. */
@@ -135,7 +147,11 @@ export interface Store {
   ): Promise<boolean>
 
   /** The token with this id and digest, if its session is live. */
-  findRefreshToken(id: string, digest: string, now: Date): Promise<PresentedRefreshToken | null>
+  findRefreshToken(
+    id: string,
+    digest: string,
+    now: Date,
+  ): Promise<PresentedRefreshToken | Refused<SessionRefusal | 'unknown-token'>>
   /** Puts the successor in the token's place; of several that try at once, one gets true. */
   rotateRefreshToken(
     id: string,
@@ -143,8 +159,8 @@ export interface Store {
     successor: NewRefreshToken,
     now: Date,
   ): Promise<boolean>
-  findLiveSession(id: string, now: Date): Promise<LiveSession | null>
-  findLiveSessionByCookie(cookieDigest: string, now: Date): Promise<LiveSession | null>
+  findLiveSession(id: string, now: Date): Promise<FoundSession>
+  findLiveSessionByCookie(cookieDigest: string, now: Date): Promise<FoundSession>
   /** Notes that the session's cookie was used, which keeps the session at least until then. */
   touchCookie(sessionId: string, until: Date, now: Date): Promise<void>
   listLiveSessions(userId: string, now: Date): Promise<Session[]>

@@ -12,6 +12,7 @@ import { createOpsServer } from './http/ops.ts'
 import { loadPage } from './http/page.ts'
 import { loadTls } from './http/tls.ts'
 import type { Log } from './log.ts'
+import { createDeviceTokens } from './login/device-token.ts'
 import { createHashQueue } from './login/hash-queue.ts'
 import { login } from './login/login.ts'
 import { createPasswords } from './login/passwords.ts'
@@ -94,6 +95,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   const loginDeps = {
     store,
     throttle: createThrottle(store, clock),
+    deviceTokens: createDeviceTokens(await store.readDeviceKey()),
     keys,
     budgets,
     tokens,

@@ -169,6 +169,8 @@ export interface Store {
   /** Ends all live sessions of a user but one, if one is named; returns the ids of those ended. */
   endSessions(userId: string, exceptId: string | null, now: Date): Promise<string[]>
 
+  /** The key of the device cookies' tags, 256 bits in hex: made with the tables, and never changed. */
+  readDeviceKey(): Promise<string>
   /** The device with this digest, if it is known to the account with this e-mail. */
   findDevice(digest: string, email: string, now: Date): Promise<Device | null>
   listDevices(userId: string, now: Date): Promise<Device[]>

@@ -87,6 +87,9 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   ) {
     throw new StartError(`${config.tls.keyFile} can be read by everybody: chmod 640 it`)
   }
+  const deviceKey = await store
+    .readDeviceKey()
+    .catch(refuse(`${describeDatabase(config.database)} cannot be used`))
   const keys = opened.adopt(await openKeys(config, log, clock), watched => watched.close())
 
   let isDraining = false
@@ -95,7 +98,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   const loginDeps = {
     store,
     throttle: createThrottle(store, clock),
-    deviceTokens: createDeviceTokens(await store.readDeviceKey()),
+    deviceTokens: createDeviceTokens(deviceKey),
     keys,
     budgets,
     tokens,

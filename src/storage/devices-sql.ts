@@ -15,7 +15,11 @@ export function createDevices(engine: Engine): Devices {
       const row = await engine.retrying(() =>
         db.selectFrom('device_key').select('key').executeTakeFirst(),
       )
-      if (!row) throw new Error('device_key has lost its row')
+      if (!row) {
+        throw new Error(
+          'device_key has lost its row: insert id 1 with a key of 64 random hex digits',
+        )
+      }
       return row.key
     },
 

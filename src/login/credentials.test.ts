@@ -192,6 +192,7 @@ describe('what an administrator may give a user', () => {
     ['ａnn@example.com', /U\+FF41/],
     ['ann@example。com', /U\+3002/],
     ['ann@example.com\uff0e', /U\+FF0E/],
+    ['ann\ufffd@example.com', /U\+FFFD/],
     ['a\u0308nn@example.com', /composed/],
     ['\u212aate@example.com', /composed/],
     ['ann@\u0301example.com', /combining/],

@@ -8,13 +8,13 @@ const PASSWORD_MAX_BYTES = 72
 const NOBODY = 'nobody'
 
 const CONTROL_CHARACTER = /\p{Cc}/u
-/**
- * Invisible, ignorable, private, unassigned; blank (U+2800); or the wide form of an ASCII letter or
- * dot. Other look-alikes, such as Cyrillic letters, are ordinary letters of somebody's language.
- */
-const UNSEEN = /[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u3002\uff01-\uff61]/u
 /** Stands for bytes that are no UTF-8. */
 const REPLACEMENT = '\ufffd'
+/**
+ * Invisible, ignorable, private, unassigned; blank (U+2800); the wide form of an ASCII letter or dot;
+ * or in the place of broken text. Other look-alikes, such as Cyrillic letters, are ordinary letters.
+ */
+const UNSEEN = /[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u3002\uff01-\uff61\ufffd]/u
 
 /**
  * Only ASCII letters lose their case: Unicode's mappings would merge different addresses, as the

@@ -1,18 +1,9 @@
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
-import { openStore } from '../src/storage/open-store.ts'
 import { createCli } from './cli.ts'
-import { createTestDatabase, ENGINES } from './engines.ts'
-import {
-  type Answer,
-  countStatuses,
-  loggedBy,
-  PASSWORD,
-  startTestService,
-  TEST_COST,
-} from './service.ts'
+import { ENGINES } from './engines.ts'
+import { type Answer, countStatuses, loggedBy, PASSWORD, TEST_COST } from './service.ts'
 import {
   cookie,
   cookieIn,
@@ -214,46 +205,6 @@ for (const engine of ENGINES) {
         assert.equal((await loginWith(owner.email, fresh)).status, 200)
       })
     }
-
-    test('a made-up device cookie is told without a look at the devices', async t => {
-      const { email, device } = await newOwner()
-      await service.database.rows('alter table devices rename to gone')
-      t.after(() => service.database.rows('alter table gone rename to devices'))
-      assert.equal((await loginWith(email, device, 'wrong')).status, 500, 'the test can fail')
-      const client = newClient()
-      const forged = `${device.slice(0, 43)}${'A'.repeat(22)}`
-      for (const status of [401, 401, 401, 401, 401, 429, 429]) {
-        assert.equal((await loginWith(email, forged, 'wrong', client)).status, status)
-      }
-    })
-
-    test('a device is known to every instance, whatever keys it signs tokens with', async t => {
-      const { email, device } = await newOwner()
-      const SIGNING_KEYS_FILE = join(service.dataDir, `other-keys-${engine}.json`)
-      const other = await startTestService(engine, { SIGNING_KEYS_FILE }, service)
-      t.after(other.stop)
-      other.advance(service.now().getTime() - other.now().getTime())
-      await attack(email)
-      const headers = { 'Sec-Fetch-Site': 'same-origin', ...cookie(device, DEVICE_COOKIE) }
-      const answer = await other.call({ headers, body: { email, password: PASSWORD } })
-      assert.equal(answer.status, 200)
-      assert.equal(cookieIn(answer, DEVICE_COOKIE), '')
-      assert.equal((await other.login(email, PASSWORD)).status, 429)
-    })
-
-    test('of several that set the database up at once, one makes the key for all', async t => {
-      const database = await createTestDatabase(engine)
-      const stores = await Promise.all(Array.from({ length: 5 }, () => openStore(database.config)))
-      t.after(async () => {
-        for (const store of stores) await store.close()
-        await database.drop()
-      })
-      await Promise.all(stores.map(store => store.migrate()))
-      const keys = new Set(await Promise.all(stores.map(store => store.readDeviceKey())))
-      assert.equal(keys.size, 1)
-      assert.match([...keys].join(), /^[\da-f]{64}$/)
-      assert.ok(!keys.has(await service.store.readDeviceKey()), 'each database has its own')
-    })
 
     test('a device is known for 180 days from its first login, and keeps its cookie', async () => {
       const { email, device, userId } = await newOwner()

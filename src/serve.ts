@@ -13,6 +13,7 @@ import { pageAddress } from './http/page-address.ts'
 import { openTls } from './http/served-tls.ts'
 import { addressOf, listen } from './listen.ts'
 import type { Log } from './log.ts'
+import { createDeviceTokens } from './login/device-token.ts'
 import { createHashQueue } from './login/hash-queue.ts'
 import { login } from './login/login.ts'
 import { createPasswords } from './login/passwords.ts'
@@ -92,6 +93,9 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
       .then(() => store.listUsers('', 1))
       .catch(refuse(`${describeDatabase(config.database)} cannot be used`)),
   ])
+  const deviceKey = await store
+    .readDeviceKey()
+    .catch(refuse(`${describeDatabase(config.database)} cannot be used`))
   const keys = opened.adopt(await openKeys(config, log, clock), watched => watched.close())
 
   let isDraining = false
@@ -101,6 +105,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   const loginDeps = {
     store,
     throttle: createThrottle(store, clock),
+    deviceTokens: createDeviceTokens(deviceKey),
     keys,
     budgets,
     tokens,

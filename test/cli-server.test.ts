@@ -102,4 +102,35 @@ for (const engine of ENGINES) {
     assert.equal(user?.name, passwords[added.findIndex(({ code }) => code === 0)])
     assert.ok(await bcrypt.compare(String(user?.name), String(user?.password_hash)))
   })
+
+  test(`a command means the very email and id that it names, on ${engine}`, async t => {
+    const service = await startTestService(engine)
+    const cli = await createCli(service.database)
+    t.after(async () => {
+      await cli.remove()
+      await service.stop()
+    })
+    const liveSessions = async (id: string) =>
+      (await service.store.listLiveSessions(id, service.now())).map(session => session.id)
+
+    // Unicode lower-cases each of these letters to the one that stands first in the user's email.
+    for (const [user, named] of [
+      ['änn@example.org', 'Änn@example.org'],
+      ['kate@example.org', '\u212aate@example.org'],
+    ] as const) {
+      const id = await service.addUser(user)
+      assert.equal((await service.login(user, PASSWORD)).status, 200)
+      for (const command of ['sessions end', 'sessions list', 'devices list', 'users deactivate']) {
+        const { code, stderr } = await cli.run([...command.split(' '), named])
+        assert.deepEqual([code, stderr], [1, `There is no user ${named}.\n`], command)
+      }
+      const [session = '', ...others] = await liveSessions(id)
+      assert.deepEqual(others, [])
+      const ended = await cli.run(['sessions', 'end', ` ${session.toUpperCase()} `])
+      assert.deepEqual([ended.code, await liveSessions(id)], [0, []])
+      assert.equal((await service.login(user, PASSWORD)).status, 200)
+      const all = await cli.run(['sessions', 'end', ` ${user.replace('example', 'EXAMPLE')} `])
+      assert.deepEqual([all.code, await liveSessions(id)], [0, []])
+    }
+  })
 }

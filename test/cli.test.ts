@@ -95,6 +95,33 @@ for (const engine of ENGINES) {
   })
 }
 
+test('an email that could be taken for another is refused when it is added, not where it is used', async t => {
+  const { run, database } = await createCliFor(t, 'sqlite')
+  const add = ['--name', 'Ann', '--generate']
+  assert.equal((await run(['users', 'add', 'ann@example.org', ...add])).code, 0)
+  for (const [email, codePoint] of [
+    ['a\u200bnn@example.org', 'U+200B'],
+    ['ann\u00ad@example.org', 'U+00AD'],
+    ['ann@example.org\u2060', 'U+2060'],
+    ['\u202eann@example.org', 'U+202E'],
+  ] as const) {
+    const { code, stdout, stderr } = await run(['users', 'add', email, ...add])
+    assert.deepEqual(
+      [code, stdout, stderr],
+      [
+        2,
+        '',
+        `This e-mail cannot be used: it has ${codePoint}, which cannot be seen or told from others.\n`,
+      ],
+    )
+    await database.rows(
+      `insert into users (email, name, password_hash) values ('${email}', 'Ann', '')`,
+    )
+    assert.equal((await run(['users', 'show', email])).code, 0)
+    assert.equal((await run(['users', 'delete', email, '--yes'])).code, 0)
+  }
+})
+
 describe('an output that takes nothing', () => {
   const ADD = ['users', 'add', 'ann@example.org', '--name', 'Ann', '--generate']
   const LOST =

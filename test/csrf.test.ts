@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { after, before, describe, test } from 'node:test'
 import { ENGINES } from './engines.ts'
-import type { Call } from './service.ts'
+import { type Call, loggedBy, PASSWORD } from './service.ts'
 import {
   AUTH,
   bearer,
@@ -149,3 +149,69 @@ function changedAt(token: string, index: number): string {
   const letter = token[index] === 'A' ? 'B' : 'A'
   return `${token.slice(0, index)}${letter}${token.slice(index + 1)}`
 }
+
+describe('a login from a page of another site', () => {
+  /** What a browser sends, and how it is answered with a list, and in development without one. */
+  const PAGES: [string, OutgoingHttpHeaders, listed: number, development: number][] = [
+    ['our own page', { 'Sec-Fetch-Site': 'same-origin', Origin: 'https://x' }, 200, 200],
+    ['the address bar', { 'Sec-Fetch-Site': 'none' }, 200, 200],
+    ['a program', {}, 200, 200],
+    ['a program that names an origin', { Origin: 'https://evil.example' }, 200, 200],
+    ['a listed page', { 'Sec-Fetch-Site': 'cross-site', Origin: LISTED }, 200, 403],
+    ['a listed neighbour', { 'Sec-Fetch-Site': 'same-site', Origin: LISTED }, 200, 403],
+    [
+      'a page of this machine',
+      { 'Sec-Fetch-Site': 'cross-site', Origin: 'http://localhost:3000' },
+      403,
+      200,
+    ],
+    ['another site', { 'Sec-Fetch-Site': 'cross-site', Origin: 'https://evil.example' }, 403, 403],
+    ['an unlisted neighbour', { 'Sec-Fetch-Site': 'same-site', Origin: 'https://x.app' }, 403, 403],
+    ['a look-alike', { 'Sec-Fetch-Site': 'cross-site', Origin: `${LISTED}.evil.app` }, 403, 403],
+    ['a hidden origin', { 'Sec-Fetch-Site': 'cross-site', Origin: 'null' }, 403, 403],
+    ['a site without an origin', { 'Sec-Fetch-Site': 'cross-site' }, 403, 403],
+    ['a site of no known kind', { 'Sec-Fetch-Site': 'x', Origin: 'null' }, 403, 403],
+  ]
+  const MODES = [
+    ['with a list', { CORS_ORIGINS: LISTED }, 2],
+    ['in development', {}, 3],
+  ] as const
+  for (const [mode, env, column] of MODES) {
+    test(`${mode} is refused before anything is hashed or counted, unless it is listed`, async t => {
+      const service = await startSessionService('sqlite', env)
+      t.after(service.stop)
+      await service.addUser('kate@example.com')
+      for (const [name, headers, ...statuses] of PAGES) {
+        const status = statuses[column - 2]
+        const before = await service.database.rows('select * from login_throttle')
+        for (const password of [PASSWORD, 'wrong']) {
+          if (status === 200 && password === 'wrong') continue
+          const body = { email: 'kate@example.com', password }
+          const lines = await loggedBy(service, async () => {
+            const answer = await service.call({ headers, body })
+            assert.equal(answer.status, status, name)
+            if (status !== 403) return
+            assert.equal(answer.text, CSRF_FAILED)
+            assert.equal(answer.headers['set-cookie'], undefined)
+          })
+          if (status !== 403) continue
+          const origin = headers.Origin ? { origin: headers.Origin } : {}
+          assert.deepEqual(
+            lines.map(({ event, reason, origin }) => ({
+              event,
+              reason,
+              ...(origin ? { origin } : {}),
+            })),
+            [{ event: 'request.refused', reason: 'csrf-other-site', ...origin }],
+          )
+          assert.deepEqual(await service.database.rows('select * from login_throttle'), before)
+        }
+      }
+      const big = await service.call({
+        headers: { 'Sec-Fetch-Site': 'cross-site' },
+        body: { email: 'x'.repeat(17_000) },
+      })
+      assert.equal(big.status, 403, 'the body is not read')
+    })
+  }
+})

@@ -146,7 +146,12 @@ for (const engine of ENGINES) {
     type Owner = Awaited<ReturnType<typeof newOwner>>
     const STRANGERS: [string, (owner: Owner) => Promise<string>][] = [
       ['of another account', async () => (await newOwner()).device],
-      ['that was never issued', async () => 'A'.repeat(43)],
+      ['that was never issued', async () => 'A'.repeat(65)],
+      ['of the earlier form, without a tag', async ({ device }) => device.slice(0, 43)],
+      [
+        'with the tag of another',
+        async ({ device }) => device.slice(0, 43) + (await newOwner()).device.slice(43),
+      ],
       [
         'that is changed',
         async ({ device }) => `${device[0] === 'A' ? 'B' : 'A'}${device.slice(1)}`,
@@ -194,7 +199,7 @@ for (const engine of ENGINES) {
         const before = await loginWith(owner.email, device)
         assert.equal(before.status, 200)
         const fresh = cookieIn(before, DEVICE_COOKIE)
-        assert.match(fresh, /^[\w-]{43}$/, 'it is given a new one')
+        assert.match(fresh, /^[\w-]{65}$/, 'it is given a new one')
         await attack(owner.email)
         assert.equal((await loginWith(owner.email, device)).status, 429)
         assert.equal((await loginWith(owner.email, fresh)).status, 200)

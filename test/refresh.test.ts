@@ -12,6 +12,7 @@ import {
   DAY_MS,
   INVALID_TOKEN,
   MINUTE_MS,
+  refusedReasons,
   SECOND_MS,
   type SessionService,
   startSessionService,
@@ -139,37 +140,49 @@ for (const engine of ENGINES) {
           ],
         )
         const afterwards = await loggedBy(service, () => assertRefused(refreshToken, ...tokens))
-        assert.deepEqual(afterwards, [], 'an ended session ends once')
+        const refusals = ['session-ended', ...tokens.map(() => 'session-ended')]
+        assert.deepEqual(refusedReasons(afterwards), refusals, 'an ended session ends once')
         assert.equal((await service.get('/session', bearer(accessToken))).status, 401)
         await rotated(other.refreshToken)
       })
     }
 
-    const ENDINGS: [string, (email: string, sessionId: string) => Promise<unknown>][] = [
-      ['deactivated', email => service.store.deactivateUser(email, service.now())],
+    type End = (email: string, sessionId: string) => Promise<unknown>
+    const ENDINGS: [string, reason: string, End][] = [
+      ['deactivated', 'session-ended', email => service.store.deactivateUser(email, service.now())],
       [
         'locked by an administrator',
+        'session-ended',
         email =>
           service.store.lockUser(email, new Date(service.now().getTime() + DAY_MS), service.now()),
       ],
       [
         'locked by hand in the database',
+        'user-locked',
         email =>
           service.database.rows(
             `update users set locked_until = '9000-01-01T00:00:00.000Z' where email = '${email}'`,
           ),
       ],
-      ['deleted', email => service.store.deleteUser(email)],
-      ['given a new password', email => service.store.setPassword(email, '$2b$', service.now())],
-      ['logged out', (_email, sessionId) => service.store.endSession(sessionId, service.now())],
+      ['deleted', 'unknown-token', email => service.store.deleteUser(email)],
+      [
+        'given a new password',
+        'session-ended',
+        email => service.store.setPassword(email, '$2b$', service.now()),
+      ],
+      [
+        'logged out',
+        'session-ended',
+        (_email, sessionId) => service.store.endSession(sessionId, service.now()),
+      ],
     ]
-    for (const [name, end] of ENDINGS) {
+    for (const [name, reason, end] of ENDINGS) {
       test(`a user who was ${name} refreshes no more`, async () => {
         const { email, sessionId, refreshToken, accessToken } = await newLogin()
         const successor = await rotated(refreshToken)
         await end(email, sessionId)
         const lines = await loggedBy(service, () => assertRefused(successor, refreshToken))
-        assert.deepEqual(lines, [])
+        assert.deepEqual(refusedReasons(lines), [reason, reason])
         const session = await service.get('/session', bearer(accessToken))
         assert.deepEqual([session.status, session.text], [401, INVALID_TOKEN])
       })

@@ -147,3 +147,9 @@ async function dumpOf({ database }: TestService, engine: EngineName): Promise<st
   const files = await Promise.all([file, `${file}-wal`].map(path => readFile(path, 'latin1')))
   return [...dumps, ...files].join('\n')
 }
+
+/** Why each token was refused; nothing else may have been logged. */
+export function refusedReasons(lines: Record<string, unknown>[]): unknown[] {
+  for (const { event } of lines) assert.equal(event, 'session.refused')
+  return lines.map(({ reason }) => reason)
+}

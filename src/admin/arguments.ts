@@ -1,19 +1,29 @@
 // What is typed on the command line, checked before anything is opened.
-import { canonicalEmail, problemWithEmail } from '../login/credentials.ts'
+import { canonicalEmail, problemWithEmail, problemWithNewEmail } from '../login/credentials.ts'
+import { isUuid } from '../session/ids.ts'
 import { WrongUse } from './failures.ts'
 
 const TIME = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d)?)?$/
 
-export function toEmail(typed: string): string {
-  const email = canonicalEmail(typed)
-  const problem = problemWithEmail(email)
-  if (problem) throw new WrongUse(`This e-mail cannot be used: ${problem}.`)
-  return email
+/** The email of a user who may exist. */
+export const toEmail = toEmailWithout(problemWithEmail)
+
+/** The email of a user to be added. */
+export const toNewEmail = toEmailWithout(problemWithNewEmail)
+
+function toEmailWithout(problemWith: (email: string) => string | null) {
+  return (typed: string) => {
+    const email = canonicalEmail(typed)
+    const problem = problemWith(email)
+    if (problem) throw new WrongUse(`This e-mail cannot be used: ${problem}.`)
+    return email
+  }
 }
 
-/** One spelling for each id, as the database has it. */
+/** A UUID in the spelling of the database; anything else as typed, for it may be an email. */
 export function toId(typed: string): string {
-  return typed.trim().toLowerCase()
+  const id = typed.trim()
+  return isUuid(id) ? id.toLowerCase() : id
 }
 
 /** Lengths in characters, as the database counts them. */

@@ -1,5 +1,6 @@
-// Whether the database answers, takes a write and holds hashes that can be verified.
+// Whether the database answers, takes a write, and holds users who can log in.
 import type { Config } from '../config.ts'
+import { isReachable } from '../login/credentials.ts'
 import { MAX_EVALUATED_COST } from '../login/passwords.ts'
 import { isOpenToOthers } from '../session/key-file.ts'
 import type { Store } from '../storage/store.ts'
@@ -8,6 +9,8 @@ import { type Finding, ok, problem, warning } from './finding.ts'
 import { withAnyStore } from './with-store.ts'
 
 const CLOCK_TOLERANCE_MS = 5_000
+/** How many of the emails that no login reaches are shown. */
+const EXAMPLES = 3
 
 export async function checkDatabase(config: Config, clock: () => Date): Promise<Finding[]> {
   const { database } = config
@@ -25,6 +28,7 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
           : ok('database', where),
         await checkDatabaseClock(store, clock),
         await checkHashes(store, config.bcryptCost),
+        await checkEmails(store),
       ]
     })
   } catch (error) {
@@ -59,4 +63,26 @@ async function checkHashes(store: Store, bcryptCost: number): Promise<Finding> {
     )
   }
   return ok('hashes', `${all} stored, none above BCRYPT_COST ${bcryptCost}`)
+}
+
+/** A user put in by SQL may have an email that no login looks up, and can never log in. */
+async function checkEmails(store: Store): Promise<Finding> {
+  let all = 0
+  let unreachable = 0
+  const examples: string[] = []
+  for await (const page of store.emailPages()) {
+    all += page.length
+    for (const email of page) {
+      if (isReachable(email)) continue
+      unreachable++
+      if (examples.length < EXAMPLES) examples.push(JSON.stringify(email))
+    }
+  }
+  if (unreachable === 0)
+    return ok('emails', `${all} stored, each in the form that a login looks up`)
+  const rest = unreachable > examples.length ? ' and others' : ''
+  return warning(
+    'emails',
+    `${unreachable} of ${all} can never log in, because their email is not as a login looks it up (trimmed, a-z, no control characters): ${examples.join(', ')}${rest}; correct them in the database`,
+  )
 }

@@ -1,11 +1,21 @@
 // keys list|rotate
 import { Command } from 'commander'
 import { hasCode } from '../error-code.ts'
-import { ensureKeyFile, loadKeySet, readKeyFile, replaceKeyFile } from '../session/key-file.ts'
+import {
+  ensureKeyFile,
+  giveToOwnerOf,
+  loadKeySet,
+  readKeyFile,
+  replaceKeyFile,
+} from '../session/key-file.ts'
 import { createKeys, KeyFileError, PUBLISH_SECONDS, rotate } from '../session/keys.ts'
+import { FileLockError, withFileLock } from '../storage/file-lock.ts'
 import { type Context, configOf, type JsonOption, printList } from './context.ts'
 import { messageOf, Refusal } from './failures.ts'
 import { toTime } from './layout.ts'
+
+/** A rotation holds the lock for some milliseconds; a holder that takes longer than this is stuck. */
+const LOCK_WAIT_MS = 20_000
 
 export function keysCommand(context: Context): Command {
   const keys = new Command('keys').description('see and renew the signing keys')
@@ -28,7 +38,7 @@ export function keysCommand(context: Context): Command {
         if (await ensureKeyFile(path, context.clock())) {
           announce('admin.keys_created', { path }, `Made the first signing keys in ${path}.`)
         } else {
-          await replaceKeyFile(path, await rotate(await readKeyFile(path), context.clock()))
+          await rotateKeyFile(path, context.clock)
           announce(
             'admin.keys_rotated',
             { path },
@@ -40,6 +50,17 @@ export function keysCommand(context: Context): Command {
     )
 
   return keys
+}
+
+/** Of several processes that rotate at once, each adds to what the one before has written. */
+async function rotateKeyFile(path: string, clock: () => Date): Promise<void> {
+  // A file that holds no keys is refused before a lock is made beside it.
+  await readKeyFile(path)
+  const lockFile = `${path}.lock`
+  await withFileLock(lockFile, LOCK_WAIT_MS, async () => {
+    await giveToOwnerOf(path, lockFile)
+    await replaceKeyFile(path, await rotate(await readKeyFile(path), clock()))
+  })
 }
 
 async function printKeys(context: Context, path: string, options: JsonOption): Promise<void> {
@@ -75,6 +96,7 @@ async function withKeyFile(
         `There is no key file ${path} yet. If the path is right, "keys rotate" makes it.`,
       )
     }
+    if (error instanceof FileLockError) throw new Refusal(error.message)
     if (error instanceof KeyFileError) {
       throw new Refusal(
         `The key file ${path} cannot be used: ${error.message}. Bring it back from a backup; or move it away and run "keys rotate", which ends all sessions.`,

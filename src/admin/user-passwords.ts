@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import bcrypt from 'bcrypt'
 import { type Command, Option } from 'commander'
 import { problemWithPassword } from '../login/credentials.ts'
-import { toEmail, toText } from './arguments.ts'
+import { toEmail, toNewEmail, toText } from './arguments.ts'
 import type { Context, JsonOption } from './context.ts'
 import { Refusal, WrongUse } from './failures.ts'
 import { jsonOf } from './layout.ts'
@@ -25,7 +25,7 @@ export function addPasswordCommands(users: Command, context: Context): void {
     .description('add a user; asks for the password unless an option says where it comes from')
     .requiredOption('--name <name>', 'name to show', toText('--name', 100))
     .option('--role <role>', 'role to put into the access token', toText('--role', 50), 'user')
-  withPasswordOptions(add).action((email: string, options: NewUserOptions) => {
+  withPasswordOptions(add, toNewEmail).action((email: string, options: NewUserOptions) => {
     const obtainPassword = passwordSource(context, options)
     return withMigratedStore(context, async ({ store, config: { bcryptCost } }) => {
       const taken = () => new Refusal(`There is already a user ${email}.`)
@@ -47,7 +47,7 @@ export function addPasswordCommands(users: Command, context: Context): void {
   const setPassword = users
     .command('set-password')
     .description('set a new password and end all sessions')
-  withPasswordOptions(setPassword).action((email: string, options: PasswordOptions) => {
+  withPasswordOptions(setPassword, toEmail).action((email: string, options: PasswordOptions) => {
     const obtainPassword = passwordSource(context, options)
     return withStore(context, async ({ store, config: { bcryptCost } }) => {
       if (!(await store.findUserByEmail(email))) throw notFound(email)
@@ -64,9 +64,9 @@ export function addPasswordCommands(users: Command, context: Context): void {
   })
 }
 
-function withPasswordOptions(command: Command): Command {
+function withPasswordOptions(command: Command, parse: (typed: string) => string): Command {
   return command
-    .argument('<email>', 'e-mail of the user', toEmail)
+    .argument('<email>', 'e-mail of the user', parse)
     .addOption(
       new Option('--password-stdin', 'read the password from standard input').conflicts('generate'),
     )

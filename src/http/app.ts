@@ -14,7 +14,8 @@ import { refusalOf } from './ambiguity.ts'
 import { acceptJsonOnly, BODY_MAX_BYTES, InvalidBody } from './body.ts'
 import { trustProxies } from './client-address.ts'
 import { createRequestCounter, limitConnections, TIMEOUTS } from './connections.ts'
-import { cors, isListedOrigin } from './cors.ts'
+import { cors, isListedOrigin, logRefusedOrigins } from './cors.ts'
+import { refuseForeignLogins } from './csrf.ts'
 import { sendFailure } from './envelope.ts'
 import { handleError } from './errors.ts'
 import { PROTECTIVE_HEADERS } from './headers.ts'
@@ -108,6 +109,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     else done()
   })
   app.addHook('onRequest', identifyClient(proxies))
+  app.addHook('onSend', logRefusedOrigins(config))
   app.addHook('onSend', answerAfterLog)
   app.addHook('onRequest', (_request, reply, done) => {
     if (!isDraining()) return done()
@@ -122,7 +124,10 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   })
   const tracked = (handler: Handler) => (request: FastifyRequest, reply: FastifyReply) =>
     track(() => handler(request, reply))
-  const loginOptions = { schema: { body: loginBody } }
+  const loginOptions = {
+    schema: { body: loginBody },
+    onRequest: refuseForeignLogins(sessions.isListedOrigin),
+  }
   app.post<{ Body: LoginBody }>(`${auth}/login`, loginOptions, loginRoute(login, track))
   app.post(`${auth}/refresh`, tracked(refreshRoute(sessions)))
   app.post(`${auth}/logout`, tracked(logoutRoute(sessions)))

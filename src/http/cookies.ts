@@ -7,20 +7,22 @@ const DEVICE = '__Host-device'
 /** The session's end is the server's business: its cookie goes with the browser. */
 const ATTRIBUTES = 'Path=/; Secure; HttpOnly; SameSite=Strict'
 /** 256 bits as they are issued; anything else is nobody's. */
-const VALUE = /^[\w-]{43}$/
+const SESSION_VALUE = /^[\w-]{43}$/
+/** The same, and a tag of 128 bits. */
+const DEVICE_VALUE = /^[\w-]{65}$/
 
 export function sessionCookieOf(request: FastifyRequest): string | null {
-  return cookieOf(request, SESSION)
+  return cookieOf(request, SESSION, SESSION_VALUE)
 }
 
 export function deviceCookieOf(request: FastifyRequest): string | null {
-  return cookieOf(request, DEVICE)
+  return cookieOf(request, DEVICE, DEVICE_VALUE)
 }
 
-function cookieOf({ headers }: FastifyRequest, name: string): string | null {
+function cookieOf({ headers }: FastifyRequest, name: string, form: RegExp): string | null {
   for (const pair of (headers.cookie ?? '').split(';')) {
     const [key, ...value] = pair.trim().split('=')
-    if (key === name) return VALUE.test(value.join('=')) ? value.join('=') : null
+    if (key === name) return form.test(value.join('=')) ? value.join('=') : null
   }
   return null
 }

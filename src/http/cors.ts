@@ -1,6 +1,7 @@
 // Which pages may call from a browser.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../config.ts'
+import { isRefused, logRefused } from './refused-requests.ts'
 
 const LOCAL_ORIGIN = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/
 
@@ -28,6 +29,24 @@ export function cors(rules: OriginRules) {
       method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
     if (isPreflight) reply.code(204).headers(PREFLIGHT_HEADERS).send()
     else done()
+  }
+}
+
+/** Logs that a browser will keep this answer from the page that asked for it. */
+export function logRefusedOrigins(rules: OriginRules) {
+  return (
+    request: FastifyRequest,
+    _reply: FastifyReply,
+    payload: unknown,
+    done: (error: null, payload: unknown) => void,
+  ) => {
+    const { origin, host, 'sec-fetch-site': site } = request.headers
+    // Browsers send it with requests of our own page as well.
+    const isOwn = site === 'same-origin' || origin === `https://${host}`
+    if (origin !== undefined && !isOwn && !originHeaders(origin, rules) && !isRefused(request)) {
+      logRefused(request, 'origin', origin)
+    }
+    done(null, payload)
   }
 }
 

@@ -1,7 +1,12 @@
 // Cross-site request forgery: a request that lives on the session cookie must prove that it was made
 // by a page that could read our answers.
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { sendFailure } from './envelope.ts'
+import { logRefused, type RequestRefusal } from './refused-requests.ts'
+
+type IsListedOrigin = (origin: string) => boolean
 
 const NONCE_BYTES = 16
 
@@ -27,18 +32,38 @@ export function sendCsrfToken(reply: FastifyReply, sessionCookie: string): void 
   reply.header('X-CSRF-Token', makeCsrfToken(sessionCookie))
 }
 
-/** True if the request was made by this site, or by a listed one, and carries the session's token. */
-export function isOwnRequest(
+export type CsrfRefusal = Extract<RequestRefusal, `csrf-${string}`>
+
+/** Null if the request was made by this site, or by a listed one, and carries the session's token. */
+export function csrfRefusalOf(
   { headers }: FastifyRequest,
   sessionCookie: string,
-  isListedOrigin: (origin: string) => boolean,
-): boolean {
+  isListedOrigin: IsListedOrigin,
+): CsrfRefusal | null {
   const token = headers['x-csrf-token']
   const isFromHere = headers['sec-fetch-site'] === 'same-origin'
-  const isFromListed = headers.origin !== undefined && isListedOrigin(headers.origin)
-  return (
-    (isFromHere || isFromListed) &&
-    typeof token === 'string' &&
-    isCsrfTokenValid(token, sessionCookie)
-  )
+  if (!isFromHere && !isFromListed(headers, isListedOrigin)) return 'csrf-other-site'
+  if (token === undefined) return 'csrf-no-token'
+  const isValid = typeof token === 'string' && isCsrfTokenValid(token, sessionCookie)
+  return isValid ? null : 'csrf-wrong-token'
+}
+
+/**
+ * Login CSRF: a page of another site could log its visitor in to an account of its own. Only browsers
+ * send the header, and "none" is a person at the address bar; a program sends neither.
+ */
+export function refuseForeignLogins(isListedOrigin: IsListedOrigin) {
+  return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
+    const { headers } = request
+    const site = headers['sec-fetch-site'] ?? 'none'
+    const isAllowed =
+      site === 'none' || site === 'same-origin' || isFromListed(headers, isListedOrigin)
+    if (isAllowed) return done()
+    logRefused(request, 'csrf-other-site', headers.origin)
+    sendFailure(reply, 'CSRF_FAILED')
+  }
+}
+
+function isFromListed({ origin }: IncomingHttpHeaders, isListedOrigin: IsListedOrigin): boolean {
+  return origin !== undefined && isListedOrigin(origin)
 }

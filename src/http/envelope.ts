@@ -43,7 +43,16 @@ export const FAILURE_CODES = Object.entries(FAILURES).map(([code, { status }]) =
 /** The wait that the specification names; the header tells the exact seconds left. */
 const SPECIFIED_RETRY_AFTER_SECONDS = 900
 
-type Details = { fields?: string[]; retryAfterSeconds?: number; allow?: string[] }
+/** RFC 9110 demands a challenge with every 401, RFC 6750 a parameter with it. No browser asks for it. */
+const CHALLENGE = 'Bearer realm="login"'
+
+type Details = {
+  fields?: string[]
+  retryAfterSeconds?: number
+  allow?: string[]
+  /** A token was sent, and is not taken. */
+  isTokenRefused?: boolean
+}
 
 export function statusOf(code: FailureCode): number {
   return FAILURES[code].status
@@ -72,8 +81,12 @@ export function sendSuccess(reply: FastifyReply, data: unknown): FastifyReply {
 export function sendFailure(
   reply: FastifyReply,
   code: FailureCode,
-  { fields, retryAfterSeconds, allow }: Details = {},
+  { fields, retryAfterSeconds, allow, isTokenRefused }: Details = {},
 ): FastifyReply {
+  if (statusOf(code) === 401) {
+    const challenge = isTokenRefused ? `${CHALLENGE}, error="invalid_token"` : CHALLENGE
+    reply.header('WWW-Authenticate', challenge)
+  }
   if (retryAfterSeconds !== undefined) reply.header('Retry-After', String(retryAfterSeconds))
   if (allow) reply.header('Allow', allow.join(', '))
   reply.code(statusOf(code)).header('Content-Type', 'application/json; charset=utf-8')

@@ -39,7 +39,9 @@ export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcom
     switch (outcome.kind) {
       case 'signed-in': {
         const { user, session, deviceToken, rehash } = outcome
-        log.info({ event: 'login.succeeded', userId: user.id, sessionId: session.id })
+        const durationMs = Math.round(reply.elapsedTime)
+        const opened = { userId: user.id, sessionId: session.id, durationMs }
+        log.info({ event: 'login.succeeded', ...opened })
         if (session.cookie !== null) {
           setSessionCookie(reply, session.cookie)
           sendCsrfToken(reply, session.cookie)

@@ -8,15 +8,18 @@ import {
   accessOf,
   bearerTokenOf,
   bodyTokenOf,
+  logDenied,
   type SessionAccess,
   sendDenied,
+  toAccess,
 } from './session-access.ts'
 import { logOf } from './transport.ts'
 
 export function logoutRoute(deps: SessionAccess) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const access = await accessToEnd(deps, request)
-    if (access.kind === 'forged') return sendDenied(reply, access)
+    if (access.kind === 'forged') return sendDenied(request, reply, access)
+    logDenied(request, access)
     if (access.kind === 'granted') {
       const { session, user } = access.live
       if (await deps.store.endSession(session.id, deps.clock())) {
@@ -34,6 +37,5 @@ export function logoutRoute(deps: SessionAccess) {
 async function accessToEnd(deps: SessionAccess, request: FastifyRequest): Promise<Access> {
   const token = bodyTokenOf(request)
   if (token === null) return accessOf(deps, request)
-  const live = await authenticateByRefreshToken(deps, token)
-  return live ? { kind: 'granted', live, cookie: null } : { kind: 'denied' }
+  return toAccess('refresh-token', await authenticateByRefreshToken(deps, token))
 }

@@ -2,7 +2,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { chooseEncoding, chooseLanguage } from './negotiation.ts'
 import type { Content, Page } from './page.ts'
-import { acceptedReturnTo } from './return-to.ts'
+import { logRefused } from './refused-requests.ts'
+import { acceptedReturnTo, originOf } from './return-to.ts'
 
 const DEFAULT_LANGUAGE = 'en'
 /** Everything from here, nothing inline; no exception to it, ever. */
@@ -28,6 +29,7 @@ export function pageRoute({ documents }: Page, returnToOrigins: readonly string[
     addVary(reply, 'Accept-Language')
     const { return_to: asked } = query as { return_to?: unknown }
     const returnTo = acceptedReturnTo(asked, returnToOrigins)
+    if (asked !== undefined && returnTo === null) logRefused(request, 'return-to', originOf(asked))
     if (returnTo === null) return sendContent(request, reply, document.content)
     // Not compressed: it holds what the caller chose, and would cost time with each request.
     return reply.type(document.content.type).send(document.withReturnTo(returnTo))

@@ -31,12 +31,14 @@ export function refreshRoute(deps: Deps) {
         const { sessionId, userId } = outcome
         log.error({ event: 'session.reuse_detected', sessionId, userId })
         log.info({ event: 'session.ended', sessionId, userId, reason: 'reuse' })
-        return sendFailure(reply, 'INVALID_TOKEN')
+        return sendFailure(reply, 'INVALID_TOKEN', { isTokenRefused: true })
       }
       case 'limited':
         return sendLimited(request, reply, outcome)
-      case 'invalid':
-        return sendFailure(reply, 'INVALID_TOKEN')
+      case 'invalid': {
+        const { reason } = outcome
+        return sendDenied(request, reply, { kind: 'denied', credential: 'refresh-token', reason })
+      }
       default:
         return outcome satisfies never
     }
@@ -46,7 +48,7 @@ export function refreshRoute(deps: Deps) {
 /** There is no refresh token in the answer that a script could read. */
 async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: FastifyReply) {
   const access = await accessByCookie(deps, request)
-  if (access.kind !== 'granted') return sendDenied(reply, access)
+  if (access.kind !== 'granted') return sendDenied(request, reply, access)
   const outcome = renewAccess(deps, access.live)
   if (outcome.kind === 'limited') return sendLimited(request, reply, outcome)
   const { accessToken, expiresInSeconds: expiresIn } = outcome

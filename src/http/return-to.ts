@@ -15,3 +15,10 @@ export function acceptedReturnTo(asked: unknown, origins: readonly string[]): st
   )
   return URL.canParse(asked) && new URL(asked).origin === origin ? asked : null
 }
+
+/** All that may be logged of an address that is not accepted; undefined if it has no origin. */
+export function originOf(asked: unknown): string | undefined {
+  const isAddress =
+    typeof asked === 'string' && asked.length <= MAX_CHARACTERS && URL.canParse(asked)
+  return isAddress ? new URL(asked).origin : undefined
+}

@@ -1,25 +1,34 @@
 // Which session a request speaks for. A token in the header or body wins over a cookie sent along.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { authenticateByCookie, authenticateByToken } from '../session/authenticate.ts'
+import {
+  type AccessRefusal,
+  type Authentication,
+  authenticateByCookie,
+  authenticateByToken,
+} from '../session/authenticate.ts'
 import type { SessionDeps } from '../session/open.ts'
 import type { LiveSession } from '../storage/store.ts'
 import { sessionCookieOf } from './cookies.ts'
-import { isOwnRequest } from './csrf.ts'
+import { type CsrfRefusal, csrfRefusalOf } from './csrf.ts'
 import { sendFailure } from './envelope.ts'
+import { logRefused } from './refused-requests.ts'
+import { logOf } from './transport.ts'
 
 export type SessionAccess = SessionDeps & { isListedOrigin: (origin: string) => boolean }
 
+type Credential = 'access-token' | 'refresh-token' | 'cookie'
+
 export type Access =
   | { kind: 'granted'; live: LiveSession; cookie: string | null }
-  | { kind: 'denied' }
-  | { kind: 'forged' }
+  | { kind: 'absent' }
+  | { kind: 'denied'; credential: Credential; reason: AccessRefusal }
+  | { kind: 'forged'; reason: CsrfRefusal }
 
 /** By bearer token or cookie. Whoever lives on the cookie must prove that a change is its own. */
 export async function accessOf(deps: SessionAccess, request: FastifyRequest): Promise<Access> {
   const token = bearerTokenOf(request)
   if (token === null) return accessByCookie(deps, request)
-  const live = await authenticateByToken(deps, token)
-  return live ? { kind: 'granted', live, cookie: null } : { kind: 'denied' }
+  return toAccess('access-token', await authenticateByToken(deps, token))
 }
 
 export async function accessByCookie(
@@ -27,15 +36,41 @@ export async function accessByCookie(
   request: FastifyRequest,
 ): Promise<Access> {
   const cookie = sessionCookieOf(request)
-  if (cookie === null) return { kind: 'denied' }
+  if (cookie === null) return { kind: 'absent' }
   const isChange = request.method !== 'GET' && request.method !== 'HEAD'
-  if (isChange && !isOwnRequest(request, cookie, deps.isListedOrigin)) return { kind: 'forged' }
-  const live = await authenticateByCookie(deps, cookie)
-  return live ? { kind: 'granted', live, cookie } : { kind: 'denied' }
+  const reason = isChange ? csrfRefusalOf(request, cookie, deps.isListedOrigin) : null
+  if (reason) return { kind: 'forged', reason }
+  return toAccess('cookie', await authenticateByCookie(deps, cookie), cookie)
 }
 
-export function sendDenied(reply: FastifyReply, { kind }: Exclude<Access, { kind: 'granted' }>) {
-  return sendFailure(reply, kind === 'forged' ? 'CSRF_FAILED' : 'INVALID_TOKEN')
+export function toAccess(
+  credential: Credential,
+  authentication: Authentication,
+  cookie: string | null = null,
+): Access {
+  return authentication.kind === 'live'
+    ? { kind: 'granted', live: authentication, cookie }
+    : { kind: 'denied', credential, reason: authentication.reason }
+}
+
+export function sendDenied(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  access: Exclude<Access, { kind: 'granted' }>,
+) {
+  logDenied(request, access)
+  if (access.kind === 'forged') return sendFailure(reply, 'CSRF_FAILED')
+  const isTokenRefused = access.kind === 'denied' && access.credential !== 'cookie'
+  return sendFailure(reply, 'INVALID_TOKEN', { isTokenRefused })
+}
+
+/** A request without a credential leaves no line: a page asks so whether its visitor is logged in. */
+export function logDenied(request: FastifyRequest, access: Access): void {
+  if (access.kind === 'denied') {
+    const { credential, reason } = access
+    logOf(request).info({ event: 'session.refused', credential, reason })
+  }
+  if (access.kind === 'forged') logRefused(request, access.reason, request.headers.origin)
 }
 
 /** Null for any other scheme: it is not meant for this service. */

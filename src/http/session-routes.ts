@@ -20,7 +20,7 @@ type Handler = (
 function withSession(deps: SessionAccess, handle: Handler) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const access = await accessOf(deps, request)
-    if (access.kind !== 'granted') return sendDenied(reply, access)
+    if (access.kind !== 'granted') return sendDenied(request, reply, access)
     return handle(access.live, request, reply, access.cookie)
   }
 }
@@ -47,9 +47,12 @@ export function sessionsRoute(deps: SessionAccess) {
 /** Another user's session is as absent as one that never was. */
 export function endSessionRoute(deps: SessionAccess) {
   return withSession(deps, async ({ session: current, user }, request, reply, cookie) => {
-    const id = (request.params as { id: string }).id.toLowerCase()
-    const own = isUuid(id) ? await deps.store.findLiveSession(id, deps.clock()) : null
-    if (own?.user.id !== user.id || !(await deps.store.endSession(id, deps.clock()))) {
+    const { id: named } = request.params as { id: string }
+    if (!isUuid(named)) return sendFailure(reply, 'NOT_FOUND')
+    const id = named.toLowerCase()
+    const own = await deps.store.findLiveSession(id, deps.clock())
+    const isOwn = own.kind === 'live' && own.user.id === user.id
+    if (!isOwn || !(await deps.store.endSession(id, deps.clock()))) {
       return sendFailure(reply, 'NOT_FOUND')
     }
     logEnded(request, id, user.id)

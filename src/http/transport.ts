@@ -20,7 +20,7 @@ export function identifyClient(proxies: Proxies) {
     const userAgent = (headers['user-agent'] ?? '').slice(0, USER_AGENT_MAX_LENGTH)
 
     if (!(isProxied ? isForwardedHttps(headers['x-forwarded-proto']) : isEncrypted(request))) {
-      const facts = { event: 'request.refused', ip: peer, userAgent }
+      const facts = { event: 'request.refused', reason: 'not-https', ip: peer, userAgent }
       logOf(request).warn(facts, 'not over HTTPS')
       return sendFailure(reply, 'HTTPS_REQUIRED')
     }

@@ -3,9 +3,11 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import {
   canonicalEmail,
+  isReachable,
   lookupKey,
   matchablePassword,
   problemWithEmail,
+  problemWithNewEmail,
   problemWithPassword,
 } from './credentials.ts'
 
@@ -155,6 +157,88 @@ describe('what an administrator may give a user', () => {
     })
   }
 
+  const NEW_EMAILS: [email: string, problem: RegExp | null][] = [
+    ['a@example.com', null],
+    ['first.last+tag@mail.example.com', null],
+    ['ä@exämple.com', null],
+    ['Ä@example.com', null],
+    ['漢字@例え.jp', null],
+    ['иван@пример.рф', null],
+    ['คำ@example.com', null],
+    ['नमस्ते@example.com', null],
+    ['a\u05b0\u05d0@example.com', null],
+    [`${EMOJI}@example.com`, null],
+    ['a@b', null],
+    ['a@[192.0.2.1]', null],
+    ['nobody', /name@domain/],
+    ['a\u0000@example.com', /cannot be stored/],
+    ['a\u200bnn@example.com', /U\+200B/],
+    ['a\u200cnn@example.com', /U\+200C/],
+    ['a\u200dnn@example.com', /U\+200D/],
+    ['ann\u00ad@example.com', /U\+00AD/],
+    ['ann@exam\u2060ple.com', /U\+2060/],
+    ['ann@exam\u034fple.com', /U\+034F/],
+    ['ann\u202e@example.com', /U\+202E/],
+    ['ann\u061c@example.com', /U\+061C/],
+    ['ann\u2066@example.com', /U\+2066/],
+    ['ann\u0600@example.com', /U\+0600/],
+    ['ann\ufe0f@example.com', /U\+FE0F/],
+    ['ann\u3164@example.com', /U\+3164/],
+    ['ann\u{e0061}@example.com', /U\+E0061/],
+    ['ann\u2800@example.com', /U\+2800/],
+    ['ann\ue000@example.com', /U\+E000/],
+    ['ann\u0378@example.com', /U\+0378/],
+    ['ann\u{10ffff}@example.com', /U\+10FFFF/],
+    ['ａnn@example.com', /U\+FF41/],
+    ['ann@example。com', /U\+3002/],
+    ['ann@example.com\uff0e', /U\+FF0E/],
+    ['ann\ufffd@example.com', /U\+FFFD/],
+    ['a\u0308nn@example.com', /composed/],
+    ['\u212aate@example.com', /composed/],
+    ['ann@\u0301example.com', /combining/],
+    ['ann@example.com.', /dot/],
+    ['ann@.example.com', /dot/],
+    ['ann@example..com', /dot/],
+    ['.ann@example.com', /dot/],
+    ['ann.@example.com', /dot/],
+    ['a..nn@example.com', /dot/],
+  ]
+  for (const [email, problem] of NEW_EMAILS) {
+    test(`new e-mail ${toAscii(email)}: ${problem ?? 'nothing wrong'}`, () => {
+      const canonical = canonicalEmail(email)
+      if (problem === null) assert.equal(problemWithNewEmail(canonical), null)
+      else assert.match(problemWithNewEmail(canonical) ?? '', problem)
+    })
+  }
+
+  test('an e-mail that an administrator may give can be logged in with', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (name, domain) => {
+        const email = canonicalEmail(`${name}@${domain}`)
+        if (problemWithNewEmail(email) === null) assert.ok(isReachable(email))
+      }),
+    )
+  })
+
+  const STORED: [email: string, isReached: boolean][] = [
+    ['a@example.com', true],
+    ['Ä@example.com', true],
+    ['a\u200b@example.com', true],
+    ['A@example.com', false],
+    ['a@EXAMPLE.com', false],
+    [' a@example.com', false],
+    ['a@example.com\u00a0', false],
+    ['a\u0007@example.com', false],
+    ['a@example.com\u0000', false],
+    ['a\ud800@example.com', false],
+    ['a\ufffd@example.com', false],
+    [`${EMOJI.repeat(130)}@example.com`, false],
+  ]
+  for (const [email, isReached] of STORED) {
+    test(`stored ${toAscii(email.slice(0, 30))} is ${isReached ? '' : 'not '}reached by a login`, () =>
+      assert.equal(isReachable(email), isReached))
+  }
+
   const PASSWORDS: [password: string, problem: RegExp | null][] = [
     ['12345678', null],
     ['        ', null],
@@ -177,3 +261,11 @@ describe('what an administrator may give a user', () => {
     })
   }
 })
+
+/** A name for a test, whatever stands in the text. */
+function toAscii(text: string): string {
+  return JSON.stringify(text).replace(
+    /[^ -~]/g,
+    unit => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}

@@ -8,6 +8,13 @@ const PASSWORD_MAX_BYTES = 72
 const NOBODY = 'nobody'
 
 const CONTROL_CHARACTER = /\p{Cc}/u
+/** Stands for bytes that are no UTF-8. */
+const REPLACEMENT = '\ufffd'
+/**
+ * Invisible, ignorable, private, unassigned; blank (U+2800); the wide form of an ASCII letter or dot;
+ * or in the place of broken text. Other look-alikes, such as Cyrillic letters, are ordinary letters.
+ */
+const UNSEEN = /[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u3002\uff01-\uff61\ufffd]/u
 
 /**
  * Only ASCII letters lose their case: Unicode's mappings would merge different addresses, as the
@@ -35,6 +42,32 @@ export function problemWithEmail(email: string): string | null {
   if (lookupKey(email) !== email) return 'it has characters that cannot be stored'
   if (!/^[^\s@]+@[^\s@]+$/.test(email)) return 'it is not of the form name@domain'
   return null
+}
+
+/**
+ * Why an administrator cannot give this email to a new user. Stricter than what a login looks up: an
+ * address that looks like another one would deceive everybody who reads it.
+ */
+export function problemWithNewEmail(email: string): string | null {
+  const problem = problemWithEmail(email)
+  if (problem) return problem
+  const unseen = UNSEEN.exec(email)?.[0]
+  if (unseen) return `it has ${codePointOf(unseen)}, which cannot be seen or told from others`
+  if (email !== email.normalize('NFC')) {
+    return 'an accent or letter in it is not in its composed form (Unicode NFC)'
+  }
+  if (/(^|[.@])\p{M}/u.test(email)) return 'a part of it begins with a combining character'
+  if (/(^|[.@])\.|\.(@|$)/.test(email)) return 'a dot in it has nothing before or after it'
+  return null
+}
+
+/** Whether a login finds the user whose stored email this is; one put in by hand may be unreachable. */
+export function isReachable(stored: string): boolean {
+  return lookupKey(canonicalEmail(stored)) === stored && !stored.includes(REPLACEMENT)
+}
+
+function codePointOf(character: string): string {
+  return `U+${character.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0')}`
 }
 
 /** Why an administrator cannot set this password; null if nothing is wrong with it. */

@@ -3,27 +3,29 @@
 import { randomUUID } from 'node:crypto'
 import { digestOf } from '../digest.ts'
 import { DEVICE_SECONDS } from '../session/lifetimes.ts'
-import { randomToken } from '../session/secrets.ts'
 import type { Device, Store, UsedDevice } from '../storage/store.ts'
+import type { DeviceTokens } from './device-token.ts'
 
-/** The device, if its cookie is genuine and belongs to this very account. */
+type DeviceDeps = { store: Store; deviceTokens: DeviceTokens; clock: () => Date }
+
+/** The device, if its cookie is genuine and belongs to this very account. A forged one costs no read. */
 export async function findKnownDevice(
-  store: Store,
+  { store, deviceTokens, clock }: DeviceDeps,
   deviceToken: string | null,
   email: string,
-  now: Date,
 ): Promise<Device | null> {
-  return deviceToken === null ? null : store.findDevice(digestOf(deviceToken), email, now)
+  if (deviceToken === null || !deviceTokens.isGenuine(deviceToken)) return null
+  return store.findDevice(digestOf(deviceToken), email, clock())
 }
 
 /** What a success writes down: the known device was used again, or a new one is made known. */
 export function deviceToRemember(
+  { deviceTokens, clock }: DeviceDeps,
   known: Device | null,
-  now: Date,
 ): { device: UsedDevice; newToken: string | null } {
   if (known) return { device: { kind: 'known', id: known.id }, newToken: null }
-  const newToken = randomToken()
-  const expiresAt = new Date(now.getTime() + DEVICE_SECONDS * 1000)
+  const newToken = deviceTokens.make()
+  const expiresAt = new Date(clock().getTime() + DEVICE_SECONDS * 1000)
   const id = randomUUID()
   return { device: { kind: 'new', id, expiresAt, digest: digestOf(newToken) }, newToken }
 }

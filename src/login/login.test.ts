@@ -3,6 +3,8 @@ import { describe, test } from 'node:test'
 import { ENGINES, openTestStore } from '../../test/engines.ts'
 import { createGeneration, createKeys, importKeys } from '../session/keys.ts'
 import { countKinds } from '../storage/contract-fixtures.ts'
+import type { Store } from '../storage/store.ts'
+import { createDeviceTokens } from './device-token.ts'
 import { createHashQueue } from './hash-queue.ts'
 import { login } from './login.ts'
 import { createPasswords } from './passwords.ts'
@@ -13,35 +15,76 @@ const clock = () => new Date()
 const keys = createKeys(await importKeys({ keys: await createGeneration(new Date(), 0) }))
 const passwords = await createPasswords(COST)
 
+const depsOn = (store: Store, throttle = createThrottle(store, clock)) => ({
+  store,
+  throttle,
+  passwords,
+  hashQueue: createHashQueue(2, passwords.estimateMs),
+  deviceTokens: createDeviceTokens('00'.repeat(32)),
+  budgets: { pair: 5, email: 20, client: 50, network: 500 },
+  keys,
+  tokens: { issuer: 'https://login.example.com', audience: 'api' },
+  clock,
+})
+const attempt = {
+  email: 'kate@example.com',
+  password: 'wrong',
+  client: { ip: '127.0.0.1', group: '127.0.0.1', network: null, userAgent: '', isBrowser: false },
+  deviceToken: null,
+}
+
 for (const engine of ENGINES) {
   describe(`attempts at the same moment, on ${engine}`, async () => {
     const { store } = await openTestStore(engine)
 
     test('of 100 guesses five are verified, and all others hear so', async () => {
-      const deps = {
-        store,
-        throttle: createThrottle(store, clock),
-        passwords,
-        hashQueue: createHashQueue(2, passwords.estimateMs),
-        budgets: { pair: 5, email: 20, client: 50, network: 500 },
-        keys,
-        tokens: { issuer: 'https://login.example.com', audience: 'api' },
-        clock,
-      }
-      const attempt = {
-        email: 'kate@example.com',
-        password: 'wrong',
-        client: {
-          ip: '127.0.0.1',
-          group: '127.0.0.1',
-          network: null,
-          userAgent: '',
-          isBrowser: false,
-        },
-        deviceToken: null,
-      }
+      const deps = depsOn(store)
       const attempts = Array.from({ length: 100 }, () => login(deps, attempt))
       assert.deepEqual(countKinds(await Promise.all(attempts)), { rejected: 5, throttled: 95 })
     })
+  })
+
+  describe(`what an attempt asks of the database, on ${engine}`, async () => {
+    const { store } = await openTestStore(engine)
+    const asked: string[] = []
+    const watched = new Proxy(store, {
+      get(target, name: keyof Store) {
+        asked.push(name)
+        return target[name]
+      },
+    })
+    // It does not go on, so that no refusal becomes too old to be recalled.
+    const deps = depsOn(
+      watched,
+      createThrottle(watched, clock, () => 0),
+    )
+    const made = deps.deviceTokens.make()
+    const FORGED: [string, string | null][] = [
+      ['no device cookie', null],
+      ['a made-up one', 'A'.repeat(65)],
+      ['an empty one', ''],
+      ['one without its tag', made.slice(0, 43)],
+      ['one with the tag of another', made.slice(0, 43) + deps.deviceTokens.make().slice(43)],
+      ['one of another key', createDeviceTokens('11'.repeat(32)).make()],
+    ]
+    for (const [name, deviceToken] of FORGED) {
+      test(`with ${name}: to reserve and to settle; once it is refused, nothing`, async () => {
+        const guess = { ...attempt, email: `${name}@example.com`, deviceToken }
+        for (let i = 0; i < 5; i++) {
+          asked.length = 0
+          assert.equal((await login(deps, guess)).kind, 'rejected')
+          assert.deepEqual(asked, ['reserveAttempt', 'settleFailure'])
+        }
+        asked.length = 0
+        assert.equal((await login(deps, guess)).kind, 'throttled')
+        assert.deepEqual(asked, ['reserveAttempt'])
+        asked.length = 0
+        for (let i = 0; i < 100; i++) assert.equal((await login(deps, guess)).kind, 'throttled')
+        assert.deepEqual(asked, [])
+        // A genuine one may be the owner's, whose device has a budget of its own.
+        assert.equal((await login(deps, { ...guess, deviceToken: made })).kind, 'throttled')
+        assert.deepEqual(asked, ['findDevice'])
+      })
+    }
   })
 }

@@ -4,6 +4,7 @@ import type { Reservation, ScopeName, Store, ThrottleScope, User } from '../stor
 import { canonicalEmail, lookupKey, matchablePassword } from './credentials.ts'
 import { decide, type Rejection } from './decision.ts'
 import { deviceToRemember, findKnownDevice } from './device.ts'
+import type { DeviceTokens } from './device-token.ts'
 import type { HashQueue, Place } from './hash-queue.ts'
 import type { Passwords } from './passwords.ts'
 import { type Budgets, deviceScopes, type Throttle, throttleScopes } from './throttle.ts'
@@ -65,6 +66,7 @@ export type LoginDeps = SessionDeps & {
   throttle: Throttle
   passwords: Passwords
   hashQueue: HashQueue
+  deviceTokens: DeviceTokens
   budgets: Budgets
   clock: () => Date
 }
@@ -74,7 +76,7 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
   const arrivedMs = performance.now()
   const finishByMs = () => Math.max(arrivedMs + LOGIN_TIME_MS, performance.now() + HASHING_TIME_MS)
   const email = canonicalEmail(attempt.email)
-  const knownDevice = await findKnownDevice(store, attempt.deviceToken, lookupKey(email), clock())
+  const knownDevice = await findKnownDevice(deps, attempt.deviceToken, lookupKey(email))
   const scopes = knownDevice
     ? deviceScopes(email, knownDevice)
     : throttleScopes(email, attempt.client, deps.budgets)
@@ -111,7 +113,7 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
   }
 
   const { client } = attempt
-  const remembered = client.isBrowser ? deviceToRemember(knownDevice, clock()) : null
+  const remembered = client.isBrowser ? deviceToRemember(deps, knownDevice) : null
   const session = await openSession(deps, {
     user: decision.user,
     client,

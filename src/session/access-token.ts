@@ -1,11 +1,14 @@
 // The token that other services accept: signed with a private key, verified with the published one.
 import { randomUUID } from 'node:crypto'
 import { errors, jwtVerify } from 'jose'
-import type { Session, User } from '../storage/store.ts'
+import type { Refused, Session, User } from '../storage/store.ts'
 import { isUuid } from './ids.ts'
 import type { AccessKey, Keys } from './keys.ts'
 import { ACCESS_TOKEN_SECONDS, CLOCK_TOLERANCE_SECONDS } from './lifetimes.ts'
 import { signToken } from './sign-token.ts'
+import { type TokenRefusal, toRefusal } from './token-refusal.ts'
+
+const TYPE = 'at+jwt'
 
 export type TokenAudience = { issuer: string; audience: string }
 
@@ -20,7 +23,7 @@ export function signAccessToken(
   const issuedAt = Math.floor(now.getTime() / 1000)
   const sessionEnd = Math.floor(session.expiresAt.getTime() / 1000)
   const expiresInSeconds = Math.min(ACCESS_TOKEN_SECONDS, sessionEnd - issuedAt)
-  const accessToken = signToken(key, 'at+jwt', {
+  const accessToken = signToken(key, TYPE, {
     iss: issuer,
     aud: audience,
     sub: user.id,
@@ -35,36 +38,36 @@ export function signAccessToken(
   return { accessToken, expiresInSeconds }
 }
 
-/** The session and user that a valid token names; null for any other text. */
+/** The session and user that a valid token names. */
 export async function readAccessToken(
   keys: Keys,
   { issuer, audience }: TokenAudience,
   token: string,
   now: Date,
-): Promise<{ sessionId: string; userId: string } | null> {
+): Promise<{ kind: 'read'; sessionId: string; userId: string } | Refused<TokenRefusal>> {
   try {
     const { payload } = await jwtVerify(
       token,
       // Only keys at hand are looked at; where a token says to fetch one from is ignored.
       ({ kid, alg }) => {
         const key = keys.findAccessKey(kid ?? '')
-        if (!key || key.algorithm !== alg) throw new errors.JWSInvalid('no such key')
+        if (!key) throw new errors.JWKSNoMatchingKey()
+        if (key.algorithm !== alg) throw new errors.JOSEAlgNotAllowed('of another key')
         return key.publicKey
       },
       {
         issuer,
         audience,
-        typ: 'at+jwt',
+        typ: TYPE,
         currentDate: now,
         clockTolerance: CLOCK_TOLERANCE_SECONDS,
         requiredClaims: ['exp', 'iat', 'sub', 'sid', 'jti'],
       },
     )
     return isUuid(payload.sid) && payload.sub !== undefined
-      ? { sessionId: payload.sid, userId: payload.sub }
-      : null
+      ? { kind: 'read', sessionId: payload.sid, userId: payload.sub }
+      : { kind: 'refused', reason: 'malformed' }
   } catch (error) {
-    if (error instanceof errors.JOSEError) return null
-    throw error
+    return toRefusal(error, token, TYPE)
   }
 }

@@ -58,12 +58,15 @@ export async function ensureKeyFile(path: string, now: Date): Promise<boolean> {
 export async function replaceKeyFile(path: string, file: KeyFile): Promise<void> {
   await importKeys(file)
   const draft = await writeDraft(path, toText(file), 0o600)
-  // Root may rotate for the user that runs the service, who must be able to read the result.
-  if (process.getuid?.() === 0) {
-    const { uid, gid } = await stat(path)
-    await chown(draft, uid, gid)
-  }
+  await giveToOwnerOf(path, draft)
   await rename(draft, path)
+}
+
+/** Root may rotate for the user that runs the service, who must be able to use the result. */
+export async function giveToOwnerOf(path: string, made: string): Promise<void> {
+  if (process.getuid?.() !== 0) return
+  const { uid, gid } = await stat(path)
+  await chown(made, uid, gid)
 }
 
 function toText(file: KeyFile): string {

@@ -3,11 +3,14 @@
 import { randomUUID } from 'node:crypto'
 import { errors, jwtVerify } from 'jose'
 import { digestOf } from '../digest.ts'
-import type { NewRefreshToken } from '../storage/store.ts'
+import type { NewRefreshToken, Refused } from '../storage/store.ts'
 import { isUuid } from './ids.ts'
 import type { Keys, RefreshKey } from './keys.ts'
 import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
 import { signToken } from './sign-token.ts'
+import { type TokenRefusal, toRefusal } from './token-refusal.ts'
+
+const TYPE = 'rt+jwt'
 
 /**
  * A refresh token stays within its 500 specified characters as long as the issuer, as it stands in
@@ -41,7 +44,7 @@ export function signRefreshToken(
   userId: string,
   { id, issuedAt, expiresAt }: { id: string; issuedAt: Date; expiresAt: Date },
 ): string {
-  return signToken(key, 'rt+jwt', {
+  return signToken(key, TYPE, {
     iss: issuer,
     sub: userId,
     jti: id,
@@ -50,32 +53,33 @@ export function signRefreshToken(
   })
 }
 
-/** The id of a token that this service made and that has not expired; null for any other text. */
+/** The id of a token that this service made and that has not expired. */
 export async function readRefreshToken(
   keys: Keys,
   issuer: string,
   token: string,
   now: Date,
-): Promise<string | null> {
+): Promise<{ kind: 'read'; id: string } | Refused<TokenRefusal>> {
   try {
     const { payload } = await jwtVerify(
       token,
       ({ kid }) => {
         const key = keys.findRefreshKey(kid ?? '')
-        if (!key) throw new errors.JWSInvalid('no such key')
+        if (!key) throw new errors.JWKSNoMatchingKey()
         return key.secret
       },
       {
         issuer,
-        typ: 'rt+jwt',
+        typ: TYPE,
         algorithms: ['HS256'],
         currentDate: now,
         requiredClaims: ['exp', 'iat', 'sub', 'jti'],
       },
     )
-    return isUuid(payload.jti) ? payload.jti : null
+    return isUuid(payload.jti)
+      ? { kind: 'read', id: payload.jti }
+      : { kind: 'refused', reason: 'malformed' }
   } catch (error) {
-    if (error instanceof errors.JOSEError) return null
-    throw error
+    return toRefusal(error, token, TYPE)
   }
 }

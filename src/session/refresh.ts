@@ -3,13 +3,14 @@
 import { digestOf } from '../digest.ts'
 import type { LiveSession, PresentedRefreshToken, Store } from '../storage/store.ts'
 import { signAccessToken } from './access-token.ts'
+import type { AccessRefusal } from './authenticate.ts'
 import { REFRESH_GRACE_SECONDS } from './lifetimes.ts'
 import type { SessionDeps } from './open.ts'
 import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
 
 export type RefreshOutcome =
   | ({ kind: 'refreshed'; live: LiveSession; refreshToken: string } & SignedAccess)
-  | { kind: 'invalid' }
+  | { kind: 'invalid'; reason: AccessRefusal }
   /** The token had been used before: it is in two hands, and the session has been ended. */
   | { kind: 'reused'; sessionId: string; userId: string }
   | Limited
@@ -25,12 +26,13 @@ export type RefreshDeps = SessionDeps & {
 export async function refresh(deps: RefreshDeps, token: string): Promise<RefreshOutcome> {
   const { store, keys, tokens, clock, limit } = deps
   const now = clock()
-  const id = await readRefreshToken(keys, tokens.issuer, token, now)
-  if (id === null) return { kind: 'invalid' }
+  const read = await readRefreshToken(keys, tokens.issuer, token, now)
+  if (read.kind === 'refused') return { kind: 'invalid', reason: read.reason }
+  const { id } = read
   const digest = digestOf(token)
 
   let presented = await store.findRefreshToken(id, digest, now)
-  if (!presented) return { kind: 'invalid' }
+  if (presented.kind === 'refused') return { kind: 'invalid', reason: presented.reason }
   const retryAfterSeconds = limit(presented.live.session.id)
   if (retryAfterSeconds !== null) {
     return { kind: 'limited', sessionId: presented.live.session.id, retryAfterSeconds }
@@ -40,7 +42,7 @@ export async function refresh(deps: RefreshDeps, token: string): Promise<Refresh
   if (successor === null) {
     // Somebody was faster, or this is a repetition: what is stored now decides.
     presented = await store.findRefreshToken(id, digest, now)
-    if (!presented) return { kind: 'invalid' }
+    if (presented.kind === 'refused') return { kind: 'invalid', reason: presented.reason }
     successor = deriveAgain(deps, presented, now)
   }
   if (successor === null) return endReused(store, presented, now)
@@ -96,7 +98,9 @@ async function endReused(
   const { session, user } = live
   // Of several that find out at once, one reports it.
   const isEnded = await store.endSession(session.id, now)
-  return isEnded ? { kind: 'reused', sessionId: session.id, userId: user.id } : { kind: 'invalid' }
+  return isEnded
+    ? { kind: 'reused', sessionId: session.id, userId: user.id }
+    : { kind: 'invalid', reason: 'session-ended' }
 }
 
 function toRefreshed(

@@ -6,11 +6,23 @@ import type { Device, Store } from './store.ts'
 import { transact } from './transact.ts'
 import { toText, toTime } from './values.ts'
 
-type Devices = Pick<Store, 'findDevice' | 'listDevices' | 'revokeDevice'>
+type Devices = Pick<Store, 'readDeviceKey' | 'findDevice' | 'listDevices' | 'revokeDevice'>
 
 export function createDevices(engine: Engine): Devices {
   const { db } = engine
   return {
+    async readDeviceKey() {
+      const row = await engine.retrying(() =>
+        db.selectFrom('device_key').select('key').executeTakeFirst(),
+      )
+      if (!row) {
+        throw new Error(
+          'device_key has lost its row: insert id 1 with a key of 64 random hex digits',
+        )
+      }
+      return row.key
+    },
+
     async findDevice(digest, email, now) {
       const row = await engine.retrying(() =>
         db

@@ -2,7 +2,7 @@
 import { type Selectable, sql } from 'kysely'
 import type { Engine } from './engine.ts'
 import type { Schema } from './schema.ts'
-import type { LiveSession, Session } from './store.ts'
+import type { FoundSession, Refused, Session } from './store.ts'
 import { isNotLockedByAdministrator } from './throttle-rows.ts'
 import { toUser } from './users-rows.ts'
 import { toText, toTime, toTimeOrNull } from './values.ts'
@@ -17,31 +17,44 @@ export async function findLive(
   column: 'id' | 'cookie_digest',
   value: string,
   now: Date,
-): Promise<LiveSession | null> {
+): Promise<FoundSession> {
   const { session, user } = await retrying(async () => {
     const session = await db
       .selectFrom('sessions')
       .selectAll()
+      .select(isLive(now).as('is_live'))
       .where(column, '=', value)
-      .where(isLive(now))
       .executeTakeFirst()
     const user =
-      session &&
+      session?.is_live &&
       (await db
         .selectFrom('users')
         .selectAll()
+        .select(isNotLockedByAdministrator(toText(now)).as('is_not_locked'))
         .where('id', '=', session.user_id)
-        .where(sql<boolean>`is_active`)
-        .where(isNotLockedByAdministrator(toText(now)))
         .executeTakeFirst())
     return { session, user }
   })
-  if (!session || !user) return null
+  if (!session) return refused('unknown-session')
+  // Deleting a user deletes the sessions: this one was read a moment before.
+  if (!user) return refused(isExpired(session, now) ? 'session-expired' : 'session-ended')
+  if (!user.is_active) return refused('user-inactive')
+  if (!user.is_not_locked) return refused('user-locked')
   return {
+    kind: 'live',
     session: toSession(session),
     user: toUser(user),
     cookieUsedAt: toTimeOrNull(session.cookie_used_at),
   }
+}
+
+function isExpired(session: Selectable<Schema['sessions']>, now: Date): boolean {
+  const ends = [session.idle_expires_at, session.expires_at].map(toTime)
+  return session.ended_at === null && ends.some(end => end <= now)
+}
+
+function refused<Reason extends string>(reason: Reason): Refused<Reason> {
+  return { kind: 'refused', reason }
 }
 
 export function toSession(row: Selectable<Schema['sessions']>): Session {

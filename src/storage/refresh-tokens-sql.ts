@@ -22,8 +22,9 @@ export function createRefreshTokens(engine: Engine): RefreshTokens {
           .where('token', '=', digest)
           .executeTakeFirst(),
       )
-      const live = token && (await findLive(engine, 'id', token.session_id, now))
-      if (!token || !live) return null
+      if (!token) return { kind: 'refused', reason: 'unknown-token' }
+      const live = await findLive(engine, 'id', token.session_id, now)
+      if (live.kind === 'refused') return live
       const successor =
         token.successor_id === null
           ? undefined
@@ -35,6 +36,7 @@ export function createRefreshTokens(engine: Engine): RefreshTokens {
                 .executeTakeFirst(),
             )
       return {
+        kind: 'presented',
         live,
         revokedAt: toTimeOrNull(token.revoked_at),
         successor: successor

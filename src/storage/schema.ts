@@ -66,6 +66,8 @@ export type Schema = {
     expires_at: Time
     user_agent: string
   }
+  /** One row: what the tags of device cookies are keyed with, hex. */
+  device_key: { id: number; key: string }
   login_throttle: {
     key: string
     scope: ScopeName

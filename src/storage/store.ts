@@ -71,6 +71,17 @@ export type NewSession = Omit<Session, 'lastUsedAt'> & {
 /** A session that has not ended, of a user who is active and not locked by an administrator. */
 export type LiveSession = { session: Session; user: User; cookieUsedAt: Date | null }
 
+/** Why a session is not live, for the log. */
+export type SessionRefusal =
+  | 'unknown-session'
+  | 'session-ended'
+  | 'session-expired'
+  | 'user-inactive'
+  | 'user-locked'
+
+export type Refused<Reason extends string> = { kind: 'refused'; reason: Reason }
+export type FoundSession = ({ kind: 'live' } & LiveSession) | Refused<SessionRefusal>
+
 export type NewRefreshToken = {
   id: string
   /** SHA-256 of the token, hex: the token itself is never stored. */
@@ -83,6 +94,7 @@ export type NewRefreshToken = {
 export type StoredRefreshToken = NewRefreshToken & { isRevoked: boolean }
 
 export type PresentedRefreshToken = {
+  kind: 'presented'
   live: LiveSession
   revokedAt: Date | null
   /** What took its place, if it was rotated. */
@@ -138,7 +150,11 @@ export interface Store {
   ): Promise<boolean>
 
   /** The token with this id and digest, if its session is live. */
-  findRefreshToken(id: string, digest: string, now: Date): Promise<PresentedRefreshToken | null>
+  findRefreshToken(
+    id: string,
+    digest: string,
+    now: Date,
+  ): Promise<PresentedRefreshToken | Refused<SessionRefusal | 'unknown-token'>>
   /** Puts the successor in the token's place; of several that try at once, one gets true. */
   rotateRefreshToken(
     id: string,
@@ -146,8 +162,8 @@ export interface Store {
     successor: NewRefreshToken,
     now: Date,
   ): Promise<boolean>
-  findLiveSession(id: string, now: Date): Promise<LiveSession | null>
-  findLiveSessionByCookie(cookieDigest: string, now: Date): Promise<LiveSession | null>
+  findLiveSession(id: string, now: Date): Promise<FoundSession>
+  findLiveSessionByCookie(cookieDigest: string, now: Date): Promise<FoundSession>
   /** Notes that the session's cookie was used, which keeps the session at least until then. */
   touchCookie(sessionId: string, until: Date, now: Date): Promise<void>
   listLiveSessions(userId: string, now: Date): Promise<Session[]>
@@ -156,6 +172,8 @@ export interface Store {
   /** Ends all live sessions of a user but one, if one is named; returns the ids of those ended. */
   endSessions(userId: string, exceptId: string | null, now: Date): Promise<string[]>
 
+  /** The key of the device cookies' tags, 256 bits in hex: made with the tables, and never changed. */
+  readDeviceKey(): Promise<string>
   /** The device with this digest, if it is known to the account with this e-mail. */
   findDevice(digest: string, email: string, now: Date): Promise<Device | null>
   listDevices(userId: string, now: Date): Promise<Device[]>
@@ -166,6 +184,8 @@ export interface Store {
   /** Users in the order of their e-mail, after the given one. */
   listUsers(afterEmail: string, limit: number): Promise<User[]>
   countUsers(): Promise<number>
+  /** The emails of all users as they are stored, page by page, in no particular order. */
+  emailPages(): AsyncIterable<string[]>
   /** The hashes' costs, and how many users have each; what is no bcrypt hash counts as null. */
   countHashCosts(): Promise<{ cost: number | null; users: number }[]>
 

@@ -9,11 +9,14 @@ import { transact } from './transact.ts'
 import { toUser } from './users-rows.ts'
 import { toText } from './values.ts'
 
+const EMAILS_PER_PAGE = 5_000
+
 type Users = Pick<
   Store,
   | 'findUserByEmail'
   | 'listUsers'
   | 'countUsers'
+  | 'emailPages'
   | 'countHashCosts'
   | 'insertUser'
   | 'upgradePasswordHash'
@@ -83,6 +86,27 @@ export function createUsers(engine: Engine): Users {
         .select(count => count.fn.countAll().as('users'))
         .executeTakeFirstOrThrow()
       return Number(users)
+    },
+
+    async *emailPages() {
+      // By what the table is kept in order of: text that is no UTF-8 cannot be asked for again.
+      const key = sql.ref<string | number>(engine.name === 'sqlite' ? 'rowid' : 'id')
+      let after = sql<boolean>`true`
+      for (;;) {
+        const page = await engine.retrying(() =>
+          db
+            .selectFrom('users')
+            .select([key.as('key'), 'email'])
+            .where(after)
+            .orderBy(key)
+            .limit(EMAILS_PER_PAGE)
+            .execute(),
+        )
+        yield page.map(({ email }) => email)
+        const last = page.at(-1)
+        if (!last || page.length < EMAILS_PER_PAGE) return
+        after = sql<boolean>`${key} > ${last.key}`
+      }
     },
 
     async countHashCosts() {

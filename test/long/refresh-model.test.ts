@@ -99,10 +99,11 @@ async function refreshBoth(model: Model, real: Real, index: number): Promise<voi
 async function logoutBoth(model: Model, real: Real, index: number): Promise<void> {
   const { store, keys, tokens } = real
   const [token, now] = [tokens[index] ?? '', new Date(model.now)]
-  const id = await readRefreshToken(keys, TOKENS.issuer, token, now)
-  const presented = id && (await store.findRefreshToken(id, digestOf(token), now))
-  assert.equal(Boolean(presented), model.isValid(index))
-  if (presented) await endBoth(model, real, model.token(index).session)
+  const read = await readRefreshToken(keys, TOKENS.issuer, token, now)
+  const presented =
+    read.kind === 'read' ? await store.findRefreshToken(read.id, digestOf(token), now) : read
+  assert.equal(presented.kind === 'presented', model.isValid(index))
+  if (presented.kind === 'presented') await endBoth(model, real, model.token(index).session)
 }
 
 async function endBoth(model: Model, { store, sessionIds }: Real, index: number): Promise<void> {

@@ -4,9 +4,14 @@ import type { Migration } from 'kysely/migration'
 import type { EngineName } from '../engine.ts'
 import * as initial from './0001-initial.ts'
 import * as throttle from './0003-throttle.ts'
+import * as deviceKey from './0004-device-key.ts'
 import { COLUMN_TYPES } from './column-types.ts'
 
-const MIGRATIONS = { '0001-initial': initial, '0003-throttle': throttle }
+const MIGRATIONS = {
+  '0001-initial': initial,
+  '0003-throttle': throttle,
+  '0004-device-key': deviceKey,
+}
 
 export function migrationsFor(engine: EngineName): Record<string, Migration> {
   return Object.fromEntries(

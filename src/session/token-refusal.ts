@@ -1,0 +1,41 @@
+// Why a token is not taken, for the log: the caller is told the same for every reason.
+import { decodeProtectedHeader, errors } from 'jose'
+import type { Refused } from '../storage/store.ts'
+
+export type TokenRefusal =
+  | 'malformed'
+  | 'wrong-type'
+  | 'unknown-key'
+  | 'wrong-algorithm'
+  | 'bad-signature'
+  | 'wrong-issuer'
+  | 'wrong-audience'
+  | 'not-yet-valid'
+  | 'expired'
+
+/** By the claim, or header, that does not hold. */
+const BY_CLAIM: Record<string, TokenRefusal> = {
+  typ: 'wrong-type',
+  iss: 'wrong-issuer',
+  aud: 'wrong-audience',
+  nbf: 'not-yet-valid',
+}
+
+/** What the verification of a token threw, as a reason; a fault that is not the token's is rethrown. */
+export function toRefusal(error: unknown, token: string, type: string): Refused<TokenRefusal> {
+  if (!(error instanceof errors.JOSEError)) throw error
+  const reason = reasonOf(error)
+  // A token of the other kind has another key and algorithm: its type says more.
+  const isByKey = reason === 'unknown-key' || reason === 'wrong-algorithm'
+  const isOfOtherType = isByKey && decodeProtectedHeader(token).typ !== type
+  return { kind: 'refused', reason: isOfOtherType ? 'wrong-type' : reason }
+}
+
+function reasonOf(error: errors.JOSEError): TokenRefusal {
+  if (error instanceof errors.JWTExpired) return 'expired'
+  if (error instanceof errors.JWSSignatureVerificationFailed) return 'bad-signature'
+  if (error instanceof errors.JWKSNoMatchingKey) return 'unknown-key'
+  if (error instanceof errors.JOSEAlgNotAllowed) return 'wrong-algorithm'
+  if (error instanceof errors.JWTClaimValidationFailed) return BY_CLAIM[error.claim] ?? 'malformed'
+  return 'malformed'
+}

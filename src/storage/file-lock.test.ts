@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { FileLockError, withFileLock } from './file-lock.ts'
+
+const LONG_MS = 60_000
+const folder = await mkdtemp(join(tmpdir(), 'login-lock-'))
+after(() => rm(folder, { recursive: true }))
+
+let files = 0
+const newFile = () => join(folder, `${++files}.lock`)
+
+/** A process that takes the lock, says so, and keeps it. */
+async function startHolder(file: string) {
+  const module = new URL('./file-lock.ts', import.meta.url)
+  const holder = spawn(process.execPath, [
+    '--input-type=module',
+    '--eval',
+    `import { withFileLock } from '${module}'
+     await withFileLock('${file}', ${LONG_MS}, async () => {
+       console.log('held')
+       await new Promise(resolve => setTimeout(resolve, ${LONG_MS}))
+     })`,
+  ])
+  await once(holder.stdout, 'data')
+  return holder
+}
+
+test('one operation at a time, in one process as well', async () => {
+  const file = newFile()
+  let inside = 0
+  const most = await Promise.all(
+    Array.from({ length: 20 }, () =>
+      withFileLock(file, LONG_MS, async () => {
+        const now = ++inside
+        await new Promise(resolve => setImmediate(resolve))
+        inside--
+        return now
+      }),
+    ),
+  )
+  assert.deepEqual(most, Array(20).fill(1))
+  assert.equal((await stat(file)).size, 0)
+})
+
+test('an operation that fails gives the lock back', async () => {
+  const file = newFile()
+  await assert.rejects(
+    withFileLock(file, LONG_MS, async () => {
+      throw new TypeError('failed')
+    }),
+    TypeError,
+  )
+  assert.equal(await withFileLock(file, LONG_MS, async () => 'free'), 'free')
+})
+
+test('a holder that is alive is waited for, for a limited time; one that is killed is not', async () => {
+  const file = newFile()
+  const holder = await startHolder(file)
+  await assert.rejects(
+    withFileLock(file, 100, async () => assert.fail('two holders')),
+    (error: Error) => {
+      assert.ok(error instanceof FileLockError)
+      assert.match(error.message, /^Another process has held the lock .* for 0\.1 seconds\. Wait/)
+      return true
+    },
+  )
+  const waiting = withFileLock(file, LONG_MS, async () => 'taken')
+  holder.kill('SIGKILL')
+  assert.equal(await waiting, 'taken')
+})
+
+test('a lock that cannot be taken says why', async () => {
+  const garbage = newFile()
+  await writeFile(garbage, 'x'.repeat(4096))
+  for (const file of [join(folder, 'missing', 'lock'), folder, garbage]) {
+    await assert.rejects(
+      withFileLock(file, LONG_MS, async () => assert.fail('taken')),
+      (error: Error) =>
+        error instanceof FileLockError && error.message.startsWith(`The lock ${file} cannot be`),
+    )
+  }
+})

@@ -1,0 +1,68 @@
+// The tag of a device cookie: told without a look-up, and the same on every instance.
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { openStore } from '../src/storage/open-store.ts'
+import { createTestDatabase, ENGINES } from './engines.ts'
+import { PASSWORD, startTestService } from './service.ts'
+import {
+  cookie,
+  cookieIn,
+  DEVICE_COOKIE,
+  type SessionService,
+  startSessionService,
+} from './session-client.ts'
+
+for (const engine of ENGINES) {
+  describe(`the tag of a device cookie on ${engine}`, () => {
+    let service: SessionService
+    let email: string
+    let device: string
+    before(async () => {
+      service = await startSessionService(engine, { THROTTLE_EMAIL_FAILURES: '6' })
+      email = await service.newUser()
+      device = (await service.browserLogin(email)).device
+    })
+    after(() => service.stop())
+
+    const attemptWith = (value: string, password: string) => ({
+      headers: { 'Sec-Fetch-Site': 'same-origin', ...cookie(value, DEVICE_COOKIE) },
+      body: { email, password },
+    })
+
+    test('a made-up one is told without a look at the devices', async t => {
+      await service.database.rows('alter table devices rename to gone')
+      t.after(() => service.database.rows('alter table gone rename to devices'))
+      const genuine = await service.call(attemptWith(device, 'wrong'))
+      assert.equal(genuine.status, 500, 'the test can fail')
+      const forged = `${device.slice(0, 43)}${'A'.repeat(22)}`
+      for (const status of [401, 401, 401, 401, 401, 429, 429]) {
+        assert.equal((await service.call(attemptWith(forged, 'wrong'))).status, status)
+      }
+    })
+
+    test('a device is known to every instance, whatever keys it signs tokens with', async t => {
+      const SIGNING_KEYS_FILE = join(service.dataDir, 'other-keys.json')
+      const other = await startTestService(engine, { SIGNING_KEYS_FILE }, service)
+      t.after(other.stop)
+      assert.equal((await other.login(email, PASSWORD)).status, 429)
+      const answer = await other.call(attemptWith(device, PASSWORD))
+      assert.equal(answer.status, 200)
+      assert.equal(cookieIn(answer, DEVICE_COOKIE), '')
+    })
+
+    test('of several that set the database up at once, one makes the key for all', async t => {
+      const database = await createTestDatabase(engine)
+      const stores = await Promise.all(Array.from({ length: 5 }, () => openStore(database.config)))
+      t.after(async () => {
+        for (const store of stores) await store.close()
+        await database.drop()
+      })
+      await Promise.all(stores.map(store => store.migrate()))
+      const keys = new Set(await Promise.all(stores.map(store => store.readDeviceKey())))
+      assert.equal(keys.size, 1)
+      assert.match([...keys].join(), /^[\da-f]{64}$/)
+      assert.ok(!keys.has(await service.store.readDeviceKey()), 'each database has its own')
+    })
+  })
+}

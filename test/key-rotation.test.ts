@@ -1,0 +1,82 @@
+// "keys rotate" by several processes at once, and beside a service that reads the file.
+import assert from 'node:assert/strict'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { loadKeySet } from '../src/session/key-file.ts'
+import { type Cli, createCli } from './cli.ts'
+import { createTestDatabase } from './engines.ts'
+import { createDeployment, until } from './process.ts'
+import { PASSWORD } from './service.ts'
+
+const AT_ONCE = 10
+const JWKS = '/.well-known/jwks.json'
+
+async function createCliFor(t: TestContext): Promise<Cli> {
+  const database = await createTestDatabase('sqlite')
+  const cli = await createCli(database)
+  t.after(async () => {
+    await cli.remove()
+    await database.drop()
+  })
+  return cli
+}
+
+/** What each process announced, counted by event. */
+async function rotateAtOnce(cli: Cli): Promise<Record<string, number>> {
+  const ended = await Promise.all(
+    Array.from({ length: AT_ONCE }, () => cli.run(['keys', 'rotate'])),
+  )
+  const events: Record<string, number> = {}
+  for (const { code, stderr } of ended) {
+    assert.equal(code, 0, stderr)
+    const { event } = JSON.parse(stderr)
+    events[event] = (events[event] ?? 0) + 1
+  }
+  return events
+}
+
+const generationsIn = async (path: string) => {
+  const { accessKeys, refreshKeys } = await loadKeySet(path)
+  assert.equal(accessKeys.length, refreshKeys.length)
+  return accessKeys.length
+}
+
+test('ten processes that rotate at once add ten generations, also to no file', async t => {
+  const cli = await createCliFor(t)
+  const path = join(cli.dataDir, 'signing-keys.json')
+  assert.deepEqual(await rotateAtOnce(cli), { 'admin.keys_created': 1, 'admin.keys_rotated': 9 })
+  assert.equal(await generationsIn(path), AT_ONCE)
+  assert.deepEqual(await rotateAtOnce(cli), { 'admin.keys_rotated': AT_ONCE })
+  assert.equal(await generationsIn(path), 2 * AT_ONCE)
+  assert.deepEqual(await readdir(cli.dataDir), ['signing-keys.json', 'signing-keys.json.lock'])
+})
+
+test('a running service reads every generation, and its tokens stay good', async t => {
+  const deployment = await createDeployment('sqlite')
+  t.after(() => deployment.remove())
+  await deployment.addUser('kate@example.com')
+  const service = await deployment.start()
+  const cli = await createCli(deployment.database)
+  t.after(cli.remove)
+  const { accessToken } = (await service.login('kate@example.com', PASSWORD)).json.data
+  const status = async () => {
+    const headers = { Authorization: `Bearer ${accessToken}` }
+    return (await service.call({ method: 'GET', path: '/api/v1/auth/session', headers })).status
+  }
+
+  const rotating = rotateAtOnce(cli)
+  let isDone = false
+  rotating.finally(() => {
+    isDone = true
+  })
+  while (!isDone) assert.equal(await status(), 200)
+  assert.deepEqual(await rotating, { 'admin.keys_rotated': AT_ONCE })
+  await until(async () => {
+    const { json } = await service.call({ method: 'GET', path: JWKS })
+    return json.keys.length === 1 + AT_ONCE
+  })
+  assert.equal(await status(), 200)
+  const failed = service.lines().filter(({ event }) => event === 'keys.reload_failed')
+  assert.deepEqual(failed, [])
+})

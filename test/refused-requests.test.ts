@@ -1,0 +1,86 @@
+// Origins and return_to addresses that are not listed leave one line, which tells nothing secret.
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { type Call, loggedBy, startTestService, type TestService } from './service.ts'
+
+const LISTED = 'https://app.example.com'
+const UNLISTED = 'https://evil.example'
+const CANARY = 'c4n4ry'
+
+let service: TestService
+before(async () => {
+  service = await startTestService('sqlite', { CORS_ORIGINS: LISTED, RETURN_TO_ORIGINS: LISTED })
+})
+after(async () => {
+  assert.ok(!service.logText().includes(CANARY))
+  await service.stop()
+})
+
+/** What a request logs, without what every line has. */
+async function refusedLines(action: () => Promise<unknown>) {
+  const lines = await loggedBy(service, action)
+  return lines.map(({ time: _, requestId, ip, userAgent, ...line }) => {
+    assert.match(String(requestId), /^[\da-f-]{36}$/)
+    assert.deepEqual([ip, userAgent], ['127.0.0.1', ''])
+    return line
+  })
+}
+
+test('an origin that is not listed is logged, and cut; our own and listed ones are not', async () => {
+  const jwks = { method: 'GET', path: '/.well-known/jwks.json' }
+  const host = new URL(service.url).host
+  const CASES: [call: Call, origin: string | null][] = [
+    [{ ...jwks, headers: { Origin: UNLISTED } }, UNLISTED],
+    [{ ...jwks, headers: { Origin: 'null' } }, 'null'],
+    [
+      { ...jwks, headers: { Origin: `https://${'x'.repeat(5_000)}` } },
+      `https://${'x'.repeat(248)}`,
+    ],
+    [
+      {
+        method: 'OPTIONS',
+        headers: { Origin: UNLISTED, 'Access-Control-Request-Method': 'POST' },
+      },
+      UNLISTED,
+    ],
+    [{ ...jwks, path: '/nothing', headers: { Origin: UNLISTED } }, UNLISTED],
+    [jwks, null],
+    [{ ...jwks, headers: { Origin: LISTED } }, null],
+    [{ ...jwks, headers: { Origin: `https://${host}` } }, null],
+    [{ ...jwks, headers: { Origin: UNLISTED, 'Sec-Fetch-Site': 'same-origin' } }, null],
+  ]
+  for (const [call, origin] of CASES) {
+    const lines = await refusedLines(() => service.call(call))
+    assert.deepEqual(
+      lines,
+      origin === null
+        ? []
+        : [{ level: 'warn', event: 'request.refused', reason: 'origin', origin }],
+    )
+  }
+})
+
+test('a return_to that is not accepted is logged with its origin, and nothing else of it', async () => {
+  const CASES: [returnTo: string, origin: string | null | undefined][] = [
+    [`${UNLISTED}/${CANARY}?token=${CANARY}#${CANARY}`, UNLISTED],
+    [`https://${CANARY}:${CANARY}@evil.example/`, UNLISTED],
+    [`//evil.example/${CANARY}`, undefined],
+    [`javascript:${CANARY}`, 'null'],
+    [`${LISTED}\\@evil.example/${CANARY}`, LISTED],
+    [`${UNLISTED}/${CANARY.repeat(400)}`, undefined],
+    ['', undefined],
+    [`${LISTED}/${CANARY}`, null],
+  ]
+  for (const [returnTo, origin] of CASES) {
+    const path = `/login?return_to=${encodeURIComponent(returnTo)}`
+    const lines = await refusedLines(async () => {
+      assert.equal((await service.call({ method: 'GET', path })).status, 200)
+    })
+    const line = { level: 'warn', event: 'request.refused', reason: 'return-to' }
+    const expected = origin === undefined ? [line] : [{ ...line, origin }]
+    assert.deepEqual(lines, origin === null ? [] : expected, returnTo)
+  }
+  const both = `/login?return_to=${UNLISTED}&return_to=${LISTED}`
+  const lines = await refusedLines(() => service.call({ method: 'GET', path: both }))
+  assert.deepEqual(lines, [{ level: 'warn', event: 'request.refused', reason: 'return-to' }])
+})

@@ -1,5 +1,6 @@
 // The HTTP edge, composed by hand: hooks in their order, then every route.
 import { METHODS } from 'node:http'
+import { parse as parseQuery } from 'node:querystring'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -52,6 +53,9 @@ export type AppDeps = {
 }
 
 const RETRY_DRAINING_SECONDS = 5
+/** Room for a `return_to` whose every character is escaped. A longer query is not read. */
+const QUERY_MAX_CHARACTERS = 8_192
+const QUERY_MAX_PARAMETERS = 20
 
 export function buildApp(deps: AppDeps): FastifyInstance {
   const { config, log, login, page, track, isDraining } = deps
@@ -73,6 +77,12 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     childLoggerFactory: parent => parent,
     genReqId: requestId,
     bodyLimit: BODY_MAX_BYTES,
+    routerOptions: {
+      querystringParser: text =>
+        text.length > QUERY_MAX_CHARACTERS
+          ? {}
+          : parseQuery(text, '&', '=', { maxKeys: QUERY_MAX_PARAMETERS }),
+    },
     return503OnClosing: false,
     schemaErrorFormatter: () => new InvalidBody(),
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true } },

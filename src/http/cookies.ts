@@ -8,6 +8,8 @@ const DEVICE = '__Host-device'
 const ATTRIBUTES = 'Path=/; Secure; HttpOnly; SameSite=Strict'
 /** 256 bits as they are issued; anything else is nobody's. */
 const VALUE = /^[\w-]{43}$/
+/** More than a browser keeps for one site. */
+const MAX_COOKIES = 200
 
 export function sessionCookieOf(request: FastifyRequest): string | null {
   return cookieOf(request, SESSION)
@@ -18,9 +20,11 @@ export function deviceCookieOf(request: FastifyRequest): string | null {
 }
 
 function cookieOf({ headers }: FastifyRequest, name: string): string | null {
-  for (const pair of (headers.cookie ?? '').split(';')) {
-    const [key, ...value] = pair.trim().split('=')
-    if (key === name) return VALUE.test(value.join('=')) ? value.join('=') : null
+  for (const pair of (headers.cookie ?? '').split(';', MAX_COOKIES)) {
+    const cookie = pair.trim()
+    if (!cookie.startsWith(`${name}=`)) continue
+    const value = cookie.slice(name.length + 1)
+    return VALUE.test(value) ? value : null
   }
   return null
 }

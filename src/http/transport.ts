@@ -74,5 +74,11 @@ function isEncrypted(request: FastifyRequest): boolean {
 
 /** The right-most entry is the one that the trusted peer itself wrote. */
 function isForwardedHttps(header: string | string[] | undefined): boolean {
-  return header?.toString().split(',').at(-1)?.trim().toLowerCase() === 'https'
+  const entries = header?.toString() ?? ''
+  return (
+    entries
+      .slice(entries.lastIndexOf(',') + 1)
+      .trim()
+      .toLowerCase() === 'https'
+  )
 }

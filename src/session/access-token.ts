@@ -7,6 +7,9 @@ import type { AccessKey, Keys } from './keys.ts'
 import { ACCESS_TOKEN_SECONDS, CLOCK_TOLERANCE_SECONDS } from './lifetimes.ts'
 import { signToken } from './sign-token.ts'
 
+/** Far more than a token has; one that is longer is not parsed. */
+const TOKEN_MAX_CHARACTERS = 8_192
+
 export type TokenAudience = { issuer: string; audience: string }
 
 /** A new token, never to outlive its session. */
@@ -42,6 +45,7 @@ export async function readAccessToken(
   token: string,
   now: Date,
 ): Promise<{ sessionId: string; userId: string } | null> {
+  if (token.length > TOKEN_MAX_CHARACTERS) return null
   try {
     const { payload } = await jwtVerify(
       token,

@@ -14,6 +14,7 @@ import { signToken } from './sign-token.ts'
  * the token, does not exceed this; everything else in it has a fixed length.
  */
 export const ISSUER_MAX_BYTES = 100
+const TOKEN_MAX_CHARACTERS = 500
 
 /** A new token, never to outlive its session, and what is stored of it. */
 export function issueRefreshToken(
@@ -57,6 +58,7 @@ export async function readRefreshToken(
   token: string,
   now: Date,
 ): Promise<string | null> {
+  if (token.length > TOKEN_MAX_CHARACTERS) return null
   try {
     const { payload } = await jwtVerify(
       token,

@@ -26,6 +26,7 @@ import type { Page } from './page.ts'
 import { assetRoute, pageRoute } from './page-routes.ts'
 import { createProtocolErrors } from './protocol-errors.ts'
 import { refreshRoute } from './refresh-route.ts'
+import { createRefusalLog } from './refusal-log.ts'
 import { requestId } from './request-id.ts'
 import {
   endOtherSessionsRoute,
@@ -34,7 +35,7 @@ import {
   sessionsRoute,
 } from './session-routes.ts'
 import type { TlsMaterial } from './tls.ts'
-import { answerAfterLog, CLIENT, identifyClient } from './transport.ts'
+import { answerAfterLog, CLIENT, identifyClient, REFUSALS } from './transport.ts'
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 
@@ -105,6 +106,9 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.setErrorHandler(handleError)
   app.setNotFoundHandler((_request, reply) => sendFailure(reply, 'NOT_FOUND'))
 
+  const refusals = createRefusalLog(log)
+  app.decorate(REFUSALS, refusals)
+  app.addHook('onClose', async () => refusals.flush())
   app.decorateRequest(CLIENT, null)
   app.addHook('onRequest', (request, reply, done) => {
     addHeaders(request, reply)

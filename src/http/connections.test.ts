@@ -74,7 +74,7 @@ async function isKept(socket: Socket | null): Promise<boolean> {
   ])
 }
 
-describe('when all connections are taken', () => {
+describe('at the limit of connections', () => {
   test('the idle ones of the largest holder are closed first, and a request at work is not', async context => {
     const server = await listen(createServer(), 6, 4)
     context.after(server.stop)
@@ -129,11 +129,11 @@ describe('when all connections are taken', () => {
   })
 })
 
-describe('when all handshakes are taken', () => {
+describe('at the limit of handshakes', () => {
   const folders: string[] = []
   after(() => Promise.all(folders.map(folder => rm(folder, { recursive: true }))))
 
-  test('the oldest of the largest holder is dropped, and finished ones take no place', async context => {
+  test('the oldest of the largest holder is dropped, and finished ones do not count', async context => {
     const folder = await mkdtemp(join(tmpdir(), 'login-connections-'))
     folders.push(folder)
     const material = await loadTls(loadConfig({ DATA_DIR: folder }), new Date())
@@ -154,7 +154,7 @@ describe('when all handshakes are taken', () => {
     assert.ok(await isKept(await shakeHands('127.0.0.3')))
     await dropped
     for (const socket of finished) assert.ok(await isKept(socket))
-    // The places of handshakes that were broken off, and of connections that ended, are free again.
+    // Handshakes that were broken off, and connections that ended, count no longer.
     for (const socket of finished) socket.destroy()
     for (let i = 0; i < 10; i++) {
       const brokenOff = await server.open('127.0.0.4')

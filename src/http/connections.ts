@@ -3,9 +3,9 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import { clientGroup, type Proxies } from './client-address.ts'
-import { createPlaces, type Limits, type Place } from './places.ts'
+import { createConnectionLimit, type Entry, type Limits } from './connection-limit.ts'
 
-/** Handshakes have places of their own: those that do not finish take none from working clients. */
+/** Handshakes are counted apart: those that do not finish cost working clients nothing. */
 const LIMITS = {
   connections: { total: 4_096, perClient: 256 },
   handshakes: { total: 1_024, perClient: 256 },
@@ -25,41 +25,35 @@ export const TIMEOUTS = {
 }
 
 /**
- * A new client always gets in: when all places are taken, an idle connection of the client that holds
- * the most is closed. A connection is idle unless a request that has arrived whole is being answered.
+ * A new client always gets in: at the limit, an idle connection of the client that holds the most is
+ * closed. A connection is idle unless a request that has arrived whole is being answered.
  */
 export function limitConnections(
   server: Server,
   proxies: Proxies,
   limits: { connections: Limits; handshakes: Limits } = LIMITS,
 ): void {
-  const places = new WeakMap<Socket, Place>()
-  const take = createTaking(proxies, limits.connections)
+  const entries = new WeakMap<Socket, Entry>()
+  const responses = new WeakMap<Socket, ServerResponse>()
+  const count = createCounting(proxies, limits.connections, (socket, callback) => {
+    const response = responses.get(socket)
+    // A body that is slow to arrive is not work to be protected.
+    const isWorking = response !== undefined && !response.closed && response.req.complete
+    if (isWorking) response.once('close', callback)
+    return isWorking
+  })
   const admit = (socket: Socket) => {
-    const place = take(socket)
-    if (place) places.set(socket, place)
+    const entry = count(socket)
+    if (entry) entries.set(socket, entry)
   }
   if (server instanceof TlsServer) afterHandshake(server, proxies, limits.handshakes, admit)
   else server.on('connection', admit)
   // The last resort: closed sockets are counted until the system has let go of them.
   server.maxConnections = 2 * (limits.connections.total + limits.handshakes.total)
 
-  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
-    const place = places.get(request.socket)
-    if (!place) return
-    let isBegun = false
-    const begin = () => {
-      if (response.closed) return
-      isBegun = true
-      place.begin()
-    }
-    place.touch()
-    // A body that is slow to arrive is no work that would have to be protected.
-    if (hasBody(request)) request.once('end', begin)
-    else begin()
-    response.once('close', () => {
-      if (isBegun) place.end()
-    })
+  server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
+    responses.set(socket, response)
+    entries.get(socket)?.touch()
   })
 }
 
@@ -70,50 +64,51 @@ function afterHandshake(
   limits: Limits,
   onSecure: (socket: Socket) => void,
 ): void {
-  const take = createTaking(proxies, limits)
+  const count = createCounting(proxies, limits, () => false)
   /** By the two ends of the connection: the raw and the encrypted socket do not know each other. */
-  const handshakes = new Map<string, Place>()
+  const handshakes = new Map<string, Entry>()
   server.on('connection', (socket: Socket) => {
-    const place = take(socket)
-    if (!place) return
+    const entry = count(socket)
+    if (!entry) return
     const name = nameOf(socket)
-    handshakes.set(name, place)
+    handshakes.set(name, entry)
     socket.once('close', () => {
-      if (handshakes.get(name) === place) handshakes.delete(name)
+      if (handshakes.get(name) === entry) handshakes.delete(name)
     })
   })
   server.on('secureConnection', (socket: Socket) => {
     const name = nameOf(socket)
-    handshakes.get(name)?.leave()
+    handshakes.get(name)?.remove()
     handshakes.delete(name)
     onSecure(socket)
   })
 }
 
-/** A place until the socket closes; without one it is closed at once. */
-function createTaking(proxies: Proxies, limits: Limits) {
-  const places = createPlaces(limits)
-  return (socket: Socket): Place | null => {
+/** Counts a socket until it closes. One beyond the limit is closed at once. */
+function createCounting(
+  proxies: Proxies,
+  limits: Limits,
+  whenIdle: (socket: Socket, callback: () => void) => boolean,
+) {
+  const limit = createConnectionLimit(limits)
+  return (socket: Socket): Entry | null => {
     // Its close has been told already.
     if (socket.destroyed) return null
     const peer = socket.remoteAddress ?? ''
     // A trusted proxy speaks for many: each of its connections is a client of its own, always at work.
     const isProxy = proxies.isTrusted(peer)
-    const client = isProxy ? Symbol(peer) : clientGroup(peer)
-    const place = places.take(client, () => socket.destroy())
-    if (isProxy) place?.begin()
-    if (place) socket.once('close', place.leave)
+    const entry = limit.add(isProxy ? Symbol(peer) : clientGroup(peer), {
+      close: () => socket.destroy(),
+      whenIdle: callback => isProxy || whenIdle(socket, callback),
+    })
+    if (entry) socket.once('close', entry.remove)
     else socket.destroy()
-    return place
+    return entry
   }
 }
 
 function nameOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`
-}
-
-function hasBody({ headers }: IncomingMessage): boolean {
-  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
 
 /** True for the last request that a connection may carry. Node's own limit answers outside the envelope. */

@@ -28,6 +28,46 @@ function capture(isTTY: boolean) {
   return { log: createLog('trace', output), written }
 }
 
+class Account {
+  readonly password = CANARY
+  readonly profile = { Authorization: CANARY }
+}
+
+/** Where secrets were found that a look at plain objects alone had missed. */
+const HIDING_PLACES: [what: string, value: object][] = [
+  ['a list of objects', [{ password: CANARY }]],
+  ['a list in a list', [[{ token: CANARY }]]],
+  ['a class instance', new Account()],
+  ['a null-prototype object', Object.assign(Object.create(null), { cookie: CANARY })],
+  ['an object that inherits', Object.assign(Object.create({ a: 1 }), { cookie: CANARY })],
+  ['a map', new Map([['password', CANARY]])],
+  ['a map of objects', new Map([['user', { password: CANARY }]])],
+  ['a set', new Set([{ refreshToken: CANARY }])],
+  ['bytes', Buffer.from(JSON.stringify({ text: CANARY }))],
+  ['an error with more fields', Object.assign(new Error('x'), { request: { password: CANARY } })],
+  ['the cause of an error', new Error('x', { cause: { password: CANARY } })],
+  ['a getter', Object.defineProperty({}, 'password', { enumerable: true, get: () => CANARY })],
+  [
+    'what a getter returns',
+    Object.defineProperty({}, 'user', { enumerable: true, get: () => ({ password: CANARY }) }),
+  ],
+  [
+    'an object whose getter fails',
+    Object.defineProperty({ password: CANARY }, 'x', {
+      enumerable: true,
+      get: () => {
+        throw new Error('not now')
+      },
+    }),
+  ],
+  ['what an object says of itself', { toJSON: () => CANARY, toString: () => CANARY }],
+  ['names in other cases', { PASSWORD: CANARY, Cookie: CANARY, 'Set-Cookie': CANARY }],
+  ['headers', { 'x-csrf-token': CANARY, 'set-cookie': [CANARY], 'proxy-authorization': CANARY }],
+  ['a list of names and values', ['Host', 'localhost', 'Cookie', CANARY]],
+  ['a list of pairs', [['authorization', CANARY]]],
+  ['what lies deeper than is logged', { a: { b: { c: { d: { e: CANARY } } } } }],
+]
+
 const FORMS: [form: string, isTTY: boolean][] = [
   ['programs', false],
   ['a terminal', true],
@@ -60,6 +100,47 @@ for (const [form, isTTY] of FORMS) {
         assert.ok(!written.join('').includes(CANARY))
       })
     }
+
+    for (const [what, value] of HIDING_PLACES) {
+      test(`never shows a secret in ${what}`, () => {
+        const { log, written } = capture(isTTY)
+        log.info({ event: 'x', value })
+        log.info({ event: 'x', a: { b: value } })
+        log.info({ event: 'x', list: [value, { value }] })
+        log.child({ value }).error({ event: 'y', err: value })
+        log.error(value, 'with a text')
+        assert.equal(written.length, 5)
+        assert.ok(!written.join('').includes(CANARY), written.join(''))
+      })
+    }
+
+    test('shows what is next to a secret', () => {
+      const { log, written } = capture(isTTY)
+      const account = Object.assign(new Account(), { name: 'Kate' })
+      log.info({ event: 'x', account, map: new Map([['role', 'admin']]), set: new Set([5, 'six']) })
+      for (const part of ['Kate', 'role', 'admin', '5', 'six']) {
+        assert.ok(written.join('').includes(part), part)
+      }
+    })
+
+    test('writes a bounded line, whatever it is given', () => {
+      const { log, written } = capture(isTTY)
+      const circle: Record<string, unknown> = { name: 'circle' }
+      circle.self = circle
+      circle.all = Array.from({ length: 1_000 }, () => circle)
+      const wide = Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`field ${i}`, i]))
+      log.info({ event: 'x', circle })
+      log.info({ event: 'x', wide })
+      log.info({ event: 'x', deep: JSON.parse(`${'['.repeat(5_000)}${']'.repeat(5_000)}`) })
+      log.info({ event: 'x', many: Array.from({ length: 100_000 }, () => 'x'.repeat(1_000)) })
+      log.info({ event: 'x', ['long name'.repeat(1_000)]: 1, symbol: Symbol('x'), big: 5n })
+      log.error({ event: 'x', err: new Error('\u0000'.repeat(100_000)) })
+      log.error(new Error('x'.repeat(100_000)))
+      log.info({ event: 'x' }, 'y'.repeat(100_000))
+      assert.equal(written.length, 8)
+      for (const line of written) assert.ok(line.length < 60_000, `${line.length} characters`)
+      for (const line of written.slice(-3)) assert.ok(line.length < 8_000, `${line.length}`)
+    })
 
     test('shows of a fault its name, code, message and place, and no details', () => {
       const { log, written } = capture(isTTY)
@@ -118,6 +199,24 @@ test('the lines of a log that is read by programs carry UTC time and level by na
   const { time, ...line } = JSON.parse(String(written[0]))
   assert.deepEqual(line, { level: 'error', event: 'x' })
   assert.match(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+})
+
+test('no field is longer than 512 characters as it is written', () => {
+  const { log, written } = capture(false)
+  const TEXTS = [
+    ...['\u0000', '\u001b', '"', '\\', '\n', '\u2028', '\u202e', '\u009f', '\ud800', '\udc00'],
+    ...['a', 'é', '漢', '🔑', 'a\u0000', '🔑\u0000'],
+  ]
+  for (const text of TEXTS) {
+    for (const email of [text.repeat(254), text.repeat(15_000)]) {
+      log.info({ event: 'login.failed', email, userAgent: text.repeat(256) })
+      const line = written.at(-1) ?? ''
+      const { email: logged, userAgent } = JSON.parse(line)
+      assert.ok(email.startsWith(logged) && logged.length >= 80, JSON.stringify(text))
+      assert.ok(line.length <= 2 * 512 + 100, `${JSON.stringify(text)}: ${line.length} characters`)
+      assert.ok(userAgent.length > 0)
+    }
+  }
 })
 
 test('nothing below its level is logged', () => {

@@ -251,6 +251,24 @@ export const CASES: Case[] = [
     431,
     'HEADERS_TOO_LARGE',
   ],
+  [
+    '101 headers',
+    get(LOGIN, ...Array.from({ length: 100 }, () => 'X: y')),
+    431,
+    'HEADERS_TOO_LARGE',
+  ],
+  [
+    '100 headers',
+    get(LOGIN, ...Array.from({ length: 99 }, () => 'X: y')),
+    405,
+    'METHOD_NOT_ALLOWED',
+  ],
+  [
+    'a long type',
+    sized('{}', `Content-Type: application/json;${' '.repeat(240)}x`),
+    415,
+    'UNSUPPORTED_MEDIA_TYPE',
+  ],
   ['a body beyond the limit', json(' '.repeat(16 * 1024 + 1)), 413, 'PAYLOAD_TOO_LARGE'],
   [
     'a length beyond the limit',

@@ -216,7 +216,7 @@ for (const engine of ENGINES) {
           await attempt('attacked@example.com', 'wrong', { from: `127.0.1.${index % 2}` })
         }
         await attempt('attacked@example.com', 'wrong', { from: '127.0.1.3' })
-        await attempt('attacked@example.com', 'wrong', { from: '127.0.1.3' })
+        await attempt('attacked@example.com', 'wrong', { from: '127.0.1.4' })
       })
       const told = lines
         .filter(({ event }) => event !== 'login.failed')
@@ -233,7 +233,7 @@ for (const engine of ENGINES) {
         { level: 'error', event: 'account.alarm', userId, failures: 200, ip: '127.0.1.1' },
         throttled,
         { level: 'warn', event: 'account.locked', userId, ip: '127.0.1.3' },
-        throttled,
+        { ...throttled, ip: '127.0.1.4' },
       ])
     })
   })

@@ -53,7 +53,7 @@ type Command = {
 }
 
 /** What every process gets; nothing of the tests' own environment or of a local `.env` leaks in. */
-const BASE_ENV = {
+export const BASE_ENV = {
   PATH: process.env.PATH ?? '',
   NODE_ENV: 'test',
   PORT: '0',

@@ -11,6 +11,11 @@ const SINGLE = new Set([
   'authorization',
 ])
 
+/** Browsers and proxies together send some 40. Node would silently drop what is beyond its own limit. */
+const MAX_HEADERS = 100
+/** A media type and its parameters. */
+const CONTENT_TYPE_MAX_CHARACTERS = 256
+
 /** Why the request cannot be taken as it is, or null. */
 export function refusalOf({
   url,
@@ -20,6 +25,7 @@ export function refusalOf({
 }: IncomingMessage): FailureCode | null {
   // The whole server, which the router would take for its root.
   if (url === '*') return 'NOT_FOUND'
+  if (rawHeaders.length > 2 * MAX_HEADERS) return 'HEADERS_TOO_LARGE'
   const seen = new Set<string>()
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i]?.toLowerCase() ?? ''
@@ -33,8 +39,9 @@ export function refusalOf({
   if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue') {
     return 'EXPECTATION_FAILED'
   }
-  const encoding = headers['content-encoding']
-  if (encoding !== undefined && encoding.toLowerCase() !== 'identity')
-    return 'UNSUPPORTED_MEDIA_TYPE'
-  return null
+  const encoding = headers['content-encoding'] ?? 'identity'
+  const type = headers['content-type'] ?? ''
+  const isUnsupported =
+    encoding.toLowerCase() !== 'identity' || type.length > CONTENT_TYPE_MAX_CHARACTERS
+  return isUnsupported ? 'UNSUPPORTED_MEDIA_TYPE' : null
 }

@@ -1,5 +1,6 @@
 // The HTTP edge, composed by hand: hooks in their order, then every route.
 import { METHODS } from 'node:http'
+import { parse as parseQuery } from 'node:querystring'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -26,6 +27,7 @@ import type { Page } from './page.ts'
 import { assetRoute, pageRoute } from './page-routes.ts'
 import { createProtocolErrors } from './protocol-errors.ts'
 import { refreshRoute } from './refresh-route.ts'
+import { createRefusalLog } from './refusal-log.ts'
 import { requestId } from './request-id.ts'
 import {
   endOtherSessionsRoute,
@@ -34,7 +36,7 @@ import {
   sessionsRoute,
 } from './session-routes.ts'
 import { TLS_OPTIONS, type TlsMaterial } from './tls.ts'
-import { answerAfterLog, CLIENT, identifyClient } from './transport.ts'
+import { answerAfterLog, CLIENT, identifyClient, REFUSALS } from './transport.ts'
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 
@@ -53,6 +55,9 @@ export type AppDeps = {
 }
 
 const RETRY_DRAINING_SECONDS = 5
+/** Room for a `return_to` whose every character is escaped. A longer query is not read. */
+const QUERY_MAX_CHARACTERS = 8_192
+const QUERY_MAX_PARAMETERS = 20
 
 export function buildApp(deps: AppDeps): FastifyInstance {
   const { config, log, login, page, track, isDraining } = deps
@@ -74,6 +79,12 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     childLoggerFactory: parent => parent,
     genReqId: requestId,
     bodyLimit: BODY_MAX_BYTES,
+    routerOptions: {
+      querystringParser: text =>
+        text.length > QUERY_MAX_CHARACTERS
+          ? {}
+          : parseQuery(text, '&', '=', { maxKeys: QUERY_MAX_PARAMETERS }),
+    },
     return503OnClosing: false,
     schemaErrorFormatter: () => new InvalidBody(),
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true } },
@@ -96,6 +107,9 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.setErrorHandler(handleError)
   app.setNotFoundHandler((_request, reply) => sendFailure(reply, 'NOT_FOUND'))
 
+  const refusals = createRefusalLog(log)
+  app.decorate(REFUSALS, refusals)
+  app.addHook('onClose', async () => refusals.flush())
   app.decorateRequest(CLIENT, null)
   app.addHook('onRequest', (request, reply, done) => {
     addHeaders(request, reply)

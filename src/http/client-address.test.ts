@@ -45,6 +45,19 @@ describe('the client', () => {
     assert.deepEqual(asked, ['10.0.0.1', '10.0.0.1', '203.0.113.9'])
   })
 
+  test('is the 20th proxy from the right at the latest', () => {
+    const isTrusted = (address: string) => address.startsWith('10.')
+    const hops = Array.from({ length: 30 }, (_, index) => `10.0.0.${index}`)
+    const forwardedFor = ['203.0.113.9', ...hops].join(', ')
+    assert.equal(clientAddress('10.0.0.1', forwardedFor, { isTrusted }), '10.0.0.10')
+  })
+
+  test('is nobody if the entry is longer than any address', () => {
+    const entry = `2001:db8:2::1%${'x'.repeat(70)}`
+    assert.equal(clientAddress('10.0.0.1', entry, PROXIES), null)
+    assert.equal(clientAddress('10.0.0.1', entry.slice(0, 80), PROXIES), '2001:db8:2::1')
+  })
+
   const CLIENTS: [
     peer: string,
     forwardedFor: string | undefined,

@@ -6,6 +6,10 @@ import ipaddr from 'ipaddr.js'
 const IPV6_CLIENT_BITS = 64
 /** … and a site may get a /48, with 65,536 of them. */
 const IPV6_NETWORK_BITS = 48
+/** The longest IPv6 address with a zone, brackets and a port. */
+const HOP_MAX_CHARACTERS = 80
+/** More proxies than any request passes. */
+const MAX_HOPS = 20
 
 export type Proxies = { isTrusted: (address: string) => boolean }
 
@@ -38,10 +42,14 @@ export function clientAddress(
 ): string | null {
   if (!proxies.isTrusted(peer)) return normalAddress(peer)
   let client: string | null = null
-  // What stands left of the client is its own word, and may be long.
-  for (const hop of (forwardedFor ?? '').split(',').toReversed()) {
-    client = normalAddress(withoutPort(hop.trim()))
+  // What stands left of the client is its own word, and may be long: it is not read.
+  let rest: string | null = forwardedFor ?? ''
+  for (let hops = 0; rest !== null && hops < MAX_HOPS; hops++) {
+    const comma = rest.lastIndexOf(',')
+    const hop = rest.slice(comma + 1).trim()
+    client = hop.length > HOP_MAX_CHARACTERS ? null : normalAddress(withoutPort(hop))
     if (client === null || !proxies.isTrusted(client)) break
+    rest = comma === -1 ? null : rest.slice(0, comma)
   }
   return client
 }

@@ -10,6 +10,8 @@ const ATTRIBUTES = 'Path=/; Secure; HttpOnly; SameSite=Strict'
 const SESSION_VALUE = /^[\w-]{43}$/
 /** The same, and a tag of 128 bits. */
 const DEVICE_VALUE = /^[\w-]{65}$/
+/** More than a browser keeps for one site. */
+const MAX_COOKIES = 200
 
 export function sessionCookieOf(request: FastifyRequest): string | null {
   return cookieOf(request, SESSION, SESSION_VALUE)
@@ -20,9 +22,11 @@ export function deviceCookieOf(request: FastifyRequest): string | null {
 }
 
 function cookieOf({ headers }: FastifyRequest, name: string, form: RegExp): string | null {
-  for (const pair of (headers.cookie ?? '').split(';')) {
-    const [key, ...value] = pair.trim().split('=')
-    if (key === name) return form.test(value.join('=')) ? value.join('=') : null
+  for (const pair of (headers.cookie ?? '').split(';', MAX_COOKIES)) {
+    const cookie = pair.trim()
+    if (!cookie.startsWith(`${name}=`)) continue
+    const value = cookie.slice(name.length + 1)
+    return form.test(value) ? value : null
   }
   return null
 }

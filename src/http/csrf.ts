@@ -9,6 +9,8 @@ import { logRefused, type RequestRefusal } from './refused-requests.ts'
 type IsListedOrigin = (origin: string) => boolean
 
 const NONCE_BYTES = 16
+/** A nonce of 22 characters, a dot, and a MAC of 43. */
+const TOKEN_CHARACTERS = 66
 
 /** Keyed by the cookie itself: it is of use with this session only, and there is no further secret. */
 export function makeCsrfToken(sessionCookie: string): string {
@@ -17,6 +19,7 @@ export function makeCsrfToken(sessionCookie: string): string {
 }
 
 export function isCsrfTokenValid(token: string, sessionCookie: string): boolean {
+  if (token.length !== TOKEN_CHARACTERS) return false
   const [nonce = '', mac = '', ...rest] = token.split('.', 3)
   if (rest.length > 0) return false
   const given = Buffer.from(mac)

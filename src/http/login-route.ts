@@ -66,12 +66,12 @@ export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcom
         return sendFailure(reply, 'INVALID_CREDENTIALS')
       case 'throttled': {
         const { email, scope, lockedUserId, retryAfterSeconds } = outcome
-        log.warn({ event: 'login.throttled', email: toLogged(email), scope })
+        log.refused('warn', { event: 'login.throttled', email: toLogged(email), scope })
         if (lockedUserId) log.warn({ event: 'account.locked', userId: lockedUserId })
         return sendFailure(reply, 'TOO_MANY_ATTEMPTS', { retryAfterSeconds })
       }
       case 'shed':
-        log.warn({ event: 'login.shed', email: toLogged(outcome.email) })
+        log.refused('warn', { event: 'login.shed', email: toLogged(outcome.email) })
         return sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_SHED_SECONDS })
       default:
         return outcome satisfies never

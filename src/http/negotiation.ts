@@ -1,10 +1,15 @@
 // What the caller prefers, of what there is.
 
+/** No browser's header comes near it. A longer one is not read. */
+const MAX_CHARACTERS = 1_000
+const MAX_ENTRIES = 50
+
 /** The names in such a header, the most wanted first; what weighs nothing is not wanted. */
 function wanted(header = ''): string[] {
+  if (header.length > MAX_CHARACTERS) return []
   return header
     .toLowerCase()
-    .split(',')
+    .split(',', MAX_ENTRIES)
     .map(entry => {
       const [name = '', ...parameters] = entry.split(';').map(part => part.trim())
       const weight = parameters.find(part => part.startsWith('q='))?.slice(2) ?? '1'
@@ -17,18 +22,12 @@ function wanted(header = ''): string[] {
 
 /** Where there is no file for a region, by the language alone: de-AT is served with de. */
 export function chooseLanguage(header: string | undefined, languages: string[], fallback: string) {
-  return (
-    wanted(header)
-      .flatMap(widening)
-      .map(tag => languages.find(language => language.toLowerCase() === tag))
-      .find(language => language !== undefined) ?? fallback
-  )
-}
-
-/** zh-hant-tw, zh-hant, zh */
-function widening(tag: string): string[] {
-  const parts = tag.split('-')
-  return parts.map((_, index) => parts.slice(0, parts.length - index).join('-'))
+  const longestFirst = languages.toSorted((a, b) => b.length - a.length)
+  for (const tag of wanted(header)) {
+    const language = longestFirst.find(one => `${tag}-`.startsWith(`${one.toLowerCase()}-`))
+    if (language !== undefined) return language
+  }
+  return fallback
 }
 
 export type Encoding = 'br' | 'gzip'

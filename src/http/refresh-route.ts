@@ -65,6 +65,6 @@ function sendLimited(
   reply: FastifyReply,
   { sessionId, retryAfterSeconds }: { sessionId: string; retryAfterSeconds: number },
 ) {
-  logOf(request).warn({ event: 'session.limited', sessionId })
+  logOf(request).refused('warn', { event: 'session.limited', sessionId })
   return sendFailure(reply, 'TOO_MANY_REQUESTS', { retryAfterSeconds })
 }

@@ -18,7 +18,8 @@ const refused = new WeakSet<FastifyRequest>()
 export function logRefused(request: FastifyRequest, reason: RequestRefusal, origin?: string): void {
   refused.add(request)
   const facts = { event: 'request.refused', reason }
-  logOf(request).warn(
+  logOf(request).refused(
+    'warn',
     origin === undefined ? facts : { ...facts, origin: origin.slice(0, ORIGIN_MAX_CHARACTERS) },
   )
 }

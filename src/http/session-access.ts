@@ -68,7 +68,7 @@ export function sendDenied(
 export function logDenied(request: FastifyRequest, access: Access): void {
   if (access.kind === 'denied') {
     const { credential, reason } = access
-    logOf(request).info({ event: 'session.refused', credential, reason })
+    logOf(request).refused('info', { event: 'session.refused', credential, reason })
   }
   if (access.kind === 'forged') logRefused(request, access.reason, request.headers.origin)
 }

@@ -3,8 +3,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Client } from '../login/login.ts'
 import { clientAddress, clientGroup, clientNetwork, type Proxies } from './client-address.ts'
 import { sendFailure } from './envelope.ts'
+import type { RefusalLog } from './refusal-log.ts'
 
 export const CLIENT = 'client'
+export const REFUSALS = 'refusals'
 
 /** What of a User-Agent is worth keeping; its column holds no more. */
 const USER_AGENT_MAX_LENGTH = 256
@@ -21,12 +23,13 @@ export function identifyClient(proxies: Proxies) {
 
     if (!(isProxied ? isForwardedHttps(headers['x-forwarded-proto']) : isEncrypted(request))) {
       const facts = { event: 'request.refused', reason: 'not-https', ip: peer, userAgent }
-      logOf(request).warn(facts, 'not over HTTPS')
+      logOf(request).refused('warn', facts, 'not over HTTPS')
       return sendFailure(reply, 'HTTPS_REQUIRED')
     }
     const ip = clientAddress(peer, headers['x-forwarded-for']?.toString(), proxies)
     if (ip === null) {
-      logOf(request).error(
+      logOf(request).refused(
+        'error',
         { event: 'request.failed', ip: peer, userAgent },
         'The trusted proxy sent no usable X-Forwarded-For header: make it send one.',
       )
@@ -58,7 +61,21 @@ export function logOf(request: FastifyRequest) {
   const write = (level: 'info' | 'warn' | 'error') => (facts: object, text?: string) =>
     // Not a logger of its own for each request: that would cost as much as the line.
     request.log[level]({ requestId: request.id, ...caller, ...facts }, text)
-  return { info: write('info'), warn: write('warn'), error: write('error') }
+  return {
+    info: write('info'),
+    warn: write('warn'),
+    error: write('error'),
+    /** What the same client may cause again and again: repetitions are counted. */
+    refused(
+      level: 'info' | 'warn' | 'error',
+      facts: { event: string } & Record<string, string>,
+      text?: string,
+    ) {
+      const refusals = request.server.getDecorator<RefusalLog>(REFUSALS)
+      const unknown = { ip: '', userAgent: '' }
+      refusals.write(level, { requestId: request.id, ...unknown, ...caller, ...facts }, text)
+    },
+  }
 }
 
 const logged = new WeakSet<FastifyRequest>()
@@ -80,5 +97,11 @@ function isEncrypted(request: FastifyRequest): boolean {
 
 /** The right-most entry is the one that the trusted peer itself wrote. */
 function isForwardedHttps(header: string | string[] | undefined): boolean {
-  return header?.toString().split(',').at(-1)?.trim().toLowerCase() === 'https'
+  const entries = header?.toString() ?? ''
+  return (
+    entries
+      .slice(entries.lastIndexOf(',') + 1)
+      .trim()
+      .toLowerCase() === 'https'
+  )
 }

@@ -10,6 +10,9 @@ import { type TokenRefusal, toRefusal } from './token-refusal.ts'
 
 const TYPE = 'at+jwt'
 
+/** Far more than a token has; one that is longer is not parsed. */
+const TOKEN_MAX_CHARACTERS = 8_192
+
 export type TokenAudience = { issuer: string; audience: string }
 
 /** A new token, never to outlive its session. */
@@ -45,6 +48,7 @@ export async function readAccessToken(
   token: string,
   now: Date,
 ): Promise<{ kind: 'read'; sessionId: string; userId: string } | Refused<TokenRefusal>> {
+  if (token.length > TOKEN_MAX_CHARACTERS) return { kind: 'refused', reason: 'malformed' }
   try {
     const { payload } = await jwtVerify(
       token,

@@ -17,6 +17,7 @@ const TYPE = 'rt+jwt'
  * the token, does not exceed this; everything else in it has a fixed length.
  */
 export const ISSUER_MAX_BYTES = 100
+const TOKEN_MAX_CHARACTERS = 500
 
 /** A new token, never to outlive its session, and what is stored of it. */
 export function issueRefreshToken(
@@ -60,6 +61,7 @@ export async function readRefreshToken(
   token: string,
   now: Date,
 ): Promise<{ kind: 'read'; id: string } | Refused<TokenRefusal>> {
+  if (token.length > TOKEN_MAX_CHARACTERS) return { kind: 'refused', reason: 'malformed' }
   try {
     const { payload } = await jwtVerify(
       token,

@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { createConnectionLimit, type Entry } from './connection-limit.ts'
+
+describe('connections', () => {
+  /** Four in all, three for a client; a connection's name starts with its client's. */
+  function setUp(limits = { total: 4, perClient: 3 }) {
+    const limit = createConnectionLimit(limits)
+    const closed: string[] = []
+    const working = new Map<string, (() => void)[]>()
+    const open = new Map<string, Entry>()
+    return {
+      closed,
+      at: (name: string) => open.get(name),
+      add(name: string) {
+        const entry = limit.add(name.charAt(0), {
+          close: () => closed.push(name),
+          whenIdle: callback => (working.get(name)?.push(callback) ?? 0) > 0,
+        })
+        if (entry) open.set(name, entry)
+        return entry
+      },
+      begin: (name: string) => working.set(name, []),
+      end(name: string) {
+        const callbacks = working.get(name) ?? []
+        working.delete(name)
+        for (const callback of callbacks) callback()
+      },
+    }
+  }
+
+  test('are counted for each client, up to its limit', () => {
+    const { add, closed } = setUp()
+    for (const name of ['a1', 'a2', 'a3']) assert.ok(add(name))
+    assert.equal(add('a4'), null)
+    assert.deepEqual(closed, [])
+  })
+
+  test('are closed for the client that holds the most, the least recently used one first', () => {
+    const { add, closed, at } = setUp()
+    for (const name of ['b1', 'a1', 'a2', 'a3']) add(name)
+    at('a1')?.touch()
+    assert.ok(add('c1'))
+    assert.deepEqual(closed, ['a2'])
+    at('a3')?.touch()
+    assert.ok(add('d1'))
+    assert.deepEqual(closed, ['a2', 'a1'])
+  })
+
+  test('are closed for the next client where all of the first are at work', () => {
+    const { add, closed, begin, end } = setUp({ total: 6, perClient: 3 })
+    for (const name of ['a1', 'a2', 'a3', 'b1', 'b2', 'c1']) add(name)
+    for (const name of ['a1', 'a2', 'a3']) begin(name)
+    assert.ok(add('d1'))
+    assert.deepEqual(closed, ['b1'])
+    end('a2')
+    assert.ok(add('e1'))
+    assert.deepEqual(closed, ['b1', 'a2'])
+  })
+
+  test('are refused where every one is at work', () => {
+    const { add, closed, begin, end } = setUp()
+    for (const name of ['a1', 'a2', 'b1', 'c1']) {
+      add(name)
+      begin(name)
+    }
+    assert.equal(add('d1'), null)
+    assert.equal(add('d1'), null)
+    end('b1')
+    begin('b1')
+    assert.equal(add('d1'), null, 'it works on the next request')
+    end('b1')
+    assert.ok(add('d1'))
+    assert.deepEqual(closed, ['b1'])
+  })
+
+  test('are counted once, however often they end', () => {
+    const { add, begin, end } = setUp({ total: 2, perClient: 2 })
+    const gone = add('a1')
+    begin('a1')
+    gone?.remove()
+    gone?.remove()
+    end('a1')
+    gone?.touch()
+    for (const name of ['a2', 'a3']) {
+      assert.ok(add(name))
+      begin(name)
+    }
+    assert.equal(add('a4'), null)
+    assert.equal(add('b1'), null)
+  })
+
+  test('cost the same in a flood of clients, below the limit and at it', () => {
+    const total = 4_096
+    const limit = createConnectionLimit({ total, perClient: 256 })
+    const IDLE = { close: () => {}, whenIdle: () => false }
+    const cpuMsOf = (clients: number, from: number) => {
+      const start = process.cpuUsage()
+      for (let i = 0; i < clients; i++) limit.add(`client ${from + i}`, IDLE)
+      const { user, system } = process.cpuUsage(start)
+      return (user + system) / 1_000
+    }
+    const fillingMs = cpuMsOf(total, 0)
+    const floodMs = cpuMsOf(10 * total, total) / 10
+    assert.ok(floodMs < 10 * fillingMs + 20, `${floodMs} ms at the limit, ${fillingMs} ms below it`)
+  })
+})

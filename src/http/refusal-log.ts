@@ -1,0 +1,95 @@
+// Refusals that repeat: the first is logged at once, then one line a second counts the others.
+// A blocked caller must not be able to fill the disk.
+import type { FastifyBaseLogger } from 'fastify'
+import { digestOf } from '../digest.ts'
+
+const TELL_EVERY_MS = 1_000
+/** Clients and reasons that are told apart. What is beyond is counted by event alone. */
+const MAX_STREAMS = 1_000
+/** Emails or origins of one client that get a line of their own in a second. */
+const MAX_LINES = 10
+
+type Level = 'info' | 'warn' | 'error'
+
+/** What differs from line to line of the same kind, and the rest, by which they are counted. */
+export type RefusalLine = {
+  event: string
+  ip: string
+  requestId: string
+  userAgent: string
+  email?: string
+  origin?: string
+} & Record<string, string>
+
+/** Lines with the same level, text, event, client and reason. */
+type Stream = {
+  /** Digests of the emails or origins that were told last. */
+  told: Set<string>
+  /** Written since the last count. */
+  lines: number
+  leftOut: number
+}
+
+export type RefusalLog = ReturnType<typeof createRefusalLog>
+
+export function createRefusalLog(log: FastifyBaseLogger) {
+  const streams = new Map<string, Stream>()
+  let others = new Map<string, number>()
+  let timer: NodeJS.Timeout | null = null
+
+  function streamOf(key: string): Stream | null {
+    const known = streams.get(key)
+    if (known) return known
+    if (streams.size >= MAX_STREAMS) return null
+    const stream = { told: new Set<string>(), lines: 0, leftOut: 0 }
+    streams.set(key, stream)
+    return stream
+  }
+
+  /** Writes the counts. A stream that has been silent since the last time is forgotten. */
+  function tell(): void {
+    for (const [key, stream] of streams) {
+      const { lines, leftOut: count } = stream
+      if (lines === 0 && count === 0) streams.delete(key)
+      if (count > 0) tellCount(key, count)
+      stream.lines = 0
+      stream.leftOut = 0
+    }
+    for (const [key, count] of others) tellCount(key, count)
+    others = new Map()
+    timer = streams.size > 0 ? setTimeout(tell, TELL_EVERY_MS).unref() : null
+  }
+
+  function tellCount(key: string, count: number): void {
+    const [level, text, facts]: [Level, string | null, object] = JSON.parse(key)
+    log[level]({ ...facts, count }, text ?? undefined)
+  }
+
+  return {
+    write(level: Level, line: RefusalLine, text?: string): void {
+      const { requestId: _, userAgent: __, email, origin, ...same } = line
+      const stream = streamOf(JSON.stringify([level, text, same]))
+      timer ??= setTimeout(tell, TELL_EVERY_MS).unref()
+      if (!stream) {
+        const key = JSON.stringify([level, text, { event: line.event }])
+        others.set(key, (others.get(key) ?? 0) + 1)
+        return
+      }
+      const subject = digestOf(email ?? origin ?? '')
+      if (stream.told.has(subject) || stream.lines >= MAX_LINES) {
+        stream.leftOut++
+        return
+      }
+      stream.lines++
+      stream.told.add(subject)
+      if (stream.told.size > MAX_LINES) stream.told.delete([...stream.told][0] ?? '')
+      log[level](line, text)
+    },
+    /** To be called before the end, so that the last second is not missing. */
+    flush(): void {
+      tell()
+      if (timer) clearTimeout(timer)
+      timer = null
+    },
+  }
+}

@@ -39,6 +39,7 @@ export type Config = Readonly<{
   tokens: Readonly<{ issuer: string; audience: string }>
   bcryptCost: number
   budgets: Readonly<Budgets>
+  maxSessionsPerUser: number
   logLevel: (typeof LOG_LEVELS)[number]
   /** Not wrong enough to refuse, but surely not meant. */
   warnings: readonly string[]
@@ -94,6 +95,7 @@ export function loadConfig(env: Environment): Config {
       email: read.integer('THROTTLE_EMAIL_FAILURES', 20, 1, 1e9),
       client: read.integer('THROTTLE_CLIENT_FAILURES', 50, 1, 1e9),
     },
+    maxSessionsPerUser: read.integer('MAX_SESSIONS_PER_USER', 100, 1, 1_000),
     logLevel: read.oneOf('LOG_LEVEL', 'info', LOG_LEVELS),
     warnings: unknownNames(env),
   }

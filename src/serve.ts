@@ -8,7 +8,7 @@ import type { Config } from './config.ts'
 import { closeServer, createWork, trackConnections } from './drain.ts'
 import { codeOf, hasCode } from './error-code.ts'
 import { buildApp } from './http/app.ts'
-import { createOpsServer } from './http/ops.ts'
+import { createOpsServer, shareChecks } from './http/ops.ts'
 import { loadPage } from './http/page.ts'
 import { loadTls } from './http/tls.ts'
 import type { Log } from './log.ts'
@@ -90,12 +90,13 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
 
   let isDraining = false
   const work = createWork()
-  const { budgets, tokens } = config
+  const { budgets, maxSessionsPerUser, tokens } = config
   const loginDeps = {
     store,
     throttle: createThrottle(store, clock),
     keys,
     budgets,
+    maxSessionsPerUser,
     tokens,
     clock,
   }
@@ -109,12 +110,15 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     track: work.run,
     login: async attempt => login({ ...loginDeps, ...(await hashingReady) }, attempt),
   })
+  const checkWritable = shareChecks(
+    () => store.checkWritable(clock()),
+    error => log.warn({ event: 'service.not_ready', err: error }),
+  )
   const ops = createOpsServer({
     async checkReady() {
       if (isDraining) throw new Error('draining')
-      await store.checkWritable(clock())
+      await checkWritable()
     },
-    onNotReady: error => log.warn({ event: 'service.not_ready', err: error }),
   })
 
   await Promise.all([app.ready(), hashingReady])

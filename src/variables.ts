@@ -47,5 +47,9 @@ export const VARIABLES: Record<string, { byDefault: string; meaning: string }> =
   },
   THROTTLE_EMAIL_FAILURES: { byDefault: '20', meaning: 'failures in 15 minutes per e-mail' },
   THROTTLE_CLIENT_FAILURES: { byDefault: '50', meaning: 'failures in 15 minutes per client' },
+  MAX_SESSIONS_PER_USER: {
+    byDefault: '100',
+    meaning: '1 to 1000 live sessions; a login beyond them ends the least recently used',
+  },
   LOG_LEVEL: { byDefault: 'info', meaning: `one of ${LOG_LEVELS.join(', ')}` },
 }

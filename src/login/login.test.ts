@@ -24,6 +24,7 @@ for (const engine of ENGINES) {
         passwords,
         hashQueue: createHashQueue(2, passwords.estimateMs),
         budgets: { pair: 5, email: 20, client: 50 },
+        maxSessionsPerUser: 100,
         keys,
         tokens: { issuer: 'https://login.example.com', audience: 'api' },
         clock,
@@ -33,6 +34,7 @@ for (const engine of ENGINES) {
         password: 'wrong',
         client: { ip: '127.0.0.1', group: '127.0.0.1', userAgent: '', isBrowser: false },
         deviceToken: null,
+        sessionCookie: null,
       }
       const attempts = Array.from({ length: 100 }, () => login(deps, attempt))
       assert.deepEqual(countKinds(await Promise.all(attempts)), { rejected: 5, throttled: 95 })

@@ -23,6 +23,8 @@ export type LoginAttempt = {
   client: Client
   /** What the caller sent as its device cookie. */
   deviceToken: string | null
+  /** What the caller sent as its session cookie: a success ends that session. */
+  sessionCookie: string | null
 }
 
 export type Client = {
@@ -64,6 +66,7 @@ export type LoginDeps = SessionDeps & {
   passwords: Passwords
   hashQueue: HashQueue
   budgets: Budgets
+  maxSessionsPerUser: number
   clock: () => Date
 }
 
@@ -114,6 +117,8 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
     user: decision.user,
     client,
     device: remembered?.device ?? null,
+    oldCookie: attempt.sessionCookie,
+    maxSessionsPerUser: deps.maxSessionsPerUser,
     scopes,
   })
   throttle.settled(scopes)

@@ -3,9 +3,13 @@ import type { Kysely } from 'kysely'
 import type { Migration } from 'kysely/migration'
 import type { EngineName } from '../engine.ts'
 import * as initial from './0001-initial.ts'
+import * as sessions from './0002-sessions.ts'
 import { COLUMN_TYPES } from './column-types.ts'
 
-const MIGRATIONS = { '0001-initial': initial }
+const MIGRATIONS = {
+  '0001-initial': initial,
+  '0002-sessions': sessions,
+}
 
 export function migrationsFor(engine: EngineName): Record<string, Migration> {
   return Object.fromEntries(

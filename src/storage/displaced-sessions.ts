@@ -55,14 +55,14 @@ export function surplusValues(now: Date, userId: string, maxSessions: number): S
   return { now: toText(now), userId, maxSessions, candidates: maxSessions + SURPLUS_MAX }
 }
 
-export const endSurplusInSqlite = prepareSurplus(sql`select id from surplus`)
+export const endSurplusInSqlite = prepareSurplus(sql`id in (select id from surplus)`)
 /** Locked in the order of every statement that locks several sessions. */
-export const endSurplusInPostgres = prepareSurplus(sql`select id from sessions
-  where id in (select id from surplus) and ended_at is null
-  order by created_at, id for no key update`)
+export const endSurplusInPostgres = prepareSurplus(sql`id = any (array(
+  select id from sessions where id = any (array(select id from surplus)) and ended_at is null
+  order by created_at, id for no key update))`)
 
 /** Exact for a user who has up to `candidates`; of more than that, the first ones are looked at. */
-function prepareSurplus(chosen: RawBuilder<unknown>) {
+function prepareSurplus(isChosen: RawBuilder<unknown>) {
   return prepare<SurplusHoles, { id: string }>((db, { now, userId, maxSessions, candidates }) => {
     const max = sql`cast(${maxSessions} as integer)`
     return sql<{ id: string }>`with eldest as materialized (
@@ -73,9 +73,7 @@ function prepareSurplus(chosen: RawBuilder<unknown>) {
       surplus as materialized (
         select id from eldest order by last_used_at, id
         limit (select case when count(*) > ${max} then count(*) - ${max} else 0 end from eldest)
-      ),
-      chosen as materialized (${chosen})
-      update sessions set ended_at = ${now} where id in (select id from chosen)
-      returning id`.compile(db)
+      )
+      update sessions set ended_at = ${now} where ${isChosen} returning id`.compile(db)
   })
 }

@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises'
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import type { Engine } from './engine.ts'
 import type { Schema } from './schema.ts'
-import { clearSessions, lockRows } from './session-removal.ts'
+import { clearSessions, isAmong, lockRows } from './session-removal.ts'
 import type { Purged, Store } from './store.ts'
 import { transact } from './transact.ts'
 import { toText, toTime } from './values.ts'
@@ -40,9 +40,10 @@ export function createPurge(engine: Engine): Store['purge'] {
     rows: { table: string; id: string; orderBy: string; isOver: RawBuilder<unknown> },
   ): Promise<Batch> {
     const [table, id, orderBy] = [sql.table(rows.table), sql.ref(rows.id), sql.ref(rows.orderBy)]
-    const removed = await sql<{ position: Date | string }>`delete from ${table} where ${id} in (
-      select ${id} from ${table} where ${rows.isOver}
-      order by ${orderBy} limit ${sql.lit(maxRows)} ${lockRows(engine, false)})
+    const chosen = sql`select ${id} from ${table} where ${rows.isOver}
+      order by ${orderBy} limit ${sql.lit(maxRows)} ${lockRows(engine, false)}`
+    const removed = await sql<{ position: Date | string }>`
+      delete from ${table} where ${isAmong(engine, rows.id, chosen)}
       returning ${orderBy} as position`.execute(trx)
     const { length } = removed.rows
     return {

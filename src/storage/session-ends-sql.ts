@@ -5,6 +5,7 @@ import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Engine } from './engine.ts'
 import { generationOf, isNotExpired } from './live-session.ts'
+import { isAmong } from './session-removal.ts'
 import type { OnEnded } from './store.ts'
 import { transact, write } from './transact.ts'
 import { toText } from './values.ts'
@@ -64,18 +65,22 @@ export async function markEnded(
       db
         .updateTable('sessions')
         .set({ ended_at: moment })
-        .where('id', 'in', outdated =>
-          outdated
-            .selectFrom('sessions')
-            .select('id')
-            .where('user_id', '=', userId)
-            .where('ended_at', 'is', null)
-            .where('generation', '<', generationOf(sql`${userId}`))
-            .orderBy('generation')
-            .orderBy('created_at')
-            .orderBy('id')
-            .limit(sql.lit(limit))
-            .$if(engine.name === 'postgres', query => query.forNoKeyUpdate()),
+        .where(
+          isAmong(
+            engine,
+            'id',
+            db
+              .selectFrom('sessions')
+              .select('id')
+              .where('user_id', '=', userId)
+              .where('ended_at', 'is', null)
+              .where('generation', '<', generationOf(sql`${userId}`))
+              .orderBy('generation')
+              .orderBy('created_at')
+              .orderBy('id')
+              .limit(sql.lit(limit))
+              .$if(engine.name === 'postgres', query => query.forNoKeyUpdate()),
+          ),
         )
         .returning(['id', sql`${isNotExpired(moment)}`.as('was_live')])
         .execute(),

@@ -1,6 +1,6 @@
 // Removes sessions with a bounded number of rows: first their refresh tokens, and a session only once
 // it has none left, so that no cascade is longer than its batch.
-import { type RawBuilder, sql, type Transaction } from 'kysely'
+import { type Expression, type RawBuilder, sql, type Transaction } from 'kysely'
 import type { Engine } from './engine.ts'
 import type { Schema } from './schema.ts'
 
@@ -40,12 +40,16 @@ export async function clearSessions(
   const ids = chosen.map(({ id }) => id)
   const { numDeletedRows } = await trx
     .deleteFrom('refresh_tokens')
-    .where('id', 'in', tokens =>
-      tokens
-        .selectFrom('refresh_tokens')
-        .select('id')
-        .where('session_id', 'in', ids)
-        .limit(sql.lit(size.tokens)),
+    .where(
+      isAmong(
+        engine,
+        'id',
+        trx
+          .selectFrom('refresh_tokens')
+          .select('id')
+          .where('session_id', 'in', ids)
+          .limit(sql.lit(size.tokens)),
+      ),
     )
     .executeTakeFirstOrThrow()
   const isBare = sql<boolean>`not exists (
@@ -66,6 +70,16 @@ export async function clearSessions(
           .returning('id')
           .execute()
   return { refreshTokens: Number(numDeletedRows), sessions, chosen }
+}
+
+/**
+ * Rows by the values that a query chooses. PostgreSQL may join the two by reading the whole table; to
+ * look the values of an array up by the index is the only way that it has.
+ */
+export function isAmong({ name }: Engine, id: string, chosen: Expression<unknown>) {
+  return name === 'postgres'
+    ? sql<boolean>`${sql.ref(id)} = any (array(${chosen}))`
+    : sql<boolean>`${sql.ref(id)} in (${chosen})`
 }
 
 /** SQLite has one writer. */

@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Engine } from './engine.ts'
 import { NEXT_GENERATION } from './session-ends-sql.ts'
-import { clearSessions } from './session-removal.ts'
+import { clearSessions, isAmong } from './session-removal.ts'
 import type { OnEnded } from './store.ts'
 import { transact, write } from './transact.ts'
 
@@ -47,12 +47,16 @@ async function deleteDevices(engine: Engine, userId: string): Promise<number> {
   const { numDeletedRows } = await write(engine, db =>
     db
       .deleteFrom('devices')
-      .where('id', 'in', devices =>
-        devices
-          .selectFrom('devices')
-          .select('id')
-          .where('user_id', '=', userId)
-          .limit(sql.lit(DEVICES_AT_A_TIME)),
+      .where(
+        isAmong(
+          engine,
+          'id',
+          db
+            .selectFrom('devices')
+            .select('id')
+            .where('user_id', '=', userId)
+            .limit(sql.lit(DEVICES_AT_A_TIME)),
+        ),
       )
       .executeTakeFirstOrThrow(),
   )

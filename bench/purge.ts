@@ -39,7 +39,9 @@ process.stdout.write(`${machineLine(describeMachine())}\n`)
 const deployment = await deploy(engine)
 await fill()
 
-const longest = { statementMs: 0, batchMs: 0, batchCpuMs: 0 }
+const statementsMs: number[] = []
+const batchesMs: number[] = []
+const batchesCpuMs: number[] = []
 timeStatements()
 const store = await openStore(deployment.database.config)
 const delay = monitorEventLoopDelay({ resolution: 1 })
@@ -74,13 +76,11 @@ print(`removed            ${removed.sessions} sessions, ${removed.refreshTokens}
 print(
   `rows per second    ${Math.round(rows / seconds)} (${callsMs.length} calls, ${seconds.toFixed(1)} s)`,
 )
-print(`longest call       ${Math.max(...callsMs).toFixed(1)} ms`)
-if (engine === 'postgres') print(`longest statement  ${longest.statementMs.toFixed(1)} ms`)
+print(`one call           ${spread(callsMs)}`)
+if (engine === 'postgres') print(`one statement      ${spread(statementsMs)}`)
 else {
-  const { batchMs, batchCpuMs } = longest
-  print(
-    `longest batch      ${batchMs.toFixed(1)} ms (${batchCpuMs.toFixed(1)} ms on the processor)`,
-  )
+  print(`one batch          ${spread(batchesMs)}`)
+  print(`… on the processor ${spread(batchesCpuMs)}`)
 }
 const [heldMs, p99Ms] = [delay.max / 1e6, delay.percentile(99) / 1e6]
 print(`event loop held    ${heldMs.toFixed(1)} ms at most, p99 ${p99Ms.toFixed(1)} ms`)
@@ -145,7 +145,7 @@ function timeStatements(): void {
     Reflect.set(pg.Client.prototype, 'query', function (this: unknown, ...parameters: unknown[]) {
       const startMs = performance.now()
       const note = () => {
-        longest.statementMs = Math.max(longest.statementMs, performance.now() - startMs)
+        statementsMs.push(performance.now() - startMs)
       }
       const result = Reflect.apply(query, this, parameters)
       if (result instanceof Promise) result.then(note, note)
@@ -163,14 +163,20 @@ function timeStatements(): void {
         if (sql.startsWith('begin')) [startMs, startCpuMs] = [performance.now(), threadCpuMs()]
         const result = Reflect.apply(method, statement, parameters)
         if (sql.startsWith('commit')) {
-          longest.batchMs = Math.max(longest.batchMs, performance.now() - startMs)
-          longest.batchCpuMs = Math.max(longest.batchCpuMs, threadCpuMs() - startCpuMs)
+          batchesMs.push(performance.now() - startMs)
+          batchesCpuMs.push(threadCpuMs() - startCpuMs)
         }
         return result
       })
     }
     return statement
   })
+}
+
+function spread(ms: number[]): string {
+  const sorted = ms.toSorted((a, b) => a - b)
+  const at = (share: number) => (sorted[Math.floor(share * (sorted.length - 1))] ?? 0).toFixed(1)
+  return `p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms`
 }
 
 function threadCpuMs(): number {

@@ -122,6 +122,8 @@ describe('configuration', () => {
       },
       { budgets: { pair: 1, email: 1e9, client: 7 } },
     ],
+    [{ MAX_SESSIONS_PER_USER: '1' }, { maxSessionsPerUser: 1 }],
+    [{ MAX_SESSIONS_PER_USER: '1000' }, { maxSessionsPerUser: 1_000 }],
     ...LOG_LEVELS.map((logLevel): Taken => [{ LOG_LEVEL: logLevel }, { logLevel }]),
   ]
   for (const [env, expected] of TAKEN) {
@@ -167,6 +169,7 @@ describe('configuration', () => {
     THROTTLE_PAIR_FAILURES: ['0', '-1', '1000000001', '5.0', 'unlimited'],
     THROTTLE_EMAIL_FAILURES: ['0'],
     THROTTLE_CLIENT_FAILURES: ['0'],
+    MAX_SESSIONS_PER_USER: ['0', '1001', '-1', 'unlimited'],
     LOG_LEVEL: ['INFO', 'verbose'],
   }
   for (const [name, values] of Object.entries(REFUSED)) {

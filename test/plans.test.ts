@@ -103,15 +103,20 @@ async function scansInPostgres(rows: Rows, statement: string): Promise<string[]>
   const [row] = await rows(`explain (generic_plan, format json) ${statement}`)
   const [plan] = Object(row)['QUERY PLAN']
   const found: string[] = []
-  const look = (node: PlanNode, table?: string) => {
+  const look = (node: PlanNode, isLimited = false, table?: string) => {
     const name = node['Relation Name'] ?? table
     const isSequential = node['Node Type'] === 'Seq Scan'
+    const condition = node['Index Cond'] ?? ''
+    // A condition without an equality, as on a time, may be true of most rows.
     const isWholeIndex =
-      /^(Index|Index Only|Bitmap Index) Scan$/.test(node['Node Type']) && !node['Index Cond']
+      /^(Index|Index Only|Bitmap Index) Scan$/.test(node['Node Type']) &&
+      !/ = |IS NULL/.test(condition) &&
+      !(isLimited && condition !== '')
     if ((isSequential || isWholeIndex) && LARGE_TABLES.includes(name ?? '')) {
       found.push(`${node['Node Type']} ${node['Index Name'] ?? name}`)
     }
-    for (const inner of node.Plans ?? []) look(inner, name)
+    const limited = isLimited || node['Node Type'] === 'Limit'
+    for (const inner of node.Plans ?? []) look(inner, limited, name)
   }
   look(plan.Plan)
   return found

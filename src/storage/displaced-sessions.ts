@@ -2,8 +2,10 @@
 // on the same device, and the least recently used of a user who has too many. Written once for both
 // engines, as parts of their statements.
 import { type RawBuilder, sql } from 'kysely'
+import type { EngineName } from './engine.ts'
 import { isLive } from './live-session.ts'
 import { prepare } from './prepared.ts'
+import { isAmong } from './session-removal.ts'
 import type { Displaced, EndedSession, UsedDevice } from './store.ts'
 import { toText } from './values.ts'
 
@@ -30,13 +32,12 @@ export function ghostValues(
 }
 
 /** Live sessions that the browser of this login has left behind; each is found by an index. */
-export function isGhost(holes: GhostHoles) {
-  return sql<boolean>`(sessions.id in (
-      select id from sessions where cookie_digest = ${holes.oldCookieDigest}
-      union all
-      select id from sessions where device_id = ${holes.deviceId} and ended_at is null
-        and user_id = ${holes.userId} and last_used_at <= ${holes.usedBefore}
-    ) and ${isLive(holes.now)})`
+export function isGhost(engine: EngineName, holes: GhostHoles) {
+  const left = sql`select id from sessions where cookie_digest = ${holes.oldCookieDigest}
+    union all
+    select id from sessions where device_id = ${holes.deviceId} and ended_at is null
+      and user_id = ${holes.userId} and last_used_at <= ${holes.usedBefore}`
+  return sql<boolean>`(${isAmong(engine, 'sessions.id', left)} and ${isLive(holes.now)})`
 }
 
 export function isReplaced(holes: GhostHoles) {
@@ -55,11 +56,17 @@ export function surplusValues(now: Date, userId: string, maxSessions: number): S
   return { now: toText(now), userId, maxSessions, candidates: maxSessions + SURPLUS_MAX }
 }
 
-export const endSurplusInSqlite = prepareSurplus(sql`id in (select id from surplus)`)
+const SURPLUS = sql`select id from surplus`
+export const endSurplusInSqlite = prepareSurplus(isAmong('sqlite', 'id', SURPLUS))
 /** Locked in the order of every statement that locks several sessions. */
-export const endSurplusInPostgres = prepareSurplus(sql`id = any (array(
-  select id from sessions where id = any (array(select id from surplus)) and ended_at is null
-  order by created_at, id for no key update))`)
+export const endSurplusInPostgres = prepareSurplus(
+  isAmong(
+    'postgres',
+    'id',
+    sql`select id from sessions where ${isAmong('postgres', 'id', SURPLUS)} and ended_at is null
+      order by created_at, id for no key update`,
+  ),
+)
 
 /** Exact for a user who has up to `candidates`; of more than that, the first ones are looked at. */
 function prepareSurplus(isChosen: RawBuilder<unknown>) {

@@ -184,7 +184,7 @@ const succeed = prepare<SuccessHoles, Success>((db, holes) =>
     ),
     ghosts as materialized (
       select sessions.id, user_id, ${isReplaced(holes)} as is_replaced
-      from sessions, accepted where ${isGhost(holes)}
+      from sessions, accepted where ${isGhost('postgres', holes)}
       order by created_at, sessions.id for no key update of sessions
     ),
     ended as (

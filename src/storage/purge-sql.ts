@@ -10,7 +10,7 @@ import { transact } from './transact.ts'
 import { toText, toTime } from './values.ts'
 
 /** SQLite's batches are the smaller ones: they hold the event loop. */
-const BATCHES = { sqlite: { rows: 100, rounds: 5 }, postgres: { rows: 500, rounds: 1 } }
+const BATCHES = { sqlite: { rows: 50, rounds: 10 }, postgres: { rows: 500, rounds: 1 } }
 /** Ended sessions stay for a day, for questions about what happened; their tokens do not. */
 const ENDED_KEPT_MS = 24 * 3600_000
 
@@ -43,7 +43,7 @@ export function createPurge(engine: Engine): Store['purge'] {
     const chosen = sql`select ${id} from ${table} where ${rows.isOver}
       order by ${orderBy} limit ${sql.lit(maxRows)} ${lockRows(engine, false)}`
     const removed = await sql<{ position: Date | string }>`
-      delete from ${table} where ${isAmong(engine, rows.id, chosen)}
+      delete from ${table} where ${isAmong(engine.name, rows.id, chosen)}
       returning ${orderBy} as position`.execute(trx)
     const { length } = removed.rows
     return {

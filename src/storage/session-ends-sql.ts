@@ -67,7 +67,7 @@ export async function markEnded(
         .set({ ended_at: moment })
         .where(
           isAmong(
-            engine,
+            engine.name,
             'id',
             db
               .selectFrom('sessions')

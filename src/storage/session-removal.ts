@@ -1,11 +1,11 @@
 // Removes sessions with a bounded number of rows: first their refresh tokens, and a session only once
 // it has none left, so that no cascade is longer than its batch.
 import { type Expression, type RawBuilder, sql, type Transaction } from 'kysely'
-import type { Engine } from './engine.ts'
+import type { Engine, EngineName } from './engine.ts'
 import type { Schema } from './schema.ts'
 
 /** Few enough that SQLite, whose statements hold the event loop, is done within some milliseconds. */
-const SIZES = { sqlite: { sessions: 50, tokens: 100 }, postgres: { sessions: 250, tokens: 500 } }
+const SIZES = { sqlite: { sessions: 20, tokens: 50 }, postgres: { sessions: 250, tokens: 500 } }
 
 export type Cleared = {
   refreshTokens: number
@@ -42,7 +42,7 @@ export async function clearSessions(
     .deleteFrom('refresh_tokens')
     .where(
       isAmong(
-        engine,
+        engine.name,
         'id',
         trx
           .selectFrom('refresh_tokens')
@@ -76,8 +76,8 @@ export async function clearSessions(
  * Rows by the values that a query chooses. PostgreSQL may join the two by reading the whole table; to
  * look the values of an array up by the index is the only way that it has.
  */
-export function isAmong({ name }: Engine, id: string, chosen: Expression<unknown>) {
-  return name === 'postgres'
+export function isAmong(engine: EngineName, id: string, chosen: Expression<unknown>) {
+  return engine === 'postgres'
     ? sql<boolean>`${sql.ref(id)} = any (array(${chosen}))`
     : sql<boolean>`${sql.ref(id)} in (${chosen})`
 }

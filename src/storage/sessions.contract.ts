@@ -134,11 +134,11 @@ for (const engine of ENGINES) {
       await fillSessions(database, id, 300, start, { endedAt: start })
       const idle = await newUser()
       await fillSessions(database, idle.id, 300, start, { idleEnd: later(1) })
-      const [purges] = await Promise.all([
-        Promise.all([purgeAll(later(2 * DAY_MS)), store.purge(later(2 * DAY_MS))]),
+      await Promise.all([
+        store.purge(later(2 * DAY_MS)),
+        store.purge(later(2 * DAY_MS)),
         store.deactivateUser(idle.email, later(1)),
       ])
-      assert.ok(purges)
       await purgeAll(later(2 * DAY_MS))
       assert.deepEqual(await rowsOf(id), { sessions: 0, tokens: 0 })
       assert.deepEqual(await rowsOf(idle.id), { sessions: 0, tokens: 0 })

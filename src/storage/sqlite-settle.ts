@@ -87,7 +87,7 @@ function endGhosts(
 }
 
 const endGhostSessions = prepare<GhostHoles, Ghost>((db, holes) =>
-  sql<Ghost>`update sessions set ended_at = ${holes.now} where ${isGhost(holes)}
+  sql<Ghost>`update sessions set ended_at = ${holes.now} where ${isGhost('sqlite', holes)}
     returning id, user_id, ${isReplaced(holes)} as is_replaced`.compile(db),
 )
 

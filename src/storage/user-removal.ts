@@ -49,7 +49,7 @@ async function deleteDevices(engine: Engine, userId: string): Promise<number> {
       .deleteFrom('devices')
       .where(
         isAmong(
-          engine,
+          engine.name,
           'id',
           db
             .selectFrom('devices')

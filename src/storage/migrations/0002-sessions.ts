@@ -13,7 +13,8 @@ export async function up(db: Kysely<unknown>, { uuid, flag }: ColumnTypes): Prom
     sql`alter table sessions add column has_tokens ${flag.type} not null default ${flag.true}
       ${flag.check('has_tokens')}`,
 
-    sql`create index sessions_live on sessions (user_id, generation, created_at, id)
+    // Without the id, by which PostgreSQL would search all of it while the table is young.
+    sql`create index sessions_live on sessions (user_id, generation, created_at)
       where ended_at is null`,
     sql`create index sessions_device_id on sessions (device_id)
       where ended_at is null and device_id is not null`,

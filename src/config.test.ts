@@ -42,6 +42,7 @@ describe('configuration', () => {
       tokens: { issuer: 'https://localhost:8443', audience: 'https://localhost:8443' },
       bcryptCost: 12,
       budgets: { pair: 5, email: 20, client: 50 },
+      maxSessionsPerUser: 100,
       logLevel: 'info',
       warnings: [],
     })

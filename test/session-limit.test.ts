@@ -210,11 +210,9 @@ for (const engine of ENGINES) {
       const first = (await page('?limit=2')).json.data
       assert.equal(first.sessions.length, 2)
       await service.delete(`/sessions/${first.next}`, bearer(accessToken))
-      assert.equal(
-        (await page(`?after=${first.next}`)).status,
-        200,
-        'an ended one still has a place',
-      )
+      for (const id of [first.next, first.next?.toUpperCase()]) {
+        assert.equal((await page(`?after=${id}`)).status, 200, 'an ended one still has a place')
+      }
 
       const stranger = await service.programLogin(await service.newUser())
       const refused = ['0', '101', '-1', '1e1', '010', '1.5', 'x', '', '9'.repeat(400)]

@@ -40,12 +40,12 @@ export function sessionsRoute(deps: SessionAccess) {
     const { limit, after } = request.query as Record<string, unknown>
     const size = limit === undefined ? PAGE_MAX : sizeOf(limit)
     if (size === null) return sendFailure(reply, 'BAD_REQUEST', { fields: ['limit'] })
-    const afterId = after === undefined ? null : after
-    const found =
-      afterId === null || isUuid(afterId)
-        ? // One more tells whether there is a next page.
-          await deps.store.listLiveSessions(user.id, { afterId, limit: size + 1 }, deps.clock())
-        : null
+    if (after !== undefined && !isUuid(after)) {
+      return sendFailure(reply, 'BAD_REQUEST', { fields: ['after'] })
+    }
+    // One more tells whether there is a next page.
+    const page = { afterId: after?.toLowerCase() ?? null, limit: size + 1 }
+    const found = await deps.store.listLiveSessions(user.id, page, deps.clock())
     if (found === null) return sendFailure(reply, 'BAD_REQUEST', { fields: ['after'] })
     const sessions = found.slice(0, size)
     return sendSuccess(reply, {

@@ -124,9 +124,9 @@ function prepareFailure(table: 'users' | 'unknown_user') {
 }
 
 /**
- * A login's statement does not see sessions of logins that run beside it. There are fewer of these
- * than connections: this many are those of five instances. Whoever is further from the limit than
- * that has not reached it.
+ * A login's statement does not see the sessions of logins that run beside it. There are at most as many
+ * of these as connections: 50 are those of five instances. A user who is further away from the limit
+ * has not reached it.
  */
 const UNSEEN_LOGINS = 50
 

@@ -73,7 +73,7 @@ for (const engine of ENGINES) {
         expiresAt: later(DAY_MS),
       }
       assert.ok(await store.findRefreshToken(tokenId, token, start))
-      // As a change that was made, whose rows nobody has marked yet.
+      // As after a change whose rows have not been marked yet.
       await database.rows(`update users set session_generation = 1 where id = '${id}'`)
       assert.equal(await store.findLiveSession(session.id, start), null)
       assert.equal(await store.findLiveSessionByCookie(cookie, start), null)

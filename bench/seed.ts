@@ -89,7 +89,8 @@ function statements(
   ]
 }
 
-async function openForBulk(database: DatabaseConfig) {
+/** A connection for bulk writes, without checks and syncs. */
+export async function openForBulk(database: DatabaseConfig) {
   if (database.engine === 'sqlite') {
     const connection = new DatabaseSync(database.file)
     connection.exec('pragma synchronous = off; pragma cache_size = -1000000')

@@ -42,6 +42,7 @@ describe('configuration', () => {
       tokens: { issuer: 'https://localhost:8443', audience: 'https://localhost:8443' },
       bcryptCost: 12,
       budgets: { pair: 5, email: 20, client: 50, network: 500 },
+      maxSessionsPerUser: 100,
       logLevel: 'info',
       warnings: [],
     })
@@ -123,6 +124,8 @@ describe('configuration', () => {
       },
       { budgets: { pair: 1, email: 1e9, client: 7, network: 8 } },
     ],
+    [{ MAX_SESSIONS_PER_USER: '1' }, { maxSessionsPerUser: 1 }],
+    [{ MAX_SESSIONS_PER_USER: '1000' }, { maxSessionsPerUser: 1_000 }],
     ...LOG_LEVELS.map((logLevel): Taken => [{ LOG_LEVEL: logLevel }, { logLevel }]),
   ]
   for (const [env, expected] of TAKEN) {
@@ -169,6 +172,7 @@ describe('configuration', () => {
     THROTTLE_EMAIL_FAILURES: ['0'],
     THROTTLE_CLIENT_FAILURES: ['0'],
     THROTTLE_NETWORK_FAILURES: ['0'],
+    MAX_SESSIONS_PER_USER: ['0', '1001', '-1', 'unlimited'],
     LOG_LEVEL: ['INFO', 'verbose'],
   }
   for (const [name, values] of Object.entries(REFUSED)) {

@@ -42,6 +42,7 @@ export type Config = Readonly<{
   tokens: Readonly<{ issuer: string; audience: string }>
   bcryptCost: number
   budgets: Readonly<Budgets>
+  maxSessionsPerUser: number
   logLevel: (typeof LOG_LEVELS)[number]
   /** Not wrong enough to refuse, but surely not meant. */
   warnings: readonly string[]
@@ -99,6 +100,7 @@ export function loadConfig(env: Environment): Config {
       client: read.integer('THROTTLE_CLIENT_FAILURES', 50, 1, 1e9),
       network: read.integer('THROTTLE_NETWORK_FAILURES', 500, 1, 1e9),
     },
+    maxSessionsPerUser: read.integer('MAX_SESSIONS_PER_USER', 100, 1, 1_000),
     logLevel: read.oneOf('LOG_LEVEL', 'info', LOG_LEVELS),
     warnings: [
       ...warnOfUnknown(env, Object.keys(VARIABLES)),

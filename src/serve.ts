@@ -7,7 +7,7 @@ import { announceStart } from './announce.ts'
 import { type Config, tokensAt } from './config.ts'
 import { closeServer, createWork, trackConnections } from './drain.ts'
 import { buildApp } from './http/app.ts'
-import { createOpsServer } from './http/ops.ts'
+import { createOpsServer, shareChecks } from './http/ops.ts'
 import { loadPage } from './http/page.ts'
 import { pageAddress } from './http/page-address.ts'
 import { openTls } from './http/served-tls.ts'
@@ -100,7 +100,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
 
   let isDraining = false
   const work = createWork()
-  const { budgets } = config
+  const { budgets, maxSessionsPerUser } = config
   const tokens = { ...config.tokens }
   const loginDeps = {
     store,
@@ -108,6 +108,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     deviceTokens: createDeviceTokens(deviceKey),
     keys,
     budgets,
+    maxSessionsPerUser,
     tokens,
     clock,
   }
@@ -121,12 +122,15 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     track: work.run,
     login: async attempt => login({ ...loginDeps, ...(await hashingReady) }, attempt),
   })
+  const checkWritable = shareChecks(
+    () => store.checkWritable(clock()),
+    error => log.warn({ event: 'service.not_ready', err: error }),
+  )
   const ops = createOpsServer({
     async checkReady() {
       if (isDraining) throw new Error('draining')
-      await store.checkWritable(clock())
+      await checkWritable()
     },
-    onNotReady: error => log.warn({ event: 'service.not_ready', err: error }),
   })
 
   await Promise.all([app.ready(), hashingReady])

@@ -52,5 +52,9 @@ export const VARIABLES: Record<string, { byDefault: string; meaning: string }> =
     byDefault: '500',
     meaning: 'failures in 15 minutes per network (IPv6 /48)',
   },
+  MAX_SESSIONS_PER_USER: {
+    byDefault: '100',
+    meaning: '1 to 1000 live sessions; a login beyond them ends the least recently used',
+  },
   LOG_LEVEL: { byDefault: 'info', meaning: `one of ${LOG_LEVELS.join(', ')}` },
 }

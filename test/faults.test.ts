@@ -153,7 +153,7 @@ describe('while PostgreSQL fails', () => {
     await freeze()
     try {
       const login = service.login(OWNER)
-      assert.equal(await service.health('/readyz'), 503)
+      await until(async () => (await service.health('/readyz')) === 503)
       service.kill('SIGTERM')
       const { value, ms } = await timed(service.exit)
       assert.deepEqual(value, { code: 0, signal: null })

@@ -69,7 +69,13 @@ for (const engine of ENGINES) {
       )
       return new Set(rows.map(({ id }) => id))
     }
-    const liveTokens = (userId: string) => idsOf('refresh_tokens', userId, 'revoked_at is null')
+    /** Not replaced, and of a session that has not ended. */
+    const liveTokens = (userId: string) =>
+      idsOf(
+        'refresh_tokens',
+        userId,
+        'revoked_at is null and session_id in (select id from sessions where ended_at is null)',
+      )
     const liveSessions = (userId: string) => idsOf('sessions', userId, 'ended_at is null')
 
     async function countDeadlocks(): Promise<number> {

@@ -47,6 +47,7 @@ export type Body = {
     expiresIn: number
     session: SessionObject
     sessions: SessionObject[]
+    next?: string
   }
   error: { code: string; message: string; fields?: string[]; retryAfter?: number }
   keys: JWK[]

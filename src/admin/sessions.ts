@@ -2,8 +2,10 @@
 import { Command } from 'commander'
 import { canonicalEmail } from '../login/credentials.ts'
 import { isUuid } from '../session/ids.ts'
+import type { Session, Store } from '../storage/store.ts'
 import { toEmail, toId } from './arguments.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
+import { countEnded } from './ended.ts'
 import { Refusal } from './failures.ts'
 import { toTime } from './layout.ts'
 import { demandUser } from './user-words.ts'
@@ -21,8 +23,8 @@ export function sessionsCommand(context: Context): Command {
     .action((email: string, options: JsonOption) =>
       withStore(context, async ({ store }) => {
         const user = await demandUser(store, email)
-        const live = await store.listLiveSessions(user.id, clock())
-        const listed = await printList(context, [live], options, session => ({
+        const batches = batchesOf(store, user.id, clock())
+        const listed = await printList(context, batches, options, session => ({
           id: session.id,
           'logged in': toTime(session.createdAt),
           'last used': toTime(session.lastUsedAt),
@@ -48,11 +50,26 @@ export function sessionsCommand(context: Context): Command {
         }
         const email = canonicalEmail(which)
         const user = await demandUser(store, email)
-        const { length: ended } = await store.endSessions(user.id, null, clock())
+        const counted = countEnded(terminal)
+        await store.endSessions(user.id, null, clock(), counted.onEnded)
+        const ended = counted.ended()
         const sentence = `Ended ${ended} ${ended === 1 ? 'session' : 'sessions'} of ${email}.`
         terminal.announce('admin.sessions_ended', { email, ended }, sentence)
       }),
     )
 
   return sessions
+}
+
+const LIST_BATCH = 1_000
+
+async function* batchesOf(store: Store, userId: string, now: Date) {
+  for (let afterId: string | null = null; ; ) {
+    const batch: Session[] =
+      (await store.listLiveSessions(userId, { afterId, limit: LIST_BATCH }, now)) ?? []
+    yield batch
+    const last = batch.at(-1)
+    if (!last || batch.length < LIST_BATCH) return
+    afterId = last.id
+  }
 }

@@ -14,6 +14,8 @@ export type Terminal = {
   isInputTyped: boolean
   print(text: string): Promise<void>
   say(sentence: string): void
+  /** A line that the next one overwrites; on a terminal only. */
+  progress(sentence: string): void
   announce(event: string, facts: Record<string, unknown>, sentence: string): void
   askHidden(question: string): Promise<string>
   confirm(question: string): Promise<boolean>
@@ -21,12 +23,19 @@ export type Terminal = {
   readInput(maxBytes: number): Promise<Buffer>
 }
 
+const CLEAR_LINE = '\r\x1b[K'
+
 export type Streams = Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr'>
 
 export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
   // A failed write is the business of `print`; nobody could be told of one to stderr.
   for (const stream of [stdout, stderr]) stream.on('error', () => {})
   const screen = { input: stdin, output: stderr }
+  let isInProgress = false
+  const clear = () => {
+    if (isInProgress) stderr.write(CLEAR_LINE)
+    isInProgress = false
+  }
 
   return {
     isInteractive: stdin.isTTY && stderr.isTTY,
@@ -35,8 +44,17 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
       new Promise((resolve, reject) => {
         stdout.write(text, error => (error ? reject(unwritten(error)) : resolve()))
       }),
-    say: sentence => stderr.write(`${printable(sentence)}\n`),
+    say(sentence) {
+      clear()
+      stderr.write(`${printable(sentence)}\n`)
+    },
+    progress(sentence) {
+      if (!stderr.isTTY) return
+      stderr.write(`${CLEAR_LINE}${printable(sentence)}`)
+      isInProgress = true
+    },
     announce(event, facts, sentence) {
+      clear()
       if (stderr.isTTY) {
         stderr.write(`${printable(sentence)}\n`)
         return

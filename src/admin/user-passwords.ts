@@ -5,6 +5,7 @@ import { type Command, Option } from 'commander'
 import { problemWithPassword } from '../login/credentials.ts'
 import { toEmail, toNewEmail, toText } from './arguments.ts'
 import type { Context, JsonOption } from './context.ts'
+import { countEnded } from './ended.ts'
 import { Refusal, WrongUse } from './failures.ts'
 import { jsonOf } from './layout.ts'
 import type { Terminal } from './terminal.ts'
@@ -53,7 +54,10 @@ export function addPasswordCommands(users: Command, context: Context): void {
       if (!(await store.findUserByEmail(email))) throw notFound(email)
       const password = await obtainPassword()
       const passwordHash = await bcrypt.hash(password, bcryptCost)
-      if (!(await store.setPassword(email, passwordHash, context.clock()))) throw notFound(email)
+      const { onEnded } = countEnded(context.terminal)
+      if (!(await store.setPassword(email, passwordHash, context.clock(), onEnded))) {
+        throw notFound(email)
+      }
       context.terminal.announce(
         'admin.password_set',
         { email },

@@ -40,7 +40,7 @@ export function addViewCommands(users: Command, context: Context): void {
       withStore(context, async ({ store }) => {
         const user = await demandUser(store, email)
         const now = context.clock()
-        const { length: liveSessions } = await store.listLiveSessions(user.id, now)
+        const liveSessions = await store.countLiveSessions(user.id, now)
         await context.terminal.print(
           json
             ? jsonOf({ ...withoutHash(user), liveSessions })

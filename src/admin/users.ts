@@ -3,9 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Command } from 'commander'
 import { digestOf } from '../digest.ts'
 import { FORGOTTEN_MS } from '../login/throttle.ts'
-import type { Store } from '../storage/store.ts'
+import type { OnEnded, Store } from '../storage/store.ts'
 import { toEmail, toFutureTime } from './arguments.ts'
 import type { Context } from './context.ts'
+import { countEnded } from './ended.ts'
 import { Refusal, WrongUse } from './failures.ts'
 import { toTime } from './layout.ts'
 import { addPasswordCommands } from './user-passwords.ts'
@@ -23,7 +24,7 @@ export function usersCommand(context: Context): Command {
     description: string,
     event: string,
     done: (email: string) => string,
-    apply: (store: Store, email: string, now: Date) => Promise<boolean>,
+    apply: (store: Store, email: string, now: Date, onEnded: OnEnded) => Promise<boolean>,
   ) =>
     users
       .command(name)
@@ -31,7 +32,8 @@ export function usersCommand(context: Context): Command {
       .argument('<email>', 'e-mail of the user', toEmail)
       .action((email: string) =>
         withStore(context, async ({ store }) => {
-          if (!(await apply(store, email, context.clock()))) throw notFound(email)
+          const { onEnded } = countEnded(context.terminal)
+          if (!(await apply(store, email, context.clock(), onEnded))) throw notFound(email)
           context.terminal.announce(event, { email }, done(email))
         }),
       )
@@ -48,7 +50,7 @@ export function usersCommand(context: Context): Command {
     'stop a user from logging in and end all sessions',
     'admin.user_deactivated',
     email => `Deactivated ${email} and ended all sessions.`,
-    (store, email, now) => store.deactivateUser(email, now),
+    (store, email, now, onEnded) => store.deactivateUser(email, now, onEnded),
   )
 
   users
@@ -62,7 +64,8 @@ export function usersCommand(context: Context): Command {
     )
     .action((email: string, { until = FOR_EVER }: { until?: Date }) =>
       withStore(context, async ({ store }) => {
-        if (!(await store.lockUser(email, until, context.clock()))) throw notFound(email)
+        const { onEnded } = countEnded(context.terminal)
+        if (!(await store.lockUser(email, until, context.clock(), onEnded))) throw notFound(email)
         const term = until === FOR_EVER ? '' : ` until ${toTime(until)}`
         context.terminal.announce(
           'admin.user_locked',
@@ -103,7 +106,8 @@ export function usersCommand(context: Context): Command {
         if (!yes && !(await context.terminal.confirm(`Delete ${email} for good?`))) {
           throw new Refusal('Nothing was deleted.')
         }
-        if (!(await store.deleteUser(email))) throw notFound(email)
+        const { onEnded } = countEnded(context.terminal)
+        if (!(await store.deleteUser(email, onEnded))) throw notFound(email)
         context.terminal.announce('admin.user_deleted', { email }, `Deleted ${email}.`)
       })
     })

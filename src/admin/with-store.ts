@@ -7,6 +7,9 @@ import type { Store } from '../storage/store.ts'
 import { type Context, configOf } from './context.ts'
 import { Failure, messageOf, Refusal } from './failures.ts'
 
+/** A command may change more rows than a request, and no caller times out meanwhile. */
+const OPERATION_TIMEOUT_MS = 60_000
+
 /** `where` names the database, for people. */
 type Opened = { store: Store; config: Config; where: string }
 
@@ -71,7 +74,7 @@ async function using<T>(
   const where = describeDatabase(config.database)
   let store: Store | undefined
   try {
-    store = await openStore(database)
+    store = await openStore(database, () => {}, OPERATION_TIMEOUT_MS)
     return await command({ store, config, where })
   } catch (error) {
     if (error instanceof Failure || isBug(error)) throw error

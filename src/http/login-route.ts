@@ -1,7 +1,7 @@
 // POST /api/v1/auth/login: from the request to an attempt, from its outcome to an answer and a log line.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
-import { deviceCookieOf, setDeviceCookie, setSessionCookie } from './cookies.ts'
+import { deviceCookieOf, sessionCookieOf, setDeviceCookie, setSessionCookie } from './cookies.ts'
 import { sendCsrfToken } from './csrf.ts'
 import { sendFailure, sendSuccess } from './envelope.ts'
 import { clientOf, logOf } from './transport.ts'
@@ -32,6 +32,7 @@ export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcom
       password,
       client: clientOf(request),
       deviceToken: deviceCookieOf(request),
+      sessionCookie: sessionCookieOf(request),
     }
     const outcome = await track(() => login(attempt))
     const log = logOf(request)
@@ -42,6 +43,9 @@ export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcom
         const durationMs = Math.round(reply.elapsedTime)
         const opened = { userId: user.id, sessionId: session.id, durationMs }
         log.info({ event: 'login.succeeded', ...opened })
+        for (const { id: sessionId, userId, reason } of session.ended) {
+          log.info({ event: 'session.ended', sessionId, userId, reason })
+        }
         if (session.cookie !== null) {
           setSessionCookie(reply, session.cookie)
           sendCsrfToken(reply, session.cookie)

@@ -1,13 +1,35 @@
 // The second listener, for operators' eyes only: is the process alive, can it take logins.
 import { createServer, type Server } from 'node:http'
 
+/** An outcome is shared by the calls of this time after it: probing more often costs no more writes. */
+const SHARED_MS = 1_000
+
+/** Runs one check at a time and at most one a second, however many calls there are. */
+export function shareChecks(
+  check: () => Promise<void>,
+  onFailure: (error: unknown) => void,
+): () => Promise<void> {
+  let shared: Promise<void> | null = null
+  const forgetLater = () => {
+    setTimeout(() => {
+      shared = null
+    }, SHARED_MS).unref()
+  }
+  return () => {
+    if (!shared) {
+      shared = check()
+      shared.catch(onFailure).finally(forgetLater)
+    }
+    return shared
+  }
+}
+
 export type OpsDeps = {
   /** Rejects while the service cannot serve. */
   checkReady: () => Promise<void>
-  onNotReady: (error: unknown) => void
 }
 
-export function createOpsServer({ checkReady, onNotReady }: OpsDeps): Server {
+export function createOpsServer({ checkReady }: OpsDeps): Server {
   return createServer(async (request, response) => {
     const answer = (status: number, word: string) =>
       response
@@ -23,8 +45,7 @@ export function createOpsServer({ checkReady, onNotReady }: OpsDeps): Server {
         try {
           await checkReady()
           return answer(200, 'ready')
-        } catch (error) {
-          onNotReady(error)
+        } catch {
           return answer(503, 'not ready')
         }
       default:

@@ -36,12 +36,30 @@ export function sessionRoute(deps: SessionAccess) {
 }
 
 export function sessionsRoute(deps: SessionAccess) {
-  return withSession(deps, async ({ session: current, user }, _request, reply) => {
-    const sessions = await deps.store.listLiveSessions(user.id, deps.clock())
+  return withSession(deps, async ({ session: current, user }, request, reply) => {
+    const { limit, after } = request.query as Record<string, unknown>
+    const size = limit === undefined ? PAGE_MAX : sizeOf(limit)
+    if (size === null) return sendFailure(reply, 'BAD_REQUEST', { fields: ['limit'] })
+    if (after !== undefined && !isUuid(after)) {
+      return sendFailure(reply, 'BAD_REQUEST', { fields: ['after'] })
+    }
+    // One more tells whether there is a next page.
+    const page = { afterId: after?.toLowerCase() ?? null, limit: size + 1 }
+    const found = await deps.store.listLiveSessions(user.id, page, deps.clock())
+    if (found === null) return sendFailure(reply, 'BAD_REQUEST', { fields: ['after'] })
+    const sessions = found.slice(0, size)
     return sendSuccess(reply, {
       sessions: sessions.map(session => toSessionObject(session, current.id)),
+      ...(found.length > size && { next: sessions.at(-1)?.id }),
     })
   })
+}
+
+const PAGE_MAX = 100
+
+/** A whole number from 1 to 100, written plainly. */
+function sizeOf(limit: unknown): number | null {
+  return typeof limit === 'string' && /^([1-9]\d?|100)$/.test(limit) ? Number(limit) : null
 }
 
 /** Another user's session is as absent as one that never was. */
@@ -63,9 +81,11 @@ export function endSessionRoute(deps: SessionAccess) {
 
 export function endOtherSessionsRoute(deps: SessionAccess) {
   return withSession(deps, async ({ session: current, user }, request, reply) => {
-    const ended = await deps.store.endSessions(user.id, current.id, deps.clock())
-    for (const id of ended) logEnded(request, id, user.id)
-    return sendSuccess(reply, {})
+    const isLive = await deps.store.endSessions(user.id, current.id, deps.clock(), ids => {
+      for (const id of ids) logEnded(request, id, user.id)
+    })
+    // Another request ended this session meanwhile.
+    return isLive ? sendSuccess(reply, {}) : sendFailure(reply, 'INVALID_TOKEN')
   })
 }
 

@@ -22,6 +22,7 @@ const depsOn = (store: Store, throttle = createThrottle(store, clock)) => ({
   hashQueue: createHashQueue(2, passwords.estimateMs),
   deviceTokens: createDeviceTokens('00'.repeat(32)),
   budgets: { pair: 5, email: 20, client: 50, network: 500 },
+  maxSessionsPerUser: 100,
   keys,
   tokens: { issuer: 'https://login.example.com', audience: 'api' },
   clock,
@@ -31,6 +32,7 @@ const attempt = {
   password: 'wrong',
   client: { ip: '127.0.0.1', group: '127.0.0.1', network: null, userAgent: '', isBrowser: false },
   deviceToken: null,
+  sessionCookie: null,
 }
 
 for (const engine of ENGINES) {

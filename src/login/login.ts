@@ -24,6 +24,8 @@ export type LoginAttempt = {
   client: Client
   /** What the caller sent as its device cookie. */
   deviceToken: string | null
+  /** What the caller sent as its session cookie: a success ends that session. */
+  sessionCookie: string | null
 }
 
 export type Client = {
@@ -68,6 +70,7 @@ export type LoginDeps = SessionDeps & {
   hashQueue: HashQueue
   deviceTokens: DeviceTokens
   budgets: Budgets
+  maxSessionsPerUser: number
   clock: () => Date
 }
 
@@ -118,6 +121,8 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
     user: decision.user,
     client,
     device: remembered?.device ?? null,
+    oldCookie: attempt.sessionCookie,
+    maxSessionsPerUser: deps.maxSessionsPerUser,
     scopes,
   })
   throttle.settled(scopes)

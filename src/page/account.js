@@ -114,12 +114,20 @@ async function renew() {
 
 /** @param {string} [ifRefused] what it means to have no session */
 async function showSessions(ifRefused = 'sessionEnded') {
-  const { status, data } = await call('GET', '/sessions')
-  if (status === 401) return leave(ifRefused)
-  if (account.hidden) return
-  if (!data) return say(adviceOn(status))
-  const current = data.sessions.filter(session => session.current)
-  const others = data.sessions.filter(session => !session.current)
+  /** @type {import('./api.js').Session[]} */
+  const sessions = []
+  /** @type {string | undefined} */
+  let next = ''
+  while (next !== undefined) {
+    const { status, data } = await call('GET', next ? `/sessions?after=${next}` : '/sessions')
+    if (status === 401) return leave(ifRefused)
+    if (account.hidden) return
+    if (!data) return say(adviceOn(status))
+    sessions.push(...data.sessions)
+    next = data.next
+  }
+  const current = sessions.filter(session => session.current)
+  const others = sessions.filter(session => !session.current)
   list.replaceChildren(...[...current, ...others].map(toItem))
   endOthers.hidden = others.length === 0
 }

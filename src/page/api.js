@@ -4,7 +4,7 @@
 /**
  * @typedef {{ id: string, email: string, name: string, role: string }} User
  * @typedef {{ id: string, lastUsedAt: string, userAgent: string, ip: string, current: boolean }} Session
- * @typedef {{ user: User, expiresIn: number, sessions: Session[] }} Data
+ * @typedef {{ user: User, expiresIn: number, sessions: Session[], next?: string }} Data
  * @typedef {{ code: string, fields?: string[] }} Failure
  * @typedef {{ status: number, data: Data | null, error: Failure | null, retryAfterSeconds: number | null }} Answer
  */

@@ -46,14 +46,16 @@ export function makeScopes(
   ]
 }
 
-export function openFor(
+export const NOTHING_DISPLACED = { cookieDigest: null, usedBefore: new Date(0), maxSessions: 1_000 }
+
+export async function openFor(
   store: Store,
   verified: { id: string; passwordHash: string },
   scopes: ThrottleScope[],
   now: Date,
 ): Promise<boolean> {
   const expiresAt = new Date(now.getTime() + 30 * 24 * 3600_000)
-  return store.openSession(
+  const ended = await store.openSession(
     verified,
     {
       id: randomUUID(),
@@ -66,9 +68,11 @@ export function openFor(
     },
     { id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt: now, expiresAt },
     null,
+    NOTHING_DISPLACED,
     scopes,
     now,
   )
+  return ended !== null
 }
 
 export function toNumbers(row: Record<string, unknown> = {}) {

@@ -25,7 +25,10 @@ export type Engine = {
   close(): Promise<void>
 }
 
-/** Longest that one operation waits for others, so that a login's fault is answered within 2 s. */
+/**
+ * Longest that one operation of the service takes or waits for others, so that a login's fault is
+ * answered within 2 s. A command has more time.
+ */
 export const OPERATION_TIMEOUT_MS = 1_500
 
 /** Most of what is in the way is gone within a millisecond; what stays must not be asked all the time. */

@@ -1,5 +1,5 @@
 // What makes a session live, and the one way to find it.
-import { type Selectable, sql } from 'kysely'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Engine } from './engine.ts'
 import type { Schema } from './schema.ts'
 import type { FoundSession, Refused, Session } from './store.ts'
@@ -7,9 +7,19 @@ import { isNotLockedByAdministrator } from './throttle-rows.ts'
 import { toUser } from './users-rows.ts'
 import { toText, toTime, toTimeOrNull } from './values.ts'
 
-export function isLive(now: Date) {
-  const moment = toText(now)
-  return sql<boolean>`(ended_at is null and idle_expires_at > ${moment} and expires_at > ${moment})`
+/** The one definition. An expression for the user lets an index find the sessions of one. */
+export function isLive(now: string, userId: RawBuilder<unknown> = sql.ref('sessions.user_id')) {
+  return sql<boolean>`(sessions.ended_at is null and sessions.generation = ${generationOf(userId)}
+    and ${isNotExpired(now)})`
+}
+
+export function isNotExpired(now: string) {
+  return sql<boolean>`sessions.idle_expires_at > ${now} and sessions.expires_at > ${now}`
+}
+
+/** What the sessions of a user must have to be live. */
+export function generationOf(userId: RawBuilder<unknown>) {
+  return sql<number>`(select session_generation from users where users.id = ${userId})`
 }
 
 export async function findLive(
@@ -22,7 +32,7 @@ export async function findLive(
     const session = await db
       .selectFrom('sessions')
       .selectAll()
-      .select(isLive(now).as('is_live'))
+      .select(isLive(toText(now)).as('is_live'))
       .where(column, '=', value)
       .executeTakeFirst()
     const user =

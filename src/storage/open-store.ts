@@ -1,4 +1,5 @@
 // From a configured database to a store. Each engine's driver is loaded only where it is used.
+import { OPERATION_TIMEOUT_MS } from './engine.ts'
 import { createSqlStore } from './sql-store.ts'
 import type { Store } from './store.ts'
 
@@ -9,13 +10,15 @@ export type DatabaseConfig =
 export async function openStore(
   database: DatabaseConfig,
   onConnectionLost: (error: Error) => void = () => {},
+  operationTimeoutMs = OPERATION_TIMEOUT_MS,
 ): Promise<Store> {
   if (database.engine === 'sqlite') {
     const { openSqlite } = await import('./sqlite.ts')
-    return createSqlStore(openSqlite(database.file))
+    return createSqlStore(openSqlite(database.file, operationTimeoutMs))
   }
   const { openPostgres } = await import('./postgres.ts')
-  return createSqlStore(openPostgres({ url: database.url, onConnectionLost }))
+  const { url } = database
+  return createSqlStore(openPostgres({ url, onConnectionLost, operationTimeoutMs }))
 }
 
 /** For people: which database this is, without its password. */

@@ -2,6 +2,16 @@
 // that are held no longer than it takes.
 import { sql } from 'kysely'
 import { digestOf } from '../digest.ts'
+import {
+  endSurplusInPostgres as endSurplus,
+  type Ghost,
+  type GhostHoles,
+  ghostValues,
+  isGhost,
+  isReplaced,
+  surplusValues,
+  toEnded,
+} from './displaced-sessions.ts'
 import type { Attempts } from './engine.ts'
 import { prepare, type Statement } from './prepared.ts'
 import {
@@ -32,8 +42,9 @@ export function createSettling(run: Run): Omit<Attempts, 'reserveAttempt'> {
       return user?.failed_login_attempts ?? 0
     },
 
-    async openSession(verified, session, refreshToken, device, scopes, now) {
+    async openSession(verified, session, refreshToken, device, displaced, scopes, now) {
       const [accepted] = await run(succeed, {
+        ...ghostValues(displaced, device),
         now: toText(now),
         keys: keysOf(scopes),
         userId: verified.id,
@@ -54,9 +65,20 @@ export function createSettling(run: Run): Omit<Attempts, 'reserveAttempt'> {
         deviceDigest: device?.kind === 'new' ? device.digest : null,
         deviceEnd: device?.kind === 'new' ? toText(device.expiresAt) : null,
       })
-      // Nothing was written then: the attempt is still pending.
-      if (!accepted) await settling.settleFailure(scopes, verified.id, now)
-      return accepted !== undefined
+      if (!accepted) {
+        // Nothing was written: the attempt is still pending.
+        await settling.settleFailure(scopes, verified.id, now)
+        return null
+      }
+      const ended = accepted.ghosts.map(toEnded)
+      const { maxSessions } = displaced
+      if (Number(accepted.seen) + UNSEEN_LOGINS < maxSessions) return ended
+      // A statement of its own, after the commit: it sees what parallel logins have opened.
+      const surplus = await run(endSurplus, surplusValues(now, verified.id, maxSessions))
+      return [
+        ...ended,
+        ...surplus.map(({ id }) => ({ id, userId: verified.id, reason: 'limit' as const })),
+      ]
     },
   }
   return settling
@@ -107,10 +129,15 @@ function prepareFailure(table: 'users' | 'unknown_user') {
   )
 }
 
-type SuccessHoles = {
-  now: string
+/**
+ * A login's statement does not see the sessions of logins that run beside it. There are at most as many
+ * of these as connections: 50 are those of five instances. A user who is further away from the limit
+ * has not reached it.
+ */
+const UNSEEN_LOGINS = 50
+
+type SuccessHoles = GhostHoles & {
   keys: string[]
-  userId: string
   passwordHash: string
   hashDigest: string
   sessionId: string
@@ -129,9 +156,15 @@ type SuccessHoles = {
   deviceEnd: string | null
 }
 
+type Success = {
+  /** Sessions of the user that have not ended, counted up to what matters, without the new one. */
+  seen: string
+  ghosts: Ghost[]
+}
+
 /** Takes effect, as a whole, only if the user is still as verified; then it returns a row. */
-const succeed = prepare<SuccessHoles, { id: string }>((db, holes) =>
-  sql<{ id: string }>`with ${lockedRows(holes.keys)},
+const succeed = prepare<SuccessHoles, Success>((db, holes) =>
+  sql<Success>`with ${lockedRows(holes.keys)},
     accepted as (
       update users u set failed_login_attempts = 0,
         locked_until = case when locked_until <= ${holes.now} then null else locked_until end,
@@ -139,7 +172,7 @@ const succeed = prepare<SuccessHoles, { id: string }>((db, holes) =>
       from all_locked
       where u.id = ${holes.userId} and is_active and ${isNotLockedByAdministrator(holes.now)}
         and (password_hash = ${holes.passwordHash} or upgraded_from = ${holes.hashDigest})
-      returning u.id
+      returning u.id, u.session_generation
     ),
     forgiven as (
       update login_throttle t set pending = ${ONE_PENDING_LESS},
@@ -148,12 +181,20 @@ const succeed = prepare<SuccessHoles, { id: string }>((db, holes) =>
     ),
     opened as (
       insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at, expires_at,
-        cookie_digest, cookie_used_at, user_agent, ip)
+        cookie_digest, cookie_used_at, user_agent, ip, generation, device_id)
       select ${holes.sessionId}::uuid, id, ${holes.now}::timestamptz, ${holes.now}::timestamptz,
         ${holes.tokenEnd}::timestamptz, ${holes.sessionEnd}::timestamptz, ${holes.cookieDigest}::text,
         case when ${holes.cookieDigest}::text is not null then ${holes.now}::timestamptz end,
-        ${holes.userAgent}::text, ${holes.ip}::text
+        ${holes.userAgent}::text, ${holes.ip}::text, session_generation, ${holes.deviceId}::uuid
       from accepted
+    ),
+    ghosts as materialized (
+      select sessions.id, user_id, ${isReplaced(holes)} as is_replaced
+      from sessions, accepted where ${isGhost('postgres', holes)}
+      order by created_at, sessions.id for no key update of sessions
+    ),
+    ended as (
+      update sessions set ended_at = ${holes.now} from ghosts where sessions.id = ghosts.id
     ),
     issued as (
       insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at)
@@ -171,5 +212,10 @@ const succeed = prepare<SuccessHoles, { id: string }>((db, holes) =>
         ${holes.now}::timestamptz, ${holes.deviceEnd}::timestamptz, ${holes.userAgent}::text
       from accepted where ${holes.newDeviceId}::uuid is not null
     )
-    select id from accepted`.compile(db),
+    select (select coalesce(json_agg(ghosts), '[]') from ghosts) as ghosts,
+      (select count(*) from (
+        select from sessions where user_id = accepted.id and generation = accepted.session_generation
+          and ended_at is null limit 1000
+      ) counted) as seen
+    from accepted`.compile(db),
 )

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { sql } from 'kysely'
 import { createTestDatabase } from '../../test/engines.ts'
+import { OPERATION_TIMEOUT_MS } from './engine.ts'
 import { openPostgres } from './postgres.ts'
 
 describe('a connection to PostgreSQL', async () => {
@@ -12,7 +13,11 @@ describe('a connection to PostgreSQL', async () => {
 
   /** What the server says of a connection that the service opened. */
   async function settingsOf(address: string, ...names: string[]): Promise<string[]> {
-    const engine = openPostgres({ url: address, onConnectionLost: () => {} })
+    const engine = openPostgres({
+      url: address,
+      onConnectionLost: () => {},
+      operationTimeoutMs: OPERATION_TIMEOUT_MS,
+    })
     try {
       const { rows } = await sql<{ settings: string[] }>`
         select array[${sql.join(names.map(name => sql`current_setting(${name})`))}] as settings`.execute(

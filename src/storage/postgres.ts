@@ -1,7 +1,7 @@
 // The server engine: a pool of connections.
 import { Kysely, PostgresDialect, type PostgresPoolClient, sql } from 'kysely'
 import pg from 'pg'
-import { type Engine, OPERATION_TIMEOUT_MS, repeat } from './engine.ts'
+import { type Engine, repeat } from './engine.ts'
 import { connect, hasCode, UNKNOWN_STATEMENT } from './postgres-connection.ts'
 import { reserve } from './postgres-reserve.ts'
 import { createSettling, type Run } from './postgres-settle.ts'
@@ -11,8 +11,6 @@ import type { Schema } from './schema.ts'
 /** A login holds a connection for a few milliseconds; hashing, which holds none, is the bottleneck. */
 const POOL_SIZE = 10
 const CONNECT_TIMEOUT_MS = 1_000
-/** Above the server's own deadlock_timeout, so that a deadlock is told from a long wait. */
-const LOCK_TIMEOUT_MS = 1_200
 /** Nobody waits for an answer yet, and a machine that starts many processes is slow. */
 const MIGRATION_CONNECT_TIMEOUT_MS = 10_000
 /** A change of a large table takes its time; a server that is gone is noticed by then. */
@@ -31,27 +29,32 @@ export type PostgresOptions = {
   url: string
   /** Called when an idle connection breaks; the pool has already dropped it. */
   onConnectionLost: (error: Error) => void
+  /** Longest that one operation may take. */
+  operationTimeoutMs: number
 }
 
-export function openPostgres({ url, onConnectionLost }: PostgresOptions): Engine {
+export function openPostgres(options: PostgresOptions): Engine {
+  const { url, onConnectionLost, operationTimeoutMs } = options
   const pool = new pg.Pool({
     ...connectionTo(withGenericPlans(url)),
     max: POOL_SIZE,
     // The server stops its own work first; the client's limit is for a server that does not answer.
-    statement_timeout: OPERATION_TIMEOUT_MS - 200,
-    lock_timeout: LOCK_TIMEOUT_MS,
+    statement_timeout: operationTimeoutMs - 200,
+    // Above the server's own deadlock_timeout, so that a deadlock is told from a long wait.
+    lock_timeout: operationTimeoutMs - 300,
     idle_in_transaction_session_timeout: 5_000,
   })
   pool.on('error', onConnectionLost)
-  const db = openDatabase(pool, OPERATION_TIMEOUT_MS)
-  const retrying = <T>(operation: () => Promise<T>) => repeat(operation, hasCode(...PASSING))
+  const db = openDatabase(pool, operationTimeoutMs)
+  const retrying = <T>(operation: () => Promise<T>) =>
+    repeat(operation, hasCode(...PASSING), operationTimeoutMs)
   // Two first attempts of one scope insert the same row: the later one finds it next time.
   const retryingFirst = <T>(operation: () => Promise<T>) =>
-    repeat(operation, hasCode(UNIQUE_VIOLATION, ...PASSING))
+    repeat(operation, hasCode(UNIQUE_VIOLATION, ...PASSING), operationTimeoutMs)
   // Without Kysely's own steps to a connection and back, which cost as much as to ask the server.
   const run: Run = async <Values, Row>(statement: Statement<Values, Row>, values: Values) => {
     const { name, sql: text, parameters } = statement(db, values)
-    const connection = await connect(pool, OPERATION_TIMEOUT_MS)
+    const connection = await connect(pool, operationTimeoutMs)
     try {
       const { rows } = await connection.query(text, parameters, name)
       return rows as Row[]

@@ -58,7 +58,7 @@ export function createRefreshTokens(engine: Engine): RefreshTokens {
           .selectFrom('sessions')
           .select('user_id')
           .where('id', '=', sessionId)
-          .where(isLive(now))
+          .where(isLive(toText(now)))
           .$if(engine.name === 'postgres', query => query.forNoKeyUpdate())
           .executeTakeFirst()
         const rotated =

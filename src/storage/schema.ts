@@ -24,6 +24,8 @@ type Users = {
   locked_by: LockedBy | null
   created_at: Time
   updated_at: Time
+  /** Sessions of another generation are dead: to raise it ends them all at once. */
+  session_generation: Generated<number>
 }
 
 export type Schema = {
@@ -44,6 +46,12 @@ export type Schema = {
     cookie_used_at: NullableTime
     user_agent: string
     ip: string
+    /** The user's `session_generation` at the login. */
+    generation: Generated<number>
+    /** The browser's device at the login; it may have been revoked since. */
+    device_id: string | null
+    /** False once an ended session's refresh tokens have been removed. */
+    has_tokens: Flag
   }
   refresh_tokens: {
     id: string

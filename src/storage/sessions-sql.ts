@@ -1,10 +1,10 @@
-// Sessions: opened, used, ended.
-import { sql, type Transaction } from 'kysely'
+// Sessions: found, used, listed, and ended one at a time.
+import { sql } from 'kysely'
 import type { Engine } from './engine.ts'
 import { findLive, isLive, toSession } from './live-session.ts'
-import type { Schema } from './schema.ts'
+import { endSessions } from './session-ends-sql.ts'
 import type { Store } from './store.ts'
-import { transact } from './transact.ts'
+import { write } from './transact.ts'
 import { toText } from './values.ts'
 
 type Sessions = Pick<
@@ -13,12 +13,19 @@ type Sessions = Pick<
   | 'findLiveSessionByCookie'
   | 'touchCookie'
   | 'listLiveSessions'
+  | 'countLiveSessions'
   | 'endSession'
   | 'endSessions'
 >
 
 export function createSessions(engine: Engine): Sessions {
   const { db } = engine
+  const liveOf = (userId: string, now: Date) =>
+    db
+      .selectFrom('sessions')
+      .where('user_id', '=', userId)
+      .where(isLive(toText(now), sql`${userId}`))
+
   return {
     findLiveSession: (id, now) => findLive(engine, 'id', id, now),
 
@@ -27,8 +34,8 @@ export function createSessions(engine: Engine): Sessions {
 
     async touchCookie(sessionId, until, now) {
       const idleEnd = toText(until)
-      await transact(engine, [], trx =>
-        trx
+      await write(engine, db =>
+        db
           .updateTable('sessions')
           .set({
             last_used_at: toText(now),
@@ -41,56 +48,58 @@ export function createSessions(engine: Engine): Sessions {
       )
     },
 
-    async listLiveSessions(userId, now) {
+    async listLiveSessions(userId, { afterId, limit }, now) {
+      const after = afterId === null ? null : await findPosition(engine, userId, afterId)
+      if (after === undefined) return null
       const rows = await engine.retrying(() =>
-        db
-          .selectFrom('sessions')
+        liveOf(userId, now)
           .selectAll()
-          .where('user_id', '=', userId)
-          .where(isLive(now))
+          .$if(after !== null, query =>
+            query.where(sql<boolean>`(created_at, id) > (${after?.created_at}, ${after?.id})`),
+          )
           .orderBy('created_at')
           .orderBy('id')
+          .limit(limit)
           .execute(),
       )
       return rows.map(toSession)
     },
 
-    async endSession(id, now) {
-      const ended = await transact(engine, [], trx => endSessionsIn(trx, { id }, now))
-      return ended.length > 0
+    async countLiveSessions(userId, now) {
+      const { sessions } = await engine.retrying(() =>
+        liveOf(userId, now)
+          .select(count => count.fn.countAll().as('sessions'))
+          .executeTakeFirstOrThrow(),
+      )
+      return Number(sessions)
     },
 
-    endSessions: (userId, exceptId, now) =>
-      transact(engine, [], trx => endSessionsIn(trx, { userId, exceptId }, now)),
+    async endSession(id, now) {
+      const ended = await write(engine, db =>
+        db
+          .updateTable('sessions')
+          .set({ ended_at: toText(now) })
+          .where('id', '=', id)
+          .where(isLive(toText(now)))
+          .returning('id')
+          .executeTakeFirst(),
+      )
+      return ended !== undefined
+    },
+
+    endSessions: (userId, keptId, now, onEnded) =>
+      endSessions(engine, userId, keptId, now, onEnded),
   }
 }
 
-const NO_SESSION = '00000000-0000-0000-0000-000000000000'
-
-/** Ends sessions with their tokens, expired ones as well; returns the ids of those that were live. */
-export async function endSessionsIn(
-  trx: Transaction<Schema>,
-  which: { id: string } | { userId: string; exceptId: string | null },
-  now: Date,
-): Promise<string[]> {
-  const moment = toText(now)
-  // The ids stay in the database: a user may have more sessions than a statement takes parameters.
-  const chosen = (session: string) =>
-    'id' in which
-      ? sql<boolean>`${sql.ref(session)} = ${which.id}`
-      : sql<boolean>`user_id = ${which.userId} and ${sql.ref(session)} <> ${which.exceptId ?? NO_SESSION}`
-  const ended = await trx
-    .updateTable('sessions')
-    .set({ ended_at: moment })
-    .where('ended_at', 'is', null)
-    .where(chosen('id'))
-    .returning(['id', sql`idle_expires_at > ${moment} and expires_at > ${moment}`.as('was_live')])
-    .execute()
-  await trx
-    .updateTable('refresh_tokens')
-    .set({ revoked_at: moment })
-    .where('revoked_at', 'is', null)
-    .where(chosen('session_id'))
-    .execute()
-  return ended.filter(({ was_live }) => was_live).map(({ id }) => id)
+/** Where a session stands in the order, live or not; as text, for a Date would round it. */
+function findPosition(engine: Engine, userId: string, id: string) {
+  return engine.retrying(() =>
+    engine.db
+      .selectFrom('sessions')
+      .select(['id', sql<string>`cast(created_at as text)`.as('created_at')])
+      .where('id', '=', id)
+      .where('user_id', '=', userId)
+      .executeTakeFirst(),
+  )
 }

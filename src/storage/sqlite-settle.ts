@@ -1,11 +1,28 @@
 // What becomes of a reserved attempt in SQLite, within a transaction that is the only one to write.
 import { type Insertable, sql } from 'kysely'
 import { digestOf } from '../digest.ts'
+import {
+  endSurplusInSqlite as endSurplus,
+  type Ghost,
+  type GhostHoles,
+  ghostValues,
+  isGhost,
+  isReplaced,
+  surplusValues,
+  toEnded,
+} from './displaced-sessions.ts'
 import type { Attempts } from './engine.ts'
 import { prepare, prepareInsert, type Statement } from './prepared.ts'
 import { refreshTokenRow } from './refresh-tokens-sql.ts'
 import type { Schema } from './schema.ts'
-import type { NewRefreshToken, NewSession, ThrottleScope, UsedDevice } from './store.ts'
+import type {
+  Displaced,
+  EndedSession,
+  NewRefreshToken,
+  NewSession,
+  ThrottleScope,
+  UsedDevice,
+} from './store.ts'
 import {
   isNotLockedByAdministrator,
   keysOf,
@@ -28,7 +45,7 @@ export function createSettling(transact: Transact): Omit<Attempts, 'reserveAttem
 
     settleFailure: (scopes, userId, now) => transact(run => fail(run, scopes, userId, now)),
 
-    openSession: (verified, session, refreshToken, device, scopes, now) =>
+    openSession: (verified, session, refreshToken, device, displaced, scopes, now) =>
       transact(run => {
         const [user] = run(acceptUser, {
           id: verified.id,
@@ -38,16 +55,42 @@ export function createSettling(transact: Transact): Omit<Attempts, 'reserveAttem
         })
         if (!user) {
           fail(run, scopes, verified.id, now)
-          return false
+          return null
         }
         run(forgive, { keys: toJson(scopes) })
-        run(insertSession, sessionRow(session, refreshToken))
+        const ghosts = endGhosts(run, session.userId, displaced, device, now)
+        run(insertSession, {
+          ...sessionRow(session, refreshToken),
+          generation: user.session_generation,
+          device_id: device?.id ?? null,
+        })
         run(insertRefreshToken, refreshTokenRow(session.userId, session.id, refreshToken))
         if (device) rememberDevice(run, device, session, now)
-        return true
+        const surplus = run(endSurplus, surplusValues(now, session.userId, displaced.maxSessions))
+        return [
+          ...ghosts,
+          ...surplus.map(({ id }) => ({ id, userId: session.userId, reason: 'limit' as const })),
+        ]
       }),
   }
 }
+
+function endGhosts(
+  run: Run,
+  userId: string,
+  displaced: Displaced,
+  device: UsedDevice | null,
+  now: Date,
+): EndedSession[] {
+  if (displaced.cookieDigest === null && device === null) return []
+  const holes = { now: toText(now), userId, ...ghostValues(displaced, device) }
+  return run(endGhostSessions, holes).map(toEnded)
+}
+
+const endGhostSessions = prepare<GhostHoles, Ghost>((db, holes) =>
+  sql<Ghost>`update sessions set ended_at = ${holes.now} where ${isGhost('sqlite', holes)}
+    returning id, user_id, ${isReplaced(holes)} as is_replaced`.compile(db),
+)
 
 function fail(run: Run, scopes: ThrottleScope[], userId: string | null, now: Date): number {
   run(countFailure, { keys: toJson(scopes), ...momentsAt(now) })
@@ -115,24 +158,25 @@ const forgive = prepare<{ keys: string }>((db, { keys }) =>
 type UserHoles = { id: string; passwordHash: string; hashDigest: string; now: string }
 
 /** Takes effect only if the user is still as verified. */
-const acceptUser = prepare<UserHoles, { id: string }>((db, { id, passwordHash, hashDigest, now }) =>
-  db
-    .updateTable('users')
-    .set({
-      failed_login_attempts: 0,
-      // A throttle's lock that is still running is the e-mail scope's, which a success spares.
-      locked_until: sql`case when locked_until <= ${now} then null else locked_until end`,
-      locked_by: sql`case when locked_until <= ${now} then null else locked_by end`,
-    })
-    .where('id', '=', id)
-    // Another login may have made the hash anew meanwhile: it is still the same password.
-    .where(user =>
-      user.or([user('password_hash', '=', passwordHash), user('upgraded_from', '=', hashDigest)]),
-    )
-    .where(sql<boolean>`is_active`)
-    .where(isNotLockedByAdministrator(now))
-    .returning('id')
-    .compile(),
+const acceptUser = prepare<UserHoles, { session_generation: number }>(
+  (db, { id, passwordHash, hashDigest, now }) =>
+    db
+      .updateTable('users')
+      .set({
+        failed_login_attempts: 0,
+        // A throttle's lock that is still running is the e-mail scope's, which a success spares.
+        locked_until: sql`case when locked_until <= ${now} then null else locked_until end`,
+        locked_by: sql`case when locked_until <= ${now} then null else locked_by end`,
+      })
+      .where('id', '=', id)
+      // Another login may have made the hash anew meanwhile: it is still the same password.
+      .where(user =>
+        user.or([user('password_hash', '=', passwordHash), user('upgraded_from', '=', hashDigest)]),
+      )
+      .where(sql<boolean>`is_active`)
+      .where(isNotLockedByAdministrator(now))
+      .returning('session_generation')
+      .compile(),
 )
 
 const countUsersFailure = countingIn('users')

@@ -16,10 +16,10 @@ import { createSettling, type Transact } from './sqlite-settle.ts'
 /** Longest that a starting process waits for others to migrate. */
 const MIGRATION_TIMEOUT_MS = 30_000
 
-export function openSqlite(file: string): Engine {
+export function openSqlite(file: string, operationTimeoutMs: number): Engine {
   const database = new SqliteFile(file)
   const db = new Kysely<Schema>({ dialect: new ImmediateSqliteDialect(database) })
-  const retrying = <T>(operation: () => Promise<T>) => repeat(operation, isBusy)
+  const retrying = <T>(operation: () => Promise<T>) => repeat(operation, isBusy, operationTimeoutMs)
   // Whoever has the connection is alone with it.
   const transact: Transact = operation =>
     retrying(() =>

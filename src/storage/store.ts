@@ -68,6 +68,25 @@ export type NewSession = Omit<Session, 'lastUsedAt'> & {
   cookieDigest: string | null
 }
 
+/** Which earlier sessions a login ends. */
+export type Displaced = {
+  /** SHA-256 of the session cookie that came with the login, hex. */
+  cookieDigest: string | null
+  /** Sessions of the same user and device that were last used before this moment are abandoned. */
+  usedBefore: Date
+  /** Most live sessions that a user may have, the new one included; the least recently used end. */
+  maxSessions: number
+}
+
+export type EndedSession = {
+  id: string
+  userId: string
+  reason: 'replaced' | 'abandoned' | 'limit'
+}
+
+/** Told of sessions that ended, a batch at a time. */
+export type OnEnded = (sessionIds: string[]) => void
+
 /** A session that has not ended, of a user who is active and not locked by an administrator. */
 export type LiveSession = { session: Session; user: User; cookieUsedAt: Date | null }
 
@@ -137,17 +156,18 @@ export interface Store {
   settleFailure(scopes: ThrottleScope[], userId: string | null, now: Date): Promise<number>
   /**
    * Opens the session, stores its refresh token and settles the attempt as a success, but only if
-   * the user is still as verified: same hash, active, not locked by an administrator. Otherwise it
-   * settles the attempt as a failure and returns false.
+   * the user is still as verified: same hash, active, not locked by an administrator. Returns the
+   * sessions that it ended. Otherwise it settles the attempt as a failure and returns null.
    */
   openSession(
     verified: Pick<User, 'id' | 'passwordHash'>,
     session: NewSession,
     refreshToken: NewRefreshToken,
     device: UsedDevice | null,
+    displaced: Displaced,
     scopes: ThrottleScope[],
     now: Date,
-  ): Promise<boolean>
+  ): Promise<EndedSession[] | null>
 
   /** The token with this id and digest, if its session is live. */
   findRefreshToken(
@@ -166,11 +186,23 @@ export interface Store {
   findLiveSessionByCookie(cookieDigest: string, now: Date): Promise<FoundSession>
   /** Notes that the session's cookie was used, which keeps the session at least until then. */
   touchCookie(sessionId: string, until: Date, now: Date): Promise<void>
-  listLiveSessions(userId: string, now: Date): Promise<Session[]>
+  /**
+   * Live sessions in the order of their logins, after the session `afterId`; null if the user has no
+   * session of that id.
+   */
+  listLiveSessions(
+    userId: string,
+    page: { afterId: string | null; limit: number },
+    now: Date,
+  ): Promise<Session[] | null>
+  countLiveSessions(userId: string, now: Date): Promise<number>
   /** Ends a session with its tokens; false if it was not live. */
   endSession(id: string, now: Date): Promise<boolean>
-  /** Ends all live sessions of a user but one, if one is named; returns the ids of those ended. */
-  endSessions(userId: string, exceptId: string | null, now: Date): Promise<string[]>
+  /**
+   * Ends all sessions of a user at once, but for the one that is kept; false, and nothing ended, if that
+   * one is not live.
+   */
+  endSessions(userId: string, keptId: string | null, now: Date, onEnded?: OnEnded): Promise<boolean>
 
   /** The key of the device cookies' tags, 256 bits in hex: made with the tables, and never changed. */
   readDeviceKey(): Promise<string>
@@ -193,14 +225,21 @@ export interface Store {
   insertUser(user: NewUser): Promise<boolean>
   /** Replaces a hash by a better one of the same password; does nothing if it changed meanwhile. */
   upgradePasswordHash(userId: string, oldHash: string, newHash: string, now: Date): Promise<void>
-  /** The four changes below return false if there is no such user; the first three end all sessions. */
-  setPassword(email: string, passwordHash: string, now: Date): Promise<boolean>
-  deactivateUser(email: string, now: Date): Promise<boolean>
-  lockUser(email: string, until: Date, now: Date): Promise<boolean>
+  /**
+   * The four changes below return false if there is no such user; the first three end all sessions, in
+   * the same step. Their rows are marked as ended afterwards, a batch at a time.
+   */
+  setPassword(email: string, passwordHash: string, now: Date, onEnded?: OnEnded): Promise<boolean>
+  deactivateUser(email: string, now: Date, onEnded?: OnEnded): Promise<boolean>
+  lockUser(email: string, until: Date, now: Date, onEnded?: OnEnded): Promise<boolean>
   activateUser(email: string, now: Date): Promise<boolean>
   /** Clears lock, failures and every wait of the e-mail; false if there was no such user. */
   unlockUser(email: string, emailDigest: string, now: Date): Promise<boolean>
-  deleteUser(email: string): Promise<boolean>
+  /**
+   * Deactivates the user and ends all sessions in one step, then removes what belongs to the user, a
+   * batch at a time, and the user last. One that was interrupted can be repeated.
+   */
+  deleteUser(email: string, onEnded?: OnEnded): Promise<boolean>
 
   /**
    * Removes a bounded number of rows that no longer mean anything; null if another instance is at it.

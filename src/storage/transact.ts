@@ -1,5 +1,5 @@
 // One atomic change, on either engine.
-import { sql, type Transaction } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import type { Engine } from './engine.ts'
 import type { Schema } from './schema.ts'
 import { type Keyed, keysOf } from './throttle-rows.ts'
@@ -16,6 +16,16 @@ export function transact<T>(
       return operation(trx)
     }),
   )
+}
+
+/** One statement, atomic by itself: PostgreSQL commits it without a further round trip. */
+export function write<T>(
+  engine: Engine,
+  statement: (db: Kysely<Schema>) => Promise<T>,
+): Promise<T> {
+  return engine.name === 'postgres'
+    ? engine.retrying(() => statement(engine.db))
+    : transact(engine, [], statement)
 }
 
 async function lockRows(trx: Transaction<Schema>, keys: string[]): Promise<void> {

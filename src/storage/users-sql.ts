@@ -2,10 +2,11 @@
 import { sql } from 'kysely'
 import { digestOf } from '../digest.ts'
 import type { Engine } from './engine.ts'
-import { endSessionsIn } from './sessions-sql.ts'
-import type { Store } from './store.ts'
+import { markEnded, NEXT_GENERATION } from './session-ends-sql.ts'
+import type { OnEnded, Store } from './store.ts'
 import { forgetFailures } from './throttle-rows.ts'
 import { transact } from './transact.ts'
+import { deleteUser } from './user-removal.ts'
 import { toUser } from './users-rows.ts'
 import { toText } from './values.ts'
 
@@ -41,24 +42,28 @@ export function createUsers(engine: Engine): Users {
       locked_until?: string
       locked_by?: 'administrator'
     },
+    onEnded?: OnEnded,
   ): Promise<boolean> {
-    return transact(engine, [], async trx => {
+    const endsSessions = change.is_active !== 1
+    const user = await transact(engine, [], async trx => {
       const user = await trx
         .updateTable('users')
-        .set({ ...change, updated_at: toText(now) })
+        .set({
+          ...change,
+          ...(endsSessions && { session_generation: NEXT_GENERATION }),
+          updated_at: toText(now),
+        })
         .where('email', '=', email)
-        .returning(['id', 'is_active'])
+        .returning('id')
         .executeTakeFirst()
-      if (!user) return false
-      if (change.is_active !== 1) {
-        await endSessionsIn(trx, { userId: user.id, exceptId: null }, now)
-      }
       // Whoever knew the old password may have made a device known with it.
-      if (change.password_hash) {
+      if (user && change.password_hash) {
         await trx.deleteFrom('devices').where('user_id', '=', user.id).execute()
       }
-      return true
+      return user
     })
+    if (user && endsSessions) await markEnded(engine, user.id, now, onEnded)
+    return user !== undefined
   }
 
   return {
@@ -158,12 +163,12 @@ export function createUsers(engine: Engine): Users {
       )
     },
 
-    setPassword: (email, passwordHash, now) =>
-      changeUser(email, now, { password_hash: passwordHash, upgraded_from: null }),
-    deactivateUser: (email, now) => changeUser(email, now, { is_active: 0 }),
+    setPassword: (email, passwordHash, now, onEnded) =>
+      changeUser(email, now, { password_hash: passwordHash, upgraded_from: null }, onEnded),
+    deactivateUser: (email, now, onEnded) => changeUser(email, now, { is_active: 0 }, onEnded),
     activateUser: (email, now) => changeUser(email, now, { is_active: 1 }),
-    lockUser: (email, until, now) =>
-      changeUser(email, now, { locked_until: toText(until), locked_by: 'administrator' }),
+    lockUser: (email, until, now, onEnded) =>
+      changeUser(email, now, { locked_until: toText(until), locked_by: 'administrator' }, onEnded),
 
     async unlockUser(email, emailDigest, now) {
       const scopes = await engine.retrying(() =>
@@ -190,20 +195,6 @@ export function createUsers(engine: Engine): Users {
       })
     },
 
-    deleteUser(email) {
-      return transact(engine, [], async trx => {
-        const user = await trx
-          .updateTable('users')
-          .set({ is_active: 0 })
-          .where('email', '=', email)
-          .returning('id')
-          .executeTakeFirst()
-        if (!user) return false
-        // Before the user: a rotation holds its session while the new token asks for the user's row.
-        await trx.deleteFrom('sessions').where('user_id', '=', user.id).execute()
-        await trx.deleteFrom('users').where('id', '=', user.id).execute()
-        return true
-      })
-    },
+    deleteUser: (email, onEnded) => deleteUser(engine, email, onEnded),
   }
 }

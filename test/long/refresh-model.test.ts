@@ -70,6 +70,8 @@ async function loginBoth(model: Model, real: Real): Promise<void> {
     user: real.user,
     client: { ip: '127.0.0.1', userAgent: '', isBrowser: false },
     device: null,
+    oldCookie: null,
+    maxSessionsPerUser: 1_000,
     scopes: [SCOPE],
   })
   assert.equal(opened !== null, model.login())
@@ -132,9 +134,18 @@ const endOne = anyIndex.map(n =>
 const endOthers = anyIndex.map(n =>
   command(`endOthers(${n})`, async (model, { store, user, sessionIds }) => {
     const kept = n % model.sessions.length
-    const ids = await store.endSessions(user.id, sessionIds[kept] ?? '', new Date(model.now))
-    const others = model.sessions.flatMap((_, i) => (i !== kept && model.end(i) ? [i] : []))
-    assert.deepEqual(new Set(ids), new Set(others.map(i => sessionIds[i])))
+    const ended: string[] = []
+    const isDone = await store.endSessions(
+      user.id,
+      sessionIds[kept] ?? '',
+      new Date(model.now),
+      ids => ended.push(...ids),
+    )
+    assert.equal(isDone, model.isLive(kept))
+    const others = model.sessions.flatMap((_, i) =>
+      isDone && i !== kept && model.end(i) ? [i] : [],
+    )
+    assert.deepEqual(new Set(ended), new Set(others.map(i => sessionIds[i])))
   }),
 )
 const setActive = fc.boolean().map(isActive =>
@@ -147,7 +158,9 @@ const setActive = fc.boolean().map(isActive =>
 )
 const list = fc.constant(
   command('list', async (model, { store, user, sessionIds }) => {
-    const sessions = await store.listLiveSessions(user.id, new Date(model.now))
+    const page = { afterId: null, limit: 1_000 }
+    const sessions = await store.listLiveSessions(user.id, page, new Date(model.now))
+    assert.ok(sessions)
     const live = sessionIds.filter((_, i) => model.isLive(i))
     assert.deepEqual(new Set(sessions.map(({ id }) => id)), new Set(live))
   }),

@@ -3,12 +3,14 @@ import type { Kysely } from 'kysely'
 import type { Migration } from 'kysely/migration'
 import type { EngineName } from '../engine.ts'
 import * as initial from './0001-initial.ts'
+import * as sessions from './0002-sessions.ts'
 import * as throttle from './0003-throttle.ts'
 import * as deviceKey from './0004-device-key.ts'
 import { COLUMN_TYPES } from './column-types.ts'
 
 const MIGRATIONS = {
   '0001-initial': initial,
+  '0002-sessions': sessions,
   '0003-throttle': throttle,
   '0004-device-key': deviceKey,
 }

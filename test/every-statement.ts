@@ -1,0 +1,94 @@
+// Every operation of the store once, with what makes it run all of its statements.
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { digest, insertTestUser, makeScopes } from '../src/storage/contract-fixtures.ts'
+import type { NewRefreshToken, Store } from '../src/storage/store.ts'
+import type { TestDatabase } from './engines.ts'
+import { fillSessions } from './many-sessions.ts'
+
+const DAY_MS = 24 * 3_600_000
+
+export async function useEverything(store: Store, database: TestDatabase): Promise<void> {
+  const now = new Date()
+  const later = (ms: number) => new Date(now.getTime() + ms)
+  const email = `${randomUUID()}@example.com`
+  const userId = await insertTestUser(store, email, now)
+  const token = (): NewRefreshToken => ({
+    id: randomUUID(),
+    digest: digest(randomUUID()),
+    keyId: 'k',
+    issuedAt: now,
+    expiresAt: later(7 * DAY_MS),
+  })
+  const deviceDigest = digest(randomUUID())
+  const deviceId = randomUUID()
+  const open = async (isFirst: boolean, maxSessions: number) => {
+    const scopes = makeScopes()
+    await store.reserveAttempt(scopes, email, now)
+    const [id, refreshToken, cookieDigest] = [randomUUID(), token(), digest(randomUUID())]
+    const ended = await store.openSession(
+      { id: userId, passwordHash: 'a hash' },
+      {
+        ...{ id, userId, createdAt: now, expiresAt: later(30 * DAY_MS) },
+        ...{ cookieDigest, userAgent: '', ip: '' },
+      },
+      refreshToken,
+      isFirst
+        ? { kind: 'new', id: deviceId, digest: deviceDigest, expiresAt: later(DAY_MS) }
+        : { kind: 'known', id: deviceId },
+      { cookieDigest: digest(randomUUID()), usedBefore: later(-1), maxSessions },
+      scopes,
+      now,
+    )
+    assert.ok(ended)
+    return { id, refreshToken, cookieDigest }
+  }
+
+  const scopes = makeScopes(email, 'client', { pair: 1, email: 1, client: 1 })
+  await store.reserveAttempt(scopes, email, now)
+  await store.settleFailure(scopes, userId, now)
+  assert.equal((await store.reserveAttempt(scopes, email, now)).kind, 'refused')
+  await store.unlockUser(email, digest(email), now)
+  const unknown = makeScopes()
+  await store.reserveAttempt(unknown, 'nobody', now)
+  await store.settleFailure(unknown, null, now)
+  await store.releaseAttempt(unknown)
+
+  await open(true, 100)
+  await fillSessions(database, userId, 60, now)
+  await open(false, 10)
+  const { id, refreshToken, cookieDigest } = await open(false, 100)
+  await store.findDevice(deviceDigest, email, now)
+  await store.listDevices(userId, now)
+  await store.findLiveSession(id, now)
+  await store.findLiveSessionByCookie(cookieDigest, now)
+  await store.touchCookie(id, later(DAY_MS), now)
+  assert.equal(await store.rotateRefreshToken(refreshToken.id, id, token(), now), true)
+  const presented = await store.findRefreshToken(refreshToken.id, refreshToken.digest, now)
+  assert.ok(presented.kind === 'presented' && presented.successor)
+  await store.listLiveSessions(userId, { afterId: null, limit: 101 }, now)
+  await store.listLiveSessions(userId, { afterId: id, limit: 101 }, now)
+  assert.ok((await store.countLiveSessions(userId, now)) > 1)
+  assert.equal(await store.endSessions(userId, id, now), true)
+  assert.equal(await store.endSession(id, now), true)
+
+  await store.findUserByEmail(email)
+  await store.upgradePasswordHash(userId, 'a hash', 'another', now)
+  await store.setPassword(email, 'a hash', now)
+  await store.lockUser(email, later(DAY_MS), now)
+  await store.deactivateUser(email, now)
+  await store.activateUser(email, now)
+  await store.revokeDevice(deviceId)
+  await fillSessions(database, userId, 10, now)
+  assert.equal(await store.deleteUser(email), true)
+
+  for (const moment of [now, later(DAY_MS), later(2 * DAY_MS)]) {
+    const purged = await store.purge(moment)
+    assert.ok(purged)
+    if (moment !== now) {
+      for (const [name, rows] of Object.entries(purged)) assert.ok(rows > 0, name)
+    }
+  }
+  await store.checkWritable(now)
+  await store.readClock()
+}

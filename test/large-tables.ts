@@ -1,0 +1,51 @@
+// Tables as they are after years: filled by set-based statements, with the shares of live, ended and
+// expired rows that a service has.
+import type { TestDatabase } from './engines.ts'
+
+export const LARGE_TABLES = ['users', 'sessions', 'refresh_tokens', 'devices', 'login_throttle']
+
+/** So many rows in each of the large tables; most of them are live. */
+export async function fillTables(
+  { config, rows }: TestDatabase,
+  count: number,
+  now = new Date(),
+): Promise<void> {
+  const isSqlite = config.engine === 'sqlite'
+  const hex = (value: string, digits: number) =>
+    isSqlite
+      ? `printf('%0${digits}x', ${value})`
+      : `lpad(to_hex((${value})::bigint), ${digits}, '0')`
+  const uuid = (kind: string, value = 'i') =>
+    `(${hex(`(${value}) * 2654435761 % 4294967296`, 8)} || '-${kind}-4000-8000-' || ${hex(value, 12)})${isSqlite ? '' : '::uuid'}`
+  const digest = (prefix: string) =>
+    `${hex(`i * 2654435761 % 4294967296`, 8)} || '${prefix}' || ${hex('i', 55)}`
+  const at = (offsetSeconds: string) =>
+    isSqlite
+      ? `strftime('%Y-%m-%dT%H:%M:%fZ', ${now.getTime() / 1000} + (${offsetSeconds}), 'unixepoch')`
+      : `to_timestamp(${now.getTime() / 1000} + (${offsetSeconds}))`
+  const day = 86_400
+  const series = `with recursive n(i) as (select 1 union all select i + 1 from n where i < ${count})`
+  const share = (percent: number, value: string) =>
+    `case when i % 100 < ${percent} then ${value} end`
+  const statements = [
+    `insert into users (id, email, password_hash, name) ${series}
+      select ${uuid('0000')}, 'user' || i || '@example.com', 'a hash', 'User' from n`,
+    `insert into devices (id, user_id, token, last_used_at, expires_at, user_agent) ${series}
+      select ${uuid('0003')}, ${uuid('0000')}, ${digest('d')}, ${at('0')}, ${at(`i % ${180 * day}`)}, '' from n`,
+    `insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at, expires_at, ended_at,
+        cookie_digest, device_id, has_tokens, user_agent, ip) ${series}
+      select ${uuid('0001')}, ${uuid('0000')}, ${at(`-(i % ${day})`)}, ${at(`-(i % ${day})`)},
+        ${at(`i % ${7 * day}`)}, ${at(`i % ${30 * day}`)}, ${share(10, at(`-(i % ${day})`))},
+        ${share(50, digest('c'))}, ${share(50, uuid('0003'))},
+        ${isSqlite ? 'i % 100 >= 9' : 'i % 100 >= 9'}, '', '' from n`,
+    `insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at) ${series}
+      select ${uuid('0002')}, ${uuid('0000')}, ${uuid('0001')}, ${digest('t')}, 'k', ${at('0')},
+        ${at(`i % ${7 * day}`)} from n`,
+    `insert into login_throttle (key, scope, email_digest, failures, pending, lease_ends_at,
+        window_ends_at, expires_at) ${series}
+      select ${digest('k')}, 'email', ${digest('e')}, 1, 0, ${at('0')}, ${at('900')}, ${at('i % 900')} from n`,
+  ]
+  for (const statement of statements) await rows(statement)
+  // As PostgreSQL does by itself within minutes; for SQLite the service never does.
+  if (!isSqlite) for (const table of LARGE_TABLES) await rows(`analyze ${table}`)
+}

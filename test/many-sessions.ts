@@ -1,0 +1,49 @@
+// Sessions in bulk, past the store: what years of logins, or a program gone wrong, leave behind.
+import type { TestDatabase } from './engines.ts'
+
+const DAY_MS = 24 * 3_600_000
+
+export type Filling = {
+  tokensEach?: number
+  /** When they end unless they are used; a week after the login by default. */
+  idleEnd?: Date
+  endedAt?: Date | null
+}
+
+/** Opens sessions for a user, with refresh tokens that nobody holds. */
+export async function fillSessions(
+  { config, rows }: TestDatabase,
+  userId: string,
+  sessions: number,
+  now: Date,
+  filling: Filling = {},
+): Promise<void> {
+  const { tokensEach = 1, endedAt = null } = filling
+  const idleEnd = filling.idleEnd ?? new Date(now.getTime() + 7 * DAY_MS)
+  const end = new Date(now.getTime() + 30 * DAY_MS)
+  const isSqlite = config.engine === 'sqlite'
+  const time = (moment: Date | null) => {
+    const text = moment === null ? 'null' : `'${moment.toISOString()}'`
+    return isSqlite ? text : `${text}::timestamptz`
+  }
+  const hex = (value: string, digits: number) =>
+    isSqlite
+      ? `printf('%0${digits}x', ${value})`
+      : `lpad(to_hex((${value})::bigint), ${digits}, '0')`
+  const group = crypto.randomUUID().slice(24)
+  // Spread, as random ids are.
+  const uuid = (n: string, kind: string) =>
+    `(${hex(`(${n}) * 2654435761 % 4294967296`, 8)} || '-${kind}-4000-8000-${group}')${isSqlite ? '' : '::uuid'}`
+  const series = (count: number) =>
+    `with recursive n(i) as (select 1 union all select i + 1 from n where i < ${count})`
+  const owner = isSqlite ? `'${userId}'` : `'${userId}'::uuid`
+  await rows(`insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at, expires_at,
+      ended_at, user_agent, ip) ${series(sessions)}
+    select ${uuid('i', '0001')}, ${owner}, ${time(now)}, ${time(now)}, ${time(idleEnd)}, ${time(end)},
+      ${time(endedAt)}, 'Mozilla/5.0', '192.0.2.1' from n`)
+  if (tokensEach === 0) return
+  await rows(`insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at)
+    ${series(sessions * tokensEach)}
+    select ${uuid('i', '0002')}, ${owner}, ${uuid(`(i - 1) / ${tokensEach} + 1`, '0001')},
+      '${group} ' || i, 'k', ${time(now)}, ${time(idleEnd)} from n`)
+}

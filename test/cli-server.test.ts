@@ -113,7 +113,7 @@ for (const engine of ENGINES) {
     const liveSessions = async (id: string) => {
       const page = { afterId: null, limit: 10 }
       const sessions = await service.store.listLiveSessions(id, page, service.now())
-      return sessions?.map(session => session.id)
+      return (sessions ?? []).map(session => session.id)
     }
 
     // Unicode lower-cases each of these letters to the one that stands first in the user's email.

@@ -115,7 +115,8 @@ async function scansInPostgres(rows: Rows, statement: string): Promise<string[]>
     if ((isSequential || isWholeIndex) && LARGE_TABLES.includes(name ?? '')) {
       found.push(`${node['Node Type']} ${node['Index Name'] ?? name}`)
     }
-    const limited = isLimited || node['Node Type'] === 'Limit'
+    // A sort reads all of its rows, however few are wanted.
+    const limited = node['Node Type'] === 'Limit' || (isLimited && node['Node Type'] !== 'Sort')
     for (const inner of node.Plans ?? []) look(inner, limited, name)
   }
   look(plan.Plan)

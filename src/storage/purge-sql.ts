@@ -14,8 +14,9 @@ const BATCHES = { sqlite: { rows: 50, rounds: 10 }, postgres: { rows: 500, round
 /** Ended sessions stay for a day, for questions about what happened; their tokens do not. */
 const ENDED_KEPT_MS = 24 * 3600_000
 
-type Batch = { removed: Partial<Purged>; isDone: boolean; nextFrom: string | null }
-type Step = (trx: Transaction<Schema>, now: Date, from: RawBuilder<unknown>) => Promise<Batch>
+/** `from` is the moment of the last row that the step has dealt with, null at the start. */
+type Step = (trx: Transaction<Schema>, now: Date, from: string | null) => Promise<Batch>
+type Batch = { removed: Partial<Purged>; isDone: boolean; last: string | null }
 
 export function createPurge(engine: Engine): Store['purge'] {
   const { rows: maxRows, rounds } = BATCHES[engine.name]
@@ -31,7 +32,7 @@ export function createPurge(engine: Engine): Store['purge'] {
         table,
         id,
         orderBy: 'expires_at',
-        isOver: sql`expires_at <= ${toText(now)} and expires_at >= ${from}`,
+        isOver: sql`expires_at <= ${toText(now)} and ${isFrom('expires_at', id, from)}`,
       })
 
   async function remove(
@@ -46,11 +47,7 @@ export function createPurge(engine: Engine): Store['purge'] {
       delete from ${table} where ${isAmong(engine.name, rows.id, chosen)}
       returning ${orderBy} as position`.execute(trx)
     const { length } = removed.rows
-    return {
-      removed: { [name]: length },
-      isDone: length < maxRows,
-      nextFrom: latestOf(removed.rows),
-    }
+    return { removed: { [name]: length }, isDone: length < maxRows, last: latestOf(removed.rows) }
   }
 
   const cleared =
@@ -61,7 +58,7 @@ export function createPurge(engine: Engine): Store['purge'] {
           ? sql`ended_at is not null and has_tokens`
           : sql`ended_at is null and idle_expires_at <= ${toText(now)}`
       const { refreshTokens, sessions, chosen } = await clearSessions(engine, trx, {
-        which: sql`${isOver} and ${sql.ref(orderBy)} >= ${from}`,
+        which: sql`${isOver} and ${isFrom(orderBy, 'id', from)}`,
         orderBy,
         finish,
         mustWait: false,
@@ -71,7 +68,7 @@ export function createPurge(engine: Engine): Store['purge'] {
       return {
         removed: { refreshTokens, ...(finish === 'remove' && { sessions: sessions.length }) },
         isDone: chosen.length === 0,
-        nextFrom: isAll ? latestOf(chosen) : null,
+        last: isAll ? latestOf(chosen) : null,
       }
     }
 
@@ -85,7 +82,7 @@ export function createPurge(engine: Engine): Store['purge'] {
         id: 'id',
         orderBy: 'ended_at',
         isOver: sql`ended_at <= ${toText(now, -ENDED_KEPT_MS)} and not has_tokens
-          and ended_at >= ${from}`,
+          and ${isFrom('ended_at', 'id', from)}`,
       }),
     cleared('idle_expires_at', 'remove'),
     expired('devices', 'id', 'devices'),
@@ -100,7 +97,7 @@ export function createPurge(engine: Engine): Store['purge'] {
     const purged: Purged = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0 }
     for (const step of steps) {
       for (let round = 0, isDone = false; round < rounds && !isDone; round++) {
-        const from = sql`${positions.get(step) ?? BEGINNING}`
+        const from = positions.get(step) ?? null
         const batch = await transact(engine, [], async trx =>
           (await engine.isAlone(trx)) ? step(trx, now, from) : null,
         )
@@ -111,7 +108,7 @@ export function createPurge(engine: Engine): Store['purge'] {
         }
         isDone = batch.isDone
         if (isDone) positions.delete(step)
-        else if (batch.nextFrom !== null) positions.set(step, batch.nextFrom)
+        else if (batch.last !== null) positions.set(step, batch.last)
         await setImmediate()
       }
     }
@@ -119,7 +116,16 @@ export function createPurge(engine: Engine): Store['purge'] {
   }
 }
 
-const BEGINNING = '0001-01-01T00:00:00.000Z'
+/**
+ * From this moment on. As a comparison of rows, because PostgreSQL takes two bounds of one column for a
+ * narrow range, which it would sort as a whole.
+ */
+function isFrom(orderBy: string, id: string, from: string | null) {
+  if (from === null) return sql`true`
+  return sql`(${sql.ref(orderBy)}, ${sql.ref(id)}) >= (${from}, ${id === 'id' ? LOWEST_ID : ''})`
+}
+
+const LOWEST_ID = '00000000-0000-0000-0000-000000000000'
 
 function latestOf(rows: { position: Date | string }[]): string | null {
   const latestMs = Math.max(...rows.map(({ position }) => toTime(position).getTime()))

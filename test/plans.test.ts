@@ -18,6 +18,7 @@ const EXEMPT: (keyof Store)[] = [
   'countUsers',
   'countHashCosts',
   'listUsers',
+  'emailPages',
   'migrate',
   'listMigrations',
   'close',

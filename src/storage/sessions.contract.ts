@@ -40,6 +40,33 @@ for (const engine of ENGINES) {
       }
     }
 
+    test('whatever ends a session revokes its token, however often it was refreshed', async () => {
+      const { email, id } = await newUser()
+      const ends = [
+        (sessionId: string) => store.endSession(sessionId, later(1)),
+        () => store.endSessions(id, null, later(1)),
+        () => store.lockUser(email, later(DAY_MS), later(1)),
+      ]
+      for (const end of ends) {
+        await store.unlockUser(email, digest(email), start)
+        await open(id)
+        const [session] = await database.rows(
+          `select s.id, t.id as token_id from sessions s join refresh_tokens t on t.session_id = s.id
+            where s.user_id = '${id}' and s.ended_at is null`,
+        )
+        let tokenId = String(session?.token_id)
+        for (let i = 0; i < 20; i++) {
+          const next = { id: randomUUID(), digest: randomUUID(), keyId: 'k' }
+          const times = { issuedAt: start, expiresAt: later(DAY_MS) }
+          await store.rotateRefreshToken(tokenId, String(session?.id), { ...next, ...times }, start)
+          tokenId = next.id
+        }
+        await end(String(session?.id))
+        const unrevoked = `select id from refresh_tokens where user_id = '${id}' and revoked_at is null`
+        assert.deepEqual(await database.rows(unrevoked), [])
+      }
+    })
+
     test('logins at the same time as a deactivation open no session that outlives it', async () => {
       for (let round = 0; round < 5; round++) {
         const { email, id } = await newUser()
@@ -72,12 +99,13 @@ for (const engine of ENGINES) {
         ...{ id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt: start },
         expiresAt: later(DAY_MS),
       }
-      assert.ok(await store.findRefreshToken(tokenId, token, start))
+      assert.equal((await store.findRefreshToken(tokenId, token, start)).kind, 'presented')
       // As after a change whose rows have not been marked yet.
       await database.rows(`update users set session_generation = 1 where id = '${id}'`)
-      assert.equal(await store.findLiveSession(session.id, start), null)
-      assert.equal(await store.findLiveSessionByCookie(cookie, start), null)
-      assert.equal(await store.findRefreshToken(tokenId, token, start), null)
+      const ended = { kind: 'refused', reason: 'session-ended' }
+      assert.deepEqual(await store.findLiveSession(session.id, start), ended)
+      assert.deepEqual(await store.findLiveSessionByCookie(cookie, start), ended)
+      assert.deepEqual(await store.findRefreshToken(tokenId, token, start), ended)
       assert.equal(await store.rotateRefreshToken(tokenId, session.id, successor, start), false)
       assert.deepEqual(await store.listLiveSessions(id, page, start), [])
       assert.equal(await store.countLiveSessions(id, start), 0)

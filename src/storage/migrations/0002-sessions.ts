@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { ColumnTypes } from './column-types.ts'
 
-export async function up(db: Kysely<unknown>, { uuid, flag }: ColumnTypes): Promise<void> {
+export async function up(db: Kysely<unknown>, { uuid, flag, trigger }: ColumnTypes): Promise<void> {
   const statements = [
     // Both tables keep the same columns in the same order.
     sql`alter table users add column session_generation integer not null default 0`,
@@ -26,6 +26,18 @@ export async function up(db: Kysely<unknown>, { uuid, flag }: ColumnTypes): Prom
       where ended_at is not null and not has_tokens`,
     sql`create index sessions_ended_with_tokens on sessions (ended_at)
       where ended_at is not null and has_tokens`,
+
+    // The token of an ended session is revoked, whatever ended it. Only the newest can be unrevoked; several
+    // may be of the same second.
+    sql`drop index refresh_tokens_session_id`,
+    sql`create index refresh_tokens_session_id on refresh_tokens (session_id, created_at)`,
+    ...trigger(
+      'revoke_tokens_of_ended_session',
+      { table: 'sessions', column: 'ended_at' },
+      'old.ended_at is null and new.ended_at is not null',
+      `update refresh_tokens set revoked_at = new.ended_at where revoked_at is null and id in (
+        select id from refresh_tokens where session_id = new.id order by created_at desc limit 100)`,
+    ),
   ]
   for (const statement of statements) await statement.execute(db)
 }

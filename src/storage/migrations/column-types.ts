@@ -9,7 +9,10 @@ export type ColumnTypes = {
   /** Times compare as text in SQLite, so only the one format is let in, also by hand. */
   isTime: Check
   options: RawBuilder<unknown>
+  /** The statements that make a trigger: after each update of a column, if `when`, it runs `then`. */
+  trigger: (name: string, on: Changed, when: string, then: string) => RawBuilder<unknown>[]
 }
+type Changed = { table: string; column: string }
 type Check = (column: string) => RawBuilder<unknown>
 
 const nothing: Check = () => sql``
@@ -21,6 +24,12 @@ export const COLUMN_TYPES: Record<EngineName, ColumnTypes> = {
     flag: { type: sql`boolean`, true: sql`true`, check: nothing },
     isTime: nothing,
     options: sql``,
+    trigger: (name, { table, column }, when, then) => [
+      sql.raw(`create function ${name}() returns trigger language plpgsql as
+        $$ begin ${then}; return null; end $$`),
+      sql.raw(`create trigger ${name} after update of ${column} on ${table}
+        for each row when (${when}) execute function ${name}()`),
+    ],
   },
   sqlite: {
     uuid: {
@@ -39,5 +48,9 @@ export const COLUMN_TYPES: Record<EngineName, ColumnTypes> = {
     isTime: column =>
       sql`check (${sql.ref(column)} glob '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9]Z')`,
     options: sql`strict`,
+    trigger: (name, { table, column }, when, then) => [
+      sql.raw(`create trigger ${name} after update of ${column} on ${table}
+        for each row when ${when} begin ${then}; end`),
+    ],
   },
 }

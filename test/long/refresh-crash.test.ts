@@ -20,7 +20,10 @@ describe(`refresh and kill -9 with CRASH_SEED=${SEED}`, { concurrency: true }, (
   for (const engine of ENGINES) {
     test(`of a rotation that was cut off on ${engine}, the old token or the new one works`, async t => {
       const compileCache = await mkdtemp(join(tmpdir(), 'login-compiled-'))
-      const deployment = await createDeployment(engine, { NODE_COMPILE_CACHE: compileCache })
+      const deployment = await createDeployment(engine, {
+        NODE_COMPILE_CACHE: compileCache,
+        MAX_SESSIONS_PER_USER: String(2 * KILLS_EACH * SESSIONS),
+      })
       try {
         const met = await killInRotations(deployment)
         t.diagnostic(JSON.stringify(met))

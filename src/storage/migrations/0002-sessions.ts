@@ -1,7 +1,10 @@
 import { type Kysely, sql } from 'kysely'
 import type { ColumnTypes } from './column-types.ts'
 
-export async function up(db: Kysely<unknown>, { uuid, flag, trigger }: ColumnTypes): Promise<void> {
+export async function up(db: Kysely<unknown>, types: ColumnTypes): Promise<void> {
+  const { uuid, flag, trigger, isAmong } = types
+  const newest =
+    'select id from refresh_tokens where session_id = new.id order by created_at desc limit 100'
   const statements = [
     // Both tables keep the same columns in the same order.
     sql`alter table users add column session_generation integer not null default 0`,
@@ -35,8 +38,8 @@ export async function up(db: Kysely<unknown>, { uuid, flag, trigger }: ColumnTyp
       'revoke_tokens_of_ended_session',
       { table: 'sessions', column: 'ended_at' },
       'old.ended_at is null and new.ended_at is not null',
-      `update refresh_tokens set revoked_at = new.ended_at where revoked_at is null and id in (
-        select id from refresh_tokens where session_id = new.id order by created_at desc limit 100)`,
+      `update refresh_tokens set revoked_at = new.ended_at
+        where revoked_at is null and ${isAmong('id', newest)}`,
     ),
   ]
   for (const statement of statements) await statement.execute(db)

@@ -11,6 +11,8 @@ export type ColumnTypes = {
   options: RawBuilder<unknown>
   /** The statements that make a trigger: after each update of a column, if `when`, it runs `then`. */
   trigger: (name: string, on: Changed, when: string, then: string) => RawBuilder<unknown>[]
+  /** A column that has one of the values of a query; each is looked up by an index. */
+  isAmong: (column: string, query: string) => string
 }
 type Changed = { table: string; column: string }
 type Check = (column: string) => RawBuilder<unknown>
@@ -30,6 +32,7 @@ export const COLUMN_TYPES: Record<EngineName, ColumnTypes> = {
       sql.raw(`create trigger ${name} after update of ${column} on ${table}
         for each row when (${when}) execute function ${name}()`),
     ],
+    isAmong: (column, query) => `${column} = any (array(${query}))`,
   },
   sqlite: {
     uuid: {
@@ -52,5 +55,6 @@ export const COLUMN_TYPES: Record<EngineName, ColumnTypes> = {
       sql.raw(`create trigger ${name} after update of ${column} on ${table}
         for each row when ${when} begin ${then}; end`),
     ],
+    isAmong: (column, query) => `${column} in (${query})`,
   },
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { after, before, describe, test } from 'node:test'
 import { ENGINES } from './engines.ts'
-import { type Call, loggedBy, PASSWORD } from './service.ts'
+import { type Call, createAddresses, loggedBy, PASSWORD } from './service.ts'
 import {
   AUTH,
   bearer,
@@ -178,7 +178,7 @@ describe('a login from a page of another site', () => {
   ] as const
   for (const [mode, env, column] of MODES) {
     test(`${mode} is refused before anything is hashed or counted, unless it is listed`, async t => {
-      const service = await startSessionService('sqlite', env)
+      const service = await startSessionService('sqlite', env, createAddresses())
       t.after(service.stop)
       await service.addUser('kate@example.com')
       for (const [name, headers, ...statuses] of PAGES) {

@@ -6,7 +6,7 @@ import { readKeyFile, replaceKeyFile } from '../src/session/key-file.ts'
 import { rotate } from '../src/session/keys.ts'
 import { ENGINES } from './engines.ts'
 import { until } from './process.ts'
-import { loggedBy, PASSWORD } from './service.ts'
+import { createAddresses, loggedBy, PASSWORD } from './service.ts'
 import {
   bearer,
   DAY_MS,
@@ -24,7 +24,7 @@ for (const engine of ENGINES) {
   describe(`refresh on ${engine}`, () => {
     let service: SessionService
     before(async () => {
-      service = await startSessionService(engine)
+      service = await startSessionService(engine, {}, createAddresses())
     })
     after(async () => {
       await service.assertSecretsKept()
@@ -76,7 +76,8 @@ for (const engine of ENGINES) {
       assert.equal(lines.length, 1)
       const [{ event, level, sessionId: session, userId: user, requestId, ip } = {}] = lines
       assert.deepEqual([event, level], ['session.refreshed', 'info'])
-      assert.deepEqual([session, user, ip], [sessionId, userId, '127.0.0.1'])
+      assert.deepEqual([session, user], [sessionId, userId])
+      assert.match(String(ip), /^127\./)
       assert.ok(requestId)
     })
 

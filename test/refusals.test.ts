@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test'
 import { decodeJwt, decodeProtectedHeader, SignJWT } from 'jose'
 import { readKeyFile } from '../src/session/key-file.ts'
 import { ENGINES } from './engines.ts'
-import { type Answer, loggedBy, PASSWORD } from './service.ts'
+import { type Answer, createAddresses, loggedBy, PASSWORD } from './service.ts'
 import {
   AUTH,
   bearer,
@@ -29,10 +29,8 @@ for (const engine of ENGINES) {
     let service: SessionService
     let secret: Uint8Array
     before(async () => {
-      service = await startSessionService(engine, {
-        CORS_ORIGINS: LISTED,
-        RETURN_TO_ORIGINS: LISTED,
-      })
+      const env = { CORS_ORIGINS: LISTED, RETURN_TO_ORIGINS: LISTED }
+      service = await startSessionService(engine, env, createAddresses())
       const { keys } = await readKeyFile(join(service.dataDir, 'signing-keys.json'))
       secret = Buffer.from(keys.find(({ kty }) => kty === 'oct')?.k ?? '', 'base64url')
     })
@@ -60,7 +58,8 @@ for (const engine of ENGINES) {
       const lines = await loggedBy(service, action)
       return lines.map(({ time: _, requestId, ip, userAgent, ...line }) => {
         assert.match(String(requestId), /^[\da-f-]{36}$/)
-        assert.deepEqual([ip, userAgent], ['127.0.0.1', ''])
+        assert.match(String(ip), /^127\./)
+        assert.equal(userAgent, '')
         return line
       })
     }

@@ -1,13 +1,20 @@
 // Origins and return_to addresses that are not listed leave one line, which tells nothing secret.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { type Call, loggedBy, startTestService, type TestService } from './service.ts'
+import {
+  type Call,
+  createAddresses,
+  loggedBy,
+  startTestService,
+  type TestService,
+} from './service.ts'
 
 const LISTED = 'https://app.example.com'
 const UNLISTED = 'https://evil.example'
 const CANARY = 'c4n4ry'
 
 let service: TestService
+const newAddress = createAddresses()
 before(async () => {
   service = await startTestService('sqlite', { CORS_ORIGINS: LISTED, RETURN_TO_ORIGINS: LISTED })
 })
@@ -21,7 +28,8 @@ async function refusedLines(action: () => Promise<unknown>) {
   const lines = await loggedBy(service, action)
   return lines.map(({ time: _, requestId, ip, userAgent, ...line }) => {
     assert.match(String(requestId), /^[\da-f-]{36}$/)
-    assert.deepEqual([ip, userAgent], ['127.0.0.1', ''])
+    assert.match(String(ip), /^127\./)
+    assert.equal(userAgent, '')
     return line
   })
 }
@@ -50,7 +58,7 @@ test('an origin that is not listed is logged, and cut; our own and listed ones a
     [{ ...jwks, headers: { Origin: UNLISTED, 'Sec-Fetch-Site': 'same-origin' } }, null],
   ]
   for (const [call, origin] of CASES) {
-    const lines = await refusedLines(() => service.call(call))
+    const lines = await refusedLines(() => service.call({ from: newAddress(), ...call }))
     assert.deepEqual(
       lines,
       origin === null
@@ -74,13 +82,15 @@ test('a return_to that is not accepted is logged with its origin, and nothing el
   for (const [returnTo, origin] of CASES) {
     const path = `/login?return_to=${encodeURIComponent(returnTo)}`
     const lines = await refusedLines(async () => {
-      assert.equal((await service.call({ method: 'GET', path })).status, 200)
+      assert.equal((await service.call({ method: 'GET', path, from: newAddress() })).status, 200)
     })
     const line = { level: 'warn', event: 'request.refused', reason: 'return-to' }
     const expected = origin === undefined ? [line] : [{ ...line, origin }]
     assert.deepEqual(lines, origin === null ? [] : expected, returnTo)
   }
   const both = `/login?return_to=${UNLISTED}&return_to=${LISTED}`
-  const lines = await refusedLines(() => service.call({ method: 'GET', path: both }))
+  const lines = await refusedLines(() =>
+    service.call({ method: 'GET', path: both, from: newAddress() }),
+  )
   assert.deepEqual(lines, [{ level: 'warn', event: 'request.refused', reason: 'return-to' }])
 })

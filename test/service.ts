@@ -215,6 +215,12 @@ export async function createClient(
   }
 }
 
+/** Loopback addresses, each used once: every call comes from another client. */
+export function createAddresses(): () => string {
+  let calls = 0
+  return () => `127.9.${Math.floor(++calls / 250)}.${(calls % 250) + 1}`
+}
+
 /** How often each status was answered. */
 export function countStatuses(answers: Answer[]): Record<number, number> {
   const counts: Record<number, number> = {}

@@ -43,15 +43,17 @@ export type SessionService = TestService & {
   assertSecretsKept: () => Promise<void>
 }
 
+/** With addresses given, each call comes from the next one: its refusal is the first of a client. */
 export async function startSessionService(
   engine: EngineName,
   env: Record<string, string> = {},
+  newAddress: (() => string) | null = null,
 ): Promise<SessionService> {
   const service = await startTestService(engine, env)
   const secrets = new Set<string>()
 
   async function call(request: Call): Promise<Answer> {
-    const answer = await service.call(request)
+    const answer = await service.call({ ...(newAddress && { from: newAddress() }), ...request })
     for (const secret of secretsIn(answer)) secrets.add(secret)
     return answer
   }

@@ -23,7 +23,7 @@ export function pageAddress(
 }
 
 function givenIssuer({ tokens, port }: Config): URL | null {
-  if (tokens.issuer === defaultIssuer(port) || !URL.canParse(tokens.issuer)) return null
+  if (tokens.issuer === defaultIssuer(port)) return null
   const issuer = new URL(tokens.issuer)
   return issuer.protocol === 'https:' ? issuer : null
 }

@@ -6,12 +6,9 @@ import { isUuid } from './ids.ts'
 import type { AccessKey, Keys } from './keys.ts'
 import { ACCESS_TOKEN_SECONDS, CLOCK_TOLERANCE_SECONDS } from './lifetimes.ts'
 import { signToken } from './sign-token.ts'
-import { type TokenRefusal, toRefusal } from './token-refusal.ts'
+import { TOKEN_MAX_CHARACTERS, type TokenRefusal, toRefusal } from './token-refusal.ts'
 
 const TYPE = 'at+jwt'
-
-/** Far more than a token has; one that is longer is not parsed. */
-const TOKEN_MAX_CHARACTERS = 8_192
 
 export type TokenAudience = { issuer: string; audience: string }
 

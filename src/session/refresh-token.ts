@@ -8,7 +8,7 @@ import { isUuid } from './ids.ts'
 import type { Keys, RefreshKey } from './keys.ts'
 import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
 import { signToken } from './sign-token.ts'
-import { type TokenRefusal, toRefusal } from './token-refusal.ts'
+import { TOKEN_MAX_CHARACTERS, type TokenRefusal, toRefusal } from './token-refusal.ts'
 
 const TYPE = 'rt+jwt'
 
@@ -17,7 +17,6 @@ const TYPE = 'rt+jwt'
  * the token, does not exceed this; everything else in it has a fixed length.
  */
 export const ISSUER_MAX_BYTES = 100
-const TOKEN_MAX_CHARACTERS = 500
 
 /** A new token, never to outlive its session, and what is stored of it. */
 export function issueRefreshToken(

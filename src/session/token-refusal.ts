@@ -2,6 +2,9 @@
 import { decodeProtectedHeader, errors } from 'jose'
 import type { Refused } from '../storage/store.ts'
 
+/** Far more than a token has; one that is longer is not parsed. */
+export const TOKEN_MAX_CHARACTERS = 8_192
+
 export type TokenRefusal =
   | 'malformed'
   | 'wrong-type'

@@ -56,7 +56,7 @@ describe('asked to stop', () => {
     ['SIGTERM to all of npm start', ['npm', 'start'], service => service.killGroup('SIGTERM')],
   ]
   for (const [index, [way, command, signal]] of WAYS.entries()) {
-    test(`${way}: logins under way are answered, new ones refused, and it exits with 0`, async () => {
+    test(`${way}: logins under way are answered, new ones refused, and it ends in time, once`, async () => {
       const emails = Array.from({ length: IN_FLIGHT }, (_, n) => `drain${index}${n}@example.com`)
       for (const email of emails) await deployment.addUser(email, slowHash)
       const service = await deployment.start({}, { command, cwd: PROJECT, hasOwnGroup: true })

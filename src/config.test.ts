@@ -41,6 +41,7 @@ describe('configuration', () => {
       signingKeysFile: resolve('data/signing-keys.json'),
       tokens: { issuer: 'https://localhost:8443', audience: 'https://localhost:8443' },
       bcryptCost: 12,
+      loginTimeMs: 1_000,
       budgets: { pair: 5, email: 20, client: 50, network: 500 },
       maxSessionsPerUser: 100,
       logLevel: 'info',
@@ -124,6 +125,7 @@ describe('configuration', () => {
       },
       { budgets: { pair: 1, email: 1e9, client: 7, network: 8 } },
     ],
+    [{ LOGIN_TIME_MS: '500' }, { loginTimeMs: 500 }],
     [{ MAX_SESSIONS_PER_USER: '1' }, { maxSessionsPerUser: 1 }],
     [{ MAX_SESSIONS_PER_USER: '1000' }, { maxSessionsPerUser: 1_000 }],
     ...LOG_LEVELS.map((logLevel): Taken => [{ LOG_LEVEL: logLevel }, { logLevel }]),
@@ -172,6 +174,7 @@ describe('configuration', () => {
     THROTTLE_EMAIL_FAILURES: ['0'],
     THROTTLE_CLIENT_FAILURES: ['0'],
     THROTTLE_NETWORK_FAILURES: ['0'],
+    LOGIN_TIME_MS: ['499', '5001', '1s'],
     MAX_SESSIONS_PER_USER: ['0', '1001', '-1', 'unlimited'],
     LOG_LEVEL: ['INFO', 'verbose'],
   }

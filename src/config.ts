@@ -41,6 +41,8 @@ export type Config = Readonly<{
   signingKeysFile: string
   tokens: Readonly<{ issuer: string; audience: string }>
   bcryptCost: number
+  /** What a login may take. */
+  loginTimeMs: number
   budgets: Readonly<Budgets>
   maxSessionsPerUser: number
   logLevel: (typeof LOG_LEVELS)[number]
@@ -94,6 +96,7 @@ export function loadConfig(env: Environment): Config {
     },
     // Below 10 a stolen hash is too quick to guess; the tests have no secrets to lose.
     bcryptCost: read.integer('BCRYPT_COST', 12, environment === 'test' ? 4 : 10, 15),
+    loginTimeMs: read.integer('LOGIN_TIME_MS', 1_000, 500, 5_000),
     budgets: {
       pair: read.integer('THROTTLE_PAIR_FAILURES', 5, 1, 1e9),
       email: read.integer('THROTTLE_EMAIL_FAILURES', 20, 1, 1e9),

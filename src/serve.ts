@@ -100,7 +100,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
 
   let isDraining = false
   const work = createWork()
-  const { budgets, maxSessionsPerUser } = config
+  const { budgets, maxSessionsPerUser, loginTimeMs } = config
   const tokens = { ...config.tokens }
   const loginDeps = {
     store,
@@ -109,6 +109,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     keys,
     budgets,
     maxSessionsPerUser,
+    loginTimeMs,
     tokens,
     clock,
   }

@@ -42,6 +42,10 @@ export const VARIABLES: Record<string, { byDefault: string; meaning: string }> =
   },
   JWT_AUDIENCE: { byDefault: 'the issuer', meaning: '`aud` of the access tokens' },
   BCRYPT_COST: { byDefault: '12', meaning: '10 to 15; each step doubles the work of a login' },
+  LOGIN_TIME_MS: {
+    byDefault: '1000',
+    meaning: '500 to 5000 milliseconds; a login that would take longer is answered 503 at once',
+  },
   THROTTLE_PAIR_FAILURES: {
     byDefault: '5',
     meaning: 'failures in 15 minutes per e-mail and client',

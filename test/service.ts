@@ -109,6 +109,8 @@ export async function startTestService(
     JWT_ISSUER: ISSUER,
     DATA_DIR: dataDir,
     BCRYPT_COST: String(TEST_COST),
+    // A busy machine must not shed what a test means to be verified.
+    LOGIN_TIME_MS: '5000',
     ...env,
   }
   let offsetMs = 0

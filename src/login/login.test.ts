@@ -23,6 +23,7 @@ const depsOn = (store: Store, throttle = createThrottle(store, clock)) => ({
   deviceTokens: createDeviceTokens('00'.repeat(32)),
   budgets: { pair: 5, email: 20, client: 50, network: 500 },
   maxSessionsPerUser: 100,
+  loginTimeMs: 5_000,
   keys,
   tokens: { issuer: 'https://login.example.com', audience: 'api' },
   clock,

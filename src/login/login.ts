@@ -9,12 +9,10 @@ import type { HashQueue, Place } from './hash-queue.ts'
 import type { Passwords } from './passwords.ts'
 import { type Budgets, deviceScopes, type Throttle, throttleScopes } from './throttle.ts'
 
-/** What a login may take; one whose hash would make it take longer is turned away, uncounted. */
-const LOGIN_TIME_MS = 1_000
-/** Hashing has this much of it, also where a slow database has taken the rest already. */
-const HASHING_TIME_MS = 500
-/** Longest that an attempt waits for others of its scope. */
-const WAIT_TIME_MS = 2_000
+/** Hashing has this share of a login's time, also where a slow database has taken the rest already. */
+const HASHING_SHARE = 0.5
+/** An attempt waits for others of its scope at least this long. */
+const WAIT_MIN_MS = 2_000
 /** NIST SP 800-63B-4, 3.2.2: so many failures in a row on one account deserve a human's look. */
 const ALARM_EVERY_FAILURES = 100
 
@@ -71,13 +69,17 @@ export type LoginDeps = SessionDeps & {
   deviceTokens: DeviceTokens
   budgets: Budgets
   maxSessionsPerUser: number
+  /** What a login may take; one whose hash would make it take longer is shed, uncounted. */
+  loginTimeMs: number
   clock: () => Date
 }
 
 export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<LoginOutcome> {
   const { store, throttle, passwords, clock } = deps
   const arrivedMs = performance.now()
-  const finishByMs = () => Math.max(arrivedMs + LOGIN_TIME_MS, performance.now() + HASHING_TIME_MS)
+  const { loginTimeMs } = deps
+  const finishByMs = () =>
+    Math.max(arrivedMs + loginTimeMs, performance.now() + loginTimeMs * HASHING_SHARE)
   const email = canonicalEmail(attempt.email)
   const knownDevice = await findKnownDevice(deps, attempt.deviceToken, lookupKey(email))
   const scopes = knownDevice
@@ -150,7 +152,7 @@ async function admit(
   finishByMs: () => number,
 ): Promise<Admission> {
   const { throttle, hashQueue } = deps
-  const waitUntilMs = performance.now() + WAIT_TIME_MS
+  const waitUntilMs = performance.now() + Math.max(WAIT_MIN_MS, deps.loginTimeMs)
   let turnIn: string | null = null
   try {
     for (;;) {

@@ -151,10 +151,16 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   Object.assign(tokens, tokensAt(port, config))
   if (config.opsPort > 0) await listen(ops, config.opsPort, config.opsHost, 'OPS_PORT')
 
+  let isPurging = false
   const purging = setInterval(() => {
+    if (isPurging) return
+    isPurging = true
     work
       .run(() => purgeAll(store, clock, () => isDraining))
       .catch(error => log.error({ event: 'purge.failed', err: error }))
+      .finally(() => {
+        isPurging = false
+      })
   }, PURGE_EVERY_MS).unref()
 
   const url = addressOf(config.host, port, tls.current() !== null)

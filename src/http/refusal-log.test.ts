@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createLog } from '../log.ts'
+import { clientGroup } from './client-address.ts'
 import { createRefusalLog } from './refusal-log.ts'
 
 type Line = { event: string; ip?: string; email?: string; scope?: string; count?: number }
@@ -11,7 +12,10 @@ function setUp() {
   const log = createLog('info', { write: (text: string) => lines.push(JSON.parse(text)) })
   const refusals = createRefusalLog(log)
   const refuse = (ip: string, email: string, event = 'login.throttled', scope = 'pair') =>
-    refusals.write('warn', { requestId: 'r', userAgent: 'u', event, ip, email, scope })
+    refusals.write('warn', clientGroup(ip), {
+      ...{ requestId: 'r', userAgent: 'u' },
+      ...{ event, ip, email, scope },
+    })
   /** Each refusal is in a line of its own or in a count. */
   const total = () => lines.reduce((sum, { count = 1 }) => sum + count, 0)
   return { lines, refuse, total, flush: refusals.flush }
@@ -51,6 +55,17 @@ describe('refusals in the log', () => {
       lines.map(({ count }) => count),
       [...Array(4), 2, 2, 2, 2],
     )
+  })
+
+  test('count the addresses of one IPv6 network as one client', () => {
+    const { lines, refuse, total, flush } = setUp()
+    for (let i = 0; i < 20_000; i++) {
+      refuse(`2001:db8::${i.toString(16)}`, `user${i}@example.com`)
+    }
+    flush()
+    assert.equal(lines.length, 11)
+    assert.equal(total(), 20_000)
+    assert.equal(lines.at(-1)?.ip, '2001:db8::0')
   })
 
   test('name ten emails of a client in a second, and count the others', async () => {

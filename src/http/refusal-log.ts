@@ -23,6 +23,10 @@ export type RefusalLine = {
 
 /** Lines with the same level, text, event, client and reason. */
 type Stream = {
+  level: Level
+  text: string | undefined
+  /** What the count is told with. */
+  facts: object
   /** Digests of the emails or origins that were told last. */
   told: Set<string>
   /** Written since the last count. */
@@ -37,11 +41,11 @@ export function createRefusalLog(log: FastifyBaseLogger) {
   let others = new Map<string, number>()
   let timer: NodeJS.Timeout | null = null
 
-  function streamOf(key: string): Stream | null {
+  function streamOf(key: string, about: Pick<Stream, 'level' | 'text' | 'facts'>): Stream | null {
     const known = streams.get(key)
     if (known) return known
     if (streams.size >= MAX_STREAMS) return null
-    const stream = { told: new Set<string>(), lines: 0, leftOut: 0 }
+    const stream = { ...about, told: new Set<string>(), lines: 0, leftOut: 0 }
     streams.set(key, stream)
     return stream
   }
@@ -51,7 +55,7 @@ export function createRefusalLog(log: FastifyBaseLogger) {
     for (const [key, stream] of streams) {
       const { lines, leftOut: count } = stream
       if (lines === 0 && count === 0) streams.delete(key)
-      if (count > 0) tellCount(key, count)
+      if (count > 0) log[stream.level]({ ...stream.facts, count }, stream.text)
       stream.lines = 0
       stream.leftOut = 0
     }
@@ -66,9 +70,11 @@ export function createRefusalLog(log: FastifyBaseLogger) {
   }
 
   return {
-    write(level: Level, line: RefusalLine, text?: string): void {
-      const { requestId: _, userAgent: __, email, origin, ...same } = line
-      const stream = streamOf(JSON.stringify([level, text, same]))
+    /** A client is counted by its group: an IPv6 network has more addresses than there are streams. */
+    write(level: Level, group: string, line: RefusalLine, text?: string): void {
+      const { requestId: _, userAgent: __, email, origin, ...facts } = line
+      const key = JSON.stringify([level, text, { ...facts, ip: group }])
+      const stream = streamOf(key, { level, text, facts })
       timer ??= setTimeout(tell, TELL_EVERY_MS).unref()
       if (!stream) {
         const key = JSON.stringify([level, text, { event: line.event }])

@@ -73,7 +73,8 @@ export function logOf(request: FastifyRequest) {
     ) {
       const refusals = request.server.getDecorator<RefusalLog>(REFUSALS)
       const unknown = { ip: '', userAgent: '' }
-      refusals.write(level, { requestId: request.id, ...unknown, ...caller, ...facts }, text)
+      const line = { requestId: request.id, ...unknown, ...caller, ...facts }
+      refusals.write(level, client?.group ?? clientGroup(line.ip), line, text)
     },
   }
 }

@@ -1,5 +1,5 @@
 // The file of the signing keys: made once, read at start, read again when it changes.
-import { chown, link, mkdir, readFile, rename, stat, unlink } from 'node:fs/promises'
+import { lchown, link, mkdir, readFile, rename, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { writeDraft } from '../draft.ts'
 import { hasCode } from '../error-code.ts'
@@ -66,7 +66,8 @@ export async function replaceKeyFile(path: string, file: KeyFile): Promise<void>
 export async function giveToOwnerOf(path: string, made: string): Promise<void> {
   if (process.getuid?.() !== 0) return
   const { uid, gid } = await stat(path)
-  await chown(made, uid, gid)
+  // A link that the owner has put there must not give away what it leads to.
+  await lchown(made, uid, gid)
 }
 
 function toText(file: KeyFile): string {

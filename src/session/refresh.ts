@@ -43,7 +43,10 @@ export async function refresh(deps: RefreshDeps, token: string): Promise<Refresh
     // Somebody was faster, or this is a repetition: what is stored now decides.
     presented = await store.findRefreshToken(id, digest, now)
     if (presented.kind === 'refused') return { kind: 'invalid', reason: presented.reason }
-    successor = deriveAgain(deps, presented, now)
+    successor =
+      presented.revokedAt === null
+        ? await rotate(deps, id, presented, now)
+        : deriveAgain(deps, presented, now)
   }
   if (successor === null) return endReused(store, presented, now)
   return toRefreshed(deps, presented.live, successor, now)

@@ -53,6 +53,7 @@ export async function openFor(
   verified: { id: string; passwordHash: string },
   scopes: ThrottleScope[],
   now: Date,
+  maxSessions = NOTHING_DISPLACED.maxSessions,
 ): Promise<boolean> {
   const expiresAt = new Date(now.getTime() + 30 * 24 * 3600_000)
   const ended = await store.openSession(
@@ -68,7 +69,7 @@ export async function openFor(
     },
     { id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt: now, expiresAt },
     null,
-    NOTHING_DISPLACED,
+    { ...NOTHING_DISPLACED, maxSessions },
     scopes,
     now,
   )

@@ -1,5 +1,5 @@
 // Devices that have logged in to an account before.
-import type { Selectable } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { Engine } from './engine.ts'
 import type { Schema } from './schema.ts'
 import type { Device, Store } from './store.ts'
@@ -7,6 +7,15 @@ import { transact } from './transact.ts'
 import { toText, toTime } from './values.ts'
 
 type Devices = Pick<Store, 'readDeviceKey' | 'findDevice' | 'listDevices' | 'revokeDevice'>
+
+/** A browser that keeps no cookies gets a new device with each login. */
+const MAX_DEVICES = 100
+
+/** What a new device of this user takes the place of: the least recently used ones, some at a time. */
+export function surplusDevices(userId: string) {
+  return sql`select id from devices where user_id = ${userId}
+    order by last_used_at desc, id limit 100 offset ${sql.lit(MAX_DEVICES - 1)}`
+}
 
 export function createDevices(engine: Engine): Devices {
   const { db } = engine

@@ -50,10 +50,22 @@ export function toEnded({ id, user_id, is_replaced }: Ghost): EndedSession {
   return { id, userId: user_id, reason: is_replaced ? 'replaced' : 'abandoned' }
 }
 
-type SurplusHoles = { now: string; userId: string; maxSessions: number; candidates: number }
+type SurplusHoles = {
+  now: string
+  userId: string
+  newId: string
+  maxOthers: number
+  candidates: number
+}
 
-export function surplusValues(now: Date, userId: string, maxSessions: number): SurplusHoles {
-  return { now: toText(now), userId, maxSessions, candidates: maxSessions + SURPLUS_MAX }
+/** The new session is not one of them, though a clock that is behind makes it look the oldest. */
+export function surplusValues(
+  now: Date,
+  { id: newId, userId }: { id: string; userId: string },
+  maxSessions: number,
+): SurplusHoles {
+  const maxOthers = maxSessions - 1
+  return { now: toText(now), userId, newId, maxOthers, candidates: maxOthers + SURPLUS_MAX }
 }
 
 const SURPLUS = sql`select id from surplus`
@@ -70,11 +82,12 @@ export const endSurplusInPostgres = prepareSurplus(
 
 /** Exact for a user who has up to `candidates`; of more than that, the first ones are looked at. */
 function prepareSurplus(isChosen: RawBuilder<unknown>) {
-  return prepare<SurplusHoles, { id: string }>((db, { now, userId, maxSessions, candidates }) => {
-    const max = sql`cast(${maxSessions} as integer)`
+  return prepare<SurplusHoles, { id: string }>((db, holes) => {
+    const { now, userId, newId, maxOthers, candidates } = holes
+    const max = sql`cast(${maxOthers} as integer)`
     return sql<{ id: string }>`with eldest as materialized (
         select id, last_used_at from sessions
-        where user_id = ${userId} and ${isLive(now, sql`${userId}`)}
+        where user_id = ${userId} and ${isLive(now, sql`${userId}`)} and id <> ${newId}
         order by created_at, id limit cast(${candidates} as integer)
       ),
       surplus as materialized (

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -10,6 +10,16 @@ import { FileLockError, withFileLock } from './file-lock.ts'
 const LONG_MS = 60_000
 const folder = await mkdtemp(join(tmpdir(), 'login-lock-'))
 after(() => rm(folder, { recursive: true }))
+
+test('a link is not followed: what it leads to would be made', async () => {
+  const [link, target] = [newFile(), newFile()]
+  await symlink(target, link)
+  await assert.rejects(
+    withFileLock(link, 0, async () => {}),
+    /is a link: remove it/,
+  )
+  await assert.rejects(stat(target), { code: 'ENOENT' })
+})
 
 let files = 0
 const newFile = () => join(folder, `${++files}.lock`)

@@ -1,5 +1,6 @@
 // A lock between processes: the operating system's own, through SQLite. It ends with its holder, so
 // that a crash leaves nothing to clear away and no rule has to guess which lock is stale.
+import { lstatSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { repeat } from './engine.ts'
 import { isBusy } from './sqlite-file.ts'
@@ -26,6 +27,10 @@ export async function withFileLock<T>(
 
 async function takeLock(file: string, waitMs: number): Promise<DatabaseSync> {
   let lock: DatabaseSync | undefined
+  // Root may be asked to lock in a folder of another user, who could let a link lead anywhere.
+  if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink()) {
+    throw new FileLockError(`The lock ${file} is a link: remove it and try again.`)
+  }
   try {
     const opened = new DatabaseSync(file, { timeout: 0 })
     lock = opened

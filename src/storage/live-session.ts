@@ -7,9 +7,16 @@ import { isNotLockedByAdministrator } from './throttle-rows.ts'
 import { toUser } from './users-rows.ts'
 import { toText, toTime, toTimeOrNull } from './values.ts'
 
-/** The one definition. An expression for the user lets an index find the sessions of one. */
-export function isLive(now: string, userId: RawBuilder<unknown> = sql.ref('sessions.user_id')) {
-  return sql<boolean>`(sessions.ended_at is null and sessions.generation = ${generationOf(userId)}
+/**
+ * The one definition. An expression for the user lets an index find the sessions of one.
+ * For a single row it asks for "at least": a statement of PostgreSQL that waited for the row sees the row as
+ * it is now, but the user as it was at the statement's start, one generation behind.
+ */
+export function isLive(now: string, userId: RawBuilder<unknown> | null = null) {
+  const isCurrent = userId
+    ? sql`= ${generationOf(userId)}`
+    : sql`>= ${generationOf(sql.ref('sessions.user_id'))}`
+  return sql<boolean>`(sessions.ended_at is null and sessions.generation ${isCurrent}
     and ${isNotExpired(now)})`
 }
 

@@ -2,6 +2,7 @@
 // that are held no longer than it takes.
 import { sql } from 'kysely'
 import { digestOf } from '../digest.ts'
+import { surplusDevices } from './devices-sql.ts'
 import {
   endSurplusInPostgres as endSurplus,
   type Ghost,
@@ -73,8 +74,11 @@ export function createSettling(run: Run): Omit<Attempts, 'reserveAttempt'> {
       const ended = accepted.ghosts.map(toEnded)
       const { maxSessions } = displaced
       if (Number(accepted.seen) + UNSEEN_LOGINS < maxSessions) return ended
-      // A statement of its own, after the commit: it sees what parallel logins have opened.
-      const surplus = await run(endSurplus, surplusValues(now, verified.id, maxSessions))
+      // A statement of its own, after the commit: it sees what parallel logins have opened. If it fails, the
+      // session is open all the same, and the next login ends what is too many.
+      const surplus = await run(endSurplus, surplusValues(now, session, maxSessions)).catch(
+        () => [],
+      )
       return [
         ...ended,
         ...surplus.map(({ id }) => ({ id, userId: verified.id, reason: 'limit' as const })),
@@ -211,6 +215,10 @@ const succeed = prepare<SuccessHoles, Success>((db, holes) =>
       select ${holes.newDeviceId}::uuid, id, ${holes.deviceDigest}::text, ${holes.now}::timestamptz,
         ${holes.now}::timestamptz, ${holes.deviceEnd}::timestamptz, ${holes.userAgent}::text
       from accepted where ${holes.newDeviceId}::uuid is not null
+    ),
+    dropped_devices as (
+      delete from devices where id = any (array(${surplusDevices(holes.userId)}))
+        and ${holes.newDeviceId}::uuid is not null and exists (select from accepted)
     )
     select (select coalesce(json_agg(ghosts), '[]') from ghosts) as ghosts,
       (select count(*) from (

@@ -108,7 +108,7 @@ export function openPostgres(options: PostgresOptions): Engine {
  */
 function withGenericPlans(url: string): string {
   const connection = new URL(url)
-  const given = connection.searchParams.get('options') ?? process.env.PGOPTIONS ?? ''
+  const given = connection.searchParams.getAll('options').at(-1) ?? process.env.PGOPTIONS ?? ''
   connection.searchParams.set('options', `${given} -c plan_cache_mode=force_generic_plan`.trim())
   return connection.toString()
 }

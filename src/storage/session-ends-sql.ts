@@ -25,13 +25,17 @@ export async function endSessions(
 ): Promise<boolean> {
   const moment = toText(now)
   const isMoved = await transact(engine, [], async trx => {
+    // Locked first, so that the update sees the kept session as another call has left it.
+    if (engine.name === 'postgres' && keptId !== null) {
+      await trx.selectFrom('users').select('id').where('id', '=', userId).forNoKeyUpdate().execute()
+    }
     const user = await trx
       .updateTable('users')
       .set({ session_generation: NEXT_GENERATION })
       .where('id', '=', userId)
       .$if(keptId !== null, query =>
         query.where(
-          // Of the user's row as it is by now: of two that keep different sessions, the second fails.
+          // Of two calls that keep different sessions, the second fails.
           sql<boolean>`exists (select 1 from sessions where id = ${keptId} and user_id = users.id
             and ended_at is null and generation = users.session_generation and ${isNotExpired(moment)})`,
         ),

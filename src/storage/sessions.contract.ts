@@ -67,6 +67,48 @@ for (const engine of ENGINES) {
       }
     })
 
+    const onlySessionOf = async (userId: string) => {
+      const [session] =
+        (await store.listLiveSessions(userId, { afterId: null, limit: 1 }, start)) ?? []
+      assert.ok(session)
+      return session.id
+    }
+
+    test('a session ends, and can be refreshed, though it ends all others at the same time', async () => {
+      for (let round = 0; round < 15; round++) {
+        const { id } = await newUser()
+        await open(id)
+        const sessionId = await onlySessionOf(id)
+        const [row] = await database.rows(
+          `select id from refresh_tokens where session_id = '${sessionId}'`,
+        )
+        const next = {
+          ...{ id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt: start },
+          expiresAt: later(DAY_MS),
+        }
+        const endOthers = Array.from({ length: 4 }, () => store.endSessions(id, sessionId, start))
+        const rotation = store.rotateRefreshToken(String(row?.id), sessionId, next, start)
+        assert.deepEqual(await Promise.all(endOthers), [true, true, true, true])
+        assert.equal(await rotation, true)
+        const again = Array.from({ length: 4 }, () => store.endSessions(id, sessionId, start))
+        assert.equal(await store.endSession(sessionId, start), true)
+        await Promise.all(again)
+        assert.equal(await store.countLiveSessions(id, start), 0)
+      }
+    })
+
+    test('a login at the limit never ends itself, though its clock is behind', async () => {
+      const { id } = await newUser()
+      const openAt = (now: Date) =>
+        openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), now, 2)
+      for (const ms of [5_000, 6_000, 0]) assert.equal(await openAt(later(ms)), true)
+      const rows = await database.rows(
+        `select created_at from sessions where user_id = '${id}' and ended_at is null`,
+      )
+      const live = rows.map(row => new Date(String(row.created_at)).getTime() - start.getTime())
+      assert.deepEqual(live.toSorted(), [0, 6_000])
+    })
+
     test('logins at the same time as a deactivation open no session that outlives it', async () => {
       for (let round = 0; round < 5; round++) {
         const { email, id } = await newUser()

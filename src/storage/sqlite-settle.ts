@@ -1,6 +1,7 @@
 // What becomes of a reserved attempt in SQLite, within a transaction that is the only one to write.
 import { type Insertable, sql } from 'kysely'
 import { digestOf } from '../digest.ts'
+import { surplusDevices } from './devices-sql.ts'
 import {
   endSurplusInSqlite as endSurplus,
   type Ghost,
@@ -66,7 +67,7 @@ export function createSettling(transact: Transact): Omit<Attempts, 'reserveAttem
         })
         run(insertRefreshToken, refreshTokenRow(session.userId, session.id, refreshToken))
         if (device) rememberDevice(run, device, session, now)
-        const surplus = run(endSurplus, surplusValues(now, session.userId, displaced.maxSessions))
+        const surplus = run(endSurplus, surplusValues(now, session, displaced.maxSessions))
         return [
           ...ghosts,
           ...surplus.map(({ id }) => ({ id, userId: session.userId, reason: 'limit' as const })),
@@ -223,6 +224,7 @@ function rememberDevice(run: Run, device: UsedDevice, session: NewSession, now: 
     run(noteUse, { id: device.id, ...used })
     return
   }
+  run(dropDevices, { userId: session.userId })
   run(insertDevice, {
     id: device.id,
     user_id: session.userId,
@@ -232,6 +234,10 @@ function rememberDevice(run: Run, device: UsedDevice, session: NewSession, now: 
     ...used,
   })
 }
+
+const dropDevices = prepare<{ userId: string }>((db, { userId }) =>
+  sql`delete from devices where id in (${surplusDevices(userId)})`.compile(db),
+)
 
 const noteUse = prepare<{ id: string; last_used_at: string; user_agent: string }>(
   (db, { id, last_used_at, user_agent }) =>

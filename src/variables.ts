@@ -21,7 +21,10 @@ export const VARIABLES: Record<string, { byDefault: string; meaning: string }> =
     byDefault: '',
     meaning: 'addresses (CIDR, comma-separated) of the TLS proxies in front',
   },
-  CORS_ORIGINS: { byDefault: '', meaning: 'origins (comma-separated) that browsers may call from' },
+  CORS_ORIGINS: {
+    byDefault: '',
+    meaning: 'origins (comma-separated) that browsers may call, and log in, from',
+  },
   RETURN_TO_ORIGINS: {
     byDefault: '',
     meaning: 'origins (comma-separated) that the page may go on to after a login',

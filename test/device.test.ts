@@ -54,6 +54,19 @@ for (const engine of ENGINES) {
       return answers
     }
 
+    test('an account has at most 100 devices: a new one takes the place of the least recently used', async () => {
+      const { email, userId } = await newOwner()
+      const ids = async () =>
+        (await service.store.listDevices(userId, service.now())).map(({ id }) => id)
+      const [first = ''] = await ids()
+      for (let i = 1; i < 100; i++) await service.browserLogin(email, { from: newClient() })
+      assert.equal((await ids()).length, 100)
+      assert.ok((await ids()).includes(first))
+      await service.browserLogin(email, { from: newClient() })
+      assert.equal((await ids()).length, 100)
+      assert.ok(!(await ids()).includes(first))
+    })
+
     /** Wrong guesses from everywhere, until the account takes no more of them. */
     async function attack(email: string): Promise<void> {
       for (let i = 0; i < EMAIL_BUDGET; i++) await service.login(email, 'guess', newClient())

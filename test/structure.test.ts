@@ -74,9 +74,13 @@ test('login/ and session/ take the time from outside', () => {
   }
 })
 
-test('the README lists every variable with its default, and no other', () => {
-  const rows = tableRows('| variable |').map(([name, byDefault]) => [name, byDefault])
-  const expected = Object.entries(VARIABLES).map(([name, { byDefault }]) => [name, byDefault])
+test('the README lists every variable with its default and meaning, and no other', () => {
+  const rows = tableRows('| variable |')
+  const expected = Object.entries(VARIABLES).map(([name, { byDefault, meaning }]) => [
+    name,
+    byDefault,
+    meaning.replaceAll('`', ''),
+  ])
   assert.deepEqual(rows, expected)
 })
 

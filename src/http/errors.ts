@@ -24,7 +24,9 @@ export function handleError(error: FastifyError, request: FastifyRequest, reply:
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return sendFailure(reply, 'UNSUPPORTED_MEDIA_TYPE')
   }
-  logOf(request).error({ event: 'request.failed', err: error })
+  // While a database is down, anybody can cause a fault at any rate.
+  const facts = { event: 'request.failed', error: error.code ?? error.name }
+  logOf(request).refused('error', facts, undefined, error)
   return sendFailure(reply, 'INTERNAL_ERROR')
 }
 

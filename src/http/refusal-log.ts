@@ -1,4 +1,4 @@
-// Refusals that repeat: the first is logged at once, then one line a second counts the others.
+// Refusals and faults that repeat: the first is logged at once, then one line a second counts the others.
 // A blocked caller must not be able to fill the disk.
 import type { FastifyBaseLogger } from 'fastify'
 import { digestOf } from '../digest.ts'
@@ -71,7 +71,7 @@ export function createRefusalLog(log: FastifyBaseLogger) {
 
   return {
     /** A client is counted by its group: an IPv6 network has more addresses than there are streams. */
-    write(level: Level, group: string, line: RefusalLine, text?: string): void {
+    write(level: Level, group: string, line: RefusalLine, text?: string, err?: Error): void {
       const { requestId: _, userAgent: __, email, origin, ...facts } = line
       const key = JSON.stringify([level, text, { ...facts, ip: group }])
       const stream = streamOf(key, { level, text, facts })
@@ -89,7 +89,7 @@ export function createRefusalLog(log: FastifyBaseLogger) {
       stream.lines++
       stream.told.add(subject)
       if (stream.told.size > MAX_LINES) stream.told.delete([...stream.told][0] ?? '')
-      log[level](line, text)
+      log[level](err ? { ...line, err } : line, text)
     },
     /** To be called before the end, so that the last second is not missing. */
     flush(): void {

@@ -70,11 +70,12 @@ export function logOf(request: FastifyRequest) {
       level: 'info' | 'warn' | 'error',
       facts: { event: string } & Record<string, string>,
       text?: string,
+      err?: Error,
     ) {
       const refusals = request.server.getDecorator<RefusalLog>(REFUSALS)
       const unknown = { ip: '', userAgent: '' }
       const line = { requestId: request.id, ...unknown, ...caller, ...facts }
-      refusals.write(level, client?.group ?? clientGroup(line.ip), line, text)
+      refusals.write(level, client?.group ?? clientGroup(line.ip), line, text, err)
     },
   }
 }

@@ -1,4 +1,5 @@
 // The command line as an administrator uses it: real processes, and transcripts of what they say.
+import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -7,6 +8,7 @@ import { dirname, join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { describeDatabase } from '../src/storage/open-store.ts'
+import { writeCertificate } from './certificates.ts'
 import type { TestDatabase } from './engines.ts'
 import { TEST_COST } from './service.ts'
 
@@ -136,4 +138,17 @@ function toLines({ code, stdout, stderr }: Ended, masks: Masks): string[] {
 function toEvent(line: string): string {
   const { event, msg }: { event: string; msg: string } = JSON.parse(line)
   return `${event}: ${msg}`
+}
+
+/** An environment in which the doctor finds nothing unsafe; the key file is made. */
+export async function productionEnv(cli: Cli): Promise<Record<string, string>> {
+  const env = {
+    NODE_ENV: 'production',
+    BCRYPT_COST: '10',
+    JWT_ISSUER: 'https://login.example.org',
+    SIGNING_KEYS_FILE: join(cli.folder, 'keys.json'),
+    ...(await writeCertificate(cli.folder, 'valid')),
+  }
+  assert.equal((await cli.run(['keys', 'rotate'], '', env)).code, 0)
+  return env
 }

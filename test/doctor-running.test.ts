@@ -2,12 +2,11 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:net'
-import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { createServer as createTlsServer } from 'node:tls'
 import type { Finding } from '../src/admin/finding.ts'
 import { makeCertificate, writeCertificate } from './certificates.ts'
-import { type Cli, createCli } from './cli.ts'
+import { type Cli, createCli, productionEnv } from './cli.ts'
 import { createTestDatabase, type TestDatabase } from './engines.ts'
 import { run } from './process.ts'
 
@@ -18,14 +17,7 @@ let production: Record<string, string>
 before(async () => {
   database = await createTestDatabase('sqlite')
   cli = await createCli(database)
-  production = {
-    NODE_ENV: 'production',
-    BCRYPT_COST: '10',
-    JWT_ISSUER: 'https://login.example.org',
-    SIGNING_KEYS_FILE: join(cli.folder, 'keys.json'),
-    ...(await writeCertificate(cli.folder, 'valid')),
-  }
-  assert.equal((await cli.run(['keys', 'rotate'], '', production)).code, 0)
+  production = await productionEnv(cli)
 })
 after(async () => {
   await cli.remove()

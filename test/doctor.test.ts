@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import type { Finding } from '../src/admin/finding.ts'
 import { writeCertificate } from './certificates.ts'
-import { type Cli, createCli } from './cli.ts'
+import { type Cli, createCli, productionEnv } from './cli.ts'
 import { createTestDatabase, type TestDatabase } from './engines.ts'
 
 let database: TestDatabase
@@ -16,19 +16,8 @@ let production: Record<string, string>
 before(async () => {
   database = await createTestDatabase('sqlite')
   cli = await createCli(database)
-  production = {
-    NODE_ENV: 'production',
-    BCRYPT_COST: '10',
-    JWT_ISSUER: 'https://login.example.org',
-    SIGNING_KEYS_FILE: join(cli.folder, 'keys.json'),
-    ...(await certificate('valid', -1, 100)),
-  }
-  for (const args of [
-    ['database', 'migrate'],
-    ['keys', 'rotate'],
-  ]) {
-    assert.equal((await cli.run(args, '', production)).code, 0)
-  }
+  production = await productionEnv(cli)
+  assert.equal((await cli.run(['database', 'migrate'], '', production)).code, 0)
 })
 after(async () => {
   await cli.remove()

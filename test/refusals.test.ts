@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test'
 import { decodeJwt, decodeProtectedHeader, SignJWT } from 'jose'
 import { readKeyFile } from '../src/session/key-file.ts'
 import { ENGINES } from './engines.ts'
-import { type Answer, createAddresses, loggedBy, PASSWORD } from './service.ts'
+import { type Answer, createAddresses, loggedBy, PASSWORD, refusedLines } from './service.ts'
 import {
   AUTH,
   bearer,
@@ -53,17 +53,6 @@ for (const engine of ENGINES) {
     const FAR = '2999-01-01T00:00:00.000Z'
     const PAST = '2001-01-01T00:00:00.000Z'
 
-    /** What the request logs besides the id, address and agent that every line has. */
-    async function refusedLines(action: () => Promise<unknown>) {
-      const lines = await loggedBy(service, action)
-      return lines.map(({ time: _, requestId, ip, userAgent, ...line }) => {
-        assert.match(String(requestId), /^[\da-f-]{36}$/)
-        assert.match(String(ip), /^127\./)
-        assert.equal(userAgent, '')
-        return line
-      })
-    }
-
     type Preparation = (login: Login) => unknown
     const ENDED: [reason: string, prepare: Preparation][] = [
       ['session-ended', login => service.store.endSession(login.sessionId, service.now())],
@@ -79,7 +68,7 @@ for (const engine of ENGINES) {
       call: () => Promise<Answer>,
       challenge = 'Bearer realm="login", error="invalid_token"',
     ): Promise<void> {
-      const lines = await refusedLines(async () => {
+      const lines = await refusedLines(service, async () => {
         const { status, text, headers } = await call()
         assert.deepEqual([status, text], [401, INVALID_TOKEN])
         assert.equal(headers['www-authenticate'], challenge)
@@ -106,7 +95,7 @@ for (const engine of ENGINES) {
       test(`a refresh token is refused: ${reason}`, async () => {
         const token = await tokenOf(await newLogin())
         await isRefused('refresh-token', reason, () => service.refresh(token))
-        const lines = await refusedLines(async () => {
+        const lines = await refusedLines(service, async () => {
           assert.equal((await service.logout(token)).status, 200)
         })
         assert.deepEqual(lines, [
@@ -184,7 +173,7 @@ for (const engine of ENGINES) {
         const login = await newLogin()
         const sent = Object.entries(headersOf(login)).filter(([, value]) => value !== undefined)
         for (const path of ['/refresh', '/logout']) {
-          const lines = await refusedLines(async () => {
+          const lines = await refusedLines(service, async () => {
             const headers = Object.fromEntries(sent)
             const { status, text } = await service.call({ path: `${AUTH}${path}`, headers })
             assert.deepEqual([status, text], [403, CSRF_FAILED])

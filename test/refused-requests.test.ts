@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test'
 import {
   type Call,
   createAddresses,
-  loggedBy,
+  refusedLines,
   startTestService,
   type TestService,
 } from './service.ts'
@@ -22,17 +22,6 @@ after(async () => {
   assert.ok(!service.logText().includes(CANARY))
   await service.stop()
 })
-
-/** What a request logs, without what every line has. */
-async function refusedLines(action: () => Promise<unknown>) {
-  const lines = await loggedBy(service, action)
-  return lines.map(({ time: _, requestId, ip, userAgent, ...line }) => {
-    assert.match(String(requestId), /^[\da-f-]{36}$/)
-    assert.match(String(ip), /^127\./)
-    assert.equal(userAgent, '')
-    return line
-  })
-}
 
 test('an origin that is not listed is logged, and cut; our own and listed ones are not', async () => {
   const jwks = { method: 'GET', path: '/.well-known/jwks.json' }
@@ -58,7 +47,7 @@ test('an origin that is not listed is logged, and cut; our own and listed ones a
     [{ ...jwks, headers: { Origin: UNLISTED, 'Sec-Fetch-Site': 'same-origin' } }, null],
   ]
   for (const [call, origin] of CASES) {
-    const lines = await refusedLines(() => service.call({ from: newAddress(), ...call }))
+    const lines = await refusedLines(service, () => service.call({ from: newAddress(), ...call }))
     assert.deepEqual(
       lines,
       origin === null
@@ -81,7 +70,7 @@ test('a return_to that is not accepted is logged with its origin, and nothing el
   ]
   for (const [returnTo, origin] of CASES) {
     const path = `/login?return_to=${encodeURIComponent(returnTo)}`
-    const lines = await refusedLines(async () => {
+    const lines = await refusedLines(service, async () => {
       assert.equal((await service.call({ method: 'GET', path, from: newAddress() })).status, 200)
     })
     const line = { level: 'warn', event: 'request.refused', reason: 'return-to' }
@@ -89,7 +78,7 @@ test('a return_to that is not accepted is logged with its origin, and nothing el
     assert.deepEqual(lines, origin === null ? [] : expected, returnTo)
   }
   const both = `/login?return_to=${UNLISTED}&return_to=${LISTED}`
-  const lines = await refusedLines(() =>
+  const lines = await refusedLines(service, () =>
     service.call({ method: 'GET', path: both, from: newAddress() }),
   )
   assert.deepEqual(lines, [{ level: 'warn', event: 'request.refused', reason: 'return-to' }])

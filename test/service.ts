@@ -1,4 +1,5 @@
 // The whole service for a test: real TLS, a real database, a clock that the test moves.
+import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import http, { type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http'
@@ -235,4 +236,15 @@ export async function loggedBy(service: TestService, action: () => Promise<unkno
   const before = service.logged().length
   await action()
   return service.logged().slice(before)
+}
+
+/** The same, without what every line of a request has. */
+export async function refusedLines(service: TestService, action: () => Promise<unknown>) {
+  const lines = await loggedBy(service, action)
+  return lines.map(({ time: _, requestId, ip, userAgent, ...line }) => {
+    assert.match(String(requestId), /^[\da-f-]{36}$/)
+    assert.match(String(ip), /^127\./)
+    assert.equal(userAgent, '')
+    return line
+  })
 }

@@ -58,7 +58,7 @@ for (let isDone = false; !isDone; ) {
   callsMs.push(performance.now() - startMs)
   if (!batch) break
   for (const name of Object.keys(removed) as (keyof typeof removed)[]) removed[name] += batch[name]
-  isDone = Object.values(batch).every(rows => rows === 0)
+  isDone = batch.isDone
   if (callsMs.length % 200 === 0) {
     progress(`${removed.sessions} sessions, ${removed.refreshTokens} tokens removed`)
     await sleep(PAUSE_MS)

@@ -205,7 +205,7 @@ async function prepareHashing(cost: number) {
 async function purgeAll(store: Store, clock: () => Date, mustStop: () => boolean): Promise<void> {
   while (!mustStop()) {
     const purged = await store.purge(clock())
-    if (!purged || Object.values(purged).every(rows => rows === 0)) return
+    if (!purged || purged.isDone) return
     await sleep(PURGE_PAUSE_MS)
   }
 }

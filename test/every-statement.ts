@@ -87,7 +87,8 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
     const purged = await store.purge(moment)
     assert.ok(purged)
     if (moment !== now) {
-      for (const [name, rows] of Object.entries(purged)) assert.ok(rows > 0, name)
+      const { isDone: _, ...removed } = purged
+      for (const [name, rows] of Object.entries(removed)) assert.ok(rows > 0, name)
     }
   }
   await store.checkWritable(now)

@@ -63,7 +63,7 @@ export function databaseCommand(context: Context): Command {
           const batch = await store.purge(context.clock())
           if (batch === null) throw new Refusal('A service is purging right now: nothing to do.')
           for (const name of NAMES) removed[name] += batch[name]
-          if (NAMES.every(name => batch[name] === 0)) break
+          if (batch.isDone) break
           if (performance.now() - startedMs > SILENT_MS) {
             terminal.progress(`Removed ${removed.sessions} sessions so far …`)
           }

@@ -16,7 +16,8 @@ const ENDED_KEPT_MS = 24 * 3600_000
 
 /** `from` is the moment of the last row that the step has dealt with, null at the start. */
 type Step = (trx: Transaction<Schema>, now: Date, from: string | null) => Promise<Batch>
-type Batch = { removed: Partial<Purged>; isDone: boolean; last: string | null }
+type Removed = Omit<Purged, 'isDone'>
+type Batch = { removed: Partial<Removed>; isDone: boolean; last: string | null }
 
 export function createPurge(engine: Engine): Store['purge'] {
   const { rows: maxRows, rounds } = BATCHES[engine.name]
@@ -25,7 +26,7 @@ export function createPurge(engine: Engine): Store['purge'] {
     (
       table: 'login_throttle' | 'refresh_tokens' | 'devices',
       id: string,
-      name: keyof Purged,
+      name: keyof Removed,
     ): Step =>
     (trx, now, from) =>
       remove(trx, name, {
@@ -37,7 +38,7 @@ export function createPurge(engine: Engine): Store['purge'] {
 
   async function remove(
     trx: Transaction<Schema>,
-    name: keyof Purged,
+    name: keyof Removed,
     rows: { table: string; id: string; orderBy: string; isOver: RawBuilder<unknown> },
   ): Promise<Batch> {
     const [table, id, orderBy] = [sql.table(rows.table), sql.ref(rows.id), sql.ref(rows.orderBy)]
@@ -94,7 +95,8 @@ export function createPurge(engine: Engine): Store['purge'] {
   const positions = new Map<Step, string>()
 
   return async now => {
-    const purged: Purged = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0 }
+    const purged: Removed = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0 }
+    let isAllDone = true
     for (const step of steps) {
       for (let round = 0, isDone = false; round < rounds && !isDone; round++) {
         const from = positions.get(step) ?? null
@@ -102,17 +104,20 @@ export function createPurge(engine: Engine): Store['purge'] {
           (await engine.isAlone(trx)) ? step(trx, now, from) : null,
         )
         // Another instance has taken over; what was removed so far is told.
-        if (batch === null) return Object.values(purged).some(Boolean) ? purged : null
+        if (batch === null) {
+          return Object.values(purged).some(Boolean) ? { ...purged, isDone: false } : null
+        }
         for (const [name, rows] of Object.entries(batch.removed)) {
-          purged[name as keyof Purged] += rows
+          purged[name as keyof Removed] += rows
         }
         isDone = batch.isDone
         if (isDone) positions.delete(step)
         else if (batch.last !== null) positions.set(step, batch.last)
+        if (round === rounds - 1) isAllDone &&= isDone
         await setImmediate()
       }
     }
-    return purged
+    return { ...purged, isDone: isAllDone }
   }
 }
 

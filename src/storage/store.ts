@@ -134,8 +134,9 @@ export type UsedDevice =
   | { kind: 'new'; id: string; expiresAt: Date; digest: string }
   | { kind: 'known'; id: string }
 
-/** How many rows a purge removed. */
+/** How many rows a purge removed, and whether nothing is left to do. */
 export type Purged = {
+  isDone: boolean
   sessions: number
   refreshTokens: number
   devices: number

@@ -1,7 +1,7 @@
 // database migrate|status|purge
 import { Command } from 'commander'
 import { type Context, configOf, type JsonOption } from './context.ts'
-import { SILENT_MS } from './ended.ts'
+import { createProgress } from './ended.ts'
 import { Refusal } from './failures.ts'
 import { fieldsOf, jsonOf, toTime } from './layout.ts'
 import { withAnyStore, withMigratedStore, withStore } from './with-store.ts'
@@ -58,15 +58,13 @@ export function databaseCommand(context: Context): Command {
     .action(({ json }: JsonOption) =>
       withStore(context, async ({ store }) => {
         const removed = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0 }
-        const startedMs = performance.now()
+        const tell = createProgress(terminal)
         for (;;) {
           const batch = await store.purge(context.clock())
           if (batch === null) throw new Refusal('A service is purging right now: nothing to do.')
           for (const name of NAMES) removed[name] += batch[name]
           if (batch.isDone) break
-          if (performance.now() - startedMs > SILENT_MS) {
-            terminal.progress(`Removed ${removed.sessions} sessions so far …`)
-          }
+          tell(`Removed ${removed.sessions} sessions so far …`)
         }
         const sentence = `Removed ${removed.sessions} sessions, ${removed.refreshTokens} refresh tokens, ${removed.devices} devices and ${removed.throttleRows} throttle rows.`
         terminal.announce('admin.database_purged', removed, sentence)

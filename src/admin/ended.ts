@@ -1,19 +1,24 @@
-// Counts the sessions that a command ends, and tells how far it is if that takes long.
+// How far a command is, if it takes long: the sessions that it ends, or the rows that it removes.
 import type { OnEnded } from '../storage/store.ts'
 import type { Terminal } from './terminal.ts'
 
 /** A command that takes longer says what it is doing. */
-export const SILENT_MS = 1_000
+const SILENT_MS = 1_000
+
+export function createProgress(terminal: Terminal): (sentence: string) => void {
+  const startedMs = performance.now()
+  return sentence => {
+    if (performance.now() - startedMs > SILENT_MS) terminal.progress(sentence)
+  }
+}
 
 export function countEnded(terminal: Terminal): { onEnded: OnEnded; ended: () => number } {
-  const startedMs = performance.now()
+  const tell = createProgress(terminal)
   let count = 0
   return {
     onEnded({ length }) {
       count += length
-      if (performance.now() - startedMs > SILENT_MS) {
-        terminal.progress(`Ended ${count} sessions so far …`)
-      }
+      tell(`Ended ${count} sessions so far …`)
     },
     ended: () => count,
   }

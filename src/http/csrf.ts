@@ -13,12 +13,12 @@ const NONCE_BYTES = 16
 const TOKEN_CHARACTERS = 66
 
 /** Keyed by the cookie itself: it is of use with this session only, and there is no further secret. */
-export function makeCsrfToken(sessionCookie: string): string {
+function makeCsrfToken(sessionCookie: string): string {
   const nonce = randomBytes(NONCE_BYTES).toString('base64url')
   return `${nonce}.${macOf(nonce, sessionCookie)}`
 }
 
-export function isCsrfTokenValid(token: string, sessionCookie: string): boolean {
+function isCsrfTokenValid(token: string, sessionCookie: string): boolean {
   if (token.length !== TOKEN_CHARACTERS) return false
   const [nonce = '', mac = '', ...rest] = token.split('.', 3)
   if (rest.length > 0) return false

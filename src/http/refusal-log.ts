@@ -21,27 +21,30 @@ export type RefusalLine = {
   origin?: string
 } & Record<string, string>
 
-/** Lines with the same level, text, event, client and reason. */
-type Stream = {
+type Counted = {
   level: Level
   text: string | undefined
   /** What the count is told with. */
   facts: object
+  leftOut: number
+}
+
+/** Lines with the same level, text, event, client and reason. */
+type Stream = Counted & {
   /** Digests of the emails or origins that were told last. */
   told: Set<string>
   /** Written since the last count. */
   lines: number
-  leftOut: number
 }
 
 export type RefusalLog = ReturnType<typeof createRefusalLog>
 
 export function createRefusalLog(log: FastifyBaseLogger) {
   const streams = new Map<string, Stream>()
-  let others = new Map<string, number>()
+  const others = new Map<string, Counted>()
   let timer: NodeJS.Timeout | null = null
 
-  function streamOf(key: string, about: Pick<Stream, 'level' | 'text' | 'facts'>): Stream | null {
+  function streamOf(key: string, about: Omit<Counted, 'leftOut'>): Stream | null {
     const known = streams.get(key)
     if (known) return known
     if (streams.size >= MAX_STREAMS) return null
@@ -53,20 +56,19 @@ export function createRefusalLog(log: FastifyBaseLogger) {
   /** Writes the counts. A stream that has been silent since the last time is forgotten. */
   function tell(): void {
     for (const [key, stream] of streams) {
-      const { lines, leftOut: count } = stream
-      if (lines === 0 && count === 0) streams.delete(key)
-      if (count > 0) log[stream.level]({ ...stream.facts, count }, stream.text)
+      if (stream.lines === 0 && stream.leftOut === 0) streams.delete(key)
+      tellCount(stream)
       stream.lines = 0
-      stream.leftOut = 0
     }
-    for (const [key, count] of others) tellCount(key, count)
-    others = new Map()
+    for (const counted of others.values()) tellCount(counted)
+    others.clear()
     timer = streams.size > 0 ? setTimeout(tell, TELL_EVERY_MS).unref() : null
   }
 
-  function tellCount(key: string, count: number): void {
-    const [level, text, facts]: [Level, string | null, object] = JSON.parse(key)
-    log[level]({ ...facts, count }, text ?? undefined)
+  function tellCount(counted: Counted): void {
+    const { level, text, facts, leftOut: count } = counted
+    if (count > 0) log[level]({ ...facts, count }, text)
+    counted.leftOut = 0
   }
 
   return {
@@ -77,8 +79,11 @@ export function createRefusalLog(log: FastifyBaseLogger) {
       const stream = streamOf(key, { level, text, facts })
       timer ??= setTimeout(tell, TELL_EVERY_MS).unref()
       if (!stream) {
-        const key = JSON.stringify([level, text, { event: line.event }])
-        others.set(key, (others.get(key) ?? 0) + 1)
+        const facts = { event: line.event }
+        const key = JSON.stringify([level, text, facts])
+        const counted = others.get(key) ?? { level, text, facts, leftOut: 0 }
+        others.set(key, counted)
+        counted.leftOut++
         return
       }
       const subject = digestOf(email ?? origin ?? '')

@@ -2,8 +2,8 @@
 import { DatabaseSync } from 'node:sqlite'
 import bcrypt from 'bcrypt'
 import pg from 'pg'
-import type { EngineName } from '../src/storage/engine.ts'
-import type { DatabaseConfig } from '../src/storage/open-store.ts'
+import type { DatabaseConfig } from '../src/config/database.ts'
+import type { EngineName } from '../src/storage/sql/engine.ts'
 import { LOGIN } from '../test/service.ts'
 import { post } from './connection.ts'
 

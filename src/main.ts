@@ -4,15 +4,15 @@ import { Command, CommanderError } from 'commander'
 import packageJson from '../package.json' with { type: 'json' }
 import { databaseCommand } from './admin/database.ts'
 import { devicesCommand } from './admin/devices.ts'
-import { doctorCommand } from './admin/doctor.ts'
-import { Failure, messageOf, REFUSED, Refusal, WRONG_USE } from './admin/failures.ts'
+import { doctorCommand } from './admin/doctor/doctor.ts'
+import { FAILED, Failure, messageOf, WRONG_USE } from './admin/failures.ts'
 import { keysCommand } from './admin/keys.ts'
 import { sessionsCommand } from './admin/sessions.ts'
-import { createTerminal } from './admin/terminal.ts'
-import { usersCommand } from './admin/users.ts'
-import { ConfigError, loadConfig } from './config.ts'
-import { hasCode } from './error-code.ts'
-import { StartError } from './start-error.ts'
+import { createTerminal } from './admin/terminal/terminal.ts'
+import { usersCommand } from './admin/users/users.ts'
+import { ConfigError, loadConfig } from './config/config.ts'
+import { hasCode } from './files.ts'
+import { StartError } from './start.ts'
 
 // Hashing may fill a thread a core; verifying tokens, files and look-ups have four more to
 // themselves. It must be set before the first use of libuv's pool.
@@ -31,13 +31,13 @@ const program = new Command('npm run -s admin --')
     new Command('serve').description('run the service').action(async () => {
       // The other commands need not wait for the server's libraries.
       const [{ createLog }, { serveUntilSignal }] = await Promise.all([
-        import('./log.ts'),
+        import('./log/log.ts'),
         import('./serve.ts'),
       ])
       const config = loadConfig(process.env)
       const log = createLog(config.logLevel, process.stdout)
       await serveUntilSignal(config, log, clock).catch(error => {
-        throw error instanceof StartError ? new Refusal(error.message) : error
+        throw error instanceof StartError ? new Failure(error.message) : error
       })
     }),
   )
@@ -99,7 +99,7 @@ function explain(error: unknown): number {
   // A file or socket that the system refused: its text names it.
   if (error instanceof Error && 'syscall' in error) {
     terminal.say(`${messageOf(error)}.`)
-    return REFUSED
+    return FAILED
   }
   throw error
 }

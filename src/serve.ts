@@ -3,27 +3,26 @@
 import { mkdir } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { announceStart } from './announce.ts'
-import { type Config, tokensAt } from './config.ts'
+import { type Config, tokensAt } from './config/config.ts'
+import type { Store } from './domain/store.ts'
 import { closeServer, createWork, trackConnections } from './drain.ts'
+import { isOpenToOthers } from './files.ts'
 import { buildApp } from './http/app.ts'
+import { openTls } from './http/connection/served-tls.ts'
 import { createOpsServer, shareChecks } from './http/ops.ts'
-import { loadPage } from './http/page.ts'
-import { pageAddress } from './http/page-address.ts'
-import { openTls } from './http/served-tls.ts'
-import { addressOf, listen } from './listen.ts'
-import type { Log } from './log.ts'
-import { createDeviceTokens } from './login/device-token.ts'
+import { pageAddress } from './http/page/address.ts'
+import { loadPage } from './http/page/page.ts'
+import { ensureKeyFile, watchKeys } from './keys/key-file.ts'
+import type { Log } from './log/log.ts'
+import { createDeviceTokens } from './login/device.ts'
 import { createHashQueue } from './login/hash-queue.ts'
 import { login } from './login/login.ts'
 import { createPasswords } from './login/passwords.ts'
 import { createThrottle } from './login/throttle.ts'
-import { ensureKeyFile, isOpenToOthers, watchKeys } from './session/key-file.ts'
-import { createRefreshLimit } from './session/refresh-limit.ts'
+import { createRefreshLimit } from './session/refresh.ts'
 import { awaitEnd, ignoreInspectorSignal } from './signals.ts'
-import { refuse, StartError } from './start-error.ts'
+import { announceStart, failStart, listen, StartError, urlOf } from './start.ts'
 import { describeDatabase, openStore } from './storage/open-store.ts'
-import type { Store } from './storage/store.ts'
 
 const PURGE_EVERY_MS = 60_000
 const PURGE_PAUSE_MS = 100
@@ -74,7 +73,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   // Closed in reverse, by the drain or by a start that fails half-way.
   await using opened = new AsyncDisposableStack()
   await mkdir(config.dataDir, { recursive: true }).catch(
-    refuse(`The data folder ${config.dataDir} cannot be used`),
+    failStart(`The data folder ${config.dataDir} cannot be used`),
   )
   const store = opened.adopt(
     await openStore(config.database, error =>
@@ -83,19 +82,19 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     database => database.close(),
   )
   const tls = opened.adopt(
-    await openTls(config, log, clock).catch(refuse('The TLS certificate cannot be used')),
+    await openTls(config, log, clock).catch(failStart('The TLS certificate cannot be used')),
     followed => followed.close(),
   )
   const [page, firstUsers] = await Promise.all([
-    loadPage(config.brand).catch(refuse('The login page or its BRAND_LOGO_FILE cannot be used')),
+    loadPage(config.brand).catch(failStart('The login page or its BRAND_LOGO_FILE cannot be used')),
     store
       .migrate()
       .then(() => store.listUsers('', 1))
-      .catch(refuse(`${describeDatabase(config.database)} cannot be used`)),
+      .catch(failStart(`${describeDatabase(config.database)} cannot be used`)),
   ])
   const deviceKey = await store
     .readDeviceKey()
-    .catch(refuse(`${describeDatabase(config.database)} cannot be used`))
+    .catch(failStart(`${describeDatabase(config.database)} cannot be used`))
   const keys = opened.adopt(await openKeys(config, log, clock), watched => watched.close())
 
   let isDraining = false
@@ -163,7 +162,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
       })
   }, PURGE_EVERY_MS).unref()
 
-  const url = addressOf(config.host, port, tls.current() !== null)
+  const url = urlOf(config.host, port, tls.current() !== null)
   announceStart(log, {
     url,
     page: pageAddress(config, tls.current(), port),

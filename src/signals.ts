@@ -1,6 +1,6 @@
 // What signals mean: SIGTERM and SIGINT end the service, SIGHUP reloads files.
 import { isatty } from 'node:tty'
-import type { Log } from './log.ts'
+import type { Log } from './log/log.ts'
 
 const STDIN = 0
 

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { open, readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { describe, type TestContext, test } from 'node:test'
-import type { EngineName } from '../src/storage/engine.ts'
+import type { EngineName } from '../src/storage/sql/engine.ts'
 import { type Cli, createCli, MAIN } from './cli.ts'
 import { createTestDatabase, ENGINES, type TestDatabase } from './engines.ts'
 

@@ -5,9 +5,9 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { loadConfig } from '../src/config.ts'
-import { loadTls } from '../src/http/tls.ts'
-import { ensureKeyFile } from '../src/session/key-file.ts'
+import { loadConfig } from '../src/config/config.ts'
+import { loadTls } from '../src/http/connection/tls.ts'
+import { ensureKeyFile } from '../src/keys/key-file.ts'
 import { type Call, LOGIN, PASSWORD, startTestService, type TestService } from './service.ts'
 
 /** What a page of an origin gets: its answer with or without cookies, or nothing. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import type { EngineName } from '../src/storage/engine.ts'
+import type { EngineName } from '../src/storage/sql/engine.ts'
 import { kill, proveNoAnswerIsLost } from './crash-cycles.ts'
 import { ENGINES, type Row } from './engines.ts'
 import { createDeployment, type Deployment, until } from './process.ts'

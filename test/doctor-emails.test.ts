@@ -1,7 +1,7 @@
 // The doctor finds users who can never log in, because of how their email is stored.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Finding } from '../src/admin/finding.ts'
+import type { Finding } from '../src/admin/doctor/finding.ts'
 import { createCli } from './cli.ts'
 import { createTestDatabase, ENGINES } from './engines.ts'
 

@@ -6,9 +6,10 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after } from 'node:test'
 import pg from 'pg'
-import type { EngineName } from '../src/storage/engine.ts'
-import { type DatabaseConfig, openStore } from '../src/storage/open-store.ts'
-import type { Store } from '../src/storage/store.ts'
+import type { DatabaseConfig } from '../src/config/database.ts'
+import type { Store } from '../src/domain/store.ts'
+import { openStore } from '../src/storage/open-store.ts'
+import type { EngineName } from '../src/storage/sql/engine.ts'
 
 export const ENGINES: EngineName[] = ['sqlite', 'postgres']
 

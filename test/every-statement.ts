@@ -1,10 +1,12 @@
 // Every operation of the store once, with what makes it run all of its statements.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { digest, insertTestUser, makeScopes } from '../src/storage/contract-fixtures.ts'
-import type { NewRefreshToken, Store } from '../src/storage/store.ts'
+import type { Opening } from '../src/domain/attempt.ts'
+import type { NewRefreshToken } from '../src/domain/session.ts'
+import type { Store } from '../src/domain/store.ts'
 import type { TestDatabase } from './engines.ts'
 import { fillSessions } from './many-sessions.ts'
+import { digest, insertTestUser, makeScopes } from './storage/fixtures.ts'
 
 const DAY_MS = 24 * 3_600_000
 
@@ -26,29 +28,24 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
     const scopes = makeScopes()
     await store.reserveAttempt(scopes, email, now)
     const [id, refreshToken, cookieDigest] = [randomUUID(), token(), digest(randomUUID())]
-    const ended = await store.openSession(
-      { id: userId, passwordHash: 'a hash' },
-      {
-        ...{ id, userId, createdAt: now, expiresAt: later(30 * DAY_MS) },
-        ...{ cookieDigest, userAgent: '', ip: '' },
-      },
+    const opening: Opening = {
+      user: { id: userId, passwordHash: 'a hash' },
+      session: { id, expiresAt: later(30 * DAY_MS), cookieDigest, userAgent: '', ip: '' },
       refreshToken,
-      isFirst
+      device: isFirst
         ? { kind: 'new', id: deviceId, digest: deviceDigest, expiresAt: later(DAY_MS) }
         : { kind: 'known', id: deviceId },
-      { cookieDigest: digest(randomUUID()), usedBefore: later(-1), maxSessions },
-      scopes,
-      now,
-    )
-    assert.ok(ended)
+      displaced: { cookieDigest: digest(randomUUID()), usedBefore: later(-1), maxSessions },
+    }
+    assert.ok(await store.openSession(opening, scopes, now))
     return { id, refreshToken, cookieDigest }
   }
 
   const scopes = makeScopes(email, 'client', { pair: 1, email: 1, client: 1 })
   await store.reserveAttempt(scopes, email, now)
   await store.settleFailure(scopes, userId, now)
-  assert.equal((await store.reserveAttempt(scopes, email, now)).kind, 'refused')
-  await store.unlockUser(email, digest(email), now)
+  assert.equal((await store.reserveAttempt(scopes, email, now)).kind, 'blocked')
+  await store.unlockUser(email, now)
   const unknown = makeScopes()
   await store.reserveAttempt(unknown, 'nobody', now)
   await store.settleFailure(unknown, null, now)
@@ -65,8 +62,8 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await store.findLiveSessionByCookie(cookieDigest, now)
   await store.touchCookie(id, later(DAY_MS), now)
   assert.equal(await store.rotateRefreshToken(refreshToken.id, id, token(), now), true)
-  const presented = await store.findRefreshToken(refreshToken.id, refreshToken.digest, now)
-  assert.ok(presented.kind === 'presented' && presented.successor)
+  const found = await store.findRefreshToken(refreshToken.id, refreshToken.digest, now)
+  assert.ok(found.kind === 'found' && found.successor)
   await store.listLiveSessions(userId, { afterId: null, limit: 101 }, now)
   await store.listLiveSessions(userId, { afterId: id, limit: 101 }, now)
   assert.ok((await store.countLiveSessions(userId, now)) > 1)

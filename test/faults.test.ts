@@ -8,7 +8,7 @@ import { after, before, describe, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import pg from 'pg'
-import { createLog } from '../src/log.ts'
+import { createLog } from '../src/log/log.ts'
 import { type Fault, OWNER, proveFault, startWithUsers } from './fault-proof.ts'
 import { freePort, type PostgresServer, startPostgres } from './postgres-server.ts'
 import {

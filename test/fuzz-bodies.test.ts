@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import fc from 'fast-check'
-import { FAILURE_CODES } from '../src/http/envelope.ts'
+import { FAILURE_CODES } from '../src/http/answer/envelope.ts'
 import { ENGINES } from './engines.ts'
 import { type Answer, startTestService, type TestService, UNLIMITED } from './service.ts'
 

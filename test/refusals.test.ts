@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { decodeJwt, decodeProtectedHeader, SignJWT } from 'jose'
-import { readKeyFile } from '../src/session/key-file.ts'
+import { readKeyFile } from '../src/keys/key-file.ts'
 import { ENGINES } from './engines.ts'
 import { type Answer, createAddresses, loggedBy, PASSWORD, refusedLines } from './service.ts'
 import {

@@ -5,7 +5,7 @@ import { startPostgres } from './postgres-server.ts'
 
 const asked = process.argv.slice(2)
 const files =
-  asked.length > 0 ? asked : ['src/**/*.test.ts', 'src/**/*.contract.ts', 'test/*.test.ts']
+  asked.length > 0 ? asked : ['src/**/*.test.ts', 'test/storage/*.contract.ts', 'test/*.test.ts']
 
 const postgres = process.env.TEST_DATABASE_URL ? null : await startPostgres()
 const runner = spawn(process.execPath, ['--test', '--test-concurrency=2', ...files], {

@@ -4,8 +4,8 @@ import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { decodeJwt, decodeProtectedHeader, exportJWK, generateKeyPair, SignJWT } from 'jose'
-import { loadKeySet } from '../src/session/key-file.ts'
-import type { AccessKey } from '../src/session/keys.ts'
+import { loadKeySet } from '../src/keys/key-file.ts'
+import type { AccessKey } from '../src/keys/key-set.ts'
 import { ENGINES } from './engines.ts'
 import {
   AUTH,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import type { OutgoingHttpHeaders } from 'node:http'
-import type { EngineName } from '../src/storage/engine.ts'
+import type { EngineName } from '../src/storage/sql/engine.ts'
 import { type Answer, type Call, PASSWORD, startTestService, type TestService } from './service.ts'
 
 export const AUTH = '/api/v1/auth'

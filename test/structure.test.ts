@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { test } from 'node:test'
-import { FAILURE_CODES } from '../src/http/envelope.ts'
-import { VARIABLES } from '../src/variables.ts'
+import { VARIABLES } from '../src/config/variables.ts'
+import { FAILURE_CODES } from '../src/http/answer/envelope.ts'
 
 const ROOT = resolve(import.meta.dirname, '..')
 const IMPORT =
@@ -47,32 +47,63 @@ test('no imports form a circle', () => {
   for (const file of imports.keys()) visit(file, [])
 })
 
-test('login/ and session/ reach neither HTTP nor SQL', () => {
-  const forbidden = /^(fastify|@fastify\/|kysely|pg$|pg\/|node:sqlite|node:https?$)/
-  const inner = [...imports.keys()].filter(
-    file => /^src\/(login|session)\//.test(file) && !file.endsWith('.test.ts'),
-  )
-  assert.ok(inner.length > 5)
-  for (const start of inner) {
-    const reached = new Set<string>()
-    const visit = (file: string) => {
-      if (reached.has(file)) return
-      reached.add(file)
-      const { files = [], packages = [] } = imports.get(file) ?? {}
-      for (const name of packages)
-        assert.ok(!forbidden.test(name), `${start} reaches ${name} through ${file}`)
-      files.forEach(visit)
+const HTTP = /^(fastify$|@fastify\/|helmet$|node:https?$)/
+const SQL = /^(kysely($|\/)|pg$|pg\/|node:sqlite$)/
+const DOMAIN = ['domain', 'login', 'session', 'keys']
+
+for (const [folders, technologies] of [
+  [DOMAIN, { HTTP, SQL }],
+  [['http'], { SQL }],
+  [['storage'], { HTTP }],
+] as const) {
+  const names = Object.keys(technologies).join(' nor ')
+  test(`${folders.join('/, ')}/ do not reach ${names}, directly or through other files`, () => {
+    for (const folder of folders) {
+      const files = filesOf(folder)
+      assert.ok(files.length > 2, folder)
+      for (const start of files) {
+        for (const [file, packages] of reachedFrom(start)) {
+          for (const name of packages) {
+            for (const technology of Object.values(technologies)) {
+              assert.doesNotMatch(name, technology, `${start} reaches ${name} through ${file}`)
+            }
+          }
+        }
+      }
     }
-    visit(start)
-  }
+  })
+}
+
+test('the rules above would notice a package', () => {
+  const packages = (start: string) => [...reachedFrom(start).values()].flat()
+  assert.ok(packages('src/http/app.ts').some(name => HTTP.test(name)))
+  assert.ok(packages('src/storage/open-store.ts').some(name => SQL.test(name)))
 })
 
-test('login/ and session/ take the time from outside', () => {
-  for (const file of imports.keys()) {
-    if (!/^src\/(login|session)\//.test(file) || file.endsWith('.test.ts')) continue
+test('the domain takes the time from outside', () => {
+  for (const file of DOMAIN.flatMap(filesOf)) {
     assert.doesNotMatch(readFileSync(join(ROOT, file), 'utf8'), /Date\.now\(\)|new Date\(\)/, file)
   }
 })
+
+function filesOf(folder: string): string[] {
+  return [...imports.keys()].filter(
+    file => file.startsWith(`src/${folder}/`) && !file.endsWith('.test.ts'),
+  )
+}
+
+/** Every file that this one imports, directly or not, with the packages of each. */
+function reachedFrom(start: string): Map<string, string[]> {
+  const reached = new Map<string, string[]>()
+  const visit = (file: string) => {
+    if (reached.has(file)) return
+    const { files = [], packages = [] } = imports.get(file) ?? {}
+    reached.set(file, packages)
+    files.forEach(visit)
+  }
+  visit(start)
+  return reached
+}
 
 test('the README lists every variable with its default and meaning, and no other', () => {
   const rows = tableRows('| variable |')

@@ -1,7 +1,7 @@
 // What every command has at hand.
-import { type Config, loadConfig } from '../config.ts'
-import { jsonListOf, type Row, tableOf } from './layout.ts'
-import type { Terminal } from './terminal.ts'
+import { type Config, loadConfig } from '../config/config.ts'
+import { jsonListOf, type Row, tableOf } from './terminal/layout.ts'
+import type { Terminal } from './terminal/terminal.ts'
 
 export type Context = {
   terminal: Terminal

@@ -1,9 +1,9 @@
 // database migrate|status|purge
 import { Command } from 'commander'
 import { type Context, configOf, type JsonOption } from './context.ts'
-import { createProgress } from './ended.ts'
-import { Refusal } from './failures.ts'
-import { fieldsOf, jsonOf, toTime } from './layout.ts'
+import { Failure } from './failures.ts'
+import { fieldsOf, jsonOf, toTime } from './terminal/layout.ts'
+import { createProgress } from './terminal/progress.ts'
 import { withAnyStore, withMigratedStore, withStore } from './with-store.ts'
 
 const NAMES = ['sessions', 'refreshTokens', 'devices', 'throttleRows'] as const
@@ -61,7 +61,7 @@ export function databaseCommand(context: Context): Command {
         const tell = createProgress(terminal)
         for (;;) {
           const batch = await store.purge(context.clock())
-          if (batch === null) throw new Refusal('A service is purging right now: nothing to do.')
+          if (batch === null) throw new Failure('A service is purging right now: nothing to do.')
           for (const name of NAMES) removed[name] += batch[name]
           if (batch.isDone) break
           tell(`Removed ${removed.sessions} sessions so far …`)

@@ -1,11 +1,11 @@
 // devices list|revoke
 import { Command } from 'commander'
-import { isUuid } from '../session/ids.ts'
-import { toEmail, toId } from './arguments.ts'
+import { isUuid } from '../identifiers.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
-import { Refusal } from './failures.ts'
-import { toTime } from './layout.ts'
-import { demandUser } from './user-words.ts'
+import { Failure } from './failures.ts'
+import { toEmail, toId } from './terminal/arguments.ts'
+import { toTime } from './terminal/layout.ts'
+import { demandUser } from './users/state.ts'
 import { withStore } from './with-store.ts'
 
 export function devicesCommand(context: Context): Command {
@@ -39,7 +39,7 @@ export function devicesCommand(context: Context): Command {
     .action((id: string) =>
       withStore(context, async ({ store }) => {
         if (!isUuid(id) || !(await store.revokeDevice(id))) {
-          throw new Refusal(`There is no device ${id}.`)
+          throw new Failure(`There is no device ${id}.`)
         }
         terminal.announce('admin.device_revoked', { deviceId: id }, `Revoked device ${id}.`)
       }),

@@ -1,26 +1,24 @@
-// How a command can fail in ways that its user can mend: told in a sentence, without a stack trace.
+// How a command fails in ways that its user can fix: with a sentence, and without a stack trace.
 
-export const REFUSED = 1
+/** Refused or not found. */
+export const FAILED = 1
 export const WRONG_USE = 2
 
 export class Failure extends Error {
-  readonly exitCode: number = REFUSED
+  readonly exitCode: number = FAILED
 }
-
-/** Refused, or not found. */
-export class Refusal extends Failure {}
 
 /** The command was called in a way that cannot work. */
 export class WrongUse extends Failure {
   override readonly exitCode = WRONG_USE
 }
 
-/** Nobody reads the output any more, as after `| head`: no fault of anyone, and nothing to say. */
-export class NobodyReads extends Failure {
+/** The reader of the output has closed it, as `| head` does. That is no failure, and needs no message. */
+export class OutputClosed extends Failure {
   override readonly exitCode = 0
 }
 
-/** Also for an attempt on several addresses, whose error has no text of its own. */
+/** Also for an AggregateError, whose own message is empty. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError && error.message === '') {
     return error.errors.map(messageOf).join(', ')

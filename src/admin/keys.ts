@@ -1,18 +1,12 @@
 // keys list|rotate
 import { Command } from 'commander'
-import { hasCode } from '../error-code.ts'
-import {
-  ensureKeyFile,
-  giveToOwnerOf,
-  loadKeySet,
-  readKeyFile,
-  replaceKeyFile,
-} from '../session/key-file.ts'
-import { createKeys, KeyFileError, PUBLISH_SECONDS, rotate } from '../session/keys.ts'
-import { FileLockError, withFileLock } from '../storage/file-lock.ts'
+import { copyOwner, hasCode } from '../files.ts'
+import { ensureKeyFile, loadKeySet, readKeyFile, replaceKeyFile } from '../keys/key-file.ts'
+import { createKeys, KeyFileError, PUBLISH_SECONDS, rotate } from '../keys/key-set.ts'
 import { type Context, configOf, type JsonOption, printList } from './context.ts'
-import { messageOf, Refusal } from './failures.ts'
-import { toTime } from './layout.ts'
+import { Failure, messageOf } from './failures.ts'
+import { FileLockError, withFileLock } from './file-lock.ts'
+import { toTime } from './terminal/layout.ts'
 
 /** A rotation holds the lock for some milliseconds; a holder that takes longer than this is stuck. */
 const LOCK_WAIT_MS = 20_000
@@ -58,7 +52,7 @@ async function rotateKeyFile(path: string, clock: () => Date): Promise<void> {
   await readKeyFile(path)
   const lockFile = `${path}.lock`
   await withFileLock(lockFile, LOCK_WAIT_MS, async () => {
-    await giveToOwnerOf(path, lockFile)
+    await copyOwner(path, lockFile)
     await replaceKeyFile(path, await rotate(await readKeyFile(path), clock()))
   })
 }
@@ -92,18 +86,18 @@ async function withKeyFile(
     await command(path)
   } catch (error) {
     if (hasCode(error, 'ENOENT')) {
-      throw new Refusal(
+      throw new Failure(
         `There is no key file ${path} yet. If the path is right, "keys rotate" makes it.`,
       )
     }
-    if (error instanceof FileLockError) throw new Refusal(error.message)
+    if (error instanceof FileLockError) throw new Failure(error.message)
     if (error instanceof KeyFileError) {
-      throw new Refusal(
+      throw new Failure(
         `The key file ${path} cannot be used: ${error.message}. Bring it back from a backup; or move it away and run "keys rotate", which ends all sessions.`,
       )
     }
     if (!isFileError(error)) throw error
-    throw new Refusal(
+    throw new Failure(
       `The key file ${path} cannot be used: ${messageOf(error)}. Is SIGNING_KEYS_FILE right, and may you write there?`,
     )
   }

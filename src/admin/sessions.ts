@@ -1,14 +1,15 @@
 // sessions list|end
 import { Command } from 'commander'
+import type { Session } from '../domain/session.ts'
+import type { Store } from '../domain/store.ts'
+import { isUuid } from '../identifiers.ts'
 import { canonicalEmail } from '../login/credentials.ts'
-import { isUuid } from '../session/ids.ts'
-import type { Session, Store } from '../storage/store.ts'
-import { toEmail, toId } from './arguments.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
-import { countEnded } from './ended.ts'
-import { Refusal } from './failures.ts'
-import { toTime } from './layout.ts'
-import { demandUser } from './user-words.ts'
+import { Failure } from './failures.ts'
+import { toEmail, toId } from './terminal/arguments.ts'
+import { toTime } from './terminal/layout.ts'
+import { countEnded } from './terminal/progress.ts'
+import { demandUser } from './users/state.ts'
 import { withStore } from './with-store.ts'
 
 export function sessionsCommand(context: Context): Command {
@@ -43,7 +44,7 @@ export function sessionsCommand(context: Context): Command {
       withStore(context, async ({ store }) => {
         if (isUuid(which)) {
           if (!(await store.endSession(which, clock()))) {
-            throw new Refusal(`There is no live session ${which}.`)
+            throw new Failure(`There is no live session ${which}.`)
           }
           terminal.announce('admin.session_ended', { sessionId: which }, `Ended session ${which}.`)
           return

@@ -1,11 +1,11 @@
 // The configured database, opened for one command.
 import { statSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
-import type { Config } from '../config.ts'
-import type { DatabaseConfig } from '../storage/open-store.ts'
-import type { Store } from '../storage/store.ts'
+import type { Config } from '../config/config.ts'
+import type { DatabaseConfig } from '../config/database.ts'
+import type { Store } from '../domain/store.ts'
 import { type Context, configOf } from './context.ts'
-import { Failure, messageOf, Refusal } from './failures.ts'
+import { Failure, messageOf } from './failures.ts'
 
 /** A command may change more rows than a request, and no caller times out meanwhile. */
 const OPERATION_TIMEOUT_MS = 60_000
@@ -22,12 +22,12 @@ export function withStore<T>(
     const { store, config, where } = opened
     const pending = (await store.listMigrations()).map(({ appliedAt }) => appliedAt === null)
     if (pending.every(Boolean)) {
-      throw new Refusal(
+      throw new Failure(
         `${where} is not set up yet. Is ${sourceOf(config.database)} right? If so, "users add" or "database migrate" sets it up.`,
       )
     }
     if (pending.some(Boolean)) {
-      throw new Refusal(`${where} is not up to date: run "database migrate".`)
+      throw new Failure(`${where} is not up to date: run "database migrate".`)
     }
     return command(opened)
   })
@@ -42,7 +42,7 @@ export async function withMigratedStore<T>(
   const { database, dataDir } = config
   if (database.engine === 'sqlite') {
     await mkdir(dataDir, { recursive: true }).catch(error => {
-      throw new Refusal(
+      throw new Failure(
         `The folder ${dataDir} cannot be made: ${messageOf(error)}. Set DATA_DIR to one that you may write to.`,
       )
     })
@@ -78,7 +78,7 @@ async function using<T>(
     return await command({ store, config, where })
   } catch (error) {
     if (error instanceof Failure || isBug(error)) throw error
-    throw new Refusal(
+    throw new Failure(
       `${where} cannot be used: ${messageOf(error)}. Check that it is there, that you may use it, and that ${sourceOf(database)} is right.`,
     )
   } finally {

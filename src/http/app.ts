@@ -8,35 +8,36 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
+import { createCountedLog } from '../log/counted-log.ts'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import type { RefreshDeps } from '../session/refresh.ts'
-import { refusalOf } from './ambiguity.ts'
-import { acceptJsonOnly, BODY_MAX_BYTES, InvalidBody } from './body.ts'
-import { trustProxies } from './client-address.ts'
-import { createRequestCounter, limitConnections, TIMEOUTS } from './connections.ts'
-import { cors, isListedOrigin, logRefusedOrigins } from './cors.ts'
-import { refuseForeignLogins } from './csrf.ts'
-import { sendFailure } from './envelope.ts'
-import { handleError } from './errors.ts'
-import { PROTECTIVE_HEADERS } from './headers.ts'
-import { jwksRoute } from './jwks-route.ts'
-import { type LoginBody, loginBody, loginRoute, type Track } from './login-route.ts'
-import { logoutRoute } from './logout-route.ts'
-import type { Page } from './page.ts'
-import { assetRoute, pageRoute } from './page-routes.ts'
-import { createProtocolErrors } from './protocol-errors.ts'
-import { refreshRoute } from './refresh-route.ts'
-import { createRefusalLog } from './refusal-log.ts'
-import { requestId } from './request-id.ts'
+import { sendFailure } from './answer/envelope.ts'
+import { handleError } from './answer/errors.ts'
+import { PROTECTIVE_HEADERS } from './answer/headers.ts'
+import { createProtocolErrors } from './answer/protocol-errors.ts'
+import { createRequestCounter, limitConnections, TIMEOUTS } from './connection/connections.ts'
+import { TLS_OPTIONS, type TlsMaterial } from './connection/tls.ts'
+import type { Page } from './page/page.ts'
+import { acceptJsonOnly, BODY_MAX_BYTES, InvalidBody } from './request/body.ts'
+import { identifyClient } from './request/client.ts'
+import { trustProxies } from './request/client-address.ts'
+import { cors, isListedOrigin, logRefusedOrigins } from './request/cors.ts'
+import { refuseForeignLogins } from './request/csrf.ts'
+import { checkFraming } from './request/framing.ts'
+import { answerAfterLog, CLIENT, COUNTED_LOG } from './request/log.ts'
+import { requestId } from './request/request-id.ts'
+import { jwksRoute } from './routes/jwks.ts'
+import { type LoginBody, loginBody, loginRoute, type Track } from './routes/login.ts'
+import { logoutRoute } from './routes/logout.ts'
+import { assetRoute, pageRoute } from './routes/page.ts'
+import { refreshRoute } from './routes/refresh.ts'
 import {
   endOtherSessionsRoute,
   endSessionRoute,
   sessionRoute,
   sessionsRoute,
-} from './session-routes.ts'
-import { TLS_OPTIONS, type TlsMaterial } from './tls.ts'
-import { answerAfterLog, CLIENT, identifyClient, REFUSALS } from './transport.ts'
+} from './routes/sessions.ts'
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 
@@ -107,9 +108,9 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.setErrorHandler(handleError)
   app.setNotFoundHandler((_request, reply) => sendFailure(reply, 'NOT_FOUND'))
 
-  const refusals = createRefusalLog(log)
-  app.decorate(REFUSALS, refusals)
-  app.addHook('onClose', async () => refusals.flush())
+  const countedLog = createCountedLog(log)
+  app.decorate(COUNTED_LOG, countedLog)
+  app.addHook('onClose', async () => countedLog.flush())
   app.decorateRequest(CLIENT, null)
   app.addHook('onRequest', (request, reply, done) => {
     addHeaders(request, reply)
@@ -118,8 +119,8 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   })
   app.addHook('onRequest', cors(config))
   app.addHook('onRequest', (request, reply, done) => {
-    const refusal = refusalOf(request.raw)
-    if (refusal) sendFailure(reply.header('Connection', 'close'), refusal)
+    const failure = checkFraming(request.raw)
+    if (failure) sendFailure(reply.header('Connection', 'close'), failure)
     else done()
   })
   app.addHook('onRequest', identifyClient(proxies))

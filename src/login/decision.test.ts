@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { User } from '../storage/store.ts'
+import type { User } from '../domain/user.ts'
 import { decide, isLockedByAdministrator } from './decision.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')

@@ -1,15 +1,17 @@
 // The verdict on an attempt, from facts alone. The reasons are for operators: the caller is told one
 // and the same thing for all of them.
-import type { User } from '../storage/store.ts'
+import type { User } from '../domain/user.ts'
 
-export type Rejection =
+export type RejectionReason =
   | 'unknown-email'
   | 'wrong-password'
   | 'inactive'
   | 'locked-by-administrator'
   | 'changed-meanwhile'
 
-export type Decision = { kind: 'accepted'; user: User } | { kind: 'rejected'; reason: Rejection }
+export type Decision =
+  | { kind: 'accepted'; user: User }
+  | { kind: 'rejected'; reason: RejectionReason }
 
 export function decide(user: User | null, passwordMatches: boolean, now: Date): Decision {
   if (!user) return { kind: 'rejected', reason: 'unknown-email' }

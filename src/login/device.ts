@@ -1,14 +1,47 @@
-// Device cookies: a browser that has logged in to an account before keeps a budget of its own, so
-// that nobody's guessing can lock its owner out. It is never a credential.
-import { randomUUID } from 'node:crypto'
-import { digestOf } from '../digest.ts'
+// Device cookies: a browser that has logged in to an account before has its own attempt budget, so that
+// strangers who guess cannot lock the owner out. A device cookie never authenticates anybody.
+import { createHmac, createSecretKey, randomUUID, timingSafeEqual } from 'node:crypto'
+import type { AttemptStore, UsedDevice } from '../domain/attempt.ts'
+import type { Device } from '../domain/user.ts'
+import { digestOf, randomToken } from '../identifiers.ts'
 import { DEVICE_SECONDS } from '../session/lifetimes.ts'
-import type { Device, Store, UsedDevice } from '../storage/store.ts'
-import type { DeviceTokens } from './device-token.ts'
 
-type DeviceDeps = { store: Store; deviceTokens: DeviceTokens; clock: () => Date }
+/** 256 random bits in base64url. */
+const RANDOM_CHARACTERS = 43
+/** 128 bits. A forged tag that happened to be right would gain one lookup and nothing else. */
+const TAG_BYTES = 16
 
-/** The device, if its cookie is genuine and belongs to this very account. A forged one costs no read. */
+/** A token is random text followed by a tag, so that an invented one is recognised without a lookup. */
+export type DeviceTokens = {
+  make(): string
+  isGenuine(token: string): boolean
+}
+
+/** All instances share `hexKey`, and it never changes. */
+export function createDeviceTokens(hexKey: string): DeviceTokens {
+  const key = createSecretKey(hexKey, 'hex')
+  const tagOf = (random: string) =>
+    createHmac('sha256', key).update(random).digest().subarray(0, TAG_BYTES).toString('base64url')
+  return {
+    make() {
+      const random = randomToken()
+      return random + tagOf(random)
+    },
+    isGenuine(token) {
+      const given = Buffer.from(token.slice(RANDOM_CHARACTERS))
+      const expected = Buffer.from(tagOf(token.slice(0, RANDOM_CHARACTERS)))
+      return given.length === expected.length && timingSafeEqual(given, expected)
+    },
+  }
+}
+
+type DeviceDeps = {
+  store: Pick<AttemptStore, 'findDevice'>
+  deviceTokens: DeviceTokens
+  clock: () => Date
+}
+
+/** The device, if its token is genuine and it is known to this account. */
 export async function findKnownDevice(
   { store, deviceTokens, clock }: DeviceDeps,
   deviceToken: string | null,
@@ -18,7 +51,7 @@ export async function findKnownDevice(
   return store.findDevice(digestOf(deviceToken), email, clock())
 }
 
-/** What a success writes down: the known device was used again, or a new one is made known. */
+/** What a successful login stores: another use of the known device, or a new device. */
 export function deviceToRemember(
   { deviceTokens, clock }: DeviceDeps,
   known: Device | null,

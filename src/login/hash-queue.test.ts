@@ -25,7 +25,7 @@ function createRig(workers: number, hashMs = 100) {
   }
   /** To be answered within a second, unless told otherwise; null if there is no place. */
   async function enter(withinMs = 1_000, knownAccount: string | null = null) {
-    return queue.enter(now + withinMs, knownAccount)
+    return queue.admit(now + withinMs, knownAccount)
   }
   /** Enters and is hashed, or is turned away. */
   async function arrive(name: string, withinMs = 1_000, knownAccount?: string) {
@@ -126,7 +126,7 @@ describe('a place', () => {
     const undecided = await enter()
     const waiting = arrive('waits at the door')
     assert.equal(await resultOf(waiting), 'waits')
-    undecided?.leave()
+    undecided?.release()
     assert.ok((await waiting).isIn)
   })
 
@@ -136,16 +136,6 @@ describe('a place', () => {
     const waiting = arrive('waits at the door')
     void undecided?.run(1_000, job('taken'))
     assert.equal((await waiting).isIn, false)
-  })
-
-  test('is given back with an error, which is thrown on', async () => {
-    const { enter, arrive } = createRig(1, 5_000)
-    const place = await enter()
-    await assert.rejects(
-      Promise.reject(new Error('no database')).catch(place?.abandon),
-      /no database/,
-    )
-    assert.ok((await arrive('next')).isIn)
   })
 
   test('is no longer waited for at the door once the time is up', async () => {
@@ -158,7 +148,7 @@ describe('a place', () => {
     await end('running', 1_500)
     assert.equal(await waiting, null)
     assert.ok(await patient)
-    undecided?.leave()
+    undecided?.release()
   })
 })
 
@@ -199,7 +189,7 @@ describe('known devices', () => {
     const { enter, arrive, begun, end } = createRig(1, 5_000)
     await arrive('running')
     assert.equal(await enter(1_000, 'ann'), null)
-    ;(await enter(60_000, 'ann'))?.leave()
+    ;(await enter(60_000, 'ann'))?.release()
     await arrive('stranger', 60_000)
     await arrive('owner', 60_000, 'ann')
     await end('running')
@@ -246,14 +236,14 @@ test('whatever happens, everyone gets an answer and every place comes back', asy
         await Promise.allSettled(
           steps.map(async ({ act, withinMs, takesMs, account }) => {
             if (act === 'last') return queue.runLast(work(takesMs, false))
-            const place = await queue.enter(now + withinMs, account)
+            const place = await queue.admit(now + withinMs, account)
             await turnOfTheLoop()
-            if (act === 'leave') place?.leave()
+            if (act === 'leave') place?.release()
             else await place?.run(now + withinMs, work(takesMs, act === 'fail'))
           }),
         )
         assert.equal(running, 0)
-        const places = Array.from({ length: workers }, () => queue.enter(now + 1, 'ann'))
+        const places = Array.from({ length: workers }, () => queue.admit(now + 1, 'ann'))
         assert.ok((await Promise.all(places)).every(place => place !== null))
       },
     ),

@@ -1,37 +1,44 @@
-// Who is hashed, and when: as many at a time as there are cores, the others in a queue that holds no
-// more than can be answered in time. What does not fit is turned away before it costs anything.
+// Admission to hashing: as many hashes run at a time as there are cores, and the queue holds only attempts
+// that can be answered in time. An attempt that does not fit is shed before it costs anything.
 
-/** Left for what an estimate cannot know: other work of the machine, the writes, the network. */
+/** Reserved for what the estimate cannot know: other load on the machine, the writes, the network. */
 const MARGIN_MS = 250
-// How far the newest hash moves the measure of what a hash takes: down fast, up in small steps, because
-// one that took long may only have waited for the event loop to notice its end.
+// How much one measured hash changes the estimate: quickly down, slowly up. A long measurement may only
+// mean that the event loop noticed the end of the hash late.
 const SHARE_WHEN_FASTER = 0.5
 const LARGEST_STEP_UP = 0.05
 
 export type HashQueue = {
   /**
-   * A place for an attempt that is to be answered by then; null if it could not be. An account on a
-   * device that it knows goes first, one attempt at a time: nobody is to push all others aside.
+   * A slot for an attempt that must be answered by `finishByMs`; null if there is not enough time. An
+   * account on a known device has priority, with one attempt at a time, so that it cannot displace the rest.
    */
-  enter(finishByMs: number, knownAccount: string | null): Promise<Place | null>
-  /** Whether it could be answered by then if so many of its kind are hashed before, some at a time. */
-  hasTimeFor(finishByMs: number, before: number, atATime: number): boolean
-  /** For work that nobody waits for; null, without running it, if enough of it waits already. */
+  admit(finishByMs: number, knownAccount: string | null): Promise<HashSlot | null>
+  /**
+   * True if an attempt that waits for its scope can still be answered by `finishByMs`, with `ahead` attempts
+   * of that scope before it, of which `capacity` may be hashed at a time.
+   */
+  hasTimeFor(finishByMs: number, ahead: number, capacity: number): boolean
+  /** Runs a job that no caller waits for when a core is free; null, without running it, if too many wait. */
   runLast<T>(job: () => Promise<T>): Promise<T | null>
 }
 
-export type Place = {
-  /** Runs the job when its turn comes; null, without running it, if that is too late. */
+/** The right to one hash. It must be used or released. */
+export type HashSlot = {
+  /** Runs the job when its turn comes; null, without running it, if that would be too late. */
   run<T>(finishByMs: number, job: () => Promise<T>): Promise<T | null>
-  /** Gives the place back instead. */
-  leave(): void
-  /** The same for an error, which is thrown on. */
-  abandon(error: unknown): never
+  release(): void
 }
 
-type Waiting = { finishByMs: number; answer: (isIn: boolean) => void }
-/** `undecided` have a place, but may yet be refused before their hash. */
-type Line = { atTheDoor: Waiting[]; undecided: number; queued: Waiting[] }
+type Waiting = { finishByMs: number; answer: (isAdmitted: boolean) => void }
+type Lane = {
+  /** Attempts without a slot yet. */
+  waiting: Waiting[]
+  /** Slots that are neither used nor released: their attempts are being reserved in the database. */
+  unused: number
+  /** Attempts that wait for a core. */
+  queued: Waiting[]
+}
 
 export function createHashQueue(
   workers: number,
@@ -40,66 +47,66 @@ export function createHashQueue(
 ): HashQueue {
   let hashMs = firstHashMs
   const running = new Set<{ beganMs: number }>()
-  const ahead: Line = { atTheDoor: [], undecided: 0, queued: [] }
-  const others: Line = { atTheDoor: [], undecided: 0, queued: [] }
+  const priority: Lane = { waiting: [], unused: 0, queued: [] }
+  const regular: Lane = { waiting: [], unused: 0, queued: [] }
   const last: Waiting[] = []
-  const accountsAhead = new Set<string>()
+  const priorityAccounts = new Set<string>()
 
-  /** Exact as long as every hash takes what the measure says. */
-  function fits(finishByMs: number, before: number): boolean {
-    // Nothing could be faster, even if one hash alone takes longer than a login should.
-    if (before < workers - running.size) return true
+  /** True if an attempt with `ahead` others before it ends in time, should each hash take `hashMs`. */
+  function fits(finishByMs: number, ahead: number): boolean {
+    // A core is free: no other order would be faster, even if one hash alone takes too long.
+    if (ahead < workers - running.size) return true
     const now = nowMs()
     const leftMs = Array.from(running, ({ beganMs }) => Math.max(0, beganMs + hashMs - now))
     while (leftMs.length < workers) leftMs.push(0)
     leftMs.sort((a, b) => a - b)
-    const waitMs = (leftMs[before % workers] ?? 0) + Math.floor(before / workers) * hashMs
+    const waitMs = (leftMs[ahead % workers] ?? 0) + Math.floor(ahead / workers) * hashMs
     return now + waitMs + hashMs + MARGIN_MS <= finishByMs
   }
 
   /**
-   * Lets in whom there is room for and turns away the others. Who would fit only if some with a place
-   * are refused before their hash stays at the door until that is known, a few milliseconds.
+   * Admits the attempts that fit and sheds those that cannot. One that fits only if an unused slot is
+   * released waits until that is known, which takes a few milliseconds.
    */
-  function openDoor(): void {
-    let hashed = 0
-    let undecided = 0
-    for (const line of [ahead, others]) {
-      hashed += line.queued.length
-      undecided += line.undecided
-      for (let first = line.atTheDoor[0]; first; first = line.atTheDoor[0]) {
+  function admitWaiting(): void {
+    let queued = 0
+    let unused = 0
+    for (const lane of [priority, regular]) {
+      queued += lane.queued.length
+      unused += lane.unused
+      for (let first = lane.waiting[0]; first; first = lane.waiting[0]) {
         const isLate = nowMs() >= first.finishByMs
-        const isIn = !isLate && fits(first.finishByMs, hashed + undecided)
-        if (!isIn && !isLate && fits(first.finishByMs, hashed)) break
-        line.atTheDoor.shift()
-        if (isIn) undecided++
-        first.answer(isIn)
+        const isAdmitted = !isLate && fits(first.finishByMs, queued + unused)
+        if (!isAdmitted && !isLate && fits(first.finishByMs, queued)) break
+        lane.waiting.shift()
+        if (isAdmitted) unused++
+        first.answer(isAdmitted)
       }
     }
   }
 
   function startNext(): void {
-    for (const queue of [ahead.queued, others.queued, last]) {
+    for (const queue of [priority.queued, regular.queued, last]) {
       while (queue.length > 0 && running.size < workers) {
         const next = queue.shift()
         next?.answer(nowMs() + hashMs <= next.finishByMs)
       }
     }
-    openDoor()
+    admitWaiting()
   }
 
   async function runInTurn<T>(queue: Waiting[], finishByMs: number, job: () => Promise<T>) {
     const hashing = { beganMs: 0 }
-    const isIn = await new Promise<boolean>(resolve => {
-      const answer = (isIn: boolean) => {
+    const isInTime = await new Promise<boolean>(resolve => {
+      const answer = (isInTime: boolean) => {
         hashing.beganMs = nowMs()
-        if (isIn) running.add(hashing)
-        resolve(isIn)
+        if (isInTime) running.add(hashing)
+        resolve(isInTime)
       }
       if (running.size < workers) answer(true)
       else queue.push({ finishByMs, answer })
     })
-    if (!isIn) return null
+    if (!isInTime) return null
     try {
       const result = await job()
       const tookMs = nowMs() - hashing.beganMs
@@ -113,48 +120,44 @@ export function createHashQueue(
   }
 
   return {
-    async enter(finishByMs, knownAccount) {
-      const account = knownAccount !== null && !accountsAhead.has(knownAccount) ? knownAccount : ''
-      const line = account ? ahead : others
-      if (account) accountsAhead.add(account)
-      const isIn = await new Promise<boolean>(resolve => {
-        const answer = (isIn: boolean) => {
-          if (isIn) line.undecided++
-          resolve(isIn)
+    async admit(finishByMs, knownAccount) {
+      const isPriority = knownAccount !== null && !priorityAccounts.has(knownAccount)
+      const account = isPriority ? knownAccount : ''
+      const lane = isPriority ? priority : regular
+      if (isPriority) priorityAccounts.add(account)
+      const isAdmitted = await new Promise<boolean>(resolve => {
+        const answer = (isAdmitted: boolean) => {
+          if (isAdmitted) lane.unused++
+          resolve(isAdmitted)
         }
-        line.atTheDoor.push({ finishByMs, answer })
-        openDoor()
+        lane.waiting.push({ finishByMs, answer })
+        admitWaiting()
       })
-      if (!isIn) {
-        accountsAhead.delete(account)
+      if (!isAdmitted) {
+        priorityAccounts.delete(account)
         return null
-      }
-      const leave = () => {
-        line.undecided--
-        accountsAhead.delete(account)
-        openDoor()
       }
       return {
         async run(finishByMs, job) {
-          line.undecided--
-          const hashed = runInTurn(line.queued, finishByMs, job)
-          openDoor()
-          return hashed.finally(() => accountsAhead.delete(account))
+          lane.unused--
+          const hashed = runInTurn(lane.queued, finishByMs, job)
+          admitWaiting()
+          return hashed.finally(() => priorityAccounts.delete(account))
         },
-        leave,
-        abandon(error) {
-          leave()
-          throw error
+        release() {
+          lane.unused--
+          priorityAccounts.delete(account)
+          admitWaiting()
         },
       }
     },
-    hasTimeFor(finishByMs, before, atATime) {
-      const undecided = ahead.undecided + others.undecided
-      const queued = ahead.queued.length + others.queued.length
-      // Those who are at it now, those before, then the one who asks.
-      const rounds = Math.floor(before / atATime) + 2
+    hasTimeFor(finishByMs, ahead, capacity) {
+      const unused = priority.unused + regular.unused
+      const queued = priority.queued.length + regular.queued.length
+      // The hashes that run now, those of the attempts ahead, then this one.
+      const rounds = Math.floor(ahead / capacity) + 2
       const isInTime = nowMs() + rounds * hashMs + MARGIN_MS <= finishByMs
-      return isInTime && fits(finishByMs, before + undecided + queued)
+      return isInTime && fits(finishByMs, ahead + unused + queued)
     },
     async runLast(job) {
       return last.length < workers ? runInTurn(last, Number.POSITIVE_INFINITY, job) : null

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { ENGINES, openTestStore } from '../../test/engines.ts'
-import { createGeneration, createKeys, importKeys } from '../session/keys.ts'
-import { countKinds } from '../storage/contract-fixtures.ts'
-import type { Store } from '../storage/store.ts'
-import { createDeviceTokens } from './device-token.ts'
+import { countKinds } from '../../test/storage/fixtures.ts'
+import type { Store } from '../domain/store.ts'
+import { createGeneration, createKeys, importKeys } from '../keys/key-set.ts'
+import { createDeviceTokens } from './device.ts'
 import { createHashQueue } from './hash-queue.ts'
 import { login } from './login.ts'
 import { createPasswords } from './passwords.ts'
@@ -91,3 +91,19 @@ for (const engine of ENGINES) {
     }
   })
 }
+
+test('a reservation that fails releases its hash slot and reports the fault', async () => {
+  const { store } = await openTestStore('sqlite')
+  let isBroken = true
+  const breaking = new Proxy(store, {
+    get: (target, name: keyof Store) =>
+      isBroken && name === 'reserveAttempt'
+        ? () => Promise.reject(new Error('no database'))
+        : target[name],
+  })
+  // A single worker whose hash takes so long that a second attempt fits only without the first.
+  const deps = { ...depsOn(breaking), hashQueue: createHashQueue(1, 60_000) }
+  await assert.rejects(login(deps, attempt), /no database/)
+  isBroken = false
+  assert.equal((await login(deps, attempt)).kind, 'rejected')
+})

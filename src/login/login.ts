@@ -1,39 +1,40 @@
-// The use case: one attempt, read downwards.
-import { type OpenedSession, openSession, type SessionDeps } from '../session/open.ts'
-import type { Reservation, ScopeName, Store, ThrottleScope, User } from '../storage/store.ts'
+// The use case: one login attempt, steps 3 to 8, read downwards.
+import type { AttemptStore, Reservation, ScopeName, ThrottleScope } from '../domain/attempt.ts'
+import type { User } from '../domain/user.ts'
 import { canonicalEmail, lookupKey, matchablePassword } from './credentials.ts'
-import { decide, type Rejection } from './decision.ts'
-import { deviceToRemember, findKnownDevice } from './device.ts'
-import type { DeviceTokens } from './device-token.ts'
-import type { HashQueue, Place } from './hash-queue.ts'
+import { decide, type RejectionReason } from './decision.ts'
+import { type DeviceTokens, deviceToRemember, findKnownDevice } from './device.ts'
+import type { HashQueue, HashSlot } from './hash-queue.ts'
+import { type OpenedSession, type OpenSessionDeps, openSession } from './open-session.ts'
 import type { Passwords } from './passwords.ts'
-import { type Budgets, deviceScopes, type Throttle, throttleScopes } from './throttle.ts'
+import { type Budgets, deviceScopes, throttleScopes } from './scopes.ts'
+import type { Throttle } from './throttle.ts'
 
-/** Hashing has this share of a login's time, also where a slow database has taken the rest already. */
+/** Hashing may take this share of a login's time, even if a slow database has used up more than the rest. */
 const HASHING_SHARE = 0.5
-/** An attempt waits for others of its scope at least this long. */
+/** An attempt waits at least this long for a busy scope. */
 const WAIT_MIN_MS = 2_000
-/** NIST SP 800-63B-4, 3.2.2: so many failures in a row on one account deserve a human's look. */
+/** NIST SP 800-63B-4, 3.2.2 allows 100 consecutive failures on one account: operators must look at it. */
 const ALARM_EVERY_FAILURES = 100
 
 export type LoginAttempt = {
   email: string
   password: string
   client: Client
-  /** What the caller sent as its device cookie. */
+  /** The value of the device cookie that the caller sent. */
   deviceToken: string | null
-  /** What the caller sent as its session cookie: a success ends that session. */
+  /** The value of the session cookie that the caller sent. A successful login ends that session. */
   sessionCookie: string | null
 }
 
 export type Client = {
   ip: string
-  /** What a client's budget is counted by: an IPv4 address, or the network of an IPv6 one. */
+  /** The client scope counts by this: an IPv4 address, or the /64 network of an IPv6 address. */
   group: string
-  /** The larger network of an IPv6 client, which one subscriber may own as a whole; null for IPv4. */
+  /** The /48 network of an IPv6 address, which may belong to one subscriber; null for IPv4. */
   network: string | null
   userAgent: string
-  /** It keeps cookies, so it gets some. */
+  /** Only browsers get cookies. */
   isBrowser: boolean
 }
 
@@ -42,14 +43,16 @@ export type LoginOutcome =
       kind: 'signed-in'
       user: User
       session: OpenedSession
-      /** A new device cookie; null if the caller takes none or has one. */
+      /** The value of a new device cookie; null if the caller is not a browser or has one. */
       deviceToken: string | null
+      /** Replaces a hash of another cost, after the answer; null if that is not necessary. */
       rehash: (() => Promise<void>) | null
     }
   | {
       kind: 'rejected'
       email: string
-      reason: Rejection
+      reason: RejectionReason
+      /** Set at every 100th consecutive failure of a user. */
       alarm: { userId: string; failures: number } | null
     }
   | {
@@ -59,17 +62,17 @@ export type LoginOutcome =
       retryAfterSeconds: number
       lockedUserId: string | null
     }
+  /** The service has no time for it. The attempt is not counted. */
   | { kind: 'shed'; email: string }
 
-export type LoginDeps = SessionDeps & {
-  store: Store
+export type LoginDeps = OpenSessionDeps & {
+  store: AttemptStore
   throttle: Throttle
   passwords: Passwords
   hashQueue: HashQueue
   deviceTokens: DeviceTokens
   budgets: Budgets
-  maxSessionsPerUser: number
-  /** What a login may take; one whose hash would make it take longer is shed, uncounted. */
+  /** A login that would take longer is shed. */
   loginTimeMs: number
   clock: () => Date
 }
@@ -88,7 +91,7 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
 
   const admission = await admit(deps, email, scopes, knownDevice !== null, finishByMs)
   if (admission.kind === 'shed') return { kind: 'shed', email }
-  if (admission.kind === 'refused') {
+  if (admission.kind === 'blocked') {
     const { scope, blockedUntil, lockedUserId } = admission
     return {
       kind: 'throttled',
@@ -99,9 +102,9 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
     }
   }
 
-  const { place, user } = admission
+  const { slot, user } = admission
   const password = matchablePassword(attempt.password)
-  const passwordMatches = await place.run(finishByMs(), () =>
+  const passwordMatches = await slot.run(finishByMs(), () =>
     passwords.verify(password, user?.passwordHash ?? null),
   )
   if (passwordMatches === null) {
@@ -119,14 +122,13 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
 
   const { client } = attempt
   const remembered = client.isBrowser ? deviceToRemember(deps, knownDevice) : null
-  const session = await openSession(deps, {
+  const accepted = {
     user: decision.user,
     client,
     device: remembered?.device ?? null,
     oldCookie: attempt.sessionCookie,
-    maxSessionsPerUser: deps.maxSessionsPerUser,
-    scopes,
-  })
+  }
+  const session = await openSession(deps, accepted, scopes)
   throttle.settled(scopes)
   if (!session) return { kind: 'rejected', email, reason: 'changed-meanwhile', alarm: null }
   return {
@@ -139,11 +141,11 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
 }
 
 type Admission =
-  | { kind: 'admitted'; place: Place; user: User | null }
+  | { kind: 'admitted'; slot: HashSlot; user: User | null }
   | { kind: 'shed' }
-  | Extract<Reservation, { kind: 'refused' }>
+  | Extract<Reservation, { kind: 'blocked' }>
 
-/** Asks, and waits its turn in a scope that is full. Who waits keeps nobody from hashing. */
+/** Admits the attempt, if need be after waiting for a busy scope. While it waits, it holds no hash slot. */
 async function admit(
   deps: LoginDeps,
   email: string,
@@ -153,27 +155,27 @@ async function admit(
 ): Promise<Admission> {
   const { throttle, hashQueue } = deps
   const waitUntilMs = performance.now() + Math.max(WAIT_MIN_MS, deps.loginTimeMs)
-  let turnIn: string | null = null
+  let wokenIn: string | null = null
   try {
     for (;;) {
       const admission = await tryToAdmit(deps, email, scopes, isKnownDevice, finishByMs())
       if (admission.kind !== 'busy') return admission
-      const { key, places } = admission
-      const isFirst = key === turnIn
-      const before = isFirst ? 0 : throttle.countWaiting(key)
-      if (!hashQueue.hasTimeFor(finishByMs(), before, places)) return { kind: 'shed' }
-      if (turnIn !== null && !isFirst) throttle.wakeNext(turnIn)
-      turnIn = null
-      if (!(await throttle.waitForPlace(key, waitUntilMs, isFirst))) return { kind: 'shed' }
-      turnIn = key
+      const { key, capacity } = admission
+      const isFirst = key === wokenIn
+      const ahead = isFirst ? 0 : throttle.countWaiting(key)
+      if (!hashQueue.hasTimeFor(finishByMs(), ahead, capacity)) return { kind: 'shed' }
+      if (wokenIn !== null && !isFirst) throttle.wakeNext(wokenIn)
+      wokenIn = null
+      if (!(await throttle.waitForScope(key, waitUntilMs, isFirst))) return { kind: 'shed' }
+      wokenIn = key
     }
   } finally {
-    // There may be more places, or a refusal for all.
-    if (turnIn !== null) throttle.wakeNext(turnIn)
+    // The scope may have room for the next attempt too, or be blocked for all of them.
+    if (wokenIn !== null) throttle.wakeNext(wokenIn)
   }
 }
 
-/** A place to be hashed in, then one in every scope. */
+/** First a hash slot, then a reservation in every scope. */
 async function tryToAdmit(
   { throttle, hashQueue }: LoginDeps,
   email: string,
@@ -181,14 +183,18 @@ async function tryToAdmit(
   isKnownDevice: boolean,
   finishByMs: number,
 ): Promise<Admission | Extract<Reservation, { kind: 'busy' }>> {
-  const refusal = throttle.recallRefusal(scopes)
-  if (refusal) return refusal
-  const place = await hashQueue.enter(finishByMs, isKnownDevice ? email : null)
-  if (!place) return { kind: 'shed' }
-  const reservation = await throttle.reserve(scopes, lookupKey(email)).catch(place.abandon)
-  if (reservation.kind === 'admitted') return { ...reservation, place }
-  place.leave()
-  return reservation
+  const block = throttle.recallBlock(scopes)
+  if (block) return block
+  const slot = await hashQueue.admit(finishByMs, isKnownDevice ? email : null)
+  if (!slot) return { kind: 'shed' }
+  let isAdmitted = false
+  try {
+    const reservation = await throttle.reserve(scopes, lookupKey(email))
+    isAdmitted = reservation.kind === 'admitted'
+    return reservation.kind === 'admitted' ? { ...reservation, slot } : reservation
+  } finally {
+    if (!isAdmitted) slot.release()
+  }
 }
 
 function secondsUntil(moment: Date, now: Date): number {
@@ -201,7 +207,7 @@ function toAlarm(user: User | null, failures: number) {
     : null
 }
 
-/** A hash of another cost is made anew, after the answer: the caller need not wait for it. */
+/** Replaces a hash of another cost. It runs after the answer, so that the caller does not wait for it. */
 function toRehash(
   { passwords, hashQueue, store, clock }: LoginDeps,
   user: User,

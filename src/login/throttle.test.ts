@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, test } from 'node:test'
 import { openTestStore } from '../../test/engines.ts'
-import { digestOf } from '../digest.ts'
-import { createThrottle, FORGOTTEN_MS, type Throttle, throttleScopes } from './throttle.ts'
+import { throttleScopes } from './scopes.ts'
+import { BLOCK_CACHED_MS, createThrottle, type Throttle } from './throttle.ts'
 
 const MINUTE_MS = 60_000
 const BUDGETS = { pair: 2, email: 20, client: 3, network: 500 }
@@ -37,59 +37,59 @@ describe('a refusal', async () => {
 
   test('is recalled for whoever it concerns, and for nobody else', async () => {
     await failAs('ann@example.com', 2)
-    assert.equal(throttle.recallRefusal(scopesOf('ann@example.com')), null)
+    assert.equal(throttle.recallBlock(scopesOf('ann@example.com')), null)
     const refused = await throttle.reserve(scopesOf('ann@example.com'), 'ann@example.com')
-    assert.equal(refused.kind, 'refused')
-    assert.deepEqual(throttle.recallRefusal(scopesOf('ann@example.com')), refused)
-    assert.equal(throttle.recallRefusal(scopesOf('ann@example.com', '10.9.9.9')), null)
-    assert.equal(throttle.recallRefusal(scopesOf('ben@example.com')), null)
+    assert.equal(refused.kind, 'blocked')
+    assert.deepEqual(throttle.recallBlock(scopesOf('ann@example.com')), refused)
+    assert.equal(throttle.recallBlock(scopesOf('ann@example.com', '10.9.9.9')), null)
+    assert.equal(throttle.recallBlock(scopesOf('ben@example.com')), null)
   })
 
   test('of a client is recalled whatever e-mail it comes with', async () => {
     await failAs('ann@example.com', 1)
     await failAs('ben@example.com', 2)
     await throttle.reserve(scopesOf('cat@example.com'), 'cat@example.com')
-    assert.equal(throttle.recallRefusal(scopesOf('dan@example.com'))?.scope, 'client')
+    assert.equal(throttle.recallBlock(scopesOf('dan@example.com'))?.scope, 'client')
   })
 
   test('is not recalled beyond the end of its wait', async () => {
     await failAs('ann@example.com', 2)
     await throttle.reserve(scopesOf('ann@example.com'), 'ann@example.com')
     now = new Date(now.getTime() + 15 * MINUTE_MS)
-    assert.equal(throttle.recallRefusal(scopesOf('ann@example.com')), null)
+    assert.equal(throttle.recallBlock(scopesOf('ann@example.com')), null)
   })
 
   test('is asked for again a moment later, by one, and forgotten if that one does not', async () => {
     const ann = scopesOf('ann@example.com')
     await failAs('ann@example.com', 2)
     await throttle.reserve(ann, 'ann@example.com')
-    passedMs = FORGOTTEN_MS / 2
-    assert.equal(throttle.recallRefusal(ann), null)
-    assert.ok(throttle.recallRefusal(ann), 'one asks, the others do not')
-    passedMs = FORGOTTEN_MS - 1
-    assert.ok(throttle.recallRefusal(ann))
-    passedMs = FORGOTTEN_MS
-    for (let i = 0; i < 2; i++) assert.equal(throttle.recallRefusal(ann), null)
+    passedMs = BLOCK_CACHED_MS / 2
+    assert.equal(throttle.recallBlock(ann), null)
+    assert.ok(throttle.recallBlock(ann), 'one asks, the others do not')
+    passedMs = BLOCK_CACHED_MS - 1
+    assert.ok(throttle.recallBlock(ann))
+    passedMs = BLOCK_CACHED_MS
+    for (let i = 0; i < 2; i++) assert.equal(throttle.recallBlock(ann), null)
     await throttle.reserve(ann, 'ann@example.com')
-    assert.ok(throttle.recallRefusal(ann))
-    await store.unlockUser('ann@example.com', digestOf('ann@example.com'), now)
+    assert.ok(throttle.recallBlock(ann))
+    await store.unlockUser('ann@example.com', now)
     assert.equal((await throttle.reserve(ann, 'x')).kind, 'admitted')
-    assert.equal(throttle.recallRefusal(ann), null)
+    assert.equal(throttle.recallBlock(ann), null)
   })
 
   test('counts from when it was asked for, however late it is told', async () => {
     const ann = scopesOf('ann@example.com')
     await failAs('ann@example.com', 2)
     const asking = throttle.reserve(ann, 'ann@example.com')
-    passedMs = FORGOTTEN_MS
-    assert.equal((await asking).kind, 'refused')
-    assert.equal(throttle.recallRefusal(ann), null)
+    passedMs = BLOCK_CACHED_MS
+    assert.equal((await asking).kind, 'blocked')
+    assert.equal(throttle.recallBlock(ann), null)
   })
 
   test('or a place is told in the order of arrival, also to whoever looked in vain', async () => {
     const served: string[] = []
     const wait = async (name: string, isFirst = false) => {
-      if (await throttle.waitForPlace('a key', performance.now() + MINUTE_MS, isFirst)) {
+      if (await throttle.waitForScope('a key', performance.now() + MINUTE_MS, isFirst)) {
         served.push(name)
       }
     }

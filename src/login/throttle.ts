@@ -1,96 +1,52 @@
-// Guessing protection: an attempt takes its place in every scope before its password is looked at,
-// and is settled afterwards, so that parallel guesses gain nothing.
-import { digestOf } from '../digest.ts'
-import type { Device, Reservation, ScopeName, Store, ThrottleScope } from '../storage/store.ts'
+// Guessing protection in front of the store: remembers blocks for a moment, and lets attempts wait while
+// their scope is busy. An attempt is reserved in the store before its password is verified and settled
+// afterwards, so that parallel guessing gains nothing.
+import type { AttemptStore, Reservation, ThrottleScope } from '../domain/attempt.ts'
 
-export type Budgets = Record<Exclude<ScopeName, 'device'>, number>
+type Block = Extract<Reservation, { kind: 'blocked' }>
 
-type Refusal = Extract<Reservation, { kind: 'refused' }>
-
-/** A device that has logged in before has failures of its own, which nobody else can spend. */
-const DEVICE_FAILURES = 5
-/**
- * Slow guessing at one email from many addresses would otherwise get 1,920 failures in a day. Beyond
- * these, one failure in 15 minutes is left: some 190 in all.
- */
-const DAILY_EMAIL_FAILURES = 100
-
-/** For so long a block is taken as it was. Then one attempt asks anew, and it is for the others … */
-const RECALL_MS = 100
-/** … until it is forgotten: what an administrator changed counts for everyone by then. */
-export const FORGOTTEN_MS = 2 * RECALL_MS
-/** How often one of those who wait looks for a place that another instance gave back. */
-const LOOK_EVERY_MS = 100
-/** As many as one client may have connections; who comes later is turned away at once. */
+/** A cached block is checked again by one attempt after this time … */
+const REVALIDATE_MS = 100
+/** … and dropped after this one, so an administrator's unlock takes effect by then. */
+export const BLOCK_CACHED_MS = 2 * REVALIDATE_MS
+/** How often the first waiting attempt asks the store, since another instance may have settled its own. */
+const POLL_EVERY_MS = 100
+/** As many as one client may have connections; further attempts are shed at once. */
 const MAX_WAITING = 256
 
-export function throttleScopes(
-  email: string,
-  { group, network }: { group: string; network: string | null },
-  budgets: Budgets,
-): ThrottleScope[] {
-  const emailDigest = digestOf(email)
-  const scopes = [
-    toScope('pair', [email, group], emailDigest, budgets.pair),
-    {
-      ...toScope('email', [email], emailDigest, budgets.email),
-      // An operator who allows more in 15 minutes does not mean less in a day.
-      maxDailyFailures: Math.max(DAILY_EMAIL_FAILURES, budgets.email),
-    },
-    toScope('client', [group], null, budgets.client),
-  ]
-  if (network !== null) scopes.push(toScope('network', [network], null, budgets.network))
-  return scopes
-}
-
-/** What a device that is known to the account draws on, instead of all other scopes. */
-export function deviceScopes(email: string, device: Device): ThrottleScope[] {
-  return [toScope('device', [device.id], digestOf(email), DEVICE_FAILURES)]
-}
-
-function toScope(
-  name: ScopeName,
-  counted: string[],
-  emailDigest: string | null,
-  maxFailures: number,
-): ThrottleScope {
-  const key = digestOf(JSON.stringify([name, ...counted]))
-  return { name, key, emailDigest, maxFailures, maxDailyFailures: null }
-}
-
 export type Throttle = {
-  /** A refusal of one of these scopes that is too recent to be asked for again. */
-  recallRefusal(scopes: ThrottleScope[]): Refusal | null
+  /** A cached block of one of these scopes. */
+  recallBlock(scopes: ThrottleScope[]): Block | null
   reserve(scopes: ThrottleScope[], email: string): Promise<Reservation>
   countWaiting(key: string): number
   /**
-   * Waits until a place in this scope may be free, as the last of all or as the first; false at the
-   * deadline, or if too many wait. Who had a turn and does not take it wakes the next.
+   * Waits, as the first or the last, until the scope may have room; false at the deadline, or if too many
+   * wait. An attempt that was woken and does not reserve wakes the next one.
    */
-  waitForPlace(key: string, deadlineMs: number, isFirst: boolean): Promise<boolean>
+  waitForScope(key: string, deadlineMs: number, isFirst: boolean): Promise<boolean>
   wakeNext(key: string): void
-  /** Tells those who wait for one of these scopes that a place may be free. */
+  /** Wakes attempts that wait for these scopes: an attempt in them has been settled. */
   settled(scopes: ThrottleScope[]): void
 }
 
 export function createThrottle(
-  store: Store,
+  store: Pick<AttemptStore, 'reserveAttempt'>,
   clock: () => Date,
   nowMs = () => performance.now(),
 ): Throttle {
   const queues = createQueues()
-  const refusals = createRefusals(clock, nowMs)
+  const blocks = createBlockCache(clock, nowMs)
   return {
-    recallRefusal: refusals.recall,
+    recallBlock: blocks.recall,
     async reserve(scopes, email) {
       const askedMs = nowMs()
       const reservation = await store.reserveAttempt(scopes, email, clock())
-      if (reservation.kind === 'refused') refusals.remember(scopes, reservation, askedMs)
-      else refusals.forget(scopes)
+      if (reservation.kind === 'blocked') blocks.remember(scopes, reservation, askedMs)
+      else blocks.forget(scopes)
       return reservation
     },
     countWaiting: queues.count,
-    waitForPlace: queues.wait,
+    waitForScope: queues.wait,
     wakeNext: queues.wakeNext,
     settled(scopes) {
       for (const { key } of scopes) queues.wakeNext(key)
@@ -98,47 +54,47 @@ export function createThrottle(
   }
 }
 
-/** The blocks seen a moment ago: whoever storms a closed door costs next to nothing. */
-function createRefusals(clock: () => Date, nowMs: () => number) {
-  const recent = new Map<string, { refusal: Refusal; askedMs: number; isAskedAnew: boolean }>()
-  const isForgotten = (askedMs: number) => nowMs() - askedMs >= FORGOTTEN_MS
+/** Makes refusals cheap: while a scope is blocked, few attempts reach the database. */
+function createBlockCache(clock: () => Date, nowMs: () => number) {
+  const cached = new Map<string, { block: Block; askedMs: number; isRevalidating: boolean }>()
+  const isStale = (askedMs: number) => nowMs() - askedMs >= BLOCK_CACHED_MS
 
   return {
-    recall(scopes: ThrottleScope[]): Refusal | null {
-      let longest: Refusal | null = null
+    recall(scopes: ThrottleScope[]): Block | null {
+      let longest: Block | null = null
       for (const { key } of scopes) {
-        const known = recent.get(key)
-        if (!known || isForgotten(known.askedMs) || known.refusal.blockedUntil <= clock()) continue
-        if (nowMs() - known.askedMs >= RECALL_MS && !known.isAskedAnew) {
-          known.isAskedAnew = true
+        const known = cached.get(key)
+        if (!known || isStale(known.askedMs) || known.block.blockedUntil <= clock()) continue
+        if (nowMs() - known.askedMs >= REVALIDATE_MS && !known.isRevalidating) {
+          known.isRevalidating = true
           return null
         }
-        if (!longest || known.refusal.blockedUntil > longest.blockedUntil) longest = known.refusal
+        if (!longest || known.block.blockedUntil > longest.blockedUntil) longest = known.block
       }
       return longest
     },
     forget(scopes: ThrottleScope[]): void {
-      for (const { key } of scopes) recent.delete(key)
+      for (const { key } of scopes) cached.delete(key)
     },
-    remember(scopes: ThrottleScope[], refusal: Refusal, askedMs: number): void {
-      for (const [key, known] of recent) {
-        if (!isForgotten(known.askedMs)) break
-        recent.delete(key)
+    remember(scopes: ThrottleScope[], block: Block, askedMs: number): void {
+      for (const [key, known] of cached) {
+        if (!isStale(known.askedMs)) break
+        cached.delete(key)
       }
-      const key = scopes.find(({ name }) => name === refusal.scope)?.key
+      const key = scopes.find(({ name }) => name === block.scope)?.key
       if (key === undefined) return
-      // To the end, where the newest are.
-      recent.delete(key)
-      // Only the first refusal tells of the lock that it set.
-      const recalled = { ...refusal, lockedUserId: null }
-      recent.set(key, { refusal: recalled, askedMs, isAskedAnew: false })
+      // Moves the entry to the end of the map, which is ordered by age.
+      cached.delete(key)
+      // Only the attempt that locked the user reports it.
+      const recalled = { ...block, lockedUserId: null }
+      cached.set(key, { block: recalled, askedMs, isRevalidating: false })
     },
   }
 }
 
-/** One queue a key. The first in it is woken when a place may be free, or to look for itself. */
+/** One queue per scope. Its first attempt is woken when one is settled, and from time to time to ask. */
 function createQueues() {
-  const queues = new Map<string, { waiting: Set<() => void>; looking: NodeJS.Timeout }>()
+  const queues = new Map<string, { waiting: Set<() => void>; polling: NodeJS.Timeout }>()
 
   function wakeNext(key: string): void {
     const [first] = queues.get(key)?.waiting ?? []
@@ -153,7 +109,7 @@ function createQueues() {
       if (timeLeftMs <= 0) return false
       const queue = queues.get(key) ?? {
         waiting: new Set(),
-        looking: setInterval(wakeNext, LOOK_EVERY_MS, key),
+        polling: setInterval(wakeNext, POLL_EVERY_MS, key),
       }
       queues.set(key, queue)
       if (queue.waiting.size >= MAX_WAITING) return false
@@ -162,7 +118,7 @@ function createQueues() {
           clearTimeout(timer)
           queue.waiting.delete(wake)
           if (queue.waiting.size === 0) {
-            clearInterval(queue.looking)
+            clearInterval(queue.polling)
             queues.delete(key)
           }
           resolve(isWoken)

@@ -1,12 +1,13 @@
 // The token that other services accept: signed with a private key, verified with the published one.
 import { randomUUID } from 'node:crypto'
 import { errors, jwtVerify } from 'jose'
-import type { Refused, Session, User } from '../storage/store.ts'
-import { isUuid } from './ids.ts'
-import type { AccessKey, Keys } from './keys.ts'
+import type { Invalid, Session } from '../domain/session.ts'
+import type { User } from '../domain/user.ts'
+import { isUuid } from '../identifiers.ts'
+import type { AccessKey, Keys } from '../keys/key-set.ts'
+import { signToken } from '../keys/sign-token.ts'
 import { ACCESS_TOKEN_SECONDS, CLOCK_TOLERANCE_SECONDS } from './lifetimes.ts'
-import { signToken } from './sign-token.ts'
-import { TOKEN_MAX_CHARACTERS, type TokenRefusal, toRefusal } from './token-refusal.ts'
+import { TOKEN_MAX_CHARACTERS, type TokenReason, toInvalid } from './token-reason.ts'
 
 const TYPE = 'at+jwt'
 
@@ -44,8 +45,8 @@ export async function readAccessToken(
   { issuer, audience }: TokenAudience,
   token: string,
   now: Date,
-): Promise<{ kind: 'read'; sessionId: string; userId: string } | Refused<TokenRefusal>> {
-  if (token.length > TOKEN_MAX_CHARACTERS) return { kind: 'refused', reason: 'malformed' }
+): Promise<{ kind: 'read'; sessionId: string; userId: string } | Invalid<TokenReason>> {
+  if (token.length > TOKEN_MAX_CHARACTERS) return { kind: 'invalid', reason: 'malformed' }
   try {
     const { payload } = await jwtVerify(
       token,
@@ -67,8 +68,8 @@ export async function readAccessToken(
     )
     return isUuid(payload.sid) && payload.sub !== undefined
       ? { kind: 'read', sessionId: payload.sid, userId: payload.sub }
-      : { kind: 'refused', reason: 'malformed' }
+      : { kind: 'invalid', reason: 'malformed' }
   } catch (error) {
-    return toRefusal(error, token, TYPE)
+    return toInvalid(error, token, TYPE)
   }
 }

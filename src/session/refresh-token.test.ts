@@ -3,9 +3,9 @@ import { createHash, createSecretKey, randomBytes, randomUUID } from 'node:crypt
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { decodeJwt, decodeProtectedHeader, type JWK, jwtVerify, SignJWT } from 'jose'
-import { loadConfig } from '../config.ts'
-import { digestOf } from '../digest.ts'
-import { createGeneration, importKeys, type RefreshKey } from './keys.ts'
+import { loadConfig } from '../config/config.ts'
+import { digestOf } from '../identifiers.ts'
+import { createGeneration, importKeys, type RefreshKey } from '../keys/key-set.ts'
 import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
 import { ISSUER_MAX_BYTES, signRefreshToken } from './refresh-token.ts'
 

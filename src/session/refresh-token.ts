@@ -2,13 +2,12 @@
 // the same token can be derived again without ever being stored.
 import { randomUUID } from 'node:crypto'
 import { errors, jwtVerify } from 'jose'
-import { digestOf } from '../digest.ts'
-import type { NewRefreshToken, Refused } from '../storage/store.ts'
-import { isUuid } from './ids.ts'
-import type { Keys, RefreshKey } from './keys.ts'
+import type { Invalid, NewRefreshToken } from '../domain/session.ts'
+import { digestOf, isUuid } from '../identifiers.ts'
+import type { Keys, RefreshKey } from '../keys/key-set.ts'
+import { signToken } from '../keys/sign-token.ts'
 import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
-import { signToken } from './sign-token.ts'
-import { TOKEN_MAX_CHARACTERS, type TokenRefusal, toRefusal } from './token-refusal.ts'
+import { TOKEN_MAX_CHARACTERS, type TokenReason, toInvalid } from './token-reason.ts'
 
 const TYPE = 'rt+jwt'
 
@@ -59,8 +58,8 @@ export async function readRefreshToken(
   issuer: string,
   token: string,
   now: Date,
-): Promise<{ kind: 'read'; id: string } | Refused<TokenRefusal>> {
-  if (token.length > TOKEN_MAX_CHARACTERS) return { kind: 'refused', reason: 'malformed' }
+): Promise<{ kind: 'read'; id: string } | Invalid<TokenReason>> {
+  if (token.length > TOKEN_MAX_CHARACTERS) return { kind: 'invalid', reason: 'malformed' }
   try {
     const { payload } = await jwtVerify(
       token,
@@ -79,8 +78,8 @@ export async function readRefreshToken(
     )
     return isUuid(payload.jti)
       ? { kind: 'read', id: payload.jti }
-      : { kind: 'refused', reason: 'malformed' }
+      : { kind: 'invalid', reason: 'malformed' }
   } catch (error) {
-    return toRefusal(error, token, TYPE)
+    return toInvalid(error, token, TYPE)
   }
 }

@@ -1,58 +1,81 @@
-// A refresh token for its successor: one winner, and for a short while the same answer again.
-
-import { digestOf } from '../digest.ts'
-import type { LiveSession, PresentedRefreshToken, Store } from '../storage/store.ts'
+// Exchanges a refresh token for its successor. One of several parallel calls performs the rotation; for a
+// short time the others, and repetitions, get the same successor.
+import type { FoundRefreshToken, LiveSession } from '../domain/session.ts'
+import { digestOf } from '../identifiers.ts'
 import { signAccessToken } from './access-token.ts'
-import type { AccessRefusal } from './authenticate.ts'
+import type { AccessReason, SessionDeps } from './authenticate.ts'
 import { REFRESH_GRACE_SECONDS } from './lifetimes.ts'
-import type { SessionDeps } from './open.ts'
 import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
+
+/** Far more refreshes of one session than any client needs. */
+const MAX_REFRESHES = 60
+const WINDOW_MS = 60_000
 
 export type RefreshOutcome =
   | ({ kind: 'refreshed'; live: LiveSession; refreshToken: string } & SignedAccess)
-  | { kind: 'invalid'; reason: AccessRefusal }
-  /** The token had been used before: it is in two hands, and the session has been ended. */
+  | { kind: 'invalid'; reason: AccessReason }
+  /** The token had been replaced: two parties hold it, so the session has been ended. */
   | { kind: 'reused'; sessionId: string; userId: string }
   | Limited
 
 type SignedAccess = { accessToken: string; expiresInSeconds: number }
 type Limited = { kind: 'limited'; sessionId: string; retryAfterSeconds: number }
+type ValidToken = Extract<FoundRefreshToken, { kind: 'found' }>
 
 export type RefreshDeps = SessionDeps & {
-  /** Seconds to wait, or null if the session may be refreshed now. */
+  /** Seconds to wait; null if the session may be refreshed now. */
   limit: (sessionId: string) => number | null
+}
+
+/** Counts in memory, per instance: it limits work and protects no secret. */
+export function createRefreshLimit(clock: () => Date): RefreshDeps['limit'] {
+  const windows = new Map<string, { endsAtMs: number; refreshes: number }>()
+  return sessionId => {
+    const nowMs = clock().getTime()
+    // A map keeps the order of insertion, so the oldest windows come first.
+    for (const [id, { endsAtMs }] of windows) {
+      if (endsAtMs > nowMs) break
+      windows.delete(id)
+    }
+    const window = windows.get(sessionId) ?? { endsAtMs: nowMs + WINDOW_MS, refreshes: 0 }
+    windows.set(sessionId, window)
+    window.refreshes++
+    return window.refreshes <= MAX_REFRESHES ? null : Math.ceil((window.endsAtMs - nowMs) / 1000)
+  }
 }
 
 export async function refresh(deps: RefreshDeps, token: string): Promise<RefreshOutcome> {
   const { store, keys, tokens, clock, limit } = deps
   const now = clock()
   const read = await readRefreshToken(keys, tokens.issuer, token, now)
-  if (read.kind === 'refused') return { kind: 'invalid', reason: read.reason }
+  if (read.kind === 'invalid') return read
   const { id } = read
   const digest = digestOf(token)
 
-  let presented = await store.findRefreshToken(id, digest, now)
-  if (presented.kind === 'refused') return { kind: 'invalid', reason: presented.reason }
-  const retryAfterSeconds = limit(presented.live.session.id)
+  let found = await store.findRefreshToken(id, digest, now)
+  if (found.kind === 'invalid') return found
+  const retryAfterSeconds = limit(found.live.session.id)
   if (retryAfterSeconds !== null) {
-    return { kind: 'limited', sessionId: presented.live.session.id, retryAfterSeconds }
+    return { kind: 'limited', sessionId: found.live.session.id, retryAfterSeconds }
   }
 
-  let successor = await rotate(deps, id, presented, now)
+  let successor = await rotate(deps, id, found, now)
   if (successor === null) {
-    // Somebody was faster, or this is a repetition: what is stored now decides.
-    presented = await store.findRefreshToken(id, digest, now)
-    if (presented.kind === 'refused') return { kind: 'invalid', reason: presented.reason }
+    // A parallel call was faster, or this is a repetition: read again what is stored now.
+    found = await store.findRefreshToken(id, digest, now)
+    if (found.kind === 'invalid') return found
     successor =
-      presented.revokedAt === null
-        ? await rotate(deps, id, presented, now)
-        : deriveAgain(deps, presented, now)
+      found.revokedAt === null
+        ? await rotate(deps, id, found, now)
+        : deriveSuccessor(deps, found, now)
   }
-  if (successor === null) return endReused(store, presented, now)
-  return toRefreshed(deps, presented.live, successor, now)
+  if (successor === null) return endReused(deps, found, now)
+  const { accessKey } = keys.signingAt(now)
+  const access = signAccessToken(accessKey, tokens, found.live.user, found.live.session, now)
+  return { kind: 'refreshed', live: found.live, ...access, refreshToken: successor }
 }
 
-/** A new access token for a session that a cookie stands for; the cookie stays as it is. */
+/** A new access token for a session that is authenticated by its cookie, which stays the same. */
 export function renewAccess(
   { keys, tokens, clock, limit }: RefreshDeps,
   { session, user }: LiveSession,
@@ -66,11 +89,11 @@ export function renewAccess(
   return { kind: 'renewed', ...access }
 }
 
-/** The new token if this call put it in the old one's place, else null. */
+/** The new token, or null if the old one has been replaced or revoked already. */
 async function rotate(
   { store, keys, tokens }: RefreshDeps,
   id: string,
-  { live, revokedAt }: PresentedRefreshToken,
+  { live, revokedAt }: ValidToken,
   now: Date,
 ): Promise<string | null> {
   if (revokedAt !== null) return null
@@ -80,39 +103,28 @@ async function rotate(
   return (await store.rotateRefreshToken(id, session.id, next.stored, now)) ? next.token : null
 }
 
-/** The same successor once more, while it is fresh and nobody has used it. */
-function deriveAgain(
+/** The same successor once more, within the grace period and while it has not been used itself. */
+function deriveSuccessor(
   { keys, tokens }: RefreshDeps,
-  { live, revokedAt, successor }: PresentedRefreshToken,
+  { live, revokedAt, successor }: ValidToken,
   now: Date,
 ): string | null {
   if (revokedAt === null || successor === null || successor.isRevoked) return null
-  // Counted from the rotation, so that repeating does not prolong it.
+  // Counted from the rotation, so that repetitions do not extend it.
   if (now.getTime() - revokedAt.getTime() > REFRESH_GRACE_SECONDS * 1000) return null
   const key = keys.findRefreshKey(successor.keyId)
   return key && signRefreshToken(key, tokens.issuer, live.user.id, successor)
 }
 
 async function endReused(
-  store: Store,
-  { live }: PresentedRefreshToken,
+  { store }: RefreshDeps,
+  { live }: ValidToken,
   now: Date,
 ): Promise<RefreshOutcome> {
   const { session, user } = live
-  // Of several that find out at once, one reports it.
+  // Of several parallel calls, only the one that ends the session reports the reuse.
   const isEnded = await store.endSession(session.id, now)
   return isEnded
     ? { kind: 'reused', sessionId: session.id, userId: user.id }
     : { kind: 'invalid', reason: 'session-ended' }
-}
-
-function toRefreshed(
-  { keys, tokens }: RefreshDeps,
-  live: LiveSession,
-  refreshToken: string,
-  now: Date,
-): RefreshOutcome {
-  const { accessKey } = keys.signingAt(now)
-  const access = signAccessToken(accessKey, tokens, live.user, live.session, now)
-  return { kind: 'refreshed', live, ...access, refreshToken }
 }

@@ -1,32 +1,50 @@
-// From a configured database to a store. Each engine's driver is loaded only where it is used.
-import { OPERATION_TIMEOUT_MS } from './engine.ts'
-import { createSqlStore } from './sql-store.ts'
-import type { Store } from './store.ts'
-
-export type DatabaseConfig =
-  | { engine: 'sqlite'; file: string }
-  | { engine: 'postgres'; url: string }
+// Opens the configured database as a Store: one implementation in `sql/`, on one of two engines.
+import type { DatabaseConfig } from '../config/database.ts'
+import type { Store } from '../domain/store.ts'
+import { createDevices } from './sql/devices.ts'
+import { type Engine, OPERATION_TIMEOUT_MS } from './sql/engine.ts'
+import { createMaintenance } from './sql/maintenance.ts'
+import { createRefreshTokens } from './sql/refresh-tokens.ts'
+import { createSessions } from './sql/sessions.ts'
+import { createUsers } from './sql/users.ts'
 
 export async function openStore(
   database: DatabaseConfig,
   onConnectionLost: (error: Error) => void = () => {},
   operationTimeoutMs = OPERATION_TIMEOUT_MS,
 ): Promise<Store> {
-  if (database.engine === 'sqlite') {
-    const { openSqlite } = await import('./sqlite.ts')
-    return createSqlStore(openSqlite(database.file, operationTimeoutMs))
+  const engine = await openEngine(database, onConnectionLost, operationTimeoutMs)
+  return {
+    ...engine.attempts,
+    ...createUsers(engine),
+    ...createSessions(engine),
+    ...createRefreshTokens(engine),
+    ...createDevices(engine),
+    ...createMaintenance(engine),
+    close: engine.close,
   }
-  const { openPostgres } = await import('./postgres.ts')
-  const { url } = database
-  return createSqlStore(openPostgres({ url, onConnectionLost, operationTimeoutMs }))
 }
 
-/** For people: which database this is, without its password. */
+/** Loads the driver of this engine only. */
+async function openEngine(
+  database: DatabaseConfig,
+  onConnectionLost: (error: Error) => void,
+  operationTimeoutMs: number,
+): Promise<Engine> {
+  if (database.engine === 'sqlite') {
+    const { openSqlite } = await import('./sqlite/engine.ts')
+    return openSqlite(database.file, operationTimeoutMs)
+  }
+  const { openPostgres } = await import('./postgres/engine.ts')
+  return openPostgres({ url: database.url, onConnectionLost, operationTimeoutMs })
+}
+
+/** Names the database for people, without its password. */
 export function describeDatabase(database: DatabaseConfig): string {
   if (database.engine === 'sqlite') return `SQLite ${database.file}`
   const url = new URL(database.url)
   if (url.password) url.password = '***'
-  // The driver takes a password from here too.
+  // The driver also accepts a password as a parameter.
   url.search = ''
   return `PostgreSQL ${url}`
 }

@@ -13,7 +13,7 @@ import {
   type Page,
   type Request,
 } from 'playwright-core'
-import type { EngineName } from '../../src/storage/engine.ts'
+import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { PROJECT } from '../process.ts'
 import { PASSWORD, startTestService, type TestService } from '../service.ts'
 

@@ -5,7 +5,9 @@ import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { decodeJwt } from 'jose'
-import { digestOf } from '../../src/digest.ts'
+import type { Store } from '../../src/domain/store.ts'
+import type { User } from '../../src/domain/user.ts'
+import { digestOf } from '../../src/identifiers.ts'
 import {
   createGeneration,
   createKeys,
@@ -13,12 +15,11 @@ import {
   type KeyFile,
   type Keys,
   rotate,
-} from '../../src/session/keys.ts'
-import { openSession } from '../../src/session/open.ts'
+} from '../../src/keys/key-set.ts'
+import { openSession } from '../../src/login/open-session.ts'
 import { refresh } from '../../src/session/refresh.ts'
 import { readRefreshToken } from '../../src/session/refresh-token.ts'
 import { openStore } from '../../src/storage/open-store.ts'
-import type { Store, User } from '../../src/storage/store.ts'
 import { createTestDatabase, ENGINES } from '../engines.ts'
 import { DAY, Model, SECOND } from './refresh-model.ts'
 
@@ -66,14 +67,14 @@ const depsOf = ({ now }: Model, { store, keys }: Real) => ({
 })
 
 async function loginBoth(model: Model, real: Real): Promise<void> {
-  const opened = await openSession(depsOf(model, real), {
+  const accepted = {
     user: real.user,
     client: { ip: '127.0.0.1', userAgent: '', isBrowser: false },
     device: null,
     oldCookie: null,
-    maxSessionsPerUser: 1_000,
-    scopes: [SCOPE],
-  })
+  }
+  const deps = { ...depsOf(model, real), maxSessionsPerUser: 1_000 }
+  const opened = await openSession(deps, accepted, [SCOPE])
   assert.equal(opened !== null, model.login())
   if (!opened) return
   real.tokens.push(opened.refreshToken)
@@ -102,10 +103,10 @@ async function logoutBoth(model: Model, real: Real, index: number): Promise<void
   const { store, keys, tokens } = real
   const [token, now] = [tokens[index] ?? '', new Date(model.now)]
   const read = await readRefreshToken(keys, TOKENS.issuer, token, now)
-  const presented =
+  const found =
     read.kind === 'read' ? await store.findRefreshToken(read.id, digestOf(token), now) : read
-  assert.equal(presented.kind === 'presented', model.isValid(index))
-  if (presented.kind === 'presented') await endBoth(model, real, model.token(index).session)
+  assert.equal(found.kind === 'found', model.isValid(index))
+  if (found.kind === 'found') await endBoth(model, real, model.token(index).session)
 }
 
 async function endBoth(model: Model, { store, sessionIds }: Real, index: number): Promise<void> {

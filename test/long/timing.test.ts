@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import bcrypt from 'bcrypt'
-import type { EngineName } from '../../src/storage/engine.ts'
+import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { PASSWORD, startTestService, TEST_COST, type TestService, UNLIMITED } from '../service.ts'
 
 /** Below this the difference of two means is noise, by the convention of the method. */

@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { UNKNOWN_USER_ID } from '../schema.ts'
+import { UNKNOWN_USER_ID } from '../sql/schema.ts'
 import type { ColumnTypes } from './column-types.ts'
 
 export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void> {

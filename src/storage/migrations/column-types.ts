@@ -1,6 +1,6 @@
 // The words of a table definition that the two engines spell differently.
 import { type RawBuilder, sql } from 'kysely'
-import type { EngineName } from '../engine.ts'
+import type { EngineName } from '../sql/engine.ts'
 
 export type ColumnTypes = {
   uuid: { type: RawBuilder<unknown>; random: RawBuilder<unknown>; check: Check }

@@ -1,7 +1,7 @@
 // Every change of the schema, in order. A migration that was released is never edited.
 import type { Kysely } from 'kysely'
 import type { Migration } from 'kysely/migration'
-import type { EngineName } from '../engine.ts'
+import type { EngineName } from '../sql/engine.ts'
 import * as initial from './0001-initial.ts'
 import * as sessions from './0002-sessions.ts'
 import * as throttle from './0003-throttle.ts'

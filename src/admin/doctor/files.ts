@@ -1,0 +1,106 @@
+// The data folder, the certificate and the signing keys, as they are.
+import { X509Certificate } from 'node:crypto'
+import { constants } from 'node:fs'
+import { access, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import type { Config } from '../../config/config.ts'
+import { hasCode, isOpenToOthers } from '../../files.ts'
+import {
+  daysLeft,
+  developmentFiles,
+  EXPIRY_WARNING_DAYS,
+  readTlsFiles,
+} from '../../http/connection/tls.ts'
+import { loadLogo } from '../../http/page/brand.ts'
+import { loadKeySet } from '../../keys/key-file.ts'
+import { messageOf } from '../failures.ts'
+import { type Finding, ok, problem, warning } from './finding.ts'
+
+export async function checkFiles(config: Config, now: Date): Promise<Finding[]> {
+  const { logoFile } = config.brand
+  return [
+    await checkFolder(config),
+    await checkTls(config, now),
+    await checkKeys(config, now),
+    ...(logoFile ? [await checkLogo(logoFile)] : []),
+  ]
+}
+
+async function checkFolder({ dataDir }: Config): Promise<Finding> {
+  try {
+    const folder = await nearestFolder(dataDir)
+    await access(folder, constants.W_OK | constants.X_OK)
+    return ok('data folder', folder === dataDir ? dataDir : `${dataDir}, made at the first start`)
+  } catch (error) {
+    return problem('data folder', `${messageOf(error)}: set DATA_DIR to one that can be written to`)
+  }
+}
+
+/** The folder itself, or the one in which it would be made. */
+async function nearestFolder(path: string): Promise<string> {
+  try {
+    if ((await stat(path)).isDirectory()) return path
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT')) throw error
+    return nearestFolder(dirname(path))
+  }
+  throw new Error(`${path} is not a folder`)
+}
+
+async function checkTls(config: Config, now: Date): Promise<Finding> {
+  if (!config.tls && config.trustedProxies.length > 0) return ok('tls', 'left to the proxies')
+  const files = config.tls ?? developmentFiles(config.dataDir)
+  try {
+    const { cert } = await readTlsFiles(files)
+    const { validFromDate, subjectAltName, subject } = new X509Certificate(cert)
+    const days = Math.floor(daysLeft(cert, now))
+    const detail = `certificate for ${subjectAltName ?? subject}, ${days} days left`
+    if (!config.tls) return warning('tls', `development ${detail}: browsers will not trust it`)
+    if (days < 0) return problem('tls', `${files.certFile} has expired: renew it`)
+    if (validFromDate > now) {
+      return problem('tls', `${files.certFile} is not valid yet: is the clock right?`)
+    }
+    if (await isOpenToOthers(files.keyFile)) return openToOthers('tls', files.keyFile, config)
+    return days < EXPIRY_WARNING_DAYS
+      ? warning('tls', `${detail}: renew it soon`)
+      : ok('tls', detail)
+  } catch (error) {
+    if (!config.tls) {
+      return warning('tls', 'no certificate: the service makes one for development at its start')
+    }
+    return problem('tls', `the certificate cannot be used: ${messageOf(error)}`)
+  }
+}
+
+async function checkKeys(config: Config, now: Date): Promise<Finding> {
+  const { signingKeysFile: path, environment } = config
+  try {
+    const { accessKeys, refreshKeys } = await loadKeySet(path)
+    if (await isOpenToOthers(path)) return openToOthers('keys', path, config)
+    const detail = `${path}: ${accessKeys.length} for access tokens, ${refreshKeys.length} for refresh tokens`
+    const isTooEarly = [accessKeys, refreshKeys].some(keys =>
+      keys.every(({ signsFrom }) => signsFrom * 1000 > now.getTime()),
+    )
+    return isTooEarly
+      ? warning('keys', `${detail}, all from the future: is the clock right?`)
+      : ok('keys', detail)
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT')) return problem('keys', `${path}: ${messageOf(error)}`)
+    return environment === 'production'
+      ? problem('keys', `${path} is not there: "keys rotate" makes it`)
+      : warning('keys', `${path} is not there: the service makes it at its start`)
+  }
+}
+
+async function checkLogo(file: string): Promise<Finding> {
+  try {
+    return ok('logo', `${file}, ${(await loadLogo(file)).type}`)
+  } catch (error) {
+    return problem('logo', `BRAND_LOGO_FILE cannot be used: ${messageOf(error)}`)
+  }
+}
+
+function openToOthers(check: string, path: string, { environment }: Config): Finding {
+  const found = environment === 'production' ? problem : warning
+  return found(check, `others can read ${path}: chmod 600 it`)
+}

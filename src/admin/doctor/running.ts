@@ -1,0 +1,83 @@
+// Which certificate a running service serves: a renewed file is of no use if clients get the old one.
+import { X509Certificate } from 'node:crypto'
+import { connect } from 'node:tls'
+import type { Config } from '../../config/config.ts'
+import { codeOf } from '../../files.ts'
+import { developmentFiles, readTlsFiles } from '../../http/connection/tls.ts'
+import { messageOf } from '../failures.ts'
+import { type Finding, ok, problem, warning } from './finding.ts'
+
+const ANSWER_WITHIN_MS = 2_000
+
+type Served =
+  | { kind: 'certificate'; certificate: X509Certificate }
+  | { kind: 'nothing' }
+  | { kind: 'no-tls'; reason: string }
+
+export async function checkRunning(config: Config, now: Date): Promise<Finding[]> {
+  const { host, port, tls, trustedProxies } = config
+  const isPlain = !tls && trustedProxies.length > 0
+  if (isPlain || port === 0) return []
+  const where = `${host}, port ${port}`
+  const served = await askForCertificate(host, port)
+  if (served.kind === 'nothing') return [ok('running', `no service is listening on ${where}`)]
+  if (served.kind === 'no-tls') {
+    return [warning('running', `no TLS on ${where} (${served.reason}): is it another program?`)]
+  }
+  const { fingerprint256, validFromDate, validToDate } = served.certificate
+  const installed = await readInstalled(config)
+  if (installed?.fingerprint256 === fingerprint256) {
+    return [ok('running', `${where} serves this certificate`)]
+  }
+  const isOlder = installed !== null && validFromDate < installed.validFromDate
+  const detail = `the running service ${isOlder ? 'still serves an older' : 'serves another'} certificate`
+  const advice = tls ? 'send it SIGHUP and look for tls.reload_failed in its log' : 'restart it'
+  return [
+    validToDate <= now
+      ? problem('running', `${detail}, which has expired: ${advice}`)
+      : warning('running', `${detail}: ${advice}`),
+  ]
+}
+
+/** Null: whether it can be used is looked at elsewhere. */
+async function readInstalled({ tls, dataDir }: Config): Promise<X509Certificate | null> {
+  try {
+    return new X509Certificate((await readTlsFiles(tls ?? developmentFiles(dataDir))).cert)
+  } catch {
+    return null
+  }
+}
+
+/** Shakes hands and sends nothing, so it need not know whether the other side is to be trusted. */
+function askForCertificate(host: string, port: number): Promise<Served> {
+  const everywhere: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
+  return new Promise(resolve => {
+    const socket = connect({ host: everywhere[host] ?? host, port, rejectUnauthorized: false })
+    let isConnected = false
+    const timer = setTimeout(() => {
+      isConnected = true
+      socket.destroy(new Error(`no answer within ${ANSWER_WITHIN_MS / 1000} s`))
+    }, ANSWER_WITHIN_MS)
+    socket
+      .once('connect', () => {
+        isConnected = true
+      })
+      .once('secureConnect', () => {
+        const certificate = socket.getPeerX509Certificate()
+        if (certificate) resolve({ kind: 'certificate', certificate })
+        else resolve({ kind: 'no-tls', reason: 'no certificate' })
+        socket.destroy()
+      })
+      .on('error', error => {
+        resolve(
+          isConnected
+            ? { kind: 'no-tls', reason: codeOf(error) || messageOf(error) }
+            : { kind: 'nothing' },
+        )
+      })
+      .once('close', () => {
+        clearTimeout(timer)
+        resolve({ kind: 'no-tls', reason: 'it closed the connection' })
+      })
+  })
+}

@@ -1,0 +1,186 @@
+// The environment as one frozen, checked object. Every problem is reported at once, each with what
+// to do about it.
+import { join, resolve } from 'node:path'
+import type { Budgets } from '../login/scopes.ts'
+import { defaultIssuer, readIssuer, readOrigins, readProxies } from './addresses.ts'
+import { type DatabaseConfig, judgeDatabase, readDatabase } from './database.ts'
+import { type Environment, Reader } from './reader.ts'
+import { warnOfUnknown } from './unknown-variables.ts'
+import { LOG_LEVELS, VARIABLES } from './variables.ts'
+
+export type TlsFiles = { certFile: string; keyFile: string }
+
+export type Brand = Readonly<{
+  name: string
+  /** Null: a plain one in the brand's colour. */
+  logoFile: string | null
+  /** As #rrggbb. */
+  color: string
+}>
+
+export type Config = Readonly<{
+  environment: 'development' | 'production' | 'test'
+  host: string
+  port: number
+  opsHost: string
+  opsPort: number
+  dataDir: string
+  database: DatabaseConfig
+  /** Null: the development certificate, or none at all behind a proxy. */
+  tls: TlsFiles | null
+  /** Peers whose X-Forwarded-* headers count. */
+  trustedProxies: readonly string[]
+  /** Null: none was given, which means none in production and any in development. */
+  corsOrigins: readonly string[] | null
+  /** Where the page may send people after a login. */
+  returnToOrigins: readonly string[]
+  brand: Brand
+  signingKeysFile: string
+  tokens: Readonly<{ issuer: string; audience: string }>
+  bcryptCost: number
+  /** What a login may take. */
+  loginTimeMs: number
+  budgets: Readonly<Budgets>
+  maxSessionsPerUser: number
+  logLevel: (typeof LOG_LEVELS)[number]
+  /** Not wrong enough to refuse, but surely not meant. */
+  warnings: readonly string[]
+}>
+
+/** The levels at which no attempt goes unlogged. */
+const LOGGING_ATTEMPTS: Config['logLevel'][] = ['info', 'debug', 'trace']
+
+/** More does not fit beside a logo on a phone. */
+const BRAND_NAME_MAX_CHARACTERS = 60
+
+export class ConfigError extends Error {
+  readonly problems: string[]
+
+  constructor(problems: string[]) {
+    super(
+      `The configuration cannot be used:\n${problems.map(problem => `  - ${problem}`).join('\n')}`,
+    )
+    this.problems = problems
+  }
+}
+
+export function loadConfig(env: Environment): Config {
+  const read = new Reader(env)
+  const environment = read.oneOf('NODE_ENV', 'development', ['development', 'production', 'test'])
+  const port = read.integer('PORT', 8443, 0, 65535)
+  const dataDir = resolve(read.text('DATA_DIR') ?? 'data')
+  const issuer = readIssuer(read, environment === 'production')
+  const tls = readTls(read)
+  const trustedProxies = readProxies(read)
+  const database = readDatabase(read, dataDir)
+  const config: Config = {
+    environment,
+    host: read.text('HOST') ?? '127.0.0.1',
+    port,
+    opsHost: read.text('OPS_HOST') ?? '127.0.0.1',
+    opsPort: read.integer('OPS_PORT', 9443, 0, 65535),
+    dataDir,
+    database,
+    tls,
+    trustedProxies,
+    corsOrigins: readOrigins(read, 'CORS_ORIGINS'),
+    returnToOrigins: readOrigins(read, 'RETURN_TO_ORIGINS') ?? [],
+    brand: readBrand(read),
+    signingKeysFile: resolve(read.text('SIGNING_KEYS_FILE') ?? join(dataDir, 'signing-keys.json')),
+    tokens: {
+      issuer: issuer ?? defaultIssuer(port),
+      audience: read.text('JWT_AUDIENCE') ?? issuer ?? defaultIssuer(port),
+    },
+    // Below 10 a stolen hash is too quick to guess; the tests have no secrets to lose.
+    bcryptCost: read.integer('BCRYPT_COST', 12, environment === 'test' ? 4 : 10, 15),
+    loginTimeMs: read.integer('LOGIN_TIME_MS', 1_000, 500, 5_000),
+    budgets: {
+      pair: read.integer('THROTTLE_PAIR_FAILURES', 5, 1, 1e9),
+      email: read.integer('THROTTLE_EMAIL_FAILURES', 20, 1, 1e9),
+      client: read.integer('THROTTLE_CLIENT_FAILURES', 50, 1, 1e9),
+      network: read.integer('THROTTLE_NETWORK_FAILURES', 500, 1, 1e9),
+    },
+    maxSessionsPerUser: read.integer('MAX_SESSIONS_PER_USER', 100, 1, 1_000),
+    logLevel: read.oneOf('LOG_LEVEL', 'info', LOG_LEVELS),
+    warnings: [
+      ...warnOfUnknown(env, Object.keys(VARIABLES)),
+      ...judgeDatabase(database, env).warnings,
+    ],
+  }
+  if (environment === 'production') read.problems.push(...unsafeInProduction(read, config, env))
+  if (read.problems.length > 0) throw new ConfigError(read.problems)
+  return deepFreeze(config)
+}
+
+/** With PORT=0 the system chooses the port, which the default issuer and audience then name. */
+export function tokensAt(boundPort: number, { tokens, port }: Config): Config['tokens'] {
+  const toBound = (name: string) => (name === defaultIssuer(port) ? defaultIssuer(boundPort) : name)
+  return { issuer: toBound(tokens.issuer), audience: toBound(tokens.audience) }
+}
+
+function deepFreeze<T extends object>(value: T): T {
+  for (const part of Object.values(value)) {
+    if (typeof part === 'object' && part !== null) deepFreeze(part)
+  }
+  return Object.freeze(value)
+}
+
+function unsafeInProduction(read: Reader, config: Config, env: Environment): string[] {
+  const problems: string[] = []
+  if (!config.tls && config.trustedProxies.length === 0) {
+    problems.push(
+      'In production set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY to the addresses of the TLS proxy in front.',
+    )
+  }
+  if (!read.text('SIGNING_KEYS_FILE')) {
+    problems.push(
+      'In production set SIGNING_KEYS_FILE ("npm run -s admin -- keys rotate" creates one).',
+    )
+  }
+  if (!read.text('JWT_ISSUER')) {
+    problems.push('In production set JWT_ISSUER to the address that clients know the service by.')
+  }
+  problems.push(...judgeDatabase(config.database, env).problems)
+  const { corsOrigins, returnToOrigins } = config
+  const lists = { CORS_ORIGINS: corsOrigins ?? [], RETURN_TO_ORIGINS: returnToOrigins }
+  for (const [name, origins] of Object.entries(lists)) {
+    const plain = origins.filter(origin => !origin.startsWith('https://'))
+    if (plain.length > 0) {
+      problems.push(`In production ${name} must be https:// origins, not ${plain.join(', ')}.`)
+    }
+  }
+  if (!LOGGING_ATTEMPTS.includes(config.logLevel)) {
+    problems.push(
+      'In production LOG_LEVEL must be info, debug or trace: every login attempt is logged.',
+    )
+  }
+  return problems
+}
+
+function readTls(read: Reader): TlsFiles | null {
+  const certFile = read.text('TLS_CERT_FILE')
+  const keyFile = read.text('TLS_KEY_FILE')
+  if (certFile && keyFile) return { certFile: resolve(certFile), keyFile: resolve(keyFile) }
+  if (certFile || keyFile)
+    read.problems.push('Set both TLS_CERT_FILE and TLS_KEY_FILE, or neither.')
+  return null
+}
+
+function readBrand(read: Reader): Brand {
+  const name = read.text('BRAND_NAME') ?? 'Login Service'
+  if ([...name].length > BRAND_NAME_MAX_CHARACTERS || /\p{Cc}/u.test(name)) {
+    read.problems.push(
+      `BRAND_NAME must be one line of at most ${BRAND_NAME_MAX_CHARACTERS} characters.`,
+    )
+  }
+  const color = read.text('BRAND_COLOR') ?? '#3451b2'
+  if (!/^#([\da-f]{3}|[\da-f]{6})$/i.test(color)) {
+    read.problems.push(`BRAND_COLOR must look like #3451b2 or #35b, not "${color}".`)
+  }
+  const logoFile = read.text('BRAND_LOGO_FILE')
+  return {
+    name,
+    logoFile: logoFile && resolve(logoFile),
+    color: color.toLowerCase().replace(/^#(.)(.)(.)$/, '#$1$1$2$2$3$3'),
+  }
+}

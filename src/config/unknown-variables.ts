@@ -1,0 +1,84 @@
+// Misspelt variables: a setting that silently has no effect is worse than none.
+import type { Environment } from './reader.ts'
+
+/** First words that other programs' variables hardly have. */
+const OWN_WORDS = [
+  'BCRYPT',
+  'BRAND',
+  'CORS',
+  'JWT',
+  'RETURN',
+  'SIGNING',
+  'THROTTLE',
+  'TLS',
+  'TRUST',
+]
+
+/** No name of this service is half as long, however it is misspelt. */
+const MAX_LENGTH = 64
+
+/** Names that are not in the list but look as if they were meant to be, each with what to do. */
+export function warnOfUnknown(env: Environment, known: readonly string[]): string[] {
+  return Object.keys(env)
+    .filter(name => !known.includes(name))
+    .flatMap(name => {
+      const meant = findSimilar(name.toUpperCase(), known)
+      if (meant === null) return []
+      const advice = meant === '' ? '' : ` Did you mean ${meant}?`
+      return [`${name} is not a variable of this service and has no effect.${advice}`]
+    })
+}
+
+/** Null: nothing to do with this service. Empty: it might be several. */
+function findSimilar(name: string, known: readonly string[]): string | null {
+  if (name.length > MAX_LENGTH) return null
+  const typos = known.filter(candidate => isTypo(name, candidate))
+  const [nearest] = typos.toSorted((a, b) => distance(name, a) - distance(name, b))
+  if (nearest) return nearest
+  const words = name.split('_')
+  if (words.length < 2 || !OWN_WORDS.some(own => isSameWord(own, words[0] ?? ''))) return null
+  const shared = known.map(candidate => countShared(words, candidate.split('_')))
+  const most = Math.max(...shared)
+  return shared.indexOf(most) === shared.lastIndexOf(most)
+    ? (known[shared.indexOf(most)] ?? '')
+    : ''
+}
+
+/**
+ * One slip, or two in a long name. Short names are too close to those of others: HOME and HOST,
+ * APP_PORT and OPS_PORT, SSL_CERT_FILE and TLS_CERT_FILE.
+ */
+function isTypo(name: string, candidate: string): boolean {
+  const slips = Math.min(2, Math.floor(candidate.length / 8))
+  return Math.abs(name.length - candidate.length) <= slips && distance(name, candidate) <= slips
+}
+
+/** TRUST and TRUSTED, KEY and KEYS. */
+function isSameWord(one: string, other: string): boolean {
+  const [short = '', long = ''] = [one, other].toSorted((a, b) => a.length - b.length)
+  return short === long || (short.length >= 3 && long.startsWith(short))
+}
+
+function countShared(words: string[], candidate: string[]): number {
+  return candidate.filter(word => words.some(other => isSameWord(word, other))).length
+}
+
+/** Letters to add, drop, replace or swap with a neighbour (optimal string alignment). */
+function distance(a: string, b: string): number {
+  const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)]
+  const at = (i: number, j: number) => rows[i]?.[j] ?? Number.POSITIVE_INFINITY
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i]
+    rows.push(row)
+    for (let j = 1; j <= b.length; j++) {
+      const isSwapped = a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      row[j] = Math.min(
+        at(i - 1, j) + 1,
+        at(i, j - 1) + 1,
+        at(i - 1, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1),
+        isSwapped ? at(i - 2, j - 2) + 1 : Number.POSITIVE_INFINITY,
+      )
+    }
+  }
+  return at(a.length, b.length)
+}

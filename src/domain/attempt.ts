@@ -1,0 +1,98 @@
+// Login attempts: the scopes that count their failures, and what a login asks of the store.
+import type { NewRefreshToken, Session } from './session.ts'
+import type { Device, User } from './user.ts'
+
+export type ScopeName = 'pair' | 'email' | 'client' | 'network' | 'device'
+
+/** Failures are counted per scope. ARCHITECTURE.md has the rules in a table. */
+export type ThrottleScope = {
+  name: ScopeName
+  /** SHA-256 in hex of the scope's name and of what it counts. */
+  key: string
+  /** SHA-256 in hex of the email, which lets an unlock find all rows of an account; null for clients and networks. */
+  emailDigest: string | null
+  /** Failures allowed in a window of 15 minutes. */
+  maxFailures: number
+  /** Failures allowed in a day, after which each window allows one; null for no daily limit. */
+  maxDailyFailures: number | null
+}
+
+export type Reservation =
+  /** The attempt is pending in every scope. `user` is null if no user has this email. */
+  | { kind: 'admitted'; user: User | null }
+  /** Attempts that are still pending use up the failures that are left in a scope: try again later. */
+  | {
+      kind: 'busy'
+      key: string
+      /** How many attempts of this scope may be pending at a time. */
+      capacity: number
+    }
+  /** The failures of a scope are used up. */
+  | {
+      kind: 'blocked'
+      scope: ScopeName
+      blockedUntil: Date
+      /** The user whom this attempt locked; null if it locked none. */
+      lockedUserId: string | null
+    }
+
+export type NewSession = Pick<Session, 'id' | 'expiresAt' | 'userAgent' | 'ip'> & {
+  /** SHA-256 of the session cookie in hex; null for a client without cookies. */
+  cookieDigest: string | null
+}
+
+/** The device of a login. A new one is stored, without its token; the use of a known one is noted. */
+export type UsedDevice =
+  | { kind: 'new'; id: string; expiresAt: Date; digest: string }
+  | { kind: 'known'; id: string }
+
+/** Which earlier sessions a login ends. */
+export type Displaced = {
+  /** SHA-256 in hex of the session cookie that the login request carried. */
+  cookieDigest: string | null
+  /** Sessions of the same user and device that were last used before this moment are abandoned. */
+  usedBefore: Date
+  /** Most live sessions a user may have, the new one included; the least recently used ones end. */
+  maxSessions: number
+}
+
+export type Opening = {
+  /** As it was when its password was verified. */
+  user: Pick<User, 'id' | 'passwordHash'>
+  session: NewSession
+  refreshToken: NewRefreshToken
+  device: UsedDevice | null
+  displaced: Displaced
+}
+
+export type EndedSession = {
+  id: string
+  userId: string
+  reason: 'replaced' | 'abandoned' | 'limit'
+}
+
+export interface AttemptStore {
+  /** The device with this digest, if it is known to the account with this email. */
+  findDevice(digest: string, email: string, now: Date): Promise<Device | null>
+  /** Makes the attempt pending in every scope or in none; blocks scopes whose failures are used up. */
+  reserveAttempt(scopes: ThrottleScope[], email: string, now: Date): Promise<Reservation>
+  /** Ends a pending attempt whose password was never verified. */
+  releaseAttempt(scopes: ThrottleScope[]): Promise<void>
+  /**
+   * Turns a pending attempt into a failure, in every scope and of the user. An unknown email (null) costs
+   * the same writes. Returns the user's consecutive failures, 0 for an unknown email.
+   */
+  settleFailure(scopes: ThrottleScope[], userId: string | null, now: Date): Promise<number>
+  /**
+   * Opens the session and ends the pending attempt as a success, in one transaction, if the user still has
+   * the verified hash, is active and not locked by an administrator. Returns the sessions that it ended.
+   * Otherwise returns null: nothing was opened, and the attempt counts as a failure.
+   *
+   * PostgreSQL applies two parts in transactions of their own: the failure of a user who has changed, and
+   * the limit of sessions. A process that dies before them leaves a pending attempt, which becomes a failure
+   * when its lease ends, or a surplus session, which the next login ends.
+   */
+  openSession(opening: Opening, scopes: ThrottleScope[], now: Date): Promise<EndedSession[] | null>
+  /** Replaces the hash by a new one of the same password; does nothing if it is no longer `oldHash`. */
+  upgradePasswordHash(userId: string, oldHash: string, newHash: string, now: Date): Promise<void>
+}

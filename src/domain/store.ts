@@ -1,0 +1,33 @@
+// Everything that the service asks of its database, one interface per consumer. A method is one atomic
+// operation unless its comment says otherwise; connections, transactions and SQL stay inside `storage/`.
+import type { AttemptStore } from './attempt.ts'
+import type { SessionStore } from './session.ts'
+import type { UserStore } from './user.ts'
+
+/** How many rows a purge removed, and whether it left none that are due. */
+export type Purged = {
+  isDone: boolean
+  sessions: number
+  refreshTokens: number
+  devices: number
+  throttleRows: number
+}
+
+export type MigrationState = { name: string; appliedAt: Date | null }
+
+export interface MaintenanceStore {
+  /** Removes a bounded number of expired rows, in several transactions; null while another instance does. */
+  purge(now: Date): Promise<Purged | null>
+  /** Throws unless the database accepts a write. */
+  checkWritable(now: Date): Promise<void>
+  /** The clock of the database server; null for SQLite, which has none of its own. */
+  readClock(): Promise<Date | null>
+  /** The key that tags device cookies, 256 bits in hex. It is created with the tables and never changes. */
+  readDeviceKey(): Promise<string>
+  /** Brings the tables up to date. Several processes may call it at once. Returns what it applied. */
+  migrate(): Promise<string[]>
+  listMigrations(): Promise<MigrationState[]>
+  close(): Promise<void>
+}
+
+export type Store = AttemptStore & SessionStore & UserStore & MaintenanceStore

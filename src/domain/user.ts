@@ -1,0 +1,67 @@
+// Users and their devices, and what an administrator asks of the store.
+/** A lock without a `lockedBy` counts as an administrator's. */
+export type LockedBy = 'throttle' | 'administrator'
+
+export type User = {
+  id: string
+  email: string
+  passwordHash: string
+  name: string
+  role: string
+  isActive: boolean
+  /** Consecutive failures: a successful login sets them to 0. */
+  failedLoginAttempts: number
+  lockedUntil: Date | null
+  lockedBy: LockedBy | null
+  createdAt: Date
+  updatedAt: Date
+}
+
+export type NewUser = Pick<User, 'id' | 'email' | 'passwordHash' | 'name' | 'role' | 'createdAt'>
+
+/** A browser that has logged in to the account before. */
+export type Device = {
+  id: string
+  userId: string
+  createdAt: Date
+  lastUsedAt: Date
+  expiresAt: Date
+  userAgent: string
+}
+
+/** Called with the ids of sessions that ended, one batch at a time. */
+export type OnEnded = (sessionIds: string[]) => void
+
+export interface UserStore {
+  findUserByEmail(email: string): Promise<User | null>
+  /** Users ordered by email, after the given one. */
+  listUsers(afterEmail: string, limit: number): Promise<User[]>
+  countUsers(): Promise<number>
+  /** The emails of all users as they are stored, page by page, in no particular order. */
+  emailPages(): AsyncIterable<string[]>
+  /** How many users have a hash of each cost; null for text that is not a bcrypt hash. */
+  countHashCosts(): Promise<{ cost: number | null; users: number }[]>
+
+  /** False if the email is taken. */
+  insertUser(user: NewUser): Promise<boolean>
+  activateUser(email: string, now: Date): Promise<boolean>
+  /** Clears the user's lock, failures and blocks. */
+  unlockUser(email: string, now: Date): Promise<boolean>
+  /**
+   * Each of the next three ends all sessions of the user in the same transaction as the change. The rows
+   * of these sessions are marked as ended after it, in batches that `onEnded` reports: a process that dies
+   * in between leaves rows unmarked, and no session live. All changes return false for an unknown email.
+   */
+  setPassword(email: string, passwordHash: string, now: Date, onEnded?: OnEnded): Promise<boolean>
+  deactivateUser(email: string, now: Date, onEnded?: OnEnded): Promise<boolean>
+  lockUser(email: string, until: Date, now: Date, onEnded?: OnEnded): Promise<boolean>
+  /**
+   * Not atomic: deactivates the user and ends all sessions in one transaction, then removes sessions,
+   * devices and the user in batches. Calling it again finishes a deletion that was interrupted.
+   */
+  deleteUser(email: string, onEnded?: OnEnded): Promise<boolean>
+
+  listDevices(userId: string, now: Date): Promise<Device[]>
+  /** False if there is no such device. */
+  revokeDevice(id: string): Promise<boolean>
+}

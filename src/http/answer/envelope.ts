@@ -1,0 +1,100 @@
+// Every answer that the service can give. The texts exist here and nowhere else.
+import type { FastifyReply } from 'fastify'
+import type { User } from '../../domain/user.ts'
+
+const FAILURES = {
+  VALIDATION_ERROR: { status: 400, message: 'Email and password are required' },
+  BAD_REQUEST: {
+    status: 400,
+    message: 'The request could not be understood. Send valid HTTP to an https:// address.',
+  },
+  INVALID_CREDENTIALS: { status: 401, message: 'Invalid email or password' },
+  INVALID_TOKEN: { status: 401, message: 'The session has ended. Please log in again.' },
+  HTTPS_REQUIRED: { status: 403, message: 'This service answers over HTTPS only' },
+  CSRF_FAILED: { status: 403, message: 'The request could not be verified as your own' },
+  NOT_FOUND: { status: 404, message: 'There is nothing at this address' },
+  METHOD_NOT_ALLOWED: { status: 405, message: 'This method is not supported here' },
+  REQUEST_TIMEOUT: { status: 408, message: 'The request took too long to arrive' },
+  PAYLOAD_TOO_LARGE: { status: 413, message: 'The request body is too large' },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, message: 'The request body must be application/json' },
+  EXPECTATION_FAILED: { status: 417, message: 'This expectation cannot be met' },
+  TOO_MANY_ATTEMPTS: {
+    status: 429,
+    message: 'Too many login attempts. Please try again in 15 minutes.',
+  },
+  TOO_MANY_REQUESTS: { status: 429, message: 'Too many requests. Please try again shortly.' },
+  HEADERS_TOO_LARGE: { status: 431, message: 'The request headers are too large' },
+  INTERNAL_ERROR: {
+    status: 500,
+    message: 'An unexpected error occurred. Please try again later.',
+  },
+  SERVICE_UNAVAILABLE: {
+    status: 503,
+    message: 'The service cannot take this request now. Please try again shortly.',
+  },
+} as const
+
+export type FailureCode = keyof typeof FAILURES
+
+export const FAILURE_CODES = Object.entries(FAILURES).map(([code, { status }]) => ({
+  code,
+  status,
+}))
+
+/** The wait that the specification names; the header tells the exact seconds left. */
+const SPECIFIED_RETRY_AFTER_SECONDS = 900
+
+/** RFC 9110 demands a challenge with every 401, RFC 6750 a parameter with it. No browser asks for it. */
+const CHALLENGE = 'Bearer realm="login"'
+
+type Details = {
+  fields?: string[]
+  retryAfterSeconds?: number
+  allow?: string[]
+  /** A token was sent, and is not taken. */
+  isTokenRefused?: boolean
+}
+
+export function statusOf(code: FailureCode): number {
+  return FAILURES[code].status
+}
+
+/** Most refusals are one of these: no need to write them anew. */
+const TEXTS = new Map<string, string>()
+
+export function failureText(code: FailureCode, fields?: string[]): string {
+  if (fields) return JSON.stringify(failureBody(code, fields))
+  const text = TEXTS.get(code) ?? JSON.stringify(failureBody(code))
+  TEXTS.set(code, text)
+  return text
+}
+
+function failureBody(code: FailureCode, fields?: string[]) {
+  const { message } = FAILURES[code]
+  const retryAfter = code === 'TOO_MANY_ATTEMPTS' ? SPECIFIED_RETRY_AFTER_SECONDS : undefined
+  return { success: false, error: { code, message, fields, retryAfter } }
+}
+
+export function sendSuccess(reply: FastifyReply, data: unknown): FastifyReply {
+  return reply.code(200).send({ success: true, data })
+}
+
+/** The user as every answer shows it. */
+export function toUserObject({ id, email, name, role, createdAt }: User) {
+  return { id, email, name, role, createdAt: createdAt.toISOString() }
+}
+
+export function sendFailure(
+  reply: FastifyReply,
+  code: FailureCode,
+  { fields, retryAfterSeconds, allow, isTokenRefused }: Details = {},
+): FastifyReply {
+  if (statusOf(code) === 401) {
+    const challenge = isTokenRefused ? `${CHALLENGE}, error="invalid_token"` : CHALLENGE
+    reply.header('WWW-Authenticate', challenge)
+  }
+  if (retryAfterSeconds !== undefined) reply.header('Retry-After', String(retryAfterSeconds))
+  if (allow) reply.header('Allow', allow.join(', '))
+  reply.code(statusOf(code)).header('Content-Type', 'application/json; charset=utf-8')
+  return reply.send(failureText(code, fields))
+}

@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, test } from 'node:test'
+import { connect as connectTls } from 'node:tls'
+import { loadConfig } from '../../config/config.ts'
+import { trustProxies } from '../request/client-address.ts'
+import { limitConnections } from './connections.ts'
+import { loadTls } from './tls.ts'
+
+const PROXY = '127.0.0.99'
+const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n'
+const HALF_A_BODY = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf'
+
+/** A server that answers `GET /` at once, and `GET /slow` when the test says so. */
+async function listen(server: Server, total: number, perClient: number) {
+  const limits = { connections: { total, perClient }, handshakes: { total: 2, perClient: 2 } }
+  limitConnections(server, trustProxies([PROXY]), limits)
+  server.on('request', (request, response) => {
+    request.resume()
+    if (request.url === '/slow') server.emit('slow', response)
+    else request.once('end', () => response.end('fast'))
+  })
+  const listening = once(server, 'listening')
+  server.listen(0, '0.0.0.0')
+  await listening
+  const { port } = server.address() as AddressInfo
+  const sockets: Socket[] = []
+  async function open(localAddress: string): Promise<Socket> {
+    const socket = connect({ host: '127.0.0.1', port, localAddress })
+    // A reset shows as a close.
+    socket.on('error', () => {})
+    sockets.push(socket)
+    await once(socket, 'connect')
+    return socket
+  }
+  return {
+    open,
+    /** A connection with a request at work, and the answer to it. */
+    async openWorking(localAddress: string) {
+      const socket = await open(localAddress)
+      const arrival = once(server, 'slow')
+      socket.write(GET.replace('/', '/slow'))
+      const [response]: ServerResponse[] = await arrival
+      return { socket, answer: (text: string) => response?.end(text) }
+    },
+    /** A connection that has had an answer, or null if it was closed instead. */
+    async openIdle(localAddress: string): Promise<Socket | null> {
+      const socket = await open(localAddress)
+      socket.write(GET)
+      await Promise.race([once(socket, 'data'), once(socket, 'close')])
+      return socket.destroyed ? null : socket
+    },
+    stop() {
+      for (const socket of sockets) socket.destroy()
+      server.closeAllConnections()
+      server.close()
+    },
+  }
+}
+
+/** Whether the other side keeps the connection: it answers one more request. */
+async function isKept(socket: Socket | null): Promise<boolean> {
+  if (!socket || socket.destroyed) return false
+  socket.write(GET)
+  return Promise.race([
+    once(socket, 'data').then(() => true),
+    once(socket, 'close').then(() => false),
+  ])
+}
+
+describe('at the limit of connections', () => {
+  test('the idle ones of the largest holder are closed first, and a request at work is not', async context => {
+    const server = await listen(createServer(), 6, 4)
+    context.after(server.stop)
+    const bystander = await server.openIdle('127.0.0.3')
+    const working = await server.openWorking('127.0.0.2')
+    const stalled = await server.open('127.0.0.2')
+    stalled.write(HALF_A_BODY)
+    const [first, second] = [await server.openIdle('127.0.0.2'), await server.openIdle('127.0.0.2')]
+    const other = await server.openIdle('127.0.0.3')
+    assert.ok(bystander && first && second && other)
+
+    const closings = [stalled, first, second].map(socket => once(socket, 'close'))
+    // Each newcomer costs the largest holder one, until it has but one more than the next.
+    assert.ok(await server.openIdle('127.0.0.4'))
+    await closings[0]
+    assert.ok(await server.openIdle('127.0.0.5'))
+    await closings[1]
+    assert.ok(await isKept(bystander))
+    const answer = once(working.socket, 'data')
+    working.answer('late')
+    assert.match(String((await answer)[0]), /late$/)
+  })
+
+  test('newcomers are refused only while a request is at work on every one', async context => {
+    const server = await listen(createServer(), 3, 2)
+    context.after(server.stop)
+    const first = await server.openWorking('127.0.0.2')
+    const second = await server.openWorking('127.0.0.2')
+    const third = await server.openWorking('127.0.0.3')
+    assert.equal(await server.openIdle('127.0.0.4'), null)
+    third.answer('done')
+    await once(third.socket, 'data')
+    assert.ok(await server.openIdle('127.0.0.4'))
+    for (const { socket, answer } of [first, second]) {
+      const arrival = once(socket, 'data')
+      answer('late')
+      assert.match(String((await arrival)[0]), /late$/)
+    }
+  })
+
+  test('a trusted proxy has no limit of its own, and loses none', async context => {
+    const server = await listen(createServer(), 6, 2)
+    context.after(server.stop)
+    const ofProxy = []
+    for (let i = 0; i < 4; i++) ofProxy.push(await server.openIdle(PROXY))
+    const client = await server.openIdle('127.0.0.2')
+    assert.ok(client && (await server.openIdle('127.0.0.3')))
+    const closing = once(client, 'close')
+    ofProxy.push(await server.openIdle(PROXY))
+    await closing
+    for (const socket of ofProxy) assert.ok(await isKept(socket))
+  })
+})
+
+describe('at the limit of handshakes', () => {
+  const folders: string[] = []
+  after(() => Promise.all(folders.map(folder => rm(folder, { recursive: true }))))
+
+  test('the oldest of the largest holder is dropped, and finished ones do not count', async context => {
+    const folder = await mkdtemp(join(tmpdir(), 'login-connections-'))
+    folders.push(folder)
+    const material = await loadTls(loadConfig({ DATA_DIR: folder }), new Date())
+    assert.ok(material)
+    const server = await listen(createTlsServer(material), 4, 4)
+    context.after(server.stop)
+    const shakeHands = async (localAddress: string) => {
+      const raw = await server.open(localAddress)
+      const socket = connectTls({ socket: raw, ca: material.cert, servername: 'localhost' })
+      socket.on('error', () => {})
+      await once(socket, 'secureConnect')
+      return socket
+    }
+    const finished = []
+    for (let i = 0; i < 3; i++) finished.push(await shakeHands('127.0.0.2'))
+    const dropped = once(await server.open('127.0.0.2'), 'close')
+    await server.open('127.0.0.2')
+    assert.ok(await isKept(await shakeHands('127.0.0.3')))
+    await dropped
+    for (const socket of finished) assert.ok(await isKept(socket))
+    // One more than there may be: the largest holder loses the one that it used least recently.
+    const [leastRecent, ...others] = finished
+    assert.ok(leastRecent)
+    const closing = once(leastRecent, 'close')
+    assert.ok(await isKept(await shakeHands('127.0.0.5')))
+    await closing
+    for (const socket of others) assert.ok(await isKept(socket))
+    // Handshakes that were broken off, and connections that ended, count no longer.
+    for (const socket of finished) socket.destroy()
+    for (let i = 0; i < 10; i++) {
+      const brokenOff = await server.open('127.0.0.4')
+      brokenOff.destroy()
+      const socket = await shakeHands('127.0.0.4')
+      assert.ok(await isKept(socket))
+      socket.destroy()
+    }
+  })
+})

@@ -1,0 +1,82 @@
+// The certificate that is served: a renewed one without a restart, and its expiry told in time.
+import { X509Certificate } from 'node:crypto'
+import type { Server } from 'node:net'
+import { Server as TlsServer } from 'node:tls'
+import type { Config } from '../../config/config.ts'
+import { type Followed, followFiles } from '../../follow-files.ts'
+import type { Log } from '../../log/log.ts'
+import {
+  DAY_MS,
+  daysLeft,
+  EXPIRY_WARNING_DAYS,
+  loadTls,
+  TLS_OPTIONS,
+  type TlsMaterial,
+} from './tls.ts'
+
+export type ServedTls = Followed<TlsMaterial | null> & {
+  /** From now on this server gets what is loaded; open connections go on. */
+  serveOn: (server: Server) => void
+}
+
+/**
+ * Follows the operator's files. Files that cannot be used, or do not belong together because only
+ * one has been replaced so far, are reported, and the certificate stays as it was. The development
+ * certificate is renewed by a start alone.
+ */
+export async function openTls(config: Config, log: Log, clock: () => Date): Promise<ServedTls> {
+  const { tls: files } = config
+  let server: Server | null = null
+
+  const apply = () => {
+    const material = current()
+    if (material && server instanceof TlsServer) {
+      server.setSecureContext({ ...material, ...TLS_OPTIONS })
+    }
+  }
+  const onReload = (error: Error | null) => {
+    if (error) {
+      const text = `The new certificate cannot be used, the one before stays: ${error.message}`
+      log.error({ event: 'tls.reload_failed', err: error }, text)
+      return
+    }
+    apply()
+    const { validToDate } = new X509Certificate(current()?.cert ?? '')
+    log.info({ event: 'tls.reloaded', expiresAt: validToDate.toISOString() })
+    tellExpiry()
+  }
+  const tellExpiry = () => {
+    const material = current()
+    if (!material) return
+    const days = Math.floor(daysLeft(material.cert, clock()))
+    const advice = files ? `renew ${files.certFile}` : 'restart the service, which makes a new one'
+    if (days < 0) {
+      log.error({ event: 'tls.expired', daysLeft: days }, `The certificate has expired: ${advice}`)
+    } else if (days < EXPIRY_WARNING_DAYS) {
+      log.warn({ event: 'tls.expiring', daysLeft: days }, `The certificate expires soon: ${advice}`)
+    }
+  }
+
+  const { current, reload, close }: Followed<TlsMaterial | null> = files
+    ? await followFiles([files.certFile, files.keyFile], () => loadTls(config, clock()), onReload)
+    : unchanging(await loadTls(config, clock()))
+  tellExpiry()
+  const telling = setInterval(tellExpiry, DAY_MS).unref()
+  return {
+    current,
+    reload,
+    close() {
+      clearInterval(telling)
+      close()
+    },
+    serveOn(listening) {
+      server = listening
+      // It may have been reloaded since the server was made.
+      apply()
+    },
+  }
+}
+
+function unchanging<T>(value: T): Followed<T> {
+  return { current: () => value, reload: async () => {}, close: () => {} }
+}

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict'
+import { randomUUID, X509Certificate } from 'node:crypto'
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, test } from 'node:test'
+import { createSecureContext } from 'node:tls'
+import { loadConfig } from '../../config/config.ts'
+import { daysLeft, loadTls, type TlsMaterial } from './tls.ts'
+
+const NOW = new Date('2030-01-01T00:00:00Z')
+const inDays = (days: number) => new Date(NOW.getTime() + days * 86_400_000)
+
+const folder = await mkdtemp(join(tmpdir(), 'login-tls-'))
+after(() => rm(folder, { recursive: true }))
+
+const newDataDir = () => join(folder, randomUUID())
+
+async function load(env: Record<string, string>, now = NOW): Promise<TlsMaterial> {
+  const tls = await loadTls(loadConfig(env), now)
+  assert.ok(tls)
+  return tls
+}
+
+describe('the development certificate', () => {
+  test('is valid for localhost, 127.0.0.1 and ::1, as a server, for a year', async () => {
+    const certificate = new X509Certificate((await load({ DATA_DIR: newDataDir() })).cert)
+    assert.equal(certificate.checkHost('localhost'), 'localhost')
+    assert.equal(certificate.checkIP('127.0.0.1'), '127.0.0.1')
+    assert.equal(certificate.checkIP('::1'), '::1')
+    assert.equal(certificate.checkHost('example.com'), undefined)
+    assert.equal(certificate.checkIP('127.0.0.2'), undefined)
+    assert.equal(certificate.ca, false)
+    assert.deepEqual(certificate.keyUsage, ['1.3.6.1.5.5.7.3.1'])
+    assert.equal(certificate.publicKey.asymmetricKeyType, 'ec')
+    assert.ok(certificate.validFromDate < NOW)
+    assert.equal(Math.round(daysLeft(certificate.toString(), NOW)), 365)
+  })
+
+  test('keeps its key for the owner alone, and leaves no other files', async () => {
+    const dataDir = newDataDir()
+    await load({ DATA_DIR: dataDir })
+    assert.equal((await stat(join(dataDir, 'development-key.pem'))).mode & 0o777, 0o600)
+    assert.deepEqual((await readdir(dataDir)).toSorted(), [
+      'development-cert.pem',
+      'development-key.pem',
+    ])
+  })
+
+  test('stays the same from start to start until a month before its end', async () => {
+    const env = { DATA_DIR: newDataDir() }
+    const first = await load(env)
+    assert.deepEqual(await load(env), first)
+    assert.deepEqual(await load(env, inDays(334)), first)
+    const renewed = await load(env, inDays(336))
+    assert.notEqual(renewed.cert, first.cert)
+    assert.notEqual(renewed.key, first.key)
+    assert.equal(Math.round(daysLeft(renewed.cert, inDays(336))), 365)
+    assert.deepEqual(await load(env, inDays(336)), renewed)
+  })
+
+  for (const file of ['development-cert.pem', 'development-key.pem']) {
+    for (const [what, damage] of [
+      ['damaged', (path: string) => writeFile(path, 'x')],
+      ['lost', (path: string) => rm(path)],
+    ] as const) {
+      test(`is made anew when ${file} is ${what}`, async () => {
+        const dataDir = newDataDir()
+        const first = await load({ DATA_DIR: dataDir })
+        await damage(join(dataDir, file))
+        const second = await load({ DATA_DIR: dataDir })
+        assert.notEqual(second.cert, first.cert)
+        createSecureContext(second)
+        assert.equal(await readFile(join(dataDir, 'development-cert.pem'), 'utf8'), second.cert)
+      })
+    }
+  }
+
+  test('can be asked for by several at once', async () => {
+    const env = { DATA_DIR: newDataDir() }
+    const all = await Promise.all(Array.from({ length: 5 }, () => load(env)))
+    for (const material of all) createSecureContext(material)
+  })
+})
+
+describe("the operator's certificate", async () => {
+  const [one, other] = [newDataDir(), newDataDir()]
+  const material = await load({ DATA_DIR: one })
+  await load({ DATA_DIR: other })
+  const files = {
+    TLS_CERT_FILE: join(one, 'development-cert.pem'),
+    TLS_KEY_FILE: join(one, 'development-key.pem'),
+  }
+
+  test('is read from its files, and nothing is made', async () => {
+    const DATA_DIR = newDataDir()
+    assert.deepEqual(await load({ ...files, DATA_DIR }), material)
+    assert.deepEqual(await load({ ...files, DATA_DIR, TRUST_PROXY: '10.0.0.0/8' }), material)
+    await assert.rejects(stat(DATA_DIR), { code: 'ENOENT' })
+  })
+
+  test('is taken even when it has expired: the service goes on, and doctor reports it', async () => {
+    assert.deepEqual(await load(files, inDays(1_000)), material)
+  })
+
+  test('is not needed behind a proxy', async () => {
+    const DATA_DIR = newDataDir()
+    assert.equal(await loadTls(loadConfig({ DATA_DIR, TRUST_PROXY: '10.0.0.0/8' }), NOW), null)
+    await assert.rejects(stat(DATA_DIR), { code: 'ENOENT' })
+  })
+
+  const REFUSED: [why: string, change: Record<string, string>, message: RegExp][] = [
+    ['a missing file', { TLS_CERT_FILE: join(folder, 'none.pem') }, /ENOENT.*none\.pem/],
+    ['the key of another', { TLS_KEY_FILE: join(other, 'development-key.pem') }, /mismatch/],
+    ['a key that is a certificate', { TLS_KEY_FILE: files.TLS_CERT_FILE }, /\S/],
+  ]
+  for (const [why, change, message] of REFUSED) {
+    test(`is refused at the start for ${why}, without a word of the key`, async () => {
+      await assert.rejects(
+        load({ ...files, ...change }),
+        (error: unknown) =>
+          error instanceof Error &&
+          message.test(error.message) &&
+          !material.key.split('\n').some(line => line && error.message.includes(line)),
+      )
+    })
+  }
+})

@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict'
+import { readFile, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { colorsOf, contrastOf, loadLogo } from './brand.ts'
+
+const STEPS = [0, 0x33, 0x66, 0x77, 0x99, 0xcc, 0xff]
+const hex = (value: number) => value.toString(16).padStart(2, '0')
+
+describe('the colour of a brand', () => {
+  test('contrast is that of WCAG', () => {
+    assert.equal(contrastOf('#000000', '#ffffff'), 21)
+    assert.equal(contrastOf('#777777', '#ffffff').toFixed(2), '4.48')
+  })
+
+  test('whatever it is, text can be read on it, and it can be read on the page', async () => {
+    const css = await readFile(join(import.meta.dirname, '../../page/login.css'), 'utf8')
+    const backgrounds = [...css.matchAll(/--(?:background|card): light-dark\((#\w+), (#\w+)\)/g)]
+    assert.equal(backgrounds.length, 2)
+    for (const red of STEPS) {
+      for (const green of STEPS) {
+        for (const blue of STEPS) {
+          const brand = `#${hex(red)}${hex(green)}${hex(blue)}`
+          const { onBrand, accentLight, accentDark } = colorsOf(brand)
+          assert.ok(contrastOf(brand, onBrand) >= 4.5, brand)
+          for (const [, light = '', dark = ''] of backgrounds) {
+            assert.ok(contrastOf(accentLight, light) >= 4.5, `${accentLight} on ${light}`)
+            assert.ok(contrastOf(accentDark, dark) >= 4.5, `${accentDark} on ${dark}`)
+          }
+        }
+      }
+    }
+  })
+
+  test('a colour that can be read stays as it is', () => {
+    assert.equal(colorsOf('#3451b2').accentLight, '#3451b2')
+    assert.equal(colorsOf('#ffd43b').accentDark, '#ffd43b')
+  })
+})
+
+describe('the logo of a brand', () => {
+  const FILES: [name: string, bytes: string, type: string | null][] = [
+    ['a PNG', '\x89PNG\r\n\x1a\n…', 'image/png'],
+    ['a JPEG', '\xff\xd8\xff\xe0…', 'image/jpeg'],
+    ['a WebP', 'RIFF\x01\x02\x03\x04WEBPVP8 ', 'image/webp'],
+    ['an SVG', '<svg xmlns="http://www.w3.org/2000/svg"/>', 'image/svg+xml'],
+    [
+      'an SVG after a declaration and a comment',
+      '\xef\xbb\xbf<?xml version="1.0"?>\n<!-- <a> -->\n<svg>',
+      'image/svg+xml',
+    ],
+    ['a page', '<!doctype html><svg></svg>', null],
+    ['a page in XML', '<?xml version="1.0"?><html><svg/></html>', null],
+    ['nothing but comments', '<!-- -->'.repeat(8_000), null],
+    ['a GIF', 'GIF89a', null],
+    ['nothing', '', null],
+    ['64 KiB', `<svg>${' '.repeat(65_531)}`, 'image/svg+xml'],
+    ['more than 64 KiB', `<svg>${' '.repeat(65_532)}`, null],
+  ]
+  for (const [name, bytes, type] of FILES) {
+    test(`${name} is ${type ? `taken as ${type}` : 'refused'}`, async context => {
+      const file = join(tmpdir(), `login-logo-${process.pid}`)
+      await writeFile(file, bytes, 'latin1')
+      context.after(() => writeFile(file, ''))
+      if (type) assert.equal((await loadLogo(file)).type, type)
+      else await assert.rejects(loadLogo(file), /login-logo-\d+ is (neither|larger)/)
+    })
+  }
+})

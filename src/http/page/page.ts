@@ -1,0 +1,110 @@
+// The login page as it is served: read, filled in for each language and compressed once, at the start.
+import { readdir, readFile } from 'node:fs/promises'
+import { extname, join } from 'node:path'
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
+import type { Brand } from '../../config/config.ts'
+import { digestOf } from '../../identifiers.ts'
+import { colorsOf, loadLogo } from './brand.ts'
+import type { Encoding } from './negotiation.ts'
+
+const FOLDER = join(import.meta.dirname, '../../page')
+/** Those who import come after those whom they import. */
+const SCRIPTS = ['api.js', 'dom.js', 'device.js', 'form.js', 'account.js', 'login.js']
+/** The highest quality would save another kilobyte, for 60 ms and some megabytes at every start. */
+const BROTLI = {
+  params: { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_LGWIN]: 14 },
+}
+/** Stands in login.html where the accepted address goes, which differs from request to request. */
+const RETURN_TO = '{{returnTo}}'
+
+export type Content = { type: string; bytes: Buffer; encoded: Partial<Record<Encoding, Buffer>> }
+
+export type Page = {
+  /** By language. */
+  documents: Map<string, Document>
+  /** By address. */
+  assets: Map<string, Content>
+}
+
+export type Document = { content: Content; withReturnTo: (address: string) => string }
+
+type Texts = Record<string, string>
+
+export async function loadPage(brand: Brand): Promise<Page> {
+  const files = await loadAssets(brand)
+  // In the address, so that an answer may be kept for ever.
+  const parts = [...files].map(([name, { bytes }]) => `${name} ${bytes.toString('base64')}`)
+  const folder = `/assets/${digestOf(parts.join('\n')).slice(0, 16)}/`
+  const html = await readText('login.html')
+  const documents = new Map<string, Document>()
+  for (const file of await readdir(join(FOLDER, 'texts'))) {
+    if (extname(file) !== '.json') continue
+    const texts: Texts = JSON.parse(await readText(`texts/${file}`))
+    const language = file.slice(0, -'.json'.length)
+    const values = { ...texts, language, brandName: brand.name, assets: folder }
+    documents.set(language, toDocument(html, values, texts))
+  }
+  return { documents, assets: new Map([...files].map(([name, file]) => [folder + name, file])) }
+}
+
+async function loadAssets({ color, logoFile }: Brand): Promise<Map<string, Content>> {
+  const { brand, onBrand, accentLight, accentDark } = colorsOf(color)
+  const properties = `:root{--brand:${brand};--on-brand:${onBrand};--accent-light:${accentLight};--accent-dark:${accentDark}}\n`
+  const css = properties + (await readText('login.css'))
+  const plainLogo = fill(await readText('logo.svg'), { brand, onBrand })
+  const { type, bytes } = logoFile
+    ? await loadLogo(logoFile)
+    : { type: 'image/svg+xml', bytes: Buffer.from(plainLogo) }
+  return new Map([
+    ['login.css', compress('text/css; charset=utf-8', Buffer.from(css))],
+    ['login.js', compress('text/javascript; charset=utf-8', await joinScripts())],
+    ['logo', compress(type, bytes)],
+  ])
+}
+
+/** One module for browsers out of several for readers, which need not import each other then. */
+async function joinScripts(): Promise<Buffer> {
+  const scripts = await Promise.all(SCRIPTS.map(readText))
+  const parts = scripts.map(script =>
+    script.replace(/^import .* from '\.\/\w+\.js'\n/gm, '').replace(/^export /gm, ''),
+  )
+  return Buffer.from(parts.join('\n'))
+}
+
+function readText(name: string): Promise<string> {
+  return readFile(join(FOLDER, name), 'utf8')
+}
+
+function toDocument(html: string, values: Texts, texts: Texts): Document {
+  const data = Object.entries(texts)
+    .map(([key, text]) => `<data value="${key}">${escapeHtml(text)}</data>`)
+    .join('')
+  const [before = '', after = ''] = html.split(RETURN_TO).map(half =>
+    half
+      .split('{{texts}}')
+      .map(part => fill(part, values))
+      .join(data),
+  )
+  return {
+    content: compress('text/html; charset=utf-8', Buffer.from(before + after)),
+    withReturnTo: address => before + escapeHtml(address) + after,
+  }
+}
+
+function fill(template: string, values: Texts): string {
+  return template.replace(/\{\{(\w+)\}\}/g, (_, name) => {
+    const value = values[name]
+    if (value === undefined) throw new Error(`the page has no text "${name}"`)
+    return escapeHtml(value)
+  })
+}
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, character => `&#${character.charCodeAt(0)};`)
+}
+
+/** Pictures of points are compressed already. */
+function compress(type: string, bytes: Buffer): Content {
+  if (!/^text|svg/.test(type)) return { type, bytes, encoded: {} }
+  return { type, bytes, encoded: { br: brotliCompressSync(bytes, BROTLI), gzip: gzipSync(bytes) } }
+}

@@ -1,0 +1,65 @@
+// Identifies the client, and refuses requests that did not arrive over HTTPS: through this service's own
+// TLS, or through a trusted proxy that says so.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Client } from '../../login/login.ts'
+import { sendFailure } from '../answer/envelope.ts'
+import { clientAddress, clientGroup, clientNetwork, type Proxies } from './client-address.ts'
+import { CLIENT, logOf } from './log.ts'
+
+/** The length of the database column. */
+const USER_AGENT_MAX_LENGTH = 256
+
+export function identifyClient(proxies: Proxies) {
+  return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
+    const peer = request.raw.socket.remoteAddress
+    // The connection is closed already, so its address is unknown.
+    if (peer === undefined) return reply.hijack().raw.destroy()
+    const { headers } = request
+    const isProxied = proxies.isTrusted(peer)
+    const userAgent = (headers['user-agent'] ?? '').slice(0, USER_AGENT_MAX_LENGTH)
+
+    if (!(isProxied ? isForwardedHttps(headers['x-forwarded-proto']) : isEncrypted(request))) {
+      const facts = { event: 'request.refused', reason: 'not-https', ip: peer, userAgent }
+      logOf(request).counted('warn', facts, 'not over HTTPS')
+      return sendFailure(reply, 'HTTPS_REQUIRED')
+    }
+    const ip = clientAddress(peer, headers['x-forwarded-for']?.toString(), proxies)
+    if (ip === null) {
+      logOf(request).counted(
+        'error',
+        { event: 'request.failed', ip: peer, userAgent },
+        'The trusted proxy sent no usable X-Forwarded-For header: make it send one.',
+      )
+      return sendFailure(reply, 'INTERNAL_ERROR')
+    }
+    const client: Client = {
+      ip,
+      group: clientGroup(ip),
+      network: clientNetwork(ip),
+      userAgent,
+      // Browsers send this header by themselves and let no page set it.
+      isBrowser: headers['sec-fetch-site'] !== undefined,
+    }
+    request.setDecorator(CLIENT, client)
+    done()
+  }
+}
+
+export function clientOf(request: FastifyRequest): Client {
+  return request.getDecorator<Client>(CLIENT)
+}
+
+function isEncrypted(request: FastifyRequest): boolean {
+  return 'encrypted' in request.raw.socket && request.raw.socket.encrypted === true
+}
+
+/** The right-most entry is the one that the trusted peer wrote itself. */
+function isForwardedHttps(header: string | string[] | undefined): boolean {
+  const entries = header?.toString() ?? ''
+  return (
+    entries
+      .slice(entries.lastIndexOf(',') + 1)
+      .trim()
+      .toLowerCase() === 'https'
+  )
+}

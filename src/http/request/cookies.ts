@@ -1,0 +1,44 @@
+// The two cookies: for this host alone, over TLS alone, out of reach of scripts and other sites.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { DEVICE_SECONDS } from '../../session/lifetimes.ts'
+
+const SESSION = '__Host-session'
+const DEVICE = '__Host-device'
+/** The session's end is the server's business: its cookie goes with the browser. */
+const ATTRIBUTES = 'Path=/; Secure; HttpOnly; SameSite=Strict'
+/** 256 bits as they are issued; anything else is nobody's. */
+const SESSION_VALUE = /^[\w-]{43}$/
+/** The same, and a tag of 128 bits. */
+const DEVICE_VALUE = /^[\w-]{65}$/
+/** More than a browser keeps for one site. */
+const MAX_COOKIES = 200
+
+export function sessionCookieOf(request: FastifyRequest): string | null {
+  return cookieOf(request, SESSION, SESSION_VALUE)
+}
+
+export function deviceCookieOf(request: FastifyRequest): string | null {
+  return cookieOf(request, DEVICE, DEVICE_VALUE)
+}
+
+function cookieOf({ headers }: FastifyRequest, name: string, form: RegExp): string | null {
+  for (const pair of (headers.cookie ?? '').split(';', MAX_COOKIES)) {
+    const cookie = pair.trim()
+    if (!cookie.startsWith(`${name}=`)) continue
+    const value = cookie.slice(name.length + 1)
+    return form.test(value) ? value : null
+  }
+  return null
+}
+
+export function setSessionCookie(reply: FastifyReply, value: string): void {
+  reply.header('Set-Cookie', `${SESSION}=${value}; ${ATTRIBUTES}`)
+}
+
+export function setDeviceCookie(reply: FastifyReply, value: string): void {
+  reply.header('Set-Cookie', `${DEVICE}=${value}; Max-Age=${DEVICE_SECONDS}; ${ATTRIBUTES}`)
+}
+
+export function clearSessionCookie(reply: FastifyReply): void {
+  reply.header('Set-Cookie', `${SESSION}=; Max-Age=0; ${ATTRIBUTES}`)
+}

@@ -1,0 +1,66 @@
+// Which pages may call from a browser.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Config } from '../../config/config.ts'
+import { isRefused, logRefused } from './log.ts'
+
+const LOCAL_ORIGIN = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/
+
+const EXPOSED_HEADERS = 'X-Request-ID, X-CSRF-Token, Retry-After'
+const PREFLIGHT_HEADERS = {
+  'Access-Control-Allow-Methods': 'GET, POST, DELETE',
+  'Access-Control-Allow-Headers': 'Content-Type, Authorization, X-Request-ID, X-CSRF-Token',
+  'Access-Control-Max-Age': '600',
+  // Some browsers would wait for a body.
+  'Content-Length': '0',
+}
+
+type OriginRules = Pick<Config, 'corsOrigins' | 'environment'>
+
+/** Says on every answer who may read it, and answers the browser that asks before it calls. */
+export function cors(rules: OriginRules) {
+  return ({ method, headers }: FastifyRequest, reply: FastifyReply, done: () => void) => {
+    reply.header('Vary', 'Origin')
+    const { origin } = headers
+    const allowed = origin === undefined ? null : originHeaders(origin, rules)
+    if (!allowed) return done()
+    reply.headers(allowed).header('Access-Control-Expose-Headers', EXPOSED_HEADERS)
+    // An OPTIONS request that asks nothing about CORS is a method like any other.
+    const isPreflight =
+      method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
+    if (isPreflight) reply.code(204).headers(PREFLIGHT_HEADERS).send()
+    else done()
+  }
+}
+
+/** Logs that a browser will keep this answer from the page that asked for it. */
+export function logRefusedOrigins(rules: OriginRules) {
+  return (
+    request: FastifyRequest,
+    _reply: FastifyReply,
+    payload: unknown,
+    done: (error: null, payload: unknown) => void,
+  ) => {
+    const { origin, host, 'sec-fetch-site': site } = request.headers
+    // Browsers send it with requests of our own page as well.
+    const isOwn = site === 'same-origin' || origin === `https://${host}`
+    if (origin !== undefined && !isOwn && !originHeaders(origin, rules) && !isRefused(request)) {
+      logRefused(request, 'origin', origin)
+    }
+    done(null, payload)
+  }
+}
+
+/** A listed origin may bring its cookies; an unlisted one may call at most in development, without. */
+function originHeaders(origin: string, rules: OriginRules): Record<string, string> | null {
+  if (isListedOrigin(origin, rules)) {
+    return { 'Access-Control-Allow-Origin': origin, 'Access-Control-Allow-Credentials': 'true' }
+  }
+  const isOpen = rules.corsOrigins === null && rules.environment !== 'production'
+  return isOpen ? { 'Access-Control-Allow-Origin': '*' } : null
+}
+
+/** Without a list, development trusts the pages of this machine. */
+export function isListedOrigin(origin: string, { corsOrigins, environment }: OriginRules): boolean {
+  if (corsOrigins !== null) return corsOrigins.includes(origin)
+  return environment !== 'production' && LOCAL_ORIGIN.test(origin)
+}

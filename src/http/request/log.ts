@@ -1,0 +1,77 @@
+// Log lines of a request: each has the request's id and the client.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { CountedLog } from '../../log/counted-log.ts'
+import type { Client } from '../../login/login.ts'
+import { clientGroup } from './client-address.ts'
+
+/** The request's decorator for its client; null until the client is known. */
+export const CLIENT = 'client'
+export const COUNTED_LOG = 'countedLog'
+
+type Level = 'info' | 'warn' | 'error'
+
+/** Why a request is refused because of where it comes from, or where it leads to. */
+export type RefusalReason =
+  | 'csrf-other-site'
+  | 'csrf-no-token'
+  | 'csrf-wrong-token'
+  | 'origin'
+  | 'return-to'
+
+/** Longer than the origin of any site. A header may be as long as all headers together. */
+const ORIGIN_MAX_CHARACTERS = 256
+
+const logged = new WeakSet<FastifyRequest>()
+const refused = new WeakSet<FastifyRequest>()
+
+export function logOf(request: FastifyRequest) {
+  logged.add(request)
+  const client = request.getDecorator<Client | null>(CLIENT)
+  const caller = client && { ip: client.ip, userAgent: client.userAgent }
+  const write = (level: Level) => (facts: object, text?: string) =>
+    // A child logger for each request would cost as much as the line.
+    request.log[level]({ requestId: request.id, ...caller, ...facts }, text)
+  return {
+    info: write('info'),
+    warn: write('warn'),
+    error: write('error'),
+    /** For lines that one client can cause at any rate: repetitions are counted, not written. */
+    counted(
+      level: Level,
+      facts: { event: string } & Record<string, string>,
+      text?: string,
+      err?: Error,
+    ) {
+      const countedLog = request.server.getDecorator<CountedLog>(COUNTED_LOG)
+      const unknown = { ip: '', userAgent: '' }
+      const line = { requestId: request.id, ...unknown, ...caller, ...facts }
+      countedLog.write(level, client?.group ?? clientGroup(line.ip), line, text, err)
+    },
+  }
+}
+
+/** Logs only the origin of an address: the rest of it may hold secrets. */
+export function logRefused(request: FastifyRequest, reason: RefusalReason, origin?: string): void {
+  refused.add(request)
+  const facts = { event: 'request.refused', reason }
+  logOf(request).counted(
+    'warn',
+    origin === undefined ? facts : { ...facts, origin: origin.slice(0, ORIGIN_MAX_CHARACTERS) },
+  )
+}
+
+/** True if the request has been logged as refused. */
+export function isRefused(request: FastifyRequest): boolean {
+  return refused.has(request)
+}
+
+/** Sends the answer after the lines of its request, which are written at the end of this turn. */
+export function answerAfterLog(
+  request: FastifyRequest,
+  _reply: FastifyReply,
+  payload: unknown,
+  done: (error: null, payload: unknown) => void,
+): void {
+  if (logged.has(request)) setImmediate(done, null, payload)
+  else done(null, payload)
+}

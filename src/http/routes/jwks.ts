@@ -1,0 +1,11 @@
+// GET /.well-known/jwks.json: the keys that verify access tokens.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Keys } from '../../keys/key-set.ts'
+
+/** Below the time that a new key is published before it signs, so that no cache misses it. */
+const CACHE_SECONDS = 30
+
+export function jwksRoute(keys: Keys) {
+  return async (_request: FastifyRequest, reply: FastifyReply) =>
+    reply.header('Cache-Control', `public, max-age=${CACHE_SECONDS}`).send(keys.publicJwks())
+}

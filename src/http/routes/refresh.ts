@@ -1,0 +1,69 @@
+// POST /api/v1/auth/refresh: a new access token, by refresh token or by session cookie.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { LiveSession } from '../../domain/session.ts'
+import { type RefreshDeps, refresh, renewAccess } from '../../session/refresh.ts'
+import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
+import { logOf } from '../request/log.ts'
+import { accessByCookie, bodyTokenOf, type SessionAccess, sendDenied } from './session-access.ts'
+
+type Deps = SessionAccess & RefreshDeps
+
+export function refreshRoute(deps: Deps) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const token = bodyTokenOf(request)
+    if (token === null) return refreshByCookie(deps, request, reply)
+
+    const outcome = await refresh(deps, token)
+    const log = logOf(request)
+    switch (outcome.kind) {
+      case 'refreshed': {
+        const { live, accessToken, refreshToken, expiresInSeconds: expiresIn } = outcome
+        logRefreshed(request, live)
+        return sendSuccess(reply, {
+          user: toUserObject(live.user),
+          accessToken,
+          refreshToken,
+          expiresIn,
+        })
+      }
+      case 'reused': {
+        const { sessionId, userId } = outcome
+        log.error({ event: 'session.reuse_detected', sessionId, userId })
+        log.info({ event: 'session.ended', sessionId, userId, reason: 'reuse' })
+        return sendFailure(reply, 'INVALID_TOKEN', { isTokenRefused: true })
+      }
+      case 'limited':
+        return sendLimited(request, reply, outcome)
+      case 'invalid': {
+        const { reason } = outcome
+        return sendDenied(request, reply, { kind: 'denied', credential: 'refresh-token', reason })
+      }
+      default:
+        return outcome satisfies never
+    }
+  }
+}
+
+/** There is no refresh token in the answer that a script could read. */
+async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: FastifyReply) {
+  const access = await accessByCookie(deps, request)
+  if (access.kind !== 'granted') return sendDenied(request, reply, access)
+  const outcome = renewAccess(deps, access.live)
+  if (outcome.kind === 'limited') return sendLimited(request, reply, outcome)
+  const { accessToken, expiresInSeconds: expiresIn } = outcome
+  logRefreshed(request, access.live)
+  return sendSuccess(reply, { user: toUserObject(access.live.user), accessToken, expiresIn })
+}
+
+function logRefreshed(request: FastifyRequest, { session, user }: LiveSession): void {
+  logOf(request).info({ event: 'session.refreshed', sessionId: session.id, userId: user.id })
+}
+
+function sendLimited(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { sessionId, retryAfterSeconds }: { sessionId: string; retryAfterSeconds: number },
+) {
+  logOf(request).counted('warn', { event: 'session.limited', sessionId })
+  return sendFailure(reply, 'TOO_MANY_REQUESTS', { retryAfterSeconds })
+}

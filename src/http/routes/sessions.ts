@@ -1,0 +1,106 @@
+// GET /session, GET /sessions, DELETE /sessions/{id}, DELETE /sessions: a user's own sessions.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { LiveSession, Session } from '../../domain/session.ts'
+import { isUuid } from '../../identifiers.ts'
+import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
+import { clearSessionCookie } from '../request/cookies.ts'
+import { sendCsrfToken } from '../request/csrf.ts'
+import { logOf } from '../request/log.ts'
+import { accessOf, type SessionAccess, sendDenied } from './session-access.ts'
+
+type Handler = (
+  live: LiveSession,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  cookie: string | null,
+) => Promise<FastifyReply>
+
+/** Lets in who has a live session. */
+function withSession(deps: SessionAccess, handle: Handler) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const access = await accessOf(deps, request)
+    if (access.kind !== 'granted') return sendDenied(request, reply, access)
+    return handle(access.live, request, reply, access.cookie)
+  }
+}
+
+export function sessionRoute(deps: SessionAccess) {
+  return withSession(deps, async ({ session, user }, _request, reply, cookie) => {
+    if (cookie !== null) sendCsrfToken(reply, cookie)
+    return sendSuccess(reply, {
+      user: toUserObject(user),
+      session: toSessionObject(session, session.id),
+    })
+  })
+}
+
+export function sessionsRoute(deps: SessionAccess) {
+  return withSession(deps, async ({ session: current, user }, request, reply) => {
+    const { limit, after } = request.query as Record<string, unknown>
+    const size = limit === undefined ? PAGE_MAX : sizeOf(limit)
+    if (size === null) return sendFailure(reply, 'BAD_REQUEST', { fields: ['limit'] })
+    if (after !== undefined && !isUuid(after)) {
+      return sendFailure(reply, 'BAD_REQUEST', { fields: ['after'] })
+    }
+    // One more tells whether there is a next page.
+    const page = { afterId: after?.toLowerCase() ?? null, limit: size + 1 }
+    const found = await deps.store.listLiveSessions(user.id, page, deps.clock())
+    if (found === null) return sendFailure(reply, 'BAD_REQUEST', { fields: ['after'] })
+    const sessions = found.slice(0, size)
+    return sendSuccess(reply, {
+      sessions: sessions.map(session => toSessionObject(session, current.id)),
+      ...(found.length > size && { next: sessions.at(-1)?.id }),
+    })
+  })
+}
+
+const PAGE_MAX = 100
+
+/** A whole number from 1 to 100, written plainly. */
+function sizeOf(limit: unknown): number | null {
+  return typeof limit === 'string' && /^([1-9]\d?|100)$/.test(limit) ? Number(limit) : null
+}
+
+/** Another user's session is as absent as one that never was. */
+export function endSessionRoute(deps: SessionAccess) {
+  return withSession(deps, async ({ session: current, user }, request, reply, cookie) => {
+    const { id: named } = request.params as { id: string }
+    if (!isUuid(named)) return sendFailure(reply, 'NOT_FOUND')
+    const id = named.toLowerCase()
+    const own = await deps.store.findLiveSession(id, deps.clock())
+    const isOwn = own.kind === 'live' && own.user.id === user.id
+    if (!isOwn || !(await deps.store.endSession(id, deps.clock()))) {
+      return sendFailure(reply, 'NOT_FOUND')
+    }
+    logEnded(request, id, user.id)
+    if (id === current.id && cookie !== null) clearSessionCookie(reply)
+    return sendSuccess(reply, {})
+  })
+}
+
+export function endOtherSessionsRoute(deps: SessionAccess) {
+  return withSession(deps, async ({ session: current, user }, request, reply) => {
+    const isLive = await deps.store.endSessions(user.id, current.id, deps.clock(), ids => {
+      for (const id of ids) logEnded(request, id, user.id)
+    })
+    // Another request ended this session meanwhile.
+    return isLive ? sendSuccess(reply, {}) : sendFailure(reply, 'INVALID_TOKEN')
+  })
+}
+
+function logEnded(request: FastifyRequest, sessionId: string, userId: string): void {
+  logOf(request).info({ event: 'session.ended', sessionId, userId, reason: 'user' })
+}
+
+function toSessionObject(session: Session, currentId: string) {
+  const { id, createdAt, lastUsedAt, expiresAt, userAgent, ip } = session
+  return {
+    id,
+    createdAt: createdAt.toISOString(),
+    lastUsedAt: lastUsedAt.toISOString(),
+    expiresAt: expiresAt.toISOString(),
+    userAgent,
+    ip,
+    current: id === currentId,
+  }
+}

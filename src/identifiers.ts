@@ -1,0 +1,19 @@
+// Random tokens, digests of them, and the form of an id.
+import { hash, randomBytes } from 'node:crypto'
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+/** Every id is a UUID. Other text cannot name anything, and PostgreSQL would reject the statement. */
+export function isUuid(value: unknown): value is string {
+  return typeof value === 'string' && UUID.test(value)
+}
+
+/** 256 random bits as text that fits into a cookie. */
+export function randomToken(): string {
+  return randomBytes(32).toString('base64url')
+}
+
+/** SHA-256 in hex: stored in place of a secret, it recognises the secret and cannot be used as one. */
+export function digestOf(text: string): string {
+  return hash('sha256', text)
+}

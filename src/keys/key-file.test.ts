@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { after, describe, test } from 'node:test'
+import { isOpenToOthers } from '../files.ts'
+import {
+  ensureKeyFile,
+  loadKeySet,
+  readKeyFile,
+  replaceKeyFile,
+  type WatchedKeys,
+  watchKeys,
+} from './key-file.ts'
+import { createGeneration, KeyFileError, rotate } from './key-set.ts'
+
+const NOW = new Date('2030-01-01T00:00:00Z')
+/** The file is looked at every two seconds; the limit is for a change that is never noticed. */
+const RELOAD_WITHIN_MS = 60_000
+
+const folder = await mkdtemp(join(tmpdir(), 'login-keys-'))
+after(() => rm(folder, { recursive: true }))
+
+const newPath = () => join(folder, randomUUID(), 'signing-keys.json')
+const filesBeside = (path: string) => readdir(dirname(path))
+const modeOf = async (path: string) => (await stat(path)).mode & 0o777
+
+async function newFile(): Promise<string> {
+  const path = newPath()
+  await ensureKeyFile(path, NOW)
+  return path
+}
+
+describe('making the key file', () => {
+  test('makes folder and file, for the owner alone, with keys that can be used', async () => {
+    const path = newPath()
+    const umask = process.umask(0)
+    try {
+      assert.equal(await ensureKeyFile(path, NOW), true)
+    } finally {
+      process.umask(umask)
+    }
+    assert.equal(await modeOf(path), 0o600)
+    assert.equal(await isOpenToOthers(path), false)
+    const { accessKeys, refreshKeys } = await loadKeySet(path)
+    assert.deepEqual([accessKeys.length, refreshKeys.length], [1, 1])
+    assert.equal(accessKeys[0]?.signsFrom, NOW.getTime() / 1000)
+  })
+
+  test('leaves a file that is there as it is, even a broken one', async () => {
+    const path = await newFile()
+    await writeFile(path, 'broken')
+    assert.equal(await ensureKeyFile(path, NOW), false)
+    assert.equal(await readFile(path, 'utf8'), 'broken')
+  })
+
+  test('makes one file for ten callers at once, and leaves nothing else', async () => {
+    const path = newPath()
+    const made = await Promise.all(Array.from({ length: 10 }, () => ensureKeyFile(path, NOW)))
+    assert.equal(made.filter(Boolean).length, 1)
+    assert.deepEqual(await filesBeside(path), ['signing-keys.json'])
+    await loadKeySet(path)
+  })
+
+  for (const [mode, isOpen] of [
+    [0o600, false],
+    [0o400, false],
+    [0o640, true],
+    [0o604, true],
+    [0o620, true],
+  ] as const) {
+    test(`mode ${mode.toString(8)} is ${isOpen ? '' : 'not '}open to others`, async () => {
+      const path = await newFile()
+      await chmod(path, mode)
+      assert.equal(await isOpenToOthers(path), isOpen)
+    })
+  }
+})
+
+describe('replacing the key file', () => {
+  test('shows readers the old or the new file, never half of one', async () => {
+    const path = await newFile()
+    let isDone = false
+    const seen = new Set<number>()
+    const reading = (async () => {
+      while (!isDone) seen.add((await readKeyFile(path)).keys.length)
+    })()
+    const generations = await Promise.all(
+      Array.from({ length: 20 }, () => createGeneration(NOW, 0)),
+    )
+    for (let count = 1; count <= generations.length; count++) {
+      await replaceKeyFile(path, { keys: generations.slice(0, count).flat() })
+    }
+    isDone = true
+    await reading
+    assert.ok([...seen].every(keys => keys % 2 === 0 && keys > 0))
+    assert.equal(await modeOf(path), 0o600)
+    assert.deepEqual(await filesBeside(path), ['signing-keys.json'])
+  })
+
+  test('by ten callers at once leaves one of their files, whole', async () => {
+    const path = await newFile()
+    const file = await readKeyFile(path)
+    await Promise.all(
+      Array.from({ length: 10 }, async () => replaceKeyFile(path, await rotate(file, NOW))),
+    )
+    assert.equal((await loadKeySet(path)).accessKeys.length, 2)
+    assert.deepEqual(await filesBeside(path), ['signing-keys.json'])
+  })
+
+  test('refuses keys that the service could not use, and keeps the old ones', async () => {
+    const path = await newFile()
+    const kept = await readFile(path, 'utf8')
+    await assert.rejects(replaceKeyFile(path, { keys: [] }), KeyFileError)
+    assert.equal(await readFile(path, 'utf8'), kept)
+    assert.deepEqual(await filesBeside(path), ['signing-keys.json'])
+  })
+})
+
+describe('watching the key file', { concurrency: true }, () => {
+  /** Runs a change and waits until the keys were read again. */
+  async function reloadedBy(path: string, change: (keys: WatchedKeys) => Promise<void>) {
+    let onReload: (error: Error | null) => void = () => {}
+    const keys = await watchKeys(path, error => onReload(error))
+    const reloaded = new Promise<Error | null>(resolve => {
+      onReload = resolve
+    })
+    const timeout = AbortSignal.timeout(RELOAD_WITHIN_MS)
+    try {
+      await change(keys)
+      const error = await Promise.race([
+        reloaded,
+        new Promise<never>((_, reject) => {
+          timeout.onabort = () => reject(new Error('the change was not noticed'))
+        }),
+      ])
+      return { keys, error }
+    } finally {
+      keys.close()
+    }
+  }
+
+  test('picks up a rotation', async () => {
+    const path = await newFile()
+    const { keys, error } = await reloadedBy(path, async watched => {
+      assert.equal(watched.publicJwks().keys.length, 1)
+      await replaceKeyFile(path, await rotate(await readKeyFile(path), NOW))
+    })
+    assert.equal(error, null)
+    assert.equal(keys.publicJwks().keys.length, 2)
+    const added = keys.publicJwks().keys[1]?.kid
+    assert.notEqual(keys.signingAt(NOW).accessKey.keyId, added)
+    assert.equal(keys.signingAt(new Date(NOW.getTime() + 60_000)).accessKey.keyId, added)
+  })
+
+  const BROKEN: [what: string, change: (path: string) => Promise<void>, message: RegExp][] = [
+    ['a broken file', path => writeFile(path, '{"keys": [{"k": "canary"'), /^it is not JSON$/],
+    ['an empty file', path => writeFile(path, ''), /^it is not JSON$/],
+    ['a set without keys', path => writeFile(path, '{"keys":[]}'), /no private key/],
+    ['a missing file', path => rm(path), /ENOENT/],
+  ]
+  for (const [what, change, message] of BROKEN) {
+    test(`reports ${what} and keeps the keys`, async () => {
+      const path = await newFile()
+      const kept = await readKeyFile(path)
+      const { keys, error } = await reloadedBy(path, () => change(path))
+      assert.match(error?.message ?? '', message)
+      assert.deepEqual(
+        keys.publicJwks().keys.map(key => key.kid),
+        [kept.keys[0]?.kid],
+      )
+      assert.equal(keys.signingAt(NOW).refreshKey.keyId, kept.keys[1]?.kid)
+    })
+  }
+
+  test('looks again when only owner or mode change: it may have become readable', async () => {
+    const path = await newFile()
+    const { error } = await reloadedBy(path, () => chmod(path, 0o400))
+    assert.equal(error, null)
+  })
+
+  test('refuses to begin with a file that cannot be used, and lets the process end', async () => {
+    await assert.rejects(
+      watchKeys(newPath(), () => {}),
+      { code: 'ENOENT' },
+    )
+  })
+})

@@ -1,0 +1,73 @@
+// The file of the signing keys: made once, read at start, read again when it changes.
+import { link, mkdir, readFile, stat, unlink } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { hasCode, replaceFile, writeTemporaryFile } from '../files.ts'
+import { type Followed, followFiles } from '../follow-files.ts'
+import {
+  createGeneration,
+  createKeys,
+  importKeys,
+  type KeyFile,
+  type KeySet,
+  type Keys,
+  parseKeyFile,
+} from './key-set.ts'
+
+export async function readKeyFile(path: string): Promise<KeyFile> {
+  return parseKeyFile(await readFile(path, 'utf8'))
+}
+
+export async function loadKeySet(path: string): Promise<KeySet> {
+  return importKeys(await readKeyFile(path))
+}
+
+/** Creates the file if there is none; of several processes that try at once, one does. */
+export async function ensureKeyFile(path: string, now: Date): Promise<boolean> {
+  try {
+    await stat(path)
+    return false
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT')) throw error
+  }
+  await mkdir(dirname(path), { recursive: true })
+  const text = toText({ keys: await createGeneration(now, 0) })
+  const temporary = await writeTemporaryFile(path, text, 0o600)
+  try {
+    // Unlike a rename, a link fails if another process has created the file meanwhile.
+    await link(temporary, path)
+    return true
+  } catch (error) {
+    if (hasCode(error, 'EEXIST')) return false
+    throw error
+  } finally {
+    await unlink(temporary)
+  }
+}
+
+export async function replaceKeyFile(path: string, file: KeyFile): Promise<void> {
+  await importKeys(file)
+  await replaceFile(path, toText(file), 0o600)
+}
+
+function toText(file: KeyFile): string {
+  return `${JSON.stringify(file, null, 2)}\n`
+}
+
+export type WatchedKeys = Keys & Pick<Followed<Keys>, 'reload' | 'close'>
+
+/** Follows the file. One that cannot be read is reported, and the keys stay as they were. */
+export async function watchKeys(
+  path: string,
+  onReload: (error: Error | null) => void,
+): Promise<WatchedKeys> {
+  const load = async () => createKeys(await loadKeySet(path))
+  const { current, reload, close } = await followFiles([path], load, onReload)
+  return {
+    signingAt: now => current().signingAt(now),
+    findAccessKey: keyId => current().findAccessKey(keyId),
+    findRefreshKey: keyId => current().findRefreshKey(keyId),
+    publicJwks: () => current().publicJwks(),
+    reload,
+    close,
+  }
+}

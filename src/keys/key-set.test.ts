@@ -1,0 +1,212 @@
+import assert from 'node:assert/strict'
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { describe, test } from 'node:test'
+import { createLocalJWKSet, type JWK, jwtVerify } from 'jose'
+import { REFRESH_TOKEN_SECONDS } from '../session/lifetimes.ts'
+import {
+  createGeneration,
+  createKeys,
+  importKeys,
+  type KeyFile,
+  KeyFileError,
+  PUBLISH_SECONDS,
+  parseKeyFile,
+  rotate,
+} from './key-set.ts'
+import { signToken } from './sign-token.ts'
+
+const NOW = new Date('2030-01-01T00:00:00Z')
+const later = (seconds: number) => new Date(NOW.getTime() + seconds * 1000)
+
+const EC = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' })
+const P384 = generateKeyPairSync('ec', { namedCurve: 'P-384' }).privateKey.export({ format: 'jwk' })
+const ED25519 = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
+const X25519 = generateKeyPairSync('x25519').privateKey.export({ format: 'jwk' })
+const RSA = (bits: number) =>
+  generateKeyPairSync('rsa', { modulusLength: bits }).privateKey.export({ format: 'jwk' })
+const RSA_2048 = RSA(2048)
+const PUBLIC_MEMBERS = ['kty', 'crv', 'x', 'y', 'n', 'e', 'kid', 'alg', 'use']
+const SECRET: JWK = { kty: 'oct', kid: 's', k: randomBytes(32).toString('base64url') }
+
+async function firstGeneration(): Promise<KeyFile> {
+  return { keys: await createGeneration(NOW, 0) }
+}
+
+/** The ids of access and refresh key that sign at a moment. */
+async function signingAt(file: KeyFile, moment: Date): Promise<string[]> {
+  const { accessKey, refreshKey } = createKeys(await importKeys(file)).signingAt(moment)
+  return [accessKey.keyId, refreshKey.keyId]
+}
+
+const idsOf = (file: KeyFile) => file.keys.map(key => key.kid)
+
+describe('a generation', () => {
+  test('is a P-256 key and a secret of 32 bytes, both with an id and their times', async () => {
+    const { keys } = await firstGeneration()
+    const seconds = NOW.getTime() / 1000
+    assert.deepEqual(
+      keys.map(({ kty, alg, use, iat, nbf }) => ({ kty, alg, use, iat, nbf })),
+      [
+        { kty: 'EC', alg: 'ES256', use: 'sig', iat: seconds, nbf: seconds },
+        { kty: 'oct', alg: 'HS256', use: 'sig', iat: seconds, nbf: seconds },
+      ],
+    )
+    assert.equal(Buffer.from(keys[1]?.k ?? '', 'base64url').length, 32)
+    assert.equal(new Set(idsOf({ keys })).size, 2)
+  })
+
+  test('is unlike every other', async () => {
+    const [one, other] = await Promise.all([firstGeneration(), firstGeneration()])
+    assert.equal(new Set([...idsOf(one), ...idsOf(other)]).size, 4)
+    assert.notEqual(one.keys[0]?.d, other.keys[0]?.d)
+    assert.notEqual(one.keys[1]?.k, other.keys[1]?.k)
+  })
+
+  test('signs even if the clock is behind the first one', async () => {
+    const file = await firstGeneration()
+    assert.deepEqual(await signingAt(file, later(-3600)), idsOf(file))
+  })
+})
+
+describe('rotation', () => {
+  test('publishes the new key at once and signs with it after a minute', async () => {
+    const before = await firstGeneration()
+    const after = await rotate(before, NOW)
+    const added = idsOf(after).slice(2)
+    const { keys } = createKeys(await importKeys(after)).publicJwks()
+    assert.deepEqual(
+      keys.map(key => key.kid),
+      [before.keys[0]?.kid, added[0]],
+    )
+    assert.equal(PUBLISH_SECONDS, 60)
+    assert.deepEqual(await signingAt(after, NOW), idsOf(before))
+    assert.deepEqual(await signingAt(after, later(59)), idsOf(before))
+    assert.deepEqual(await signingAt(after, later(60)), added)
+  })
+
+  test('keeps a superseded key until its last token has expired, and drops it then', async () => {
+    const first = await firstGeneration()
+    const second = await rotate(first, NOW)
+    const superseded = later(PUBLISH_SECONDS)
+    const lastTokenEnds = superseded.getTime() + REFRESH_TOKEN_SECONDS * 1000
+    const third = await rotate(second, new Date(lastTokenEnds))
+    assert.deepEqual(idsOf(third).slice(0, 4), idsOf(second))
+    const fourth = await rotate(second, new Date(lastTokenEnds + (PUBLISH_SECONDS + 1) * 1000))
+    assert.deepEqual(idsOf(fourth).slice(0, 2), idsOf(second).slice(2))
+    assert.equal(fourth.keys.length, 4)
+  })
+
+  test('never drops the key that signs, however old', async () => {
+    const old = await firstGeneration()
+    const file = await rotate(old, later(10 * 365 * 24 * 3600))
+    assert.deepEqual(idsOf(file).slice(0, 2), idsOf(old))
+  })
+
+  test("succeeds an operator's keys that say nothing of times", async () => {
+    const file = await rotate({ keys: [ED25519, SECRET] }, NOW)
+    assert.equal(file.keys.length, 4)
+    assert.deepEqual(await signingAt(file, later(60)), idsOf(file).slice(2))
+  })
+})
+
+describe("an operator's own key", () => {
+  const TAKEN: [kind: string, key: JWK, algorithm: string][] = [
+    ['P-256', EC, 'ES256'],
+    ['Ed25519', ED25519, 'EdDSA'],
+    ['RSA of 2048 bits', RSA_2048, 'RS256'],
+    ['RSA named for another algorithm', { ...RSA_2048, alg: 'PS512', use: 'sig' }, 'RS256'],
+    ['P-256 with an id', { ...EC, kid: 'k'.repeat(64) }, 'ES256'],
+    ['P-256 with an odd id', { ...EC, kid: 'https://example.com/keys#1' }, 'ES256'],
+  ]
+  for (const [kind, key, algorithm] of TAKEN) {
+    test(`of ${kind} signs, and its public part verifies and is all that is published`, async () => {
+      const keySet = await importKeys({ keys: [key, SECRET] })
+      const keys = createKeys(keySet)
+      const { accessKey } = keys.signingAt(NOW)
+      assert.equal(accessKey.algorithm, algorithm)
+      assert.ok(accessKey.keyId.length >= 1)
+      if (key.kid) assert.equal(accessKey.keyId, key.kid)
+      const token = signToken(accessKey, 'at+jwt', {})
+      const jwks = keys.publicJwks()
+      await jwtVerify(token, createLocalJWKSet(jwks), { algorithms: [algorithm] })
+      const published = Object.keys(jwks.keys[0] ?? {})
+      assert.deepEqual(
+        published.filter(member => !PUBLIC_MEMBERS.includes(member)),
+        [],
+      )
+    })
+  }
+
+  const { d: _, ...publicOnly } = EC
+  const { kid: __, ...withoutId } = SECRET
+  const REFUSED: [why: string, keys: unknown[], message: RegExp][] = [
+    ['a public key', [publicOnly, SECRET], /key 1: it is a public key/],
+    ['P-384', [P384, SECRET], /key 1: .*P-256, Ed25519 or RSA/],
+    ['X25519', [X25519, SECRET], /key 1: .*P-256, Ed25519 or RSA/],
+    ['RSA of 1024 bits', [RSA(1024), SECRET], /key 1: .*2048 bits/],
+    ['a damaged modulus', [{ ...RSA_2048, n: RSA(2048).n }, SECRET], /key 1: it cannot be read/],
+    ['a private part of another key', [{ ...EC, d: EC.x }, SECRET], /key 1: it cannot be read/],
+    ['a short secret', [EC, { ...SECRET, k: randomBytes(31).toString('base64url') }], /32 bytes/],
+    ['an empty secret', [EC, { kty: 'oct', kid: 's' }], /key 2: .*32 bytes/],
+    [
+      'a placeholder',
+      [EC, { ...SECRET, k: Buffer.alloc(64, 'x').toString('base64url') }],
+      /random/,
+    ],
+    ['a secret without an id', [EC, withoutId], /key 2: a secret needs a "kid"/],
+    ['an id that is too long', [EC, { ...SECRET, kid: 'k'.repeat(65) }], /key 2: .*1 to 64/],
+    ['an empty id', [{ ...EC, kid: '' }, SECRET], /key 1: .*1 to 64/],
+    ['an id that grows in a token', [EC, { ...SECRET, kid: '"\u0001' }], /key 2: .*1 to 64/],
+    ['an id beyond ASCII', [EC, { ...SECRET, kid: 'schlüssel' }], /key 2: .*1 to 64/],
+    ['a number as an id', [{ ...EC, kid: 1 }, SECRET], /key 1: .*1 to 64/],
+    ['text as a time', [{ ...EC, nbf: '2030-01-01' }, SECRET], /key 1: .*seconds since 1970/],
+    ['the same id twice', [{ ...EC, kid: 's' }, SECRET], /same "kid"/],
+    ['the same key twice', [EC, EC, SECRET], /same "kid"/],
+    ['no secret', [EC], /no secret/],
+    ['no private key', [SECRET], /no private key/],
+    ['nothing', [], /no private key/],
+    ['null', [null], /key 1: it cannot be read/],
+    ['a string', ['key'], /key 1: /],
+    ['a list as a secret', [EC, { ...SECRET, k: [1, 2] }], /key 2: /],
+  ]
+  for (const [why, keys, message] of REFUSED) {
+    test(`is refused for ${why}, without a word of what is in it`, async () => {
+      const error = await importKeys(parseKeyFile(JSON.stringify({ keys }))).then(
+        () => assert.fail('it was taken'),
+        (reason: unknown) => reason,
+      )
+      assert.ok(error instanceof KeyFileError)
+      assert.match(error.message, message)
+      for (const key of [...keys, EC, SECRET, RSA_2048]) {
+        for (const member of ['d', 'k', 'p', 'q', 'n', 'x']) {
+          const value = Object(key)[member]
+          if (typeof value === 'string') assert.ok(!error.message.includes(value), member)
+        }
+      }
+    })
+  }
+})
+
+describe('a key file', () => {
+  const REFUSED: [text: string, message: RegExp][] = [
+    ['', /not JSON/],
+    ['-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMG', /not JSON/],
+    ['{"keys": [{"k": "canary"', /not JSON/],
+    ['null', /not a JWK Set/],
+    ['"canary"', /not a JWK Set/],
+    ['[{"k": "canary"}]', /not a JWK Set/],
+    ['{"k": "canary"}', /not a JWK Set/],
+    ['{"keys": {"k": "canary"}}', /not a JWK Set/],
+  ]
+  for (const [text, message] of REFUSED) {
+    test(`is refused if it is ${JSON.stringify(text.slice(0, 30))}`, () => {
+      assert.throws(
+        () => parseKeyFile(text),
+        (error: unknown) =>
+          error instanceof KeyFileError &&
+          message.test(error.message) &&
+          !/canary|MIGH/.test(error.message),
+      )
+    })
+  }
+})

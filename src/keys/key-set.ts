@@ -1,0 +1,190 @@
+// The signing keys: a private JWK Set of generations, each an asymmetric key for access tokens and a
+// secret for refresh tokens. A key's `nbf` says from when it signs; it verifies from the start.
+import { createPrivateKey, createSecretKey, randomBytes } from 'node:crypto'
+import {
+  type CryptoKey,
+  calculateJwkThumbprint,
+  exportJWK,
+  generateKeyPair,
+  importJWK,
+  type JWK,
+  jwtVerify,
+} from 'jose'
+import { REFRESH_TOKEN_SECONDS } from '../session/lifetimes.ts'
+import { type AccessAlgorithm, type SigningKey, signToken } from './sign-token.ts'
+
+export type AccessKey = SigningKey & {
+  algorithm: AccessAlgorithm
+  publicKey: CryptoKey
+  publicJwk: JWK
+  signsFrom: number
+}
+export type RefreshKey = SigningKey & { algorithm: 'HS256'; secret: CryptoKey; signsFrom: number }
+
+export type Keys = {
+  signingAt(now: Date): { accessKey: AccessKey; refreshKey: RefreshKey }
+  findAccessKey(keyId: string): AccessKey | null
+  findRefreshKey(keyId: string): RefreshKey | null
+  publicJwks(): { keys: JWK[] }
+}
+
+export type KeySet = { accessKeys: AccessKey[]; refreshKeys: RefreshKey[] }
+
+type StoredKey = JWK & { iat?: number; nbf?: number }
+export type KeyFile = { keys: StoredKey[] }
+
+/** So long other instances and the caches of other services have to learn of a new key. */
+export const PUBLISH_SECONDS = 60
+const SECRET_MIN_BYTES = 32
+const RSA_MIN_BITS = 2048
+/** Each character takes one byte in a token, whose length is limited. */
+const KEY_ID = /^[!#-[\]-~]{1,64}$/
+
+/** Says what is wrong with a key file, for people. */
+export class KeyFileError extends Error {}
+
+export function createKeys(keySet: KeySet): Keys {
+  return {
+    signingAt: now => ({
+      accessKey: newestSigning(keySet.accessKeys, now),
+      refreshKey: newestSigning(keySet.refreshKeys, now),
+    }),
+    findAccessKey: keyId => keySet.accessKeys.find(key => key.keyId === keyId) ?? null,
+    findRefreshKey: keyId => keySet.refreshKeys.find(key => key.keyId === keyId) ?? null,
+    publicJwks: () => ({ keys: keySet.accessKeys.map(key => key.publicJwk) }),
+  }
+}
+
+/** The newest key that may sign; before the very first may, that one. */
+function newestSigning<K extends { signsFrom: number }>(keys: K[], now: Date): K {
+  const oldestFirst = keys.toSorted((a, b) => a.signsFrom - b.signsFrom)
+  const signing =
+    oldestFirst.findLast(key => key.signsFrom * 1000 <= now.getTime()) ?? oldestFirst[0]
+  if (!signing) throw new KeyFileError('it has no key')
+  return signing
+}
+
+export async function createGeneration(now: Date, delaySeconds: number): Promise<StoredKey[]> {
+  const { privateKey } = await generateKeyPair('ES256', { extractable: true })
+  const privateJwk = await exportJWK(privateKey)
+  const iat = Math.floor(now.getTime() / 1000)
+  const times = { use: 'sig', iat, nbf: iat + delaySeconds }
+  return [
+    { ...privateJwk, kid: await calculateJwkThumbprint(privateJwk), alg: 'ES256', ...times },
+    {
+      kty: 'oct',
+      k: randomBytes(SECRET_MIN_BYTES).toString('base64url'),
+      kid: randomBytes(8).toString('base64url'),
+      alg: 'HS256',
+      ...times,
+    },
+  ]
+}
+
+/** Adds a generation, and drops keys whose last token has expired since they were superseded. */
+export async function rotate(file: KeyFile, now: Date): Promise<KeyFile> {
+  const keys = [...file.keys, ...(await createGeneration(now, PUBLISH_SECONDS))]
+  const oldestNeeded = now.getTime() / 1000 - REFRESH_TOKEN_SECONDS - PUBLISH_SECONDS
+  return {
+    keys: keys.filter(key => {
+      const successors = keys.filter(
+        other => (other.kty === 'oct') === (key.kty === 'oct') && signsFrom(other) > signsFrom(key),
+      )
+      return !successors.some(successor => signsFrom(successor) < oldestNeeded)
+    }),
+  }
+}
+
+function signsFrom(key: StoredKey): number {
+  return key.nbf ?? key.iat ?? 0
+}
+
+export function parseKeyFile(text: string): KeyFile {
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(text)
+  } catch {
+    throw new KeyFileError('it is not JSON')
+  }
+  const keys =
+    parsed !== null && typeof parsed === 'object' && 'keys' in parsed ? parsed.keys : null
+  if (!Array.isArray(keys)) throw new KeyFileError('it is not a JWK Set: {"keys": […]}')
+  return { keys }
+}
+
+export async function importKeys({ keys }: KeyFile): Promise<KeySet> {
+  const accessKeys: AccessKey[] = []
+  const refreshKeys: RefreshKey[] = []
+  for (const [index, key] of keys.entries()) {
+    try {
+      checkMembers(key)
+      if (key.kty === 'oct') refreshKeys.push(await importSecret(key))
+      else accessKeys.push(await importPrivateKey(key))
+    } catch (error) {
+      // The library's own messages could quote what is in the file.
+      const reason =
+        error instanceof KeyFileError ? error.message : 'it cannot be read as a private JWK'
+      throw new KeyFileError(`key ${index + 1}: ${reason}`)
+    }
+  }
+  if (accessKeys.length === 0) throw new KeyFileError('it has no private key for access tokens')
+  if (refreshKeys.length === 0)
+    throw new KeyFileError('it has no secret ("kty": "oct") for refresh tokens')
+  const ids = [...accessKeys, ...refreshKeys].map(key => key.keyId)
+  if (new Set(ids).size < ids.length) throw new KeyFileError('two of its keys have the same "kid"')
+  return { accessKeys, refreshKeys }
+}
+
+/** What a JSON file may hold in the place of an id and of times. */
+function checkMembers({ kid, iat, nbf }: StoredKey): void {
+  if (kid !== undefined && !(typeof kid === 'string' && KEY_ID.test(kid))) {
+    throw new KeyFileError(
+      'a "kid" has 1 to 64 ASCII characters, without spaces, quotes and backslashes',
+    )
+  }
+  if ([iat, nbf].some(time => time !== undefined && !Number.isSafeInteger(time))) {
+    throw new KeyFileError('"iat" and "nbf" are whole seconds since 1970')
+  }
+}
+
+async function importSecret(key: StoredKey): Promise<RefreshKey> {
+  const secret = Buffer.from(key.k ?? '', 'base64url')
+  if (secret.length < SECRET_MIN_BYTES) {
+    throw new KeyFileError(`a secret needs at least ${SECRET_MIN_BYTES} bytes`)
+  }
+  if (new Set(secret).size < 8) throw new KeyFileError('a secret must be random, not a placeholder')
+  if (!key.kid) throw new KeyFileError('a secret needs a "kid"')
+  const hmac = { name: 'HMAC', hash: 'SHA-256' }
+  return {
+    keyId: key.kid,
+    algorithm: 'HS256',
+    signingKey: createSecretKey(secret),
+    secret: await crypto.subtle.importKey('raw', secret, hmac, false, ['verify']),
+    signsFrom: signsFrom(key),
+  }
+}
+
+async function importPrivateKey(key: StoredKey): Promise<AccessKey> {
+  const algorithm = algorithmOf(key)
+  if (!key.d) throw new KeyFileError('it is a public key; the private one is needed')
+  const signingKey = createPrivateKey({ key, format: 'jwk' })
+  const keyId = key.kid ?? (await calculateJwkThumbprint(key))
+  const { kty, crv, x, y, n, e } = key
+  const publicPart = Object.entries({ kty, crv, x, y, n, e }).filter(
+    ([, value]) => value !== undefined,
+  )
+  const publicJwk = { ...Object.fromEntries(publicPart), kid: keyId, alg: algorithm, use: 'sig' }
+  // With a damaged key every login would fail; better that it is never taken.
+  const publicKey = await importJWK(publicJwk, algorithm)
+  if (publicKey instanceof Uint8Array) throw new KeyFileError('it is not a private key')
+  const signing = { keyId, algorithm, signingKey }
+  await jwtVerify(signToken(signing, 'at+jwt', {}), publicKey)
+  return { ...signing, publicKey, publicJwk, signsFrom: signsFrom(key) }
+}
+
+function algorithmOf({ kty, crv, n }: StoredKey): AccessAlgorithm {
+  if (kty === 'EC' && crv === 'P-256') return 'ES256'
+  if (kty === 'OKP' && crv === 'Ed25519') return 'EdDSA'
+  if (kty === 'RSA' && n && Buffer.from(n, 'base64url').length * 8 >= RSA_MIN_BITS) return 'RS256'
+  throw new KeyFileError(`a key must be P-256, Ed25519 or RSA of at least ${RSA_MIN_BITS} bits`)
+}

@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { clientGroup } from '../http/request/client-address.ts'
+import { createCountedLog } from './counted-log.ts'
+import { createLog } from './log.ts'
+
+type Line = { event: string; ip?: string; email?: string; scope?: string; count?: number }
+
+function setUp() {
+  const lines: Line[] = []
+  const log = createLog('info', { write: (text: string) => lines.push(JSON.parse(text)) })
+  const refusals = createCountedLog(log)
+  const refuse = (ip: string, email: string, event = 'login.throttled', scope = 'pair') =>
+    refusals.write('warn', clientGroup(ip), {
+      ...{ requestId: 'r', userAgent: 'u' },
+      ...{ event, ip, email, scope },
+    })
+  /** Each refusal is in a line of its own or in a count. */
+  const total = () => lines.reduce((sum, { count = 1 }) => sum + count, 0)
+  return { lines, refuse, total, flush: refusals.flush }
+}
+
+describe('refusals in the log', () => {
+  test('of one client and email are one line at once, then a count', async () => {
+    const { lines, refuse } = setUp()
+    for (let i = 0; i < 1_000; i++) refuse('192.0.2.1', 'kate@example.com')
+    assert.deepEqual(
+      lines.map(({ email, count }) => [email, count]),
+      [['kate@example.com', undefined]],
+    )
+    while (lines.length < 2) await sleep(10)
+    const { ip, email, scope, event, count } = lines[1] ?? {}
+    assert.deepEqual(
+      [ip, email, scope, event, count],
+      ['192.0.2.1', undefined, 'pair', 'login.throttled', 999],
+    )
+    // It goes on: the email is known, so that there is nothing but the next count.
+    for (let i = 0; i < 500; i++) refuse('192.0.2.1', 'kate@example.com')
+    while (lines.length < 3) await sleep(10)
+    assert.equal(lines[2]?.count, 500)
+  })
+
+  test('of another event, client or reason are told apart', () => {
+    const { lines, refuse, flush } = setUp()
+    for (let i = 0; i < 3; i++) {
+      refuse('192.0.2.1', 'kate@example.com')
+      refuse('192.0.2.2', 'kate@example.com')
+      refuse('192.0.2.1', 'kate@example.com', 'login.shed')
+      refuse('192.0.2.1', 'kate@example.com', 'login.throttled', 'client')
+    }
+    assert.equal(lines.length, 4)
+    flush()
+    assert.deepEqual(
+      lines.map(({ count }) => count),
+      [...Array(4), 2, 2, 2, 2],
+    )
+  })
+
+  test('count the addresses of one IPv6 network as one client', () => {
+    const { lines, refuse, total, flush } = setUp()
+    for (let i = 0; i < 20_000; i++) {
+      refuse(`2001:db8::${i.toString(16)}`, `user${i}@example.com`)
+    }
+    flush()
+    assert.equal(lines.length, 11)
+    assert.equal(total(), 20_000)
+    assert.equal(lines.at(-1)?.ip, '2001:db8::0')
+  })
+
+  test('name ten emails of a client in a second, and count the others', async () => {
+    const { lines, refuse, total } = setUp()
+    for (let i = 0; i < 300; i++) refuse('192.0.2.1', `user${i}@example.com`)
+    assert.equal(lines.length, 10)
+    while (total() < 300) await sleep(10)
+    assert.equal(lines.length, 11)
+    for (let i = 300; i < 330; i++) refuse('192.0.2.1', `user${i}@example.com`)
+    assert.equal(lines.length, 21, 'ten more in the next second')
+  })
+
+  test('of 100,000 clients take bounded lines and memory, and none is missing from the counts', () => {
+    const { lines, refuse, total, flush } = setUp()
+    for (let i = 0; i < 100_000; i++) {
+      refuse(`198.51.${i >> 8}.${i % 256}`, `user${i}@example.com`, ['a.a', 'b.b'][i % 2])
+    }
+    assert.equal(lines.length, 1_000)
+    flush()
+    assert.deepEqual(
+      lines.slice(1_000).map(({ event, ip, count }) => [event, ip, count]),
+      [
+        ['a.a', undefined, 49_500],
+        ['b.b', undefined, 49_500],
+      ],
+    )
+    assert.equal(total(), 100_000)
+    // Silent clients make room for others.
+    flush()
+    refuse('203.0.113.1', 'kate@example.com')
+    assert.equal(lines.at(-1)?.ip, '203.0.113.1')
+  })
+})

@@ -1,0 +1,65 @@
+// One JSON line per event; on a terminal the same lines for human eyes.
+import { Writable } from 'node:stream'
+import pino, { type DestinationStream, type Logger, type LoggerOptions } from 'pino'
+import { type PrettyOptions, prettyFactory } from 'pino-pretty'
+import type { Config } from '../config/config.ts'
+import { createLogOutput } from './output.ts'
+import { printable, printableLine, safeJson } from './printable.ts'
+import { cutMessage, withoutSecrets } from './redaction.ts'
+
+export type Log = Logger
+
+const OPTIONS: LoggerOptions = {
+  base: null,
+  timestamp: pino.stdTimeFunctions.isoTime,
+  formatters: {
+    level: label => ({ level: label }),
+    log: facts => withoutSecrets(facts),
+  },
+  // Described already, with the other fields.
+  serializers: { err: described => described },
+  hooks: {
+    // Without a text pino takes that of the error, at any length.
+    logMethod([facts, text, ...values]: [unknown, unknown?, ...unknown[]], method) {
+      const fault = facts instanceof Error ? facts : Object(facts).err
+      const given = text ?? (fault instanceof Error ? fault.message : undefined)
+      const bounded = given === undefined ? undefined : cutMessage(String(given))
+      method.call(this, facts, bounded, ...values)
+    },
+  },
+}
+
+const TERMINAL: PrettyOptions = {
+  // The text of the start has both addresses.
+  ignore: 'event,requestId,address,page',
+  messageFormat: '{event} {msg}',
+  translateTime: 'SYS:HH:MM:ss',
+  singleLine: true,
+}
+
+export function createLog(
+  level: Config['logLevel'],
+  output: NodeJS.WriteStream | DestinationStream,
+): Log {
+  const isTerminal = 'isTTY' in output && output.isTTY
+  const toText = isTerminal ? forTerminal(prettyFactory(TERMINAL)) : safeJson
+  const write =
+    output instanceof Writable
+      ? createLogOutput(output, lines => log.error({ event: 'log.lines_lost', lines }))
+      : (text: string) => output.write(text)
+  const log = pino({ ...OPTIONS, level }, { write: line => write(toText(line)) })
+  const { child } = log
+  log.child = ((facts: object) => child.call(log, withoutSecrets(facts))) as Log['child']
+  return log
+}
+
+/** Only a stack may go over several lines, which are indented. */
+function forTerminal(prettify: (record: object) => string) {
+  return (line: string) =>
+    prettify(
+      JSON.parse(line, (key, value) => {
+        if (typeof value !== 'string') return value
+        return key === 'stack' ? printable(value) : printableLine(value)
+      }),
+    )
+}

@@ -1,0 +1,73 @@
+// Steps 7 and 8 of a login: signs both tokens, then opens the session in one call to the store.
+import { randomUUID } from 'node:crypto'
+import type { AttemptStore, EndedSession, ThrottleScope, UsedDevice } from '../domain/attempt.ts'
+import type { User } from '../domain/user.ts'
+import { digestOf, randomToken } from '../identifiers.ts'
+import type { Keys } from '../keys/key-set.ts'
+import { signAccessToken, type TokenAudience } from '../session/access-token.ts'
+import { ABANDONED_SECONDS, SESSION_MAX_SECONDS } from '../session/lifetimes.ts'
+import { issueRefreshToken } from '../session/refresh-token.ts'
+
+export type OpenedSession = {
+  id: string
+  accessToken: string
+  refreshToken: string
+  /** Null for clients that are not browsers. */
+  cookie: string | null
+  expiresInSeconds: number
+  /** The earlier sessions that this login ended. */
+  ended: EndedSession[]
+}
+
+export type OpenSessionDeps = {
+  store: Pick<AttemptStore, 'openSession'>
+  keys: Keys
+  tokens: TokenAudience
+  maxSessionsPerUser: number
+  clock: () => Date
+}
+
+type Accepted = {
+  user: User
+  client: { ip: string; userAgent: string; isBrowser: boolean }
+  device: UsedDevice | null
+  /** The session cookie that the login request carried. */
+  oldCookie: string | null
+}
+
+/** Null if the user has changed since the password was verified: the attempt then counts as a failure. */
+export async function openSession(
+  { store, keys, tokens, maxSessionsPerUser, clock }: OpenSessionDeps,
+  { user, client, device, oldCookie }: Accepted,
+  scopes: ThrottleScope[],
+): Promise<OpenedSession | null> {
+  const now = clock()
+  const id = randomUUID()
+  const expiresAt = new Date(now.getTime() + SESSION_MAX_SECONDS * 1000)
+  const cookie = client.isBrowser ? randomToken() : null
+  const { accessKey, refreshKey } = keys.signingAt(now)
+
+  const access = signAccessToken(accessKey, tokens, user, { id, expiresAt }, now)
+  const refresh = issueRefreshToken(refreshKey, tokens.issuer, user.id, expiresAt, now)
+  const opening = {
+    user,
+    session: {
+      id,
+      expiresAt,
+      cookieDigest: cookie && digestOf(cookie),
+      userAgent: client.userAgent,
+      ip: client.ip,
+    },
+    refreshToken: refresh.stored,
+    device,
+    displaced: {
+      // A program gets no new cookie, so the session of a cookie that it sends must not end.
+      cookieDigest: client.isBrowser && oldCookie !== null ? digestOf(oldCookie) : null,
+      usedBefore: new Date(now.getTime() - ABANDONED_SECONDS * 1000),
+      maxSessions: maxSessionsPerUser,
+    },
+  }
+  const ended = await store.openSession(opening, scopes, now)
+  if (!ended) return null
+  return { id, ...access, refreshToken: refresh.token, cookie, ended }
+}

@@ -1,0 +1,44 @@
+// Why a token is not taken, for the log: the caller is told the same for every reason.
+import { decodeProtectedHeader, errors } from 'jose'
+import type { Invalid } from '../domain/session.ts'
+
+/** Far more than a token has; one that is longer is not parsed. */
+export const TOKEN_MAX_CHARACTERS = 8_192
+
+export type TokenReason =
+  | 'malformed'
+  | 'wrong-type'
+  | 'unknown-key'
+  | 'wrong-algorithm'
+  | 'bad-signature'
+  | 'wrong-issuer'
+  | 'wrong-audience'
+  | 'not-yet-valid'
+  | 'expired'
+
+/** By the claim, or header, that does not hold. */
+const BY_CLAIM: Record<string, TokenReason> = {
+  typ: 'wrong-type',
+  iss: 'wrong-issuer',
+  aud: 'wrong-audience',
+  nbf: 'not-yet-valid',
+}
+
+/** What the verification of a token threw, as a reason; a fault that is not the token's is rethrown. */
+export function toInvalid(error: unknown, token: string, type: string): Invalid<TokenReason> {
+  if (!(error instanceof errors.JOSEError)) throw error
+  const reason = reasonOf(error)
+  // A token of the other kind has another key and algorithm: its type says more.
+  const isByKey = reason === 'unknown-key' || reason === 'wrong-algorithm'
+  const isOfOtherType = isByKey && decodeProtectedHeader(token).typ !== type
+  return { kind: 'invalid', reason: isOfOtherType ? 'wrong-type' : reason }
+}
+
+function reasonOf(error: errors.JOSEError): TokenReason {
+  if (error instanceof errors.JWTExpired) return 'expired'
+  if (error instanceof errors.JWSSignatureVerificationFailed) return 'bad-signature'
+  if (error instanceof errors.JWKSNoMatchingKey) return 'unknown-key'
+  if (error instanceof errors.JOSEAlgNotAllowed) return 'wrong-algorithm'
+  if (error instanceof errors.JWTClaimValidationFailed) return BY_CLAIM[error.claim] ?? 'malformed'
+  return 'malformed'
+}

@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { sql } from 'kysely'
+import { createTestDatabase } from '../../../test/engines.ts'
+import { OPERATION_TIMEOUT_MS } from '../sql/engine.ts'
+import { openPostgres } from './engine.ts'
+
+describe('a connection to PostgreSQL', async () => {
+  const database = await createTestDatabase('postgres')
+  after(() => database.drop())
+  if (database.config.engine !== 'postgres') throw new Error('not PostgreSQL')
+  const { url } = database.config
+
+  /** What the server says of a connection that the service opened. */
+  async function settingsOf(address: string, ...names: string[]): Promise<string[]> {
+    const engine = openPostgres({
+      url: address,
+      onConnectionLost: () => {},
+      operationTimeoutMs: OPERATION_TIMEOUT_MS,
+    })
+    try {
+      const { rows } = await sql<{ settings: string[] }>`
+        select array[${sql.join(names.map(name => sql`current_setting(${name})`))}] as settings`.execute(
+        engine.db,
+      )
+      return rows[0]?.settings ?? []
+    } finally {
+      await engine.close()
+    }
+  }
+
+  test('uses one plan for all values, whatever options the address has', async () => {
+    assert.deepEqual(await settingsOf(url, 'plan_cache_mode'), ['force_generic_plan'])
+    const own = new URL(url)
+    own.searchParams.set('options', '-c work_mem=1234kB')
+    assert.deepEqual(await settingsOf(own.toString(), 'plan_cache_mode', 'work_mem'), [
+      'force_generic_plan',
+      '1234kB',
+    ])
+  })
+
+  test('fails if the server refuses its options', async () => {
+    const wrong = new URL(url)
+    wrong.searchParams.set('options', '-c no_such_setting=1')
+    await assert.rejects(settingsOf(wrong.toString(), 'work_mem'), /no_such_setting/)
+  })
+})

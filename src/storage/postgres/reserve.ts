@@ -1,0 +1,189 @@
+// The whole reservation of an attempt in one statement of PostgreSQL.
+import { sql } from 'kysely'
+import type { Reservation, ScopeName, ThrottleScope } from '../../domain/attempt.ts'
+import { prepare } from '../sql/prepared.ts'
+import {
+  isNotLockedByAdministrator,
+  keysOf,
+  type Moments,
+  momentsAt,
+  toBlock,
+  unknownUserId,
+} from '../sql/throttle-rows.ts'
+import { type FoundUser, selectUserOrDummy, toFoundUser } from '../sql/user-rows.ts'
+import { toTime } from '../sql/values.ts'
+import type { Run } from './settle.ts'
+
+type ReservedScope = {
+  verdict: Reservation['kind']
+  scope: ScopeName
+  key: string
+  is_full: boolean
+  capacity: number
+  blocked_until_then: Date | null
+  locked_user_id: string | null
+  /** With the first scope of those who are admitted. */
+  found: FoundUser | null
+}
+
+/**
+ * Existing rows are locked in the order of their keys, which also yields their newest versions; the
+ * verdict is made over all scopes; then rows are changed or added only as it says. There is no
+ * "on conflict": an upsert would act before the verdict of the other scopes is known.
+ */
+export async function reserve(
+  run: Run,
+  scopes: ThrottleScope[],
+  email: string,
+  now: Date,
+): Promise<Reservation> {
+  const rows = await run(reserveAll, {
+    ...momentsAt(now),
+    email,
+    dummyId: unknownUserId(scopes),
+    keys: keysOf(scopes),
+    names: scopes.map(scope => scope.name),
+    emailDigests: scopes.map(scope => scope.emailDigest),
+    budgets: scopes.map(scope => scope.maxFailures),
+    dailyBudgets: scopes.map(scope => scope.maxDailyFailures),
+  })
+
+  const [first] = rows
+  if (!first) throw new Error('a reservation names at least one scope')
+  switch (first.verdict) {
+    case 'admitted':
+      return { kind: 'admitted', user: toFoundUser(first.found) }
+    case 'busy': {
+      const { key, capacity } = rows.find(row => row.is_full) ?? first
+      return { kind: 'busy', key, capacity }
+    }
+    case 'blocked':
+      return toBlock(
+        rows.flatMap(row =>
+          row.blocked_until_then
+            ? [{ scope: row.scope, blockedUntil: toTime(row.blocked_until_then) }]
+            : [],
+        ),
+        first.locked_user_id,
+      )
+  }
+}
+
+type Holes = Moments & {
+  email: string
+  dummyId: string
+  keys: string[]
+  names: string[]
+  emailDigests: (string | null)[]
+  budgets: number[]
+  dailyBudgets: (number | null)[]
+}
+
+/** Its last moment in UTC: in the server's own zone it may be of a year that has five digits. */
+const FOUND_AS_JSON = sql`select to_jsonb(found) || jsonb_build_object('locked_until',
+  to_char(locked_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))`
+
+const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
+  sql<ReservedScope>`
+    with moment as (
+      select ${holes.now}::timestamptz as now, ${holes.leaseEnd}::timestamptz as lease_end,
+        ${holes.windowEnd}::timestamptz as window_end, ${holes.dayEnd}::timestamptz as day_end,
+        ${holes.expiry}::timestamptz as expiry
+    ),
+    -- Timestamps beyond these are ignored: the clock of another machine was ahead.
+    far as (
+      select window_end + (window_end - now) as window_limit, lease_end + (lease_end - now) as lease_limit,
+        day_end + (day_end - now) as day_limit
+      from moment
+    ),
+    asked as (
+      select * from unnest(
+        ${holes.keys}::text[], ${holes.names}::text[],
+        ${holes.emailDigests}::text[], ${holes.budgets}::integer[], ${holes.dailyBudgets}::integer[]
+      ) with ordinality as a (key, scope, email_digest, max_failures, max_daily, position)
+    ),
+    existing as materialized (
+      select t.* from login_throttle t
+      where t.key = any (${holes.keys}::text[]) order by t.key for update
+    ),
+    judged as (
+      select e.*, e.blocked_until is not null and e.blocked_until > now
+          and e.blocked_until <= window_limit as is_blocked,
+        coalesce(e.blocked_until, e.window_ends_at) <= now
+          or coalesce(e.blocked_until, e.window_ends_at) > window_limit as is_over,
+        coalesce(e.day_ends_at <= now or e.day_ends_at > day_limit, true) as is_day_over,
+        case when e.lease_ends_at > now and e.lease_ends_at <= lease_limit then 0 else e.pending end
+          as abandoned
+      from existing e, moment, far
+    ),
+    counted as (
+      select a.*, j.key is not null as is_present, coalesce(j.is_blocked, false) as is_blocked,
+        j.blocked_until,
+        case when j.is_over or j.key is null then null else j.window_ends_at end as window_ends_at,
+        case when j.is_day_over and j.abandoned = 0 then null when j.is_day_over then day_end
+          else j.day_ends_at end as day_ends_at,
+        coalesce(case when j.is_over then 0 else j.failures end + j.abandoned, 0) as failures,
+        case when a.max_daily is null then 0
+          else coalesce(case when j.is_day_over then 0 else j.daily_failures end + j.abandoned, 0)
+        end as daily_failures,
+        coalesce(j.pending - j.abandoned, 0) as pending
+      from moment, asked a left join judged j using (key)
+    ),
+    -- A spent day leaves one failure in each window.
+    state as (
+      select c.*, case when max_daily is null then max_failures
+          else greatest(least(max_failures, failures + max_daily - daily_failures), 1) end as budget
+      from counted c
+    ),
+    verdict as (
+      select case
+        when bool_or(is_blocked or failures >= budget) then 'blocked'
+        when bool_or(failures + pending >= budget) then 'busy'
+        else 'admitted' end as kind
+      from state
+    ),
+    admitted as (
+      update login_throttle t set failures = s.failures, daily_failures = s.daily_failures,
+        pending = s.pending + 1, lease_ends_at = m.lease_end, day_ends_at = s.day_ends_at,
+        window_ends_at = coalesce(s.window_ends_at, m.window_end), blocked_until = null,
+        expires_at = greatest(t.expires_at, m.expiry)
+      from state s, verdict v, moment m
+      where t.key = s.key and v.kind = 'admitted'
+    ),
+    added as (
+      insert into login_throttle
+        (key, scope, email_digest, failures, pending, lease_ends_at, window_ends_at, expires_at)
+      select s.key, s.scope, s.email_digest, 0, 1, m.lease_end, m.window_end, m.expiry
+      from state s, verdict v, moment m
+      where not s.is_present and v.kind = 'admitted' order by s.key
+    ),
+    blocked as (
+      update login_throttle t set failures = s.failures, daily_failures = s.daily_failures,
+        pending = s.pending, day_ends_at = s.day_ends_at, blocked_until = m.window_end,
+        expires_at = greatest(t.expires_at, m.expiry)
+      from state s, verdict v, moment m
+      where t.key = s.key and v.kind = 'blocked' and not s.is_blocked and s.failures >= s.budget
+      returning t.scope
+    ),
+    locked as (
+      update users set locked_until = m.window_end, locked_by = 'throttle', updated_at = m.now
+      from moment m
+      where email = ${holes.email} and exists (select from blocked where scope = 'email')
+        and ${isNotLockedByAdministrator(holes.now)}
+      returning id
+    ),
+    nobody as (
+      update unknown_user set updated_at = m.now
+      from moment m
+      where id = ${holes.dummyId}::uuid
+        and exists (select from blocked where scope = 'email') and not exists (select from locked)
+    ),
+    found as (${selectUserOrDummy(holes.email, holes.dummyId)})
+    select v.kind as verdict, s.scope, s.key,
+      s.failures + s.pending >= s.budget as is_full, s.budget - s.failures as capacity,
+      case when s.is_blocked then s.blocked_until
+        when s.failures >= s.budget then m.window_end end as blocked_until_then,
+      (select id from locked) as locked_user_id,
+      case when v.kind = 'admitted' and s.position = 1 then (${FOUND_AS_JSON} from found) end as found
+    from state s, verdict v, moment m order by s.position`.compile(db),
+)

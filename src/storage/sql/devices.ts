@@ -1,0 +1,86 @@
+// Devices that have logged in to an account before.
+import { type Selectable, sql } from 'kysely'
+import type { AttemptStore } from '../../domain/attempt.ts'
+import type { MaintenanceStore } from '../../domain/store.ts'
+import type { Device, UserStore } from '../../domain/user.ts'
+import type { Engine } from './engine.ts'
+import type { Schema } from './schema.ts'
+import { transact } from './transact.ts'
+import { toText, toTime } from './values.ts'
+
+type Devices = Pick<MaintenanceStore, 'readDeviceKey'> &
+  Pick<AttemptStore, 'findDevice'> &
+  Pick<UserStore, 'listDevices' | 'revokeDevice'>
+
+/** A browser that keeps no cookies gets a new device with each login. */
+const MAX_DEVICES = 100
+
+/** What a new device of this user takes the place of: the least recently used ones, some at a time. */
+export function surplusDevices(userId: string) {
+  return sql`select id from devices where user_id = ${userId}
+    order by last_used_at desc, id limit 100 offset ${sql.lit(MAX_DEVICES - 1)}`
+}
+
+export function createDevices(engine: Engine): Devices {
+  const { db } = engine
+  return {
+    async readDeviceKey() {
+      const row = await engine.retrying(() =>
+        db.selectFrom('device_key').select('key').executeTakeFirst(),
+      )
+      if (!row) {
+        throw new Error(
+          'device_key has lost its row: insert id 1 with a key of 64 random hex digits',
+        )
+      }
+      return row.key
+    },
+
+    async findDevice(digest, email, now) {
+      const row = await engine.retrying(() =>
+        db
+          .selectFrom('devices')
+          .selectAll()
+          .where('token', '=', digest)
+          .where('user_id', '=', account =>
+            account.selectFrom('users').select('id').where('email', '=', email),
+          )
+          .where('expires_at', '>', toText(now))
+          .executeTakeFirst(),
+      )
+      return row ? toDevice(row) : null
+    },
+
+    async listDevices(userId, now) {
+      const rows = await engine.retrying(() =>
+        db
+          .selectFrom('devices')
+          .selectAll()
+          .where('user_id', '=', userId)
+          .where('expires_at', '>', toText(now))
+          .orderBy('created_at')
+          .orderBy('id')
+          .execute(),
+      )
+      return rows.map(toDevice)
+    },
+
+    async revokeDevice(id) {
+      const revoked = await transact(engine, trx =>
+        trx.deleteFrom('devices').where('id', '=', id).returning('id').executeTakeFirst(),
+      )
+      return revoked !== undefined
+    },
+  }
+}
+
+function toDevice(row: Selectable<Schema['devices']>): Device {
+  return {
+    id: row.id,
+    userId: row.user_id,
+    createdAt: toTime(row.created_at),
+    lastUsedAt: toTime(row.last_used_at),
+    expiresAt: toTime(row.expires_at),
+    userAgent: row.user_agent,
+  }
+}

@@ -1,0 +1,148 @@
+// The database file through node:sqlite: one connection, opened again after the file was lost.
+import { statSync } from 'node:fs'
+import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { pathToFileURL } from 'node:url'
+import type { SqliteDatabase, SqliteStatement } from 'kysely'
+import type { Filled } from '../sql/prepared.ts'
+
+// Primary result codes, https://www.sqlite.org/rescode.html
+const BUSY = 5
+const LOCKED = 6
+/** After these the connection may not see the file as it is now; a new one does. */
+const LOST_FILE = new Set([8 /* READONLY */, 10 /* IOERR */, 13 /* FULL */, 14 /* CANTOPEN */])
+
+/** In the shape that Kysely expects. */
+export class SqliteFile implements SqliteDatabase {
+  readonly #file: string
+  readonly #statements = new Map<string, { statement: StatementSync; reader: boolean }>()
+  #connection: DatabaseSync | null = null
+  /** Which file was opened, whatever has its name now. */
+  #identity: string | null = null
+  #isLost = false
+
+  constructor(file: string) {
+    this.#file = file
+  }
+
+  prepare(sql: string): SqliteStatement {
+    const { statement, reader } = this.#watch(() => this.#prepareOnce(sql))
+    return {
+      reader,
+      all: parameters => this.#watch(() => statement.all(...toSqlite(parameters))),
+      run: parameters => this.#watch(() => statement.run(...toSqlite(parameters))),
+      iterate: parameters => statement.iterate(...toSqlite(parameters)),
+    }
+  }
+
+  /**
+   * Throws unless the open file is still the one of its name: what is written to a file that was
+   * deleted or replaced is lost, and nobody else sees it.
+   */
+  checkPlace(): void {
+    if (this.#connection && identityOf(this.#file) !== this.#identity) {
+      throw new Error(`${this.#file} was moved or replaced: put it back, or restart the service`)
+    }
+  }
+
+  /**
+   * A transaction in one go, without promises within, which would add a third to its cost. Nobody
+   * else may have one open.
+   */
+  transact<T>(operation: (run: <Row>(statement: Filled<Row>) => Row[]) => T): T {
+    this.checkPlace()
+    this.#all('begin immediate', [])
+    try {
+      const result = operation(
+        <Row>({ sql, parameters }: Filled<Row>) => this.#all(sql, parameters) as Row[],
+      )
+      this.#all('commit', [])
+      return result
+    } catch (error) {
+      this.rollback()
+      throw error
+    }
+  }
+
+  /** SQLite may have rolled back by itself, as it does when a write fails; then nothing is left to do. */
+  rollback(): void {
+    if (!this.#connection?.isTransaction) return
+    try {
+      this.#connection.exec('rollback')
+    } catch {
+      // Closing rolls back as well. The error that led here is the one to be told.
+      this.close()
+    }
+  }
+
+  close(): void {
+    this.#statements.clear()
+    this.#connection?.close()
+    this.#connection = null
+  }
+
+  #all(sql: string, parameters: readonly unknown[]): unknown[] {
+    return this.#watch(() => this.#prepareOnce(sql).statement.all(...toSqlite(parameters)))
+  }
+
+  #prepareOnce(sql: string) {
+    if (this.#isLost && !this.#connection?.isTransaction) this.close()
+    this.#connection ??= this.#open()
+    let prepared = this.#statements.get(sql)
+    if (!prepared) {
+      const statement = this.#connection.prepare(sql)
+      prepared = { statement, reader: statement.columns().length > 0 }
+      this.#statements.set(sql, prepared)
+    }
+    return prepared
+  }
+
+  #open(): DatabaseSync {
+    const location = pathToFileURL(this.#file)
+    // Only the first time: a file that is gone later must not be followed by an empty one.
+    location.searchParams.set('mode', this.#identity === null ? 'rwc' : 'rw')
+    // No busy timeout: it would stop the event loop; `retrying` waits instead.
+    const connection = new DatabaseSync(location, { timeout: 0 })
+    try {
+      connection.exec('pragma journal_mode = wal; pragma synchronous = full')
+      this.#identity = identityOf(this.#file)
+    } catch (error) {
+      connection.close()
+      throw error
+    }
+    this.#isLost = false
+    return connection
+  }
+
+  #watch<T>(operation: () => T): T {
+    try {
+      return operation()
+    } catch (error) {
+      if (LOST_FILE.has(primaryCode(error) ?? 0)) this.#isLost = true
+      throw error
+    }
+  }
+}
+
+function identityOf(file: string): string | null {
+  const stats = statSync(file, { throwIfNoEntry: false })
+  return stats ? `${stats.dev}:${stats.ino}` : null
+}
+
+function toSqlite(parameters: readonly unknown[]) {
+  return parameters.map(parameter => {
+    if (parameter === null) return null
+    if (typeof parameter === 'string' || typeof parameter === 'number') return parameter
+    throw new TypeError(`cannot store a value of type ${typeof parameter}`)
+  })
+}
+
+function primaryCode(error: unknown): number | null {
+  const code = error instanceof Error && 'errcode' in error ? error.errcode : null
+  return typeof code === 'number' ? code & 0xff : null
+}
+
+/** Another connection is in the way. */
+export function isBusy(error: unknown): boolean {
+  const code = primaryCode(error)
+  return code === BUSY || code === LOCKED
+}

@@ -1,0 +1,90 @@
+// What both contracts make their cases of.
+import assert from 'node:assert/strict'
+import { createHash, randomUUID } from 'node:crypto'
+import type { ThrottleScope } from '../../src/domain/attempt.ts'
+import type { Store } from '../../src/domain/store.ts'
+
+const BUDGETS = { pair: 5, email: 20, client: 50 }
+
+export async function insertTestUser(
+  store: Store,
+  email: string,
+  createdAt: Date,
+): Promise<string> {
+  const id = randomUUID()
+  const user = { id, email, passwordHash: 'a hash', name: 'Name', role: 'user', createdAt }
+  assert.equal(await store.insertUser(user), true)
+  return id
+}
+
+export function makeScopes(
+  email: string = randomUUID(),
+  client: string = randomUUID(),
+  budgets = BUDGETS,
+): ThrottleScope[] {
+  return [
+    {
+      name: 'pair',
+      key: digest(`pair ${email} ${client}`),
+      emailDigest: digest(email),
+      maxFailures: budgets.pair,
+      maxDailyFailures: null,
+    },
+    {
+      name: 'email',
+      key: digest(`email ${email}`),
+      emailDigest: digest(email),
+      maxFailures: budgets.email,
+      maxDailyFailures: Math.max(100, budgets.email),
+    },
+    {
+      name: 'client',
+      key: digest(`client ${client}`),
+      emailDigest: null,
+      maxFailures: budgets.client,
+      maxDailyFailures: null,
+    },
+  ]
+}
+
+export const NOTHING_DISPLACED = { cookieDigest: null, usedBefore: new Date(0), maxSessions: 1_000 }
+
+export async function openFor(
+  store: Store,
+  verified: { id: string; passwordHash: string },
+  scopes: ThrottleScope[],
+  now: Date,
+  maxSessions = NOTHING_DISPLACED.maxSessions,
+): Promise<boolean> {
+  const expiresAt = new Date(now.getTime() + 30 * 24 * 3600_000)
+  const opening = {
+    user: verified,
+    session: {
+      id: randomUUID(),
+      expiresAt,
+      cookieDigest: null,
+      userAgent: 'a browser',
+      ip: '::1',
+    },
+    refreshToken: { id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt: now, expiresAt },
+    device: null,
+    displaced: { ...NOTHING_DISPLACED, maxSessions },
+  }
+  const ended = await store.openSession(opening, scopes, now)
+  return ended !== null
+}
+
+export function toNumbers(row: Record<string, unknown> = {}) {
+  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, Number(value)]))
+}
+
+export function digest(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+/** How often each kind of outcome came. */
+export function countKinds(outcomes: { kind: string }[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const { kind } of outcomes) counts[kind] = (counts[kind] ?? 0) + 1
+  return counts
+}

@@ -1,0 +1,227 @@
+// What every engine does with many sessions: ends them at once, and purges them in bounded batches.
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { describe, test } from 'node:test'
+import type { Purged } from '../../src/domain/store.ts'
+import { ENGINES, openTestStore } from '../engines.ts'
+import { fillSessions } from '../many-sessions.ts'
+import { digest, insertTestUser, makeScopes, openFor, toNumbers } from './fixtures.ts'
+
+const DAY_MS = 24 * 3_600_000
+/** Of one kind, by one call: small enough for no statement to take long. */
+const MOST_AT_A_TIME = 2_500
+
+for (const engine of ENGINES) {
+  describe(`many sessions on ${engine}`, async () => {
+    const { store, database } = await openTestStore(engine)
+
+    const start = new Date('2030-01-01T00:00:00.000Z')
+    const later = (ms: number) => new Date(start.getTime() + ms)
+    const newUser = async () => {
+      const email = `${randomUUID()}@example.com`
+      return { email, id: await insertTestUser(store, email, start) }
+    }
+    const open = (id: string) => openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
+    const rowsOf = async (userId: string) => {
+      const [row] = await database.rows(
+        `select (select count(*) from sessions where user_id = '${userId}') as sessions,
+          (select count(*) from refresh_tokens where user_id = '${userId}') as tokens`,
+      )
+      return toNumbers(row)
+    }
+    /** Until nothing is left to do; returns what each call removed. */
+    async function purgeAll(now: Date): Promise<Purged[]> {
+      const calls: Purged[] = []
+      for (;;) {
+        const purged = await store.purge(now)
+        assert.ok(purged)
+        calls.push(purged)
+        if (purged.isDone) return calls
+      }
+    }
+
+    test('whatever ends a session revokes its token, however often it was refreshed', async () => {
+      const { email, id } = await newUser()
+      const ends = [
+        (sessionId: string) => store.endSession(sessionId, later(1)),
+        () => store.endSessions(id, null, later(1)),
+        () => store.lockUser(email, later(DAY_MS), later(1)),
+      ]
+      for (const end of ends) {
+        await store.unlockUser(email, start)
+        await open(id)
+        const [session] = await database.rows(
+          `select s.id, t.id as token_id from sessions s join refresh_tokens t on t.session_id = s.id
+            where s.user_id = '${id}' and s.ended_at is null`,
+        )
+        let tokenId = String(session?.token_id)
+        for (let i = 0; i < 20; i++) {
+          const next = { id: randomUUID(), digest: randomUUID(), keyId: 'k' }
+          const times = { issuedAt: start, expiresAt: later(DAY_MS) }
+          await store.rotateRefreshToken(tokenId, String(session?.id), { ...next, ...times }, start)
+          tokenId = next.id
+        }
+        await end(String(session?.id))
+        const unrevoked = `select id from refresh_tokens where user_id = '${id}' and revoked_at is null`
+        assert.deepEqual(await database.rows(unrevoked), [])
+      }
+    })
+
+    const onlySessionOf = async (userId: string) => {
+      const [session] =
+        (await store.listLiveSessions(userId, { afterId: null, limit: 1 }, start)) ?? []
+      assert.ok(session)
+      return session.id
+    }
+
+    test('a session ends, and can be refreshed, though it ends all others at the same time', async () => {
+      for (let round = 0; round < 15; round++) {
+        const { id } = await newUser()
+        await open(id)
+        const sessionId = await onlySessionOf(id)
+        const [row] = await database.rows(
+          `select id from refresh_tokens where session_id = '${sessionId}'`,
+        )
+        const next = {
+          ...{ id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt: start },
+          expiresAt: later(DAY_MS),
+        }
+        const endOthers = Array.from({ length: 4 }, () => store.endSessions(id, sessionId, start))
+        const rotation = store.rotateRefreshToken(String(row?.id), sessionId, next, start)
+        assert.deepEqual(await Promise.all(endOthers), [true, true, true, true])
+        assert.equal(await rotation, true)
+        const again = Array.from({ length: 4 }, () => store.endSessions(id, sessionId, start))
+        assert.equal(await store.endSession(sessionId, start), true)
+        await Promise.all(again)
+        assert.equal(await store.countLiveSessions(id, start), 0)
+      }
+    })
+
+    test('a login at the limit never ends itself, though its clock is behind', async () => {
+      const { id } = await newUser()
+      const openAt = (now: Date) =>
+        openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), now, 2)
+      for (const ms of [5_000, 6_000, 0]) assert.equal(await openAt(later(ms)), true)
+      const rows = await database.rows(
+        `select created_at from sessions where user_id = '${id}' and ended_at is null`,
+      )
+      const live = rows.map(row => new Date(String(row.created_at)).getTime() - start.getTime())
+      assert.deepEqual(live.toSorted(), [0, 6_000])
+    })
+
+    test('logins at the same time as a deactivation open no session that outlives it', async () => {
+      for (let round = 0; round < 5; round++) {
+        const { email, id } = await newUser()
+        const logins = Array.from({ length: 12 }, () => open(id))
+        const change = store.deactivateUser(email, start)
+        await Promise.all([...logins, change])
+        assert.equal(await store.countLiveSessions(id, start), 0)
+        await store.activateUser(email, start)
+        assert.equal(await store.countLiveSessions(id, start), 0, 'not even if the user comes back')
+        assert.equal(await open(id), true)
+        assert.equal(await store.countLiveSessions(id, start), 1)
+      }
+    })
+
+    test('a session of an earlier generation is dead for every operation', async () => {
+      const { id } = await newUser()
+      await open(id)
+      const page = { afterId: null, limit: 9 }
+      const [session] = (await store.listLiveSessions(id, page, start)) ?? []
+      assert.ok(session)
+      const [cookie, token] = [digest(randomUUID()), randomUUID()]
+      await database.rows(
+        `update sessions set cookie_digest = '${cookie}' where id = '${session.id}'`,
+      )
+      const [row] = await database.rows(
+        `update refresh_tokens set token = '${token}' where session_id = '${session.id}' returning id`,
+      )
+      const tokenId = String(row?.id)
+      const successor = {
+        ...{ id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt: start },
+        expiresAt: later(DAY_MS),
+      }
+      assert.equal((await store.findRefreshToken(tokenId, token, start)).kind, 'presented')
+      // As after a change whose rows have not been marked yet.
+      await database.rows(`update users set session_generation = 1 where id = '${id}'`)
+      const ended = { kind: 'invalid', reason: 'session-ended' }
+      assert.deepEqual(await store.findLiveSession(session.id, start), ended)
+      assert.deepEqual(await store.findLiveSessionByCookie(cookie, start), ended)
+      assert.deepEqual(await store.findRefreshToken(tokenId, token, start), ended)
+      assert.equal(await store.rotateRefreshToken(tokenId, session.id, successor, start), false)
+      assert.deepEqual(await store.listLiveSessions(id, page, start), [])
+      assert.equal(await store.countLiveSessions(id, start), 0)
+      assert.equal(await store.endSession(session.id, start), false)
+      assert.equal(await store.endSessions(id, session.id, start), false)
+    })
+
+    test('the tokens of an ended session go with the next purge, the session a day later', async () => {
+      const { id } = await newUser()
+      await fillSessions(database, id, 30, start, { tokensEach: 5, endedAt: start })
+      await purgeAll(later(1))
+      assert.deepEqual(await rowsOf(id), { sessions: 30, tokens: 0 })
+      await purgeAll(later(DAY_MS - 1))
+      assert.deepEqual(await rowsOf(id), { sessions: 30, tokens: 0 })
+      await purgeAll(later(DAY_MS))
+      assert.deepEqual(await rowsOf(id), { sessions: 0, tokens: 0 })
+    })
+
+    test('a replaced token of a live session stays until it expires: its reuse must be noticed', async () => {
+      const { id } = await newUser()
+      await fillSessions(database, id, 1, start, { tokensEach: 3 })
+      await database.rows(
+        `update refresh_tokens set revoked_at = created_at where user_id = '${id}'`,
+      )
+      await purgeAll(later(7 * DAY_MS - 1))
+      assert.deepEqual(await rowsOf(id), { sessions: 1, tokens: 3 })
+      await purgeAll(later(7 * DAY_MS))
+      assert.deepEqual(await rowsOf(id), { sessions: 0, tokens: 0 })
+    })
+
+    test('however many tokens a session has, a purge removes a bounded number at a time', async () => {
+      const { id } = await newUser()
+      const kept = await newUser()
+      const idleEnd = later(30 * DAY_MS)
+      await fillSessions(database, kept.id, 10, start, { tokensEach: 10, idleEnd })
+      const many = { tokensEach: 3_000 }
+      await fillSessions(database, id, 2, start, { ...many, endedAt: later(1), idleEnd })
+      await fillSessions(database, id, 2, start, { ...many, idleEnd: later(2 * DAY_MS) })
+      // Their tokens have not expired: a session that was used by its cookie alone has such.
+      await database.rows(
+        `update refresh_tokens set expires_at = '${idleEnd.toISOString()}' where user_id = '${id}'`,
+      )
+      const calls = await purgeAll(later(3 * DAY_MS))
+      for (const purged of calls) {
+        for (const rows of Object.values(purged)) {
+          assert.ok(Number(rows) <= MOST_AT_A_TIME, String(rows))
+        }
+      }
+      assert.ok(calls.length > 2)
+      assert.deepEqual(await rowsOf(id), { sessions: 0, tokens: 0 })
+      assert.deepEqual(await rowsOf(kept.id), { sessions: 10, tokens: 100 })
+    })
+
+    test('ended sessions that have no tokens left are purged in one go too', async () => {
+      const { id } = await newUser()
+      await fillSessions(database, id, 2_000, start, { endedAt: start })
+      await database.rows(`delete from refresh_tokens where user_id = '${id}'`)
+      await purgeAll(later(2 * DAY_MS))
+      assert.deepEqual(await rowsOf(id), { sessions: 0, tokens: 0 })
+    })
+
+    test('a purge that meets sessions in use goes past them, and comes back to them', async () => {
+      const { id } = await newUser()
+      await fillSessions(database, id, 300, start, { endedAt: start })
+      const idle = await newUser()
+      await fillSessions(database, idle.id, 300, start, { idleEnd: later(1) })
+      await Promise.all([
+        store.purge(later(2 * DAY_MS)),
+        store.purge(later(2 * DAY_MS)),
+        store.deactivateUser(idle.email, later(1)),
+      ])
+      await purgeAll(later(2 * DAY_MS))
+      assert.deepEqual(await rowsOf(id), { sessions: 0, tokens: 0 })
+      assert.deepEqual(await rowsOf(idle.id), { sessions: 0, tokens: 0 })
+    })
+  })
+}

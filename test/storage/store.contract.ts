@@ -1,0 +1,273 @@
+// What every engine must do, races included.
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { describe, test } from 'node:test'
+import type { ThrottleScope } from '../../src/domain/attempt.ts'
+import { openStore } from '../../src/storage/open-store.ts'
+import { createTestDatabase, ENGINES, openTestStore } from '../engines.ts'
+import { insertTestUser, makeScopes, openFor, toNumbers } from './fixtures.ts'
+
+const MINUTE_MS = 60_000
+
+for (const engine of ENGINES) {
+  describe(`store on ${engine}`, async () => {
+    const { store, database } = await openTestStore(engine)
+
+    const start = new Date('2030-01-01T00:00:00.000Z')
+    const later = (ms: number) => new Date(start.getTime() + ms)
+
+    const insertUser = (email: string) => insertTestUser(store, email, start)
+    const reserve = (scopes: ThrottleScope[]) => store.reserveAttempt(scopes, 'nobody', start)
+
+    test('a user comes back as it was stored, with the defaults', async () => {
+      const id = await insertUser('stored@example.com')
+      assert.deepEqual(await store.findUserByEmail('stored@example.com'), {
+        id,
+        email: 'stored@example.com',
+        passwordHash: 'a hash',
+        name: 'Name',
+        role: 'user',
+        isActive: true,
+        failedLoginAttempts: 0,
+        lockedUntil: null,
+        lockedBy: null,
+        createdAt: start,
+        updatedAt: start,
+      })
+      assert.equal(await store.findUserByEmail('Stored@example.com'), null)
+    })
+
+    test('an attempt that is let in comes with its user, as stored', async () => {
+      const email = 'reserved@example.com'
+      await insertUser(email)
+      const forEver = new Date('9999-12-31T23:59:59.999Z')
+      for (const until of [null, later(MINUTE_MS), forEver]) {
+        if (until) await store.lockUser(email, until, later(1))
+        const user = await store.findUserByEmail(email)
+        assert.deepEqual(user?.lockedUntil, until)
+        assert.deepEqual(await store.reserveAttempt(makeScopes(), email, start), {
+          kind: 'admitted',
+          user,
+        })
+      }
+    })
+
+    test('once closed, it does nothing any more', async () => {
+      const other = await openStore(database.config)
+      await other.reserveAttempt(makeScopes(), 'nobody', start)
+      await other.close()
+      await assert.rejects(other.reserveAttempt(makeScopes(), 'nobody', start))
+    })
+
+    if (engine === 'postgres') {
+      test('a server that has forgotten a statement is told it again', async () => {
+        const reserveAndRelease = async () => {
+          const scopes = makeScopes()
+          assert.equal((await reserve(scopes)).kind, 'admitted')
+          await store.releaseAttempt(scopes)
+        }
+        await database.rows(`create function forget() returns trigger language plpgsql
+          as $$ begin execute 'deallocate all'; return null; end $$`)
+        await database.rows(
+          'create trigger forget after update on login_throttle execute function forget()',
+        )
+        try {
+          for (let i = 0; i < 3; i++) await reserveAndRelease()
+        } finally {
+          await database.rows('drop function forget cascade')
+        }
+      })
+    }
+
+    test('of equal e-mails inserted at once, one is taken', async () => {
+      const results = await Promise.all(
+        Array.from({ length: 20 }, () =>
+          store.insertUser({
+            id: randomUUID(),
+            email: 'race@example.com',
+            passwordHash: 'h',
+            name: 'n',
+            role: 'user',
+            createdAt: start,
+          }),
+        ),
+      )
+      assert.equal(results.filter(Boolean).length, 1)
+    })
+
+    test('the database itself refuses what the limits forbid', async () => {
+      const user = (email: string, name = 'n', role = 'r', hash = 'h') =>
+        `insert into users (id, email, password_hash, name, role)
+         values ('${randomUUID()}', '${email}', '${hash}', '${name}', '${role}')`
+      await database.rows(user(`${'e'.repeat(242)}@example.com`))
+      const refused = [
+        user(`${'e'.repeat(243)}@example.com`),
+        user('no-at-sign'),
+        user('n@example.com', 'n'.repeat(101)),
+        user('r@example.com', 'n', 'r'.repeat(51)),
+        user('h@example.com', 'n', 'r', 'h'.repeat(256)),
+        user('stored@example.com'),
+        `insert into refresh_tokens (id, user_id, session_id, token, key_id, expires_at)
+         values ('${randomUUID()}', '${randomUUID()}', '${randomUUID()}', 't', 'k', '2030-01-01T00:00:00.000Z')`,
+      ]
+      for (const statement of refused) await assert.rejects(database.rows(statement), statement)
+    })
+
+    test('a session opens only for the user that was verified', async () => {
+      const id = await insertUser('verified@example.com')
+      const scopes = makeScopes()
+      const email = 'verified@example.com'
+      const open = async (passwordHash = 'a hash') => {
+        await reserve(scopes)
+        return openFor(store, { id, passwordHash }, scopes, start)
+      }
+      assert.equal(await open(), true)
+      assert.equal(await open('another hash'), false)
+      await store.lockUser(email, later(MINUTE_MS), start)
+      assert.equal(await open(), false)
+      await store.unlockUser(email, start)
+      await store.deactivateUser(email, start)
+      assert.equal(await open(), false)
+      await store.activateUser(email, start)
+      assert.equal(await open(), true)
+      await store.deleteUser(email)
+      assert.equal(await open(), false)
+    })
+
+    test('deleting a user deletes its sessions and refresh tokens', async () => {
+      const id = await insertUser('deleted@example.com')
+      await openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
+      const count = () =>
+        database.rows(
+          `select (select count(*) from sessions where user_id = '${id}') as sessions,
+            (select count(*) from refresh_tokens where user_id = '${id}') as tokens`,
+        )
+      assert.deepEqual(toNumbers((await count())[0]), { sessions: 1, tokens: 1 })
+      assert.equal(await store.deleteUser('deleted@example.com'), true)
+      assert.deepEqual(toNumbers((await count())[0]), { sessions: 0, tokens: 0 })
+      assert.equal(await store.deleteUser('deleted@example.com'), false)
+    })
+
+    test('a new password, a lock and a deactivation each end all sessions; an activation none', async () => {
+      const id = await insertUser('ends@example.com')
+      const changes: [string, () => Promise<boolean>, number][] = [
+        ['activate', () => store.activateUser('ends@example.com', start), 1],
+        ['set-password', () => store.setPassword('ends@example.com', 'a hash', start), 0],
+        ['lock', () => store.lockUser('ends@example.com', later(1), start), 0],
+        ['deactivate', () => store.deactivateUser('ends@example.com', start), 0],
+      ]
+      for (const [name, change, live] of changes) {
+        await store.activateUser('ends@example.com', start)
+        await store.unlockUser('ends@example.com', start)
+        await openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
+        assert.equal(await change(), true)
+        assert.equal(await store.countLiveSessions(id, start), live, name)
+        const notEnded = await database.rows(
+          `select id from sessions where user_id = '${id}' and ended_at is null`,
+        )
+        assert.equal(notEnded.length, live, name)
+      }
+      for (const [, change] of changes.slice(0, 1)) assert.equal(await change(), true)
+      assert.equal(await store.setPassword('nobody@example.com', 'h', start), false)
+    })
+
+    test('a user with more sessions than a statement takes parameters can still be locked out', async () => {
+      const id = await insertUser('many@example.com')
+      const ids = Array.from({ length: 34_000 }, () => randomUUID())
+      for (let i = 0; i < ids.length; i += 1_000) {
+        const rows = ids.slice(i, i + 1_000).map(
+          session => `('${session}', '${id}', '2030-01-01T00:00:00.000Z', '2031-01-01T00:00:00.000Z',
+            '2031-01-01T00:00:00.000Z', '', '')`,
+        )
+        await database.rows(
+          `insert into sessions (id, user_id, last_used_at, idle_expires_at, expires_at, user_agent, ip)
+           values ${rows.join()}`,
+        )
+      }
+      assert.equal(await store.deactivateUser('many@example.com', start), true)
+      assert.deepEqual(await store.listLiveSessions(id, { afterId: null, limit: 9 }, start), [])
+      assert.equal(await store.deleteUser('many@example.com'), true)
+    })
+
+    test('a hash is upgraded only while it is the one that was verified', async () => {
+      const id = await insertUser('upgrade@example.com')
+      await store.upgradePasswordHash(id, 'not this one', 'new', start)
+      assert.equal((await store.findUserByEmail('upgrade@example.com'))?.passwordHash, 'a hash')
+      await store.upgradePasswordHash(id, 'a hash', 'new', start)
+      assert.equal((await store.findUserByEmail('upgrade@example.com'))?.passwordHash, 'new')
+    })
+
+    test('a login that verified the hash before its upgrade still counts, one before a new password not', async () => {
+      const id = await insertUser('meanwhile@example.com')
+      const open = () => openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
+      await store.upgradePasswordHash(id, 'a hash', 'upgraded', start)
+      assert.equal(await open(), true)
+      await store.setPassword('meanwhile@example.com', 'another', start)
+      assert.equal(await open(), false)
+    })
+
+    test('users are listed in the order of their e-mail, batch after batch', async () => {
+      const seen: string[] = []
+      for (;;) {
+        const batch = await store.listUsers(seen.at(-1) ?? '', 3)
+        if (batch.length === 0) break
+        seen.push(...batch.map(user => user.email))
+      }
+      assert.equal(seen.length, await store.countUsers())
+      assert.deepEqual(seen, seen.toSorted())
+    })
+
+    test('a purge removes what ended or expired, in bounded batches, and nothing that lives', async () => {
+      const id = await insertUser('purged@example.com')
+      const verified = { id, passwordHash: 'a hash' }
+      const scopes = makeScopes()
+      await openFor(store, verified, scopes, start)
+      const [ending] = (await store.listLiveSessions(id, { afterId: null, limit: 9 }, start)) ?? []
+      assert.ok(ending)
+      assert.equal(await store.endSession(ending.id, start), true)
+      assert.equal(await store.endSession(ending.id, start), false, 'it ends once')
+      await openFor(store, verified, scopes, later(25 * 60 * MINUTE_MS - 500))
+      const count = async (table: string) =>
+        Number(
+          (await database.rows(`select count(*) as n from ${table} where user_id = '${id}'`))[0]?.n,
+        )
+      assert.equal(await count('sessions'), 2)
+      await store.purge(later(23 * 60 * MINUTE_MS))
+      assert.equal(await count('sessions'), 2, 'an ended one is kept for a day')
+      await store.purge(later(25 * 60 * MINUTE_MS))
+      assert.equal(await count('sessions'), 1)
+      assert.equal(await count('refresh_tokens'), 1)
+      await store.purge(later(32 * 24 * 60 * MINUTE_MS))
+      assert.equal(await count('sessions'), 0, 'an unused one goes with its last token')
+    })
+
+    test('of several purges at once, each row is removed once', async () => {
+      await insertUser('crowd@example.com')
+      await database.rows('delete from login_throttle')
+      for (let i = 0; i < 20; i++) await reserve(makeScopes())
+      const second = await openStore(database.config)
+      const purges = await Promise.all(
+        Array.from({ length: 8 }, (_, i) =>
+          (i % 2 === 0 ? store : second).purge(later(60 * MINUTE_MS)),
+        ),
+      )
+      await second.close()
+      const removed = purges.reduce((sum, purged) => sum + (purged?.throttleRows ?? 0), 0)
+      assert.equal(removed, 60)
+    })
+
+    test('migrating again, or five at once on an empty database, applies each migration once', async () => {
+      assert.deepEqual(await store.migrate(), [])
+      const empty = await createTestDatabase(engine)
+      const stores = await Promise.all(Array.from({ length: 5 }, () => openStore(empty.config)))
+      const applied = await Promise.all(stores.map(each => each.migrate()))
+      const migrations = await store.listMigrations()
+      assert.deepEqual(
+        applied.flat().toSorted(),
+        migrations.map(({ name }) => name),
+      )
+      await Promise.all(stores.map(each => each.close()))
+      await empty.drop()
+    })
+  })
+}

@@ -1,0 +1,289 @@
+// What every engine must do when attempts are reserved and settled, races included.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { ScopeName, ThrottleScope } from '../../src/domain/attempt.ts'
+import { openStore } from '../../src/storage/open-store.ts'
+import { ENGINES, openTestStore } from '../engines.ts'
+import { countKinds, digest, insertTestUser, makeScopes, openFor } from './fixtures.ts'
+
+const MINUTE_MS = 60_000
+
+for (const engine of ENGINES) {
+  describe(`throttle on ${engine}`, async () => {
+    const { store, database } = await openTestStore(engine)
+
+    const start = new Date('2030-01-01T00:00:00.000Z')
+    const later = (ms: number) => new Date(start.getTime() + ms)
+    const insertUser = (email: string) => insertTestUser(store, email, start)
+    const reserve = (scopes: ThrottleScope[], now = start, email = 'nobody') =>
+      store.reserveAttempt(scopes, email, now)
+    async function fail(scopes: ThrottleScope[], times: number, now = start): Promise<void> {
+      for (let i = 0; i < times; i++) {
+        assert.deepEqual(await reserve(scopes, now), { kind: 'admitted', user: null })
+        await store.settleFailure(scopes, null, now)
+      }
+    }
+
+    test('of 100 reservations at once, as many are admitted as the pair has failures left', async () => {
+      const scopes = makeScopes()
+      const reservations = await Promise.all(Array.from({ length: 100 }, () => reserve(scopes)))
+      assert.deepEqual(countKinds(reservations), { admitted: 5, busy: 95 })
+    })
+
+    test('each scope has a budget of its own', async () => {
+      const cases: [ScopeName, number, (i: number) => ThrottleScope[]][] = [
+        ['email', 20, i => makeScopes('one@example.com', `client ${i}`)],
+        ['client', 50, i => makeScopes(`${i}@example.com`, 'one client')],
+      ]
+      for (const [scope, budget, scopesOf] of cases) {
+        const reservations = await Promise.all(
+          Array.from({ length: 100 }, async (_, i) => {
+            const reservation = await reserve(scopesOf(i))
+            if (reservation.kind === 'admitted') await store.settleFailure(scopesOf(i), null, start)
+            return reservation
+          }),
+        )
+        assert.equal(countKinds(reservations).admitted, budget, scope)
+        const refused = await reserve(scopesOf(1_000))
+        assert.equal(refused.kind === 'blocked' && refused.scope, scope)
+      }
+    })
+
+    test('spent failures start a wait of 15 minutes that further attempts do not extend', async () => {
+      const scopes = makeScopes()
+      await fail(scopes, 5)
+      const refused = {
+        kind: 'blocked',
+        scope: 'pair',
+        blockedUntil: later(16 * MINUTE_MS),
+        lockedUserId: null,
+      }
+      assert.deepEqual(await reserve(scopes, later(MINUTE_MS)), refused)
+      assert.deepEqual(await reserve(scopes, later(10 * MINUTE_MS)), refused)
+      assert.deepEqual(await reserve(scopes, later(16 * MINUTE_MS - 1)), refused)
+      await fail(scopes, 5, later(16 * MINUTE_MS))
+    })
+
+    test('a window ends 15 minutes after its first failure', async () => {
+      const scopes = makeScopes()
+      await fail(scopes, 4)
+      await fail(scopes, 4, later(15 * MINUTE_MS))
+      await fail(scopes, 1, later(29 * MINUTE_MS))
+      assert.equal((await reserve(scopes, later(29 * MINUTE_MS))).kind, 'blocked')
+    })
+
+    test('a refused attempt is not counted by the other scopes', async () => {
+      const attacker = makeScopes('victim@example.com', 'attacker')
+      await fail(attacker, 5)
+      for (let i = 0; i < 30; i++) assert.equal((await reserve(attacker)).kind, 'blocked')
+      await fail(makeScopes('victim@example.com', 'owner'), 5)
+    })
+
+    test('a success clears the failures of its pair, nobody else’s', async () => {
+      const id = await insertUser('success@example.com')
+      const scopes = makeScopes('success@example.com', 'client of success')
+      await fail(scopes, 4)
+      await reserve(scopes)
+      await openFor(store, { id, passwordHash: 'a hash' }, scopes, start)
+      const rows = await rowsOf(scopes)
+      assert.deepEqual(rows, { pair: [0, 0], email: [4, 0], client: [4, 0] })
+    })
+
+    test('a released attempt leaves no trace in any budget', async () => {
+      const scopes = makeScopes()
+      await reserve(scopes)
+      await store.releaseAttempt(scopes)
+      assert.deepEqual(await rowsOf(scopes), { pair: [0, 0], email: [0, 0], client: [0, 0] })
+    })
+
+    test('what a clock wrote that was a day ahead is over', async () => {
+      const scopes = makeScopes()
+      const tomorrow = later(24 * 60 * MINUTE_MS)
+      await fail(scopes, 5, tomorrow)
+      assert.equal((await reserve(scopes, tomorrow)).kind, 'blocked')
+      assert.equal((await reserve(scopes)).kind, 'admitted')
+      assert.deepEqual(await rowsOf(scopes), { pair: [0, 1], email: [0, 1], client: [0, 1] })
+      const others = makeScopes()
+      for (let i = 0; i < 5; i++) await reserve(others, tomorrow)
+      assert.equal((await reserve(others)).kind, 'blocked')
+    })
+
+    test('a lease that ran out is a failure', async () => {
+      const scopes = makeScopes()
+      for (let i = 0; i < 5; i++) await reserve(scopes)
+      assert.deepEqual(await reserve(scopes, later(59_000)), {
+        kind: 'busy',
+        key: scopes[0]?.key,
+        capacity: 5,
+      })
+      assert.equal((await reserve(scopes, later(61_000))).kind, 'blocked')
+      assert.deepEqual(await rowsOf(scopes), { pair: [5, 0], email: [0, 5], client: [0, 5] })
+    })
+
+    test('the e-mail’s wait locks its user, and an unlock clears both at once', async () => {
+      const email = 'guessed@example.com'
+      const id = await insertUser(email)
+      for (let i = 0; i < 4; i++) await fail(makeScopes(email, `guesser ${i}`), 5)
+      const refused = await reserve(makeScopes(email, 'owner'), start, email)
+      assert.deepEqual(refused, {
+        kind: 'blocked',
+        scope: 'email',
+        blockedUntil: later(15 * MINUTE_MS),
+        lockedUserId: id,
+      })
+      const locked = await store.findUserByEmail(email)
+      assert.deepEqual(locked?.lockedUntil, later(15 * MINUTE_MS))
+      assert.equal(locked?.lockedBy, 'throttle')
+
+      assert.equal(await store.unlockUser(email, start), true)
+      assert.equal((await store.findUserByEmail(email))?.lockedUntil, null)
+      assert.equal((await reserve(makeScopes(email, 'owner'))).kind, 'admitted')
+      assert.equal((await reserve(makeScopes(email, 'guesser 1'))).kind, 'admitted')
+    })
+
+    test('the throttle does not touch an administrator’s lock', async () => {
+      const email = 'both@example.com'
+      await insertUser(email)
+      await store.lockUser(email, later(60 * MINUTE_MS), start)
+      for (let i = 0; i < 4; i++) await fail(makeScopes(email, `guesser ${i}`), 5)
+      const refused = await reserve(makeScopes(email, 'owner'), start, email)
+      assert.equal(refused.kind === 'blocked' && refused.lockedUserId, null)
+      assert.equal((await store.findUserByEmail(email))?.lockedBy, 'administrator')
+    })
+
+    test('failures in a row are counted on the user, and a failure of nobody writes as much', async () => {
+      const id = await insertUser('row@example.com')
+      const scopes = makeScopes('row@example.com')
+      for (const expected of [1, 2]) {
+        await reserve(scopes)
+        assert.equal(await store.settleFailure(scopes, id, start), expected)
+      }
+      const counted = async () =>
+        (await database.rows('select sum(failed_login_attempts) as n from unknown_user'))[0]?.n
+      const before = Number(await counted())
+      await fail(makeScopes(), 1)
+      assert.equal(Number(await counted()), before + 1)
+    })
+
+    test('failures of unknown emails are spread over many rows', async () => {
+      await database.rows('update unknown_user set failed_login_attempts = 0')
+      for (let i = 0; i < 100; i++) await fail(makeScopes(), 1)
+      const rows = await database.rows(
+        'select id from unknown_user where failed_login_attempts > 0',
+      )
+      // 100 of 256 rows, chosen at random, are 82.7 different ones on average.
+      assert.ok(rows.length > 50, String(rows.length))
+    })
+
+    test('an email gets 100 failures in a day, then one in each window', async () => {
+      const email = 'daily@example.com'
+      let clients = 0
+      const failUntilRefused = async (ms: number) => {
+        for (let failures = 0; ; ) {
+          const scopes = makeScopes(email, `client ${Math.floor(clients++ / 4)}`)
+          const { kind } = await reserve(scopes, later(ms))
+          if (kind === 'blocked') return failures
+          await store.settleFailure(scopes, null, later(ms))
+          failures++
+        }
+      }
+      const counts: number[] = []
+      const WINDOWS_OF_A_DAY = 96
+      for (let window = 0; window <= WINDOWS_OF_A_DAY; window++) {
+        counts.push(await failUntilRefused(window * 15 * MINUTE_MS))
+      }
+      assert.deepEqual(counts.slice(0, 5), [20, 20, 20, 20, 20])
+      assert.deepEqual(new Set(counts.slice(5, WINDOWS_OF_A_DAY)), new Set([1]))
+      assert.equal(counts.at(-1), 20, 'the next day')
+    })
+
+    test('the day’s last failures are reserved like any others', async () => {
+      const email = 'last@example.com'
+      for (let window = 0; window < 4; window++) {
+        for (let i = 0; i < 20; i++) {
+          await fail(makeScopes(email, `client ${i}`), 1, later(window * 15 * MINUTE_MS))
+        }
+      }
+      for (let i = 0; i < 18; i++) {
+        await fail(makeScopes(email, `client ${i}`), 1, later(60 * MINUTE_MS))
+      }
+      const reservations = await Promise.all(
+        Array.from({ length: 30 }, (_, i) =>
+          reserve(makeScopes(email, `late client ${i}`), later(75 * MINUTE_MS)),
+        ),
+      )
+      assert.deepEqual(countKinds(reservations), { admitted: 2, busy: 28 })
+    })
+
+    test('leases that ran out count for the day, and an unlock forgets the day', async () => {
+      const email = 'leases@example.com'
+      for (let i = 0; i < 20; i++) await reserve(makeScopes(email, `client ${i}`))
+      assert.equal((await reserve(makeScopes(email, 'x'), later(2 * MINUTE_MS))).kind, 'blocked')
+      const day = async () => {
+        const [row] = await database.rows(
+          `select daily_failures from login_throttle where scope = 'email' and email_digest = '${digest(email)}'`,
+        )
+        return Number(row?.daily_failures)
+      }
+      assert.equal(await day(), 20)
+      await store.unlockUser(email, later(2 * MINUTE_MS))
+      assert.equal(await day(), 0)
+    })
+
+    test('sweeping removes what no longer means anything, and only that', async () => {
+      await database.rows('delete from login_throttle')
+      const [idle, blocked] = [makeScopes(), makeScopes()]
+      await fail(idle, 1)
+      await fail(blocked, 5, later(5 * MINUTE_MS))
+      await reserve(blocked, later(5 * MINUTE_MS))
+      const sweep = async (ms: number) => (await store.purge(later(ms)))?.throttleRows
+      assert.equal(await sweep(15 * MINUTE_MS), 0)
+      assert.equal(await sweep(17 * MINUTE_MS), 3)
+      assert.equal((await reserve(blocked, later(17 * MINUTE_MS))).kind, 'blocked')
+      assert.equal(await sweep(60 * MINUTE_MS), 2)
+      assert.equal(await sweep(24 * 60 * MINUTE_MS), 0, 'the email’s row counts for a day')
+      assert.equal(await sweep(24 * 60 * MINUTE_MS + 6 * MINUTE_MS), 1)
+      assert.deepEqual(await database.rows('select key from login_throttle'), [])
+    })
+
+    test('mixed reservations, settlements and sweeps at once neither fail nor deadlock', async () => {
+      const id = await insertUser('busy@example.com')
+      const second = await openStore(database.config)
+      const mix = async (round: number, i: number) => {
+        const one = i % 2 === 0 ? store : second
+        // New clients in each round: their rows are added while others are changed.
+        const scopes = makeScopes('busy@example.com', `client ${round} ${i % 10}`, {
+          pair: 1e6,
+          email: 1e6,
+          client: 1e6,
+        })
+        await one.reserveAttempt(
+          i % 3 === 0 ? scopes : scopes.toReversed(),
+          'busy@example.com',
+          start,
+        )
+        if (i % 4 === 0) await openFor(one, { id, passwordHash: 'a hash' }, scopes, start)
+        else if (i % 4 === 1) await one.releaseAttempt(scopes)
+        else await one.settleFailure(scopes, id, start)
+        if (i % 20 === 0) await one.purge(start)
+        if (i % 50 === 0) await one.unlockUser('busy@example.com', start)
+      }
+      for (let round = 0; round < 10; round++) {
+        await Promise.all(Array.from({ length: 60 }, (_, i) => mix(round, i)))
+      }
+      await second.close()
+      const pending = await database.rows('select key from login_throttle where pending > 0')
+      assert.deepEqual(pending, [])
+    })
+
+    async function rowsOf(scopes: ThrottleScope[]) {
+      const rows = await database.rows('select key, failures, pending from login_throttle')
+      return Object.fromEntries(
+        scopes.map(({ name, key }) => {
+          const row = rows.find(candidate => candidate.key === key)
+          return [name, [row?.failures, row?.pending]]
+        }),
+      )
+    }
+  })
+}

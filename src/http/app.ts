@@ -25,7 +25,7 @@ import { trustProxies } from './request/client-address.ts'
 import { cors, isListedOrigin, logRefusedOrigins } from './request/cors.ts'
 import { refuseForeignLogins } from './request/csrf.ts'
 import { checkFraming } from './request/framing.ts'
-import { answerAfterLog, CLIENT, COUNTED_LOG } from './request/log.ts'
+import { CLIENT, COUNTED_LOG } from './request/log.ts'
 import { requestId } from './request/request-id.ts'
 import { jwksRoute } from './routes/jwks.ts'
 import { type LoginBody, loginBody, loginRoute, type Track } from './routes/login.ts'
@@ -125,7 +125,6 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   })
   app.addHook('onRequest', identifyClient(proxies))
   app.addHook('onSend', logRefusedOrigins(config))
-  app.addHook('onSend', answerAfterLog)
   app.addHook('onRequest', (_request, reply, done) => {
     if (!isDraining()) return done()
     sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_DRAINING_SECONDS })

@@ -1,49 +1,27 @@
-// Where log lines go: in batches, and in a bounded amount of memory while nobody reads them.
+// Writes log lines, and holds a bounded amount of text while the reader of the log has stalled.
 import type { Writable } from 'node:stream'
 
-/** Some thousand lines: what a busy service logs in several seconds. */
+/** About as much as a busy service logs in several seconds. */
 const MAX_HELD_BYTES = 1_048_576
 
 /**
- * What one turn of the event loop logs is written at its end, at once: in a flood the writes would
- * cost more than the refusals. What cannot be written, as on a full disk, or finds no room because
- * the reader has stalled, is lost: it must not fail or delay the login that it is about.
+ * A line that cannot be written, because the disk is full or the reader has stalled, is lost: it must not
+ * fail or delay the login that it is about. `reportLost` is called once lines can be written again.
  */
-export function createLogOutput(output: Writable, tellLost: (lines: number) => void) {
-  let lines: string[] = []
-  let heldBytes = 0
+export function createLogOutput(output: Writable, reportLost: (lines: number) => void) {
   let lostLines = 0
-  let isTelling = false
 
-  function flush(): void {
-    if (lines.length === 0) return
-    const batch = lines
-    lines = []
-    const text = batch.join('')
-    output.write(text, error => {
-      heldBytes -= Buffer.byteLength(text)
-      if (error) lostLines += batch.length
-      else if (lostLines > 0) tell()
-    })
+  function onWritten(error?: Error | null): void {
+    if (error) lostLines++
+    else if (lostLines > 0 && output.writableLength < MAX_HELD_BYTES / 2) {
+      const lines = lostLines
+      lostLines = 0
+      reportLost(lines)
+    }
   }
-
-  /** There is room again. The line that tells of it is never lost for want of room. */
-  function tell(): void {
-    const lost = lostLines
-    lostLines = 0
-    isTelling = true
-    tellLost(lost)
-    isTelling = false
-  }
-  process.once('exit', flush)
 
   return (line: string): void => {
-    const bytes = Buffer.byteLength(line)
-    if (heldBytes + bytes > MAX_HELD_BYTES && !isTelling) {
-      lostLines++
-      return
-    }
-    heldBytes += bytes
-    if (lines.push(line) === 1) setImmediate(flush)
+    if (output.writableLength + line.length > MAX_HELD_BYTES) lostLines++
+    else output.write(line, onWritten)
   }
 }

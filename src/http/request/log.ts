@@ -1,5 +1,5 @@
 // Log lines of a request: each has the request's id and the client.
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import type { CountedLog } from '../../log/counted-log.ts'
 import type { Client } from '../../login/login.ts'
 import { clientGroup } from './client-address.ts'
@@ -21,11 +21,9 @@ export type RefusalReason =
 /** Longer than the origin of any site. A header may be as long as all headers together. */
 const ORIGIN_MAX_CHARACTERS = 256
 
-const logged = new WeakSet<FastifyRequest>()
 const refused = new WeakSet<FastifyRequest>()
 
 export function logOf(request: FastifyRequest) {
-  logged.add(request)
   const client = request.getDecorator<Client | null>(CLIENT)
   const caller = client && { ip: client.ip, userAgent: client.userAgent }
   const write = (level: Level) => (facts: object, text?: string) =>
@@ -63,15 +61,4 @@ export function logRefused(request: FastifyRequest, reason: RefusalReason, origi
 /** True if the request has been logged as refused. */
 export function isRefused(request: FastifyRequest): boolean {
   return refused.has(request)
-}
-
-/** Sends the answer after the lines of its request, which are written at the end of this turn. */
-export function answerAfterLog(
-  request: FastifyRequest,
-  _reply: FastifyReply,
-  payload: unknown,
-  done: (error: null, payload: unknown) => void,
-): void {
-  if (logged.has(request)) setImmediate(done, null, payload)
-  else done(null, payload)
 }

@@ -1,17 +1,13 @@
-// What must come to its end before the process does.
+// Ends a service without cutting off what it is doing.
 import type { Server, Socket } from 'node:net'
-import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 
-/** What must be done before the store closes, whether or not a caller still waits for it. */
+/** Tracks operations that must end before the store closes, even if their callers have hung up. */
 export function createWork() {
   const running = new Set<Promise<unknown>>()
   async function allDone() {
-    while (running.size > 0) {
-      await Promise.allSettled(running)
-      // An answer may start more work, as a new hash of the password.
-      await setImmediate()
-    }
+    while (running.size > 0) await Promise.allSettled(running)
   }
   return {
     run<T>(operation: () => Promise<T>): Promise<T> {
@@ -21,7 +17,7 @@ export function createWork() {
       result.then(forget, forget)
       return result
     },
-    /** Waits for all of it, but no longer than this; returns how much is left. */
+    /** Waits for all operations, up to the timeout. Returns how many have not ended. */
     async finish(timeoutMs: number): Promise<number> {
       await Promise.race([allDone(), sleep(timeoutMs, undefined, { ref: false })])
       return running.size
@@ -29,7 +25,7 @@ export function createWork() {
   }
 }
 
-/** Also those that have not got as far as a request, or a handshake: the server does not know them. */
+/** Includes connections in their handshake or without a request, which Node's own list leaves out. */
 export function trackConnections(server: Server): Set<Socket> {
   const connections = new Set<Socket>()
   server.on('connection', socket => {
@@ -39,7 +35,7 @@ export function trackConnections(server: Server): Set<Socket> {
   return connections
 }
 
-/** Lets answers be sent and connections close by themselves, but no longer than this. */
+/** Lets connections finish their answers and close; destroys those that are left after the timeout. */
 export async function closeServer(
   app: FastifyInstance,
   connections: Set<Socket>,

@@ -26,19 +26,19 @@ import { describeDatabase, openStore } from './storage/open-store.ts'
 
 const PURGE_EVERY_MS = 60_000
 const PURGE_PAUSE_MS = 100
-// Together below the 10 s in which a supervisor may expect the process to be gone: so long logins
-// may go on, then so long connections may close by themselves.
+// A supervisor may kill the process 10 s after SIGTERM. Until then, operations have this time to end, and
+// after them connections have this time to close.
 const DRAIN_TIMEOUT_MS = 7_000
 const CLOSE_TIMEOUT_MS = 1_000
 
 export type Service = {
   url: string
-  /** Reads the certificate and the signing keys again. */
+  /** Loads the certificate and the signing keys again. */
   reload: () => void
   stop: (reason: string) => Promise<void>
 }
 
-/** Serves until a signal asks for the end, and ends the process. */
+/** Serves until a signal arrives, then ends the process. */
 export async function serveUntilSignal(
   config: Config,
   log: Log,
@@ -49,7 +49,7 @@ export async function serveUntilSignal(
     process.exit(1)
   }
   process.on('uncaughtException', crash).on('unhandledRejection', crash)
-  // Before the start: a supervisor may change its mind as soon as it sees the first line.
+  // Installed before the start, because a supervisor may stop a service that is still starting.
   let reload = () => {}
   const asked = awaitEnd(() => reload())
   if (config.environment === 'production') ignoreInspectorSignal(log)
@@ -60,17 +60,17 @@ export async function serveUntilSignal(
     reload = service.reload
     await service.stop(await asked)
   }
-  // A connection to a database that does not answer would keep the process.
+  // An open connection to a database that does not answer would keep the process alive.
   process.exit(0)
 }
 
 export async function serve(config: Config, log: Log, clock: () => Date): Promise<Service> {
   for (const warning of config.warnings) log.warn({ event: 'service.warning' }, warning)
-  // It takes as long as a login: the rest gets ready meanwhile.
-  const hashingReady = prepareHashing(config.bcryptCost)
-  // Awaited below; a start that fails before that has its own error to tell.
-  hashingReady.catch(() => {})
-  // Closed in reverse, by the drain or by a start that fails half-way.
+  // Making the decoy takes as long as a login, so the rest of the start runs beside it.
+  const makingPasswords = createPasswords(config.bcryptCost)
+  // It is awaited below; if the start fails before that, its error is the one to report.
+  makingPasswords.catch(() => {})
+  // Closed in reverse order, when the service stops or its start fails.
   await using opened = new AsyncDisposableStack()
   await mkdir(config.dataDir, { recursive: true }).catch(
     failStart(`The data folder ${config.dataDir} cannot be used`),
@@ -97,6 +97,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     .catch(failStart(`${describeDatabase(config.database)} cannot be used`))
   const keys = opened.adopt(await openKeys(config, log, clock), watched => watched.close())
 
+  const passwords = await makingPasswords
   let isDraining = false
   const work = createWork()
   const { budgets, maxSessionsPerUser, loginTimeMs } = config
@@ -104,6 +105,8 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   const loginDeps = {
     store,
     throttle: createThrottle(store, clock),
+    passwords,
+    hashQueue: createHashQueue(availableParallelism(), passwords.estimateMs),
     deviceTokens: createDeviceTokens(deviceKey),
     keys,
     budgets,
@@ -120,7 +123,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
     isDraining: () => isDraining,
     track: work.run,
-    login: async attempt => login({ ...loginDeps, ...(await hashingReady) }, attempt),
+    login: attempt => login(loginDeps, attempt),
   })
   const checkWritable = shareChecks(
     () => store.checkWritable(clock()),
@@ -133,12 +136,12 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     },
   })
 
-  await Promise.all([app.ready(), hashingReady])
+  await app.ready()
   opened.defer(() => {
     ops.close()
     ops.closeAllConnections()
   })
-  // What slipped in while connections closed is still settled before the store goes.
+  // Operations that began while connections closed still end before the store closes.
   opened.defer(async () => {
     await work.finish(CLOSE_TIMEOUT_MS)
   })
@@ -146,7 +149,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   const connections = trackConnections(app.server)
   opened.defer(() => closeServer(app, connections, CLOSE_TIMEOUT_MS))
   const port = await listen(app.server, config.port, config.host, 'PORT')
-  // No request has arrived yet: connections are accepted in a later turn of the event loop.
+  // Connections are accepted in a later turn of the event loop, so no request has seen the old names.
   Object.assign(tokens, tokensAt(port, config))
   if (config.opsPort > 0) await listen(ops, config.opsPort, config.opsHost, 'OPS_PORT')
 
@@ -187,7 +190,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
       tls.reload()
       keys.reload()
     },
-    /** A repeated call waits for the first: a second signal must not cut logins off. */
+    /** A second call waits for the first one, so a second signal does not cut logins off. */
     stop: reason => {
       stopped ??= drain(reason)
       return stopped
@@ -195,12 +198,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   }
 }
 
-async function prepareHashing(cost: number) {
-  const passwords = await createPasswords(cost)
-  return { passwords, hashQueue: createHashQueue(availableParallelism(), passwords.estimateMs) }
-}
-
-/** Batch after batch, so that rows cannot come faster than they go; logins have their turn between. */
+/** Purges until nothing is due. The pauses between the batches leave the database to logins. */
 async function purgeAll(store: Store, clock: () => Date, mustStop: () => boolean): Promise<void> {
   while (!mustStop()) {
     const purged = await store.purge(clock())

@@ -28,7 +28,7 @@ import { checkFraming } from './request/framing.ts'
 import { CLIENT, COUNTED_LOG } from './request/log.ts'
 import { requestId } from './request/request-id.ts'
 import { jwksRoute } from './routes/jwks.ts'
-import { type LoginBody, loginBody, loginRoute, type Track } from './routes/login.ts'
+import { type LoginBody, loginBody, loginRoute } from './routes/login.ts'
 import { logoutRoute } from './routes/logout.ts'
 import { assetRoute, pageRoute } from './routes/page.ts'
 import { refreshRoute } from './routes/refresh.ts'
@@ -39,8 +39,6 @@ import {
   sessionsRoute,
 } from './routes/sessions.ts'
 
-type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
-
 export type AppDeps = {
   config: Config
   /** Null: plain HTTP for a TLS proxy in front. */
@@ -49,8 +47,8 @@ export type AppDeps = {
   sessions: RefreshDeps
   page: Page
   login: (attempt: LoginAttempt) => Promise<LoginOutcome>
-  /** Lets the end of the service wait for an operation, whether or not its caller still does. */
-  track: Track
+  /** Runs an operation to its end before the service stops, even if the caller has hung up. */
+  track: <T>(operation: () => Promise<T>) => Promise<T>
   /** True once the service is on its way out. */
   isDraining: () => boolean
 }
@@ -136,13 +134,15 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     const methods = [...(methodsByUrl.get(url) ?? []), method].flat()
     methodsByUrl.set(url, methods)
   })
-  const tracked = (handler: Handler) => (request: FastifyRequest, reply: FastifyReply) =>
-    track(() => handler(request, reply))
+  const tracked =
+    <Request>(handler: (request: Request, reply: FastifyReply) => Promise<unknown>) =>
+    (request: Request, reply: FastifyReply) =>
+      track(() => handler(request, reply))
   const loginOptions = {
     schema: { body: loginBody },
     onRequest: refuseForeignLogins(sessions.isListedOrigin),
   }
-  app.post<{ Body: LoginBody }>(`${auth}/login`, loginOptions, loginRoute(login, track))
+  app.post<{ Body: LoginBody }>(`${auth}/login`, loginOptions, tracked(loginRoute(login)))
   app.post(`${auth}/refresh`, tracked(refreshRoute(sessions)))
   app.post(`${auth}/logout`, tracked(logoutRoute(sessions)))
   app.get(`${auth}/session`, sessionRoute(sessions))

@@ -1,12 +1,13 @@
-// What never becomes a request still gets an answer: the same envelope and headers, written by hand
-// to the connection, which is then closed.
+// Answers to bytes that never become a request: the same envelope and headers, written directly to the
+// connection, which is then closed.
 import { randomUUID } from 'node:crypto'
-import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http'
 import { Socket } from 'node:net'
+import { latestResponse } from '../connection/connections.ts'
 import { type FailureCode, failureText, statusOf } from './envelope.ts'
 import { PROTECTIVE_HEADERS } from './headers.ts'
 
-/** So long a caller has to read the answer. */
+/** How long the caller has to read the answer. */
 const LINGER_MS = 1_000
 
 const CODE_OF: Record<string, FailureCode> = {
@@ -15,11 +16,10 @@ const CODE_OF: Record<string, FailureCode> = {
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'PAYLOAD_TOO_LARGE',
 }
 
-/** What OpenSSL says of a method's name where a handshake should be. */
+/** OpenSSL's error codes for an HTTP request in place of a TLS handshake. */
 const PLAIN_HTTP = ['ERR_SSL_HTTP_REQUEST', 'ERR_SSL_HTTPS_PROXY_REQUEST']
 
 export function createProtocolErrors() {
-  const responses = new WeakMap<Socket, ServerResponse>()
   const answered = new WeakSet<Socket>()
 
   function hangUp(socket: Socket, code: FailureCode): void {
@@ -32,27 +32,24 @@ export function createProtocolErrors() {
   return {
     onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
       if (answered.has(socket)) return
-      const current = responses.get(socket)
+      const current = latestResponse(socket)
       const isAnswering = current?.headersSent === true && !current.writableFinished
-      // Without a handshake there is no way to answer, and waiting for one would never end.
-      const isDeaf = error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' || !socket.writable
+      // Without a finished handshake nothing can be sent.
+      const isUnanswerable = error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' || !socket.writable
       if (PLAIN_HTTP.includes(error.code ?? '')) answerInClear(socket)
-      else if (isDeaf) socket.destroy()
+      else if (isUnanswerable) socket.destroy()
       else if (isAnswering) {
-        // The answer under way is the last one.
+        // The answer that is being sent becomes the last one.
         answered.add(socket)
         current.once('finish', () => socket.end())
         linger(socket)
       } else hangUp(socket, CODE_OF[error.code ?? ''] ?? 'BAD_REQUEST')
     },
     attach(server: Server): void {
-      server.on('request', (request: IncomingMessage, response: ServerResponse) => {
-        responses.set(request.socket, response)
-      })
       server.on('connect', (_request: IncomingMessage, socket: Socket) => {
         hangUp(socket, 'METHOD_NOT_ALLOWED')
       })
-      // Any expectation but "100-continue": routed like every request, and refused there.
+      // Emitted for any expectation but "100-continue". The request is routed as usual and refused there.
       server.on('checkExpectation', (request, response) =>
         server.emit('request', request, response),
       )
@@ -61,8 +58,8 @@ export function createProtocolErrors() {
 }
 
 /**
- * Bytes that are still on their way would meet a closed socket, whose reset takes the answer with it:
- * they are read, and nothing is made of them.
+ * Reads and discards further bytes for a while. If they reached a closed socket, the connection would be
+ * reset and the caller would lose the answer.
  */
 function linger(socket: Socket): void {
   const timer = setTimeout(() => socket.destroy(), LINGER_MS).unref()
@@ -70,11 +67,11 @@ function linger(socket: Socket): void {
 }
 
 /**
- * For http:// on the TLS port. Node closes the connection at the end of this turn, so the answer, which
- * fits into the socket's buffer, is written at once.
+ * Answers http:// on the TLS port. Node closes the connection at the end of this turn, so the answer is
+ * written at once; it fits into the socket's buffer.
  */
 function answerInClear(encrypted: Socket): void {
-  // Node documents no way from a TLS socket to the one below; without it the caller gets no answer.
+  // `_parent` is undocumented. If Node removes it, the caller gets no answer.
   const plain: unknown = Reflect.get(encrypted, '_parent')
   if (!(plain instanceof Socket)) return
   // RFC 6797 7.2: a host must not send this header over plain HTTP.

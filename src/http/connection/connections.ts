@@ -1,20 +1,27 @@
-// No connection is free: how many, how long, and how much each may ask.
+// Limits of connections: how many, how long they may take, and how many requests each may carry.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import { clientGroup, type Proxies } from '../request/client-address.ts'
 import { createConnectionLimit, type Entry, type Limits } from './connection-limit.ts'
 
-/** Handshakes are counted apart: those that do not finish cost working clients nothing. */
+/** Handshakes have a limit of their own: unfinished ones must not use up the room for requests. */
 const LIMITS = {
   connections: { total: 4_096, perClient: 256 },
   handshakes: { total: 1_024, perClient: 256 },
 }
 const MAX_REQUESTS_PER_CONNECTION = 1_000
 
+const responses = new WeakMap<Socket, ServerResponse>()
+
+/** The response to the latest request of a connection; undefined before the first request. */
+export function latestResponse(socket: Socket): ServerResponse | undefined {
+  return responses.get(socket)
+}
+
 /**
- * Who stalls is dropped within 15 s, in headers, body or handshake. Node checks in intervals, and a
- * request timeout alone would never end a stalled body: the headers' must be the shorter one.
+ * A connection that stalls in its handshake, headers or body is closed within 15 s. Node checks at
+ * intervals, and enforces `requestTimeout` on a stalled body only if `headersTimeout` is shorter.
  */
 export const TIMEOUTS = {
   handshakeTimeout: 5_000,
@@ -25,8 +32,8 @@ export const TIMEOUTS = {
 }
 
 /**
- * A new client always gets in: at the limit, an idle connection of the client that holds the most is
- * closed. A connection is idle unless a request that has arrived whole is being answered.
+ * A new client can always connect: at the limit, the client with the most connections loses an idle one. A
+ * connection is busy only while a request that has arrived completely is being answered.
  */
 export function limitConnections(
   server: Server,
@@ -34,10 +41,9 @@ export function limitConnections(
   limits: { connections: Limits; handshakes: Limits } = LIMITS,
 ): void {
   const entries = new WeakMap<Socket, Entry>()
-  const responses = new WeakMap<Socket, ServerResponse>()
   const count = createCounting(proxies, limits.connections, (socket, callback) => {
-    const response = responses.get(socket)
-    // A body that is slow to arrive is not work to be protected.
+    const response = latestResponse(socket)
+    // A slow body does not protect its connection.
     const isWorking = response !== undefined && !response.closed && response.req.complete
     if (isWorking) response.once('close', callback)
     return isWorking
@@ -48,7 +54,7 @@ export function limitConnections(
   }
   if (server instanceof TlsServer) afterHandshake(server, proxies, limits.handshakes, admit)
   else server.on('connection', admit)
-  // The last resort: closed sockets are counted until the system has let go of them.
+  // A last resort, and not exact: Node counts closed sockets until the system has released them.
   server.maxConnections = 2 * (limits.connections.total + limits.handshakes.total)
 
   server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
@@ -57,7 +63,7 @@ export function limitConnections(
   })
 }
 
-/** Calls back with each socket whose handshake is finished. */
+/** Calls `onSecure` with each socket that has finished its handshake. */
 function afterHandshake(
   server: Server,
   proxies: Proxies,
@@ -65,7 +71,7 @@ function afterHandshake(
   onSecure: (socket: Socket) => void,
 ): void {
   const count = createCounting(proxies, limits, () => false)
-  /** By the two ends of the connection: the raw and the encrypted socket do not know each other. */
+  /** Keyed by the addresses of the connection, because Node does not link the raw and the TLS socket. */
   const handshakes = new Map<string, Entry>()
   server.on('connection', (socket: Socket) => {
     const entry = count(socket)
@@ -92,10 +98,10 @@ function createCounting(
 ) {
   const limit = createConnectionLimit(limits)
   return (socket: Socket): Entry | null => {
-    // Its close has been told already.
+    // Its `close` event has been emitted already.
     if (socket.destroyed) return null
     const peer = socket.remoteAddress ?? ''
-    // A trusted proxy speaks for many: each of its connections is a client of its own, always at work.
+    // A trusted proxy serves many clients, so each of its connections counts as a client that is never idle.
     const isProxy = proxies.isTrusted(peer)
     const entry = limit.add(isProxy ? Symbol(peer) : clientGroup(peer), {
       close: () => socket.destroy(),
@@ -111,7 +117,7 @@ function nameOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`
 }
 
-/** True for the last request that a connection may carry. Node's own limit answers outside the envelope. */
+/** True for the last request that a connection may carry. Node's own limit would answer without the envelope. */
 export function createRequestCounter(): (request: IncomingMessage) => boolean {
   const requests = new WeakMap<Socket, number>()
   return ({ socket }) => {

@@ -27,9 +27,7 @@ export const loginBody = {
 
 export type LoginBody = { email: string; password: string }
 
-export type Track = <T>(operation: () => Promise<T>) => Promise<T>
-
-export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcome>, track: Track) {
+export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcome>) {
   return async (request: FastifyRequest<{ Body: LoginBody }>, reply: FastifyReply) => {
     const { email, password } = request.body
     const attempt = {
@@ -39,7 +37,7 @@ export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcom
       deviceToken: deviceCookieOf(request),
       sessionCookie: sessionCookieOf(request),
     }
-    const outcome = await track(() => login(attempt))
+    const outcome = await login(attempt)
     const log = logOf(request)
 
     switch (outcome.kind) {
@@ -62,11 +60,10 @@ export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcom
           refreshToken: session.refreshToken,
           expiresIn: session.expiresInSeconds,
         })
-        if (rehash) {
-          track(rehash).catch(error =>
-            log.error({ event: 'login.rehash_failed', userId: user.id, err: error }),
-          )
-        }
+        // The answer has been sent; the operation ends after the new hash is stored.
+        await rehash?.().catch(error =>
+          log.error({ event: 'login.rehash_failed', userId: user.id, err: error }),
+        )
         return reply
       }
       case 'rejected':

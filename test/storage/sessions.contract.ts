@@ -141,7 +141,7 @@ for (const engine of ENGINES) {
         ...{ id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt: start },
         expiresAt: later(DAY_MS),
       }
-      assert.equal((await store.findRefreshToken(tokenId, token, start)).kind, 'presented')
+      assert.equal((await store.findRefreshToken(tokenId, token, start)).kind, 'found')
       // As after a change whose rows have not been marked yet.
       await database.rows(`update users set session_generation = 1 where id = '${id}'`)
       const ended = { kind: 'invalid', reason: 'session-ended' }

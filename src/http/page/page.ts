@@ -1,4 +1,4 @@
-// The login page as it is served: read, filled in for each language and compressed once, at the start.
+// Loads the login page at the start: fills it in for each language, and compresses it once.
 import { readdir, readFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
@@ -8,13 +8,11 @@ import { colorsOf, loadLogo } from './brand.ts'
 import type { Encoding } from './negotiation.ts'
 
 const FOLDER = join(import.meta.dirname, '../../page')
-/** Those who import come after those whom they import. */
-const SCRIPTS = ['api.js', 'dom.js', 'device.js', 'form.js', 'account.js', 'login.js']
-/** The highest quality would save another kilobyte, for 60 ms and some megabytes at every start. */
+/** The highest quality would save one kilobyte, and cost 60 ms and some megabytes at every start. */
 const BROTLI = {
   params: { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_LGWIN]: 14 },
 }
-/** Stands in login.html where the accepted address goes, which differs from request to request. */
+/** The placeholder in login.html for the accepted `return_to`, which differs from request to request. */
 const RETURN_TO = '{{returnTo}}'
 
 export type Content = { type: string; bytes: Buffer; encoded: Partial<Record<Encoding, Buffer>> }
@@ -32,7 +30,7 @@ type Texts = Record<string, string>
 
 export async function loadPage(brand: Brand): Promise<Page> {
   const files = await loadAssets(brand)
-  // In the address, so that an answer may be kept for ever.
+  // The digest is part of the address, so browsers may cache an asset for ever.
   const parts = [...files].map(([name, { bytes }]) => `${name} ${bytes.toString('base64')}`)
   const folder = `/assets/${digestOf(parts.join('\n')).slice(0, 16)}/`
   const html = await readText('login.html')
@@ -55,20 +53,16 @@ async function loadAssets({ color, logoFile }: Brand): Promise<Map<string, Conte
   const { type, bytes } = logoFile
     ? await loadLogo(logoFile)
     : { type: 'image/svg+xml', bytes: Buffer.from(plainLogo) }
-  return new Map([
+  const assets = new Map([
     ['login.css', compress('text/css; charset=utf-8', Buffer.from(css))],
-    ['login.js', compress('text/javascript; charset=utf-8', await joinScripts())],
     ['logo', compress(type, bytes)],
   ])
-}
-
-/** One module for browsers out of several for readers, which need not import each other then. */
-async function joinScripts(): Promise<Buffer> {
-  const scripts = await Promise.all(SCRIPTS.map(readText))
-  const parts = scripts.map(script =>
-    script.replace(/^import .* from '\.\/\w+\.js'\n/gm, '').replace(/^export /gm, ''),
-  )
-  return Buffer.from(parts.join('\n'))
+  for (const file of await readdir(FOLDER)) {
+    if (extname(file) !== '.js') continue
+    const script = Buffer.from(await readText(file))
+    assets.set(file, compress('text/javascript; charset=utf-8', script))
+  }
+  return assets
 }
 
 function readText(name: string): Promise<string> {
@@ -103,7 +97,7 @@ function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, character => `&#${character.charCodeAt(0)};`)
 }
 
-/** Pictures of points are compressed already. */
+/** Raster images are compressed already. */
 function compress(type: string, bytes: Buffer): Content {
   if (!/^text|svg/.test(type)) return { type, bytes, encoded: {} }
   return { type, bytes, encoded: { br: brotliCompressSync(bytes, BROTLI), gzip: gzipSync(bytes) } }

@@ -9,7 +9,7 @@ export type ThrottleScope = {
   name: ScopeName
   /** SHA-256 in hex of the scope's name and of the email, client, network or device that it counts. */
   key: string
-  /** SHA-256 in hex of the email, so that an unlock finds all rows of an account; null for client and network. */
+  /** SHA-256 in hex of the email, by which an unlock finds its rows; null for client and network. */
   emailDigest: string | null
   /** Failures allowed in a window of 15 minutes. */
   maxFailures: number

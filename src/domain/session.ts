@@ -50,7 +50,7 @@ export type FoundRefreshToken =
 export interface SessionStore {
   /**
    * The token with this id and digest, if its session is live. Not atomic: reads the token, the session, the
-   * user and the successor one after the other. The decision is left to `rotateRefreshToken`, which is atomic.
+   * user and the successor one after the other. `rotateRefreshToken` checks token and session again.
    */
   findRefreshToken(id: string, digest: string, now: Date): Promise<FoundRefreshToken>
   /**

@@ -38,7 +38,7 @@ export interface UserStore {
   /** Users ordered by email, after the given one. */
   listUsers(afterEmail: string, limit: number): Promise<User[]>
   countUsers(): Promise<number>
-  /** The emails of all users as they are stored, in no particular order. Not atomic: each page is one read. */
+  /** The emails of all users as they are stored, in no particular order. Not atomic: one read per page. */
   emailPages(): AsyncIterable<string[]>
   /** How many users have a hash of each cost; null for text that is not a bcrypt hash. */
   countHashCosts(): Promise<{ cost: number | null; users: number }[]>

@@ -1,5 +1,5 @@
-// Refresh tokens. Every change locks the session's row before its tokens, so that changes of one session
-// happen one after the other.
+// Refresh tokens. A rotation, like the end of a session, locks the session's row before its tokens, so that
+// the two happen one after the other.
 import type { Insertable } from 'kysely'
 import type { NewRefreshToken, SessionStore } from '../../domain/session.ts'
 import { type Engine, transact } from './engine.ts'

@@ -59,7 +59,7 @@ export type Schema = {
     cookie_used_at: NullableTime
     user_agent: string
     ip: string
-    /** The user's `session_generation` at the login. */
+    /** The user's `session_generation` at the login, or when all other sessions were ended later. */
     generation: Generated<number>
     /** The device that logged in; it may have been revoked since. */
     device_id: string | null

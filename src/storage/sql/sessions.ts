@@ -30,7 +30,7 @@ export function createSessions(engine: Engine): Sessions {
           .set({
             last_used_at: formatTime(now),
             cookie_used_at: formatTime(now),
-            // Never earlier than it is.
+            // Never moves the expiry to an earlier time.
             idle_expires_at: sql`case when idle_expires_at < ${idleEnd} then ${idleEnd}
               else idle_expires_at end`,
           })

@@ -13,7 +13,7 @@ export function selectUserOrDummy(email: string, dummyId: string) {
   ) found order by position limit 1`
 }
 
-/** Null for a dummy row, which is converted all the same so that both cost the same. */
+/** Null for a dummy row; it is converted too, so that both cost the same. */
 export function toFoundUser(row: FoundUser | null | undefined): User | null {
   if (!row) throw new Error('unknown_user has lost a row')
   const user = toUser(row)

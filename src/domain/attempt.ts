@@ -1,4 +1,4 @@
-// Login attempts: the scopes that count their failures, and what a login asks of the store.
+// Login attempts: the scopes that count their failures, and the operations that a login needs of the store.
 import type { NewRefreshToken, Session } from './session.ts'
 import type { Device, User } from './user.ts'
 
@@ -7,9 +7,9 @@ export type ScopeName = 'pair' | 'email' | 'client' | 'network' | 'device'
 /** Failures are counted per scope. ARCHITECTURE.md has the rules in a table. */
 export type ThrottleScope = {
   name: ScopeName
-  /** SHA-256 in hex of the scope's name and of what it counts. */
+  /** SHA-256 in hex of the scope's name and of the email, client, network or device that it counts. */
   key: string
-  /** SHA-256 in hex of the email, which lets an unlock find all rows of an account; null for clients and networks. */
+  /** SHA-256 in hex of the email, by which an unlock finds its rows; null for client and network. */
   emailDigest: string | null
   /** Failures allowed in a window of 15 minutes. */
   maxFailures: number
@@ -32,7 +32,7 @@ export type Reservation =
       kind: 'blocked'
       scope: ScopeName
       blockedUntil: Date
-      /** The user whom this attempt locked; null if it locked none. */
+      /** The user that this attempt locked; null if it locked none. */
       lockedUserId: string | null
     }
 
@@ -88,7 +88,7 @@ export interface AttemptStore {
    * the verified hash, is active and not locked by an administrator. Returns the sessions that it ended.
    * Otherwise returns null: nothing was opened, and the attempt counts as a failure.
    *
-   * PostgreSQL applies two parts in transactions of their own: the failure of a user who has changed, and
+   * PostgreSQL applies two parts in transactions of their own: the failure of a user that has changed, and
    * the limit of sessions. A process that dies before them leaves a pending attempt, which becomes a failure
    * when its lease ends, or a surplus session, which the next login ends.
    */

@@ -1,4 +1,4 @@
-// Sessions and refresh tokens, and what the operations on them ask of the store.
+// Sessions and refresh tokens, and the operations on them that the store offers.
 import type { OnEnded, User } from './user.ts'
 
 export type Session = {
@@ -12,7 +12,7 @@ export type Session = {
   ip: string
 }
 
-/** A session that has not ended or expired, of a user who is active and not locked by an administrator. */
+/** A session that has not ended or expired, of a user that is active and not locked by an administrator. */
 export type LiveSession = { session: Session; user: User; cookieUsedAt: Date | null }
 
 /** Why a session is not live, for the log. */
@@ -48,20 +48,33 @@ export type FoundRefreshToken =
   | Invalid<SessionReason | 'unknown-token'>
 
 export interface SessionStore {
-  /** The token with this id and digest, if its session is live. */
+  /**
+   * The token with this id and digest, if its session is live. Not atomic: reads the token, the session, the
+   * user and the successor one after the other. `rotateRefreshToken` checks token and session again.
+   */
   findRefreshToken(id: string, digest: string, now: Date): Promise<FoundRefreshToken>
-  /** Replaces the token by its successor. Of several parallel calls one returns true. */
+  /**
+   * Replaces the token by its successor; false if the token is revoked or its session is not live. Of
+   * several parallel calls one returns true.
+   */
   rotateRefreshToken(
     id: string,
     sessionId: string,
     successor: NewRefreshToken,
     now: Date,
   ): Promise<boolean>
+  /**
+   * Not atomic: the next two read the session, then its user. A session that ends between the two reads may
+   * still be returned.
+   */
   findLiveSession(id: string, now: Date): Promise<FoundSession>
   findLiveSessionByCookie(cookieDigest: string, now: Date): Promise<FoundSession>
   /** Notes that the session's cookie was used, and postpones the session's idle expiry to `until`. */
   touchCookie(sessionId: string, until: Date, now: Date): Promise<void>
-  /** Live sessions ordered by login, after `afterId`; null if the user has no session of that id. */
+  /**
+   * Live sessions ordered by login, after `afterId`; null if the user has no session of that id. The position
+   * of `afterId`, which never changes, is read first; the list itself is one read.
+   */
   listLiveSessions(
     userId: string,
     page: { afterId: string | null; limit: number },

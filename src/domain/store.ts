@@ -1,5 +1,5 @@
-// Everything that the service asks of its database, one interface per consumer. A method is one atomic
-// operation unless its comment says otherwise; connections, transactions and SQL stay inside `storage/`.
+// All operations on the database, one interface per consumer. A method is one atomic operation unless its
+// comment says otherwise; connections, transactions and SQL stay inside `storage/`.
 import type { AttemptStore } from './attempt.ts'
 import type { SessionStore } from './session.ts'
 import type { UserStore } from './user.ts'
@@ -24,8 +24,12 @@ export interface MaintenanceStore {
   readClock(): Promise<Date | null>
   /** The key that tags device cookies, 256 bits in hex. It is created with the tables and never changes. */
   readDeviceKey(): Promise<string>
-  /** Brings the tables up to date. Several processes may call it at once. Returns what it applied. */
+  /**
+   * Applies the pending migrations, all in one transaction, and returns their names. Several processes may
+   * call it at once.
+   */
   migrate(): Promise<string[]>
+  /** All migrations, in order; several reads. `appliedAt` is null for a pending one. */
   listMigrations(): Promise<MigrationState[]>
   close(): Promise<void>
 }

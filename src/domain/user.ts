@@ -1,4 +1,5 @@
-// Users and their devices, and what an administrator asks of the store.
+// Users and their devices, and the operations that an administrator needs of the store.
+
 /** A lock without a `lockedBy` counts as an administrator's. */
 export type LockedBy = 'throttle' | 'administrator'
 
@@ -37,7 +38,7 @@ export interface UserStore {
   /** Users ordered by email, after the given one. */
   listUsers(afterEmail: string, limit: number): Promise<User[]>
   countUsers(): Promise<number>
-  /** The emails of all users as they are stored, page by page, in no particular order. */
+  /** The emails of all users as they are stored, in no particular order. Not atomic: one read per page. */
   emailPages(): AsyncIterable<string[]>
   /** How many users have a hash of each cost; null for text that is not a bcrypt hash. */
   countHashCosts(): Promise<{ cost: number | null; users: number }[]>
@@ -51,6 +52,7 @@ export interface UserStore {
    * Each of the next three ends all sessions of the user in the same transaction as the change. The rows
    * of these sessions are marked as ended after it, in batches that `onEnded` reports: a process that dies
    * in between leaves rows unmarked, and no session live. All changes return false for an unknown email.
+   * `setPassword` also removes the user's devices, in the same transaction.
    */
   setPassword(email: string, passwordHash: string, now: Date, onEnded?: OnEnded): Promise<boolean>
   deactivateUser(email: string, now: Date, onEnded?: OnEnded): Promise<boolean>

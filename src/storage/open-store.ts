@@ -1,8 +1,8 @@
-// Opens the configured database as a Store: one implementation in `sql/`, on one of two engines.
+// Opens the configured database as a Store: most of it is written once, in `sql/`, for both engines.
 import type { DatabaseConfig } from '../config/database.ts'
 import type { Store } from '../domain/store.ts'
 import { createDevices } from './sql/devices.ts'
-import { type Engine, OPERATION_TIMEOUT_MS } from './sql/engine.ts'
+import { type Engine, SERVICE_OPERATION_TIMEOUT_MS } from './sql/engine.ts'
 import { createMaintenance } from './sql/maintenance.ts'
 import { createRefreshTokens } from './sql/refresh-tokens.ts'
 import { createSessions } from './sql/sessions.ts'
@@ -11,7 +11,7 @@ import { createUsers } from './sql/users.ts'
 export async function openStore(
   database: DatabaseConfig,
   onConnectionLost: (error: Error) => void = () => {},
-  operationTimeoutMs = OPERATION_TIMEOUT_MS,
+  operationTimeoutMs = SERVICE_OPERATION_TIMEOUT_MS,
 ): Promise<Store> {
   const engine = await openEngine(database, onConnectionLost, operationTimeoutMs)
   return {
@@ -25,7 +25,7 @@ export async function openStore(
   }
 }
 
-/** Loads the driver of this engine only. */
+/** Loads only the driver of this engine. */
 async function openEngine(
   database: DatabaseConfig,
   onConnectionLost: (error: Error) => void,
@@ -39,12 +39,12 @@ async function openEngine(
   return openPostgres({ url: database.url, onConnectionLost, operationTimeoutMs })
 }
 
-/** Names the database for people, without its password. */
+/** Names the database in messages, without its password. */
 export function describeDatabase(database: DatabaseConfig): string {
   if (database.engine === 'sqlite') return `SQLite ${database.file}`
   const url = new URL(database.url)
   if (url.password) url.password = '***'
-  // The driver also accepts a password as a parameter.
+  // The driver also accepts a password as a parameter of the address.
   url.search = ''
   return `PostgreSQL ${url}`
 }

@@ -1,8 +1,11 @@
-// What both contracts make their cases of.
+// Users, scopes and sessions for the contract suites.
 import assert from 'node:assert/strict'
 import { createHash, randomUUID } from 'node:crypto'
 import type { ThrottleScope } from '../../src/domain/attempt.ts'
 import type { Store } from '../../src/domain/store.ts'
+
+/** No user has this email. */
+export const UNKNOWN_EMAIL = 'unknown@example.com'
 
 const BUDGETS = { pair: 5, email: 20, client: 50 }
 
@@ -82,7 +85,7 @@ export function digest(text: string): string {
   return createHash('sha256').update(text).digest('hex')
 }
 
-/** How often each kind of outcome came. */
+/** How many outcomes there are of each kind. */
 export function countKinds(outcomes: { kind: string }[]): Record<string, number> {
   const counts: Record<string, number> = {}
   for (const { kind } of outcomes) counts[kind] = (counts[kind] ?? 0) + 1

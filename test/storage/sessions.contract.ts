@@ -1,4 +1,4 @@
-// What every engine does with many sessions: ends them at once, and purges them in bounded batches.
+// The behaviour of many sessions, the same on every engine: they end at once and are purged in batches.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
@@ -8,8 +8,8 @@ import { fillSessions } from '../many-sessions.ts'
 import { digest, insertTestUser, makeScopes, openFor, toNumbers } from './fixtures.ts'
 
 const DAY_MS = 24 * 3_600_000
-/** Of one kind, by one call: small enough for no statement to take long. */
-const MOST_AT_A_TIME = 2_500
+/** Most rows of one table that one call of the purge may remove. */
+const MOST_PER_PURGE = 2_500
 
 for (const engine of ENGINES) {
   describe(`many sessions on ${engine}`, async () => {
@@ -29,7 +29,7 @@ for (const engine of ENGINES) {
       )
       return toNumbers(row)
     }
-    /** Until nothing is left to do; returns what each call removed. */
+    /** Purges until no row is due; returns the result of each call. */
     async function purgeAll(now: Date): Promise<Purged[]> {
       const calls: Purged[] = []
       for (;;) {
@@ -40,7 +40,7 @@ for (const engine of ENGINES) {
       }
     }
 
-    test('whatever ends a session revokes its token, however often it was refreshed', async () => {
+    test('endSession, endSessions and a lock each revoke the token, also after 20 refreshes', async () => {
       const { email, id } = await newUser()
       const ends = [
         (sessionId: string) => store.endSession(sessionId, later(1)),
@@ -74,7 +74,7 @@ for (const engine of ENGINES) {
       return session.id
     }
 
-    test('a session ends, and can be refreshed, though it ends all others at the same time', async () => {
+    test('a session can be refreshed and ended while it ends all other sessions', async () => {
       for (let round = 0; round < 15; round++) {
         const { id } = await newUser()
         await open(id)
@@ -97,7 +97,7 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('a login at the limit never ends itself, though its clock is behind', async () => {
+    test('a login at the limit of sessions never ends its own session, even if its clock is behind', async () => {
       const { id } = await newUser()
       const openAt = (now: Date) =>
         openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), now, 2)
@@ -109,7 +109,7 @@ for (const engine of ENGINES) {
       assert.deepEqual(live.toSorted(), [0, 6_000])
     })
 
-    test('logins at the same time as a deactivation open no session that outlives it', async () => {
+    test('logins parallel to a deactivation leave no live session', async () => {
       for (let round = 0; round < 5; round++) {
         const { email, id } = await newUser()
         const logins = Array.from({ length: 12 }, () => open(id))
@@ -117,13 +117,17 @@ for (const engine of ENGINES) {
         await Promise.all([...logins, change])
         assert.equal(await store.countLiveSessions(id, start), 0)
         await store.activateUser(email, start)
-        assert.equal(await store.countLiveSessions(id, start), 0, 'not even if the user comes back')
+        assert.equal(
+          await store.countLiveSessions(id, start),
+          0,
+          'also after the user is activated again',
+        )
         assert.equal(await open(id), true)
         assert.equal(await store.countLiveSessions(id, start), 1)
       }
     })
 
-    test('a session of an earlier generation is dead for every operation', async () => {
+    test('a session of an earlier generation is not live for any operation', async () => {
       const { id } = await newUser()
       await open(id)
       const page = { afterId: null, limit: 9 }
@@ -142,7 +146,7 @@ for (const engine of ENGINES) {
         expiresAt: later(DAY_MS),
       }
       assert.equal((await store.findRefreshToken(tokenId, token, start)).kind, 'found')
-      // As after a change whose rows have not been marked yet.
+      // As after a change of the user, before the rows of its sessions are marked.
       await database.rows(`update users set session_generation = 1 where id = '${id}'`)
       const ended = { kind: 'invalid', reason: 'session-ended' }
       assert.deepEqual(await store.findLiveSession(session.id, start), ended)
@@ -155,7 +159,7 @@ for (const engine of ENGINES) {
       assert.equal(await store.endSessions(id, session.id, start), false)
     })
 
-    test('the tokens of an ended session go with the next purge, the session a day later', async () => {
+    test('a purge removes the tokens of an ended session at once, and the session after a day', async () => {
       const { id } = await newUser()
       await fillSessions(database, id, 30, start, { tokensEach: 5, endedAt: start })
       await purgeAll(later(1))
@@ -166,7 +170,7 @@ for (const engine of ENGINES) {
       assert.deepEqual(await rowsOf(id), { sessions: 0, tokens: 0 })
     })
 
-    test('a replaced token of a live session stays until it expires: its reuse must be noticed', async () => {
+    test('a purge keeps replaced tokens of a live session until they expire, so that reuse is detected', async () => {
       const { id } = await newUser()
       await fillSessions(database, id, 1, start, { tokensEach: 3 })
       await database.rows(
@@ -178,7 +182,7 @@ for (const engine of ENGINES) {
       assert.deepEqual(await rowsOf(id), { sessions: 0, tokens: 0 })
     })
 
-    test('however many tokens a session has, a purge removes a bounded number at a time', async () => {
+    test('a purge removes a bounded number of rows per call, also if a session has many tokens', async () => {
       const { id } = await newUser()
       const kept = await newUser()
       const idleEnd = later(30 * DAY_MS)
@@ -186,14 +190,14 @@ for (const engine of ENGINES) {
       const many = { tokensEach: 3_000 }
       await fillSessions(database, id, 2, start, { ...many, endedAt: later(1), idleEnd })
       await fillSessions(database, id, 2, start, { ...many, idleEnd: later(2 * DAY_MS) })
-      // Their tokens have not expired: a session that was used by its cookie alone has such.
+      // None of these tokens has expired, so the step that removes expired tokens skips them.
       await database.rows(
         `update refresh_tokens set expires_at = '${idleEnd.toISOString()}' where user_id = '${id}'`,
       )
       const calls = await purgeAll(later(3 * DAY_MS))
       for (const purged of calls) {
         for (const rows of Object.values(purged)) {
-          assert.ok(Number(rows) <= MOST_AT_A_TIME, String(rows))
+          assert.ok(Number(rows) <= MOST_PER_PURGE, String(rows))
         }
       }
       assert.ok(calls.length > 2)
@@ -201,7 +205,7 @@ for (const engine of ENGINES) {
       assert.deepEqual(await rowsOf(kept.id), { sessions: 10, tokens: 100 })
     })
 
-    test('ended sessions that have no tokens left are purged in one go too', async () => {
+    test('ended sessions without tokens are purged', async () => {
       const { id } = await newUser()
       await fillSessions(database, id, 2_000, start, { endedAt: start })
       await database.rows(`delete from refresh_tokens where user_id = '${id}'`)
@@ -209,7 +213,7 @@ for (const engine of ENGINES) {
       assert.deepEqual(await rowsOf(id), { sessions: 0, tokens: 0 })
     })
 
-    test('a purge that meets sessions in use goes past them, and comes back to them', async () => {
+    test('sessions that parallel purges skip are removed by a later purge', async () => {
       const { id } = await newUser()
       await fillSessions(database, id, 300, start, { endedAt: start })
       const idle = await newUser()

@@ -1,11 +1,11 @@
-// What every engine must do, races included.
+// The behaviour of users, sessions, the purge and migrations, the same on every engine.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
 import type { ThrottleScope } from '../../src/domain/attempt.ts'
 import { openStore } from '../../src/storage/open-store.ts'
 import { createTestDatabase, ENGINES, openTestStore } from '../engines.ts'
-import { insertTestUser, makeScopes, openFor, toNumbers } from './fixtures.ts'
+import { insertTestUser, makeScopes, openFor, toNumbers, UNKNOWN_EMAIL } from './fixtures.ts'
 
 const MINUTE_MS = 60_000
 
@@ -17,9 +17,9 @@ for (const engine of ENGINES) {
     const later = (ms: number) => new Date(start.getTime() + ms)
 
     const insertUser = (email: string) => insertTestUser(store, email, start)
-    const reserve = (scopes: ThrottleScope[]) => store.reserveAttempt(scopes, 'nobody', start)
+    const reserve = (scopes: ThrottleScope[]) => store.reserveAttempt(scopes, UNKNOWN_EMAIL, start)
 
-    test('a user comes back as it was stored, with the defaults', async () => {
+    test('a user is read as it was stored, with default values', async () => {
       const id = await insertUser('stored@example.com')
       assert.deepEqual(await store.findUserByEmail('stored@example.com'), {
         id,
@@ -37,7 +37,7 @@ for (const engine of ENGINES) {
       assert.equal(await store.findUserByEmail('Stored@example.com'), null)
     })
 
-    test('an attempt that is let in comes with its user, as stored', async () => {
+    test('an admitted attempt returns its user as stored', async () => {
       const email = 'reserved@example.com'
       await insertUser(email)
       const forEver = new Date('9999-12-31T23:59:59.999Z')
@@ -52,15 +52,15 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('once closed, it does nothing any more', async () => {
+    test('a closed store does not reserve an attempt', async () => {
       const other = await openStore(database.config)
-      await other.reserveAttempt(makeScopes(), 'nobody', start)
+      await other.reserveAttempt(makeScopes(), UNKNOWN_EMAIL, start)
       await other.close()
-      await assert.rejects(other.reserveAttempt(makeScopes(), 'nobody', start))
+      await assert.rejects(other.reserveAttempt(makeScopes(), UNKNOWN_EMAIL, start))
     })
 
     if (engine === 'postgres') {
-      test('a server that has forgotten a statement is told it again', async () => {
+      test('a statement that the server has forgotten is prepared again', async () => {
         const reserveAndRelease = async () => {
           const scopes = makeScopes()
           assert.equal((await reserve(scopes)).kind, 'admitted')
@@ -79,7 +79,7 @@ for (const engine of ENGINES) {
       })
     }
 
-    test('of equal e-mails inserted at once, one is taken', async () => {
+    test('of parallel insertions of the same email, one succeeds', async () => {
       const results = await Promise.all(
         Array.from({ length: 20 }, () =>
           store.insertUser({
@@ -95,12 +95,12 @@ for (const engine of ENGINES) {
       assert.equal(results.filter(Boolean).length, 1)
     })
 
-    test('the database itself refuses what the limits forbid', async () => {
+    test('the database rejects values beyond the limits, also from other programs', async () => {
       const user = (email: string, name = 'n', role = 'r', hash = 'h') =>
         `insert into users (id, email, password_hash, name, role)
          values ('${randomUUID()}', '${email}', '${hash}', '${name}', '${role}')`
       await database.rows(user(`${'e'.repeat(242)}@example.com`))
-      const refused = [
+      const invalid = [
         user(`${'e'.repeat(243)}@example.com`),
         user('no-at-sign'),
         user('n@example.com', 'n'.repeat(101)),
@@ -110,10 +110,10 @@ for (const engine of ENGINES) {
         `insert into refresh_tokens (id, user_id, session_id, token, key_id, expires_at)
          values ('${randomUUID()}', '${randomUUID()}', '${randomUUID()}', 't', 'k', '2030-01-01T00:00:00.000Z')`,
       ]
-      for (const statement of refused) await assert.rejects(database.rows(statement), statement)
+      for (const statement of invalid) await assert.rejects(database.rows(statement), statement)
     })
 
-    test('a session opens only for the user that was verified', async () => {
+    test('a session opens only if the user is active, not locked and has the verified hash', async () => {
       const id = await insertUser('verified@example.com')
       const scopes = makeScopes()
       const email = 'verified@example.com'
@@ -167,11 +167,18 @@ for (const engine of ENGINES) {
         )
         assert.equal(notEnded.length, live, name)
       }
-      for (const [, change] of changes.slice(0, 1)) assert.equal(await change(), true)
-      assert.equal(await store.setPassword('nobody@example.com', 'h', start), false)
     })
 
-    test('a user with more sessions than a statement takes parameters can still be locked out', async () => {
+    test('every change of a user returns false for an unknown email', async () => {
+      assert.equal(await store.setPassword(UNKNOWN_EMAIL, 'h', start), false)
+      assert.equal(await store.lockUser(UNKNOWN_EMAIL, later(1), start), false)
+      assert.equal(await store.unlockUser(UNKNOWN_EMAIL, start), false)
+      assert.equal(await store.deactivateUser(UNKNOWN_EMAIL, start), false)
+      assert.equal(await store.activateUser(UNKNOWN_EMAIL, start), false)
+      assert.equal(await store.deleteUser(UNKNOWN_EMAIL), false)
+    })
+
+    test('a user with more sessions than a statement may have parameters can be deactivated and deleted', async () => {
       const id = await insertUser('many@example.com')
       const ids = Array.from({ length: 34_000 }, () => randomUUID())
       for (let i = 0; i < ids.length; i += 1_000) {
@@ -189,7 +196,7 @@ for (const engine of ENGINES) {
       assert.equal(await store.deleteUser('many@example.com'), true)
     })
 
-    test('a hash is upgraded only while it is the one that was verified', async () => {
+    test('a hash is upgraded only if it is still the verified one', async () => {
       const id = await insertUser('upgrade@example.com')
       await store.upgradePasswordHash(id, 'not this one', 'new', start)
       assert.equal((await store.findUserByEmail('upgrade@example.com'))?.passwordHash, 'a hash')
@@ -197,7 +204,7 @@ for (const engine of ENGINES) {
       assert.equal((await store.findUserByEmail('upgrade@example.com'))?.passwordHash, 'new')
     })
 
-    test('a login that verified the hash before its upgrade still counts, one before a new password not', async () => {
+    test('a session opens for a verified hash that was upgraded since, but not after a new password', async () => {
       const id = await insertUser('meanwhile@example.com')
       const open = () => openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
       await store.upgradePasswordHash(id, 'a hash', 'upgraded', start)
@@ -206,18 +213,18 @@ for (const engine of ENGINES) {
       assert.equal(await open(), false)
     })
 
-    test('users are listed in the order of their e-mail, batch after batch', async () => {
+    test('users are listed in pages, ordered by email', async () => {
       const seen: string[] = []
       for (;;) {
-        const batch = await store.listUsers(seen.at(-1) ?? '', 3)
-        if (batch.length === 0) break
-        seen.push(...batch.map(user => user.email))
+        const page = await store.listUsers(seen.at(-1) ?? '', 3)
+        if (page.length === 0) break
+        seen.push(...page.map(user => user.email))
       }
       assert.equal(seen.length, await store.countUsers())
       assert.deepEqual(seen, seen.toSorted())
     })
 
-    test('a purge removes what ended or expired, in bounded batches, and nothing that lives', async () => {
+    test('a purge removes an ended session after a day, an idle one with its tokens, and no live one', async () => {
       const id = await insertUser('purged@example.com')
       const verified = { id, passwordHash: 'a hash' }
       const scopes = makeScopes()
@@ -225,7 +232,7 @@ for (const engine of ENGINES) {
       const [ending] = (await store.listLiveSessions(id, { afterId: null, limit: 9 }, start)) ?? []
       assert.ok(ending)
       assert.equal(await store.endSession(ending.id, start), true)
-      assert.equal(await store.endSession(ending.id, start), false, 'it ends once')
+      assert.equal(await store.endSession(ending.id, start), false, 'it has ended already')
       await openFor(store, verified, scopes, later(25 * 60 * MINUTE_MS - 500))
       const count = async (table: string) =>
         Number(
@@ -233,15 +240,15 @@ for (const engine of ENGINES) {
         )
       assert.equal(await count('sessions'), 2)
       await store.purge(later(23 * 60 * MINUTE_MS))
-      assert.equal(await count('sessions'), 2, 'an ended one is kept for a day')
+      assert.equal(await count('sessions'), 2, 'an ended session is kept for a day')
       await store.purge(later(25 * 60 * MINUTE_MS))
       assert.equal(await count('sessions'), 1)
       assert.equal(await count('refresh_tokens'), 1)
       await store.purge(later(32 * 24 * 60 * MINUTE_MS))
-      assert.equal(await count('sessions'), 0, 'an unused one goes with its last token')
+      assert.equal(await count('sessions'), 0, 'an unused session expires with its last token')
     })
 
-    test('of several purges at once, each row is removed once', async () => {
+    test('parallel purges remove each row once', async () => {
       await insertUser('crowd@example.com')
       await database.rows('delete from login_throttle')
       for (let i = 0; i < 20; i++) await reserve(makeScopes())
@@ -256,7 +263,7 @@ for (const engine of ENGINES) {
       assert.equal(removed, 60)
     })
 
-    test('migrating again, or five at once on an empty database, applies each migration once', async () => {
+    test('a repeated migration, or five parallel ones on an empty database, apply each change once', async () => {
       assert.deepEqual(await store.migrate(), [])
       const empty = await createTestDatabase(engine)
       const stores = await Promise.all(Array.from({ length: 5 }, () => openStore(empty.config)))

@@ -1,10 +1,17 @@
-// What every engine must do when attempts are reserved and settled, races included.
+// How attempts are reserved and settled, the same on every engine, also in parallel.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { ScopeName, ThrottleScope } from '../../src/domain/attempt.ts'
 import { openStore } from '../../src/storage/open-store.ts'
 import { ENGINES, openTestStore } from '../engines.ts'
-import { countKinds, digest, insertTestUser, makeScopes, openFor } from './fixtures.ts'
+import {
+  countKinds,
+  digest,
+  insertTestUser,
+  makeScopes,
+  openFor,
+  UNKNOWN_EMAIL,
+} from './fixtures.ts'
 
 const MINUTE_MS = 60_000
 
@@ -15,7 +22,7 @@ for (const engine of ENGINES) {
     const start = new Date('2030-01-01T00:00:00.000Z')
     const later = (ms: number) => new Date(start.getTime() + ms)
     const insertUser = (email: string) => insertTestUser(store, email, start)
-    const reserve = (scopes: ThrottleScope[], now = start, email = 'nobody') =>
+    const reserve = (scopes: ThrottleScope[], now = start, email = UNKNOWN_EMAIL) =>
       store.reserveAttempt(scopes, email, now)
     async function fail(scopes: ThrottleScope[], times: number, now = start): Promise<void> {
       for (let i = 0; i < times; i++) {
@@ -24,13 +31,13 @@ for (const engine of ENGINES) {
       }
     }
 
-    test('of 100 reservations at once, as many are admitted as the pair has failures left', async () => {
+    test('of 100 parallel reservations, as many are admitted as the pair allows failures', async () => {
       const scopes = makeScopes()
       const reservations = await Promise.all(Array.from({ length: 100 }, () => reserve(scopes)))
       assert.deepEqual(countKinds(reservations), { admitted: 5, busy: 95 })
     })
 
-    test('each scope has a budget of its own', async () => {
+    test('an email and a client each have a budget of their own', async () => {
       const cases: [ScopeName, number, (i: number) => ThrottleScope[]][] = [
         ['email', 20, i => makeScopes('one@example.com', `client ${i}`)],
         ['client', 50, i => makeScopes(`${i}@example.com`, 'one client')],
@@ -44,23 +51,23 @@ for (const engine of ENGINES) {
           }),
         )
         assert.equal(countKinds(reservations).admitted, budget, scope)
-        const refused = await reserve(scopesOf(1_000))
-        assert.equal(refused.kind === 'blocked' && refused.scope, scope)
+        const blocked = await reserve(scopesOf(1_000))
+        assert.equal(blocked.kind === 'blocked' && blocked.scope, scope)
       }
     })
 
-    test('spent failures start a wait of 15 minutes that further attempts do not extend', async () => {
+    test('a scope without failures left is blocked for 15 minutes, which further attempts do not extend', async () => {
       const scopes = makeScopes()
       await fail(scopes, 5)
-      const refused = {
+      const blocked = {
         kind: 'blocked',
         scope: 'pair',
         blockedUntil: later(16 * MINUTE_MS),
         lockedUserId: null,
       }
-      assert.deepEqual(await reserve(scopes, later(MINUTE_MS)), refused)
-      assert.deepEqual(await reserve(scopes, later(10 * MINUTE_MS)), refused)
-      assert.deepEqual(await reserve(scopes, later(16 * MINUTE_MS - 1)), refused)
+      assert.deepEqual(await reserve(scopes, later(MINUTE_MS)), blocked)
+      assert.deepEqual(await reserve(scopes, later(10 * MINUTE_MS)), blocked)
+      assert.deepEqual(await reserve(scopes, later(16 * MINUTE_MS - 1)), blocked)
       await fail(scopes, 5, later(16 * MINUTE_MS))
     })
 
@@ -72,14 +79,14 @@ for (const engine of ENGINES) {
       assert.equal((await reserve(scopes, later(29 * MINUTE_MS))).kind, 'blocked')
     })
 
-    test('a refused attempt is not counted by the other scopes', async () => {
+    test('a blocked attempt is not counted in the other scopes', async () => {
       const attacker = makeScopes('victim@example.com', 'attacker')
       await fail(attacker, 5)
       for (let i = 0; i < 30; i++) assert.equal((await reserve(attacker)).kind, 'blocked')
       await fail(makeScopes('victim@example.com', 'owner'), 5)
     })
 
-    test('a success clears the failures of its pair, nobody else’s', async () => {
+    test('a success clears the failures of its pair, and of no other scope', async () => {
       const id = await insertUser('success@example.com')
       const scopes = makeScopes('success@example.com', 'client of success')
       await fail(scopes, 4)
@@ -89,14 +96,14 @@ for (const engine of ENGINES) {
       assert.deepEqual(rows, { pair: [0, 0], email: [4, 0], client: [4, 0] })
     })
 
-    test('a released attempt leaves no trace in any budget', async () => {
+    test('a released attempt is not counted in any scope', async () => {
       const scopes = makeScopes()
       await reserve(scopes)
       await store.releaseAttempt(scopes)
       assert.deepEqual(await rowsOf(scopes), { pair: [0, 0], email: [0, 0], client: [0, 0] })
     })
 
-    test('what a clock wrote that was a day ahead is over', async () => {
+    test('blocks and leases written by a clock that was a day ahead are over', async () => {
       const scopes = makeScopes()
       const tomorrow = later(24 * 60 * MINUTE_MS)
       await fail(scopes, 5, tomorrow)
@@ -120,12 +127,12 @@ for (const engine of ENGINES) {
       assert.deepEqual(await rowsOf(scopes), { pair: [5, 0], email: [0, 5], client: [0, 5] })
     })
 
-    test('the e-mail’s wait locks its user, and an unlock clears both at once', async () => {
+    test('a block of the email locks its user, and an unlock clears the lock and all blocks', async () => {
       const email = 'guessed@example.com'
       const id = await insertUser(email)
       for (let i = 0; i < 4; i++) await fail(makeScopes(email, `guesser ${i}`), 5)
-      const refused = await reserve(makeScopes(email, 'owner'), start, email)
-      assert.deepEqual(refused, {
+      const blocked = await reserve(makeScopes(email, 'owner'), start, email)
+      assert.deepEqual(blocked, {
         kind: 'blocked',
         scope: 'email',
         blockedUntil: later(15 * MINUTE_MS),
@@ -141,17 +148,17 @@ for (const engine of ENGINES) {
       assert.equal((await reserve(makeScopes(email, 'guesser 1'))).kind, 'admitted')
     })
 
-    test('the throttle does not touch an administrator’s lock', async () => {
+    test('the throttle does not change an administrator’s lock', async () => {
       const email = 'both@example.com'
       await insertUser(email)
       await store.lockUser(email, later(60 * MINUTE_MS), start)
       for (let i = 0; i < 4; i++) await fail(makeScopes(email, `guesser ${i}`), 5)
-      const refused = await reserve(makeScopes(email, 'owner'), start, email)
-      assert.equal(refused.kind === 'blocked' && refused.lockedUserId, null)
+      const blocked = await reserve(makeScopes(email, 'owner'), start, email)
+      assert.equal(blocked.kind === 'blocked' && blocked.lockedUserId, null)
       assert.equal((await store.findUserByEmail(email))?.lockedBy, 'administrator')
     })
 
-    test('failures in a row are counted on the user, and a failure of nobody writes as much', async () => {
+    test('consecutive failures are counted on the user, and a failure of an unknown email on a dummy row', async () => {
       const id = await insertUser('row@example.com')
       const scopes = makeScopes('row@example.com')
       for (const expected of [1, 2]) {
@@ -165,20 +172,20 @@ for (const engine of ENGINES) {
       assert.equal(Number(await counted()), before + 1)
     })
 
-    test('failures of unknown emails are spread over many rows', async () => {
+    test('failures of unknown emails are spread over many dummy rows', async () => {
       await database.rows('update unknown_user set failed_login_attempts = 0')
       for (let i = 0; i < 100; i++) await fail(makeScopes(), 1)
       const rows = await database.rows(
         'select id from unknown_user where failed_login_attempts > 0',
       )
-      // 100 of 256 rows, chosen at random, are 82.7 different ones on average.
+      // 100 random choices among 256 rows hit 82.9 different rows on average.
       assert.ok(rows.length > 50, String(rows.length))
     })
 
-    test('an email gets 100 failures in a day, then one in each window', async () => {
+    test('an email has 100 failures in a day, then one in each window', async () => {
       const email = 'daily@example.com'
       let clients = 0
-      const failUntilRefused = async (ms: number) => {
+      const failUntilBlocked = async (ms: number) => {
         for (let failures = 0; ; ) {
           const scopes = makeScopes(email, `client ${Math.floor(clients++ / 4)}`)
           const { kind } = await reserve(scopes, later(ms))
@@ -190,14 +197,14 @@ for (const engine of ENGINES) {
       const counts: number[] = []
       const WINDOWS_OF_A_DAY = 96
       for (let window = 0; window <= WINDOWS_OF_A_DAY; window++) {
-        counts.push(await failUntilRefused(window * 15 * MINUTE_MS))
+        counts.push(await failUntilBlocked(window * 15 * MINUTE_MS))
       }
       assert.deepEqual(counts.slice(0, 5), [20, 20, 20, 20, 20])
       assert.deepEqual(new Set(counts.slice(5, WINDOWS_OF_A_DAY)), new Set([1]))
       assert.equal(counts.at(-1), 20, 'the next day')
     })
 
-    test('the day’s last failures are reserved like any others', async () => {
+    test('parallel reservations are limited to the failures that are left for the day', async () => {
       const email = 'last@example.com'
       for (let window = 0; window < 4; window++) {
         for (let i = 0; i < 20; i++) {
@@ -215,7 +222,7 @@ for (const engine of ENGINES) {
       assert.deepEqual(countKinds(reservations), { admitted: 2, busy: 28 })
     })
 
-    test('leases that ran out count for the day, and an unlock forgets the day', async () => {
+    test('leases that ran out count for the day, and an unlock clears the failures of the day', async () => {
       const email = 'leases@example.com'
       for (let i = 0; i < 20; i++) await reserve(makeScopes(email, `client ${i}`))
       assert.equal((await reserve(makeScopes(email, 'x'), later(2 * MINUTE_MS))).kind, 'blocked')
@@ -230,28 +237,28 @@ for (const engine of ENGINES) {
       assert.equal(await day(), 0)
     })
 
-    test('sweeping removes what no longer means anything, and only that', async () => {
+    test('a purge removes throttle rows that have expired, and no others', async () => {
       await database.rows('delete from login_throttle')
       const [idle, blocked] = [makeScopes(), makeScopes()]
       await fail(idle, 1)
       await fail(blocked, 5, later(5 * MINUTE_MS))
       await reserve(blocked, later(5 * MINUTE_MS))
-      const sweep = async (ms: number) => (await store.purge(later(ms)))?.throttleRows
-      assert.equal(await sweep(15 * MINUTE_MS), 0)
-      assert.equal(await sweep(17 * MINUTE_MS), 3)
+      const purge = async (ms: number) => (await store.purge(later(ms)))?.throttleRows
+      assert.equal(await purge(15 * MINUTE_MS), 0)
+      assert.equal(await purge(17 * MINUTE_MS), 3)
       assert.equal((await reserve(blocked, later(17 * MINUTE_MS))).kind, 'blocked')
-      assert.equal(await sweep(60 * MINUTE_MS), 2)
-      assert.equal(await sweep(24 * 60 * MINUTE_MS), 0, 'the email’s row counts for a day')
-      assert.equal(await sweep(24 * 60 * MINUTE_MS + 6 * MINUTE_MS), 1)
+      assert.equal(await purge(60 * MINUTE_MS), 2)
+      assert.equal(await purge(24 * 60 * MINUTE_MS), 0, 'the row of the email is kept for a day')
+      assert.equal(await purge(24 * 60 * MINUTE_MS + 6 * MINUTE_MS), 1)
       assert.deepEqual(await database.rows('select key from login_throttle'), [])
     })
 
-    test('mixed reservations, settlements and sweeps at once neither fail nor deadlock', async () => {
+    test('parallel reservations, settlements and purges neither fail nor deadlock', async () => {
       const id = await insertUser('busy@example.com')
       const second = await openStore(database.config)
       const mix = async (round: number, i: number) => {
         const one = i % 2 === 0 ? store : second
-        // New clients in each round: their rows are added while others are changed.
+        // New clients in each round: rows are inserted while others are updated.
         const scopes = makeScopes('busy@example.com', `client ${round} ${i % 10}`, {
           pair: 1e6,
           email: 1e6,

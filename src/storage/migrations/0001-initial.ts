@@ -1,11 +1,10 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { UNKNOWN_USER_ID } from '../sql/schema.ts'
+import { FIRST_DUMMY_ID } from '../sql/schema.ts'
 import type { ColumnTypes } from './column-types.ts'
 
 export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void> {
   const { uuid, time, flag, options, isTime } = column
-  // The second has one row, for e-mails that nobody has: reading and writing it takes what reading
-  // and writing a user takes.
+  // `unknown_user` has the same columns, so that reading and writing a dummy row costs as much as a user's.
   const users = (table: RawBuilder<unknown>) => sql`create table ${table} (
       id ${uuid.type} primary key default ${uuid.random} ${uuid.check('id')},
       email text not null unique check (length(email) <= 254 and email like '%_@_%'),
@@ -24,7 +23,7 @@ export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void
     users(sql`users`),
     users(sql`unknown_user`),
     sql`insert into unknown_user (id, email, password_hash, name)
-      values (${sql.lit(UNKNOWN_USER_ID)}, 'nobody@localhost', '', '')`,
+      values (${sql.lit(FIRST_DUMMY_ID)}, 'nobody@localhost', '', '')`,
 
     sql`create table sessions (
       id ${uuid.type} primary key default ${uuid.random} ${uuid.check('id')},

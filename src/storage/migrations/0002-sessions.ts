@@ -11,17 +11,17 @@ export async function up(db: Kysely<unknown>, types: ColumnTypes): Promise<void>
     sql`alter table unknown_user add column session_generation integer not null default 0`,
 
     sql`alter table sessions add column generation integer not null default 0`,
-    // Without a foreign key: a revoked device leaves its id behind, which no other device ever gets.
+    // Without a foreign key: the id of a revoked device stays, and no other device ever gets it.
     sql`alter table sessions add column device_id ${uuid.type} ${uuid.check('device_id')}`,
     sql`alter table sessions add column has_tokens ${flag.type} not null default ${flag.true}
       ${flag.check('has_tokens')}`,
 
-    // Without the id, by which PostgreSQL would search all of it while the table is young.
+    // Without the id: while the table is small, PostgreSQL would search the whole index for an id.
     sql`create index sessions_live on sessions (user_id, generation, created_at)
       where ended_at is null`,
     sql`create index sessions_device_id on sessions (device_id)
       where ended_at is null and device_id is not null`,
-    // Smaller than before: each session is in one of the three.
+    // Partial indexes are smaller: each session is in only one of these three.
     sql`drop index sessions_idle_expires_at`,
     sql`create index sessions_idle_expires_at on sessions (idle_expires_at) where ended_at is null`,
     sql`drop index sessions_ended_at`,
@@ -30,8 +30,8 @@ export async function up(db: Kysely<unknown>, types: ColumnTypes): Promise<void>
     sql`create index sessions_ended_with_tokens on sessions (ended_at)
       where ended_at is not null and has_tokens`,
 
-    // The token of an ended session is revoked, whatever ended it. Only the newest can be unrevoked; several
-    // may be of the same second.
+    // Revokes the token of a session, whatever ends the session. Only the newest token can be unrevoked, but
+    // several tokens may have been created in the same second.
     sql`drop index refresh_tokens_session_id`,
     sql`create index refresh_tokens_session_id on refresh_tokens (session_id, created_at)`,
     ...trigger(

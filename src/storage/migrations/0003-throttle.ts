@@ -1,12 +1,12 @@
-// Failures of a day, the scope of a network, and more rows for emails without a user.
+// Adds the daily failures, the scope `network`, and more dummy rows for emails without a user.
 import { type Kysely, sql } from 'kysely'
 import type { ColumnTypes } from './column-types.ts'
 
-/** The first of them came with the tables. */
+/** The first dummy row was created by the first migration. */
 const UNKNOWN_USERS = 256
 
 export async function up(db: Kysely<unknown>, { time, options, isTime }: ColumnTypes) {
-  // SQLite cannot change the check of a column: the table is made again, with its rows.
+  // SQLite cannot change the check of a column: the rows are copied to a new table.
   await sql`alter table login_throttle rename to old_login_throttle`.execute(db)
   await sql`create table login_throttle (
     key text primary key check (length(key) = 64),

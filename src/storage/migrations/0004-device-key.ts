@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
 import type { ColumnTypes } from './column-types.ts'
 
-/** The key that all instances tag device cookies with. Cookies from before have no tag and are unknown. */
+/** The key with which all instances tag device cookies. Older cookies have no tag and are not accepted. */
 export async function up(db: Kysely<unknown>, { options }: ColumnTypes): Promise<void> {
   await sql`create table device_key (
       id integer primary key check (id = 1),

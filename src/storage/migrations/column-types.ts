@@ -1,4 +1,4 @@
-// The words of a table definition that the two engines spell differently.
+// Parts of table definitions that the two engines spell differently.
 import { type RawBuilder, sql } from 'kysely'
 import type { EngineName } from '../sql/engine.ts'
 
@@ -6,25 +6,25 @@ export type ColumnTypes = {
   uuid: { type: RawBuilder<unknown>; random: RawBuilder<unknown>; check: Check }
   time: { type: RawBuilder<unknown>; now: RawBuilder<unknown> }
   flag: { type: RawBuilder<unknown>; true: RawBuilder<unknown>; check: Check }
-  /** Times compare as text in SQLite, so only the one format is let in, also by hand. */
+  /** SQLite compares times as text, so its columns accept one format only, also from other programs. */
   isTime: Check
   options: RawBuilder<unknown>
-  /** The statements that make a trigger: after each update of a column, if `when`, it runs `then`. */
+  /** The statements that create a trigger: after an update of the column, if `when`, it runs `then`. */
   trigger: (name: string, on: Changed, when: string, then: string) => RawBuilder<unknown>[]
-  /** A column that has one of the values of a query; each is looked up by an index. */
+  /** True if the column has one of the values that a query selects; an index finds each value. */
   isAmong: (column: string, query: string) => string
 }
 type Changed = { table: string; column: string }
 type Check = (column: string) => RawBuilder<unknown>
 
-const nothing: Check = () => sql``
+const unchecked: Check = () => sql``
 
 export const COLUMN_TYPES: Record<EngineName, ColumnTypes> = {
   postgres: {
-    uuid: { type: sql`uuid`, random: sql`gen_random_uuid()`, check: nothing },
+    uuid: { type: sql`uuid`, random: sql`gen_random_uuid()`, check: unchecked },
     time: { type: sql`timestamptz`, now: sql`now()` },
-    flag: { type: sql`boolean`, true: sql`true`, check: nothing },
-    isTime: nothing,
+    flag: { type: sql`boolean`, true: sql`true`, check: unchecked },
+    isTime: unchecked,
     options: sql``,
     trigger: (name, { table, column }, when, then) => [
       sql.raw(`create function ${name}() returns trigger language plpgsql as

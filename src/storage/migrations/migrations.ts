@@ -1,7 +1,8 @@
-// Every change of the schema, in order. A migration that was released is never edited.
+// All migrations, in order. A migration that was released is never changed.
 import type { Kysely } from 'kysely'
-import type { Migration } from 'kysely/migration'
+import { type Migration, Migrator } from 'kysely/migration'
 import type { EngineName } from '../sql/engine.ts'
+import type { Schema } from '../sql/schema.ts'
 import * as initial from './0001-initial.ts'
 import * as sessions from './0002-sessions.ts'
 import * as throttle from './0003-throttle.ts'
@@ -15,7 +16,11 @@ const MIGRATIONS = {
   '0004-device-key': deviceKey,
 }
 
-export function migrationsFor(engine: EngineName): Record<string, Migration> {
+export function createMigrator(engine: EngineName, db: Kysely<Schema>): Migrator {
+  return new Migrator({ db, provider: { getMigrations: async () => migrationsFor(engine) } })
+}
+
+function migrationsFor(engine: EngineName): Record<string, Migration> {
   return Object.fromEntries(
     Object.entries(MIGRATIONS).map(([name, { up }]) => [
       name,

@@ -1,7 +1,7 @@
-// One connection of the pool, for one operation.
+// A connection from the pool, for one operation with one time limit.
 import pg from 'pg'
 
-/** The server does not know the statement of this name, as after DISCARD ALL, or behind a pooler. */
+/** The server does not know the prepared statement, for example after DISCARD ALL or behind a pooler. */
 export const UNKNOWN_STATEMENT = '26000'
 
 export type Connection = {
@@ -10,8 +10,8 @@ export type Connection = {
 }
 
 /**
- * It is given up in time, however many statements the operation takes. One that broke, or still
- * waits for an answer, must not serve anyone again.
+ * The timeout is for all statements of the operation together. A connection that broke or still waits for
+ * an answer is closed on release, so that no other operation gets it.
  */
 export async function connect(pool: pg.Pool, timeoutMs: number): Promise<Connection> {
   const deadline = performance.now() + timeoutMs
@@ -20,19 +20,19 @@ export async function connect(pool: pg.Pool, timeoutMs: number): Promise<Connect
   const onError = () => {
     isLost = true
   }
-  // Nobody else listens between two statements: a connection that breaks then would end the process.
+  // Between two statements there is no other listener, and an unhandled error event would end the process.
   client.on('error', onError)
 
   return {
     async query(text, values, name) {
-      // The server has rolled back, or will when it finds nobody there. Asking it would take time, and
-      // Kysely would report that failure in place of the one that led here.
+      // The server rolls back when the connection closes. A rollback through a lost connection would take
+      // time and fail, and Kysely would report that failure instead of the first one.
       if (isLost && text === 'rollback') return NOTHING_TO_ROLL_BACK
       const limits = { query_timeout: Math.max(1, deadline - performance.now()) }
       try {
         return await client.query({ text, values, ...(name && { name }), ...limits })
       } catch (error) {
-        // The driver would take a forgotten statement for known, ever after.
+        // After UNKNOWN_STATEMENT the driver still believes that the server knows the statement.
         isLost ||= !(error instanceof pg.DatabaseError) || error.code === UNKNOWN_STATEMENT
         if (text !== 'rollback') throw error
         isLost = true

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { sql } from 'kysely'
 import { createTestDatabase } from '../../../test/engines.ts'
-import { OPERATION_TIMEOUT_MS } from '../sql/engine.ts'
+import { SERVICE_OPERATION_TIMEOUT_MS } from '../sql/engine.ts'
 import { openPostgres } from './engine.ts'
 
 describe('a connection to PostgreSQL', async () => {
@@ -11,12 +11,12 @@ describe('a connection to PostgreSQL', async () => {
   if (database.config.engine !== 'postgres') throw new Error('not PostgreSQL')
   const { url } = database.config
 
-  /** What the server says of a connection that the service opened. */
+  /** Settings of a connection that the service opened, as the server reports them. */
   async function settingsOf(address: string, ...names: string[]): Promise<string[]> {
     const engine = openPostgres({
       url: address,
       onConnectionLost: () => {},
-      operationTimeoutMs: OPERATION_TIMEOUT_MS,
+      operationTimeoutMs: SERVICE_OPERATION_TIMEOUT_MS,
     })
     try {
       const { rows } = await sql<{ settings: string[] }>`
@@ -29,7 +29,7 @@ describe('a connection to PostgreSQL', async () => {
     }
   }
 
-  test('uses one plan for all values, whatever options the address has', async () => {
+  test('uses one plan for all values, also if the address has options of its own', async () => {
     assert.deepEqual(await settingsOf(url, 'plan_cache_mode'), ['force_generic_plan'])
     const own = new URL(url)
     own.searchParams.set('options', '-c work_mem=1234kB')
@@ -39,7 +39,7 @@ describe('a connection to PostgreSQL', async () => {
     ])
   })
 
-  test('fails if the server refuses its options', async () => {
+  test('fails if the server does not accept its options', async () => {
     const wrong = new URL(url)
     wrong.searchParams.set('options', '-c no_such_setting=1')
     await assert.rejects(settingsOf(wrong.toString(), 'work_mem'), /no_such_setting/)

@@ -1,4 +1,4 @@
-// The server engine: a pool of connections.
+// The PostgreSQL engine: a pool of connections.
 import { Kysely, PostgresDialect, type PostgresPoolClient, sql } from 'kysely'
 import pg from 'pg'
 import { type Engine, repeat } from '../sql/engine.ts'
@@ -8,22 +8,22 @@ import { connect, hasCode, UNKNOWN_STATEMENT } from './connection.ts'
 import { reserve } from './reserve.ts'
 import { createSettling, type Run } from './settle.ts'
 
-/** A login holds a connection for a few milliseconds; hashing, which holds none, is the bottleneck. */
+/** Hashing is the bottleneck and holds no connection; a login holds one for a few milliseconds. */
 const POOL_SIZE = 10
 const CONNECT_TIMEOUT_MS = 1_000
-/** Nobody waits for an answer yet, and a machine that starts many processes is slow. */
+/** No request waits yet, and a machine that starts many processes at once is slow. */
 const MIGRATION_CONNECT_TIMEOUT_MS = 10_000
-/** A change of a large table takes its time; a server that is gone is noticed by then. */
+/** A change of a large table may take long; the limit is for a server that no longer answers. */
 const MIGRATION_TIMEOUT_MS = 3_600_000
 
-/** Any number that nothing else in this database locks. */
-const HOUSEKEEPING_LOCK = 710_001
+/** The key of the advisory lock of the purge: any number that no other program in this database uses. */
+const PURGE_LOCK = 710_001
 
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 const SERIALIZATION_FAILURE = '40001'
 const DEADLOCK_DETECTED = '40P01'
 const UNIQUE_VIOLATION = '23505'
-const PASSING = [SERIALIZATION_FAILURE, DEADLOCK_DETECTED, UNKNOWN_STATEMENT]
+const TRANSIENT_ERRORS = [SERIALIZATION_FAILURE, DEADLOCK_DETECTED, UNKNOWN_STATEMENT]
 
 export type PostgresOptions = {
   url: string
@@ -38,20 +38,20 @@ export function openPostgres(options: PostgresOptions): Engine {
   const pool = new pg.Pool({
     ...connectionTo(withGenericPlans(url)),
     max: POOL_SIZE,
-    // The server stops its own work first; the client's limit is for a server that does not answer.
+    // Below the limit of the connection, which is for a server that does not answer.
     statement_timeout: operationTimeoutMs - 200,
-    // Above the server's own deadlock_timeout, so that a deadlock is told from a long wait.
+    // Above the server's deadlock_timeout (1 s), so that a deadlock is not reported as a lock timeout.
     lock_timeout: operationTimeoutMs - 300,
     idle_in_transaction_session_timeout: 5_000,
   })
   pool.on('error', onConnectionLost)
   const db = openDatabase(pool, operationTimeoutMs)
   const retrying = <T>(operation: () => Promise<T>) =>
-    repeat(operation, hasCode(...PASSING), operationTimeoutMs)
-  // Two first attempts of one scope insert the same row: the later one finds it next time.
-  const retryingFirst = <T>(operation: () => Promise<T>) =>
-    repeat(operation, hasCode(UNIQUE_VIOLATION, ...PASSING), operationTimeoutMs)
-  // Without Kysely's own steps to a connection and back, which cost as much as to ask the server.
+    repeat(operation, hasCode(...TRANSIENT_ERRORS), operationTimeoutMs)
+  // Of two parallel first attempts of a scope, the second cannot insert the row; repeated, it finds the row.
+  const retryingInserts = <T>(operation: () => Promise<T>) =>
+    repeat(operation, hasCode(UNIQUE_VIOLATION, ...TRANSIENT_ERRORS), operationTimeoutMs)
+  // Without Kysely, whose handling of connections costs as much as the statement.
   const run: Run = async <Values, Row>(statement: Statement<Values, Row>, values: Values) => {
     const { name, sql: text, parameters } = statement(db, values)
     const connection = await connect(pool, operationTimeoutMs)
@@ -67,7 +67,7 @@ export function openPostgres(options: PostgresOptions): Engine {
     db,
     retrying,
     async migrating(operation) {
-      // One connection of its own, without the limits that a login needs.
+      // A separate connection, without the time limits of a login.
       const migrationPool = new pg.Pool({
         ...connectionTo(url),
         max: 1,
@@ -82,13 +82,14 @@ export function openPostgres(options: PostgresOptions): Engine {
       }
     },
     attempts: {
-      reserveAttempt: (scopes, email, now) => retryingFirst(() => reserve(run, scopes, email, now)),
+      reserveAttempt: (scopes, email, now) =>
+        retryingInserts(() => reserve(run, scopes, email, now)),
       ...createSettling((statement, values) => retrying(() => run(statement, values))),
     },
-    isAlone: async trx => {
-      const { rows } = await sql<{ alone: boolean }>`
-        select pg_try_advisory_xact_lock(${sql.lit(HOUSEKEEPING_LOCK)}) as alone`.execute(trx)
-      return rows[0]?.alone === true
+    mayPurge: async trx => {
+      const { rows } = await sql<{ is_locked: boolean }>`
+        select pg_try_advisory_xact_lock(${sql.lit(PURGE_LOCK)}) as is_locked`.execute(trx)
+      return rows[0]?.is_locked === true
     },
     readClock: async () => {
       const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db)
@@ -96,7 +97,7 @@ export function openPostgres(options: PostgresOptions): Engine {
     },
     async close() {
       await db.destroy()
-      // If nothing was asked through it, it does not end the pool.
+      // Kysely ends the pool only if it has used it.
       if (!pool.ending) await pool.end()
     },
   }
@@ -104,7 +105,8 @@ export function openPostgres(options: PostgresOptions): Engine {
 
 /**
  * One plan for all values of a statement: if the server chose a plan by the values, attempts at known and
- * unknown emails could take different times. As an option of the connection it cannot fail unnoticed.
+ * unknown emails could take different times. As an option in the address: if the server rejects it, the
+ * connection fails.
  */
 function withGenericPlans(url: string): string {
   const connection = new URL(url)
@@ -126,7 +128,7 @@ function openDatabase(pool: pg.Pool, timeoutMs: number): Kysely<Schema> {
   return new Kysely<Schema>({
     dialect: new PostgresDialect({
       pool: {
-        // Kysely's type has a second form of query, for cursors, which is never used here.
+        // Kysely's type also has a form of `query` for cursors, which is not used here.
         connect: () => connect(pool, timeoutMs) as unknown as Promise<PostgresPoolClient>,
         end: () => pool.end(),
         options: pool.options,

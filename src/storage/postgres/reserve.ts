@@ -1,17 +1,17 @@
-// The whole reservation of an attempt in one statement of PostgreSQL.
+// Reserves an attempt in PostgreSQL, in one statement.
 import { sql } from 'kysely'
 import type { Reservation, ScopeName, ThrottleScope } from '../../domain/attempt.ts'
 import { prepare } from '../sql/prepared.ts'
+import { parseTime } from '../sql/schema.ts'
 import {
+  dummyIdOf,
   isNotLockedByAdministrator,
   keysOf,
   type Moments,
   momentsAt,
   toBlock,
-  unknownUserId,
 } from '../sql/throttle-rows.ts'
 import { type FoundUser, selectUserOrDummy, toFoundUser } from '../sql/user-rows.ts'
-import { toTime } from '../sql/values.ts'
 import type { Run } from './settle.ts'
 
 type ReservedScope = {
@@ -20,16 +20,17 @@ type ReservedScope = {
   key: string
   is_full: boolean
   capacity: number
-  blocked_until_then: Date | null
+  /** Null if this scope does not block the attempt. */
+  block_ends_at: Date | null
   locked_user_id: string | null
-  /** With the first scope of those who are admitted. */
+  /** Only in the first row of an admitted attempt. */
   found: FoundUser | null
 }
 
 /**
- * Existing rows are locked in the order of their keys, which also yields their newest versions; the
- * verdict is made over all scopes; then rows are changed or added only as it says. There is no
- * "on conflict": an upsert would act before the verdict of the other scopes is known.
+ * The statement locks the existing rows in the order of their keys and reads their newest versions, decides
+ * over all scopes, then changes or adds rows. It does not use "on conflict": an upsert would change a row
+ * before the decision on all scopes is known.
  */
 export async function reserve(
   run: Run,
@@ -40,7 +41,7 @@ export async function reserve(
   const rows = await run(reserveAll, {
     ...momentsAt(now),
     email,
-    dummyId: unknownUserId(scopes),
+    dummyId: dummyIdOf(scopes),
     keys: keysOf(scopes),
     names: scopes.map(scope => scope.name),
     emailDigests: scopes.map(scope => scope.emailDigest),
@@ -60,8 +61,8 @@ export async function reserve(
     case 'blocked':
       return toBlock(
         rows.flatMap(row =>
-          row.blocked_until_then
-            ? [{ scope: row.scope, blockedUntil: toTime(row.blocked_until_then) }]
+          row.block_ends_at
+            ? [{ scope: row.scope, blockedUntil: parseTime(row.block_ends_at) }]
             : [],
         ),
         first.locked_user_id,
@@ -69,7 +70,7 @@ export async function reserve(
   }
 }
 
-type Holes = Moments & {
+type ReserveParameters = Moments & {
   email: string
   dummyId: string
   keys: string[]
@@ -79,18 +80,18 @@ type Holes = Moments & {
   dailyBudgets: (number | null)[]
 }
 
-/** Its last moment in UTC: in the server's own zone it may be of a year that has five digits. */
+/** Formats `locked_until` in UTC: in the server's time zone, the end of 9999 may be a year of five digits. */
 const FOUND_AS_JSON = sql`select to_jsonb(found) || jsonb_build_object('locked_until',
   to_char(locked_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))`
 
-const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
+const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
   sql<ReservedScope>`
     with moment as (
-      select ${holes.now}::timestamptz as now, ${holes.leaseEnd}::timestamptz as lease_end,
-        ${holes.windowEnd}::timestamptz as window_end, ${holes.dayEnd}::timestamptz as day_end,
-        ${holes.expiry}::timestamptz as expiry
+      select ${parameters.now}::timestamptz as now, ${parameters.leaseEnd}::timestamptz as lease_end,
+        ${parameters.windowEnd}::timestamptz as window_end, ${parameters.dayEnd}::timestamptz as day_end,
+        ${parameters.expiry}::timestamptz as expiry
     ),
-    -- Timestamps beyond these are ignored: the clock of another machine was ahead.
+    -- Timestamps beyond these limits are ignored: the clock of another machine was ahead.
     far as (
       select window_end + (window_end - now) as window_limit, lease_end + (lease_end - now) as lease_limit,
         day_end + (day_end - now) as day_limit
@@ -98,13 +99,14 @@ const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
     ),
     asked as (
       select * from unnest(
-        ${holes.keys}::text[], ${holes.names}::text[],
-        ${holes.emailDigests}::text[], ${holes.budgets}::integer[], ${holes.dailyBudgets}::integer[]
+        ${parameters.keys}::text[], ${parameters.names}::text[],
+        ${parameters.emailDigests}::text[], ${parameters.budgets}::integer[],
+        ${parameters.dailyBudgets}::integer[]
       ) with ordinality as a (key, scope, email_digest, max_failures, max_daily, position)
     ),
     existing as materialized (
       select t.* from login_throttle t
-      where t.key = any (${holes.keys}::text[]) order by t.key for update
+      where t.key = any (${parameters.keys}::text[]) order by t.key for update
     ),
     judged as (
       select e.*, e.blocked_until is not null and e.blocked_until > now
@@ -129,7 +131,7 @@ const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
         coalesce(j.pending - j.abandoned, 0) as pending
       from moment, asked a left join judged j using (key)
     ),
-    -- A spent day leaves one failure in each window.
+    -- When the daily failures are used up, each window allows one more.
     state as (
       select c.*, case when max_daily is null then max_failures
           else greatest(least(max_failures, failures + max_daily - daily_failures), 1) end as budget
@@ -168,21 +170,21 @@ const reserveAll = prepare<Holes, ReservedScope>((db, holes) =>
     locked as (
       update users set locked_until = m.window_end, locked_by = 'throttle', updated_at = m.now
       from moment m
-      where email = ${holes.email} and exists (select from blocked where scope = 'email')
-        and ${isNotLockedByAdministrator(holes.now)}
+      where email = ${parameters.email} and exists (select from blocked where scope = 'email')
+        and ${isNotLockedByAdministrator(parameters.now)}
       returning id
     ),
-    nobody as (
+    dummy as (
       update unknown_user set updated_at = m.now
       from moment m
-      where id = ${holes.dummyId}::uuid
+      where id = ${parameters.dummyId}::uuid
         and exists (select from blocked where scope = 'email') and not exists (select from locked)
     ),
-    found as (${selectUserOrDummy(holes.email, holes.dummyId)})
+    found as (${selectUserOrDummy(parameters.email, parameters.dummyId)})
     select v.kind as verdict, s.scope, s.key,
       s.failures + s.pending >= s.budget as is_full, s.budget - s.failures as capacity,
       case when s.is_blocked then s.blocked_until
-        when s.failures >= s.budget then m.window_end end as blocked_until_then,
+        when s.failures >= s.budget then m.window_end end as block_ends_at,
       (select id from locked) as locked_user_id,
       case when v.kind = 'admitted' and s.position = 1 then (${FOUND_AS_JSON} from found) end as found
     from state s, verdict v, moment m order by s.position`.compile(db),

@@ -1,81 +1,81 @@
-// What becomes of a reserved attempt, each in one statement of PostgreSQL: one round trip, and locks
-// that are held no longer than it takes.
+// Releases and settles attempts in PostgreSQL, each in one statement: one round trip, and row locks that are
+// held only while it runs.
 import { sql } from 'kysely'
 import { digestOf } from '../../identifiers.ts'
 import { surplusDevices } from '../sql/devices.ts'
 import {
   endSurplusInPostgres as endSurplus,
-  type Ghost,
-  type GhostHoles,
-  ghostValues,
-  isGhost,
+  isLeftBehind,
   isReplaced,
+  type LeftBehindParameters,
+  type LeftBehindRow,
+  leftBehindValues,
   surplusValues,
   toEnded,
 } from '../sql/displaced-sessions.ts'
 import type { Attempts } from '../sql/engine.ts'
 import { prepare, type Statement } from '../sql/prepared.ts'
+import { formatTime } from '../sql/schema.ts'
 import {
+  dummyIdOf,
   isNotLockedByAdministrator,
   keysOf,
   type Moments,
   momentsAt,
   ONE_FAILURE_MORE,
-  unknownUserId,
 } from '../sql/throttle-rows.ts'
-import { toText } from '../sql/values.ts'
 
 export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Promise<Row[]>
 
 export function createSettling(run: Run): Omit<Attempts, 'reserveAttempt'> {
   const settling: Omit<Attempts, 'reserveAttempt'> = {
     async releaseAttempt(scopes) {
-      await run(giveBack, { keys: keysOf(scopes) })
+      await run(releasePending, { keys: keysOf(scopes) })
     },
 
     async settleFailure(scopes, userId, now) {
-      const holes = { ...momentsAt(now), keys: keysOf(scopes) }
+      const parameters = { ...momentsAt(now), keys: keysOf(scopes) }
       if (userId === null) {
-        await run(failNobody, { ...holes, userId: unknownUserId(scopes) })
+        await run(failDummyUser, { ...parameters, userId: dummyIdOf(scopes) })
         return 0
       }
-      const [user] = await run(failUser, { ...holes, userId })
+      const [user] = await run(failUser, { ...parameters, userId })
       return user?.failed_login_attempts ?? 0
     },
 
     async openSession({ user, session, refreshToken, device, displaced }, scopes, now) {
       const [accepted] = await run(succeed, {
-        ...ghostValues(displaced, device),
-        now: toText(now),
+        ...leftBehindValues(displaced, device),
+        now: formatTime(now),
         keys: keysOf(scopes),
         userId: user.id,
         passwordHash: user.passwordHash,
         hashDigest: digestOf(user.passwordHash),
         sessionId: session.id,
-        sessionEnd: toText(session.expiresAt),
+        sessionEnd: formatTime(session.expiresAt),
         cookieDigest: session.cookieDigest,
         userAgent: session.userAgent,
         ip: session.ip,
         tokenId: refreshToken.id,
         tokenDigest: refreshToken.digest,
         keyId: refreshToken.keyId,
-        issuedAt: toText(refreshToken.issuedAt),
-        tokenEnd: toText(refreshToken.expiresAt),
+        issuedAt: formatTime(refreshToken.issuedAt),
+        tokenEnd: formatTime(refreshToken.expiresAt),
         knownDeviceId: device?.kind === 'known' ? device.id : null,
         newDeviceId: device?.kind === 'new' ? device.id : null,
         deviceDigest: device?.kind === 'new' ? device.digest : null,
-        deviceEnd: device?.kind === 'new' ? toText(device.expiresAt) : null,
+        deviceEnd: device?.kind === 'new' ? formatTime(device.expiresAt) : null,
       })
       if (!accepted) {
-        // Nothing was written: the attempt is still pending.
+        // The statement wrote nothing: the attempt is still pending.
         await settling.settleFailure(scopes, user.id, now)
         return null
       }
-      const ended = accepted.ghosts.map(toEnded)
+      const ended = accepted.left_behind.map(toEnded)
       const { maxSessions } = displaced
       if (Number(accepted.seen) + UNSEEN_LOGINS < maxSessions) return ended
-      // A statement of its own, after the commit: it sees what parallel logins have opened. If it fails, the
-      // session is open all the same, and the next login ends what is too many.
+      // A second statement, after the commit: it must see the sessions of parallel logins. If it fails, the
+      // login still succeeds, and the next login ends the surplus sessions.
       const values = surplusValues(now, user.id, session.id, maxSessions)
       const surplus = await run(endSurplus, values).catch(() => [])
       return [
@@ -88,9 +88,9 @@ export function createSettling(run: Run): Omit<Attempts, 'reserveAttempt'> {
 }
 
 /**
- * In the order of their keys, as every other statement does it; and as they are now. Whoever reads the
- * count has them all before it changes one: a row that was changed makes an insertion of it wait, by
- * somebody who may hold the next.
+ * Locks the rows in the order of their keys, like every other statement, and reads their newest versions. A
+ * statement that joins `all_locked` locks all rows before it changes one: otherwise a parallel insertion of
+ * a changed row could wait for it while holding the next row, a deadlock.
  */
 const lockedRows = (keys: string[]) => sql`locked as materialized (
     select * from login_throttle where key = any (${keys}) order by key for update
@@ -98,48 +98,47 @@ const lockedRows = (keys: string[]) => sql`locked as materialized (
   all_locked as materialized (select count(*) from locked)`
 const ONE_PENDING_LESS = sql`greatest(l.pending - 1, 0)`
 
-const giveBack = prepare<{ keys: string[] }>((db, { keys }) =>
+const releasePending = prepare<{ keys: string[] }>((db, { keys }) =>
   sql`with ${lockedRows(keys)}
     update login_throttle t set pending = ${ONE_PENDING_LESS}
     from locked l, all_locked where t.key = l.key`.compile(db),
 )
 
-type FailureHoles = Moments & { keys: string[]; userId: string }
+type FailureParameters = Moments & { keys: string[]; userId: string }
 
 const failUser = prepareFailure('users')
-const failNobody = prepareFailure('unknown_user')
+const failDummyUser = prepareFailure('unknown_user')
 
 function prepareFailure(table: 'users' | 'unknown_user') {
-  return prepare<FailureHoles, { failed_login_attempts: number }>((db, holes) =>
-    sql<{ failed_login_attempts: number }>`with ${lockedRows(holes.keys)},
+  return prepare<FailureParameters, { failed_login_attempts: number }>((db, parameters) =>
+    sql<{ failed_login_attempts: number }>`with ${lockedRows(parameters.keys)},
     counted as (
       update login_throttle t set pending = ${ONE_PENDING_LESS},
-        failures = case when l.window_ends_at <= ${holes.now} then 1 else l.failures + 1 end,
-        window_ends_at = case when l.failures = 0 or l.window_ends_at <= ${holes.now}
-          then ${holes.windowEnd} else l.window_ends_at end,
+        failures = case when l.window_ends_at <= ${parameters.now} then 1 else l.failures + 1 end,
+        window_ends_at = case when l.failures = 0 or l.window_ends_at <= ${parameters.now}
+          then ${parameters.windowEnd} else l.window_ends_at end,
         daily_failures = case when l.scope <> 'email' then 0
-          when l.day_ends_at > ${holes.now} then l.daily_failures + 1 else 1 end,
+          when l.day_ends_at > ${parameters.now} then l.daily_failures + 1 else 1 end,
         day_ends_at = case when l.scope <> 'email' then null
-          when l.day_ends_at > ${holes.now} then l.day_ends_at else ${holes.dayEnd} end,
-        -- A single failure need not be kept for a day: one in each window is allowed anyway.
-        expires_at = case when l.daily_failures > 0 and l.day_ends_at > ${holes.expiry}
-          then l.day_ends_at else ${holes.expiry} end
+          when l.day_ends_at > ${parameters.now} then l.day_ends_at else ${parameters.dayEnd} end,
+        -- A single failure need not be kept for a day: each window allows one anyway.
+        expires_at = case when l.daily_failures > 0 and l.day_ends_at > ${parameters.expiry}
+          then l.day_ends_at else ${parameters.expiry} end
       from locked l, all_locked where t.key = l.key returning t.key
     )
     update ${sql.table(table)} u set failed_login_attempts = ${ONE_FAILURE_MORE}
     from (select count(*) from counted) after
-    where u.id = ${holes.userId} returning u.failed_login_attempts`.compile(db),
+    where u.id = ${parameters.userId} returning u.failed_login_attempts`.compile(db),
   )
 }
 
 /**
- * A login's statement does not see the sessions of logins that run beside it. There are at most as many
- * of these as connections: 50 are those of five instances. A user who is further away from the limit
- * has not reached it.
+ * A login's statement does not see the sessions of parallel logins. There are at most as many of them as
+ * connections: 50 for five instances. A user that is further below the limit cannot have reached it.
  */
 const UNSEEN_LOGINS = 50
 
-type SuccessHoles = GhostHoles & {
+type SuccessParameters = LeftBehindParameters & {
   keys: string[]
   passwordHash: string
   hashDigest: string
@@ -160,24 +159,24 @@ type SuccessHoles = GhostHoles & {
 }
 
 type Success = {
-  /** Sessions of the user that have not ended, counted up to what matters, without the new one. */
+  /** The user's sessions that have not ended, without the new one, counted up to 1,000. */
   seen: string
-  ghosts: Ghost[]
+  left_behind: LeftBehindRow[]
 }
 
-/** Takes effect, as a whole, only if the user is still as verified; then it returns a row. */
-const succeed = prepare<SuccessHoles, Success>((db, holes) =>
-  sql<Success>`with ${lockedRows(holes.keys)},
+/** Opens the session and returns a row; does nothing if the user has changed since it was verified. */
+const succeed = prepare<SuccessParameters, Success>((db, parameters) =>
+  sql<Success>`with ${lockedRows(parameters.keys)},
     accepted as (
       update users u set failed_login_attempts = 0,
-        locked_until = case when locked_until <= ${holes.now} then null else locked_until end,
-        locked_by = case when locked_until <= ${holes.now} then null else locked_by end
+        locked_until = case when locked_until <= ${parameters.now} then null else locked_until end,
+        locked_by = case when locked_until <= ${parameters.now} then null else locked_by end
       from all_locked
-      where u.id = ${holes.userId} and is_active and ${isNotLockedByAdministrator(holes.now)}
-        and (password_hash = ${holes.passwordHash} or upgraded_from = ${holes.hashDigest})
+      where u.id = ${parameters.userId} and is_active and ${isNotLockedByAdministrator(parameters.now)}
+        and (password_hash = ${parameters.passwordHash} or upgraded_from = ${parameters.hashDigest})
       returning u.id, u.session_generation
     ),
-    forgiven as (
+    succeeded as (
       update login_throttle t set pending = ${ONE_PENDING_LESS},
         failures = case when l.scope in ('pair', 'device') then 0 else l.failures end
       from locked l, accepted where t.key = l.key
@@ -185,41 +184,44 @@ const succeed = prepare<SuccessHoles, Success>((db, holes) =>
     opened as (
       insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at, expires_at,
         cookie_digest, cookie_used_at, user_agent, ip, generation, device_id)
-      select ${holes.sessionId}::uuid, id, ${holes.now}::timestamptz, ${holes.now}::timestamptz,
-        ${holes.tokenEnd}::timestamptz, ${holes.sessionEnd}::timestamptz, ${holes.cookieDigest}::text,
-        case when ${holes.cookieDigest}::text is not null then ${holes.now}::timestamptz end,
-        ${holes.userAgent}::text, ${holes.ip}::text, session_generation, ${holes.deviceId}::uuid
+      select ${parameters.sessionId}::uuid, id, ${parameters.now}::timestamptz,
+        ${parameters.now}::timestamptz, ${parameters.tokenEnd}::timestamptz,
+        ${parameters.sessionEnd}::timestamptz, ${parameters.cookieDigest}::text,
+        case when ${parameters.cookieDigest}::text is not null then ${parameters.now}::timestamptz end,
+        ${parameters.userAgent}::text, ${parameters.ip}::text, session_generation,
+        ${parameters.deviceId}::uuid
       from accepted
     ),
-    ghosts as materialized (
-      select sessions.id, user_id, ${isReplaced(holes)} as is_replaced
-      from sessions, accepted where ${isGhost('postgres', holes)}
+    left_behind as materialized (
+      select sessions.id, user_id, ${isReplaced(parameters)} as is_replaced
+      from sessions, accepted where ${isLeftBehind('postgres', parameters)}
       order by created_at, sessions.id for no key update of sessions
     ),
     ended as (
-      update sessions set ended_at = ${holes.now} from ghosts where sessions.id = ghosts.id
+      update sessions set ended_at = ${parameters.now} from left_behind where sessions.id = left_behind.id
     ),
     issued as (
       insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at)
-      select ${holes.tokenId}::uuid, id, ${holes.sessionId}::uuid, ${holes.tokenDigest}::text,
-        ${holes.keyId}::text, ${holes.issuedAt}::timestamptz, ${holes.tokenEnd}::timestamptz
+      select ${parameters.tokenId}::uuid, id, ${parameters.sessionId}::uuid, ${parameters.tokenDigest}::text,
+        ${parameters.keyId}::text, ${parameters.issuedAt}::timestamptz, ${parameters.tokenEnd}::timestamptz
       from accepted
     ),
     used_device as (
-      update devices d set last_used_at = ${holes.now}, user_agent = ${holes.userAgent}
-      from accepted where d.id = ${holes.knownDeviceId}::uuid
+      update devices d set last_used_at = ${parameters.now}, user_agent = ${parameters.userAgent}
+      from accepted where d.id = ${parameters.knownDeviceId}::uuid
     ),
     new_device as (
       insert into devices (id, user_id, token, created_at, last_used_at, expires_at, user_agent)
-      select ${holes.newDeviceId}::uuid, id, ${holes.deviceDigest}::text, ${holes.now}::timestamptz,
-        ${holes.now}::timestamptz, ${holes.deviceEnd}::timestamptz, ${holes.userAgent}::text
-      from accepted where ${holes.newDeviceId}::uuid is not null
+      select ${parameters.newDeviceId}::uuid, id, ${parameters.deviceDigest}::text,
+        ${parameters.now}::timestamptz, ${parameters.now}::timestamptz,
+        ${parameters.deviceEnd}::timestamptz, ${parameters.userAgent}::text
+      from accepted where ${parameters.newDeviceId}::uuid is not null
     ),
     dropped_devices as (
-      delete from devices where id = any (array(${surplusDevices(holes.userId)}))
-        and ${holes.newDeviceId}::uuid is not null and exists (select from accepted)
+      delete from devices where id = any (array(${surplusDevices(parameters.userId)}))
+        and ${parameters.newDeviceId}::uuid is not null and exists (select from accepted)
     )
-    select (select coalesce(json_agg(ghosts), '[]') from ghosts) as ghosts,
+    select (select coalesce(json_agg(left_behind), '[]') from left_behind) as left_behind,
       (select count(*) from (
         select from sessions where user_id = accepted.id and generation = accepted.session_generation
           and ended_at is null limit 1000

@@ -1,21 +1,19 @@
-// Devices that have logged in to an account before.
+// Known devices: browsers that have logged in to an account before.
 import { type Selectable, sql } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
 import type { MaintenanceStore } from '../../domain/store.ts'
 import type { Device, UserStore } from '../../domain/user.ts'
-import type { Engine } from './engine.ts'
-import type { Schema } from './schema.ts'
-import { transact } from './transact.ts'
-import { toText, toTime } from './values.ts'
+import { type Engine, transact } from './engine.ts'
+import { formatTime, parseTime, type Schema } from './schema.ts'
 
 type Devices = Pick<MaintenanceStore, 'readDeviceKey'> &
   Pick<AttemptStore, 'findDevice'> &
   Pick<UserStore, 'listDevices' | 'revokeDevice'>
 
-/** A browser that keeps no cookies gets a new device with each login. */
+/** Most devices of one user. A browser that keeps no cookies gets a new device with each login. */
 const MAX_DEVICES = 100
 
-/** What a new device of this user takes the place of: the least recently used ones, some at a time. */
+/** The least recently used devices that a new one makes too many; at most 100 at a time. */
 export function surplusDevices(userId: string) {
   return sql`select id from devices where user_id = ${userId}
     order by last_used_at desc, id limit 100 offset ${sql.lit(MAX_DEVICES - 1)}`
@@ -45,7 +43,7 @@ export function createDevices(engine: Engine): Devices {
           .where('user_id', '=', account =>
             account.selectFrom('users').select('id').where('email', '=', email),
           )
-          .where('expires_at', '>', toText(now))
+          .where('expires_at', '>', formatTime(now))
           .executeTakeFirst(),
       )
       return row ? toDevice(row) : null
@@ -57,7 +55,7 @@ export function createDevices(engine: Engine): Devices {
           .selectFrom('devices')
           .selectAll()
           .where('user_id', '=', userId)
-          .where('expires_at', '>', toText(now))
+          .where('expires_at', '>', formatTime(now))
           .orderBy('created_at')
           .orderBy('id')
           .execute(),
@@ -78,9 +76,9 @@ function toDevice(row: Selectable<Schema['devices']>): Device {
   return {
     id: row.id,
     userId: row.user_id,
-    createdAt: toTime(row.created_at),
-    lastUsedAt: toTime(row.last_used_at),
-    expiresAt: toTime(row.expires_at),
+    createdAt: parseTime(row.created_at),
+    lastUsedAt: parseTime(row.last_used_at),
+    expiresAt: parseTime(row.expires_at),
     userAgent: row.user_agent,
   }
 }

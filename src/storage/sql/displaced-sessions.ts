@@ -1,18 +1,18 @@
-// The earlier sessions that a login ends: the one whose cookie came along, those that were abandoned
-// on the same device, and the least recently used of a user who has too many. Written once for both
-// engines, as parts of their statements.
+// The earlier sessions that a login ends, as parts of both engines' statements. Sessions that the browser has
+// left behind: replaced (the login request carried their cookie) or abandoned (same device, no longer used).
+// Surplus sessions: the least recently used ones of a user over the limit.
 import { type RawBuilder, sql } from 'kysely'
 import type { Displaced, EndedSession, UsedDevice } from '../../domain/attempt.ts'
+import { isAmong } from './dialect.ts'
 import type { EngineName } from './engine.ts'
 import { isLive } from './live-session.ts'
 import { prepare } from './prepared.ts'
-import { isAmong } from './session-removal.ts'
-import { toText } from './values.ts'
+import { formatTime } from './schema.ts'
 
-/** At most this many end by one login; a user who has many more gets below the limit login by login. */
+/** Most surplus sessions that one login ends. If a user has more, the next logins end them. */
 const SURPLUS_MAX = 100
 
-export type GhostHoles = {
+export type LeftBehindParameters = {
   now: string
   userId: string
   oldCookieDigest: string | null
@@ -20,37 +20,37 @@ export type GhostHoles = {
   usedBefore: string
 }
 
-export function ghostValues(
+export function leftBehindValues(
   { cookieDigest, usedBefore }: Displaced,
   device: UsedDevice | null,
-): Omit<GhostHoles, 'now' | 'userId'> {
+): Omit<LeftBehindParameters, 'now' | 'userId'> {
   return {
     oldCookieDigest: cookieDigest,
     deviceId: device?.id ?? null,
-    usedBefore: toText(usedBefore),
+    usedBefore: formatTime(usedBefore),
   }
 }
 
-/** Live sessions that the browser of this login has left behind; each is found by an index. */
-export function isGhost(engine: EngineName, holes: GhostHoles) {
-  const left = sql`select id from sessions where cookie_digest = ${holes.oldCookieDigest}
+/** Live sessions that the browser has left behind. Each of the two kinds is found by an index. */
+export function isLeftBehind(engine: EngineName, parameters: LeftBehindParameters) {
+  const candidates = sql`select id from sessions where cookie_digest = ${parameters.oldCookieDigest}
     union all
-    select id from sessions where device_id = ${holes.deviceId} and ended_at is null
-      and user_id = ${holes.userId} and last_used_at <= ${holes.usedBefore}`
-  return sql<boolean>`(${isAmong(engine, 'sessions.id', left)} and ${isLive(holes.now)})`
+    select id from sessions where device_id = ${parameters.deviceId} and ended_at is null
+      and user_id = ${parameters.userId} and last_used_at <= ${parameters.usedBefore}`
+  return sql<boolean>`(${isAmong(engine, 'sessions.id', candidates)} and ${isLive(parameters.now)})`
 }
 
-export function isReplaced(holes: GhostHoles) {
-  return sql`coalesce(sessions.cookie_digest = ${holes.oldCookieDigest}, false)`
+export function isReplaced(parameters: LeftBehindParameters) {
+  return sql`coalesce(sessions.cookie_digest = ${parameters.oldCookieDigest}, false)`
 }
 
-export type Ghost = { id: string; user_id: string; is_replaced: boolean | number }
+export type LeftBehindRow = { id: string; user_id: string; is_replaced: boolean | number }
 
-export function toEnded({ id, user_id, is_replaced }: Ghost): EndedSession {
+export function toEnded({ id, user_id, is_replaced }: LeftBehindRow): EndedSession {
   return { id, userId: user_id, reason: is_replaced ? 'replaced' : 'abandoned' }
 }
 
-type SurplusHoles = {
+type SurplusParameters = {
   now: string
   userId: string
   newId: string
@@ -58,20 +58,20 @@ type SurplusHoles = {
   candidates: number
 }
 
-/** The new session is not one of them, though a clock that is behind makes it look the oldest. */
+/** `newId` is excluded: if this machine's clock is behind, the new session looks like the oldest. */
 export function surplusValues(
   now: Date,
   userId: string,
   newId: string,
   maxSessions: number,
-): SurplusHoles {
+): SurplusParameters {
   const maxOthers = maxSessions - 1
-  return { now: toText(now), userId, newId, maxOthers, candidates: maxOthers + SURPLUS_MAX }
+  return { now: formatTime(now), userId, newId, maxOthers, candidates: maxOthers + SURPLUS_MAX }
 }
 
 const SURPLUS = sql`select id from surplus`
 export const endSurplusInSqlite = prepareSurplus(isAmong('sqlite', 'id', SURPLUS))
-/** Locked in the order of every statement that locks several sessions. */
+/** Locks the sessions in the same order as every other statement, so that no deadlock occurs. */
 export const endSurplusInPostgres = prepareSurplus(
   isAmong(
     'postgres',
@@ -81,19 +81,19 @@ export const endSurplusInPostgres = prepareSurplus(
   ),
 )
 
-/** Exact for a user who has up to `candidates`; of more than that, the first ones are looked at. */
+/** Considers the `candidates` oldest sessions only; exact for a user that has no more than these. */
 function prepareSurplus(isChosen: RawBuilder<unknown>) {
-  return prepare<SurplusHoles, { id: string }>((db, holes) => {
-    const { now, userId, newId, maxOthers, candidates } = holes
+  return prepare<SurplusParameters, { id: string }>((db, parameters) => {
+    const { now, userId, newId, maxOthers, candidates } = parameters
     const max = sql`cast(${maxOthers} as integer)`
-    return sql<{ id: string }>`with eldest as materialized (
+    return sql<{ id: string }>`with oldest as materialized (
         select id, last_used_at from sessions
         where user_id = ${userId} and ${isLive(now, sql`${userId}`)} and id <> ${newId}
         order by created_at, id limit cast(${candidates} as integer)
       ),
       surplus as materialized (
-        select id from eldest order by last_used_at, id
-        limit (select case when count(*) > ${max} then count(*) - ${max} else 0 end from eldest)
+        select id from oldest order by last_used_at, id
+        limit (select case when count(*) > ${max} then count(*) - ${max} else 0 end from oldest)
       )
       update sessions set ended_at = ${now} where ${isChosen} returning id`.compile(db)
   })

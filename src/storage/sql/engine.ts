@@ -1,42 +1,61 @@
-// What the two engines do differently, so that the store above them is written once.
+// The differences of the two engines behind one type, so that the store above them is written once, and
+// transactions that work on both.
 import type { Kysely, Transaction } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
 import type { Schema } from './schema.ts'
 
 export type EngineName = 'sqlite' | 'postgres'
 
-/** What every login does, in as few steps as an engine can. */
+/** The operations of every login. Each engine has its own implementation, with as few steps as possible. */
 export type Attempts = Omit<AttemptStore, 'findDevice' | 'upgradePasswordHash'>
 
 export type Engine = {
   name: EngineName
   db: Kysely<Schema>
-  /** Runs an operation again, without blocking the event loop, while others are in its way. */
+  /** Repeats an operation that failed because of a parallel one, without blocking the event loop. */
   retrying<T>(operation: () => Promise<T>): Promise<T>
-  /** Gives a migration the time that it and those of other processes need. */
+  /** Runs a migration with a longer time limit: it may wait for the migrations of other processes. */
   migrating<T>(operation: (db: Kysely<Schema>) => Promise<T>): Promise<T>
   attempts: Attempts
-  /** False if another instance is doing the housekeeping; held until the transaction ends. */
-  isAlone(trx: Transaction<Schema>): Promise<boolean>
+  /** False while another instance purges. True reserves the purge for this instance until `trx` ends. */
+  mayPurge(trx: Transaction<Schema>): Promise<boolean>
   readClock(): Promise<Date | null>
   close(): Promise<void>
 }
 
-/**
- * Longest that one operation of the service takes or waits for others, so that a login's fault is
- * answered within 2 s. A command has more time.
- */
-export const OPERATION_TIMEOUT_MS = 1_500
+/** One transaction, repeated if a parallel one prevented it. */
+export function transact<T>(
+  engine: Engine,
+  operation: (trx: Transaction<Schema>) => Promise<T>,
+): Promise<T> {
+  return engine.retrying(() => engine.db.transaction().execute(operation))
+}
 
-/** Most of what is in the way is gone within a millisecond; what stays must not be asked all the time. */
+/** One statement: PostgreSQL commits it without a further round trip, SQLite takes the write lock first. */
+export function write<T>(
+  engine: Engine,
+  statement: (db: Kysely<Schema>) => Promise<T>,
+): Promise<T> {
+  return engine.name === 'postgres'
+    ? engine.retrying(() => statement(engine.db))
+    : transact(engine, statement)
+}
+
+/**
+ * Longest time that one operation of the service may take, waiting included, so that a login that fails
+ * is answered within 2 s. An administrator's command has a longer limit of its own.
+ */
+export const SERVICE_OPERATION_TIMEOUT_MS = 1_500
+
+/** Most locks are gone within a millisecond; for longer ones, growing pauses save work. */
 const FIRST_PAUSE_MS = 4
 const LONGEST_PAUSE_MS = 50
 
-/** Repeats while `mayRepeat` says so, with random pauses that grow, until the time is up. */
+/** Repeats the operation while `mayRepeat` accepts its error, until the time is up. Pauses are random. */
 export async function repeat<T>(
   operation: () => Promise<T>,
   mayRepeat: (error: unknown) => boolean,
-  timeoutMs = OPERATION_TIMEOUT_MS,
+  timeoutMs = SERVICE_OPERATION_TIMEOUT_MS,
 ): Promise<T> {
   const deadline = performance.now() + timeoutMs
   for (let longestMs = FIRST_PAUSE_MS; ; longestMs = Math.min(2 * longestMs, LONGEST_PAUSE_MS)) {

@@ -1,16 +1,16 @@
-// What makes a session live, and the one way to find it.
+// The definition of a live session, and the lookup of one.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { FoundSession, Invalid, Session } from '../../domain/session.ts'
 import type { Engine } from './engine.ts'
-import type { Schema } from './schema.ts'
+import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 import { isNotLockedByAdministrator } from './throttle-rows.ts'
 import { toUser } from './user-rows.ts'
-import { toText, toTime, toTimeOrNull } from './values.ts'
 
 /**
- * The one definition. An expression for the user lets an index find the sessions of one.
- * For a single row it asks for "at least": a statement of PostgreSQL that waited for the row sees the row as
- * it is now, but the user as it was at the statement's start, one generation behind.
+ * True for live sessions. With `userId`, an index on user and generation finds all sessions of that user.
+ *
+ * Without it, a single row is compared by ">=": a PostgreSQL statement that has waited for the row's lock
+ * sees the newest row, but the user's generation from before the wait, which may be an earlier one.
  */
 export function isLive(now: string, userId: RawBuilder<unknown> | null = null) {
   const isCurrent = userId
@@ -24,7 +24,7 @@ export function isNotExpired(now: string) {
   return sql<boolean>`sessions.idle_expires_at > ${now} and sessions.expires_at > ${now}`
 }
 
-/** What the sessions of a user must have to be live. */
+/** The generation that live sessions of this user have. */
 export function generationOf(userId: RawBuilder<unknown>) {
   return sql<number>`(select session_generation from users where users.id = ${userId})`
 }
@@ -39,7 +39,7 @@ export async function findLive(
     const session = await db
       .selectFrom('sessions')
       .selectAll()
-      .select(isLive(toText(now)).as('is_live'))
+      .select(isLive(formatTime(now)).as('is_live'))
       .where(column, '=', value)
       .executeTakeFirst()
     const user =
@@ -47,13 +47,13 @@ export async function findLive(
       (await db
         .selectFrom('users')
         .selectAll()
-        .select(isNotLockedByAdministrator(toText(now)).as('is_not_locked'))
+        .select(isNotLockedByAdministrator(formatTime(now)).as('is_not_locked'))
         .where('id', '=', session.user_id)
         .executeTakeFirst())
     return { session, user }
   })
   if (!session) return invalid('unknown-session')
-  // Deleting a user deletes the sessions: this one was read a moment before.
+  // Without a user if the session is not live, or if the user was deleted between the two reads.
   if (!user) return invalid(isExpired(session, now) ? 'session-expired' : 'session-ended')
   if (!user.is_active) return invalid('user-inactive')
   if (!user.is_not_locked) return invalid('user-locked')
@@ -61,12 +61,12 @@ export async function findLive(
     kind: 'live',
     session: toSession(session),
     user: toUser(user),
-    cookieUsedAt: toTimeOrNull(session.cookie_used_at),
+    cookieUsedAt: parseTimeOrNull(session.cookie_used_at),
   }
 }
 
 function isExpired(session: Selectable<Schema['sessions']>, now: Date): boolean {
-  const ends = [session.idle_expires_at, session.expires_at].map(toTime)
+  const ends = [session.idle_expires_at, session.expires_at].map(parseTime)
   return session.ended_at === null && ends.some(end => end <= now)
 }
 
@@ -78,9 +78,9 @@ export function toSession(row: Selectable<Schema['sessions']>): Session {
   return {
     id: row.id,
     userId: row.user_id,
-    createdAt: toTime(row.created_at),
-    lastUsedAt: toTime(row.last_used_at),
-    expiresAt: toTime(row.expires_at),
+    createdAt: parseTime(row.created_at),
+    lastUsedAt: parseTime(row.last_used_at),
+    expiresAt: parseTime(row.expires_at),
     userAgent: row.user_agent,
     ip: row.ip,
   }

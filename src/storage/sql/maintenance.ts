@@ -1,13 +1,9 @@
-// What keeps the database in order: migrations, the purge, and whether it takes a write at all.
-import type { Kysely } from 'kysely'
-import { Migrator } from 'kysely/migration'
+// Maintenance: migrations, the purge, and the check that the database accepts a write.
 import type { MaintenanceStore } from '../../domain/store.ts'
-import { migrationsFor } from '../migrations/migrations.ts'
-import type { Engine } from './engine.ts'
+import { createMigrator } from '../migrations/migrations.ts'
+import { type Engine, write } from './engine.ts'
 import { createPurge } from './purge.ts'
-import type { Schema } from './schema.ts'
-import { write } from './transact.ts'
-import { toText } from './values.ts'
+import { formatTime } from './schema.ts'
 
 type Maintenance = Omit<MaintenanceStore, 'readDeviceKey' | 'close'>
 
@@ -17,7 +13,7 @@ export function createMaintenance(engine: Engine): Maintenance {
     purge: createPurge(engine),
 
     async checkWritable(now) {
-      const checked = { checked_at: toText(now) }
+      const checked = { checked_at: formatTime(now) }
       await write(engine, db =>
         db
           .insertInto('readiness')
@@ -31,19 +27,17 @@ export function createMaintenance(engine: Engine): Maintenance {
 
     async migrate() {
       return engine.migrating(async db => {
-        const { error, results } = await migratorOf(engine, db).migrateToLatest()
+        const { error, results } = await createMigrator(engine.name, db).migrateToLatest()
         if (error) throw error
         return results?.map(result => result.migrationName) ?? []
       })
     },
 
     async listMigrations() {
-      const migrations = await engine.retrying(() => migratorOf(engine, db).getMigrations())
+      const migrations = await engine.retrying(() =>
+        createMigrator(engine.name, db).getMigrations(),
+      )
       return migrations.map(({ name, executedAt }) => ({ name, appliedAt: executedAt ?? null }))
     },
   }
-}
-
-function migratorOf({ name }: Engine, db: Kysely<Schema>): Migrator {
-  return new Migrator({ db, provider: { getMigrations: async () => migrationsFor(name) } })
 }

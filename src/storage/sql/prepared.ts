@@ -1,9 +1,10 @@
-// The statements of a login, built and compiled once: that takes longer than to run them.
+// The statements of a login, built and compiled once: building one takes longer than running it.
 import type { CompiledQuery, Insertable, Kysely } from 'kysely'
 import { digestOf } from '../../identifiers.ts'
 import type { Schema } from './schema.ts'
 
-class Hole {
+/** A parameter of a prepared statement: stands for a value until the statement is run. */
+class Parameter {
   readonly name: string
 
   constructor(name: string) {
@@ -11,49 +12,51 @@ class Hole {
   }
 }
 
-/** Fills in the values, for the engine of this database. */
-export type Statement<Values, Row> = (db: Kysely<Schema>, values: Values) => Filled<Row>
-/** Ready to be run; what it is expected to yield is in its type only. */
-export type Filled<Row> = { name: string; sql: string; parameters: unknown[]; yields?: Row }
+/** Binds values to the statement's parameters, for the engine of this database. */
+export type Statement<Values, Row> = (db: Kysely<Schema>, values: Values) => BoundStatement<Row>
+/** Ready to be run. `yields` is never set: it carries the type of the rows. */
+export type BoundStatement<Row> = { name: string; sql: string; parameters: unknown[]; yields?: Row }
 
 type Compile<Values, Row> = (
   db: Kysely<Schema>,
-  holes: Values,
+  parameters: Values,
   firstValues: Values,
 ) => CompiledQuery<Row>
 
-/** A statement of either engine, with a hole for each value that a run fills in. */
+/** `compile` builds the statement from parameters that have the type of the values they stand for. */
 export function prepare<Values extends Record<string, unknown>, Row = unknown>(
   compile: Compile<Values, Row>,
 ): Statement<Values, Row> {
-  // Whatever is asked of it, it has a hole of that name.
-  const holes = new Proxy({} as Values, { get: (_, name) => new Hole(String(name)) })
-  const compiled = new WeakMap<Kysely<Schema>, Filled<Row>>()
+  // Reading any property returns a parameter of that name.
+  const parameters = new Proxy({} as Values, { get: (_, name) => new Parameter(String(name)) })
+  const statements = new WeakMap<Kysely<Schema>, BoundStatement<Row>>()
 
   return (db, values) => {
-    let statement = compiled.get(db)
+    let statement = statements.get(db)
     if (!statement) {
-      const { sql, parameters } = compile(db, holes, values)
-      // A server can keep its plan under this name.
-      statement = { name: digestOf(sql).slice(0, 32), sql, parameters: [...parameters] }
-      compiled.set(db, statement)
+      const compiled = compile(db, parameters, values)
+      const { sql } = compiled
+      // PostgreSQL keeps the plan of a statement under its name.
+      const name = digestOf(sql).slice(0, 32)
+      statement = { name, sql, parameters: [...compiled.parameters] }
+      statements.set(db, statement)
     }
     return {
       ...statement,
       parameters: statement.parameters.map(parameter =>
-        parameter instanceof Hole ? values[parameter.name] : parameter,
+        parameter instanceof Parameter ? values[parameter.name] : parameter,
       ),
     }
   }
 }
 
-/** An insertion of rows that all name the same columns. */
+/** An insertion. All rows must have the columns of the first row that is inserted. */
 export function prepareInsert<Table extends keyof Schema>(
   table: Table,
 ): Statement<Insertable<Schema[Table]>, unknown> {
-  return prepare<Insertable<Schema[Table]>>((db, holes, firstRow) => {
-    const columns = Object.keys(firstRow) as (keyof typeof holes)[]
-    const row = Object.fromEntries(columns.map(column => [column, holes[column]]))
+  return prepare<Insertable<Schema[Table]>>((db, parameters, firstRow) => {
+    const columns = Object.keys(firstRow) as (keyof typeof parameters)[]
+    const row = Object.fromEntries(columns.map(column => [column, parameters[column]]))
     return db
       .insertInto(table)
       .values(row as typeof firstRow)

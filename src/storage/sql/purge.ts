@@ -1,20 +1,19 @@
-// Removes what no longer means anything, in small batches: each is a transaction of its own that finds
-// its rows by an index, so that its length does not depend on how many rows there are.
+// The purge: removes expired rows in small batches. Each batch is a transaction that finds its rows by an
+// index, so that its duration does not depend on the size of the tables.
 import { setImmediate } from 'node:timers/promises'
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import type { MaintenanceStore, Purged } from '../../domain/store.ts'
-import type { Engine } from './engine.ts'
-import type { Schema } from './schema.ts'
-import { clearSessions, isAmong, lockRows } from './session-removal.ts'
-import { transact } from './transact.ts'
-import { toText, toTime } from './values.ts'
+import { isAmong, lockClause } from './dialect.ts'
+import { type Engine, transact } from './engine.ts'
+import { clearSessions } from './remove-sessions.ts'
+import { formatTime, parseTime, type Schema } from './schema.ts'
 
-/** SQLite's batches are the smaller ones: they hold the event loop. */
+/** SQLite has smaller batches and more of them, because each one blocks the event loop. */
 const BATCHES = { sqlite: { rows: 50, rounds: 10 }, postgres: { rows: 500, rounds: 1 } }
-/** Ended sessions stay for a day, for questions about what happened; their tokens do not. */
+/** Ended sessions are kept for a day so that an operator can look into them; their tokens are not kept. */
 const ENDED_KEPT_MS = 24 * 3600_000
 
-/** `from` is the moment of the last row that the step has dealt with, null at the start. */
+/** `from` is the position of the last row that the step has processed; null at the start. */
 type Step = (trx: Transaction<Schema>, now: Date, from: string | null) => Promise<Batch>
 type Removed = Omit<Purged, 'isDone'>
 type Batch = { removed: Partial<Removed>; isDone: boolean; last: string | null }
@@ -33,17 +32,17 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
         table,
         id,
         orderBy: 'expires_at',
-        isOver: sql`expires_at <= ${toText(now)} and ${isFrom('expires_at', id, from)}`,
+        isDue: sql`expires_at <= ${formatTime(now)} and ${isFrom('expires_at', id, from)}`,
       })
 
   async function remove(
     trx: Transaction<Schema>,
     name: keyof Removed,
-    rows: { table: string; id: string; orderBy: string; isOver: RawBuilder<unknown> },
+    rows: { table: string; id: string; orderBy: string; isDue: RawBuilder<unknown> },
   ): Promise<Batch> {
     const [table, id, orderBy] = [sql.table(rows.table), sql.ref(rows.id), sql.ref(rows.orderBy)]
-    const chosen = sql`select ${id} from ${table} where ${rows.isOver}
-      order by ${orderBy} limit ${sql.lit(maxRows)} ${lockRows(engine, false)}`
+    const chosen = sql`select ${id} from ${table} where ${rows.isDue}
+      order by ${orderBy} limit ${sql.lit(maxRows)} ${lockClause(engine, false)}`
     const removed = await sql<{ position: Date | string }>`
       delete from ${table} where ${isAmong(engine.name, rows.id, chosen)}
       returning ${orderBy} as position`.execute(trx)
@@ -54,22 +53,22 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
   const cleared =
     (orderBy: 'ended_at' | 'idle_expires_at', finish: 'remove' | 'mark'): Step =>
     async (trx, now, from) => {
-      const isOver =
+      const isDue =
         orderBy === 'ended_at'
           ? sql`ended_at is not null and has_tokens`
-          : sql`ended_at is null and idle_expires_at <= ${toText(now)}`
+          : sql`ended_at is null and idle_expires_at <= ${formatTime(now)}`
       const { refreshTokens, sessions, chosen } = await clearSessions(engine, trx, {
-        which: sql`${isOver} and ${isFrom(orderBy, 'id', from)}`,
+        condition: sql`${isDue} and ${isFrom(orderBy, 'id', from)}`,
         orderBy,
         finish,
         mustWait: false,
       })
-      // Those that have tokens left are chosen again.
-      const isAll = sessions.length === chosen.length
+      // Sessions with tokens left must be chosen again, so the position stays.
+      const areAllFinished = sessions.length === chosen.length
       return {
         removed: { refreshTokens, ...(finish === 'remove' && { sessions: sessions.length }) },
         isDone: chosen.length === 0,
-        last: isAll ? latestOf(chosen) : null,
+        last: areAllFinished ? latestOf(chosen) : null,
       }
     }
 
@@ -82,15 +81,15 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
         table: 'sessions',
         id: 'id',
         orderBy: 'ended_at',
-        isOver: sql`ended_at <= ${toText(now, -ENDED_KEPT_MS)} and not has_tokens
+        isDue: sql`ended_at <= ${formatTime(now, -ENDED_KEPT_MS)} and not has_tokens
           and ${isFrom('ended_at', 'id', from)}`,
       }),
     cleared('idle_expires_at', 'remove'),
     expired('devices', 'id', 'devices'),
   ]
   /**
-   * Where each step goes on. PostgreSQL keeps removed rows in its indexes until a vacuum; a step that
-   * began at the start each time would walk past all of them.
+   * Where each step continues. PostgreSQL keeps removed rows in its indexes until a vacuum, and a step that
+   * started at the beginning each time would read all of them.
    */
   const positions = new Map<Step, string>()
 
@@ -101,9 +100,9 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
       for (let round = 0, isDone = false; round < rounds && !isDone; round++) {
         const from = positions.get(step) ?? null
         const batch = await transact(engine, async trx =>
-          (await engine.isAlone(trx)) ? step(trx, now, from) : null,
+          (await engine.mayPurge(trx)) ? step(trx, now, from) : null,
         )
-        // Another instance has taken over; what was removed so far is told.
+        // Another instance purges now; report the rows that this one has removed.
         if (batch === null) {
           return Object.values(purged).some(Boolean) ? { ...purged, isDone: false } : null
         }
@@ -122,8 +121,8 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
 }
 
 /**
- * From this moment on. As a comparison of rows, because PostgreSQL takes two bounds of one column for a
- * narrow range, which it would sort as a whole.
+ * True for rows from this position on. Compares pairs of columns, because PostgreSQL expects few rows between
+ * two bounds of one column and would sort all of them.
  */
 function isFrom(orderBy: string, id: string, from: string | null) {
   if (from === null) return sql`true`
@@ -133,6 +132,6 @@ function isFrom(orderBy: string, id: string, from: string | null) {
 const LOWEST_ID = '00000000-0000-0000-0000-000000000000'
 
 function latestOf(rows: { position: Date | string }[]): string | null {
-  const latestMs = Math.max(...rows.map(({ position }) => toTime(position).getTime()))
-  return rows.length > 0 ? toText(new Date(latestMs)) : null
+  const latestMs = Math.max(...rows.map(({ position }) => parseTime(position).getTime()))
+  return rows.length > 0 ? formatTime(new Date(latestMs)) : null
 }

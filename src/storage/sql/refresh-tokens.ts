@@ -1,12 +1,10 @@
-// Refresh tokens. A change locks the session's row first, then its tokens: what happens to one session
-// happens in one order.
+// Refresh tokens. A rotation, like the end of a session, locks the session's row before its tokens, so that
+// the two happen one after the other.
 import type { Insertable } from 'kysely'
 import type { NewRefreshToken, SessionStore } from '../../domain/session.ts'
-import type { Engine } from './engine.ts'
+import { type Engine, transact } from './engine.ts'
 import { findLive, isLive } from './live-session.ts'
-import type { Schema } from './schema.ts'
-import { transact } from './transact.ts'
-import { toText, toTime, toTimeOrNull } from './values.ts'
+import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 
 type RefreshTokens = Pick<SessionStore, 'findRefreshToken' | 'rotateRefreshToken'>
 
@@ -38,14 +36,14 @@ export function createRefreshTokens(engine: Engine): RefreshTokens {
       return {
         kind: 'found',
         live,
-        revokedAt: toTimeOrNull(token.revoked_at),
+        revokedAt: parseTimeOrNull(token.revoked_at),
         successor: successor
           ? {
               id: successor.id,
               digest: successor.token,
               keyId: successor.key_id,
-              issuedAt: toTime(successor.created_at),
-              expiresAt: toTime(successor.expires_at),
+              issuedAt: parseTime(successor.created_at),
+              expiresAt: parseTime(successor.expires_at),
               isRevoked: successor.revoked_at !== null,
             }
           : null,
@@ -58,14 +56,14 @@ export function createRefreshTokens(engine: Engine): RefreshTokens {
           .selectFrom('sessions')
           .select('user_id')
           .where('id', '=', sessionId)
-          .where(isLive(toText(now)))
+          .where(isLive(formatTime(now)))
           .$if(engine.name === 'postgres', query => query.forNoKeyUpdate())
           .executeTakeFirst()
         const rotated =
           session &&
           (await trx
             .updateTable('refresh_tokens')
-            .set({ revoked_at: toText(now), successor_id: successor.id })
+            .set({ revoked_at: formatTime(now), successor_id: successor.id })
             .where('id', '=', id)
             .where('revoked_at', 'is', null)
             .returning('id')
@@ -73,7 +71,7 @@ export function createRefreshTokens(engine: Engine): RefreshTokens {
         if (!session || !rotated) return false
         await trx
           .updateTable('sessions')
-          .set({ last_used_at: toText(now), idle_expires_at: toText(successor.expiresAt) })
+          .set({ last_used_at: formatTime(now), idle_expires_at: formatTime(successor.expiresAt) })
           .where('id', '=', sessionId)
           .execute()
         await trx
@@ -97,7 +95,7 @@ export function refreshTokenRow(
     session_id: sessionId,
     token: token.digest,
     key_id: token.keyId,
-    created_at: toText(token.issuedAt),
-    expires_at: toText(token.expiresAt),
+    created_at: formatTime(token.issuedAt),
+    expires_at: formatTime(token.expiresAt),
   }
 }

@@ -1,5 +1,5 @@
-// The tables as Kysely sees them. Times are written as ISO 8601 text and flags as 0 and 1, which
-// both engines take; PostgreSQL gives them back as Date and boolean, SQLite as they were written.
+// The tables as Kysely sees them. Times are written as ISO 8601 text and flags as 0 and 1, which both
+// engines accept; PostgreSQL returns them as Date and boolean, SQLite as they were written.
 import type { ColumnType, Generated } from 'kysely'
 import type { ScopeName } from '../../domain/attempt.ts'
 import type { LockedBy } from '../../domain/user.ts'
@@ -8,14 +8,26 @@ export type Time = ColumnType<Date | string, string, string>
 type NullableTime = ColumnType<Date | string | null, string | null, string | null>
 type Flag = ColumnType<boolean | number, number | undefined, number>
 
+export function formatTime(time: Date, plusMs = 0): string {
+  return new Date(time.getTime() + plusMs).toISOString()
+}
+
+export function parseTime(stored: Date | string): Date {
+  return new Date(stored)
+}
+
+export function parseTimeOrNull(stored: Date | string | null): Date | null {
+  return stored === null ? null : parseTime(stored)
+}
+
 /** The first row of `unknown_user`; the others differ in the last byte. */
-export const UNKNOWN_USER_ID = '00000000-0000-4000-8000-000000000000'
+export const FIRST_DUMMY_ID = '00000000-0000-4000-8000-000000000000'
 
 type Users = {
   id: string
   email: string
   password_hash: string
-  /** SHA-256 of the hash that this one replaced for the same password, hex. */
+  /** SHA-256 in hex of the hash of the same password that this one replaced. */
   upgraded_from: string | null
   name: string
   role: string
@@ -25,31 +37,31 @@ type Users = {
   locked_by: LockedBy | null
   created_at: Time
   updated_at: Time
-  /** Sessions of another generation are dead: to raise it ends them all at once. */
+  /** Sessions of another generation are not live: raising this number ends all sessions at once. */
   session_generation: Generated<number>
 }
 
 export type Schema = {
   users: Users
-  /** 256 dummy rows, which are read and written for emails without a user. */
+  /** 256 dummy rows, which are read and written where an email has no user. */
   unknown_user: Users
   sessions: {
     id: string
     user_id: string
     created_at: Time
     last_used_at: Time
-    /** When it ends if neither its newest refresh token nor its cookie is used. */
+    /** Expiry unless the newest refresh token or the cookie is used before. */
     idle_expires_at: Time
-    /** When it ends however much it is used. */
+    /** Absolute expiry. */
     expires_at: Time
     ended_at: NullableTime
     cookie_digest: string | null
     cookie_used_at: NullableTime
     user_agent: string
     ip: string
-    /** The user's `session_generation` at the login. */
+    /** The user's `session_generation` at the login, or when all other sessions were ended later. */
     generation: Generated<number>
-    /** The browser's device at the login; it may have been revoked since. */
+    /** The device that logged in; it may have been revoked since. */
     device_id: string | null
     /** False once an ended session's refresh tokens have been removed. */
     has_tokens: Flag
@@ -63,7 +75,7 @@ export type Schema = {
     expires_at: Time
     created_at: Time
     revoked_at: NullableTime
-    /** The token that took its place; null while it is in use or if it was revoked otherwise. */
+    /** The token that replaced it; null while it is valid, or if the end of its session revoked it. */
     successor_id: string | null
   }
   devices: {
@@ -75,15 +87,15 @@ export type Schema = {
     expires_at: Time
     user_agent: string
   }
-  /** One row: what the tags of device cookies are keyed with, hex. */
+  /** One row: the key that tags device cookies, 256 bits in hex. */
   device_key: { id: number; key: string }
   login_throttle: {
     key: string
     scope: ScopeName
     email_digest: string | null
-    /** Since the window began. */
+    /** In the current window. */
     failures: number
-    /** Since the day began; counted for emails only. */
+    /** In the current day; counted for the scope `email` only. */
     daily_failures: Generated<number>
     pending: number
     lease_ends_at: Time
@@ -92,6 +104,6 @@ export type Schema = {
     blocked_until: NullableTime
     expires_at: Time
   }
-  /** One row that a readiness check writes to. */
+  /** One row, which the readiness check writes. */
   readiness: { id: number; checked_at: Time }
 }

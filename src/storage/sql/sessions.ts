@@ -1,11 +1,10 @@
-// Sessions: found, used, listed, and ended one at a time.
+// Finds, lists and counts live sessions, notes the use of their cookies, and ends one session.
 import { sql } from 'kysely'
 import type { SessionStore } from '../../domain/session.ts'
-import type { Engine } from './engine.ts'
+import { endSessions } from './end-all-sessions.ts'
+import { type Engine, write } from './engine.ts'
 import { findLive, isLive, toSession } from './live-session.ts'
-import { endSessions } from './session-ends.ts'
-import { write } from './transact.ts'
-import { toText } from './values.ts'
+import { formatTime } from './schema.ts'
 
 type Sessions = Omit<SessionStore, 'findRefreshToken' | 'rotateRefreshToken'>
 
@@ -15,7 +14,7 @@ export function createSessions(engine: Engine): Sessions {
     db
       .selectFrom('sessions')
       .where('user_id', '=', userId)
-      .where(isLive(toText(now), sql`${userId}`))
+      .where(isLive(formatTime(now), sql`${userId}`))
 
   return {
     findLiveSession: (id, now) => findLive(engine, 'id', id, now),
@@ -24,14 +23,16 @@ export function createSessions(engine: Engine): Sessions {
       findLive(engine, 'cookie_digest', cookieDigest, now),
 
     async touchCookie(sessionId, until, now) {
-      const idleEnd = toText(until)
+      const idleEnd = formatTime(until)
       await write(engine, db =>
         db
           .updateTable('sessions')
           .set({
-            last_used_at: toText(now),
-            cookie_used_at: toText(now),
-            idle_expires_at: sql`case when idle_expires_at < ${idleEnd} then ${idleEnd} else idle_expires_at end`,
+            last_used_at: formatTime(now),
+            cookie_used_at: formatTime(now),
+            // Never moves the expiry to an earlier time.
+            idle_expires_at: sql`case when idle_expires_at < ${idleEnd} then ${idleEnd}
+              else idle_expires_at end`,
           })
           .where('id', '=', sessionId)
           .where('ended_at', 'is', null)
@@ -69,9 +70,9 @@ export function createSessions(engine: Engine): Sessions {
       const ended = await write(engine, db =>
         db
           .updateTable('sessions')
-          .set({ ended_at: toText(now) })
+          .set({ ended_at: formatTime(now) })
           .where('id', '=', id)
-          .where(isLive(toText(now)))
+          .where(isLive(formatTime(now)))
           .returning('id')
           .executeTakeFirst(),
       )
@@ -83,7 +84,7 @@ export function createSessions(engine: Engine): Sessions {
   }
 }
 
-/** Where a session stands in the order, live or not; as text, for a Date would round it. */
+/** The list position of a session, live or not. As text: a Date would round PostgreSQL's microseconds. */
 function findPosition(engine: Engine, userId: string, id: string) {
   return engine.retrying(() =>
     engine.db

@@ -1,46 +1,45 @@
-// What throttle rows mean on both engines. How they are reserved and settled is each engine's own matter.
+// Rows of the throttle, as far as both engines share them; each engine reserves and settles in its own way.
 import { randomBytes } from 'node:crypto'
 import { sql, type Transaction } from 'kysely'
 import type { Reservation, ThrottleScope } from '../../domain/attempt.ts'
 import { digestOf } from '../../identifiers.ts'
 import type { Engine } from './engine.ts'
-import { type Schema, UNKNOWN_USER_ID } from './schema.ts'
-import { toText } from './values.ts'
+import { FIRST_DUMMY_ID, formatTime, type Schema } from './schema.ts'
 
-/** The specified wait; also the span over which failures are counted. */
+/** How long failures are counted, and how long a scope is blocked. */
 export const WINDOW_MS = 15 * 60_000
-/** Longer than any attempt can take: only a killed process leaves a lease to run out. */
+/** Longer than any attempt takes: only a killed process lets a lease run out. */
 export const LEASE_MS = 60_000
-/** The span over which the failures of an email are limited a second time. */
+/** How long failures are counted for the daily limit of an email. */
 export const DAY_MS = 24 * 3_600_000
 
-/** The moments that a write at `now` refers to, as text. */
+/** The times that a write at `now` uses, as they are stored. */
 export type Moments = ReturnType<typeof momentsAt>
 
 export function momentsAt(now: Date) {
   return {
-    now: toText(now),
-    leaseEnd: toText(now, LEASE_MS),
-    windowEnd: toText(now, WINDOW_MS),
-    dayEnd: toText(now, DAY_MS),
-    /** When a row means nothing any more, unless it counts the failures of a day. */
-    expiry: toText(now, LEASE_MS + WINDOW_MS),
+    now: formatTime(now),
+    leaseEnd: formatTime(now, LEASE_MS),
+    windowEnd: formatTime(now, WINDOW_MS),
+    dayEnd: formatTime(now, DAY_MS),
+    /** When a row may be purged, unless it counts the failures of a day. */
+    expiry: formatTime(now, LEASE_MS + WINDOW_MS),
   }
 }
 
-/** Unknown to callers, who could otherwise choose emails that share a row and wait for each other. */
+/** Secret: a caller that knew it could choose emails that share a row, and make attempts wait for it. */
 const ROW_SALT = randomBytes(16).toString('hex')
 
 /**
  * The row of `unknown_user` that is read and written if the email has no user. With a single row, parallel
  * attempts at unknown emails would wait for each other, and attempts at known ones would not.
  */
-export function unknownUserId([scope]: ThrottleScope[]): string {
+export function dummyIdOf([scope]: ThrottleScope[]): string {
   const byte = digestOf(ROW_SALT + scope?.emailDigest).slice(0, 2)
-  return UNKNOWN_USER_ID.slice(0, -2) + byte
+  return FIRST_DUMMY_ID.slice(0, -2) + byte
 }
 
-/** Of several blocks the longest is the one to wait for. */
+/** Reports the block that ends last. */
 export function toBlock(
   blocks: { scope: ThrottleScope['name']; blockedUntil: Date }[],
   lockedUserId: string | null,
@@ -49,12 +48,15 @@ export function toBlock(
   return { kind: 'blocked', ...longest, lockedUserId }
 }
 
-/** A `locked_until` without a word on who set it was set by hand: an administrator's. */
+/**
+ * Ignores locks set by the throttle; a lock without `locked_by` counts as an administrator's. The same rule
+ * as `isLockedByAdministrator` of `src/login/decision.ts`, in SQL.
+ */
 export function isNotLockedByAdministrator(now: string) {
   return sql<boolean>`(locked_until is null or locked_until <= ${now} or locked_by = 'throttle')`
 }
 
-/** Never beyond what the column holds: the row of nobody is never set back. */
+/** Wraps around before the column overflows: dummy rows are never reset. */
 export const ONE_FAILURE_MORE = sql<number>`(failed_login_attempts + 1) % 1000000000`
 
 /** Clears failures and blocks of an account. Pending attempts stay pending, and count when they settle. */

@@ -1,12 +1,11 @@
-// A stored user: how a login finds it, and the record that the service speaks in.
+// Rows of users: how a login finds one, and how it becomes a `User`.
 import { type Selectable, sql } from 'kysely'
 import type { User } from '../../domain/user.ts'
-import type { Schema } from './schema.ts'
-import { toTime, toTimeOrNull } from './values.ts'
+import { parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 
 export type FoundUser = Selectable<Schema['users']> & { position: number }
 
-/** Falls back to a dummy row, so that both lookups cost the same. */
+/** Falls back to a dummy row so that both lookups cost the same. */
 export function selectUserOrDummy(email: string, dummyId: string) {
   return sql<FoundUser>`select * from (
     select 0 as position, users.* from users where email = ${email}
@@ -14,6 +13,7 @@ export function selectUserOrDummy(email: string, dummyId: string) {
   ) found order by position limit 1`
 }
 
+/** Null for a dummy row; it is converted too, so that both cost the same. */
 export function toFoundUser(row: FoundUser | null | undefined): User | null {
   if (!row) throw new Error('unknown_user has lost a row')
   const user = toUser(row)
@@ -29,9 +29,9 @@ export function toUser(row: Selectable<Schema['users']>): User {
     role: row.role,
     isActive: Boolean(row.is_active),
     failedLoginAttempts: row.failed_login_attempts,
-    lockedUntil: toTimeOrNull(row.locked_until),
+    lockedUntil: parseTimeOrNull(row.locked_until),
     lockedBy: row.locked_by,
-    createdAt: toTime(row.created_at),
-    updatedAt: toTime(row.updated_at),
+    createdAt: parseTime(row.created_at),
+    updatedAt: parseTime(row.updated_at),
   }
 }

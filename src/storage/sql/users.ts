@@ -1,15 +1,14 @@
-// The users, as an administrator sees and changes them.
+// Users, as administrators see and change them.
 import { sql } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
 import type { OnEnded, UserStore } from '../../domain/user.ts'
 import { digestOf } from '../../identifiers.ts'
-import type { Engine } from './engine.ts'
-import { markEnded, NEXT_GENERATION } from './session-ends.ts'
+import { deleteUser } from './delete-user.ts'
+import { markEnded, NEXT_GENERATION } from './end-all-sessions.ts'
+import { type Engine, transact } from './engine.ts'
+import { formatTime } from './schema.ts'
 import { clearFailures } from './throttle-rows.ts'
-import { transact } from './transact.ts'
-import { deleteUser } from './user-removal.ts'
 import { toUser } from './user-rows.ts'
-import { toText } from './values.ts'
 
 const EMAILS_PER_PAGE = 5_000
 
@@ -38,12 +37,12 @@ export function createUsers(engine: Engine): Users {
         .set({
           ...change,
           ...(endsSessions && { session_generation: NEXT_GENERATION }),
-          updated_at: toText(now),
+          updated_at: formatTime(now),
         })
         .where('email', '=', email)
         .returning('id')
         .executeTakeFirst()
-      // Whoever knew the old password may have made a device known with it.
+      // An attacker that knew the old password may have logged in with it and made a device known.
       if (user && change.password_hash) {
         await trx.deleteFrom('devices').where('user_id', '=', user.id).execute()
       }
@@ -81,7 +80,7 @@ export function createUsers(engine: Engine): Users {
     },
 
     async *emailPages() {
-      // By what the table is kept in order of: text that is no UTF-8 cannot be asked for again.
+      // Pages follow the table's key: an email that is not valid UTF-8 could not be sent back as a parameter.
       const key = sql.ref<string | number>(engine.name === 'sqlite' ? 'rowid' : 'id')
       let after = sql<boolean>`true`
       for (;;) {
@@ -115,7 +114,7 @@ export function createUsers(engine: Engine): Users {
     },
 
     async insertUser(user) {
-      const moment = toText(user.createdAt)
+      const moment = formatTime(user.createdAt)
       const inserted = await transact(engine, trx =>
         trx
           .insertInto('users')
@@ -142,7 +141,7 @@ export function createUsers(engine: Engine): Users {
           .set({
             password_hash: newHash,
             upgraded_from: digestOf(oldHash),
-            updated_at: toText(now),
+            updated_at: formatTime(now),
           })
           .where('id', '=', userId)
           .where('password_hash', '=', oldHash)
@@ -155,7 +154,12 @@ export function createUsers(engine: Engine): Users {
     deactivateUser: (email, now, onEnded) => changeUser(email, now, { is_active: 0 }, onEnded),
     activateUser: (email, now) => changeUser(email, now, { is_active: 1 }),
     lockUser: (email, until, now, onEnded) =>
-      changeUser(email, now, { locked_until: toText(until), locked_by: 'administrator' }, onEnded),
+      changeUser(
+        email,
+        now,
+        { locked_until: formatTime(until), locked_by: 'administrator' },
+        onEnded,
+      ),
 
     unlockUser: (email, now) =>
       transact(engine, async trx => {
@@ -166,7 +170,7 @@ export function createUsers(engine: Engine): Users {
             locked_until: null,
             locked_by: null,
             failed_login_attempts: 0,
-            updated_at: toText(now),
+            updated_at: formatTime(now),
           })
           .where('email', '=', email)
           .returning('id')

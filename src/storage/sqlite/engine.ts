@@ -1,4 +1,4 @@
-// The embedded engine: one file, one connection, write-ahead log, every commit synced to disk.
+// The SQLite engine: one file, one connection, write-ahead log, every commit synced to disk.
 import {
   CompiledQuery,
   type DatabaseConnection,
@@ -20,7 +20,7 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
   const database = new SqliteFile(file)
   const db = new Kysely<Schema>({ dialect: new ImmediateSqliteDialect(database) })
   const retrying = <T>(operation: () => Promise<T>) => repeat(operation, isBusy, operationTimeoutMs)
-  // Whoever has the connection is alone with it.
+  // Kysely lends its only connection to one operation at a time.
   const transact: Transact = operation =>
     retrying(() =>
       db
@@ -38,14 +38,14 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
       reserveAttempt: (scopes, email, now) => transact(run => reserve(run, scopes, email, now)),
       ...createSettling(transact),
     },
-    // The write lock is alone.
-    isAlone: async () => true,
+    // The transaction holds the write lock, so no other process purges.
+    mayPurge: async () => true,
     readClock: async () => null,
     close: () => db.destroy(),
   }
 }
 
-/** A deferred transaction fails at once when a reader turns writer: take the write lock first. */
+/** Takes the write lock first: a deferred transaction can fail when it turns from reading to writing. */
 class ImmediateSqliteDialect extends SqliteDialect {
   readonly #database: SqliteFile
 
@@ -76,13 +76,13 @@ class ImmediateSqliteDriver extends SqliteDriver {
     await connection.executeQuery(CompiledQuery.raw('begin immediate'))
   }
 
-  /** Never fails: Kysely would report that failure in place of the one that led to it. */
+  /** Never fails: Kysely would report that failure instead of the first one. */
   override async rollbackTransaction(): Promise<void> {
     this.#database.rollback()
   }
 }
 
-/** Lets migrations run in one transaction, which is what keeps two starting processes apart. */
+/** Runs migrations in one transaction, whose write lock makes other starting processes wait. */
 class TransactionalSqliteAdapter extends SqliteAdapter {
   override get supportsTransactionalDdl(): boolean {
     return true

@@ -1,22 +1,22 @@
-// The database file through node:sqlite: one connection, opened again after the file was lost.
+// The database file through node:sqlite: one connection, which is reopened after an error of the file.
 import { statSync } from 'node:fs'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import type { SqliteDatabase, SqliteStatement } from 'kysely'
-import type { Filled } from '../sql/prepared.ts'
+import type { BoundStatement } from '../sql/prepared.ts'
 
 // Primary result codes, https://www.sqlite.org/rescode.html
 const BUSY = 5
 const LOCKED = 6
-/** After these the connection may not see the file as it is now; a new one does. */
+/** After these errors the connection may not see the current file; a new connection does. */
 const LOST_FILE = new Set([8 /* READONLY */, 10 /* IOERR */, 13 /* FULL */, 14 /* CANTOPEN */])
 
-/** In the shape that Kysely expects. */
+/** Implements the interface that Kysely expects. */
 export class SqliteFile implements SqliteDatabase {
   readonly #file: string
   readonly #statements = new Map<string, { statement: StatementSync; reader: boolean }>()
   #connection: DatabaseSync | null = null
-  /** Which file was opened, whatever has its name now. */
+  /** Device and inode of the file that was opened; null before. */
   #identity: string | null = null
   #isLost = false
 
@@ -35,8 +35,8 @@ export class SqliteFile implements SqliteDatabase {
   }
 
   /**
-   * Throws unless the open file is still the one of its name: what is written to a file that was
-   * deleted or replaced is lost, and nobody else sees it.
+   * Throws if the path no longer leads to the open file: data written to a file that was deleted or replaced
+   * is lost, and no other process sees it.
    */
   checkPlace(): void {
     if (this.#connection && identityOf(this.#file) !== this.#identity) {
@@ -45,15 +45,15 @@ export class SqliteFile implements SqliteDatabase {
   }
 
   /**
-   * A transaction in one go, without promises within, which would add a third to its cost. Nobody
-   * else may have one open.
+   * A synchronous transaction: promises would add a third to its cost. No other transaction of this
+   * connection may be open.
    */
-  transact<T>(operation: (run: <Row>(statement: Filled<Row>) => Row[]) => T): T {
+  transact<T>(operation: (run: <Row>(statement: BoundStatement<Row>) => Row[]) => T): T {
     this.checkPlace()
     this.#all('begin immediate', [])
     try {
       const result = operation(
-        <Row>({ sql, parameters }: Filled<Row>) => this.#all(sql, parameters) as Row[],
+        <Row>({ sql, parameters }: BoundStatement<Row>) => this.#all(sql, parameters) as Row[],
       )
       this.#all('commit', [])
       return result
@@ -63,13 +63,13 @@ export class SqliteFile implements SqliteDatabase {
     }
   }
 
-  /** SQLite may have rolled back by itself, as it does when a write fails; then nothing is left to do. */
+  /** Does nothing if SQLite has rolled back already, as it may when a write fails. */
   rollback(): void {
     if (!this.#connection?.isTransaction) return
     try {
       this.#connection.exec('rollback')
     } catch {
-      // Closing rolls back as well. The error that led here is the one to be told.
+      // Closing rolls back as well. The caller reports the first error, not this one.
       this.close()
     }
   }
@@ -98,9 +98,9 @@ export class SqliteFile implements SqliteDatabase {
 
   #open(): DatabaseSync {
     const location = pathToFileURL(this.#file)
-    // Only the first time: a file that is gone later must not be followed by an empty one.
+    // Creates the file only the first time: a file that is lost later must not be replaced by an empty one.
     location.searchParams.set('mode', this.#identity === null ? 'rwc' : 'rw')
-    // No busy timeout: it would stop the event loop; `retrying` waits instead.
+    // No busy timeout: it would block the event loop; `retrying` waits instead.
     const connection = new DatabaseSync(location, { timeout: 0 })
     try {
       connection.exec('pragma journal_mode = wal; pragma synchronous = full')
@@ -141,7 +141,7 @@ function primaryCode(error: unknown): number | null {
   return typeof code === 'number' ? code & 0xff : null
 }
 
-/** Another connection is in the way. */
+/** True if another connection holds a lock: the operation can be repeated. */
 export function isBusy(error: unknown): boolean {
   const code = primaryCode(error)
   return code === BUSY || code === LOCKED

@@ -1,20 +1,19 @@
-// The reservation of an attempt in SQLite, within a transaction that is the only one to write.
+// Reserves an attempt in SQLite, in one transaction, which holds the only write lock.
 import { type Selectable, sql } from 'kysely'
 import type { Reservation, ThrottleScope } from '../../domain/attempt.ts'
 import { prepare } from '../sql/prepared.ts'
-import type { Schema } from '../sql/schema.ts'
+import { formatTime, parseTime, parseTimeOrNull, type Schema } from '../sql/schema.ts'
 import {
   DAY_MS,
+  dummyIdOf,
   isNotLockedByAdministrator,
   LEASE_MS,
   type Moments,
   momentsAt,
   toBlock,
-  unknownUserId,
   WINDOW_MS,
 } from '../sql/throttle-rows.ts'
 import { type FoundUser, selectUserOrDummy, toFoundUser } from '../sql/user-rows.ts'
-import { toText, toTime, toTimeOrNull } from '../sql/values.ts'
 import { isOneOf, type Run, toJson } from './settle.ts'
 
 export function reserve(run: Run, scopes: ThrottleScope[], email: string, now: Date): Reservation {
@@ -26,7 +25,7 @@ export function reserve(run: Run, scopes: ThrottleScope[], email: string, now: D
       now,
     ),
   )
-  const at = { ...momentsAt(now), dummyId: unknownUserId(scopes) }
+  const at = { ...momentsAt(now), dummyId: dummyIdOf(scopes) }
 
   const blocking = states.filter(s => s.blockedUntil || s.failures >= s.budget)
   if (blocking.length > 0) {
@@ -36,7 +35,7 @@ export function reserve(run: Run, scopes: ThrottleScope[], email: string, now: D
     return toBlock(
       blocking.map(s => ({
         scope: s.name,
-        blockedUntil: s.blockedUntil ?? toTime(at.windowEnd),
+        blockedUntil: s.blockedUntil ?? parseTime(at.windowEnd),
       })),
       isEmailSpent ? lockByThrottle(run, email, at) : null,
     )
@@ -70,14 +69,14 @@ const findRows = prepare<{ keys: string }, ThrottleRow>((db, { keys }) =>
     .compile(),
 )
 
-/** One statement for all scopes, new or known. */
-const writeRows = prepare<Moments & { rows: string }>((db, holes) =>
+/** Writes all scopes in one statement, whether they have a row or not. */
+const writeRows = prepare<Moments & { rows: string }>((db, parameters) =>
   sql`insert into login_throttle (key, scope, email_digest, failures, daily_failures, pending,
       lease_ends_at, window_ends_at, day_ends_at, expires_at)
     select value ->> 'key', value ->> 'name', value ->> 'emailDigest', value ->> 'failures',
-      value ->> 'dailyFailures', value ->> 'pending', ${holes.leaseEnd}, value ->> 'windowEndsAt',
-      value ->> 'dayEndsAt', ${holes.expiry}
-    from json_each(${holes.rows}) where true
+      value ->> 'dailyFailures', value ->> 'pending', ${parameters.leaseEnd}, value ->> 'windowEndsAt',
+      value ->> 'dayEndsAt', ${parameters.expiry}
+    from json_each(${parameters.rows}) where true
     on conflict (key) do update set failures = excluded.failures,
       daily_failures = excluded.daily_failures, pending = excluded.pending,
       lease_ends_at = excluded.lease_ends_at, window_ends_at = excluded.window_ends_at,
@@ -103,18 +102,21 @@ const findUser = prepare<Dummy & { email: string }, FoundUser>((db, { email, dum
 
 type ScopeState = ReturnType<typeof stateOf>
 
-/** What a row means now: windows and blocks that ended are over, leases that ran out are failures. */
+/** The state of a scope at `now`: windows and blocks may be over, and expired leases count as failures. */
 function stateOf(scope: ThrottleScope, row: ThrottleRow | undefined, now: Date) {
   if (!row) {
     const nothing = { failures: 0, dailyFailures: 0, pending: 0 }
     const never = { blockedUntil: null, windowEndsAt: null, dayEndsAt: null }
     return { ...scope, ...nothing, ...never, budget: budgetOf(scope, 0, 0) }
   }
-  const windowEndsAt = toTime(row.window_ends_at)
-  const blockedUntil = toTimeOrNull(row.blocked_until)
-  const isBlocked = blockedUntil !== null && isToCome(blockedUntil, now, WINDOW_MS)
-  const isOver = !isBlocked && (blockedUntil !== null || !isToCome(windowEndsAt, now, WINDOW_MS))
-  const abandoned = isToCome(toTime(row.lease_ends_at), now, LEASE_MS) ? 0 : row.pending
+  const windowEndsAt = parseTime(row.window_ends_at)
+  const blockedUntil = parseTimeOrNull(row.blocked_until)
+  const isBlocked = blockedUntil !== null && isInPlausibleFuture(blockedUntil, now, WINDOW_MS)
+  const isOver =
+    !isBlocked && (blockedUntil !== null || !isInPlausibleFuture(windowEndsAt, now, WINDOW_MS))
+  const abandoned = isInPlausibleFuture(parseTime(row.lease_ends_at), now, LEASE_MS)
+    ? 0
+    : row.pending
   const failures = (isOver ? 0 : row.failures) + abandoned
   const day = dayOf(scope, row, abandoned, now)
   return {
@@ -123,21 +125,21 @@ function stateOf(scope: ThrottleScope, row: ThrottleRow | undefined, now: Date) 
     failures,
     pending: row.pending - abandoned,
     blockedUntil: isBlocked ? blockedUntil : null,
-    windowEndsAt: isOver ? null : toText(windowEndsAt),
+    windowEndsAt: isOver ? null : formatTime(windowEndsAt),
     budget: budgetOf(scope, failures, day.dailyFailures),
   }
 }
 
 function dayOf(scope: ThrottleScope, row: ThrottleRow, abandoned: number, now: Date) {
   if (scope.maxDailyFailures === null) return { dailyFailures: 0, dayEndsAt: null }
-  const dayEndsAt = toTimeOrNull(row.day_ends_at)
-  if (dayEndsAt !== null && isToCome(dayEndsAt, now, DAY_MS)) {
-    return { dailyFailures: row.daily_failures + abandoned, dayEndsAt: toText(dayEndsAt) }
+  const dayEndsAt = parseTimeOrNull(row.day_ends_at)
+  if (dayEndsAt !== null && isInPlausibleFuture(dayEndsAt, now, DAY_MS)) {
+    return { dailyFailures: row.daily_failures + abandoned, dayEndsAt: formatTime(dayEndsAt) }
   }
-  return { dailyFailures: abandoned, dayEndsAt: abandoned > 0 ? toText(now, DAY_MS) : null }
+  return { dailyFailures: abandoned, dayEndsAt: abandoned > 0 ? formatTime(now, DAY_MS) : null }
 }
 
-/** A spent day leaves one failure in each window. */
+/** When the daily failures are used up, each window allows one more. */
 function budgetOf(scope: ThrottleScope, failures: number, dailyFailures: number): number {
   const { maxFailures, maxDailyFailures } = scope
   if (maxDailyFailures === null) return maxFailures
@@ -145,7 +147,7 @@ function budgetOf(scope: ThrottleScope, failures: number, dailyFailures: number)
 }
 
 /** Ignores timestamps too far in the future: the clock of another machine was ahead. */
-function isToCome(end: Date, now: Date, spanMs: number): boolean {
+function isInPlausibleFuture(end: Date, now: Date, spanMs: number): boolean {
   const leftMs = end.getTime() - now.getTime()
   return leftMs > 0 && leftMs <= 2 * spanMs
 }

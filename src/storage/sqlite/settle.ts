@@ -1,39 +1,39 @@
-// What becomes of a reserved attempt in SQLite, within a transaction that is the only one to write.
+// Releases and settles attempts in SQLite, each in one transaction, which holds the only write lock.
 import { sql } from 'kysely'
 import type { Displaced, EndedSession, ThrottleScope, UsedDevice } from '../../domain/attempt.ts'
 import { digestOf } from '../../identifiers.ts'
 import { surplusDevices } from '../sql/devices.ts'
 import {
   endSurplusInSqlite as endSurplus,
-  type Ghost,
-  type GhostHoles,
-  ghostValues,
-  isGhost,
+  isLeftBehind,
   isReplaced,
+  type LeftBehindParameters,
+  type LeftBehindRow,
+  leftBehindValues,
   surplusValues,
   toEnded,
 } from '../sql/displaced-sessions.ts'
 import type { Attempts } from '../sql/engine.ts'
 import { prepare, prepareInsert, type Statement } from '../sql/prepared.ts'
 import { refreshTokenRow } from '../sql/refresh-tokens.ts'
+import { formatTime } from '../sql/schema.ts'
 import {
+  dummyIdOf,
   isNotLockedByAdministrator,
   keysOf,
   type Moments,
   momentsAt,
   ONE_FAILURE_MORE,
-  unknownUserId,
 } from '../sql/throttle-rows.ts'
-import { toText } from '../sql/values.ts'
 
-/** Runs a statement of the transaction, at once. */
+/** Runs a statement of the transaction, synchronously. */
 export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Row[]
 export type Transact = <T>(operation: (run: Run) => T) => Promise<T>
 
 export function createSettling(transact: Transact): Omit<Attempts, 'reserveAttempt'> {
   return {
     async releaseAttempt(scopes) {
-      await transact(run => run(giveBack, { keys: toJson(scopes) }))
+      await transact(run => run(releasePending, { keys: toJson(scopes) }))
     },
 
     settleFailure: (scopes, userId, now) => transact(run => fail(run, scopes, userId, now)),
@@ -44,23 +44,23 @@ export function createSettling(transact: Transact): Omit<Attempts, 'reserveAttem
           id: user.id,
           passwordHash: user.passwordHash,
           hashDigest: digestOf(user.passwordHash),
-          now: toText(now),
+          now: formatTime(now),
         })
         if (!accepted) {
           fail(run, scopes, user.id, now)
           return null
         }
-        run(forgive, { keys: toJson(scopes) })
-        const ghosts = endGhosts(run, user.id, displaced, device, now)
+        run(countSuccess, { keys: toJson(scopes) })
+        const leftBehind = endLeftBehind(run, user.id, displaced, device, now)
         run(insertSession, {
           id: session.id,
           user_id: user.id,
-          created_at: toText(now),
-          last_used_at: toText(now),
-          idle_expires_at: toText(refreshToken.expiresAt),
-          expires_at: toText(session.expiresAt),
+          created_at: formatTime(now),
+          last_used_at: formatTime(now),
+          idle_expires_at: formatTime(refreshToken.expiresAt),
+          expires_at: formatTime(session.expiresAt),
           cookie_digest: session.cookieDigest,
-          cookie_used_at: session.cookieDigest === null ? null : toText(now),
+          cookie_used_at: session.cookieDigest === null ? null : formatTime(now),
           user_agent: session.userAgent,
           ip: session.ip,
           generation: accepted.session_generation,
@@ -73,14 +73,14 @@ export function createSettling(transact: Transact): Omit<Attempts, 'reserveAttem
           surplusValues(now, user.id, session.id, displaced.maxSessions),
         )
         return [
-          ...ghosts,
+          ...leftBehind,
           ...surplus.map(({ id }) => ({ id, userId: user.id, reason: 'limit' as const })),
         ]
       }),
   }
 }
 
-function endGhosts(
+function endLeftBehind(
   run: Run,
   userId: string,
   displaced: Displaced,
@@ -88,27 +88,28 @@ function endGhosts(
   now: Date,
 ): EndedSession[] {
   if (displaced.cookieDigest === null && device === null) return []
-  const holes = { now: toText(now), userId, ...ghostValues(displaced, device) }
-  return run(endGhostSessions, holes).map(toEnded)
+  const parameters = { now: formatTime(now), userId, ...leftBehindValues(displaced, device) }
+  return run(endLeftBehindSessions, parameters).map(toEnded)
 }
 
-const endGhostSessions = prepare<GhostHoles, Ghost>((db, holes) =>
-  sql<Ghost>`update sessions set ended_at = ${holes.now} where ${isGhost('sqlite', holes)}
-    returning id, user_id, ${isReplaced(holes)} as is_replaced`.compile(db),
+const endLeftBehindSessions = prepare<LeftBehindParameters, LeftBehindRow>((db, parameters) =>
+  sql<LeftBehindRow>`update sessions set ended_at = ${parameters.now}
+    where ${isLeftBehind('sqlite', parameters)}
+    returning id, user_id, ${isReplaced(parameters)} as is_replaced`.compile(db),
 )
 
 function fail(run: Run, scopes: ThrottleScope[], userId: string | null, now: Date): number {
   run(countFailure, { keys: toJson(scopes), ...momentsAt(now) })
-  // The same write for nobody: a failure of an unknown e-mail must not be the cheaper one.
+  // Writes a dummy row for an unknown email, so that both failures cost the same.
   if (userId === null) {
-    run(countNobodysFailure, { id: unknownUserId(scopes) })
+    run(countDummyFailure, { id: dummyIdOf(scopes) })
     return 0
   }
-  const [user] = run(countUsersFailure, { id: userId })
+  const [user] = run(countUserFailure, { id: userId })
   return user?.failed_login_attempts ?? 0
 }
 
-/** However many they are, it is one statement. */
+/** As one parameter, so that the statement is the same for any number of scopes. */
 export function toJson(scopes: ThrottleScope[]): string {
   return JSON.stringify(keysOf(scopes))
 }
@@ -119,7 +120,7 @@ export function isOneOf(keys: string) {
 
 const ONE_PENDING_LESS = sql<number>`max(pending - 1, 0)`
 
-const giveBack = prepare<{ keys: string }>((db, { keys }) =>
+const releasePending = prepare<{ keys: string }>((db, { keys }) =>
   db
     .updateTable('login_throttle')
     .set({ pending: ONE_PENDING_LESS })
@@ -127,7 +128,7 @@ const giveBack = prepare<{ keys: string }>((db, { keys }) =>
     .compile(),
 )
 
-/** Turns a pending attempt into a failure, in a window that starts with the first one. */
+/** Turns a pending attempt into a failure; the first failure starts the window. */
 const countFailure = prepare<Moments & { keys: string }>((db, at) =>
   db
     .updateTable('login_throttle')
@@ -140,7 +141,7 @@ const countFailure = prepare<Moments & { keys: string }>((db, at) =>
         when day_ends_at > ${at.now} then daily_failures + 1 else 1 end`,
       day_ends_at: sql`case when scope <> 'email' then null
         when day_ends_at > ${at.now} then day_ends_at else ${at.dayEnd} end`,
-      // A single failure need not be kept for a day: one in each window is allowed anyway.
+      // A single failure need not be kept for a day: each window allows one anyway.
       expires_at: sql`case when daily_failures > 0 and day_ends_at > ${at.expiry}
         then day_ends_at else ${at.expiry} end`,
     })
@@ -148,8 +149,8 @@ const countFailure = prepare<Moments & { keys: string }>((db, at) =>
     .compile(),
 )
 
-/** A success gives its places back and forgets the failures of its pair or device, nobody else's. */
-const forgive = prepare<{ keys: string }>((db, { keys }) =>
+/** Ends a pending attempt as a success, and clears the failures of its pair or device only. */
+const countSuccess = prepare<{ keys: string }>((db, { keys }) =>
   db
     .updateTable('login_throttle')
     .set({
@@ -160,21 +161,21 @@ const forgive = prepare<{ keys: string }>((db, { keys }) =>
     .compile(),
 )
 
-type UserHoles = { id: string; passwordHash: string; hashDigest: string; now: string }
+type AcceptParameters = { id: string; passwordHash: string; hashDigest: string; now: string }
 
-/** Takes effect only if the user is still as verified. */
-const acceptUser = prepare<UserHoles, { session_generation: number }>(
+/** Returns no row if the user has changed since its password was verified. */
+const acceptUser = prepare<AcceptParameters, { session_generation: number }>(
   (db, { id, passwordHash, hashDigest, now }) =>
     db
       .updateTable('users')
       .set({
         failed_login_attempts: 0,
-        // A throttle's lock that is still running is the e-mail scope's, which a success spares.
+        // A lock by the throttle that has not ended stays: a success does not clear the scope `email`.
         locked_until: sql`case when locked_until <= ${now} then null else locked_until end`,
         locked_by: sql`case when locked_until <= ${now} then null else locked_by end`,
       })
       .where('id', '=', id)
-      // Another login may have made the hash anew meanwhile: it is still the same password.
+      // A parallel login may have upgraded the hash; the password is still the same.
       .where(user =>
         user.or([user('password_hash', '=', passwordHash), user('upgraded_from', '=', hashDigest)]),
       )
@@ -184,8 +185,8 @@ const acceptUser = prepare<UserHoles, { session_generation: number }>(
       .compile(),
 )
 
-const countUsersFailure = countingIn('users')
-const countNobodysFailure = countingIn('unknown_user')
+const countUserFailure = countingIn('users')
+const countDummyFailure = countingIn('unknown_user')
 
 function countingIn(table: 'users' | 'unknown_user') {
   return prepare<{ id: string }, { failed_login_attempts: number }>((db, { id }) =>
@@ -202,7 +203,7 @@ const insertSession = prepareInsert('sessions')
 const insertRefreshToken = prepareInsert('refresh_tokens')
 const insertDevice = prepareInsert('devices')
 
-/** Makes a device known, or notes that a known one was used; one revoked meanwhile stays so. */
+/** Stores a new device, or notes the use of a known one, unless that was revoked meanwhile. */
 function rememberDevice(
   run: Run,
   device: UsedDevice,
@@ -210,7 +211,7 @@ function rememberDevice(
   userAgent: string,
   now: Date,
 ): void {
-  const used = { last_used_at: toText(now), user_agent: userAgent }
+  const used = { last_used_at: formatTime(now), user_agent: userAgent }
   if (device.kind === 'known') {
     run(noteUse, { id: device.id, ...used })
     return
@@ -220,8 +221,8 @@ function rememberDevice(
     id: device.id,
     user_id: userId,
     token: device.digest,
-    created_at: toText(now),
-    expires_at: toText(device.expiresAt),
+    created_at: formatTime(now),
+    expires_at: formatTime(device.expiresAt),
     ...used,
   })
 }

@@ -1,20 +1,18 @@
-// All sessions of a user, ended at once however many there are: the user's generation moves on, which
-// kills them in one step. Their rows follow in batches, so that no statement takes long and a process
-// that is killed in between leaves nothing alive.
-
+// Ends all sessions of a user at once, however many there are, by raising the user's generation. Their rows
+// are marked as ended afterwards, in batches so that no statement takes long. A process that is killed in
+// between leaves unmarked rows, but no live session.
 import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { OnEnded } from '../../domain/user.ts'
-import type { Engine } from './engine.ts'
+import { isAmong } from './dialect.ts'
+import { type Engine, transact, write } from './engine.ts'
 import { generationOf, isNotExpired } from './live-session.ts'
-import { isAmong } from './session-removal.ts'
-import { transact, write } from './transact.ts'
-import { toText } from './values.ts'
+import { formatTime } from './schema.ts'
 
-/** Few enough that SQLite is done within some milliseconds. */
+/** Small enough that a batch in SQLite takes a few milliseconds. */
 const ROWS_AT_A_TIME = { sqlite: 100, postgres: 500 }
 
-/** Set with any change that ends the user's sessions. */
+/** Written by every change of a user that ends all of its sessions. */
 export const NEXT_GENERATION = sql<number>`session_generation + 1`
 
 export async function endSessions(
@@ -24,9 +22,9 @@ export async function endSessions(
   now: Date,
   onEnded?: OnEnded,
 ): Promise<boolean> {
-  const moment = toText(now)
-  const isMoved = await transact(engine, async trx => {
-    // Locked first, so that the update sees the kept session as another call has left it.
+  const moment = formatTime(now)
+  const isRaised = await transact(engine, async trx => {
+    // Locks the user first, so that the update sees the kept session after the changes of parallel calls.
     if (engine.name === 'postgres' && keptId !== null) {
       await trx.selectFrom('users').select('id').where('id', '=', userId).forNoKeyUpdate().execute()
     }
@@ -36,7 +34,7 @@ export async function endSessions(
       .where('id', '=', userId)
       .$if(keptId !== null, query =>
         query.where(
-          // Of two calls that keep different sessions, the second fails.
+          // Of two calls that keep different sessions, the second one fails.
           sql<boolean>`exists (select 1 from sessions where id = ${keptId} and user_id = users.id
             and ended_at is null and generation = users.session_generation and ${isNotExpired(moment)})`,
         ),
@@ -52,18 +50,18 @@ export async function endSessions(
     }
     return user !== undefined
   })
-  if (isMoved) await markEnded(engine, userId, now, onEnded)
-  return isMoved
+  if (isRaised) await markEnded(engine, userId, now, onEnded)
+  return isRaised
 }
 
-/** Marks the sessions of earlier generations as ended. They are dead already. */
+/** Marks sessions of earlier generations, which are no longer live, as ended. */
 export async function markEnded(
   engine: Engine,
   userId: string,
   now: Date,
   onEnded?: OnEnded,
 ): Promise<void> {
-  const moment = toText(now)
+  const moment = formatTime(now)
   const limit = ROWS_AT_A_TIME[engine.name]
   for (;;) {
     const ended = await write(engine, db =>
@@ -92,7 +90,7 @@ export async function markEnded(
     )
     onEnded?.(ended.filter(({ was_live }) => was_live).map(({ id }) => id))
     if (ended.length < limit) return
-    // Others have their turn: SQLite's statements hold the event loop.
+    // SQLite's statements block the event loop: let other work run between two batches.
     await setImmediate()
   }
 }

@@ -1,12 +1,11 @@
-// Deletes a user with all that belongs to it, in batches: however much that is, no statement takes long.
-
+// Deletes a user with its sessions, refresh tokens and devices, in batches so that no statement takes long.
 import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { OnEnded } from '../../domain/user.ts'
-import type { Engine } from './engine.ts'
-import { NEXT_GENERATION } from './session-ends.ts'
-import { clearSessions, isAmong } from './session-removal.ts'
-import { transact, write } from './transact.ts'
+import { isAmong } from './dialect.ts'
+import { NEXT_GENERATION } from './end-all-sessions.ts'
+import { type Engine, transact, write } from './engine.ts'
+import { clearSessions } from './remove-sessions.ts'
 
 const DEVICES_AT_A_TIME = 100
 
@@ -15,7 +14,7 @@ export async function deleteUser(
   email: string,
   onEnded?: OnEnded,
 ): Promise<boolean> {
-  // From here on nothing of the user is alive, and no login adds to it.
+  // From here on the user has no live session, and no login opens another.
   const user = await write(engine, db =>
     db
       .updateTable('users')
@@ -25,11 +24,11 @@ export async function deleteUser(
       .executeTakeFirst(),
   )
   if (!user) return false
-  // Sessions go before the user: a rotation holds its session while it asks for the user's row.
+  // Sessions are deleted before the user: a rotation locks its session's row first, then the user's.
   for (;;) {
     const { sessions, chosen } = await transact(engine, trx =>
       clearSessions(engine, trx, {
-        which: sql`user_id = ${user.id}`,
+        condition: sql`user_id = ${user.id}`,
         orderBy: 'user_id',
         finish: 'remove',
         mustWait: true,

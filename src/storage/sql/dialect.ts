@@ -1,0 +1,19 @@
+// Parts of statements that the two engines spell differently.
+import { type Expression, sql } from 'kysely'
+import type { Engine, EngineName } from './engine.ts'
+
+/**
+ * True for rows whose column has one of the values that a query selects. The array makes PostgreSQL look up
+ * each value in the column's index; for a subquery it might read the whole table.
+ */
+export function isAmong(engine: EngineName, column: string, query: Expression<unknown>) {
+  return engine === 'postgres'
+    ? sql<boolean>`${sql.ref(column)} = any (array(${query}))`
+    : sql<boolean>`${sql.ref(column)} in (${query})`
+}
+
+/** Locks the rows that a query selects. SQLite needs no row locks: it has one writer at a time. */
+export function lockClause({ name }: Engine, mustWait: boolean) {
+  if (name === 'sqlite') return sql``
+  return mustWait ? sql`for update` : sql`for update skip locked`
+}

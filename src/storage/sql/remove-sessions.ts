@@ -1,0 +1,75 @@
+// Removes a batch of sessions for the purge and the deletion of a user: first their refresh tokens, then the
+// sessions that have no tokens left. A cascade from sessions to tokens could not be bounded.
+import { type RawBuilder, sql, type Transaction } from 'kysely'
+import { isAmong, lockClause } from './dialect.ts'
+import type { Engine } from './engine.ts'
+import type { Schema } from './schema.ts'
+
+/** Small enough that a batch in SQLite, which blocks the event loop, takes a few milliseconds. */
+const SIZES = { sqlite: { sessions: 20, tokens: 50 }, postgres: { sessions: 250, tokens: 500 } }
+
+export type Cleared = {
+  refreshTokens: number
+  /** Sessions without tokens, which were removed or marked. */
+  sessions: { id: string }[]
+  /** All sessions of the batch. */
+  chosen: { id: string; position: Date | string }[]
+}
+
+type Choice = {
+  condition: RawBuilder<unknown>
+  /** An indexed column, so that the batch is found without reading other sessions. */
+  orderBy: 'user_id' | 'ended_at' | 'idle_expires_at'
+  /** For sessions without tokens: remove them, or mark them so that they are not chosen again. */
+  finish: 'remove' | 'mark'
+  /** Whether to wait for sessions that another transaction has locked, or to skip them. */
+  mustWait: boolean
+}
+
+export async function clearSessions(
+  engine: Engine,
+  trx: Transaction<Schema>,
+  { condition, orderBy, finish, mustWait }: Choice,
+): Promise<Cleared> {
+  const size = SIZES[engine.name]
+  const { rows: chosen } = await sql<{ id: string; position: Date | string }>`
+    select id, ${sql.ref(orderBy)} as position from sessions where ${condition}
+    order by ${sql.ref(orderBy)} limit ${sql.lit(size.sessions)}
+    ${lockClause(engine, mustWait)}`.execute(trx)
+  if (chosen.length === 0) return { refreshTokens: 0, sessions: [], chosen }
+
+  const ids = chosen.map(({ id }) => id)
+  const { numDeletedRows } = await trx
+    .deleteFrom('refresh_tokens')
+    .where(
+      isAmong(
+        engine.name,
+        'id',
+        trx
+          .selectFrom('refresh_tokens')
+          .select('id')
+          .where('session_id', 'in', ids)
+          .limit(sql.lit(size.tokens)),
+      ),
+    )
+    .executeTakeFirstOrThrow()
+  // "offset 0" keeps PostgreSQL from joining the tables: it looks up each session in the index.
+  const hasNoTokens = sql<boolean>`not exists (select 1 from refresh_tokens
+    where refresh_tokens.session_id = sessions.id limit 1 offset 0)`
+  const sessions =
+    finish === 'remove'
+      ? await trx
+          .deleteFrom('sessions')
+          .where('id', 'in', ids)
+          .where(hasNoTokens)
+          .returning('id')
+          .execute()
+      : await trx
+          .updateTable('sessions')
+          .set({ has_tokens: 0 })
+          .where('id', 'in', ids)
+          .where(hasNoTokens)
+          .returning('id')
+          .execute()
+  return { refreshTokens: Number(numDeletedRows), sessions, chosen }
+}

@@ -1,4 +1,4 @@
-// npm run bench [-- section … --quick]: measures, prints the results and writes them to docs/performance.md.
+// npm run bench [-- section … --quick]: measures, prints and writes docs/performance.md.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// An open loop: requests arrive by a schedule that does not wait for answers, like those of independent users.
+// An open loop: requests arrive by a schedule without waiting for answers, as from independent users.
 // Latency counts from the scheduled moment, so that a late start of a request is included.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { loopbackAddress } from './clients.ts'

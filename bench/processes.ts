@@ -1,4 +1,4 @@
-// Processes and temporary files of a run. All of them are removed when the run ends, also by a fault or signal.
+// Processes and temporary files of a run. They are removed when the run ends, also by a fault or signal.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'

@@ -50,7 +50,7 @@ export async function measureCeiling({ isQuick, progress }: Run): Promise<Findin
 
   const ceiling = median(bareRates)
   return {
-    title: `logins a second against the bare hash of cost ${COST}`,
+    title: `logins per second against the bare hash of cost ${COST}`,
     tables: [
       {
         title: `Median of ${rounds} slices of ${sliceMs / 1_000} s, ${CONNECTIONS} connections`,

@@ -27,7 +27,7 @@ export async function measureOverload({ isQuick, progress }: Run): Promise<Findi
   let before = await measureCapacity(service, request, capacityMs)
   for (const factor of FACTORS) {
     progress(
-      `${factor} × ${fixed(before, 1)} logins a second for ${(warmUpMs + windowMs) / 1_000} s`,
+      `${factor} × ${fixed(before, 1)} logins per second for ${(warmUpMs + windowMs) / 1_000} s`,
     )
     const found = await flood(service, request, factor * before, warmUpMs + windowMs)
     progress(`capacity after ${factor} ×`)

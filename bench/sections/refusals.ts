@@ -66,7 +66,7 @@ export async function measureRefusals({ isQuick, progress }: Run): Promise<Findi
 
   const ceiling = median(bare.rates)
   return {
-    title: 'refusals a second against a bare Fastify',
+    title: 'refusals per second against a bare Fastify',
     tables: [
       {
         title: `Median of ${rounds} slices of ${sliceMs / 1_000} s, ${CONNECTIONS} connections, the same TLS`,

@@ -53,7 +53,7 @@ export async function withMigratedStore<T>(
   )
 }
 
-/** Opens the database as it is. In place of a missing SQLite file it opens an empty one in memory. */
+/** Opens the database as it is. If the SQLite file is missing, opens an empty database in memory. */
 export function withAnyStore<T>(
   config: Config,
   command: (opened: Opened) => Promise<T>,

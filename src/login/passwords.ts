@@ -1,6 +1,5 @@
-// bcrypt in the thread pool. Every verification takes the time of one hash of the configured cost, for known
-// and unknown emails alike, so that the time does not reveal which emails exist. Only a stored hash of a
-// higher cost takes longer.
+// bcrypt in the thread pool. Every verification does the work of one hash of the configured cost, so that its
+// time does not reveal which emails exist. Only a stored hash of a higher cost takes longer.
 import { randomBytes } from 'node:crypto'
 import bcrypt from 'bcrypt'
 
@@ -20,7 +19,7 @@ export type Passwords = {
 }
 
 export async function createPasswords(cost: number): Promise<Passwords> {
-  // The decoy: a hash of random bytes, of the same cost as the stored hashes.
+  // A hash of random bytes, so that no password matches it.
   const decoy = await bcrypt.hash(randomBytes(32).toString('base64'), cost)
   if (costOf(decoy) !== cost) throw new Error(`bcrypt made a decoy of another cost than ${cost}`)
 

@@ -1,7 +1,7 @@
 // Runs a TypeScript file of this project: node launch.cjs FILE [ARGUMENT...]
-// On Node 24 and newer it goes on in this process. An older Node runs the pinned one out of
-// node_modules, because npm before 11.6 does not put that one on the path of its scripts.
-// Plain JavaScript that any Node since 12 can parse: it must be able to say what is missing.
+// Node 24 and newer runs the file in this process. An older Node starts the pinned Node of node_modules,
+// because npm before 11.6 does not put the pinned Node on the path of its scripts.
+// Plain JavaScript that every Node since 12 can parse, so that it can print what is missing.
 'use strict'
 // biome-ignore-start lint/style/useNodejsImportProtocol: Node before 14.18 does not know "node:".
 const { spawn } = require('child_process')
@@ -12,9 +12,9 @@ const { optionalDependencies } = require('./package.json')
 
 const NEEDED_MAJOR = 24
 const PARENT_CHECK_MS = 250
-/** As Node itself ends when nothing is left to do that could settle the file's last "await". */
+/** Node's own exit code for a top-level "await" that never settles. */
 const UNSETTLED = 13
-/** Names the process that a Node started here must not outlive. */
+/** The variable with the process id of the launcher; the Node that it starts ends when the launcher ends. */
 const LAUNCHER_PID = 'LAUNCHER_PID'
 
 if (!existsSync(join(__dirname, 'node_modules'))) {
@@ -26,10 +26,10 @@ function runHere() {
   stopWithParent(() => process.kill(process.pid, 'SIGTERM'))
   const entry = join(__dirname, process.argv[2])
   process.argv.splice(1, 2, entry)
-  // Types are stripped and code is compiled once, not at every start. Where the folder cannot be
-  // written, Node goes on without.
+  // Types are stripped and code is compiled once, not at every start. If the folder cannot be written to,
+  // Node continues without a cache.
   require('node:module').enableCompileCache(join(__dirname, 'node_modules/.cache'))
-  process.emitWarning = unlessSettled(process.emitWarning)
+  process.emitWarning = withoutFeatureWarnings(process.emitWarning)
   let isSettled = false
   process.once('beforeExit', () => {
     if (!isSettled) process.exitCode = UNSETTLED
@@ -39,8 +39,8 @@ function runHere() {
   })
 }
 
-/** Early releases of Node 24 warn at every start of two features that later ones take as settled. */
-function unlessSettled(emitWarning) {
+/** Hides the warnings of early Node 24 releases about two features that are stable in later releases. */
+function withoutFeatureWarnings(emitWarning) {
   return (warning, ...details) => {
     if (/^(Type Stripping|SQLite) is an experimental feature/.test(warning)) return
     emitWarning.call(process, warning, ...details)
@@ -66,17 +66,17 @@ function runPinnedNode() {
   }
 }
 
-/** Stays between the terminal and the pinned Node: signals go down, the exit code comes up. */
+/** Starts the pinned Node, forwards signals to it and ends with its exit code. */
 function supervise(node) {
   const child = spawn(node, process.execArgv.concat(process.argv.slice(1)), {
     stdio: 'inherit',
     env: Object.assign({}, process.env, { [LAUNCHER_PID]: String(process.pid) }),
   })
   const forward = signal => {
-    // Windows cannot send a signal, only kill; its consoles tell the child by themselves.
+    // On Windows a signal would kill the child. The console notifies the child by itself.
     if (process.platform !== 'win32') child.kill(signal)
   }
-  // SIGUSR1 as well: without a listener it opens the inspector of this process.
+  // SIGUSR1 too: without a listener, it opens the inspector of this process.
   const signals = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2']
   for (const signal of signals) process.on(signal, forward)
   stopWithParent(() => forward('SIGTERM'))
@@ -89,8 +89,8 @@ function supervise(node) {
 }
 
 /**
- * Nothing that was started here lives on when the launcher or npm has gone, even by SIGKILL. npm runs
- * a script in a shell, which most often stays in between: then npm is the shell's parent.
+ * Stops the program when the launcher or npm has ended, even by SIGKILL. npm runs a script in a shell, which
+ * usually stays: then npm is the parent of the shell.
  */
 function stopWithParent(stop) {
   const { [LAUNCHER_PID]: launcher, npm_lifecycle_script: script = '' } = process.env
@@ -108,17 +108,17 @@ function stopWithParent(stop) {
   checking.unref()
 }
 
-/** What cannot be read, for want of file descriptors, is no reason to stop. */
+/** True also if the parent cannot be read, for example because no file descriptor is left. */
 function isStill(before, now) {
   return now === undefined || now === before
 }
 
 function parentOf(pid) {
-  // "pid (name) state parent …", where the name may hold anything.
+  // The format is "pid (name) state parent …", and the name may have any character.
   return readProcess(pid, 'stat').split(') ').pop().split(' ')[1]
 }
 
-/** Empty where it cannot be read, as on macOS. */
+/** Empty if the file cannot be read, for example on macOS. */
 function readProcess(pid, file) {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8')

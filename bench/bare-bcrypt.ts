@@ -1,4 +1,4 @@
-// A process that does nothing but compare passwords: the most that this machine can do.
+// A process that only compares passwords: the upper limit of this machine.
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import bcrypt from 'bcrypt'
@@ -9,9 +9,9 @@ type Job = { cost: number; inFlight: number; durationMs: number }
 export type Comparisons = { perSecond: number; cpuMsEach: number; msEach: number[] }
 
 export type BareBcrypt = {
-  /** As many at a time as there are cores, for so long. */
+  /** Compares for this long, as many passwords at a time as there are cores. */
   saturate: (cost: number, durationMs: number) => Promise<Comparisons>
-  /** One at a time; at least one. */
+  /** Compares one password at a time, at least one in all. */
   single: (cost: number, durationMs?: number) => Promise<Comparisons>
   stop: StartedProcess['stop']
 }
@@ -22,7 +22,7 @@ const cores = availableParallelism()
 export function startBareBcrypt(): BareBcrypt {
   const bare = start(
     [process.execPath, fileURLToPath(import.meta.url)],
-    // As in the service, so that this makes no difference.
+    // The same number of threads as in the service.
     { UV_THREADPOOL_SIZE: String(cores + 4) },
     { hasChannel: true },
   )

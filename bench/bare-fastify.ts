@@ -1,4 +1,4 @@
-// The least that a server of this kind can do with a request: read its JSON, answer a constant.
+// The least work that a Fastify server can do for a request: parse its JSON and answer a constant.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Fastify from 'fastify'
@@ -11,5 +11,5 @@ const https = {
 const app = Fastify({ https })
 app.post('/*', async () => ({ hello: 'world' }))
 await app.listen({ port: Number(PORT), host: '127.0.0.1' })
-// Tells that the other one listens, to whoever does not trust its certificate.
+// Answers over plain HTTP once the HTTPS server listens, for a caller that does not trust the certificate.
 await Fastify().listen({ port: Number(PLAIN_PORT), host: '127.0.0.1' })

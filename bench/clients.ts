@@ -1,17 +1,17 @@
-// Loopback addresses to call from: each is a client of its own to whoever counts by address.
+// Loopback addresses to call from. A service that counts by address sees each one as another client.
 import { Connection, type Target } from './connection.ts'
 import { loginRequest } from './seed.ts'
 
-/** An e-mail to be blocked for the first address. */
+/** The email that `block` blocks for the first address. */
 export const BLOCKED = 'blocked@example.com'
 const MAX_GUESSES = 10
 
-/** Different ones up to 64,516, then from the start again. */
+/** 64,516 different addresses; a larger index repeats them. */
 export function loopbackAddress(index: number): string {
   return `127.1.${Math.floor(index / 254) % 254}.${(index % 254) + 1}`
 }
 
-/** Uses up the failures of an e-mail from the first address. */
+/** Uses up the failures of an email from the first address. */
 export async function block(target: Target, email: string): Promise<void> {
   const connection = new Connection(target, loopbackAddress(0))
   const request = loginRequest(email, 'wrong')

@@ -1,4 +1,4 @@
-// A fixed number of callers, each of whom waits for an answer before asking again.
+// A closed loop: a fixed number of callers, each of which sends its next request after the last answer.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { loopbackAddress } from './clients.ts'
 import { Connection, type Target } from './connection.ts'
@@ -14,20 +14,20 @@ export type ClosedLoop = {
   connections: number
   durationMs: number
   maxRequests?: number
-  /** The request number `index` of all. */
+  /** The request with this number, counted over all callers. */
   request: (index: number) => Buffer
   addressOf?: (lane: number) => string
-  /** A refused caller comes back when it was told to, but not later than this. */
+  /** After a 503 a caller waits for its Retry-After, but not longer than this. */
   retryWithinMs?: number
 }
 
 const PATIENT_MS = 5_000
-/** For callers who are there to keep the service busy. */
+/** For callers that must keep the service busy. */
 export const IMPATIENT_MS = 10
 
 let requestsSoFar = 0
 
-/** Asks until the time is over; what is under way then is still answered. */
+/** Sends requests until the time is over, then waits for the last answers. */
 export async function runClosedLoop(loop: ClosedLoop): Promise<Lanes> {
   const { target, connections, durationMs, request } = loop
   const { addressOf = loopbackAddress, retryWithinMs = PATIENT_MS } = loop
@@ -55,8 +55,8 @@ export async function runClosedLoop(loop: ClosedLoop): Promise<Lanes> {
 }
 
 /**
- * Answers of one status a second. Each caller counts from its first to its last such answer, so that
- * neither the start nor the end of a short slice weighs.
+ * Answers of one status per second. Each caller counts from its first to its last such answer, so that the
+ * start and the end of a short slice do not distort the rate.
  */
 export function steadyRate(lanes: Lanes, status: number): number {
   return sum(
@@ -71,7 +71,7 @@ export function steadyRate(lanes: Lanes, status: number): number {
   )
 }
 
-/** Answers of one status a second from the first request to the last answer of all. */
+/** Answers of one status per second, from the first request to the last answer of all callers. */
 export function overallRate(lanes: Lanes, status: number): number {
   const samples = lanes.flat()
   const startMs = Math.min(...samples.map(({ startedMs }) => startedMs))
@@ -87,7 +87,7 @@ export function latenciesMs(lanes: Lanes, status: number): number[] {
     .map(({ startedMs, endedMs }) => endedMs - startedMs)
 }
 
-/** Throws if there was any other answer than these: then something else was measured. */
+/** Throws if there was another status, because the measurement is then not valid. */
 export function demandOnly(lanes: Lanes, ...expected: number[]): void {
   const other = lanes.flat().find(({ status }) => !expected.includes(status))
   if (other) throw new Error(`answered ${other.status} instead of ${expected.join(' or ')}`)

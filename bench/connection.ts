@@ -1,8 +1,8 @@
-// One keep-alive HTTP/1.1 connection, as cheap as can be: the cores belong to what is measured.
+// One keep-alive HTTP/1.1 connection with little processor time, which the measured service needs.
 import net from 'node:net'
 import tls from 'node:tls'
 
-/** With a certificate: TLS that accepts this one only. Without: plain HTTP. */
+/** With a certificate: TLS that trusts only this certificate. Without: plain HTTP. */
 export type Target = { port: number; certificate: Buffer | null }
 
 export type Answer = {
@@ -12,7 +12,7 @@ export type Answer = {
   body: Buffer
 }
 
-/** A hundred hashes in one thread take half of it on a slow machine. */
+/** Twice the time of a hundred hashes in one thread on a slow machine. */
 const ANSWER_TIMEOUT_MS = 300_000
 const END_OF_HEAD = '\r\n\r\n'
 const END_OF_CHUNKS = '0\r\n\r\n'
@@ -44,7 +44,7 @@ export class Connection {
     this.#localAddress = localAddress
   }
 
-  /** One at a time. A kept connection that the other side was just closing is replaced once. */
+  /** One request at a time. If the server closed the kept connection, the request is sent once more. */
   async send(request: Buffer): Promise<Answer> {
     const isKept = this.#socket !== null
     const answer = await this.#exchange(request)
@@ -74,7 +74,7 @@ export class Connection {
     socket.setNoDelay(true)
     socket.setTimeout(ANSWER_TIMEOUT_MS, () => socket.destroy())
     socket.on('data', chunk => this.#receive(chunk))
-    // What broke shows as an answer of status 0; the close that follows tells it.
+    // The close event follows, and reports the fault as an answer of status 0.
     socket.on('error', () => {})
     socket.on('close', () => {
       if (this.#socket !== socket) return

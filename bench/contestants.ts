@@ -1,4 +1,4 @@
-// This service and what a team would pick instead, each in a process of its own with the same users.
+// This service and the alternatives that a team could choose, each in its own process with the same users.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import bcrypt from 'bcrypt'
@@ -12,15 +12,15 @@ import { deploy, untilAnswered, usePostgres } from './service.ts'
 
 export type Contestant = {
   name: string
-  /** What it is made of, with versions. */
+  /** Its packages with their versions. */
   parts: string
   transport: 'HTTPS' | 'HTTP'
   target: Target
-  /** The same with all of its protection on, if that would leave nothing else to measure. */
+  /** The same with its rate limit on, if the limit would prevent the other measurements. */
   protectedTarget: Target
-  /** The address is for those who take it from a proxy's header only. */
+  /** The address is sent to contestants that read it from a proxy's header. */
   request: (email: string, password: string, address?: string) => Buffer
-  /** The status of a success; every one of them answers 401 to a wrong password. */
+  /** The status of a success. All contestants answer 401 to a wrong password. */
   success: number
   stop: () => Promise<void>
 }

@@ -1,11 +1,11 @@
-// What a section found: figures, tables, targets and plots, in a form that all outputs are made from.
+// The results of a section: figures, tables, targets and plots. All outputs are made from them.
 
 export type Table = { title: string; head: string[]; rows: string[][] }
 
 export type Target = {
   name: string
   figure: number
-  /** Digits after the point that mean something. */
+  /** Significant digits after the decimal point. */
   digits: number
   unit: string
   is: 'at least' | 'at most' | 'below'
@@ -19,16 +19,16 @@ export type Findings = {
   tables: Table[]
   targets: Target[]
   plots: Plot[]
-  /** Every figure behind the tables. */
+  /** The raw figures of the tables. */
   measured: unknown
 }
 
 export type Section = (run: Run) => Promise<Findings>
 
 export type Run = {
-  /** For trying whether it works; the figures mean little. */
+  /** A short trial run, whose figures are not reliable. */
   isQuick: boolean
-  /** Shows what is being done. */
+  /** Shows the current step. */
   progress: (text: string) => void
 }
 
@@ -54,7 +54,7 @@ export function targetTable(targets: Target[]): Table {
   }
 }
 
-/** A dash for what did not occur. */
+/** A dash for a value that was not measured. */
 export function fixed(value: number, digits = 0): string {
   return Number.isFinite(value) ? value.toFixed(digits) : '–'
 }

@@ -1,4 +1,4 @@
-// More logins than the cores can hash, and what others notice of it meanwhile.
+// Sends more logins than the cores can hash, and measures other requests at the same time.
 import { availableParallelism } from 'node:os'
 import { loopbackAddress } from './clients.ts'
 import { demandOnly, IMPATIENT_MS, runClosedLoop, steadyRate } from './closed-loop.ts'
@@ -11,7 +11,7 @@ export type Flood = {
   logins: Arrival[]
   livez: Arrival[]
   refreshes: Arrival[]
-  /** Of one core, by the process that makes the flood. */
+  /** The share of one core that this process used to make the flood. */
   generatorCpuShare: number
 }
 
@@ -20,11 +20,11 @@ const LIVEZ_EVERY_MS = 50
 const REFRESH_EVERY_MS = 250
 /** A session may be refreshed 60 times a minute. */
 const SESSIONS = 8
-/** Far from the addresses of the flood. */
+/** An address that the flood does not use. */
 const SESSION_ADDRESS = 10_000
 const REFRESH = '/api/v1/auth/refresh'
 
-/** Logins a second when twice as many callers as cores do nothing else. */
+/** Logins per second with twice as many callers as cores and no other load. */
 export async function measureCapacity(
   { target }: Service,
   request: (index: number) => Buffer,

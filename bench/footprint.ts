@@ -1,4 +1,4 @@
-// Prints how long the service takes from its start to ready, and what it holds in memory after 1,000 logins.
+// Prints the time from start to ready, and the resident memory after the start and after 1,000 logins.
 import { demandOnly, runClosedLoop } from './closed-loop.ts'
 import { endRun, useRunFolder } from './processes.ts'
 import { CHEAP_COST, rightLogins } from './seed.ts'
@@ -12,7 +12,7 @@ const LOGINS_TIMEOUT_MS = 60_000
 
 useRunFolder()
 const deployment = await deploy('sqlite', 1)
-await deployment.start().then(({ stop }) => stop()) // makes certificate and keys once
+await deployment.start().then(({ stop }) => stop()) // creates the certificate and the keys
 const startsMs: number[] = []
 for (let i = 0; i < STARTS; i++) {
   const service = await deployment.start()
@@ -21,7 +21,7 @@ for (let i = 0; i < STARTS; i++) {
 }
 print(`start to ready, cost 12   ${median(startsMs).toFixed(0)} ms (median of ${STARTS})`)
 
-// Memory does not depend on the cost; a thousand logins at cost 12 would take minutes.
+// A low cost, because memory does not depend on it and 1,000 logins at cost 12 would take minutes.
 const service = await deployment.start(CHEAP)
 print(`resident after start      ${(await service.residentMiB()).toFixed(0)} MiB`)
 const lanes = await runClosedLoop({

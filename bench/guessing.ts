@@ -1,4 +1,4 @@
-// What somebody who guesses learns from each contestant: who exists, and how many guesses count.
+// What an attacker learns from each contestant: which emails exist, and how many guesses are verified.
 import { loopbackAddress } from './clients.ts'
 import { Connection } from './connection.ts'
 import type { Contestant } from './contestants.ts'
@@ -6,9 +6,9 @@ import { describeStatuses } from './findings.ts'
 import { emailOf, PASSWORD } from './seed.ts'
 import { median } from './statistics.ts'
 
-/** Below what any of them counts by address. */
+/** Below the limit per address of every contestant. */
 const REQUESTS_PER_ADDRESS = 20
-/** Each comparison calls from addresses that no other one uses. */
+/** The two comparisons use different addresses. */
 const TIMING_ADDRESSES = 20_000
 const GUESSING_ADDRESSES = 30_000
 
@@ -16,7 +16,7 @@ export type Timing = { unknownMs: number; wrongMs: number; others: string }
 /** The statuses that the guesses were answered with. */
 export type Guesses = { oneClient: number[]; manyClients: number[] }
 
-/** Unknown e-mails and wrong passwords in turn, one at a time. */
+/** Sends unknown emails and wrong passwords in turn, one at a time. */
 export async function compareTimes(
   { target, request }: Contestant,
   pairs: number,
@@ -29,7 +29,7 @@ export async function compareTimes(
     if (index % REQUESTS_PER_ADDRESS === 0) {
       connection?.close()
       connection = new Connection(target, loopbackAddress(TIMING_ADDRESSES + index))
-      // The handshake belongs to neither; and no account's failures are used up by it.
+      // A successful login first, so that the TLS handshake is not measured and no failure is counted.
       await connection.send(request(emailOf(index + 1_000), PASSWORD))
     }
     const email = index % 2 === 0 ? `unknown${index}@example.com` : emailOf(index)
@@ -48,7 +48,7 @@ export async function compareTimes(
   }
 }
 
-/** Many wrong passwords for one account at the same time; for another account from as many clients. */
+/** Sends parallel wrong passwords to one account from one client, and to another from many clients. */
 export async function guessAtOnce(
   contestant: Contestant,
   users: number,

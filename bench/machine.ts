@@ -1,4 +1,4 @@
-// Which machine the figures are of.
+// Describes the machine on which the figures were measured.
 import { readFileSync } from 'node:fs'
 import { availableParallelism, cpus, loadavg, totalmem } from 'node:os'
 
@@ -8,7 +8,7 @@ export type Machine = {
   memoryGiB: number
   node: string
   system: string
-  /** Above zero before anything has begun: others were using it. */
+  /** The load average before the run. Other programs used the machine if it is above zero. */
   loadBefore: number
   date: string
 }
@@ -30,7 +30,7 @@ export function machineLine(machine: Machine): string {
   return `${processor}, ${cores} cores, ${memoryGiB} GiB, ${system}, Node ${node}, ${date}, load before ${loadBefore}`
 }
 
-/** A virtual machine's cores may be shared with strangers. */
+/** A virtual machine may share its cores with others, which makes the figures less reliable. */
 function isVirtual(): boolean {
   try {
     const vendor = readFileSync('/sys/class/dmi/id/sys_vendor', 'utf8')

@@ -1,4 +1,4 @@
-// npm run bench [-- section … --quick]: measures, prints, and fills in docs/performance.md.
+// npm run bench [-- section … --quick]: measures, prints and writes docs/performance.md.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
@@ -36,12 +36,12 @@ const names = positionals.length > 0 ? positionals : Object.keys(SECTIONS)
 const unknown = names.filter(name => !(name in SECTIONS))
 if (unknown.length > 0) {
   const known = Object.keys(SECTIONS).join(' ')
-  process.stderr.write(`There is no ${unknown.join(', ')}. Sections: ${known}\n`)
+  process.stderr.write(`Unknown section: ${unknown.join(', ')}. Sections: ${known}\n`)
   process.exit(2)
 }
 
 const isQuick = values.quick
-// A trial must not replace what was measured properly.
+// A quick run must not overwrite the results of a full run.
 const folder = isQuick
   ? join(import.meta.dirname, 'trial')
   : join(import.meta.dirname, '..', 'docs')
@@ -61,7 +61,7 @@ for (const [index, name] of names.entries()) {
   if (!findings) continue
   const kept = keep(findings, machine, isQuick)
   results[name] = kept
-  // After each section: what was measured is not lost if a later one fails.
+  // Saved after each section, so that results are not lost if a later section fails.
   await savePlots(folder, findings)
   await saveResults(folder, results)
   progress(`${name}: done\n`)
@@ -73,14 +73,14 @@ for (const [name, { title, tables, targets }] of Object.entries(results)) {
 }
 const missed = Object.values(results).flatMap(({ targets }) => targets.filter(t => !isMet(t)))
 process.stdout.write(
-  `\n${missed.length === 0 ? 'Every target met.' : `${missed.length} missed.`}\n`,
+  `\n${missed.length === 0 ? 'Every target was met.' : `${missed.length} targets were missed.`}\n`,
 )
 await endRun(missed.length === 0 ? 0 : 1)
 
-/** The packages that the service is compared with; the service itself needs none of them. */
+/** Installs the alternatives that the service is compared with. The service does not need them. */
 async function installPeers(): Promise<void> {
   if (existsSync(join(import.meta.dirname, 'node_modules'))) return
-  process.stderr.write('installing what the service is compared with …\n')
+  process.stderr.write('installing the packages of the alternatives …\n')
   const npm = spawn('npm', ['ci', '--prefix', import.meta.dirname], { stdio: ['ignore', 2, 2] })
   const [code] = await once(npm, 'exit')
   if (code !== 0) throw new Error(`npm ci ended with ${code}`)

@@ -1,11 +1,11 @@
-// Arrivals by a schedule that does not wait for answers, as from many people who know nothing of each
-// other. Times count from the scheduled moment: a late start is the caller's wait too.
+// An open loop: requests arrive by a schedule without waiting for answers, as from independent users.
+// Latency counts from the scheduled moment, so that a late start of a request is included.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { loopbackAddress } from './clients.ts'
 import { type Answer, Connection, type Target } from './connection.ts'
 import { createRandom } from './statistics.ts'
 
-/** The time that an arrival waited for its answer, and when that came. */
+/** The status, the latency, and when the answer came, in milliseconds from the start. */
 export type Arrival = { status: number; latencyMs: number; endedMs: number }
 
 export type OpenLoop = {
@@ -16,10 +16,10 @@ export type OpenLoop = {
   onAnswer?: (answer: Answer, index: number) => void
 }
 
-/** Below what one client may have pending, for as many as are ever under way. */
+/** Enough clients to keep each one below its limit of pending attempts. */
 const ADDRESSES = 128
 
-/** Independent arrivals at this rate (Poisson), the same ones in every run. */
+/** Independent arrivals at this rate (a Poisson process), the same in every run. */
 export function poissonSchedule(perSecond: number, durationMs: number): number[] {
   const random = createRandom(1)
   const dueMs: number[] = []

@@ -1,10 +1,10 @@
-// Where findings go: a terminal, one JSON file, plots, and the tables of a document.
+// Writes findings to the terminal, to a JSON file, to plots, and to the tables of docs/performance.md.
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Findings, type Table, targetTable } from './findings.ts'
 import { type Machine, machineLine } from './machine.ts'
 
-/** Findings without their drawings, as the JSON keeps them. */
+/** Findings as stored in the JSON file, without the SVG of the plots. */
 type Kept = Omit<Findings, 'plots'> & {
   machine: Machine
   isQuick: boolean
@@ -46,7 +46,7 @@ export async function savePlots(folder: string, findings: Findings): Promise<voi
   for (const { file, svg } of findings.plots) await writeFile(join(folder, 'plots', file), svg)
 }
 
-/** Sections that were not run this time keep what their last run found. */
+/** Sections that were not run this time keep their earlier results. */
 export async function saveResults(folder: string, results: Results): Promise<void> {
   const earlier: Results = await readFile(join(folder, DATA_FILE), 'utf8').then(
     JSON.parse,
@@ -58,7 +58,7 @@ export async function saveResults(folder: string, results: Results): Promise<voi
   await writeFile(join(folder, DOCUMENT), fillIn(template, all))
 }
 
-/** Puts each section's tables between its marks, so that no figure is ever typed by hand. */
+/** Writes each section's tables between its marks, so that no figure is copied by hand. */
 export function fillIn(document: string, results: Results): string {
   return document.replace(
     /(<!-- measured: (\w+) -->\n).*?(<!-- end -->)/gs,

@@ -1,4 +1,4 @@
-// Line plots as SVG, on a light ground of their own: legible on light and dark pages.
+// Line plots as SVG, with their own light background, so that they are legible on light and dark pages.
 
 export type Axis = { label: string; scale: 'linear' | 'log' }
 export type Line = { name: string; points: { x: number; y: number }[] }
@@ -9,7 +9,7 @@ const HEIGHT = 400
 const AREA = { left: 80, right: 560, top: 50, bottom: 330 }
 const LEGEND_X = 580
 const LINE_HEIGHT = 22
-/** Told apart by people who see few colours too (Okabe and Ito). */
+/** Colours that colour-blind people can distinguish too (Okabe and Ito). */
 const COLOURS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#56b4e9', '#e69f00']
 const STEPS = [1, 2, 5]
 
@@ -26,8 +26,8 @@ export function linePlot({ title, x, y, lines }: LinePlot): string {
     y.scale === 'log' ? all.map(point => point.y) : [0, ...all.map(p => p.y)],
     y.scale,
   )
-  const toX = placing(xTicks, x.scale, AREA.left, AREA.right)
-  const toY = placing(yTicks, y.scale, AREA.bottom, AREA.top)
+  const toX = createScale(xTicks, x.scale, AREA.left, AREA.right)
+  const toY = createScale(yTicks, y.scale, AREA.bottom, AREA.top)
 
   const grid = [
     ...xTicks.map(
@@ -68,7 +68,7 @@ function isDrawable({ x, y }: { x: number; y: number }): boolean {
   return Number.isFinite(x) && Number.isFinite(y)
 }
 
-/** Round numbers from below the smallest to above the largest value. */
+/** Round numbers that span all values. */
 function ticksFor(values: number[], scale: Axis['scale']): number[] {
   const smallest = Math.min(...values)
   const largest = Math.max(...values)
@@ -92,8 +92,8 @@ function ticksFor(values: number[], scale: Axis['scale']): number[] {
   )
 }
 
-/** From a value to its place between two edges of the area. */
-function placing(ticks: number[], scale: Axis['scale'], start: number, end: number) {
+/** Maps a value to its coordinate between two edges of the area. */
+function createScale(ticks: number[], scale: Axis['scale'], start: number, end: number) {
   const position = scale === 'log' ? Math.log10 : (value: number) => value
   const low = position(ticks[0] ?? 0)
   const high = position(ticks.at(-1) ?? 1)

@@ -1,4 +1,4 @@
-// What a run starts and makes. Its end, whichever way it comes, leaves nothing of it behind.
+// Processes and temporary files of a run. They are removed when the run ends, also by a fault or signal.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
@@ -6,14 +6,14 @@ import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Linux counts a process's time in these, on every architecture that Node runs on. */
+/** The unit of processor time in /proc, on every Linux architecture that Node supports. */
 const CLOCK_TICK_MS = 10
 const STOP_TIMEOUT_MS = 15_000
 
 export type StartedProcess = {
   pid: number
   child: ChildProcess
-  /** Time on all cores so far, of user and system. */
+  /** User and system time on all cores so far. */
   cpuMs: () => Promise<number>
   residentMiB: () => Promise<number>
   stop: () => Promise<void>
@@ -24,11 +24,11 @@ const endings: (() => Promise<void>)[] = []
 let folder: string | null = null
 let isEnding = false
 
-/** All temporary files of this run, also of the libraries that it uses, are in here. */
+/** The folder for all temporary files of this run, also for those of libraries. */
 export function useRunFolder(): string {
   if (folder) return folder
   folder = mkdtempSync(join(tmpdir(), 'login-bench-'))
-  // PostgreSQL does not run as root, and must get in all the same.
+  // PostgreSQL runs as another user than root and must be able to enter the folder.
   chmodSync(folder, 0o755)
   process.env.TMPDIR = folder
   process.once('exit', () => {
@@ -36,7 +36,7 @@ export function useRunFolder(): string {
     if (folder) rmSync(folder, { recursive: true, force: true })
   })
   process.on('uncaughtException', error => {
-    // Once it ends, what was under way fails because its processes are gone: nobody's news.
+    // While the run ends, pending requests fail because their processes were killed: not worth reporting.
     if (!isEnding) process.stderr.write(`\n${error.stack}\n`)
     endRun(1)
   })
@@ -46,7 +46,7 @@ export function useRunFolder(): string {
   return folder
 }
 
-/** Is done when the run ends, whichever way. */
+/** Registers work to do when the run ends, also after a fault or signal. */
 export function atEnd(ending: () => Promise<void>): void {
   endings.push(ending)
 }
@@ -59,7 +59,7 @@ export async function endRun(exitCode: number): Promise<void> {
   process.exit(exitCode)
 }
 
-/** Nothing of this process's environment or of a local `.env` leaks in; its lines go to a file. */
+/** The process gets only `env` and no local `.env` file. Its output goes to a file. */
 export function start(
   command: string[],
   env: Record<string, string>,
@@ -103,7 +103,7 @@ export function start(
 
 async function cpuMsOf(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
-  // The second field is the name, in brackets, and may hold spaces; the times are the 14th and 15th.
+  // The second field is the name in brackets, which may have spaces. Fields 14 and 15 are the times.
   const [, , , , , , , , , , , user, system] = stat
     .slice(stat.lastIndexOf(')') + 1)
     .split(/\s+/)

@@ -1,4 +1,4 @@
-// What is being done, on stderr: one line that changes on a terminal, one line a step elsewhere.
+// Progress on stderr: one line that is overwritten on a terminal, one line per step elsewhere.
 
 export function createProgress(): (text: string) => void {
   const startMs = performance.now()

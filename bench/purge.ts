@@ -1,5 +1,5 @@
 // npm run bench:purge [-- --engine postgres --sessions 5000000 --tokens 4 --live 0.2]: fills a database with
-// sessions, purges it as the service does, and prints how fast that is and how long it keeps others waiting.
+// sessions, purges it as the service does, and prints the speed and how long it blocks other work.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -16,7 +16,7 @@ import { deploy } from './service.ts'
 const DAY_MS = 86_400_000
 const SESSIONS_PER_USER = 50
 const SESSIONS_AT_A_TIME = 50_000
-/** As the service pauses between two calls; the rows per second are without it. */
+/** The pause of the service between two calls. It is not counted in the rows per second. */
 const PAUSE_MS = 100
 
 const { values } = parseArgs({
@@ -89,7 +89,7 @@ await store.close()
 await deployment.remove()
 await endRun(failure ? 1 : 0)
 
-/** Of those that are not live, one half ended two days ago and the other was not used for a week. */
+/** Half of the sessions that are not live ended two days ago; the others expired a day ago. */
 async function fill(): Promise<void> {
   const isSqlite = engine === 'sqlite'
   const { run, close } = await openForBulk(deployment.database.config)
@@ -97,7 +97,7 @@ async function fill(): Promise<void> {
     isSqlite
       ? `printf('%0${digits}x', ${value})`
       : `lpad(to_hex((${value})::bigint), ${digits}, '0')`
-  // Spread, as random ids are: by an odd factor below 2 to the power of 32.
+  // Multiplied by an odd factor modulo 2^32, so that the ids are spread like random ids.
   const uuid = (value: string, kind: string) =>
     `(${hex(`(${value}) * 2654435761 % 4294967296`, 8)} || '-${kind}-4000-8000-' || ${hex(value, 12)})${isSqlite ? '' : '::uuid'}`
   const time = (offsetMs: number) => {
@@ -129,15 +129,15 @@ async function fill(): Promise<void> {
         from n, each`,
     ])
     if (first % (10 * SESSIONS_AT_A_TIME) === 0)
-      progress(`${last + 1} of ${sessions} sessions are in`)
+      progress(`${last + 1} of ${sessions} sessions inserted`)
   }
   progress('settling')
   await close()
 }
 
 /**
- * By the driver itself. PostgreSQL's limit is per statement; SQLite holds the event loop for a whole
- * transaction, whose processor time does not depend on what else the machine does.
+ * Wraps the driver. PostgreSQL limits the time per statement. SQLite blocks the event loop for a whole
+ * transaction, so its processor time is measured too, which other load on the machine does not change.
  */
 function timeStatements(): void {
   if (engine === 'postgres') {

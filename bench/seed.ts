@@ -1,4 +1,4 @@
-// Users in bulk, past the store: a million logins' worth of rows within minutes.
+// Inserts users in bulk without the store: a million users within minutes.
 import { DatabaseSync } from 'node:sqlite'
 import bcrypt from 'bcrypt'
 import pg from 'pg'
@@ -9,13 +9,13 @@ import { post } from './connection.ts'
 
 export const PASSWORD = 'correct horse battery staple'
 export const COST = 12
-/** For what is measured besides the hash. */
+/** For measurements of everything but the hash. */
 export const CHEAP_COST = 4
 
 const USERS_AT_A_TIME = 10_000
 const DAY_MS = 86_400_000
 
-/** Every second user has a hash of the one cost, the others of the other. */
+/** Users with an even number have a hash of `COST`, the others one of `CHEAP_COST`. */
 export function emailOf(index: number, cost: number = COST): string {
   return `user${2 * index + (cost === COST ? 0 : 1)}@example.com`
 }
@@ -24,7 +24,7 @@ export function loginRequest(email: string, password = PASSWORD): Buffer {
   return post(LOGIN, { email, password })
 }
 
-/** Right logins of so many different users, over and over. */
+/** Successful logins of this many different users, repeated without end. */
 export function rightLogins(users: number, cost: number = COST): (index: number) => Buffer {
   const requests = Array.from({ length: users }, (_, user) => loginRequest(emailOf(user, cost)))
   return index => requests[index % users] ?? requests[0] ?? Buffer.alloc(0)
@@ -37,7 +37,7 @@ export type Growth = {
   onProgress?: (users: number) => void
 }
 
-/** Adds the users number `from` to `to`, all with the same password, and sessions with a token each. */
+/** Adds the users from `from` to below `to`, with the same password, and sessions with one token each. */
 export async function seedUsers(database: DatabaseConfig, growth: Growth): Promise<void> {
   const { from, to, onProgress } = growth
   const hashes = await Promise.all([COST, CHEAP_COST].map(cost => bcrypt.hash(PASSWORD, cost)))
@@ -51,8 +51,8 @@ export async function seedUsers(database: DatabaseConfig, growth: Growth): Promi
 }
 
 /**
- * Ids ascend within one growth and are spread over the whole space: the trees fill fast now, and a
- * login's new rows fall anywhere in them later.
+ * Ids ascend within one call, which makes inserts fast, and are spread over the whole range, so that the
+ * random ids of later logins fall anywhere in the index.
  */
 function statements(
   engine: EngineName,
@@ -106,14 +106,14 @@ export async function openForBulk(database: DatabaseConfig) {
   }
   const client = new pg.Client({ connectionString: database.url })
   await client.connect()
-  // The rows refer to each other as they should; checking each would take most of the time.
+  // Turns off foreign key checks, which would take most of the time.
   await client.query("set session_replication_role = 'replica'; set synchronous_commit = off")
   return {
     async run(batch: string[]) {
       await client.query(`begin; ${batch.join(';')}; commit`)
     },
     async close() {
-      // As autovacuum would within minutes.
+      // Autovacuum would do this within minutes.
       await client.query('vacuum analyze')
       await client.end()
     },

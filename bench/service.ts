@@ -1,4 +1,4 @@
-// The service as its users start it, on a database of its own with users in it.
+// Starts the service as an operator does, on its own database with users.
 import { mkdir, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -23,7 +23,7 @@ export type Deployment = {
   remove: () => Promise<void>
 }
 
-/** A cost below what operators may set; everything but the hash is as it always is. */
+/** Sets a cost that is not allowed in production. Everything but the hash stays the same. */
 export const CHEAP = { NODE_ENV: 'test', BCRYPT_COST: String(CHEAP_COST) }
 
 let postgres: Promise<string> | null = null

@@ -1,6 +1,6 @@
-// What a list of measurements comes to.
+// Statistics of a list of measurements.
 
-/** The value that the given share of all does not exceed; NaN of none. */
+/** The value that this share of the list does not exceed; NaN for an empty list. */
 export function quantile(values: number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b)
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN

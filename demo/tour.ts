@@ -1,4 +1,4 @@
-// A guided tour: an ephemeral server, every answer it gives, and what each left in the log.
+// A guided tour: starts a temporary server, and shows its answers and their log lines.
 import { randomUUID } from 'node:crypto'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { request } from 'node:https'
@@ -27,13 +27,13 @@ const STEPS: Step[] = [
   { title: 'The right password', ...login('kate@example.com', PASSWORD) },
   { title: 'A field is missing', body: { email: 'kate@example.com' } },
   { title: 'A wrong password', ...login('kate@example.com', 'wrong') },
-  { title: 'An unknown e-mail: the very same answer', ...login('nobody@example.com', 'wrong') },
+  { title: 'An unknown email: exactly the same answer', ...login('unknown@example.com', 'wrong') },
   {
-    title: 'Guessing on: the sixth failure has to wait',
+    title: 'More guesses: after five failures the email is blocked for this client',
     ...login('kate@example.com', 'guess'),
     times: 5,
   },
-  { title: 'Even the right password waits now', ...login('kate@example.com', PASSWORD) },
+  { title: 'Now even the right password is answered 429', ...login('kate@example.com', PASSWORD) },
   { title: 'Another method', method: 'GET' },
 ]
 
@@ -98,11 +98,11 @@ function send(method: string, payload: string): Promise<{ head: string[]; text: 
       async incoming => {
         const chunks: Buffer[] = []
         for await (const chunk of incoming) chunks.push(chunk)
-        const told = ['retry-after', 'allow'].flatMap(name =>
+        const shown = ['retry-after', 'allow'].flatMap(name =>
           incoming.headers[name] ? [`${name}: ${incoming.headers[name]}`] : [],
         )
         resolve({
-          head: [`HTTP/1.1 ${incoming.statusCode} ${incoming.statusMessage}`, ...told],
+          head: [`HTTP/1.1 ${incoming.statusCode} ${incoming.statusMessage}`, ...shown],
           text: Buffer.concat(chunks).toString(),
         })
       },
@@ -111,7 +111,7 @@ function send(method: string, payload: string): Promise<{ head: string[]; text: 
   })
 }
 
-/** Tokens are long and say nothing to a reader. */
+/** Shortens tokens, which are long and not readable. */
 function shortened(text: string): string {
   return text.replace(/eyJ[\w-]{20,}\.[\w-]+\.[\w-]+/g, token => `${token.slice(0, 24)}…`)
 }

@@ -1,8 +1,8 @@
-// A small client for browsers and Node: it logs in, keeps the access token fresh, and logs out.
+// A small client for browsers and Node: logs in, refreshes the access token in time, and logs out.
 
 export type User = { id: string; email: string; name: string; role: string; createdAt?: string }
 
-/** What the service answered instead of what was asked for. */
+/** A failure that the service answered with. */
 export class LoginError extends Error {
   readonly code: string
   readonly status: number
@@ -21,9 +21,9 @@ type Envelope =
   | { success: true; data: Tokens }
   | { success: false; error: { code: string; message: string } }
 
-/** Fetch a new access token when the old one has less than this left. */
+/** A new access token is fetched when the old one expires within this time. */
 const REFRESH_BEFORE_MS = 60_000
-/** A longer wait is for the user to decide on. */
+/** The client does not wait longer than this by itself; the user decides. */
 const MAX_WAIT_SECONDS = 5
 
 export class LoginClient {
@@ -44,7 +44,7 @@ export class LoginClient {
     return this.#keep(await this.#post('/login', { email, password })).user
   }
 
-  /** A token that is good for a while; however many ask at once, one refresh is made. */
+  /** A token that does not expire within a minute. Parallel calls share one refresh. */
   async accessToken(): Promise<string> {
     if (!this.#tokens) throw new LoginError('NOT_LOGGED_IN', 'Log in first', 401, null)
     if (Date.now() < this.#expiresAtMs - REFRESH_BEFORE_MS) return this.#tokens.accessToken
@@ -71,7 +71,7 @@ export class LoginClient {
     return tokens
   }
 
-  /** Waits out a short Retry-After, once. A repeated refresh is safe: it gives the same successor. */
+  /** Waits once for a short Retry-After and repeats the request. Repeating a refresh is safe. */
   async #post(path: string, body: object, mayWait = true): Promise<Tokens> {
     const response = await fetch(this.#baseUrl + path, {
       method: 'POST',

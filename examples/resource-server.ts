@@ -1,5 +1,5 @@
-// A service of your own that accepts the access tokens: it verifies them with the published keys and
-// never asks the login service about a request.
+// An example of a service that accepts the access tokens: it verifies them with the published keys, without a
+// call to the login service for each request.
 //
 //   NODE_EXTRA_CA_CERTS=data/development-cert.pem npm exec -- node examples/resource-server.ts
 import Fastify, { type FastifyRequest } from 'fastify'
@@ -8,7 +8,7 @@ import { createRemoteJWKSet, errors, jwtVerify } from 'jose'
 const issuer = process.env.ISSUER ?? 'https://localhost:8443'
 const audience = process.env.AUDIENCE ?? issuer
 const jwksUrl = process.env.JWKS_URL ?? `${issuer}/.well-known/jwks.json`
-// Fetches the keys when it meets one that it does not know, at most twice a minute.
+// Fetches the keys again when a token has an unknown key id, at most twice a minute.
 const keys = createRemoteJWKSet(new URL(jwksUrl))
 
 const app = Fastify()
@@ -21,7 +21,7 @@ app.get('/me', async (request, reply) => {
   return { id: claims.sub, email: claims.email, role: claims.role }
 })
 
-/** Everything is pinned: who issued it, for whom, which kind, which algorithms. */
+/** Requires this issuer, this audience, this type of token and one of these algorithms. */
 async function verify({ headers }: FastifyRequest) {
   const [scheme = '', token = ''] = (headers.authorization ?? '').split(' ', 2)
   if (scheme.toLowerCase() !== 'bearer') return null

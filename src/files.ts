@@ -1,4 +1,4 @@
-// Files: replaced as a whole, and readable only by the users who need them.
+// Files: replaced atomically, and readable only by the users that need them.
 import { randomUUID } from 'node:crypto'
 import { lchown, open, rename, stat } from 'node:fs/promises'
 
@@ -59,7 +59,7 @@ export async function isOpenToOthers(path: string): Promise<boolean> {
   return hasMode(path, 0o077)
 }
 
-/** Windows has no such modes. */
+/** False on Windows, which has no such modes. */
 async function hasMode(path: string, bits: number): Promise<boolean> {
   return process.platform !== 'win32' && ((await stat(path)).mode & bits) !== 0
 }

@@ -1,9 +1,9 @@
-// What files hold, loaded again when one of them changes or when asked.
+// Loads a value from files, and again when one of them changes or on request.
 import { type StatsListener, unwatchFile, watchFile } from 'node:fs'
 
-/** Well within the time that a new generation of keys is published before it signs. */
+/** Much shorter than the time that a new generation of keys is published before it signs. */
 const POLL_EVERY_MS = 2_000
-/** A certificate and its key are two files, and the second is often written a moment later. */
+/** Waits after a change: a certificate and its key are two files, often written one after the other. */
 const SETTLE_MS = 100
 
 export type Followed<T> = {
@@ -14,8 +14,8 @@ export type Followed<T> = {
 }
 
 /**
- * Polls, because that also notices a symbolic link that now leads elsewhere, as certbot and
- * Kubernetes replace files. What cannot be loaded is reported, and the value stays as it was.
+ * Polls, because polling also notices a symbolic link with a new target, which is how certbot and Kubernetes
+ * replace files. A failure to load is reported, and the old value stays.
  */
 export async function followFiles<T>(
   paths: readonly string[],
@@ -25,7 +25,7 @@ export async function followFiles<T>(
   let value: T
   let settling: NodeJS.Timeout | undefined
   const listener: StatsListener = (now, before) => {
-    // Not the time of the content alone: a file may have become readable.
+    // ctime, because mtime stays the same if only the owner or mode changes.
     if (now.ctimeMs === before.ctimeMs && now.ino === before.ino) return
     clearTimeout(settling)
     settling = setTimeout(reload, SETTLE_MS).unref()
@@ -34,11 +34,11 @@ export async function followFiles<T>(
     clearTimeout(settling)
     for (const path of paths) unwatchFile(path, listener)
   }
-  // Before the first reading, so that no change falls in between.
+  // Started before the first load, so that no change is missed.
   for (const path of paths)
     watchFile(path, { interval: POLL_EVERY_MS, persistent: false }, listener)
 
-  // One after the other: an older content must not replace a newer one.
+  // Loads run one after the other, so that older content cannot replace newer content.
   let lastLoad: Promise<void> = load().then(loaded => {
     value = loaded
   })

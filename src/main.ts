@@ -1,4 +1,4 @@
-// The process: arguments -> command -> exit code.
+// The entry point: parses the arguments, runs a command and sets the exit code.
 import { availableParallelism } from 'node:os'
 import { Command, CommanderError } from 'commander'
 import packageJson from '../package.json' with { type: 'json' }
@@ -14,10 +14,10 @@ import { ConfigError, loadConfig } from './config/config.ts'
 import { hasCode } from './files.ts'
 import { StartError } from './start.ts'
 
-// Hashing may fill a thread a core; verifying tokens, files and look-ups have four more to
-// themselves. It must be set before the first use of libuv's pool.
+// Hashing may occupy one thread per core; token verification, files and DNS lookups have four more threads.
+// This must be set before libuv's thread pool is first used.
 process.env.UV_THREADPOOL_SIZE ??= String(availableParallelism() + 4)
-// Databases, keys and certificates are the owner's alone.
+// Only the owner may read or write the databases, keys and certificates that this process creates.
 process.umask(0o077)
 
 const clock = () => new Date()
@@ -25,11 +25,11 @@ const terminal = createTerminal(process)
 const context = { terminal, env: process.env, clock }
 
 const program = new Command('npm run -s admin --')
-  .description('E-mail and password in, user summary and two JWTs out.')
+  .description('Email and password in, user summary and two JWTs out.')
   .version(packageJson.version)
   .addCommand(
     new Command('serve').description('run the service').action(async () => {
-      // The other commands need not wait for the server's libraries.
+      // Loaded here, because the other commands do not need the server's libraries.
       const [{ createLog }, { serveUntilSignal }] = await Promise.all([
         import('./log/log.ts'),
         import('./serve.ts'),
@@ -53,13 +53,13 @@ const program = new Command('npm run -s admin --')
 Example:
   npm run -s admin -- users add ann@example.org --name 'Ann Example'
 
-Exit codes: 0, 1 refused or not found, 2 wrong use.`,
+Exit codes: 0 success, 1 refused or not found, 2 wrong use.`,
   )
 
 try {
   loadEnvFile()
   for (const command of allCommands(program)) {
-    // What went wrong is told below, in one place.
+    // `explain` prints all errors.
     command.exitOverride().configureOutput({ outputError: () => {} })
   }
   if (process.argv.length > 2) await program.parseAsync()
@@ -76,7 +76,7 @@ function loadEnvFile(): void {
   }
 }
 
-/** Settings are not inherited by commands that were made on their own. */
+/** Commands added with `addCommand` do not inherit these settings, so each one gets them. */
 function allCommands(command: Command): Command[] {
   return [command, ...command.commands.flatMap(allCommands)]
 }
@@ -84,7 +84,7 @@ function allCommands(command: Command): Command[] {
 function explain(error: unknown): number {
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return 0
-    // Without a subcommand the help is printed instead.
+    // Commander has printed the help because a subcommand is missing.
     if (error.code !== 'commander.help') terminal.say(toSentence(error.message))
     return WRONG_USE
   }
@@ -96,7 +96,7 @@ function explain(error: unknown): number {
     if (error.message) terminal.say(error.message)
     return error.exitCode
   }
-  // A file or socket that the system refused: its text names it.
+  // The operating system refused a file or socket, and the message names it.
   if (error instanceof Error && 'syscall' in error) {
     terminal.say(`${messageOf(error)}.`)
     return FAILED
@@ -104,12 +104,12 @@ function explain(error: unknown): number {
   throw error
 }
 
-/** The value of an unknown option is left out: it may be a password. */
+/** Leaves out the value of an unknown option, because it may be a password. */
 function toSentence(message: string): string {
   const text = message
     .replace(/^error: (.)/, (_, first: string) => first.toUpperCase())
     .replace(/^(Unknown option '[^=']*)=.*'/s, "$1'")
     .replace(/\n\((Did you mean .*)\)$/, '. $1')
   if (text.endsWith('?')) return text
-  return `${text.replace(/\.$/, '')}. Add --help to see what there is.`
+  return `${text.replace(/\.$/, '')}. Add --help to see the usage.`
 }

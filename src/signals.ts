@@ -1,4 +1,4 @@
-// What signals mean: SIGTERM and SIGINT end the service, SIGHUP reloads files.
+// Signal handlers: SIGTERM and SIGINT end the service, SIGHUP reloads files.
 import { isatty } from 'node:tty'
 import type { Log } from './log/log.ts'
 
@@ -13,7 +13,7 @@ export function awaitEnd(reload: () => void): Promise<string> {
   return new Promise(resolve => {
     process.on('SIGTERM', resolve).on('SIGINT', resolve)
     process.on('SIGHUP', signal => {
-      // Also sent when the terminal is closed: then the service must end, but not in mid-login.
+      // A terminal that closes sends SIGHUP too. The service must then end, after the logins in progress.
       if (hadTerminal && !isatty(STDIN)) resolve(signal)
       else reload()
     })
@@ -21,8 +21,8 @@ export function awaitEnd(reload: () => void): Promise<string> {
 }
 
 /**
- * Without a listener Node opens its inspector, through which other users of this machine could run code
- * in the service.
+ * Without a listener, SIGUSR1 makes Node open its inspector, through which other users of this machine
+ * could run code in the service.
  */
 export function ignoreInspectorSignal(log: Log): void {
   process.on('SIGUSR1', () => {

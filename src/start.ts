@@ -48,7 +48,7 @@ export function urlOf(host: string, port: number, isEncrypted: boolean): string 
 export type Start = {
   /** Where the service listens. */
   url: string
-  /** Where users log in; null if only the operator knows. */
+  /** Where users log in; null if the service does not know its public address. */
   page: string | null
   engine: DatabaseConfig['engine']
   hasUsers: boolean

@@ -1,4 +1,4 @@
-// The command line beside a running service, on the same database.
+// Commands that run beside a service on the same database.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import bcrypt from 'bcrypt'
@@ -9,7 +9,7 @@ import { PASSWORD, startTestService } from './service.ts'
 const EMAIL = 'ann@example.org'
 
 for (const engine of ENGINES) {
-  test(`what an administrator changes counts for the very next login, on ${engine}`, async t => {
+  test(`a change by an administrator applies to the next login, on ${engine}`, async t => {
     const service = await startTestService(engine)
     const cli = await createCli(service.database)
     t.after(async () => {
@@ -43,7 +43,7 @@ for (const engine of ENGINES) {
     }
   })
 
-  test(`an unlock ends the wait of an e-mail at once, on ${engine}`, async t => {
+  test(`an unlock ends the block of an email at once, on ${engine}`, async t => {
     const service = await startTestService(engine, {
       THROTTLE_PAIR_FAILURES: '2',
       THROTTLE_EMAIL_FAILURES: '2',
@@ -60,7 +60,7 @@ for (const engine of ENGINES) {
       return { failedLoginAttempts, lockedBy, liveSessions }
     }
 
-    for (const email of [EMAIL, 'nobody@example.org']) {
+    for (const email of [EMAIL, 'unknown@example.org']) {
       for (const status of [401, 401, 429]) {
         assert.equal((await service.login(email, 'wrong')).status, status)
       }
@@ -76,11 +76,11 @@ for (const engine of ENGINES) {
     assert.equal((await service.login(EMAIL, PASSWORD)).status, 200)
     assert.deepEqual(await show(), { failedLoginAttempts: 0, lockedBy: null, liveSessions: 1 })
 
-    assert.equal((await cli.run(['users', 'unlock', 'nobody@example.org'])).code, 1)
-    assert.equal((await service.login('nobody@example.org', PASSWORD)).status, 401)
+    assert.equal((await cli.run(['users', 'unlock', 'unknown@example.org'])).code, 1)
+    assert.equal((await service.login('unknown@example.org', PASSWORD)).status, 401)
   })
 
-  test(`of those who add one e-mail to a new database at once, one wins, on ${engine}`, async t => {
+  test(`of parallel commands that add one email to a new database, one succeeds, on ${engine}`, async t => {
     const database = await createTestDatabase(engine)
     const cli = await createCli(database)
     t.after(async () => {
@@ -103,7 +103,7 @@ for (const engine of ENGINES) {
     assert.ok(await bcrypt.compare(String(user?.name), String(user?.password_hash)))
   })
 
-  test(`a command means the very email and id that it names, on ${engine}`, async t => {
+  test(`a command changes only the user or session with exactly the given email or id, on ${engine}`, async t => {
     const service = await startTestService(engine)
     const cli = await createCli(service.database)
     t.after(async () => {
@@ -116,7 +116,7 @@ for (const engine of ENGINES) {
       return (sessions ?? []).map(session => session.id)
     }
 
-    // Unicode lower-cases each of these letters to the one that stands first in the user's email.
+    // Unicode's lower case of each first letter is the first letter of the user's email.
     for (const [user, named] of [
       ['änn@example.org', 'Änn@example.org'],
       ['kate@example.org', '\u212aate@example.org'],

@@ -1,4 +1,4 @@
-// Every command as a transcript: what is typed, what stdout and stderr say, the exit code.
+// Runs every command by transcripts, which hold the command, stdout, stderr and the exit code.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,9 +9,9 @@ import type { EngineName } from '../src/storage/sql/engine.ts'
 import { type Cli, createCli, MAIN } from './cli.ts'
 import { createTestDatabase, ENGINES, type TestDatabase } from './engines.ts'
 
-/** On both databases, where nothing but their names may differ. */
+/** Run on both engines; the output may differ only in the name of the database. */
 const ON_BOTH = ['users', 'sessions', 'not-found', 'database', 'doctor']
-/** What these are about happens before any database is asked. */
+/** Run on one engine, because they test code that does not depend on it. */
 const ON_EITHER = ['emails', 'passwords', 'wrong-use', 'keys', 'faults']
 
 async function createCliFor(
@@ -33,7 +33,7 @@ async function replays(t: TestContext, engine: EngineName, name: string): Promis
   assert.equal(await replay(transcript), transcript)
 }
 
-describe('commands go as their transcripts say', { concurrency: 4 }, () => {
+describe('commands print what their transcripts hold', { concurrency: 4 }, () => {
   for (const engine of ENGINES) {
     for (const name of ON_BOTH) {
       test(`${name}, on ${engine}`, t => replays(t, engine, name))
@@ -42,7 +42,7 @@ describe('commands go as their transcripts say', { concurrency: 4 }, () => {
   for (const name of ON_EITHER) test(name, t => replays(t, 'sqlite', name))
 })
 
-test('without a command, and when asked, help is printed', async t => {
+test('help is printed without a command and with --help', async t => {
   const { run } = await createCliFor(t, 'sqlite')
   const bare = await run([])
   assert.equal(bare.code, 0)
@@ -55,7 +55,7 @@ test('without a command, and when asked, help is printed', async t => {
   assert.deepEqual(await run(['users']), withoutCommand)
 })
 
-test('a change is one log line that names who made it, and no secret', async t => {
+test('a change is one log line that names the operating system user and no secret', async t => {
   const { run } = await createCliFor(t, 'sqlite')
   const args = ['users', 'add', 'ann@example.org', '--name', 'Ann', '--password-stdin']
   const { stderr } = await run(args, 'correct horse')
@@ -71,7 +71,7 @@ test('a change is one log line that names who made it, and no secret', async t =
 })
 
 for (const engine of ENGINES) {
-  test(`a list of several batches is whole, in order and lines up, on ${engine}`, async t => {
+  test(`a list of several batches is complete, sorted and aligned, on ${engine}`, async t => {
     const { run, database } = await createCliFor(t, engine)
     await run(['database', 'migrate'])
     await database.rows(`with recursive n (i) as (select 1 union all select i + 1 from n where i < 2500)
@@ -95,7 +95,7 @@ for (const engine of ENGINES) {
   })
 }
 
-test('an email that could be taken for another is refused when it is added, not where it is used', async t => {
+test('an email that looks like another one cannot be added, but existing ones can be used', async t => {
   const { run, database } = await createCliFor(t, 'sqlite')
   const add = ['--name', 'Ann', '--generate']
   assert.equal((await run(['users', 'add', 'ann@example.org', ...add])).code, 0)
@@ -111,7 +111,7 @@ test('an email that could be taken for another is refused when it is added, not 
       [
         2,
         '',
-        `This e-mail cannot be used: it has ${codePoint}, which cannot be seen or told from others.\n`,
+        `This email cannot be used: it has ${codePoint}, which is invisible or looks like another character.\n`,
       ],
     )
     await database.rows(
@@ -122,12 +122,12 @@ test('an email that could be taken for another is refused when it is added, not 
   }
 })
 
-describe('an output that takes nothing', () => {
+describe('an output that cannot be written to', () => {
   const ADD = ['users', 'add', 'ann@example.org', '--name', 'Ann', '--generate']
   const LOST =
     'The password of ann@example.org was set but could not be printed: run "users set-password".\n'
 
-  test('is no fault if its reader has gone, as after "| head"', async t => {
+  test('is not a fault if its reader closed it, as "| head" does', async t => {
     const { env, folder } = await createCliFor(t, 'sqlite')
     for (const [args, code, said] of [
       [ADD, 1, LOST],
@@ -142,7 +142,7 @@ describe('an output that takes nothing', () => {
     }
   })
 
-  test('is refused if the disk is full', async t => {
+  test('is a failure if the disk is full', async t => {
     const { env, folder } = await createCliFor(t, 'sqlite')
     const full = await open('/dev/full', 'w')
     t.after(() => full.close())

@@ -1,4 +1,4 @@
-// better-auth on Node's own SQLite, with bcrypt for its passwords as its documentation shows it.
+// better-auth on Node's built-in SQLite, with bcrypt as its documentation shows.
 import { createServer } from 'node:http'
 import { DatabaseSync } from 'node:sqlite'
 import bcrypt from 'bcrypt'

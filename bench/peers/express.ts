@@ -1,4 +1,4 @@
-// Express with bcryptjs, jsonwebtoken and pg, as their READMEs show them.
+// Express with bcryptjs, jsonwebtoken and pg, as their READMEs show.
 import bcrypt from 'bcryptjs'
 import express from 'express'
 import jwt from 'jsonwebtoken'

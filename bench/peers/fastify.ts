@@ -1,4 +1,4 @@
-// Fastify with @fastify/jwt, bcrypt and pg, as their READMEs show them.
+// Fastify with @fastify/jwt, bcrypt and pg, as their READMEs show.
 import fastifyJwt from '@fastify/jwt'
 import bcrypt from 'bcrypt'
 import Fastify from 'fastify'

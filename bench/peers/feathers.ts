@@ -1,4 +1,4 @@
-// Feathers with its local authentication on Koa and Knex, as its guide sets it up.
+// Feathers with local authentication on Koa and Knex, as its guide shows.
 import { AuthenticationService, JWTStrategy } from '@feathersjs/authentication'
 import { LocalStrategy } from '@feathersjs/authentication-local'
 import { feathers } from '@feathersjs/feathers'

@@ -1,7 +1,7 @@
-// A table of users as a team would make it for its first login, filled for the comparison.
+// A simple table of users for the alternatives, filled for the comparison.
 import pg from 'pg'
 
-/** Also waits for it: whoever calls this can serve afterwards. */
+/** Creates and fills the table, and resolves when it can be used. */
 export async function connectUsersTable(): Promise<pg.Pool> {
   const { DATABASE_URL, PASSWORD_HASH, USERS } = process.env
   const pool = new pg.Pool({ connectionString: DATABASE_URL })

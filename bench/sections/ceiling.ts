@@ -1,4 +1,4 @@
-// How much of what the cores can hash becomes logins.
+// Compares logins per second with the bare hash rate of the cores.
 import { availableParallelism } from 'node:os'
 import { startBareBcrypt } from '../bare-bcrypt.ts'
 import { demandOnly, IMPATIENT_MS, latenciesMs, runClosedLoop, steadyRate } from '../closed-loop.ts'
@@ -11,7 +11,7 @@ const USERS = 1_000
 const CONNECTIONS = 2 * availableParallelism()
 const ENGINES = ['sqlite', 'postgres'] as const
 
-/** Short slices in turn: what disturbs the machine for a while disturbs all of them. */
+/** Measures in short slices in turn, so that a disturbance of the machine affects all of them. */
 export async function measureCeiling({ isQuick, progress }: Run): Promise<Findings> {
   const rounds = isQuick ? 2 : 8
   const sliceMs = isQuick ? 2_000 : 6_000
@@ -50,7 +50,7 @@ export async function measureCeiling({ isQuick, progress }: Run): Promise<Findin
 
   const ceiling = median(bareRates)
   return {
-    title: `logins a second against the bare hash of cost ${COST}`,
+    title: `logins per second against the bare hash of cost ${COST}`,
     tables: [
       {
         title: `Median of ${rounds} slices of ${sliceMs / 1_000} s, ${CONNECTIONS} connections`,

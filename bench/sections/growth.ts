@@ -1,4 +1,4 @@
-// Whether a login gets slower as the tables grow.
+// Measures whether logins become slower as the tables grow.
 import { startBareBcrypt } from '../bare-bcrypt.ts'
 import { loopbackAddress } from '../clients.ts'
 import { Connection } from '../connection.ts'
@@ -16,11 +16,11 @@ type Size = {
   users: number
   loginMs: number
   bareHashMs: number
-  /** Everything but the hash, at the cheap cost. */
+  /** The time of a login without its hash, at the cheap cost. */
   restMs: number
 }
 
-/** One database an engine, which grows; the bare hash is measured in turn with the logins. */
+/** One growing database per engine. Logins and bare hashes are measured in turn. */
 export async function measureGrowth({ isQuick, progress }: Run): Promise<Findings> {
   const sizes = isQuick ? [1_000, 10_000, 30_000] : [1_000, 100_000, 1_000_000]
   const logins = isQuick ? 10 : 60
@@ -33,7 +33,7 @@ export async function measureGrowth({ isQuick, progress }: Run): Promise<Finding
         from,
         to: users,
         sessionsEach: SESSIONS_EACH,
-        onProgress: done => progress(`${engine}: ${done} of ${users} users are in`),
+        onProgress: done => progress(`${engine}: ${done} of ${users} users inserted`),
       })
       from = users
       progress(`${engine}: logins among ${users} users`)
@@ -54,7 +54,7 @@ async function measureSize(deployment: Deployment, users: number, logins: number
   return { loginMs, bareHashMs: hashMs, restMs: cheaply.loginMs - cheaply.hashMs }
 }
 
-/** One login of a random user, one bare hash, and so on; the medians of each. */
+/** The medians of logins of random users and of bare hashes, measured in turn. */
 async function inTurn(
   { target }: Service,
   users: number,

@@ -1,4 +1,4 @@
-// What a login costs besides its hash, in processor time of the service's process.
+// Measures the processor time of a login without its hash, in the process of the service.
 import { startBareBcrypt } from '../bare-bcrypt.ts'
 import { BLOCKED, block, loopbackAddress } from '../clients.ts'
 import { demandOnly, runClosedLoop } from '../closed-loop.ts'
@@ -9,7 +9,7 @@ import { CHEAP, deploy, type Service } from '../service.ts'
 const USERS = 2_000
 const CONNECTIONS = 4
 const ENGINES = ['sqlite', 'postgres'] as const
-/** Wrong passwords by the thousand from few addresses; the other budgets are as always. */
+/** Lets few addresses send thousands of wrong passwords. The other budgets keep their defaults. */
 const ENV = { ...CHEAP, THROTTLE_CLIENT_FAILURES: '1000000000' }
 
 type Kind = { name: string; status: number; hashes: number; request: (index: number) => Buffer }
@@ -17,7 +17,7 @@ type Kind = { name: string; status: number; hashes: number; request: (index: num
 const KINDS: Kind[] = [
   { name: 'login, 200', status: 200, hashes: 1, request: rightLogins(USERS, CHEAP_COST) },
   {
-    name: 'unknown e-mail, 401',
+    name: 'unknown email, 401',
     status: 401,
     hashes: 1,
     request: index => loginRequest(`unknown${index}@example.com`),
@@ -28,7 +28,7 @@ const KINDS: Kind[] = [
     hashes: 0,
     request: () => loginRequest(BLOCKED),
   },
-  { name: 'empty e-mail, 400', status: 400, hashes: 0, request: () => loginRequest('') },
+  { name: 'empty email, 400', status: 400, hashes: 0, request: () => loginRequest('') },
 ]
 
 export async function measureOverhead({ isQuick, progress }: Run): Promise<Findings> {
@@ -80,10 +80,10 @@ export async function measureOverhead({ isQuick, progress }: Run): Promise<Findi
 
 async function cpuPerRequest(service: Service, kind: Kind, sliceMs: number): Promise<number> {
   const { target } = service
-  // All from the address that is blocked for one e-mail.
+  // All requests come from the address for which one email is blocked.
   const addressOf = () => loopbackAddress(0)
   const loop = { target, connections: CONNECTIONS, request: kind.request, addressOf }
-  // The first thousands run in an interpreter, or half compiled.
+  // A warm-up, because the first thousands of requests run in code that is not yet optimised.
   demandOnly(await runClosedLoop({ ...loop, durationMs: sliceMs }), kind.status)
   const beforeMs = await service.cpuMs()
   const lanes = await runClosedLoop({ ...loop, durationMs: sliceMs })

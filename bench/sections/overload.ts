@@ -1,4 +1,4 @@
-// What becomes of logins, and of everything else, when more come than the cores can hash.
+// Measures logins and other requests while more logins arrive than the cores can hash.
 import { describeStatuses, type Findings, fixed, type Run } from '../findings.ts'
 import { type Flood, flood, measureCapacity } from '../flood.ts'
 import type { Arrival } from '../open-loop.ts'
@@ -9,12 +9,12 @@ import { quantile } from '../statistics.ts'
 
 const USERS = 5_000
 const FACTORS = [1, 2, 5, 10, 20]
-/** Where the targets stand. */
+/** The load that the targets apply to. */
 const JUDGED_FACTOR = 10
 
 type Level = ReturnType<typeof summarise>
 
-/** The capacity is measured before and after each level: their mean is what the level is held against. */
+/** The capacity is measured before and after each level; the level is compared with the mean of both. */
 export async function measureOverload({ isQuick, progress }: Run): Promise<Findings> {
   const warmUpMs = isQuick ? 1_000 : 3_000
   const windowMs = isQuick ? 4_000 : 20_000
@@ -27,7 +27,7 @@ export async function measureOverload({ isQuick, progress }: Run): Promise<Findi
   let before = await measureCapacity(service, request, capacityMs)
   for (const factor of FACTORS) {
     progress(
-      `${factor} × ${fixed(before, 1)} logins a second for ${(warmUpMs + windowMs) / 1_000} s`,
+      `${factor} × ${fixed(before, 1)} logins per second for ${(warmUpMs + windowMs) / 1_000} s`,
     )
     const found = await flood(service, request, factor * before, warmUpMs + windowMs)
     progress(`capacity after ${factor} ×`)

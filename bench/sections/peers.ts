@@ -1,4 +1,4 @@
-// The same login by what a team would pick instead, on the same machine in turn.
+// Compares the login with alternatives that a team could choose, on the same machine in turn.
 import { loopbackAddress } from '../clients.ts'
 import { type Lanes, latenciesMs, overallRate, runClosedLoop } from '../closed-loop.ts'
 import { Connection } from '../connection.ts'
@@ -58,7 +58,7 @@ export async function measurePeers({ isQuick, progress }: Run): Promise<Findings
   })
 }
 
-/** A contestant that lets nobody in would be compared for nothing. */
+/** Checks that a right password is accepted, because the comparison would otherwise be worthless. */
 async function checkLogin({ name, target, request, success }: Contestant): Promise<void> {
   const connection = new Connection(target, loopbackAddress(0))
   const { status } = await connection.send(request(emailOf(0), PASSWORD))
@@ -73,7 +73,7 @@ function toFindings(
   const loads = measured.flatMap(({ contestant, loads }) =>
     loads.map(({ connections, slices }) => summarise(contestant, connections, slices)),
   )
-  // The first contestant.
+  // The first entry is this service on SQLite.
   const oursPerSecond = (connections: number) =>
     loads.find(load => load.connections === connections)?.perSecond ?? Number.NaN
   const verified = (statuses: number[]) => statuses.filter(status => status === 401).length
@@ -81,7 +81,7 @@ function toFindings(
     title: `logins at cost ${COST} by other means`,
     tables: [
       {
-        title: 'Who is compared',
+        title: 'The services compared',
         head: ['', 'over', 'made of'],
         rows: measured.map(({ contestant: { name, transport, parts } }) => [
           name,
@@ -90,7 +90,7 @@ function toFindings(
         ]),
       },
       {
-        title: `Logins, ${load}; who is refused comes back when told to`,
+        title: `Logins, ${load}; a caller that is refused waits for its Retry-After`,
         head: ['', 'connections', 'logins /s', 'of ours on SQLite', 'p50', 'p99', 'refused'],
         rows: loads.map(load => [
           load.name,
@@ -106,7 +106,7 @@ function toFindings(
         title: `Guessing: medians of ${pairs} each, and ${guesses} wrong passwords for one account at once`,
         head: [
           '',
-          'unknown e-mail',
+          'unknown email',
           'wrong password',
           'difference',
           'verified, one client',

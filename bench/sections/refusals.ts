@@ -1,4 +1,4 @@
-// How fast the service says no, against the least that its framework can do.
+// Compares refusals per second with the least work that the framework can do for a request.
 import { resolve } from 'node:path'
 import { freePort } from '../../test/postgres-server.ts'
 import { BLOCKED, block, loopbackAddress } from '../clients.ts'
@@ -32,7 +32,7 @@ export async function measureRefusals({ isQuick, progress }: Run): Promise<Findi
   }
   const refusals: Kind[] = [
     {
-      name: 'empty e-mail, 400',
+      name: 'empty email, 400',
       target: onSqlite.target,
       request: loginRequest(''),
       status: 400,
@@ -66,7 +66,7 @@ export async function measureRefusals({ isQuick, progress }: Run): Promise<Findi
 
   const ceiling = median(bare.rates)
   return {
-    title: 'refusals a second against a bare Fastify',
+    title: 'refusals per second against a bare Fastify',
     tables: [
       {
         title: `Median of ${rounds} slices of ${sliceMs / 1_000} s, ${CONNECTIONS} connections, the same TLS`,
@@ -91,7 +91,7 @@ export async function measureRefusals({ isQuick, progress }: Run): Promise<Findi
   }
 }
 
-/** With the certificate that the service made in this folder. */
+/** Uses the certificate that the service created in this folder. */
 async function startBareFastify(dataDir: string, { target: { certificate } }: Service) {
   const [port, plainPort] = [await freePort(), await freePort()]
   const file = resolve(import.meta.dirname, '../bare-fastify.ts')

@@ -1,4 +1,4 @@
-// Minutes of ten times what can be hashed: memory stays flat, and nobody is blamed for it.
+// Five minutes at ten times the capacity: memory must not grow, and no failure may be counted.
 import { describeStatuses, type Findings, fixed, type Run } from '../findings.ts'
 import { flood, measureCapacity } from '../flood.ts'
 import { linePlot } from '../plot.ts'
@@ -9,14 +9,14 @@ import { median } from '../statistics.ts'
 const USERS = 5_000
 const FACTOR = 10
 const CAPACITY_MS = 10_000
-/** Looks at the memory. */
-const LOOKS_PER_MINUTE = 6
+/** Samples of the memory. */
+const SAMPLES_PER_MINUTE = 6
 const ENGINES = ['sqlite', 'postgres'] as const
 
 type Soak = Awaited<ReturnType<typeof soak>>
 
 export async function measureSoak({ isQuick, progress }: Run): Promise<Findings> {
-  // Five minutes, of which the first is for settling.
+  // Five minutes. The first is not counted, because memory grows until it has settled.
   const minuteMs = isQuick ? 4_000 : 60_000
   const soaks: Soak[] = []
   for (const engine of ENGINES) {
@@ -94,14 +94,14 @@ async function soak(deployment: Deployment, minuteMs: number, progress: (text: s
   const capacity = await measureCapacity(service, request, CAPACITY_MS)
   const memory: { second: number; residentMiB: number }[] = []
   const startMs = performance.now()
-  const look = setInterval(async () => {
+  const sampling = setInterval(async () => {
     const residentMiB = await service.residentMiB()
     const second = Math.round((performance.now() - startMs) / 1_000)
     memory.push({ second, residentMiB })
     progress(`${second} of ${(5 * minuteMs) / 1_000} s, ${fixed(residentMiB)} MiB`)
-  }, minuteMs / LOOKS_PER_MINUTE)
+  }, minuteMs / SAMPLES_PER_MINUTE)
   const { logins } = await flood(service, request, FACTOR * capacity, 5 * minuteMs)
-  clearInterval(look)
+  clearInterval(sampling)
 
   const [throttle] = await database.rows(
     'select coalesce(sum(failures), 0) as failures, coalesce(sum(pending), 0) as pending from login_throttle',
@@ -110,7 +110,7 @@ async function soak(deployment: Deployment, minuteMs: number, progress: (text: s
   const minute = (index: number) =>
     median(
       memory
-        .slice(index * LOOKS_PER_MINUTE, (index + 1) * LOOKS_PER_MINUTE)
+        .slice(index * SAMPLES_PER_MINUTE, (index + 1) * SAMPLES_PER_MINUTE)
         .map(({ residentMiB }) => residentMiB),
     )
   return {

@@ -2,20 +2,20 @@
 import { Command } from 'commander'
 import { type Context, configOf, type JsonOption } from './context.ts'
 import { Failure } from './failures.ts'
-import { fieldsOf, jsonOf, toTime } from './terminal/layout.ts'
-import { createProgress } from './terminal/progress.ts'
+import { fieldsOf, formatTime, jsonOf } from './terminal/layout.ts'
+import { createProgress } from './terminal/terminal.ts'
 import { withAnyStore, withMigratedStore, withStore } from './with-store.ts'
 
 const NAMES = ['sessions', 'refreshTokens', 'devices', 'throttleRows'] as const
 
 export function databaseCommand(context: Context): Command {
   const { terminal } = context
-  const database = new Command('database').description('look after the database')
+  const database = new Command('database').description('set up, inspect and purge the database')
 
   database
     .command('migrate')
-    .description('bring the tables up to date (the service does so at its start)')
-    .option('--json', 'print what was applied as JSON')
+    .description('create or update the tables (the service also does this when it starts)')
+    .option('--json', 'print the applied migrations as JSON')
     .action(({ json }: JsonOption) =>
       withMigratedStore(context, async ({ where, applied }) => {
         if (applied.length === 0) terminal.say('The database is up to date.')
@@ -39,7 +39,7 @@ export function databaseCommand(context: Context): Command {
         if (json) return terminal.print(jsonOf({ database: where, migrations, users }))
         const states = migrations.map(({ name, appliedAt }) => [
           name,
-          appliedAt ? `applied ${toTime(appliedAt)}` : 'pending: run "database migrate"',
+          appliedAt ? `applied ${formatTime(appliedAt)}` : 'pending: run "database migrate"',
         ])
         return terminal.print(
           fieldsOf({
@@ -53,18 +53,19 @@ export function databaseCommand(context: Context): Command {
 
   database
     .command('purge')
-    .description('remove what ended or expired (the service does so once a minute)')
+    .description('remove expired rows (the service also does this once a minute)')
     .option('--json', 'print how many rows were removed as JSON')
     .action(({ json }: JsonOption) =>
       withStore(context, async ({ store }) => {
         const removed = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0 }
-        const tell = createProgress(terminal)
+        const showProgress = createProgress(terminal)
         for (;;) {
           const batch = await store.purge(context.clock())
-          if (batch === null) throw new Failure('A service is purging right now: nothing to do.')
+          if (batch === null)
+            throw new Failure('A service is purging this database now: there is nothing to do.')
           for (const name of NAMES) removed[name] += batch[name]
           if (batch.isDone) break
-          tell(`Removed ${removed.sessions} sessions so far …`)
+          showProgress(`Removed ${removed.sessions} sessions so far …`)
         }
         const sentence = `Removed ${removed.sessions} sessions, ${removed.refreshTokens} refresh tokens, ${removed.devices} devices and ${removed.throttleRows} throttle rows.`
         terminal.announce('admin.database_purged', removed, sentence)

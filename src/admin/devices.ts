@@ -3,29 +3,28 @@ import { Command } from 'commander'
 import { isUuid } from '../identifiers.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
 import { Failure } from './failures.ts'
-import { toEmail, toId } from './terminal/arguments.ts'
-import { toTime } from './terminal/layout.ts'
-import { demandUser } from './users/state.ts'
-import { withStore } from './with-store.ts'
+import { parseEmail, parseId } from './terminal/arguments.ts'
+import { formatTime } from './terminal/layout.ts'
+import { requireUser, withStore } from './with-store.ts'
 
 export function devicesCommand(context: Context): Command {
   const { terminal, clock } = context
-  const devices = new Command('devices').description('see and forget the browsers of a user')
+  const devices = new Command('devices').description('list and revoke the known devices of a user')
 
   devices
     .command('list')
-    .description('list the browsers that keep an attempt budget of their own')
-    .argument('<email>', 'e-mail of the user', toEmail)
+    .description('list the known devices of a user: browsers with their own budget of failures')
+    .argument('<email>', 'email of the user', parseEmail)
     .option('--json', 'print JSON')
     .action((email: string, options: JsonOption) =>
       withStore(context, async ({ store }) => {
-        const user = await demandUser(store, email)
+        const user = await requireUser(store, email)
         const known = await store.listDevices(user.id, clock())
         const listed = await printList(context, [known], options, device => ({
           id: device.id,
-          'first seen': toTime(device.createdAt),
-          'last used': toTime(device.lastUsedAt),
-          expires: toTime(device.expiresAt),
+          'first seen': formatTime(device.createdAt),
+          'last used': formatTime(device.lastUsedAt),
+          expires: formatTime(device.expiresAt),
           'user agent': device.userAgent,
         }))
         if (listed === 0 && !options.json) terminal.say(`${email} has no known devices.`)
@@ -34,8 +33,8 @@ export function devicesCommand(context: Context): Command {
 
   devices
     .command('revoke')
-    .description('forget a browser: it counts as a stranger again')
-    .argument('<id>', 'id of the device', toId)
+    .description('revoke a known device: its browser becomes an unknown one')
+    .argument('<id>', 'id of the device', parseId)
     .action((id: string) =>
       withStore(context, async ({ store }) => {
         if (!isUuid(id) || !(await store.revokeDevice(id))) {

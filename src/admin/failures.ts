@@ -1,6 +1,6 @@
-// How a command fails in ways that its user can fix: with a sentence, and without a stack trace.
+// Failures that the user of a command can fix: shown as a sentence, without a stack trace.
 
-/** Refused or not found. */
+/** The exit code of a command that was refused or found nothing. */
 export const FAILED = 1
 export const WRONG_USE = 2
 
@@ -8,17 +8,21 @@ export class Failure extends Error {
   readonly exitCode: number = FAILED
 }
 
-/** The command was called in a way that cannot work. */
+/** The arguments of the command are wrong. */
 export class WrongUse extends Failure {
   override readonly exitCode = WRONG_USE
 }
 
-/** The reader of the output has closed it, as `| head` does. That is no failure, and needs no message. */
+/** The reader closed the output, as `| head` does: the command ends without a message and succeeds. */
 export class OutputClosed extends Failure {
   override readonly exitCode = 0
 }
 
-/** Also for an AggregateError, whose own message is empty. */
+export function userNotFound(email: string): Failure {
+  return new Failure(`There is no user ${email}.`)
+}
+
+/** An AggregateError has an empty message, so the messages of its parts are joined. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError && error.message === '') {
     return error.errors.map(messageOf).join(', ')

@@ -11,7 +11,7 @@ const LONG_MS = 60_000
 const folder = await mkdtemp(join(tmpdir(), 'login-lock-'))
 after(() => rm(folder, { recursive: true }))
 
-test('a link is not followed: what it leads to would be made', async () => {
+test('a link is refused, so that its target is not created', async () => {
   const [link, target] = [newFile(), newFile()]
   await symlink(target, link)
   await assert.rejects(
@@ -24,7 +24,7 @@ test('a link is not followed: what it leads to would be made', async () => {
 let files = 0
 const newFile = () => join(folder, `${++files}.lock`)
 
-/** A process that takes the lock, says so, and keeps it. */
+/** Starts a process that takes the lock, prints a line and keeps the lock. */
 async function startHolder(file: string) {
   const module = new URL('./file-lock.ts', import.meta.url)
   const holder = spawn(process.execPath, [
@@ -40,7 +40,7 @@ async function startHolder(file: string) {
   return holder
 }
 
-test('one operation at a time, in one process as well', async () => {
+test('one operation runs at a time, within one process too', async () => {
   const file = newFile()
   let inside = 0
   const most = await Promise.all(
@@ -57,7 +57,7 @@ test('one operation at a time, in one process as well', async () => {
   assert.equal((await stat(file)).size, 0)
 })
 
-test('an operation that fails gives the lock back', async () => {
+test('an operation that fails releases the lock', async () => {
   const file = newFile()
   await assert.rejects(
     withFileLock(file, LONG_MS, async () => {
@@ -68,7 +68,7 @@ test('an operation that fails gives the lock back', async () => {
   assert.equal(await withFileLock(file, LONG_MS, async () => 'free'), 'free')
 })
 
-test('a holder that is alive is waited for, for a limited time; one that is killed is not', async () => {
+test('a running holder is waited for until the time limit; a killed holder releases the lock', async () => {
   const file = newFile()
   const holder = await startHolder(file)
   await assert.rejects(
@@ -84,7 +84,7 @@ test('a holder that is alive is waited for, for a limited time; one that is kill
   assert.equal(await waiting, 'taken')
 })
 
-test('a lock that cannot be taken says why', async () => {
+test('the error says why a lock cannot be taken', async () => {
   const garbage = newFile()
   await writeFile(garbage, 'x'.repeat(4096))
   for (const file of [join(folder, 'missing', 'lock'), folder, garbage]) {

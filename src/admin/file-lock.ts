@@ -1,16 +1,16 @@
-// A lock between processes: the operating system's own, through SQLite. It ends with its holder, so
-// that a crash leaves nothing to clear away and no rule has to guess which lock is stale.
+// A lock between processes: a file lock of the operating system, taken through SQLite. The system releases
+// it when its process ends, so a crash leaves no stale lock behind.
 import { lstatSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { repeat } from '../storage/sql/engine.ts'
 import { isBusy } from '../storage/sqlite/file.ts'
 
-/** Says why a lock could not be taken, for people. */
+/** Its message tells the administrator why the lock cannot be taken. */
 export class FileLockError extends Error {}
 
 /**
- * Runs the operation while nothing else holds the lock, in this process or another. The file is made
- * if need be and stays, empty: if it were removed, two processes could lock a file of their own each.
+ * Runs the operation while no other caller holds the lock, in this process or another. The file is made if
+ * necessary and stays, empty: if it were removed, two processes could each lock a different file.
  */
 export async function withFileLock<T>(
   file: string,
@@ -27,7 +27,7 @@ export async function withFileLock<T>(
 
 async function takeLock(file: string, waitMs: number): Promise<DatabaseSync> {
   let lock: DatabaseSync | undefined
-  // Root may be asked to lock in a folder of another user, who could let a link lead anywhere.
+  // Root may lock in a folder of another user. Through a link, that user could make root write elsewhere.
   if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink()) {
     throw new FileLockError(`The lock ${file} is a link: remove it and try again.`)
   }

@@ -6,13 +6,13 @@ import { createKeys, KeyFileError, PUBLISH_SECONDS, rotate } from '../keys/key-s
 import { type Context, configOf, type JsonOption, printList } from './context.ts'
 import { Failure, messageOf } from './failures.ts'
 import { FileLockError, withFileLock } from './file-lock.ts'
-import { toTime } from './terminal/layout.ts'
+import { formatTime } from './terminal/layout.ts'
 
 /** A rotation holds the lock for some milliseconds; a holder that takes longer than this is stuck. */
 const LOCK_WAIT_MS = 20_000
 
 export function keysCommand(context: Context): Command {
-  const keys = new Command('keys').description('see and renew the signing keys')
+  const keys = new Command('keys').description('list and rotate the signing keys')
 
   keys
     .command('list')
@@ -24,8 +24,10 @@ export function keysCommand(context: Context): Command {
 
   keys
     .command('rotate')
-    .description('add a new generation of keys, or make the first; the service need not restart')
-    .option('--json', 'print the keys that there are now as JSON')
+    .description(
+      'add a new generation of keys, or make the first; a running service loads it by itself',
+    )
+    .option('--json', 'print the resulting list of keys as JSON')
     .action((options: JsonOption) =>
       withKeyFile(context, async path => {
         const { announce } = context.terminal
@@ -46,9 +48,9 @@ export function keysCommand(context: Context): Command {
   return keys
 }
 
-/** Of several processes that rotate at once, each adds to what the one before has written. */
+/** The lock makes parallel rotations run one after the other, so that none overwrites the keys of another. */
 async function rotateKeyFile(path: string, clock: () => Date): Promise<void> {
-  // A file that holds no keys is refused before a lock is made beside it.
+  // Refuses a file without keys before a lock file is created beside it.
   await readKeyFile(path)
   const lockFile = `${path}.lock`
   await withFileLock(lockFile, LOCK_WAIT_MS, async () => {
@@ -73,7 +75,7 @@ async function printKeys(context: Context, path: string, options: JsonOption): P
   await printList(context, [rows], options, ({ keyId, signsFrom, ...row }) => ({
     key: keyId,
     ...row,
-    'signs from': toTime(signsFrom),
+    'signs from': formatTime(signsFrom),
   }))
 }
 
@@ -87,18 +89,18 @@ async function withKeyFile(
   } catch (error) {
     if (hasCode(error, 'ENOENT')) {
       throw new Failure(
-        `There is no key file ${path} yet. If the path is right, "keys rotate" makes it.`,
+        `There is no key file ${path}. If the path is right, run "keys rotate" to make it.`,
       )
     }
     if (error instanceof FileLockError) throw new Failure(error.message)
     if (error instanceof KeyFileError) {
       throw new Failure(
-        `The key file ${path} cannot be used: ${error.message}. Bring it back from a backup; or move it away and run "keys rotate", which ends all sessions.`,
+        `The key file ${path} cannot be used: ${error.message}. Restore it from a backup. Or move it away and run "keys rotate": tokens issued so far become invalid.`,
       )
     }
     if (!isFileError(error)) throw error
     throw new Failure(
-      `The key file ${path} cannot be used: ${messageOf(error)}. Is SIGNING_KEYS_FILE right, and may you write there?`,
+      `The key file ${path} cannot be used: ${messageOf(error)}. Check SIGNING_KEYS_FILE and the permissions of the file and its folder.`,
     )
   }
 }

@@ -6,29 +6,28 @@ import { isUuid } from '../identifiers.ts'
 import { canonicalEmail } from '../login/credentials.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
 import { Failure } from './failures.ts'
-import { toEmail, toId } from './terminal/arguments.ts'
-import { toTime } from './terminal/layout.ts'
-import { countEnded } from './terminal/progress.ts'
-import { demandUser } from './users/state.ts'
-import { withStore } from './with-store.ts'
+import { parseEmail, parseId } from './terminal/arguments.ts'
+import { formatTime } from './terminal/layout.ts'
+import { countEnded } from './terminal/terminal.ts'
+import { requireUser, withStore } from './with-store.ts'
 
 export function sessionsCommand(context: Context): Command {
   const { terminal, clock } = context
-  const sessions = new Command('sessions').description('see and end the sessions of a user')
+  const sessions = new Command('sessions').description('list and end the sessions of a user')
 
   sessions
     .command('list')
     .description('list the live sessions of a user')
-    .argument('<email>', 'e-mail of the user', toEmail)
+    .argument('<email>', 'email of the user', parseEmail)
     .option('--json', 'print JSON')
     .action((email: string, options: JsonOption) =>
       withStore(context, async ({ store }) => {
-        const user = await demandUser(store, email)
+        const user = await requireUser(store, email)
         const batches = batchesOf(store, user.id, clock())
         const listed = await printList(context, batches, options, session => ({
           id: session.id,
-          'logged in': toTime(session.createdAt),
-          'last used': toTime(session.lastUsedAt),
+          'logged in': formatTime(session.createdAt),
+          'last used': formatTime(session.lastUsedAt),
           ip: session.ip,
           'user agent': session.userAgent,
         }))
@@ -39,7 +38,7 @@ export function sessionsCommand(context: Context): Command {
   sessions
     .command('end')
     .description('end one session, or all sessions of a user')
-    .argument('<email-or-id>', 'e-mail of the user, or id of the session', toId)
+    .argument('<email-or-id>', 'email of the user, or id of the session', parseId)
     .action((which: string) =>
       withStore(context, async ({ store }) => {
         if (isUuid(which)) {
@@ -50,7 +49,7 @@ export function sessionsCommand(context: Context): Command {
           return
         }
         const email = canonicalEmail(which)
-        const user = await demandUser(store, email)
+        const user = await requireUser(store, email)
         const counted = countEnded(terminal)
         await store.endSessions(user.id, null, clock(), counted.onEnded)
         const ended = counted.ended()

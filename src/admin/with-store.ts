@@ -4,16 +4,17 @@ import { mkdir } from 'node:fs/promises'
 import type { Config } from '../config/config.ts'
 import type { DatabaseConfig } from '../config/database.ts'
 import type { Store } from '../domain/store.ts'
+import type { User } from '../domain/user.ts'
 import { type Context, configOf } from './context.ts'
-import { Failure, messageOf } from './failures.ts'
+import { Failure, messageOf, userNotFound } from './failures.ts'
 
-/** A command may change more rows than a request, and no caller times out meanwhile. */
-const OPERATION_TIMEOUT_MS = 60_000
+/** Longer than the service allows: a command may change more rows than a request does. */
+const COMMAND_TIMEOUT_MS = 60_000
 
-/** `where` names the database, for people. */
+/** `where` names the database in messages. */
 type Opened = { store: Store; config: Config; where: string }
 
-/** Most commands need the tables: a mistyped DATA_DIR must not look like a service without users. */
+/** Requires up-to-date tables, so that a mistyped DATA_DIR does not look like a service without users. */
 export function withStore<T>(
   context: Context,
   command: (opened: Opened) => Promise<T>,
@@ -23,7 +24,7 @@ export function withStore<T>(
     const pending = (await store.listMigrations()).map(({ appliedAt }) => appliedAt === null)
     if (pending.every(Boolean)) {
       throw new Failure(
-        `${where} is not set up yet. Is ${sourceOf(config.database)} right? If so, "users add" or "database migrate" sets it up.`,
+        `${where} is not set up yet. If ${sourceOf(config.database)} is right, run "users add" or "database migrate" to set it up.`,
       )
     }
     if (pending.some(Boolean)) {
@@ -33,7 +34,7 @@ export function withStore<T>(
   })
 }
 
-/** Makes the database and its tables if need be; `applied` names the migrations that were run. */
+/** Creates or updates the database and its tables; `applied` names the migrations that were run. */
 export async function withMigratedStore<T>(
   context: Context,
   command: (opened: Opened & { applied: string[] }) => Promise<T>,
@@ -43,7 +44,7 @@ export async function withMigratedStore<T>(
   if (database.engine === 'sqlite') {
     await mkdir(dataDir, { recursive: true }).catch(error => {
       throw new Failure(
-        `The folder ${dataDir} cannot be made: ${messageOf(error)}. Set DATA_DIR to one that you may write to.`,
+        `The folder ${dataDir} cannot be made: ${messageOf(error)}. Set DATA_DIR to a folder that you can write to.`,
       )
     })
   }
@@ -52,7 +53,7 @@ export async function withMigratedStore<T>(
   )
 }
 
-/** Whatever is there; a file that is not there is not made. */
+/** Opens the database as it is. If the SQLite file is missing, opens an empty database in memory. */
 export function withAnyStore<T>(
   config: Config,
   command: (opened: Opened) => Promise<T>,
@@ -64,29 +65,35 @@ export function withAnyStore<T>(
   return using(config, present, command)
 }
 
+export async function requireUser(store: Store, email: string): Promise<User> {
+  const user = await store.findUserByEmail(email)
+  if (!user) throw userNotFound(email)
+  return user
+}
+
 async function using<T>(
   config: Config,
   database: DatabaseConfig,
   command: (opened: Opened) => Promise<T>,
 ): Promise<T> {
-  // Most of a command's start is spent on this; help and wrong use need not wait for it.
+  // Loading this takes most of a command's start, and help texts and usage errors do not need it.
   const { describeDatabase, openStore } = await import('../storage/open-store.ts')
   const where = describeDatabase(config.database)
   let store: Store | undefined
   try {
-    store = await openStore(database, () => {}, OPERATION_TIMEOUT_MS)
+    store = await openStore(database, () => {}, COMMAND_TIMEOUT_MS)
     return await command({ store, config, where })
   } catch (error) {
     if (error instanceof Failure || isBug(error)) throw error
     throw new Failure(
-      `${where} cannot be used: ${messageOf(error)}. Check that it is there, that you may use it, and that ${sourceOf(database)} is right.`,
+      `${where} cannot be used: ${messageOf(error)}. Check that it exists, that you have access to it, and that ${sourceOf(database)} is right.`,
     )
   } finally {
     await store?.close()
   }
 }
 
-/** One that is out of reach for this user is there: opening it will say so. */
+/** False if the file may not be looked at: opening it then reports the reason. */
 function isMissing(database: DatabaseConfig): boolean {
   if (database.engine !== 'sqlite') return false
   try {
@@ -96,12 +103,12 @@ function isMissing(database: DatabaseConfig): boolean {
   }
 }
 
-/** The variable that says which database it is. */
+/** The environment variable that selects the database. */
 function sourceOf({ engine }: DatabaseConfig): string {
   return engine === 'sqlite' ? 'DATA_DIR' : 'DATABASE_URL'
 }
 
-/** Own mistakes are not to be blamed on the database. */
+/** Errors of this program must not be reported as errors of the database. */
 function isBug(error: unknown): boolean {
   return (
     error instanceof TypeError || error instanceof ReferenceError || error instanceof SyntaxError

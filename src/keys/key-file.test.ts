@@ -16,7 +16,7 @@ import {
 import { createGeneration, KeyFileError, rotate } from './key-set.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
-/** The file is looked at every two seconds; the limit is for a change that is never noticed. */
+/** The file is polled every two seconds; after this time a change counts as not noticed. */
 const RELOAD_WITHIN_MS = 60_000
 
 const folder = await mkdtemp(join(tmpdir(), 'login-keys-'))
@@ -32,8 +32,8 @@ async function newFile(): Promise<string> {
   return path
 }
 
-describe('making the key file', () => {
-  test('makes folder and file, for the owner alone, with keys that can be used', async () => {
+describe('creating the key file', () => {
+  test('creates folder and file, readable by the owner only, with usable keys', async () => {
     const path = newPath()
     const umask = process.umask(0)
     try {
@@ -48,14 +48,14 @@ describe('making the key file', () => {
     assert.equal(accessKeys[0]?.signsFrom, NOW.getTime() / 1000)
   })
 
-  test('leaves a file that is there as it is, even a broken one', async () => {
+  test('does not change an existing file, even a broken one', async () => {
     const path = await newFile()
     await writeFile(path, 'broken')
     assert.equal(await ensureKeyFile(path, NOW), false)
     assert.equal(await readFile(path, 'utf8'), 'broken')
   })
 
-  test('makes one file for ten callers at once, and leaves nothing else', async () => {
+  test('creates one file for ten parallel callers, and leaves no temporary file', async () => {
     const path = newPath()
     const made = await Promise.all(Array.from({ length: 10 }, () => ensureKeyFile(path, NOW)))
     assert.equal(made.filter(Boolean).length, 1)
@@ -79,7 +79,7 @@ describe('making the key file', () => {
 })
 
 describe('replacing the key file', () => {
-  test('shows readers the old or the new file, never half of one', async () => {
+  test('shows readers the old or the new file, never a part of one', async () => {
     const path = await newFile()
     let isDone = false
     const seen = new Set<number>()
@@ -99,7 +99,7 @@ describe('replacing the key file', () => {
     assert.deepEqual(await filesBeside(path), ['signing-keys.json'])
   })
 
-  test('by ten callers at once leaves one of their files, whole', async () => {
+  test('by ten parallel callers leaves one complete file', async () => {
     const path = await newFile()
     const file = await readKeyFile(path)
     await Promise.all(
@@ -109,7 +109,7 @@ describe('replacing the key file', () => {
     assert.deepEqual(await filesBeside(path), ['signing-keys.json'])
   })
 
-  test('refuses keys that the service could not use, and keeps the old ones', async () => {
+  test('refuses unusable keys and keeps the old file', async () => {
     const path = await newFile()
     const kept = await readFile(path, 'utf8')
     await assert.rejects(replaceKeyFile(path, { keys: [] }), KeyFileError)
@@ -119,7 +119,7 @@ describe('replacing the key file', () => {
 })
 
 describe('watching the key file', { concurrency: true }, () => {
-  /** Runs a change and waits until the keys were read again. */
+  /** Makes a change and waits until the keys have been reloaded. */
   async function reloadedBy(path: string, change: (keys: WatchedKeys) => Promise<void>) {
     let onReload: (error: Error | null) => void = () => {}
     const keys = await watchKeys(path, error => onReload(error))
@@ -141,7 +141,7 @@ describe('watching the key file', { concurrency: true }, () => {
     }
   }
 
-  test('picks up a rotation', async () => {
+  test('loads the keys of a rotation', async () => {
     const path = await newFile()
     const { keys, error } = await reloadedBy(path, async watched => {
       assert.equal(watched.publicJwks().keys.length, 1)
@@ -161,7 +161,7 @@ describe('watching the key file', { concurrency: true }, () => {
     ['a missing file', path => rm(path), /ENOENT/],
   ]
   for (const [what, change, message] of BROKEN) {
-    test(`reports ${what} and keeps the keys`, async () => {
+    test(`reports ${what} and keeps the old keys`, async () => {
       const path = await newFile()
       const kept = await readKeyFile(path)
       const { keys, error } = await reloadedBy(path, () => change(path))
@@ -174,13 +174,13 @@ describe('watching the key file', { concurrency: true }, () => {
     })
   }
 
-  test('looks again when only owner or mode change: it may have become readable', async () => {
+  test('reloads if only the owner or mode changes, because the file may have become readable', async () => {
     const path = await newFile()
     const { error } = await reloadedBy(path, () => chmod(path, 0o400))
     assert.equal(error, null)
   })
 
-  test('refuses to begin with a file that cannot be used, and lets the process end', async () => {
+  test('fails to start with an unusable file, and does not keep the process running', async () => {
     await assert.rejects(
       watchKeys(newPath(), () => {}),
       { code: 'ENOENT' },

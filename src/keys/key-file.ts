@@ -1,4 +1,4 @@
-// The file of the signing keys: made once, read at start, read again when it changes.
+// The file with the signing keys: created once, read at the start and again whenever it changes.
 import { link, mkdir, readFile, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { hasCode, replaceFile, writeTemporaryFile } from '../files.ts'
@@ -21,7 +21,7 @@ export async function loadKeySet(path: string): Promise<KeySet> {
   return importKeys(await readKeyFile(path))
 }
 
-/** Creates the file if there is none; of several processes that try at once, one does. */
+/** Creates the file if there is none, and returns true if this call did. Parallel calls create one file. */
 export async function ensureKeyFile(path: string, now: Date): Promise<boolean> {
   try {
     await stat(path)
@@ -55,7 +55,7 @@ function toText(file: KeyFile): string {
 
 export type WatchedKeys = Keys & Pick<Followed<Keys>, 'reload' | 'close'>
 
-/** Follows the file. One that cannot be read is reported, and the keys stay as they were. */
+/** Reloads the keys when the file changes. If it cannot be read, that is reported and the old keys stay. */
 export async function watchKeys(
   path: string,
   onReload: (error: Error | null) => void,

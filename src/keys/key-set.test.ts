@@ -32,7 +32,7 @@ async function firstGeneration(): Promise<KeyFile> {
   return { keys: await createGeneration(NOW, 0) }
 }
 
-/** The ids of access and refresh key that sign at a moment. */
+/** The ids of the access key and the refresh key that sign at a moment. */
 async function signingAt(file: KeyFile, moment: Date): Promise<string[]> {
   const { accessKey, refreshKey } = createKeys(await importKeys(file)).signingAt(moment)
   return [accessKey.keyId, refreshKey.keyId]
@@ -41,7 +41,7 @@ async function signingAt(file: KeyFile, moment: Date): Promise<string[]> {
 const idsOf = (file: KeyFile) => file.keys.map(key => key.kid)
 
 describe('a generation', () => {
-  test('is a P-256 key and a secret of 32 bytes, both with an id and their times', async () => {
+  test('has a P-256 key and a secret of 32 bytes, both with an id and times', async () => {
     const { keys } = await firstGeneration()
     const seconds = NOW.getTime() / 1000
     assert.deepEqual(
@@ -55,14 +55,14 @@ describe('a generation', () => {
     assert.equal(new Set(idsOf({ keys })).size, 2)
   })
 
-  test('is unlike every other', async () => {
+  test('has new ids and secrets', async () => {
     const [one, other] = await Promise.all([firstGeneration(), firstGeneration()])
     assert.equal(new Set([...idsOf(one), ...idsOf(other)]).size, 4)
     assert.notEqual(one.keys[0]?.d, other.keys[0]?.d)
     assert.notEqual(one.keys[1]?.k, other.keys[1]?.k)
   })
 
-  test('signs even if the clock is behind the first one', async () => {
+  test('signs even if the clock is before its start', async () => {
     const file = await firstGeneration()
     assert.deepEqual(await signingAt(file, later(-3600)), idsOf(file))
   })
@@ -84,7 +84,7 @@ describe('rotation', () => {
     assert.deepEqual(await signingAt(after, later(60)), added)
   })
 
-  test('keeps a superseded key until its last token has expired, and drops it then', async () => {
+  test('removes a superseded key after its last token has expired, and not before', async () => {
     const first = await firstGeneration()
     const second = await rotate(first, NOW)
     const superseded = later(PUBLISH_SECONDS)
@@ -96,13 +96,13 @@ describe('rotation', () => {
     assert.equal(fourth.keys.length, 4)
   })
 
-  test('never drops the key that signs, however old', async () => {
+  test('never removes the key that signs, even if it is old', async () => {
     const old = await firstGeneration()
     const file = await rotate(old, later(10 * 365 * 24 * 3600))
     assert.deepEqual(idsOf(file).slice(0, 2), idsOf(old))
   })
 
-  test("succeeds an operator's keys that say nothing of times", async () => {
+  test("supersedes an operator's keys that have no times", async () => {
     const file = await rotate({ keys: [ED25519, SECRET] }, NOW)
     assert.equal(file.keys.length, 4)
     assert.deepEqual(await signingAt(file, later(60)), idsOf(file).slice(2))
@@ -110,16 +110,16 @@ describe('rotation', () => {
 })
 
 describe("an operator's own key", () => {
-  const TAKEN: [kind: string, key: JWK, algorithm: string][] = [
+  const ACCEPTED: [kind: string, key: JWK, algorithm: string][] = [
     ['P-256', EC, 'ES256'],
     ['Ed25519', ED25519, 'EdDSA'],
     ['RSA of 2048 bits', RSA_2048, 'RS256'],
-    ['RSA named for another algorithm', { ...RSA_2048, alg: 'PS512', use: 'sig' }, 'RS256'],
+    ['RSA with another algorithm in its JWK', { ...RSA_2048, alg: 'PS512', use: 'sig' }, 'RS256'],
     ['P-256 with an id', { ...EC, kid: 'k'.repeat(64) }, 'ES256'],
-    ['P-256 with an odd id', { ...EC, kid: 'https://example.com/keys#1' }, 'ES256'],
+    ['P-256 with a URL as id', { ...EC, kid: 'https://example.com/keys#1' }, 'ES256'],
   ]
-  for (const [kind, key, algorithm] of TAKEN) {
-    test(`of ${kind} signs, and its public part verifies and is all that is published`, async () => {
+  for (const [kind, key, algorithm] of ACCEPTED) {
+    test(`of ${kind} signs, and only its public part is published and verifies`, async () => {
       const keySet = await importKeys({ keys: [key, SECRET] })
       const keys = createKeys(keySet)
       const { accessKey } = keys.signingAt(NOW)
@@ -156,8 +156,16 @@ describe("an operator's own key", () => {
     ['a secret without an id', [EC, withoutId], /key 2: a secret needs a "kid"/],
     ['an id that is too long', [EC, { ...SECRET, kid: 'k'.repeat(65) }], /key 2: .*1 to 64/],
     ['an empty id', [{ ...EC, kid: '' }, SECRET], /key 1: .*1 to 64/],
-    ['an id that grows in a token', [EC, { ...SECRET, kid: '"\u0001' }], /key 2: .*1 to 64/],
-    ['an id beyond ASCII', [EC, { ...SECRET, kid: 'schlüssel' }], /key 2: .*1 to 64/],
+    [
+      'an id with characters that JSON escapes',
+      [EC, { ...SECRET, kid: '"\u0001' }],
+      /key 2: .*1 to 64/,
+    ],
+    [
+      'an id with a character that is not ASCII',
+      [EC, { ...SECRET, kid: 'schlüssel' }],
+      /key 2: .*1 to 64/,
+    ],
     ['a number as an id', [{ ...EC, kid: 1 }, SECRET], /key 1: .*1 to 64/],
     ['text as a time', [{ ...EC, nbf: '2030-01-01' }, SECRET], /key 1: .*seconds since 1970/],
     ['the same id twice', [{ ...EC, kid: 's' }, SECRET], /same "kid"/],
@@ -170,9 +178,9 @@ describe("an operator's own key", () => {
     ['a list as a secret', [EC, { ...SECRET, k: [1, 2] }], /key 2: /],
   ]
   for (const [why, keys, message] of REFUSED) {
-    test(`is refused for ${why}, without a word of what is in it`, async () => {
+    test(`is refused: ${why}; the error quotes nothing of the key`, async () => {
       const error = await importKeys(parseKeyFile(JSON.stringify({ keys }))).then(
-        () => assert.fail('it was taken'),
+        () => assert.fail('it was accepted'),
         (reason: unknown) => reason,
       )
       assert.ok(error instanceof KeyFileError)

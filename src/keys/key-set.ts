@@ -1,5 +1,5 @@
-// The signing keys: a private JWK Set of generations, each an asymmetric key for access tokens and a
-// secret for refresh tokens. A key's `nbf` says from when it signs; it verifies from the start.
+// The signing keys: a private JWK Set of generations, each with an asymmetric key for access tokens and a
+// secret for refresh tokens. A key signs from its `nbf` on; it verifies as soon as it is in the file.
 import { createPrivateKey, createSecretKey, randomBytes } from 'node:crypto'
 import {
   type CryptoKey,
@@ -33,14 +33,14 @@ export type KeySet = { accessKeys: AccessKey[]; refreshKeys: RefreshKey[] }
 type StoredKey = JWK & { iat?: number; nbf?: number }
 export type KeyFile = { keys: StoredKey[] }
 
-/** So long other instances and the caches of other services have to learn of a new key. */
+/** How long a new key is published before it signs, so that other instances and services can load it. */
 export const PUBLISH_SECONDS = 60
 const SECRET_MIN_BYTES = 32
 const RSA_MIN_BITS = 2048
-/** Each character takes one byte in a token, whose length is limited. */
+/** Only characters that take one byte in the JSON of a token, because its length is limited. */
 const KEY_ID = /^[!#-[\]-~]{1,64}$/
 
-/** Says what is wrong with a key file, for people. */
+/** Its message tells the operator what is wrong with a key file. */
 export class KeyFileError extends Error {}
 
 export function createKeys(keySet: KeySet): Keys {
@@ -55,7 +55,7 @@ export function createKeys(keySet: KeySet): Keys {
   }
 }
 
-/** The newest key that may sign; before the very first may, that one. */
+/** The newest key whose start has passed. If none has started, the clock is behind: the first key signs. */
 function newestSigning<K extends { signsFrom: number }>(keys: K[], now: Date): K {
   const oldestFirst = keys.toSorted((a, b) => a.signsFrom - b.signsFrom)
   const signing =
@@ -81,7 +81,7 @@ export async function createGeneration(now: Date, delaySeconds: number): Promise
   ]
 }
 
-/** Adds a generation, and drops keys whose last token has expired since they were superseded. */
+/** Adds a generation, and removes superseded keys whose last token has expired. */
 export async function rotate(file: KeyFile, now: Date): Promise<KeyFile> {
   const keys = [...file.keys, ...(await createGeneration(now, PUBLISH_SECONDS))]
   const oldestNeeded = now.getTime() / 1000 - REFRESH_TOKEN_SECONDS - PUBLISH_SECONDS
@@ -121,7 +121,7 @@ export async function importKeys({ keys }: KeyFile): Promise<KeySet> {
       if (key.kty === 'oct') refreshKeys.push(await importSecret(key))
       else accessKeys.push(await importPrivateKey(key))
     } catch (error) {
-      // The library's own messages could quote what is in the file.
+      // The messages of the library could quote secrets of the file.
       const reason =
         error instanceof KeyFileError ? error.message : 'it cannot be read as a private JWK'
       throw new KeyFileError(`key ${index + 1}: ${reason}`)
@@ -135,7 +135,7 @@ export async function importKeys({ keys }: KeyFile): Promise<KeySet> {
   return { accessKeys, refreshKeys }
 }
 
-/** What a JSON file may hold in the place of an id and of times. */
+/** Checks the members that the import of a key does not check. */
 function checkMembers({ kid, iat, nbf }: StoredKey): void {
   if (kid !== undefined && !(typeof kid === 'string' && KEY_ID.test(kid))) {
     throw new KeyFileError(
@@ -174,7 +174,7 @@ async function importPrivateKey(key: StoredKey): Promise<AccessKey> {
     ([, value]) => value !== undefined,
   )
   const publicJwk = { ...Object.fromEntries(publicPart), kid: keyId, alg: algorithm, use: 'sig' }
-  // With a damaged key every login would fail; better that it is never taken.
+  // Signs and verifies once: with a damaged key, every login would fail.
   const publicKey = await importJWK(publicJwk, algorithm)
   if (publicKey instanceof Uint8Array) throw new KeyFileError('it is not a private key')
   const signing = { keyId, algorithm, signingKey }

@@ -1,67 +1,69 @@
-// What a caller typed, in the one form that lookups, counters and uniqueness share.
+// Normalises and checks emails and passwords. Lookups, counters and uniqueness use the same form of an email.
 
 const EMAIL_MAX_LENGTH = 254
 const PASSWORD_MIN_CHARACTERS = 8
-/** bcrypt reads no further; a longer password would match on its first 72 bytes alone. */
+/** bcrypt ignores further bytes, so a longer password would match by its first 72 bytes alone. */
 const PASSWORD_MAX_BYTES = 72
-/** No stored e-mail lacks the "@": looking this up finds nobody, with the work of any other look-up. */
-const NOBODY = 'nobody'
+/** Has no "@", so no user has it. Looking it up costs as much as any other lookup. */
+const NO_EMAIL = 'no-email'
 
 const CONTROL_CHARACTER = /\p{Cc}/u
-/** Stands for bytes that are no UTF-8. */
+/** Replaces bytes that are not valid UTF-8. */
 const REPLACEMENT = '\ufffd'
 /**
- * Invisible, ignorable, private, unassigned; blank (U+2800); the wide form of an ASCII letter or dot;
- * or in the place of broken text. Other look-alikes, such as Cyrillic letters, are ordinary letters.
+ * Invisible, ignorable, private and unassigned characters, the blank U+2800, wide forms of ASCII
+ * characters, and the replacement character. Other lookalikes, such as Cyrillic letters, are allowed.
  */
-const UNSEEN = /[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u3002\uff01-\uff61\ufffd]/u
+const DECEPTIVE = /[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u3002\uff01-\uff61\ufffd]/u
 
 /**
- * Only ASCII letters lose their case: Unicode's mappings would merge different addresses, as the
- * Kelvin sign with "k".
+ * Trims the email and lower-cases ASCII letters only. Unicode's mappings would merge different addresses,
+ * for example the Kelvin sign with "k".
  */
 export function canonicalEmail(typed: string): string {
   return typed.trim().replace(/[A-Z]+/g, letters => letters.toLowerCase())
 }
 
-/** The e-mail to look up: text that no database holds, or chokes on, never reaches one. */
+/** The email to look up. Text that a database cannot store is replaced, so that the lookup finds no user. */
 export function lookupKey(email: string): string {
   const canExist =
     email.length <= EMAIL_MAX_LENGTH && email.isWellFormed() && !CONTROL_CHARACTER.test(email)
-  return canExist ? email : NOBODY
+  return canExist ? email : NO_EMAIL
 }
 
-/** Null if nothing stored can match: too long for bcrypt, or halves of characters. */
+/** Null if no stored hash can match: the password is too long for bcrypt or not well-formed Unicode. */
 export function matchablePassword(typed: string): string | null {
   return typed.isWellFormed() && Buffer.byteLength(typed) <= PASSWORD_MAX_BYTES ? typed : null
 }
 
-/** Why an administrator cannot give a user this e-mail; null if nothing is wrong with it. */
+/** Why no user can have this email; null if nothing is wrong with it. */
 export function problemWithEmail(email: string): string | null {
   if (email.length > EMAIL_MAX_LENGTH) return `it has more than ${EMAIL_MAX_LENGTH} characters`
   if (lookupKey(email) !== email) return 'it has characters that cannot be stored'
-  if (!/^[^\s@]+@[^\s@]+$/.test(email)) return 'it is not of the form name@domain'
+  if (!/^[^\s@]+@[^\s@]+$/.test(email)) return 'it does not have the form name@domain'
   return null
 }
 
 /**
- * Why an administrator cannot give this email to a new user. Stricter than what a login looks up: an
- * address that looks like another one would deceive everybody who reads it.
+ * Why an administrator cannot give this email to a new user. Stricter than a lookup, because an address
+ * that looks like another one would deceive its readers.
  */
 export function problemWithNewEmail(email: string): string | null {
   const problem = problemWithEmail(email)
   if (problem) return problem
-  const unseen = UNSEEN.exec(email)?.[0]
-  if (unseen) return `it has ${codePointOf(unseen)}, which cannot be seen or told from others`
+  const deceptive = DECEPTIVE.exec(email)?.[0]
+  if (deceptive) {
+    return `it has ${codePointOf(deceptive)}, which is invisible or looks like another character`
+  }
   if (email !== email.normalize('NFC')) {
-    return 'an accent or letter in it is not in its composed form (Unicode NFC)'
+    return 'it has a letter or accent that is not in its composed form (Unicode NFC)'
   }
   if (/(^|[.@])\p{M}/u.test(email)) return 'a part of it begins with a combining character'
-  if (/(^|[.@])\.|\.(@|$)/.test(email)) return 'a dot in it has nothing before or after it'
+  if (/(^|[.@])\.|\.(@|$)/.test(email)) return 'it has a dot without a character before or after it'
   return null
 }
 
-/** Whether a login finds the user whose stored email this is; one put in by hand may be unreachable. */
+/** True if a login finds the user with this stored email. An email inserted by SQL may never be found. */
 export function isReachable(stored: string): boolean {
   return lookupKey(canonicalEmail(stored)) === stored && !stored.includes(REPLACEMENT)
 }

@@ -22,23 +22,23 @@ const USER: User = {
 }
 
 describe('the decision', () => {
-  const ACCEPTED: [who: string, change: Partial<User>][] = [
+  const ACCEPTED: [name: string, change: Partial<User>][] = [
     ['an active user', {}],
-    ['whoever failed often before', { failedLoginAttempts: 1_000 }],
+    ['a user with many earlier failures', { failedLoginAttempts: 1_000 }],
     ['a user whose lock has ended', { lockedUntil: PAST, lockedBy: 'administrator' }],
     ['a user whose lock ends now', { lockedUntil: NOW, lockedBy: 'administrator' }],
     ['a user locked by the throttle', { lockedUntil: FUTURE, lockedBy: 'throttle' }],
   ]
-  for (const [who, change] of ACCEPTED) {
-    test(`accepts ${who}`, () => {
+  for (const [name, change] of ACCEPTED) {
+    test(`accepts ${name}`, () => {
       const user = { ...USER, ...change }
       assert.deepEqual(decide(user, true, NOW), { kind: 'accepted', user })
     })
   }
 
-  const REJECTED: [who: string, user: User | null, matches: boolean, reason: string][] = [
-    ['an unknown e-mail', null, false, 'unknown-email'],
-    ['an unknown e-mail even if something matched', null, true, 'unknown-email'],
+  const REJECTED: [name: string, user: User | null, matches: boolean, reason: string][] = [
+    ['an unknown email', null, false, 'unknown-email'],
+    ['an unknown email even if the password matched', null, true, 'unknown-email'],
     ['a wrong password', USER, false, 'wrong-password'],
     ['an inactive user', { ...USER, isActive: false }, true, 'inactive'],
     [
@@ -54,31 +54,31 @@ describe('the decision', () => {
       'locked-by-administrator',
     ],
     [
-      'a user locked until a moment that nobody can read',
+      'a user locked until an invalid date',
       { ...USER, lockedUntil: new Date('infinity'), lockedBy: 'administrator' },
       true,
       'locked-by-administrator',
     ],
     [
-      'a user locked by hand, without a word by whom',
+      'a locked user without lockedBy',
       { ...USER, lockedUntil: FUTURE },
       true,
       'locked-by-administrator',
     ],
     [
-      'an inactive user who is locked as well',
+      'an inactive user that is locked too',
       { ...USER, isActive: false, lockedUntil: FUTURE, lockedBy: 'administrator' },
       true,
       'inactive',
     ],
   ]
-  for (const [who, user, matches, reason] of REJECTED) {
-    test(`rejects ${who}: ${reason}`, () => {
+  for (const [name, user, matches, reason] of REJECTED) {
+    test(`rejects ${name}: ${reason}`, () => {
       assert.deepEqual(decide(user, matches, NOW), { kind: 'rejected', reason })
     })
   }
 
-  test('takes the word of an administrator only for locks that have a term', () => {
+  test('does not treat a user without lockedUntil as locked, even if lockedBy is set', () => {
     assert.equal(isLockedByAdministrator({ ...USER, lockedBy: 'administrator' }, NOW), false)
   })
 })

@@ -1,5 +1,5 @@
-// The verdict on an attempt, from facts alone. The reasons are for operators: the caller is told one
-// and the same thing for all of them.
+// Decides whether an attempt is accepted, without any side effect. The reasons are for the log: the caller
+// gets the same answer for all of them.
 import type { User } from '../domain/user.ts'
 
 export type RejectionReason =
@@ -22,9 +22,12 @@ export function decide(user: User | null, passwordMatches: boolean, now: Date): 
   return { kind: 'accepted', user }
 }
 
-/** A throttle's lock is the throttle's own matter; one that says nothing was set by hand. */
+/**
+ * Ignores locks set by the throttle; a lock without `lockedBy` counts as an administrator's. The same rule
+ * in SQL is `isNotLockedByAdministrator` in `storage/sql/throttle-rows.ts`.
+ */
 export function isLockedByAdministrator(user: User, now: Date): boolean {
   if (user.lockedUntil === null || user.lockedBy === 'throttle') return false
-  // A moment that cannot be read has not passed.
+  // Negated, so that an invalid date counts as locked.
   return !(user.lockedUntil <= now)
 }

@@ -1,5 +1,5 @@
 // Device cookies: a browser that has logged in to an account before has its own attempt budget, so that
-// strangers who guess cannot lock the owner out. A device cookie never authenticates anybody.
+// the guesses of other callers cannot lock the owner out. A device cookie does not authenticate its sender.
 import { createHmac, createSecretKey, randomUUID, timingSafeEqual } from 'node:crypto'
 import type { AttemptStore, UsedDevice } from '../domain/attempt.ts'
 import type { Device } from '../domain/user.ts'

@@ -1,21 +1,21 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { createHashQueue } from './hash-queue.ts'
 
-/** A queue whose hashes take 100 ms each, on a clock and with jobs that the test moves. */
+/** A queue with a clock and jobs that the test controls. Its first estimate of a hash is `hashMs`. */
 function createRig(workers: number, hashMs = 100) {
   let now = 0
   const queue = createHashQueue(workers, hashMs, () => now)
   const begun: string[] = []
   const ends = new Map<string, () => void>()
 
-  /** Ends the job of this name after so many more milliseconds. */
+  /** Moves the clock by `afterMs`, then ends the job of this name. */
   async function end(name: string, afterMs = hashMs): Promise<void> {
     now += afterMs
     ends.get(name)?.()
-    await turnOfTheLoop()
+    await nextTurn()
   }
   function job(name: string) {
     return () => {
@@ -23,27 +23,27 @@ function createRig(workers: number, hashMs = 100) {
       return new Promise<string>(resolve => ends.set(name, () => resolve(name)))
     }
   }
-  /** To be answered within a second, unless told otherwise; null if there is no place. */
-  async function enter(withinMs = 1_000, knownAccount: string | null = null) {
+  /** A slot for an attempt that must be answered within `withinMs`; null if it is shed. */
+  async function admit(withinMs = 1_000, knownAccount: string | null = null) {
     return queue.admit(now + withinMs, knownAccount)
   }
-  /** Enters and is hashed, or is turned away. */
+  /** Asks for a slot and, if there is one, runs the job in it. */
   async function arrive(name: string, withinMs = 1_000, knownAccount?: string) {
-    const place = await enter(withinMs, knownAccount)
-    return { isIn: place !== null, result: place?.run(now + withinMs, job(name)) }
+    const slot = await admit(withinMs, knownAccount)
+    return { isAdmitted: slot !== null, result: slot?.run(now + withinMs, job(name)) }
   }
-  return { queue, begun, end, job, enter, arrive }
+  return { queue, begun, end, job, admit, arrive }
 }
 
-/** What it has come to by now. */
+/** The result, or "waits" if there is none yet. */
 async function resultOf<T>(promise: Promise<T> | undefined): Promise<T | undefined | 'waits'> {
-  await turnOfTheLoop()
+  await nextTurn()
   return Promise.race([promise, 'waits' as const])
 }
 
-describe('turns', () => {
+describe('hashing', () => {
   for (const workers of [1, 2, 3]) {
-    test(`of ${workers}: never more at a time, never fewer, in the order of arrival`, async () => {
+    test(`runs exactly ${workers} hashes at a time, in the order of arrival`, async () => {
       const { arrive, begun, end } = createRig(workers)
       const names = ['a', 'b', 'c', 'd', 'e']
       for (const name of names) await arrive(name)
@@ -54,151 +54,151 @@ describe('turns', () => {
     })
   }
 
-  test('are given back by jobs that fail', async () => {
-    const { enter, arrive, begun } = createRig(1)
-    const failing = (await enter())?.run(1_000, () => Promise.reject(new Error('broken')))
+  test('continues after a job that fails', async () => {
+    const { admit, arrive, begun } = createRig(1)
+    const failing = (await admit())?.run(1_000, () => Promise.reject(new Error('broken')))
     await arrive('next')
     await assert.rejects(failing ?? Promise.resolve(), /broken/)
-    await turnOfTheLoop()
+    await nextTurn()
     assert.deepEqual(begun, ['next'])
   })
 
-  test('that come too late are not taken, and the next one is', async () => {
+  test('skips an attempt that is too late and runs the next one', async () => {
     const { arrive, begun, end } = createRig(1)
     await arrive('slow')
     const late = await arrive('late', 500)
     const patient = await arrive('patient', 2_000)
-    assert.ok(late.isIn && patient.isIn)
+    assert.ok(late.isAdmitted && patient.isAdmitted)
     await end('slow', 450)
     assert.equal(await late.result, null)
     assert.deepEqual(begun, ['slow', 'patient'])
   })
 })
 
-describe('a place', () => {
-  test('is there for as many as can be answered in time, and for nobody else', async () => {
+describe('a hash slot', () => {
+  test('is given to as many attempts as can be answered in time', async () => {
     const { arrive, end } = createRig(2)
-    // 2 begin at once; 12 more end after 200 to 700 ms, which leaves the margin of 250 ms.
-    for (let i = 0; i < 14; i++) assert.ok((await arrive(`job ${i}`)).isIn, `job ${i}`)
-    assert.equal((await arrive('too late')).isIn, false)
-    assert.equal((await arrive('too late as well')).isIn, false)
-    assert.ok((await arrive('patient', 1_100)).isIn)
-    assert.equal((await arrive('behind the patient one', 1_000)).isIn, false)
+    // 2 begin at once. 12 more end after 200 to 700 ms, which leaves the margin of 250 ms.
+    for (let i = 0; i < 14; i++) assert.ok((await arrive(`job ${i}`)).isAdmitted, `job ${i}`)
+    assert.equal((await arrive('too late')).isAdmitted, false)
+    assert.equal((await arrive('too late as well')).isAdmitted, false)
+    assert.ok((await arrive('patient', 1_100)).isAdmitted)
+    assert.equal((await arrive('behind the patient one', 1_000)).isAdmitted, false)
     await end('job 0')
     await end('job 1', 0)
-    assert.ok((await arrive('after two have ended')).isIn)
+    assert.ok((await arrive('after two have ended')).isAdmitted)
   })
 
-  test('in a scope is worth waiting for only if the scope can be served in time', () => {
+  test('can still be reached by an attempt that waits for its scope only if time is left', () => {
     const { queue } = createRig(8, 250)
-    for (const [before, atATime, isWorthIt] of [
+    for (const [ahead, capacity, hasTime] of [
       [0, 5, true],
       [9, 5, true],
       [10, 5, false],
       [1, 1, true],
       [2, 1, false],
     ] as const) {
-      assert.equal(queue.hasTimeFor(1_000, before, atATime), isWorthIt, `${before} of ${atATime}`)
+      assert.equal(queue.hasTimeFor(1_000, ahead, capacity), hasTime, `${ahead} of ${capacity}`)
     }
   })
 
-  test('is there when a core is idle, even if a single hash takes too long', async () => {
+  test('is given when a core is idle, even if a single hash takes too long', async () => {
     const { arrive, end } = createRig(2, 5_000)
-    assert.ok((await arrive('first')).isIn)
-    assert.ok((await arrive('second')).isIn)
-    assert.equal((await arrive('third')).isIn, false)
+    assert.ok((await arrive('first')).isAdmitted)
+    assert.ok((await arrive('second')).isAdmitted)
+    assert.equal((await arrive('third')).isAdmitted, false)
     await end('first')
-    assert.ok((await arrive('fourth')).isIn)
+    assert.ok((await arrive('fourth')).isAdmitted)
   })
 
-  test('is there for fewer once hashes take longer', async () => {
+  test('is given to fewer attempts when hashes take longer', async () => {
     const { arrive, end } = createRig(1)
     for (let i = 0; i < 60; i++) {
-      assert.ok((await arrive(`slow ${i}`)).isIn)
+      assert.ok((await arrive(`slow ${i}`)).isAdmitted)
       await end(`slow ${i}`, 400)
     }
-    assert.ok((await arrive('one')).isIn)
-    assert.equal((await arrive('two')).isIn, false)
+    assert.ok((await arrive('one')).isAdmitted)
+    assert.equal((await arrive('two')).isAdmitted, false)
   })
 
-  test('that is left again is for whoever waits at the door', async () => {
-    const { enter, arrive } = createRig(1, 500)
-    const undecided = await enter()
-    const waiting = arrive('waits at the door')
+  test('that is released goes to the attempt that waits for it', async () => {
+    const { admit, arrive } = createRig(1, 500)
+    const unused = await admit()
+    const waiting = arrive('waiting')
     assert.equal(await resultOf(waiting), 'waits')
-    undecided?.release()
-    assert.ok((await waiting).isIn)
+    unused?.release()
+    assert.ok((await waiting).isAdmitted)
   })
 
-  test('that is taken turns away whoever waits at the door', async () => {
-    const { enter, arrive, job } = createRig(1, 500)
-    const undecided = await enter()
-    const waiting = arrive('waits at the door')
-    void undecided?.run(1_000, job('taken'))
-    assert.equal((await waiting).isIn, false)
+  test('that is used sheds the attempt that waits for it', async () => {
+    const { admit, arrive, job } = createRig(1, 500)
+    const unused = await admit()
+    const waiting = arrive('waiting')
+    void unused?.run(1_000, job('taken'))
+    assert.equal((await waiting).isAdmitted, false)
   })
 
-  test('is no longer waited for at the door once the time is up', async () => {
-    const { enter, arrive, end } = createRig(2, 900)
+  test('is not waited for longer than the time of the attempt', async () => {
+    const { admit, arrive, end } = createRig(2, 900)
     await arrive('running')
-    const undecided = await enter()
-    const waiting = enter(1_000)
-    const patient = enter(60_000)
+    const unused = await admit()
+    const waiting = admit(1_000)
+    const patient = admit(60_000)
     assert.equal(await resultOf(waiting), 'waits')
     await end('running', 1_500)
     assert.equal(await waiting, null)
     assert.ok(await patient)
-    undecided?.release()
+    unused?.release()
   })
 })
 
 describe('known devices', () => {
-  test('go first, and are let in while there is no room for others', async () => {
+  test('have priority, and get a slot while other attempts are shed', async () => {
     const { arrive, begun, end } = createRig(1, 300)
     await arrive('running')
-    assert.ok((await arrive('stranger')).isIn)
-    assert.equal((await arrive('another stranger')).isIn, false)
-    assert.ok((await arrive('owner', 1_000, 'ann')).isIn)
+    assert.ok((await arrive('unknown device')).isAdmitted)
+    assert.equal((await arrive('another unknown device')).isAdmitted, false)
+    assert.ok((await arrive('owner', 1_000, 'ann')).isAdmitted)
     await end('running')
     await end('owner')
-    assert.deepEqual(begun, ['running', 'owner', 'stranger'])
+    assert.deepEqual(begun, ['running', 'owner', 'unknown device'])
   })
 
-  test('go first with one attempt of an account at a time', async () => {
+  test('have priority with one attempt per account at a time', async () => {
     const { arrive, begun, end } = createRig(1)
     await arrive('running')
-    await arrive('stranger')
+    await arrive('unknown device')
     await arrive('owner', 1_000, 'ann')
     await arrive('owner again', 1_000, 'ann')
     await arrive('another owner', 1_000, 'ben')
     for (const name of ['running', 'owner', 'another owner']) await end(name, 10)
     await arrive('owner later', 1_000, 'ann')
-    await end('stranger', 10)
+    await end('unknown device', 10)
     await end('owner later', 10)
     assert.deepEqual(begun, [
       'running',
       'owner',
       'another owner',
-      'stranger',
+      'unknown device',
       'owner later',
       'owner again',
     ])
   })
 
-  test('that were turned away or refused go first the next time', async () => {
-    const { enter, arrive, begun, end } = createRig(1, 5_000)
+  test('have priority again after an attempt that was shed or released its slot', async () => {
+    const { admit, arrive, begun, end } = createRig(1, 5_000)
     await arrive('running')
-    assert.equal(await enter(1_000, 'ann'), null)
-    ;(await enter(60_000, 'ann'))?.release()
-    await arrive('stranger', 60_000)
+    assert.equal(await admit(1_000, 'ann'), null)
+    ;(await admit(60_000, 'ann'))?.release()
+    await arrive('unknown device', 60_000)
     await arrive('owner', 60_000, 'ann')
     await end('running')
     assert.deepEqual(begun, ['running', 'owner'])
   })
 })
 
-describe('work that nobody waits for', () => {
-  test('is done when nothing else is to do, and only so much of it is kept', async () => {
+describe('a job that no caller waits for', () => {
+  test('runs after all logins, and is dropped if too many wait', async () => {
     const { queue, arrive, begun, end, job } = createRig(1)
     await arrive('running')
     void queue.runLast(job('last'))
@@ -210,9 +210,9 @@ describe('work that nobody waits for', () => {
   })
 })
 
-test('whatever happens, everyone gets an answer and every place comes back', async () => {
+test('every attempt gets an answer and every slot is released', async () => {
   const step = fc.record({
-    act: fc.constantFrom('run', 'leave', 'fail', 'last'),
+    act: fc.constantFrom('run', 'release', 'fail', 'last'),
     withinMs: fc.integer({ min: 0, max: 2_000 }),
     takesMs: fc.integer({ min: 0, max: 400 }),
     account: fc.constantFrom(null, 'ann', 'ben'),
@@ -227,7 +227,7 @@ test('whatever happens, everyone gets an answer and every place comes back', asy
         const queue = createHashQueue(workers, 100, () => now)
         const work = (takesMs: number, isBroken: boolean) => async () => {
           assert.ok(++running <= workers)
-          await turnOfTheLoop()
+          await nextTurn()
           now += takesMs
           running--
           if (isBroken) throw new Error('broken')
@@ -236,15 +236,15 @@ test('whatever happens, everyone gets an answer and every place comes back', asy
         await Promise.allSettled(
           steps.map(async ({ act, withinMs, takesMs, account }) => {
             if (act === 'last') return queue.runLast(work(takesMs, false))
-            const place = await queue.admit(now + withinMs, account)
-            await turnOfTheLoop()
-            if (act === 'leave') place?.release()
-            else await place?.run(now + withinMs, work(takesMs, act === 'fail'))
+            const slot = await queue.admit(now + withinMs, account)
+            await nextTurn()
+            if (act === 'release') slot?.release()
+            else await slot?.run(now + withinMs, work(takesMs, act === 'fail'))
           }),
         )
         assert.equal(running, 0)
-        const places = Array.from({ length: workers }, () => queue.admit(now + 1, 'ann'))
-        assert.ok((await Promise.all(places)).every(place => place !== null))
+        const slots = Array.from({ length: workers }, () => queue.admit(now + 1, 'ann'))
+        assert.ok((await Promise.all(slots)).every(slot => slot !== null))
       },
     ),
     { numRuns: 300 },

@@ -37,17 +37,17 @@ const attempt = {
 }
 
 for (const engine of ENGINES) {
-  describe(`attempts at the same moment, on ${engine}`, async () => {
+  describe(`parallel attempts, on ${engine}`, async () => {
     const { store } = await openTestStore(engine)
 
-    test('of 100 guesses five are verified, and all others hear so', async () => {
+    test('of 100 guesses five are verified, and all others are throttled', async () => {
       const deps = depsOn(store)
       const attempts = Array.from({ length: 100 }, () => login(deps, attempt))
       assert.deepEqual(countKinds(await Promise.all(attempts)), { rejected: 5, throttled: 95 })
     })
   })
 
-  describe(`what an attempt asks of the database, on ${engine}`, async () => {
+  describe(`the database calls of an attempt, on ${engine}`, async () => {
     const { store } = await openTestStore(engine)
     const asked: string[] = []
     const watched = new Proxy(store, {
@@ -56,7 +56,7 @@ for (const engine of ENGINES) {
         return target[name]
       },
     })
-    // It does not go on, so that no refusal becomes too old to be recalled.
+    // This clock stands still, so that no cached block expires.
     const deps = depsOn(
       watched,
       createThrottle(watched, clock, () => 0),
@@ -64,14 +64,14 @@ for (const engine of ENGINES) {
     const made = deps.deviceTokens.make()
     const FORGED: [string, string | null][] = [
       ['no device cookie', null],
-      ['a made-up one', 'A'.repeat(65)],
+      ['an invented one', 'A'.repeat(65)],
       ['an empty one', ''],
       ['one without its tag', made.slice(0, 43)],
-      ['one with the tag of another', made.slice(0, 43) + deps.deviceTokens.make().slice(43)],
+      ['one with the tag of another token', made.slice(0, 43) + deps.deviceTokens.make().slice(43)],
       ['one of another key', createDeviceTokens('11'.repeat(32)).make()],
     ]
     for (const [name, deviceToken] of FORGED) {
-      test(`with ${name}: to reserve and to settle; once it is refused, nothing`, async () => {
+      test(`with ${name}: it reserves and settles; once it is throttled, it makes no call`, async () => {
         const guess = { ...attempt, email: `${name}@example.com`, deviceToken }
         for (let i = 0; i < 5; i++) {
           asked.length = 0
@@ -84,7 +84,7 @@ for (const engine of ENGINES) {
         asked.length = 0
         for (let i = 0; i < 100; i++) assert.equal((await login(deps, guess)).kind, 'throttled')
         assert.deepEqual(asked, [])
-        // A genuine one may be the owner's, whose device has a budget of its own.
+        // A genuine token may be of a known device, which has its own budget.
         assert.equal((await login(deps, { ...guess, deviceToken: made })).kind, 'throttled')
         assert.deepEqual(asked, ['findDevice'])
       })
@@ -101,7 +101,7 @@ test('a reservation that fails releases its hash slot and reports the fault', as
         ? () => Promise.reject(new Error('no database'))
         : target[name],
   })
-  // A single worker whose hash takes so long that a second attempt fits only without the first.
+  // With one worker and a hash of a minute, a second attempt fits only if the first slot was released.
   const deps = { ...depsOn(breaking), hashQueue: createHashQueue(1, 60_000) }
   await assert.rejects(login(deps, attempt), /no database/)
   isBroken = false

@@ -7,13 +7,13 @@ import { createPasswords, owedCosts } from './passwords.ts'
 
 const COST = 6
 const PASSWORD = 'correct horse battery staple'
-/** Made with cost 16, which takes seconds. */
+/** A hash of cost 16, stored here because making one takes seconds. */
 const COST_16_HASH = '$2b$16$qNXUycowBN31WnBrEDk7IewWJohHw5fetl.KkFUgQFBuoC51GJSGG'
 
 const passwords = await createPasswords(COST)
 const hash = await bcrypt.hash(PASSWORD, COST)
 
-/** How many comparisons bcrypt itself made meanwhile. */
+/** Counts the comparisons that bcrypt makes during the work. */
 async function observe<T>(work: () => Promise<T>) {
   let comparisons = 0
   const hook = createHook({
@@ -28,14 +28,14 @@ async function observe<T>(work: () => Promise<T>) {
 
 describe('verifying', () => {
   for (const prefix of ['$2a$', '$2b$', '$2y$']) {
-    test(`takes hashes that start with ${prefix}`, async () => {
+    test(`accepts hashes that start with ${prefix}`, async () => {
       const stored = hash.replace('$2b$', prefix)
       assert.equal(await passwords.verify(PASSWORD, stored), true)
       assert.equal(await passwords.verify(`${PASSWORD} `, stored), false)
     })
   }
 
-  test('takes hashes of lower and of higher cost', async () => {
+  test('accepts hashes of lower and higher cost', async () => {
     for (const cost of [4, 5, 7, 8]) {
       const stored = await bcrypt.hash(PASSWORD, cost)
       assert.equal(await passwords.verify(PASSWORD, stored), true, String(cost))
@@ -44,23 +44,23 @@ describe('verifying', () => {
   })
 
   const UNUSABLE: [what: string, stored: string | null][] = [
-    ['nobody', null],
+    ['no user', null],
     ['an empty hash', ''],
     ['garbage', 'garbage'],
     ['a password in plain text', PASSWORD],
     ['another algorithm', `$argon2id$v=19$m=65536,t=3,p=4$${'a'.repeat(40)}`],
     ['an unknown prefix', hash.replace('$2b$', '$2x$')],
-    ['a cut hash', hash.slice(0, -1)],
-    ['a hash with a tail', `${hash}x`],
+    ['a truncated hash', hash.slice(0, -1)],
+    ['a hash with an extra character', `${hash}x`],
     ['a hash with a line end', `${hash}\n`],
-    ['a foreign character', `${hash.slice(0, -1)}!`],
+    ['a character that bcrypt does not use', `${hash.slice(0, -1)}!`],
     ['cost 3', hash.replace('$06$', '$03$')],
     ['cost 16', COST_16_HASH],
     ['cost 31', hash.replace('$06$', '$31$')],
     ['cost 99', hash.replace('$06$', '$99$')],
   ]
   for (const [what, stored] of UNUSABLE) {
-    test(`matches nothing for ${what}, after the work of one decoy`, async () => {
+    test(`never matches for ${what}, and evaluates one decoy`, async () => {
       for (const typed of [PASSWORD, '', null]) {
         const { result, comparisons } = await observe(() => passwords.verify(typed, stored))
         assert.equal(result, false)
@@ -69,12 +69,22 @@ describe('verifying', () => {
     })
   }
 
-  test('a decoy is matched by no guess', async () => {
-    const guesses = ['', ' ', 'password', 'decoy', 'dummy', 'nobody', 'null', 'undefined', '\u0000']
+  test('no guess matches a decoy', async () => {
+    const guesses = [
+      '',
+      ' ',
+      'password',
+      'decoy',
+      'dummy',
+      'unknown',
+      'null',
+      'undefined',
+      '\u0000',
+    ]
     for (const guess of guesses) assert.equal(await passwords.verify(guess, null), false, guess)
   })
 
-  test('a password that cannot match does not match the hash of an empty one', async () => {
+  test('a null password does not match the hash of an empty password', async () => {
     const ofEmpty = await bcrypt.hash('', COST)
     assert.equal(await passwords.verify('', ofEmpty), true)
     const { result, comparisons } = await observe(() => passwords.verify(null, ofEmpty))
@@ -83,7 +93,7 @@ describe('verifying', () => {
   })
 })
 
-describe('levelling', () => {
+describe('equal work', () => {
   const OWED: [stored: number, configured: number, owed: number[]][] = [
     [12, 12, []],
     [11, 12, [11]],
@@ -93,12 +103,12 @@ describe('levelling', () => {
     [15, 10, []],
   ]
   for (const [stored, configured, owed] of OWED) {
-    test(`a hash of cost ${stored} at ${configured} owes decoys of ${owed.join(', ') || 'none'}`, () => {
+    test(`a hash of cost ${stored} needs these decoys at cost ${configured}: ${owed.join(', ') || 'none'}`, () => {
       assert.deepEqual(owedCosts(stored, configured), owed)
     })
   }
 
-  test('makes every verification as much work as one of the configured cost', () => {
+  test('every verification is as much work as one hash of the configured cost', () => {
     const cost = fc.integer({ min: 4, max: 15 })
     fc.assert(
       fc.property(cost, cost, (stored, configured) => {
@@ -112,7 +122,7 @@ describe('levelling', () => {
     )
   })
 
-  test('does the decoys, for a right password as for a wrong one', async () => {
+  test('decoys are evaluated for right and for wrong passwords', async () => {
     for (const [cost, expected] of [
       [COST - 2, 3],
       [COST - 1, 2],
@@ -129,14 +139,14 @@ describe('levelling', () => {
 })
 
 describe('hashing', () => {
-  test('makes salted hashes of the configured cost that verify', async () => {
+  test('produces salted hashes of the configured cost that can be verified', async () => {
     const [one, other] = await Promise.all([passwords.hash(PASSWORD), passwords.hash(PASSWORD)])
     assert.notEqual(one, other)
     assert.match(one, /^\$2b\$06\$/)
     assert.equal(await passwords.verify(PASSWORD, one), true)
   })
 
-  test('a hash of another cost, or none at all, is outdated', async () => {
+  test('a hash of another cost and an unusable hash are outdated', async () => {
     assert.equal(passwords.isOutdated(hash), false)
     assert.equal(passwords.isOutdated(hash.replace('$2b$', '$2y$')), false)
     for (const stored of [hash.replace('$06$', '$05$'), hash.replace('$06$', '$07$'), 'garbage']) {

@@ -1,25 +1,25 @@
-// bcrypt, off the event loop: every verification does the work of exactly one hash of the configured
-// cost, whatever is stored and whoever asks.
+// bcrypt in the thread pool. Every verification does the work of one hash of the configured cost, so that its
+// time does not reveal which emails exist. Only a stored hash of a higher cost takes longer.
 import { randomBytes } from 'node:crypto'
 import bcrypt from 'bcrypt'
 
-/** A cost above this would hold a thread for seconds; no such hash is ever evaluated. */
+/** A hash of a higher cost would occupy a thread for seconds, so it is never evaluated. */
 export const MAX_EVALUATED_COST = 15
 const CHEAPEST_COST = 4
 const BCRYPT_HASH = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/
 
 export type Passwords = {
-  /** True if the password has this hash. A null password matches nothing, a null hash is nobody's. */
+  /** True if the password has this hash. A null password or a null hash never matches. */
   verify(password: string | null, passwordHash: string | null): Promise<boolean>
   hash(password: string): Promise<string>
-  /** True if a hash should be made anew at the next success. */
+  /** True if the hash should be replaced at the next successful login. */
   isOutdated(passwordHash: string): boolean
-  /** About what one verification takes on this machine. */
+  /** The estimated duration of one verification on this machine. */
   estimateMs: number
 }
 
 export async function createPasswords(cost: number): Promise<Passwords> {
-  // A real hash of this cost, of bytes that nobody can guess: it must cost as much as any other.
+  // A hash of random bytes, so that no password matches it.
   const decoy = await bcrypt.hash(randomBytes(32).toString('base64'), cost)
   if (costOf(decoy) !== cost) throw new Error(`bcrypt made a decoy of another cost than ${cost}`)
 
@@ -39,7 +39,7 @@ export async function createPasswords(cost: number): Promise<Passwords> {
   }
 }
 
-/** The best of a few: a starting process would hold up a single one, or one of the whole cost. */
+/** The shortest of a few measurements, because the start of the process delays some of them. */
 async function timeCheapest(decoy: string): Promise<number> {
   let bestMs = Number.POSITIVE_INFINITY
   for (let i = 0; i < 4; i++) {
@@ -50,19 +50,19 @@ async function timeCheapest(decoy: string): Promise<number> {
   return bestMs
 }
 
-/** The decoys still due after a cheaper hash: 2^c + (2^c + 2^(c+1) + … + 2^(C-1)) = 2^C. */
+/** The costs of the decoys to add to a cheaper hash: 2^c + (2^c + 2^(c+1) + … + 2^(C-1)) = 2^C. */
 export function owedCosts(verifiedCost: number, cost: number): number[] {
   return Array.from({ length: Math.max(0, cost - verifiedCost) }, (_, step) => verifiedCost + step)
 }
 
-/** The cost of a hash that can be evaluated, else null. */
+/** The cost of a hash; null if the hash cannot be evaluated. */
 function costOf(passwordHash: string | null): number | null {
   const digits = BCRYPT_HASH.exec(passwordHash ?? '')?.[1]
   const cost = Number(digits)
   return digits !== undefined && cost >= CHEAPEST_COST && cost <= MAX_EVALUATED_COST ? cost : null
 }
 
-/** The library answers false to "$2y$" without computing anything; it names the same algorithm. */
+/** "$2y$" names the same algorithm as "$2b$", but the library rejects it without computing a hash. */
 function toSupportedPrefix(passwordHash: string): string {
   return passwordHash.replace(/^\$2y\$/, '$2b$')
 }

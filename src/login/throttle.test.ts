@@ -7,7 +7,7 @@ import { BLOCK_CACHED_MS, createThrottle, type Throttle } from './throttle.ts'
 const MINUTE_MS = 60_000
 const BUDGETS = { pair: 2, email: 20, client: 3, network: 500 }
 
-describe('a refusal', async () => {
+describe('a cached block', async () => {
   const { store } = await openTestStore('sqlite')
 
   let now = new Date()
@@ -35,7 +35,7 @@ describe('a refusal', async () => {
     }
   }
 
-  test('is recalled for whoever it concerns, and for nobody else', async () => {
+  test('is recalled for the scopes that it concerns, and for no others', async () => {
     await failAs('ann@example.com', 2)
     assert.equal(throttle.recallBlock(scopesOf('ann@example.com')), null)
     const refused = await throttle.reserve(scopesOf('ann@example.com'), 'ann@example.com')
@@ -45,27 +45,27 @@ describe('a refusal', async () => {
     assert.equal(throttle.recallBlock(scopesOf('ben@example.com')), null)
   })
 
-  test('of a client is recalled whatever e-mail it comes with', async () => {
+  test('of a client is recalled for every email', async () => {
     await failAs('ann@example.com', 1)
     await failAs('ben@example.com', 2)
     await throttle.reserve(scopesOf('cat@example.com'), 'cat@example.com')
     assert.equal(throttle.recallBlock(scopesOf('dan@example.com'))?.scope, 'client')
   })
 
-  test('is not recalled beyond the end of its wait', async () => {
+  test('is not recalled after its end', async () => {
     await failAs('ann@example.com', 2)
     await throttle.reserve(scopesOf('ann@example.com'), 'ann@example.com')
     now = new Date(now.getTime() + 15 * MINUTE_MS)
     assert.equal(throttle.recallBlock(scopesOf('ann@example.com')), null)
   })
 
-  test('is asked for again a moment later, by one, and forgotten if that one does not', async () => {
+  test('is checked again by one attempt after half its time, and dropped after its whole time', async () => {
     const ann = scopesOf('ann@example.com')
     await failAs('ann@example.com', 2)
     await throttle.reserve(ann, 'ann@example.com')
     passedMs = BLOCK_CACHED_MS / 2
     assert.equal(throttle.recallBlock(ann), null)
-    assert.ok(throttle.recallBlock(ann), 'one asks, the others do not')
+    assert.ok(throttle.recallBlock(ann), 'only one attempt checks')
     passedMs = BLOCK_CACHED_MS - 1
     assert.ok(throttle.recallBlock(ann))
     passedMs = BLOCK_CACHED_MS
@@ -77,7 +77,7 @@ describe('a refusal', async () => {
     assert.equal(throttle.recallBlock(ann), null)
   })
 
-  test('counts from when it was asked for, however late it is told', async () => {
+  test('is as old as its question to the store, even if the answer comes late', async () => {
     const ann = scopesOf('ann@example.com')
     await failAs('ann@example.com', 2)
     const asking = throttle.reserve(ann, 'ann@example.com')
@@ -85,24 +85,26 @@ describe('a refusal', async () => {
     assert.equal((await asking).kind, 'blocked')
     assert.equal(throttle.recallBlock(ann), null)
   })
+})
 
-  test('or a place is told in the order of arrival, also to whoever looked in vain', async () => {
-    const served: string[] = []
-    const wait = async (name: string, isFirst = false) => {
-      if (await throttle.waitForScope('a key', performance.now() + MINUTE_MS, isFirst)) {
-        served.push(name)
-      }
+test('waiting attempts are woken in the order of arrival; a woken one can wait again as the first', async () => {
+  const { store } = await openTestStore('sqlite')
+  const throttle = createThrottle(store, () => new Date())
+  const served: string[] = []
+  const wait = async (name: string, isFirst = false) => {
+    if (await throttle.waitForScope('a key', performance.now() + MINUTE_MS, isFirst)) {
+      served.push(name)
     }
-    const waits = [wait('ann'), wait('ben')]
+  }
+  const waits = [wait('ann'), wait('ben')]
+  throttle.wakeNext('a key')
+  await waits[0]
+  waits.push(wait('ann again', true), wait('cat'))
+  for (let i = 0; i < 3; i++) {
+    await new Promise(setImmediate)
     throttle.wakeNext('a key')
-    await waits[0]
-    waits.push(wait('ann again', true), wait('cat'))
-    for (let i = 0; i < 3; i++) {
-      await new Promise(setImmediate)
-      throttle.wakeNext('a key')
-    }
-    await Promise.all(waits)
-    assert.deepEqual(served, ['ann', 'ann again', 'ben', 'cat'])
-    assert.equal(throttle.countWaiting('a key'), 0)
-  })
+  }
+  await Promise.all(waits)
+  assert.deepEqual(served, ['ann', 'ann again', 'ben', 'cat'])
+  assert.equal(throttle.countWaiting('a key'), 0)
 })

@@ -53,7 +53,7 @@ for (const [algorithm, key] of KINDS) {
       currentDate: NOW,
     }
 
-    test('verifies with the published keys and carries the documented claims only', async () => {
+    test('verifies with the published keys and has only the documented claims', async () => {
       const { payload, protectedHeader } = await jwtVerify(await sign(), jwks, rules)
       assert.deepEqual(protectedHeader, { alg: algorithm, typ: 'at+jwt', kid: accessKey.keyId })
       const { jti, ...claims } = payload
@@ -72,7 +72,7 @@ for (const [algorithm, key] of KINDS) {
       assert.equal(ACCESS_TOKEN_SECONDS, 3600)
     })
 
-    test('does not outlive its session', async () => {
+    test('expires with its session at the latest', async () => {
       const expiresAt = new Date(NOW.getTime() + 1_999)
       const ending = { ...SESSION, expiresAt }
       const { payload } = await jwtVerify(await sign(ending), jwks, rules)
@@ -81,11 +81,11 @@ for (const [algorithm, key] of KINDS) {
       assert.equal(expiresInSeconds, 1)
     })
 
-    test('has an id of its own each time', async () => {
+    test('has a new id each time', async () => {
       assert.notEqual(await sign(), await sign())
     })
 
-    test('is worth nothing once it expired, changed, or was signed by somebody else', async () => {
+    test('is invalid once it has expired, was changed or was signed with another key', async () => {
       const token = await sign()
       const expired = new Date(NOW.getTime() + ACCESS_TOKEN_SECONDS * 1000)
       await assert.rejects(jwtVerify(token, jwks, { ...rules, currentDate: expired }), /exp/)

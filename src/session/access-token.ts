@@ -1,4 +1,4 @@
-// The token that other services accept: signed with a private key, verified with the published one.
+// Access tokens, which other services accept: signed with a private key, verified with the published keys.
 import { randomUUID } from 'node:crypto'
 import { errors, jwtVerify } from 'jose'
 import type { Invalid, Session } from '../domain/session.ts'
@@ -13,7 +13,7 @@ const TYPE = 'at+jwt'
 
 export type TokenAudience = { issuer: string; audience: string }
 
-/** A new token, never to outlive its session. */
+/** A new token. It expires with its session at the latest. */
 export function signAccessToken(
   key: AccessKey,
   { issuer, audience }: TokenAudience,
@@ -50,7 +50,7 @@ export async function readAccessToken(
   try {
     const { payload } = await jwtVerify(
       token,
-      // Only keys at hand are looked at; where a token says to fetch one from is ignored.
+      // Only the service's own keys count. A key or key address in the token's header is ignored.
       ({ kid, alg }) => {
         const key = keys.findAccessKey(kid ?? '')
         if (!key) throw new errors.JWKSNoMatchingKey()

@@ -3,11 +3,12 @@ import { createHash, createSecretKey, randomBytes, randomUUID } from 'node:crypt
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { decodeJwt, decodeProtectedHeader, type JWK, jwtVerify, SignJWT } from 'jose'
+import { ISSUER_MAX_BYTES } from '../config/addresses.ts'
 import { loadConfig } from '../config/config.ts'
 import { digestOf } from '../identifiers.ts'
 import { createGeneration, importKeys, type RefreshKey } from '../keys/key-set.ts'
 import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
-import { ISSUER_MAX_BYTES, signRefreshToken } from './refresh-token.ts'
+import { signRefreshToken } from './refresh-token.ts'
 
 const ISSUER = 'https://login.example.com'
 const USER_ID = randomUUID()
@@ -26,7 +27,7 @@ async function importSecret(secret: JWK): Promise<RefreshKey> {
   return key
 }
 
-test('a refresh token says who issued it, for whom, and for how long, and nothing else', async () => {
+test('a refresh token has an issuer, a user, an id and times, and no other claim', async () => {
   const token = signRefreshToken(KEY, ISSUER, USER_ID, TOKEN)
   assert.deepEqual(decodeProtectedHeader(token), { alg: 'HS256', typ: 'rt+jwt', kid: 'k1' })
   assert.deepEqual(decodeJwt(token), {
@@ -41,7 +42,7 @@ test('a refresh token says who issued it, for whom, and for how long, and nothin
   await assert.rejects(jwtVerify(token, randomBytes(32), { currentDate }))
 })
 
-test('a refresh token derived twice from the same row is the same to the byte', () => {
+test('a refresh token derived twice from the same row has the same bytes', () => {
   const token = signRefreshToken(KEY, ISSUER, USER_ID, TOKEN)
   assert.equal(signRefreshToken({ ...KEY }, ISSUER, USER_ID, { ...TOKEN }), token)
   const others = [
@@ -62,7 +63,7 @@ test('a refresh token derived twice from the same row is the same to the byte', 
   for (const other of others) assert.notEqual(other, token)
 })
 
-test('a refresh token is what another implementation makes of the same claims', async () => {
+test('another implementation signs the same claims to the same token', async () => {
   const token = signRefreshToken(KEY, ISSUER, USER_ID, TOKEN)
   const theirs = new SignJWT(decodeJwt(token)).setProtectedHeader({
     alg: 'HS256',
@@ -72,7 +73,7 @@ test('a refresh token is what another implementation makes of the same claims', 
   assert.equal(await theirs.sign(KEY.signingKey), token)
 })
 
-test('a refresh token fits its 500 characters for every issuer and key id that is allowed', async () => {
+test('a refresh token has at most 500 characters for every allowed issuer and key id', async () => {
   const allowedIssuer = fc.webUrl({ validSchemes: ['https'] }).filter(issuer => {
     try {
       return loadConfig({ JWT_ISSUER: issuer }).tokens.issuer.length > 0
@@ -96,7 +97,7 @@ test('a refresh token fits its 500 characters for every issuer and key id that i
   )
 })
 
-test('what is stored of a token is its SHA-256 in hex', () => {
+test('the digest of a token is its SHA-256 in hex', () => {
   const token = signRefreshToken(KEY, ISSUER, USER_ID, TOKEN)
   assert.equal(digestOf(token), createHash('sha256').update(token).digest('hex'))
   assert.equal(digestOf(token).length, 64)

@@ -1,5 +1,5 @@
-// The token that only this service accepts. It follows from its row alone (id, times, key), so that
-// the same token can be derived again without ever being stored.
+// Refresh tokens, which only this service accepts. A token is derived from its row (id, times, key) alone, so
+// the service can derive the same token again without storing it.
 import { randomUUID } from 'node:crypto'
 import { errors, jwtVerify } from 'jose'
 import type { Invalid, NewRefreshToken } from '../domain/session.ts'
@@ -11,13 +11,7 @@ import { TOKEN_MAX_CHARACTERS, type TokenReason, toInvalid } from './token-reaso
 
 const TYPE = 'rt+jwt'
 
-/**
- * A refresh token stays within its 500 specified characters as long as the issuer, as it stands in
- * the token, does not exceed this; everything else in it has a fixed length.
- */
-export const ISSUER_MAX_BYTES = 100
-
-/** A new token, never to outlive its session, and what is stored of it. */
+/** A new token and its row. It expires with its session at the latest. */
 export function issueRefreshToken(
   key: RefreshKey,
   issuer: string,
@@ -25,7 +19,7 @@ export function issueRefreshToken(
   sessionExpiresAt: Date,
   now: Date,
 ): { token: string; stored: NewRefreshToken } {
-  // Tokens carry whole seconds, and so do their rows.
+  // Tokens have whole seconds, so their rows have them too.
   const issuedAt = Math.floor(now.getTime() / 1000)
   const sessionEnd = Math.floor(sessionExpiresAt.getTime() / 1000)
   const row = {
@@ -52,7 +46,7 @@ export function signRefreshToken(
   })
 }
 
-/** The id of a token that this service made and that has not expired. */
+/** The id of a token that this service has signed and that has not expired. */
 export async function readRefreshToken(
   keys: Keys,
   issuer: string,

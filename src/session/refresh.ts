@@ -103,7 +103,7 @@ async function rotate(
   return (await store.rotateRefreshToken(id, session.id, next.stored, now)) ? next.token : null
 }
 
-/** The same successor once more, within the grace period and while it has not been used itself. */
+/** The same successor again, within the grace period and while the successor has not been used. */
 function deriveSuccessor(
   { keys, tokens }: RefreshDeps,
   { live, revokedAt, successor }: ValidToken,

@@ -1,8 +1,8 @@
-// Why a token is not taken, for the log: the caller is told the same for every reason.
+// Why a token is invalid, for the log. The caller gets the same answer for every reason.
 import { decodeProtectedHeader, errors } from 'jose'
 import type { Invalid } from '../domain/session.ts'
 
-/** Far more than a token has; one that is longer is not parsed. */
+/** Far longer than any token of this service; a longer text is not parsed. */
 export const TOKEN_MAX_CHARACTERS = 8_192
 
 export type TokenReason =
@@ -16,7 +16,7 @@ export type TokenReason =
   | 'not-yet-valid'
   | 'expired'
 
-/** By the claim, or header, that does not hold. */
+/** The reason for each claim or header whose check can fail. */
 const BY_CLAIM: Record<string, TokenReason> = {
   typ: 'wrong-type',
   iss: 'wrong-issuer',
@@ -24,11 +24,11 @@ const BY_CLAIM: Record<string, TokenReason> = {
   nbf: 'not-yet-valid',
 }
 
-/** What the verification of a token threw, as a reason; a fault that is not the token's is rethrown. */
+/** Turns an error of the verification into a reason. Rethrows an error that the token did not cause. */
 export function toInvalid(error: unknown, token: string, type: string): Invalid<TokenReason> {
   if (!(error instanceof errors.JOSEError)) throw error
   const reason = reasonOf(error)
-  // A token of the other kind has another key and algorithm: its type says more.
+  // A token of the other kind has another key and algorithm; 'wrong-type' is the better reason for it.
   const isByKey = reason === 'unknown-key' || reason === 'wrong-algorithm'
   const isOfOtherType = isByKey && decodeProtectedHeader(token).typ !== type
   return { kind: 'invalid', reason: isOfOtherType ? 'wrong-type' : reason }

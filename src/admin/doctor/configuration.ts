@@ -1,11 +1,12 @@
-// What is configured, and which of it is unsafe.
+// Reports the configuration and warns of unsafe settings.
 
-import { isLoopback } from '../../config/addresses.ts'
+import { defaultIssuer, isLoopback } from '../../config/addresses.ts'
 import type { Config } from '../../config/config.ts'
 import { type Finding, ok, warning } from './finding.ts'
 
-/** NIST SP 800-63B allows no more than 100 failures in a row on one account. */
+/** NIST SP 800-63B-4, 3.2.2 allows at most 100 consecutive failures on one account. */
 const EMAIL_FAILURES_WARNING = 100
+/** A network with a shorter prefix has more addresses than the proxies of one service need. */
 const WIDEST_IPV4_BITS = 24
 const WIDEST_IPV6_BITS = 64
 
@@ -15,7 +16,7 @@ export function checkConfiguration(config: Config): Finding[] {
     checkEnvironment(config),
     checkAddress(config),
     checkHealth(config),
-    ok('tokens', `issued by ${config.tokens.issuer} for ${config.tokens.audience}`),
+    ok('tokens', describeTokens(config)),
     ok('cors', describeOrigins(config)),
     checkThrottle(config),
     checkLog(config),
@@ -29,7 +30,7 @@ function checkEnvironment({ environment }: Config): Finding {
 }
 
 function checkAddress({ environment, host, port, trustedProxies }: Config): Finding {
-  const address = `${host}, port ${port}`
+  const address = port === 0 ? `${host}, a port chosen at the start` : `${host}, port ${port}`
   if (trustedProxies.length > 0) {
     const detail = `${address}, behind the TLS proxies ${trustedProxies.join(', ')}`
     const wide = trustedProxies.filter(isWide)
@@ -41,10 +42,13 @@ function checkAddress({ environment, host, port, trustedProxies }: Config): Find
   }
   return environment === 'production' || isLoopback(host)
     ? ok('address', address)
-    : warning('address', `${address}: others can reach this ${environment} service`)
+    : warning(
+        'address',
+        `${address}: other machines can reach this ${environment} service; set HOST to 127.0.0.1`,
+      )
 }
 
-/** More than the proxies of one service need. All of 127.0.0.0/8 is this machine. */
+/** False for 127.0.0.0/8: all of its addresses are this machine. */
 function isWide(range: string): boolean {
   const [address = '', bits = '128'] = range.split('/')
   if (isLoopback(address)) return false
@@ -59,20 +63,34 @@ function checkHealth({ opsHost, opsPort }: Config): Finding {
     : warning('health', `${address}: others can reach it, without TLS; keep it inside your network`)
 }
 
+/** With PORT=0, the default issuer and audience get their port when the service starts. */
+function describeTokens({ tokens: { issuer, audience }, port }: Config): string {
+  const issued = `issued by ${issuer} for ${audience}`
+  const unknown = defaultIssuer(0)
+  if (port !== 0 || (issuer !== unknown && audience !== unknown)) return issued
+  const named = (name: string) => (name === unknown ? 'https://localhost:PORT' : name)
+  return `issued by ${named(issuer)} for ${named(audience)}, with the port chosen at the start`
+}
+
 function describeOrigins({ corsOrigins, environment }: Config): string {
   if (corsOrigins) return corsOrigins.join(', ')
-  return environment === 'production' ? 'none' : 'any, for development'
+  return environment === 'production'
+    ? 'none'
+    : 'any origin without credentials, origins of this machine with credentials'
 }
 
 function checkThrottle({ budgets: { pair, email, client, network } }: Config): Finding {
   const detail = `${pair} failures per email and client, ${email} per email, ${client} per client, ${network} per network`
   return email > EMAIL_FAILURES_WARNING
-    ? warning('throttle', `${detail}: too many to stop guessing`)
+    ? warning(
+        'throttle',
+        `${detail}: too many per email to stop guessing; set THROTTLE_EMAIL_FAILURES to at most ${EMAIL_FAILURES_WARNING}`,
+      )
     : ok('throttle', detail)
 }
 
 function checkLog({ logLevel }: Config): Finding {
   return ['trace', 'debug', 'info'].includes(logLevel)
     ? ok('log', logLevel)
-    : warning('log', `${logLevel}: logins leave no trace; set LOG_LEVEL=info`)
+    : warning('log', `${logLevel}: logins are not logged; set LOG_LEVEL=info`)
 }

@@ -1,4 +1,4 @@
-// Whether the database answers, takes a write, and holds users who can log in.
+// Checks that the database answers and accepts a write, its clock, and that the stored users can log in.
 import type { Config } from '../../config/config.ts'
 import type { Store } from '../../domain/store.ts'
 import { isOpenToOthers } from '../../files.ts'
@@ -9,7 +9,7 @@ import { withAnyStore } from '../with-store.ts'
 import { type Finding, ok, problem, warning } from './finding.ts'
 
 const CLOCK_TOLERANCE_MS = 5_000
-/** How many of the emails that no login reaches are shown. */
+/** How many of the emails that no login finds are shown. */
 const EXAMPLES = 3
 
 export async function checkDatabase(config: Config, clock: () => Date): Promise<Finding[]> {
@@ -18,8 +18,14 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
     return await withAnyStore(config, async ({ store, where }) => {
       const pending = (await store.listMigrations()).map(({ appliedAt }) => appliedAt === null)
       if (pending.some(Boolean)) {
-        const state = pending.every(Boolean) ? 'not set up yet' : 'not up to date'
-        return [warning('database', `${where} is ${state}: the service does it at its start`)]
+        return [
+          pending.every(Boolean)
+            ? warning('database', `${where} is not set up yet: the service sets it up at its start`)
+            : warning(
+                'database',
+                `${where} is not up to date: the service updates it at its start`,
+              ),
+        ]
       }
       await store.checkWritable(clock())
       return [
@@ -36,7 +42,7 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
   }
 }
 
-/** Between asking and being told, which may take long on a busy machine, the clocks agree. */
+/** Compares with the time of asking and the time of the answer, because a busy machine may answer late. */
 async function checkDatabaseClock(store: Store, clock: () => Date): Promise<Finding> {
   const askedAt = clock().getTime()
   const databaseNow = (await store.readClock())?.getTime() ?? askedAt
@@ -65,7 +71,7 @@ async function checkHashes(store: Store, bcryptCost: number): Promise<Finding> {
   return ok('hashes', `${all} stored, none above BCRYPT_COST ${bcryptCost}`)
 }
 
-/** A user put in by SQL may have an email that no login looks up, and can never log in. */
+/** A user inserted by SQL may have an email in a form that no login looks up, and can then never log in. */
 async function checkEmails(store: Store): Promise<Finding> {
   let all = 0
   let unreachable = 0
@@ -83,6 +89,6 @@ async function checkEmails(store: Store): Promise<Finding> {
   const rest = unreachable > examples.length ? ' and others' : ''
   return warning(
     'emails',
-    `${unreachable} of ${all} can never log in, because their email is not as a login looks it up (trimmed, a-z, no control characters): ${examples.join(', ')}${rest}; correct them in the database`,
+    `${unreachable} of ${all} can never log in, because their email is not in the form that a login looks up (trimmed, a-z instead of A-Z, no control characters): ${examples.join(', ')}${rest}; correct them in the database`,
   )
 }

@@ -1,20 +1,46 @@
-// doctor: what is configured, what is unsafe, whether TLS, keys, database and clock are in order. It
-// makes nothing: no folder, certificate, key or database.
+// doctor: checks the configuration, TLS, the keys, the database and the clock. It changes nothing and creates
+// no folder, certificate, key or database.
 import { Command } from 'commander'
+import { type Config, ConfigError, loadConfig } from '../../config/config.ts'
 import { type Context, type JsonOption, printList } from '../context.ts'
 import { Failure } from '../failures.ts'
+import { checkConfiguration } from './configuration.ts'
+import { checkDatabase } from './database.ts'
+import { type Finding, problem } from './finding.ts'
+import { checkMachine } from './machine.ts'
 
 export function doctorCommand(context: Context): Command {
   return new Command('doctor')
     .description('check the configuration and everything that it points to; changes nothing')
     .option('--json', 'print JSON')
     .action(async (options: JsonOption) => {
-      // It loads what takes as long as all the rest of a command's start.
-      const { examine } = await import('./examine.ts')
       const findings = await examine(context)
       await printList(context, [findings], options, finding => finding)
       const problems = findings.filter(({ state }) => state === 'problem').length
       if (problems === 1) throw new Failure('1 problem found.')
       if (problems > 1) throw new Failure(`${problems} problems found.`)
     })
+}
+
+async function examine({ env, clock }: Context): Promise<Finding[]> {
+  let config: Config
+  try {
+    config = loadConfig(env)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return error.problems.map(detail => problem('configuration', detail))
+  }
+  // Loaded here, because no other command needs the TLS code that they import.
+  const [{ checkFiles }, { checkRunning }] = await Promise.all([
+    import('./files.ts'),
+    import('./running.ts'),
+  ])
+  const now = clock()
+  return [
+    ...checkConfiguration(config),
+    ...(await checkFiles(config, now)),
+    ...(await checkRunning(config, now)),
+    ...(await checkDatabase(config, clock)),
+    ...(await checkMachine(config, now)),
+  ]
 }

@@ -1,4 +1,4 @@
-// The data folder, the certificate and the signing keys, as they are.
+// Checks the data folder, the certificate, the signing keys and the logo.
 import { X509Certificate } from 'node:crypto'
 import { constants } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
@@ -32,11 +32,14 @@ async function checkFolder({ dataDir }: Config): Promise<Finding> {
     await access(folder, constants.W_OK | constants.X_OK)
     return ok('data folder', folder === dataDir ? dataDir : `${dataDir}, made at the first start`)
   } catch (error) {
-    return problem('data folder', `${messageOf(error)}: set DATA_DIR to one that can be written to`)
+    return problem(
+      'data folder',
+      `${messageOf(error)}: set DATA_DIR to a folder that can be written to`,
+    )
   }
 }
 
-/** The folder itself, or the one in which it would be made. */
+/** The folder itself, or the existing folder in which it would be created. */
 async function nearestFolder(path: string): Promise<string> {
   try {
     if ((await stat(path)).isDirectory()) return path
@@ -48,7 +51,7 @@ async function nearestFolder(path: string): Promise<string> {
 }
 
 async function checkTls(config: Config, now: Date): Promise<Finding> {
-  if (!config.tls && config.trustedProxies.length > 0) return ok('tls', 'left to the proxies')
+  if (!config.tls && config.trustedProxies.length > 0) return ok('tls', 'terminated by the proxies')
   const files = config.tls ?? developmentFiles(config.dataDir)
   try {
     const { cert } = await readTlsFiles(files)
@@ -58,7 +61,7 @@ async function checkTls(config: Config, now: Date): Promise<Finding> {
     if (!config.tls) return warning('tls', `development ${detail}: browsers will not trust it`)
     if (days < 0) return problem('tls', `${files.certFile} has expired: renew it`)
     if (validFromDate > now) {
-      return problem('tls', `${files.certFile} is not valid yet: is the clock right?`)
+      return problem('tls', `${files.certFile} is not valid yet: check the clock of this machine`)
     }
     if (await isOpenToOthers(files.keyFile)) return openToOthers('tls', files.keyFile, config)
     return days < EXPIRY_WARNING_DAYS
@@ -82,7 +85,10 @@ async function checkKeys(config: Config, now: Date): Promise<Finding> {
       keys.every(({ signsFrom }) => signsFrom * 1000 > now.getTime()),
     )
     return isTooEarly
-      ? warning('keys', `${detail}, all from the future: is the clock right?`)
+      ? warning(
+          'keys',
+          `${detail}; all keys of a kind start in the future: check the clock of this machine`,
+        )
       : ok('keys', detail)
   } catch (error) {
     if (!hasCode(error, 'ENOENT')) return problem('keys', `${path}: ${messageOf(error)}`)

@@ -1,4 +1,4 @@
-// What the doctor found.
+// One result of the doctor.
 
 export type Finding = { check: string; state: 'ok' | 'warning' | 'problem'; detail: string }
 

@@ -1,4 +1,4 @@
-// Which certificate a running service serves: a renewed file is of no use if clients get the old one.
+// Checks which certificate a running service serves: it may not have loaded a renewed file.
 import { X509Certificate } from 'node:crypto'
 import { connect } from 'node:tls'
 import type { Config } from '../../config/config.ts'
@@ -39,7 +39,7 @@ export async function checkRunning(config: Config, now: Date): Promise<Finding[]
   ]
 }
 
-/** Null: whether it can be used is looked at elsewhere. */
+/** Null if the files cannot be read, which `checkFiles` reports. */
 async function readInstalled({ tls, dataDir }: Config): Promise<X509Certificate | null> {
   try {
     return new X509Certificate((await readTlsFiles(tls ?? developmentFiles(dataDir))).cert)
@@ -48,7 +48,7 @@ async function readInstalled({ tls, dataDir }: Config): Promise<X509Certificate 
   }
 }
 
-/** Shakes hands and sends nothing, so it need not know whether the other side is to be trusted. */
+/** Makes a TLS handshake and sends nothing, so it does not have to trust the other side. */
 function askForCertificate(host: string, port: number): Promise<Served> {
   const everywhere: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
   return new Promise(resolve => {

@@ -1,4 +1,4 @@
-// What is typed on the command line, checked before anything is opened.
+// Parses and checks the arguments of a command, before any file or database is opened.
 
 import { isUuid } from '../../identifiers.ts'
 import { canonicalEmail, problemWithEmail, problemWithNewEmail } from '../../login/credentials.ts'
@@ -6,44 +6,44 @@ import { WrongUse } from '../failures.ts'
 
 const TIME = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d)?)?$/
 
-/** The email of a user who may exist. */
-export const toEmail = toEmailWithout(problemWithEmail)
+/** The email of an existing user. */
+export const parseEmail = emailParser(problemWithEmail)
 
-/** The email of a user to be added. */
-export const toNewEmail = toEmailWithout(problemWithNewEmail)
+/** The email of a user to add. */
+export const parseNewEmail = emailParser(problemWithNewEmail)
 
-function toEmailWithout(problemWith: (email: string) => string | null) {
+function emailParser(problemWith: (email: string) => string | null) {
   return (typed: string) => {
     const email = canonicalEmail(typed)
     const problem = problemWith(email)
-    if (problem) throw new WrongUse(`This e-mail cannot be used: ${problem}.`)
+    if (problem) throw new WrongUse(`This email cannot be used: ${problem}.`)
     return email
   }
 }
 
-/** A UUID in the spelling of the database; anything else as typed, for it may be an email. */
-export function toId(typed: string): string {
+/** Lower-cases a UUID, as the database spells it. Other text stays as typed: it may be an email. */
+export function parseId(typed: string): string {
   const id = typed.trim()
   return isUuid(id) ? id.toLowerCase() : id
 }
 
-/** Lengths in characters, as the database counts them. */
-export function toText(option: string, maxLength: number) {
+/** Counts characters, not UTF-16 units, as the database does. */
+export function parseText(option: string, maxLength: number) {
   return (typed: string) => {
     const text = typed.trim()
     const { length } = [...text]
-    if (length === 0) throw new WrongUse(`${option} is empty.`)
+    if (length === 0) throw new WrongUse(`${option} must not be empty.`)
     if (length > maxLength) {
-      throw new WrongUse(`${option} has ${length} characters; at most ${maxLength} fit.`)
+      throw new WrongUse(`${option} has ${length} characters; at most ${maxLength} are allowed.`)
     }
     if (/\p{Cc}/u.test(text) || !text.isWellFormed()) {
-      throw new WrongUse(`${option} has characters that cannot be stored.`)
+      throw new WrongUse(`${option} must not have control characters or broken Unicode.`)
     }
     return text
   }
 }
 
-export function toFutureTime(option: string, clock: () => Date) {
+export function parseFutureTime(option: string, clock: () => Date) {
   return (typed: string) => {
     const time = new Date(typed)
     const day = TIME.exec(typed)?.[1] ?? ''

@@ -8,10 +8,10 @@ async function* batches<T>(...all: T[][]) {
   yield* all
 }
 
-/** Colours the screen red, moves up a line, starts a control sequence, and turns the text around. */
+/** Turns the screen red, rings the bell, moves up a line and reverses the direction of the text. */
 const EVIL = 'a\u001b[31m\u0007\u009b1A\u202eb'
 
-test('no text can steer the terminal', async () => {
+test('control characters in a text do not reach the terminal', async () => {
   const row: Row = { name: `${EVIL}\nsecond line` }
   for (const shown of [
     printable(EVIL),
@@ -25,14 +25,14 @@ test('no text can steer the terminal', async () => {
   assert.equal(fieldsOf(row).split('\n').length, 2)
 })
 
-test('JSON says exactly what is stored', async () => {
+test('JSON holds exactly the stored values', async () => {
   assert.deepEqual(JSON.parse(jsonOf({ name: EVIL })), { name: EVIL })
   const list = await text(jsonListOf(batches([EVIL, 1], [null])))
   assert.deepEqual(JSON.parse(list), [EVIL, 1, null])
   assert.equal(await text(jsonListOf(batches())), '[]\n')
 })
 
-test('a table has one header, and later batches only grow wider', async () => {
+test('a table has one header, and its columns never become narrower in later batches', async () => {
   const table = tableOf(batches(['aa', 'b'], ['cccc', 'd']), letters => ({ letters, x: '1' }))
   assert.equal(
     await text(table),

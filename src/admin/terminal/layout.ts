@@ -1,9 +1,9 @@
-// Data as text: tables and fields for people, JSON for programs.
+// Formats data: tables and fields for people, JSON for programs.
 import { printableLine, safeJson } from '../../log/printable.ts'
 
 export type Row = Record<string, string>
 
-export function toTime(time: Date): string {
+export function formatTime(time: Date): string {
   return time.toISOString().replace(/\.\d+Z$/, 'Z')
 }
 
@@ -11,7 +11,7 @@ export function jsonOf(data: unknown): string {
   return `${safeJson(JSON.stringify(data, null, 2))}\n`
 }
 
-/** One item a line, as they come: a long list is never held as a whole. */
+/** One item per line, batch by batch, so that a long list is never held in memory as a whole. */
 export async function* jsonListOf<T>(batches: AsyncIterable<T[]>): AsyncGenerator<string> {
   let lead = '[\n  '
   for await (const batch of batches) {
@@ -21,7 +21,7 @@ export async function* jsonListOf<T>(batches: AsyncIterable<T[]>): AsyncGenerato
   yield lead.startsWith('[') ? '[]\n' : '\n]\n'
 }
 
-/** Columns line up within a batch, and are never narrower than in the one before. */
+/** Columns line up within a batch and are never narrower than in the batch before. */
 export async function* tableOf<T>(
   batches: AsyncIterable<T[]>,
   toRow: (item: T) => Row,

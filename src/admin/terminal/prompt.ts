@@ -1,17 +1,17 @@
-// What is asked for at a terminal, and what is read from standard input.
+// Asks questions at a terminal, and reads standard input.
 import { createInterface, type Interface } from 'node:readline'
 import { Writable } from 'node:stream'
 import { Failure } from '../failures.ts'
 
 type Screen = { input: NodeJS.ReadStream; output: NodeJS.WriteStream }
 
-/** Asks without showing what is typed. */
+/** Asks without showing the answer on the screen. */
 export async function askHidden(question: string, { input, output }: Screen): Promise<string> {
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
   try {
     return await readLine(input, nowhere, () => output.write(question))
   } finally {
-    // The return key was not shown either.
+    // The echo of the return key was hidden too.
     output.write('\n')
   }
 }
@@ -28,7 +28,7 @@ export async function askLine(question: string, { input, output }: Screen): Prom
   }
 }
 
-/** Ctrl-C, Ctrl-D and a terminal that goes away all close the line: taken as a "no". */
+/** Ctrl-C, Ctrl-D and a terminal that closes all close the line, which cancels the command. */
 async function readLine(
   input: NodeJS.ReadStream,
   echo: Writable,
@@ -39,7 +39,7 @@ async function readLine(
     return await new Promise<string>((resolve, reject) => {
       line.once('line', resolve)
       line.once('close', () => reject(new Failure('Cancelled; nothing was changed.')))
-      // From here on the terminal itself shows nothing: whoever types at the question is not seen.
+      // Asks only now: the terminal no longer echoes, so an answer that is typed at once stays hidden.
       ask(line)
     })
   } finally {
@@ -47,7 +47,7 @@ async function readLine(
   }
 }
 
-/** Stops soon after `maxBytes`, so that an endless input ends. */
+/** Stops after the chunk that exceeds `maxBytes`, so that endless input does not fill the memory. */
 export async function readAll(input: NodeJS.ReadStream, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0

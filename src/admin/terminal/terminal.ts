@@ -1,6 +1,7 @@
-// How the commands speak: data to stdout, everything else to stderr; a change is one line, a sentence
-// on a terminal and a log event anywhere else.
+// The output and input of commands: data to stdout, everything else to stderr. A change is announced in one
+// line: a sentence on a terminal, a log event anywhere else.
 import { userInfo } from 'node:os'
+import type { OnEnded } from '../../domain/user.ts'
 import { hasCode } from '../../files.ts'
 import { createLog } from '../../log/log.ts'
 import { printable } from '../../log/printable.ts'
@@ -8,27 +9,28 @@ import { Failure, messageOf, OutputClosed } from '../failures.ts'
 import { askHidden, askLine, readAll } from './prompt.ts'
 
 export type Terminal = {
-  /** Whether there is somebody to ask. */
+  /** True if questions can be asked: input and stderr are a terminal. */
   isInteractive: boolean
-  /** Whether standard input is a keyboard, and shows what is typed. */
+  /** True if standard input is a terminal, which shows what is typed. */
   isInputTyped: boolean
   print(text: string): Promise<void>
   say(sentence: string): void
-  /** A line that the next one overwrites; on a terminal only. */
+  /** A line that the next line overwrites; only on a terminal. */
   progress(sentence: string): void
   announce(event: string, facts: Record<string, unknown>, sentence: string): void
   askHidden(question: string): Promise<string>
   confirm(question: string): Promise<boolean>
-  /** What stands on standard input, up to a few bytes more than the given number. */
+  /** Reads standard input, until it has more than `maxBytes`. */
   readInput(maxBytes: number): Promise<Buffer>
 }
 
+const SILENT_MS = 1_000
 const CLEAR_LINE = '\r\x1b[K'
 
 export type Streams = Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr'>
 
 export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
-  // A failed write is the business of `print`; nobody could be told of one to stderr.
+  // `print` reports a failed write to stdout. A failed write to stderr cannot be reported anywhere.
   for (const stream of [stdout, stderr]) stream.on('error', () => {})
   const screen = { input: stdin, output: stderr }
   let isInProgress = false
@@ -59,7 +61,7 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
         stderr.write(`${printable(sentence)}\n`)
         return
       }
-      // Written at once, between what else is said here.
+      // Written synchronously, so that the line keeps its order among the other output.
       const output = { write: (line: string) => stderr.write(line) }
       createLog('info', output).info({ event, ...facts, actor: actor() }, sentence)
     },
@@ -71,12 +73,33 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
   }
 }
 
+/** Shows sentences once the command has taken longer than `SILENT_MS`. */
+export function createProgress(terminal: Terminal): (sentence: string) => void {
+  const startedMs = performance.now()
+  return sentence => {
+    if (performance.now() - startedMs > SILENT_MS) terminal.progress(sentence)
+  }
+}
+
+/** Counts the sessions that a command ends, and shows the count as progress. */
+export function countEnded(terminal: Terminal): { onEnded: OnEnded; ended: () => number } {
+  const show = createProgress(terminal)
+  let count = 0
+  return {
+    onEnded({ length }) {
+      count += length
+      show(`Ended ${count} sessions so far …`)
+    },
+    ended: () => count,
+  }
+}
+
 function unwritten(error: Error): Error {
   if (hasCode(error, 'EPIPE')) return new OutputClosed()
   return new Failure(`The output could not be written: ${messageOf(error)}.`)
 }
 
-/** Who did it, for the log; a container's user may have no name. */
+/** The operating system's user, for the log. In a container it may have no name. */
 function actor(): string {
   try {
     return userInfo().username

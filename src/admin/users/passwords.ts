@@ -4,17 +4,15 @@ import bcrypt from 'bcrypt'
 import { type Command, Option } from 'commander'
 import { problemWithPassword } from '../../login/credentials.ts'
 import type { Context, JsonOption } from '../context.ts'
-import { Failure, WrongUse } from '../failures.ts'
-import { toEmail, toNewEmail, toText } from '../terminal/arguments.ts'
+import { Failure, userNotFound, WrongUse } from '../failures.ts'
+import { parseEmail, parseNewEmail, parseText } from '../terminal/arguments.ts'
 import { jsonOf } from '../terminal/layout.ts'
-import { countEnded } from '../terminal/progress.ts'
-import type { Terminal } from '../terminal/terminal.ts'
+import { countEnded, type Terminal } from '../terminal/terminal.ts'
 import { withMigratedStore, withStore } from '../with-store.ts'
-import { notFound } from './state.ts'
 
-/** 120 random bits, in characters that survive being read out. */
+/** 120 random bits, printed in base64url: 20 letters, digits, "-" and "_". */
 const GENERATED_BYTES = 15
-/** More than any password, its line end included, can have. */
+/** More than the longest password with its line end. */
 const INPUT_MAX_BYTES = 1_024
 
 type PasswordOptions = JsonOption & { passwordStdin?: boolean; generate?: boolean }
@@ -23,10 +21,10 @@ type NewUserOptions = PasswordOptions & { name: string; role: string }
 export function addPasswordCommands(users: Command, context: Context): void {
   const add = users
     .command('add')
-    .description('add a user; asks for the password unless an option says where it comes from')
-    .requiredOption('--name <name>', 'name to show', toText('--name', 100))
-    .option('--role <role>', 'role to put into the access token', toText('--role', 50), 'user')
-  withPasswordOptions(add, toNewEmail).action((email: string, options: NewUserOptions) => {
+    .description('add a user; asks for the password unless --password-stdin or --generate is given')
+    .requiredOption('--name <name>', 'display name', parseText('--name', 100))
+    .option('--role <role>', 'role in the access token', parseText('--role', 50), 'user')
+  withPasswordOptions(add, parseNewEmail).action((email: string, options: NewUserOptions) => {
     const obtainPassword = passwordSource(context, options)
     return withMigratedStore(context, async ({ store, config: { bcryptCost } }) => {
       const taken = () => new Failure(`There is already a user ${email}.`)
@@ -41,65 +39,67 @@ export function addPasswordCommands(users: Command, context: Context): void {
         { email, userId: user.id, role: user.role },
         `Added ${email} with the role "${user.role}".`,
       )
-      await hand(context, options, user, password)
+      await printResult(context, options, user, password)
     })
   })
 
   const setPassword = users
     .command('set-password')
     .description('set a new password and end all sessions')
-  withPasswordOptions(setPassword, toEmail).action((email: string, options: PasswordOptions) => {
+  withPasswordOptions(setPassword, parseEmail).action((email: string, options: PasswordOptions) => {
     const obtainPassword = passwordSource(context, options)
     return withStore(context, async ({ store, config: { bcryptCost } }) => {
-      if (!(await store.findUserByEmail(email))) throw notFound(email)
+      if (!(await store.findUserByEmail(email))) throw userNotFound(email)
       const password = await obtainPassword()
       const passwordHash = await bcrypt.hash(password, bcryptCost)
       const { onEnded } = countEnded(context.terminal)
       if (!(await store.setPassword(email, passwordHash, context.clock(), onEnded))) {
-        throw notFound(email)
+        throw userNotFound(email)
       }
       context.terminal.announce(
         'admin.password_set',
         { email },
         `Set the password of ${email} and ended all sessions.`,
       )
-      await hand(context, options, { email }, password)
+      await printResult(context, options, { email }, password)
     })
   })
 }
 
 function withPasswordOptions(command: Command, parse: (typed: string) => string): Command {
   return command
-    .argument('<email>', 'e-mail of the user', parse)
+    .argument('<email>', 'email of the user', parse)
     .addOption(
       new Option('--password-stdin', 'read the password from standard input').conflicts('generate'),
     )
-    .option('--generate', 'make up a password and print it')
+    .option('--generate', 'generate a password and print it')
     .option('--json', 'print the outcome as JSON')
     .allowExcessArguments()
     .hook('preAction', (_, { args }) => {
-      // The text of any other complaint would repeat what may well be a password.
+      // Commander would repeat the extra argument in its message, and it may be a password.
       if (args.length > 1) {
         throw new WrongUse(
-          'There is one argument too many. A password is never one, for others could see it: leave it out to be asked, or use --password-stdin or --generate.',
+          'Too many arguments. A password is not accepted here, because other users of this machine could see it: leave it out to be asked for it, or use --password-stdin or --generate.',
         )
       }
     })
 }
 
-/** Where the password will come from; refused at once if it can come from nowhere. */
+/** How to obtain the password. Refuses before the database is opened if there is no way to obtain it. */
 function passwordSource({ terminal }: Context, options: PasswordOptions): () => Promise<string> {
   if (options.generate) return async () => randomBytes(GENERATED_BYTES).toString('base64url')
   if (options.passwordStdin) {
     if (terminal.isInputTyped) {
       throw new WrongUse(
-        '--password-stdin is for pipes, and would show what is typed: leave it out to be asked.',
+        '--password-stdin is for pipes; a terminal would show the password. Leave the option out to be asked for it.',
       )
     }
     return async () => toPassword(await terminal.readInput(INPUT_MAX_BYTES))
   }
   if (!terminal.isInteractive) {
-    throw new WrongUse('There is no terminal to ask at: use --password-stdin or --generate.')
+    throw new WrongUse(
+      'There is no terminal to ask for the password: use --password-stdin or --generate.',
+    )
   }
   return () => askTwice(terminal)
 }
@@ -134,8 +134,8 @@ function unfit(problem: string): string {
   return `This password cannot be used: ${problem}.`
 }
 
-/** Prints what the caller cannot know yet. The change is made: a lost password must be told. */
-async function hand(
+/** Prints a generated password. It is already stored, so a failure to print it must be reported. */
+async function printResult(
   { terminal }: Context,
   { generate, json }: PasswordOptions,
   user: { email: string },

@@ -6,17 +6,16 @@ import type { Store } from '../../domain/store.ts'
 import type { OnEnded } from '../../domain/user.ts'
 import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
 import type { Context } from '../context.ts'
-import { Failure, WrongUse } from '../failures.ts'
-import { toEmail, toFutureTime } from '../terminal/arguments.ts'
-import { toTime } from '../terminal/layout.ts'
-import { countEnded } from '../terminal/progress.ts'
+import { Failure, userNotFound, WrongUse } from '../failures.ts'
+import { parseEmail, parseFutureTime } from '../terminal/arguments.ts'
+import { formatTime } from '../terminal/layout.ts'
+import { countEnded } from '../terminal/terminal.ts'
 import { withStore } from '../with-store.ts'
 import { addPasswordCommands } from './passwords.ts'
-import { FOR_EVER, notFound } from './state.ts'
-import { addViewCommands } from './views.ts'
+import { addViewCommands, FOR_EVER } from './views.ts'
 
 export function usersCommand(context: Context): Command {
-  const users = new Command('users').description('add people, change and remove them')
+  const users = new Command('users').description('add, show, change and delete users')
   addPasswordCommands(users, context)
   addViewCommands(users, context)
 
@@ -30,11 +29,11 @@ export function usersCommand(context: Context): Command {
     users
       .command(name)
       .description(description)
-      .argument('<email>', 'e-mail of the user', toEmail)
+      .argument('<email>', 'email of the user', parseEmail)
       .action((email: string) =>
         withStore(context, async ({ store }) => {
           const { onEnded } = countEnded(context.terminal)
-          if (!(await apply(store, email, context.clock(), onEnded))) throw notFound(email)
+          if (!(await apply(store, email, context.clock(), onEnded))) throw userNotFound(email)
           context.terminal.announce(event, { email }, done(email))
         }),
       )
@@ -57,17 +56,18 @@ export function usersCommand(context: Context): Command {
   users
     .command('lock')
     .description('lock a user and end all sessions')
-    .argument('<email>', 'e-mail of the user', toEmail)
+    .argument('<email>', 'email of the user', parseEmail)
     .option(
       '--until <time>',
-      'when the lock ends, as 2030-01-31T12:00Z (default: never)',
-      toFutureTime('--until', context.clock),
+      'when the lock ends, for example 2030-01-31T12:00Z (default: never)',
+      parseFutureTime('--until', context.clock),
     )
     .action((email: string, { until = FOR_EVER }: { until?: Date }) =>
       withStore(context, async ({ store }) => {
         const { onEnded } = countEnded(context.terminal)
-        if (!(await store.lockUser(email, until, context.clock(), onEnded))) throw notFound(email)
-        const term = until === FOR_EVER ? '' : ` until ${toTime(until)}`
+        if (!(await store.lockUser(email, until, context.clock(), onEnded)))
+          throw userNotFound(email)
+        const term = until === FOR_EVER ? '' : ` until ${formatTime(until)}`
         context.terminal.announce(
           'admin.user_locked',
           { email, until },
@@ -78,16 +78,18 @@ export function usersCommand(context: Context): Command {
 
   users
     .command('unlock')
-    .description('clear lock, failures and waits of an e-mail, at once')
-    .argument('<email>', 'e-mail to unlock', toEmail)
+    .description('clear the lock, failures and blocks of an email')
+    .argument('<email>', 'email to unlock', parseEmail)
     .action((email: string) =>
       withStore(context, async ({ store }) => {
         const isUser = await store.unlockUser(email, context.clock())
-        // By then no instance remembers a refusal from before.
+        // After this time no running instance has an earlier block in its cache.
         await sleep(BLOCK_CACHED_MS)
         if (!isUser) {
-          // An e-mail without a user has waits as well: they are gone all the same.
-          throw new Failure(`There is no user ${email}; any waits of this e-mail were cleared.`)
+          // An email without a user can be blocked too.
+          throw new Failure(
+            `There is no user ${email}; the failures and blocks of this email were cleared.`,
+          )
         }
         context.terminal.announce('admin.user_unlocked', { email }, `Unlocked ${email}.`)
       }),
@@ -96,19 +98,21 @@ export function usersCommand(context: Context): Command {
   users
     .command('delete')
     .description('delete a user with all sessions')
-    .argument('<email>', 'e-mail of the user', toEmail)
-    .option('--yes', 'do not ask')
+    .argument('<email>', 'email of the user', parseEmail)
+    .option('--yes', 'delete without asking')
     .action((email: string, { yes }: { yes?: boolean }) => {
       if (!yes && !context.terminal.isInteractive) {
-        throw new WrongUse('There is no terminal to ask at: add --yes if you are sure.')
+        throw new WrongUse(
+          'There is no terminal to ask for confirmation: add --yes to delete without it.',
+        )
       }
       return withStore(context, async ({ store }) => {
-        if (!(await store.findUserByEmail(email))) throw notFound(email)
+        if (!(await store.findUserByEmail(email))) throw userNotFound(email)
         if (!yes && !(await context.terminal.confirm(`Delete ${email} for good?`))) {
           throw new Failure('Nothing was deleted.')
         }
         const { onEnded } = countEnded(context.terminal)
-        if (!(await store.deleteUser(email, onEnded))) throw notFound(email)
+        if (!(await store.deleteUser(email, onEnded))) throw userNotFound(email)
         context.terminal.announce('admin.user_deleted', { email }, `Deleted ${email}.`)
       })
     })

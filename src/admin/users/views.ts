@@ -3,12 +3,14 @@ import type { Command } from 'commander'
 import type { Store } from '../../domain/store.ts'
 import type { User } from '../../domain/user.ts'
 import { type Context, type JsonOption, printList } from '../context.ts'
-import { toEmail } from '../terminal/arguments.ts'
-import { fieldsOf, jsonOf, toTime } from '../terminal/layout.ts'
-import { withStore } from '../with-store.ts'
-import { demandUser, stateOf } from './state.ts'
+import { parseEmail } from '../terminal/arguments.ts'
+import { fieldsOf, formatTime, jsonOf } from '../terminal/layout.ts'
+import { requireUser, withStore } from '../with-store.ts'
 
 const LIST_BATCH = 1_000
+
+/** The end of a lock that an administrator set without --until. */
+export const FOR_EVER = new Date('9999-12-31T23:59:59.999Z')
 
 export function addViewCommands(users: Command, context: Context): void {
   users
@@ -23,11 +25,11 @@ export function addViewCommands(users: Command, context: Context): void {
           role: user.role,
           created: user.createdAt.toISOString().slice(0, 10),
           state: stateOf(user, now),
-          // Last, for its letters may be wider than one column.
+          // The last column, because some scripts have characters that are two columns wide.
           name: user.name,
         }))
         if (listed === 0 && !options.json) {
-          context.terminal.say('There are no users yet: "users add" adds one.')
+          context.terminal.say('There are no users yet: run "users add" to add one.')
         }
       }),
     )
@@ -35,11 +37,11 @@ export function addViewCommands(users: Command, context: Context): void {
   users
     .command('show')
     .description('show one user')
-    .argument('<email>', 'e-mail of the user', toEmail)
+    .argument('<email>', 'email of the user', parseEmail)
     .option('--json', 'print JSON')
     .action((email: string, { json }: JsonOption) =>
       withStore(context, async ({ store }) => {
-        const user = await demandUser(store, email)
+        const user = await requireUser(store, email)
         const now = context.clock()
         const liveSessions = await store.countLiveSessions(user.id, now)
         await context.terminal.print(
@@ -53,8 +55,8 @@ export function addViewCommands(users: Command, context: Context): void {
                 state: stateOf(user, now),
                 failures: `${user.failedLoginAttempts} in a row`,
                 sessions: `${liveSessions} live`,
-                created: toTime(user.createdAt),
-                updated: toTime(user.updatedAt),
+                created: formatTime(user.createdAt),
+                updated: formatTime(user.updatedAt),
               }),
         )
       }),
@@ -73,4 +75,14 @@ async function* batchesOf(store: Store) {
 
 function withoutHash({ passwordHash: _, ...user }: User) {
   return user
+}
+
+function stateOf(
+  { isActive, lockedUntil, lockedBy }: Pick<User, 'isActive' | 'lockedUntil' | 'lockedBy'>,
+  now: Date,
+): string {
+  const isLocked = lockedUntil !== null && lockedUntil > now
+  if (!isLocked) return isActive ? 'active' : 'inactive'
+  const term = lockedUntil >= FOR_EVER ? '' : ` until ${formatTime(lockedUntil)}`
+  return `${isActive ? '' : 'inactive, '}locked by ${lockedBy ?? 'administrator'}${term}`
 }

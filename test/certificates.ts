@@ -1,4 +1,4 @@
-// Certificates for tests, valid between two days from now.
+// Self-signed certificates for tests. `fromDays` and `toDays` count from now.
 import { X509Certificate } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -24,7 +24,7 @@ export async function makeCertificate({
   return { cert, key, fingerprint: new X509Certificate(cert).fingerprint256 }
 }
 
-/** Its files, as the variables that name them. */
+/** Writes a new certificate and its key to files; returns the variables that name them. */
 export async function writeCertificate(folder: string, name: string, options: Options = {}) {
   const { cert, key } = await makeCertificate(options)
   const TLS_CERT_FILE = join(folder, `${name}.crt`)

@@ -1,4 +1,4 @@
-// A few addresses cannot hold all connections of the service: real sockets, as many as it takes.
+// A few addresses cannot use up all connections of the service. Opens more real sockets than its limit.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -6,13 +6,13 @@ import { test } from 'node:test'
 import { createDeployment, type ServiceProcess } from './process.ts'
 import { PASSWORD } from './service.ts'
 
-/** 17 addresses with 256 connections each: more than the 4,096 that there are. */
+/** 17 addresses with 256 connections each exceed the limit of 4,096. */
 const ADDRESSES = 17
 const PER_ADDRESS = 256
 const EMAIL = 'kate@example.com'
 const REQUEST = 'GET /login HTTP/1.1\r\nHost: localhost\r\n\r\n'
 
-/** Connections that stay open after these bytes, if the service lets them. */
+/** Opens connections, sends these bytes on each, and keeps it open unless the service closes it. */
 async function hold({ url }: ServiceProcess, bytes: string): Promise<Socket[]> {
   const { hostname, port } = new URL(url)
   const sockets: Socket[] = []
@@ -38,7 +38,7 @@ const WAYS: [
   bytes: string,
   caller: { from: string; headers: Record<string, string> },
 ][] = [
-  ['handshakes that do not finish', {}, '', { from: '127.0.8.1', headers: {} }],
+  ['unfinished TLS handshakes', {}, '', { from: '127.0.8.1', headers: {} }],
   [
     'idle connections',
     { TRUST_PROXY: '127.0.8.1' },
@@ -50,7 +50,7 @@ const WAYS: [
   ],
 ]
 for (const [what, env, bytes, caller] of WAYS) {
-  test(`17 addresses that open 4,352 ${what} keep nobody else from logging in`, async context => {
+  test(`17 addresses that open 4,352 ${what} do not keep another client from logging in`, async context => {
     const deployment = await createDeployment('sqlite', env)
     context.after(() => deployment.remove())
     await deployment.addUser(EMAIL)
@@ -60,7 +60,7 @@ for (const [what, env, bytes, caller] of WAYS) {
     assert.equal((await login()).status, 200)
     const sockets = await hold(service, bytes)
     const open = sockets.filter(socket => !socket.destroyed).length
-    // Over a connection that is still there, and over new ones.
+    // The first login may reuse a connection; the 20 at once need new ones.
     assert.equal((await login()).status, 200)
     const answers = await Promise.all(Array.from({ length: 20 }, login))
     assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200])

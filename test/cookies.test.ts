@@ -20,7 +20,7 @@ import {
 } from './session-client.ts'
 
 const ATTRIBUTES = ['HttpOnly', 'Path=/', 'SameSite=Strict', 'Secure']
-/** 256 random bits; the device's cookie has a tag of 128 bits as well. */
+/** The length of 256 random bits; the device cookie adds a tag of 128 bits. */
 const SESSION_CHARACTERS = 43
 const DEVICE_CHARACTERS = 65
 const IDLE_MS = 30 * MINUTE_MS
@@ -73,7 +73,7 @@ for (const engine of ENGINES) {
       })
     }
 
-    test('a login that fails, or of a program, gets none', async () => {
+    test('a failed login and a login by a program get neither cookies nor a CSRF token', async () => {
       const email = await service.newUser()
       const program = await service.login(email, PASSWORD)
       const failed = await service.call({
@@ -87,7 +87,7 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('no value stands in both the body and a cookie, and each is new', async () => {
+    test('cookies and CSRF token are not in the body, and each login issues new secrets', async () => {
       const email = await service.newUser()
       const seen = new Set<string>()
       const logins = [await service.browserLogin(email), await service.browserLogin(email)]
@@ -98,7 +98,7 @@ for (const engine of ENGINES) {
       assert.equal(seen.size, 10)
     })
 
-    test('a session cookie that the client brings to a login is never adopted', async () => {
+    test('a login never adopts a session cookie that the client sends, and ends its session', async () => {
       const email = await service.newUser()
       const chosen = 'A'.repeat(43)
       const before = await service.browserLogin(email)
@@ -108,10 +108,10 @@ for (const engine of ENGINES) {
         assert.notEqual(login.sessionId, before.sessionId)
       }
       assert.equal(await statusWith(chosen), 401)
-      assert.equal(await statusWith(before.cookie), 401, 'it was replaced')
+      assert.equal(await statusWith(before.cookie), 401, 'its session was replaced')
     })
 
-    test('only its digest is stored', async () => {
+    test('only the digests of the session cookie and the device cookie are stored', async () => {
       const {
         cookie: value,
         device,
@@ -126,7 +126,7 @@ for (const engine of ENGINES) {
       assert.ok(devices.some(({ token }) => token === digestOf(device)))
     })
 
-    test('with the cookie a refresh gives an access token, and no refresh token', async () => {
+    test('a refresh by cookie gives an access token of the same session, and no refresh token', async () => {
       const login = await service.browserLogin(await service.newUser())
       for (const headers of [ownChange(login), { ...ownChange(login), 'Content-Type': 'text/x' }]) {
         const answer = await refreshWith(headers)
@@ -141,7 +141,7 @@ for (const engine of ENGINES) {
       assert.equal((await service.refresh(login.refreshToken)).status, 200)
     })
 
-    test('refreshing with the cookie is limited too', async () => {
+    test('the 61st refresh by cookie within a minute is answered 429', async () => {
       const login = await service.browserLogin(await service.newUser())
       const answers: Answer[] = []
       for (let i = 0; i < 61; i++) answers.push(await refreshWith(ownChange(login)))
@@ -153,7 +153,7 @@ for (const engine of ENGINES) {
       assert.equal((await refreshWith(ownChange(login))).status, 200)
     })
 
-    test('a token in its place wins over a cookie, and a refusal clears no cookie', async () => {
+    test('a token takes precedence over a cookie, and a refusal clears no cookie', async () => {
       const email = await service.newUser()
       const [first, second] = [await service.browserLogin(email), await service.browserLogin(email)]
       const both = { ...cookie(first.cookie), ...bearer(second.accessToken) }
@@ -178,7 +178,7 @@ for (const engine of ENGINES) {
       assert.equal(await statusWith(first.cookie), 200)
     })
 
-    test('a cookie that is not exactly the one issued is none', async () => {
+    test('a cookie that differs from the issued one in name or value is refused', async () => {
       const { cookie: value, device } = await service.browserLogin(await service.newUser())
       const others = [
         `${value}=`,
@@ -198,7 +198,7 @@ for (const engine of ENGINES) {
       assert.equal((await service.get('/session', among)).status, 200)
     })
 
-    test('a cookie that is not used for half an hour is dead; its refresh token is not', async () => {
+    test('a cookie that is not used for 30 minutes is refused; its refresh token still works', async () => {
       const login = await service.browserLogin(await service.newUser())
       service.advanceTo((await cookieUsedAt(login.sessionId)) + IDLE_MS - 2 * SECOND_MS)
       assert.equal(await statusWith(login.cookie), 200)
@@ -209,10 +209,14 @@ for (const engine of ENGINES) {
       assert.deepEqual([dead.text, dead.headers['set-cookie']], [INVALID_TOKEN, undefined])
       assert.equal((await refreshWith(ownChange(login))).text, INVALID_TOKEN)
       assert.equal((await service.refresh(login.refreshToken)).status, 200)
-      assert.equal(await statusWith(login.cookie), 401, 'a refresh does not revive it')
+      assert.equal(
+        await statusWith(login.cookie),
+        401,
+        'a refresh by token does not revive the cookie',
+      )
     })
 
-    test('its use is written down at most once a minute', async () => {
+    test('the last use of a cookie is written at most once per minute', async () => {
       const { cookie: value, sessionId } = await service.browserLogin(await service.newUser())
       const opened = await cookieUsedAt(sessionId)
       service.advanceTo(opened + 55 * SECOND_MS)
@@ -226,7 +230,7 @@ for (const engine of ENGINES) {
       assert.equal(await cookieUsedAt(sessionId), written)
     })
 
-    test('a cookie in constant use lives for 30 days, though nobody uses the refresh token', async () => {
+    test('a cookie in constant use is accepted for 30 days, even if the refresh token expires unused', async () => {
       const {
         cookie: value,
         refreshToken,
@@ -234,7 +238,7 @@ for (const engine of ENGINES) {
       } = await service.browserLogin(await service.newUser())
       const { session } = (await service.get('/session', cookie(value))).json.data
       const opened = Date.parse(session.createdAt)
-      /** As if it had been used all the time until shortly before then. */
+      /** Moves the clock to the moment, as if the cookie had been in constant use until then. */
       const useUntil = async (moment: number) => {
         service.advanceTo(moment - IDLE_MS / 2)
         const until = new Date(moment + IDLE_MS / 2)

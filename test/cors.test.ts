@@ -10,7 +10,7 @@ import { loadTls } from '../src/http/connection/tls.ts'
 import { ensureKeyFile } from '../src/keys/key-file.ts'
 import { type Call, LOGIN, PASSWORD, startTestService, type TestService } from './service.ts'
 
-/** What a page of an origin gets: its answer with or without cookies, or nothing. */
+/** Whether a page of an origin may read answers, and whether its requests may carry cookies. */
 type Access = 'with credentials' | 'without credentials' | 'none'
 
 const JWKS = '/.well-known/jwks.json'
@@ -178,7 +178,7 @@ for (const [name, env, origins] of POLICIES) {
         }
       })
 
-      test(`a preflight is ${access === 'none' ? 'not ' : ''}answered with access ${access}`, async () => {
+      test(`a preflight is ${access === 'none' ? 'refused' : `answered 204, access ${access}`}`, async () => {
         for (const [path, method, requested] of [
           [LOGIN, 'POST', 'content-type,x-request-id'],
           [LOGIN, 'PUT', 'x-anything'],
@@ -210,7 +210,7 @@ for (const [name, env, origins] of POLICIES) {
       })
     }
 
-    test('a request without an origin learns nothing of those that are allowed', async () => {
+    test('the answer to a request without an origin does not name the allowed origins', async () => {
       for (const [status, call] of EVERY_ANSWER) {
         const answer = await service.call(call())
         assert.equal(answer.status, status)

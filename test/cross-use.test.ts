@@ -20,9 +20,9 @@ type Credential = (typeof CREDENTIALS)[number]
 type Place = {
   name: string
   belongs: Credential
-  /** Presents a value here, with all else as it should be. */
+  /** Sends the value in this place; every other part of the request is valid. */
   present: (service: SessionService, login: Login, value: string) => Promise<Answer>
-  /** What a value that does not belong here gets. */
+  /** The statuses that answer a value of another kind. */
   refused: number[]
 }
 
@@ -75,7 +75,7 @@ const PLACES: Place[] = [
 ]
 
 for (const engine of ENGINES) {
-  describe(`credentials in each other’s place on ${engine}`, () => {
+  describe(`credentials in the place of another kind, on ${engine}`, () => {
     let service: SessionService
     let login: Login
     before(async () => {
@@ -116,7 +116,7 @@ for (const engine of ENGINES) {
     }
 
     for (const credential of CREDENTIALS.filter(other => other !== 'refreshToken')) {
-      test(`${credential} logs nobody out as a refresh token`, async () => {
+      test(`${credential} ends no session when it is sent as the refresh token of a logout`, async () => {
         assert.equal((await service.logout(login[credential])).text, '{"success":true,"data":{}}')
         await assertAlive()
       })
@@ -124,7 +124,7 @@ for (const engine of ENGINES) {
 
     for (const credential of CREDENTIALS) {
       const isOwn = credential === 'device'
-      test(`${credential} as the device cookie is ${isOwn ? 'known' : 'a stranger'}`, async () => {
+      test(`a login with ${credential} as the device cookie gets ${isOwn ? 'no' : 'a'} new device cookie`, async () => {
         const answer = await service.call({
           headers: { 'Sec-Fetch-Site': 'same-origin', ...cookie(login[credential], DEVICE_COOKIE) },
           body: { email: 'kate@example.com', password: PASSWORD },
@@ -135,7 +135,7 @@ for (const engine of ENGINES) {
       })
     }
 
-    test('no credential is a password', async () => {
+    test('no credential is accepted as a password', async () => {
       for (const credential of CREDENTIALS) {
         const { status } = await service.login('kate@example.com', login[credential], '127.5.0.1')
         assert.equal(status, 401)

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { after, before, describe, test } from 'node:test'
 import { ENGINES } from './engines.ts'
+import { countHashes } from './hash-counter.ts'
 import { type Call, createAddresses, loggedBy, PASSWORD } from './service.ts'
 import {
   AUTH,
@@ -23,7 +24,7 @@ const CHANGES: Call[] = [
 ]
 
 for (const engine of ENGINES) {
-  describe(`changes that live on the session cookie, on ${engine}`, () => {
+  describe(`changes authenticated by the session cookie, on ${engine}`, () => {
     let service: SessionService
     let login: Login
     let other: Login
@@ -42,26 +43,29 @@ for (const engine of ENGINES) {
       service.call({ path: `${AUTH}/refresh`, headers })
 
     const TOKENS: [string, () => string | string[] | undefined][] = [
-      ['no token', () => undefined],
-      ['an empty one', () => ''],
-      ['one byte', () => 'x'],
+      ['missing', () => undefined],
+      ['empty', () => ''],
+      ['one byte long', () => 'x'],
       ['a dot', () => '.'],
-      ['as long as headers may be', () => 'x'.repeat(14_000)],
-      ['of as many parts', () => '.'.repeat(14_000)],
-      ['that of another session', () => other.csrf],
-      ['its nonce alone', () => login.csrf.split('.')[0]],
-      ['its nonce with nothing', () => `${login.csrf.split('.')[0]}.`],
-      ['its proof alone', () => `.${login.csrf.split('.')[1]}`],
-      ['changed at the start', () => changedAt(login.csrf, 0)],
+      ['14,000 characters long', () => 'x'.repeat(14_000)],
+      ['14,000 dots', () => '.'.repeat(14_000)],
+      ['the token of another session', () => other.csrf],
+      ['only the nonce', () => login.csrf.split('.')[0]],
+      ['the nonce with an empty proof', () => `${login.csrf.split('.')[0]}.`],
+      ['only the proof', () => `.${login.csrf.split('.')[1]}`],
+      ['changed in its nonce', () => changedAt(login.csrf, 0)],
       ['changed in its proof', () => changedAt(login.csrf, 30)],
       ['shortened', () => login.csrf.slice(0, -1)],
       ['lengthened', () => `${login.csrf}A`],
-      ['with a third part', () => `${login.csrf}.`],
-      ['twice', () => [login.csrf, login.csrf]],
-      ['with other letters', () => Buffer.from(`${login.csrf}ä`).toString('latin1')],
+      ['followed by a third part', () => `${login.csrf}.`],
+      ['sent twice', () => [login.csrf, login.csrf]],
+      [
+        'followed by a letter outside ASCII',
+        () => Buffer.from(`${login.csrf}ä`).toString('latin1'),
+      ],
     ]
     for (const [name, token] of TOKENS) {
-      test(`a token that is ${name} is refused at every change`, async () => {
+      test(`a CSRF token that is ${name} is refused at every change`, async () => {
         const csrf = token()
         for (const change of CHANGES) {
           const { status, text, headers } = await service.call({
@@ -78,30 +82,30 @@ for (const engine of ENGINES) {
       })
     }
 
-    test('a token that no header can hold is refused with the headers', async () => {
+    test('a CSRF token larger than all headers may be is answered 431', async () => {
       const { status } = await refresh({ ...ownChange(login), 'X-CSRF-Token': 'x'.repeat(1 << 20) })
       assert.equal(status, 431)
     })
 
     const PAGES: [string, OutgoingHttpHeaders, status: number][] = [
       ['this site', { 'Sec-Fetch-Site': 'same-origin' }, 200],
-      ['this site, with its origin', { 'Sec-Fetch-Site': 'same-origin', Origin: 'null' }, 200],
+      ['this site with Origin: null', { 'Sec-Fetch-Site': 'same-origin', Origin: 'null' }, 200],
       ['a listed site', { 'Sec-Fetch-Site': 'same-site', Origin: LISTED }, 200],
       ['a listed site of another domain', { 'Sec-Fetch-Site': 'cross-site', Origin: LISTED }, 200],
-      ['a listed site, by an older browser', { Origin: LISTED }, 200],
+      ['a listed site in a browser without Sec-Fetch-Site', { Origin: LISTED }, 200],
       ['another site', { 'Sec-Fetch-Site': 'cross-site' }, 403],
-      ['a neighbour', { 'Sec-Fetch-Site': 'same-site' }, 403],
-      ['no page', { 'Sec-Fetch-Site': 'none' }, 403],
-      ['nowhere', {}, 403],
-      ['an unlisted site', { Origin: 'https://evil.example' }, 403],
-      ['a look-alike', { Origin: `${LISTED}.evil.example` }, 403],
-      ['a hidden origin', { Origin: 'null' }, 403],
-      ['two sites', { Origin: `${LISTED}, https://evil.example` }, 403],
-      ['a local page, which is not listed', { Origin: 'http://localhost:3000' }, 403],
-      ['this site in capitals', { 'Sec-Fetch-Site': 'SAME-ORIGIN' }, 403],
+      ['an unlisted origin of the same site', { 'Sec-Fetch-Site': 'same-site' }, 403],
+      ['the address bar', { 'Sec-Fetch-Site': 'none' }, 403],
+      ['a caller that sends neither header', {}, 403],
+      ['an unlisted origin', { Origin: 'https://evil.example' }, 403],
+      ['an origin that starts like a listed one', { Origin: `${LISTED}.evil.example` }, 403],
+      ['a page with Origin: null', { Origin: 'null' }, 403],
+      ['two origins in one header', { Origin: `${LISTED}, https://evil.example` }, 403],
+      ['an unlisted local page', { Origin: 'http://localhost:3000' }, 403],
+      ['Sec-Fetch-Site in capitals', { 'Sec-Fetch-Site': 'SAME-ORIGIN' }, 403],
     ]
     for (const [name, headers, status] of PAGES) {
-      test(`with the right token, ${name} is answered ${status}`, async () => {
+      test(`a change with the right token from ${name} is answered ${status}`, async () => {
         const own = { ...cookie(login.cookie), 'X-CSRF-Token': login.csrf }
         const answer = await refresh({ ...own, ...headers })
         assert.equal(answer.status, status)
@@ -109,7 +113,7 @@ for (const engine of ENGINES) {
       })
     }
 
-    test('GET /session gives a fresh token each time, and every one of them is good', async () => {
+    test('GET /session gives a new CSRF token each time; all stay valid, and listed origins can read them', async () => {
       const tokens = new Set([login.csrf])
       for (let i = 0; i < 3; i++) {
         const { headers } = await service.get('/session', cookie(login.cookie))
@@ -123,7 +127,7 @@ for (const engine of ENGINES) {
       assert.match(String(listed.headers['access-control-expose-headers']), /X-CSRF-Token/)
     })
 
-    test('who brings a token in the header or body needs none', async () => {
+    test('a request with an access token or a refresh token needs no CSRF token', async () => {
       const headers = { ...cookie(login.cookie), 'Sec-Fetch-Site': 'cross-site' }
       const byBearer = { ...headers, ...bearer(login.accessToken) }
       const { sessionId } = await service.programLogin('kate@example.com')
@@ -137,7 +141,7 @@ for (const engine of ENGINES) {
       assert.equal(refreshed.status, 200)
     })
 
-    test('the sessions have survived all that', async () => {
+    test('no refused change has ended a session', async () => {
       for (const { cookie: value } of [login, other]) {
         assert.equal((await service.get('/session', cookie(value))).status, 200)
       }
@@ -151,14 +155,19 @@ function changedAt(token: string, index: number): string {
 }
 
 describe('a login from a page of another site', () => {
-  /** What a browser sends, and how it is answered with a list, and in development without one. */
+  /** The headers, the status with CORS_ORIGINS set, and the status in development without it. */
   const PAGES: [string, OutgoingHttpHeaders, listed: number, development: number][] = [
     ['our own page', { 'Sec-Fetch-Site': 'same-origin', Origin: 'https://x' }, 200, 200],
     ['the address bar', { 'Sec-Fetch-Site': 'none' }, 200, 200],
     ['a program', {}, 200, 200],
     ['a program that names an origin', { Origin: 'https://evil.example' }, 200, 200],
     ['a listed page', { 'Sec-Fetch-Site': 'cross-site', Origin: LISTED }, 200, 403],
-    ['a listed neighbour', { 'Sec-Fetch-Site': 'same-site', Origin: LISTED }, 200, 403],
+    [
+      'a listed origin of the same site',
+      { 'Sec-Fetch-Site': 'same-site', Origin: LISTED },
+      200,
+      403,
+    ],
     [
       'a page of this machine',
       { 'Sec-Fetch-Site': 'cross-site', Origin: 'http://localhost:3000' },
@@ -166,18 +175,28 @@ describe('a login from a page of another site', () => {
       200,
     ],
     ['another site', { 'Sec-Fetch-Site': 'cross-site', Origin: 'https://evil.example' }, 403, 403],
-    ['an unlisted neighbour', { 'Sec-Fetch-Site': 'same-site', Origin: 'https://x.app' }, 403, 403],
-    ['a look-alike', { 'Sec-Fetch-Site': 'cross-site', Origin: `${LISTED}.evil.app` }, 403, 403],
-    ['a hidden origin', { 'Sec-Fetch-Site': 'cross-site', Origin: 'null' }, 403, 403],
-    ['a site without an origin', { 'Sec-Fetch-Site': 'cross-site' }, 403, 403],
-    ['a site of no known kind', { 'Sec-Fetch-Site': 'x', Origin: 'null' }, 403, 403],
+    [
+      'an unlisted origin of the same site',
+      { 'Sec-Fetch-Site': 'same-site', Origin: 'https://x.app' },
+      403,
+      403,
+    ],
+    [
+      'an origin that starts like a listed one',
+      { 'Sec-Fetch-Site': 'cross-site', Origin: `${LISTED}.evil.app` },
+      403,
+      403,
+    ],
+    ['a page with Origin: null', { 'Sec-Fetch-Site': 'cross-site', Origin: 'null' }, 403, 403],
+    ['another site without an origin', { 'Sec-Fetch-Site': 'cross-site' }, 403, 403],
+    ['an unknown Sec-Fetch-Site', { 'Sec-Fetch-Site': 'x', Origin: 'null' }, 403, 403],
   ]
   const MODES = [
     ['with a list', { CORS_ORIGINS: LISTED }, 2],
     ['in development', {}, 3],
   ] as const
   for (const [mode, env, column] of MODES) {
-    test(`${mode} is refused before anything is hashed or counted, unless it is listed`, async t => {
+    test(`${mode} is refused without a hash or a count, unless its origin is allowed`, async t => {
       const service = await startSessionService('sqlite', env, createAddresses())
       t.after(service.stop)
       await service.addUser('kate@example.com')
@@ -187,13 +206,17 @@ describe('a login from a page of another site', () => {
         for (const password of [PASSWORD, 'wrong']) {
           if (status === 200 && password === 'wrong') continue
           const body = { email: 'kate@example.com', password }
+          let hashes = 0
           const lines = await loggedBy(service, async () => {
-            const answer = await service.call({ headers, body })
-            assert.equal(answer.status, status, name)
-            if (status !== 403) return
-            assert.equal(answer.text, CSRF_FAILED)
-            assert.equal(answer.headers['set-cookie'], undefined)
+            hashes = await countHashes(async () => {
+              const answer = await service.call({ headers, body })
+              assert.equal(answer.status, status, name)
+              if (status !== 403) return
+              assert.equal(answer.text, CSRF_FAILED)
+              assert.equal(answer.headers['set-cookie'], undefined)
+            })
           })
+          assert.equal(hashes, status === 403 ? 0 : 1, name)
           if (status !== 403) continue
           const origin = headers.Origin ? { origin: headers.Origin } : {}
           assert.deepEqual(

@@ -1,4 +1,4 @@
-// The tag of a device cookie: told without a look-up, and the same on every instance.
+// The tag of a device cookie is checked without a lookup, and is the same on every instance.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -30,18 +30,18 @@ for (const engine of ENGINES) {
       body: { email, password },
     })
 
-    test('a made-up one is told without a look at the devices', async t => {
+    test('a cookie with a wrong tag is treated as unknown without reading the devices', async t => {
       await service.database.rows('alter table devices rename to gone')
       t.after(() => service.database.rows('alter table gone rename to devices'))
       const genuine = await service.call(attemptWith(device, 'wrong'))
-      assert.equal(genuine.status, 500, 'the test can fail')
+      assert.equal(genuine.status, 500, 'a genuine cookie is looked up')
       const forged = `${device.slice(0, 43)}${'A'.repeat(22)}`
       for (const status of [401, 401, 401, 401, 401, 429, 429]) {
         assert.equal((await service.call(attemptWith(forged, 'wrong'))).status, status)
       }
     })
 
-    test('a device is known to every instance, whatever keys it signs tokens with', async t => {
+    test('a device is known to an instance with other signing keys', async t => {
       const SIGNING_KEYS_FILE = join(service.dataDir, 'other-keys.json')
       const other = await startTestService(engine, { SIGNING_KEYS_FILE }, service)
       t.after(other.stop)
@@ -51,7 +51,7 @@ for (const engine of ENGINES) {
       assert.equal(cookieIn(answer, DEVICE_COOKIE), '')
     })
 
-    test('of several that set the database up at once, one makes the key for all', async t => {
+    test('when five stores migrate one database at once, all read the same device key', async t => {
       const database = await createTestDatabase(engine)
       const stores = await Promise.all(Array.from({ length: 5 }, () => openStore(database.config)))
       t.after(async () => {
@@ -62,7 +62,7 @@ for (const engine of ENGINES) {
       const keys = new Set(await Promise.all(stores.map(store => store.readDeviceKey())))
       assert.equal(keys.size, 1)
       assert.match([...keys].join(), /^[\da-f]{64}$/)
-      assert.ok(!keys.has(await service.store.readDeviceKey()), 'each database has its own')
+      assert.ok(!keys.has(await service.store.readDeviceKey()), 'each database has its own key')
     })
   })
 }

@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { createCli } from './cli.ts'
 import { ENGINES } from './engines.ts'
+import { countHashes } from './hash-counter.ts'
 import { type Answer, countStatuses, loggedBy, PASSWORD, TEST_COST } from './service.ts'
 import {
   cookie,
@@ -54,7 +55,7 @@ for (const engine of ENGINES) {
       return answers
     }
 
-    test('an account has at most 100 devices: a new one takes the place of the least recently used', async () => {
+    test('an account has at most 100 devices: the next one replaces the least recently used', async () => {
       const { email, userId } = await newOwner()
       const ids = async () =>
         (await service.store.listDevices(userId, service.now())).map(({ id }) => id)
@@ -67,7 +68,7 @@ for (const engine of ENGINES) {
       assert.ok(!(await ids()).includes(first))
     })
 
-    /** Wrong guesses from everywhere, until the account takes no more of them. */
+    /** Makes wrong guesses from many clients until the email is blocked. */
     async function attack(email: string): Promise<void> {
       for (let i = 0; i < EMAIL_BUDGET; i++) await service.login(email, 'guess', newClient())
       assert.equal((await service.login(email, PASSWORD, newClient())).status, 429)
@@ -76,7 +77,7 @@ for (const engine of ENGINES) {
     const throttleRows = (scope: string) =>
       service.database.rows(`select * from login_throttle where scope ${scope} order by key`)
 
-    test('while others guess, the owner gets in from a known device and from no other', async () => {
+    test('while an email is blocked, its user can log in from a known device and from no other', async () => {
       const { email, device } = await newOwner()
       await attack(email)
       const others = await throttleRows(`<> 'device'`)
@@ -94,13 +95,17 @@ for (const engine of ENGINES) {
           })
         ).status,
         200,
-        'a program may keep cookies too',
+        'a program may send the device cookie too',
       )
-      assert.deepEqual(await throttleRows(`<> 'device'`), others, 'the attack is not forgiven')
+      assert.deepEqual(
+        await throttleRows(`<> 'device'`),
+        others,
+        'the failures of the attack still count',
+      )
       assert.equal((await service.login(email, PASSWORD, newClient())).status, 429)
     })
 
-    test('a device has five failures of its own, and spends nobody else’s', async () => {
+    test('a device has its own budget of five failures, and its failures count in no other scope', async () => {
       const { email, device } = await newOwner()
       const second = await service.browserLogin(email)
       const others = await throttleRows(`<> 'device'`)
@@ -120,7 +125,7 @@ for (const engine of ENGINES) {
       const [user] = await service.database.rows(
         `select locked_until from users where email = '${email}'`,
       )
-      assert.equal(user?.locked_until, null, 'the account is not locked by its own device')
+      assert.equal(user?.locked_until, null, 'failures of a known device do not lock the user')
       assert.equal((await loginWith(email, second.device)).status, 200)
       assert.equal((await service.login(email, PASSWORD, newClient())).status, 200)
       assert.equal((await loginWith(email, device)).status, 429)
@@ -128,13 +133,16 @@ for (const engine of ENGINES) {
       assert.equal((await loginWith(email, device)).status, 200)
     })
 
-    test('of many guesses at once on a device, five are verified', async () => {
+    test('of 30 guesses at once on a device, five are hashed', async () => {
       const { email, device } = await newOwner()
       const client = newClient()
-      const answers = await Promise.all(
-        Array.from({ length: 30 }, () => loginWith(email, device, 'wrong', client)),
-      )
-      assert.deepEqual(countStatuses(answers), { 401: DEVICE_BUDGET, 429: 30 - DEVICE_BUDGET })
+      const hashes = await countHashes(async () => {
+        const answers = await Promise.all(
+          Array.from({ length: 30 }, () => loginWith(email, device, 'wrong', client)),
+        )
+        assert.deepEqual(countStatuses(answers), { 401: DEVICE_BUDGET, 429: 30 - DEVICE_BUDGET })
+      })
+      assert.equal(hashes, DEVICE_BUDGET)
     })
 
     test('a success clears the failures of its device', async () => {
@@ -146,7 +154,7 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('users unlock ends the wait of a device', async t => {
+    test('"users unlock" ends the block of a device', async t => {
       const { email, device } = await newOwner()
       await failWith(email, device, DEVICE_BUDGET)
       assert.equal((await loginWith(email, device)).status, 429)
@@ -157,22 +165,22 @@ for (const engine of ENGINES) {
     })
 
     type Owner = Awaited<ReturnType<typeof newOwner>>
-    const STRANGERS: [string, (owner: Owner) => Promise<string>][] = [
+    const UNKNOWN_DEVICES: [string, (owner: Owner) => Promise<string>][] = [
       ['of another account', async () => (await newOwner()).device],
       ['that was never issued', async () => 'A'.repeat(65)],
       ['of the earlier form, without a tag', async ({ device }) => device.slice(0, 43)],
       [
-        'with the tag of another',
+        'with the tag of another cookie',
         async ({ device }) => device.slice(0, 43) + (await newOwner()).device.slice(43),
       ],
       [
-        'that is changed',
+        'with a changed character',
         async ({ device }) => `${device[0] === 'A' ? 'B' : 'A'}${device.slice(1)}`,
       ],
-      ['that is longer', async ({ device }) => `${device}A`],
+      ['with one more character', async ({ device }) => `${device}A`],
       ['that is empty', async () => ''],
       [
-        'that was revoked',
+        'of a revoked device',
         async ({ userId, device }) => {
           for (const { id } of await service.store.listDevices(userId, service.now())) {
             assert.equal(await service.store.revokeDevice(id), true)
@@ -182,7 +190,7 @@ for (const engine of ENGINES) {
         },
       ],
       [
-        'of before the password was changed',
+        'from before the password was changed',
         async ({ email, device }) => {
           const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
           await service.store.setPassword(email, passwordHash, service.now())
@@ -190,7 +198,7 @@ for (const engine of ENGINES) {
         },
       ],
       [
-        'of before the user was deleted and added again',
+        'from before the user was deleted and added again',
         async ({ email, device }) => {
           await service.store.deleteUser(email)
           await service.addUser(email)
@@ -205,14 +213,14 @@ for (const engine of ENGINES) {
         },
       ],
     ]
-    for (const [name, deviceOf] of STRANGERS) {
-      test(`a device cookie ${name} is a stranger’s`, async () => {
+    for (const [name, deviceOf] of UNKNOWN_DEVICES) {
+      test(`a device cookie ${name} is not a known device`, async () => {
         const owner = await newOwner()
         const device = await deviceOf(owner)
         const before = await loginWith(owner.email, device)
         assert.equal(before.status, 200)
         const fresh = cookieIn(before, DEVICE_COOKIE)
-        assert.match(fresh, /^[\w-]{65}$/, 'it is given a new one')
+        assert.match(fresh, /^[\w-]{65}$/, 'the login gets a new device cookie')
         await attack(owner.email)
         assert.equal((await loginWith(owner.email, device)).status, 429)
         assert.equal((await loginWith(owner.email, fresh)).status, 200)
@@ -236,11 +244,11 @@ for (const engine of ENGINES) {
       assert.ok((devices[0]?.lastUsedAt ?? 0) >= usedAt)
     })
 
-    test('with a known device a wrong password reads like any other', async () => {
+    test('with a known device, a wrong password gets the same answer as an unknown email', async () => {
       const { email, device } = await newOwner()
       const [known, unknown] = [
         await loginWith(email, device, 'wrong'),
-        await loginWith('nobody@example.com', device, 'wrong'),
+        await loginWith('absent@example.com', device, 'wrong'),
       ]
       assert.deepEqual([known.status, known.text], [unknown.status, unknown.text])
       assert.deepEqual(Object.keys(known.headers), Object.keys(unknown.headers))

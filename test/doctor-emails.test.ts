@@ -1,4 +1,4 @@
-// The doctor finds users who can never log in, because of how their email is stored.
+// The doctor finds users that can never log in because their email is not stored in canonical form.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Finding } from '../src/admin/doctor/finding.ts'
@@ -6,7 +6,7 @@ import { createCli } from './cli.ts'
 import { createTestDatabase, ENGINES } from './engines.ts'
 
 for (const engine of ENGINES) {
-  test(`emails that no login reaches are counted and shown, on ${engine}`, async t => {
+  test(`emails that no login can match are counted, and three of them are shown, on ${engine}`, async t => {
     const other = await createTestDatabase(engine)
     const { run, remove } = await createCli(other)
     t.after(async () => {
@@ -30,7 +30,7 @@ for (const engine of ENGINES) {
       await emailsFound(),
       /^warning: 1 of 3 can never log in, .*: "Bob@example\.org"; correct them in the database$/,
     )
-    // More than one page of them.
+    // More than the doctor reads in one batch.
     const control = engine === 'sqlite' ? 'char(7, 27)' : 'chr(7) || chr(27)'
     await insert(
       `with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 12000)

@@ -1,38 +1,23 @@
-// The doctor asks the running service for its certificate.
+// The doctor compares the certificate that the running service serves with the installed one.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:net'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { createServer as createTlsServer } from 'node:tls'
-import type { Finding } from '../src/admin/doctor/finding.ts'
 import { makeCertificate, writeCertificate } from './certificates.ts'
-import { type Cli, createCli, productionEnv } from './cli.ts'
-import { createTestDatabase, type TestDatabase } from './engines.ts'
+import { setUpDoctor } from './doctor.ts'
 import { run } from './process.ts'
 
-let database: TestDatabase
-let cli: Cli
-let production: Record<string, string>
-
-before(async () => {
-  database = await createTestDatabase('sqlite')
-  cli = await createCli(database)
-  production = await productionEnv(cli)
-})
-after(async () => {
-  await cli.remove()
-  await database.drop()
-})
+const { cli, production, examine } = await setUpDoctor()
 
 async function runningWith(env: Record<string, string>): Promise<string> {
-  const { stdout } = await cli.run(['doctor', '--json'], '', { ...production, ...env })
-  const findings: Finding[] = JSON.parse(stdout)
+  const { findings } = await examine({ ...production, ...env })
   const found = findings.find(({ check }) => check === 'running')
   return found ? `${found.state}: ${found.detail}` : 'nothing'
 }
 
 for (const host of ['0.0.0.0', '::1']) {
-  test(`on ${host}: the installed one is told from an older one`, async t => {
+  test(`on ${host}, the installed certificate is ok, and an older one is warned of`, async t => {
     const env = { DATA_DIR: cli.folder, HOST: host }
     const service = run({ ...production, ...env })
     t.after(() => service.kill('SIGKILL'))
@@ -50,7 +35,7 @@ for (const host of ['0.0.0.0', '::1']) {
   })
 }
 
-test('one that has expired is a problem', async t => {
+test('an older certificate that has expired is a problem', async t => {
   const { cert, key } = await makeCertificate({ fromDays: -9, toDays: -1 })
   const server = createTlsServer({ cert, key })
   t.after(() => server.close())
@@ -60,7 +45,7 @@ test('one that has expired is a problem', async t => {
   )
 })
 
-test('a program without TLS is named as one, and a silent one is not waited for', async t => {
+test('a program without TLS is warned of, and a silent one within 2 seconds', async t => {
   const chatty = createServer(socket => socket.on('error', () => {}).end('hello'))
   const silent = createServer(() => {})
   t.after(() => {
@@ -72,7 +57,7 @@ test('a program without TLS is named as one, and a silent one is not waited for'
   assert.match(await runningWith({ PORT: silentPort }), /^warning: no TLS .*within 2 s\): is it/)
 })
 
-test('behind a proxy, or without a port, there is nothing to ask', async () => {
+test('behind a proxy, or without a fixed port, the check is left out', async () => {
   const proxied = { TLS_CERT_FILE: '', TLS_KEY_FILE: '', TRUST_PROXY: '192.0.2.1' }
   assert.equal(await runningWith(proxied), 'nothing')
   assert.equal(await runningWith({ PORT: '0' }), 'nothing')

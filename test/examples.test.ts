@@ -1,4 +1,4 @@
-// The examples, run as their readers would run them: as processes, over real TLS.
+// Runs the examples as separate processes, over real TLS.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -18,7 +18,7 @@ function start(service: TestService, args: string[], env: Record<string, string>
   })
 }
 
-/** Runs a script that has the client at hand, and returns what it printed. */
+/** Runs a script that can use `client` and `print`; returns the printed values. */
 async function runScript(service: TestService, script: string): Promise<unknown[]> {
   const code = `
     import { LoginClient, LoginError } from ${JSON.stringify(join(EXAMPLES, 'login-client.ts'))}
@@ -34,7 +34,7 @@ async function runScript(service: TestService, script: string): Promise<unknown[
     .map(line => JSON.parse(line))
 }
 
-test('the client logs in, refreshes once for many, and logs out', async context => {
+test('the client logs in, refreshes once for ten callers at once, and logs out', async context => {
   const service = await startTestService('sqlite')
   context.after(() => service.stop())
   await service.addUser('kate@example.com')
@@ -57,7 +57,7 @@ test('the client logs in, refreshes once for many, and logs out', async context 
   assert.equal(events.filter(event => event === 'session.ended').length, 1)
 })
 
-test('the client tells what went wrong, and how long to wait', async context => {
+test('the client throws an error with the status, the code and the seconds to wait', async context => {
   const service = await startTestService('sqlite')
   context.after(() => service.stop())
   const printed = await runScript(
@@ -72,7 +72,7 @@ test('the client tells what went wrong, and how long to wait', async context => 
   assert.deepEqual(printed.at(-1), [true, 429, 'TOO_MANY_ATTEMPTS', 900])
 })
 
-test('the resource server accepts access tokens and nothing else', async context => {
+test('the resource server accepts an access token, and no refresh token or invalid token', async context => {
   const service = await startTestService('sqlite', { JWT_ISSUER: 'https://login.example.com' })
   const server = start(service, [join(EXAMPLES, 'resource-server.ts')], {
     ISSUER: 'https://login.example.com',

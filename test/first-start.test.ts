@@ -1,4 +1,4 @@
-// What a newcomer reads at the first start is true: the address, the command, the issuer.
+// The messages of the first start are correct: the address of the page, the command, the issuer.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
@@ -12,7 +12,7 @@ import { createDeployment, PROJECT } from './process.ts'
 
 const execute = promisify(execFile)
 
-test('the page is at the address that is told, under a name that the certificate has', async t => {
+test('the page is at the logged address, and the certificate is valid for its name', async t => {
   const deployment = await createDeployment('sqlite')
   t.after(() => deployment.remove())
   const service = await deployment.start()
@@ -28,7 +28,7 @@ test('the page is at the address that is told, under a name that the certificate
 })
 
 for (const engine of ENGINES) {
-  test(`without users, the start tells the command that adds the first, on ${engine}`, async t => {
+  test(`without users, the start logs a command that adds the first user, on ${engine}`, async t => {
     const deployment = await createDeployment(engine)
     t.after(() => deployment.remove())
     const first = await deployment.start()
@@ -47,7 +47,7 @@ for (const engine of ENGINES) {
   })
 }
 
-test('with PORT=0 tokens are issued by, and for, the port that was bound', async t => {
+test('with PORT=0, issuer and audience of tokens have the bound port, and the tokens are accepted', async t => {
   const deployment = await createDeployment('sqlite', { JWT_ISSUER: '' })
   t.after(() => deployment.remove())
   await deployment.addUser('kate@example.com')

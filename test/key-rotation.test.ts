@@ -1,4 +1,4 @@
-// "keys rotate" by several processes at once, and beside a service that reads the file.
+// "keys rotate" by several processes at once, and while a service reads the file.
 import assert from 'node:assert/strict'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -22,7 +22,7 @@ async function createCliFor(t: TestContext): Promise<Cli> {
   return cli
 }
 
-/** What each process announced, counted by event. */
+/** How many processes logged each event. */
 async function rotateAtOnce(cli: Cli): Promise<Record<string, number>> {
   const ended = await Promise.all(
     Array.from({ length: AT_ONCE }, () => cli.run(['keys', 'rotate'])),
@@ -42,7 +42,7 @@ const generationsIn = async (path: string) => {
   return accessKeys.length
 }
 
-test('ten processes that rotate at once add ten generations, also to no file', async t => {
+test('ten processes that rotate at once add ten generations, with or without an existing file', async t => {
   const cli = await createCliFor(t)
   const path = join(cli.dataDir, 'signing-keys.json')
   assert.deepEqual(await rotateAtOnce(cli), { 'admin.keys_created': 1, 'admin.keys_rotated': 9 })
@@ -52,7 +52,7 @@ test('ten processes that rotate at once add ten generations, also to no file', a
   assert.deepEqual(await readdir(cli.dataDir), ['signing-keys.json', 'signing-keys.json.lock'])
 })
 
-test('a running service reads every generation, and its tokens stay good', async t => {
+test('a running service publishes every new key, and its tokens stay valid', async t => {
   const deployment = await createDeployment('sqlite')
   t.after(() => deployment.remove())
   await deployment.addUser('kate@example.com')

@@ -1,4 +1,4 @@
-// How the scripts of package.json start: on the machine's own Node, or on the pinned one.
+// How the scripts of package.json start: on the machine's own Node or on the pinned Node.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -20,7 +20,7 @@ before(async () => {
 })
 after(() => rm(folder, { recursive: true }))
 
-test('every script can be run by the shells of Linux and of Windows', () => {
+test('no script contains syntax that only a POSIX shell understands', () => {
   for (const [name, script] of Object.entries(packageJson.scripts)) {
     assert.doesNotMatch(script, /\bexec\b|['$;]|\.\//, name)
   }
@@ -34,7 +34,7 @@ describe('an older Node', { concurrency: true }, () => {
       { command: [node, ...oldNode(), ...preloads, ...serve], hasOwnGroup: true },
     )
 
-  test('runs the pinned one with its arguments, and ends with its exit code', {
+  test('runs the pinned Node with its arguments, and exits with its code', {
     skip,
   }, async () => {
     const command = [node, ...oldNode(), LAUNCH, 'src/main.ts', 'users', 'no-such-command']
@@ -43,7 +43,9 @@ describe('an older Node', { concurrency: true }, () => {
     assert.match(ended.output(), /^Unknown command 'no-such-command'/)
   })
 
-  test('forwards signals, and ends by the one that ended the pinned one', { skip }, async t => {
+  test('forwards a signal to the pinned Node, and ends by the signal that ended it', {
+    skip,
+  }, async t => {
     const fatal = "process.on('SIGUSR2', () => process.kill(process.pid, 'SIGKILL'))"
     const service = start('signal', ...preload(`if (process.env.LAUNCHER_PID) ${fatal}`))
     t.after(() => service.killGroup('SIGKILL'))
@@ -52,7 +54,9 @@ describe('an older Node', { concurrency: true }, () => {
     assert.deepEqual(await service.exit, { code: null, signal: 'SIGKILL' })
   })
 
-  test('that is killed leaves no service behind: it drains', { skip }, async t => {
+  test('that is killed leaves no running service: the service drains and stops', {
+    skip,
+  }, async t => {
     const service = start('orphan')
     t.after(() => service.killGroup('SIGKILL'))
     await service.line('service.started')
@@ -60,7 +64,7 @@ describe('an older Node', { concurrency: true }, () => {
     await assertDrained(service)
   })
 
-  test('that is killed before the pinned one is ready leaves nothing behind', {
+  test('that is killed before the pinned Node is ready leaves no running process', {
     skip,
   }, async t => {
     const killLauncher = "if (process.env.LAUNCHER_PID) process.kill(process.ppid, 'SIGKILL')"
@@ -71,7 +75,7 @@ describe('an older Node', { concurrency: true }, () => {
 
   const REFUSALS: [string, Record<string, string>, RegExp][] = [
     [
-      'there is no pinned one for its platform',
+      'there is no pinned Node for its platform',
       { platform: 'darwin', arch: 'arm64' },
       /^The packages bring none for darwin-arm64 \(only for linux-arm64, linux-x64, win-x64\): install/m,
     ],
@@ -82,7 +86,7 @@ describe('an older Node', { concurrency: true }, () => {
     ],
   ]
   for (const [reason, facts, told] of REFUSALS) {
-    test(`says what to install where ${reason}`, async () => {
+    test(`says what to install if ${reason}`, async () => {
       const ended = run({}, { command: [node, ...oldNode(facts), ...serve] })
       assert.deepEqual(await ended.exit, { code: 1, signal: null })
       const output = ended.output()
@@ -94,7 +98,7 @@ describe('an older Node', { concurrency: true }, () => {
   }
 })
 
-describe('npm that is killed leaves no service behind: it drains', { concurrency: true }, () => {
+describe('when npm is killed, the service drains and stops', { concurrency: true }, () => {
   for (const signal of ['SIGTERM', 'SIGHUP', 'SIGKILL'] as const) {
     test(`by ${signal}`, async t => {
       const env = { DATA_DIR: join(folder, `npm${signal}`) }
@@ -107,7 +111,7 @@ describe('npm that is killed leaves no service behind: it drains', { concurrency
   }
 })
 
-test('of what Node warns of, only the features that became stable are left out', async t => {
+test('of the warnings of Node, only those about type stripping and SQLite are hidden', async t => {
   const warnings = ['Type Stripping', 'SQLite', 'Something else']
     .map(feature => `process.emitWarning('${feature} is an experimental feature', 'X')`)
     .join(';')
@@ -120,14 +124,14 @@ test('of what Node warns of, only the features that became stable are left out',
   assert.doesNotMatch(service.output(), /Type Stripping|SQLite/)
 })
 
-test('a file that waits for what never comes does not end as if it had succeeded', async () => {
+test('a file that awaits a promise that never settles exits with code 13', async () => {
   const file = join(folder, 'unsettled.mjs')
   await writeFile(file, 'await new Promise(() => {})')
   const { exit } = run({}, { command: [node, LAUNCH, relative(PROJECT, file)] })
   assert.deepEqual(await exit, { code: 13, signal: null })
 })
 
-/** The outputs close when the last process that has them ends. */
+/** `exit` resolves when the last process that holds the outputs has ended. */
 async function assertDrained(service: RunningProcess): Promise<void> {
   await service.exit
   const events = service.lines().map(({ event }) => event)

@@ -15,7 +15,7 @@ import {
   UNLIMITED,
 } from './service.ts'
 
-/** The longest that an email and a user agent can become: 512 characters each. */
+/** Escaped, both exceed the 512 characters to which a logged text is cut. */
 const EMAIL = '\u0001'.repeat(300)
 const USER_AGENT = '\u0080'.repeat(300)
 const headers = { 'User-Agent': USER_AGENT }
@@ -30,7 +30,7 @@ describe('what a blocked caller writes into the log', () => {
   })
   after(() => service.stop())
 
-  test('is a line, and then a count per second', async context => {
+  test('is one line, then counts: less than 100 bytes per attempt', async context => {
     const ATTEMPTS = 500
     const sizeBefore = service.logText().length
     const attempt = () => service.call({ body: { email: EMAIL, password: 'x' }, headers })
@@ -50,7 +50,7 @@ describe('what a blocked caller writes into the log', () => {
     assert.ok(bytes < 100, `${bytes} bytes for each attempt`)
   })
 
-  test('names each of a few emails that it tries', async () => {
+  test('names each of eight blocked emails once', async () => {
     const from = '127.0.0.5'
     for (let i = 0; i < 50; i++) await service.login(`spent${i}@example.com`, 'x', from)
     const emails = Array.from({ length: 8 }, (_, i) => `tried${i}@example.com`)
@@ -65,7 +65,7 @@ describe('what a blocked caller writes into the log', () => {
   })
 })
 
-test('failures that were verified are logged one by one', async context => {
+test('failures after a hash are logged one by one', async context => {
   const service = await startTestService('sqlite', UNLIMITED)
   context.after(() => service.stop())
   const lines = await loggedBy(service, async () => {
@@ -77,7 +77,7 @@ test('failures that were verified are logged one by one', async context => {
   )
 })
 
-test('what was counted in the last second is told before the end', async context => {
+test('the counts of the last second are logged before the process ends', async context => {
   const deployment = await createDeployment('sqlite')
   context.after(() => deployment.remove())
   const service = await deployment.start()
@@ -87,14 +87,14 @@ test('what was counted in the last second is told before the end', async context
   assert.equal(countOf(service.lines(), 'login.throttled'), 15)
 })
 
-test('a reader that stalls costs lines, which are counted, and neither answers nor memory', async context => {
+test('while the log is not read, lines are dropped and counted, logins are answered, and memory is bounded', async context => {
   const FAILURES = 1_300
   const deployment = await createDeployment('sqlite', UNLIMITED)
   await deployment.addUser('kate@example.com')
   const [PORT, OPS_PORT] = [String(await freePort()), String(await freePort())]
   const env = { ...BASE_ENV, ...deployment.env, PORT, OPS_PORT }
   const [file = '', ...args] = SERVE
-  // Nothing reads the output until the test does.
+  // The output is not read until the logins have been answered.
   const service = spawn(file, args, { env, stdio: ['ignore', 'pipe', 'inherit'] })
   context.after(async () => {
     service.kill('SIGKILL')
@@ -126,7 +126,7 @@ test('a reader that stalls costs lines, which are counted, and neither answers n
   const told = lines.filter(({ event }) => event === 'log.lines_lost')
   assert.equal(held + Number(told[0]?.lines), FAILURES + 1)
   assert.equal(told.length, 1)
-  // What the service holds, and some 64 KiB each in the pipe and in this process.
+  // The buffer of the service, plus about 64 KiB each in the pipe and in this process.
   assert.ok(bytes < 1_300_000, `${bytes} bytes were held`)
   context.diagnostic(`${held} lines (${bytes} bytes) were held, ${told[0]?.lines} lost`)
 

@@ -34,13 +34,13 @@ for (const engine of ENGINES) {
       ],
       ['an empty object', { body: {} }, ['email', 'password']],
       ['no password', { body: { email: 'a@example.com' } }, ['password']],
-      ['no e-mail', { body: { password: 'x' } }, ['email']],
-      ['an empty e-mail', { body: { email: '', password: 'x' } }, ['email']],
-      ['an e-mail of white space', { body: { email: ' \t\u00a0\n', password: 'x' } }, ['email']],
+      ['no email', { body: { password: 'x' } }, ['email']],
+      ['an empty email', { body: { email: '', password: 'x' } }, ['email']],
+      ['an email of white space', { body: { email: ' \t\u00a0\n', password: 'x' } }, ['email']],
       ['an empty password', { body: { email: 'a@example.com', password: '' } }, ['password']],
-      ['a number for an e-mail', { body: { email: 1, password: 'x' } }, ['email']],
+      ['a number for an email', { body: { email: 1, password: 'x' } }, ['email']],
       ['null for a password', { body: { email: 'a@example.com', password: null } }, ['password']],
-      ['a list for an e-mail', { body: { email: ['a@example.com'], password: 'x' } }, ['email']],
+      ['a list for an email', { body: { email: ['a@example.com'], password: 'x' } }, ['email']],
       [
         'an object for a password',
         { body: { email: 'a@example.com', password: {} } },
@@ -68,7 +68,7 @@ for (const engine of ENGINES) {
         ['email', 'password'],
       ],
       [
-        'the query instead',
+        'credentials in the query',
         { path: `${LOGIN}?email=a@example.com&password=x` },
         ['email', 'password'],
       ],
@@ -81,7 +81,7 @@ for (const engine of ENGINES) {
       })
     }
 
-    test('a byte-order mark, unknown keys and repeated keys do no harm', async () => {
+    test('a login with a byte-order mark, an unknown key and a repeated key succeeds', async () => {
       await service.addUser('lenient@example.com')
       const body = `\uFEFF{"email":"x","more":[1],"email":"lenient@example.com","password":"${PASSWORD}"}`
       assert.equal((await service.call(raw(body))).status, 200)
@@ -92,7 +92,7 @@ for (const engine of ENGINES) {
       ['a path below', { path: `${LOGIN}/x`, body: {} }, 404, 'NOT_FOUND'],
       ['GET', { method: 'GET' }, 405, 'METHOD_NOT_ALLOWED', { allow: 'POST' }],
       [
-        'HEAD of the keys is allowed, POST is not',
+        'POST to the keys',
         { path: '/.well-known/jwks.json' },
         405,
         'METHOD_NOT_ALLOWED',
@@ -100,7 +100,7 @@ for (const engine of ENGINES) {
       ],
       ['DELETE', { method: 'DELETE' }, 405, 'METHOD_NOT_ALLOWED', { allow: 'POST' }],
       [
-        'OPTIONS that is no preflight',
+        'OPTIONS that is not a preflight',
         { method: 'OPTIONS' },
         405,
         'METHOD_NOT_ALLOWED',
@@ -199,7 +199,7 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('a request id that is a UUID is taken over, anything else is replaced', async () => {
+    test('a request id that is a UUID is kept, any other is replaced', async () => {
       const given = '0b6f5c3e-0000-4000-8000-00000000AbCd'
       const kept = await service.call({ headers: { 'X-Request-ID': given } })
       assert.equal(kept.headers['x-request-id'], given)

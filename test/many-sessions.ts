@@ -1,16 +1,16 @@
-// Sessions in bulk, past the store: what years of logins, or a program gone wrong, leave behind.
+// Inserts many sessions by SQL, as years of logins or a faulty program would leave them.
 import type { TestDatabase } from './engines.ts'
 
 const DAY_MS = 24 * 3_600_000
 
 export type Filling = {
   tokensEach?: number
-  /** When they end unless they are used; a week after the login by default. */
+  /** Idle expiry of the sessions; by default seven days after `now`. */
   idleEnd?: Date
   endedAt?: Date | null
 }
 
-/** Opens sessions for a user, with refresh tokens that nobody holds. */
+/** Inserts sessions of a user, with refresh tokens that no client holds. */
 export async function fillSessions(
   { config, rows }: TestDatabase,
   userId: string,
@@ -31,7 +31,7 @@ export async function fillSessions(
       ? `printf('%0${digits}x', ${value})`
       : `lpad(to_hex((${value})::bigint), ${digits}, '0')`
   const group = crypto.randomUUID().slice(24)
-  // Spread, as random ids are.
+  // Spreads the ids over the index as random ids would be.
   const uuid = (n: string, kind: string) =>
     `(${hex(`(${n}) * 2654435761 % 4294967296`, 8)} || '-${kind}-4000-8000-${group}')${isSqlite ? '' : '::uuid'}`
   const series = (count: number) =>

@@ -12,7 +12,7 @@ import {
   startSessionService,
 } from './session-client.ts'
 
-/** Each core hashes some seven of them in a second: most of a flood finds no slot, some on a busy machine too. */
+/** A core makes about seven hashes per second at this cost: most of a flood gets no hash slot. */
 const COST = 11
 const LOGIN_TIME_MS = '3000'
 const FLOOD = 60 * availableParallelism()
@@ -29,7 +29,7 @@ for (const engine of ENGINES) {
     after(() => service.stop())
 
     const emailOf = (i: number) => `user${i}@example.com`
-    /** Each from a client of its own, with this password. */
+    /** One attempt for each user, spread over 250 clients. */
     const flood = (password = PASSWORD): Promise<Answer[]> =>
       Promise.all(
         Array.from({ length: FLOOD }, (_, i) =>
@@ -37,14 +37,14 @@ for (const engine of ENGINES) {
         ),
       )
     const countShed = () => service.logged().filter(({ event }) => event === 'login.shed').length
-    const failuresAndPlaces = () =>
+    const failuresAndPending = () =>
       service.database.rows(
         `select coalesce(sum(failures), 0) as failures, coalesce(sum(pending), 0) as pending,
           (select sum(failed_login_attempts) from users) as attempts from login_throttle`,
       )
-    const NOBODYS = { failures: 0, pending: 0, attempts: 0 }
+    const NONE = { failures: 0, pending: 0, attempts: 0 }
 
-    test('are refused at once, and nothing is written or counted', async () => {
+    test('are shed: most of them write nothing, and none is counted or stays pending', async () => {
       const answers = await flood()
       const { 200: accepted = 0, 503: shed = 0 } = countStatuses(answers)
       assert.equal(accepted + shed, FLOOD)
@@ -57,14 +57,14 @@ for (const engine of ENGINES) {
       }
       assert.equal(countShed(), shed)
 
-      // Some of those let in may have come too late for their turn: their places were given back.
+      // Some attempts may have been shed after their reservation, which was released.
       const rows = await service.database.rows(`select count(*) as entered from login_throttle
         where scope = 'email'`)
       assert.ok(Number(rows[0]?.entered) < FLOOD / 2)
-      assert.deepEqual(toNumbers(await failuresAndPlaces()), NOBODYS)
+      assert.deepEqual(toNumbers(await failuresAndPending()), NONE)
     })
 
-    test('that are wrong count only if they were hashed', async () => {
+    test('with a wrong password are counted only if they were hashed', async () => {
       const { 401: rejected = 0, 503: shed = 0 } = countStatuses(await flood('wrong'))
       assert.equal(rejected + shed, FLOOD)
       const [counted] = await service.database.rows(
@@ -73,7 +73,7 @@ for (const engine of ENGINES) {
       assert.equal(Number(counted?.attempts), rejected)
     })
 
-    test('leave room for a known device, and for everything that is not a login', async () => {
+    test('do not keep out a known device, a refresh or a request for the keys', async () => {
       const { device, refreshToken } = await service.browserLogin('owner@example.com')
       const shedBefore = countShed()
       const flooding = flood()
@@ -94,7 +94,7 @@ for (const engine of ENGINES) {
   })
 }
 
-/** PostgreSQL's sums come as text. */
+/** PostgreSQL returns sums as text. */
 function toNumbers([row = {}]: Record<string, unknown>[]): Record<string, number> {
   return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, Number(value)]))
 }

@@ -1,4 +1,4 @@
-// The page and its files as they travel: headers, languages, encodings. What it does is tested in browser/.
+// The page and its files over HTTP: headers, languages, encodings. Its behaviour is tested in browser/.
 import assert from 'node:assert/strict'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import type { OutgoingHttpHeaders } from 'node:http'
@@ -23,7 +23,7 @@ const assetsOf = (html: string) => [
 ]
 const returnToIn = (html: string) => /id="continue"[^>]* href="([^"]*)"/.exec(html)?.[1]
 
-/** The body as it is sent. */
+/** The body as it is sent, still encoded. */
 function bytesOf(service: TestService, path: string, encoding: string) {
   return new Promise<{ bytes: Buffer; encoding: string | undefined; length: string | undefined }>(
     (resolve, reject) => {
@@ -59,7 +59,7 @@ describe('the page', () => {
     '/login?return_to=https://evil.example',
     `/?return_to=${APP}`,
   ]) {
-    test(`${path} is a page that may load from here alone, and is not stored`, async () => {
+    test(`${path} is a page with a policy for this origin alone, and is not stored`, async () => {
       const { status, headers } = await get(service, path)
       assert.equal(status, 200)
       assert.equal(headers['content-type'], 'text/html; charset=utf-8')
@@ -82,14 +82,14 @@ describe('the page', () => {
     }
   })
 
-  test('there is no inline code or style, and nothing from elsewhere', () => {
+  test('the page has no inline code or style, and refers to no other origin', () => {
     assert.doesNotMatch(html, /<script(?![^>]* src=)|<style|\sstyle=|\son\w+=|javascript:/i)
     assert.doesNotMatch(html, /(src|href|action)="(?!\/assets\/|\/login"|")/)
     assert.match(html, /<form [^>]*method="post"[^>]* hidden>/)
     assert.doesNotMatch(html, /\{\{/)
   })
 
-  test('its files are named, there, typed and kept for ever', async () => {
+  test('its files exist, have their types and are cached as immutable', async () => {
     const types: Record<string, RegExp> = {
       css: /^text\/css; charset=utf-8$/,
       js: /^text\/javascript; charset=utf-8$/,
@@ -113,7 +113,7 @@ describe('the page', () => {
     }
   })
 
-  test('a file under another name is not found, in the envelope', async () => {
+  test('any other file name is answered 404 in the envelope', async () => {
     for (const path of [
       ...['/assets/', '/assets/login.css', '/assets/0000000000000000/login.css', '/login.css'],
       ...assetsOf(html).flatMap(asset => [`${asset}x`, `${asset}/`, asset.toUpperCase()]),
@@ -142,7 +142,7 @@ describe('the page', () => {
     }
   })
 
-  test('a form that was sent without the script is refused unread', async () => {
+  test('a form that is sent without the script is answered 405, and its password is not logged', async () => {
     const lines = await loggedBy(service, async () => {
       const headers = { 'Content-Type': 'application/x-www-form-urlencoded' }
       const answer = await service.call({ path: '/login', headers, body: 'password=s3cret' })
@@ -166,7 +166,7 @@ describe('the page', () => {
     ['br;q=x', undefined],
   ]
   for (const [accepted, encoding] of ENCODINGS) {
-    test(`"${accepted}" is answered in ${encoding ?? 'plain bytes'}`, async () => {
+    test(`Accept-Encoding "${accepted}" is answered ${encoding ? `in ${encoding}` : 'without encoding'}`, async () => {
       for (const path of ['/login', ...assetsOf(html)]) {
         const plain = await get(service, path, { 'Accept-Encoding': 'identity' })
         const sent = await bytesOf(service, path, accepted)
@@ -203,7 +203,7 @@ describe('the page', () => {
     })
   }
 
-  test('an accepted address stands in its one attribute; any other is as if not given', async () => {
+  test('an accepted return_to is escaped in its attribute; any other is ignored', async () => {
     const address = `${APP}/a?b='"><script>&c=%22#d`
     const accepted = await get(service, `/login?return_to=${encodeURIComponent(address)}`)
     assert.equal(
@@ -228,7 +228,7 @@ describe('the page', () => {
     }
   })
 
-  test('an address to return to is not logged', async () => {
+  test('an accepted return_to is not logged', async () => {
     const lines = await loggedBy(service, () => get(service, `/login?return_to=${APP}/canary`))
     assert.doesNotMatch(JSON.stringify(lines), /canary/)
   })
@@ -251,19 +251,19 @@ describe('the page of a brand', () => {
     return { html, css: css.text, logo, folder: find('logo') }
   }
 
-  test('its name is text, whatever it is', async () => {
+  test('its name is escaped, even if it is markup or a placeholder', async () => {
     const { html } = await branded({ BRAND_NAME: `<script>&"' {{texts}}` })
     assert.doesNotMatch(html, /<script>/)
     assert.match(html, /<span id="brand">&#60;script&#62;&#38;&#34;&#39; \{\{texts\}\}<\/span>/)
     assert.equal(html.match(/<data value="help">/g)?.length, 1)
   })
 
-  test('its colour is a property of the style, with one that can be read on it', async () => {
+  test('its colour is set in the style sheet, with a text colour that is readable on it', async () => {
     const { css } = await branded({ BRAND_COLOR: '#FD0' })
     assert.match(css, /^:root\{--brand:#ffdd00;--on-brand:#000000;/)
   })
 
-  test('its logo has the type of its content, and runs nothing', async () => {
+  test('its logo has the type of its content, and a policy that allows no script', async () => {
     const svg = '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
     const file = join(folder, 'logo.png')
     await writeFile(file, svg)
@@ -277,7 +277,7 @@ describe('the page of a brand', () => {
     assert.equal(logo.headers['x-content-type-options'], 'nosniff')
   })
 
-  test('the names of files change with what is in them, and with nothing else', async () => {
+  test('the file names change with the content of the files, and not with the name of the brand', async () => {
     const one = await branded({})
     const same = await branded({ BRAND_NAME: 'Other' })
     const other = await branded({ BRAND_COLOR: '#000' })
@@ -285,7 +285,7 @@ describe('the page of a brand', () => {
     assert.notEqual(one.folder, other.folder)
   })
 
-  test('a logo that cannot be used stops the start, and says which', async () => {
+  test('a logo that cannot be used stops the start with the reason', async () => {
     const text = join(folder, 'logo.txt')
     await writeFile(text, 'hello')
     for (const [file, why] of [
@@ -301,7 +301,7 @@ describe('the page of a brand', () => {
 })
 
 describe('the page behind a TLS proxy', () => {
-  test('is answered over HTTPS only, as everything else', async context => {
+  test('is answered over HTTPS only, as are its files', async context => {
     const service = await startTestService('sqlite', { TRUST_PROXY: '127.0.0.1/32' })
     context.after(() => service.stop())
     const forwarded = { 'X-Forwarded-For': '203.0.113.9', 'X-Forwarded-Proto': 'https' }

@@ -1,4 +1,4 @@
-// http:// instead of https://: the port speaks TLS, and says so in a way that the caller can read.
+// http:// instead of https://: the port needs TLS, and answers plain HTTP with an error that says so.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -43,7 +43,7 @@ describe('plain HTTP on the TLS port', { concurrency: true }, () => {
     ['two requests at once', 'GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n'],
   ]
   for (const [name, bytes] of REQUESTS) {
-    test(`${name} gets one 400 in the envelope and the end of the connection`, async () => {
+    test(`${name} gets one 400 in the envelope, and the connection is closed`, async () => {
       const socket = await open()
       socket.write(bytes, 'latin1')
       const [answer, ...others] = answersOf(await receive(socket))
@@ -61,21 +61,21 @@ describe('plain HTTP on the TLS port', { concurrency: true }, () => {
       assert.equal(headers.get('connection'), 'close')
       assert.match(headers.get('x-request-id') ?? '', /^[\da-f-]{36}$/)
       assert.ok(headers.has('content-security-policy'))
-      // It counts over TLS only, and a redirection would teach callers to start without.
+      // HSTS is valid over TLS only; with a redirect, callers would keep starting with plain HTTP.
       for (const name of ['strict-transport-security', 'location', 'set-cookie']) {
         assert.ok(!headers.has(name), name)
       }
     })
   }
 
-  test('a request that arrives byte by byte is answered as soon as it can be told', async () => {
+  test('a request that arrives byte by byte is answered 400 before it is complete', async () => {
     const socket = (await open()).setNoDelay()
     const received = receive(socket)
     for (const byte of 'GET /login') socket.write(byte)
     assert.equal(answersOf(await received)[0]?.status, 400)
   })
 
-  test('what is neither HTTP nor TLS gets no answer', async () => {
+  test('bytes that are neither HTTP nor TLS get no HTTP answer', async () => {
     for (const bytes of ['\0\0\0\0\0\0\0\0', 'SSH-2.0-OpenSSH_9.2\r\n', 'get / http/1.1\r\n\r\n']) {
       const socket = await open()
       socket.write(bytes, 'latin1')
@@ -83,7 +83,7 @@ describe('plain HTTP on the TLS port', { concurrency: true }, () => {
     }
   })
 
-  test('callers that are gone before the answer harm nothing and leave no line', async () => {
+  test('200 callers that reset their connections cause no log line, and the service goes on', async () => {
     const lines = await loggedBy(service, async () => {
       for (let i = 0; i < 200; i++) {
         const socket = await open()

@@ -68,21 +68,21 @@ describe('behind a TLS proxy', () => {
   }
 
   const REFUSED: [what: string, headers: Record<string, string>, from?: string][] = [
-    ['no word of HTTPS', { 'X-Forwarded-For': CLIENT }],
+    ['no X-Forwarded-Proto', { 'X-Forwarded-For': CLIENT }],
     ['plain HTTP', { ...FORWARDED, 'X-Forwarded-Proto': 'http' }],
-    ['plain HTTP to the right', { ...FORWARDED, 'X-Forwarded-Proto': 'https, http' }],
+    ['http as the right-most scheme', { ...FORWARDED, 'X-Forwarded-Proto': 'https, http' }],
     ['an empty scheme', { ...FORWARDED, 'X-Forwarded-Proto': '' }],
-    ['an empty scheme to the right', { ...FORWARDED, 'X-Forwarded-Proto': 'https,' }],
+    ['an empty right-most scheme', { ...FORWARDED, 'X-Forwarded-Proto': 'https,' }],
     ['another scheme', { ...FORWARDED, 'X-Forwarded-Proto': 'httpsx' }],
     [
-      'a claim in other headers',
+      'another header that claims HTTPS',
       { ...FORWARDED, 'X-Forwarded-Proto': '', 'X-Forwarded-Ssl': 'on' },
     ],
     ['a peer that is not the proxy', FORWARDED, '127.0.0.2'],
   ]
-  // Each by a proxy of its own: what one repeats within a second is counted.
+  // Each through another proxy: repeated refusals of one address are counted instead of logged.
   for (const [index, [what, headers, from = `127.0.1.${index}`]] of REFUSED.entries()) {
-    test(`403 HTTPS_REQUIRED for ${what}, without a redirection and unverified`, async () => {
+    test(`403 HTTPS_REQUIRED for ${what}, without a redirect or a login`, async () => {
       const body = { email: 'kate@example.com', password: PASSWORD }
       const lines = await loggedBy(service, async () => {
         const answer = await service.call({ body, headers, from })
@@ -102,7 +102,7 @@ describe('behind a TLS proxy', () => {
     ['an empty', '', '127.0.1.101'],
     ['an unusable', 'unknown', '127.0.1.102'],
   ] as const) {
-    test(`500 and a loud line for ${what} X-Forwarded-For`, async () => {
+    test(`500 and an error line for ${what} X-Forwarded-For`, async () => {
       const headers = {
         'X-Forwarded-Proto': 'https',
         ...(value !== undefined && { 'X-Forwarded-For': value }),
@@ -152,7 +152,7 @@ describe('with a certificate and a proxy', () => {
   })
 
   const CALLS: [
-    who: string,
+    caller: string,
     from: string,
     headers: Record<string, string>,
     status: number,
@@ -167,10 +167,10 @@ describe('with a certificate and a proxy', () => {
       '127.0.0.1',
     ],
     ['a direct caller', '127.0.0.2', {}, 200, '127.0.0.2'],
-    ['a direct caller that plays the proxy', '127.0.0.2', FORWARDED, 200, '127.0.0.2'],
+    ['a direct caller that sends the headers of a proxy', '127.0.0.2', FORWARDED, 200, '127.0.0.2'],
   ]
-  for (const [who, from, headers, status, ip] of CALLS) {
-    test(`${who} gets ${status} over TLS and is logged as ${ip}`, async () => {
+  for (const [caller, from, headers, status, ip] of CALLS) {
+    test(`${caller} gets ${status} over TLS and is logged as ${ip}`, async () => {
       assert.match(service.url, /^https:/)
       const body = { email: 'kate@example.com', password: PASSWORD }
       const lines = await loggedBy(service, async () => {

@@ -1,4 +1,4 @@
-// Bytes over TLS, as no well-behaved client would send them.
+// Sends raw bytes over TLS, including bytes that HTTP libraries refuse to send.
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ export type RawAnswer = { status: number; headers: Map<string, string>; body: st
 
 export type RawClient = {
   open(): Promise<TLSSocket>
-  /** Sends the bytes, says that no more will come, and returns all answers until the other side closes. */
+  /** Sends the bytes, ends its side, and returns all answers until the service closes. */
   send(bytes: string | Buffer): Promise<RawAnswer[]>
 }
 
@@ -43,7 +43,7 @@ export async function createRawClient({
   }
 }
 
-/** Everything until the other side closes. */
+/** All bytes until the other side closes. */
 export async function receive(socket: TLSSocket): Promise<Buffer> {
   const chunks: Buffer[] = []
   socket.on('data', chunk => chunks.push(chunk))
@@ -85,7 +85,7 @@ export function answersOf(received: Buffer): RawAnswer[] {
   return answers
 }
 
-/** What keeps an answer out of the envelope, or null if it is in it. */
+/** Why an answer is not in the envelope, or null if it is. */
 export function outsideEnvelope({ status, headers, body }: RawAnswer): string | null {
   if (status === 204 && body === '') return null
   const required = [
@@ -95,13 +95,13 @@ export function outsideEnvelope({ status, headers, body }: RawAnswer): string | 
     'cache-control',
   ]
   for (const name of required) if (!headers.has(name)) return `no ${name}`
-  // The page is for people.
+  // The page is HTML, without the envelope.
   const isPage = headers.get('content-security-policy')?.startsWith("default-src 'self';")
   if (isPage && status === 200 && headers.get('content-type')?.startsWith('text/html')) return null
   if (headers.get('content-type') !== 'application/json; charset=utf-8') return 'not typed as JSON'
   try {
     const { success, data, error, keys } = JSON.parse(body)
-    // The published keys have a standard form of their own.
+    // The published keys are a JWK set, without the envelope.
     if (status < 400) return keys || (success === true && data) ? null : 'no data'
     return success === false && error.code && error.message ? null : 'no error object'
   } catch {

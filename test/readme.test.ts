@@ -1,4 +1,4 @@
-// What a reader copies from the README does what it says.
+// The commands of the README, the npm scripts that documents name, and the demo work.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -27,7 +27,7 @@ test('the README’s first user logs in with the README’s request', async cont
   assert.equal(answer.json.data.user.email, 'kate@example.com')
 })
 
-test('the scripts that the documents name exist', () => {
+test('every npm script that the documents name exists', () => {
   const { scripts } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8'))
   for (const file of ['README.md', 'CONTRIBUTING.md', 'docs/operations.md']) {
     const text = readFileSync(join(PROJECT, file), 'utf8')
@@ -37,7 +37,7 @@ test('the scripts that the documents name exist', () => {
   }
 })
 
-test('the demo shows each of its answers, and ends by itself', async () => {
+test('the demo prints answers of every status and no token, and ends', async () => {
   const { stdout } = await run(process.execPath, [join(PROJECT, 'demo/tour.ts')], { cwd: PROJECT })
   for (const status of ['200 OK', '400', '401', '429', '405']) {
     assert.ok(stdout.includes(`HTTP/1.1 ${status}`), status)

@@ -13,7 +13,7 @@ import {
 } from './service.ts'
 
 const PARALLEL = 20
-/** So often two opponents meet: who comes first is left to chance. */
+/** Repetitions of a race; which side wins is random. */
 const ROUNDS = 12
 const GRACE_MS = 10_000
 const DAY_MS = 24 * 3600_000
@@ -37,7 +37,7 @@ for (const engine of ENGINES) {
     }
     const logout = (service: TestService, refreshToken: string) =>
       service.call({ path: '/api/v1/auth/logout', body: { refreshToken } })
-    /** Every token at every service, in turns. */
+    /** Refreshes all at once: the tokens and the services take turns. */
     const refreshAtOnce = (tokens: string[], services: TestService[], times: number) =>
       Promise.all(
         Array.from({ length: times }, (_, i) => {
@@ -69,7 +69,7 @@ for (const engine of ENGINES) {
       )
       return new Set(rows.map(({ id }) => id))
     }
-    /** Not replaced, and of a session that has not ended. */
+    /** Tokens that are not replaced, of sessions that have not ended. */
     const liveTokens = (userId: string) =>
       idsOf(
         'refresh_tokens',
@@ -85,7 +85,7 @@ for (const engine of ENGINES) {
       )
       return Number(row?.deadlocks)
     }
-    /** Fails also for what the services mended by trying again. Returns what they logged. */
+    /** Fails on logged errors and deadlocks, even if a retry succeeded. Returns the logged lines. */
     async function withoutFault(action: () => Promise<void>) {
       const deadlocks = await countDeadlocks()
       const [before, beforeSecond] = [first.logged().length, second.logged().length]
@@ -98,7 +98,7 @@ for (const engine of ENGINES) {
     }
 
     for (const instances of [1, 2]) {
-      test(`20 refreshes with one token at ${instances} of two instances have one successor`, async () => {
+      test(`20 refreshes at once with one token at ${instances} of two instances get one successor`, async () => {
         const services = [first, second].slice(0, instances)
         const { email, userId } = await newUser()
         const token = await login(email)
@@ -122,7 +122,7 @@ for (const engine of ENGINES) {
       })
     }
 
-    test('20 replays at once after the grace end the session, and one of them reports it', async () => {
+    test('20 replays at once after the grace period end the session, and the reuse is logged once', async () => {
       const { email, userId } = await newUser()
       const [token, untouched] = [await login(email), await login((await newUser()).email)]
       const successor = tokenOf(await refresh(first, token))
@@ -157,14 +157,14 @@ for (const engine of ENGINES) {
       },
     ]
     for (const { name, sessions, end } of opponents) {
-      test(`${name} at the same time as refreshes leaves no token alive`, async () => {
+      test(`${name} at the same time as refreshes leaves no live token or session`, async () => {
         await withoutFault(async () => {
           for (let round = 0; round < ROUNDS; round++) {
             const { email, userId } = await newUser()
             const tokens: string[] = []
             while (tokens.length < sessions) tokens.push(await login(email))
             const refreshing = refreshAtOnce(tokens, [first, second], 6)
-            // From before the first rotation to after the last.
+            // A longer delay in each round: from before the first rotation to after the last.
             await setTimeout(round)
             await end(tokens[0] ?? '', email)
             const answers = await refreshing
@@ -183,7 +183,7 @@ for (const engine of ENGINES) {
       })
     }
 
-    test('two sessions of one user, refreshed at once, do not disturb each other', async () => {
+    test('two sessions of one user that are refreshed at once get one successor each, and end separately', async () => {
       const { email, userId } = await newUser()
       const tokens = [await login(email), await login(email)]
       await withoutFault(async () => {
@@ -201,7 +201,7 @@ for (const engine of ENGINES) {
       })
     })
 
-    test('a rotation that comes too late changes nothing of the session', async () => {
+    test('a second rotation of a token fails and does not change the session', async () => {
       const { email, userId } = await newUser()
       const token = await login(email)
       await refresh(first, token)

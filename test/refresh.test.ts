@@ -70,7 +70,7 @@ for (const engine of ENGINES) {
       assert.equal(session.status, 200)
     })
 
-    test('a refresh is logged with its ids', async () => {
+    test('a refresh is logged with its session, user, request id and address', async () => {
       const { refreshToken, sessionId, userId } = await newLogin()
       const lines = await loggedBy(service, () => rotated(refreshToken))
       assert.equal(lines.length, 1)
@@ -81,7 +81,7 @@ for (const engine of ENGINES) {
       assert.ok(requestId)
     })
 
-    test('a lost answer can be asked for again and is the same, for ten seconds', async () => {
+    test('within the grace period a replaced token gets the same successor again', async () => {
       const { refreshToken } = await newLogin()
       const successor = await rotated(refreshToken)
       assert.equal(await rotated(refreshToken), successor)
@@ -90,7 +90,7 @@ for (const engine of ENGINES) {
       assert.notEqual(await rotated(successor), successor)
     })
 
-    test('asking again does not prolong the ten seconds', async () => {
+    test('a repeated refresh does not extend the grace period', async () => {
       const { refreshToken } = await newLogin()
       const successor = await rotated(refreshToken)
       service.advance(5 * SECOND_MS)
@@ -101,7 +101,7 @@ for (const engine of ENGINES) {
       await assertRefused(refreshToken, successor)
     })
 
-    test('after a rotation of the keys a lost answer is still the same', async () => {
+    test('after a key rotation a replaced token still gets the same successor', async () => {
       const { refreshToken } = await newLogin()
       const path = join(service.dataDir, 'signing-keys.json')
       const keyFile = await rotate(
@@ -118,13 +118,13 @@ for (const engine of ENGINES) {
     })
 
     const REUSES: [string, usesSuccessor: boolean, waitMs: number][] = [
-      ['within the grace, once its successor was used', true, 0],
-      ['after the grace, its successor unused', false, 11 * SECOND_MS],
-      ['after the grace, its successor used', true, 11 * SECOND_MS],
+      ['within the grace period, after its successor was used', true, 0],
+      ['after the grace period, its successor unused', false, 11 * SECOND_MS],
+      ['after the grace period, its successor used', true, 11 * SECOND_MS],
       ['days later', true, 6 * DAY_MS],
     ]
     for (const [name, usesSuccessor, waitMs] of REUSES) {
-      test(`an old token ends the whole session: ${name}`, async () => {
+      test(`a replaced token ends its session: ${name}`, async () => {
         const { refreshToken, userId, sessionId, accessToken, email } = await newLogin()
         const other = await service.programLogin(email)
         const tokens = [await rotated(refreshToken)]
@@ -142,7 +142,7 @@ for (const engine of ENGINES) {
         )
         const afterwards = await loggedBy(service, () => assertRefused(refreshToken, ...tokens))
         const refusals = ['session-ended', ...tokens.map(() => 'session-ended')]
-        assert.deepEqual(refusedReasons(afterwards), refusals, 'an ended session ends once')
+        assert.deepEqual(refusedReasons(afterwards), refusals, 'the end is logged once')
         assert.equal((await service.get('/session', bearer(accessToken))).status, 401)
         await rotated(other.refreshToken)
       })
@@ -178,7 +178,7 @@ for (const engine of ENGINES) {
       ],
     ]
     for (const [name, reason, end] of ENDINGS) {
-      test(`a user who was ${name} refreshes no more`, async () => {
+      test(`after a user was ${name}, refresh and access tokens are refused`, async () => {
         const { email, sessionId, refreshToken, accessToken } = await newLogin()
         const successor = await rotated(refreshToken)
         await end(email, sessionId)
@@ -189,7 +189,7 @@ for (const engine of ENGINES) {
       })
     }
 
-    test('the lock of a guessing attack does not stop refresh, and refresh does not lift it', async () => {
+    test('a lock by the throttle does not stop refresh, and refresh changes neither lock nor counters', async () => {
       const { email, refreshToken } = await newLogin()
       for (let i = 1; i <= 21; i++) await service.login(email, 'wrong', `127.2.0.${i}`)
       const counters = () =>
@@ -207,7 +207,7 @@ for (const engine of ENGINES) {
       assert.equal((await service.login(email, PASSWORD, '127.2.1.1')).status, 429)
     })
 
-    test('a refresh token that is not used for seven days is dead', async () => {
+    test('a refresh token that is not used for seven days is refused', async () => {
       const inside = await newLogin()
       service.advanceTo(expiryOf(inside.refreshToken) - 2 * SECOND_MS)
       const successor = await rotated(inside.refreshToken)
@@ -238,7 +238,7 @@ for (const engine of ENGINES) {
       assert.equal((await service.get('/session', bearer(accessToken))).status, 401)
     })
 
-    test('the 61st refresh of a session in a minute has to wait, nobody else', async () => {
+    test('the 61st refresh of a session within a minute is answered 429; other sessions are not limited', async () => {
       const { email, refreshToken } = await newLogin()
       const other = await service.programLogin(email)
       let newest = refreshToken

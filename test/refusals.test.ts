@@ -1,4 +1,4 @@
-// Every refusal leaves one line with its reason; the caller is told the same for all reasons.
+// Every refusal is logged in one line with its reason; the answer is the same for all reasons.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
@@ -138,7 +138,7 @@ for (const engine of ENGINES) {
       await isRefused('cookie', 'cookie-idle', get(login.cookie), challenge)
     })
 
-    test('a request without a credential is challenged, and leaves no line', async () => {
+    test('a request without a credential gets a challenge, and is not logged', async () => {
       const lines = await loggedBy(service, async () => {
         for (const headers of [{}, { Authorization: `Basic ${CANARY}` }]) {
           const { status, headers: given } = await service.get('/session', headers)
@@ -148,11 +148,11 @@ for (const engine of ENGINES) {
       assert.deepEqual(lines, [])
     })
 
-    test('a login that is refused is challenged alike for every reason', async () => {
+    test('a rejected login gets the same challenge for a known and an unknown email', async () => {
       const email = await service.newUser()
       const challenges = [
         await service.login(email, 'wrong'),
-        await service.login('nobody@example.com', 'wrong'),
+        await service.login('absent@example.com', 'wrong'),
       ].map(({ headers }) => headers['www-authenticate'])
       assert.deepEqual(challenges, ['Bearer realm="login"', 'Bearer realm="login"'])
       assert.equal((await service.login(email, PASSWORD)).headers['www-authenticate'], undefined)
@@ -185,7 +185,7 @@ for (const engine of ENGINES) {
       })
     }
 
-    test('a login tells how long it took, in whole milliseconds', async () => {
+    test('the line of a login has its duration in whole milliseconds', async () => {
       const email = await service.newUser()
       const [line] = await loggedBy(service, () => service.login(email, PASSWORD))
       assert.equal(line?.event, 'login.succeeded')

@@ -1,4 +1,4 @@
-// Origins and return_to addresses that are not listed leave one line, which tells nothing secret.
+// Origins and return_to addresses that are not listed are logged in one line without secrets.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import {
@@ -23,7 +23,7 @@ after(async () => {
   await service.stop()
 })
 
-test('an origin that is not listed is logged, and cut; our own and listed ones are not', async () => {
+test('an unlisted origin is logged, cut to 256 characters; own and listed origins are not logged', async () => {
   const jwks = { method: 'GET', path: '/.well-known/jwks.json' }
   const host = new URL(service.url).host
   const CASES: [call: Call, origin: string | null][] = [
@@ -57,7 +57,7 @@ test('an origin that is not listed is logged, and cut; our own and listed ones a
   }
 })
 
-test('a return_to that is not accepted is logged with its origin, and nothing else of it', async () => {
+test('a refused return_to is logged with its origin, and without its other parts', async () => {
   const CASES: [returnTo: string, origin: string | null | undefined][] = [
     [`${UNLISTED}/${CANARY}?token=${CANARY}#${CANARY}`, UNLISTED],
     [`https://${CANARY}:${CANARY}@evil.example/`, UNLISTED],

@@ -14,7 +14,7 @@ const rows = readFileSync(resolve(DOCS, 'security.md'), 'utf8')
     return number ? [{ number: Number(number), requirement, how, proof }] : []
   })
 
-test('every point of the checklist is there once', () => {
+test('every point of the checklist is listed once', () => {
   const expected = Array.from({ length: 76 }, (_, i) => i + 1).filter(number => number !== 48)
   assert.deepEqual(
     rows.map(({ number }) => number),

@@ -53,7 +53,7 @@ for (const engine of ENGINES) {
       await service.stop()
     })
 
-    /** The genuine token with some of its header or claims changed, signed with the genuine key. */
+    /** The genuine token with changes to its header or claims, signed with the genuine key. */
     const resigned = (header: object = {}, claims: object = {}) =>
       new SignJWT({ ...decodeJwt(login.accessToken), ...claims })
         .setProtectedHeader({
@@ -78,24 +78,24 @@ for (const engine of ENGINES) {
       ['for another audience', () => resigned({}, { aud: 'https://other.example' })],
       ['without an audience', () => resigned({}, { aud: undefined })],
       ['of another issuer', () => resigned({}, { iss: 'https://evil.example' })],
-      ['without an end', () => resigned({}, { exp: undefined })],
-      ['not valid before a minute has passed', () => resigned({}, { nbf: secondsAgo(-60) })],
+      ['without an expiry', () => resigned({}, { exp: undefined })],
+      ['that is valid in a minute', () => resigned({}, { nbf: secondsAgo(-60) })],
       ['without a session', () => resigned({}, { sid: undefined })],
-      ['of a session that is no id', () => resigned({}, { sid: "' or 1=1--" })],
+      ['with a session id that is not a UUID', () => resigned({}, { sid: "' or 1=1--" })],
       ['of another user', () => resigned({}, { sub: login.sessionId })],
       ['of another type', () => resigned({ typ: 'JWT' })],
       ['of the type of refresh tokens', () => resigned({ typ: 'rt+jwt' })],
       ['without a type', () => resigned({ typ: undefined })],
-      ['of a key that is not known', () => resigned({ kid: 'unknown' })],
-      ['of a key that is a file', () => resigned({ kid: '../../dev/null' })],
-      ['of no key', () => resigned({ kid: undefined })],
+      ['of an unknown key', () => resigned({ kid: 'unknown' })],
+      ['with a file path as its kid', () => resigned({ kid: '../../dev/null' })],
+      ['without a kid', () => resigned({ kid: undefined })],
       ['unsigned', () => unsigned({})],
       ['unsigned, alg none', () => unsigned({ alg: 'none' })],
       ['unsigned, alg None', () => unsigned({ alg: 'None' })],
       ['with an unknown critical header', () => unsigned({ crit: ['x'], x: true })],
       ['with a payload that is not encoded', () => unsigned({ crit: ['b64'], b64: false })],
       ['that is empty', () => ''],
-      ['that is no token', () => 'garbage'],
+      ['that is not a JWT', () => 'garbage'],
     ]
     for (const [name, forge] of REFUSED) {
       test(`a token ${name} is refused`, async () => {
@@ -113,7 +113,7 @@ for (const engine of ENGINES) {
       assert.equal(await statusWith(token), 401)
     })
 
-    test('where a token says its key is, is not looked', async () => {
+    test('key addresses in a token are not fetched, and a key in a token is not used', async () => {
       let connections = 0
       const listener = createServer(socket => {
         connections++
@@ -140,7 +140,7 @@ for (const engine of ENGINES) {
       assert.equal(connections, 0)
     })
 
-    test('a token is good for an hour and half a minute between different clocks', async () => {
+    test('a token is accepted for 30 seconds after its expiry, and no longer', async () => {
       const { accessToken } = await service.programLogin('kate@example.com')
       const exp = (decodeJwt(accessToken).exp ?? 0) * SECOND_MS
       service.advanceTo(exp + 27 * SECOND_MS)
@@ -150,13 +150,13 @@ for (const engine of ENGINES) {
       login = await service.browserLogin('kate@example.com')
     })
 
-    test('a token of 64 KiB is refused before it is read', async () => {
+    test('a token of 64 KiB is answered 431', async () => {
       const { status } = await service.get('/session', bearer('x'.repeat(65_536)))
       assert.equal(status, 431)
     })
 
     for (const [method, path] of ENDPOINTS) {
-      test(`${method} ${path.slice(0, 12)} needs a token where it belongs`, async () => {
+      test(`${method} ${path.slice(0, 12)} refuses a token anywhere but as the bearer`, async () => {
         const token = login.accessToken
         const places: [string, Record<string, string>][] = [
           ['', {}],
@@ -175,13 +175,13 @@ for (const engine of ENGINES) {
       })
     }
 
-    test('a scheme in other letters is the same scheme', async () => {
+    test('the case of the Bearer scheme does not matter', async () => {
       const headers = { Authorization: `bEARER ${login.accessToken}` }
       assert.equal((await service.get('/session', headers)).status, 200)
     })
 
     for (const [path, allow] of ALLOWED) {
-      test(`${path.slice(0, 12)} says that it takes ${allow}, and answers preflights`, async () => {
+      test(`${path.slice(0, 12)} allows ${allow} only, and answers preflights`, async () => {
         for (const method of METHODS.filter(name => !allow.split(', ').includes(name))) {
           const headers = bearer(login.accessToken)
           const answer = await service.call({ method, path: `${AUTH}${path}`, headers })
@@ -206,7 +206,7 @@ for (const engine of ENGINES) {
       })
     }
 
-    test('HEAD answers like GET, without a body', async () => {
+    test('HEAD is answered 200 without a body', async () => {
       for (const path of ['/session', '/sessions']) {
         const call = { method: 'HEAD', path: `${AUTH}${path}` }
         const { status, text } = await service.call({ ...call, headers: bearer(login.accessToken) })

@@ -1,4 +1,4 @@
-// Clients of the session endpoints, and a look at whether anything they were given can be found again.
+// Clients of the session endpoints, and a check that no issued secret is in the log or the database.
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import type { OutgoingHttpHeaders } from 'node:http'
@@ -35,15 +35,15 @@ export type SessionService = TestService & {
   logout: (refreshToken: unknown) => Promise<Answer>
   get: (path: string, headers: OutgoingHttpHeaders) => Promise<Answer>
   delete: (path: string, headers: OutgoingHttpHeaders) => Promise<Answer>
-  /** A login as a browser does it, with the cookies that it has. */
+  /** Logs in like a browser, which gets cookies. */
   browserLogin: (email: string, call?: Call & { password?: string }) => Promise<Login>
-  /** A login as a program does it: no cookies. */
+  /** Logs in like a program, which gets no cookies. */
   programLogin: (email: string) => Promise<Login>
-  /** Fails if anything secret that was ever answered stands in the log or in the database. */
+  /** Fails if a secret of any answer so far is in the log or in the database. */
   assertSecretsKept: () => Promise<void>
 }
 
-/** With addresses given, each call comes from the next one: its refusal is the first of a client. */
+/** With `newAddress`, each call comes from another client, so that its refusal is logged, not counted. */
 export async function startSessionService(
   engine: EngineName,
   env: Record<string, string> = {},
@@ -108,7 +108,7 @@ export function cookie(value: string, name = SESSION_COOKIE): OutgoingHttpHeader
   return { Cookie: `${name}=${value}` }
 }
 
-/** What a page of this site sends along with a change. */
+/** The headers that a page of this site sends with a change. */
 export function ownChange({ cookie: value, csrf }: Pick<Login, 'cookie' | 'csrf'>) {
   return { ...cookie(value), 'X-CSRF-Token': csrf, 'Sec-Fetch-Site': 'same-origin' }
 }
@@ -124,7 +124,7 @@ function claimOf(token: string, name: string): string {
   return String(claims[name])
 }
 
-/** Of a token in parts its last one too: without it the rest is worth nothing. */
+/** Every token, and its last part alone: without its signature a token is useless. */
 function secretsIn({ headers, json }: Answer): string[] {
   const { accessToken, refreshToken } = json.data ?? {}
   const cookies = (headers['set-cookie'] ?? []).map(line => /=([^;]*)/.exec(line)?.[1])
@@ -133,7 +133,7 @@ function secretsIn({ headers, json }: Answer): string[] {
     .flatMap(secret => [String(secret), String(secret).split('.').at(-1) ?? ''])
 }
 
-/** All tables as text; of SQLite also its files, as they are on the disk. */
+/** All tables as text; for SQLite also the bytes of its files. */
 async function dumpOf({ database }: TestService, engine: EngineName): Promise<string> {
   const tables = await database.rows(
     engine === 'sqlite'
@@ -150,7 +150,7 @@ async function dumpOf({ database }: TestService, engine: EngineName): Promise<st
   return [...dumps, ...files].join('\n')
 }
 
-/** Why each token was refused; nothing else may have been logged. */
+/** The reason of each refused token; fails if any other event was logged. */
 export function refusedReasons(lines: Record<string, unknown>[]): unknown[] {
   for (const { event } of lines) assert.equal(event, 'session.refused')
   return lines.map(({ reason }) => reason)

@@ -64,7 +64,7 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('GET /sessions lists the own live ones and says which is this one', async () => {
+    test('GET /sessions lists the live sessions of the user and marks the current one', async () => {
       const email = await service.newUser()
       const expired = await service.programLogin(email)
       service.advance(7 * DAY_MS + MINUTE_MS)
@@ -122,12 +122,12 @@ for (const engine of ENGINES) {
       )
       assertRefused(await service.refresh(there.refreshToken))
       assertRefused(await service.get('/session', bearer(there.accessToken)))
-      assert.deepEqual((await end()).json.error.code, 'NOT_FOUND', 'it is gone')
+      assert.deepEqual((await end()).json.error.code, 'NOT_FOUND', 'it has ended')
       const left = await service.get('/sessions', bearer(here.accessToken))
       assert.deepEqual(idsOf(left).toSorted(), [here.sessionId, elsewhere.sessionId].toSorted())
     })
 
-    test('DELETE /sessions/{id} takes the id in capitals too, and may end the own session', async () => {
+    test('DELETE /sessions/{id} accepts the id in capitals, and may end the current session', async () => {
       const here = await service.browserLogin(await service.newUser())
       const path = `/sessions/${here.sessionId.toUpperCase()}`
       const answer = await service.delete(path, ownChange(here))
@@ -136,7 +136,7 @@ for (const engine of ENGINES) {
       assertRefused(await service.get('/session', cookie(here.cookie)))
     })
 
-    test('DELETE /sessions ends all others', async () => {
+    test('DELETE /sessions ends all other sessions of the user', async () => {
       const email = await service.newUser()
       const here = await service.browserLogin(email)
       const others = [await service.programLogin(email), await service.browserLogin(email)]
@@ -157,7 +157,7 @@ for (const engine of ENGINES) {
       assert.equal((await service.delete('/sessions', bearer(here.accessToken))).text, NOTHING)
     })
 
-    test('what is no session of the own is not found, whatever it is', async () => {
+    test('DELETE /sessions/{id} answers the same 404 for every id that is not a session of the user', async () => {
       const { accessToken } = await service.programLogin(await service.newUser())
       const stranger = await service.programLogin(await service.newUser())
       const ids = [stranger.sessionId, randomUUID(), 'x', '%00', '..%2f', "'%20or%201=1--"]
@@ -173,7 +173,7 @@ for (const engine of ENGINES) {
 
     const LOGOUTS = ['token', 'rotated token', 'cookie'] as const
     for (const way of LOGOUTS) {
-      test(`after a logout by ${way} no credential of the session is worth anything`, async () => {
+      test(`after a logout by ${way} every credential of the session is refused`, async () => {
         const login = await service.browserLogin(await service.newUser())
         const { json } = await service.refresh(login.refreshToken)
         const { refreshToken: successor, accessToken } = json.data
@@ -203,7 +203,7 @@ for (const engine of ENGINES) {
       })
     }
 
-    test('logout always gives the same answer', async () => {
+    test('logout gives the same answer with or without a valid credential; with a cookie it needs a CSRF token', async () => {
       const { refreshToken, accessToken } = await service.programLogin(await service.newUser())
       const ended = await service.browserLogin(await service.newUser())
       await service.logout(ended.refreshToken)
@@ -219,7 +219,7 @@ for (const engine of ENGINES) {
       assert.equal((await service.call({ path, headers: cookie(ended.cookie) })).text, CSRF_FAILED)
     })
 
-    test('a logout by token leaves the cookie of another session alone', async () => {
+    test('a logout by token does not end the session of a cookie sent with it', async () => {
       const email = await service.newUser()
       const [first, second] = [await service.browserLogin(email), await service.browserLogin(email)]
       const answer = await service.call({

@@ -1,4 +1,4 @@
-// How the service starts: with others, not at all, or to end by a fault of its own.
+// Several starts at once, starts that fail, and faults that end the service.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -39,7 +39,7 @@ for (const engine of ENGINES) {
   })
 }
 
-describe('a start that cannot succeed says why, without a stack trace, and ends', {
+describe('a start that fails prints the reason without a stack trace, and ends', {
   concurrency: true,
 }, () => {
   const port = createServer()
@@ -50,7 +50,7 @@ describe('a start that cannot succeed says why, without a stack trace, and ends'
     closedPort = await freePort()
     port.listen(Number(takenPort), '127.0.0.1')
     await once(port, 'listening')
-    await writeFile(join(folder, 'file'), 'neither a folder nor a database, nor keys, as one sees')
+    await writeFile(join(folder, 'file'), 'not a folder, a certificate or a key file')
     await writeFile(join(folder, 'keys'), '{"keys":[{"kty":"oct","k":"canary"}]}', { mode: 0o600 })
   })
   after(() => port.close())
@@ -58,13 +58,13 @@ describe('a start that cannot succeed says why, without a stack trace, and ends'
   const REFUSALS: [string, () => Record<string, string>, number, RegExp[]][] = [
     ['its port is taken', () => ({ PORT: takenPort }), 1, [/^Port \d+ is taken: .* set PORT\.\n$/]],
     [
-      'the port of its health endpoints is taken, when it listens already',
+      'the port of its health endpoints is taken',
       () => ({ OPS_PORT: takenPort }),
       1,
       [/^Port \d+ is taken: .* set OPS_PORT\.\n$/],
     ],
     [
-      'its address is not of this machine',
+      'its address does not belong to this machine',
       () => ({ HOST: '203.0.113.1' }),
       1,
       [/^203\.0\.113\.1:0 cannot be listened on \(EADDRNOTAVAIL\): set HOST or PORT\.\n$/],
@@ -82,7 +82,7 @@ describe('a start that cannot succeed says why, without a stack trace, and ends'
       [/^The data folder \S+ cannot be used: ENOTDIR/],
     ],
     [
-      'its keys are no JSON',
+      'its key file is not JSON',
       () => ({ SIGNING_KEYS_FILE: join(folder, 'file') }),
       1,
       [/^The signing keys in \S+ cannot be used: it is not JSON\./],
@@ -94,7 +94,7 @@ describe('a start that cannot succeed says why, without a stack trace, and ends'
       [/^The signing keys in \S+ cannot be used: key 1: a secret needs at least 32 bytes\./],
     ],
     [
-      'its certificate is none',
+      'its certificate is not a certificate',
       () => ({ TLS_CERT_FILE: join(folder, 'file'), TLS_KEY_FILE: join(folder, 'file') }),
       1,
       [/^The TLS certificate cannot be used: /],
@@ -121,7 +121,7 @@ describe('a start that cannot succeed says why, without a stack trace, and ends'
   }
 })
 
-describe('a fault that nobody caught is one line, without secrets, and the end', {
+describe('an uncaught fault is logged in one line without secrets, and ends the process', {
   concurrency: true,
 }, () => {
   const FAULTS: [string, string, object][] = [
@@ -145,6 +145,7 @@ describe('a fault that nobody caught is one line, without secrets, and the end',
       service.kill('SIGUSR2')
       assert.deepEqual(await service.exit, { code: 1, signal: null })
       const last = service.lines().at(-1)
+      assert.equal(service.lines().filter(({ level }) => level === 'fatal').length, 1)
       assert.equal(last?.level, 'fatal')
       assert.equal(last?.event, 'service.crashed')
       assert.partialDeepStrictEqual(last?.err, told)

@@ -1,4 +1,4 @@
-// A certificate that is renewed, or fails to be, while the service runs.
+// A certificate that is renewed, or replaced by an unusable one, while the service runs.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises'
@@ -55,7 +55,7 @@ async function isAnswered(socket: TLSSocket): Promise<boolean> {
   return String(answer).startsWith('HTTP/1.1 200 OK')
 }
 
-/** The next line of this event after something was done. */
+/** The first line of this event after the action. */
 async function nextLine(
   service: RunningProcess,
   event: string,
@@ -96,7 +96,7 @@ describe('while the service runs', () => {
     if ((await servedAt(url)) !== first.fingerprint) await reinstall()
   })
 
-  test('a renewed certificate is served, and open connections go on', async () => {
+  test('a renewed certificate is served, and open connections keep working', async () => {
     const open = await shakeHands(url)
     assert.ok(await isAnswered(open))
     const renewed = await makeCertificate({ toDays: 200, keyType: 'rsa' })
@@ -108,7 +108,7 @@ describe('while the service runs', () => {
     open.destroy()
   })
 
-  test('what is served afterwards has the same protocols and ciphers', async () => {
+  test('after a renewal, old protocols and weak ciphers are still refused', async () => {
     const renewed = await makeCertificate({ keyType: 'rsa' })
     await nextLine(service, 'tls.reloaded', () => install(renewed))
     for (const options of [
@@ -122,7 +122,7 @@ describe('while the service runs', () => {
     socket.destroy()
   })
 
-  test('a certificate that comes before its key is served as soon as the key is there', async () => {
+  test('a certificate that is written before its key is served once the key is written', async () => {
     const renewed = await makeCertificate()
     const { level, err } = await nextLine(service, 'tls.reload_failed', () =>
       writeFile(certFile(), renewed.cert),
@@ -168,7 +168,7 @@ describe('while the service runs', () => {
     ],
   ]
   for (const [what, change, message] of BROKEN) {
-    test(`${what} is reported and not served, until it is mended`, async () => {
+    test(`${what} is logged as an error, and the certificate before is still served`, async () => {
       const { level, err, msg } = await nextLine(service, 'tls.reload_failed', async () => {
         await change()
         service.kill('SIGHUP')
@@ -182,7 +182,7 @@ describe('while the service runs', () => {
     })
   }
 
-  test('SIGHUP reads certificate and keys at once, changed or not', async () => {
+  test('SIGHUP reloads unchanged certificates and keys too, and 100 signals do no harm', async () => {
     for (const event of ['tls.reloaded', 'keys.reloaded']) {
       await nextLine(service, event, () => service.kill('SIGHUP'))
     }
@@ -193,7 +193,7 @@ describe('while the service runs', () => {
   })
 })
 
-test('links that lead to new files are followed, as Kubernetes and certbot swap them', async t => {
+test('a certificate behind symbolic links is reloaded when they are swapped, as by Kubernetes and certbot', async t => {
   const volume = join(folder, 'volume')
   const write = async (version: string, { cert, key }: TestCertificate) => {
     await mkdir(join(volume, version), { recursive: true })
@@ -217,12 +217,12 @@ test('links that lead to new files are followed, as Kubernetes and certbot swap 
   assert.ok(!service.lines().some(({ event }) => event === 'tls.reload_failed'))
 })
 
-describe('a certificate near its end', () => {
+describe('the validity of the certificate', () => {
   for (const [what, days, message] of [
     ['expired', [-9, -1], /^The TLS certificate cannot be used: \S+ expired on 2.*Z: renew it\n$/],
     ['not valid yet', [1, 9], /^The TLS certificate cannot be used: \S+ is not valid before 2/],
   ] as const) {
-    test(`production does not start on one that is ${what}`, async () => {
+    test(`production does not start with a certificate that is ${what}`, async () => {
       await install(await makeCertificate({ fromDays: days[0], toDays: days[1] }))
       const service = run({ ...production, ...files() })
       assert.deepEqual(await service.exit, { code: 1, signal: null })
@@ -234,9 +234,9 @@ describe('a certificate near its end', () => {
     [13.5, 'tls.expiring', 'warn', /^The certificate expires soon: renew \S+cert\.pem$/],
     [-0.5, 'tls.expired', 'error', /^The certificate has expired: renew \S+cert\.pem$/],
   ] as const) {
-    test(`${event} is told at the start and every day`, async t => {
+    test(`${event} is logged at the start and every day`, async t => {
       await install(await makeCertificate({ fromDays: -9, toDays }))
-      // A day passes in a moment.
+      // Shortens the daily interval to 50 ms.
       const hurry = `const { setInterval } = globalThis
         globalThis.setInterval = (f, ms, ...rest) => setInterval(f, ms === 86400000 ? 50 : ms, ...rest)`
       const [node = '', ...args] = SERVE
@@ -253,7 +253,7 @@ describe('a certificate near its end', () => {
     })
   }
 
-  test('with 15 days left nothing is told', async t => {
+  test('with 15 days left no warning is logged at the start', async t => {
     await install(await makeCertificate({ toDays: 15 }))
     const service = run({ ...production, ...files() })
     t.after(() => service.kill('SIGKILL'))

@@ -69,7 +69,7 @@ describe('TLS', () => {
   }
 
   for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
-    test(`${version} is spoken`, async () => {
+    test(`${version} is accepted`, async () => {
       const socket = await shakeHands({ minVersion: version, maxVersion: version })
       assert.equal(socket.getProtocol(), version)
       assert.equal(socket.authorized, true)
@@ -77,7 +77,7 @@ describe('TLS', () => {
     })
   }
 
-  test('a caller that is gone at once leaves no line that blames somebody', async () => {
+  test('callers that reset their connections cause no error line', async () => {
     const { port } = new URL(service.url)
     const lines = await loggedBy(service, async () => {
       for (let i = 0; i < 20; i++) {
@@ -106,7 +106,7 @@ describe('TLS', () => {
     })
   }
 
-  test('the certificate holds for the name localhost as for the address', async () => {
+  test('the development certificate is valid for localhost and 127.0.0.1, and for no other name', async () => {
     for (const name of [{ servername: 'localhost' }, {}]) {
       const socket = await shakeHands(name)
       assert.equal(socket.authorized, true)
@@ -139,7 +139,7 @@ describe('TLS', () => {
     assert.deepEqual([...new Set(lines.map(line => line.ip))], ['127.0.0.1'])
   })
 
-  test('the same over many e-mails meets the budget of its client', async () => {
+  test('a direct caller that claims 60 addresses and tries 60 emails has the budget of one client', async () => {
     const answers = []
     for (let index = 0; index < 60; index++) {
       const body = { email: `${index}@example.com`, password: 'wrong' }

@@ -1,5 +1,5 @@
-// A real browser at the real service. A visit fails on any complaint of the browser that the test does
-// not expect, on any breach of the page's policy, and on any request to another host.
+// A real browser and the real service. A visit fails on unexpected errors in the browser, on violations
+// of the page's content security policy, and on requests to other hosts.
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -24,12 +24,12 @@ const PLACES = [
 const FLAGS = [
   ...['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
   ...['--disable-component-update', '--disable-sync', '--disable-lcd-text'],
-  // As root there is no other way; the only site it visits is our own.
+  // Chromium cannot use its sandbox as root. It visits this service only.
   ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
 ]
 const SCREENSHOTS = process.env.SCREENSHOTS ? join(PROJECT, 'docs/screenshots') : null
-/** The others are kept in light and on a desktop only. */
-const KEPT_IN_EVERY_WAY = ['form', 'account']
+/** Of these, there are also screenshots in dark and on a phone. */
+const FULLY_PICTURED = ['form', 'account']
 const PHONE_WIDTH = 320
 const DESKTOP = { width: 900, height: 780 }
 
@@ -37,7 +37,7 @@ export type Visit = {
   page: Page
   context: BrowserContext
   service: TestService
-  /** What was asked of the service so far, such as "POST /login". */
+  /** The calls to the service so far, such as "POST /login". */
   calls: () => string[]
   print: (line: string) => void
   newUser: (name?: string) => Promise<string>
@@ -45,23 +45,23 @@ export type Visit = {
   logIn: (email: string) => Promise<void>
   /** One more tab of the same browser. */
   newTab: () => Promise<Page>
-  /** Accessible in light and dark, nothing cut off on a phone; kept as a picture if asked for. */
+  /** Checks accessibility in light and dark and the width on a phone; takes screenshots if asked for. */
   look: (name: string) => Promise<void>
   picture: (name: string) => Promise<void>
 }
 
 type Options = {
-  /** Statuses, and names of network errors, that the browser may complain about. */
+  /** Statuses and network errors that the browser may report. */
   expected?: (number | string)[]
   context?: BrowserContextOptions
   path?: string
-  /** Origins that the page may go to; a stand-in answers. */
+  /** Other origins that the page may go to; the test answers for them. */
   elsewhere?: string[]
-  /** Before the page is opened. */
+  /** Runs before the page is opened. */
   prepare?: (page: Page) => Promise<unknown>
 }
 
-/** A service and a browser for the tests of a suite; each test is a visit with a profile of its own. */
+/** Starts a service and a browser for a suite; each test is a visit with its own browser profile. */
 export function openVisits(engine: EngineName, env: Record<string, string> = {}) {
   let service: TestService
   let browser: Browser
@@ -86,7 +86,7 @@ export function openVisits(engine: EngineName, env: Record<string, string> = {})
       })
       const complaints: string[] = []
       const requests: Request[] = []
-      // Without a session the first question is answered with 401.
+      // Without a session, the first call of the page is answered 401.
       const isExpected = (text: string) =>
         [401, ...expected].some(it => text.startsWith('Failed to load') && text.includes(`${it}`))
       context.on('console', message => {
@@ -138,7 +138,7 @@ export function openVisits(engine: EngineName, env: Record<string, string> = {})
           },
           logIn: email => logInOn(page, email),
           picture: name => takePicture(page, name),
-          // It looks the same whatever is behind the service.
+          // The appearance does not depend on the database.
           look: async name => {
             if (engine === 'sqlite') await look(page, name)
           },
@@ -164,13 +164,13 @@ function findChromium(): string {
 async function look(page: Page, name: string): Promise<void> {
   await page.setViewportSize({ width: PHONE_WIDTH, height: 880 })
   assert.equal(await overflowOf(page), 0, `${name} is cut off on a phone`)
-  if (KEPT_IN_EVERY_WAY.includes(name)) await takePicture(page, `${name}-phone`)
+  if (FULLY_PICTURED.includes(name)) await takePicture(page, `${name}-phone`)
   await page.setViewportSize(DESKTOP)
   for (const colorScheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme })
     await assertAccessible(page)
     if (colorScheme === 'light') await takePicture(page, name)
-    else if (KEPT_IN_EVERY_WAY.includes(name)) await takePicture(page, `${name}-dark`)
+    else if (FULLY_PICTURED.includes(name)) await takePicture(page, `${name}-dark`)
   }
   await page.emulateMedia({ colorScheme: 'light' })
 }
@@ -182,7 +182,7 @@ export function overflowOf(page: Page): Promise<number> {
   )
 }
 
-/** No violation of WCAG 2.2 AA, nor of what axe holds to be good practice. */
+/** Fails on violations of WCAG 2.2 AA and of the best practices of axe. */
 export async function assertAccessible(page: Page): Promise<void> {
   if (!(await page.evaluate(`'axe' in window`))) await page.evaluate(axe.source)
   const { violations } = await page.evaluate<axe.AxeResults>('axe.run()')
@@ -201,7 +201,7 @@ async function takePicture(page: Page, name: string): Promise<void> {
 
 export const sessionsOf = (page: Page) => page.locator('#sessions li')
 
-/** On a page that shows the form. */
+/** Logs in on a page that shows the form. */
 export async function logInOn(page: Page, email: string): Promise<void> {
   await page.fill('#email', email)
   await page.fill('#password', PASSWORD)
@@ -209,14 +209,14 @@ export async function logInOn(page: Page, email: string): Promise<void> {
   await sessionsOf(page).first().waitFor()
 }
 
-/** The id of what has the focus. */
+/** The id of the focused element. */
 export const focused = (page: Page) => page.evaluate<string>('document.activeElement.id')
 
-/** Waits until the sentence is there. */
+/** Waits until the notice shows this sentence. */
 export const says = (page: Page, sentence: string | RegExp) =>
   page.locator('#notice').filter({ hasText: sentence }).waitFor()
 
-/** What was typed is still there. */
+/** Fails if the form has lost this input. */
 export async function assertKept(page: Page, email: string, password = PASSWORD): Promise<void> {
   assert.equal(await page.inputValue('#email'), email)
   assert.equal(await page.inputValue('#password'), password)

@@ -1,4 +1,4 @@
-// The form in a browser: what it says before, while and after it is sent.
+// The form in a browser: before, while and after it is sent.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { LOGIN, PASSWORD } from '../service.ts'
@@ -7,7 +7,7 @@ import { assertKept, focused, openVisits, says } from './browser.ts'
 describe('the form in a browser', () => {
   const visit = openVisits('sqlite')
   test(
-    'has labels, names its fields to password managers and waits at the first',
+    'has labels, marks its fields for password managers, and focuses the first',
     visit(async ({ page, look }) => {
       const [email, password] = [
         page.getByLabel('E-mail'),
@@ -24,7 +24,7 @@ describe('the form in a browser', () => {
   )
 
   test(
-    'says at the field what is wrong with it, and sends nothing',
+    'shows errors at their fields, and sends nothing',
     visit(async ({ page, fill, calls, look }) => {
       for (const [email, password, wrong] of [
         ['', '', ['email', 'password']],
@@ -72,7 +72,7 @@ describe('the form in a browser', () => {
   )
 
   test(
-    'waits 15 minutes if nobody says how long',
+    'waits 15 minutes after a 429 without Retry-After',
     visit(
       async ({ page, fill }) => {
         await page.route(`**${LOGIN}`, route => route.fulfill({ status: 429, body: 'no' }))
@@ -85,7 +85,7 @@ describe('the form in a browser', () => {
   )
 
   test(
-    'asks a busy service once more, after the time that it names',
+    'repeats a login once after a 503, at the time that Retry-After names',
     visit(
       async ({ page, newUser, fill, calls }) => {
         const busy = { status: 503, headers: { 'Retry-After': '7' }, json: {} }
@@ -119,7 +119,7 @@ describe('the form in a browser', () => {
     ]
   for (const [name, status, body, sentence, calls] of FAILURES) {
     test(
-      `says what to do about ${name}, and loses nothing`,
+      `says what to do about ${name}, and keeps the input`,
       visit(
         async visited => {
           const { page, fill } = visited
@@ -138,7 +138,7 @@ describe('the form in a browser', () => {
   }
 
   test(
-    'says what to do when the network is gone, and goes on when it is back',
+    'says that the service cannot be reached, and logs in when the network is back',
     visit(
       async ({ page, context, newUser, fill, look }) => {
         const email = await newUser()
@@ -148,7 +148,7 @@ describe('the form in a browser', () => {
         await says(page, /cannot be reached/)
         await look('offline')
         await context.setOffline(false)
-        // And once more in the middle of a request.
+        // The next request fails while it is under way.
         await page.route(`**${LOGIN}`, route => route.abort('connectionreset'), { times: 1 })
         await page.click('#log-in')
         await page.locator('#log-in[aria-busy=false]').waitFor()
@@ -162,10 +162,10 @@ describe('the form in a browser', () => {
   )
 
   test(
-    'shows the password on demand, and never while it is sent',
+    'shows the password on demand, and hides it when it is sent',
     visit(async ({ page, fill, look }) => {
       const reveal = page.getByRole('button', { name: 'Show password' })
-      await fill('nobody@example.com', 'visible password')
+      await fill('absent@example.com', 'visible password')
       await reveal.click()
       assert.equal(await reveal.getAttribute('aria-pressed'), 'true')
       assert.equal(await page.getAttribute('#password', 'type'), 'text')
@@ -178,7 +178,7 @@ describe('the form in a browser', () => {
   )
 
   test(
-    'hints at Caps Lock while it is on',
+    'shows a hint while Caps Lock is on',
     visit(async ({ page, look }) => {
       const press = (modifierCapsLock: boolean) =>
         page.locator('#password').dispatchEvent('keydown', { key: 'A', modifierCapsLock })
@@ -191,7 +191,7 @@ describe('the form in a browser', () => {
   )
 
   test(
-    'puts the password into no address, even when it is sent without the script',
+    'does not put the password into the address when it is sent without the script',
     visit(
       async ({ page, fill }) => {
         await fill('kate@example.com', 'canary-in-the-form')
@@ -205,7 +205,7 @@ describe('the form in a browser', () => {
   )
 
   test(
-    'is not shown without a script, but a sentence what is needed',
+    'is hidden without JavaScript, and a sentence says that it is needed',
     visit(
       async ({ page, picture }) => {
         await page.getByText(/This page needs JavaScript/).waitFor()
@@ -217,7 +217,7 @@ describe('the form in a browser', () => {
   )
 
   test(
-    'is not shown either when the script does not arrive',
+    'is hidden when the script cannot be loaded',
     visit(
       async ({ page }) => {
         await page.getByText(/This page needs JavaScript/).waitFor()
@@ -232,7 +232,7 @@ describe('the form in a browser', () => {
 
   const slow = Promise.withResolvers<void>()
   test(
-    'does not wait for a slow answer, nor is disturbed by it',
+    'can be filled in before the first answer arrives, and then keeps its input and focus',
     visit(
       async ({ page, fill }) => {
         await fill('kate@example.com')
@@ -254,7 +254,7 @@ describe('the form in a browser', () => {
   )
 
   test(
-    'speaks the language of the browser',
+    'uses the language of the browser',
     visit(
       async ({ page, fill, newUser, logIn, look }) => {
         assert.equal(await page.getAttribute('html', 'lang'), 'de')

@@ -1,4 +1,4 @@
-// Answers that come late, twice, or to somebody else.
+// Late answers, repeated clicks, another account in another tab, and changed clocks.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Page } from 'playwright-core'
@@ -6,7 +6,7 @@ import { PASSWORD } from '../service.ts'
 import { MINUTE_MS } from '../session-client.ts'
 import { assertKept, focused, logInOn, openVisits, says, sessionsOf } from './browser.ts'
 
-/** Holds requests of one path back until they are let go. */
+/** Delays requests to one path until they are released. */
 async function hold(page: Page, path: string) {
   const { promise, resolve: release } = Promise.withResolvers<void>()
   await page.route(`**/api/v1/auth${path}`, async route => {
@@ -23,11 +23,11 @@ async function hold(page: Page, path: string) {
   }
 }
 
-describe('the page when answers cross', () => {
+describe('the page in unusual conditions', () => {
   const visit = openVisits('sqlite')
 
   test(
-    'works in a browser whose language nobody can read',
+    'works in a browser with an invalid language tag',
     visit(
       async ({ newUser, logIn, page }) => {
         await logIn(await newUser())
@@ -43,7 +43,7 @@ describe('the page when answers cross', () => {
   )
 
   test(
-    'takes a double click on "End" for one',
+    'ends one session after repeated clicks on "End"',
     visit(async ({ page, service, newUser, logIn, calls }) => {
       const email = await newUser()
       for (let i = 0; i < 4; i++) await service.login(email, PASSWORD)
@@ -62,7 +62,7 @@ describe('the page when answers cross', () => {
   )
 
   test(
-    'does not take what is typed away when a session turns out to be live',
+    'keeps the form and its input when a live session is found after typing',
     visit(async ({ page, newUser, logIn, fill }) => {
       await logIn(await newUser())
       const session = await hold(page, '/session')
@@ -76,7 +76,7 @@ describe('the page when answers cross', () => {
   )
 
   test(
-    'shows the account late to whoever only waited',
+    'shows the account when a live session is found late and nothing was typed',
     visit(async ({ page, newUser, logIn }) => {
       await logIn(await newUser())
       const session = await hold(page, '/session')
@@ -88,7 +88,7 @@ describe('the page when answers cross', () => {
   )
 
   test(
-    'stays logged out when an older answer arrives',
+    'stays logged out when the answer to an earlier request arrives',
     visit(async ({ page, newUser, logIn }) => {
       await logIn(await newUser())
       const sessions = await hold(page, '/sessions')
@@ -105,7 +105,7 @@ describe('the page when answers cross', () => {
   )
 
   test(
-    'goes on renewing after a renewal has met another account',
+    'continues to renew after a renewal has found another account',
     visit(
       async ({ page, newTab, newUser, logIn, service, calls }) => {
         const [kate, other] = [await newUser(), await newUser('Somebody Else')]
@@ -130,7 +130,7 @@ describe('the page when answers cross', () => {
   )
 
   test(
-    'says what is wrong when the browser keeps no cookie',
+    'shows what is wrong when the browser keeps no cookie',
     visit(async ({ page, newUser, fill }) => {
       await page.route('**/api/v1/auth/login', async route => {
         const response = await route.fetch()
@@ -146,7 +146,7 @@ describe('the page when answers cross', () => {
   )
 
   test(
-    'waits no longer when the clock is set back',
+    'does not wait longer when the clock is set back',
     visit(
       async ({ page, fill }) => {
         const refused = { status: 429, headers: { 'Retry-After': '2' }, json: {} }

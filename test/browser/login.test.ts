@@ -17,9 +17,9 @@ for (const engine of ENGINES) {
     const visit = openVisits(engine)
 
     test(
-      'answers wrong credentials with one sentence and goes to the password',
+      'shows the same sentence for a wrong password and an unknown email, and focuses the password',
       visit(async ({ page, newUser, fill, look }) => {
-        for (const email of [await newUser(), 'nobody@example.com']) {
+        for (const email of [await newUser(), 'absent@example.com']) {
           await fill(email, 'not the password')
           await page.click('#log-in')
           await says(page, 'The e-mail or the password is wrong.')
@@ -31,7 +31,7 @@ for (const engine of ENGINES) {
     )
 
     test(
-      'counts down a wait, reads it out once, and lets in after it',
+      'counts down a block, announces only its end, and logs in after it',
       visit(
         async ({ page, service, newUser, fill, look }) => {
           const email = await newUser()
@@ -66,7 +66,7 @@ for (const engine of ENGINES) {
     )
 
     test(
-      'cannot be sent twice, and shows that it is waiting',
+      'sends one request after repeated clicks, and shows that it is waiting',
       visit(async ({ page, newUser, fill, calls, look }) => {
         const held = Promise.withResolvers<void>()
         await page.route(`**${LOGIN}`, async route => {
@@ -86,7 +86,7 @@ for (const engine of ENGINES) {
     )
 
     test(
-      'is used with the keyboard alone',
+      'can be used with the keyboard alone',
       visit(async ({ page, newUser }) => {
         const email = await newUser()
         await page.locator('#email:focus').waitFor()

@@ -1,4 +1,4 @@
-// What the eye meets: sizes, zoom, motion, forced colours, brands, and how much has to travel.
+// Appearance: sizes, zoom, motion, forced colours and brands; and the bytes of a first visit.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,11 +10,11 @@ const FIRST_VISIT_MAX_BYTES = 30_000
 /** WCAG 2.2, 2.5.8. */
 const TARGET_MIN_PX = 24
 
-describe('the page to the eye', () => {
+describe('the appearance of the page', () => {
   const visit = openVisits('sqlite')
 
   test(
-    'can be used at 200 % zoom and with text of twice the size',
+    'is not cut off at 200 % zoom or with text of twice the size',
     visit(async ({ page, newUser, logIn }) => {
       await page.setViewportSize({ width: 640, height: 400 })
       assert.equal(await overflowOf(page), 0)
@@ -29,7 +29,7 @@ describe('the page to the eye', () => {
   )
 
   test(
-    'has targets that a finger can hit, and shows where the focus is',
+    'has targets of at least 24 pixels, and outlines the focused element',
     visit(async ({ page, newUser, logIn, service }) => {
       const sizes = () =>
         page.evaluate<number[]>(`[...document.querySelectorAll('button, input, a')]
@@ -53,7 +53,7 @@ describe('the page to the eye', () => {
   )
 
   test(
-    'does not move for whoever wants no motion, and keeps its borders in forced colours',
+    'has no animation with reduced motion, and keeps its borders in forced colours',
     visit(
       async ({ page, fill }) => {
         await page.route('**/login', () => {})
@@ -72,7 +72,7 @@ describe('the page to the eye', () => {
   )
 
   test(
-    'comes with less than 30 KB at the first visit',
+    'transfers less than 30 KB at the first visit',
     visit(async ({ page, context, print }) => {
       await page.locator('#email:focus').waitFor()
       const cdp = await context.newCDPSession(page)
@@ -112,7 +112,7 @@ for (const [name, color] of [
     })
 
     test(
-      'can be read, and shows its name and logo',
+      'is accessible, and shows its name and logo',
       visit(async ({ page, newUser, logIn, look }) => {
         await page.getByText('Example & Co').waitFor()
         const width = `document.querySelector('header img').naturalWidth`

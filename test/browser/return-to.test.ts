@@ -1,4 +1,4 @@
-// Where a login leads to.
+// The address to which a login leads.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { openVisits } from './browser.ts'
@@ -11,7 +11,7 @@ describe('a login with an address to return to', () => {
   const asked = (address: string) => `/login?return_to=${encodeURIComponent(address)}`
 
   test(
-    'goes there, and leaves no form behind to go back to',
+    'goes there, and replaces the form in the history',
     visit(
       async ({ page, newUser, fill }) => {
         await fill(await newUser())
@@ -26,7 +26,7 @@ describe('a login with an address to return to', () => {
   )
 
   test(
-    'offers a link to whoever is logged in already',
+    'offers a link to a user that is already logged in',
     visit(
       async ({ page, newUser, logIn, look }) => {
         await page.goto(page.url().replace(/\?.*/, ''))
@@ -55,7 +55,7 @@ describe('a login with an address to return to', () => {
     `${APP}/"onmouseover="alert(1)\u0000`,
   ]
   test(
-    'stays here for any other',
+    'stays on the page for an address that is not listed',
     visit(
       async ({ page, newUser, logIn, service }) => {
         await logIn(await newUser())

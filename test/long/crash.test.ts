@@ -5,7 +5,7 @@ import { createDeployment } from '../process.ts'
 
 const CYCLES = 50
 
-describe(`after ${CYCLES} times kill -9 under load`, { concurrency: true }, () => {
+describe(`after ${CYCLES} kills (SIGKILL) under load`, { concurrency: true }, () => {
   for (const engine of ENGINES) {
     test(`no answered login is lost on ${engine}`, async () => {
       const deployment = await createDeployment(engine)

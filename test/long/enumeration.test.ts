@@ -1,6 +1,6 @@
-// Parallel attempts must not tell a known email from an unknown one: among seven attempts at unknown emails,
-// a probe finishes in the same place whether its email has a user or not. Commits take 5 ms, as behind
-// a synchronous standby, so that attempts which wait for each other's rows stand out.
+// Parallel attempts must not reveal whether an email has a user. Among seven attempts at unknown emails,
+// a probe must finish at the same rank with and without a user. Commits take 5 ms, as with a synchronous
+// standby, so that attempts that wait for each other's rows can be measured.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { startTestService, type TestService, UNLIMITED } from '../service.ts'
@@ -15,7 +15,7 @@ const SLOW_COMMITS = `do $$ begin
   execute format('alter database %I set commit_siblings = 0', current_database());
 end $$`
 
-/** Makes every failure of an unknown email wait for the one before. */
+/** Makes every failure of an unknown email wait for the previous one. */
 const SHARED_ROW = `
   create table shared_row (n integer);
   insert into shared_row values (0);
@@ -24,14 +24,14 @@ const SHARED_ROW = `
   create trigger touch before update on unknown_user
     for each row execute function touch_shared_row()`
 
-test('the order in which parallel attempts finish does not tell a known email', async context => {
+test('the order in which parallel attempts finish does not reveal a known email', async context => {
   const service = await startWithSlowCommits(context)
   const auc = await measureAuc(service, 600)
   context.diagnostic(`area under the curve: ${auc.toFixed(3)}`)
   assert.ok(Math.abs(auc - 0.5) < MAX_DISTANCE_FROM_CHANCE, String(auc))
 })
 
-test('the comparison can fail: one shared row for unknown emails is found out', async context => {
+test('the comparison can fail: a row shared by unknown emails is detected', async context => {
   const service = await startWithSlowCommits(context)
   await service.database.rows(SHARED_ROW)
   const auc = await measureAuc(service, 300)
@@ -45,7 +45,7 @@ async function startWithSlowCommits(context: Context): Promise<TestService> {
   const first = await startTestService('postgres', UNLIMITED)
   await first.database.rows(SLOW_COMMITS)
   await first.addUser('known@example.com')
-  // The setting holds for connections that are opened after it.
+  // The setting applies only to connections that are opened after it.
   const service = await startTestService('postgres', UNLIMITED, first)
   context.after(async () => {
     await service.stop()
@@ -54,7 +54,7 @@ async function startWithSlowCommits(context: Context): Promise<TestService> {
   return service
 }
 
-/** How likely a probe of a known email finishes before one of an unknown email. */
+/** The probability that a probe of a known email finishes before a probe of an unknown email. */
 async function measureAuc(service: TestService, rounds: number): Promise<number> {
   const ranks: Record<'known' | 'absent', number[]> = { known: [], absent: [] }
   for (let round = -WARM_UP_ROUNDS; round < rounds; round++) {

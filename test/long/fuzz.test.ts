@@ -1,4 +1,4 @@
-// Mutated bytes over TLS. A case that fails is kept in test/corpus/ and tried first ever after.
+// Sends mutated requests over TLS. A failing case is saved in test/corpus/ and tried first in later runs.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
@@ -10,12 +10,12 @@ import { createDeployment, type Line } from '../process.ts'
 import { createRawClient, outsideEnvelope } from '../raw-connection.ts'
 import { LOGIN, PASSWORD, UNLIMITED } from '../service.ts'
 
-/** What arrives is judged before any database is asked: fewer do for the second. */
+/** Most requests are refused before the database is used, so PostgreSQL needs fewer cases. */
 const CASES: Record<EngineName, number> = { sqlite: 20_000, postgres: 5_000 }
-/** The same cases every time, so that a failure is a change's; any other number tries others. */
+/** Fixed by default, so that a new failure has its cause in a change. Another seed tries other cases. */
 const SEED = Number(process.env.FUZZ_SEED ?? 1)
 const PARALLEL = 16
-/** On a signal it collects its garbage and tells what stays: what waits for a collection is no leak. */
+/** On SIGUSR2, collects garbage before it prints the memory in use, so that only leaks show. */
 const MEMORY_PROBE = `
   let probes = 0
   process.on('SIGUSR2', () => {
@@ -94,7 +94,7 @@ const TOKENS = [
 describe(`fuzzing with FUZZ_SEED=${SEED}`, () => {
   for (const engine of ENGINES) {
     const cases = Number(process.env.FUZZ_CASES ?? CASES[engine])
-    test(`${cases} mutated requests all get answers in the envelope, on ${engine}`, async context => {
+    test(`${cases} mutated requests all get answers in the envelope and leak no memory, on ${engine}`, async context => {
       const deployment = await createDeployment(engine, { ...UNLIMITED, NODE_OPTIONS })
       context.after(() => deployment.remove())
       await deployment.addUser('kate@example.com')
@@ -194,7 +194,7 @@ function pick<T>(list: T[], random: (below: number) => number): T {
   return item
 }
 
-/** A small generator whose series follows from its seed (mulberry32). */
+/** A pseudo-random generator with a seed (mulberry32). */
 function createRandom(seed: number): (below: number) => number {
   let state = seed
   return below => {

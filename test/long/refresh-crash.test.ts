@@ -1,4 +1,4 @@
-// A process killed in the middle of rotations, beside another one on the same database.
+// Kills a process during rotations while another process uses the same database.
 import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -16,9 +16,9 @@ const KILLS_EACH = 50
 const SESSIONS = 3
 
 // Both engines at once: most of the time goes into starting processes.
-describe(`refresh and kill -9 with CRASH_SEED=${SEED}`, { concurrency: true }, () => {
+describe(`refresh and SIGKILL with CRASH_SEED=${SEED}`, { concurrency: true }, () => {
   for (const engine of ENGINES) {
-    test(`of a rotation that was cut off on ${engine}, the old token or the new one works`, async t => {
+    test(`after a kill during a rotation on ${engine}, the old token gets one successor, which works`, async t => {
       const compileCache = await mkdtemp(join(tmpdir(), 'login-compiled-'))
       const deployment = await createDeployment(engine, {
         NODE_COMPILE_CACHE: compileCache,
@@ -39,7 +39,7 @@ describe(`refresh and kill -9 with CRASH_SEED=${SEED}`, { concurrency: true }, (
 async function killInRotations({ database, addUser, start }: Deployment) {
   const met = { answered: 0, cutOff: 0, cutOffButRotated: 0 }
   await addUser('kate@example.com')
-  // What it has compiled is kept for the others only if it ends in peace.
+  // Node writes its compile cache only when the process exits normally.
   const forerunner = await start()
   forerunner.kill('SIGTERM')
   await forerunner.exit
@@ -65,7 +65,7 @@ async function killInRotations({ database, addUser, start }: Deployment) {
     for (const [session, token] of tokens.entries()) {
       const result = results[session]
       const again = await refresh(survivor, token)
-      assert.equal(again.status, 200, `kill ${index}: neither token works: ${again.text}`)
+      assert.equal(again.status, 200, `kill ${index}: the old token does not work: ${again.text}`)
       if (result?.status === 'fulfilled') {
         met.answered++
         assert.equal(result.value.status, 200, result.value.text)
@@ -87,7 +87,7 @@ async function killInRotations({ database, addUser, start }: Deployment) {
   return met
 }
 
-/** Refreshed before, so that the process has connections and is warm; and how long that took. */
+/** Logs in and refreshes twice, to warm the process up; `roundMs` is the time of the last round. */
 async function openSessions(service: ServiceProcess) {
   const opening = Array.from({ length: SESSIONS }, () => service.login('kate@example.com'))
   let answers = await Promise.all(opening)

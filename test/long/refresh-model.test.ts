@@ -1,5 +1,5 @@
-// Any history of refreshes, replays, ends and passing time, compared with a model that stores nothing
-// and knows neither keys nor purges: what they do must not be seen.
+// Random histories of refreshes, replays, ends and waits, compared with a model. The model has no keys
+// and no purge, so neither may change an outcome.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
@@ -36,7 +36,7 @@ const SCOPE = {
 const FIRST_KEYS = { keys: await createGeneration(new Date(START), 0) }
 const FIRST_KEYRING = createKeys(await importKeys(FIRST_KEYS))
 
-/** The service's side of a history: a user of its own, and all it was handed, in the model's order. */
+/** The real side of a history: its own user, and its tokens and sessions in the order of the model. */
 type Real = {
   store: Store
   user: User
@@ -91,7 +91,7 @@ async function refreshBoth(model: Model, real: Real, index: number): Promise<voi
   if (outcome.kind !== 'refreshed' || expected.kind !== 'refreshed') return
   const { refreshToken, live } = outcome
   if (expected.successor === real.tokens.length) {
-    assert.ok(!real.tokens.includes(refreshToken), 'an old token once more')
+    assert.ok(!real.tokens.includes(refreshToken), 'a token was issued twice')
     real.tokens.push(refreshToken)
   }
   assert.equal(refreshToken, real.tokens[expected.successor])
@@ -176,7 +176,7 @@ async function rotateReal({ now }: Model, real: Real): Promise<void> {
   real.keys = createKeys(await importKeys(real.keyFile))
 }
 const rotateKeys = fc.constant(command('rotateKeys', rotateReal))
-/** The successor is signed with the old key, and asked for again when there is a new one. */
+/** Asks for a successor before and after a new key begins to sign: both must be the same. */
 const changeKeys = anyIndex.map(n =>
   command(`changeKeys(${n})`, async (model, real) => {
     const token = model.newestOf(n)
@@ -198,7 +198,7 @@ const wait = fc
       model.now += ms
     }),
   )
-/** To where a token changes its meaning, or just before, or just after. */
+/** Waits until a grace period, a token or a session ends, or until just before or after. */
 const waitUntil = fc
   .tuple(fc.nat(2), anyIndex, fc.constantFrom(-SECOND, -1, 0, 1, SECOND))
   .map(([kind, n, offset]) => {
@@ -208,14 +208,14 @@ const waitUntil = fc
       return [(rotatedAt ?? 0) + 10 * SECOND, expiresAt, sessionEnd][kind] ?? 0
     }
     return command(
-      `waitUntil(${['the end of the grace', 'the expiry', 'the end of the session'][kind]} of ${n}, ${offset})`,
+      `waitUntil(${['the end of the grace period', 'the expiry', 'the end of the session'][kind]} of ${n}, ${offset})`,
       async model => {
         model.now = momentIn(model) + offset
       },
       model => momentIn(model) + offset > model.now,
     )
   })
-/** Again and again with one token, which gains it no time. */
+/** Repeats one token, which must not extend its grace period. */
 const repeat = fc.tuple(anyIndex, fc.integer({ min: 1, max: 6 })).map(([n, seconds]) =>
   command(`repeat(${n}, ${seconds})`, async (model, real) => {
     const token = n % model.tokens.length
@@ -225,7 +225,7 @@ const repeat = fc.tuple(anyIndex, fc.integer({ min: 1, max: 6 })).map(([n, secon
     }
   }),
 )
-/** Towards the end that no refreshing puts off. */
+/** Refreshes towards the absolute expiry of the session. */
 const keepAlive = fc.tuple(anyIndex, fc.integer({ min: 2, max: 4 })).map(([n, times]) =>
   command(`keepAlive(${n}, ${times})`, async (model, real) => {
     for (let time = 0; time < times; time++) {
@@ -251,7 +251,7 @@ const histories = fc.tuple(
 )
 
 for (const engine of ENGINES) {
-  test(`${HISTORIES[engine]} histories on ${engine} go as in the model`, async () => {
+  test(`${HISTORIES[engine]} histories on ${engine} have the outcomes of the model`, async () => {
     const database = await createTestDatabase(engine)
     const store = await openStore(database.config)
     try {

@@ -1,13 +1,13 @@
-// What refreshing promises, without keys, digests, rows or transactions. Times are milliseconds.
+// A model of refreshing, without keys, digests, rows or transactions. Times are milliseconds.
 
 export const SECOND = 1_000
 export const DAY = 24 * 3600 * SECOND
 
 type ModelToken = {
-  /** Sessions and tokens go by their place in the order of their making. */
+  /** Sessions and tokens are numbered in the order of their creation. */
   session: number
   expiresAt: number
-  /** Null: unused. */
+  /** Null while the token is unused. */
   rotatedAt: number | null
   successor: number | null
 }
@@ -47,7 +47,7 @@ export class Model {
     return { kind: 'reused' }
   }
 
-  /** Whether it still speaks for its session, used or not. */
+  /** Whether a token, used or not, has not expired and its session is live. */
   isValid(index: number): boolean {
     const { session, expiresAt } = this.token(index)
     return this.now < expiresAt && this.isLive(session)
@@ -59,7 +59,7 @@ export class Model {
     return !isEnded && !isIdle && this.now < expiresAt
   }
 
-  /** False if it was not live. */
+  /** Returns false if the session was not live. */
   end(session: number): boolean {
     const wasLive = this.isLive(session)
     this.#session(session).isEnded = true

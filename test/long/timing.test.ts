@@ -1,4 +1,4 @@
-// Refusals that look alike must also take alike: classes of attempts, shuffled request by request, are
+// Rejected logins must take the same time for every reason. Kinds of attempts, shuffled in every round, are
 // compared by Welch's t-test, as in dudect (Reparaz et al., "Dude, is my code constant time?", 2017).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -6,7 +6,7 @@ import bcrypt from 'bcrypt'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { PASSWORD, startTestService, TEST_COST, type TestService, UNLIMITED } from '../service.ts'
 
-/** Below this the difference of two means is noise, by the convention of the method. */
+/** By the convention of the method, a difference of two means below this is noise. */
 const MAX_T = 4.5
 const MAX_MEDIAN_DIFFERENCE_MS = 0.2
 const WARM_UP_ROUNDS = 300
@@ -15,7 +15,7 @@ const ROUNDS: Record<EngineName, number> = { sqlite: 5_000, postgres: 2_000 }
 type Attempts = Record<string, [email: string, password: string]>
 
 for (const [engine, rounds] of Object.entries(ROUNDS) as [EngineName, number][]) {
-  test(`refusals cannot be told apart by their time, on ${engine}`, async context => {
+  test(`the time of a rejected login does not reveal the reason, on ${engine}`, async context => {
     const service = await startTestService(engine, UNLIMITED)
     context.after(() => service.stop())
     await service.addUser('wrong@example.com')
@@ -38,7 +38,7 @@ for (const [engine, rounds] of Object.entries(ROUNDS) as [EngineName, number][])
 }
 
 test('a stored hash of a lower cost takes the same time, to within two percent', async context => {
-  // At a real cost: each missing step hands one more decoy to a thread, some 0.2 ms whatever the cost.
+  // A realistic cost: each missing step needs one more decoy, whose start in a thread takes about 0.2 ms.
   const service = await startTestService('sqlite', { ...UNLIMITED, BCRYPT_COST: '10' })
   context.after(() => service.stop())
   await service.addUser('old@example.com', { passwordHash: await bcrypt.hash(PASSWORD, 8) })
@@ -55,7 +55,7 @@ test('a stored hash of a lower cost takes the same time, to within two percent',
   }
 })
 
-test('the comparison can fail: a hash above the configured cost is found out', async context => {
+test('the comparison can fail: a hash above the configured cost is detected', async context => {
   const service = await startTestService('sqlite', UNLIMITED)
   context.after(() => service.stop())
   const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST + 1)
@@ -98,7 +98,7 @@ function shuffled<T>(list: T[]): T[] {
     .map(({ item }) => item)
 }
 
-/** Cropped at the 90th percentile of both together: the slowest tenth is mostly the machine's noise. */
+/** `tCropped` leaves out the slowest tenth of both together, which is mostly noise of the machine. */
 function compare(a: number[], b: number[]) {
   const all = [...a, ...b].toSorted((x, y) => x - y)
   const limit = all[Math.floor(all.length * 0.9)] ?? 0

@@ -83,7 +83,7 @@ export function isFormInUse() {
   return isBusy || fields.disabled || email.value !== '' || password.value !== ''
 }
 
-/** Called after a login: the password must not stay in the page. */
+/** Removes what was typed: the password must not stay in the page after a login. */
 export function clearForm() {
   form.reset()
   say('')

@@ -175,7 +175,10 @@ describe('while the service runs', () => {
       })
       assert.equal(level, 'error')
       assert.match(err?.message ?? '', message)
-      assert.match(String(msg), /^The new certificate cannot be used, the one before stays: /)
+      assert.match(
+        String(msg),
+        /^The new certificate cannot be used, the previous one stays in use: /,
+      )
       assert.ok(!service.output().includes('PRIVATE KEY'))
       assert.equal(await servedAt(url), first.fingerprint)
       await reinstall()

@@ -1,15 +1,13 @@
-// Addresses in the environment: the issuer, origins, and the proxies in front.
+// Reads and checks the issuer, the origins and the trusted proxies.
 import { isIPv4 } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import type { Reader } from './reader.ts'
+import type { Variable } from './variables.ts'
 
-/**
- * A refresh token stays within its 500 specified characters if the issuer is no longer than this;
- * everything else in the token has a fixed length.
- */
+/** Keeps a refresh token within the specified 500 characters: its other parts have a fixed length. */
 export const ISSUER_MAX_BYTES = 100
 
-/** True for a host that is this machine: a name or address, with or without the brackets of a URL. */
+/** True for names and addresses of this machine, with or without the brackets of a URL. */
 export function isLoopback(host: string): boolean {
   const name = host.toLowerCase()
   return ['localhost', '::1', '[::1]'].includes(name) || (isIPv4(name) && name.startsWith('127.'))
@@ -19,7 +17,7 @@ export function defaultIssuer(port: number): string {
   return `https://localhost:${port}`
 }
 
-/** RFC 8414, section 2. Tokens carry the text as configured, so only the normal form of a URL is accepted. */
+/** RFC 8414, section 2. Tokens contain the text as configured, so a URL must be in its normal form. */
 export function readIssuer(read: Reader, isProduction: boolean): string | null {
   const issuer = read.text('JWT_ISSUER')
   if (issuer === null) return null
@@ -37,7 +35,7 @@ export function readIssuer(read: Reader, isProduction: boolean): string | null {
   return issuer
 }
 
-export function readOrigins(read: Reader, name: string): string[] | null {
+export function readOrigins(read: Reader, name: Variable): string[] | null {
   const origins = read.list(name)
   for (const origin of origins ?? []) {
     if (!URL.canParse(origin) || new URL(origin).origin !== origin || origin.includes('*')) {
@@ -58,7 +56,7 @@ export function readProxies(read: Reader): string[] {
       )
     } else if (Number(proxy.split('/')[1] ?? 128) < (proxy.includes(':') ? 16 : 8)) {
       read.problems.push(
-        `TRUST_PROXY ${proxy} covers too much: every machine in it could choose its own client address.`,
+        `TRUST_PROXY ${proxy} is too wide: every machine in this network could forge client addresses.`,
       )
     }
   }

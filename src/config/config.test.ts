@@ -54,6 +54,22 @@ describe('configuration', () => {
     assert.deepEqual(loadConfig(blank), loadConfig({}))
   })
 
+  test('reads every variable of the table, and no other', () => {
+    const read = new Set<string>()
+    const recorded = (env: Record<string, string>) =>
+      new Proxy(env, {
+        get(target, name: string) {
+          read.add(name)
+          return target[name]
+        },
+      })
+    loadConfig(recorded(PRODUCTION))
+    // Without a host and a mode in the URL, the driver's own variables decide.
+    loadConfig(recorded({ DATABASE_URL: 'postgres:///login', PGHOST: 'db' }))
+    const ofDriver = ['PGHOST', 'PGSSLMODE']
+    assert.deepEqual([...read].toSorted(), [...Object.keys(VARIABLES), ...ofDriver].toSorted())
+  })
+
   const TAKEN: Taken[] = [
     [{ NODE_ENV: 'test' }, { environment: 'test' }],
     [{ HOST: ' 0.0.0.0 ' }, { host: '0.0.0.0' }],
@@ -179,7 +195,7 @@ describe('configuration', () => {
     LOG_LEVEL: ['INFO', 'verbose'],
   }
   for (const [name, values] of Object.entries(REFUSED)) {
-    test(`refuses what ${name} cannot be, and names the variable`, () => {
+    test(`refuses a wrong ${name}, and names the variable`, () => {
       for (const value of values) {
         const problems = problemsOf({ [name]: value })
         assert.equal(problems.length, 1, `${value}: ${problems.join(' ')}`)
@@ -188,7 +204,7 @@ describe('configuration', () => {
     })
   }
 
-  test('reports every problem at once, in one message with a line each', () => {
+  test('reports every problem at once, in one message with a line for each', () => {
     const env = Object.fromEntries(
       Object.entries(REFUSED)
         .filter(([name]) => name !== 'TLS_KEY_FILE')
@@ -231,11 +247,11 @@ describe('configuration', () => {
 
     const UNSAFE: [string, Record<string, string>, RegExp][] = [
       ['neither certificate nor proxy', { TRUST_PROXY: '' }, /TLS_CERT_FILE.*TRUST_PROXY/],
-      ['no file of signing keys', { SIGNING_KEYS_FILE: '' }, /SIGNING_KEYS_FILE/],
+      ['no file with signing keys', { SIGNING_KEYS_FILE: '' }, /SIGNING_KEYS_FILE/],
       ['no issuer', { JWT_ISSUER: '' }, /JWT_ISSUER/],
-      ['a plain origin', { CORS_ORIGINS: 'https://a.example,http://b.example' }, /http:\/\/b\.ex/],
+      ['an http origin', { CORS_ORIGINS: 'https://a.example,http://b.example' }, /http:\/\/b\.ex/],
       ['an origin of another scheme', { CORS_ORIGINS: 'ws://a.example' }, /https:\/\/ origins/],
-      ['a plain address to return to', { RETURN_TO_ORIGINS: 'http://b.example' }, /RETURN_TO_ORIG/],
+      ['an http address to return to', { RETURN_TO_ORIGINS: 'http://b.example' }, /RETURN_TO_ORIG/],
       ['a log without logins', { LOG_LEVEL: 'error' }, /LOG_LEVEL must be info/],
       ['a log without successes', { LOG_LEVEL: 'warn' }, /LOG_LEVEL must be info/],
       ['a low cost', { BCRYPT_COST: '9' }, /BCRYPT_COST .* 10 to 15/],
@@ -268,7 +284,7 @@ describe('configuration', () => {
     ])
   })
 
-  test('the result cannot be changed, in no part of it', () => {
+  test('every part of the result is frozen', () => {
     const config = loadConfig({ TRUST_PROXY: '::1', CORS_ORIGINS: 'https://a.example', TLS_X: '' })
     assert.ok(Object.isFrozen(config))
     for (const [name, value] of Object.entries(config)) assert.ok(Object.isFrozen(value), name)

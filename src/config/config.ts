@@ -1,5 +1,5 @@
-// The environment as one frozen, checked object. Every problem is reported at once, each with what
-// to do about it.
+// Reads the environment into one checked, frozen object. All problems are reported at once, each with
+// its remedy.
 import { join, resolve } from 'node:path'
 import type { Budgets } from '../login/scopes.ts'
 import { defaultIssuer, readIssuer, readOrigins, readProxies } from './addresses.ts'
@@ -12,7 +12,7 @@ export type TlsFiles = { certFile: string; keyFile: string }
 
 export type Brand = Readonly<{
   name: string
-  /** Null: a plain one in the brand's colour. */
+  /** Null: the built-in logo in the brand's colour. */
   logoFile: string | null
   /** As #rrggbb. */
   color: string
@@ -26,31 +26,31 @@ export type Config = Readonly<{
   opsPort: number
   dataDir: string
   database: DatabaseConfig
-  /** Null: the development certificate, or none at all behind a proxy. */
+  /** Null: the development certificate, or plain HTTP behind a trusted proxy. */
   tls: TlsFiles | null
-  /** Peers whose X-Forwarded-* headers count. */
+  /** Proxies whose X-Forwarded-* headers are trusted. */
   trustedProxies: readonly string[]
-  /** Null: none was given, which means none in production and any in development. */
+  /** Null: not set. Production then allows no origin, development allows any. */
   corsOrigins: readonly string[] | null
-  /** Where the page may send people after a login. */
+  /** Origins to which the page may send the user after a login. */
   returnToOrigins: readonly string[]
   brand: Brand
   signingKeysFile: string
   tokens: Readonly<{ issuer: string; audience: string }>
   bcryptCost: number
-  /** What a login may take. */
+  /** An attempt that would take longer than this is shed. */
   loginTimeMs: number
   budgets: Readonly<Budgets>
   maxSessionsPerUser: number
   logLevel: (typeof LOG_LEVELS)[number]
-  /** Not wrong enough to refuse, but surely not meant. */
+  /** Settings that are probably wrong but do not prevent a start. */
   warnings: readonly string[]
 }>
 
-/** The levels at which no attempt goes unlogged. */
+/** The levels at which every attempt is logged. */
 const LOGGING_ATTEMPTS: Config['logLevel'][] = ['info', 'debug', 'trace']
 
-/** More does not fit beside a logo on a phone. */
+/** A longer name does not fit beside a logo on a phone. */
 const BRAND_NAME_MAX_CHARACTERS = 60
 
 export class ConfigError extends Error {
@@ -91,7 +91,7 @@ export function loadConfig(env: Environment): Config {
       issuer: issuer ?? defaultIssuer(port),
       audience: read.text('JWT_AUDIENCE') ?? issuer ?? defaultIssuer(port),
     },
-    // Below 10 a stolen hash is too quick to guess; the tests have no secrets to lose.
+    // A lower cost makes guessing at stolen hashes too fast. Hashes of tests protect nothing.
     bcryptCost: read.integer('BCRYPT_COST', 12, environment === 'test' ? 4 : 10, 15),
     loginTimeMs: read.integer('LOGIN_TIME_MS', 1_000, 500, 5_000),
     budgets: {
@@ -112,7 +112,7 @@ export function loadConfig(env: Environment): Config {
   return deepFreeze(config)
 }
 
-/** With PORT=0 the system chooses the port, which the default issuer and audience then name. */
+/** With PORT=0 the system chooses the port; the default issuer and audience contain the chosen one. */
 export function tokensAt(boundPort: number, { tokens, port }: Config): Config['tokens'] {
   const toBound = (name: string) => (name === defaultIssuer(port) ? defaultIssuer(boundPort) : name)
   return { issuer: toBound(tokens.issuer), audience: toBound(tokens.audience) }
@@ -138,7 +138,7 @@ function unsafeInProduction(read: Reader, config: Config, env: Environment): str
     )
   }
   if (!read.text('JWT_ISSUER')) {
-    problems.push('In production set JWT_ISSUER to the address that clients know the service by.')
+    problems.push('In production set JWT_ISSUER to the public address of the service.')
   }
   problems.push(...judgeDatabase(config.database, env).problems)
   const { corsOrigins, returnToOrigins } = config
@@ -151,7 +151,7 @@ function unsafeInProduction(read: Reader, config: Config, env: Environment): str
   }
   if (!LOGGING_ATTEMPTS.includes(config.logLevel)) {
     problems.push(
-      'In production LOG_LEVEL must be info, debug or trace: every login attempt is logged.',
+      'In production LOG_LEVEL must be info, debug or trace: every login attempt must be logged.',
     )
   }
   return problems

@@ -1,4 +1,4 @@
-// Which database, and whether the way to it is safe.
+// Chooses the database, and judges whether the connection to it is safe.
 import { join } from 'node:path'
 import { decideEncryption } from './postgres-tls.ts'
 import type { Environment, Reader } from './reader.ts'
@@ -13,13 +13,13 @@ export function readDatabase(read: Reader, dataDir: string): DatabaseConfig {
   const url = read.text('DATABASE_URL')
   if (url === null) return { engine: 'sqlite', file: join(dataDir, 'login.db') }
   if (!isPostgresUrl(url)) {
-    // The value is not repeated: it may hold a password.
+    // The message does not repeat the value, which may contain a password.
     read.problems.push('DATABASE_URL must look like postgres://user:password@host:5432/name.')
   }
   return { engine: 'postgres', url }
 }
 
-/** What production refuses, and what is worth a warning anywhere. */
+/** Problems prevent a start in production; warnings are given in every environment. */
 export function judgeDatabase(
   database: DatabaseConfig,
   env: Environment,
@@ -44,7 +44,7 @@ export function judgeDatabase(
       return {
         ...safe,
         problems: [
-          'In production DATABASE_URL must ask for TLS to another machine: add sslmode=verify-full (and sslrootcert=FILE for a CA of your own), or sslmode=disable if you trust the network in between.',
+          'In production a database on another machine needs TLS: add sslmode=verify-full (and sslrootcert=FILE for a CA of your own) to DATABASE_URL, or sslmode=disable if you trust the network in between.',
         ],
       }
     default:

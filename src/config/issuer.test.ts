@@ -9,7 +9,7 @@ const PRODUCTION = {
 }
 const LONGEST = `https://${'i'.repeat(92)}`
 
-describe('JWT_ISSUER is an https URL, as RFC 8414 has it', () => {
+describe('JWT_ISSUER is an https URL, as RFC 8414 demands', () => {
   const TAKEN = [
     ...['https://i.example', 'https://i.example/', 'https://i.example:444/a/b', LONGEST],
     ...['http://localhost:3000', 'http://127.0.0.1:3000', 'http://[::1]:3000'],
@@ -43,7 +43,7 @@ describe('JWT_ISSUER is an https URL, as RFC 8414 has it', () => {
     })
   }
 
-  test('in production plain HTTP is refused for this machine too', () => {
+  test('in production plain HTTP is refused, also for this machine', () => {
     const JWT_ISSUER = 'http://localhost:8443'
     assert.throws(() => loadConfig({ ...PRODUCTION, JWT_ISSUER }), /JWT_ISSUER must be a URL/)
     loadConfig({ ...PRODUCTION, JWT_ISSUER: 'https://i.example' })

@@ -62,13 +62,13 @@ describe('how a connection to PostgreSQL is encrypted', () => {
   for (const [url, expected, env = {}] of CASES) {
     test(`${expected}: ${url} ${JSON.stringify(env)}`, () => {
       assert.equal(decideEncryption(url, env), expected)
-      if (expected !== 'unstated') assert.equal(asTheDriverDoes(url, env), expected)
+      if (expected !== 'unstated') assert.equal(encryptionByDriver(url, env), expected)
     })
   }
 })
 
-/** What the driver would do is to be seen on a client that has not connected yet. */
-function asTheDriverDoes(connectionString: string, env: Record<string, string>): Encryption {
+/** What the driver itself decides, read from a client that has not connected. */
+function encryptionByDriver(connectionString: string, env: Record<string, string>): Encryption {
   const { PGHOST = '', PGSSLMODE = '' } = process.env
   Object.assign(process.env, { PGHOST: '', PGSSLMODE: '' }, env)
   try {

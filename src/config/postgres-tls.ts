@@ -1,36 +1,36 @@
-// Whether a connection to PostgreSQL is encrypted, as the driver reads its URL.
+// Decides whether a connection to PostgreSQL is encrypted, by the rules of the driver.
 import { isLoopback } from './addresses.ts'
 
 /**
  * 'local': on this machine. 'verified': TLS, and the server's certificate is checked. 'unverified':
- * TLS with any certificate. 'plain': no TLS, as the operator wrote. 'unstated': anything else; the
- * driver or its next version may then send everything unencrypted.
+ * TLS with any certificate. 'plain': no TLS, because the operator disabled it. 'unstated': any other
+ * setting; this version of the driver, or a later one, may send everything unencrypted.
  */
 export type Encryption = 'local' | 'verified' | 'unverified' | 'plain' | 'unstated'
 
 type Settings = Record<string, string | undefined>
 
-/** The URL must be one that can be parsed. */
+/** Throws if the URL cannot be parsed. */
 export function decideEncryption(url: string, env: Settings): Encryption {
   const { hostname, searchParams } = new URL(url)
-  // Of several, the driver takes the last.
+  // The driver takes the last of several values.
   const last = (name: string) => searchParams.getAll(name).at(-1)
   const named = /^%2f/i.test(hostname) ? '/' : hostname
   const hosts = last('host') || named || env.PGHOST || 'localhost'
   if (hosts.split(',').every(host => host.startsWith('/') || isLoopback(host))) return 'local'
 
-  // The environment counts where the URL says nothing of TLS.
+  // The driver reads PGSSLMODE only if the URL has no setting for TLS.
   const mode = last('sslmode') || (searchParams.has('ssl') ? '' : env.PGSSLMODE)
-  const isAsLibpq = last('uselibpqcompat') === 'true'
+  const isLibpqMode = last('uselibpqcompat') === 'true'
   switch (mode) {
     case 'verify-full':
     case 'verify-ca':
       return 'verified'
     case 'require':
-      // To libpq this does not ask whose certificate it is.
-      return isAsLibpq && !last('sslrootcert') ? 'unverified' : 'verified'
+      // libpq accepts any certificate here, unless it has a root certificate.
+      return isLibpqMode && !last('sslrootcert') ? 'unverified' : 'verified'
     case 'no-verify':
-      return isAsLibpq ? 'unstated' : 'unverified'
+      return isLibpqMode ? 'unstated' : 'unverified'
     case 'disable':
       return 'plain'
     default:

@@ -1,8 +1,9 @@
-// Values out of the environment, each checked as it is read.
+// Reads single values from the environment, and checks each.
+import type { Variable } from './variables.ts'
 
 export type Environment = Record<string, string | undefined>
 
-/** Collects what is wrong while values are read, so that nobody has to fix one thing at a time. */
+/** Collects all problems, so that the operator can fix them together. */
 export class Reader {
   readonly problems: string[] = []
   readonly #env: Environment
@@ -11,12 +12,12 @@ export class Reader {
     this.#env = env
   }
 
-  text(name: string): string | null {
+  text(name: Variable): string | null {
     const value = this.#env[name]?.trim()
     return value ? value : null
   }
 
-  integer(name: string, fallback: number, min: number, max: number): number {
+  integer(name: Variable, fallback: number, min: number, max: number): number {
     const text = this.text(name)
     if (text === null) return fallback
     const value = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
@@ -25,7 +26,7 @@ export class Reader {
     return fallback
   }
 
-  oneOf<T extends string>(name: string, fallback: T, allowed: readonly T[]): T {
+  oneOf<T extends string>(name: Variable, fallback: T, allowed: readonly T[]): T {
     const text = this.text(name)
     if (text === null) return fallback
     const value = allowed.find(candidate => candidate === text)
@@ -34,7 +35,7 @@ export class Reader {
     return value ?? fallback
   }
 
-  list(name: string): string[] | null {
+  list(name: Variable): string[] | null {
     const entries = this.text(name)
       ?.split(',')
       .map(entry => entry.trim())

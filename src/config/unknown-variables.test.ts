@@ -7,7 +7,7 @@ const KNOWN = Object.keys(VARIABLES)
 const warningsFor = (...names: string[]) =>
   warnOfUnknown(Object.fromEntries(names.map(name => [name, 'x'])), KNOWN)
 
-describe('a misspelt variable is told, with the one that was probably meant', () => {
+describe('a misspelt variable gives a warning with the probable name', () => {
   const MEANT: Record<string, string[]> = {
     CORS_ORIGINS: [
       'CORS_ORIGIN',
@@ -51,7 +51,7 @@ describe('a misspelt variable is told, with the one that was probably meant', ()
   }
 
   for (const name of ['TLS_X', 'JWT_SECRET', 'THROTTLE_FAILURES', 'BRAND_X']) {
-    test(`${name}: which one cannot be said`, () => {
+    test(`${name}: no suggestion, several names are similar`, () => {
       assert.deepEqual(warningsFor(name), [
         `${name} is not a variable of this service and has no effect.`,
       ])
@@ -59,7 +59,7 @@ describe('a misspelt variable is told, with the one that was probably meant', ()
   }
 })
 
-test('every own variable is known, whatever its value', () => {
+test('the variables of this service give no warning', () => {
   assert.deepEqual(warningsFor(...KNOWN), [])
 })
 
@@ -88,6 +88,6 @@ test('the environment of an ordinary machine gives no warning', () => {
   assert.deepEqual(warningsFor(...ordinary.trim().split(/\s+/)), [])
 })
 
-test('a name that is far too long is not looked at', () => {
+test('a name that is far too long gives no warning', () => {
   assert.deepEqual(warningsFor('X'.repeat(1e6), 'TLS_'.repeat(1e5), `CORS_${'A_'.repeat(1e5)}`), [])
 })

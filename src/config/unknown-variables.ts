@@ -1,7 +1,7 @@
-// Misspelt variables: a setting that silently has no effect is worse than none.
+// Warns of misspelt variables, which would silently have no effect.
 import type { Environment } from './reader.ts'
 
-/** First words that other programs' variables hardly have. */
+/** First words that variables of other programs rarely have. */
 const OWN_WORDS = [
   'BCRYPT',
   'BRAND',
@@ -14,10 +14,10 @@ const OWN_WORDS = [
   'TRUST',
 ]
 
-/** No name of this service is half as long, however it is misspelt. */
+/** More than twice the length of any variable of this service. */
 const MAX_LENGTH = 64
 
-/** Names that are not in the list but look as if they were meant to be, each with what to do. */
+/** One warning for each name that is not known but similar to a known one. */
 export function warnOfUnknown(env: Environment, known: readonly string[]): string[] {
   return Object.keys(env)
     .filter(name => !known.includes(name))
@@ -29,7 +29,7 @@ export function warnOfUnknown(env: Environment, known: readonly string[]): strin
     })
 }
 
-/** Null: nothing to do with this service. Empty: it might be several. */
+/** Null: the name has nothing to do with this service. Empty: several names are equally similar. */
 function findSimilar(name: string, known: readonly string[]): string | null {
   if (name.length > MAX_LENGTH) return null
   const typos = known.filter(candidate => isTypo(name, candidate))
@@ -45,15 +45,17 @@ function findSimilar(name: string, known: readonly string[]): string | null {
 }
 
 /**
- * One slip, or two in a long name. Short names are too close to those of others: HOME and HOST,
- * APP_PORT and OPS_PORT, SSL_CERT_FILE and TLS_CERT_FILE.
+ * Allows one typing error per 8 characters, at most two. More would match variables of other programs:
+ * HOME and HOST, APP_PORT and OPS_PORT, SSL_CERT_FILE and TLS_CERT_FILE.
  */
 function isTypo(name: string, candidate: string): boolean {
-  const slips = Math.min(2, Math.floor(candidate.length / 8))
-  return Math.abs(name.length - candidate.length) <= slips && distance(name, candidate) <= slips
+  const maxErrors = Math.min(2, Math.floor(candidate.length / 8))
+  return (
+    Math.abs(name.length - candidate.length) <= maxErrors && distance(name, candidate) <= maxErrors
+  )
 }
 
-/** TRUST and TRUSTED, KEY and KEYS. */
+/** True for TRUST and TRUSTED, and for KEY and KEYS. */
 function isSameWord(one: string, other: string): boolean {
   const [short = '', long = ''] = [one, other].toSorted((a, b) => a.length - b.length)
   return short === long || (short.length >= 3 && long.startsWith(short))
@@ -63,7 +65,7 @@ function countShared(words: string[], candidate: string[]): number {
   return candidate.filter(word => words.some(other => isSameWord(word, other))).length
 }
 
-/** Letters to add, drop, replace or swap with a neighbour (optimal string alignment). */
+/** How many letters to add, drop, replace or swap with a neighbour (optimal string alignment). */
 function distance(a: string, b: string): number {
   const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)]
   const at = (i: number, j: number) => rows[i]?.[j] ?? Number.POSITIVE_INFINITY

@@ -1,4 +1,4 @@
-// The HTTP edge, composed by hand: hooks in their order, then every route.
+// The HTTP server: its options, the hooks in their order, and every route.
 import { METHODS } from 'node:http'
 import { parse as parseQuery } from 'node:querystring'
 import Fastify, {
@@ -14,7 +14,7 @@ import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import type { RefreshDeps } from '../session/refresh.ts'
 import { sendFailure } from './answer/envelope.ts'
 import { handleError } from './answer/errors.ts'
-import { PROTECTIVE_HEADERS } from './answer/headers.ts'
+import { addHeaders, requestId } from './answer/headers.ts'
 import { createProtocolErrors } from './answer/protocol-errors.ts'
 import { createRequestCounter, limitConnections, TIMEOUTS } from './connection/connections.ts'
 import { TLS_OPTIONS, type TlsMaterial } from './connection/tls.ts'
@@ -26,7 +26,6 @@ import { cors, isListedOrigin, logRefusedOrigins } from './request/cors.ts'
 import { refuseForeignLogins } from './request/csrf.ts'
 import { checkFraming } from './request/framing.ts'
 import { CLIENT, COUNTED_LOG } from './request/log.ts'
-import { requestId } from './request/request-id.ts'
 import { jwksRoute } from './routes/jwks.ts'
 import { type LoginBody, loginBody, loginRoute } from './routes/login.ts'
 import { logoutRoute } from './routes/logout.ts'
@@ -47,14 +46,14 @@ export type AppDeps = {
   sessions: RefreshDeps
   page: Page
   login: (attempt: LoginAttempt) => Promise<LoginOutcome>
-  /** Runs an operation to its end before the service stops, even if the caller has hung up. */
+  /** Makes the shutdown wait for an operation, even if its caller has disconnected. */
   track: <T>(operation: () => Promise<T>) => Promise<T>
-  /** True once the service is on its way out. */
+  /** True once the service is shutting down. */
   isDraining: () => boolean
 }
 
 const RETRY_DRAINING_SECONDS = 5
-/** Room for a `return_to` whose every character is escaped. A longer query is not read. */
+/** Enough for a `return_to` with every character escaped. A longer query is ignored. */
 const QUERY_MAX_CHARACTERS = 8_192
 const QUERY_MAX_PARAMETERS = 20
 
@@ -74,7 +73,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     keepAliveTimeout: TIMEOUTS.keepAliveTimeout,
     loggerInstance: log,
     logController: new LogController({ disableRequestLogging: true }),
-    // A line of a request names it by itself.
+    // logOf() adds the request's id to each line; a child logger would only cost time.
     childLoggerFactory: parent => parent,
     genReqId: requestId,
     bodyLimit: BODY_MAX_BYTES,
@@ -90,7 +89,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     clientErrorHandler: protocolErrors.onClientError,
     frameworkErrors: (error, request, reply) => {
       addHeaders(request, reply)
-      // An address with a longer id than any is well understood; there is nothing.
+      // No id is this long, so nothing exists at this address.
       sendFailure(reply, error.code === 'FST_ERR_MAX_PARAM_LENGTH' ? 'NOT_FOUND' : 'BAD_REQUEST')
     },
   })
@@ -157,11 +156,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   return app
 }
 
-function addHeaders(request: FastifyRequest, reply: FastifyReply): void {
-  reply.headers({ ...PROTECTIVE_HEADERS, 'X-Request-ID': request.id })
-}
-
-/** Before anything is read of a body: what is in it does not matter. */
+/** Answers before the body is read. */
 function refuseOtherMethods(app: FastifyInstance, url: string, allow: string[]): void {
   const refuse = async (_request: FastifyRequest, reply: FastifyReply) =>
     sendFailure(reply, 'METHOD_NOT_ALLOWED', { allow })

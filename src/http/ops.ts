@@ -1,10 +1,10 @@
-// The second listener, for operators' eyes only: is the process alive, can it take logins.
+// The second listener, for operators only: whether the process is alive, and whether it can serve logins.
 import { createServer, type Server } from 'node:http'
 
-/** An outcome is shared by the calls of this time after it: probing more often costs no more writes. */
+/** For this long, calls share the last outcome: more frequent probes cost no more writes. */
 const SHARED_MS = 1_000
 
-/** Runs one check at a time and at most one a second, however many calls there are. */
+/** Runs one check at a time and at most one per second, for any number of calls. */
 export function shareChecks(
   check: () => Promise<void>,
   onFailure: (error: unknown) => void,

@@ -16,12 +16,12 @@ function setUp() {
       ...{ requestId: 'r', userAgent: 'u' },
       ...{ event, ip, email, scope },
     })
-  /** Each refusal is in a line of its own or in a count. */
+  /** Refusals with a line of their own, and those in counts. */
   const total = () => lines.reduce((sum, { count = 1 }) => sum + count, 0)
   return { lines, refuse, total, flush: refusals.flush }
 }
 
-describe('refusals in the log', () => {
+describe('counted lines', () => {
   test('of one client and email are one line at once, then a count', async () => {
     const { lines, refuse } = setUp()
     for (let i = 0; i < 1_000; i++) refuse('192.0.2.1', 'kate@example.com')
@@ -35,13 +35,13 @@ describe('refusals in the log', () => {
       [ip, email, scope, event, count],
       ['192.0.2.1', undefined, 'pair', 'login.throttled', 999],
     )
-    // It goes on: the email is known, so that there is nothing but the next count.
+    // The email has been written before, so the next line is a count again.
     for (let i = 0; i < 500; i++) refuse('192.0.2.1', 'kate@example.com')
     while (lines.length < 3) await sleep(10)
     assert.equal(lines[2]?.count, 500)
   })
 
-  test('of another event, client or reason are told apart', () => {
+  test('of another event, client or reason are counted separately', () => {
     const { lines, refuse, flush } = setUp()
     for (let i = 0; i < 3; i++) {
       refuse('192.0.2.1', 'kate@example.com')
@@ -57,7 +57,7 @@ describe('refusals in the log', () => {
     )
   })
 
-  test('count the addresses of one IPv6 network as one client', () => {
+  test('of all addresses of one IPv6 network count as one client', () => {
     const { lines, refuse, total, flush } = setUp()
     for (let i = 0; i < 20_000; i++) {
       refuse(`2001:db8::${i.toString(16)}`, `user${i}@example.com`)
@@ -68,7 +68,7 @@ describe('refusals in the log', () => {
     assert.equal(lines.at(-1)?.ip, '2001:db8::0')
   })
 
-  test('name ten emails of a client in a second, and count the others', async () => {
+  test('show ten emails of a client per second, and count the others', async () => {
     const { lines, refuse, total } = setUp()
     for (let i = 0; i < 300; i++) refuse('192.0.2.1', `user${i}@example.com`)
     assert.equal(lines.length, 10)
@@ -78,7 +78,7 @@ describe('refusals in the log', () => {
     assert.equal(lines.length, 21, 'ten more in the next second')
   })
 
-  test('of 100,000 clients take bounded lines and memory, and none is missing from the counts', () => {
+  test('of 100,000 clients need few lines and little memory, and every line is counted', () => {
     const { lines, refuse, total, flush } = setUp()
     for (let i = 0; i < 100_000; i++) {
       refuse(`198.51.${i >> 8}.${i % 256}`, `user${i}@example.com`, ['a.a', 'b.b'][i % 2])
@@ -93,7 +93,7 @@ describe('refusals in the log', () => {
       ],
     )
     assert.equal(total(), 100_000)
-    // Silent clients make room for others.
+    // A second without lines removes the streams, so that there is room for others.
     flush()
     refuse('203.0.113.1', 'kate@example.com')
     assert.equal(lines.at(-1)?.ip, '203.0.113.1')

@@ -33,7 +33,7 @@ class Account {
   readonly profile = { Authorization: CANARY }
 }
 
-/** Where secrets were found that a look at plain objects alone had missed. */
+/** Secrets in values other than plain objects. */
 const HIDING_PLACES: [what: string, value: object][] = [
   ['a list of objects', [{ password: CANARY }]],
   ['a list in a list', [[{ token: CANARY }]]],
@@ -48,7 +48,7 @@ const HIDING_PLACES: [what: string, value: object][] = [
   ['the cause of an error', new Error('x', { cause: { password: CANARY } })],
   ['a getter', Object.defineProperty({}, 'password', { enumerable: true, get: () => CANARY })],
   [
-    'what a getter returns',
+    'the value of a getter',
     Object.defineProperty({}, 'user', { enumerable: true, get: () => ({ password: CANARY }) }),
   ],
   [
@@ -60,12 +60,12 @@ const HIDING_PLACES: [what: string, value: object][] = [
       },
     }),
   ],
-  ['what an object says of itself', { toJSON: () => CANARY, toString: () => CANARY }],
+  ['the text of an object', { toJSON: () => CANARY, toString: () => CANARY }],
   ['names in other cases', { PASSWORD: CANARY, Cookie: CANARY, 'Set-Cookie': CANARY }],
   ['headers', { 'x-csrf-token': CANARY, 'set-cookie': [CANARY], 'proxy-authorization': CANARY }],
   ['a list of names and values', ['Host', 'localhost', 'Cookie', CANARY]],
   ['a list of pairs', [['authorization', CANARY]]],
-  ['what lies deeper than is logged', { a: { b: { c: { d: { e: CANARY } } } } }],
+  ['a value below the deepest level', { a: { b: { c: { d: { e: CANARY } } } } }],
 ]
 
 const FORMS: [form: string, isTTY: boolean][] = [
@@ -75,7 +75,7 @@ const FORMS: [form: string, isTTY: boolean][] = [
 
 for (const [form, isTTY] of FORMS) {
   describe(`a log for ${form}`, () => {
-    test('has one line an event, with its fields', () => {
+    test('has one line per event, with its fields', () => {
       const { log, written } = capture(isTTY)
       log.info({ event: 'login.succeeded', userId: 'u1' })
       log.warn({ event: 'service.warning' }, 'mind this')
@@ -92,7 +92,7 @@ for (const [form, isTTY] of FORMS) {
       ...['authorization', 'cookie', 'headers', 'body', 'query', 'url'],
     ]
     for (const name of SECRETS) {
-      test(`never shows "${name}", at no depth that is logged`, () => {
+      test(`never shows "${name}", at any depth`, () => {
         const { log, written } = capture(isTTY)
         log.info({ event: 'x', [name]: CANARY, a: { [name]: CANARY, b: { [name]: CANARY } } })
         log.child({ [name]: CANARY, req: { [name]: CANARY } }).error({ event: 'y' })
@@ -114,7 +114,7 @@ for (const [form, isTTY] of FORMS) {
       })
     }
 
-    test('shows what is next to a secret', () => {
+    test('shows the fields next to a secret', () => {
       const { log, written } = capture(isTTY)
       const account = Object.assign(new Account(), { name: 'Kate' })
       log.info({ event: 'x', account, map: new Map([['role', 'admin']]), set: new Set([5, 'six']) })
@@ -123,7 +123,7 @@ for (const [form, isTTY] of FORMS) {
       }
     })
 
-    test('writes a bounded line, whatever it is given', () => {
+    test('writes a line of bounded length for any value', () => {
       const { log, written } = capture(isTTY)
       const circle: Record<string, unknown> = { name: 'circle' }
       circle.self = circle
@@ -142,7 +142,7 @@ for (const [form, isTTY] of FORMS) {
       for (const line of written.slice(-3)) assert.ok(line.length < 8_000, `${line.length}`)
     })
 
-    test('shows of a fault its name, code, message and place, and no details', () => {
+    test('shows the type, code, message and stack of an error, and no details', () => {
       const { log, written } = capture(isTTY)
       const fault = Object.assign(new TypeError(`relation${HOSTILE.join('')} does not exist`), {
         code: '42P01',
@@ -159,7 +159,7 @@ for (const [form, isTTY] of FORMS) {
         assert.ok(text.includes(part), part)
       }
       assert.ok(!text.includes(CANARY))
-      // What belongs to a line but stands below it is indented: no new event can be forged.
+      // Further lines of an entry are indented, so that they cannot look like another event.
       for (const entry of written) {
         const lines = entry.replace(COLOUR, '').trimEnd().split('\n')
         for (const line of lines) assert.doesNotMatch(line, UNSAFE)
@@ -167,7 +167,7 @@ for (const [form, isTTY] of FORMS) {
       }
     })
 
-    test('does not show what was thrown if it is no error', () => {
+    test('does not show a thrown value that is no error', () => {
       const { log, written } = capture(isTTY)
       for (const thrown of [CANARY, { password: CANARY }, [CANARY], null]) {
         log.error({ event: 'request.failed', err: thrown })
@@ -183,7 +183,7 @@ for (const [form, isTTY] of FORMS) {
         assert.equal(written.length, 1)
         const [line = ''] = written
         assert.match(line, /^[^\n]+\n$/)
-        // Colours are the log's own; nothing else may command a terminal or turn the text around.
+        // Colours come from the log itself; no other control or direction character may remain.
         const plain = line.slice(0, -1).replace(COLOUR, '')
         assert.doesNotMatch(plain, UNSAFE)
         assert.equal(plain.match(/login\./g)?.length, hostile.includes('login.') ? 3 : 1)
@@ -193,7 +193,7 @@ for (const [form, isTTY] of FORMS) {
   })
 }
 
-test('the lines of a log that is read by programs carry UTC time and level by name', () => {
+test('a log for programs has the time in UTC and the name of the level', () => {
   const { log, written } = capture(false)
   log.error({ event: 'x' })
   const { time, ...line } = JSON.parse(String(written[0]))
@@ -201,7 +201,7 @@ test('the lines of a log that is read by programs carry UTC time and level by na
   assert.match(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 })
 
-test('no field is longer than 512 characters as it is written', () => {
+test('no field is written with more than 512 characters', () => {
   const { log, written } = capture(false)
   const TEXTS = [
     ...['\u0000', '\u001b', '"', '\\', '\n', '\u2028', '\u202e', '\u009f', '\ud800', '\udc00'],
@@ -219,7 +219,7 @@ test('no field is longer than 512 characters as it is written', () => {
   }
 })
 
-test('nothing below its level is logged', () => {
+test('lines below the level are not logged', () => {
   const written: string[] = []
   const log = createLog('warn', { write: (text: string) => written.push(text) })
   log.info({ event: 'x' })

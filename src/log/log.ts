@@ -1,4 +1,4 @@
-// One JSON line per event; on a terminal the same lines for human eyes.
+// The log: one JSON line per event; on a terminal, the same lines formatted for people.
 import { Writable } from 'node:stream'
 import pino, { type DestinationStream, type Logger, type LoggerOptions } from 'pino'
 import { type PrettyOptions, prettyFactory } from 'pino-pretty'
@@ -16,10 +16,10 @@ const OPTIONS: LoggerOptions = {
     level: label => ({ level: label }),
     log: facts => withoutSecrets(facts),
   },
-  // Described already, with the other fields.
+  // withoutSecrets() has already described the error.
   serializers: { err: described => described },
   hooks: {
-    // Without a text pino takes that of the error, at any length.
+    // Without a text, pino would write the error's message, whatever its length.
     logMethod([facts, text, ...values]: [unknown, unknown?, ...unknown[]], method) {
       const fault = facts instanceof Error ? facts : Object(facts).err
       const given = text ?? (fault instanceof Error ? fault.message : undefined)
@@ -30,7 +30,7 @@ const OPTIONS: LoggerOptions = {
 }
 
 const TERMINAL: PrettyOptions = {
-  // The text of the start has both addresses.
+  // The text of service.started contains address and page.
   ignore: 'event,requestId,address,page',
   messageFormat: '{event} {msg}',
   translateTime: 'SYS:HH:MM:ss',
@@ -53,7 +53,7 @@ export function createLog(
   return log
 }
 
-/** Only a stack may go over several lines, which are indented. */
+/** Only a stack may have several lines; pino-pretty indents them. */
 function forTerminal(prettify: (record: object) => string) {
   return (line: string) =>
     prettify(

@@ -1,10 +1,10 @@
-// Text from elsewhere must not be able to forge what somebody reads.
+// Makes foreign text safe to show: it must not forge lines, control a terminal or reorder what is read.
 
-/** Line ends to some readers, commands to terminals, or what turns text around. */
+/** Control characters, line separators, and characters that change the direction of text. */
 const UNSAFE_CHARACTERS = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
 const PLACEHOLDER = '\ufffd'
 
-/** For a terminal; may have several lines. */
+/** For a terminal; keeps line ends. */
 export function printable(text: string): string {
   return text.replace(UNSAFE_CHARACTERS, character =>
     character === '\n' ? character : PLACEHOLDER,
@@ -16,7 +16,7 @@ export function printableLine(text: string): string {
   return text.replace(UNSAFE_CHARACTERS, PLACEHOLDER)
 }
 
-/** The same JSON, in safe characters; its own line ends stay. */
+/** Escapes unsafe characters in JSON; keeps the line ends between its lines. */
 export function safeJson(json: string): string {
   return json.replace(UNSAFE_CHARACTERS, character =>
     character === '\n' ? character : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,

@@ -1,7 +1,7 @@
-// What of an object may stand in a log line: no secrets, and never more than a bounded amount of text.
+// Removes secrets from what is logged, and bounds the length of a line.
 import { safeJson } from './printable.ts'
 
-/** Never written, wherever they turn up in what is logged; in lower case. */
+/** Names of fields that are never logged, at any depth; in lower case. */
 const SECRETS = new Set([
   ...['password', 'passwordhash', 'password_hash', 'secret', 'privatekey'],
   ...['token', 'accesstoken', 'access_token', 'refreshtoken', 'refresh_token', 'devicetoken'],
@@ -9,15 +9,15 @@ const SECRETS = new Set([
   ...['headers', 'rawheaders', 'body', 'query', 'url'],
 ])
 const SECRET_MAX_CHARACTERS = 20
-/** No line goes deeper; what does is left out. */
+/** Values that are nested deeper are left out. */
 const MAX_DEPTH = 4
-/** All fields and entries of a line together. It also ends every circle. */
+/** All fields and entries of a line together. Also ends circular references. */
 const MAX_VALUES = 100
-/** As they are written: a control character is written as six. */
+/** Counted as written: a control character is written as six characters. */
 const MAX_CHARACTERS = 512
 const MESSAGE_MAX_CHARACTERS = 1_024
 const STACK_MAX_CHARACTERS = 4_096
-/** Characters that are written as they are. */
+/** Characters that JSON does not escape. */
 const PLAIN = /^[ !#-[\]-~]*$/
 
 type Budget = { values: number }
@@ -51,13 +51,13 @@ function toLogged(value: unknown, depth: number, budget: Budget): unknown {
   }
   if (value === null || value instanceof Date) return value
   if (value instanceof Error) return describeError(value)
-  // Bytes have no name: they may be anything.
+  // Bytes may contain a secret that no field name reveals.
   if (depth >= MAX_DEPTH || ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return
   if (Array.isArray(value) || value instanceof Set) return itemsOf([...value], depth + 1, budget)
   return fieldsOf(value, depth + 1, budget)
 }
 
-/** In a list of names and values, what follows a secret's name is the secret. */
+/** Lists may alternate names and values: an item after the name of a secret is left out. */
 function itemsOf(items: unknown[], depth: number, budget: Budget): unknown[] {
   const kept: unknown[] = []
   for (const [index, item] of items.entries()) {
@@ -68,7 +68,7 @@ function itemsOf(items: unknown[], depth: number, budget: Budget): unknown[] {
   return kept
 }
 
-/** Nothing of an object whose fields cannot be read: a log line must not fail. */
+/** Empty for an object whose fields cannot be read: logging must not throw. */
 function entriesOf(value: object): [name: string, value: unknown][] {
   try {
     if (!(value instanceof Map)) return Object.entries(value)
@@ -87,8 +87,8 @@ function isSecret(name: unknown): boolean {
 }
 
 /**
- * Only what names the fault. A driver's error also carries details that quote the row, and the
- * library's may carry the statement.
+ * Only type, code, message and stack: errors of a database driver also quote the row, and those of the
+ * query builder may contain the statement.
  */
 function describeError(error: unknown) {
   if (!(error instanceof Error)) return { message: typeof error }
@@ -102,12 +102,12 @@ function describeError(error: unknown) {
   }
 }
 
-/** The text of a line or of an error. */
+/** Cuts the text of a line or the message of an error. */
 export function cutMessage(text: string): string {
   return cut(text, MESSAGE_MAX_CHARACTERS)
 }
 
-/** The longest beginning of a text that is written with no more than so many characters. */
+/** The longest prefix of a text that is written with at most this many characters. */
 function cut(text: string, maxCharacters = MAX_CHARACTERS): string {
   if (fits(text, maxCharacters)) return text
   let [fitting, tooLong] = [0, Math.min(text.length, maxCharacters) + 1]

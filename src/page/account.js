@@ -1,29 +1,29 @@
-// What a person sees who is logged in: the account, the access token's end, and the own sessions.
+// The view of a logged-in user: the account, the end of the access token, and the user's sessions.
 import { call } from './api.js'
 import { describeDevice } from './device.js'
 import { adviceOn, announce, byId, copyOf, say, show, text, toTime } from './dom.js'
 
-/** Well before both ends: of the access token, and of a cookie that nobody uses. */
+/** Before the access token expires (60 minutes), and before an idle cookie does (30 minutes). */
 const RENEW_AFTER_MS = 20 * 60_000
-/** An open page is not somebody at work: left alone for so long, it lets the session end. */
+/** A page that is open but unused for this long no longer renews the session. */
 const IDLE_MS = 30 * 60_000
 const RETRY_MS = 60_000
-/** The second click of a double one must not meet the session that has moved up. */
+/** The second click of a double click must not end the session that has moved up in the list. */
 const DOUBLE_CLICK_MS = 500
 
 const account = byId('account', HTMLElement)
 const list = byId('sessions', HTMLElement)
 const endOthers = byId('end-others', HTMLButtonElement)
-const onward = byId('continue', HTMLAnchorElement)
+const continueLink = byId('continue', HTMLAnchorElement)
 
-/** Where the service lets this login go on to; empty if nowhere. */
-export const returnTo = onward.getAttribute('href') ?? ''
+/** The accepted address to return to, or empty. */
+export const returnTo = continueLink.getAttribute('href') ?? ''
 
 let userId = ''
 let accessEndsAt = 0
 let usedAt = Date.now()
-/** Until then the buttons of single sessions do nothing. */
-let deafUntil = 0
+/** Before this time, clicks on the buttons of single sessions are ignored. */
+let ignoreClicksUntil = 0
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer
 /** @type {(sentence: string) => void} */
@@ -33,8 +33,8 @@ let onEnd
 export function startAccount(whenEnded) {
   onEnd = whenEnded
   if (returnTo) {
-    onward.textContent = text('continueTo', { host: new URL(returnTo).host })
-    onward.hidden = false
+    continueLink.textContent = text('continueTo', { host: new URL(returnTo).host })
+    continueLink.hidden = false
   }
   byId('log-out', HTMLButtonElement).addEventListener('click', async () => {
     if (await act('POST', '/logout')) leave('loggedOut')
@@ -45,7 +45,7 @@ export function startAccount(whenEnded) {
       usedAt = Date.now()
     })
   }
-  // Another tab may have logged out, or somebody else in.
+  // In another tab, the user may have logged out, or another user logged in.
   document.addEventListener('visibilitychange', () => {
     if (!account.hidden && document.visibilityState === 'visible') checkSession()
   })
@@ -53,7 +53,7 @@ export function startAccount(whenEnded) {
 
 /**
  * @param {import('./api.js').User} user
- * @param {number | null} expiresInSeconds null: not known yet
+ * @param {number | null} expiresInSeconds of the access token; null if not known yet
  */
 export async function showAccount({ id, name, email, role }, expiresInSeconds) {
   userId = id
@@ -70,9 +70,9 @@ export async function showAccount({ id, name, email, role }, expiresInSeconds) {
   await showSessions(expiresInSeconds === null ? 'sessionEnded' : 'noCookie')
 }
 
-/** @param {string} reason */
+/** @param {import('./dom.js').TextKey} reason */
 function leave(reason) {
-  // An answer that comes late finds the form in use.
+  // A late answer must not disturb the form, which the user may already be filling in.
   if (account.hidden) return
   clearTimeout(timer)
   userId = ''
@@ -98,7 +98,7 @@ function scheduleRenewal(expiresInSeconds) {
   timer = setTimeout(renewIfUsed, RENEW_AFTER_MS)
 }
 
-/** Otherwise at the end: by then the session has ended, unless another tab is in use. */
+/** An unused page waits until the token expires. The session has ended by then unless another tab uses it. */
 function renewIfUsed() {
   if (Date.now() - usedAt < IDLE_MS) return renew()
   timer = setTimeout(renew, accessEndsAt - Date.now())
@@ -112,7 +112,7 @@ async function renew() {
   timer = setTimeout(renewIfUsed, RETRY_MS)
 }
 
-/** @param {string} [ifRefused] what it means to have no session */
+/** @param {import('./dom.js').TextKey} [ifRefused] the text to show if there is no session */
 async function showSessions(ifRefused = 'sessionEnded') {
   /** @type {import('./api.js').Session[]} */
   const sessions = []
@@ -144,7 +144,7 @@ function toItem({ id, userAgent, ip, lastUsedAt, current }) {
   button.hidden = current
   button.ariaLabel = text('endNamed', { device, detail })
   button.addEventListener('click', () => {
-    if (performance.now() >= deafUntil) end(`/sessions/${id}`, 'oneEnded')
+    if (performance.now() >= ignoreClicksUntil) end(`/sessions/${id}`, 'oneEnded')
   })
   return item
 }
@@ -162,18 +162,18 @@ function partsOf(item) {
 
 /**
  * @param {string} path
- * @param {string} done
+ * @param {import('./dom.js').TextKey} done
  */
 async function end(path, done) {
   if (!(await act('DELETE', path))) return
   announce(text(done))
   await showSessions()
-  deafUntil = performance.now() + DOUBLE_CLICK_MS
+  ignoreClicksUntil = performance.now() + DOUBLE_CLICK_MS
   byId('sessions-title', HTMLElement).focus()
 }
 
 /**
- * True if it is done; else why not has been said.
+ * True if it succeeded; otherwise the reason is shown.
  * @param {'POST' | 'DELETE'} method
  * @param {string} path
  */
@@ -181,15 +181,15 @@ async function act(method, path) {
   say('')
   const answer = await change(method, path)
   if (answer === null) return false
-  // What is not there has ended already.
+  // 404: the session has already ended.
   const isDone = answer.status === 200 || answer.status === 404
   if (!isDone) say(adviceOn(answer.status))
   return isDone
 }
 
 /**
- * Null if there is another view now. A CSRF token that no longer fits is replaced once, but never for
- * another person than the one on the screen.
+ * Null if another view is shown now. Replaces an outdated CSRF token once, but only for the user that is
+ * shown: a change must not reach the account of another user.
  * @param {'POST' | 'DELETE'} method
  * @param {string} path
  */

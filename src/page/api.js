@@ -1,15 +1,16 @@
-// The service's operations, as this page calls them. Tokens stay in the answers: the page lives on the
-// cookie, which no script can read, and keeps only what proves that a change is its own.
+// Calls the operations of the service. The page is authenticated by the cookie, which no script can read;
+// it ignores the tokens in the answers, and keeps only the CSRF token.
 
 /**
  * @typedef {{ id: string, email: string, name: string, role: string }} User
  * @typedef {{ id: string, lastUsedAt: string, userAgent: string, ip: string, current: boolean }} Session
  * @typedef {{ user: User, expiresIn: number, sessions: Session[], next?: string }} Data
  * @typedef {{ code: string, fields?: string[] }} Failure
- * @typedef {{ status: number, data: Data | null, error: Failure | null, retryAfterSeconds: number | null }} Answer
+ * @typedef {{ status: number, data: Data | null, error: Failure | null,
+ *   retryAfterSeconds: number | null }} Answer
  */
 
-/** Longer than the service takes for any answer. */
+/** Longer than the service needs for any answer. */
 const TIMEOUT_MS = 20_000
 
 /** @type {Answer} */
@@ -18,7 +19,7 @@ const NO_ANSWER = { status: 0, data: null, error: null, retryAfterSeconds: null 
 let csrfToken = ''
 
 /**
- * Status 0 if there was no whole answer.
+ * Status 0 if no complete answer arrived.
  * @param {'GET' | 'POST' | 'DELETE'} method
  * @param {string} path
  * @param {object} [body]
@@ -37,7 +38,7 @@ export async function call(method, path, body) {
     })
     csrfToken = response.headers.get('X-CSRF-Token') ?? csrfToken
     const { status, ok, headers } = response
-    // A proxy in front may refuse in a form of its own; a success is one of ours, and whole.
+    // A failure may come from a proxy, with a body that is not JSON. A success must be complete JSON.
     const { data = null, error = null } = await response.json().catch(cause => {
       if (ok) throw cause
       return {}

@@ -1,7 +1,7 @@
-// A User-Agent header in the few words that tell one's own devices apart.
+// Describes a device by its User-Agent header, so that users can recognise their own devices.
 import { text } from './dom.js'
 
-/** In this order: each also claims to be those after it. */
+/** The order matters: the header of a browser also names browsers further down. */
 const BROWSERS = {
   Edge: /\bEdg(e|A|iOS)?\//,
   Opera: /\bOPR\//,

@@ -1,5 +1,16 @@
-// The parts of the page, and everything that a person reads: the texts come with the document, in its
-// language, and are only ever set as text.
+// The elements of the page, and its texts: the document contains them in its language. They are only
+// inserted as text, never as HTML.
+
+/**
+ * @typedef {keyof typeof import('./texts/en.json')} TextKey
+ * @typedef {SameKeys<typeof import('./texts/de.json')>} German
+ */
+
+/**
+ * The type check fails for a language whose keys differ from those of the English file.
+ * @template {Record<TextKey, string> & Record<Exclude<keyof Texts, TextKey>, never>} Texts
+ * @typedef {Texts} SameKeys
+ */
 
 /**
  * @template {HTMLElement} T
@@ -27,7 +38,7 @@ const texts = new Map(
 )
 
 /**
- * @param {string} key
+ * @param {TextKey} key
  * @param {Record<string, string | number>} [values]
  */
 export function text(key, values = {}) {
@@ -35,13 +46,13 @@ export function text(key, values = {}) {
 }
 
 const { lang } = document.documentElement
-/** The person's own region, as far as it speaks the language of the page. */
+/** The user's own region if its language is that of the page: en-GB for a page in English. */
 const locale = navigator.languages.find(isOfPage) ?? lang
 const today = new Intl.DateTimeFormat(locale, { timeStyle: 'short' })
 const otherDay = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' })
 
 /**
- * Some browsers name none that can be used, such as "en-US@posix".
+ * False also for tags that Intl would reject, such as "en-US@posix".
  * @param {string} tag
  */
 function isOfPage(tag) {
@@ -76,7 +87,7 @@ export const notice = byId('notice', HTMLElement)
 const status = byId('status', HTMLElement)
 
 /**
- * A sentence above the view, read out at once.
+ * Shows a sentence above the view; screen readers read it at once.
  * @param {string} sentence
  * @param {'error' | 'information'} [kind]
  */
@@ -86,7 +97,7 @@ export function say(sentence, kind = 'error') {
 }
 
 /**
- * What to do about an answer that says nothing else.
+ * Advice for a failure that has no text of its own.
  * @param {number} status
  */
 export function adviceOn(status) {
@@ -95,7 +106,7 @@ export function adviceOn(status) {
 }
 
 /**
- * Read out when there is a pause, and not seen.
+ * For screen readers only: they read it at the next pause.
  * @param {string} sentence
  */
 export function announce(sentence) {

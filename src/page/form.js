@@ -1,9 +1,11 @@
-// The form: what is checked before it is sent, and what every answer does to it.
+// The form: checks the input, sends it, and reacts to the answer.
 import { call } from './api.js'
 import { adviceOn, announce, byId, notice, say, show, text, toTime } from './dom.js'
 
+/** @typedef {import('./dom.js').TextKey} TextKey */
+
 const PASSWORD_MIN_CHARACTERS = 8
-/** What the service names in the body of every 429, should the header have got lost on the way. */
+/** If a proxy has removed the Retry-After header of a 429. */
 const WAIT_DEFAULT_SECONDS = 900
 const RETRY_DEFAULT_SECONDS = 2
 const RETRY_MAX_SECONDS = 30
@@ -17,6 +19,7 @@ const capsLock = byId('caps-lock', HTMLElement)
 const logInButton = byId('log-in', HTMLButtonElement)
 const logInText = byId('log-in-text', HTMLElement)
 
+/** @type {{ input: HTMLInputElement, message: TextKey, isRight: () => boolean }[]} */
 const CHECKS = [
   {
     input: email,
@@ -42,7 +45,7 @@ export function startForm(onLogin) {
     say('')
     const answer = await logIn()
     if (answer.data) {
-      // It stays busy: the page leaves it, or leaves altogether.
+      // Stays busy until another view or another page is shown.
       clearForm()
       return onLogin(answer.data)
     }
@@ -51,7 +54,7 @@ export function startForm(onLogin) {
   })
   reveal.addEventListener('click', () => setReveal(password.type === 'password'))
   for (const { input, isRight } of CHECKS) {
-    // Who is mending a mistake sees at once when it is gone; who is still typing sees none.
+    // While the user types, an error disappears once it is corrected, but no new one appears.
     input.addEventListener('input', () => {
       if (input.ariaInvalid === 'true' && isRight()) mark(input, '')
     })
@@ -67,7 +70,7 @@ export function startForm(onLogin) {
   })
 }
 
-/** @param {string} [sentence] why the form is there again */
+/** @param {string} [sentence] why the form is shown again */
 export function showForm(sentence = '') {
   setBusy(false)
   show(form)
@@ -75,12 +78,12 @@ export function showForm(sentence = '') {
   email.focus()
 }
 
-/** Somebody has typed, logs in or waits: nobody else's answer may interfere. */
+/** True if the user has typed, is logging in or must wait. A late answer must then not replace the form. */
 export function isFormInUse() {
   return isBusy || fields.disabled || email.value !== '' || password.value !== ''
 }
 
-/** Nothing typed outlives the login. */
+/** Removes what was typed: the password must not stay in the page after a login. */
 export function clearForm() {
   form.reset()
   say('')
@@ -96,14 +99,14 @@ function check() {
 
 /**
  * @param {HTMLInputElement} input
- * @param {string} message
+ * @param {TextKey | ''} message
  */
 function mark(input, message) {
   input.ariaInvalid = message ? 'true' : 'false'
   byId(`${input.id}-error`, HTMLElement).textContent = message && text(message)
 }
 
-/** An overloaded service is asked once more, after the time that it names. */
+/** Tries an overloaded service once more, after the time in its Retry-After header. */
 async function logIn() {
   const credentials = { email: email.value, password: password.value }
   const first = await call('POST', '/login', credentials)
@@ -136,20 +139,20 @@ function react({ status, error, retryAfterSeconds }) {
 }
 
 /**
- * The seconds are to be seen; read out are only the beginning and the end.
+ * The button counts the seconds; screen readers read only the beginning and the end of the wait.
  * @param {number} seconds
  */
 function startWait(seconds) {
   const clocks = [Date, performance]
   const ends = clocks.map(clock => clock.now() + seconds * 1000)
-  // Times are shown without their seconds.
+  // Rounded up to the next minute: times are shown without seconds.
   say(text('tooManyAttempts', { time: toTime(Date.now() + seconds * 1000 + 59_999) }))
   fields.disabled = true
   notice.focus()
   tick()
 
   function tick() {
-    // One may be set back, the other stands still while a computer sleeps.
+    // Date may be set back; performance may stop while the computer sleeps. The earlier end counts.
     const leftMs = Math.min(...clocks.map((clock, index) => (ends[index] ?? 0) - clock.now()))
     const left = Math.ceil(leftMs / 1000)
     if (left > 0) {
@@ -168,7 +171,7 @@ function startWait(seconds) {
 /** @param {boolean} isNowBusy */
 function setBusy(isNowBusy) {
   isBusy = isNowBusy
-  // Not "disabled", which would take the focus away.
+  // The `disabled` property would remove the focus.
   logInButton.ariaDisabled = String(isNowBusy)
   logInButton.ariaBusy = String(isNowBusy)
   logInText.textContent = text(isNowBusy ? 'loggingIn' : 'logIn')

@@ -1,16 +1,17 @@
-// Which of the two views is shown: the account to whoever has a live session, the form to everybody else.
+// Chooses the view: the account for a user with a live session, otherwise the form.
 import { returnTo, showAccount, startAccount } from './account.js'
 import { call } from './api.js'
 import { announce, isAnyShown, text } from './dom.js'
 import { clearForm, isFormInUse, showForm, startForm } from './form.js'
 
-const PATIENCE_MS = 1_500
+/** After this time without an answer the form is shown: most visitors have no session. */
+const SESSION_WAIT_MS = 1_500
+/** If the browser has not left the page after this time, the account is shown with a link. */
 const LEAVING_MS = 10_000
 
 startForm(({ user, expiresIn }) => {
   if (returnTo) {
     location.replace(returnTo)
-    // Whoever is still here after that has a link to go on with.
     setTimeout(showAccount, LEAVING_MS, user, expiresIn)
     return
   }
@@ -19,15 +20,14 @@ startForm(({ user, expiresIn }) => {
 })
 startAccount(showForm)
 
-// A page out of the browser's memory shows what was true when it was left.
+// A page from the browser's back/forward cache shows an outdated state.
 addEventListener('pageshow', event => {
   if (event.persisted) location.reload()
 })
 
-// Most people have no session: they need not wait for a slow answer to hear so.
-const patience = setTimeout(showForm, PATIENCE_MS)
+const waiting = setTimeout(showForm, SESSION_WAIT_MS)
 const { data } = await call('GET', '/session')
-clearTimeout(patience)
+clearTimeout(waiting)
 if (!data) {
   if (!isAnyShown()) showForm()
 } else if (!isAnyShown() || !isFormInUse()) {

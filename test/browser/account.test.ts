@@ -31,7 +31,7 @@ for (const engine of ENGINES) {
         assert.equal(await page.innerText('h1:visible'), 'Kate')
         assert.equal(await page.innerText('#user-email'), email)
         assert.equal(await page.innerText('#role'), 'user')
-        assert.match(await page.innerText('#access-until'), /^\d\d:\d\d, renewed by itself$/)
+        assert.match(await page.innerText('#access-until'), /^\d\d:\d\d, renewed automatically$/)
         assert.equal(await page.title(), 'Logged in · Login Service')
         assert.equal(await focused(page), 'name')
         const [own, ...others] = await sessionsOf(page).allInnerTexts()
@@ -68,7 +68,7 @@ for (const engine of ENGINES) {
         await logIn(email)
         assert.equal(await sessionsOf(page).count(), 4)
         await page
-          .getByRole('button', { name: /^End the session Unknown device/ })
+          .getByRole('button', { name: /^End session: Unknown device/ })
           .first()
           .click()
         await page.locator('#sessions li:nth-child(4)').waitFor({ state: 'detached' })
@@ -94,7 +94,7 @@ for (const engine of ENGINES) {
           await logIn(email)
           const { refreshToken } = json.data
           await service.call({ path: '/api/v1/auth/logout', body: { refreshToken } })
-          await page.getByRole('button', { name: /^End the session/ }).click()
+          await page.getByRole('button', { name: /^End session/ }).click()
           await page.locator('#sessions li:nth-child(2)').waitFor({ state: 'detached' })
           assert.equal(await page.innerText('#notice'), '')
         },
@@ -108,7 +108,7 @@ for (const engine of ENGINES) {
         await logIn(await newUser())
         await page.reload()
         await sessionsOf(page).waitFor()
-        assert.match(await page.innerText('#access-until'), /renewed by itself$/)
+        assert.match(await page.innerText('#access-until'), /renewed automatically$/)
         await page.goto(`${service.url}/`)
         await sessionsOf(page).waitFor()
         const tab = await newTab()
@@ -132,7 +132,7 @@ for (const engine of ENGINES) {
         await service.login(email, PASSWORD)
         await logIn(email)
         await service.database.rows('delete from sessions')
-        await page.getByRole('button', { name: /^End the session/ }).click()
+        await page.getByRole('button', { name: /^End session/ }).click()
         await says(page, 'Your session has ended. Please log in again.')
         assert.ok(await page.isVisible('#form'))
         await look('session-ended')
@@ -169,7 +169,7 @@ for (const engine of ENGINES) {
           await tab.click('#log-out')
           await logInOn(tab, other)
           await page.click('#end-others')
-          await says(page, /Another account has logged in meanwhile/)
+          await says(page, /now logged in to another account/)
           assert.equal(await page.innerText('#user-email'), other)
           assert.equal(await sessionsOf(page).count(), 2)
         },

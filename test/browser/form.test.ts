@@ -10,7 +10,7 @@ describe('the form in a browser', () => {
     'has labels, marks its fields for password managers, and focuses the first',
     visit(async ({ page, look }) => {
       const [email, password] = [
-        page.getByLabel('E-mail'),
+        page.getByLabel('Email'),
         page.getByLabel('Password', { exact: true }),
       ]
       await email.waitFor()
@@ -92,7 +92,7 @@ describe('the form in a browser', () => {
         await page.route(`**${LOGIN}`, route => route.fulfill(busy), { times: 1 })
         await fill(await newUser())
         await page.click('#log-in')
-        await says(page, 'The service is busy. Trying once more in a moment…')
+        await says(page, 'The service is busy. Trying again in a moment…')
         await page.clock.runFor(6_900)
         assert.equal(calls().filter(call => call === 'POST /login').length, 1)
         await page.clock.runFor(200)
@@ -112,8 +112,20 @@ describe('the form in a browser', () => {
   const FAILURES: [name: string, status: number, body: string, sentence: RegExp, calls: number][] =
     [
       ['a service that stays busy', 503, '{}', /is busy. Wait a minute/, 2],
-      ['a fault', 500, '{"error":{"code":"INTERNAL_ERROR"}}', /Try again; if it stays so/, 1],
-      ['a proxy that has no service', 502, '<h1>Bad gateway</h1>', /Try again; if it stays so/, 1],
+      [
+        'a fault',
+        500,
+        '{"error":{"code":"INTERNAL_ERROR"}}',
+        /Try again. If it keeps happening/,
+        1,
+      ],
+      [
+        'a proxy that has no service',
+        502,
+        '<h1>Bad gateway</h1>',
+        /Try again. If it keeps happening/,
+        1,
+      ],
       ['an answer that breaks off', 200, '{"success":tr', /Check your connection/, 1],
       ['a field that the page does not have', 400, '{"error":{"fields":["x"]}}', /Try again/, 1],
     ]
@@ -173,7 +185,7 @@ describe('the form in a browser', () => {
       await page.click('#log-in')
       assert.equal(await page.getAttribute('#password', 'type'), 'password')
       assert.equal(await reveal.getAttribute('aria-pressed'), 'false')
-      await says(page, 'The e-mail or the password is wrong.')
+      await says(page, 'Incorrect email or password.')
     }),
   )
 
@@ -260,12 +272,12 @@ describe('the form in a browser', () => {
         assert.equal(await page.getAttribute('html', 'lang'), 'de')
         await fill('kate@example.com', 'falsches Passwort')
         await page.click('#log-in')
-        await says(page, 'Die E-Mail oder das Passwort ist falsch.')
+        await says(page, 'E-Mail-Adresse oder Passwort ist falsch.')
         await look('german')
         await logIn(await newUser())
         assert.match(
           await page.innerText('#access-until'),
-          /^\d\d:\d\d, wird von selbst verlängert$/,
+          /^\d\d:\d\d, wird automatisch verlängert$/,
         )
         assert.match(await page.innerText('#sessions'), /Chrome auf Linux\sDieses Gerät/)
       },

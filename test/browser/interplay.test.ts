@@ -31,7 +31,7 @@ describe('the page in unusual conditions', () => {
     visit(
       async ({ newUser, logIn, page }) => {
         await logIn(await newUser())
-        assert.match(await page.innerText('#access-until'), /renewed by itself$/)
+        assert.match(await page.innerText('#access-until'), /renewed automatically$/)
       },
       {
         prepare: page =>
@@ -93,7 +93,7 @@ describe('the page in unusual conditions', () => {
       await logIn(await newUser())
       const sessions = await hold(page, '/sessions')
       await page.reload()
-      await page.getByText(/renewed by itself$/).waitFor()
+      await page.getByText(/renewed automatically$/).waitFor()
       await page.click('#log-out')
       await says(page, 'You are logged out.')
       await page.fill('#password', 'half a passw')
@@ -117,8 +117,8 @@ describe('the page in unusual conditions', () => {
         const renewals = () => calls().filter(call => call === 'POST /refresh').length
         service.advance(20 * MINUTE_MS)
         await page.clock.runFor(20 * MINUTE_MS)
-        await says(page, /Another account has logged in meanwhile/)
-        await page.getByText(/renewed by itself$/).waitFor()
+        await says(page, /now logged in to another account/)
+        await page.getByText(/renewed automatically$/).waitFor()
         const before = renewals()
         await page.click('h1:visible')
         service.advance(20 * MINUTE_MS)
@@ -140,7 +140,7 @@ describe('the page in unusual conditions', () => {
       })
       await fill(await newUser())
       await page.click('#log-in')
-      await says(page, /this browser kept no cookie/)
+      await says(page, /this browser did not store the cookie/)
       assert.ok(await page.isVisible('#form'))
     }),
   )

@@ -22,7 +22,7 @@ for (const engine of ENGINES) {
         for (const email of [await newUser(), 'absent@example.com']) {
           await fill(email, 'not the password')
           await page.click('#log-in')
-          await says(page, 'The e-mail or the password is wrong.')
+          await says(page, 'Incorrect email or password.')
           await assertKept(page, email, 'not the password')
           assert.equal(await focused(page), 'password')
         }

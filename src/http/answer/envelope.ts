@@ -1,4 +1,4 @@
-// Every answer that the service can give. The texts exist here and nowhere else.
+// The envelope around every answer, and all failures with their status and message.
 import type { FastifyReply } from 'fastify'
 import type { User } from '../../domain/user.ts'
 
@@ -41,17 +41,17 @@ export const FAILURE_CODES = Object.entries(FAILURES).map(([code, { status }]) =
   status,
 }))
 
-/** The wait that the specification names; the header tells the exact seconds left. */
+/** The wait that the specification prescribes; the Retry-After header has the exact seconds. */
 const SPECIFIED_RETRY_AFTER_SECONDS = 900
 
-/** RFC 9110 demands a challenge with every 401, RFC 6750 a parameter with it. No browser asks for it. */
+/** RFC 9110 demands a challenge with every 401, RFC 6750 a parameter in it. Browsers show no dialog. */
 const CHALLENGE = 'Bearer realm="login"'
 
 type Details = {
   fields?: string[]
   retryAfterSeconds?: number
   allow?: string[]
-  /** A token was sent, and is not taken. */
+  /** The caller sent an invalid token; the challenge then says so (RFC 6750). */
   isTokenRefused?: boolean
 }
 
@@ -59,7 +59,7 @@ export function statusOf(code: FailureCode): number {
   return FAILURES[code].status
 }
 
-/** Most refusals are one of these: no need to write them anew. */
+/** Cached bodies: without `fields`, all failures with the same code have the same text. */
 const TEXTS = new Map<string, string>()
 
 export function failureText(code: FailureCode, fields?: string[]): string {
@@ -79,7 +79,7 @@ export function sendSuccess(reply: FastifyReply, data: unknown): FastifyReply {
   return reply.code(200).send({ success: true, data })
 }
 
-/** The user as every answer shows it. */
+/** The public fields of a user. */
 export function toUserObject({ id, email, name, role, createdAt }: User) {
   return { id, email, name, role, createdAt: createdAt.toISOString() }
 }

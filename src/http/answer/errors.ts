@@ -1,13 +1,13 @@
-// The one place where what was thrown becomes an answer.
+// Turns every thrown error into an answer.
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { MalformedBody } from '../request/body.ts'
 import { logOf } from '../request/log.ts'
 import { sendFailure } from './envelope.ts'
 
 export function handleError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
-  // The caller hung up while sending: nobody is left to answer, and nothing is wrong here.
+  // The caller disconnected while sending the body. This is no fault of the service, so it is not logged.
   if (request.raw.readableAborted) return sendFailure(reply, 'BAD_REQUEST')
-  // A route with named fields says which; to the others a body is a token or nothing.
+  // Only the login route has required fields, which the answer names.
   if (error instanceof MalformedBody || error.code === 'FST_ERR_CTP_INVALID_CONTENT_LENGTH') {
     const fields = fieldsOf(request)
     return fields.length > 0
@@ -24,20 +24,20 @@ export function handleError(error: FastifyError, request: FastifyRequest, reply:
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return sendFailure(reply, 'UNSUPPORTED_MEDIA_TYPE')
   }
-  // While a database is down, anybody can cause a fault at any rate.
+  // Counted: while the database is down, every request causes a fault.
   const facts = { event: 'request.failed', error: error.code ?? error.name }
   logOf(request).counted('error', facts, undefined, error)
   return sendFailure(reply, 'INTERNAL_ERROR')
 }
 
-/** The fields that the route's schema demands. */
+/** The required fields in the route's schema. */
 function fieldsOf({ routeOptions }: FastifyRequest): string[] {
   const body = routeOptions.schema?.body
   const hasFields = body !== null && typeof body === 'object' && 'required' in body
   return hasFields && Array.isArray(body.required) ? body.required : []
 }
 
-/** Each field once, in the order of the form; all of them if the body is no object at all. */
+/** Each field once, in the order of the schema; all fields if the body is no object. */
 function offendingFields(
   validation: NonNullable<FastifyError['validation']>,
   fields: string[],

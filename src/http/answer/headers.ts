@@ -1,10 +1,13 @@
-// The headers that every answer carries, computed once.
+// The headers that every answer has.
+import { randomUUID } from 'node:crypto'
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import helmet from 'helmet'
+import { isUuid } from '../../identifiers.ts'
 
 const ONE_YEAR_SECONDS = 31_536_000
-/** An answer is data: nothing in it is ever to be loaded, run or framed. */
+/** Answers are data: browsers must not load, run or frame anything in them. */
 const CONTENT_SECURITY_POLICY = "default-src 'none'; frame-ancestors 'none'"
 
 export const PROTECTIVE_HEADERS: Record<string, string> = {
@@ -20,7 +23,17 @@ export const PROTECTIVE_HEADERS: Record<string, string> = {
   'cache-control': 'no-store',
 }
 
-/** What the middleware would set, so that answers outside its reach can carry it too. */
+/** Uses the caller's id only if it is a UUID: any other text could forge log lines. */
+export function requestId({ headers }: Pick<IncomingMessage, 'headers'>): string {
+  const given = headers['x-request-id']
+  return isUuid(given) ? given : randomUUID()
+}
+
+export function addHeaders(request: FastifyRequest, reply: FastifyReply): void {
+  reply.headers({ ...PROTECTIVE_HEADERS, 'X-Request-ID': request.id })
+}
+
+/** Runs the middleware once: answers that Fastify does not send need its headers too. */
 function headersOf(middleware: ReturnType<typeof helmet>): Record<string, string> {
   const response = new ServerResponse(new IncomingMessage(new Socket()))
   middleware(response.req, response, () => {})

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { createConnectionLimit, type Entry } from './connection-limit.ts'
 
 describe('connections', () => {
-  /** Four in all, three for a client; a connection's name starts with its client's. */
+  /** Four in total, three per client; the first letter of a connection's name is its client. */
   function setUp(limits = { total: 4, perClient: 3 }) {
     const limit = createConnectionLimit(limits)
     const closed: string[] = []
@@ -29,14 +29,14 @@ describe('connections', () => {
     }
   }
 
-  test('are counted for each client, up to its limit', () => {
+  test('are counted per client, up to its limit', () => {
     const { add, closed } = setUp()
     for (const name of ['a1', 'a2', 'a3']) assert.ok(add(name))
     assert.equal(add('a4'), null)
     assert.deepEqual(closed, [])
   })
 
-  test('are closed for the client that holds the most, the least recently used one first', () => {
+  test('of the client with the most are closed first, the least recently used before others', () => {
     const { add, closed, at } = setUp()
     for (const name of ['b1', 'a1', 'a2', 'a3']) add(name)
     at('a1')?.touch()
@@ -47,7 +47,7 @@ describe('connections', () => {
     assert.deepEqual(closed, ['a2', 'a1'])
   })
 
-  test('are closed for the next client where all of the first are at work', () => {
+  test('of the next client are closed if all of the first are busy', () => {
     const { add, closed, begin, end } = setUp({ total: 6, perClient: 3 })
     for (const name of ['a1', 'a2', 'a3', 'b1', 'b2', 'c1']) add(name)
     for (const name of ['a1', 'a2', 'a3']) begin(name)
@@ -58,7 +58,7 @@ describe('connections', () => {
     assert.deepEqual(closed, ['b1', 'a2'])
   })
 
-  test('are refused where every one is at work', () => {
+  test('are refused while all others are busy', () => {
     const { add, closed, begin, end } = setUp()
     for (const name of ['a1', 'a2', 'b1', 'c1']) {
       add(name)
@@ -68,13 +68,13 @@ describe('connections', () => {
     assert.equal(add('d1'), null)
     end('b1')
     begin('b1')
-    assert.equal(add('d1'), null, 'it works on the next request')
+    assert.equal(add('d1'), null, 'it is busy with the next request')
     end('b1')
     assert.ok(add('d1'))
     assert.deepEqual(closed, ['b1'])
   })
 
-  test('are counted once, however often they end', () => {
+  test('are removed only once', () => {
     const { add, begin, end } = setUp({ total: 2, perClient: 2 })
     const gone = add('a1')
     begin('a1')
@@ -90,7 +90,7 @@ describe('connections', () => {
     assert.equal(add('b1'), null)
   })
 
-  test('cost the same in a flood of clients, below the limit and at it', () => {
+  test('cost the same below the limit and at it, with many clients', () => {
     const total = 4_096
     const limit = createConnectionLimit({ total, perClient: 256 })
     const IDLE = { close: () => {}, whenIdle: () => false }

@@ -1,4 +1,4 @@
-// How many connections there may be. At the limit, the client that holds the most loses an idle one.
+// Limits the number of connections. At the limit, the client with the most connections loses an idle one.
 
 export type Limits = { total: number; perClient: number }
 
@@ -6,13 +6,13 @@ export type Client = string | symbol
 
 export type Connection = {
   close: () => void
-  /** False if it is idle; else calls back when it is idle again. Asked only at the limit. */
+  /** False if it is idle; otherwise calls back once it is idle again. Called only at the limit. */
   whenIdle: (callback: () => void) => boolean
 }
 
-/** A connection that is counted. */
+/** A counted connection. */
 export type Entry = {
-  /** Idle connections are closed in the order of their last use. */
+  /** Marks it as used: idle connections are closed in the order of their last use. */
   touch: () => void
   remove: () => void
 }
@@ -20,11 +20,11 @@ export type Entry = {
 type Holder = {
   client: Client
   connections: number
-  /** Of the connections that are not known to be at work; the least recently used comes first. */
+  /** Of the connections that may be idle; the least recently used comes first. */
   closers: Set<() => boolean>
 }
 
-/** What an operation costs is bounded by `perClient`, however many clients there are. */
+/** The cost of an operation is bounded by `perClient` and does not grow with the number of clients. */
 export function createConnectionLimit({ total, perClient }: Limits) {
   const holders = new Map<Client, Holder>()
   /** The holders that may have an idle connection, by the number of all their connections. */
@@ -45,14 +45,14 @@ export function createConnectionLimit({ total, perClient }: Limits) {
     return null
   }
 
-  /** False if every connection is at work. */
+  /** False if every connection is busy. */
   function closeIdle(): boolean {
     for (let close = nextCloser(); close; close = nextCloser()) if (close()) return true
     return false
   }
 
   return {
-    /** Null if the client holds enough, or if no connection is idle at the limit. */
+    /** Null if the client is at its limit, or if the total is reached and no connection is idle. */
     add(client: Client, connection: Connection): Entry | null {
       const holder = holders.get(client) ?? { client, connections: 0, closers: new Set() }
       if (holder.connections >= perClient || (connections >= total && !closeIdle())) return null
@@ -66,12 +66,12 @@ export function createConnectionLimit({ total, perClient }: Limits) {
           holder.closers.delete(closer)
         })
       }
-      const list = () => {
+      const relist = () => {
         if (isCounted) update(holder, () => holder.closers.add(closer))
       }
-      /** A connection at work is not asked again until it is idle. */
+      /** Skips a busy connection until it is idle again. */
       const closer = () => {
-        if (connection.whenIdle(list)) {
+        if (connection.whenIdle(relist)) {
           update(holder, () => holder.closers.delete(closer))
           return false
         }

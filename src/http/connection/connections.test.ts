@@ -17,7 +17,7 @@ const PROXY = '127.0.0.99'
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n'
 const HALF_A_BODY = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf'
 
-/** A server that answers `GET /` at once, and `GET /slow` when the test says so. */
+/** A server that answers `GET /` at once, and `GET /slow` when the test decides. */
 async function listen(server: Server, total: number, perClient: number) {
   const limits = { connections: { total, perClient }, handshakes: { total: 2, perClient: 2 } }
   limitConnections(server, trustProxies([PROXY]), limits)
@@ -33,7 +33,7 @@ async function listen(server: Server, total: number, perClient: number) {
   const sockets: Socket[] = []
   async function open(localAddress: string): Promise<Socket> {
     const socket = connect({ host: '127.0.0.1', port, localAddress })
-    // A reset shows as a close.
+    // A reset is seen as a close.
     socket.on('error', () => {})
     sockets.push(socket)
     await once(socket, 'connect')
@@ -41,15 +41,15 @@ async function listen(server: Server, total: number, perClient: number) {
   }
   return {
     open,
-    /** A connection with a request at work, and the answer to it. */
-    async openWorking(localAddress: string) {
+    /** A connection with an unanswered request, and a function that answers it. */
+    async openBusy(localAddress: string) {
       const socket = await open(localAddress)
       const arrival = once(server, 'slow')
       socket.write(GET.replace('/', '/slow'))
       const [response]: ServerResponse[] = await arrival
       return { socket, answer: (text: string) => response?.end(text) }
     },
-    /** A connection that has had an answer, or null if it was closed instead. */
+    /** A connection after its first answer, or null if it was closed instead. */
     async openIdle(localAddress: string): Promise<Socket | null> {
       const socket = await open(localAddress)
       socket.write(GET)
@@ -64,7 +64,7 @@ async function listen(server: Server, total: number, perClient: number) {
   }
 }
 
-/** Whether the other side keeps the connection: it answers one more request. */
+/** True if the server answers another request on this connection. */
 async function isKept(socket: Socket | null): Promise<boolean> {
   if (!socket || socket.destroyed) return false
   socket.write(GET)
@@ -75,11 +75,11 @@ async function isKept(socket: Socket | null): Promise<boolean> {
 }
 
 describe('at the limit of connections', () => {
-  test('the idle ones of the largest holder are closed first, and a request at work is not', async context => {
+  test('idle connections of the client with the most are closed first, busy ones are kept', async context => {
     const server = await listen(createServer(), 6, 4)
     context.after(server.stop)
     const bystander = await server.openIdle('127.0.0.3')
-    const working = await server.openWorking('127.0.0.2')
+    const busy = await server.openBusy('127.0.0.2')
     const stalled = await server.open('127.0.0.2')
     stalled.write(HALF_A_BODY)
     const [first, second] = [await server.openIdle('127.0.0.2'), await server.openIdle('127.0.0.2')]
@@ -87,23 +87,23 @@ describe('at the limit of connections', () => {
     assert.ok(bystander && first && second && other)
 
     const closings = [stalled, first, second].map(socket => once(socket, 'close'))
-    // Each newcomer costs the largest holder one, until it has but one more than the next.
+    // For each new client, the client with the most connections loses one.
     assert.ok(await server.openIdle('127.0.0.4'))
     await closings[0]
     assert.ok(await server.openIdle('127.0.0.5'))
     await closings[1]
     assert.ok(await isKept(bystander))
-    const answer = once(working.socket, 'data')
-    working.answer('late')
+    const answer = once(busy.socket, 'data')
+    busy.answer('late')
     assert.match(String((await answer)[0]), /late$/)
   })
 
-  test('newcomers are refused only while a request is at work on every one', async context => {
+  test('new clients are refused only while every connection is busy', async context => {
     const server = await listen(createServer(), 3, 2)
     context.after(server.stop)
-    const first = await server.openWorking('127.0.0.2')
-    const second = await server.openWorking('127.0.0.2')
-    const third = await server.openWorking('127.0.0.3')
+    const first = await server.openBusy('127.0.0.2')
+    const second = await server.openBusy('127.0.0.2')
+    const third = await server.openBusy('127.0.0.3')
     assert.equal(await server.openIdle('127.0.0.4'), null)
     third.answer('done')
     await once(third.socket, 'data')
@@ -115,7 +115,7 @@ describe('at the limit of connections', () => {
     }
   })
 
-  test('a trusted proxy has no limit of its own, and loses none', async context => {
+  test('a trusted proxy has no limit per client, and loses no connection', async context => {
     const server = await listen(createServer(), 6, 2)
     context.after(server.stop)
     const ofProxy = []
@@ -133,7 +133,7 @@ describe('at the limit of handshakes', () => {
   const folders: string[] = []
   after(() => Promise.all(folders.map(folder => rm(folder, { recursive: true }))))
 
-  test('the oldest of the largest holder is dropped, and finished ones do not count', async context => {
+  test('the oldest one of the client with the most is dropped; finished ones do not count', async context => {
     const folder = await mkdtemp(join(tmpdir(), 'login-connections-'))
     folders.push(folder)
     const material = await loadTls(loadConfig({ DATA_DIR: folder }), new Date())
@@ -154,18 +154,18 @@ describe('at the limit of handshakes', () => {
     assert.ok(await isKept(await shakeHands('127.0.0.3')))
     await dropped
     for (const socket of finished) assert.ok(await isKept(socket))
-    // One more than there may be: the largest holder loses the one that it used least recently.
+    // Beyond the limit, the client with the most connections loses the least recently used one.
     const [leastRecent, ...others] = finished
     assert.ok(leastRecent)
     const closing = once(leastRecent, 'close')
     assert.ok(await isKept(await shakeHands('127.0.0.5')))
     await closing
     for (const socket of others) assert.ok(await isKept(socket))
-    // Handshakes that were broken off, and connections that ended, count no longer.
+    // Aborted handshakes and closed connections are no longer counted.
     for (const socket of finished) socket.destroy()
     for (let i = 0; i < 10; i++) {
-      const brokenOff = await server.open('127.0.0.4')
-      brokenOff.destroy()
+      const aborted = await server.open('127.0.0.4')
+      aborted.destroy()
       const socket = await shakeHands('127.0.0.4')
       assert.ok(await isKept(socket))
       socket.destroy()

@@ -44,9 +44,9 @@ export function limitConnections(
   const count = createCounting(proxies, limits.connections, (socket, callback) => {
     const response = latestResponse(socket)
     // A slow body does not protect its connection.
-    const isWorking = response !== undefined && !response.closed && response.req.complete
-    if (isWorking) response.once('close', callback)
-    return isWorking
+    const isBusy = response !== undefined && !response.closed && response.req.complete
+    if (isBusy) response.once('close', callback)
+    return isBusy
   })
   const admit = (socket: Socket) => {
     const entry = count(socket)

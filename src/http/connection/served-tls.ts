@@ -1,4 +1,4 @@
-// The certificate that is served: a renewed one without a restart, and its expiry told in time.
+// Serves a renewed certificate without a restart, and logs a warning before it expires.
 import { X509Certificate } from 'node:crypto'
 import type { Server } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
@@ -15,14 +15,14 @@ import {
 } from './tls.ts'
 
 export type ServedTls = Followed<TlsMaterial | null> & {
-  /** From now on this server gets what is loaded; open connections go on. */
+  /** New connections of this server use every reloaded certificate; open connections are kept. */
   serveOn: (server: Server) => void
 }
 
 /**
- * Follows the operator's files. Files that cannot be used, or do not belong together because only
- * one has been replaced so far, are reported, and the certificate stays as it was. The development
- * certificate is renewed by a start alone.
+ * Follows the operator's files. If they cannot be used, or do not match because only one of them has
+ * been replaced so far, this is logged and the previous certificate stays in use. The development
+ * certificate is renewed only at a start.
  */
 export async function openTls(config: Config, log: Log, clock: () => Date): Promise<ServedTls> {
   const { tls: files } = config
@@ -36,16 +36,16 @@ export async function openTls(config: Config, log: Log, clock: () => Date): Prom
   }
   const onReload = (error: Error | null) => {
     if (error) {
-      const text = `The new certificate cannot be used, the one before stays: ${error.message}`
+      const text = `The new certificate cannot be used, the previous one stays in use: ${error.message}`
       log.error({ event: 'tls.reload_failed', err: error }, text)
       return
     }
     apply()
     const { validToDate } = new X509Certificate(current()?.cert ?? '')
     log.info({ event: 'tls.reloaded', expiresAt: validToDate.toISOString() })
-    tellExpiry()
+    warnOfExpiry()
   }
-  const tellExpiry = () => {
+  const warnOfExpiry = () => {
     const material = current()
     if (!material) return
     const days = Math.floor(daysLeft(material.cert, clock()))
@@ -60,18 +60,18 @@ export async function openTls(config: Config, log: Log, clock: () => Date): Prom
   const { current, reload, close }: Followed<TlsMaterial | null> = files
     ? await followFiles([files.certFile, files.keyFile], () => loadTls(config, clock()), onReload)
     : unchanging(await loadTls(config, clock()))
-  tellExpiry()
-  const telling = setInterval(tellExpiry, DAY_MS).unref()
+  warnOfExpiry()
+  const expiryTimer = setInterval(warnOfExpiry, DAY_MS).unref()
   return {
     current,
     reload,
     close() {
-      clearInterval(telling)
+      clearInterval(expiryTimer)
       close()
     },
     serveOn(listening) {
       server = listening
-      // It may have been reloaded since the server was made.
+      // The certificate may have been reloaded since the server was created.
       apply()
     },
   }

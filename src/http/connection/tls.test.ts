@@ -37,7 +37,7 @@ describe('the development certificate', () => {
     assert.equal(Math.round(daysLeft(certificate.toString(), NOW)), 365)
   })
 
-  test('keeps its key for the owner alone, and leaves no other files', async () => {
+  test('has a key that only its owner can read, and leaves no other files', async () => {
     const dataDir = newDataDir()
     await load({ DATA_DIR: dataDir })
     assert.equal((await stat(join(dataDir, 'development-key.pem'))).mode & 0o777, 0o600)
@@ -47,7 +47,7 @@ describe('the development certificate', () => {
     ])
   })
 
-  test('stays the same from start to start until a month before its end', async () => {
+  test('stays the same at every start until a month before it expires', async () => {
     const env = { DATA_DIR: newDataDir() }
     const first = await load(env)
     assert.deepEqual(await load(env), first)
@@ -64,7 +64,7 @@ describe('the development certificate', () => {
       ['damaged', (path: string) => writeFile(path, 'x')],
       ['lost', (path: string) => rm(path)],
     ] as const) {
-      test(`is made anew when ${file} is ${what}`, async () => {
+      test(`is made again when ${file} is ${what}`, async () => {
         const dataDir = newDataDir()
         const first = await load({ DATA_DIR: dataDir })
         await damage(join(dataDir, file))
@@ -76,7 +76,7 @@ describe('the development certificate', () => {
     }
   }
 
-  test('can be asked for by several at once', async () => {
+  test('can be loaded several times at once', async () => {
     const env = { DATA_DIR: newDataDir() }
     const all = await Promise.all(Array.from({ length: 5 }, () => load(env)))
     for (const material of all) createSecureContext(material)
@@ -99,7 +99,7 @@ describe("the operator's certificate", async () => {
     await assert.rejects(stat(DATA_DIR), { code: 'ENOENT' })
   })
 
-  test('is taken even when it has expired: the service goes on, and doctor reports it', async () => {
+  test('is used in development even after it has expired; doctor reports it', async () => {
     assert.deepEqual(await load(files, inDays(1_000)), material)
   })
 
@@ -111,11 +111,15 @@ describe("the operator's certificate", async () => {
 
   const REFUSED: [why: string, change: Record<string, string>, message: RegExp][] = [
     ['a missing file', { TLS_CERT_FILE: join(folder, 'none.pem') }, /ENOENT.*none\.pem/],
-    ['the key of another', { TLS_KEY_FILE: join(other, 'development-key.pem') }, /mismatch/],
+    [
+      'the key of another certificate',
+      { TLS_KEY_FILE: join(other, 'development-key.pem') },
+      /mismatch/,
+    ],
     ['a key that is a certificate', { TLS_KEY_FILE: files.TLS_CERT_FILE }, /\S/],
   ]
   for (const [why, change, message] of REFUSED) {
-    test(`is refused at the start for ${why}, without a word of the key`, async () => {
+    test(`is refused for ${why}; the message contains nothing of the key`, async () => {
       await assert.rejects(
         load({ ...files, ...change }),
         (error: unknown) =>

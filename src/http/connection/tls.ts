@@ -1,4 +1,4 @@
-// The certificate: from the operator's files, or one of our own making for development.
+// The certificate: from the operator's files, or a self-signed one for development.
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -9,8 +9,8 @@ import { isOpenToAll, replaceFile } from '../../files.ts'
 export type TlsMaterial = { cert: string; key: string }
 
 /**
- * TLS 1.2 with forward secrecy and authenticated encryption only, and all of TLS 1.3. The caller
- * chooses among them: a phone without AES in hardware is faster with ChaCha20.
+ * TLS 1.3, and TLS 1.2 with forward secrecy and authenticated encryption only. The client's order of
+ * ciphers counts: a phone without AES in hardware is faster with ChaCha20.
  */
 export const TLS_OPTIONS = {
   minVersion: 'TLSv1.2',
@@ -23,21 +23,21 @@ export const TLS_OPTIONS = {
   honorCipherOrder: false,
 } satisfies SecureContextOptions
 
-/** From then on the end of a certificate is told, daily. */
+/** This long before a certificate expires, a warning is logged every day. */
 export const EXPIRY_WARNING_DAYS = 14
 
 const VALID_DAYS = 365
 const RENEW_DAYS = 30
 export const DAY_MS = 86_400_000
 
-/** Null behind a proxy that has the certificate. */
+/** Null behind a TLS proxy: the service then needs no certificate. */
 export async function loadTls(config: Config, now: Date): Promise<TlsMaterial | null> {
   if (config.tls) return readServable(config.tls, config.environment, now)
   if (config.trustedProxies.length > 0) return null
   return developmentCertificate(config.dataDir, now)
 }
 
-/** Production serves no certificate that clients refuse, and no key that everybody can read. */
+/** In production, refuses a certificate that clients would refuse, and a key file open to all users. */
 async function readServable(
   files: TlsFiles,
   environment: Config['environment'],
@@ -55,7 +55,7 @@ async function readServable(
     )
   }
   if (await isOpenToAll(files.keyFile)) {
-    throw new Error(`${files.keyFile} can be read by everybody: chmod 640 it`)
+    throw new Error(`${files.keyFile} can be read by all users: chmod 640 it`)
   }
   return material
 }
@@ -65,9 +65,9 @@ export async function readTlsFiles({ certFile, keyFile }: TlsFiles): Promise<Tls
     cert: await readFile(certFile, 'utf8'),
     key: await readFile(keyFile, 'utf8'),
   }
-  // Throws now, with a clear word, rather than at the first handshake.
+  // Throws at the start instead of at the first handshake.
   createSecureContext({ ...material, ...TLS_OPTIONS })
-  // Which does not notice a key of another type.
+  // createSecureContext() does not notice a key of another type.
   if (!new X509Certificate(material.cert).checkPrivateKey(createPrivateKey(material.key))) {
     throw new Error(`key values mismatch: ${keyFile} is not the key of ${certFile}`)
   }
@@ -81,16 +81,16 @@ export function developmentFiles(dataDir: string): TlsFiles {
   }
 }
 
-/** Made once and kept, so that whoever trusts it need not do so again at the next start. */
+/** Kept in a file, so that developers that trust it need not do so again after a restart. */
 async function developmentCertificate(dataDir: string, now: Date): Promise<TlsMaterial> {
   const { certFile, keyFile } = developmentFiles(dataDir)
   try {
     const kept = await readTlsFiles({ certFile, keyFile })
     if (daysLeft(kept.cert, now) > RENEW_DAYS) return kept
   } catch {
-    // None yet, or none that can be used: a new one replaces it.
+    // There is none yet, or it cannot be used: a new one is made.
   }
-  // A heavy library, for the first start only.
+  // Loaded only when needed: it is a heavy library.
   const { generate } = await import('selfsigned')
   const made = await generate([{ name: 'commonName', value: 'localhost' }], {
     keyType: 'ec',

@@ -40,7 +40,7 @@ const CASES: [string, string[] | null, Record<string, string>, string | null][] 
 ]
 
 for (const [name, names, env, expected] of CASES) {
-  test(`with ${name} the page is ${expected ? `at ${expected}` : 'not told'}`, async () => {
+  test(`with ${name} the address of the page is ${expected ?? 'unknown'}`, async () => {
     const tls = names && { cert: await certificateFor(names), key: '' }
     assert.equal(pageAddress(loadConfig(env), tls, 8443), expected)
   })
@@ -57,7 +57,7 @@ async function certificateFor(names: string[]): Promise<string> {
   )
   const { cert } = await generate([{ name: 'commonName', value: 'unused.example.com' }], {
     keyType: 'ec',
-    // Without any extension the library adds a name of its own.
+    // Without extensions the library would add a name of its own.
     extensions: [
       { name: 'basicConstraints', cA: false },
       ...(names.length > 0 ? [{ name: 'subjectAltName' as const, altNames }] : []),

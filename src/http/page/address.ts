@@ -1,20 +1,20 @@
-// Where people find the login page, under a name that the certificate has.
+// The address of the login page, with a host name from the certificate.
 import { X509Certificate } from 'node:crypto'
 import { defaultIssuer } from '../../config/addresses.ts'
 import type { Config } from '../../config/config.ts'
 import type { TlsMaterial } from '../connection/tls.ts'
 
-/** Listening here, the service answers at "localhost", which the development certificate is for. */
+/** On these hosts the service answers at "localhost", the name in the development certificate. */
 const LOCAL_HOSTS = ['127.0.0.1', '::1', 'localhost', '0.0.0.0', '::']
 
-/** Null where only the operator knows it. */
+/** Null if the service cannot know it. */
 export function pageAddress(
   config: Config,
   tls: TlsMaterial | null,
   boundPort: number,
 ): string | null {
   const issuer = givenIssuer(config)
-  // The proxy's port is not known here, the issuer's is.
+  // The service does not know the proxy's port; the issuer contains it.
   if (tls === null) return issuer && new URL('/login', issuer).href
   const isReachable = config.tls !== null || LOCAL_HOSTS.includes(config.host)
   const name = isReachable ? nameIn(tls.cert, issuer) : config.host
@@ -29,7 +29,7 @@ function givenIssuer({ tokens, port }: Config): URL | null {
   return issuer.protocol === 'https:' ? issuer : null
 }
 
-/** The first host name; of a certificate for "*.example.com", the issuer's if it is one of these. */
+/** The certificate's first host name; for "*.example.com", the issuer's host if the certificate covers it. */
 function nameIn(cert: string, issuer: URL | null): string | null {
   const certificate = new X509Certificate(cert)
   const names = certificate.subjectAltName?.split(', ') ?? []

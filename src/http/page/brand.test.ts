@@ -9,12 +9,12 @@ const STEPS = [0, 0x33, 0x66, 0x77, 0x99, 0xcc, 0xff]
 const hex = (value: number) => value.toString(16).padStart(2, '0')
 
 describe('the colour of a brand', () => {
-  test('contrast is that of WCAG', () => {
+  test('has the contrast that WCAG defines', () => {
     assert.equal(contrastOf('#000000', '#ffffff'), 21)
     assert.equal(contrastOf('#777777', '#ffffff').toFixed(2), '4.48')
   })
 
-  test('whatever it is, text can be read on it, and it can be read on the page', async () => {
+  test('leaves text readable on it, and is readable on the page', async () => {
     const css = await readFile(join(import.meta.dirname, '../../page/login.css'), 'utf8')
     const backgrounds = [...css.matchAll(/--(?:background|card): light-dark\((#\w+), (#\w+)\)/g)]
     assert.equal(backgrounds.length, 2)
@@ -33,7 +33,7 @@ describe('the colour of a brand', () => {
     }
   })
 
-  test('a colour that can be read stays as it is', () => {
+  test('stays unchanged if it is readable', () => {
     assert.equal(colorsOf('#3451b2').accentLight, '#3451b2')
     assert.equal(colorsOf('#ffd43b').accentDark, '#ffd43b')
   })
@@ -52,14 +52,14 @@ describe('the logo of a brand', () => {
     ],
     ['a page', '<!doctype html><svg></svg>', null],
     ['a page in XML', '<?xml version="1.0"?><html><svg/></html>', null],
-    ['nothing but comments', '<!-- -->'.repeat(8_000), null],
+    ['only comments', '<!-- -->'.repeat(8_000), null],
     ['a GIF', 'GIF89a', null],
-    ['nothing', '', null],
+    ['an empty file', '', null],
     ['64 KiB', `<svg>${' '.repeat(65_531)}`, 'image/svg+xml'],
     ['more than 64 KiB', `<svg>${' '.repeat(65_532)}`, null],
   ]
   for (const [name, bytes, type] of FILES) {
-    test(`${name} is ${type ? `taken as ${type}` : 'refused'}`, async context => {
+    test(`${name} is ${type ? `accepted as ${type}` : 'refused'}`, async context => {
       const file = join(tmpdir(), `login-logo-${process.pid}`)
       await writeFile(file, bytes, 'latin1')
       context.after(() => writeFile(file, ''))

@@ -1,20 +1,20 @@
-// The operator's colour and logo, as the page can use them.
+// The operator's colour and logo: derives readable colours, and checks the logo.
 import { readFile } from 'node:fs/promises'
 
 const LOGO_MAX_BYTES = 64 * 1024
 /** WCAG 2.2 AA, for text. */
 const READABLE_CONTRAST = 4.5
-// Of the backgrounds in login.css those that are the hardest to read a colour on.
+// The backgrounds in login.css with the lowest contrast to a colour.
 const LIGHT_BACKGROUND = '#f4f5f7'
 const DARK_BACKGROUND = '#191c22'
 
 export type Colors = { brand: string; onBrand: string; accentLight: string; accentDark: string }
 
-/** The colour itself for surfaces; for text on the page's backgrounds as much of it as can be read. */
+/** `brand` is for surfaces; the accents are mixed with black or white until they are readable as text. */
 export function colorsOf(brand: string): Colors {
   return {
     brand,
-    // One of the two always reaches 4.58.
+    // Black or white always has a contrast of at least 4.58.
     onBrand: contrastOf(brand, '#ffffff') >= READABLE_CONTRAST ? '#ffffff' : '#000000',
     accentLight: readableOn(LIGHT_BACKGROUND, brand, '#000000'),
     accentDark: readableOn(DARK_BACKGROUND, brand, '#ffffff'),
@@ -35,7 +35,7 @@ function mix(color: string, other: string, share: number): string {
   return `#${channels.map(value => Math.round(value).toString(16).padStart(2, '0')).join('')}`
 }
 
-/** As WCAG defines it, from 1 to 21. */
+/** The contrast ratio of WCAG, from 1 to 21. */
 export function contrastOf(one: string, other: string): number {
   const [darker = 0, lighter = 0] = [luminanceOf(one), luminanceOf(other)].sort((a, b) => a - b)
   return (lighter + 0.05) / (darker + 0.05)
@@ -55,7 +55,7 @@ function channelsOf(color: string): number[] {
 
 export type Logo = { type: string; bytes: Buffer }
 
-/** Known by what is in it, whatever the file is called. */
+/** The type follows from the content, not from the file's name. */
 const LOGO_TYPES: [type: string, start: RegExp][] = [
   ['image/png', /^\x89PNG\r\n/],
   ['image/jpeg', /^\xff\xd8\xff/],

@@ -1,11 +1,11 @@
-// What the caller prefers, of what there is.
+// Chooses the language and encoding that the caller prefers.
 
-/** No browser's header comes near it. A longer one is not read. */
+/** Far more than any browser sends. A longer header is ignored. */
 const MAX_CHARACTERS = 1_000
 const MAX_ENTRIES = 50
 
-/** The names in such a header, the most wanted first; what weighs nothing is not wanted. */
-function wanted(header = ''): string[] {
+/** The names in the header in order of preference, without those of weight 0. */
+function preferredIn(header = ''): string[] {
   if (header.length > MAX_CHARACTERS) return []
   return header
     .toLowerCase()
@@ -20,10 +20,10 @@ function wanted(header = ''): string[] {
     .map(({ name }) => name)
 }
 
-/** Where there is no file for a region, by the language alone: de-AT is served with de. */
+/** A region without texts of its own gets those of its language: de for de-AT. */
 export function chooseLanguage(header: string | undefined, languages: string[], fallback: string) {
   const longestFirst = languages.toSorted((a, b) => b.length - a.length)
-  for (const tag of wanted(header)) {
+  for (const tag of preferredIn(header)) {
     const language = longestFirst.find(one => `${tag}-`.startsWith(`${one.toLowerCase()}-`))
     if (language !== undefined) return language
   }
@@ -32,8 +32,8 @@ export function chooseLanguage(header: string | undefined, languages: string[], 
 
 export type Encoding = 'br' | 'gzip'
 
-/** The smaller one wins, whichever the caller would rather have. */
+/** Prefers Brotli, which is smaller, whatever weights the caller gives. */
 export function chooseEncoding(header: string | string[] | undefined): Encoding | null {
-  const names = wanted(header?.toString())
+  const names = preferredIn(header?.toString())
   return (['br', 'gzip'] as const).find(encoding => names.includes(encoding)) ?? null
 }

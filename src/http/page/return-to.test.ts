@@ -94,7 +94,7 @@ describe('the address to return to', () => {
     `https://app.example.com/${'a'.repeat(2025)}`,
   ]
   for (const address of REFUSED) {
-    test(`${JSON.stringify(address)?.slice(0, 70)} is as if not given`, () => {
+    test(`${JSON.stringify(address)?.slice(0, 70)} is ignored`, () => {
       assert.equal(acceptedReturnTo(address, ORIGINS), null)
     })
   }

@@ -1,12 +1,12 @@
-// Request bodies: JSON in UTF-8, or nothing.
+// Request bodies: JSON in UTF-8, or empty.
 import { errorCodes, type FastifyInstance } from 'fastify'
 
 export const BODY_MAX_BYTES = 16 * 1024
 
-/** A body that is not JSON; what is wrong with it is nobody's business but the caller's. */
+/** A body that is not JSON in UTF-8. It is the caller's mistake, so it is not logged. */
 export class MalformedBody extends Error {}
 
-/** A body whose fields are wrong. Nobody reads its stack, which would cost more than the refusal. */
+/** A body with missing or wrong fields. It has no stack, which would cost more than the answer. */
 export class InvalidBody extends Error {
   constructor() {
     const { stackTraceLimit } = Error
@@ -35,7 +35,7 @@ export function acceptJsonOnly(app: FastifyInstance): void {
       parseJson(request, text, (error, value) => done(error ? new MalformedBody() : null, value))
     },
   )
-  // Without a body the type says nothing; with one it must be JSON.
+  // Any content type is accepted while the body is empty.
   app.addContentTypeParser<Buffer>('*', { parseAs: 'buffer' }, (_request, body, done) => {
     if (body.length === 0) done(null, undefined)
     else done(new errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE())

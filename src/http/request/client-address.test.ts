@@ -5,7 +5,7 @@ import { clientAddress, clientGroup, clientNetwork, trustProxies } from './clien
 
 const PROXIES = trustProxies(['10.0.0.0/8', '192.0.2.1', '2001:db8:1::/48', '::1'])
 
-describe('trust', () => {
+describe('a proxy', () => {
   const TRUSTED = [
     ...['10.0.0.0', '10.255.255.255', '192.0.2.1', '2001:db8:1::', '2001:db8:1:ffff::1', '::1'],
     ...['::ffff:10.1.2.3', '::FFFF:0a01:0203', '0:0:0:0:0:0:0:1', '2001:db8:1::1%eth0'],
@@ -20,13 +20,13 @@ describe('trust', () => {
     [UNTRUSTED, false],
   ] as const) {
     for (const address of addresses) {
-      test(`is ${expected ? '' : 'not '}given to ${JSON.stringify(address)}`, () => {
+      test(`is ${expected ? 'trusted' : 'not trusted'}: ${JSON.stringify(address)}`, () => {
         assert.equal(PROXIES.isTrusted(address), expected)
       })
     }
   }
 
-  test('is given to nobody without a list', () => {
+  test('is never trusted without a list', () => {
     for (const address of [...TRUSTED, ...UNTRUSTED, '127.0.0.1']) {
       assert.equal(trustProxies([]).isTrusted(address), false)
     }
@@ -34,7 +34,7 @@ describe('trust', () => {
 })
 
 describe('the client', () => {
-  test('is found without a look at what it says itself', () => {
+  test('is found without reading the entries to the left of it', () => {
     const asked: string[] = []
     const isTrusted = (address: string) => {
       asked.push(address)
@@ -45,14 +45,14 @@ describe('the client', () => {
     assert.deepEqual(asked, ['10.0.0.1', '10.0.0.1', '203.0.113.9'])
   })
 
-  test('is the 20th proxy from the right at the latest', () => {
+  test('is at most the 20th entry from the right', () => {
     const isTrusted = (address: string) => address.startsWith('10.')
     const hops = Array.from({ length: 30 }, (_, index) => `10.0.0.${index}`)
     const forwardedFor = ['203.0.113.9', ...hops].join(', ')
     assert.equal(clientAddress('10.0.0.1', forwardedFor, { isTrusted }), '10.0.0.10')
   })
 
-  test('is nobody if the entry is longer than any address', () => {
+  test('is unknown if the entry is longer than any address', () => {
     const entry = `2001:db8:2::1%${'x'.repeat(70)}`
     assert.equal(clientAddress('10.0.0.1', entry, PROXIES), null)
     assert.equal(clientAddress('10.0.0.1', entry.slice(0, 80), PROXIES), '2001:db8:2::1')
@@ -65,15 +65,15 @@ describe('the client', () => {
     why: string,
   ][] = [
     ['203.0.113.9', undefined, '203.0.113.9', 'a direct peer'],
-    ['203.0.113.9', '198.51.100.1', '203.0.113.9', 'a direct peer that claims to be another'],
+    ['203.0.113.9', '198.51.100.1', '203.0.113.9', 'a direct peer that claims another address'],
     ['203.0.113.9', '10.0.0.1, 10.0.0.2', '203.0.113.9', 'a direct peer that names our proxies'],
     ['::ffff:203.0.113.9', undefined, '203.0.113.9', 'an IPv4 peer on an IPv6 socket'],
-    ['2001:DB8:2:0:0:0:0:1', undefined, '2001:db8:2::1', 'one spelling of an address'],
+    ['2001:DB8:2:0:0:0:0:1', undefined, '2001:db8:2::1', 'an address in another spelling'],
     ['fe80::1%eth0', undefined, 'fe80::1', 'a peer with a zone'],
     ['10.0.0.1', '203.0.113.9', '203.0.113.9', 'one proxy'],
     ['::ffff:10.0.0.1', '203.0.113.9', '203.0.113.9', 'one proxy on an IPv6 socket'],
     ['10.0.0.1', '203.0.113.9, 10.0.0.2', '203.0.113.9', 'two proxies'],
-    ['10.0.0.1', '203.0.113.9,10.0.0.2 , ::1', '203.0.113.9', 'three proxies, spaced at will'],
+    ['10.0.0.1', '203.0.113.9,10.0.0.2 , ::1', '203.0.113.9', 'three proxies, with other spaces'],
     ['10.0.0.1', '198.51.100.1, 203.0.113.9', '203.0.113.9', 'a forged entry to the left'],
     ['10.0.0.1', '10.0.0.7, 203.0.113.9', '203.0.113.9', 'a forged proxy to the left'],
     ['10.0.0.1', '127.0.0.1, 203.0.113.9, 10.0.0.2', '203.0.113.9', 'a forged entry further left'],
@@ -83,7 +83,7 @@ describe('the client', () => {
     ['10.0.0.1', '[2001:db8:2::1]:443', '2001:db8:2::1', 'brackets and a port'],
     ['10.0.0.1', '203.0.113.9, [2001:db8:1::5]:443', '203.0.113.9', 'a proxy with a port'],
     ['10.0.0.1', '2001:db8:2::1', '2001:db8:2::1', 'IPv6 without brackets'],
-    ['10.0.0.1', '::ffff:203.0.113.9', '203.0.113.9', 'IPv4 in IPv6 clothes'],
+    ['10.0.0.1', '::ffff:203.0.113.9', '203.0.113.9', 'IPv4-mapped IPv6'],
     ['10.0.0.1', '[::ffff:203.0.113.9]:1', '203.0.113.9', 'the same with a port'],
     ['10.0.0.1', 'fe80::1%eth0', 'fe80::1', 'a zone'],
     ['10.0.0.1', '10.0.0.9', '10.0.0.9', 'a client within the trusted network'],
@@ -91,21 +91,21 @@ describe('the client', () => {
     ['10.0.0.1', undefined, null, 'no header'],
     ['10.0.0.1', '', null, 'an empty header'],
     ['10.0.0.1', ' , ', null, 'a header of separators'],
-    ['10.0.0.1', 'unknown', null, 'a client that is not told'],
+    ['10.0.0.1', 'unknown', null, 'the word "unknown"'],
     ['10.0.0.1', '203.0.113.9, garbage', null, 'garbage where the client should be'],
     ['10.0.0.1', '203.0.113.9,', null, 'an empty entry where the client should be'],
-    ['10.0.0.1', 'unknown, 10.0.0.2', null, 'an inner proxy that does not tell'],
-    ['10.0.0.1', ', 10.0.0.2', null, 'an inner proxy that tells nothing'],
+    ['10.0.0.1', 'unknown, 10.0.0.2', null, 'an inner proxy that reports "unknown"'],
+    ['10.0.0.1', ', 10.0.0.2', null, 'an inner proxy that reports nothing'],
     ['10.0.0.1', '203.0.113', null, 'an address of three parts'],
     ['10.0.0.1', '203.0.113.009', null, 'an address with leading zeros'],
     ['10.0.0.1', '3405803785', null, 'an address as one number'],
     ['10.0.0.1', '[203.0.113.9', null, 'half a bracket'],
     ['10.0.0.1', 'for=203.0.113.9', null, 'the syntax of another header'],
     ['10.0.0.1', '203.0.113.9\u0000', null, 'a control character'],
-    ['', '203.0.113.9', null, 'a peer that is gone'],
+    ['', '203.0.113.9', null, 'a peer that has disconnected'],
   ]
   for (const [peer, forwardedFor, client, why] of CLIENTS) {
-    test(`is ${client ?? 'nobody'} for ${why}`, () => {
+    test(`is ${client ?? 'unknown'} for ${why}`, () => {
       assert.equal(clientAddress(peer, forwardedFor, PROXIES), client)
     })
   }
@@ -116,18 +116,18 @@ describe('the client', () => {
     fc.array(address).map(hops => hops.join(', ')),
   )
 
-  test('is never changed by what an untrusted peer says', () => {
+  test('is never changed by the header of an untrusted peer', () => {
     fc.assert(
       fc.property(address, header, (peer, forwardedFor) => {
         fc.pre(!PROXIES.isTrusted(peer))
-        const told = clientAddress(peer, forwardedFor, PROXIES)
-        assert.notEqual(told, null)
-        assert.equal(told, clientAddress(peer, undefined, PROXIES))
+        const client = clientAddress(peer, forwardedFor, PROXIES)
+        assert.notEqual(client, null)
+        assert.equal(client, clientAddress(peer, undefined, PROXIES))
       }),
     )
   })
 
-  test('is never changed by what stands to the left of it', () => {
+  test('is never changed by the entries to the left of it', () => {
     fc.assert(
       fc.property(address, header, (client, forged) => {
         fc.pre(!PROXIES.isTrusted(client))
@@ -139,7 +139,7 @@ describe('the client', () => {
     )
   })
 
-  test('is an address that can be told again, or nobody', () => {
+  test('is a canonical address, or unknown', () => {
     fc.assert(
       fc.property(address, header, (peer, forwardedFor) => {
         const client = clientAddress(peer, forwardedFor, PROXIES)
@@ -151,7 +151,7 @@ describe('the client', () => {
   })
 })
 
-describe('the group that a client is counted in', () => {
+describe('the group of a client', () => {
   const SAME: [one: string, other: string][] = [
     ['203.0.113.9', '203.0.113.9'],
     ['2001:db8::1', '2001:db8::2'],
@@ -175,14 +175,14 @@ describe('the group that a client is counted in', () => {
     })
   }
 
-  test('the larger network of an IPv6 address has 48 bits; an IPv4 address has none', () => {
+  test('the network of an IPv6 address has 48 bits; an IPv4 address has none', () => {
     assert.equal(clientNetwork('2001:db8:1::1'), clientNetwork('2001:db8:1:ffff::'))
     assert.notEqual(clientNetwork('2001:db8:1::1'), clientNetwork('2001:db8:2::1'))
     assert.equal(clientNetwork('203.0.113.9'), null)
     assert.equal(clientNetwork('::ffff:203.0.113.9'), null)
   })
 
-  test('is that of the IPv4 address for one in IPv6 clothes', () => {
+  test('is that of the IPv4 address for IPv4-mapped IPv6', () => {
     for (const peer of ['::ffff:203.0.113.9', '::ffff:cb00:7109']) {
       const client = clientAddress(peer, undefined, PROXIES) ?? ''
       assert.equal(clientGroup(client), clientGroup('203.0.113.9'))

@@ -1,14 +1,14 @@
-// Who is calling: the TCP peer, or the address that trusted proxies vouch for, read from the right.
+// The address of the client: the TCP peer, or the address that trusted proxies report.
 import { isIPv4 } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
-/** A subscriber gets a whole /64 network, so an IPv6 client is counted by its network … */
+/** A subscriber gets a whole /64 network, so an IPv6 client is counted by this network. */
 const IPV6_CLIENT_BITS = 64
-/** … and a site may get a /48, with 65,536 of them. */
+/** A site may get a /48 network, which contains 65,536 /64 networks. */
 const IPV6_NETWORK_BITS = 48
-/** The longest IPv6 address with a zone, brackets and a port. */
+/** Enough for an IPv6 address with a zone, brackets and a port. */
 const HOP_MAX_CHARACTERS = 80
-/** More proxies than any request passes. */
+/** More than the proxies in front of any service. */
 const MAX_HOPS = 20
 
 export type Proxies = { isTrusted: (address: string) => boolean }
@@ -31,9 +31,9 @@ export function trustProxies(ranges: readonly string[]): Proxies {
 }
 
 /**
- * From the peer leftwards, the first address that is no trusted proxy; if all are, the left-most.
- * Null if a trusted proxy did not say whom it speaks for: counting all its clients as one would let
- * any of them lock out all.
+ * The first address that is no trusted proxy, searched from the peer to the left; the left-most if all
+ * are trusted. Null if a trusted proxy does not report a client: counting all its clients as one would
+ * let each of them block all others.
  */
 export function clientAddress(
   peer: string,
@@ -42,7 +42,7 @@ export function clientAddress(
 ): string | null {
   if (!proxies.isTrusted(peer)) return normalAddress(peer)
   let client: string | null = null
-  // What stands left of the client is its own word, and may be long: it is not read.
+  // Entries to the left of the client may be forged and long, so they are not read.
   let rest: string | null = forwardedFor ?? ''
   for (let hops = 0; rest !== null && hops < MAX_HOPS; hops++) {
     const comma = rest.lastIndexOf(',')
@@ -69,9 +69,9 @@ function prefixOf(address: string, bits: number): string | null {
   return `${Buffer.from(parsed.toByteArray().slice(0, bits / 8)).toString('hex')}/${bits}`
 }
 
-/** One spelling for each address; an IPv4 address in IPv6 clothes is an IPv4 address. */
+/** The canonical text of an address; an IPv4-mapped IPv6 address becomes an IPv4 address. */
 function normalAddress(address: string): string | null {
-  // Has one spelling only.
+  // An IPv4 address is already canonical.
   if (isIPv4(address)) return address
   return parse(address)?.toString() ?? null
 }

@@ -1,5 +1,5 @@
-// Identifies the client, and refuses requests that did not arrive over HTTPS: through this service's own
-// TLS, or through a trusted proxy that says so.
+// Identifies the client. Refuses requests that did not arrive over HTTPS: either over this service's own
+// TLS, or through a trusted proxy that reports HTTPS.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Client } from '../../login/login.ts'
 import { sendFailure } from '../answer/envelope.ts'
@@ -37,7 +37,7 @@ export function identifyClient(proxies: Proxies) {
       group: clientGroup(ip),
       network: clientNetwork(ip),
       userAgent,
-      // Browsers send this header by themselves and let no page set it.
+      // Browsers send this header themselves, and no page can set it.
       isBrowser: headers['sec-fetch-site'] !== undefined,
     }
     request.setDecorator(CLIENT, client)
@@ -53,7 +53,7 @@ function isEncrypted(request: FastifyRequest): boolean {
   return 'encrypted' in request.raw.socket && request.raw.socket.encrypted === true
 }
 
-/** The right-most entry is the one that the trusted peer wrote itself. */
+/** Only the right-most entry is read: the trusted peer wrote it. */
 function isForwardedHttps(header: string | string[] | undefined): boolean {
   const entries = header?.toString() ?? ''
   return (

@@ -1,14 +1,13 @@
-// The two cookies: for this host alone, over TLS alone, out of reach of scripts and other sites.
+// The two cookies. Only this host gets them, only over TLS; scripts and other sites cannot use them.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { DEVICE_SECONDS } from '../../session/lifetimes.ts'
 
 const SESSION = '__Host-session'
 const DEVICE = '__Host-device'
-/** The session's end is the server's business: its cookie goes with the browser. */
 const ATTRIBUTES = 'Path=/; Secure; HttpOnly; SameSite=Strict'
-/** 256 bits as they are issued; anything else is nobody's. */
+/** 256 bits in base64url. A value of another form was not issued here and is ignored. */
 const SESSION_VALUE = /^[\w-]{43}$/
-/** The same, and a tag of 128 bits. */
+/** 256 bits, followed by a tag of 128 bits. */
 const DEVICE_VALUE = /^[\w-]{65}$/
 /** More than a browser keeps for one site. */
 const MAX_COOKIES = 200
@@ -31,6 +30,7 @@ function cookieOf({ headers }: FastifyRequest, name: string, form: RegExp): stri
   return null
 }
 
+/** Without Max-Age the browser deletes it when it closes; the server decides when the session expires. */
 export function setSessionCookie(reply: FastifyReply, value: string): void {
   reply.header('Set-Cookie', `${SESSION}=${value}; ${ATTRIBUTES}`)
 }

@@ -1,4 +1,4 @@
-// Which pages may call from a browser.
+// CORS: the origins whose pages may call the service from a browser.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../config/config.ts'
 import { isRefused, logRefused } from './log.ts'
@@ -10,13 +10,13 @@ const PREFLIGHT_HEADERS = {
   'Access-Control-Allow-Methods': 'GET, POST, DELETE',
   'Access-Control-Allow-Headers': 'Content-Type, Authorization, X-Request-ID, X-CSRF-Token',
   'Access-Control-Max-Age': '600',
-  // Some browsers would wait for a body.
+  // Without it, some browsers wait for a body.
   'Content-Length': '0',
 }
 
 type OriginRules = Pick<Config, 'corsOrigins' | 'environment'>
 
-/** Says on every answer who may read it, and answers the browser that asks before it calls. */
+/** Adds the CORS headers to every answer, and answers preflight requests. */
 export function cors(rules: OriginRules) {
   return ({ method, headers }: FastifyRequest, reply: FastifyReply, done: () => void) => {
     reply.header('Vary', 'Origin')
@@ -24,7 +24,7 @@ export function cors(rules: OriginRules) {
     const allowed = origin === undefined ? null : originHeaders(origin, rules)
     if (!allowed) return done()
     reply.headers(allowed).header('Access-Control-Expose-Headers', EXPOSED_HEADERS)
-    // An OPTIONS request that asks nothing about CORS is a method like any other.
+    // Any other OPTIONS request is routed like every method.
     const isPreflight =
       method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
     if (isPreflight) reply.code(204).headers(PREFLIGHT_HEADERS).send()
@@ -32,7 +32,7 @@ export function cors(rules: OriginRules) {
   }
 }
 
-/** Logs that a browser will keep this answer from the page that asked for it. */
+/** Logs a request whose answer the browser will not show to the calling page. */
 export function logRefusedOrigins(rules: OriginRules) {
   return (
     request: FastifyRequest,
@@ -41,7 +41,7 @@ export function logRefusedOrigins(rules: OriginRules) {
     done: (error: null, payload: unknown) => void,
   ) => {
     const { origin, host, 'sec-fetch-site': site } = request.headers
-    // Browsers send it with requests of our own page as well.
+    // Browsers send Origin with requests of our own page too.
     const isOwn = site === 'same-origin' || origin === `https://${host}`
     if (origin !== undefined && !isOwn && !originHeaders(origin, rules) && !isRefused(request)) {
       logRefused(request, 'origin', origin)
@@ -50,7 +50,7 @@ export function logRefusedOrigins(rules: OriginRules) {
   }
 }
 
-/** A listed origin may bring its cookies; an unlisted one may call at most in development, without. */
+/** A listed origin may send cookies. In development without a list, any origin may call without cookies. */
 function originHeaders(origin: string, rules: OriginRules): Record<string, string> | null {
   if (isListedOrigin(origin, rules)) {
     return { 'Access-Control-Allow-Origin': origin, 'Access-Control-Allow-Credentials': 'true' }
@@ -59,7 +59,7 @@ function originHeaders(origin: string, rules: OriginRules): Record<string, strin
   return isOpen ? { 'Access-Control-Allow-Origin': '*' } : null
 }
 
-/** Without a list, development trusts the pages of this machine. */
+/** In development without a list, the origins of this machine count as listed. */
 export function isListedOrigin(origin: string, { corsOrigins, environment }: OriginRules): boolean {
   if (corsOrigins !== null) return corsOrigins.includes(origin)
   return environment !== 'production' && LOCAL_ORIGIN.test(origin)

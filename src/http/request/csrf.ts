@@ -1,5 +1,5 @@
-// Cross-site request forgery: a request that lives on the session cookie must prove that it was made
-// by a page that could read our answers.
+// Cross-site request forgery: a change that is authenticated by the session cookie must carry a token
+// from one of our answers, which pages of other sites cannot read.
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -9,10 +9,10 @@ import { logRefused, type RefusalReason } from './log.ts'
 type IsListedOrigin = (origin: string) => boolean
 
 const NONCE_BYTES = 16
-/** A nonce of 22 characters, a dot, and a MAC of 43. */
+/** A nonce of 22 characters, a dot, and a MAC of 43 characters. */
 const TOKEN_CHARACTERS = 66
 
-/** Keyed by the cookie itself: it is of use with this session only, and there is no further secret. */
+/** Keyed by the cookie, so that the token is valid for this session only and needs no other secret. */
 function makeCsrfToken(sessionCookie: string): string {
   const nonce = randomBytes(NONCE_BYTES).toString('base64url')
   return `${nonce}.${macOf(nonce, sessionCookie)}`
@@ -37,23 +37,23 @@ export function sendCsrfToken(reply: FastifyReply, sessionCookie: string): void 
 
 export type CsrfReason = Extract<RefusalReason, `csrf-${string}`>
 
-/** Null if the request was made by this site, or by a listed one, and carries the session's token. */
+/** Null if the request comes from this site or a listed origin, and carries the session's token. */
 export function checkCsrf(
   { headers }: FastifyRequest,
   sessionCookie: string,
   isListedOrigin: IsListedOrigin,
 ): CsrfReason | null {
   const token = headers['x-csrf-token']
-  const isFromHere = headers['sec-fetch-site'] === 'same-origin'
-  if (!isFromHere && !isFromListed(headers, isListedOrigin)) return 'csrf-other-site'
+  const isSameOrigin = headers['sec-fetch-site'] === 'same-origin'
+  if (!isSameOrigin && !isFromListed(headers, isListedOrigin)) return 'csrf-other-site'
   if (token === undefined) return 'csrf-no-token'
   const isValid = typeof token === 'string' && isCsrfTokenValid(token, sessionCookie)
   return isValid ? null : 'csrf-wrong-token'
 }
 
 /**
- * Login CSRF: a page of another site could log its visitor in to an account of its own. Only browsers
- * send the header, and "none" is a person at the address bar; a program sends neither.
+ * Login CSRF: a page of another site could log its visitor in to the attacker's account. Browsers send
+ * Sec-Fetch-Site, with "none" for an address that the user entered; other programs do not send it.
  */
 export function refuseForeignLogins(isListedOrigin: IsListedOrigin) {
   return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {

@@ -1,8 +1,8 @@
-// Requests that two readers could understand differently are refused.
+// Refuses requests that this service and a proxy could interpret differently (request smuggling).
 import type { IncomingMessage } from 'node:http'
 import type { FailureCode } from '../answer/envelope.ts'
 
-/** Headers that may stand once; Node would silently take one of several. */
+/** Headers that may occur only once; of several, Node silently takes one. */
 const SINGLE = new Set([
   'host',
   'content-type',
@@ -11,19 +11,19 @@ const SINGLE = new Set([
   'authorization',
 ])
 
-/** Browsers and proxies together send some 40. Node would silently drop what is beyond its own limit. */
+/** Browsers and proxies together send about 40. Node silently drops headers beyond its own limit. */
 const MAX_HEADERS = 100
-/** A media type and its parameters. */
+/** Enough for a media type and its parameters. */
 const CONTENT_TYPE_MAX_CHARACTERS = 256
 
-/** Why the request cannot be taken as it is, or null. */
+/** Null if the request is unambiguous. */
 export function checkFraming({
   url,
   rawHeaders,
   headers,
   httpVersion,
 }: IncomingMessage): FailureCode | null {
-  // The whole server, which the router would take for its root.
+  // `OPTIONS *` concerns the whole server; the router would treat it as `/`.
   if (url === '*') return 'NOT_FOUND'
   if (rawHeaders.length > 2 * MAX_HEADERS) return 'HEADERS_TOO_LARGE'
   const seen = new Set<string>()

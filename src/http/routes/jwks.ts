@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Keys } from '../../keys/key-set.ts'
 
-/** Below the time that a new key is published before it signs, so that no cache misses it. */
+/** Shorter than the time between a key's publication and its first use, so that caches know it in time. */
 const CACHE_SECONDS = 30
 
 export function jwksRoute(keys: Keys) {

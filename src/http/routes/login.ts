@@ -1,4 +1,4 @@
-// POST /api/v1/auth/login: from the request to an attempt, from its outcome to an answer and a log line.
+// POST /api/v1/auth/login: turns the request into an attempt, and its outcome into an answer and log lines.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
@@ -12,10 +12,10 @@ import {
 import { sendCsrfToken } from '../request/csrf.ts'
 import { logOf } from '../request/log.ts'
 
-/** A caller whose attempt found no place need not wait long for one. */
+/** The hash queue is short, so a slot is soon free again. */
 const RETRY_SHED_SECONDS = 1
 
-/** An e-mail of white space is an empty one; a password of spaces is a password. */
+/** An email of white space counts as empty; a password may consist of spaces. */
 export const loginBody = {
   type: 'object',
   required: ['email', 'password'],
@@ -67,17 +67,17 @@ export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcom
         return reply
       }
       case 'rejected':
-        log.warn({ event: 'login.failed', email: toLogged(outcome.email), reason: outcome.reason })
+        log.warn({ event: 'login.failed', email: cutEmail(outcome.email), reason: outcome.reason })
         if (outcome.alarm) log.error({ event: 'account.alarm', ...outcome.alarm })
         return sendFailure(reply, 'INVALID_CREDENTIALS')
       case 'throttled': {
         const { email, scope, lockedUserId, retryAfterSeconds } = outcome
-        log.counted('warn', { event: 'login.throttled', email: toLogged(email), scope })
+        log.counted('warn', { event: 'login.throttled', email: cutEmail(email), scope })
         if (lockedUserId) log.warn({ event: 'account.locked', userId: lockedUserId })
         return sendFailure(reply, 'TOO_MANY_ATTEMPTS', { retryAfterSeconds })
       }
       case 'shed':
-        log.counted('warn', { event: 'login.shed', email: toLogged(outcome.email) })
+        log.counted('warn', { event: 'login.shed', email: cutEmail(outcome.email) })
         return sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_SHED_SECONDS })
       default:
         return outcome satisfies never
@@ -85,7 +85,7 @@ export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcom
   }
 }
 
-/** No stored e-mail is longer, and a log line should not be as long as a request may be. */
-function toLogged(email: string): string {
+/** No stored email is longer; the rest would only make the log line as long as the request. */
+function cutEmail(email: string): string {
   return email.length > 254 ? `${email.slice(0, 254)}…` : email
 }

@@ -1,4 +1,4 @@
-// POST /api/v1/auth/logout: ends the session of a token or cookie; the answer tells nothing.
+// POST /api/v1/auth/logout: ends the session of a token or cookie. The answer is the same if there is none.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { authenticateByRefreshToken } from '../../session/authenticate.ts'
 import { sendSuccess } from '../answer/envelope.ts'
@@ -27,7 +27,7 @@ export function logoutRoute(deps: SessionAccess) {
         logOf(request).info({ event: 'session.ended', ...facts })
       }
     }
-    // A cookie that came along with a token may be another session's.
+    // A cookie that is sent with a token may belong to another session.
     const isByCookie = bodyTokenOf(request) === null && bearerTokenOf(request) === null
     if (isByCookie && sessionCookieOf(request) !== null) clearSessionCookie(reply)
     return sendSuccess(reply, {})

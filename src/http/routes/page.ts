@@ -1,4 +1,4 @@
-// GET /, GET /login and the files behind them.
+// GET /, GET /login and the files that the page loads.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { chooseEncoding, chooseLanguage } from '../page/negotiation.ts'
 import type { Content, Page } from '../page/page.ts'
@@ -6,7 +6,7 @@ import { acceptedReturnTo, originOf } from '../page/return-to.ts'
 import { logRefused } from '../request/log.ts'
 
 const DEFAULT_LANGUAGE = 'en'
-/** Everything from here, nothing inline; no exception to it, ever. */
+/** Loads from this origin only, without inline scripts and styles. It must not get exceptions. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'self'",
   "base-uri 'none'",
@@ -15,7 +15,7 @@ const CONTENT_SECURITY_POLICY = [
   "object-src 'none'",
   "require-trusted-types-for 'script'",
 ].join('; ')
-/** The address changes with the content. */
+/** A changed file gets another address. */
 const FOR_EVER = 'public, max-age=31536000, immutable'
 
 export function pageRoute({ documents }: Page, returnToOrigins: readonly string[]) {
@@ -31,12 +31,12 @@ export function pageRoute({ documents }: Page, returnToOrigins: readonly string[
     const returnTo = acceptedReturnTo(asked, returnToOrigins)
     if (asked !== undefined && returnTo === null) logRefused(request, 'return-to', originOf(asked))
     if (returnTo === null) return sendContent(request, reply, document.content)
-    // Not compressed: it holds what the caller chose, and would cost time with each request.
+    // Not compressed: this document differs from request to request, so it would cost time each time.
     return reply.type(document.content.type).send(document.withReturnTo(returnTo))
   }
 }
 
-/** Under the policy of all other answers: a logo opened on its own runs nothing. */
+/** Has the policy of all other answers, so that an SVG logo opened by itself runs no script. */
 export function assetRoute(content: Content) {
   return async (request: FastifyRequest, reply: FastifyReply) =>
     sendContent(request, reply.header('Cache-Control', FOR_EVER), content)

@@ -44,7 +44,7 @@ export function refreshRoute(deps: Deps) {
   }
 }
 
-/** There is no refresh token in the answer that a script could read. */
+/** The answer contains no refresh token, because scripts of the page could read it. */
 async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: FastifyReply) {
   const access = await accessByCookie(deps, request)
   if (access.kind !== 'granted') return sendDenied(request, reply, access)

@@ -1,4 +1,4 @@
-// Which session a request speaks for. A token in the header or body wins over a cookie sent along.
+// Finds the session of a request. A token in the header or body takes precedence over a cookie.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LiveSession } from '../../domain/session.ts'
 import {
@@ -23,7 +23,7 @@ export type Access =
   | { kind: 'denied'; credential: Credential; reason: AccessReason }
   | { kind: 'forged'; reason: CsrfReason }
 
-/** By bearer token or cookie. Whoever lives on the cookie must prove that a change is its own. */
+/** By bearer token or cookie. A change that is authenticated by the cookie needs a CSRF token. */
 export async function accessOf(deps: SessionAccess, request: FastifyRequest): Promise<Access> {
   const token = bearerTokenOf(request)
   if (token === null) return accessByCookie(deps, request)
@@ -63,7 +63,7 @@ export function sendDenied(
   return sendFailure(reply, 'INVALID_TOKEN', { isTokenRefused })
 }
 
-/** A request without a credential leaves no line: a page asks so whether its visitor is logged in. */
+/** A request without a credential is not logged: the page asks that way whether a user is logged in. */
 export function logDenied(request: FastifyRequest, access: Access): void {
   if (access.kind === 'denied') {
     const { credential, reason } = access
@@ -72,7 +72,7 @@ export function logDenied(request: FastifyRequest, access: Access): void {
   if (access.kind === 'forged') logRefused(request, access.reason, request.headers.origin)
 }
 
-/** Null for any other scheme: it is not meant for this service. */
+/** Null for any other scheme, which is not meant for this service. */
 export function bearerTokenOf({ headers }: FastifyRequest): string | null {
   const [scheme = '', token = ''] = (headers.authorization ?? '').split(' ', 2)
   return scheme.toLowerCase() === 'bearer' ? token : null

@@ -15,7 +15,7 @@ type Handler = (
   cookie: string | null,
 ) => Promise<FastifyReply>
 
-/** Lets in who has a live session. */
+/** Calls the handler only for requests with a live session. */
 function withSession(deps: SessionAccess, handle: Handler) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const access = await accessOf(deps, request)
@@ -42,7 +42,7 @@ export function sessionsRoute(deps: SessionAccess) {
     if (after !== undefined && !isUuid(after)) {
       return sendFailure(reply, 'BAD_REQUEST', { fields: ['after'] })
     }
-    // One more tells whether there is a next page.
+    // One more row than asked for shows whether there is a next page.
     const page = { afterId: after?.toLowerCase() ?? null, limit: size + 1 }
     const found = await deps.store.listLiveSessions(user.id, page, deps.clock())
     if (found === null) return sendFailure(reply, 'BAD_REQUEST', { fields: ['after'] })
@@ -56,12 +56,12 @@ export function sessionsRoute(deps: SessionAccess) {
 
 const PAGE_MAX = 100
 
-/** A whole number from 1 to 100, written plainly. */
+/** Null unless it is a whole number from 1 to 100, without sign or leading zeros. */
 function sizeOf(limit: unknown): number | null {
   return typeof limit === 'string' && /^([1-9]\d?|100)$/.test(limit) ? Number(limit) : null
 }
 
-/** Another user's session is as absent as one that never was. */
+/** A session of another user is answered like one that does not exist. */
 export function endSessionRoute(deps: SessionAccess) {
   return withSession(deps, async ({ session: current, user }, request, reply, cookie) => {
     const { id: named } = request.params as { id: string }
@@ -83,7 +83,7 @@ export function endOtherSessionsRoute(deps: SessionAccess) {
     const isLive = await deps.store.endSessions(user.id, current.id, deps.clock(), ids => {
       for (const id of ids) logEnded(request, id, user.id)
     })
-    // Another request ended this session meanwhile.
+    // False if another request has ended this session in the meantime.
     return isLive ? sendSuccess(reply, {}) : sendFailure(reply, 'INVALID_TOKEN')
   })
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { requestId } from './request-id.ts'
+import { requestId } from './headers.ts'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const GIVEN = '0b6f5c3e-1111-4222-8333-00000000abcd'
@@ -12,14 +12,14 @@ const TAKEN = [
   '01890a5d-ac96-774b-bcce-b302099a8057',
 ]
 for (const given of TAKEN) {
-  test(`the request id ${given} is taken over as it is`, () => {
+  test(`the caller's request id ${given} is used unchanged`, () => {
     assert.equal(requestId({ headers: { 'x-request-id': given } }), given)
   })
 }
 
 const REPLACED: [why: string, given: string | string[] | undefined][] = [
   ['no id', undefined],
-  ['an empty one', ''],
+  ['an empty id', ''],
   ['a number', '1'],
   ['a UUID with a tail', `${GIVEN}x`],
   ['a UUID with a line end', `${GIVEN}\n`],

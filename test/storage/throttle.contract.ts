@@ -252,9 +252,9 @@ for (const engine of ENGINES) {
       const abroad = await openStore(config)
       const now = new Date('2030-03-09T00:00:00Z')
       const scopes = makeScopes()
-      // The end of this day is 47.5 hours away, which is believed up to 48 hours.
+      // The end of this day is 47.5 hours away, and an end up to 48 hours away is believed.
       await fail(scopes, 2, new Date(now.getTime() + 23.5 * 60 * MINUTE_MS))
-      await abroad.reserveAttempt(scopes, 'nobody', now)
+      await abroad.reserveAttempt(scopes, 'unknown@example.com', now)
       await abroad.close()
       const [row] = await database.rows(
         `select daily_failures from login_throttle where key = '${scopes[1]?.key}'`,

@@ -73,7 +73,7 @@ const timing = {
       weight: 1,
       arbitrary: fc.record({
         end: index,
-        spansBefore: fc.constantFrom(0, 0, 2),
+        spansBefore: fc.constantFrom(0, 0, 0, 2),
         offsetMs: fc.constantFrom(-1, 0, 0, 1),
       }),
     },
@@ -95,7 +95,7 @@ const attempt = fc.record({
   email: fc.constantFrom(0, 0, 0, 1, 2),
   client: fc.constantFrom(0, 1, 1, 2, 3),
   isDevice: fc.constantFrom(false, false, false, true),
-  settlement: fc.option(settlement, { freq: 2 }),
+  settlement: fc.option(settlement, { freq: 1 }),
   ...timing,
 })
 const settle = fc.record({

@@ -237,6 +237,38 @@ for (const engine of ENGINES) {
       assert.equal(await day(), 0)
     })
 
+    test('leases that ran out start a day for the email only', async () => {
+      const scopes = makeScopes('day@example.com', 'client of a day')
+      for (let i = 0; i < 5; i++) await reserve(scopes)
+      for (const client of ['client of a day', 'another client']) {
+        await reserve(makeScopes('day@example.com', client), later(2 * MINUTE_MS))
+      }
+      const rows = await database.rows(
+        `select scope from login_throttle where day_ends_at is not null
+          and key in (${scopes.map(({ key }) => `'${key}'`)})`,
+      )
+      assert.deepEqual(
+        rows.map(row => row.scope),
+        ['email'],
+      )
+    })
+
+    test('a day has 24 hours where the server’s day has 23', async () => {
+      const config = { ...database.config }
+      if (config.engine === 'postgres') config.url += '?options=-c%20timezone=America/New_York'
+      const abroad = await openStore(config)
+      const now = new Date('2030-03-09T00:00:00Z')
+      const scopes = makeScopes()
+      // The end of this day is 47.5 hours away, and an end up to 48 hours away is believed.
+      await fail(scopes, 2, new Date(now.getTime() + 23.5 * 60 * MINUTE_MS))
+      await abroad.reserveAttempt(scopes, 'unknown@example.com', now)
+      await abroad.close()
+      const [row] = await database.rows(
+        `select daily_failures from login_throttle where key = '${scopes[1]?.key}'`,
+      )
+      assert.equal(Number(row?.daily_failures), 2)
+    })
+
     test('a purge removes throttle rows that have expired, and no others', async () => {
       await database.rows('delete from login_throttle')
       const [idle, blocked] = [makeScopes(), makeScopes()]

@@ -94,7 +94,8 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
     -- Timestamps beyond these limits are ignored: the clock of another machine was ahead.
     far as (
       select window_end + (window_end - now) as window_limit, lease_end + (lease_end - now) as lease_limit,
-        day_end + (day_end - now) as day_limit
+        -- In UTC: a day of the session's time zone may have 23 or 25 hours.
+        (day_end at time zone 'UTC' + (day_end - now)) at time zone 'UTC' as day_limit
       from moment
     ),
     asked as (
@@ -122,8 +123,8 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
       select a.*, j.key is not null as is_present, coalesce(j.is_blocked, false) as is_blocked,
         j.blocked_until,
         case when j.is_over or j.key is null then null else j.window_ends_at end as window_ends_at,
-        case when j.is_day_over and j.abandoned = 0 then null when j.is_day_over then day_end
-          else j.day_ends_at end as day_ends_at,
+        case when a.max_daily is null or (j.is_day_over and j.abandoned = 0) then null
+          when j.is_day_over then day_end else j.day_ends_at end as day_ends_at,
         coalesce(case when j.is_over then 0 else j.failures end + j.abandoned, 0) as failures,
         case when a.max_daily is null then 0
           else coalesce(case when j.is_day_over then 0 else j.daily_failures end + j.abandoned, 0)

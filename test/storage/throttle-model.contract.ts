@@ -1,0 +1,11 @@
+// The throttle of each engine does what its model does. `npm run test:long` runs more histories.
+import { test } from 'node:test'
+import { ENGINES } from '../engines.ts'
+import { checkHistories } from './throttle-histories.ts'
+
+const HISTORIES = { sqlite: 120, postgres: 75 }
+
+for (const engine of ENGINES) {
+  test(`${HISTORIES[engine]} histories of attempts on ${engine} go as in the model`, () =>
+    checkHistories(engine, HISTORIES[engine]))
+}

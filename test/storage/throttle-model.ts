@@ -1,0 +1,217 @@
+// The rules of the throttle as a plain program, to compare both engines with. ARCHITECTURE.md has them in
+// a table. Times are milliseconds; constants are written out so that a wrong one in an engine is found.
+import type { ScopeName, ThrottleScope } from '../../src/domain/attempt.ts'
+import type { LockedBy } from '../../src/domain/user.ts'
+
+const LEASE = 60_000
+const WINDOW = 15 * 60_000
+const DAY = 24 * 60 * 60_000
+
+export type ScopeState = {
+  scope: ScopeName
+  emailDigest: string | null
+  failures: number
+  /** Only the email scope counts by day. */
+  dailyFailures: number
+  pending: number
+  /** One lease for all pending attempts; each reservation renews it. */
+  leaseEndsAt: number
+  windowEndsAt: number
+  dayEndsAt: number | null
+  blockedUntil: number | null
+  /** From this moment on, a purge removes the row. */
+  expiresAt: number
+}
+
+export type UserState = {
+  id: string
+  passwordHash: string
+  failedLoginAttempts: number
+  lockedUntil: number | null
+  lockedBy: LockedBy | null
+}
+
+export type Expected =
+  | { kind: 'admitted'; user: UserState | null }
+  | { kind: 'busy'; key: string; capacity: number }
+  | { kind: 'blocked'; scope: ScopeName; blockedUntil: number; lockedUserId: string | null }
+
+/** True until `end`. An end more than two spans away was written by a clock that was wrong: ignored. */
+function isRunning(end: number | null, now: number, span: number): boolean {
+  return end !== null && now < end && end <= now + 2 * span
+}
+
+export class ThrottleModel {
+  /** By key. */
+  readonly scopes = new Map<string, ScopeState>()
+  /** By email. */
+  readonly users: Map<string, UserState>
+
+  constructor(users: Iterable<[string, UserState]>) {
+    this.users = new Map(Array.from(users, ([email, user]) => [email, { ...user }]))
+  }
+
+  /** Blocked before busy, busy before admitted. Only an admitted attempt becomes pending. */
+  reserve(scopes: ThrottleScope[], email: string, now: number): Expected {
+    const current = scopes.map(scope => this.#currentState(scope, now))
+
+    const blocking = current.filter(
+      ({ state, budget }) => state.blockedUntil !== null || state.failures >= budget,
+    )
+    if (blocking.length > 0) {
+      let lockedUserId: string | null = null
+      for (const { key, state } of blocking) {
+        if (state.blockedUntil !== null) continue
+        state.blockedUntil = now + WINDOW
+        this.#keep(key, state, now)
+        if (state.scope === 'email') lockedUserId = this.#lockByThrottle(email, now)
+      }
+      const [longest] = blocking
+        .map(({ state }) => ({ scope: state.scope, blockedUntil: state.blockedUntil ?? 0 }))
+        .sort((a, b) => b.blockedUntil - a.blockedUntil)
+      if (longest) return { kind: 'blocked', ...longest, lockedUserId }
+    }
+
+    for (const { key, state, budget } of current) {
+      const capacity = budget - state.failures
+      if (state.pending >= capacity) return { kind: 'busy', key, capacity }
+    }
+
+    for (const { key, state, isWindowOver } of current) {
+      state.pending += 1
+      state.leaseEndsAt = now + LEASE
+      if (isWindowOver) state.windowEndsAt = now + WINDOW
+      this.#keep(key, state, now)
+    }
+    const user = this.users.get(email)
+    return { kind: 'admitted', user: user ? { ...user } : null }
+  }
+
+  release(scopes: ThrottleScope[]): void {
+    for (const state of this.#stored(scopes)) state.pending = Math.max(0, state.pending - 1)
+  }
+
+  /** Returns the user's consecutive failures, 0 without a user. */
+  fail(scopes: ThrottleScope[], email: string, now: number): number {
+    this.release(scopes)
+    for (const state of this.#stored(scopes)) {
+      const isWindowOver = state.windowEndsAt <= now
+      if (isWindowOver || state.failures === 0) state.windowEndsAt = now + WINDOW
+      state.failures = isWindowOver ? 1 : state.failures + 1
+
+      const { dayEndsAt } = state
+      const isKeptForDay = state.dailyFailures > 0 && (dayEndsAt ?? 0) > now + LEASE + WINDOW
+      state.expiresAt = isKeptForDay && dayEndsAt !== null ? dayEndsAt : now + LEASE + WINDOW
+      if (state.scope !== 'email') continue
+      const isDayOver = dayEndsAt === null || dayEndsAt <= now
+      state.dailyFailures = isDayOver ? 1 : state.dailyFailures + 1
+      if (isDayOver) state.dayEndsAt = now + DAY
+    }
+    const user = this.users.get(email)
+    if (!user) return 0
+    user.failedLoginAttempts += 1
+    return user.failedLoginAttempts
+  }
+
+  /** False, and a failure, if the user is no longer as verified. */
+  succeed(scopes: ThrottleScope[], email: string, passwordHash: string, now: number): boolean {
+    const user = this.users.get(email)
+    if (user?.passwordHash !== passwordHash || isLockedByAdministrator(user, now)) {
+      this.fail(scopes, email, now)
+      return false
+    }
+    this.release(scopes)
+    for (const state of this.#stored(scopes)) {
+      if (state.scope === 'pair' || state.scope === 'device') state.failures = 0
+    }
+    user.failedLoginAttempts = 0
+    if (user.lockedUntil !== null && user.lockedUntil <= now) {
+      user.lockedUntil = null
+      user.lockedBy = null
+    }
+    return true
+  }
+
+  lock(email: string, until: number): boolean {
+    const user = this.users.get(email)
+    if (user) Object.assign(user, { lockedUntil: until, lockedBy: 'administrator' })
+    return user !== undefined
+  }
+
+  /** Pending attempts stay pending. */
+  unlock(email: string, emailDigest: string): boolean {
+    for (const state of this.scopes.values()) {
+      if (state.emailDigest !== emailDigest) continue
+      Object.assign(state, { failures: 0, dailyFailures: 0, blockedUntil: null })
+    }
+    const user = this.users.get(email)
+    if (user) Object.assign(user, { failedLoginAttempts: 0, lockedUntil: null, lockedBy: null })
+    return user !== undefined
+  }
+
+  /** Returns how many rows it removed. */
+  purge(now: number): number {
+    const expired = [...this.scopes].filter(([, state]) => state.expiresAt <= now)
+    for (const [key] of expired) this.scopes.delete(key)
+    return expired.length
+  }
+
+  /** A copy of the scope's state in which ended leases, windows, blocks and days have taken effect. */
+  #currentState(
+    { key, name, emailDigest, maxFailures, maxDailyFailures }: ThrottleScope,
+    now: number,
+  ) {
+    const state: ScopeState = { ...(this.scopes.get(key) ?? emptyState(name, emailDigest)) }
+
+    const isBlocked = isRunning(state.blockedUntil, now, WINDOW)
+    const isWindowOver =
+      state.blockedUntil === null ? !isRunning(state.windowEndsAt, now, WINDOW) : !isBlocked
+    if (isWindowOver) state.failures = 0
+    if (!isBlocked) state.blockedUntil = null
+
+    if (!isRunning(state.dayEndsAt, now, DAY)) {
+      state.dailyFailures = 0
+      state.dayEndsAt = null
+    }
+
+    const abandoned = isRunning(state.leaseEndsAt, now, LEASE) ? 0 : state.pending
+    state.pending -= abandoned
+    state.failures += abandoned
+    if (maxDailyFailures === null) return { key, state, isWindowOver, budget: maxFailures }
+    state.dailyFailures += abandoned
+    if (abandoned > 0) state.dayEndsAt ??= now + DAY
+
+    // When the day's failures are used up, each window still allows one.
+    const leftToday = maxDailyFailures - state.dailyFailures
+    const budget = Math.max(1, Math.min(maxFailures, state.failures + leftToday))
+    return { key, state, isWindowOver, budget }
+  }
+
+  #keep(key: string, state: ScopeState, now: number): void {
+    state.expiresAt = Math.max(state.expiresAt, now + LEASE + WINDOW)
+    this.scopes.set(key, state)
+  }
+
+  #stored(scopes: ThrottleScope[]): ScopeState[] {
+    return scopes.flatMap(({ key }) => this.scopes.get(key) ?? [])
+  }
+
+  #lockByThrottle(email: string, now: number): string | null {
+    const user = this.users.get(email)
+    if (!user || isLockedByAdministrator(user, now)) return null
+    user.lockedUntil = now + WINDOW
+    user.lockedBy = 'throttle'
+    return user.id
+  }
+}
+
+function isLockedByAdministrator({ lockedUntil, lockedBy }: UserState, now: number): boolean {
+  return lockedUntil !== null && now < lockedUntil && lockedBy !== 'throttle'
+}
+
+function emptyState(scope: ScopeName, emailDigest: string | null): ScopeState {
+  return {
+    ...{ scope, emailDigest, failures: 0, dailyFailures: 0, pending: 0, leaseEndsAt: 0 },
+    ...{ windowEndsAt: 0, dayEndsAt: null, blockedUntil: null, expiresAt: 0 },
+  }
+}

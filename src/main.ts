@@ -12,6 +12,7 @@ import { createTerminal } from './admin/terminal/terminal.ts'
 import { usersCommand } from './admin/users/users.ts'
 import { ConfigError, loadConfig } from './config/config.ts'
 import { hasCode } from './files.ts'
+import { createLog } from './log/log.ts'
 import { StartError } from './start.ts'
 
 // Hashing may occupy one thread per core; token verification, files and DNS lookups have four more threads.
@@ -29,11 +30,9 @@ const program = new Command('npm run -s admin --')
   .version(packageJson.version)
   .addCommand(
     new Command('serve').description('run the service').action(async () => {
-      // Loaded here, because the other commands do not need the server's libraries.
-      const [{ createLog }, { serveUntilSignal }] = await Promise.all([
-        import('./log/log.ts'),
-        import('./serve.ts'),
-      ])
+      // Loaded here, because the other commands do not need the server's libraries: with them, --help takes
+      // 0.7 s instead of 0.2 s.
+      const { serveUntilSignal } = await import('./serve.ts')
       const config = loadConfig(process.env)
       const log = createLog(config.logLevel, process.stdout)
       await serveUntilSignal(config, log, clock).catch(error => {

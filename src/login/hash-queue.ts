@@ -65,8 +65,9 @@ export function createHashQueue(
   }
 
   /**
-   * Admits the attempts that fit and sheds those that cannot. One that fits only if an unused slot is
-   * released waits until that is known, which takes a few milliseconds.
+   * Admits the attempts that fit and sheds those that cannot. The throttle may still block an attempt that
+   * has an unused slot, and so free the slot. An attempt that would fit then waits until that is decided, which takes a few
+   * milliseconds.
    */
   function admitWaiting(): void {
     let queued = 0

@@ -109,14 +109,14 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
   )
   if (passwordMatches === null) {
     await store.releaseAttempt(scopes)
-    throttle.settled(scopes)
+    throttle.wake(scopes)
     return { kind: 'shed', email }
   }
   const decision = decide(user, passwordMatches, clock())
 
   if (decision.kind === 'rejected') {
     const failures = await store.settleFailure(scopes, user?.id ?? null, clock())
-    throttle.settled(scopes)
+    throttle.wake(scopes)
     return { kind: 'rejected', email, reason: decision.reason, alarm: toAlarm(user, failures) }
   }
 
@@ -129,7 +129,7 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
     oldCookie: attempt.sessionCookie,
   }
   const session = await openSession(deps, accepted, scopes)
-  throttle.settled(scopes)
+  throttle.wake(scopes)
   if (!session) return { kind: 'rejected', email, reason: 'changed-meanwhile', alarm: null }
   return {
     kind: 'signed-in',

@@ -10,7 +10,7 @@ export type Budgets = Record<Exclude<ScopeName, 'device'>, number>
 const DEVICE_FAILURES = 5
 /**
  * Without a daily limit, slow guessing at one email from many addresses would get 1,920 failures in a day.
- * With it, each window allows one failure more: about 190 in all.
+ * With it, the first 100 are followed by one in each window of 15 minutes: about 190 in all.
  */
 const DAILY_EMAIL_FAILURES = 100
 

@@ -25,8 +25,8 @@ export type Throttle = {
    */
   waitForScope(key: string, deadlineMs: number, isFirst: boolean): Promise<boolean>
   wakeNext(key: string): void
-  /** Wakes attempts that wait for these scopes: an attempt in them has been settled. */
-  settled(scopes: ThrottleScope[]): void
+  /** Wakes attempts that wait for these scopes: a pending attempt in them has ended. */
+  wake(scopes: ThrottleScope[]): void
 }
 
 export function createThrottle(
@@ -48,7 +48,7 @@ export function createThrottle(
     countWaiting: queues.count,
     waitForScope: queues.wait,
     wakeNext: queues.wakeNext,
-    settled(scopes) {
+    wake(scopes) {
       for (const { key } of scopes) queues.wakeNext(key)
     },
   }

@@ -9,7 +9,7 @@ import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh
 
 /** Far more refreshes of one session than any client needs. */
 const MAX_REFRESHES = 60
-const WINDOW_MS = 60_000
+const LIMIT_WINDOW_MS = 60_000
 
 export type RefreshOutcome =
   | ({ kind: 'refreshed'; live: LiveSession; refreshToken: string } & SignedAccess)
@@ -37,7 +37,7 @@ export function createRefreshLimit(clock: () => Date): RefreshDeps['limit'] {
       if (endsAtMs > nowMs) break
       windows.delete(id)
     }
-    const window = windows.get(sessionId) ?? { endsAtMs: nowMs + WINDOW_MS, refreshes: 0 }
+    const window = windows.get(sessionId) ?? { endsAtMs: nowMs + LIMIT_WINDOW_MS, refreshes: 0 }
     windows.set(sessionId, window)
     window.refreshes++
     return window.refreshes <= MAX_REFRESHES ? null : Math.ceil((window.endsAtMs - nowMs) / 1000)
@@ -61,7 +61,8 @@ export async function refresh(deps: RefreshDeps, token: string): Promise<Refresh
 
   let successor = await rotate(deps, id, found, now)
   if (successor === null) {
-    // A parallel call was faster, or this is a repetition: read again what is stored now.
+    // A parallel call was faster, this is a repetition, or the session changed during the rotation. What is
+    // stored now decides: in the last case the token is still unused, and one more try is made.
     found = await store.findRefreshToken(id, digest, now)
     if (found.kind === 'invalid') return found
     successor =

@@ -6,8 +6,10 @@ import { type Context, type JsonOption, printList } from '../context.ts'
 import { Failure } from '../failures.ts'
 import { checkConfiguration } from './configuration.ts'
 import { checkDatabase } from './database.ts'
+import { checkFiles } from './files.ts'
 import { type Finding, problem } from './finding.ts'
 import { checkMachine } from './machine.ts'
+import { checkRunning } from './running.ts'
 
 export function doctorCommand(context: Context): Command {
   return new Command('doctor')
@@ -30,11 +32,6 @@ async function examine({ env, clock }: Context): Promise<Finding[]> {
     if (!(error instanceof ConfigError)) throw error
     return error.problems.map(detail => problem('configuration', detail))
   }
-  // Loaded here, because no other command needs the TLS code that they import.
-  const [{ checkFiles }, { checkRunning }] = await Promise.all([
-    import('./files.ts'),
-    import('./running.ts'),
-  ])
   const now = clock()
   return [
     ...checkConfiguration(config),

@@ -32,7 +32,7 @@ export function cors(rules: OriginRules) {
   }
 }
 
-/** Logs a request whose answer the browser will not show to the calling page. */
+/** Logs a request from an origin that is not listed: the browser keeps the answer from its page. */
 export function logRefusedOrigins(rules: OriginRules) {
   return (
     request: FastifyRequest,

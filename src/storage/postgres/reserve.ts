@@ -80,7 +80,10 @@ type ReserveParameters = Moments & {
   dailyBudgets: (number | null)[]
 }
 
-/** Formats `locked_until` in UTC: in the server's time zone, the end of 9999 may be a year of five digits. */
+/**
+ * Formats `locked_until` in UTC. A lock without an end lasts until the end of 9999, which in the server's time
+ * zone may be the year 10000, and `Date` cannot parse that.
+ */
 const FOUND_AS_JSON = sql`select to_jsonb(found) || jsonb_build_object('locked_until',
   to_char(locked_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))`
 
@@ -116,20 +119,20 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
           or coalesce(e.blocked_until, e.window_ends_at) > window_limit as is_over,
         coalesce(e.day_ends_at <= now or e.day_ends_at > day_limit, true) as is_day_over,
         case when e.lease_ends_at > now and e.lease_ends_at <= lease_limit then 0 else e.pending end
-          as abandoned
+          as lapsed
       from existing e, moment, far
     ),
     counted as (
       select a.*, j.key is not null as is_present, coalesce(j.is_blocked, false) as is_blocked,
         j.blocked_until,
         case when j.is_over or j.key is null then null else j.window_ends_at end as window_ends_at,
-        case when a.max_daily is null or (j.is_day_over and j.abandoned = 0) then null
+        case when a.max_daily is null or (j.is_day_over and j.lapsed = 0) then null
           when j.is_day_over then day_end else j.day_ends_at end as day_ends_at,
-        coalesce(case when j.is_over then 0 else j.failures end + j.abandoned, 0) as failures,
+        coalesce(case when j.is_over then 0 else j.failures end + j.lapsed, 0) as failures,
         case when a.max_daily is null then 0
-          else coalesce(case when j.is_day_over then 0 else j.daily_failures end + j.abandoned, 0)
+          else coalesce(case when j.is_day_over then 0 else j.daily_failures end + j.lapsed, 0)
         end as daily_failures,
-        coalesce(j.pending - j.abandoned, 0) as pending
+        coalesce(j.pending - j.lapsed, 0) as pending
       from moment, asked a left join judged j using (key)
     ),
     -- When the daily failures are used up, each window allows one more.

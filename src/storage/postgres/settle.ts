@@ -133,8 +133,9 @@ function prepareFailure(table: 'users' | 'unknown_user') {
 }
 
 /**
- * A login's statement does not see the sessions of parallel logins. There are at most as many of them as
- * connections: 50 for five instances. A user that is further below the limit cannot have reached it.
+ * A login's statement does not see the sessions of parallel logins: up to 50 at five instances with 10
+ * connections each. If the sessions that it sees and 50 more are below the limit, no session is over it. With
+ * more instances, the next login of the user ends what is over the limit.
  */
 const UNSEEN_LOGINS = 50
 

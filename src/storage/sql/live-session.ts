@@ -9,8 +9,8 @@ import { toUser } from './user-rows.ts'
 /**
  * True for live sessions. With `userId`, an index on user and generation finds all sessions of that user.
  *
- * Without it, a single row is compared by ">=": a PostgreSQL statement that has waited for the row's lock
- * sees the newest row, but the user's generation from before the wait, which may be an earlier one.
+ * Without it, one row is compared by ">=". A PostgreSQL statement that waited for the lock of a session sees
+ * the session as it is now, but the user as it was before the wait, with an older generation perhaps.
  */
 export function isLive(now: string, userId: RawBuilder<unknown> | null = null) {
   const isCurrent = userId

@@ -8,7 +8,7 @@ import { FIRST_DUMMY_ID, formatTime, type Schema } from './schema.ts'
 
 /** How long failures are counted, and how long a scope is blocked. */
 export const WINDOW_MS = 15 * 60_000
-/** Longer than any attempt takes: only a killed process lets a lease run out. */
+/** Longer than any attempt takes. A lease ends only if the process or the database failed meanwhile. */
 export const LEASE_MS = 60_000
 /** How long failures are counted for the daily limit of an email. */
 export const DAY_MS = 24 * 3_600_000

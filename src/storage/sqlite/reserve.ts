@@ -114,29 +114,27 @@ function stateOf(scope: ThrottleScope, row: ThrottleRow | undefined, now: Date) 
   const isBlocked = blockedUntil !== null && isInPlausibleFuture(blockedUntil, now, WINDOW_MS)
   const isOver =
     !isBlocked && (blockedUntil !== null || !isInPlausibleFuture(windowEndsAt, now, WINDOW_MS))
-  const abandoned = isInPlausibleFuture(parseTime(row.lease_ends_at), now, LEASE_MS)
-    ? 0
-    : row.pending
-  const failures = (isOver ? 0 : row.failures) + abandoned
-  const day = dayOf(scope, row, abandoned, now)
+  const lapsed = isInPlausibleFuture(parseTime(row.lease_ends_at), now, LEASE_MS) ? 0 : row.pending
+  const failures = (isOver ? 0 : row.failures) + lapsed
+  const day = dayOf(scope, row, lapsed, now)
   return {
     ...scope,
     ...day,
     failures,
-    pending: row.pending - abandoned,
+    pending: row.pending - lapsed,
     blockedUntil: isBlocked ? blockedUntil : null,
     windowEndsAt: isOver ? null : formatTime(windowEndsAt),
     budget: budgetOf(scope, failures, day.dailyFailures),
   }
 }
 
-function dayOf(scope: ThrottleScope, row: ThrottleRow, abandoned: number, now: Date) {
+function dayOf(scope: ThrottleScope, row: ThrottleRow, lapsed: number, now: Date) {
   if (scope.maxDailyFailures === null) return { dailyFailures: 0, dayEndsAt: null }
   const dayEndsAt = parseTimeOrNull(row.day_ends_at)
   if (dayEndsAt !== null && isInPlausibleFuture(dayEndsAt, now, DAY_MS)) {
-    return { dailyFailures: row.daily_failures + abandoned, dayEndsAt: formatTime(dayEndsAt) }
+    return { dailyFailures: row.daily_failures + lapsed, dayEndsAt: formatTime(dayEndsAt) }
   }
-  return { dailyFailures: abandoned, dayEndsAt: abandoned > 0 ? formatTime(now, DAY_MS) : null }
+  return { dailyFailures: lapsed, dayEndsAt: lapsed > 0 ? formatTime(now, DAY_MS) : null }
 }
 
 /** When the daily failures are used up, each window allows one more. */

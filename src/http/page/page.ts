@@ -8,6 +8,8 @@ import { colorsOf, loadLogo } from './brand.ts'
 import type { Encoding } from './negotiation.ts'
 
 const FOLDER = join(import.meta.dirname, '../../page')
+/** A module comes after those that it imports. */
+const SCRIPTS = ['api.js', 'dom.js', 'device.js', 'form.js', 'account.js', 'login.js']
 /** The highest quality would save one kilobyte, and cost 60 ms and some megabytes at every start. */
 const BROTLI = {
   params: { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_LGWIN]: 14 },
@@ -53,16 +55,29 @@ async function loadAssets({ color, logoFile }: Brand): Promise<Map<string, Conte
   const { type, bytes } = logoFile
     ? await loadLogo(logoFile)
     : { type: 'image/svg+xml', bytes: Buffer.from(plainLogo) }
-  const assets = new Map([
+  const scripts = await Promise.all(SCRIPTS.map(readText))
+  return new Map([
     ['login.css', compress('text/css; charset=utf-8', Buffer.from(css))],
+    ['login.js', compress('text/javascript; charset=utf-8', Buffer.from(joinModules(scripts)))],
     ['logo', compress(type, bytes)],
   ])
-  for (const file of await readdir(FOLDER)) {
-    if (extname(file) !== '.js') continue
-    const script = Buffer.from(await readText(file))
-    assets.set(file, compress('text/javascript; charset=utf-8', script))
-  }
-  return assets
+}
+
+/**
+ * Joins modules into one, without their imports and exports. If the browser loaded six modules, preloaded, the
+ * first visit would take 19 % longer (676 ms instead of 568 ms in Chromium on the same machine).
+ */
+export function joinModules(modules: string[]): string {
+  const joined = modules
+    .map(module =>
+      module
+        .replace(/^import\s[^'"]*from\s+'\.\/[\w-]+\.js'$/gm, '')
+        .replace(/^export (?=async |function |const |let |class )/gm, ''),
+    )
+    .join('\n')
+  const left = /^\s*(import|export)\b.*/m.exec(joined)?.[0]
+  if (left !== undefined) throw new Error(`the page's modules cannot be joined: "${left}"`)
+  return joined
 }
 
 function readText(name: string): Promise<string> {

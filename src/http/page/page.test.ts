@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { joinModules } from './page.ts'
+
+test('modules are joined without their imports and exports, also if an import is wrapped', () => {
+  const first = "// A module.\nexport const one = 1\n/** @typedef {import('./b.js').B} B */\n"
+  const second =
+    "import {\n  one,\n} from './first.js'\nimport { two } from './second-one.js'\none + two\n"
+  const joined = joinModules([first, second])
+  assert.match(joined, /^const one = 1$/m)
+  assert.doesNotMatch(joined, /^\s*(import|export)\b/m)
+  assert.match(joined, /^one \+ two$/m)
+})
+
+const LEFT: [string, string][] = [
+  ['a package', "import x from 'x'\n"],
+  ['an import for its effects', "import './first.js'\n"],
+  ['an export of another module', "export * from './first.js'\n"],
+  ['an indented import', "  import { a } from './first.js'\n"],
+]
+for (const [name, module] of LEFT) {
+  test(`${name} fails the start instead of breaking the page`, () => {
+    assert.throws(() => joinModules([module]), /cannot be joined/)
+  })
+}

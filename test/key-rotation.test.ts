@@ -25,7 +25,7 @@ async function createCliFor(t: TestContext): Promise<Cli> {
 /** What each process announced, counted by event. */
 async function rotateAtOnce(cli: Cli): Promise<Record<string, number>> {
   const ended = await Promise.all(
-    Array.from({ length: AT_ONCE }, () => cli.run(['keys', 'rotate'])),
+    Array.from({ length: AT_ONCE }, () => cli.runProcess(['keys', 'rotate'])),
   )
   const events: Record<string, number> = {}
   for (const { code, stderr } of ended) {

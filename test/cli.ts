@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
@@ -12,6 +11,7 @@ import { writeCertificate } from './certificates.ts'
 import type { HostedCommand } from './cli-host.ts'
 import type { TestDatabase } from './engines.ts'
 import { TEST_COST } from './service.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url))
 export const MAIN = join(PROJECT, 'src', 'main.ts')
@@ -44,7 +44,7 @@ export type Cli = {
 }
 
 export async function createCli({ config }: TestDatabase): Promise<Cli> {
-  const folder = await mkdtemp(join(tmpdir(), 'login-cli-'))
+  const folder = await makeTemporaryFolder('login-cli-')
   const dataDir = config.engine === 'sqlite' ? dirname(config.file) : folder
   const env = {
     ...PROCESS_ENV,

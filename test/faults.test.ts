@@ -10,7 +10,7 @@ import { promisify } from 'node:util'
 import pg from 'pg'
 import { createLog } from '../src/log/log.ts'
 import { type Fault, OWNER, proveFault, startWithUsers } from './fault-proof.ts'
-import { freePort, type PostgresServer, startPostgres } from './postgres-server.ts'
+import { freePort, NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
 import {
   createDeployment,
   type Deployment,
@@ -91,7 +91,7 @@ describe('while PostgreSQL fails', () => {
   let other: pg.Client
   let frozen: number[] = []
   before(async () => {
-    server = await startPostgres()
+    server = await startPostgres(NO_FSYNC)
     process.env.TEST_DATABASE_URL = server.url
     deployment = await createDeployment('postgres', UNLIMITED)
     service = await startWithUsers(deployment, SERVE)

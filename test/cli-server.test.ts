@@ -60,7 +60,7 @@ for (const engine of ENGINES) {
       return { failedLoginAttempts, lockedBy, liveSessions }
     }
 
-    for (const email of [EMAIL, 'nobody@example.org']) {
+    for (const email of [EMAIL, 'unknown@example.org']) {
       for (const status of [401, 401, 429]) {
         assert.equal((await service.login(email, 'wrong')).status, status)
       }
@@ -76,8 +76,8 @@ for (const engine of ENGINES) {
     assert.equal((await service.login(EMAIL, PASSWORD)).status, 200)
     assert.deepEqual(await show(), { failedLoginAttempts: 0, lockedBy: null, liveSessions: 1 })
 
-    assert.equal((await cli.run(['users', 'unlock', 'nobody@example.org'])).code, 1)
-    assert.equal((await service.login('nobody@example.org', PASSWORD)).status, 401)
+    assert.equal((await cli.run(['users', 'unlock', 'unknown@example.org'])).code, 1)
+    assert.equal((await service.login('unknown@example.org', PASSWORD)).status, 401)
   })
 
   test(`of three processes that add one email to a new database at once, one succeeds, on ${engine}`, async t => {

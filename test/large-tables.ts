@@ -1,10 +1,9 @@
-// Tables as they are after years: filled by set-based statements, with the shares of live, ended and
-// expired rows that a service has.
+// Large tables, filled by one statement each, with typical shares of live, ended and expired rows.
 import type { TestDatabase } from './engines.ts'
 
 export const LARGE_TABLES = ['users', 'sessions', 'refresh_tokens', 'devices', 'login_throttle']
 
-/** So many rows in each of the large tables; most of them are live. */
+/** Inserts this many rows into each of the large tables; most of them are live. */
 export async function fillTables(
   { config, rows }: TestDatabase,
   count: number,
@@ -37,7 +36,7 @@ export async function fillTables(
       select ${uuid('0001')}, ${uuid('0000')}, ${at(`-(i % ${day})`)}, ${at(`-(i % ${day})`)},
         ${at(`i % ${7 * day}`)}, ${at(`i % ${30 * day}`)}, ${share(10, at(`-(i % ${day})`))},
         ${share(50, digest('c'))}, ${share(50, uuid('0003'))},
-        ${isSqlite ? 'i % 100 >= 9' : 'i % 100 >= 9'}, '', '' from n`,
+        i % 100 >= 9, '', '' from n`,
     `insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at) ${series}
       select ${uuid('0002')}, ${uuid('0000')}, ${uuid('0001')}, ${digest('t')}, 'k', ${at('0')},
         ${at(`i % ${7 * day}`)} from n`,
@@ -46,6 +45,6 @@ export async function fillTables(
       select ${digest('k')}, 'email', ${digest('e')}, 1, 0, ${at('0')}, ${at('900')}, ${at('i % 900')} from n`,
   ]
   for (const statement of statements) await rows(statement)
-  // As PostgreSQL does by itself within minutes; for SQLite the service never does.
+  // PostgreSQL does this by itself within minutes; the service never does it for SQLite.
   if (!isSqlite) for (const table of LARGE_TABLES) await rows(`analyze ${table}`)
 }

@@ -1,8 +1,8 @@
 // Certificates for tests, valid between two days from now.
 import { X509Certificate } from 'node:crypto'
-import { writeFile } from 'node:fs/promises'
+import { copyFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { generate } from 'selfsigned'
+import { developmentFiles } from '../src/http/connection/tls.ts'
 
 const DAY_MS = 86_400_000
 
@@ -15,6 +15,8 @@ export async function makeCertificate({
   toDays = 100,
   keyType = 'ec',
 }: Options = {}): Promise<TestCertificate> {
+  // Only a few test files need this large library.
+  const { generate } = await import('selfsigned')
   const at = (days: number) => new Date(Date.now() + days * DAY_MS)
   const { cert, private: key } = await generate([{ name: 'commonName', value: 'localhost' }], {
     keyType,
@@ -32,4 +34,13 @@ export async function writeCertificate(folder: string, name: string, options: Op
   await writeFile(TLS_CERT_FILE, cert)
   await writeFile(TLS_KEY_FILE, key, { mode: 0o600 })
   return { TLS_CERT_FILE, TLS_KEY_FILE }
+}
+
+/** Copies the development certificate that the test command made. A service would spend 0.2 s on its own. */
+export async function copyDevelopmentCertificate(dataDir: string): Promise<void> {
+  const folder = process.env.TEST_CERTIFICATE_FOLDER
+  if (!folder) return
+  const [made, copy] = [developmentFiles(folder), developmentFiles(dataDir)]
+  await copyFile(made.certFile, copy.certFile)
+  await copyFile(made.keyFile, copy.keyFile)
 }

@@ -8,7 +8,7 @@ import { ENGINES, type Row } from './engines.ts'
 import { createDeployment, type Deployment, until } from './process.ts'
 
 /** `test/long` has more; starting the processes takes most of the time. */
-const CYCLES = 4
+const CYCLES = 3
 
 // Both engines at the same time: starting processes takes most of the time.
 describe('after kill -9', { concurrency: true }, () => {
@@ -30,7 +30,7 @@ function proveCrashes(engine: EngineName): void {
   test('an attempt that was being verified stays pending and becomes a failure when its lease ends', async () => {
     await deployment.addUser('slow@example.com')
     const budget = { THROTTLE_PAIR_FAILURES: '1' }
-    const killed = await deployment.start({ BCRYPT_COST: '14', ...budget })
+    const killed = await deployment.start({ BCRYPT_COST: '13', ...budget })
     const interrupted = killed.login('slow@example.com', 'wrong password').catch(() => 'cut off')
     await until(async () => (await throttleRows()).length === 3)
     await kill(killed)

@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url'
 import bcrypt from 'bcrypt'
 import { openStore } from '../src/storage/open-store.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
+import { copyDevelopmentCertificate } from './certificates.ts'
 import { createTestDatabase, type TestDatabase } from './engines.ts'
 import { freePort } from './postgres-server.ts'
 import { type Answer, type Call, createClient, ISSUER, PASSWORD, TEST_COST } from './service.ts'
@@ -145,6 +146,7 @@ export async function createDeployment(
   const { config } = database
   const dataDir =
     config.engine === 'sqlite' ? dirname(config.file) : await makeTemporaryFolder('login-service-')
+  await copyDevelopmentCertificate(dataDir)
   const fullEnv = {
     DATA_DIR: dataDir,
     DATABASE_URL: config.engine === 'postgres' ? config.url : '',

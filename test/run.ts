@@ -1,8 +1,11 @@
 // The test command: starts one PostgreSQL for all files, then Node's test runner with the given files.
 import { spawn } from 'node:child_process'
 import { statfsSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
+import { loadConfig } from '../src/config/config.ts'
+import { loadTls } from '../src/http/connection/tls.ts'
 import { NO_FSYNC, startPostgres } from './postgres-server.ts'
 
 /** One more than the cores of a small machine: many tests wait for time limits of the service. */
@@ -14,6 +17,10 @@ const given = process.argv.slice(2)
 const files =
   given.length > 0 ? given : ['src/**/*.test.ts', 'test/storage/*.contract.ts', 'test/*.test.ts']
 
+const folder = await mkdtemp(join(tmpdir(), 'login-certificate-'))
+const config = loadConfig({ NODE_ENV: 'test', DATA_DIR: folder })
+// The service makes its development certificate there.
+await loadTls(config, new Date())
 const postgres = process.env.TEST_DATABASE_URL ? null : await startPostgres(NO_FSYNC)
 const runner = spawn(
   process.execPath,
@@ -24,6 +31,7 @@ const runner = spawn(
       ...process.env,
       TEST_DATABASE_URL: process.env.TEST_DATABASE_URL ?? postgres?.url,
       TEST_FOLDER: process.env.TEST_FOLDER ?? dataFolder(),
+      TEST_CERTIFICATE_FOLDER: folder,
       // Hundreds of processes start. Without the cache each would strip the types and compile again.
       NODE_COMPILE_CACHE: resolve('node_modules/.cache'),
     },
@@ -35,6 +43,7 @@ process.exitCode = await new Promise<number>(resolve =>
   runner.once('exit', code => resolve(code ?? 1)),
 )
 await postgres?.stop()
+await rm(folder, { recursive: true })
 
 /**
  * In memory where there is room: a small SQLite transaction spends most of its time waiting for the disk.

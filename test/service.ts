@@ -14,6 +14,7 @@ import { canonicalEmail } from '../src/login/credentials.ts'
 import { serve } from '../src/serve.ts'
 import { openStore } from '../src/storage/open-store.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
+import { copyDevelopmentCertificate } from './certificates.ts'
 import { createTestDatabase, type TestDatabase } from './engines.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
@@ -103,6 +104,7 @@ export async function startTestService(
 ): Promise<TestService> {
   const database = other?.database ?? (await createTestDatabase(engine))
   const dataDir = other?.dataDir ?? (await makeTemporaryFolder('login-service-'))
+  if (!other) await copyDevelopmentCertificate(dataDir)
   const fullEnv = {
     NODE_ENV: 'test',
     PORT: '0',

@@ -36,10 +36,16 @@ export async function writeCertificate(folder: string, name: string, options: Op
   return { TLS_CERT_FILE, TLS_KEY_FILE }
 }
 
-/** Copies the development certificate that the test command made. A service would spend 0.2 s on its own. */
-export async function copyDevelopmentCertificate(dataDir: string): Promise<void> {
+/**
+ * Copies the development certificate that the test command made, because making another takes a service 0.2 s.
+ * A service with its own certificate or behind a proxy makes none, so it gets none.
+ */
+export async function copyDevelopmentCertificate(
+  dataDir: string,
+  env: Record<string, string>,
+): Promise<void> {
   const folder = process.env.TEST_CERTIFICATE_FOLDER
-  if (!folder) return
+  if (!folder || env.TLS_CERT_FILE || env.TRUST_PROXY) return
   const [made, copy] = [developmentFiles(folder), developmentFiles(dataDir)]
   await copyFile(made.certFile, copy.certFile)
   await copyFile(made.keyFile, copy.keyFile)

@@ -15,7 +15,7 @@ export type HostedCommand = {
 
 const MAIN = new URL('../src/main.ts', import.meta.url).href
 const USUAL_UMASK = 0o022
-/** A process of its own would wait this long too, until its connections and timers are gone. */
+/** The most time that a command's connections and timers may take to end after it. */
 const ENDS_WITHIN_MS = 20_000
 
 let commands = 0

@@ -76,7 +76,7 @@ async function measureHealthy(service: ServiceProcess): Promise<Limits> {
   }
 }
 
-/** The right password for one half, a wrong one for the other. */
+/** Half of the logins have the right password. */
 async function proveRefusals(
   service: ServiceProcess,
   reason: RegExp,

@@ -14,7 +14,7 @@ import {
 } from './raw-connection.ts'
 import { LOGIN, PASSWORD, startTestService, type TestService } from './service.ts'
 
-// These requests do not reach the store, so one engine is enough.
+// Almost none of these requests reaches the store, so one engine is enough.
 describe('hostile requests', () => {
   let service: TestService
   let client: RawClient

@@ -146,7 +146,7 @@ export async function createDeployment(
   const { config } = database
   const dataDir =
     config.engine === 'sqlite' ? dirname(config.file) : await makeTemporaryFolder('login-service-')
-  await copyDevelopmentCertificate(dataDir)
+  await copyDevelopmentCertificate(dataDir, env)
   const fullEnv = {
     DATA_DIR: dataDir,
     DATABASE_URL: config.engine === 'postgres' ? config.url : '',

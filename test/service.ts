@@ -104,7 +104,7 @@ export async function startTestService(
 ): Promise<TestService> {
   const database = other?.database ?? (await createTestDatabase(engine))
   const dataDir = other?.dataDir ?? (await makeTemporaryFolder('login-service-'))
-  if (!other) await copyDevelopmentCertificate(dataDir)
+  if (!other) await copyDevelopmentCertificate(dataDir, env)
   const fullEnv = {
     NODE_ENV: 'test',
     PORT: '0',

@@ -4,7 +4,8 @@
 import { PassThrough } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
-import type { Ended } from './cli.ts'
+
+export type Ended = { code: number | null; stdout: string; stderr: string }
 
 export type HostedCommand = {
   args: string[]

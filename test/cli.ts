@@ -8,7 +8,7 @@ import { buffer } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { describeDatabase } from '../src/storage/open-store.ts'
 import { writeCertificate } from './certificates.ts'
-import type { HostedCommand } from './cli-host.ts'
+import type { Ended, HostedCommand } from './cli-host.ts'
 import type { TestDatabase } from './engines.ts'
 import { TEST_COST } from './service.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
@@ -23,8 +23,6 @@ const PROCESS_ENV = {
 }
 
 const DAY_MS = 86_400_000
-
-export type Ended = { code: number | null; stdout: string; stderr: string }
 
 type Environment = Record<string, string>
 type RunCommand = (args: string[], input?: string | Buffer, env?: Environment) => Promise<Ended>

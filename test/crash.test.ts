@@ -27,7 +27,7 @@ function proveCrashes(engine: EngineName): void {
   const throttleRows = (): Promise<Row[]> =>
     deployment.database.rows('select scope, failures, pending from login_throttle order by scope')
 
-  test('an attempt that was being verified stays pending and becomes a failure when its lease ends', async () => {
+  test('an attempt that was being verified keeps its place and ends as a failure', async () => {
     await deployment.addUser('slow@example.com')
     const budget = { THROTTLE_PAIR_FAILURES: '1' }
     const killed = await deployment.start({ BCRYPT_COST: '13', ...budget })
@@ -51,7 +51,7 @@ function proveCrashes(engine: EngineName): void {
     await kill(restarted)
   })
 
-  test('a blocked email stays blocked', async () => {
+  test('a lock is still one', async () => {
     await deployment.database.rows('delete from login_throttle')
     await deployment.addUser('locked@example.com')
     const killed = await deployment.start()

@@ -79,7 +79,7 @@ describe('while SQLite fails', () => {
     },
   ]
   for (const fault of FAULTS) {
-    test(`${fault.title}: 500 in time, not ready, and ready again afterwards`, () =>
+    test(`${fault.title}: 500 in time, not ready, and well again afterwards`, () =>
       proveFault(deployment, service, fault))
   }
 })
@@ -145,7 +145,7 @@ describe('while PostgreSQL fails', () => {
     },
   ]
   for (const fault of FAULTS) {
-    test(`${fault.title}: 500 in time, not ready, and ready again afterwards`, () =>
+    test(`${fault.title}: 500 in time, not ready, and well again afterwards`, () =>
       proveFault(deployment, service, fault))
   }
 

@@ -44,7 +44,7 @@ describe('hostile requests', () => {
     })
   }
 
-  test('after a request of ambiguous length the connection is closed, and later bytes are not read', async () => {
+  test('after ambiguous framing the connection is closed, and later bytes are not read', async () => {
     const smuggled = get('/smuggled')
     for (const first of [
       post(['Content-Length: 0', 'Transfer-Encoding: chunked', JSON_TYPE], '0\r\n\r\n'),
@@ -81,8 +81,8 @@ describe('hostile requests', () => {
   })
 
   // At the same time: each waits for a time limit of the service.
-  describe('a connection', { concurrency: true }, () => {
-    test('that stalls before, in or after the headers gets an answer and is closed within 15 s', async () => {
+  describe('time limits', { concurrency: true }, () => {
+    test('who stalls before, in or after the headers is told so and dropped', async () => {
       const stalled = [
         ['nothing at all', '', 408],
         ['half the headers', `POST ${LOGIN} HTTP/1.1\r\nHost: localhost\r\n`, 408],
@@ -104,7 +104,7 @@ describe('hostile requests', () => {
       )
     })
 
-    test('without a TLS handshake is closed within 15 s', async () => {
+    test('a connection without a TLS handshake is closed within 15 s', async () => {
       const [socket] = await openIdle(service, 1)
       assert.ok(socket)
       const started = performance.now()
@@ -112,7 +112,7 @@ describe('hostile requests', () => {
       assert.ok(performance.now() - started < 15_000)
     })
 
-    test('that sends a body byte by byte is closed within 15 s', async () => {
+    test('who trickles a body byte by byte is dropped within 15 s', async () => {
       const socket = await client.open()
       const started = performance.now()
       socket.write(post(['Content-Length: 10000', JSON_TYPE]))

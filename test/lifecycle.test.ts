@@ -60,7 +60,7 @@ describe('on a signal', () => {
     ],
   ]
   for (const [index, [way, command, signal]] of WAYS.entries()) {
-    test(`${way}: pending logins are answered, new ones refused, and the service stops once and in time`, async () => {
+    test(`${way}: logins under way are answered, new ones refused, and the service stops once and in time`, async () => {
       const emails = Array.from({ length: IN_FLIGHT }, (_, n) => `drain${index}${n}@example.com`)
       for (const email of emails) await deployment.addUser(email, slowHash)
       const service = await deployment.start({}, { command, cwd: PROJECT, hasOwnGroup: true })

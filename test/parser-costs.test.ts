@@ -53,7 +53,7 @@ for (const [caller, env, inputs] of SERVICES) {
     }
 
     for (const { name, plain, hostile } of inputs) {
-      test(`is that of a plain request, with any text in ${name}`, async context => {
+      test(`is that of a plain request, whatever is in ${name}`, async context => {
         await medianCpuMsOf(plain)
         let plainMs = await medianCpuMsOf(plain)
         let worst = { ms: 0, piece: '' }

@@ -1,8 +1,8 @@
 // Self-signed certificates for tests. `fromDays` and `toDays` count from now.
 import { X509Certificate } from 'node:crypto'
-import { writeFile } from 'node:fs/promises'
+import { copyFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { generate } from 'selfsigned'
+import { developmentFiles } from '../src/http/connection/tls.ts'
 
 const DAY_MS = 86_400_000
 
@@ -15,6 +15,8 @@ export async function makeCertificate({
   toDays = 100,
   keyType = 'ec',
 }: Options = {}): Promise<TestCertificate> {
+  // Only a few test files need this large library.
+  const { generate } = await import('selfsigned')
   const at = (days: number) => new Date(Date.now() + days * DAY_MS)
   const { cert, private: key } = await generate([{ name: 'commonName', value: 'localhost' }], {
     keyType,
@@ -32,4 +34,19 @@ export async function writeCertificate(folder: string, name: string, options: Op
   await writeFile(TLS_CERT_FILE, cert)
   await writeFile(TLS_KEY_FILE, key, { mode: 0o600 })
   return { TLS_CERT_FILE, TLS_KEY_FILE }
+}
+
+/**
+ * Copies the development certificate that the test command made, because making another takes a service 0.2 s.
+ * A service with its own certificate or behind a proxy makes none, so it gets none.
+ */
+export async function copyDevelopmentCertificate(
+  dataDir: string,
+  env: Record<string, string>,
+): Promise<void> {
+  const folder = process.env.TEST_CERTIFICATE_FOLDER
+  if (!folder || env.TLS_CERT_FILE || env.TRUST_PROXY) return
+  const [made, copy] = [developmentFiles(folder), developmentFiles(dataDir)]
+  await copyFile(made.certFile, copy.certFile)
+  await copyFile(made.keyFile, copy.keyFile)
 }

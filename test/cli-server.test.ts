@@ -1,4 +1,4 @@
-// Commands that run beside a service on the same database.
+// Commands beside a running service, on the same database.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import bcrypt from 'bcrypt'
@@ -9,7 +9,7 @@ import { PASSWORD, startTestService } from './service.ts'
 const EMAIL = 'ann@example.org'
 
 for (const engine of ENGINES) {
-  test(`a change by an administrator applies to the next login, on ${engine}`, async t => {
+  test(`a command takes effect for the next login, on ${engine}`, async t => {
     const service = await startTestService(engine)
     const cli = await createCli(service.database)
     t.after(async () => {
@@ -43,7 +43,7 @@ for (const engine of ENGINES) {
     }
   })
 
-  test(`an unlock ends the block of an email at once, on ${engine}`, async t => {
+  test(`"users unlock" ends the block of an email at once, on ${engine}`, async t => {
     const service = await startTestService(engine, {
       THROTTLE_PAIR_FAILURES: '2',
       THROTTLE_EMAIL_FAILURES: '2',
@@ -80,7 +80,7 @@ for (const engine of ENGINES) {
     assert.equal((await service.login('unknown@example.org', PASSWORD)).status, 401)
   })
 
-  test(`of parallel commands that add one email to a new database, one succeeds, on ${engine}`, async t => {
+  test(`of three processes that add one email to a new database at once, one succeeds, on ${engine}`, async t => {
     const database = await createTestDatabase(engine)
     const cli = await createCli(database)
     t.after(async () => {
@@ -90,7 +90,7 @@ for (const engine of ENGINES) {
     const passwords = ['first password', 'second password', 'third password']
     const added = await Promise.all(
       passwords.map(password =>
-        cli.run(['users', 'add', EMAIL, '--name', password, '--password-stdin'], password),
+        cli.runProcess(['users', 'add', EMAIL, '--name', password, '--password-stdin'], password),
       ),
     )
     assert.deepEqual(added.map(({ code }) => code).sort(), [0, 1, 1])
@@ -103,7 +103,7 @@ for (const engine of ENGINES) {
     assert.ok(await bcrypt.compare(String(user?.name), String(user?.password_hash)))
   })
 
-  test(`a command changes only the user or session with exactly the given email or id, on ${engine}`, async t => {
+  test(`a command finds exactly the email and id that it is given, on ${engine}`, async t => {
     const service = await startTestService(engine)
     const cli = await createCli(service.database)
     t.after(async () => {
@@ -116,7 +116,7 @@ for (const engine of ENGINES) {
       return (sessions ?? []).map(session => session.id)
     }
 
-    // Unicode's lower case of each first letter is the first letter of the user's email.
+    // Unicode lower-cases the first letter of the given email to the first letter of the user's email.
     for (const [user, named] of [
       ['änn@example.org', 'Änn@example.org'],
       ['kate@example.org', '\u212aate@example.org'],

@@ -1,4 +1,4 @@
-// What is asked at a terminal: a real one, by script(1), which is on every Debian.
+// Prompts at a terminal. script(1), which every Debian has, provides a real one.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -10,7 +10,7 @@ import { LAUNCH, NO_PINNED_NODE, oldNode } from './old-node.ts'
 
 const CTRL_C = '\x03'
 const CTRL_D = '\x04'
-/** Through an older Node, which must not come between the terminal and the pinned one. */
+/** Starts through an older Node, which must not read from the terminal itself. */
 const START = [process.execPath, ...(NO_PINNED_NODE ? [] : oldNode()), LAUNCH]
   .map(word => `'${word.replaceAll("'", "'\\''")}'`)
   .concat('src/main.ts')
@@ -29,7 +29,7 @@ after(async () => {
   await database.drop()
 })
 
-/** Types each answer when its question stands at the end of the screen. */
+/** Types each answer when its question has appeared on the screen. */
 async function converse(command: string, dialogue: [question: string, answer: string][]) {
   const words = [...START, command].join(' ')
   const child = spawn('script', ['-qec', words, '/dev/null'], {
@@ -49,14 +49,14 @@ async function converse(command: string, dialogue: [question: string, answer: st
     child.stdin.write(next[1])
   })
   const [code] = await exited
-  assert.deepEqual(waiting, [], `never asked; the screen was:\n${screen}`)
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: the cursor's moves are no text
+  assert.deepEqual(waiting, [], `questions not asked; the screen was:\n${screen}`)
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: removes the codes that move the cursor
   return { code, screen: screen.replace(/\r+\n/g, '\n').replace(/\x1b\[\d+[A-Z]/g, '') }
 }
 
 const usersNow = () => database.rows('select email, password_hash from users')
 
-test('a password is asked for twice and never shown', async () => {
+test('a password is asked for twice and is never shown', async () => {
   const { code, screen } = await converse(ADD, [
     ['Password: ', 'correct horsf\x7fe\r'],
     ['The same again: ', 'correct horse\r'],
@@ -70,7 +70,7 @@ test('a password is asked for twice and never shown', async () => {
   assert.ok(await bcrypt.compare('correct horse', String(user?.password_hash)))
 })
 
-test('a password that cannot be used, or is mistyped, is asked for again', async () => {
+test('a password that cannot be used, or is repeated wrongly, is asked for again', async () => {
   const { code, screen } = await converse('users set-password ann@example.org', [
     ['Password: ', 'short\r'],
     ['Password: ', 'another horse\r'],
@@ -97,7 +97,7 @@ test('a password that cannot be used, or is mistyped, is asked for again', async
   assert.ok(await bcrypt.compare('another horse', String(user?.password_hash)))
 })
 
-test('a generated password stands alone on its line', async () => {
+test('a generated password is alone on its line', async () => {
   const { code, screen } = await converse('users set-password ann@example.org --generate', [])
   assert.match(
     screen,
@@ -129,13 +129,13 @@ describe('a cancelled prompt changes nothing', () => {
   }
 })
 
-test('a password typed at --password-stdin would be shown: it is refused', async () => {
+test('--password-stdin is refused at a terminal, which would show the password', async () => {
   const { code, screen } = await converse('users set-password ann@example.org --password-stdin', [])
   assert.match(screen, /^--password-stdin is for pipes/)
   assert.equal(code, 2)
 })
 
-test('a user is deleted after a "y" and nothing else', async () => {
+test('a user is deleted only after the answer "y"', async () => {
   const question = 'Delete ann@example.org for good? [y/N] '
   for (const answer of ['', 'n', 'yeah']) {
     const ended = await converse('users delete ann@example.org', [[question, `${answer}\r`]])

@@ -1,4 +1,4 @@
-// Runs every command by transcripts, which hold the command, stdout, stderr and the exit code.
+// Every command as a transcript: its arguments, stdout, stderr and exit code.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,10 +9,15 @@ import type { EngineName } from '../src/storage/sql/engine.ts'
 import { type Cli, createCli, MAIN } from './cli.ts'
 import { createTestDatabase, ENGINES, type TestDatabase } from './engines.ts'
 
-/** Run on both engines; the output may differ only in the name of the database. */
+/** Run on both engines: only the name of the database may differ. */
 const ON_BOTH = ['users', 'sessions', 'not-found', 'database', 'doctor']
-/** Run on one engine, because they test code that does not depend on it. */
-const ON_EITHER = ['emails', 'passwords', 'wrong-use', 'keys', 'faults']
+/** The results do not depend on the engine. */
+const ON_ONE = ['emails', 'passwords', 'wrong-use', 'keys', 'faults']
+/** Replayed with a process per command too: input, environment, exit codes, and that a process ends. */
+const AS_PROCESSES: [name: string, engine: EngineName][] = [
+  ['sessions', 'postgres'],
+  ['keys', 'sqlite'],
+]
 
 async function createCliFor(
   t: TestContext,
@@ -27,23 +32,31 @@ async function createCliFor(
   return { ...cli, database }
 }
 
-async function replays(t: TestContext, engine: EngineName, name: string): Promise<void> {
-  const { replay } = await createCliFor(t, engine)
-  const transcript = await readFile(new URL(`transcripts/${name}.txt`, import.meta.url), 'utf8')
-  assert.equal(await replay(transcript), transcript)
-}
+const readTranscript = (name: string) =>
+  readFile(new URL(`transcripts/${name}.txt`, import.meta.url), 'utf8')
 
-describe('commands print what their transcripts hold', { concurrency: 4 }, () => {
-  for (const engine of ENGINES) {
-    for (const name of ON_BOTH) {
-      test(`${name}, on ${engine}`, t => replays(t, engine, name))
-    }
+describe('commands print what their transcripts say', () => {
+  const replays = async (t: TestContext, engine: EngineName, name: string) => {
+    const { replay, run } = await createCliFor(t, engine)
+    const transcript = await readTranscript(name)
+    assert.equal(await replay(transcript, run), transcript)
   }
-  for (const name of ON_EITHER) test(name, t => replays(t, 'sqlite', name))
+  for (const engine of ENGINES) {
+    for (const name of ON_BOTH) test(`${name}, on ${engine}`, t => replays(t, engine, name))
+  }
+  for (const name of ON_ONE) test(name, t => replays(t, 'sqlite', name))
+
+  for (const [name, engine] of AS_PROCESSES) {
+    test(`${name}, on ${engine}, with a process per command`, async t => {
+      const { replay, runProcess } = await createCliFor(t, engine)
+      const transcript = await readTranscript(name)
+      assert.equal(await replay(transcript, runProcess), transcript)
+    })
+  }
 })
 
-test('help is printed without a command and with --help', async t => {
-  const { run } = await createCliFor(t, 'sqlite')
+test('--help and no command print the help; a group without a command prints its help and fails', async t => {
+  const { runProcess: run } = await createCliFor(t, 'sqlite')
   const bare = await run([])
   assert.equal(bare.code, 0)
   assert.equal(bare.stderr, '')
@@ -55,7 +68,7 @@ test('help is printed without a command and with --help', async t => {
   assert.deepEqual(await run(['users']), withoutCommand)
 })
 
-test('a change is one log line that names the operating system user and no secret', async t => {
+test('a change is one log line, with its actor and without a secret', async t => {
   const { run } = await createCliFor(t, 'sqlite')
   const args = ['users', 'add', 'ann@example.org', '--name', 'Ann', '--password-stdin']
   const { stderr } = await run(args, 'correct horse')
@@ -71,7 +84,7 @@ test('a change is one log line that names the operating system user and no secre
 })
 
 for (const engine of ENGINES) {
-  test(`a list of several batches is complete, sorted and aligned, on ${engine}`, async t => {
+  test(`a list of several batches has every user once, in order, in aligned columns, on ${engine}`, async t => {
     const { run, database } = await createCliFor(t, engine)
     await run(['database', 'migrate'])
     await database.rows(`with recursive n (i) as (select 1 union all select i + 1 from n where i < 2500)
@@ -95,7 +108,7 @@ for (const engine of ENGINES) {
   })
 }
 
-test('an email that looks like another one cannot be added, but existing ones can be used', async t => {
+test('an email that looks like another is refused by "users add" and accepted by other commands', async t => {
   const { run, database } = await createCliFor(t, 'sqlite')
   const add = ['--name', 'Ann', '--generate']
   assert.equal((await run(['users', 'add', 'ann@example.org', ...add])).code, 0)
@@ -122,12 +135,12 @@ test('an email that looks like another one cannot be added, but existing ones ca
   }
 })
 
-describe('an output that cannot be written to', () => {
+describe('an output that cannot be written', () => {
   const ADD = ['users', 'add', 'ann@example.org', '--name', 'Ann', '--generate']
   const LOST =
     'The password of ann@example.org was set but could not be printed: run "users set-password".\n'
 
-  test('is not a fault if its reader closed it, as "| head" does', async t => {
+  test('is no failure if its reader has closed it, as after "| head"', async t => {
     const { env, folder } = await createCliFor(t, 'sqlite')
     for (const [args, code, said] of [
       [ADD, 1, LOST],

@@ -1,74 +1,68 @@
-// The command line as an administrator uses it: real processes, and transcripts of what they say.
+// The commands of an administrator, and transcripts of their output.
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { describeDatabase } from '../src/storage/open-store.ts'
 import { writeCertificate } from './certificates.ts'
+import type { Ended, HostedCommand } from './cli-host.ts'
 import type { TestDatabase } from './engines.ts'
 import { TEST_COST } from './service.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url))
 export const MAIN = join(PROJECT, 'src', 'main.ts')
-/** Most of a start is spent on compiling. */
-const COMPILE_CACHE = join(PROJECT, 'node_modules', '.cache', 'compile')
+const HOST = join(PROJECT, 'test', 'cli-host.ts')
+const PROCESS_ENV = {
+  PATH: process.env.PATH ?? '',
+  // Without the cache, compiling takes most of a start.
+  NODE_COMPILE_CACHE: join(PROJECT, 'node_modules', '.cache'),
+}
 
 const DAY_MS = 86_400_000
 
-export type Ended = { code: number | null; stdout: string; stderr: string }
-
 type Environment = Record<string, string>
+type RunCommand = (args: string[], input?: string | Buffer, env?: Environment) => Promise<Ended>
 type Masks = [string | RegExp, string | ((masked: string) => string)][]
 
 export type Cli = {
   dataDir: string
   folder: string
   env: Environment
-  run: (args: string[], input?: string | Buffer, env?: Environment) => Promise<Ended>
-  /** Runs every command of a transcript and writes it anew, as it went this time. */
-  replay: (transcript: string) => Promise<string>
+  /** Runs a command in the process that all commands of a test file share, one at a time. */
+  run: RunCommand
+  /** Runs a command in its own process: for commands at the same time, and to prove how a process ends. */
+  runProcess: RunCommand
+  /** Runs every command of a transcript and returns the transcript with what was printed this time. */
+  replay: (transcript: string, run: RunCommand) => Promise<string>
   remove: () => Promise<void>
 }
 
 export async function createCli({ config }: TestDatabase): Promise<Cli> {
-  const folder = await mkdtemp(join(tmpdir(), 'login-cli-'))
+  const folder = await makeTemporaryFolder('login-cli-')
   const dataDir = config.engine === 'sqlite' ? dirname(config.file) : folder
   const env = {
-    PATH: process.env.PATH ?? '',
-    NODE_COMPILE_CACHE: COMPILE_CACHE,
+    ...PROCESS_ENV,
     NODE_ENV: 'test',
-    // Where no service listens, which the doctor would find.
+    // No service listens here, so the doctor finds none.
     PORT: '1',
     BCRYPT_COST: String(TEST_COST),
     DATA_DIR: dataDir,
     DATABASE_URL: config.engine === 'postgres' ? config.url : '',
   }
 
-  async function run(args: string[], input: string | Buffer = '', more: Environment = {}) {
-    const child = spawn(process.execPath, [MAIN, ...args], {
-      cwd: folder,
-      env: { ...env, ...more },
-    })
-    // A command that does not read its input may be gone before it is written.
-    child.stdin.on('error', () => {}).end(input)
-    const [stdout, stderr, [code]] = await Promise.all([
-      buffer(child.stdout),
-      buffer(child.stderr),
-      once(child, 'close'),
-    ])
-    return { code, stdout: stdout.toString(), stderr: stderr.toString() }
-  }
-
   return {
     dataDir,
     folder,
     env,
-    run,
-    async replay(transcript) {
+    run: (args, input = '', more = {}) =>
+      inHost({ args, input: Buffer.from(input), env: { ...env, ...more }, folder }),
+    runProcess: (args, input = '', more = {}) =>
+      inProcess(args, input, { cwd: folder, env: { ...env, ...more } }),
+    async replay(transcript, run) {
       const masks = masksFor(describeDatabase(config), dataDir)
       const lines: string[] = []
       for (const line of transcript.split('\n')) {
@@ -81,6 +75,53 @@ export async function createCli({ config }: TestDatabase): Promise<Cli> {
     },
     remove: () => rm(folder, { recursive: true }),
   }
+}
+
+async function inProcess(
+  args: string[],
+  input: string | Buffer,
+  options: { cwd: string; env: Environment },
+): Promise<Ended> {
+  const child = spawn(process.execPath, [MAIN, ...args], options)
+  // A command that does not read its input may end before the input is written.
+  child.stdin.on('error', () => {}).end(input)
+  const [stdout, stderr, [code]] = await Promise.all([
+    buffer(child.stdout),
+    buffer(child.stderr),
+    once(child, 'close'),
+  ])
+  return { code, stdout: stdout.toString(), stderr: stderr.toString() }
+}
+
+let host: { child: ChildProcess; failure: Promise<never> } | null = null
+let lastCommand: Promise<unknown> = Promise.resolve()
+
+function inHost(command: HostedCommand): Promise<Ended> {
+  const ended = lastCommand.then(() => sendToHost(command))
+  lastCommand = ended.catch(() => {})
+  return ended
+}
+
+async function sendToHost(command: HostedCommand): Promise<Ended> {
+  host ??= startHost()
+  const { child, failure } = host
+  // Between commands the host does not keep the test process from ending, and ends with it.
+  child.ref()
+  child.channel?.ref()
+  child.send(command)
+  const [ended] = await Promise.race([once(child, 'message'), failure])
+  child.unref()
+  child.channel?.unref()
+  return ended
+}
+
+function startHost() {
+  const child = fork(HOST, { env: PROCESS_ENV, serialization: 'advanced' })
+  const failure = once(child, 'exit').then(([code, signal]): never => {
+    throw new Error(`the host of the commands ended with ${code ?? signal}`)
+  })
+  failure.catch(() => {})
+  return { child, failure }
 }
 
 /** Words in single quotes or none, after an optional `printf '…' |` and assignments. */
@@ -99,7 +140,7 @@ function parse(line: string): { args: string[]; input: Buffer; env: Environment 
   }
 }
 
-/** What differs from run to run; in tables, without a change of its width. */
+/** Values that differ from run to run. In tables a mask is as wide as its value. */
 function masksFor(database: string, dataDir: string): Masks {
   const days = [-1, 0, 1].map(day => new Date(Date.now() + day * DAY_MS).toISOString().slice(0, 10))
   const filled = (name: string) => (masked: string) => `<${name.padEnd(masked.length - 2, '-')}>`
@@ -126,7 +167,7 @@ function toLines({ code, stdout, stderr }: Ended, masks: Masks): string[] {
     ...(code === 0 ? [] : [`? ${code}`]),
   ].join('\n')
   const masked = masks.reduce(
-    // Both forms of a replacement are the same call, which the types cannot see.
+    // The two calls are the same; the types of `replaceAll` have no signature for both masks.
     (text, [what, mask]) =>
       typeof mask === 'string' ? text.replaceAll(what, mask) : text.replaceAll(what, mask),
     shown,
@@ -134,13 +175,13 @@ function toLines({ code, stdout, stderr }: Ended, masks: Masks): string[] {
   return linesOf(masked)
 }
 
-/** A log line, as much of it as is the same for everybody. */
+/** The parts of a log line that are the same on every machine. */
 function toEvent(line: string): string {
   const { event, msg }: { event: string; msg: string } = JSON.parse(line)
   return `${event}: ${msg}`
 }
 
-/** An environment in which the doctor finds nothing unsafe; the key file is made. */
+/** An environment in which the doctor finds nothing unsafe. Creates the key file. */
 export async function productionEnv(cli: Cli): Promise<Record<string, string>> {
   const env = {
     NODE_ENV: 'production',

@@ -1,4 +1,4 @@
-// Processes that are killed without notice, one after the other, while they answer logins.
+// Services that are killed by SIGKILL while they answer logins, one after the other.
 import assert from 'node:assert/strict'
 import { decodeJwt } from 'jose'
 import { type Deployment, type ServiceProcess, until } from './process.ts'
@@ -13,7 +13,7 @@ export async function proveNoAnswerIsLost(deployment: Deployment, cycles: number
   let starting = deployment.start(UNLIMITED)
   for (let cycle = 1; cycle <= cycles; cycle++) {
     const service = await starting
-    // The next one starts meanwhile: several may serve one database.
+    // The next service starts meanwhile: several may use one database.
     if (cycle < cycles) starting = deployment.start(UNLIMITED)
     const enough = answered.length + ANSWERS_PER_CYCLE
     const clients = EMAILS.map(email => logInUntilKilled(service, email, answered))

@@ -1,4 +1,4 @@
-// What is left of logins and of the throttle when the process is killed without notice.
+// The state of logins and of the throttle after the process was killed by SIGKILL.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
@@ -7,10 +7,10 @@ import { kill, proveNoAnswerIsLost } from './crash-cycles.ts'
 import { ENGINES, type Row } from './engines.ts'
 import { createDeployment, type Deployment, until } from './process.ts'
 
-/** Most of it is spent on starting; `test/long` has more. */
-const CYCLES = 10
+/** `test/long` has more; starting the processes takes most of the time. */
+const CYCLES = 3
 
-// Both at once: most of the time goes into starting processes.
+// Both engines at the same time: starting processes takes most of the time.
 describe('after kill -9', { concurrency: true }, () => {
   for (const engine of ENGINES) {
     describe(`on ${engine}`, { concurrency: false }, () => proveCrashes(engine))
@@ -30,7 +30,7 @@ function proveCrashes(engine: EngineName): void {
   test('an attempt that was being verified keeps its place and ends as a failure', async () => {
     await deployment.addUser('slow@example.com')
     const budget = { THROTTLE_PAIR_FAILURES: '1' }
-    const killed = await deployment.start({ BCRYPT_COST: '14', ...budget })
+    const killed = await deployment.start({ BCRYPT_COST: '13', ...budget })
     const interrupted = killed.login('slow@example.com', 'wrong password').catch(() => 'cut off')
     await until(async () => (await throttleRows()).length === 3)
     await kill(killed)
@@ -43,7 +43,7 @@ function proveCrashes(engine: EngineName): void {
     const restarted = await deployment.start(budget)
     const waiting = restarted.login('slow@example.com')
     const first = await Promise.race([waiting, setTimeout(300, 'still waiting')])
-    assert.equal(first, 'still waiting', 'the only place is taken')
+    assert.equal(first, 'still waiting', 'the pending attempt uses the whole budget')
     await deployment.database.rows(
       "update login_throttle set lease_ends_at = '2020-01-01T00:00:00.000Z'",
     )
@@ -65,7 +65,7 @@ function proveCrashes(engine: EngineName): void {
     await kill(restarted)
   })
 
-  test(`${CYCLES} times under load: no answered login is lost`, async () => {
+  test(`after ${CYCLES} kills under load no answered login is lost`, async () => {
     await deployment.database.rows('delete from login_throttle')
     await proveNoAnswerIsLost(deployment, CYCLES)
   })

@@ -1,7 +1,6 @@
-// Both engines for a test: an empty database of its own on each, gone afterwards.
+// An empty database for a test, on either engine, removed after the test.
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after } from 'node:test'
@@ -10,6 +9,7 @@ import type { DatabaseConfig } from '../src/config/database.ts'
 import type { Store } from '../src/domain/store.ts'
 import { openStore } from '../src/storage/open-store.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
 
 export const ENGINES: EngineName[] = ['sqlite', 'postgres']
 
@@ -17,7 +17,7 @@ export type Row = Record<string, unknown>
 
 export type TestDatabase = {
   config: DatabaseConfig
-  /** Runs one statement past the store, as somebody with a database client would. */
+  /** Runs one statement without the store. */
   rows: (statement: string) => Promise<Row[]>
   drop: () => Promise<void>
 }
@@ -26,7 +26,7 @@ export async function createTestDatabase(engine: EngineName): Promise<TestDataba
   return engine === 'sqlite' ? createSqlite() : createPostgres()
 }
 
-/** For the suite that asks: a store on a database of its own, with its tables. */
+/** Opens a store on a new database with all tables; both are removed after the calling suite. */
 export async function openTestStore(
   engine: EngineName,
 ): Promise<{ store: Store; database: TestDatabase }> {
@@ -41,7 +41,7 @@ export async function openTestStore(
 }
 
 async function createSqlite(): Promise<TestDatabase> {
-  const folder = await mkdtemp(join(tmpdir(), 'login-sqlite-'))
+  const folder = await makeTemporaryFolder('login-sqlite-')
   const file = join(folder, 'login.db')
   return {
     config: { engine: 'sqlite', file },

@@ -1,4 +1,4 @@
-// Calls every operation of the store, with data that makes it run all of its statements.
+// Calls every operation of the store such that each of its statements runs.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import type { Opening } from '../src/domain/attempt.ts'
@@ -47,7 +47,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   assert.equal((await store.reserveAttempt(scopes, email, now)).kind, 'blocked')
   await store.unlockUser(email, now)
   const unknown = makeScopes()
-  await store.reserveAttempt(unknown, 'absent', now)
+  await store.reserveAttempt(unknown, 'unknown', now)
   await store.settleFailure(unknown, null, now)
   await store.releaseAttempt(unknown)
 

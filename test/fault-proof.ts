@@ -1,19 +1,22 @@
-// The proof that a fault of the database harms nobody: the same for every fault.
+// The proof for every fault of the database: logins fail in time, nothing is lost, and the service recovers.
 import assert from 'node:assert/strict'
+import { setTimeout } from 'node:timers/promises'
 import { decodeJwt } from 'jose'
 import { type Deployment, type ServiceProcess, timed, until } from './process.ts'
 import { type Answer, PASSWORD } from './service.ts'
 
 const INTERNAL_ERROR =
   '{"success":false,"error":{"code":"INTERNAL_ERROR","message":"An unexpected error occurred. Please try again later."}}'
-/** A machine too busy to hash so many passwords in time refuses some before it asks the database. */
+/** A busy machine sheds some attempts before it uses the database. */
 const SHED = 503
 const PARALLEL = 30
 /** A login waits at most 1.5 s for the database. */
 const ANSWERED_WITHIN_MS = 2_000
-/** A blocked event loop would be silent for a second and more. */
+/** A blocked event loop would not answer for a second and more. */
 const ALIVE_WITHIN_MS = 500
-/** A busy machine gets so much more time: a multiple of what the healthy service takes on it. */
+/** Often enough to notice a blocked event loop; without a pause the probes would take a whole core. */
+const PULSE_EVERY_MS = 20
+/** On a busy machine the limits grow by this multiple of the times measured without a fault. */
 const LOAD_FACTOR = 4
 export const OWNER = 'owner@example.com'
 const USERS = Array.from({ length: PARALLEL }, (_, index) => `user${index}@example.com`)
@@ -21,7 +24,7 @@ const USERS = Array.from({ length: PARALLEL }, (_, index) => `user${index}@examp
 export type Fault = {
   title: string
   begin: () => Promise<unknown>
-  /** What the operator is told: the first error, not one that came of clearing up. */
+  /** The logged error: the first one, not an error of the cleanup after it. */
   reason: RegExp
   end: () => Promise<unknown>
 }
@@ -33,7 +36,7 @@ export async function proveFault(
 ): Promise<void> {
   assert.equal((await service.login(OWNER)).status, 200)
   await until(async () => (await service.health('/readyz')) === 200)
-  // All connections are there already: what is measured is the service, not so many handshakes.
+  // Opens all connections, so that no handshake is measured.
   await Promise.all(USERS.map(email => service.login(email)))
   const limits = await measureHealthy(service)
 
@@ -62,7 +65,7 @@ export async function proveFault(
 
 type Limits = { answeredWithinMs: number; aliveWithinMs: number }
 
-/** As many logins at once as while the database fails. */
+/** Measures as many logins at once as are sent while the database fails. */
 async function measureHealthy(service: ServiceProcess): Promise<Limits> {
   const logins = Promise.all(USERS.map(email => timed(service.login(email))))
   const slowestPulseMs = await pulseDuring(service, logins)
@@ -73,14 +76,14 @@ async function measureHealthy(service: ServiceProcess): Promise<Limits> {
   }
 }
 
-/** The right password for one half, a wrong one for the other. */
+/** Half of the logins have the right password. */
 async function proveRefusals(
   service: ServiceProcess,
   reason: RegExp,
   { answeredWithinMs, aliveWithinMs }: Limits,
 ): Promise<void> {
   const linesBefore = service.lines().length
-  // The outcome of a check before the fault counts for a second.
+  // The result of a check before the fault is used for a second.
   const readiness = timed(until(async () => (await service.health('/readyz')) === 503))
   const logins = Promise.all(
     USERS.map((email, index) =>
@@ -94,7 +97,7 @@ async function proveRefusals(
     assert.equal(value.status, 500)
     assert.equal(value.text, INTERNAL_ERROR)
   }
-  assert.ok((await readiness).ms < answeredWithinMs + 1_000, 'known not to be ready in time')
+  assert.ok((await readiness).ms < answeredWithinMs + 1_000, 'not ready in time')
   assert.ok(slowestPulseMs < aliveWithinMs, `alive after ${slowestPulseMs} ms`)
 
   const failures = () =>
@@ -103,7 +106,7 @@ async function proveRefusals(
       .slice(linesBefore)
       .filter(line => line.event === 'request.failed')
   assert.ok(refused.length > 0)
-  // The first has a line, the others are counted a second later.
+  // The first failure is logged at once, the others as a count a second later.
   await until(
     async () => failures().reduce((sum, { count = 1 }) => sum + Number(count), 0) >= refused.length,
   )
@@ -127,11 +130,14 @@ async function pulseDuring(service: ServiceProcess, work: Promise<unknown>): Pro
   }
   work.then(over, over)
   let slowestMs = 0
-  while (!isOver) slowestMs = Math.max(slowestMs, (await timed(service.health('/livez'))).ms)
+  while (!isOver) {
+    slowestMs = Math.max(slowestMs, (await timed(service.health('/livez'))).ms)
+    await setTimeout(PULSE_EVERY_MS)
+  }
   return slowestMs
 }
 
-/** Logins without a pause, so that the fault finds each of their steps under way. */
+/** Logins without a pause, so that the fault interrupts each of their steps. */
 function startLoad(service: ServiceProcess, { answeredWithinMs }: Limits) {
   const answers: Answer[] = []
   let isStopped = false
@@ -143,7 +149,7 @@ function startLoad(service: ServiceProcess, { answeredWithinMs }: Limits) {
     }
   })
   const ended = Promise.all(clients)
-  // It is awaited in the end; until then a failure is not one of the test runner's.
+  // Awaited by `stop`; until then a rejection must not end the test process.
   ended.catch(() => {})
   return {
     flowing: () => Promise.race([until(async () => answers.length > clients.length), ended]),

@@ -1,4 +1,4 @@
-// What callers, operators and the throttle see while the database fails, and after it.
+// Answers, readiness, log and throttle while the database fails, and after it works again.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { chmod, rename } from 'node:fs/promises'
@@ -10,7 +10,7 @@ import { promisify } from 'node:util'
 import pg from 'pg'
 import { createLog } from '../src/log/log.ts'
 import { type Fault, OWNER, proveFault, startWithUsers } from './fault-proof.ts'
-import { freePort, type PostgresServer, startPostgres } from './postgres-server.ts'
+import { freePort, NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
 import {
   createDeployment,
   type Deployment,
@@ -32,7 +32,7 @@ describe('while SQLite fails', () => {
   before(async () => {
     deployment = await createDeployment('sqlite', UNLIMITED)
     if (deployment.database.config.engine === 'sqlite') file = deployment.database.config.file
-    // Nothing is read-only to root, unless it gives that power up.
+    // Root may write to read-only files unless it gives up these capabilities.
     const setpriv = ['setpriv', '--bounding-set=-dac_override,-dac_read_search', '--']
     service = await startWithUsers(
       deployment,
@@ -46,7 +46,7 @@ describe('while SQLite fails', () => {
 
   const FAULTS: Fault[] = [
     {
-      title: 'another process holds the write lock for long',
+      title: 'another process holds the write lock',
       async begin() {
         other = new DatabaseSync(file, { timeout: 5_000 })
         other.exec('begin immediate')
@@ -91,7 +91,7 @@ describe('while PostgreSQL fails', () => {
   let other: pg.Client
   let frozen: number[] = []
   before(async () => {
-    server = await startPostgres()
+    server = await startPostgres(NO_FSYNC)
     process.env.TEST_DATABASE_URL = server.url
     deployment = await createDeployment('postgres', UNLIMITED)
     service = await startWithUsers(deployment, SERVE)
@@ -101,7 +101,7 @@ describe('while PostgreSQL fails', () => {
     await server.stop()
   })
 
-  /** Each session is a process of its own; without the first, no other comes to be. */
+  /** Stops the process of every connection, and the first process, which would start further ones. */
   async function freeze(): Promise<void> {
     const sessions = await deployment.database.rows(
       'select pid from pg_stat_activity where pid <> pg_backend_pid()',
@@ -121,7 +121,7 @@ describe('while PostgreSQL fails', () => {
         await other.connect()
         await other.query('begin; lock table login_throttle, readiness')
       },
-      // Of the lock for those who got a connection, and of the connection for the others.
+      // Some logins wait for the lock, the others for a connection.
       reason: /timeout/,
       end: () => other.end(),
     },
@@ -149,7 +149,7 @@ describe('while PostgreSQL fails', () => {
       proveFault(deployment, service, fault))
   }
 
-  test('a frozen server does not keep the service from ending when it is asked to', async () => {
+  test('the service ends on SIGTERM although the server is frozen', async () => {
     await freeze()
     try {
       const login = service.login(OWNER)
@@ -166,7 +166,7 @@ describe('while PostgreSQL fails', () => {
 })
 
 describe('while the log cannot be written', () => {
-  test('logins are answered all the same', async () => {
+  test('logins are answered', async () => {
     const deployment = await createDeployment('sqlite')
     await deployment.addUser(OWNER)
     const [PORT, OPS_PORT] = [String(await freePort()), String(await freePort())]
@@ -187,7 +187,7 @@ describe('while the log cannot be written', () => {
     }
   })
 
-  test('lost lines are counted, and told of when there is room again', async () => {
+  test('lost lines are counted, and their number is logged when writing works again', async () => {
     const written: string[] = []
     let isFull = true
     const output = Object.assign(new Writable(), {

@@ -6,7 +6,7 @@ import { FAILURE_CODES } from '../src/http/answer/envelope.ts'
 import { ENGINES } from './engines.ts'
 import { type Answer, startTestService, type TestService, UNLIMITED } from './service.ts'
 
-const RUNS = 500
+const RUNS = 200
 const TYPE = { 'Content-Type': 'application/json' }
 
 for (const engine of ENGINES) {

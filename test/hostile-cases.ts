@@ -1,4 +1,4 @@
-// Bytes in, status and code out: what arrives at the port that no client library would send.
+// Requests that no client library would send: the bytes, and the status and code of the answer.
 import { LOGIN } from './service.ts'
 
 export type Case = [name: string, bytes: string | Buffer, status: number, code: string]

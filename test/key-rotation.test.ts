@@ -9,7 +9,7 @@ import { createTestDatabase } from './engines.ts'
 import { createDeployment, until } from './process.ts'
 import { PASSWORD } from './service.ts'
 
-const AT_ONCE = 10
+const AT_ONCE = 5
 const JWKS = '/.well-known/jwks.json'
 
 async function createCliFor(t: TestContext): Promise<Cli> {
@@ -25,7 +25,7 @@ async function createCliFor(t: TestContext): Promise<Cli> {
 /** How many processes logged each event. */
 async function rotateAtOnce(cli: Cli): Promise<Record<string, number>> {
   const ended = await Promise.all(
-    Array.from({ length: AT_ONCE }, () => cli.run(['keys', 'rotate'])),
+    Array.from({ length: AT_ONCE }, () => cli.runProcess(['keys', 'rotate'])),
   )
   const events: Record<string, number> = {}
   for (const { code, stderr } of ended) {
@@ -42,10 +42,13 @@ const generationsIn = async (path: string) => {
   return accessKeys.length
 }
 
-test('ten processes that rotate at once add ten generations, with or without an existing file', async t => {
+test('five processes that rotate at once add five generations, also to no file', async t => {
   const cli = await createCliFor(t)
   const path = join(cli.dataDir, 'signing-keys.json')
-  assert.deepEqual(await rotateAtOnce(cli), { 'admin.keys_created': 1, 'admin.keys_rotated': 9 })
+  assert.deepEqual(await rotateAtOnce(cli), {
+    'admin.keys_created': 1,
+    'admin.keys_rotated': AT_ONCE - 1,
+  })
   assert.equal(await generationsIn(path), AT_ONCE)
   assert.deepEqual(await rotateAtOnce(cli), { 'admin.keys_rotated': AT_ONCE })
   assert.equal(await generationsIn(path), 2 * AT_ONCE)

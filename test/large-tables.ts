@@ -1,9 +1,9 @@
-// Fills the tables as after years of use, with realistic shares of live, ended and expired rows.
+// Large tables, filled by one statement each, with typical shares of live, ended and expired rows.
 import type { TestDatabase } from './engines.ts'
 
 export const LARGE_TABLES = ['users', 'sessions', 'refresh_tokens', 'devices', 'login_throttle']
 
-/** Inserts `count` rows into each of the large tables; most of them are live. */
+/** Inserts this many rows into each of the large tables; most of them are live. */
 export async function fillTables(
   { config, rows }: TestDatabase,
   count: number,
@@ -45,6 +45,6 @@ export async function fillTables(
       select ${digest('k')}, 'email', ${digest('e')}, 1, 0, ${at('0')}, ${at('900')}, ${at('i % 900')} from n`,
   ]
   for (const statement of statements) await rows(statement)
-  // PostgreSQL does this by itself within minutes. SQLite does not, and the service does not ask for it.
+  // PostgreSQL does this by itself within minutes; the service never does it for SQLite.
   if (!isSqlite) for (const table of LARGE_TABLES) await rows(`analyze ${table}`)
 }

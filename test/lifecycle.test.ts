@@ -1,4 +1,4 @@
-// How the service ends when it is asked to.
+// How the service ends on signals.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -23,14 +23,14 @@ import {
 import { createClient, LOGIN, PASSWORD } from './service.ts'
 
 const EXIT_WITHIN_MS = 10_000
-/** Slow enough for a signal to find logins under way. */
+/** Slow enough that a signal arrives while logins are verified. */
 const SLOW_COST = 12
-/** As many as are hashed at once: on a slow machine more might be turned away. */
+/** As many as are hashed at once: a slow machine might shed more. */
 const IN_FLIGHT = availableParallelism()
 const [node = '', ...serve] = SERVE
 const OLD_SERVE = [node, ...(NO_PINNED_NODE ? [] : oldNode()), ...serve]
 
-describe('asked to stop', () => {
+describe('on a signal', () => {
   let deployment: Deployment
   let slowHash: string
   before(async () => {
@@ -50,13 +50,17 @@ describe('asked to stop', () => {
   const WAYS: [string, string[], (service: RunningProcess) => unknown][] = [
     ['SIGTERM to the process', SERVE, service => service.kill('SIGTERM')],
     ['SIGINT to the process', SERVE, service => service.kill('SIGINT')],
-    ['SIGTERM to the older Node above it', OLD_SERVE, service => service.kill('SIGTERM')],
-    ['Ctrl-C, which reaches both', OLD_SERVE, service => service.killGroup('SIGINT')],
+    ['SIGTERM to the older Node that started it', OLD_SERVE, service => service.kill('SIGTERM')],
+    ['Ctrl-C, which reaches both Nodes', OLD_SERVE, service => service.killGroup('SIGINT')],
     ['SIGTERM to npm', ['npm', 'start'], service => service.kill('SIGTERM')],
-    ['SIGTERM to all of npm start', ['npm', 'start'], service => service.killGroup('SIGTERM')],
+    [
+      'SIGTERM to the process group of npm start',
+      ['npm', 'start'],
+      service => service.killGroup('SIGTERM'),
+    ],
   ]
   for (const [index, [way, command, signal]] of WAYS.entries()) {
-    test(`${way}: logins under way are answered, new ones refused, and it ends in time, once`, async () => {
+    test(`${way}: logins under way are answered, new ones refused, and the service stops once and in time`, async () => {
       const emails = Array.from({ length: IN_FLIGHT }, (_, n) => `drain${index}${n}@example.com`)
       for (const email of emails) await deployment.addUser(email, slowHash)
       const service = await deployment.start({}, { command, cwd: PROJECT, hasOwnGroup: true })
@@ -85,8 +89,8 @@ describe('asked to stop', () => {
         emails.map(() => 200),
       )
       const { code, signal: endedBy } = await service.exit
-      // Where npm's shell stays in between, the signal ends both of them, and the service goes on to
-      // drain: its outputs close last.
+      // If npm's shell is still there, the signal ends npm and the shell while the service drains. `exit`
+      // waits for the service too, because it holds the outputs.
       const isNpm = command[0] === 'npm'
       assert.ok(code === 0 || (isNpm && endedBy === 'SIGTERM'), `${code} ${endedBy}`)
       assert.ok(performance.now() - askedAt < EXIT_WITHIN_MS)
@@ -98,7 +102,7 @@ describe('asked to stop', () => {
     })
   }
 
-  test('a login whose caller went away is settled first', async () => {
+  test('a login whose caller has disconnected is settled before the end', async () => {
     await deployment.addUser('gone@example.com', slowHash)
     const service = await deployment.start()
     const caller = await connect(service)
@@ -115,7 +119,7 @@ describe('asked to stop', () => {
     assert.deepEqual(errorsOf(service), [])
   })
 
-  test('SIGHUP reloads and ends nothing, also during a login', async () => {
+  test('SIGHUP reloads the keys and ends neither the service nor a login', async () => {
     await deployment.addUser('hangup@example.com', slowHash)
     const service = await deployment.start()
     const login = service.login('hangup@example.com')
@@ -127,7 +131,7 @@ describe('asked to stop', () => {
     assert.deepEqual(await service.exit, { code: 0, signal: null })
   })
 
-  test('a terminal that is closed ends it after the logins under way; SIGHUP on an open one reloads', async () => {
+  test('SIGHUP reloads while the terminal is open, and ends the service after its logins when it is closed', async () => {
     await deployment.addUser('terminal@example.com', slowHash)
     const output = join(deployment.dataDir, 'output')
     const command = `echo $$ > '${output}.pid'; exec ${SERVE.map(word => `'${word}'`).join(' ')} > '${output}'`
@@ -151,7 +155,7 @@ describe('asked to stop', () => {
     assert.equal((await find('service.stopping'))?.reason, 'SIGHUP')
   })
 
-  test('a new hash that an answered login left to be made is stored first', async () => {
+  test('a new hash after an answered login is stored before the end', async () => {
     await deployment.addUser('rehash@example.com')
     const service = await deployment.start()
     assert.equal((await service.login('rehash@example.com')).status, 200)
@@ -164,7 +168,7 @@ describe('asked to stop', () => {
     assert.deepEqual(errorsOf(service), [])
   })
 
-  test('connections that are idle, half a request or no request at all do not hold it', async () => {
+  test('connections that are idle or have sent half a request or nothing do not delay the end', async () => {
     const service = await deployment.start()
     const { port } = new URL(service.url)
     const idle = await connect(service)

@@ -1,16 +1,16 @@
-// Inserts many sessions by SQL, as years of logins or a faulty program would leave them.
+// Many sessions of one user, inserted without the store: the result of years or of a faulty program.
 import type { TestDatabase } from './engines.ts'
 
 const DAY_MS = 24 * 3_600_000
 
 export type Filling = {
   tokensEach?: number
-  /** Idle expiry of the sessions; by default seven days after `now`. */
+  /** When the sessions end if they are not used; a week after the login by default. */
   idleEnd?: Date
   endedAt?: Date | null
 }
 
-/** Inserts sessions of a user, with refresh tokens that no client holds. */
+/** Opens sessions of a user, with refresh tokens that no client has. */
 export async function fillSessions(
   { config, rows }: TestDatabase,
   userId: string,
@@ -31,7 +31,7 @@ export async function fillSessions(
       ? `printf('%0${digits}x', ${value})`
       : `lpad(to_hex((${value})::bigint), ${digits}, '0')`
   const group = crypto.randomUUID().slice(24)
-  // Spreads the ids over the index as random ids would be.
+  // Spread over the index like random ids.
   const uuid = (n: string, kind: string) =>
     `(${hex(`(${n}) * 2654435761 % 4294967296`, 8)} || '-${kind}-4000-8000-${group}')${isSqlite ? '' : '::uuid'}`
   const series = (count: number) =>

@@ -1,5 +1,4 @@
-// Every place where a caller can write text that the service reads, each as a plain request and as one
-// that is filled with a text of the test's choice.
+// Every part of a request whose text the service parses: a plain request, and one filled with a given text.
 import { HOST, JSON_TYPE, lines } from './hostile-cases.ts'
 import { LOGIN } from './service.ts'
 import { AUTH } from './session-client.ts'
@@ -9,7 +8,7 @@ const LENGTH = 15_000
 
 export type Input = { name: string; plain: Buffer; hostile: (piece: string) => Buffer }
 
-/** Whatever separates, nests, escapes or repeats in a header, an address or a token. */
+/** Characters that separate, nest, escape or repeat in a header, an address or a token. */
 export const PIECES = [
   ...['-', ',', ';', '=', ' ', '.', ':', '/', '"', '\\', '[', ']', '{', '(', '%', '&', '0', 'A'],
   ...['%25', 'a,', 'a-', 'a;', 'a=', 'a.', 'a&', 'Aa', ' a', ', ', '; ', ';q=', ',;q=1', 'a;a=";'],
@@ -40,7 +39,7 @@ const postJson = (path: string, body: object | string, ...headers: string[]): Re
   body: typeof body === 'string' ? body : JSON.stringify(body),
 })
 
-/** A header of this name, added to the request; `toValue` puts the text where it is read. */
+/** A request with this header; `toValue` puts the text where the service parses it. */
 function header(name: string, plain: Request, toValue = (text: string) => text): Input {
   const { method = 'GET', path = '/login', headers = [] } = plain
   const others = headers.filter(line => !line.startsWith(`${name}:`))
@@ -59,7 +58,7 @@ const part = (name: string, plain: Request, toRequest: (piece: string) => Reques
   hostile: piece => toBytes(toRequest(piece)),
 })
 
-/** The connection is closed after it, as after what cannot be understood: the next one costs a handshake. */
+/** Malformed requests end the connection. So does this plain one, so that both pay for a handshake. */
 const closed = (plain: Request): Request => ({
   ...plain,
   headers: [...(plain.headers ?? []), 'Connection: close'],
@@ -167,7 +166,7 @@ export const FORWARDED_INPUTS: Input[] = [
   header('X-Forwarded-Proto', FORWARDED, text => `${text}, https`),
 ]
 
-/** No space may stand in an address. */
+/** An address cannot contain a space. */
 function toAddress(text: string): string {
   return text.replaceAll(' ', '+')
 }

@@ -1,5 +1,6 @@
-// A real PostgreSQL for the length of a test run, out of an npm package.
+// A real PostgreSQL server for one test run, from an npm package.
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { chmod, chown, cp, mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -11,27 +12,30 @@ import pg from 'pg'
 
 const run = promisify(execFile)
 
-/** PostgreSQL refuses to run as root; this user exists on every Debian and owns nothing. */
-const NOBODY = { uid: 65534, gid: 65534 }
+/** PostgreSQL refuses to run as root. This user exists on every Debian and owns no files. */
+const UNPRIVILEGED = { uid: 65534, gid: 65534 }
 
 export type PostgresServer = {
   url: string
-  /** Ends the server, gently or not; its data stay. */
+  /** Ends the server by SIGINT (it shuts down) or SIGKILL; the data stay. */
   end: (signal: 'SIGINT' | 'SIGKILL') => Promise<void>
-  /** Starts it again, on the same port. */
+  /** Starts the server again, on the same port. */
   start: () => Promise<void>
   pid: () => number
-  /** Ends it and removes its data. */
+  /** Ends the server and removes its data. */
   stop: () => Promise<void>
 }
 
-export async function startPostgres(): Promise<PostgresServer> {
+/** For tests: answered commits survive a killed server, but not a power cut. */
+export const NO_FSYNC = ['-c', 'fsync=off', '-c', 'full_page_writes=off']
+
+export async function startPostgres(settings: string[] = []): Promise<PostgresServer> {
   const folder = await mkdtemp(join(tmpdir(), 'login-postgres-'))
-  const identity = process.getuid?.() === 0 ? NOBODY : {}
-  const binaries = await findBinaries(folder, identity === NOBODY)
-  if (identity === NOBODY) {
+  const identity = process.getuid?.() === 0 ? UNPRIVILEGED : {}
+  const binaries = await findBinaries(folder, identity === UNPRIVILEGED)
+  if (identity === UNPRIVILEGED) {
     await chmod(folder, 0o755)
-    await chown(folder, NOBODY.uid, NOBODY.gid)
+    await chown(folder, UNPRIVILEGED.uid, UNPRIVILEGED.gid)
   }
 
   const data = join(folder, 'data')
@@ -51,8 +55,9 @@ export async function startPostgres(): Promise<PostgresServer> {
   const port = await freePort()
   const options = [
     ...['-p', String(port), '-k', folder, '-h', '127.0.0.1', '-c', 'max_connections=300'],
-    // Servers are seldom set to UTC, and this is far from it.
+    // Most servers are not set to UTC; this time zone is far from it.
     ...['-c', 'timezone=Asia/Tokyo'],
+    ...settings,
   ]
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`
   let server: ChildProcess
@@ -90,7 +95,7 @@ function hasEnded(server: ChildProcess): boolean {
   return server.exitCode !== null || server.signalCode !== null
 }
 
-/** Another user cannot read a checkout below a private home: the binaries move out of it. */
+/** The unprivileged user may not be able to read this checkout, so the binaries are copied for it. */
 async function findBinaries(folder: string, mustCopy: boolean): Promise<string> {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
   const { postgres }: { postgres: string } = await import(
@@ -104,7 +109,7 @@ async function findBinaries(folder: string, mustCopy: boolean): Promise<string> 
   return join(copy, 'bin')
 }
 
-/** A server that was killed may leave processes behind, which keep its successor from starting. */
+/** Processes that a killed server left behind prevent the next start for a moment. */
 async function repeat(attempt: () => Promise<void>): Promise<void> {
   const deadline = Date.now() + 20_000
   for (;;) {
@@ -127,11 +132,21 @@ async function answers(url: string, server: ChildProcess): Promise<void> {
   if (hasEnded(server)) throw new Error('PostgreSQL ended while it started')
 }
 
+const FREE_PORTS = { from: 20_000, count: 12_000 }
+
+/**
+ * A random port below the range from which the system takes ports for outgoing connections. A port of that
+ * range could be taken by any connection before the caller listens on it.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await new Promise(resolve => server.once('listening', resolve))
-  const address = server.address()
-  await new Promise(resolve => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
+  for (;;) {
+    const port = FREE_PORTS.from + randomInt(FREE_PORTS.count)
+    const server = createServer().listen(port, '127.0.0.1')
+    const isFree = await new Promise<boolean>(resolve =>
+      server.once('listening', () => resolve(true)).once('error', () => resolve(false)),
+    )
+    if (!isFree) continue
+    await new Promise(resolve => server.close(resolve))
+    return port
+  }
 }

@@ -1,8 +1,8 @@
-// The service as an operator runs it: a process of its own, known by its ports, its lines and its end.
+// The service in its own process, as an operator runs it, with its ports, log lines and exit code.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -11,9 +11,11 @@ import { fileURLToPath } from 'node:url'
 import bcrypt from 'bcrypt'
 import { openStore } from '../src/storage/open-store.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
+import { copyDevelopmentCertificate } from './certificates.ts'
 import { createTestDatabase, type TestDatabase } from './engines.ts'
 import { freePort } from './postgres-server.ts'
 import { type Answer, type Call, createClient, ISSUER, PASSWORD, TEST_COST } from './service.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
 
 export const PROJECT = fileURLToPath(new URL('..', import.meta.url))
 
@@ -26,14 +28,14 @@ export type Exit = { code: number | null; signal: NodeJS.Signals | null }
 export type RunningProcess = {
   pid: number
   lines: () => Line[]
-  /** All that it wrote, to both of its outputs. */
+  /** Everything written to stdout and stderr. */
   output: () => string
-  /** The first line of this event, awaited; it fails if the process ends without one. */
+  /** Waits for the first line of this event; rejects if the process ends without one. */
   line: (event: string) => Promise<Line>
   exit: Promise<Exit>
-  /** False if it has ended already. */
+  /** Returns false if the process has ended already. */
   kill: (signal: NodeJS.Signals) => boolean
-  /** The same for its group, if that is its own; behind npm there is one more process. */
+  /** Signals its process group, if it has its own: npm starts further processes. */
   killGroup: (signal: NodeJS.Signals) => boolean
 }
 
@@ -48,11 +50,11 @@ export type ServiceProcess = RunningProcess & {
 type Command = {
   command?: string[]
   cwd?: string
-  /** In a process group of its own, so that a signal to the group does not reach the tests. */
+  /** Starts a new process group, so that a signal to the group does not reach the tests. */
   hasOwnGroup?: boolean
 }
 
-/** What every process gets; nothing of the tests' own environment or of a local `.env` leaks in. */
+/** The environment of every process, without variables of the test process or of a local `.env`. */
 export const BASE_ENV = {
   PATH: process.env.PATH ?? '',
   NODE_ENV: 'test',
@@ -61,10 +63,10 @@ export const BASE_ENV = {
   JWT_ISSUER: ISSUER,
   DATABASE_URL: '',
   BCRYPT_COST: String(TEST_COST),
-  // A busy machine must not shed what a test means to be verified.
+  // On a busy machine, too, attempts are verified and not shed.
   LOGIN_TIME_MS: '5000',
 }
-/** As "npm start" does. */
+/** The command of "npm start". */
 export const SERVE = [
   process.execPath,
   ...['--max-semi-space-size=4', join(PROJECT, 'launch.cjs'), 'src/main.ts', 'serve'],
@@ -131,11 +133,11 @@ export type Deployment = {
   env: Record<string, string>
   addUser: (email: string, passwordHash?: string) => Promise<void>
   start: (env?: Record<string, string>, command?: Command) => Promise<ServiceProcess>
-  /** Kills what still runs. */
+  /** Kills the processes that still run, and removes the database and the folder. */
   remove: () => Promise<void>
 }
 
-/** A database and a data folder, on which services can be started and killed. */
+/** A database and a data folder for services that a test starts and kills. */
 export async function createDeployment(
   engine: EngineName,
   env: Record<string, string> = {},
@@ -143,9 +145,8 @@ export async function createDeployment(
   const database = await createTestDatabase(engine)
   const { config } = database
   const dataDir =
-    config.engine === 'sqlite'
-      ? dirname(config.file)
-      : await mkdtemp(join(tmpdir(), 'login-service-'))
+    config.engine === 'sqlite' ? dirname(config.file) : await makeTemporaryFolder('login-service-')
+  await copyDevelopmentCertificate(dataDir, env)
   const fullEnv = {
     DATA_DIR: dataDir,
     DATABASE_URL: config.engine === 'postgres' ? config.url : '',
@@ -190,11 +191,11 @@ export async function createDeployment(
   }
 }
 
-/** Waits for a condition instead of a time; the limit is for one that never comes true. */
+/** Waits until the condition is true; throws if that takes longer than the limit. */
 export async function until(condition: () => Promise<boolean>, withinMs = 60_000): Promise<void> {
   const deadline = performance.now() + withinMs
   while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error('the condition did not come true in time')
+    if (performance.now() > deadline) throw new Error('the condition was not met in time')
     await setTimeout(20)
   }
 }

@@ -1,10 +1,9 @@
-// The whole service for a test: real TLS, a real database, a clock that the test moves.
+// The whole service in the process of a test: real TLS, a real database, a clock that the test sets.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { readFile, rm } from 'node:fs/promises'
 import http, { type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http'
 import https from 'node:https'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import bcrypt from 'bcrypt'
 import type { JWK } from 'jose'
@@ -15,15 +14,17 @@ import { canonicalEmail } from '../src/login/credentials.ts'
 import { serve } from '../src/serve.ts'
 import { openStore } from '../src/storage/open-store.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
+import { copyDevelopmentCertificate } from './certificates.ts'
 import { createTestDatabase, type TestDatabase } from './engines.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
 
 export const LOGIN = '/api/v1/auth/login'
-/** The same for all instances and after a restart, whatever port each gets. */
+/** The issuer of all instances, before and after a restart; without it, it would contain the port. */
 export const ISSUER = 'https://login.example.com'
 export const PASSWORD = 'correct horse battery staple'
 /** Cheap enough for thousands of logins in a test. */
 export const TEST_COST = 4
-/** Failures that are in nobody's way, for tests of something else. */
+/** Budgets that no test uses up, for tests that are not about the throttle. */
 export const UNLIMITED = {
   THROTTLE_PAIR_FAILURES: '1000000000',
   THROTTLE_EMAIL_FAILURES: '1000000000',
@@ -38,7 +39,7 @@ export type Answer = {
   json: Body
 }
 
-/** What any answer may hold; a test that looks at a part it does not have fails. */
+/** All parts that an answer may have. A test that reads a missing part fails. */
 export type Body = {
   success: boolean
   data: {
@@ -68,9 +69,9 @@ export type Call = {
   method?: string
   path?: string
   headers?: OutgoingHttpHeaders
-  /** An object is sent as JSON, anything else as it is. */
+  /** An object is sent as JSON, any other value unchanged. */
   body?: unknown
-  /** A loopback address to call from: another client. */
+  /** The loopback address of the caller, which identifies the client. */
   from?: string
 }
 
@@ -82,7 +83,7 @@ export type TestService = {
   database: TestDatabase
   dataDir: string
   env: Record<string, string>
-  /** Every line that was logged so far. */
+  /** All lines logged until now. */
   logged: () => Record<string, unknown>[]
   logText: () => string
   advance: (ms: number) => void
@@ -90,19 +91,20 @@ export type TestService = {
   call: (call: Call) => Promise<Answer>
   login: (email: unknown, password: unknown, from?: string) => Promise<Answer>
   addUser: (email: string, user?: NewUser) => Promise<string>
-  /** Adds a user whom no other test has; returns the e-mail. */
+  /** Adds a user with an email that no other test uses; returns the email. */
   newUser: () => Promise<string>
   stop: () => Promise<void>
 }
 
-/** With another service given: a second instance on its database and keys, to be stopped first. */
+/** If `other` is given: a second instance on the same database and keys, which must be stopped first. */
 export async function startTestService(
   engine: EngineName,
   env: Record<string, string> = {},
   other: TestService | null = null,
 ): Promise<TestService> {
   const database = other?.database ?? (await createTestDatabase(engine))
-  const dataDir = other?.dataDir ?? (await mkdtemp(join(tmpdir(), 'login-service-')))
+  const dataDir = other?.dataDir ?? (await makeTemporaryFolder('login-service-'))
+  if (!other) await copyDevelopmentCertificate(dataDir, env)
   const fullEnv = {
     NODE_ENV: 'test',
     PORT: '0',
@@ -110,7 +112,7 @@ export async function startTestService(
     JWT_ISSUER: ISSUER,
     DATA_DIR: dataDir,
     BCRYPT_COST: String(TEST_COST),
-    // A busy machine must not shed what a test means to be verified.
+    // On a busy machine, too, attempts are verified and not shed.
     LOGIN_TIME_MS: '5000',
     ...env,
   }
@@ -172,7 +174,7 @@ export async function startTestService(
   }
 }
 
-/** Trusts this certificate, or else the development certificate, and nothing else. */
+/** Trusts only the given certificate, by default the development certificate. */
 export async function createClient(
   url: string,
   dataDir: string,
@@ -218,27 +220,27 @@ export async function createClient(
   }
 }
 
-/** Loopback addresses, each used once: every call comes from another client. */
+/** Returns a new loopback address at each call, so that each request comes from another client. */
 export function createAddresses(): () => string {
   let calls = 0
   return () => `127.9.${Math.floor(++calls / 250)}.${(calls % 250) + 1}`
 }
 
-/** How often each status was answered. */
+/** The number of answers per status. */
 export function countStatuses(answers: Answer[]): Record<number, number> {
   const counts: Record<number, number> = {}
   for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1
   return counts
 }
 
-/** What the service logged while something was done with it. */
+/** The lines that the service logged during the action. */
 export async function loggedBy(service: TestService, action: () => Promise<unknown>) {
   const before = service.logged().length
   await action()
   return service.logged().slice(before)
 }
 
-/** The same, without what every line of a request has. */
+/** The lines logged during the action, without the fields that every line of a request has. */
 export async function refusedLines(service: TestService, action: () => Promise<unknown>) {
   const lines = await loggedBy(service, action)
   return lines.map(({ time: _, requestId, ip, userAgent, ...line }) => {

@@ -1,4 +1,4 @@
-// How many sessions a user can have, and which of them a login ends.
+// How many sessions a user can have, and which sessions a login ends.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { ENGINES } from './engines.ts'
@@ -50,7 +50,7 @@ for (const engine of ENGINES) {
       assert.equal(await count(last.userId), Math.min(MAX, succeeded + 1), `${shed} were shed`)
     })
 
-    test('beyond the limit the least recently used session ends, and the log says so', async () => {
+    test('beyond the limit the least recently used session ends and is logged', async () => {
       const email = await service.newUser()
       const used = await service.programLogin(email)
       service.advance(MINUTE_MS)
@@ -68,17 +68,17 @@ for (const engine of ENGINES) {
       assert.equal(await count(used.userId), MAX)
     })
 
-    test('a user who has 20,000 gets below the limit login by login', async () => {
+    test('each login of a user with 2,000 sessions ends 100 of them', async () => {
       const email = await service.newUser()
       const { userId } = await service.programLogin(email)
-      await fillSessions(service.database, userId, 20_000, service.now())
+      await fillSessions(service.database, userId, 2_000, service.now())
       const before = await count(userId)
       const last = await service.programLogin(email)
       assert.equal(await count(userId), before + 1 - 100)
       assert.equal(await isLive(last), true)
     })
 
-    test('a login ends the session whose cookie came along, live or idle', async () => {
+    test('a login ends the session of the cookie that it was sent with, live or idle', async () => {
       const email = await service.newUser()
       for (const idleMs of [0, 40 * MINUTE_MS]) {
         const old = await service.browserLogin(email)
@@ -95,7 +95,7 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('it ends another user’s session too, and a failed login ends none', async () => {
+    test('a login ends the session of the cookie of another user, too; a failed login ends none', async () => {
       const [first, second] = [await service.newUser(), await service.newUser()]
       const old = await service.browserLogin(first)
       const headers = { 'Sec-Fetch-Site': 'same-origin', ...cookie(old.cookie) }
@@ -120,7 +120,7 @@ for (const engine of ENGINES) {
       assert.equal(await isLive(old), true)
     })
 
-    test('a login ends what was abandoned on its device two hours ago, and nothing else', async () => {
+    test('a login ends only the session of its device that was not used for two hours', async () => {
       const email = await service.newUser()
       const abandoned = await service.browserLogin(email)
       const { device } = abandoned
@@ -133,7 +133,7 @@ for (const engine of ENGINES) {
       for (let minutes = 0; minutes < 125; minutes += 25) {
         service.advance(25 * MINUTE_MS)
         assert.equal((await service.get('/session', cookie(byCookie.cookie))).status, 200)
-        // As a single-page application does it, about once an hour.
+        // Refreshes about once an hour, like a single-page application.
         if (minutes === 50) token = (await service.refresh(token)).json.data.refreshToken
       }
       const ended = await endedBy(onDevice)
@@ -146,7 +146,7 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('of logins that replace the same cookie at the same time, one reports it', async () => {
+    test('of logins at the same time that replace one session, one logs its end', async () => {
       const email = await service.newUser()
       const old = await service.browserLogin(email)
       const call = cookies(old.cookie, old.device)
@@ -160,7 +160,7 @@ for (const engine of ENGINES) {
       assert.equal(await count(old.userId), 8)
     })
 
-    test('logouts, logins beyond the limit and refreshes at the same time leave at most 100', async () => {
+    test('logouts, logins beyond the limit and refreshes at the same time leave at most 100 sessions', async () => {
       const email = await service.newUser()
       const logins: Login[] = []
       for (let i = 0; i < 4; i++) logins.push(await service.programLogin(email))
@@ -179,7 +179,7 @@ for (const engine of ENGINES) {
       assert.ok((await count(userId)) <= MAX)
     })
 
-    test('GET /sessions gives pages of at most 100, each session once, in the order of the logins', async () => {
+    test('GET /sessions returns each session once, in pages of at most 100', async () => {
       const email = await service.newUser()
       const { userId, sessionId, accessToken } = await service.programLogin(email)
       await fillSessions(service.database, userId, 234, service.now())
@@ -211,7 +211,11 @@ for (const engine of ENGINES) {
       assert.equal(first.sessions.length, 2)
       await service.delete(`/sessions/${first.next}`, bearer(accessToken))
       for (const id of [first.next, first.next?.toUpperCase()]) {
-        assert.equal((await page(`?after=${id}`)).status, 200, 'an ended one still has a place')
+        assert.equal(
+          (await page(`?after=${id}`)).status,
+          200,
+          'an ended session is still a valid start of a page',
+        )
       }
 
       const stranger = await service.programLogin(await service.newUser())
@@ -229,7 +233,7 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('of two sessions that end all others at the same time, one is left', async () => {
+    test('if two sessions end all others at the same time, one is left', async () => {
       const email = await service.newUser()
       for (let round = 0; round < 10; round++) {
         const logins = [await service.programLogin(email), await service.programLogin(email)]

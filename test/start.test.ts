@@ -17,14 +17,14 @@ before(async () => {
 after(() => rm(folder, { recursive: true }))
 
 for (const engine of ENGINES) {
-  test(`five processes start at once on an empty ${engine} database and all become ready`, async t => {
+  test(`three processes start at once on an empty ${engine} database and all become ready`, async t => {
     const database = await createTestDatabase(engine)
     const { config } = database
     const env = {
-      DATA_DIR: config.engine === 'sqlite' ? dirname(config.file) : join(folder, 'five'),
+      DATA_DIR: config.engine === 'sqlite' ? dirname(config.file) : join(folder, 'three'),
       DATABASE_URL: config.engine === 'postgres' ? config.url : '',
     }
-    const opsPorts = await Promise.all(Array.from({ length: 5 }, freePort))
+    const opsPorts = await Promise.all(Array.from({ length: 3 }, freePort))
     const services = opsPorts.map(port => ({ port, ...run({ ...env, OPS_PORT: String(port) }) }))
     t.after(async () => {
       for (const { kill } of services) kill('SIGKILL')

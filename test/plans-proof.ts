@@ -1,0 +1,120 @@
+// No statement of a request, of the purge or of a command on one user may read a whole table. The plans are
+// those of the statements that the drivers really got.
+import assert from 'node:assert/strict'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'node:test'
+import pg from 'pg'
+import type { Store } from '../src/domain/store.ts'
+import type { EngineName } from '../src/storage/sql/engine.ts'
+import { openTestStore } from './engines.ts'
+import { useEverything } from './every-statement.ts'
+import { fillTables, LARGE_TABLES } from './large-tables.ts'
+
+/** Operations on all users or on the schema, which may take time in proportion to the rows. */
+const EXEMPT: (keyof Store)[] = [
+  'countUsers',
+  'countHashCosts',
+  'listUsers',
+  'emailPages',
+  'migrate',
+  'listMigrations',
+  'close',
+]
+
+const STATEMENT = /^\s*(select|insert|update|delete|with)\b/i
+
+export async function provePlans(engine: EngineName, rowCount: number): Promise<void> {
+  const { store, database } = await openTestStore(engine)
+
+  test(`no statement reads a whole table of ${rowCount} rows`, async () => {
+    await fillTables(database, rowCount)
+    const called = new Set<string>()
+    const watched = new Proxy(store, {
+      get(target, name: keyof Store) {
+        called.add(name)
+        return target[name]
+      },
+    })
+    const statements = await sentBy(engine, () => useEverything(watched, database))
+    const methods = Object.keys(store).filter(name => !EXEMPT.includes(name as keyof Store))
+    assert.deepEqual(
+      methods.filter(name => !called.has(name)),
+      [],
+      'every operation was called',
+    )
+    assert.ok(statements.length > 30, `${statements.length} statements`)
+    const scans: string[] = []
+    for (const statement of statements) {
+      for (const scan of await scansOf(engine, database.rows, statement)) {
+        scans.push(`${scan}: ${statement.replaceAll(/\s+/g, ' ')}`)
+      }
+    }
+    assert.deepEqual(scans, [])
+  })
+}
+
+/** The different statements that the engine's driver got during the action. */
+async function sentBy(engine: EngineName, action: () => Promise<void>): Promise<string[]> {
+  const sent = new Set<string>()
+  const [prototype, method]: [object, string] =
+    engine === 'sqlite' ? [DatabaseSync.prototype, 'prepare'] : [pg.Client.prototype, 'query']
+  const original = Reflect.get(prototype, method)
+  Reflect.set(prototype, method, function (this: unknown, ...parameters: unknown[]) {
+    const [query] = parameters
+    const text = typeof query === 'string' ? query : Object(query).text
+    if (STATEMENT.test(text)) sent.add(text)
+    return Reflect.apply(original, this, parameters)
+  })
+  try {
+    await action()
+  } finally {
+    Reflect.set(prototype, method, original)
+  }
+  return [...sent]
+}
+
+type Rows = (statement: string) => Promise<Record<string, unknown>[]>
+
+function scansOf(engine: EngineName, rows: Rows, statement: string): Promise<string[]> {
+  return engine === 'sqlite' ? scansInSqlite(rows, statement) : scansInPostgres(rows, statement)
+}
+
+/** SEARCH reads a part of an index; SCAN reads a whole index or table. */
+async function scansInSqlite(rows: Rows, statement: string): Promise<string[]> {
+  const plan = await rows(`explain query plan ${statement}`)
+  const isLarge = new RegExp(`^SCAN (${LARGE_TABLES.join('|')})\\b`)
+  return plan.map(({ detail }) => String(detail)).filter(detail => isLarge.test(detail))
+}
+
+type PlanNode = {
+  'Node Type': string
+  'Relation Name'?: string
+  'Index Name'?: string
+  'Index Cond'?: string
+  Plans?: PlanNode[]
+}
+
+/** Plans for unknown parameters, like those of the service's prepared statements. */
+async function scansInPostgres(rows: Rows, statement: string): Promise<string[]> {
+  const [row] = await rows(`explain (generic_plan, format json) ${statement}`)
+  const [plan] = Object(row)['QUERY PLAN']
+  const found: string[] = []
+  const look = (node: PlanNode, isLimited = false, table?: string) => {
+    const name = node['Relation Name'] ?? table
+    const isSequential = node['Node Type'] === 'Seq Scan'
+    const condition = node['Index Cond'] ?? ''
+    // A condition without an equality, such as on a time, may be true for most rows.
+    const isWholeIndex =
+      /^(Index|Index Only|Bitmap Index) Scan$/.test(node['Node Type']) &&
+      !/ = |IS NULL/.test(condition) &&
+      !(isLimited && condition !== '')
+    if ((isSequential || isWholeIndex) && LARGE_TABLES.includes(name ?? '')) {
+      found.push(`${node['Node Type']} ${node['Index Name'] ?? name}`)
+    }
+    // A sort reads all of its rows, even below a limit.
+    const limited = node['Node Type'] === 'Limit' || (isLimited && node['Node Type'] !== 'Sort')
+    for (const inner of node.Plans ?? []) look(inner, limited, name)
+  }
+  look(plan.Plan)
+  return found
+}

@@ -14,10 +14,7 @@ const ON_BOTH = ['users', 'sessions', 'not-found', 'database', 'doctor']
 /** The results do not depend on the engine. */
 const ON_ONE = ['emails', 'passwords', 'wrong-use', 'keys', 'faults']
 /** Replayed with a process per command too: input, environment, exit codes, and that a process ends. */
-const AS_PROCESSES: [name: string, engine: EngineName][] = [
-  ['sessions', 'postgres'],
-  ['keys', 'sqlite'],
-]
+const AS_PROCESSES: [name: string, engine: EngineName][] = [['keys', 'postgres']]
 
 async function createCliFor(
   t: TestContext,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { after, before, describe, test } from 'node:test'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { type Answer, PASSWORD } from './service.ts'
 import {
   AUTH,
@@ -25,7 +25,7 @@ const SESSION_CHARACTERS = 43
 const DEVICE_CHARACTERS = 65
 const IDLE_MS = 30 * MINUTE_MS
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`cookies on ${engine}`, () => {
     let service: SessionService
     before(async () => {

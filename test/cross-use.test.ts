@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { type Answer, PASSWORD } from './service.ts'
 import {
   AUTH,
@@ -74,7 +74,7 @@ const PLACES: Place[] = [
   },
 ]
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`credentials in the place of another kind, on ${engine}`, () => {
     let service: SessionService
     let login: Login

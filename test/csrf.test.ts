@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { after, before, describe, test } from 'node:test'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { countHashes } from './hash-counter.ts'
 import { type Call, createAddresses, loggedBy, PASSWORD } from './service.ts'
 import {
@@ -23,7 +23,7 @@ const CHANGES: Call[] = [
   { method: 'DELETE', path: `${AUTH}/sessions/7d1ad5f1-5a8c-4e8c-9d1c-0a4b4f1f0e55` },
 ]
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`changes authenticated by the session cookie, on ${engine}`, () => {
     let service: SessionService
     let login: Login

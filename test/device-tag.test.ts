@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { openStore } from '../src/storage/open-store.ts'
-import { createTestDatabase, ENGINES } from './engines.ts'
+import { createTestDatabase, ENGINES_BY_RUN } from './engines.ts'
 import { PASSWORD, startTestService } from './service.ts'
 import {
   cookie,
@@ -13,7 +13,7 @@ import {
   startSessionService,
 } from './session-client.ts'
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`the tag of a device cookie on ${engine}`, () => {
     let service: SessionService
     let email: string

@@ -13,6 +13,12 @@ import { makeTemporaryFolder } from './temporary-folder.ts'
 
 export const ENGINES: EngineName[] = ['sqlite', 'postgres']
 
+/**
+ * For suites that take long or hardly depend on the engine: SQLite in `npm test`, PostgreSQL in
+ * `npm run test:long`.
+ */
+export const ENGINES_BY_RUN: EngineName[] = process.env.TEST_LONG ? ['postgres'] : ['sqlite']
+
 export type Row = Record<string, unknown>
 
 export type TestDatabase = {
@@ -61,7 +67,8 @@ async function createPostgres(): Promise<TestDatabase> {
   const server = process.env.TEST_DATABASE_URL
   if (!server) throw new Error('TEST_DATABASE_URL is not set: run the tests with "npm test"')
   const name = `login_test_${randomBytes(8).toString('hex')}`
-  await query(server, `create database ${name}`)
+  // Without the write-ahead log, which takes longer.
+  await query(server, `create database ${name} strategy file_copy`)
   const url = new URL(server)
   url.pathname = `/${name}`
   return {

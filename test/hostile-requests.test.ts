@@ -82,7 +82,7 @@ describe('hostile requests', () => {
 
   // At the same time: each waits for a time limit of the service.
   describe('time limits', { concurrency: true }, () => {
-    test('who stalls before, in or after the headers is told so and dropped', async () => {
+    test('a connection that stalls before, in or after the headers gets an answer and is closed', async () => {
       const stalled = [
         ['nothing at all', '', 408],
         ['half the headers', `POST ${LOGIN} HTTP/1.1\r\nHost: localhost\r\n`, 408],
@@ -112,7 +112,7 @@ describe('hostile requests', () => {
       assert.ok(performance.now() - started < 15_000)
     })
 
-    test('who trickles a body byte by byte is dropped within 15 s', async () => {
+    test('a connection that sends a body byte by byte is closed within 15 s', async () => {
       const socket = await client.open()
       const started = performance.now()
       socket.write(post(['Content-Length: 10000', JSON_TYPE]))

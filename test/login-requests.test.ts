@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import {
   type Call,
   LOGIN,
@@ -16,7 +16,7 @@ const ENVELOPE_400 = (...fields: string[]) => ({
   error: { code: 'VALIDATION_ERROR', message: 'Email and password are required', fields },
 })
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`requests to log in on ${engine}`, () => {
     let service: TestService
     before(async () => {

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { after, before, describe, test } from 'node:test'
 import { connect } from 'node:tls'
 import bcrypt from 'bcrypt'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import {
   type Call,
   LOGIN,
@@ -22,7 +22,7 @@ const AGENT = 'Test/1.0 (logs)'
 const UTC = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`the log on ${engine}`, () => {
     let service: TestService
     before(async () => {

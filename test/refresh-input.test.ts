@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test'
 import { decodeJwt, decodeProtectedHeader, SignJWT } from 'jose'
 import { digestOf } from '../src/identifiers.ts'
 import { readKeyFile } from '../src/keys/key-file.ts'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import type { Call } from './service.ts'
 import {
   AUTH,
@@ -66,7 +66,7 @@ const ODD_BODIES: [string, Pick<Call, 'headers' | 'body'>, status: number, code:
 
 const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url')
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`invalid refresh tokens on ${engine}`, () => {
     let service: SessionService
     let login: Login

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { decodeJwt, decodeProtectedHeader, SignJWT } from 'jose'
 import { readKeyFile } from '../src/keys/key-file.ts'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { type Answer, createAddresses, loggedBy, PASSWORD, refusedLines } from './service.ts'
 import {
   AUTH,
@@ -24,7 +24,7 @@ const LISTED = 'https://app.example.com'
 const UNLISTED = 'https://evil.example'
 const CANARY = 'c4n4ry'
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`refusals on ${engine}`, () => {
     let service: SessionService
     let secret: Uint8Array

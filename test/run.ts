@@ -1,6 +1,6 @@
 // The test command: starts one PostgreSQL for all files, then Node's test runner with the given files.
 import { spawn } from 'node:child_process'
-import { statfsSync } from 'node:fs'
+import { globSync, readFileSync, statfsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -8,20 +8,23 @@ import { loadConfig } from '../src/config/config.ts'
 import { loadTls } from '../src/http/connection/tls.ts'
 import { NO_FSYNC, startPostgres } from './postgres-server.ts'
 
-/** One more than the cores of a small machine: many tests wait for time limits of the service. */
-const FILES_AT_ONCE = 3
+/** Twice the cores of a small machine: many tests wait for time limits of the service. */
+const FILES_AT_ONCE = 4
+const USUAL_FILES = ['src/**/*.test.ts', 'test/storage/*.contract.ts', 'test/*.test.ts']
 const MEMORY = '/dev/shm'
 const NEEDED_BYTES = 1_000_000_000
 
 const given = process.argv.slice(2)
-const files =
-  given.length > 0 ? given : ['src/**/*.test.ts', 'test/storage/*.contract.ts', 'test/*.test.ts']
+const isLong = given[0] === '--long'
+const files = isLong ? longFiles() : given.length > 0 ? given : USUAL_FILES
 
 const folder = await mkdtemp(join(tmpdir(), 'login-certificate-'))
 const config = loadConfig({ NODE_ENV: 'test', DATA_DIR: folder })
-// The service makes its development certificate there.
-await loadTls(config, new Date())
-const postgres = process.env.TEST_DATABASE_URL ? null : await startPostgres(NO_FSYNC)
+const [postgres] = await Promise.all([
+  process.env.TEST_DATABASE_URL ? null : startPostgres(NO_FSYNC),
+  // Makes the development certificate in that folder.
+  loadTls(config, new Date()),
+])
 const runner = spawn(
   process.execPath,
   ['--test', `--test-concurrency=${FILES_AT_ONCE}`, ...files],
@@ -32,6 +35,7 @@ const runner = spawn(
       TEST_DATABASE_URL: process.env.TEST_DATABASE_URL ?? postgres?.url,
       TEST_FOLDER: process.env.TEST_FOLDER ?? dataFolder(),
       TEST_CERTIFICATE_FOLDER: folder,
+      ...(isLong && { TEST_LONG: '1' }),
       // Hundreds of processes start. Without the cache each would strip the types and compile again.
       NODE_COMPILE_CACHE: resolve('node_modules/.cache'),
     },
@@ -44,6 +48,14 @@ process.exitCode = await new Promise<number>(resolve =>
 )
 await postgres?.stop()
 await rm(folder, { recursive: true })
+
+/** The long suites, and those that run on another engine than in `npm test`. */
+function longFiles(): string[] {
+  const onOtherEngine = globSync('test/*.test.ts').filter(file =>
+    readFileSync(file, 'utf8').includes('ENGINES_BY_RUN'),
+  )
+  return ['test/long/*.test.ts', ...onOtherEngine]
+}
 
 /**
  * In memory where there is room: a small SQLite transaction spends most of its time waiting for the disk.

@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test'
 import { decodeJwt, decodeProtectedHeader, exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { loadKeySet } from '../src/keys/key-file.ts'
 import type { AccessKey } from '../src/keys/key-set.ts'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import {
   AUTH,
   bearer,
@@ -35,7 +35,7 @@ const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND']
 
 const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url')
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`access to sessions on ${engine}`, () => {
     let service: SessionService
     let login: Login

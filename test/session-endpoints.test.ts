@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { type Answer, loggedBy } from './service.ts'
 import {
   AUTH,
@@ -21,7 +21,7 @@ import {
 const NOTHING = '{"success":true,"data":{}}'
 const FIELDS = ['id', 'createdAt', 'lastUsedAt', 'expiresAt', 'userAgent', 'ip', 'current']
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`session endpoints on ${engine}`, () => {
     let service: SessionService
     before(async () => {

@@ -7,6 +7,8 @@ import type { AccessReason, SessionDeps } from './authenticate.ts'
 import { REFRESH_GRACE_SECONDS } from './lifetimes.ts'
 import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
 
+/** One rotation can lose against a parallel one; more can lose only if the session changes as well. */
+const MAX_TRIES = 5
 /** Far more refreshes of one session than any client needs. */
 const MAX_REFRESHES = 60
 const LIMIT_WINDOW_MS = 60_000
@@ -49,31 +51,28 @@ export async function refresh(deps: RefreshDeps, token: string): Promise<Refresh
   const now = clock()
   const read = await readRefreshToken(keys, tokens.issuer, token, now)
   if (read.kind === 'invalid') return read
-  const { id } = read
-  const digest = digestOf(token)
 
-  let found = await store.findRefreshToken(id, digest, now)
-  if (found.kind === 'invalid') return found
-  const retryAfterSeconds = limit(found.live.session.id)
-  if (retryAfterSeconds !== null) {
-    return { kind: 'limited', sessionId: found.live.session.id, retryAfterSeconds }
-  }
-
-  let successor = await rotate(deps, id, found, now)
-  if (successor === null) {
-    // A parallel call was faster, this is a repetition, or the session changed during the rotation. What is
-    // stored now decides: in the last case the token is still unused, and one more try is made.
-    found = await store.findRefreshToken(id, digest, now)
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const found = await store.findRefreshToken(read.id, digestOf(token), now)
     if (found.kind === 'invalid') return found
-    successor =
-      found.revokedAt === null
-        ? await rotate(deps, id, found, now)
-        : deriveSuccessor(deps, found, now)
+    const { session, user } = found.live
+    const retryAfterSeconds = tries === 0 ? limit(session.id) : null
+    if (retryAfterSeconds !== null) {
+      return { kind: 'limited', sessionId: session.id, retryAfterSeconds }
+    }
+    const isUnused = found.revokedAt === null
+    const successor = isUnused
+      ? await rotate(deps, read.id, found.live, now)
+      : deriveSuccessor(deps, found, now)
+    if (successor !== null) {
+      const { accessKey } = keys.signingAt(now)
+      const access = signAccessToken(accessKey, tokens, user, session, now)
+      return { kind: 'refreshed', live: found.live, ...access, refreshToken: successor }
+    }
+    if (!isUnused) return endReused(deps, found.live, now)
+    // A parallel call was faster, or the session changed meanwhile: what is stored now decides.
   }
-  if (successor === null) return endReused(deps, found, now)
-  const { accessKey } = keys.signingAt(now)
-  const access = signAccessToken(accessKey, tokens, found.live.user, found.live.session, now)
-  return { kind: 'refreshed', live: found.live, ...access, refreshToken: successor }
+  throw new Error('the refresh token changed with every try')
 }
 
 /** A new access token for a session that is authenticated by its cookie, which stays the same. */
@@ -90,15 +89,13 @@ export function renewAccess(
   return { kind: 'renewed', ...access }
 }
 
-/** The new token, or null if the old one has been replaced or revoked already. */
+/** The new token, or null if the old one has been replaced or revoked meanwhile. */
 async function rotate(
   { store, keys, tokens }: RefreshDeps,
   id: string,
-  { live, revokedAt }: ValidToken,
+  { session, user }: LiveSession,
   now: Date,
 ): Promise<string | null> {
-  if (revokedAt !== null) return null
-  const { session, user } = live
   const { refreshKey } = keys.signingAt(now)
   const next = issueRefreshToken(refreshKey, tokens.issuer, user.id, session.expiresAt, now)
   return (await store.rotateRefreshToken(id, session.id, next.stored, now)) ? next.token : null
@@ -119,10 +116,9 @@ function deriveSuccessor(
 
 async function endReused(
   { store }: RefreshDeps,
-  { live }: ValidToken,
+  { session, user }: LiveSession,
   now: Date,
 ): Promise<RefreshOutcome> {
-  const { session, user } = live
   // Of several parallel calls, only the one that ends the session reports the reuse.
   const isEnded = await store.endSession(session.id, now)
   return isEnded

@@ -1,8 +1,8 @@
 // How many guesses at one account are verified in a day if the attacker never stops.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { ENGINES } from './engines.ts'
-import { startTestService, type TestService } from './service.ts'
+import { ENGINES } from '../engines.ts'
+import { startTestService, type TestService } from '../service.ts'
 
 /** A block lasts this long, so an attacker that returns earlier gains nothing. */
 const STEP_MINUTES = 15

@@ -2,19 +2,19 @@ import assert from 'node:assert/strict'
 import { availableParallelism } from 'node:os'
 import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
-import { ENGINES } from './engines.ts'
-import { until } from './process.ts'
-import { type Answer, countStatuses, PASSWORD } from './service.ts'
+import { ENGINES } from '../engines.ts'
+import { until } from '../process.ts'
+import { type Answer, countStatuses, PASSWORD } from '../service.ts'
 import {
   cookie,
   DEVICE_COOKIE,
   type SessionService,
   startSessionService,
-} from './session-client.ts'
+} from '../session-client.ts'
 
-/** A core makes about seven hashes per second at this cost: most of a flood gets no hash slot. */
-const COST = 11
-const LOGIN_TIME_MS = '3000'
+/** A core makes about 14 hashes per second at this cost: most of a flood gets no hash slot. */
+const COST = 10
+const LOGIN_TIME_MS = '1500'
 const FLOOD = 60 * availableParallelism()
 
 for (const engine of ENGINES) {

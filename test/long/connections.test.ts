@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
-import { createDeployment, type ServiceProcess } from './process.ts'
-import { PASSWORD } from './service.ts'
+import { createDeployment, type ServiceProcess } from '../process.ts'
+import { PASSWORD } from '../service.ts'
 
 /** 17 addresses with 256 connections each exceed the limit of 4,096. */
 const ADDRESSES = 17

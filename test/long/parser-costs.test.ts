@@ -4,9 +4,9 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { Connection } from '../bench/connection.ts'
-import { FORWARDED_INPUTS, INPUTS, type Input, PIECES } from './parser-inputs.ts'
-import { startTestService, type TestService, UNLIMITED } from './service.ts'
+import { Connection } from '../../bench/connection.ts'
+import { FORWARDED_INPUTS, INPUTS, type Input, PIECES } from '../parser-inputs.ts'
+import { startTestService, type TestService, UNLIMITED } from '../service.ts'
 
 /** A hostile request has 15 KB more to decrypt and to read than a plain one. */
 const MAX_RATIO = 5

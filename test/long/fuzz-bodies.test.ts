@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import fc from 'fast-check'
-import { FAILURE_CODES } from '../src/http/answer/envelope.ts'
-import { ENGINES } from './engines.ts'
-import { type Answer, startTestService, type TestService, UNLIMITED } from './service.ts'
+import { FAILURE_CODES } from '../../src/http/answer/envelope.ts'
+import { ENGINES } from '../engines.ts'
+import { type Answer, startTestService, type TestService, UNLIMITED } from '../service.ts'
 
-const RUNS = 200
+const RUNS = 500
 const TYPE = { 'Content-Type': 'application/json' }
 
 for (const engine of ENGINES) {

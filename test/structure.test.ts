@@ -153,6 +153,25 @@ test('the page says the same in every language, and nothing that it does not use
   }
 })
 
+test('comments, texts and documents are written in plain words', () => {
+  // Vague subjects that made sentences hard to read, and second names for one thing.
+  const avoided = /\b(who|whom|whoever|nobody|anew|for so long|housekeeping|e-mail)\b/i
+  const data = /nobody(-\$\{suffix\})?@localhost/g
+  const files = globSync(
+    ['*.md', 'docs/**/*.md', 'launch.cjs', '{src,test,bench,demo,examples}/**/*.{ts,js,html,txt}'],
+    { cwd: ROOT, exclude: ['**/node_modules/**', 'bench/trial/**', 'test/structure.test.ts'] },
+  )
+  assert.ok(files.length > 200)
+  for (const file of [...files, 'src/page/texts/en.json']) {
+    const lines = readFileSync(join(ROOT, file), 'utf8').replace(data, '').split('\n')
+    for (const [index, line] of lines.entries()) {
+      // German keeps its hyphen.
+      const text = line.replaceAll('E-Mail-Adresse', '')
+      assert.doesNotMatch(text, avoided, `${file}:${index + 1}`)
+    }
+  }
+})
+
 test('the lock file names no download address', () => {
   const lock = readFileSync(join(ROOT, 'package-lock.json'), 'utf8')
   assert.doesNotMatch(lock, /"resolved"/)

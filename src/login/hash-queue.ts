@@ -66,8 +66,8 @@ export function createHashQueue(
 
   /**
    * Admits the attempts that fit and sheds those that cannot. The throttle may still block an attempt that
-   * has an unused slot, and so free the slot. An attempt that would fit then waits until that is decided, which takes a few
-   * milliseconds.
+   * has an unused slot, and so free the slot. An attempt that would fit then waits until that is decided,
+   * which takes a few milliseconds.
    */
   function admitWaiting(): void {
     let queued = 0

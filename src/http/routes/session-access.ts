@@ -23,6 +23,22 @@ export type Access =
   | { kind: 'denied'; credential: Credential; reason: AccessReason }
   | { kind: 'forged'; reason: CsrfReason }
 
+type SessionHandler = (
+  live: LiveSession,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  cookie: string | null,
+) => Promise<FastifyReply>
+
+/** Calls the handler only for requests with a live session. */
+export function withSession(deps: SessionAccess, handle: SessionHandler) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const access = await accessOf(deps, request)
+    if (access.kind !== 'granted') return sendDenied(request, reply, access)
+    return handle(access.live, request, reply, access.cookie)
+  }
+}
+
 /** By bearer token or cookie. A change that is authenticated by the cookie needs a CSRF token. */
 export async function accessOf(deps: SessionAccess, request: FastifyRequest): Promise<Access> {
   const token = bearerTokenOf(request)

@@ -1,28 +1,12 @@
 // GET /session, GET /sessions, DELETE /sessions/{id}, DELETE /sessions: a user's own sessions.
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { LiveSession, Session } from '../../domain/session.ts'
+import type { FastifyRequest } from 'fastify'
+import type { Session } from '../../domain/session.ts'
 import { isUuid } from '../../identifiers.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
 import { clearSessionCookie } from '../request/cookies.ts'
 import { sendCsrfToken } from '../request/csrf.ts'
 import { logOf } from '../request/log.ts'
-import { accessOf, type SessionAccess, sendDenied } from './session-access.ts'
-
-type Handler = (
-  live: LiveSession,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  cookie: string | null,
-) => Promise<FastifyReply>
-
-/** Calls the handler only for requests with a live session. */
-function withSession(deps: SessionAccess, handle: Handler) {
-  return async (request: FastifyRequest, reply: FastifyReply) => {
-    const access = await accessOf(deps, request)
-    if (access.kind !== 'granted') return sendDenied(request, reply, access)
-    return handle(access.live, request, reply, access.cookie)
-  }
-}
+import { type SessionAccess, withSession } from './session-access.ts'
 
 export function sessionRoute(deps: SessionAccess) {
   return withSession(deps, async ({ session, user }, _request, reply, cookie) => {

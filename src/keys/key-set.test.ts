@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { createLocalJWKSet, type JWK, jwtVerify } from 'jose'
-import { REFRESH_TOKEN_SECONDS } from '../session/lifetimes.ts'
+import { REFRESH_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import {
   createGeneration,
   createKeys,

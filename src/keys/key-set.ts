@@ -10,7 +10,7 @@ import {
   type JWK,
   jwtVerify,
 } from 'jose'
-import { REFRESH_TOKEN_SECONDS } from '../session/lifetimes.ts'
+import { REFRESH_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import { type AccessAlgorithm, type SigningKey, signToken } from './sign-token.ts'
 
 export type AccessKey = SigningKey & {

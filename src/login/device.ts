@@ -2,9 +2,9 @@
 // the guesses of other callers cannot lock the owner out. A device cookie does not authenticate its sender.
 import { createHmac, createSecretKey, randomUUID, timingSafeEqual } from 'node:crypto'
 import type { AttemptStore, UsedDevice } from '../domain/attempt.ts'
+import { DEVICE_SECONDS } from '../domain/lifetimes.ts'
 import type { Device } from '../domain/user.ts'
 import { digestOf, randomToken } from '../identifiers.ts'
-import { DEVICE_SECONDS } from '../session/lifetimes.ts'
 
 /** 256 random bits in base64url. */
 const RANDOM_CHARACTERS = 43

@@ -1,11 +1,11 @@
 // Steps 7 and 8 of a login: signs both tokens, then opens the session in one call to the store.
 import { randomUUID } from 'node:crypto'
 import type { AttemptStore, EndedSession, ThrottleScope, UsedDevice } from '../domain/attempt.ts'
+import { ABANDONED_SECONDS, SESSION_MAX_SECONDS } from '../domain/lifetimes.ts'
 import type { User } from '../domain/user.ts'
 import { digestOf, randomToken } from '../identifiers.ts'
 import type { Keys } from '../keys/key-set.ts'
 import { signAccessToken, type TokenAudience } from '../session/access-token.ts'
-import { ABANDONED_SECONDS, SESSION_MAX_SECONDS } from '../session/lifetimes.ts'
 import { issueRefreshToken } from '../session/refresh-token.ts'
 
 export type OpenedSession = {

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { createLocalJWKSet, type JWK, jwtVerify } from 'jose'
+import { ACCESS_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import type { User } from '../domain/user.ts'
 import { createKeys, importKeys } from '../keys/key-set.ts'
 import { signAccessToken } from './access-token.ts'
-import { ACCESS_TOKEN_SECONDS } from './lifetimes.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
 const ISSUED_AT = NOW.getTime() / 1000

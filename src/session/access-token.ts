@@ -1,12 +1,12 @@
 // Access tokens, which other services accept: signed with a private key, verified with the published keys.
 import { randomUUID } from 'node:crypto'
 import { errors, jwtVerify } from 'jose'
+import { ACCESS_TOKEN_SECONDS, CLOCK_TOLERANCE_SECONDS } from '../domain/lifetimes.ts'
 import type { Invalid, Session } from '../domain/session.ts'
 import type { User } from '../domain/user.ts'
 import { isUuid } from '../identifiers.ts'
 import type { AccessKey, Keys } from '../keys/key-set.ts'
 import { signToken } from '../keys/sign-token.ts'
-import { ACCESS_TOKEN_SECONDS, CLOCK_TOLERANCE_SECONDS } from './lifetimes.ts'
 import { TOKEN_MAX_CHARACTERS, type TokenReason, toInvalid } from './token-reason.ts'
 
 const TYPE = 'at+jwt'

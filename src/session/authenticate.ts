@@ -1,9 +1,10 @@
 // Finds the session that a request belongs to: by access token, by refresh token or by cookie.
+
+import { COOKIE_IDLE_SECONDS, COOKIE_TOUCH_SECONDS } from '../domain/lifetimes.ts'
 import type { Invalid, LiveSession, SessionReason, SessionStore } from '../domain/session.ts'
 import { digestOf } from '../identifiers.ts'
 import type { Keys } from '../keys/key-set.ts'
 import { readAccessToken, type TokenAudience } from './access-token.ts'
-import { COOKIE_IDLE_SECONDS, COOKIE_TOUCH_SECONDS } from './lifetimes.ts'
 import { readRefreshToken } from './refresh-token.ts'
 import type { TokenReason } from './token-reason.ts'
 

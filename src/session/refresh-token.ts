@@ -2,11 +2,11 @@
 // the service can derive the same token again without storing it.
 import { randomUUID } from 'node:crypto'
 import { errors, jwtVerify } from 'jose'
+import { REFRESH_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import type { Invalid, NewRefreshToken } from '../domain/session.ts'
 import { digestOf, isUuid } from '../identifiers.ts'
 import type { Keys, RefreshKey } from '../keys/key-set.ts'
 import { signToken } from '../keys/sign-token.ts'
-import { REFRESH_TOKEN_SECONDS } from './lifetimes.ts'
 import { TOKEN_MAX_CHARACTERS, type TokenReason, toInvalid } from './token-reason.ts'
 
 const TYPE = 'rt+jwt'

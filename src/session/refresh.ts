@@ -1,10 +1,11 @@
 // Exchanges a refresh token for its successor. One of several parallel calls performs the rotation; for a
 // short time the others, and repetitions, get the same successor.
+
+import { REFRESH_GRACE_SECONDS } from '../domain/lifetimes.ts'
 import type { FoundRefreshToken, LiveSession } from '../domain/session.ts'
 import { digestOf } from '../identifiers.ts'
 import { signAccessToken } from './access-token.ts'
 import type { AccessReason, SessionDeps } from './authenticate.ts'
-import { REFRESH_GRACE_SECONDS } from './lifetimes.ts'
 import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
 
 /** One rotation can lose against a parallel one; more can lose only if the session changes as well. */

@@ -1,6 +1,6 @@
 // The two cookies. Only this host gets them, only over TLS; scripts and other sites cannot use them.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { DEVICE_SECONDS } from '../../session/lifetimes.ts'
+import { DEVICE_SECONDS } from '../../domain/lifetimes.ts'
 
 const SESSION = '__Host-session'
 const DEVICE = '__Host-device'

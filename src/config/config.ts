@@ -1,7 +1,7 @@
 // Reads the environment into one checked, frozen object. All problems are reported at once, each with
 // its remedy.
 import { join, resolve } from 'node:path'
-import type { Budgets } from '../login/scopes.ts'
+import type { Budgets } from '../domain/attempt.ts'
 import { defaultIssuer, readIssuer, readOrigins, readProxies } from './addresses.ts'
 import { type DatabaseConfig, judgeDatabase, readDatabase } from './database.ts'
 import { type Environment, Reader } from './reader.ts'

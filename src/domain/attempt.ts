@@ -4,6 +4,9 @@ import type { Device, User } from './user.ts'
 
 export type ScopeName = 'pair' | 'email' | 'client' | 'network' | 'device'
 
+/** Failures that a scope allows in 15 minutes. A device always allows the same number. */
+export type Budgets = Record<Exclude<ScopeName, 'device'>, number>
+
 /** Failures are counted per scope. ARCHITECTURE.md has the rules in a table. */
 export type ThrottleScope = {
   name: ScopeName

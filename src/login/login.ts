@@ -1,5 +1,11 @@
 // The use case: one login attempt, steps 3 to 8, read downwards.
-import type { AttemptStore, Reservation, ScopeName, ThrottleScope } from '../domain/attempt.ts'
+import type {
+  AttemptStore,
+  Budgets,
+  Reservation,
+  ScopeName,
+  ThrottleScope,
+} from '../domain/attempt.ts'
 import type { User } from '../domain/user.ts'
 import { canonicalEmail, lookupKey, matchablePassword } from './credentials.ts'
 import { decide, type RejectionReason } from './decision.ts'
@@ -7,7 +13,7 @@ import { type DeviceTokens, deviceToRemember, findKnownDevice } from './device.t
 import type { HashQueue, HashSlot } from './hash-queue.ts'
 import { type OpenedSession, type OpenSessionDeps, openSession } from './open-session.ts'
 import type { Passwords } from './passwords.ts'
-import { type Budgets, deviceScopes, throttleScopes } from './scopes.ts'
+import { deviceScopes, throttleScopes } from './scopes.ts'
 import type { Throttle } from './throttle.ts'
 
 /** Hashing may take this share of a login's time, even if a slow database has used up more than the rest. */

@@ -1,10 +1,7 @@
 // The scopes that count the failures of an attempt, and how many each allows.
-import type { ScopeName, ThrottleScope } from '../domain/attempt.ts'
+import type { Budgets, ScopeName, ThrottleScope } from '../domain/attempt.ts'
 import type { Device } from '../domain/user.ts'
 import { digestOf } from '../identifiers.ts'
-
-/** Failures allowed in 15 minutes. */
-export type Budgets = Record<Exclude<ScopeName, 'device'>, number>
 
 /** A known device has its own failures, which other callers cannot use up. */
 const DEVICE_FAILURES = 5

@@ -59,11 +59,11 @@ const usersNow = () => database.rows('select email, password_hash from users')
 test('a password is asked for twice and is never shown', async () => {
   const { code, screen } = await converse(ADD, [
     ['Password: ', 'correct horsf\x7fe\r'],
-    ['The same again: ', 'correct horse\r'],
+    ['Repeat the password: ', 'correct horse\r'],
   ])
   assert.equal(
     screen,
-    'Password: \nThe same again: \nAdded ann@example.org with the role "user".\n',
+    'Password: \nRepeat the password: \nAdded ann@example.org with the role "user".\n',
   )
   assert.equal(code, 0)
   const [user] = await usersNow()
@@ -74,9 +74,9 @@ test('a password that cannot be used, or is repeated wrongly, is asked for again
   const { code, screen } = await converse('users set-password ann@example.org', [
     ['Password: ', 'short\r'],
     ['Password: ', 'another horse\r'],
-    ['The same again: ', 'another hose\r'],
+    ['Repeat the password: ', 'another hose\r'],
     ['Password: ', 'another horse\r'],
-    ['The same again: ', 'another horse\r'],
+    ['Repeat the password: ', 'another horse\r'],
   ])
   assert.equal(
     screen,
@@ -84,10 +84,10 @@ test('a password that cannot be used, or is repeated wrongly, is asked for again
       'Password: ',
       'This password cannot be used: it has fewer than 8 characters.',
       'Password: ',
-      'The same again: ',
+      'Repeat the password: ',
       'The two passwords differ.',
       'Password: ',
-      'The same again: ',
+      'Repeat the password: ',
       'Set the password of ann@example.org and ended all sessions.',
       '',
     ].join('\n'),

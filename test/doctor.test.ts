@@ -90,7 +90,7 @@ describe('a certificate that fails, or soon will, is a problem or a warning', {
     await chmod(files.TLS_KEY_FILE, 0o644)
     await finds({
       env: files,
-      expected: /^problem, tls: others can read .*open\.key: chmod 600 it$/,
+      expected: /^problem, tls: all users can read .*open\.key: chmod 640 it$/,
     })
   })
 

@@ -38,7 +38,7 @@ export function keysCommand(context: Context): Command {
           announce(
             'admin.keys_rotated',
             { path },
-            `Added new signing keys to ${path}; they sign in ${PUBLISH_SECONDS} seconds.`,
+            `Added new signing keys to ${path}; they start signing in ${PUBLISH_SECONDS} seconds.`,
           )
         }
         if (options.json) await printKeys(context, path, options)

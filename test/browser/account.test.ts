@@ -31,7 +31,10 @@ for (const engine of ENGINES) {
         assert.equal(await page.innerText('h1:visible'), 'Kate')
         assert.equal(await page.innerText('#user-email'), email)
         assert.equal(await page.innerText('#role'), 'user')
-        assert.match(await page.innerText('#access-until'), /^\d\d:\d\d, renewed automatically$/)
+        assert.match(
+          await page.innerText('#access-until'),
+          /^\d\d:\d\d, renewed while you use this page$/,
+        )
         assert.equal(await page.title(), 'Logged in · Login Service')
         assert.equal(await focused(page), 'name')
         const [own, ...others] = await sessionsOf(page).allInnerTexts()
@@ -108,7 +111,7 @@ for (const engine of ENGINES) {
         await logIn(await newUser())
         await page.reload()
         await sessionsOf(page).waitFor()
-        assert.match(await page.innerText('#access-until'), /renewed automatically$/)
+        assert.match(await page.innerText('#access-until'), /renewed while you use this page$/)
         await page.goto(`${service.url}/`)
         await sessionsOf(page).waitFor()
         const tab = await newTab()

@@ -277,7 +277,7 @@ describe('the form in a browser', () => {
         await logIn(await newUser())
         assert.match(
           await page.innerText('#access-until'),
-          /^\d\d:\d\d, wird automatisch verlängert$/,
+          /^\d\d:\d\d, wird verlängert, solange Sie die Seite nutzen$/,
         )
         assert.match(await page.innerText('#sessions'), /Chrome auf Linux\sDieses Gerät/)
       },

@@ -31,7 +31,7 @@ describe('the page in unusual conditions', () => {
     visit(
       async ({ newUser, logIn, page }) => {
         await logIn(await newUser())
-        assert.match(await page.innerText('#access-until'), /renewed automatically$/)
+        assert.match(await page.innerText('#access-until'), /renewed while you use this page$/)
       },
       {
         prepare: page =>
@@ -93,7 +93,7 @@ describe('the page in unusual conditions', () => {
       await logIn(await newUser())
       const sessions = await hold(page, '/sessions')
       await page.reload()
-      await page.getByText(/renewed automatically$/).waitFor()
+      await page.getByText(/renewed while you use this page$/).waitFor()
       await page.click('#log-out')
       await says(page, 'You are logged out.')
       await page.fill('#password', 'half a passw')
@@ -118,7 +118,7 @@ describe('the page in unusual conditions', () => {
         service.advance(20 * MINUTE_MS)
         await page.clock.runFor(20 * MINUTE_MS)
         await says(page, /now logged in to another account/)
-        await page.getByText(/renewed automatically$/).waitFor()
+        await page.getByText(/renewed while you use this page$/).waitFor()
         const before = renewals()
         await page.click('h1:visible')
         service.advance(20 * MINUTE_MS)

@@ -4,7 +4,7 @@ import { constants } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Config } from '../../config/config.ts'
-import { hasCode, isOpenToOthers } from '../../files.ts'
+import { hasCode, isOpenToAll, isOpenToOthers } from '../../files.ts'
 import {
   daysLeft,
   developmentFiles,
@@ -63,7 +63,9 @@ async function checkTls(config: Config, now: Date): Promise<Finding> {
     if (validFromDate > now) {
       return problem('tls', `${files.certFile} is not valid yet: check the clock of this machine`)
     }
-    if (await isOpenToOthers(files.keyFile)) return openToOthers('tls', files.keyFile, config)
+    if (await isOpenToAll(files.keyFile)) {
+      return openTo('all users', 'tls', files.keyFile, 640, config)
+    }
     return days < EXPIRY_WARNING_DAYS
       ? warning('tls', `${detail}: renew it soon`)
       : ok('tls', detail)
@@ -79,7 +81,7 @@ async function checkKeys(config: Config, now: Date): Promise<Finding> {
   const { signingKeysFile: path, environment } = config
   try {
     const { accessKeys, refreshKeys } = await loadKeySet(path)
-    if (await isOpenToOthers(path)) return openToOthers('keys', path, config)
+    if (await isOpenToOthers(path)) return openTo('others', 'keys', path, 600, config)
     const detail = `${path}: ${accessKeys.length} for access tokens, ${refreshKeys.length} for refresh tokens`
     const isTooEarly = [accessKeys, refreshKeys].some(keys =>
       keys.every(({ signsFrom }) => signsFrom * 1000 > now.getTime()),
@@ -106,7 +108,13 @@ async function checkLogo(file: string): Promise<Finding> {
   }
 }
 
-function openToOthers(check: string, path: string, { environment }: Config): Finding {
+function openTo(
+  users: string,
+  check: string,
+  path: string,
+  mode: number,
+  { environment }: Config,
+): Finding {
   const found = environment === 'production' ? problem : warning
-  return found(check, `others can read ${path}: chmod 600 it`)
+  return found(check, `${users} can read ${path}: chmod ${mode} it`)
 }

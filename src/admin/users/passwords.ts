@@ -110,7 +110,7 @@ async function askTwice(terminal: Terminal): Promise<string> {
     const password = await terminal.askHidden('Password: ')
     const problem = problemWithPassword(password)
     if (problem) terminal.say(unfit(problem))
-    else if ((await terminal.askHidden('The same again: ')) === password) return password
+    else if ((await terminal.askHidden('Repeat the password: ')) === password) return password
     else terminal.say('The two passwords differ.')
   }
 }

@@ -1,6 +1,6 @@
-// Files: replaced atomically, and readable only by the users that need them.
+// Files: replaced atomically, their owners and modes, and the system's error codes.
 import { randomUUID } from 'node:crypto'
-import { lchown, open, rename, stat } from 'node:fs/promises'
+import { lchown, open, rename, stat, unlink } from 'node:fs/promises'
 
 /** The system's name for an error, such as ENOENT or EADDRINUSE; empty if it has none. */
 export function codeOf(error: unknown): string {
@@ -14,8 +14,13 @@ export function hasCode(error: unknown, ...codes: string[]): boolean {
 /** Readers see the old file or the new one, never a part of it. */
 export async function replaceFile(path: string, text: string, mode: number): Promise<void> {
   const temporary = await writeTemporaryFile(path, text, mode)
-  await copyOwner(path, temporary)
-  await rename(temporary, path)
+  try {
+    await copyOwner(path, temporary)
+    await rename(temporary, path)
+  } catch (error) {
+    await unlink(temporary)
+    throw error
+  }
 }
 
 /** Writes and syncs a file beside `path`. The caller renames or links it, and removes it on failure. */
@@ -29,13 +34,19 @@ export async function writeTemporaryFile(
   try {
     await handle.writeFile(text)
     await handle.sync()
+    return temporary
+  } catch (error) {
+    await unlink(temporary)
+    throw error
   } finally {
     await handle.close()
   }
-  return temporary
 }
 
-/** Gives `made` the owner of `path`: root may replace a file of the user that runs the service. */
+/**
+ * Gives `made` the owner of `path`, if that file exists: root may replace a file of the user that runs the
+ * service.
+ */
 export async function copyOwner(path: string, made: string): Promise<void> {
   if (process.getuid?.() !== 0) return
   let owner: { uid: number; gid: number }

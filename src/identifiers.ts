@@ -13,7 +13,7 @@ export function randomToken(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** SHA-256 in hex: stored in place of a secret, it recognises the secret and cannot be used as one. */
+/** SHA-256 in hex: stored in place of a secret, it identifies the secret and cannot be used as one. */
 export function digestOf(text: string): string {
   return hash('sha256', text)
 }

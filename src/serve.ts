@@ -26,9 +26,9 @@ import { describeDatabase, openStore } from './storage/open-store.ts'
 
 const PURGE_EVERY_MS = 60_000
 const PURGE_PAUSE_MS = 100
-// A supervisor may kill the process 10 s after SIGTERM. Until then, operations have this time to end, and
-// after them connections have this time to close.
+/** Time for operations to end. All timeouts together stay below the 10 s that supervisors wait. */
 const DRAIN_TIMEOUT_MS = 7_000
+/** Time for connections to close after that. */
 const CLOSE_TIMEOUT_MS = 1_000
 
 export type Service = {
@@ -149,7 +149,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   const connections = trackConnections(app.server)
   opened.defer(() => closeServer(app, connections, CLOSE_TIMEOUT_MS))
   const port = await listen(app.server, config.port, config.host, 'PORT')
-  // Connections are accepted in a later turn of the event loop, so no request has seen the old names.
+  // Connections are accepted in a later turn of the event loop, so no request has seen the default issuer.
   Object.assign(tokens, tokensAt(port, config))
   if (config.opsPort > 0) await listen(ops, config.opsPort, config.opsHost, 'OPS_PORT')
 

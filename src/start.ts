@@ -45,7 +45,7 @@ export function urlOf(host: string, port: number, isEncrypted: boolean): string 
   return `${isEncrypted ? 'https' : 'http'}://${name}:${port}`
 }
 
-export type Start = {
+type Start = {
   /** Where the service listens. */
   url: string
   /** Where users log in; null if the service does not know its public address. */

@@ -186,8 +186,15 @@ for (const engine of ENGINES_BY_RUN) {
           assert.equal(answer.headers['set-cookie'] !== undefined, way === 'cookie')
           assert.equal(cookieIn(answer, SESSION_COOKIE), '')
         })
+        // The counts of earlier refusals may be written at this moment.
+        const ownLines = lines.filter(({ count }) => count === undefined)
         assert.deepEqual(
-          lines.map(({ event, reason, sessionId, userId }) => [event, reason, sessionId, userId]),
+          ownLines.map(({ event, reason, sessionId, userId }) => [
+            event,
+            reason,
+            sessionId,
+            userId,
+          ]),
           [['session.ended', 'logout', login.sessionId, login.userId]],
         )
         assertRefused(await service.refresh(successor))

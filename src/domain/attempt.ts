@@ -39,7 +39,7 @@ export type Reservation =
       lockedUserId: string | null
     }
 
-export type NewSession = Pick<Session, 'id' | 'expiresAt' | 'userAgent' | 'ip'> & {
+type NewSession = Pick<Session, 'id' | 'expiresAt' | 'userAgent' | 'ip'> & {
   /** SHA-256 of the session cookie in hex; null for a client without cookies. */
   cookieDigest: string | null
 }

@@ -12,7 +12,7 @@ export type Session = {
   ip: string
 }
 
-/** A session that has not ended or expired, of a user that is active and not locked by an administrator. */
+/** A live session whose user is active and not locked by an administrator. */
 export type LiveSession = { session: Session; user: User; cookieUsedAt: Date | null }
 
 /** Why a session is not live, for the log. */
@@ -35,7 +35,7 @@ export type NewRefreshToken = {
   expiresAt: Date
 }
 
-export type StoredRefreshToken = NewRefreshToken & { isRevoked: boolean }
+type StoredRefreshToken = NewRefreshToken & { isRevoked: boolean }
 
 export type FoundRefreshToken =
   | {

@@ -13,7 +13,7 @@ export type Purged = {
   throttleRows: number
 }
 
-export type MigrationState = { name: string; appliedAt: Date | null }
+type MigrationState = { name: string; appliedAt: Date | null }
 
 export interface MaintenanceStore {
   /** Removes a bounded number of expired rows, in several transactions; null while another instance does. */

@@ -30,7 +30,7 @@ export type Device = {
   userAgent: string
 }
 
-/** Called with the ids of sessions that ended, one batch at a time. */
+/** Called with the ids of sessions that ended or, by a deletion, were removed, one batch at a time. */
 export type OnEnded = (sessionIds: string[]) => void
 
 export interface UserStore {

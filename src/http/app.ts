@@ -13,11 +13,11 @@ import { createCountedLog } from '../log/counted-log.ts'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import type { RefreshDeps } from '../session/refresh.ts'
 import { sendFailure } from './answer/envelope.ts'
-import { handleError } from './answer/errors.ts'
-import { addHeaders, requestId } from './answer/headers.ts'
-import { createProtocolErrors } from './answer/protocol-errors.ts'
+import { addHeaders } from './answer/headers.ts'
 import { createRequestCounter, limitConnections, TIMEOUTS } from './connection/connections.ts'
+import { createProtocolErrors } from './connection/protocol-errors.ts'
 import { TLS_OPTIONS, type TlsMaterial } from './connection/tls.ts'
+import { handleError } from './errors.ts'
 import type { Page } from './page/page.ts'
 import { acceptJsonOnly, BODY_MAX_BYTES, InvalidBody } from './request/body.ts'
 import { identifyClient } from './request/client.ts'
@@ -25,7 +25,7 @@ import { trustProxies } from './request/client-address.ts'
 import { cors, isListedOrigin, logRefusedOrigins } from './request/cors.ts'
 import { refuseForeignLogins } from './request/csrf.ts'
 import { checkFraming } from './request/framing.ts'
-import { CLIENT, COUNTED_LOG } from './request/log.ts'
+import { CLIENT, COUNTED_LOG, requestId } from './request/log.ts'
 import { jwksRoute } from './routes/jwks.ts'
 import { type LoginBody, loginBody, loginRoute } from './routes/login.ts'
 import { logoutRoute } from './routes/logout.ts'
@@ -38,7 +38,7 @@ import {
   sessionsRoute,
 } from './routes/sessions.ts'
 
-export type AppDeps = {
+type AppDeps = {
   config: Config
   /** Null: plain HTTP for a TLS proxy in front. */
   tls: TlsMaterial | null

@@ -24,7 +24,7 @@ export function shareChecks(
   }
 }
 
-export type OpsDeps = {
+type OpsDeps = {
   /** Rejects while the service cannot serve. */
   checkReady: () => Promise<void>
 }

@@ -4,15 +4,15 @@ import type { FastifyBaseLogger } from 'fastify'
 import { digestOf } from '../identifiers.ts'
 
 const COUNT_EVERY_MS = 1_000
-/** Kinds of lines that are counted separately. All others are counted by their event alone. */
+/** Kinds of lines that are counted per client and reason. All others are counted by level, text and event. */
 const MAX_STREAMS = 1_000
 /** Lines of one stream per second, each with another email or origin. */
 const MAX_LINES_PER_SECOND = 10
 
 type Level = 'info' | 'warn' | 'error'
 
-/** Request id, user agent, email and origin may differ between lines that are counted together. */
-export type CountedLine = {
+/** Request id, address, user agent, email and origin may differ between lines that are counted together. */
+type CountedLine = {
   event: string
   ip: string
   requestId: string

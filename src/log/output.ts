@@ -21,7 +21,9 @@ export function createLogOutput(output: Writable, reportLost: (lines: number) =>
   }
 
   return (line: string): void => {
-    if (output.writableLength + line.length > MAX_HELD_BYTES) lostLines++
-    else output.write(line, onWritten)
+    const bytes = Buffer.from(line)
+    // With a Buffer, `writableLength` counts bytes; with text, a pipe counts characters.
+    if (output.writableLength + bytes.length > MAX_HELD_BYTES) lostLines++
+    else output.write(bytes, onWritten)
   }
 }

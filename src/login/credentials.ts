@@ -24,7 +24,7 @@ export function canonicalEmail(typed: string): string {
   return typed.trim().replace(/[A-Z]+/g, letters => letters.toLowerCase())
 }
 
-/** The email to look up. Text that a database cannot store is replaced, so that the lookup finds no user. */
+/** The email to look up. An email that no user can have is replaced, so that the lookup finds no user. */
 export function lookupKey(email: string): string {
   const canExist =
     email.length <= EMAIL_MAX_LENGTH && email.isWellFormed() && !CONTROL_CHARACTER.test(email)

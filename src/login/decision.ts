@@ -9,9 +9,7 @@ export type RejectionReason =
   | 'locked-by-administrator'
   | 'changed-meanwhile'
 
-export type Decision =
-  | { kind: 'accepted'; user: User }
-  | { kind: 'rejected'; reason: RejectionReason }
+type Decision = { kind: 'accepted'; user: User } | { kind: 'rejected'; reason: RejectionReason }
 
 export function decide(user: User | null, passwordMatches: boolean, now: Date): Decision {
   if (!user) return { kind: 'rejected', reason: 'unknown-email' }

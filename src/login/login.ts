@@ -18,9 +18,9 @@ import type { Throttle } from './throttle.ts'
 
 /** Hashing may take this share of a login's time, even if a slow database has used up more than the rest. */
 const HASHING_SHARE = 0.5
-/** An attempt waits at least this long for a busy scope. */
+/** The limit of the wait for a busy scope is at least this long. */
 const WAIT_MIN_MS = 2_000
-/** NIST SP 800-63B-4, 3.2.2 allows 100 consecutive failures on one account: operators must look at it. */
+/** NIST SP 800-63B-4, 3.2.2 allows at most 100 consecutive failures: operators must look at the account. */
 const ALARM_EVERY_FAILURES = 100
 
 export type LoginAttempt = {
@@ -29,7 +29,7 @@ export type LoginAttempt = {
   client: Client
   /** The value of the device cookie that the caller sent. */
   deviceToken: string | null
-  /** The value of the session cookie that the caller sent. A successful login ends that session. */
+  /** The value of the session cookie that the caller sent. A browser's successful login ends that session. */
   sessionCookie: string | null
 }
 
@@ -71,14 +71,14 @@ export type LoginOutcome =
   /** The service has no time for it. The attempt is not counted. */
   | { kind: 'shed'; email: string }
 
-export type LoginDeps = OpenSessionDeps & {
+type LoginDeps = OpenSessionDeps & {
   store: AttemptStore
   throttle: Throttle
   passwords: Passwords
   hashQueue: HashQueue
   deviceTokens: DeviceTokens
   budgets: Budgets
-  /** A login that would take longer is shed. */
+  /** A login is shed if waiting for its hash would make it take longer. */
   loginTimeMs: number
   clock: () => Date
 }

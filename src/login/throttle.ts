@@ -9,7 +9,7 @@ type Block = Extract<Reservation, { kind: 'blocked' }>
 const REVALIDATE_MS = 100
 /** … and dropped after this one, so an administrator's unlock takes effect by then. */
 export const BLOCK_CACHED_MS = 2 * REVALIDATE_MS
-/** How often the first waiting attempt asks the store, since another instance may have settled its own. */
+/** How often the first waiting attempt asks the store, since another instance may have settled an attempt. */
 const POLL_EVERY_MS = 100
 /** As many as one client may have connections; further attempts are shed at once. */
 const MAX_WAITING = 256
@@ -25,7 +25,7 @@ export type Throttle = {
    */
   waitForScope(key: string, deadlineMs: number, isFirst: boolean): Promise<boolean>
   wakeNext(key: string): void
-  /** Wakes attempts that wait for these scopes: a pending attempt in them has ended. */
+  /** Wakes the first attempt that waits for each of these scopes: a pending attempt in them has ended. */
   wake(scopes: ThrottleScope[]): void
 }
 

@@ -14,7 +14,7 @@ const MAX_TRIES = 5
 const MAX_REFRESHES = 60
 const LIMIT_WINDOW_MS = 60_000
 
-export type RefreshOutcome =
+type RefreshOutcome =
   | ({ kind: 'refreshed'; live: LiveSession; refreshToken: string } & SignedAccess)
   | { kind: 'invalid'; reason: AccessReason }
   /** The token had been replaced: two parties hold it, so the session has been ended. */

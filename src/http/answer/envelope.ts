@@ -44,7 +44,7 @@ export const FAILURE_CODES = Object.entries(FAILURES).map(([code, { status }]) =
 /** The wait that the specification prescribes; the Retry-After header has the exact seconds. */
 const SPECIFIED_RETRY_AFTER_SECONDS = 900
 
-/** RFC 9110 demands a challenge with every 401, RFC 6750 a parameter in it. Browsers show no dialog. */
+/** RFC 9110 demands a challenge in every 401. Browsers show no login dialog for this one (RFC 6750). */
 const CHALLENGE = 'Bearer realm="login"'
 
 type Details = {

@@ -1,10 +1,8 @@
 // The headers that every answer has.
-import { randomUUID } from 'node:crypto'
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import helmet from 'helmet'
-import { isUuid } from '../../identifiers.ts'
 
 const ONE_YEAR_SECONDS = 31_536_000
 /** Answers are data: browsers must not load, run or frame anything in them. */
@@ -21,12 +19,6 @@ export const PROTECTIVE_HEADERS: Record<string, string> = {
   ),
   'content-security-policy': CONTENT_SECURITY_POLICY,
   'cache-control': 'no-store',
-}
-
-/** Uses the caller's id only if it is a UUID: any other text could forge log lines. */
-export function requestId({ headers }: Pick<IncomingMessage, 'headers'>): string {
-  const given = headers['x-request-id']
-  return isUuid(given) ? given : randomUUID()
 }
 
 export function addHeaders(request: FastifyRequest, reply: FastifyReply): void {

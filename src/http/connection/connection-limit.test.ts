@@ -15,7 +15,7 @@ describe('connections', () => {
       add(name: string) {
         const entry = limit.add(name.charAt(0), {
           close: () => closed.push(name),
-          whenIdle: callback => (working.get(name)?.push(callback) ?? 0) > 0,
+          isBusy: callback => (working.get(name)?.push(callback) ?? 0) > 0,
         })
         if (entry) open.set(name, entry)
         return entry
@@ -93,7 +93,7 @@ describe('connections', () => {
   test('cost the same below the limit and at it, with many clients', () => {
     const total = 4_096
     const limit = createConnectionLimit({ total, perClient: 256 })
-    const IDLE = { close: () => {}, whenIdle: () => false }
+    const IDLE = { close: () => {}, isBusy: () => false }
     const cpuMsOf = (clients: number, from: number) => {
       const start = process.cpuUsage()
       for (let i = 0; i < clients; i++) limit.add(`client ${from + i}`, IDLE)

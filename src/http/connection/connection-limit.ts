@@ -7,7 +7,7 @@ export type Client = string | symbol
 export type Connection = {
   close: () => void
   /** False if it is idle; otherwise calls back once it is idle again. Called only at the limit. */
-  whenIdle: (callback: () => void) => boolean
+  isBusy: (onIdle: () => void) => boolean
 }
 
 /** A counted connection. */
@@ -71,7 +71,7 @@ export function createConnectionLimit({ total, perClient }: Limits) {
       }
       /** Skips a busy connection until it is idle again. */
       const closer = () => {
-        if (connection.whenIdle(relist)) {
+        if (connection.isBusy(relist)) {
           update(holder, () => holder.closers.delete(closer))
           return false
         }

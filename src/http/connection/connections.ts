@@ -32,7 +32,7 @@ export const TIMEOUTS = {
 }
 
 /**
- * A new client can always connect: at the limit, the client with the most connections loses an idle one. A
+ * A new client can connect unless every connection is busy: at the limit, the client with the most connections loses an idle one. A
  * connection is busy only while a request that has arrived completely is being answered.
  */
 export function limitConnections(
@@ -94,7 +94,7 @@ function afterHandshake(
 function createCounting(
   proxies: Proxies,
   limits: Limits,
-  whenIdle: (socket: Socket, callback: () => void) => boolean,
+  isBusy: (socket: Socket, callback: () => void) => boolean,
 ) {
   const limit = createConnectionLimit(limits)
   return (socket: Socket): Entry | null => {
@@ -105,7 +105,7 @@ function createCounting(
     const isProxy = proxies.isTrusted(peer)
     const entry = limit.add(isProxy ? Symbol(peer) : clientGroup(peer), {
       close: () => socket.destroy(),
-      whenIdle: callback => isProxy || whenIdle(socket, callback),
+      isBusy: callback => isProxy || isBusy(socket, callback),
     })
     if (entry) socket.once('close', entry.remove)
     else socket.destroy()

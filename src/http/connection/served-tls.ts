@@ -14,7 +14,7 @@ import {
   type TlsMaterial,
 } from './tls.ts'
 
-export type ServedTls = Followed<TlsMaterial | null> & {
+type ServedTls = Followed<TlsMaterial | null> & {
   /** New connections of this server use every reloaded certificate; open connections are kept. */
   serveOn: (server: Server) => void
 }

@@ -8,7 +8,7 @@ const READABLE_CONTRAST = 4.5
 const LIGHT_BACKGROUND = '#f4f5f7'
 const DARK_BACKGROUND = '#191c22'
 
-export type Colors = { brand: string; onBrand: string; accentLight: string; accentDark: string }
+type Colors = { brand: string; onBrand: string; accentLight: string; accentDark: string }
 
 /** `brand` is for surfaces; the accents are mixed with black or white until they are readable as text. */
 export function colorsOf(brand: string): Colors {
@@ -53,7 +53,7 @@ function channelsOf(color: string): number[] {
   return [1, 3, 5].map(start => Number.parseInt(color.slice(start, start + 2), 16))
 }
 
-export type Logo = { type: string; bytes: Buffer }
+type Logo = { type: string; bytes: Buffer }
 
 /** The type follows from the content, not from the file's name. */
 const LOGO_TYPES: [type: string, start: RegExp][] = [

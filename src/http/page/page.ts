@@ -26,7 +26,7 @@ export type Page = {
   assets: Map<string, Content>
 }
 
-export type Document = { content: Content; withReturnTo: (address: string) => string }
+type Document = { content: Content; withReturnTo: (address: string) => string }
 
 type Texts = Record<string, string>
 

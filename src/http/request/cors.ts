@@ -16,7 +16,7 @@ const PREFLIGHT_HEADERS = {
 
 type OriginRules = Pick<Config, 'corsOrigins' | 'environment'>
 
-/** Adds the CORS headers to every answer, and answers preflight requests. */
+/** Adds the CORS headers to answers for allowed origins, and answers preflight requests. */
 export function cors(rules: OriginRules) {
   return ({ method, headers }: FastifyRequest, reply: FastifyReply, done: () => void) => {
     reply.header('Vary', 'Origin')
@@ -32,7 +32,7 @@ export function cors(rules: OriginRules) {
   }
 }
 
-/** Logs a request from an origin that is not listed: the browser keeps the answer from its page. */
+/** Logs a request from an origin that is not listed: the browser does not show the answer to its page. */
 export function logRefusedOrigins(rules: OriginRules) {
   return (
     request: FastifyRequest,

@@ -1,5 +1,8 @@
 // Log lines of a request: each has the request's id and the client.
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
 import type { FastifyRequest } from 'fastify'
+import { isUuid } from '../../identifiers.ts'
 import type { CountedLog } from '../../log/counted-log.ts'
 import type { Client } from '../../login/login.ts'
 import { clientGroup } from './client-address.ts'
@@ -10,7 +13,7 @@ export const COUNTED_LOG = 'countedLog'
 
 type Level = 'info' | 'warn' | 'error'
 
-/** Why a request is refused because of where it comes from, or where it leads to. */
+/** Why a request is refused because of the site that sent it, or the address that it asks to return to. */
 export type RefusalReason =
   | 'csrf-other-site'
   | 'csrf-no-token'
@@ -22,6 +25,12 @@ export type RefusalReason =
 const ORIGIN_MAX_CHARACTERS = 256
 
 const refused = new WeakSet<FastifyRequest>()
+
+/** Uses the caller's id only if it is a UUID, so that a caller cannot put any text into the log. */
+export function requestId({ headers }: Pick<IncomingMessage, 'headers'>): string {
+  const given = headers['x-request-id']
+  return isUuid(given) ? given : randomUUID()
+}
 
 export function logOf(request: FastifyRequest) {
   const client = request.getDecorator<Client | null>(CLIENT)
@@ -58,7 +67,7 @@ export function logRefused(request: FastifyRequest, reason: RefusalReason, origi
   )
 }
 
-/** True if the request has been logged as refused. */
+/** True if `logRefused` has logged the request. */
 export function isRefused(request: FastifyRequest): boolean {
   return refused.has(request)
 }

@@ -49,6 +49,6 @@ export async function connect(pool: pg.Pool, timeoutMs: number): Promise<Connect
 const NOTHING_TO_ROLL_BACK = { command: 'ROLLBACK', rowCount: 0, oid: 0, fields: [], rows: [] }
 
 /** Whether an error of the server has one of these codes. */
-export function hasCode(...codes: string[]) {
+export function hasSqlState(...codes: string[]) {
   return (error: unknown) => error instanceof pg.DatabaseError && codes.includes(error.code ?? '')
 }

@@ -4,7 +4,7 @@ import pg from 'pg'
 import { type Engine, repeat } from '../sql/engine.ts'
 import type { Statement } from '../sql/prepared.ts'
 import type { Schema } from '../sql/schema.ts'
-import { connect, hasCode, UNKNOWN_STATEMENT } from './connection.ts'
+import { connect, hasSqlState, UNKNOWN_STATEMENT } from './connection.ts'
 import { reserve } from './reserve.ts'
 import { createSettling, type Run } from './settle.ts'
 
@@ -25,7 +25,7 @@ const DEADLOCK_DETECTED = '40P01'
 const UNIQUE_VIOLATION = '23505'
 const TRANSIENT_ERRORS = [SERIALIZATION_FAILURE, DEADLOCK_DETECTED, UNKNOWN_STATEMENT]
 
-export type PostgresOptions = {
+type PostgresOptions = {
   url: string
   /** Called when an idle connection breaks; the pool has already dropped it. */
   onConnectionLost: (error: Error) => void
@@ -47,10 +47,10 @@ export function openPostgres(options: PostgresOptions): Engine {
   pool.on('error', onConnectionLost)
   const db = openDatabase(pool, operationTimeoutMs)
   const retrying = <T>(operation: () => Promise<T>) =>
-    repeat(operation, hasCode(...TRANSIENT_ERRORS), operationTimeoutMs)
+    repeat(operation, hasSqlState(...TRANSIENT_ERRORS), operationTimeoutMs)
   // Of two parallel first attempts of a scope, the second cannot insert the row; repeated, it finds the row.
   const retryingInserts = <T>(operation: () => Promise<T>) =>
-    repeat(operation, hasCode(UNIQUE_VIOLATION, ...TRANSIENT_ERRORS), operationTimeoutMs)
+    repeat(operation, hasSqlState(UNIQUE_VIOLATION, ...TRANSIENT_ERRORS), operationTimeoutMs)
   // Without Kysely, whose handling of connections costs as much as the statement.
   const run: Run = async <Values, Row>(statement: Statement<Values, Row>, values: Values) => {
     const { name, sql: text, parameters } = statement(db, values)

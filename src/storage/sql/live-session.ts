@@ -10,7 +10,7 @@ import { toUser } from './user-rows.ts'
  * True for live sessions. With `userId`, an index on user and generation finds all sessions of that user.
  *
  * Without it, one row is compared by ">=". A PostgreSQL statement that waited for the lock of a session sees
- * the session as it is now, but the user as it was before the wait, with an older generation perhaps.
+ * the session as it is now, but the user as it was before the wait, perhaps with an older generation.
  */
 export function isLive(now: string, userId: RawBuilder<unknown> | null = null) {
   const isCurrent = userId

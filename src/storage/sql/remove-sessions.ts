@@ -8,7 +8,7 @@ import type { Schema } from './schema.ts'
 /** Small enough that a batch in SQLite, which blocks the event loop, takes a few milliseconds. */
 const SIZES = { sqlite: { sessions: 20, tokens: 50 }, postgres: { sessions: 250, tokens: 500 } }
 
-export type Cleared = {
+type Cleared = {
   refreshTokens: number
   /** Sessions without tokens, which were removed or marked. */
   sessions: { id: string }[]

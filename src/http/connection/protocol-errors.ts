@@ -3,9 +3,9 @@
 import { randomUUID } from 'node:crypto'
 import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http'
 import { Socket } from 'node:net'
-import { latestResponse } from '../connection/connections.ts'
-import { type FailureCode, failureText, statusOf } from './envelope.ts'
-import { PROTECTIVE_HEADERS } from './headers.ts'
+import { type FailureCode, failureText, statusOf } from '../answer/envelope.ts'
+import { PROTECTIVE_HEADERS } from '../answer/headers.ts'
+import { latestResponse } from './connections.ts'
 
 /** How long the caller has to read the answer. */
 const LINGER_MS = 1_000

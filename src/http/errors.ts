@@ -1,8 +1,8 @@
 // Turns every thrown error into an answer.
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import { MalformedBody } from '../request/body.ts'
-import { logOf } from '../request/log.ts'
-import { sendFailure } from './envelope.ts'
+import { sendFailure } from './answer/envelope.ts'
+import { MalformedBody } from './request/body.ts'
+import { logOf } from './request/log.ts'
 
 export function handleError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
   // The caller disconnected while sending the body. This is no fault of the service, so it is not logged.

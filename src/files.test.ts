@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { replaceFile, writeTemporaryFile } from './files.ts'
+
+const folder = await mkdtemp(join(tmpdir(), 'login-files-'))
+after(() => rm(folder, { recursive: true }))
+
+test('a file is created or replaced as a whole, with its mode', async () => {
+  const path = join(folder, 'secret')
+  for (const text of ['first', 'second']) {
+    await replaceFile(path, text, 0o600)
+    assert.equal(await readFile(path, 'utf8'), text)
+    assert.equal((await stat(path)).mode & 0o777, 0o600)
+  }
+  assert.deepEqual(await readdir(folder), ['secret'])
+})
+
+test('a replacement that fails leaves no temporary file', async () => {
+  const path = join(folder, 'taken')
+  await mkdir(join(path, 'by a folder'), { recursive: true })
+  await assert.rejects(replaceFile(path, 'canary', 0o600))
+  // A value that is no text fails in the middle of writing.
+  await assert.rejects(writeTemporaryFile(path, Object(Symbol('canary')), 0o600))
+  const left = (await readdir(folder)).filter(name => name.endsWith('.tmp'))
+  assert.deepEqual(left, [])
+})

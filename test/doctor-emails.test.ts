@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Finding } from '../src/admin/doctor/finding.ts'
 import { createCli } from './cli.ts'
-import { createTestDatabase, ENGINES } from './engines.ts'
+import { createTestDatabase, ENGINES_BY_RUN } from './engines.ts'
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   test(`emails that no login can match are counted, and three of them are shown, on ${engine}`, async t => {
     const other = await createTestDatabase(engine)
     const { run, remove } = await createCli(other)

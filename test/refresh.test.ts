@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { readKeyFile, replaceKeyFile } from '../src/keys/key-file.ts'
 import { rotate } from '../src/keys/key-set.ts'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { until } from './process.ts'
 import { createAddresses, loggedBy, PASSWORD } from './service.ts'
 import {
@@ -20,7 +20,7 @@ import {
 
 const expiryOf = (token: string) => (decodeJwt(token).exp ?? 0) * 1000
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`refresh on ${engine}`, () => {
     let service: SessionService
     before(async () => {

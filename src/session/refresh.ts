@@ -52,9 +52,10 @@ export async function refresh(deps: RefreshDeps, token: string): Promise<Refresh
   const now = clock()
   const read = await readRefreshToken(keys, tokens.issuer, token, now)
   if (read.kind === 'invalid') return read
+  const digest = digestOf(token)
 
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const found = await store.findRefreshToken(read.id, digestOf(token), now)
+    const found = await store.findRefreshToken(read.id, digest, now)
     if (found.kind === 'invalid') return found
     const { session, user } = found.live
     const retryAfterSeconds = tries === 0 ? limit(session.id) : null

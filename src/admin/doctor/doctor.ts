@@ -1,5 +1,5 @@
-// doctor: checks the configuration, TLS, the keys, the database and the clock. It changes nothing and creates
-// no folder, certificate, key or database.
+// doctor: checks the configuration, TLS, the keys, the database and the clock. It creates no folder,
+// certificate, key or database, and writes only the row of `readiness`.
 import { Command } from 'commander'
 import { type Config, ConfigError, loadConfig } from '../../config/config.ts'
 import { type Context, type JsonOption, printList } from '../context.ts'

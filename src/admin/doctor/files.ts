@@ -64,7 +64,7 @@ async function checkTls(config: Config, now: Date): Promise<Finding> {
       return problem('tls', `${files.certFile} is not valid yet: check the clock of this machine`)
     }
     if (await isOpenToAll(files.keyFile)) {
-      return openTo('all users', 'tls', files.keyFile, 640, config)
+      return exposed(config)('tls', `all users can read ${files.keyFile}: chmod 640 it`)
     }
     return days < EXPIRY_WARNING_DAYS
       ? warning('tls', `${detail}: renew it soon`)
@@ -81,7 +81,9 @@ async function checkKeys(config: Config, now: Date): Promise<Finding> {
   const { signingKeysFile: path, environment } = config
   try {
     const { accessKeys, refreshKeys } = await loadKeySet(path)
-    if (await isOpenToOthers(path)) return openTo('others', 'keys', path, 600, config)
+    if (await isOpenToOthers(path)) {
+      return exposed(config)('keys', `others can read ${path}: chmod 600 it`)
+    }
     const detail = `${path}: ${accessKeys.length} for access tokens, ${refreshKeys.length} for refresh tokens`
     const isTooEarly = [accessKeys, refreshKeys].some(keys =>
       keys.every(({ signsFrom }) => signsFrom * 1000 > now.getTime()),
@@ -108,13 +110,7 @@ async function checkLogo(file: string): Promise<Finding> {
   }
 }
 
-function openTo(
-  users: string,
-  check: string,
-  path: string,
-  mode: number,
-  { environment }: Config,
-): Finding {
-  const found = environment === 'production' ? problem : warning
-  return found(check, `${users} can read ${path}: chmod ${mode} it`)
+/** Production refuses to start with a secret that others can read. */
+function exposed({ environment }: Config) {
+  return environment === 'production' ? problem : warning
 }

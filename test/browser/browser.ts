@@ -61,6 +61,12 @@ type Options = {
   prepare?: (page: Page) => Promise<unknown>
 }
 
+/** A time zone where it is about noon: the page writes times of another day with their date. */
+function zoneAtNoon(): string {
+  const hoursWestOfGreenwich = new Date().getUTCHours() - 12
+  return `Etc/GMT${hoursWestOfGreenwich < 0 ? '' : '+'}${hoursWestOfGreenwich}`
+}
+
 /** Starts a service and a browser for a suite; each test is a visit with its own browser profile. */
 export function openVisits(engine: EngineName, env: Record<string, string> = {}) {
   let service: TestService
@@ -82,6 +88,7 @@ export function openVisits(engine: EngineName, env: Record<string, string> = {})
         ignoreHTTPSErrors: true,
         viewport: DESKTOP,
         locale: 'en-GB',
+        timezoneId: zoneAtNoon(),
         ...options.context,
       })
       const complaints: string[] = []

@@ -1,96 +1,179 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { setImmediate as nextTurn } from 'node:timers/promises'
-import fc from 'fast-check'
-import { createHashQueue } from './hash-queue.ts'
+import { settled, simulateHasher } from '../../test/simulated-hasher.ts'
+import { countSimultaneous, createHashQueue } from './hash-queue.ts'
 
-/** A queue with a clock and jobs that the test controls. Its first estimate of a hash is `hashMs`. */
-function createRig(workers: number, hashMs = 100) {
-  let now = 0
-  const queue = createHashQueue(workers, hashMs, () => now)
-  const begun: string[] = []
-  const ends = new Map<string, () => void>()
+/** At cost 10, a hash takes 100 ms alone, 120 ms beside another and 150 ms beside two. */
+const COST = 10
+const ROUND_MS = [100, 120, 150].map(ms => ms / 2 ** COST)
 
-  /** Moves the clock by `afterMs`, then ends the job of this name. */
-  async function end(name: string, afterMs = hashMs): Promise<void> {
-    now += afterMs
-    ends.get(name)?.()
-    await nextTurn()
-  }
-  function job(name: string) {
-    return () => {
-      begun.push(name)
-      return new Promise<string>(resolve => ends.set(name, () => resolve(name)))
-    }
-  }
-  /** A slot for an attempt that must be answered within `withinMs`; null if it is shed. */
-  async function admit(withinMs = 1_000, knownAccount: string | null = null) {
-    return queue.admit(now + withinMs, knownAccount)
-  }
-  /** Asks for a slot and, if there is one, runs the job in it. */
-  async function arrive(name: string, withinMs = 1_000, knownAccount?: string) {
-    const slot = await admit(withinMs, knownAccount)
-    return { isAdmitted: slot !== null, result: slot?.run(now + withinMs, job(name)) }
-  }
-  return { queue, begun, end, job, admit, arrive }
+type RigOptions = {
+  threads?: number
+  roundMs?: number[]
+  loginTimeMs?: number
+  canCancel?: boolean
+}
+type Arrival = {
+  client?: string
+  account?: string
+  isKnownDevice?: boolean
+  withinMs?: number
+  cost?: number
 }
 
-/** The result, or "waits" if there is none yet. */
-async function resultOf<T>(promise: Promise<T> | undefined): Promise<T | undefined | 'waits'> {
-  await nextTurn()
-  return Promise.race([promise, 'waits' as const])
+function createRig(options: RigOptions = {}) {
+  const { threads = 1, roundMs = ROUND_MS, loginTimeMs = 1_000, canCancel = true } = options
+  const simulated = simulateHasher({ threads, roundMs, canCancel })
+  const { hasher, nowMs, running } = simulated
+  const limits = { cost: COST, loginTimeMs }
+  const queue = createHashQueue(hasher, limits, nowMs)
+  const results = new Map<string, { end: string; atMs: number }>()
+
+  const jobOf = (name: string, cost = COST) => ({
+    password: Buffer.alloc(0),
+    salt: Buffer.from(name),
+    rounds: 2 ** cost,
+    totalRounds: 2 ** cost,
+  })
+  function admit(name: string, arrival: Arrival = {}) {
+    const { client = name, account = name, isKnownDevice = false, withinMs = loginTimeMs } = arrival
+    const finishByMs = nowMs() + withinMs
+    const slot = queue.admit({ client, account, isKnownDevice }, finishByMs)
+    return slot && { ...slot, run: () => slot.run(finishByMs, jobOf(name, arrival.cost)) }
+  }
+  /** Asks for a slot and uses it at once; false if the attempt is shed. */
+  function arrive(name: string, arrival: Arrival = {}): boolean {
+    const hashing = admit(name, arrival)?.run()
+    const note = (end: string) => results.set(name, { end, atMs: Math.round(nowMs()) })
+    hashing?.then(
+      digest => note(digest === null ? 'shed' : digest.toString()),
+      error => note(String(error)),
+    )
+    return hashing !== undefined
+  }
+  function arriveMany(count: number, client: string, account?: string): number {
+    let admitted = 0
+    for (let i = 0; i < count; i++) {
+      if (arrive(`${client} ${i}`, { client, ...(account && { account }) })) admitted++
+    }
+    return admitted
+  }
+  return {
+    ...simulated,
+    ...{ queue, limits, admit, arrive, arriveMany },
+    running: () => running().map(({ salt }) => salt.toString()),
+    /** What the hash of this attempt ended with, and when. */
+    resultOf: (name: string) => results.get(name),
+  }
 }
 
 describe('hashing', () => {
-  for (const workers of [1, 2, 3]) {
-    test(`runs exactly ${workers} hashes at a time, in the order of arrival`, async () => {
-      const { arrive, begun, end } = createRig(workers)
-      const names = ['a', 'b', 'c', 'd', 'e']
-      for (const name of names) await arrive(name)
-      for (const [index, name] of names.entries()) {
-        assert.deepEqual(begun, names.slice(0, index + workers))
-        await end(name, 10)
-      }
-    })
-  }
-
-  test('continues after a job that fails', async () => {
-    const { admit, arrive, begun } = createRig(1)
-    const failing = (await admit())?.run(1_000, () => Promise.reject(new Error('broken')))
-    await arrive('next')
-    await assert.rejects(failing ?? Promise.resolve(), /broken/)
-    await nextTurn()
-    assert.deepEqual(begun, ['next'])
+  test('begins in the order of arrival when a lane is free', async () => {
+    const { arrive, running, advance } = createRig({ threads: 2 })
+    for (const name of 'abcdefgh') assert.ok(arrive(name))
+    assert.deepEqual(running().toSorted(), ['a', 'b', 'c', 'd', 'e', 'f'])
+    await advance(160)
+    assert.deepEqual(running().toSorted(), ['g', 'h'])
+    await advance(110)
+    assert.deepEqual(running(), [])
   })
 
-  test('skips an attempt that is too late and runs the next one', async () => {
-    const { arrive, begun, end } = createRig(1)
-    await arrive('slow')
-    const late = await arrive('late', 500)
-    const patient = await arrive('patient', 2_000)
-    assert.ok(late.isAdmitted && patient.isAdmitted)
-    await end('slow', 450)
-    assert.equal(await late.result, null)
-    assert.deepEqual(begun, ['slow', 'patient'])
+  test('uses the thread that is faster with one hash more', () => {
+    const { arrive, hasher } = createRig({ threads: 2 })
+    const started: number[] = []
+    const { start } = hasher
+    hasher.start = (thread, job) => {
+      started.push(thread)
+      return start(thread, job)
+    }
+    for (const name of 'abcd') arrive(name)
+    assert.deepEqual(started, [0, 1, 0, 1])
+  })
+
+  test('continues after a hash that fails', async () => {
+    const { arrive, failAll, resultOf, advance, running } = createRig()
+    for (const name of 'abcd') arrive(name)
+    failAll(new Error('the thread died'))
+    await settled()
+    for (const name of 'abc') assert.equal(resultOf(name)?.end, 'Error: the thread died')
+    assert.deepEqual(running(), ['d'])
+    await advance(101)
+    assert.equal(resultOf('d')?.end, 'd')
+  })
+
+  test('an attempt whose turn comes too late is shed, and the next one is hashed', async () => {
+    const { arrive, setRoundMs, resultOf, advance } = createRig()
+    for (const name of 'abc') arrive(name)
+    assert.ok(arrive('hurried', { withinMs: 400 }))
+    assert.ok(arrive('patient', { withinMs: 5_000 }))
+    setRoundMs(ROUND_MS.map(ms => 4 * ms))
+    await advance(1_100)
+    assert.equal(resultOf('hurried')?.end, 'shed')
+    assert.equal(resultOf('patient')?.end, 'patient')
+  })
+
+  test('a hash of a higher cost is expected to take longer', async () => {
+    const { arrive } = createRig({ roundMs: ROUND_MS.slice(0, 1), loginTimeMs: 500 })
+    assert.ok(arrive('expensive', { cost: COST + 1 }))
+    // 200 ms for the first and 100 ms for each one after it leave room for one more than the margin.
+    assert.ok(arrive('second'))
+    assert.equal(arrive('third'), false)
   })
 })
 
 describe('a hash slot', () => {
-  test('is given to as many attempts as can be answered in time', async () => {
-    const { arrive, end } = createRig(2)
-    // 2 begin at once. 12 more end after 200 to 700 ms, which leaves the margin of 250 ms.
-    for (let i = 0; i < 14; i++) assert.ok((await arrive(`job ${i}`)).isAdmitted, `job ${i}`)
-    assert.equal((await arrive('too late')).isAdmitted, false)
-    assert.equal((await arrive('too late as well')).isAdmitted, false)
-    assert.ok((await arrive('patient', 1_100)).isAdmitted)
-    assert.equal((await arrive('behind the patient one', 1_000)).isAdmitted, false)
-    await end('job 0')
-    await end('job 1', 0)
-    assert.ok((await arrive('after two have ended')).isAdmitted)
+  test('is given to as many attempts as will be answered in time', async () => {
+    const { arrive, resultOf, advance, hasher, limits } = createRig({ threads: 2 })
+    const count = countSimultaneous(hasher, limits)
+    // Five times six hashes in 750 ms, then two on each thread in 120 ms, then the margin of 120 ms.
+    assert.equal(count, 34)
+    const admitted = Array.from({ length: 40 }, (_, i) => arrive(String(i)))
+    assert.deepEqual(admitted.indexOf(false), count)
+    await advance(2_000)
+    for (let i = 0; i < count; i++) {
+      assert.equal(resultOf(String(i))?.end, String(i))
+      assert.ok((resultOf(String(i))?.atMs ?? 0) <= 880, JSON.stringify(resultOf(String(i))))
+    }
+  })
+
+  test('is given on an idle thread, even if a single hash takes too long', async () => {
+    const { arrive, advance } = createRig({ threads: 2, roundMs: ROUND_MS.map(ms => 50 * ms) })
+    assert.ok(arrive('first'))
+    assert.ok(arrive('second'))
+    assert.equal(arrive('third'), false)
+    await advance(5_100)
+    assert.ok(arrive('fourth'))
+  })
+
+  test('uses fewer lanes if hashes would take too long beside each other', () => {
+    const { arriveMany, running, hasher, limits } = createRig({
+      threads: 2,
+      roundMs: ROUND_MS.map(ms => 7 * ms),
+    })
+    // 840 ms beside another hash, 1,050 ms beside two.
+    assert.equal(countSimultaneous(hasher, limits), 4)
+    assert.equal(arriveMany(10, 'client'), 4)
+    assert.equal(running().length, 4)
+  })
+
+  test('is given to fewer attempts after hashes have become slower', () => {
+    const { arriveMany, setRoundMs } = createRig({ threads: 2 })
+    setRoundMs(ROUND_MS.map(ms => 5 * ms))
+    assert.equal(arriveMany(40, 'client'), 6)
+  })
+
+  test('that is released can be given again', () => {
+    const { admit, arriveMany } = createRig()
+    const first = admit('first')
+    const admitted = arriveMany(40, 'client')
+    assert.equal(arriveMany(1, 'late'), 1)
+    first?.release()
+    assert.ok(admitted > 10)
+    assert.equal(arriveMany(1, 'later'), 1)
   })
 
   test('can still be reached by an attempt that waits for its scope only if time is left', () => {
-    const { queue } = createRig(8, 250)
+    const { queue } = createRig({ roundMs: ROUND_MS.map(ms => 2.5 * ms) })
     for (const [ahead, capacity, hasTime] of [
       [0, 5, true],
       [9, 5, true],
@@ -101,152 +184,155 @@ describe('a hash slot', () => {
       assert.equal(queue.hasTimeFor(1_000, ahead, capacity), hasTime, `${ahead} of ${capacity}`)
     }
   })
+})
 
-  test('is given when a core is idle, even if a single hash takes too long', async () => {
-    const { arrive, end } = createRig(2, 5_000)
-    assert.ok((await arrive('first')).isAdmitted)
-    assert.ok((await arrive('second')).isAdmitted)
-    assert.equal((await arrive('third')).isAdmitted, false)
-    await end('first')
-    assert.ok((await arrive('fourth')).isAdmitted)
+describe('fairness', () => {
+  test('one client gets all slots while no other client comes', () => {
+    const many = createRig({ threads: 2 })
+    for (let i = 0; i < 34; i++) assert.ok(many.arrive(`client ${i}`))
+    const one = createRig({ threads: 2 })
+    assert.equal(one.arriveMany(40, 'office'), 34)
+    const account = createRig({ threads: 2 })
+    assert.equal(account.arriveMany(40, 'office', 'kate'), 34)
   })
 
-  test('is given to fewer attempts when hashes take longer', async () => {
-    const { arrive, end } = createRig(1)
-    for (let i = 0; i < 60; i++) {
-      assert.ok((await arrive(`slow ${i}`)).isAdmitted)
-      await end(`slow ${i}`, 400)
-    }
-    assert.ok((await arrive('one')).isAdmitted)
-    assert.equal((await arrive('two')).isAdmitted, false)
+  test('a client with few attempts comes before the further ones of a client with many', async () => {
+    const { arriveMany, arrive, advance, resultOf } = createRig()
+    assert.equal(arriveMany(20, 'attacker'), 17)
+    for (const name of 'abcdef') assert.ok(arrive(name), name)
+    await advance(2_000)
+    // After the first three of the attacker.
+    assert.ok((resultOf('a')?.atMs ?? 0) <= 304)
+    assert.equal(resultOf('f')?.end, 'f')
+    assert.equal(resultOf('attacker 15')?.end, 'shed')
+    assert.equal(resultOf('attacker 16')?.end, 'shed')
   })
 
-  test('that is released goes to the attempt that waits for it', async () => {
-    const { admit, arrive } = createRig(1, 500)
-    const unused = await admit()
-    const waiting = arrive('waiting')
-    assert.equal(await resultOf(waiting), 'waits')
-    unused?.release()
-    assert.ok((await waiting).isAdmitted)
+  test('stops a hash of a client with many attempts, if another client would be too late otherwise', async () => {
+    const { arriveMany, arrive, advance, running, resultOf } = createRig({
+      roundMs: ROUND_MS.map(ms => 5 * ms),
+    })
+    assert.equal(arriveMany(5, 'attacker'), 3)
+    await advance(300)
+    assert.ok(arrive('stranger'))
+    assert.deepEqual(running(), ['attacker 0', 'attacker 1', 'stranger'])
+    await advance(1_000)
+    assert.equal(resultOf('attacker 2')?.end, 'shed')
+    assert.equal(resultOf('stranger')?.end, 'stranger')
+    assert.equal(resultOf('attacker 1')?.end, 'attacker 1')
   })
 
-  test('that is used sheds the attempt that waits for it', async () => {
-    const { admit, arrive, job } = createRig(1, 500)
-    const unused = await admit()
-    const waiting = arrive('waiting')
-    void unused?.run(1_000, job('taken'))
-    assert.equal((await waiting).isAdmitted, false)
+  test('stops no hash of a client with one attempt, nor for the second attempt of another', async () => {
+    const { arrive, arriveMany, advance, running } = createRig({
+      roundMs: ROUND_MS.map(ms => 5 * ms),
+    })
+    for (const name of ['a', 'b', 'c']) assert.ok(arrive(name))
+    await advance(300)
+    assert.equal(arrive('d'), false)
+    assert.deepEqual(running(), ['a', 'b', 'c'])
+    const two = createRig({ roundMs: ROUND_MS.map(ms => 5 * ms) })
+    two.arriveMany(2, 'a')
+    two.arriveMany(1, 'b')
+    await two.advance(300)
+    assert.equal(two.arriveMany(2, 'b'), 0)
+    assert.equal(arriveMany(1, 'b'), 0)
   })
 
-  test('is not waited for longer than the time of the attempt', async () => {
-    const { admit, arrive, end } = createRig(2, 900)
-    await arrive('running')
-    const unused = await admit()
-    const waiting = admit(1_000)
-    const patient = admit(60_000)
-    assert.equal(await resultOf(waiting), 'waits')
-    await end('running', 1_500)
-    assert.equal(await waiting, null)
-    assert.ok(await patient)
-    unused?.release()
+  test('stops no hash before the attempt has its reservation', async () => {
+    const { arriveMany, admit, advance, running } = createRig({
+      roundMs: ROUND_MS.map(ms => 5 * ms),
+    })
+    arriveMany(3, 'attacker')
+    await advance(300)
+    const blocked = admit('blocked by the throttle')
+    const reserved = admit('reserved')
+    assert.equal(running().length, 3)
+    blocked?.release()
+    void reserved?.run()
+    assert.deepEqual(running(), ['attacker 0', 'attacker 1', 'reserved'])
+  })
+
+  test('several clients that come at once each stop a hash of a client with many attempts', async () => {
+    const { arriveMany, admit, advance, running } = createRig({
+      threads: 2,
+      roundMs: ROUND_MS.map(ms => 5 * ms),
+    })
+    assert.equal(arriveMany(10, 'attacker'), 6)
+    await advance(300)
+    const slots = ['a', 'b', 'c', 'd', 'e', 'f'].map(name => admit(name))
+    assert.equal(slots.filter(Boolean).length, 5)
+    for (const slot of slots) void slot?.run()
+    assert.deepEqual(running().toSorted(), ['a', 'attacker 0', 'b', 'c', 'd', 'e'])
+  })
+
+  test('accounts of one client take turns too', async () => {
+    const { arriveMany, arrive, advance, resultOf } = createRig()
+    arriveMany(20, 'backend', 'kate')
+    assert.ok(arrive('ben', { client: 'backend' }))
+    await advance(2_000)
+    assert.ok((resultOf('ben')?.atMs ?? 0) <= 304)
+  })
+
+  test('an engine that cannot stop a hash lets it end', async () => {
+    const { arriveMany, arrive, advance, running } = createRig({
+      roundMs: [0.5],
+      canCancel: false,
+    })
+    assert.equal(arriveMany(5, 'attacker'), 1)
+    await advance(50)
+    assert.equal(arrive('stranger'), false)
+    assert.deepEqual(running(), ['attacker 0'])
   })
 })
 
 describe('known devices', () => {
-  test('have priority, and get a slot while other attempts are shed', async () => {
-    const { arrive, begun, end } = createRig(1, 300)
-    await arrive('running')
-    assert.ok((await arrive('unknown device')).isAdmitted)
-    assert.equal((await arrive('another unknown device')).isAdmitted, false)
-    assert.ok((await arrive('owner', 1_000, 'ann')).isAdmitted)
-    await end('running')
-    await end('owner')
-    assert.deepEqual(begun, ['running', 'owner', 'unknown device'])
+  test('come first, and stop hashes of unknown ones if need be', async () => {
+    const { arrive, advance, running } = createRig({ roundMs: ROUND_MS.map(ms => 5 * ms) })
+    for (const name of ['a', 'b', 'c']) assert.ok(arrive(name))
+    await advance(300)
+    assert.ok(arrive('owner', { isKnownDevice: true }))
+    assert.deepEqual(running(), ['a', 'b', 'owner'])
+    for (const owner of ['second', 'third']) assert.ok(arrive(owner, { isKnownDevice: true }))
+    assert.deepEqual(running(), ['owner', 'second', 'third'])
+    assert.equal(arrive('fourth', { isKnownDevice: true }), false)
   })
 
-  test('have priority with one attempt per account at a time', async () => {
-    const { arrive, begun, end } = createRig(1)
-    await arrive('running')
-    await arrive('unknown device')
-    await arrive('owner', 1_000, 'ann')
-    await arrive('owner again', 1_000, 'ann')
-    await arrive('another owner', 1_000, 'ben')
-    for (const name of ['running', 'owner', 'another owner']) await end(name, 10)
-    await arrive('owner later', 1_000, 'ann')
-    await end('unknown device', 10)
-    await end('owner later', 10)
-    assert.deepEqual(begun, [
-      'running',
-      'owner',
-      'another owner',
-      'unknown device',
-      'owner later',
-      'owner again',
-    ])
-  })
-
-  test('have priority again after an attempt that was shed or released its slot', async () => {
-    const { admit, arrive, begun, end } = createRig(1, 5_000)
-    await arrive('running')
-    assert.equal(await admit(1_000, 'ann'), null)
-    ;(await admit(60_000, 'ann'))?.release()
-    await arrive('unknown device', 60_000)
-    await arrive('owner', 60_000, 'ann')
-    await end('running')
-    assert.deepEqual(begun, ['running', 'owner'])
+  test('come first with one attempt per account at a time', async () => {
+    const { arrive, arriveMany, advance, resultOf } = createRig()
+    arriveMany(6, 'attacker')
+    const ann = { client: 'attacker', account: 'ann', isKnownDevice: true }
+    for (const name of ['first', 'second']) assert.ok(arrive(name, ann))
+    await advance(2_000)
+    assert.ok((resultOf('first')?.atMs ?? 0) <= 304)
+    assert.ok((resultOf('second')?.atMs ?? 0) > 304)
+    arriveMany(6, 'attacker')
+    assert.ok(arrive('third', ann))
+    await advance(304)
+    assert.equal(resultOf('third')?.end, 'third')
   })
 })
 
 describe('a job that no caller waits for', () => {
-  test('runs after all logins, and is dropped if too many wait', async () => {
-    const { queue, arrive, begun, end, job } = createRig(1)
-    await arrive('running')
-    void queue.runLast(job('last'))
+  test('runs when a thread is idle, one at a time, and is dropped if too many wait', async () => {
+    const { queue, arriveMany, advance } = createRig()
+    const begun: string[] = []
+    const ends: (() => void)[] = []
+    const job = (name: string) => () => {
+      begun.push(name)
+      return new Promise<void>(resolve => ends.push(resolve))
+    }
+    arriveMany(4, 'client')
+    void queue.runLast(job('first'))
     assert.equal(await queue.runLast(job('one too many')), null)
-    await arrive('login')
-    await end('running')
-    await end('login')
-    assert.deepEqual(begun, ['running', 'login', 'last'])
+    await advance(200)
+    assert.deepEqual(begun, [])
+    await advance(100)
+    assert.deepEqual(begun, ['first'])
+    void queue.runLast(job('second'))
+    await settled()
+    assert.deepEqual(begun, ['first'])
+    ends[0]?.()
+    await settled()
+    assert.deepEqual(begun, ['first', 'second'])
   })
-})
-
-test('every attempt gets an answer and every slot is released', async () => {
-  const step = fc.record({
-    act: fc.constantFrom('run', 'release', 'fail', 'last'),
-    withinMs: fc.integer({ min: 0, max: 2_000 }),
-    takesMs: fc.integer({ min: 0, max: 400 }),
-    account: fc.constantFrom(null, 'ann', 'ben'),
-  })
-  await fc.assert(
-    fc.asyncProperty(
-      fc.integer({ min: 1, max: 4 }),
-      fc.array(step, { maxLength: 60 }),
-      async (workers, steps) => {
-        let now = 0
-        let running = 0
-        const queue = createHashQueue(workers, 100, () => now)
-        const work = (takesMs: number, isBroken: boolean) => async () => {
-          assert.ok(++running <= workers)
-          await nextTurn()
-          now += takesMs
-          running--
-          if (isBroken) throw new Error('broken')
-          return true
-        }
-        await Promise.allSettled(
-          steps.map(async ({ act, withinMs, takesMs, account }) => {
-            if (act === 'last') return queue.runLast(work(takesMs, false))
-            const slot = await queue.admit(now + withinMs, account)
-            await nextTurn()
-            if (act === 'release') slot?.release()
-            else await slot?.run(now + withinMs, work(takesMs, act === 'fail'))
-          }),
-        )
-        assert.equal(running, 0)
-        const slots = Array.from({ length: workers }, () => queue.admit(now + 1, 'ann'))
-        assert.ok((await Promise.all(slots)).every(slot => slot !== null))
-      },
-    ),
-    { numRuns: 300 },
-  )
 })

@@ -1,167 +1,229 @@
-// Admission to hashing: as many hashes run at a time as there are cores, and the queue holds only attempts
-// that can be answered in time. An attempt that does not fit is shed before it costs anything.
+// Admission to hashing. An attempt is admitted only if the forecast shows that it, and every attempt admitted
+// before it, will be answered in time; else it is shed before it costs anything. When there is no room, a
+// client with few attempts displaces one of a client with many: see fair-order.ts.
+import type { Hasher, Hashing, HashJob } from '../bcrypt/hasher.ts'
+import { type Claim, inFairOrder } from './fair-order.ts'
+import { forecast, type ThreadLoad, threadFor, type Work } from './forecast.ts'
 
-/** Reserved for what the estimate cannot know: other load on the machine, the writes, the network. */
-const MARGIN_MS = 250
-// How much one measured hash changes the estimate: quickly down, slowly up. A long measurement may only
-// mean that the event loop noticed the end of the hash late.
-const SHARE_WHEN_FASTER = 0.5
-const LARGEST_STEP_UP = 0.05
+/** Reserved for what the forecast cannot know: other load on the machine, the database, the network. */
+const MARGIN_MS = 120
+/** Of it, what is left for the time after the hash. */
+const MARGIN_AFTER_MS = 60
+/** A forecast that changes by less is the same. */
+const TOLERANCE_MS = 1
+export const MOST_SIMULTANEOUS = 100
 
 export type HashQueue = {
-  /**
-   * A slot for an attempt that must be answered by `finishByMs`; null if there is not enough time. An
-   * account on a known device has priority, with one attempt at a time, so that it cannot displace the rest.
-   */
-  admit(finishByMs: number, knownAccount: string | null): Promise<HashSlot | null>
+  /** A slot for an attempt that must be answered by `finishByMs`; null if it is shed. */
+  admit(claim: HashClaim, finishByMs: number): HashSlot | null
   /**
    * True if an attempt that waits for its scope can still be answered by `finishByMs`, with `ahead` attempts
    * of that scope before it, of which `capacity` may be hashed at a time.
    */
   hasTimeFor(finishByMs: number, ahead: number, capacity: number): boolean
-  /** Runs a job that no caller waits for when a core is free; null, without running it, if too many wait. */
+  /** Runs a job that no caller waits for when a core is idle; null, without running it, if too many wait. */
   runLast<T>(job: () => Promise<T>): Promise<T | null>
 }
 
+export type HashClaim = { client: string; account: string; isKnownDevice: boolean }
+
 /** The right to one hash. It must be used or released. */
 export type HashSlot = {
-  /** Runs the job when its turn comes; null, without running it, if that would be too late. */
-  run<T>(finishByMs: number, job: () => Promise<T>): Promise<T | null>
+  /** The digest of the job; null, if the attempt was displaced or its turn came too late. */
+  run(finishByMs: number, job: HashJob): Promise<Buffer | null>
   release(): void
 }
 
-type Waiting = { finishByMs: number; answer: (isAdmitted: boolean) => void }
-type Lane = {
-  /** Attempts without a slot yet. */
-  waiting: Waiting[]
-  /** Slots that are neither used nor released: their attempts are being reserved in the database. */
-  unused: number
-  /** Attempts that wait for a core. */
-  queued: Waiting[]
-}
+/** An attempt with a slot: first it is reserved in the database, then it is queued, then hashed. */
+type Entry = Claim &
+  Work & {
+    finishByMs: number
+    queued: { job: HashJob; answer: (digest: Promise<Buffer | null> | null) => void } | null
+    hashing: Hashing | null
+  }
+
+type Limits = { cost: number; loginTimeMs: number }
 
 export function createHashQueue(
-  workers: number,
-  firstHashMs: number,
+  hasher: Hasher,
+  limits: Limits,
   nowMs = () => performance.now(),
 ): HashQueue {
-  let hashMs = firstHashMs
-  const running = new Set<{ beganMs: number }>()
-  const priority: Lane = { waiting: [], unused: 0, queued: [] }
-  const regular: Lane = { waiting: [], unused: 0, queued: [] }
-  const last: Waiting[] = []
-  const priorityAccounts = new Set<string>()
+  const rounds = 2 ** limits.cost
+  /** In the order of their arrival. */
+  const entries = new Set<Entry>()
+  const last: (() => void)[] = []
+  let isRunningLast = false
 
-  /** True if an attempt with `ahead` others before it ends in time, should each hash take `hashMs`. */
-  function fits(finishByMs: number, ahead: number): boolean {
-    // A core is free: no other order would be faster, even if one hash alone takes too long.
-    if (ahead < workers - running.size) return true
-    const now = nowMs()
-    const leftMs = Array.from(running, ({ beganMs }) => Math.max(0, beganMs + hashMs - now))
-    while (leftMs.length < workers) leftMs.push(0)
-    leftMs.sort((a, b) => a - b)
-    const waitMs = (leftMs[ahead % workers] ?? 0) + Math.floor(ahead / workers) * hashMs
-    return now + waitMs + hashMs + MARGIN_MS <= finishByMs
+  function admit({ client, account, isKnownDevice }: HashClaim, finishByMs: number) {
+    // One attempt at a time has priority: the owner of a known device must not displace the rest.
+    const hasPriority =
+      isKnownDevice && ![...entries].some(it => it.hasPriority && it.account === account)
+    const entry: Entry = {
+      ...{ client, account, hasPriority, finishByMs },
+      ...{ isRunning: false, roundsLeft: rounds, queued: null, hashing: null },
+    }
+    if (!makeRoom(entry, MARGIN_MS)) return null
+    entries.add(entry)
+    return {
+      async run(finishByMs: number, job: HashJob) {
+        entry.finishByMs = finishByMs
+        entry.roundsLeft = job.totalRounds
+        // An attempt displaces others only now: it has its reservation and will be hashed.
+        const displaced = entries.has(entry) ? makeRoom(entry, MARGIN_AFTER_MS) : null
+        if (!displaced) {
+          leave(entry)
+          return null
+        }
+        for (const other of displaced) displace(other)
+        try {
+          return await new Promise<Buffer | null>(resolve => {
+            entry.queued = { job, answer: resolve }
+            startQueued()
+          })
+        } finally {
+          leave(entry)
+        }
+      },
+      release: () => leave(entry),
+    }
   }
 
   /**
-   * Admits the attempts that fit and sheds those that cannot. The throttle may still block an attempt that
-   * has an unused slot, and so free the slot. An attempt that would fit then waits until that is decided,
-   * which takes a few milliseconds.
+   * The attempts to displace, so that this one is answered in time and delays no attempt with a better claim
+   * beyond its time; null if it must be shed.
    */
-  function admitWaiting(): void {
-    let queued = 0
-    let unused = 0
-    for (const lane of [priority, regular]) {
-      queued += lane.queued.length
-      unused += lane.unused
-      for (let first = lane.waiting[0]; first; first = lane.waiting[0]) {
-        const isLate = nowMs() >= first.finishByMs
-        const isAdmitted = !isLate && fits(first.finishByMs, queued + unused)
-        if (!isAdmitted && !isLate && fits(first.finishByMs, queued)) break
-        lane.waiting.shift()
-        if (isAdmitted) unused++
-        first.answer(isAdmitted)
+  function makeRoom(entry: Entry, marginMs: number): Entry[] | null {
+    const now = nowMs()
+    entry.finishByMs = Math.max(entry.finishByMs, now + aloneMs(entry) + marginMs)
+    const order = inFairOrder(entries.has(entry) ? [...entries] : [...entries, entry])
+    const endsBefore = predict(order.filter(other => other !== entry))
+    const weaker = order.slice(order.indexOf(entry) + 1)
+    const stoppable = weaker.filter(({ hashing }) => hashing?.cancel).toReversed()
+    // Each attempt that is not queued yet may have to stop one of them.
+    const unqueued = order.filter(({ queued }) => !queued).length
+    for (let stopped = 0; stopped <= Math.min(stoppable.length, unqueued); stopped++) {
+      const displaced = new Set(stoppable.slice(0, stopped))
+      for (;;) {
+        const kept = order.filter(other => !displaced.has(other))
+        const ends = predict(kept)
+        const delayed = kept.filter(other => {
+          // It makes room for itself when it is queued.
+          if (!other.queued && weaker.includes(other)) return false
+          const inTimeMs = Math.max(other.finishByMs - now - marginMs, endsBefore.get(other) ?? 0)
+          return (ends.get(other) ?? 0) > inTimeMs + TOLERANCE_MS
+        })
+        const weakest = delayed.at(-1)
+        if (!weakest) return [...displaced]
+        if (delayed.some(other => !weaker.includes(other))) break
+        displaced.add(weakest)
       }
     }
+    return null
   }
 
-  function startNext(): void {
-    for (const queue of [priority.queued, regular.queued, last]) {
-      while (queue.length > 0 && running.size < workers) {
-        const next = queue.shift()
-        next?.answer(nowMs() + hashMs <= next.finishByMs)
-      }
-    }
-    admitWaiting()
+  /**
+   * How long the hash takes on an idle thread, where it may begin even if that is too long: no other time
+   * would be better. Zero if no thread is idle.
+   */
+  function aloneMs({ roundsLeft }: Entry): number {
+    const idle = loadsOf(hasher, limits, [...entries]).filter(isIdle)
+    return idle.length > 0
+      ? Math.min(...idle.map(({ roundMs }) => roundsLeft * (roundMs[0] ?? 0)))
+      : 0
   }
 
-  async function runInTurn<T>(queue: Waiting[], finishByMs: number, job: () => Promise<T>) {
-    const hashing = { beganMs: 0 }
-    const isInTime = await new Promise<boolean>(resolve => {
-      const answer = (isInTime: boolean) => {
-        hashing.beganMs = nowMs()
-        if (isInTime) running.add(hashing)
-        resolve(isInTime)
+  /** When each of these attempts will have been hashed, in milliseconds from now. */
+  function predict(inOrder: Entry[]): Map<Entry, number> {
+    const waiting = inOrder.filter(({ isRunning }) => !isRunning)
+    return forecast(loadsOf(hasher, limits, inOrder), waiting)
+  }
+
+  function startQueued(): void {
+    for (const entry of inFairOrder([...entries])) {
+      if (!entry.queued || entry.isRunning) continue
+      const threads = loadsOf(hasher, limits, [...entries])
+      const thread = threadFor(entry, threads)
+      if (!thread) return
+      const { job, answer } = entry.queued
+      const endsMs = nowMs() + job.totalRounds * (thread.roundMs[thread.running.length] ?? 0)
+      if (endsMs > entry.finishByMs && !isIdle(thread)) {
+        displace(entry)
+        continue
       }
-      if (running.size < workers) answer(true)
-      else queue.push({ finishByMs, answer })
-    })
-    if (!isInTime) return null
-    try {
-      const result = await job()
-      const tookMs = nowMs() - hashing.beganMs
-      if (tookMs < hashMs) hashMs += (tookMs - hashMs) * SHARE_WHEN_FASTER
-      else hashMs = Math.min(tookMs, hashMs * (1 + LARGEST_STEP_UP))
-      return result
-    } finally {
-      running.delete(hashing)
-      startNext()
+      entry.hashing = hasher.start(threads.indexOf(thread), job)
+      entry.isRunning = true
+      answer(entry.hashing.digest)
     }
+    startLast()
+  }
+
+  function startLast(): void {
+    const isFree = loadsOf(hasher, limits, [...entries]).some(isIdle)
+    if (isFree && !isRunningLast) last.shift()?.()
+  }
+
+  function displace(entry: Entry): void {
+    entries.delete(entry)
+    if (entry.hashing) entry.hashing.cancel?.()
+    else entry.queued?.answer(null)
+  }
+
+  function leave(entry: Entry): void {
+    if (entries.delete(entry)) startQueued()
   }
 
   return {
-    async admit(finishByMs, knownAccount) {
-      const isPriority = knownAccount !== null && !priorityAccounts.has(knownAccount)
-      const account = isPriority ? knownAccount : ''
-      const lane = isPriority ? priority : regular
-      if (isPriority) priorityAccounts.add(account)
-      const isAdmitted = await new Promise<boolean>(resolve => {
-        const answer = (isAdmitted: boolean) => {
-          if (isAdmitted) lane.unused++
-          resolve(isAdmitted)
-        }
-        lane.waiting.push({ finishByMs, answer })
-        admitWaiting()
-      })
-      if (!isAdmitted) {
-        priorityAccounts.delete(account)
-        return null
-      }
-      return {
-        async run(finishByMs, job) {
-          lane.unused--
-          const hashed = runInTurn(lane.queued, finishByMs, job)
-          admitWaiting()
-          return hashed.finally(() => priorityAccounts.delete(account))
-        },
-        release() {
-          lane.unused--
-          priorityAccounts.delete(account)
-          admitWaiting()
-        },
-      }
-    },
+    admit,
     hasTimeFor(finishByMs, ahead, capacity) {
-      const unused = priority.unused + regular.unused
-      const queued = priority.queued.length + regular.queued.length
+      const [{ roundMs } = { roundMs: [] }] = loadsOf(hasher, limits, [])
       // The hashes that run now, those of the attempts ahead, then this one.
-      const rounds = Math.floor(ahead / capacity) + 2
-      const isInTime = nowMs() + rounds * hashMs + MARGIN_MS <= finishByMs
-      return isInTime && fits(finishByMs, ahead + unused + queued)
+      const hashes = Math.floor(ahead / capacity) + 2
+      return nowMs() + hashes * rounds * (roundMs[0] ?? 0) + MARGIN_MS <= finishByMs
     },
     async runLast(job) {
-      return last.length < workers ? runInTurn(last, Number.POSITIVE_INFINITY, job) : null
+      if (last.length >= hasher.threads) return null
+      await new Promise<void>(resolve => {
+        last.push(resolve)
+        startLast()
+      })
+      isRunningLast = true
+      try {
+        return await job()
+      } finally {
+        isRunningLast = false
+        startLast()
+      }
     },
   }
+}
+
+/** How many logins that arrive at the same moment are all answered in time, counted up to a limit. */
+export function countSimultaneous(hasher: Hasher, limits: Limits): number {
+  const threads: ThreadLoad<Work>[] = loadsOf(hasher, limits, [])
+  for (const waiting: Work[] = []; ; ) {
+    waiting.push({ roundsLeft: 2 ** limits.cost })
+    const longestMs = Math.max(...forecast(threads, waiting).values())
+    const isTooLong = longestMs + MARGIN_MS > limits.loginTimeMs
+    if (isTooLong || waiting.length > MOST_SIMULTANEOUS) return waiting.length - 1
+  }
+}
+
+/** What each thread computes, and how many hashes at a time it may compute so that one ends in time. */
+function loadsOf(
+  hasher: Hasher,
+  { cost, loginTimeMs }: Limits,
+  entries: Entry[],
+): ThreadLoad<Entry>[] {
+  return Array.from({ length: hasher.threads }, (_, thread) => {
+    const roundMs = hasher.roundMs(thread)
+    const inTime = roundMs.filter(ms => 2 ** cost * ms + MARGIN_MS <= loginTimeMs)
+    const running = entries.filter(({ hashing }) => hashing?.thread === thread)
+    for (const entry of running) entry.roundsLeft = entry.hashing?.roundsLeft() ?? 0
+    return { running, roundMs, lanes: Math.max(1, inTime.length) }
+  })
+}
+
+function isIdle({ running }: ThreadLoad<Entry>): boolean {
+  return running.length === 0
 }

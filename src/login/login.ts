@@ -10,7 +10,7 @@ import type { User } from '../domain/user.ts'
 import { canonicalEmail, lookupKey, matchablePassword } from './credentials.ts'
 import { decide, type RejectionReason } from './decision.ts'
 import { type DeviceTokens, deviceToRemember, findKnownDevice } from './device.ts'
-import type { HashQueue, HashSlot } from './hash-queue.ts'
+import type { HashClaim, HashQueue, HashSlot } from './hash-queue.ts'
 import { type OpenedSession, type OpenSessionDeps, openSession } from './open-session.ts'
 import type { Passwords } from './passwords.ts'
 import { deviceScopes, throttleScopes } from './scopes.ts'
@@ -95,7 +95,13 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
     ? deviceScopes(email, knownDevice)
     : throttleScopes(email, attempt.client, deps.budgets)
 
-  const admission = await admit(deps, email, scopes, knownDevice !== null, finishByMs)
+  const claim = {
+    // An IPv6 network of one subscriber has many addresses, but one share.
+    client: attempt.client.network ?? attempt.client.group,
+    account: lookupKey(email),
+    isKnownDevice: knownDevice !== null,
+  }
+  const admission = await admit(deps, claim, scopes, finishByMs)
   if (admission.kind === 'shed') return { kind: 'shed', email }
   if (admission.kind === 'blocked') {
     const { scope, blockedUntil, lockedUserId } = admission
@@ -110,15 +116,14 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
 
   const { slot, user } = admission
   const password = matchablePassword(attempt.password)
-  const passwordMatches = await slot.run(finishByMs(), () =>
-    passwords.verify(password, user?.passwordHash ?? null),
-  )
-  if (passwordMatches === null) {
+  const check = passwords.check(password, user?.passwordHash ?? null)
+  const digest = await slot.run(finishByMs(), check.job)
+  if (digest === null) {
     await store.releaseAttempt(scopes)
     throttle.wake(scopes)
     return { kind: 'shed', email }
   }
-  const decision = decide(user, passwordMatches, clock())
+  const decision = decide(user, check.matches(digest), clock())
 
   if (decision.kind === 'rejected') {
     const failures = await store.settleFailure(scopes, user?.id ?? null, clock())
@@ -154,9 +159,8 @@ type Admission =
 /** Admits the attempt, if need be after waiting for a busy scope. While it waits, it holds no hash slot. */
 async function admit(
   deps: LoginDeps,
-  email: string,
+  claim: HashClaim,
   scopes: ThrottleScope[],
-  isKnownDevice: boolean,
   finishByMs: () => number,
 ): Promise<Admission> {
   const { throttle, hashQueue } = deps
@@ -164,7 +168,7 @@ async function admit(
   let wokenIn: string | null = null
   try {
     for (;;) {
-      const admission = await tryToAdmit(deps, email, scopes, isKnownDevice, finishByMs())
+      const admission = await tryToAdmit(deps, claim, scopes, finishByMs())
       if (admission.kind !== 'busy') return admission
       const { key, capacity } = admission
       const isFirst = key === wokenIn
@@ -184,18 +188,17 @@ async function admit(
 /** First a hash slot, then a reservation in every scope. */
 async function tryToAdmit(
   { throttle, hashQueue }: LoginDeps,
-  email: string,
+  claim: HashClaim,
   scopes: ThrottleScope[],
-  isKnownDevice: boolean,
   finishByMs: number,
 ): Promise<Admission | Extract<Reservation, { kind: 'busy' }>> {
   const block = throttle.recallBlock(scopes)
   if (block) return block
-  const slot = await hashQueue.admit(finishByMs, isKnownDevice ? email : null)
+  const slot = hashQueue.admit(claim, finishByMs)
   if (!slot) return { kind: 'shed' }
   let isAdmitted = false
   try {
-    const reservation = await throttle.reserve(scopes, lookupKey(email))
+    const reservation = await throttle.reserve(scopes, claim.account)
     isAdmitted = reservation.kind === 'admitted'
     return reservation.kind === 'admitted' ? { ...reservation, slot } : reservation
   } finally {

@@ -1,112 +1,186 @@
-// One worker thread per core, each with the lanes of the kernel. A worker that dies is replaced.
+// The engine `lanes`: one worker per thread, each with the lanes of the kernel. The next job of a thread
+// replaces a worker that has died.
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { parseHash } from './hash-text.ts'
+import type { Hasher } from './hasher.ts'
+import type { Done, Job } from './lanes.js'
 import { MAX_LANES } from './memory.js'
+import type { KnownAnswer, Message, WorkerData } from './worker.js'
 
-export { MAX_LANES }
-
-export type Job = {
-  /** At most 72 bytes. The pool overwrites it with zeros. */
-  password: Buffer
-  /** 16 bytes. */
-  salt: Buffer
-  /** The digest is taken after this many rounds: 2^cost. */
-  rounds: number
-  /** Rounds in all. Those after the digest have no result: they make a cheaper hash take as long. */
-  totalRounds: number
+type Running = {
+  lane: number
+  resolve: (digest: Buffer | null) => void
+  reject: (error: Error) => void
 }
-
-export type Pool = {
-  workers: number
-  /** Starts the hash at once, on the worker with the fewest busy lanes. Rejects if the worker dies. */
-  run(job: Job): Promise<Buffer>
-  /** How long one round takes if this many lanes of its worker are busy, as measured last. */
-  roundMs(busyLanes: number): number
-  close(): Promise<void>
+type Thread = {
+  /** Null after it has died. */
+  worker: Worker | null
+  /** By the ids of the jobs. */
+  running: Map<number, Running>
+  /** Written by the worker, see `createLanes`. */
+  times: Float64Array
 }
-
-type Pending = { resolve: (digest: Buffer) => void; reject: (error: Error) => void }
-type Thread = { worker: Worker; pending: Map<number, Pending>; roundMs: number[] }
-type Message = { roundMs: number[]; id?: number; digest?: Uint8Array }
 
 const WORKER = join(import.meta.dirname, 'worker.js')
+const KERNEL = join(import.meta.dirname, 'kernel.wasm')
 /** A worker holds some objects and the kernel's memory. More would be a leak. */
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 2 }
+/** One more lane must raise the throughput by this factor, because each hash then takes longer. */
+const SMALLEST_GAIN = 1.03
 
-/** `onLost` is called when a worker has died and its jobs have failed. */
-export async function openPool(workers: number, onLost: (error: Error) => void): Promise<Pool> {
+/** Test vectors of Openwall's crypt_blowfish 1.3 (wrapper.c), one per lane. A worker checks them at its start. */
+const KNOWN_ANSWERS = [
+  ['U*U', '$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW'],
+  ['U*U*', '$2a$05$CCCCCCCCCCCCCCCCCCCCC.VGOzA784oUp/Z0DY336zx7pLYAy0lwK'],
+  ['U*U*U', '$2a$05$XXXXXXXXXXXXXXXXXXXXXOAcXxm9kjPGEMsLznoKqmqw7tc8WCx4a'],
+] as const
+
+/** `onLost` is called when a worker has died and its jobs have been rejected. */
+export async function openLanes(threads: number, onLost: (error: Error) => void): Promise<Hasher> {
   // Compiled once: the workers share its machine code.
-  const module = new WebAssembly.Module(readFileSync(join(import.meta.dirname, 'kernel.wasm')))
-  let isClosing = false
+  const module = new WebAssembly.Module(readFileSync(KERNEL))
+  const knownAnswers = KNOWN_ANSWERS.map(([password, hash]) => toKnownAnswer(password, hash))
+  const pool = Array.from({ length: threads }, createThread)
+  let isOpen = false
   let nextId = 0
 
-  async function startThread(index: number): Promise<Thread> {
+  function startWorker(thread: Thread): Worker {
+    const workerData: WorkerData = { module, times: thread.times, knownAnswers }
     const worker = new Worker(WORKER, {
-      workerData: { module },
+      workerData,
       execArgv: [],
       env: {},
       resourceLimits: RESOURCE_LIMITS,
     })
-    const thread: Thread = { worker, pending: new Map(), roundMs: [] }
     let failure = new Error('a hashing thread ended')
-    worker.on('error', error => {
-      failure = error instanceof Error ? error : failure
+    worker.on('message', (message: Done | 'ready') => {
+      if (message !== 'ready') end(thread, message.id)?.resolve(Buffer.from(message.digest))
+    })
+    worker.on('error', (error: Error) => {
+      failure = error
     })
     worker.on('exit', () => {
-      for (const { reject } of thread.pending.values()) reject(failure)
-      thread.pending.clear()
-      if (isClosing || threads[index] !== thread) return
-      onLost(failure)
-      startThread(index).then(
-        started => {
-          threads[index] = started
-        },
-        // It ends at its start too: the next job is rejected, and starts another.
-        onLost,
-      )
+      thread.worker = null
+      for (const { reject } of thread.running.values()) reject(failure)
+      thread.running.clear()
+      if (isOpen) onLost(failure)
     })
-    const ready = new Promise<void>((resolve, reject) => {
-      worker.once('error', reject).once('exit', () => reject(failure))
-      worker.on('message', ({ roundMs, id, digest }: Message) => {
-        thread.roundMs = roundMs
-        if (id === undefined || !digest) return resolve()
-        const waiting = thread.pending.get(id)
-        thread.pending.delete(id)
-        // A thread without a job does not keep the process alive.
-        if (thread.pending.size === 0) worker.unref()
-        waiting?.resolve(Buffer.from(digest.buffer, digest.byteOffset, digest.byteLength))
-      })
-    })
-    await ready
-    worker.unref()
-    return thread
+    thread.worker = worker
+    return worker
   }
 
-  const threads: Thread[] = []
-  threads.push(...(await Promise.all(Array.from({ length: workers }, (_, i) => startThread(i)))))
+  async function close() {
+    isOpen = false
+    await Promise.all(pool.map(({ worker }) => worker?.terminate()))
+  }
+
+  try {
+    await Promise.all(pool.map(thread => once(startWorker(thread), 'message')))
+  } catch (error) {
+    await close()
+    throw error
+  }
+  isOpen = true
+  for (const { worker } of pool) worker?.unref()
+  const lanes = bestLanes(pool)
 
   return {
-    workers,
-    run({ password, salt, rounds, totalRounds }) {
-      const thread = threads.toSorted((a, b) => a.pending.size - b.pending.size)[0]
-      if (!thread) throw new Error('the pool has no thread')
+    name: 'lanes',
+    threads,
+    roundMs(thread) {
+      const [slowdown = 1, ...fastestMs] = at(pool, thread).times
+      return fastestMs.slice(0, lanes).map(ms => ms * slowdown)
+    },
+    start(index, { password, salt, rounds, totalRounds }) {
+      const thread = at(pool, index)
+      const { running } = thread
+      const lane = freeLane(thread, lanes)
+      const worker = thread.worker ?? startWorker(thread)
       const id = nextId++
-      const key = new Uint8Array(password.length + 1)
-      key.set(password)
-      password.fill(0)
-      return new Promise<Buffer>((resolve, reject) => {
-        thread.pending.set(id, { resolve, reject })
-        thread.worker.ref()
-        thread.worker.postMessage({ id, key, salt, rounds, totalRounds }, [key.buffer])
-      })
+      const roundsLeft = new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT))
+      roundsLeft[0] = totalRounds
+      const key = toKey(password)
+      // A copy of the salt: a message with a part of Node's shared buffer would contain all of it.
+      const job: Job = {
+        ...{ id, lane, key, salt: new Uint8Array(salt) },
+        ...{ rounds, totalRounds, roundsLeft },
+      }
+      const { promise, resolve, reject } = Promise.withResolvers<Buffer | null>()
+      running.set(id, { lane, resolve, reject })
+      worker.ref()
+      worker.postMessage(job satisfies Message, [key.buffer])
+      return {
+        thread: index,
+        roundsLeft: () => roundsLeft[0] ?? 0,
+        digest: promise,
+        cancel() {
+          if (!running.has(id)) return
+          worker.postMessage({ cancelledId: id } satisfies Message)
+          end(thread, id)?.resolve(null)
+        },
+      }
     },
-    roundMs(busyLanes) {
-      return Math.max(...threads.map(thread => thread.roundMs[busyLanes] ?? 0))
-    },
-    async close() {
-      isClosing = true
-      await Promise.all(threads.map(({ worker }) => worker.terminate()))
-    },
+    close,
   }
+}
+
+function createThread(): Thread {
+  const bytes = (1 + MAX_LANES) * Float64Array.BYTES_PER_ELEMENT
+  const times = new Float64Array(new SharedArrayBuffer(bytes))
+  times.fill(Number.POSITIVE_INFINITY)
+  times[0] = 1
+  return { worker: null, running: new Map(), times }
+}
+
+/** Frees the job's lane; undefined if the job has ended before. */
+function end({ worker, running }: Thread, id: number): Running | undefined {
+  const job = running.get(id)
+  running.delete(id)
+  // A worker without a job does not keep the process alive.
+  if (running.size === 0) worker?.unref()
+  return job
+}
+
+function freeLane({ running }: Thread, lanes: number): number {
+  const taken = new Set(Array.from(running.values(), job => job.lane))
+  for (let lane = 0; lane < lanes; lane++) if (!taken.has(lane)) return lane
+  throw new Error('the thread has no free lane')
+}
+
+/** The number of lanes with the highest throughput, by the fastest rounds of all threads. */
+function bestLanes(pool: Thread[]): number {
+  const hashesPerMs = (lanes: number) =>
+    lanes / Math.min(...pool.map(({ times }) => times[lanes] ?? 0))
+  let best = 1
+  for (let lanes = 2; lanes <= MAX_LANES; lanes++) {
+    if (hashesPerMs(lanes) >= hashesPerMs(best) * SMALLEST_GAIN) best = lanes
+  }
+  return best
+}
+
+/** The password and a NUL. */
+function toKey(password: Buffer) {
+  const key = new Uint8Array(password.length + 1)
+  key.set(password)
+  password.fill(0)
+  return key
+}
+
+function toKnownAnswer(password: string, text: string): KnownAnswer {
+  const hash = parseHash(text)
+  if (!hash) throw new Error(`not a hash: ${text}`)
+  const key = toKey(Buffer.from(password))
+  return {
+    ...{ key, salt: new Uint8Array(hash.salt), digest: new Uint8Array(hash.digest) },
+    rounds: 2 ** hash.cost,
+  }
+}
+
+function at(pool: Thread[], index: number): Thread {
+  const thread = pool[index]
+  if (!thread) throw new Error(`there is no thread ${index}`)
+  return thread
 }

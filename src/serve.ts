@@ -3,6 +3,7 @@
 import { mkdir } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { openHasher } from './bcrypt/open-hasher.ts'
 import { type Config, tokensAt } from './config/config.ts'
 import type { Store } from './domain/store.ts'
 import { closeServer, createWork, trackConnections } from './drain.ts'
@@ -66,12 +67,23 @@ export async function serveUntilSignal(
 
 export async function serve(config: Config, log: Log, clock: () => Date): Promise<Service> {
   for (const warning of config.warnings) log.warn({ event: 'service.warning' }, warning)
-  // Making the decoy takes as long as a login, so the rest of the start runs beside it.
-  const makingPasswords = createPasswords(config.bcryptCost)
-  // It is awaited below; if the start fails before that, its error is the one to report.
-  makingPasswords.catch(() => {})
   // Closed in reverse order, when the service stops or its start fails.
   await using opened = new AsyncDisposableStack()
+  // Its self-test takes a while, so the rest of the start runs beside it.
+  const openingHasher = openHasher(
+    config.passwordEngine,
+    availableParallelism(),
+    warning => log.warn({ event: 'service.warning' }, warning),
+    error => log.error({ event: 'hashing.thread_lost', err: error }),
+  )
+  // It is awaited below; if the start fails before that, its error is the one to report.
+  openingHasher.catch(() => {})
+  opened.defer(() =>
+    openingHasher.then(
+      hasher => hasher.close(),
+      () => {},
+    ),
+  )
   await mkdir(config.dataDir, { recursive: true }).catch(
     failStart(`The data folder ${config.dataDir} cannot be used`),
   )
@@ -97,16 +109,16 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     .catch(failStart(`${describeDatabase(config.database)} cannot be used`))
   const keys = opened.adopt(await openKeys(config, log, clock), watched => watched.close())
 
-  const passwords = await makingPasswords
+  const hasher = await openingHasher
   let isDraining = false
   const work = createWork()
-  const { budgets, maxSessionsPerUser, loginTimeMs } = config
+  const { budgets, maxSessionsPerUser, bcryptCost, loginTimeMs } = config
   const tokens = { ...config.tokens }
   const loginDeps = {
     store,
     throttle: createThrottle(store, clock),
-    passwords,
-    hashQueue: createHashQueue(availableParallelism(), passwords.estimateMs),
+    passwords: createPasswords(bcryptCost),
+    hashQueue: createHashQueue(hasher, { cost: bcryptCost, loginTimeMs }),
     deviceTokens: createDeviceTokens(deviceKey),
     keys,
     budgets,

@@ -6,7 +6,7 @@ import { defaultIssuer, readIssuer, readOrigins, readProxies } from './addresses
 import { type DatabaseConfig, judgeDatabase, readDatabase } from './database.ts'
 import { type Environment, Reader } from './reader.ts'
 import { warnOfUnknown } from './unknown-variables.ts'
-import { LOG_LEVELS, VARIABLES } from './variables.ts'
+import { LOG_LEVELS, PASSWORD_ENGINES, VARIABLES } from './variables.ts'
 
 export type TlsFiles = { certFile: string; keyFile: string }
 
@@ -38,6 +38,7 @@ export type Config = Readonly<{
   signingKeysFile: string
   tokens: Readonly<{ issuer: string; audience: string }>
   bcryptCost: number
+  passwordEngine: (typeof PASSWORD_ENGINES)[number]
   /** An attempt that would take longer than this is shed. */
   loginTimeMs: number
   budgets: Readonly<Budgets>
@@ -93,6 +94,7 @@ export function loadConfig(env: Environment): Config {
     },
     // A lower cost makes guessing at stolen hashes too fast. Hashes of tests protect nothing.
     bcryptCost: read.integer('BCRYPT_COST', 12, environment === 'test' ? 4 : 10, 15),
+    passwordEngine: read.oneOf('PASSWORD_ENGINE', 'lanes', PASSWORD_ENGINES),
     loginTimeMs: read.integer('LOGIN_TIME_MS', 1_000, 500, 5_000),
     budgets: {
       pair: read.integer('THROTTLE_PAIR_FAILURES', 5, 1, 1e9),

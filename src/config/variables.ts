@@ -1,6 +1,7 @@
 // The environment variables of the service.
 
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+export const PASSWORD_ENGINES = ['lanes', 'native'] as const
 
 /** Every variable that the service reads, with its default and meaning. The README shows this table. */
 export const VARIABLES = {
@@ -45,6 +46,11 @@ export const VARIABLES = {
   },
   JWT_AUDIENCE: { byDefault: 'the issuer', meaning: '`aud` of the access tokens' },
   BCRYPT_COST: { byDefault: '12', meaning: '10 to 15; each step doubles the work of a login' },
+  PASSWORD_ENGINE: {
+    byDefault: 'lanes',
+    meaning:
+      '`lanes` verifies several passwords at a time per core (src/bcrypt/README.md); `native` uses npm bcrypt',
+  },
   LOGIN_TIME_MS: {
     byDefault: '1000',
     meaning:

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { settled, simulateHasher } from '../../test/simulated-hasher.ts'
-import { countSimultaneous, createHashQueue } from './hash-queue.ts'
+import { capacityOf, createHashQueue } from './hash-queue.ts'
 
 /** At cost 10, a hash takes 100 ms alone, 120 ms beside another and 150 ms beside two. */
 const COST = 10
@@ -124,7 +124,8 @@ describe('hashing', () => {
 describe('a hash slot', () => {
   test('is given to as many attempts as will be answered in time', async () => {
     const { arrive, resultOf, advance, hasher, limits } = createRig({ threads: 2 })
-    const count = countSimultaneous(hasher, limits)
+    const { hashes, logins: count } = capacityOf(hasher, limits)
+    assert.equal(hashes, 6)
     // Five times six hashes in 750 ms, then two on each thread in 120 ms, then the margin of 120 ms.
     assert.equal(count, 34)
     const admitted = Array.from({ length: 40 }, (_, i) => arrive(String(i)))
@@ -151,7 +152,7 @@ describe('a hash slot', () => {
       roundMs: ROUND_MS.map(ms => 7 * ms),
     })
     // 840 ms beside another hash, 1,050 ms beside two.
-    assert.equal(countSimultaneous(hasher, limits), 4)
+    assert.deepEqual(capacityOf(hasher, limits), { hashes: 4, logins: 4 })
     assert.equal(arriveMany(10, 'client'), 4)
     assert.equal(running().length, 4)
   })

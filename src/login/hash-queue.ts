@@ -11,7 +11,7 @@ const MARGIN_MS = 120
 const MARGIN_AFTER_MS = 60
 /** A forecast that changes by less is the same. */
 const TOLERANCE_MS = 1
-export const MOST_SIMULTANEOUS = 100
+export const MOST_COUNTED = 100
 
 export type HashQueue = {
   /** A slot for an attempt that must be answered by `finishByMs`; null if it is shed. */
@@ -198,15 +198,23 @@ export function createHashQueue(
   }
 }
 
-/** How many logins that arrive at the same moment are all answered in time, counted up to a limit. */
-export function countSimultaneous(hasher: Hasher, limits: Limits): number {
+export type Capacity = {
+  /** How many hashes are computed at a time. */
+  hashes: number
+  /** How many logins that arrive at the same moment are all answered in time; at most MOST_COUNTED. */
+  logins: number
+}
+
+export function capacityOf(hasher: Hasher, limits: Limits): Capacity {
   const threads: ThreadLoad<Work>[] = loadsOf(hasher, limits, [])
-  for (const waiting: Work[] = []; ; ) {
-    waiting.push({ roundsLeft: 2 ** limits.cost })
+  const isInTime = (logins: number) => {
+    const waiting = Array.from({ length: logins }, () => ({ roundsLeft: 2 ** limits.cost }))
     const longestMs = Math.max(...forecast(threads, waiting).values())
-    const isTooLong = longestMs + MARGIN_MS > limits.loginTimeMs
-    if (isTooLong || waiting.length > MOST_SIMULTANEOUS) return waiting.length - 1
+    return longestMs + MARGIN_MS <= limits.loginTimeMs
   }
+  let logins = 0
+  while (logins < MOST_COUNTED && isInTime(logins + 1)) logins++
+  return { hashes: threads.reduce((sum, { lanes }) => sum + lanes, 0), logins }
 }
 
 /** What each thread computes, and how many hashes at a time it may compute so that one ends in time. */

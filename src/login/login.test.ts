@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { ENGINES, openTestStore } from '../../test/engines.ts'
 import { countKinds } from '../../test/storage/fixtures.ts'
+import { openHasher } from '../bcrypt/open-hasher.ts'
 import type { Store } from '../domain/store.ts'
 import { createGeneration, createKeys, importKeys } from '../keys/key-set.ts'
 import { createDeviceTokens } from './device.ts'
@@ -13,13 +14,15 @@ import { createThrottle } from './throttle.ts'
 const COST = 4
 const clock = () => new Date()
 const keys = createKeys(await importKeys({ keys: await createGeneration(new Date(), 0) }))
-const passwords = await createPasswords(COST)
+const passwords = createPasswords(COST)
+const hasher = await openHasher('lanes', 2, assert.fail, assert.fail)
+after(() => hasher.close())
 
 const depsOn = (store: Store, throttle = createThrottle(store, clock)) => ({
   store,
   throttle,
   passwords,
-  hashQueue: createHashQueue(2, passwords.estimateMs),
+  hashQueue: createHashQueue(hasher, { cost: COST, loginTimeMs: 5_000 }),
   deviceTokens: createDeviceTokens('00'.repeat(32)),
   budgets: { pair: 5, email: 20, client: 50, network: 500 },
   maxSessionsPerUser: 100,
@@ -101,8 +104,10 @@ test('a reservation that fails releases its hash slot and reports the fault', as
         ? () => Promise.reject(new Error('no database'))
         : target[name],
   })
-  // With one worker and a hash of a minute, a second attempt fits only if the first slot was released.
-  const deps = { ...depsOn(breaking), hashQueue: createHashQueue(1, 60_000) }
+  // A second attempt is admitted only if the first slot was released.
+  const slow = { ...hasher, threads: 1, roundMs: () => [1_000] }
+  const hashQueue = createHashQueue(slow, { cost: COST, loginTimeMs: 5_000 })
+  const deps = { ...depsOn(breaking), hashQueue }
   await assert.rejects(login(deps, attempt), /no database/)
   isBroken = false
   assert.equal((await login(deps, attempt)).kind, 'rejected')

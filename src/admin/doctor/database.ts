@@ -1,9 +1,10 @@
 // Checks that the database answers and accepts a write, its clock, and that the stored users can log in.
+
+import { MAX_EVALUATED_COST } from '../../bcrypt/hash-text.ts'
 import type { Config } from '../../config/config.ts'
 import type { Store } from '../../domain/store.ts'
 import { isOpenToOthers } from '../../files.ts'
 import { isReachable } from '../../login/credentials.ts'
-import { MAX_EVALUATED_COST } from '../../login/passwords.ts'
 import { messageOf } from '../failures.ts'
 import { withAnyStore } from '../with-store.ts'
 import { type Finding, ok, problem, warning } from './finding.ts'

@@ -1,28 +1,37 @@
 // Checks that this machine hashes fast enough and that its clock is plausible.
+import { availableParallelism } from 'node:os'
+import { openHasher } from '../../bcrypt/open-hasher.ts'
 import type { Config } from '../../config/config.ts'
-import { createPasswords } from '../../login/passwords.ts'
+import { capacityOf, MOST_COUNTED } from '../../login/hash-queue.ts'
 import { type Finding, ok, problem, warning } from './finding.ts'
 
 /** An earlier time on the clock is wrong, and tokens would be expired when they are issued. */
 const RELEASED = new Date('2026-11-01T00:00:00Z')
-const SLOW_MS = 1_000
 
-export async function checkMachine({ bcryptCost }: Config, now: Date): Promise<Finding[]> {
-  return [await checkHashing(bcryptCost), checkClock(now)]
+export async function checkMachine(config: Config, now: Date): Promise<Finding[]> {
+  return [...(await checkHashing(config)), checkClock(now)]
 }
 
-/** Judges by processor time, because the elapsed time also grows while the machine is busy. */
-async function checkHashing(bcryptCost: number): Promise<Finding> {
-  const passwords = await createPasswords(bcryptCost)
-  const [start, cpuStart] = [performance.now(), process.cpuUsage()]
-  await passwords.verify('', null)
-  const { user, system } = process.cpuUsage(cpuStart)
-  const cpuMs = Math.round((user + system) / 1000)
-  const ms = Math.round(performance.now() - start)
-  const detail = `bcrypt cost ${bcryptCost} takes ${cpuMs} ms of processor time, ${ms} ms in all`
-  return cpuMs < SLOW_MS
-    ? ok('hashing', detail)
-    : warning('hashing', `${detail}: a login takes longer than a second; lower BCRYPT_COST`)
+async function checkHashing({
+  passwordEngine,
+  bcryptCost,
+  loginTimeMs,
+}: Config): Promise<Finding[]> {
+  const findings: Finding[] = []
+  const hasher = await openHasher(
+    passwordEngine,
+    availableParallelism(),
+    text => findings.push(warning('hashing', text)),
+    () => {},
+  )
+  const { hashes, logins } = capacityOf(hasher, { cost: bcryptCost, loginTimeMs })
+  const aloneMs = 2 ** bcryptCost * (hasher.roundMs(0)[0] ?? 0)
+  await hasher.close()
+  const count = logins === MOST_COUNTED ? `${logins} or more` : String(logins)
+  const detail = `bcrypt cost ${bcryptCost} takes ${aloneMs.toFixed()} ms; ${count} logins at the same moment are answered within ${loginTimeMs} ms`
+  const advice = 'lower BCRYPT_COST, raise LOGIN_TIME_MS or use more cores'
+  if (logins > hashes) return [...findings, ok('hashing', detail)]
+  return [...findings, warning('hashing', `${detail}, and none can wait for its turn: ${advice}`)]
 }
 
 function checkClock(now: Date): Finding {

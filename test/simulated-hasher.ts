@@ -86,6 +86,8 @@ export function simulateHasher({ threads: count, roundMs, canCancel = true }: Op
     nowMs: () => now,
     /** The jobs that are being computed. */
     running: () => threads.flatMap(({ lanes }) => lanes.map(({ job }) => job)),
+    /** The threads as they are now. */
+    lanes: () => threads.map(({ lanes }) => lanes.map(({ job, left }) => ({ job, left }))),
     setRoundMs(changed: number[]) {
       speed.roundMs = changed
     },

@@ -6,11 +6,11 @@ import { type Claim, inFairOrder } from './fair-order.ts'
 import { forecast, type ThreadLoad, threadFor, type Work } from './forecast.ts'
 
 /** Reserved for what the forecast cannot know: other load on the machine, the database, the network. */
-const MARGIN_MS = 120
+export const MARGIN_MS = 120
 /** Of it, what is left for the time after the hash. */
-const MARGIN_AFTER_MS = 60
-/** A forecast that changes by less is the same. */
-const TOLERANCE_MS = 1
+export const MARGIN_AFTER_MS = 60
+/** Forecasts that differ by less are the same. */
+const ROUNDING_MS = 0.01
 export const MOST_COUNTED = 100
 
 export type HashQueue = {
@@ -50,27 +50,32 @@ export function createHashQueue(
   nowMs = () => performance.now(),
 ): HashQueue {
   const rounds = 2 ** limits.cost
-  /** In the order of their arrival. */
-  const entries = new Set<Entry>()
+  /** In the order in which they are hashed. It stays as it is, because the forecasts rely on it. */
+  const entries: Entry[] = []
   const last: (() => void)[] = []
   let isRunningLast = false
 
   function admit({ client, account, isKnownDevice }: HashClaim, finishByMs: number) {
     // One attempt at a time has priority: the owner of a known device must not displace the rest.
     const hasPriority =
-      isKnownDevice && ![...entries].some(it => it.hasPriority && it.account === account)
+      isKnownDevice && !entries.some(it => it.hasPriority && it.account === account)
     const entry: Entry = {
       ...{ client, account, hasPriority, finishByMs },
       ...{ isRunning: false, roundsLeft: rounds, queued: null, hashing: null },
     }
-    if (!makeRoom(entry, MARGIN_MS)) return null
-    entries.add(entry)
+    const weaker = weakerThan(entry)
+    const firstWeaker = entries.findIndex(it => !it.isRunning && weaker.includes(it))
+    entries.splice(firstWeaker === -1 ? entries.length : firstWeaker, 0, entry)
+    if (!makeRoom(entry, MARGIN_MS)) {
+      remove(entry)
+      return null
+    }
     return {
       async run(finishByMs: number, job: HashJob) {
         entry.finishByMs = finishByMs
         entry.roundsLeft = job.totalRounds
         // An attempt displaces others only now: it has its reservation and will be hashed.
-        const displaced = entries.has(entry) ? makeRoom(entry, MARGIN_AFTER_MS) : null
+        const displaced = entries.includes(entry) ? makeRoom(entry, MARGIN_AFTER_MS) : null
         if (!displaced) {
           leave(entry)
           return null
@@ -96,30 +101,35 @@ export function createHashQueue(
   function makeRoom(entry: Entry, marginMs: number): Entry[] | null {
     const now = nowMs()
     entry.finishByMs = Math.max(entry.finishByMs, now + aloneMs(entry) + marginMs)
-    const order = inFairOrder(entries.has(entry) ? [...entries] : [...entries, entry])
-    const endsBefore = predict(order.filter(other => other !== entry))
-    const weaker = order.slice(order.indexOf(entry) + 1)
+    const endsBefore = predict(entries.filter(other => other !== entry))
+    const weaker = weakerThan(entry)
     const stoppable = weaker.filter(({ hashing }) => hashing?.cancel).toReversed()
     // Each attempt that is not queued yet may have to stop one of them.
-    const unqueued = order.filter(({ queued }) => !queued).length
+    const unqueued = entries.filter(({ queued }) => !queued).length
     for (let stopped = 0; stopped <= Math.min(stoppable.length, unqueued); stopped++) {
       const displaced = new Set(stoppable.slice(0, stopped))
       for (;;) {
-        const kept = order.filter(other => !displaced.has(other))
+        const kept = entries.filter(other => !displaced.has(other))
         const ends = predict(kept)
         const delayed = kept.filter(other => {
           // It makes room for itself when it is queued.
           if (!other.queued && weaker.includes(other)) return false
           const inTimeMs = Math.max(other.finishByMs - now - marginMs, endsBefore.get(other) ?? 0)
-          return (ends.get(other) ?? 0) > inTimeMs + TOLERANCE_MS
+          return (ends.get(other) ?? 0) > inTimeMs + ROUNDING_MS
         })
-        const weakest = delayed.at(-1)
-        if (!weakest) return [...displaced]
-        if (delayed.some(other => !weaker.includes(other))) break
+        if (delayed.length === 0) return [...displaced]
+        const weakest = weaker.findLast(other => delayed.includes(other))
+        if (!weakest || delayed.some(other => !weaker.includes(other))) break
         displaced.add(weakest)
       }
     }
     return null
+  }
+
+  /** The attempts that give way to this one, the weakest last. */
+  function weakerThan(entry: Entry): Entry[] {
+    const order = inFairOrder([...entries.filter(other => other !== entry), entry])
+    return order.slice(order.indexOf(entry) + 1)
   }
 
   /**
@@ -127,7 +137,7 @@ export function createHashQueue(
    * would be better. Zero if no thread is idle.
    */
   function aloneMs({ roundsLeft }: Entry): number {
-    const idle = loadsOf(hasher, limits, [...entries]).filter(isIdle)
+    const idle = loadsOf(hasher, limits, entries).filter(isIdle)
     return idle.length > 0
       ? Math.min(...idle.map(({ roundMs }) => roundsLeft * (roundMs[0] ?? 0)))
       : 0
@@ -140,9 +150,9 @@ export function createHashQueue(
   }
 
   function startQueued(): void {
-    for (const entry of inFairOrder([...entries])) {
+    for (const entry of [...entries]) {
       if (!entry.queued || entry.isRunning) continue
-      const threads = loadsOf(hasher, limits, [...entries])
+      const threads = loadsOf(hasher, limits, entries)
       const thread = threadFor(entry, threads)
       if (!thread) return
       const { job, answer } = entry.queued
@@ -159,18 +169,24 @@ export function createHashQueue(
   }
 
   function startLast(): void {
-    const isFree = loadsOf(hasher, limits, [...entries]).some(isIdle)
+    const isFree = loadsOf(hasher, limits, entries).some(isIdle)
     if (isFree && !isRunningLast) last.shift()?.()
   }
 
   function displace(entry: Entry): void {
-    entries.delete(entry)
+    remove(entry)
     if (entry.hashing) entry.hashing.cancel?.()
     else entry.queued?.answer(null)
   }
 
   function leave(entry: Entry): void {
-    if (entries.delete(entry)) startQueued()
+    if (remove(entry)) startQueued()
+  }
+
+  function remove(entry: Entry): boolean {
+    const index = entries.indexOf(entry)
+    if (index !== -1) entries.splice(index, 1)
+    return index !== -1
   }
 
   return {

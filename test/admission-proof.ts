@@ -1,0 +1,213 @@
+// Random histories of attempts, played on the hash queue with a simulated hasher. An attempt that is hashed
+// must end in time. An attempt that is shed is tried in a model that shares no code with the queue: it finds
+// the order one attempt after the other, and lets time pass in short steps.
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import type { HashJob } from '../src/bcrypt/hasher.ts'
+import { createHashQueue, MARGIN_AFTER_MS, MARGIN_MS } from '../src/login/hash-queue.ts'
+import { CHUNK_MS, settled, simulateHasher } from './simulated-hasher.ts'
+
+const COST = 12
+const ROUNDS = 2 ** COST
+/** How long a hash takes alone, beside another, and beside two. */
+const HASH_MS = [305, 370, 472]
+const STEP_MS = 2
+/** Two chunks, because a hash joins between them, and what the steps of the model are off. */
+const TOLERANCE_MS = 2 * CHUNK_MS + 2 * STEP_MS
+const RESERVE_MS = [0, 1, 2, 5, 20]
+
+type Attempt = {
+  client: number
+  account: number
+  hasPriority: boolean
+  finishByMs: number
+  job: HashJob
+}
+type Machine = { threads: number; roundMs: number[]; loginTimeMs: number }
+
+const MACHINE = fc.record({
+  threads: fc.integer({ min: 1, max: 3 }),
+  lanes: fc.integer({ min: 1, max: 3 }),
+  slowness: fc.constantFrom(0.25, 0.5, 1, 1, 2),
+  loginTimeMs: fc.constantFrom(500, 1_000, 1_000, 2_000),
+})
+const ARRIVAL = fc.record({
+  afterMs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 400 })),
+  client: fc.nat(6),
+  account: fc.nat(6),
+  isKnownDevice: fc.constantFrom(false, false, true),
+  /** How long the database takes. */
+  reserveMs: fc.constantFrom(...RESERVE_MS),
+  isBlocked: fc.constantFrom(false, false, false, true),
+})
+type Arrival = typeof ARRIVAL extends fc.Arbitrary<infer T> ? T : never
+
+export async function proveAdmission(histories: number): Promise<void> {
+  await fc.assert(
+    fc.asyncProperty(
+      MACHINE,
+      fc.array(ARRIVAL, { maxLength: 40 }),
+      async ({ threads, lanes, slowness, loginTimeMs }, arrivals) => {
+        const roundMs = HASH_MS.slice(0, lanes).map(ms => (ms * slowness) / ROUNDS)
+        await play({ threads, roundMs, loginTimeMs }, arrivals)
+      },
+    ),
+    { numRuns: histories },
+  )
+}
+
+async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
+  const simulated = simulateHasher(machine)
+  const { hasher, advance, nowMs } = simulated
+  const { loginTimeMs } = machine
+  const queue = createHashQueue(hasher, { cost: COST, loginTimeMs }, nowMs)
+  const aloneMs = ROUNDS * (machine.roundMs[0] ?? 0)
+  /** In the order in which they are to be hashed. */
+  let live: Attempt[] = []
+  const end = (attempt: Attempt) => {
+    live = live.filter(it => it !== attempt)
+  }
+  const hashed: Promise<void>[] = []
+
+  let dueMs = 0
+  const steps = arrivals.flatMap(arrival => {
+    dueMs += arrival.afterMs
+    let slot: ReturnType<typeof queue.admit> = null
+    const attempt: Attempt = {
+      ...{ client: arrival.client, account: arrival.account, hasPriority: false },
+      finishByMs: dueMs + loginTimeMs,
+      job: {
+        password: Buffer.alloc(0),
+        salt: Buffer.alloc(0),
+        rounds: ROUNDS,
+        totalRounds: ROUNDS,
+      },
+    }
+    function arrive(): void {
+      attempt.hasPriority =
+        arrival.isKnownDevice && !live.some(it => it.hasPriority && it.account === attempt.account)
+      const claim = {
+        client: String(arrival.client),
+        account: String(arrival.account),
+        isKnownDevice: arrival.isKnownDevice,
+      }
+      const running = simulated.running()
+      const ranked = order([...live, attempt], job => running.includes(job))
+      const weaker = ranked.slice(ranked.indexOf(attempt) + 1)
+      const place = live.findIndex(it => weaker.includes(it))
+      const after = live.toSpliced(place === -1 ? live.length : place, 0, attempt)
+      slot = queue.admit(claim, attempt.finishByMs)
+      if (slot) live = after
+      else assert.ok(!hasRoom(live, after, simulated.lanes(), machine, nowMs()))
+    }
+    function use(): void {
+      if (!slot) return
+      if (arrival.isBlocked) {
+        slot.release()
+        end(attempt)
+        return
+      }
+      const beganMs = nowMs()
+      hashed.push(
+        slot.run(attempt.finishByMs, attempt.job).then(digest => {
+          end(attempt)
+          if (!digest) return
+          // A lane may have been idle while an attempt that was expected in it was reserved.
+          const lateMs = TOLERANCE_MS + Math.max(...RESERVE_MS)
+          const allowedMs = Math.max(attempt.finishByMs - MARGIN_AFTER_MS, beganMs + aloneMs)
+          assert.ok(nowMs() <= allowedMs + lateMs, `${nowMs()} > ${allowedMs} + ${lateMs}`)
+        }),
+      )
+    }
+    return [
+      { atMs: dueMs, act: arrive },
+      { atMs: dueMs + arrival.reserveMs, act: use },
+    ]
+  })
+  for (const { atMs, act } of steps.toSorted((a, b) => a.atMs - b.atMs)) {
+    await advance(atMs - nowMs())
+    act()
+    await settled()
+  }
+  await advance(10_000)
+  await Promise.all(hashed)
+  assert.equal(live.length, 0)
+}
+
+/** True if the model shows that the newcomer could be hashed in time without making another one late. */
+function hasRoom(
+  admitted: Attempt[],
+  withNewcomer: Attempt[],
+  lanes: { job: HashJob; left: number }[][],
+  machine: Machine,
+  now: number,
+): boolean {
+  const before = endsOf(admitted, lanes, machine)
+  const after = endsOf(withNewcomer, lanes, machine)
+  return withNewcomer.every(attempt => {
+    const inTimeMs = attempt.finishByMs - now - MARGIN_MS
+    const limitMs = Math.max(inTimeMs, before.get(attempt) ?? 0)
+    return (after.get(attempt) ?? 0) + TOLERANCE_MS <= limitMs
+  })
+}
+
+function endsOf(
+  attempts: Attempt[],
+  lanes: { job: HashJob; left: number }[][],
+  { roundMs, loginTimeMs }: Machine,
+): Map<Attempt, number> {
+  const limit = Math.max(1, roundMs.filter(ms => ROUNDS * ms + MARGIN_MS <= loginTimeMs).length)
+  const attemptOf = new Map(attempts.map(attempt => [attempt.job, attempt]))
+  const threads = lanes.map(thread =>
+    thread.flatMap(({ job, left }) => {
+      const attempt = attemptOf.get(job)
+      return attempt ? [{ attempt, left }] : []
+    }),
+  )
+  const running = threads.flat().map(({ attempt }) => attempt)
+  const waiting = attempts.filter(attempt => !running.includes(attempt))
+  const ends = new Map<Attempt, number>()
+  for (let ms = 0; ends.size < attempts.length; ms += STEP_MS) {
+    for (let next = waiting[0]; next; next = waiting[0]) {
+      const staying = threads.map(thread => thread.filter(({ left }) => left > ROUNDS / 50).length)
+      const fewest = Math.min(...staying)
+      const thread = threads[staying.indexOf(fewest)]
+      if (!thread || thread.length >= limit) break
+      thread.push({ attempt: next, left: ROUNDS })
+      waiting.shift()
+    }
+    for (const [index, thread] of threads.entries()) {
+      const rounds = STEP_MS / (roundMs[thread.length - 1] ?? Number.POSITIVE_INFINITY)
+      for (const hash of thread) {
+        hash.left -= rounds
+        if (hash.left <= 0) ends.set(hash.attempt, ms + STEP_MS)
+      }
+      threads[index] = thread.filter(({ left }) => left > 0)
+    }
+  }
+  return ends
+}
+
+/**
+ * The attempts that wait, one after the other: of the client that has had the fewest turns, and of its account
+ * with the fewest.
+ */
+function order(attempts: Attempt[], isRunning: (job: HashJob) => boolean): Attempt[] {
+  const waiting = attempts.filter(({ job }) => !isRunning(job))
+  const had = attempts.filter(({ job }) => isRunning(job))
+  const ordered: Attempt[] = []
+  while (waiting.length > 0) {
+    const turnsOf = ({ client }: Attempt) => had.filter(it => it.client === client).length
+    const accountTurnsOf = ({ client, account }: Attempt) =>
+      had.filter(it => it.client === client && it.account === account).length
+    const priority = waiting.filter(({ hasPriority }) => hasPriority)
+    const [next] = (priority.length > 0 ? priority : waiting).toSorted(
+      (a, b) => turnsOf(a) - turnsOf(b) || accountTurnsOf(a) - accountTurnsOf(b),
+    )
+    if (!next) break
+    waiting.splice(waiting.indexOf(next), 1)
+    had.push(next)
+    ordered.push(next)
+  }
+  return ordered
+}

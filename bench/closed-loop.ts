@@ -23,8 +23,8 @@ export type ClosedLoop = {
 }
 
 const PATIENT_MS = 5_000
-/** For callers that must keep the service busy. */
-export const IMPATIENT_MS = 10
+/** For callers that must keep the service busy, and yet leave the cores to the hashes. */
+export const IMPATIENT_MS = 100
 /** Callers that keep every core busy, also if it computes several hashes at a time. */
 export const SATURATING = 8 * availableParallelism()
 

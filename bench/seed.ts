@@ -20,8 +20,8 @@ export function emailOf(index: number, cost: number = COST): string {
   return `user${2 * index + (cost === COST ? 0 : 1)}@example.com`
 }
 
-export function loginRequest(email: string, password = PASSWORD): Buffer {
-  return post(LOGIN, { email, password })
+export function loginRequest(email: string, password = PASSWORD, moreHeaders = ''): Buffer {
+  return post(LOGIN, { email, password }, moreHeaders)
 }
 
 /** Successful logins of this many different users, repeated without end. */

@@ -71,10 +71,10 @@ export async function measureStarvation({ isQuick, progress }: Run): Promise<Fin
     for (let index = 0; index < LOGINS; index++) {
       known.push(await makeKnownDevice(target, emailOf(KNOWN + index), KNOWN_AT + index))
     }
-    for (const [index, attack] of ATTACKS.entries()) {
-      const { name, addresses } = attack
+    for (const [index, attacker] of ATTACKS.entries()) {
+      const { name, addresses } = attacker
       progress(`${setting}: ${name}`)
-      const found = await measureCase(target, attack, known, index * LOGINS, everyMs)
+      const found = await measureCase(target, attacker, known, index * LOGINS, everyMs)
       cases.push({ name, addresses, cost, timeMs, ...found })
     }
     await deployment.remove()

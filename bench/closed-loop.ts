@@ -1,4 +1,5 @@
 // A closed loop: a fixed number of callers, each of which sends its next request after the last answer.
+import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { loopbackAddress } from './clients.ts'
 import { Connection, type Target } from './connection.ts'
@@ -22,8 +23,10 @@ export type ClosedLoop = {
 }
 
 const PATIENT_MS = 5_000
-/** For callers that must keep the service busy. */
-export const IMPATIENT_MS = 10
+/** For callers that must keep the service busy, and yet leave the cores to the hashes. */
+export const IMPATIENT_MS = 100
+/** Callers that keep every core busy, also if it computes several hashes at a time. */
+export const SATURATING = 8 * availableParallelism()
 
 let requestsSoFar = 0
 
@@ -55,20 +58,21 @@ export async function runClosedLoop(loop: ClosedLoop): Promise<Lanes> {
 }
 
 /**
- * Answers of one status per second. Each caller counts from its first to its last such answer, so that the
- * start and the end of a short slice do not distort the rate.
+ * Answers of one status per second while all callers are busy: from the moment at which each has its first
+ * answer, to the moment at which one has its last. An answer counts by the share of its request's time in
+ * this interval, because hashes may end several at a time, which would distort a count in a short slice.
  */
 export function steadyRate(lanes: Lanes, status: number): number {
-  return sum(
-    lanes.map(samples => {
-      const endsMs = samples
-        .filter(sample => sample.status === status)
-        .map(({ endedMs }) => endedMs)
-      const [first = 0] = endsMs
-      const last = endsMs.at(-1) ?? 0
-      return last > first ? ((endsMs.length - 1) * 1_000) / (last - first) : 0
-    }),
-  )
+  const fromMs = Math.max(...lanes.map(samples => samples[0]?.endedMs ?? 0))
+  const toMs = Math.min(...lanes.map(samples => samples.at(-1)?.endedMs ?? 0))
+  const shares = lanes
+    .flat()
+    .filter(sample => sample.status === status)
+    .map(({ startedMs, endedMs }) => {
+      const insideMs = Math.min(endedMs, toMs) - Math.max(startedMs, fromMs)
+      return Math.max(0, insideMs) / (endedMs - startedMs)
+    })
+  return (sum(shares) * 1_000) / (toMs - fromMs)
 }
 
 /** Answers of one status per second, from the first request to the last answer of all callers. */

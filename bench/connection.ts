@@ -9,6 +9,7 @@ export type Answer = {
   /** 0 if the connection broke before an answer. */
   status: number
   retryAfterSeconds: number
+  head: Buffer
   body: Buffer
 }
 
@@ -17,7 +18,7 @@ const ANSWER_TIMEOUT_MS = 300_000
 const END_OF_HEAD = '\r\n\r\n'
 const END_OF_CHUNKS = '0\r\n\r\n'
 const NOTHING = Buffer.alloc(0)
-const NO_ANSWER: Answer = { status: 0, retryAfterSeconds: 0, body: NOTHING }
+const NO_ANSWER: Answer = { status: 0, retryAfterSeconds: 0, head: NOTHING, body: NOTHING }
 
 /** A request that can be sent any number of times. */
 export function post(path: string, body: object, moreHeaders = ''): Buffer {
@@ -88,14 +89,16 @@ export class Connection {
     this.#received = this.#received.length === 0 ? chunk : Buffer.concat([this.#received, chunk])
     const headLength = this.#received.indexOf(END_OF_HEAD)
     if (headLength < 0) return
-    const head = this.#received.toString('latin1', 0, headLength).toLowerCase()
+    const head = this.#received.subarray(0, headLength)
+    const headers = head.toString('latin1').toLowerCase()
     const body = this.#received.subarray(headLength + END_OF_HEAD.length)
-    if (!isComplete(head, body)) return
+    if (!isComplete(headers, body)) return
     this.#received = NOTHING
-    if (head.includes('\r\nconnection: close')) this.close()
+    if (headers.includes('\r\nconnection: close')) this.close()
     this.#answer({
-      status: Number(head.slice(9, 12)),
-      retryAfterSeconds: Number(/\r\nretry-after: (\d+)/.exec(head)?.[1] ?? 0),
+      status: Number(headers.slice(9, 12)),
+      retryAfterSeconds: Number(/\r\nretry-after: (\d+)/.exec(headers)?.[1] ?? 0),
+      head,
       body,
     })
   }
@@ -107,9 +110,9 @@ export class Connection {
   }
 }
 
-function isComplete(head: string, body: Buffer): boolean {
-  if (!head.includes('\r\ntransfer-encoding: chunked')) {
-    return body.length >= Number(/\r\ncontent-length: (\d+)/.exec(head)?.[1] ?? 0)
+function isComplete(headers: string, body: Buffer): boolean {
+  if (!headers.includes('\r\ntransfer-encoding: chunked')) {
+    return body.length >= Number(/\r\ncontent-length: (\d+)/.exec(headers)?.[1] ?? 0)
   }
   const end = body.length - END_OF_CHUNKS.length
   return end >= 0 && body.indexOf(END_OF_CHUNKS, end) === end

@@ -1,9 +1,9 @@
 // Sends more logins than the cores can hash, and measures other requests at the same time.
-import { availableParallelism } from 'node:os'
 import { loopbackAddress } from './clients.ts'
-import { demandOnly, IMPATIENT_MS, runClosedLoop, steadyRate } from './closed-loop.ts'
+import { demandOnly, IMPATIENT_MS, runClosedLoop, SATURATING, steadyRate } from './closed-loop.ts'
 import { Connection, get, post } from './connection.ts'
 import { type Arrival, evenSchedule, poissonSchedule, runOpenLoop } from './open-loop.ts'
+import { startCpuShare } from './processes.ts'
 import { emailOf, loginRequest } from './seed.ts'
 import type { Service } from './service.ts'
 
@@ -15,7 +15,6 @@ export type Flood = {
   generatorCpuShare: number
 }
 
-const CONNECTIONS = 2 * availableParallelism()
 const LIVEZ_EVERY_MS = 50
 const REFRESH_EVERY_MS = 250
 /** A session may be refreshed 60 times a minute. */
@@ -24,7 +23,7 @@ const SESSIONS = 8
 const SESSION_ADDRESS = 10_000
 const REFRESH = '/api/v1/auth/refresh'
 
-/** Logins per second with twice as many callers as cores and no other load. */
+/** Logins per second at saturation, with no other load. */
 export async function measureCapacity(
   { target }: Service,
   request: (index: number) => Buffer,
@@ -32,7 +31,7 @@ export async function measureCapacity(
 ): Promise<number> {
   const lanes = await runClosedLoop({
     target,
-    connections: CONNECTIONS,
+    connections: SATURATING,
     durationMs,
     request,
     retryWithinMs: IMPATIENT_MS,
@@ -48,8 +47,7 @@ export async function flood(
   durationMs: number,
 ): Promise<Flood> {
   const refreshTokens = await openSessions(service)
-  const cpuBefore = process.cpuUsage()
-  const startMs = performance.now()
+  const cpuShare = startCpuShare()
   const isAlive = get('/livez')
   const [logins, livez, refreshes] = await Promise.all([
     runOpenLoop({
@@ -71,9 +69,7 @@ export async function flood(
       },
     }),
   ])
-  const { user, system } = process.cpuUsage(cpuBefore)
-  const generatorCpuShare = (user + system) / 1_000 / (performance.now() - startMs)
-  return { logins, livez, refreshes, generatorCpuShare }
+  return { logins, livez, refreshes, generatorCpuShare: cpuShare() }
 }
 
 async function openSessions({ target }: Service): Promise<string[]> {

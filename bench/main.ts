@@ -16,12 +16,16 @@ import { measureOverhead } from './sections/overhead.ts'
 import { measureOverload } from './sections/overload.ts'
 import { measurePeers } from './sections/peers.ts'
 import { measureRefusals } from './sections/refusals.ts'
+import { measureSimultaneous } from './sections/simultaneous.ts'
 import { measureSoak } from './sections/soak.ts'
+import { measureStarvation } from './sections/starvation.ts'
 
 const SECTIONS: Record<string, Section> = {
   ceiling: measureCeiling,
+  simultaneous: measureSimultaneous,
   overhead: measureOverhead,
   overload: measureOverload,
+  starvation: measureStarvation,
   refusals: measureRefusals,
   peers: measurePeers,
   growth: measureGrowth,

@@ -101,6 +101,16 @@ export function start(
   }
 }
 
+/** Returns a function that tells which share of one core this process has used since. */
+export function startCpuShare(): () => number {
+  const cpuBefore = process.cpuUsage()
+  const startMs = performance.now()
+  return () => {
+    const { user, system } = process.cpuUsage(cpuBefore)
+    return (user + system) / 1_000 / (performance.now() - startMs)
+  }
+}
+
 async function cpuMsOf(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
   // The second field is the name in brackets, which may have spaces. Fields 14 and 15 are the times.

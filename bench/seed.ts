@@ -15,13 +15,13 @@ export const CHEAP_COST = 4
 const USERS_AT_A_TIME = 10_000
 const DAY_MS = 86_400_000
 
-/** Users with an even number have a hash of `COST`, the others one of `CHEAP_COST`. */
+/** Users with an even number have a hash of `COST` or of the deployment's cost, the others one of `CHEAP_COST`. */
 export function emailOf(index: number, cost: number = COST): string {
   return `user${2 * index + (cost === COST ? 0 : 1)}@example.com`
 }
 
-export function loginRequest(email: string, password = PASSWORD): Buffer {
-  return post(LOGIN, { email, password })
+export function loginRequest(email: string, password = PASSWORD, moreHeaders = ''): Buffer {
+  return post(LOGIN, { email, password }, moreHeaders)
 }
 
 /** Successful logins of this many different users, repeated without end. */
@@ -34,13 +34,14 @@ export type Growth = {
   from: number
   to: number
   sessionsEach: number
+  cost?: number
   onProgress?: (users: number) => void
 }
 
 /** Adds the users from `from` to below `to`, with the same password, and sessions with one token each. */
 export async function seedUsers(database: DatabaseConfig, growth: Growth): Promise<void> {
-  const { from, to, onProgress } = growth
-  const hashes = await Promise.all([COST, CHEAP_COST].map(cost => bcrypt.hash(PASSWORD, cost)))
+  const { from, to, cost = COST, onProgress } = growth
+  const hashes = await Promise.all([cost, CHEAP_COST].map(cost => bcrypt.hash(PASSWORD, cost)))
   const { run, close } = await openForBulk(database)
   for (let first = from; first < to; first += USERS_AT_A_TIME) {
     const last = Math.min(first + USERS_AT_A_TIME, to) - 1

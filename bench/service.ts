@@ -9,7 +9,7 @@ import { freePort, startPostgres } from '../test/postgres-server.ts'
 import { SERVE } from '../test/process.ts'
 import type { Target } from './connection.ts'
 import { atEnd, type StartedProcess, start, useRunFolder } from './processes.ts'
-import { CHEAP_COST, seedUsers } from './seed.ts'
+import { CHEAP_COST, COST, seedUsers } from './seed.ts'
 
 const START_TIMEOUT_MS = 30_000
 
@@ -25,6 +25,8 @@ export type Deployment = {
 
 /** Sets a cost that is not allowed in production. Everything but the hash stays the same. */
 export const CHEAP = { NODE_ENV: 'test', BCRYPT_COST: String(CHEAP_COST) }
+/** With the engine of the bare hash, whose time is subtracted from that of a login. */
+export const CHEAP_NATIVE = { ...CHEAP, PASSWORD_ENGINE: 'native' }
 
 let postgres: Promise<string> | null = null
 
@@ -40,7 +42,7 @@ export function usePostgres(): Promise<string> {
   return postgres
 }
 
-export async function deploy(engine: EngineName, users = 0): Promise<Deployment> {
+export async function deploy(engine: EngineName, users = 0, cost = COST): Promise<Deployment> {
   const folder = useRunFolder()
   if (engine === 'postgres') await usePostgres()
   const database = await createTestDatabase(engine)
@@ -51,7 +53,7 @@ export async function deploy(engine: EngineName, users = 0): Promise<Deployment>
   const store = await openStore(config)
   await store.migrate()
   await store.close()
-  await seedUsers(config, { from: 0, to: 2 * users, sessionsEach: 0 })
+  await seedUsers(config, { from: 0, to: 2 * users, sessionsEach: 0, cost })
   const started: Service[] = []
 
   return {

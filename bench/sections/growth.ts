@@ -5,7 +5,7 @@ import { Connection } from '../connection.ts'
 import { type Findings, fixed, type Run } from '../findings.ts'
 import { linePlot } from '../plot.ts'
 import { CHEAP_COST, COST, emailOf, loginRequest, seedUsers } from '../seed.ts'
-import { CHEAP, type Deployment, deploy, type Service } from '../service.ts'
+import { CHEAP_NATIVE, type Deployment, deploy, type Service } from '../service.ts'
 import { createRandom, median } from '../statistics.ts'
 
 const ENGINES = ['sqlite', 'postgres'] as const
@@ -48,7 +48,7 @@ async function measureSize(deployment: Deployment, users: number, logins: number
   const service = await deployment.start()
   const { loginMs, hashMs } = await inTurn(service, users, COST, 5, logins)
   await service.stop()
-  const cheap = await deployment.start(CHEAP)
+  const cheap = await deployment.start(CHEAP_NATIVE)
   const cheaply = await inTurn(cheap, users, CHEAP_COST, logins * 5, logins * 10)
   await cheap.stop()
   return { loginMs, bareHashMs: hashMs, restMs: cheaply.loginMs - cheaply.hashMs }

@@ -4,13 +4,13 @@ import { BLOCKED, block, loopbackAddress } from '../clients.ts'
 import { demandOnly, runClosedLoop } from '../closed-loop.ts'
 import { type Findings, fixed, type Run } from '../findings.ts'
 import { CHEAP_COST, loginRequest, rightLogins } from '../seed.ts'
-import { CHEAP, deploy, type Service } from '../service.ts'
+import { CHEAP_NATIVE, deploy, type Service } from '../service.ts'
 
 const USERS = 2_000
 const CONNECTIONS = 4
 const ENGINES = ['sqlite', 'postgres'] as const
 /** Lets few addresses send thousands of wrong passwords. The other budgets keep their defaults. */
-const ENV = { ...CHEAP, THROTTLE_CLIENT_FAILURES: '1000000000' }
+const ENV = { ...CHEAP_NATIVE, THROTTLE_CLIENT_FAILURES: '1000000000' }
 
 type Kind = { name: string; status: number; hashes: number; request: (index: number) => Buffer }
 

@@ -161,9 +161,9 @@ function bestLanes(pool: Thread[]): number {
   return best
 }
 
-/** The password and a NUL. */
+/** The password and a NUL. Outside V8's heap, where small arrays are copied and the copies stay. */
 function toKey(password: Buffer) {
-  const key = new Uint8Array(password.length + 1)
+  const key = new Uint8Array(new ArrayBuffer(password.length + 1))
   key.set(password)
   password.fill(0)
   return key

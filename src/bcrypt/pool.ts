@@ -31,7 +31,7 @@ const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 
 /** One more lane must raise the throughput by this factor, because each hash then takes longer. */
 const SMALLEST_GAIN = 1.03
 
-/** Test vectors of Openwall's crypt_blowfish 1.3 (wrapper.c), one per lane. A worker checks them at its start. */
+/** Test vectors of Openwall's crypt_blowfish (wrapper.c), one per lane, which a worker checks at its start. */
 const KNOWN_ANSWERS = [
   ['U*U', '$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW'],
   ['U*U*', '$2a$05$CCCCCCCCCCCCCCCCCCCCC.VGOzA784oUp/Z0DY336zx7pLYAy0lwK'],
@@ -161,9 +161,9 @@ function bestLanes(pool: Thread[]): number {
   return best
 }
 
-/** The password and a NUL. */
+/** The password and a NUL. Outside V8's heap, where small arrays are copied and the copies stay. */
 function toKey(password: Buffer) {
-  const key = new Uint8Array(password.length + 1)
+  const key = new Uint8Array(new ArrayBuffer(password.length + 1))
   key.set(password)
   password.fill(0)
   return key

@@ -57,8 +57,10 @@ function testAndMeasure() {
       }
       while (lanes.isBusy()) {
         for (const { id, digest } of lanes.runChunk()) {
-          if (Buffer.compare(digest, knownAnswers[id]?.digest ?? digest) === 0) continue
-          throw new Error('the kernel computed a wrong digest')
+          const expected = knownAnswers[id]?.digest
+          if (!expected || Buffer.compare(digest, expected) !== 0) {
+            throw new Error('the kernel computed a wrong digest')
+          }
         }
       }
     }

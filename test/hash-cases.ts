@@ -1,0 +1,92 @@
+// Random hash jobs for an engine of src/bcrypt, with the digests that npm bcrypt computes for them.
+import assert from 'node:assert/strict'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import bcrypt from 'bcrypt'
+import fc from 'fast-check'
+import { encodeBase64, parseHash } from '../src/bcrypt/hash-text.ts'
+import type { Hasher } from '../src/bcrypt/hasher.ts'
+
+type HashInput = {
+  password: Uint8Array
+  salt: Uint8Array
+  prefix: '2a' | '2b' | '2y'
+  cost: number
+  /** The total is this power of two times the rounds. */
+  levelledBy: number
+  /** Null if it is not cancelled. */
+  cancelAfterTurns: number | null
+}
+type HashCase = HashInput & { passwordHash: string }
+
+const ofBytes = (minLength: number, maxLength: number) => fc.uint8Array({ minLength, maxLength })
+const toBytes = (text: string) => Uint8Array.from(Buffer.from(text)).subarray(0, 72)
+
+const PASSWORD = fc.oneof(
+  ofBytes(0, 72),
+  ofBytes(0, 1),
+  ofBytes(71, 72),
+  fc.string({ unit: 'binary', maxLength: 24 }).map(toBytes),
+  fc.tuple(ofBytes(0, 35), ofBytes(0, 35)).map(([a, b]) => Uint8Array.from([...a, 0, ...b])),
+)
+
+function inputs(cancelAfterTurns: fc.Arbitrary<number | null>): fc.Arbitrary<HashInput> {
+  return fc.record({
+    password: PASSWORD,
+    salt: ofBytes(16, 16),
+    prefix: fc.constantFrom('2a', '2b', '2y'),
+    cost: fc.constantFrom(4, 4, 4, 4, 4, 4, 5, 5, 6),
+    levelledBy: fc.constantFrom(0, 0, 0, 0, 0, 1, 2),
+    cancelAfterTurns,
+  })
+}
+
+export const NEVER_CANCELLED = fc.constant(null)
+export const OFTEN_CANCELLED = fc.oneof(NEVER_CANCELLED, fc.nat({ max: 20 }))
+
+/** The same cases in every run, so that a new failure has its cause in a change. */
+export async function makeHashCases(
+  count: number,
+  cancelAfterTurns: fc.Arbitrary<number | null>,
+): Promise<HashCase[]> {
+  const sample = fc.sample(inputs(cancelAfterTurns), { numRuns: count, seed: 1 })
+  const toCase = async (input: HashInput): Promise<HashCase> => {
+    // npm bcrypt does not know "$2y$", which names the same algorithm as "$2b$".
+    const known = input.prefix === '2y' ? '2b' : input.prefix
+    const setting = `$${known}$0${input.cost}$${encodeBase64(Buffer.from(input.salt))}`
+    const hash = await bcrypt.hash(Buffer.from(input.password), setting)
+    return { ...input, passwordHash: hash.replace(known, input.prefix) }
+  }
+  return Promise.all(sample.map(toCase))
+}
+
+/**
+ * Runs the cases with all lanes of all threads busy, and compares each digest with its own. Returns how many
+ * were cancelled before they ended.
+ */
+export async function checkInAllLanes(hasher: Hasher, cases: HashCase[]): Promise<number> {
+  const remaining = cases.values()
+  let cancelled = 0
+  const runNext = async (thread: number) => {
+    for (const { password, passwordHash, levelledBy, cancelAfterTurns } of remaining) {
+      const parsed = parseHash(passwordHash)
+      assert.ok(parsed)
+      const { cost, salt, digest } = parsed
+      const rounds = 2 ** cost
+      const job = { password: Buffer.from(password), salt, rounds }
+      const hashing = hasher.start(thread, { ...job, totalRounds: rounds * 2 ** levelledBy })
+      if (cancelAfterTurns !== null) {
+        for (let turn = 0; turn < cancelAfterTurns; turn++) await nextTurn()
+        hashing.cancel?.()
+      }
+      const computed = await hashing.digest
+      assert.ok(job.password.every(byte => byte === 0))
+      if (computed) assert.deepEqual(computed, digest)
+      else cancelled++
+      assert.ok(computed || cancelAfterTurns !== null)
+      assert.ok(!computed || cancelAfterTurns !== 0)
+    }
+  }
+  const threads = Array.from({ length: hasher.threads }, (_, thread) => thread)
+  await Promise.all(threads.flatMap(thread => hasher.roundMs(thread).map(() => runNext(thread))))
+  return cancelled
+}

@@ -41,7 +41,7 @@ describe('configuration', () => {
       signingKeysFile: resolve('data/signing-keys.json'),
       tokens: { issuer: 'https://localhost:8443', audience: 'https://localhost:8443' },
       bcryptCost: 12,
-    passwordEngine: 'lanes',
+      passwordEngine: 'lanes',
       loginTimeMs: 1_000,
       budgets: { pair: 5, email: 20, client: 50, network: 500 },
       maxSessionsPerUser: 100,

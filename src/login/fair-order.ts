@@ -14,36 +14,27 @@ export type Claim = {
  * ones of all other clients. Attempts with the same turn stay in the order of their arrival.
  */
 export function inFairOrder<C extends Claim>(arrived: C[]): C[] {
-  const ofAccount = turns(arrived.toSorted(runningFirst), ({ client, account }) =>
-    JSON.stringify([client, account]),
+  const [running, others] = [true, false].map(isRunning =>
+    arrived.filter(claim => claim.isRunning === isRunning),
   )
-  const ofClient = turns(
-    arrived.toSorted((a, b) => turnOf(ofAccount, a) - turnOf(ofAccount, b) || runningFirst(a, b)),
-    ({ client }) => client,
-  )
-  return arrived.toSorted(
-    (a, b) =>
-      Number(b.hasPriority) - Number(a.hasPriority) || turnOf(ofClient, a) - turnOf(ofClient, b),
-  )
+  const nextOfAccount = createCounter()
+  const inTurnOfAccount = [...(running ?? []), ...(others ?? [])]
+    .map(claim => ({ claim, turn: nextOfAccount(`${claim.client} ${claim.account}`) }))
+    .sort((a, b) => a.turn - b.turn)
+  const nextOfClient = createCounter()
+  const turns = new Map(inTurnOfAccount.map(({ claim }) => [claim, nextOfClient(claim.client)]))
+  return arrived
+    .map(claim => ({ claim, turn: claim.hasPriority ? 0 : (turns.get(claim) ?? 0) }))
+    .sort((a, b) => a.turn - b.turn)
+    .map(({ claim }) => claim)
 }
 
-/** Numbers the claims of each group in their order. */
-function turns<C extends Claim>(claims: C[], groupOf: (claim: C) => string): Map<C, number> {
+/** Counts each name by itself, from 1. */
+function createCounter() {
   const counts = new Map<string, number>()
-  const numbered = new Map<C, number>()
-  for (const claim of claims) {
-    const group = groupOf(claim)
-    const turn = (counts.get(group) ?? 0) + 1
-    counts.set(group, turn)
-    numbered.set(claim, turn)
+  return (name: string) => {
+    const count = (counts.get(name) ?? 0) + 1
+    counts.set(name, count)
+    return count
   }
-  return numbered
-}
-
-function turnOf<C extends Claim>(numbered: Map<C, number>, claim: C): number {
-  return numbered.get(claim) ?? 0
-}
-
-function runningFirst(a: Claim, b: Claim): number {
-  return Number(b.isRunning) - Number(a.isRunning)
 }

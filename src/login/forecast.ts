@@ -14,7 +14,7 @@ export type ThreadLoad<W extends Work> = {
 
 /**
  * Hashes that began together end almost together. The next one waits for all of them, up to this share of
- * its own time, so that it begins on the thread with the fewest others.
+ * its own rounds, so that it begins on the thread with the fewest others.
  */
 const ALMOST = 0.02
 /** What divisions may leave of the rounds of a hash that has ended. */
@@ -23,35 +23,18 @@ const ROUNDING = 0.01
 /** When each hash ends, in milliseconds from now. Those that wait begin in their order, when a lane is free. */
 export function forecast<W extends Work>(threads: ThreadLoad<W>[], waiting: W[]): Map<W, number> {
   const endsMs = new Map<W, number>()
-  const lines = threads.map(load => ({
-    ...load,
-    running: load.running.map(work => ({ work, roundsLeft: work.roundsLeft })),
-  }))
+  const lines = threads.map(load => new Line(load, endsMs))
   let nowMs = 0
-
-  /** Lets time pass until a hash ends. */
-  function advance(): void {
-    const stepMs = Math.min(...lines.map(line => fewestRounds(line) * roundMsOf(line)))
-    nowMs += stepMs
-    for (const line of lines) {
-      const rounds = stepMs / roundMsOf(line)
-      for (const hash of line.running) hash.roundsLeft -= rounds
-      const isDone = ({ roundsLeft }: Work) => roundsLeft < ROUNDING
-      if (!line.running.some(isDone)) continue
-      for (const { work } of line.running.filter(isDone)) endsMs.set(work, nowMs)
-      line.running = line.running.filter(hash => !isDone(hash))
-    }
-  }
-
   for (const work of waiting) {
     let line = threadFor(work, lines)
     while (!line) {
-      advance()
+      nowMs = lines.reduce((ms, { nextEndMs }) => Math.min(ms, nextEndMs), Number.POSITIVE_INFINITY)
+      for (const line of lines) line.advanceTo(nowMs)
       line = threadFor(work, lines)
     }
-    line.running.push({ work, roundsLeft: work.roundsLeft })
+    line.add(work)
   }
-  while (lines.some(({ running }) => running.length > 0)) advance()
+  for (const line of lines) while (line.running.length > 0) line.advanceTo(line.nextEndMs)
   return endsMs
 }
 
@@ -63,19 +46,59 @@ export function threadFor<T extends ThreadLoad<Work>>(
   let best: T | null = null
   let bestMs = Number.POSITIVE_INFINITY
   for (const thread of threads) {
-    const staying = thread.running.filter(other => other.roundsLeft > ALMOST * roundsLeft)
-    const ms = thread.roundMs[staying.length] ?? Number.POSITIVE_INFINITY
-    if (staying.length >= thread.lanes || ms >= bestMs) continue
+    let staying = 0
+    for (const other of thread.running) if (other.roundsLeft > ALMOST * roundsLeft) staying++
+    const ms = thread.roundMs[staying] ?? Number.POSITIVE_INFINITY
+    if (staying >= thread.lanes || ms >= bestMs) continue
     best = thread
     bestMs = ms
   }
   return best && best.running.length < best.lanes ? best : null
 }
 
-function fewestRounds({ running }: ThreadLoad<Work>): number {
-  return Math.min(...running.map(({ roundsLeft }) => roundsLeft))
-}
+/** A thread in the future. */
+class Line<W extends Work> implements ThreadLoad<Work> {
+  running: { work: W; roundsLeft: number }[]
+  readonly roundMs: readonly number[]
+  readonly lanes: number
+  nextEndMs = Number.POSITIVE_INFINITY
+  /** The moment at which its hashes have `roundsLeft`. */
+  #atMs = 0
+  readonly #endsMs: Map<W, number>
 
-function roundMsOf({ running, roundMs }: ThreadLoad<Work>): number {
-  return roundMs[running.length - 1] ?? Number.POSITIVE_INFINITY
+  constructor({ running, roundMs, lanes }: ThreadLoad<W>, endsMs: Map<W, number>) {
+    this.running = running.map(work => ({ work, roundsLeft: work.roundsLeft }))
+    this.roundMs = roundMs
+    this.lanes = lanes
+    this.#endsMs = endsMs
+    this.#findNextEnd()
+  }
+
+  add(work: W): void {
+    this.running.push({ work, roundsLeft: work.roundsLeft })
+    this.#findNextEnd()
+  }
+
+  /** Lets time pass, not beyond the next end. */
+  advanceTo(ms: number): void {
+    const rounds = (ms - this.#atMs) / this.#msPerRound()
+    this.#atMs = ms
+    for (const hash of this.running) hash.roundsLeft -= rounds
+    if (this.nextEndMs > ms) return
+    this.running = this.running.filter(({ work, roundsLeft }) => {
+      if (roundsLeft < ROUNDING) this.#endsMs.set(work, ms)
+      return roundsLeft >= ROUNDING
+    })
+    this.#findNextEnd()
+  }
+
+  #findNextEnd(): void {
+    let fewest = Number.POSITIVE_INFINITY
+    for (const { roundsLeft } of this.running) fewest = Math.min(fewest, roundsLeft)
+    this.nextEndMs = this.#atMs + fewest * this.#msPerRound()
+  }
+
+  #msPerRound(): number {
+    return this.roundMs[this.running.length - 1] ?? Number.POSITIVE_INFINITY
+  }
 }

@@ -1,6 +1,6 @@
 // Admission to hashing. An attempt is admitted only if the forecast shows that it, and every attempt admitted
 // before it, will be answered in time; else it is shed before it costs anything. When there is no room, a
-// client with few attempts displaces one of a client with many: see fair-order.ts.
+// client with few attempts evicts one of a client with many: see fair-order.ts.
 import type { Hasher, Hashing, HashJob } from '../bcrypt/hasher.ts'
 import { type Claim, inFairOrder } from './fair-order.ts'
 import { forecast, type ThreadLoad, threadFor, type Work } from './forecast.ts'
@@ -29,7 +29,7 @@ export type HashClaim = { client: string; account: string; isKnownDevice: boolea
 
 /** The right to one hash. It must be used or released. */
 export type HashSlot = {
-  /** The digest of the job; null, if the attempt was displaced or its turn came too late. */
+  /** The digest of the job; null, if the attempt was evicted or its turn came too late. */
   run(finishByMs: number, job: HashJob): Promise<Buffer | null>
   release(): void
 }
@@ -56,7 +56,7 @@ export function createHashQueue(
   let isRunningLast = false
 
   function admit({ client, account, isKnownDevice }: HashClaim, finishByMs: number) {
-    // One attempt at a time has priority: the owner of a known device must not displace the rest.
+    // One attempt at a time has priority: the owner of a known device must not evict the rest.
     const hasPriority =
       isKnownDevice && !entries.some(it => it.hasPriority && it.account === account)
     const entry: Entry = {
@@ -64,9 +64,9 @@ export function createHashQueue(
       ...{ isRunning: false, roundsLeft: rounds, queued: null, hashing: null },
     }
     const weaker = weakerThan(entry)
-    const firstWeaker = entries.findIndex(it => !it.isRunning && weaker.includes(it))
+    const firstWeaker = entries.findIndex(it => !it.isRunning && weaker.has(it))
     entries.splice(firstWeaker === -1 ? entries.length : firstWeaker, 0, entry)
-    if (!makeRoom(entry, MARGIN_MS)) {
+    if (!makeRoom(entry, weaker, MARGIN_MS)) {
       remove(entry)
       return null
     }
@@ -74,13 +74,15 @@ export function createHashQueue(
       async run(finishByMs: number, job: HashJob) {
         entry.finishByMs = finishByMs
         entry.roundsLeft = job.totalRounds
-        // An attempt displaces others only now: it has its reservation and will be hashed.
-        const displaced = entries.includes(entry) ? makeRoom(entry, MARGIN_AFTER_MS) : null
-        if (!displaced) {
+        // An attempt evicts others only now: it has its reservation and will be hashed.
+        const evicted = entries.includes(entry)
+          ? makeRoom(entry, weakerThan(entry), MARGIN_AFTER_MS)
+          : null
+        if (!evicted) {
           leave(entry)
           return null
         }
-        for (const other of displaced) displace(other)
+        for (const other of evicted) evict(other)
         try {
           return await new Promise<Buffer | null>(resolve => {
             entry.queued = { job, answer: resolve }
@@ -95,41 +97,45 @@ export function createHashQueue(
   }
 
   /**
-   * The attempts to displace, so that this one is answered in time and delays no attempt with a better claim
+   * The attempts to evict, so that this one is answered in time and delays no attempt with a better claim
    * beyond its time; null if it must be shed.
    */
-  function makeRoom(entry: Entry, marginMs: number): Entry[] | null {
+  function makeRoom(entry: Entry, weaker: Set<Entry>, marginMs: number): Entry[] | null {
     const now = nowMs()
     entry.finishByMs = Math.max(entry.finishByMs, now + aloneMs(entry) + marginMs)
-    const endsBefore = predict(entries.filter(other => other !== entry))
-    const weaker = weakerThan(entry)
-    const stoppable = weaker.filter(({ hashing }) => hashing?.cancel).toReversed()
+    const isLate = (other: Entry, endMs = 0) =>
+      endMs > other.finishByMs - now - marginMs + ROUNDING_MS
+    let endsWithout: Map<Entry, number> | null = null
+    /** True if the entry makes the other one late, or later. */
+    const isDelayed = (other: Entry, endMs = 0) => {
+      // Another one that gives way makes room for itself when it is queued.
+      if (!isLate(other, endMs) || (!other.queued && weaker.has(other))) return false
+      endsWithout ??= predict(entries.filter(it => it !== entry))
+      return endMs > (endsWithout.get(other) ?? 0) + ROUNDING_MS
+    }
+    const stoppable = [...weaker].filter(({ hashing }) => hashing?.cancel).toReversed()
     // Each attempt that is not queued yet may have to stop one of them.
     const unqueued = entries.filter(({ queued }) => !queued).length
     for (let stopped = 0; stopped <= Math.min(stoppable.length, unqueued); stopped++) {
-      const displaced = new Set(stoppable.slice(0, stopped))
+      const evicted = new Set(stoppable.slice(0, stopped))
       for (;;) {
-        const kept = entries.filter(other => !displaced.has(other))
+        const kept = entries.filter(other => !evicted.has(other))
         const ends = predict(kept)
-        const delayed = kept.filter(other => {
-          // It makes room for itself when it is queued.
-          if (!other.queued && weaker.includes(other)) return false
-          const inTimeMs = Math.max(other.finishByMs - now - marginMs, endsBefore.get(other) ?? 0)
-          return (ends.get(other) ?? 0) > inTimeMs + ROUNDING_MS
-        })
-        if (delayed.length === 0) return [...displaced]
-        const weakest = weaker.findLast(other => delayed.includes(other))
-        if (!weakest || delayed.some(other => !weaker.includes(other))) break
-        displaced.add(weakest)
+        if (isLate(entry, ends.get(entry))) break
+        const delayed = new Set(kept.filter(other => isDelayed(other, ends.get(other))))
+        if (delayed.size === 0) return [...evicted]
+        const weakest = [...weaker].findLast(other => delayed.has(other))
+        if (!weakest || [...delayed].some(other => !weaker.has(other))) break
+        evicted.add(weakest)
       }
     }
     return null
   }
 
   /** The attempts that give way to this one, the weakest last. */
-  function weakerThan(entry: Entry): Entry[] {
+  function weakerThan(entry: Entry): Set<Entry> {
     const order = inFairOrder([...entries.filter(other => other !== entry), entry])
-    return order.slice(order.indexOf(entry) + 1)
+    return new Set(order.slice(order.indexOf(entry) + 1))
   }
 
   /**
@@ -158,12 +164,17 @@ export function createHashQueue(
       const { job, answer } = entry.queued
       const endsMs = nowMs() + job.totalRounds * (thread.roundMs[thread.running.length] ?? 0)
       if (endsMs > entry.finishByMs && !isIdle(thread)) {
-        displace(entry)
+        evict(entry)
         continue
       }
-      entry.hashing = hasher.start(threads.indexOf(thread), job)
-      entry.isRunning = true
-      answer(entry.hashing.digest)
+      try {
+        entry.hashing = hasher.start(threads.indexOf(thread), job)
+        entry.isRunning = true
+        answer(entry.hashing.digest)
+      } catch (error) {
+        remove(entry)
+        answer(Promise.reject(error))
+      }
     }
     startLast()
   }
@@ -173,7 +184,7 @@ export function createHashQueue(
     if (isFree && !isRunningLast) last.shift()?.()
   }
 
-  function displace(entry: Entry): void {
+  function evict(entry: Entry): void {
     remove(entry)
     if (entry.hashing) entry.hashing.cancel?.()
     else entry.queued?.answer(null)
@@ -239,13 +250,17 @@ function loadsOf(
   { cost, loginTimeMs }: Limits,
   entries: Entry[],
 ): ThreadLoad<Entry>[] {
-  return Array.from({ length: hasher.threads }, (_, thread) => {
+  const loads = Array.from({ length: hasher.threads }, (_, thread): ThreadLoad<Entry> => {
     const roundMs = hasher.roundMs(thread)
     const inTime = roundMs.filter(ms => 2 ** cost * ms + MARGIN_MS <= loginTimeMs)
-    const running = entries.filter(({ hashing }) => hashing?.thread === thread)
-    for (const entry of running) entry.roundsLeft = entry.hashing?.roundsLeft() ?? 0
-    return { running, roundMs, lanes: Math.max(1, inTime.length) }
+    return { running: [], roundMs, lanes: Math.max(1, inTime.length) }
   })
+  for (const entry of entries) {
+    if (!entry.hashing) continue
+    entry.roundsLeft = entry.hashing.roundsLeft()
+    loads[entry.hashing.thread]?.running.push(entry)
+  }
+  return loads
 }
 
 function isIdle({ running }: ThreadLoad<Entry>): boolean {

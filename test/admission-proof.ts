@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { HashJob } from '../src/bcrypt/hasher.ts'
-import { createHashQueue, MARGIN_AFTER_MS, MARGIN_MS } from '../src/login/hash-queue.ts'
+import { BUSY_MS, createHashQueue, MARGIN_AFTER_MS, MARGIN_MS } from '../src/login/hash-queue.ts'
 import { CHUNK_MS, settled, simulateHasher } from './simulated-hasher.ts'
 
 const COST = 12
@@ -68,6 +68,7 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
     live = live.filter(it => it !== attempt)
   }
   const hashed: Promise<void>[] = []
+  let lastShedMs = Number.NEGATIVE_INFINITY
 
   let dueMs = 0
   const steps = arrivals.flatMap(arrival => {
@@ -97,8 +98,13 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
       const place = live.findIndex(it => weaker.includes(it))
       const after = live.toSpliced(place === -1 ? live.length : place, 0, attempt)
       slot = queue.admit(claim, attempt.finishByMs)
-      if (slot) live = after
-      else assert.ok(!hasRoom(live, after, simulated.lanes(), machine, nowMs()))
+      if (slot) {
+        live = after
+        return
+      }
+      const isBusy = nowMs() - lastShedMs < BUSY_MS
+      assert.ok(!hasRoom(attempt, live, after, isBusy, simulated.lanes(), machine, nowMs()))
+      lastShedMs = nowMs()
     }
     function use(): void {
       if (!slot) return
@@ -136,16 +142,20 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
 
 /** True if the model shows that the newcomer could be hashed in time without making another one late. */
 function hasRoom(
+  newcomer: Attempt,
   admitted: Attempt[],
   withNewcomer: Attempt[],
+  isBusy: boolean,
   lanes: { job: HashJob; left: number }[][],
   machine: Machine,
   now: number,
 ): boolean {
+  const ownEndMs = endsOf(withNewcomer, lanes, machine, isBusy).get(newcomer) ?? 0
+  if (ownEndMs + TOLERANCE_MS > newcomer.finishByMs - now - MARGIN_MS) return false
   const before = endsOf(admitted, lanes, machine)
   const after = endsOf(withNewcomer, lanes, machine)
-  return withNewcomer.every(attempt => {
-    const inTimeMs = attempt.finishByMs - now - MARGIN_MS
+  return admitted.every(attempt => {
+    const inTimeMs = attempt.finishByMs - now - MARGIN_AFTER_MS
     const limitMs = Math.max(inTimeMs, before.get(attempt) ?? 0)
     return (after.get(attempt) ?? 0) + TOLERANCE_MS <= limitMs
   })
@@ -155,6 +165,7 @@ function endsOf(
   attempts: Attempt[],
   lanes: { job: HashJob; left: number }[][],
   { roundMs, loginTimeMs }: Machine,
+  areAllLanesBusy = false,
 ): Map<Attempt, number> {
   const limit = Math.max(1, roundMs.filter(ms => ROUNDS * ms + MARGIN_MS <= loginTimeMs).length)
   const attemptOf = new Map(attempts.map(attempt => [attempt.job, attempt]))
@@ -177,7 +188,8 @@ function endsOf(
       waiting.shift()
     }
     for (const [index, thread] of threads.entries()) {
-      const rounds = STEP_MS / (roundMs[thread.length - 1] ?? Number.POSITIVE_INFINITY)
+      const neighbours = areAllLanesBusy ? Math.max(limit, thread.length) : thread.length
+      const rounds = STEP_MS / (roundMs[neighbours - 1] ?? Number.POSITIVE_INFINITY)
       for (const hash of thread) {
         hash.left -= rounds
         if (hash.left <= 0) ends.set(hash.attempt, ms + STEP_MS)
@@ -201,9 +213,15 @@ function order(attempts: Attempt[], isRunning: (job: HashJob) => boolean): Attem
     const accountTurnsOf = ({ client, account }: Attempt) =>
       had.filter(it => it.client === client && it.account === account).length
     const priority = waiting.filter(({ hasPriority }) => hasPriority)
-    const [next] = (priority.length > 0 ? priority : waiting).toSorted(
-      (a, b) => turnsOf(a) - turnsOf(b) || accountTurnsOf(a) - accountTurnsOf(b),
+    const eligible = priority.length > 0 ? priority : waiting
+    const nextOfEach = eligible.filter(attempt =>
+      eligible.every((other, index) => {
+        const difference = accountTurnsOf(other) - accountTurnsOf(attempt)
+        const isLater = index >= eligible.indexOf(attempt)
+        return other.client !== attempt.client || difference > 0 || (difference === 0 && isLater)
+      }),
     )
+    const [next] = nextOfEach.toSorted((a, b) => turnsOf(a) - turnsOf(b))
     if (!next) break
     waiting.splice(waiting.indexOf(next), 1)
     had.push(next)

@@ -23,10 +23,10 @@ export function inFairOrder<C extends Claim>(arrived: C[]): C[] {
     .sort((a, b) => a.turn - b.turn)
   const nextOfClient = createCounter()
   const turns = new Map(inTurnOfAccount.map(({ claim }) => [claim, nextOfClient(claim.client)]))
-  return arrived
-    .map(claim => ({ claim, turn: claim.hasPriority ? 0 : (turns.get(claim) ?? 0) }))
-    .sort((a, b) => a.turn - b.turn)
-    .map(({ claim }) => claim)
+  return arrived.toSorted(
+    (a, b) =>
+      Number(b.hasPriority) - Number(a.hasPriority) || (turns.get(a) ?? 0) - (turns.get(b) ?? 0),
+  )
 }
 
 /** Counts each name by itself, from 1. */

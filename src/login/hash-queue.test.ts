@@ -214,7 +214,7 @@ describe('fairness', () => {
       roundMs: ROUND_MS.map(ms => 5 * ms),
     })
     assert.equal(arriveMany(5, 'attacker'), 3)
-    await advance(300)
+    await advance(200)
     assert.ok(arrive('stranger'))
     assert.deepEqual(running(), ['attacker 0', 'attacker 1', 'stranger'])
     await advance(1_000)
@@ -228,13 +228,13 @@ describe('fairness', () => {
       roundMs: ROUND_MS.map(ms => 5 * ms),
     })
     for (const name of ['a', 'b', 'c']) assert.ok(arrive(name))
-    await advance(300)
+    await advance(200)
     assert.equal(arrive('d'), false)
     assert.deepEqual(running(), ['a', 'b', 'c'])
     const two = createRig({ roundMs: ROUND_MS.map(ms => 5 * ms) })
     two.arriveMany(2, 'a')
     two.arriveMany(1, 'b')
-    await two.advance(300)
+    await two.advance(200)
     assert.equal(two.arriveMany(2, 'b'), 0)
     assert.equal(arriveMany(1, 'b'), 0)
   })
@@ -244,7 +244,7 @@ describe('fairness', () => {
       roundMs: ROUND_MS.map(ms => 5 * ms),
     })
     arriveMany(3, 'attacker')
-    await advance(300)
+    await advance(200)
     const blocked = admit('blocked by the throttle')
     const reserved = admit('reserved')
     assert.equal(running().length, 3)
@@ -259,7 +259,7 @@ describe('fairness', () => {
       roundMs: ROUND_MS.map(ms => 5 * ms),
     })
     assert.equal(arriveMany(10, 'attacker'), 6)
-    await advance(300)
+    await advance(200)
     const slots = ['a', 'b', 'c', 'd', 'e', 'f'].map(name => admit(name))
     assert.equal(slots.filter(Boolean).length, 5)
     for (const slot of slots) void slot?.run()
@@ -290,7 +290,7 @@ describe('known devices', () => {
   test('come first, and stop hashes of unknown ones if need be', async () => {
     const { arrive, advance, running } = createRig({ roundMs: ROUND_MS.map(ms => 5 * ms) })
     for (const name of ['a', 'b', 'c']) assert.ok(arrive(name))
-    await advance(300)
+    await advance(200)
     assert.ok(arrive('owner', { isKnownDevice: true }))
     assert.deepEqual(running(), ['a', 'b', 'owner'])
     for (const owner of ['second', 'third']) assert.ok(arrive(owner, { isKnownDevice: true }))

@@ -7,8 +7,10 @@ import { forecast, type ThreadLoad, threadFor, type Work } from './forecast.ts'
 
 /** Reserved for what the forecast cannot know: other load on the machine, the database, the network. */
 export const MARGIN_MS = 120
-/** Of it, what is left for the time after the hash. */
-export const MARGIN_AFTER_MS = 60
+/** Of it, what an attempt must keep for the time after its hash. */
+export const MARGIN_AFTER_MS = 40
+/** For this long after an attempt was shed, more are expected to come, and no lane to stay free. */
+export const BUSY_MS = 5_000
 /** Forecasts that differ by less are the same. */
 const ROUNDING_MS = 0.01
 export const MOST_COUNTED = 100
@@ -54,6 +56,7 @@ export function createHashQueue(
   const entries: Entry[] = []
   const last: (() => void)[] = []
   let isRunningLast = false
+  let lastShedMs = Number.NEGATIVE_INFINITY
 
   function admit({ client, account, isKnownDevice }: HashClaim, finishByMs: number) {
     // One attempt at a time has priority: the owner of a known device must not evict the rest.
@@ -67,6 +70,7 @@ export function createHashQueue(
     const firstWeaker = entries.findIndex(it => !it.isRunning && weaker.has(it))
     entries.splice(firstWeaker === -1 ? entries.length : firstWeaker, 0, entry)
     if (!makeRoom(entry, weaker, MARGIN_MS)) {
+      lastShedMs = nowMs()
       remove(entry)
       return null
     }
@@ -103,8 +107,9 @@ export function createHashQueue(
   function makeRoom(entry: Entry, weaker: Set<Entry>, marginMs: number): Entry[] | null {
     const now = nowMs()
     entry.finishByMs = Math.max(entry.finishByMs, now + aloneMs(entry) + marginMs)
-    const isLate = (other: Entry, endMs = 0) =>
+    const isLate = (other: Entry, endMs = 0, marginMs = MARGIN_AFTER_MS) =>
       endMs > other.finishByMs - now - marginMs + ROUNDING_MS
+    const isBusy = now - lastShedMs < BUSY_MS
     let endsWithout: Map<Entry, number> | null = null
     /** True if the entry makes the other one late, or later. */
     const isDelayed = (other: Entry, endMs = 0) => {
@@ -120,8 +125,8 @@ export function createHashQueue(
       const evicted = new Set(stoppable.slice(0, stopped))
       for (;;) {
         const kept = entries.filter(other => !evicted.has(other))
+        if (isLate(entry, predict(kept, isBusy).get(entry), marginMs)) break
         const ends = predict(kept)
-        if (isLate(entry, ends.get(entry))) break
         const delayed = new Set(kept.filter(other => isDelayed(other, ends.get(other))))
         if (delayed.size === 0) return [...evicted]
         const weakest = [...weaker].findLast(other => delayed.has(other))
@@ -150,9 +155,10 @@ export function createHashQueue(
   }
 
   /** When each of these attempts will have been hashed, in milliseconds from now. */
-  function predict(inOrder: Entry[]): Map<Entry, number> {
+  function predict(inOrder: Entry[], areAllLanesBusy = false): Map<Entry, number> {
     const waiting = inOrder.filter(({ isRunning }) => !isRunning)
-    return forecast(loadsOf(hasher, limits, inOrder), waiting)
+    const threads = loadsOf(hasher, limits, inOrder)
+    return forecast(areAllLanesBusy ? threads.map(asIfBusy) : threads, waiting)
   }
 
   function startQueued(): void {
@@ -261,6 +267,12 @@ function loadsOf(
     loads[entry.hashing.thread]?.running.push(entry)
   }
   return loads
+}
+
+/** The same thread, with rounds that take as long as if all its lanes were busy. */
+function asIfBusy(thread: ThreadLoad<Entry>): ThreadLoad<Entry> {
+  const busyMs = thread.roundMs[thread.lanes - 1] ?? 0
+  return { ...thread, roundMs: thread.roundMs.map(ms => Math.max(ms, busyMs)) }
 }
 
 function isIdle({ running }: ThreadLoad<Entry>): boolean {

@@ -32,8 +32,12 @@ import { KEY_AT, LANE_BYTES, OUTPUT_AT, SALT_AT } from './memory.js'
 const CHUNK_MS = 2
 const KEY_BYTES = 72
 const DIGEST_BYTES = 23
-/** How much a whole chunk changes the slowdown: at 2 ms per chunk it follows within 0.1 s. */
-const NEWEST_SHARE = 0.02
+/**
+ * How much a whole chunk changes the two averages of the slowdown: at 2 ms per chunk one follows within 0.1 s,
+ * the other within 0.5 s. The higher one counts, so that more load is known soon, and a short pause of it does
+ * not look like its end.
+ */
+const NEWEST_SHARES = [0.02, 0.004]
 
 /** @param {WebAssembly.Module} module */
 export function instantiate(module) {
@@ -51,6 +55,7 @@ export function createLanes(kernel, times) {
   const functions = [kernel.rounds1, kernel.rounds2, kernel.rounds3]
   /** @type {Map<number, Lane>} The busy lanes by the ids of their jobs. */
   const busy = new Map()
+  let slowdowns = NEWEST_SHARES.map(() => 1)
 
   /** @param {number} id */
   function leave(id) {
@@ -75,9 +80,12 @@ export function createLanes(kernel, times) {
   function measure(count, wholeCount, tookMs) {
     const roundMs = tookMs / count
     const fastestMs = Math.min(times[busy.size] ?? 0, roundMs)
-    const slowdown = times[0] ?? 1
     times[busy.size] = fastestMs
-    times[0] = slowdown + (roundMs / fastestMs - slowdown) * NEWEST_SHARE * (count / wholeCount)
+    slowdowns = slowdowns.map((slowdown, i) => {
+      const share = (NEWEST_SHARES[i] ?? 0) * (count / wholeCount)
+      return slowdown + (roundMs / fastestMs - slowdown) * share
+    })
+    times[0] = Math.max(...slowdowns)
   }
 
   /**

@@ -18,6 +18,7 @@ import type { Log } from './log/log.ts'
 import { createDeviceTokens } from './login/device.ts'
 import { createHashQueue } from './login/hash-queue.ts'
 import { login } from './login/login.ts'
+import { createPace } from './login/pace.ts'
 import { createPasswords } from './login/passwords.ts'
 import { createThrottle } from './login/throttle.ts'
 import { createRefreshLimit } from './session/refresh.ts'
@@ -119,6 +120,7 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     throttle: createThrottle(store, clock),
     passwords: createPasswords(bcryptCost),
     hashQueue: createHashQueue(hasher, { cost: bcryptCost, loginTimeMs }),
+    pace: createPace(),
     deviceTokens: createDeviceTokens(deviceKey),
     keys,
     budgets,

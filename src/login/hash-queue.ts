@@ -119,9 +119,10 @@ export function createHashQueue(
       return endMs > (endsWithout.get(other) ?? 0) + ROUNDING_MS
     }
     const stoppable = [...weaker].filter(({ hashing }) => hashing?.cancel).toReversed()
-    // Each attempt that is not queued yet may have to stop one of them.
+    // Each attempt that is not queued yet may have to stop one of them, and this one also its neighbours.
     const unqueued = entries.filter(({ queued }) => !queued).length
-    for (let stopped = 0; stopped <= Math.min(stoppable.length, unqueued); stopped++) {
+    const most = Math.min(stoppable.length, unqueued + hasher.roundMs(0).length - 1)
+    for (let stopped = 0; stopped <= most; stopped++) {
       const evicted = new Set(stoppable.slice(0, stopped))
       for (;;) {
         const kept = entries.filter(other => !evicted.has(other))

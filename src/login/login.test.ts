@@ -8,6 +8,7 @@ import { createGeneration, createKeys, importKeys } from '../keys/key-set.ts'
 import { createDeviceTokens } from './device.ts'
 import { createHashQueue } from './hash-queue.ts'
 import { login } from './login.ts'
+import { createPace } from './pace.ts'
 import { createPasswords } from './passwords.ts'
 import { createThrottle } from './throttle.ts'
 
@@ -23,6 +24,7 @@ const depsOn = (store: Store, throttle = createThrottle(store, clock)) => ({
   throttle,
   passwords,
   hashQueue: createHashQueue(hasher, { cost: COST, loginTimeMs: 5_000 }),
+  pace: createPace(),
   deviceTokens: createDeviceTokens('00'.repeat(32)),
   budgets: { pair: 5, email: 20, client: 50, network: 500 },
   maxSessionsPerUser: 100,

@@ -12,6 +12,7 @@ import { decide, type RejectionReason } from './decision.ts'
 import { type DeviceTokens, deviceToRemember, findKnownDevice } from './device.ts'
 import type { HashClaim, HashQueue, HashSlot } from './hash-queue.ts'
 import { type OpenedSession, type OpenSessionDeps, openSession } from './open-session.ts'
+import type { Pace } from './pace.ts'
 import type { Passwords } from './passwords.ts'
 import { deviceScopes, throttleScopes } from './scopes.ts'
 import type { Throttle } from './throttle.ts'
@@ -76,6 +77,7 @@ type LoginDeps = OpenSessionDeps & {
   throttle: Throttle
   passwords: Passwords
   hashQueue: HashQueue
+  pace: Pace
   deviceTokens: DeviceTokens
   budgets: Budgets
   /** A login is shed if waiting for its hash would make it take longer. */
@@ -84,6 +86,20 @@ type LoginDeps = OpenSessionDeps & {
 }
 
 export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<LoginOutcome> {
+  const { pace } = deps
+  // An IPv6 network of one subscriber has many addresses, but one share.
+  const client = attempt.client.network ?? attempt.client.group
+  pace.arrive(client)
+  const outcome = await tryToLogIn(deps, attempt, client)
+  if (outcome.kind === 'shed' || outcome.kind === 'throttled') await pace.beforeRefusal(client)
+  return outcome
+}
+
+async function tryToLogIn(
+  deps: LoginDeps,
+  attempt: LoginAttempt,
+  claimant: string,
+): Promise<LoginOutcome> {
   const { store, throttle, passwords, clock } = deps
   const arrivedMs = performance.now()
   const { loginTimeMs } = deps
@@ -96,8 +112,7 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
     : throttleScopes(email, attempt.client, deps.budgets)
 
   const claim = {
-    // An IPv6 network of one subscriber has many addresses, but one share.
-    client: attempt.client.network ?? attempt.client.group,
+    client: claimant,
     account: lookupKey(email),
     isKnownDevice: knownDevice !== null,
   }

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { settled } from '../../test/simulated-hasher.ts'
+import { createPace } from './pace.ts'
+
+/** A pace with a clock that the test moves. */
+function createRig() {
+  let now = 1e6
+  let waiting: { untilMs: number; end: () => void }[] = []
+  const pace = createPace(
+    () => now,
+    ms => new Promise<void>(end => waiting.push({ untilMs: now + ms, end })),
+  )
+  /** Refuses as often as this at one moment; tells how many refusals have been answered. */
+  function refuse(client: string, count: number): () => number {
+    let answered = 0
+    for (let i = 0; i < count; i++) {
+      pace.arrive(client)
+      void pace.beforeRefusal(client).then(() => answered++)
+    }
+    return () => answered
+  }
+  async function pass(ms: number): Promise<void> {
+    now += ms
+    const due = waiting.filter(({ untilMs }) => untilMs <= now)
+    waiting = waiting.filter(({ untilMs }) => untilMs > now)
+    for (const { end } of due) end()
+    await settled()
+  }
+  return { pace, refuse, pass }
+}
+
+describe('refusals', () => {
+  test('of a client that comes alone are not delayed', async () => {
+    const { refuse, pass } = createRig()
+    const answered = refuse('office', 10_000)
+    await pass(0)
+    assert.equal(answered(), 10_000)
+  })
+
+  test('of one client are delayed after a burst, to 100 per second, while others come', async () => {
+    const { pace, refuse, pass } = createRig()
+    pace.arrive('stranger')
+    const answered = refuse('attacker', 100)
+    await pass(0)
+    assert.equal(answered(), 50)
+    await pass(250)
+    assert.equal(answered(), 75)
+    await pass(250)
+    assert.equal(answered(), 100)
+  })
+
+  test('are delayed by a second at most', async () => {
+    const { pace, refuse, pass } = createRig()
+    pace.arrive('stranger')
+    const answered = refuse('attacker', 1_000)
+    await pass(1_000)
+    assert.equal(answered(), 1_000)
+  })
+
+  test('of other clients are not delayed meanwhile', async () => {
+    const { refuse, pass } = createRig()
+    refuse('attacker', 1_000)
+    const answered = refuse('stranger', 10)
+    await pass(0)
+    assert.equal(answered(), 10)
+  })
+
+  test('are no longer delayed ten seconds after the last other client', async () => {
+    const { pace, refuse, pass } = createRig()
+    pace.arrive('stranger')
+    refuse('attacker', 100)
+    await pass(10_001)
+    const answered = refuse('attacker', 100)
+    await pass(0)
+    assert.equal(answered(), 100)
+  })
+
+  test('that are delayed hold at most 1,024 connections', async () => {
+    const { pace, refuse, pass } = createRig()
+    pace.arrive('stranger')
+    const answered = refuse('attacker', 50 + 1_024 + 7)
+    await pass(0)
+    assert.equal(answered(), 57)
+  })
+})

@@ -23,6 +23,10 @@ export function parseHash(text: string | null): ParsedHash | null {
   return { cost, salt, digest }
 }
 
+export function formatHash({ cost, salt, digest }: ParsedHash): string {
+  return `$2b$${String(cost).padStart(2, '0')}$${encodeBase64(salt)}${encodeBase64(digest)}`
+}
+
 export function encodeBase64(bytes: Buffer): string {
   return translate(bytes.toString('base64').replaceAll('=', ''), BASE64_ALPHABET, BCRYPT_ALPHABET)
 }

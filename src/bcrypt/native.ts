@@ -6,7 +6,7 @@ import type { Hasher, HashJob } from './hasher.ts'
 const DIGEST_CHARACTERS = 31
 /** High enough that what a hash does besides its rounds does not count. */
 const MEASURED_ROUNDS = 2 ** 6
-const MEASUREMENTS = 4
+const MEASUREMENTS = 3
 // How much one measured hash changes the estimate: quickly down, slowly up. A long measurement may only
 // mean that the event loop noticed the end of the hash late.
 const SHARE_WHEN_FASTER = 0.5

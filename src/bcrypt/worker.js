@@ -12,7 +12,7 @@ import { MAX_LANES } from './memory.js'
  */
 
 /** Long enough for V8's optimising compiler, and for some measurements after it. */
-const SELF_TEST_MS = 50
+const SELF_TEST_MS = 30
 
 const port = parentPort
 if (!port) throw new Error('to be run as a worker')

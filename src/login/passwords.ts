@@ -2,7 +2,7 @@
 // does not reveal which emails exist. Only a stored hash of a higher cost takes longer.
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import bcrypt from 'bcrypt'
-import { parseHash } from '../bcrypt/hash-text.ts'
+import { formatHash, parseHash } from '../bcrypt/hash-text.ts'
 import type { HashJob } from '../bcrypt/hasher.ts'
 
 export type Passwords = {
@@ -16,11 +16,14 @@ export type Passwords = {
 export type PasswordCheck = { job: HashJob; matches(digest: Buffer): boolean }
 
 export function createPasswords(cost: number): Passwords {
-  const decoy = { cost, salt: randomBytes(16), digest: randomBytes(23) }
+  const decoy = formatHash({ cost, salt: randomBytes(16), digest: randomBytes(23) })
   return {
     check(password, passwordHash) {
       const stored = parseHash(passwordHash)
-      const { salt, digest, cost: ownCost } = stored ?? decoy
+      // The decoy is parsed each time, because parsing a stored hash takes time too.
+      const used = stored ?? parseHash(decoy)
+      if (!used) throw new Error('the decoy is not a hash')
+      const { salt, digest, cost: ownCost } = used
       return {
         job: {
           password: Buffer.from(password ?? ''),

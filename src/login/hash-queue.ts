@@ -13,6 +13,7 @@ export const MARGIN_AFTER_MS = 40
 export const BUSY_MS = 5_000
 /** Forecasts that differ by less are the same. */
 const ROUNDING_MS = 0.01
+/** More logins at the same moment are not counted: at a low cost there would be thousands. */
 export const MOST_COUNTED = 100
 
 export type HashQueue = {
@@ -187,8 +188,11 @@ export function createHashQueue(
   }
 
   function startLast(): void {
-    const isFree = loadsOf(hasher, limits, entries).some(isIdle)
-    if (isFree && !isRunningLast) last.shift()?.()
+    const isFree = !isRunningLast && loadsOf(hasher, limits, entries).some(isIdle)
+    const begin = isFree ? last.shift() : undefined
+    if (!begin) return
+    isRunningLast = true
+    begin()
   }
 
   function evict(entry: Entry): void {
@@ -210,10 +214,10 @@ export function createHashQueue(
   return {
     admit,
     hasTimeFor(finishByMs, ahead, capacity) {
-      const [{ roundMs } = { roundMs: [] }] = loadsOf(hasher, limits, [])
+      const hashMs = rounds * (hasher.roundMs(0)[0] ?? 0)
       // The hashes that run now, those of the attempts ahead, then this one.
       const hashes = Math.floor(ahead / capacity) + 2
-      return nowMs() + hashes * rounds * (roundMs[0] ?? 0) + MARGIN_MS <= finishByMs
+      return nowMs() + hashes * hashMs + MARGIN_MS <= finishByMs
     },
     async runLast(job) {
       if (last.length >= hasher.threads) return null
@@ -221,7 +225,6 @@ export function createHashQueue(
         last.push(resolve)
         startLast()
       })
-      isRunningLast = true
       try {
         return await job()
       } finally {
@@ -232,14 +235,11 @@ export function createHashQueue(
   }
 }
 
-export type Capacity = {
-  /** How many hashes are computed at a time. */
-  hashes: number
-  /** How many logins that arrive at the same moment are all answered in time; at most MOST_COUNTED. */
-  logins: number
-}
-
-export function capacityOf(hasher: Hasher, limits: Limits): Capacity {
+/**
+ * How many hashes are computed at a time, and how many logins that arrive at the same moment are all answered
+ * in time; the latter is at most MOST_COUNTED.
+ */
+export function capacityOf(hasher: Hasher, limits: Limits): { hashes: number; logins: number } {
   const threads: ThreadLoad<Work>[] = loadsOf(hasher, limits, [])
   const isInTime = (logins: number) => {
     const waiting = Array.from({ length: logins }, () => ({ roundsLeft: 2 ** limits.cost }))

@@ -80,6 +80,21 @@ for (const [engine, passwordEngine] of [
       assert.equal(Number(counted?.attempts), rejected)
     })
 
+    test('of one client do not keep out others', async () => {
+      const attempts = Array.from({ length: FLOOD }, (_, i) =>
+        service.login(emailOf(i), PASSWORD, '127.0.3.1'),
+      )
+      const shedBefore = countShed()
+      await until(async () => countShed() > shedBefore)
+      const strangers = await Promise.all(
+        Array.from({ length: availableParallelism() }, (_, i) =>
+          service.login(emailOf(i), PASSWORD, `127.0.4.${1 + i}`),
+        ),
+      )
+      assert.deepEqual(countStatuses(strangers), { 200: strangers.length })
+      assert.ok((countStatuses(await Promise.all(attempts))[503] ?? 0) > 0)
+    })
+
     test('do not keep out a known device, a refresh or a request for the keys', async () => {
       const { device, refreshToken } = await service.browserLogin('owner@example.com')
       const shedBefore = countShed()

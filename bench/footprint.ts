@@ -1,4 +1,6 @@
-// Prints the time from start to ready, and the resident memory after the start and after 1,000 logins.
+// Prints the time from start to ready, and for both password engines the resident memory after the start and
+// after 1,000 logins.
+import { PASSWORD_ENGINES } from '../src/config/variables.ts'
 import { demandOnly, runClosedLoop } from './closed-loop.ts'
 import { endRun, useRunFolder } from './processes.ts'
 import { CHEAP_COST, rightLogins } from './seed.ts'
@@ -21,20 +23,24 @@ for (let i = 0; i < STARTS; i++) {
 }
 print(`start to ready, cost 12   ${median(startsMs).toFixed(0)} ms (median of ${STARTS})`)
 
-// A low cost, because memory does not depend on it and 1,000 logins at cost 12 would take minutes.
-const service = await deployment.start(CHEAP)
-print(`resident after start      ${(await service.residentMiB()).toFixed(0)} MiB`)
-const lanes = await runClosedLoop({
-  target: service.target,
-  connections: CONNECTIONS,
-  durationMs: LOGINS_TIMEOUT_MS,
-  maxRequests: LOGINS,
-  request: rightLogins(1, CHEAP_COST),
-})
-demandOnly(lanes, 200)
-print(
-  `resident after ${lanes.flat().length} logins ${(await service.residentMiB()).toFixed(0)} MiB`,
-)
+for (const engine of PASSWORD_ENGINES) {
+  // A low cost, because memory does not depend on it and 1,000 logins at cost 12 would take minutes.
+  const service = await deployment.start({ ...CHEAP, PASSWORD_ENGINE: engine })
+  const afterStart = await service.residentMiB()
+  const lanes = await runClosedLoop({
+    target: service.target,
+    connections: CONNECTIONS,
+    durationMs: LOGINS_TIMEOUT_MS,
+    maxRequests: LOGINS,
+    request: rightLogins(1, CHEAP_COST),
+  })
+  demandOnly(lanes, 200)
+  const afterLogins = await service.residentMiB()
+  print(
+    `resident, ${engine.padEnd(6)}          ${afterStart.toFixed()} MiB after the start, ${afterLogins.toFixed()} MiB after ${LOGINS} logins`,
+  )
+  await service.stop()
+}
 await endRun(0)
 
 function print(line: string): void {

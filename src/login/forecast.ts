@@ -17,6 +17,8 @@ export type ThreadLoad<W extends Work> = {
  * its own rounds, so that it begins on the thread with the fewest others.
  */
 const ALMOST = 0.02
+/** It waits only if its rounds are then faster by this factor than on a thread with a free lane. */
+const WORTH_WAITING = 1.05
 /** What divisions may leave of the rounds of a hash that has ended. */
 const ROUNDING = 0.01
 
@@ -48,7 +50,8 @@ export function threadFor<T extends ThreadLoad<Work>>(
   for (const thread of threads) {
     let staying = 0
     for (const other of thread.running) if (other.roundsLeft > ALMOST * roundsLeft) staying++
-    const ms = thread.roundMs[staying] ?? Number.POSITIVE_INFINITY
+    const isFree = thread.running.length < thread.lanes
+    const ms = (thread.roundMs[staying] ?? 0) * (isFree ? 1 : WORTH_WAITING)
     if (staying >= thread.lanes || ms >= bestMs) continue
     best = thread
     bestMs = ms

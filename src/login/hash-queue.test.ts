@@ -74,7 +74,8 @@ describe('hashing', () => {
     assert.deepEqual(running().toSorted(), ['a', 'b', 'c', 'd', 'e', 'f'])
     await advance(160)
     assert.deepEqual(running().toSorted(), ['g', 'h'])
-    await advance(110)
+    // Each has a thread for itself, because the first one waited for the hashes that ended almost together.
+    await advance(96)
     assert.deepEqual(running(), [])
   })
 
@@ -88,6 +89,14 @@ describe('hashing', () => {
     }
     for (const name of 'abcd') arrive(name)
     assert.deepEqual(started, [0, 1, 0, 1])
+  })
+
+  test('begins on an idle thread, even if a hash on another one is about to end', async () => {
+    const { arrive, advance, running } = createRig({ threads: 2, roundMs: ROUND_MS.slice(0, 1) })
+    arrive('a')
+    await advance(99)
+    arrive('b')
+    assert.deepEqual(running(), ['a', 'b'])
   })
 
   test('continues after a hash that fails', async () => {

@@ -10,7 +10,7 @@ export const MARGIN_MS = 120
 /** Of it, what an attempt must keep for the time after its hash. */
 export const MARGIN_AFTER_MS = 40
 /** For this long after an attempt was shed, more are expected to come, and no lane to stay free. */
-export const BUSY_MS = 5_000
+export const BUSY_MS = 2_000
 /** Forecasts that differ by less are the same. */
 const ROUNDING_MS = 0.01
 /** More logins at the same moment are not counted: at a low cost there would be thousands. */

@@ -180,7 +180,7 @@ function endsOf(
   const ends = new Map<Attempt, number>()
   for (let ms = 0; ends.size < attempts.length; ms += STEP_MS) {
     for (let next = waiting[0]; next; next = waiting[0]) {
-      const staying = threads.map(thread => thread.filter(({ left }) => left > ROUNDS / 50).length)
+      const staying = threads.map(thread => thread.filter(({ left }) => left > ROUNDS / 20).length)
       const fewest = Math.min(...staying)
       const thread = threads[staying.indexOf(fewest)]
       if (!thread || thread.length >= limit) break

@@ -16,7 +16,7 @@ export type ThreadLoad<W extends Work> = {
  * Hashes that began together end almost together. The next one waits for all of them, up to this share of
  * its own rounds, so that it begins on the thread with the fewest others.
  */
-const ALMOST = 0.02
+const ALMOST = 0.05
 /** It waits only if its rounds are then faster by this factor than on a thread with a free lane. */
 const WORTH_WAITING = 1.05
 /** What divisions may leave of the rounds of a hash that has ended. */

@@ -4,7 +4,13 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { HashJob } from '../src/bcrypt/hasher.ts'
-import { BUSY_MS, createHashQueue, MARGIN_AFTER_MS, MARGIN_MS } from '../src/login/hash-queue.ts'
+import {
+  BUSY_MS,
+  createHashQueue,
+  type HashSlot,
+  MARGIN_AFTER_MS,
+  MARGIN_MS,
+} from '../src/login/hash-queue.ts'
 import { CHUNK_MS, settled, simulateHasher } from './simulated-hasher.ts'
 
 const COST = 12
@@ -73,7 +79,7 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
   let dueMs = 0
   const steps = arrivals.flatMap(arrival => {
     dueMs += arrival.afterMs
-    let slot: ReturnType<typeof queue.admit> = null
+    let slot: HashSlot | null = null
     const attempt: Attempt = {
       ...{ client: arrival.client, account: arrival.account, hasPriority: false },
       finishByMs: dueMs + loginTimeMs,
@@ -97,7 +103,10 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
       const weaker = ranked.slice(ranked.indexOf(attempt) + 1)
       const place = live.findIndex(it => weaker.includes(it))
       const after = live.toSpliced(place === -1 ? live.length : place, 0, attempt)
-      slot = queue.admit(claim, attempt.finishByMs)
+      const admission = queue.admit(claim, attempt.finishByMs)
+      // In this history, such an attempt does not come again.
+      if (admission === 'undecided') return
+      slot = admission
       if (slot) {
         live = after
         return

@@ -150,7 +150,7 @@ function targetsOf(level: Level): Target[] {
   if (factor === 20) return [admitted(1_000)]
   if (factor !== 10) return []
   return [
-    goodput(0.95),
+    goodput(0.9),
     admitted(1_000),
     time('p50 of the time to refuse', level.refused.p50Ms, 20, 1),
     time('p99 of /livez', level.livez.p99Ms, 100, 1),

@@ -39,6 +39,7 @@ function createRig(options: RigOptions = {}) {
     const { client = name, account = name, isKnownDevice = false, withinMs = loginTimeMs } = arrival
     const finishByMs = nowMs() + withinMs
     const slot = queue.admit({ client, account, isKnownDevice }, finishByMs)
+    if (slot === 'undecided') return null
     return slot && { ...slot, run: () => slot.run(finishByMs, jobOf(name, arrival.cost)) }
   }
   /** Asks for a slot and uses it at once; false if the attempt is shed. */
@@ -182,6 +183,21 @@ describe('a hash slot', () => {
     assert.equal(arriveMany(1, 'later'), 1)
   })
 
+  test('is undecided while the attempts that take the room are being reserved', async () => {
+    const { queue, nowMs, limits } = createRig({ threads: 1, roundMs: ROUND_MS.map(ms => 5 * ms) })
+    const admit = (client: string) =>
+      queue.admit({ client, account: client, isKnownDevice: false }, nowMs() + limits.loginTimeMs)
+    const slots = ['a', 'b', 'c'].map(admit)
+    assert.equal(admit('d'), 'undecided')
+    const decided = queue.nextDecision()
+    const [first] = slots
+    assert.ok(first && first !== 'undecided')
+    first.release()
+    await decided
+    const fourth = admit('d')
+    assert.ok(fourth && fourth !== 'undecided')
+  })
+
   test('can still be reached by an attempt that waits for its scope only if time is left', () => {
     const { queue } = createRig({ roundMs: ROUND_MS.map(ms => 2.5 * ms) })
     for (const [ahead, capacity, hasTime] of [
@@ -273,6 +289,19 @@ describe('fairness', () => {
     assert.equal(slots.filter(Boolean).length, 5)
     for (const slot of slots) void slot?.run()
     assert.deepEqual(running().toSorted(), ['a', 'attacker 0', 'b', 'c', 'd', 'e'])
+  })
+
+  test('stops neighbours in one thread, if an attempt would be too late beside them', async () => {
+    const { arriveMany, arrive, setRoundMs, running } = createRig({
+      threads: 2,
+      roundMs: ROUND_MS.map(ms => 5 * ms),
+    })
+    assert.equal(arriveMany(6, 'attacker'), 6)
+    // Now 875 ms alone, and 1,050 ms beside another.
+    setRoundMs(ROUND_MS.map(ms => 8.75 * ms))
+    assert.ok(arrive('stranger'))
+    assert.equal(running().length, 4)
+    assert.ok(running().includes('stranger'))
   })
 
   test('accounts of one client take turns too', async () => {

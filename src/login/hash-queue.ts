@@ -17,8 +17,13 @@ const ROUNDING_MS = 0.01
 export const MOST_COUNTED = 100
 
 export type HashQueue = {
-  /** A slot for an attempt that must be answered by `finishByMs`; null if it is shed. */
-  admit(claim: HashClaim, finishByMs: number): HashSlot | null
+  /**
+   * A slot for an attempt that must be answered by `finishByMs`; null if it is shed. 'undecided' if there is
+   * room only without the attempts that are being reserved: the throttle may block them.
+   */
+  admit(claim: HashClaim, finishByMs: number): HashSlot | 'undecided' | null
+  /** When an attempt that was being reserved has been queued or has released its slot. */
+  nextDecision(): Promise<void>
   /**
    * True if an attempt that waits for its scope can still be answered by `finishByMs`, with `ahead` attempts
    * of that scope before it, of which `capacity` may be hashed at a time.
@@ -58,8 +63,12 @@ export function createHashQueue(
   const last: (() => void)[] = []
   let isRunningLast = false
   let lastShedMs = Number.NEGATIVE_INFINITY
+  let decision = Promise.withResolvers<void>()
 
-  function admit({ client, account, isKnownDevice }: HashClaim, finishByMs: number) {
+  function admit(
+    { client, account, isKnownDevice }: HashClaim,
+    finishByMs: number,
+  ): HashSlot | 'undecided' | null {
     // One attempt at a time has priority: the owner of a known device must not evict the rest.
     const hasPriority =
       isKnownDevice && !entries.some(it => it.hasPriority && it.account === account)
@@ -71,12 +80,17 @@ export function createHashQueue(
     const firstWeaker = entries.findIndex(it => !it.isRunning && weaker.has(it))
     entries.splice(firstWeaker === -1 ? entries.length : firstWeaker, 0, entry)
     if (!makeRoom(entry, weaker, MARGIN_MS)) {
-      lastShedMs = nowMs()
+      const unreserved = entries.filter(other => other !== entry && !other.queued)
+      const isUndecided =
+        unreserved.length > 0 && makeRoom(entry, weaker, MARGIN_MS, new Set(unreserved)) !== null
       remove(entry)
+      if (isUndecided) return 'undecided'
+      lastShedMs = nowMs()
       return null
     }
     return {
       async run(finishByMs: number, job: HashJob) {
+        decide()
         entry.finishByMs = finishByMs
         entry.roundsLeft = job.totalRounds
         // An attempt evicts others only now: it has its reservation and will be hashed.
@@ -97,15 +111,28 @@ export function createHashQueue(
           leave(entry)
         }
       },
-      release: () => leave(entry),
+      release() {
+        decide()
+        leave(entry)
+      },
     }
+  }
+
+  function decide(): void {
+    decision.resolve()
+    decision = Promise.withResolvers()
   }
 
   /**
    * The attempts to evict, so that this one is answered in time and delays no attempt with a better claim
-   * beyond its time; null if it must be shed.
+   * beyond its time; null if it must be shed. `without` are left out of the forecast.
    */
-  function makeRoom(entry: Entry, weaker: Set<Entry>, marginMs: number): Entry[] | null {
+  function makeRoom(
+    entry: Entry,
+    weaker: Set<Entry>,
+    marginMs: number,
+    without = new Set<Entry>(),
+  ): Entry[] | null {
     const now = nowMs()
     entry.finishByMs = Math.max(entry.finishByMs, now + aloneMs(entry) + marginMs)
     const isLate = (other: Entry, endMs = 0, marginMs = MARGIN_AFTER_MS) =>
@@ -116,17 +143,17 @@ export function createHashQueue(
     const isDelayed = (other: Entry, endMs = 0) => {
       // Another one that gives way makes room for itself when it is queued.
       if (!isLate(other, endMs) || (!other.queued && weaker.has(other))) return false
-      endsWithout ??= predict(entries.filter(it => it !== entry))
+      endsWithout ??= predict(entries.filter(it => it !== entry && !without.has(it)))
       return endMs > (endsWithout.get(other) ?? 0) + ROUNDING_MS
     }
-    const stoppable = [...weaker].filter(({ hashing }) => hashing?.cancel).toReversed()
+    const stoppable = stoppableOf(weaker)
     // Each attempt that is not queued yet may have to stop one of them, and this one also its neighbours.
     const unqueued = entries.filter(({ queued }) => !queued).length
     const most = Math.min(stoppable.length, unqueued + hasher.roundMs(0).length - 1)
     for (let stopped = 0; stopped <= most; stopped++) {
       const evicted = new Set(stoppable.slice(0, stopped))
       for (;;) {
-        const kept = entries.filter(other => !evicted.has(other))
+        const kept = entries.filter(other => !evicted.has(other) && !without.has(other))
         if (isLate(entry, predict(kept, isBusy).get(entry), marginMs)) break
         const ends = predict(kept)
         const delayed = new Set(kept.filter(other => isDelayed(other, ends.get(other))))
@@ -137,6 +164,13 @@ export function createHashQueue(
       }
     }
     return null
+  }
+
+  /** Those that run and can be stopped: the weakest and its neighbours in its thread, then the others. */
+  function stoppableOf(weaker: Set<Entry>): Entry[] {
+    const running = [...weaker].filter(({ hashing }) => hashing?.cancel).toReversed()
+    const isNeighbour = ({ hashing }: Entry) => hashing?.thread === running[0]?.hashing?.thread
+    return running.toSorted((a, b) => Number(isNeighbour(b)) - Number(isNeighbour(a)))
   }
 
   /** The attempts that give way to this one, the weakest last. */
@@ -213,6 +247,7 @@ export function createHashQueue(
 
   return {
     admit,
+    nextDecision: () => decision.promise,
     hasTimeFor(finishByMs, ahead, capacity) {
       const hashMs = rounds * (hasher.roundMs(0)[0] ?? 0)
       // The hashes that run now, those of the attempts ahead, then this one.

@@ -207,9 +207,14 @@ async function tryToAdmit(
   scopes: ThrottleScope[],
   finishByMs: number,
 ): Promise<Admission | Extract<Reservation, { kind: 'busy' }>> {
-  const block = throttle.recallBlock(scopes)
-  if (block) return block
-  const slot = hashQueue.admit(claim, finishByMs)
+  let slot: ReturnType<HashQueue['admit']>
+  for (;;) {
+    const block = throttle.recallBlock(scopes)
+    if (block) return block
+    slot = hashQueue.admit(claim, finishByMs)
+    if (slot !== 'undecided') break
+    await hashQueue.nextDecision()
+  }
   if (!slot) return { kind: 'shed' }
   let isAdmitted = false
   try {

@@ -67,7 +67,8 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
   const { hasher, advance, nowMs } = simulated
   const { loginTimeMs } = machine
   const queue = createHashQueue(hasher, { cost: COST, loginTimeMs }, nowMs)
-  const aloneMs = ROUNDS * (machine.roundMs[0] ?? 0)
+  /** On an idle thread an attempt may take this long: as long as beside as many others as are allowed. */
+  const longestMs = ROUNDS * (machine.roundMs[lanesOf(machine) - 1] ?? 0)
   /** In the order in which they are to be hashed. */
   let live: Attempt[] = []
   const end = (attempt: Attempt) => {
@@ -129,7 +130,7 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
           if (!digest) return
           // A lane may have been idle while an attempt that was expected in it was reserved.
           const lateMs = TOLERANCE_MS + Math.max(...RESERVE_MS)
-          const allowedMs = Math.max(attempt.finishByMs - MARGIN_AFTER_MS, beganMs + aloneMs)
+          const allowedMs = Math.max(attempt.finishByMs - MARGIN_AFTER_MS, beganMs + longestMs)
           assert.ok(nowMs() <= allowedMs + lateMs, `${nowMs()} > ${allowedMs} + ${lateMs}`)
         }),
       )
@@ -170,13 +171,17 @@ function hasRoom(
   })
 }
 
+function lanesOf({ roundMs, loginTimeMs }: Machine): number {
+  return Math.max(1, roundMs.filter(ms => ROUNDS * ms + MARGIN_MS <= loginTimeMs).length)
+}
+
 function endsOf(
   attempts: Attempt[],
   lanes: { job: HashJob; left: number }[][],
-  { roundMs, loginTimeMs }: Machine,
+  machine: Machine,
   areAllLanesBusy = false,
 ): Map<Attempt, number> {
-  const limit = Math.max(1, roundMs.filter(ms => ROUNDS * ms + MARGIN_MS <= loginTimeMs).length)
+  const limit = lanesOf(machine)
   const attemptOf = new Map(attempts.map(attempt => [attempt.job, attempt]))
   const threads = lanes.map(thread =>
     thread.flatMap(({ job, left }) => {
@@ -198,7 +203,7 @@ function endsOf(
     }
     for (const [index, thread] of threads.entries()) {
       const neighbours = areAllLanesBusy ? Math.max(limit, thread.length) : thread.length
-      const rounds = STEP_MS / (roundMs[neighbours - 1] ?? Number.POSITIVE_INFINITY)
+      const rounds = STEP_MS / (machine.roundMs[neighbours - 1] ?? Number.POSITIVE_INFINITY)
       for (const hash of thread) {
         hash.left -= rounds
         if (hash.left <= 0) ends.set(hash.attempt, ms + STEP_MS)

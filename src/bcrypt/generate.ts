@@ -61,7 +61,7 @@ function toBegin(): string {
       ${loopWhile('next', STATE_BYTES)}))`
 }
 
-/** \`count\` times: expands the state of each lane with its key, then with its salt. */
+/** `count` times: expands the state of each lane with its key, then with its salt. */
 function toRounds(laneCount: number): string {
   const lanes = range(laneCount)
   return `(func (export "rounds${laneCount}") (param $count i32) (local $n i32) (local $words i32)

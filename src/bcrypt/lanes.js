@@ -30,6 +30,7 @@ import { KEY_AT, LANE_BYTES, OUTPUT_AT, SALT_AT } from './memory.js'
  */
 
 const CHUNK_MS = 2
+const SHORTEST_MS = 0.001
 const KEY_BYTES = 72
 const DIGEST_BYTES = 23
 /**
@@ -78,7 +79,8 @@ export function createLanes(kernel, times) {
    * @param {number} tookMs
    */
   function measure(count, wholeCount, tookMs) {
-    const roundMs = tookMs / count
+    // A clock may be too coarse to see a short chunk.
+    const roundMs = Math.max(tookMs, SHORTEST_MS) / count
     const fastestMs = Math.min(times[busy.size] ?? 0, roundMs)
     times[busy.size] = fastestMs
     slowdowns = slowdowns.map((slowdown, i) => {

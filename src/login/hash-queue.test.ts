@@ -174,13 +174,12 @@ describe('a hash slot', () => {
   })
 
   test('that is released can be given again', () => {
-    const { admit, arriveMany } = createRig()
-    const first = admit('first')
-    const admitted = arriveMany(40, 'client')
-    assert.equal(arriveMany(1, 'late'), 1)
+    const { admit, arrive, arriveMany } = createRig()
+    const first = admit('first', { client: 'client' })
+    assert.ok(arriveMany(40, 'client') > 10)
+    assert.equal(arrive('early', { client: 'client' }), false)
     first?.release()
-    assert.ok(admitted > 10)
-    assert.equal(arriveMany(1, 'later'), 1)
+    assert.ok(arrive('later', { client: 'client' }))
   })
 
   test('is undecided while the attempts that take the room are being reserved', async () => {
@@ -246,6 +245,26 @@ describe('fairness', () => {
     assert.equal(resultOf('attacker 2')?.end, 'shed')
     assert.equal(resultOf('stranger')?.end, 'stranger')
     assert.equal(resultOf('attacker 1')?.end, 'attacker 1')
+  })
+
+  test('one client does not keep out others, even if a single hash takes too long', async () => {
+    const { arriveMany, arrive, advance, running, resultOf } = createRig({
+      threads: 2,
+      roundMs: ROUND_MS.map(ms => 50 * ms),
+    })
+    assert.equal(arriveMany(5, 'attacker'), 2)
+    await advance(1_000)
+    assert.ok(arrive('stranger'))
+    assert.deepEqual(running(), ['attacker 0', 'stranger'])
+    await advance(5_010)
+    assert.equal(resultOf('stranger')?.end, 'stranger')
+  })
+
+  test('a hash of a much higher cost leaves the other lanes of its thread to others', () => {
+    const { arrive } = createRig()
+    assert.ok(arrive('expensive', { cost: COST + 4 }))
+    assert.ok(arrive('a'))
+    assert.ok(arrive('b'))
   })
 
   test('stops no hash of a client with one attempt, nor for the second attempt of another', async () => {

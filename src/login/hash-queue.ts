@@ -7,7 +7,7 @@ import { forecast, type ThreadLoad, threadFor, type Work } from './forecast.ts'
 
 /** Reserved for what the forecast cannot know: other load on the machine, the database, the network. */
 export const MARGIN_MS = 120
-/** Of it, what an attempt must keep for the time after its hash. */
+/** The part of MARGIN_MS for the time after the hash. */
 export const MARGIN_AFTER_MS = 40
 /** For this long after an attempt was shed, more are expected to come, and no lane to stay free. */
 export const BUSY_MS = 2_000
@@ -94,10 +94,9 @@ export function createHashQueue(
         entry.finishByMs = finishByMs
         entry.roundsLeft = job.totalRounds
         // An attempt evicts others only now: it has its reservation and will be hashed.
-        const evicted = entries.includes(entry)
-          ? makeRoom(entry, weakerThan(entry), MARGIN_AFTER_MS)
-          : null
+        const evicted = makeRoom(entry, weakerThan(entry), MARGIN_AFTER_MS)
         if (!evicted) {
+          job.password.fill(0)
           leave(entry)
           return null
         }
@@ -134,30 +133,35 @@ export function createHashQueue(
     without = new Set<Entry>(),
   ): Entry[] | null {
     const now = nowMs()
-    entry.finishByMs = Math.max(entry.finishByMs, now + aloneMs(entry) + marginMs)
-    const isLate = (other: Entry, endMs = 0, marginMs = MARGIN_AFTER_MS) =>
-      endMs > other.finishByMs - now - marginMs + ROUNDING_MS
+    const isLate = (other: Entry, endMs = 0) =>
+      endMs > other.finishByMs - now - MARGIN_AFTER_MS + ROUNDING_MS
     const isBusy = now - lastShedMs < BUSY_MS
     let endsWithout: Map<Entry, number> | null = null
     /** True if the entry makes the other one late, or later. */
     const isDelayed = (other: Entry, endMs = 0) => {
-      // Another one that gives way makes room for itself when it is queued.
+      // A weaker attempt that is being reserved is checked again in its own `run`.
       if (!isLate(other, endMs) || (!other.queued && weaker.has(other))) return false
       endsWithout ??= predict(entries.filter(it => it !== entry && !without.has(it)))
       return endMs > (endsWithout.get(other) ?? 0) + ROUNDING_MS
     }
     const stoppable = stoppableOf(weaker)
-    // Each attempt that is not queued yet may have to stop one of them, and this one also its neighbours.
+    // At most one per attempt that has no job yet, and the neighbours in one thread.
     const unqueued = entries.filter(({ queued }) => !queued).length
     const most = Math.min(stoppable.length, unqueued + hasher.roundMs(0).length - 1)
     for (let stopped = 0; stopped <= most; stopped++) {
       const evicted = new Set(stoppable.slice(0, stopped))
       for (;;) {
         const kept = entries.filter(other => !evicted.has(other) && !without.has(other))
-        if (isLate(entry, predict(kept, isBusy).get(entry), marginMs)) break
         const ends = predict(kept)
+        const ownEndMs = (isBusy ? predict(kept, isBusy) : ends).get(entry) ?? 0
+        const inTimeMs = Math.max(entry.finishByMs - now - marginMs, onIdleThreadMs(entry, kept))
+        if (ownEndMs > inTimeMs + ROUNDING_MS) break
         const delayed = new Set(kept.filter(other => isDelayed(other, ends.get(other))))
-        if (delayed.size === 0) return [...evicted]
+        delayed.delete(entry)
+        if (delayed.size === 0) {
+          entry.finishByMs = Math.max(entry.finishByMs, now + inTimeMs + marginMs)
+          return [...evicted]
+        }
         const weakest = [...weaker].findLast(other => delayed.has(other))
         if (!weakest || [...delayed].some(other => !weaker.has(other))) break
         evicted.add(weakest)
@@ -175,19 +179,17 @@ export function createHashQueue(
 
   /** The attempts that give way to this one, the weakest last. */
   function weakerThan(entry: Entry): Set<Entry> {
-    const order = inFairOrder([...entries.filter(other => other !== entry), entry])
+    const order = inFairOrder(entries.includes(entry) ? entries : [...entries, entry])
     return new Set(order.slice(order.indexOf(entry) + 1))
   }
 
   /**
-   * How long the hash takes on an idle thread, where it may begin even if that is too long: no other time
-   * would be better. Zero if no thread is idle.
+   * How long the hash takes on a thread that is idle now, if the other lanes become busy. There it may begin
+   * even if that is too long: waiting would not make it faster. Zero if no thread is idle.
    */
-  function aloneMs({ roundsLeft }: Entry): number {
-    const idle = loadsOf(hasher, limits, entries).filter(isIdle)
-    return idle.length > 0
-      ? Math.min(...idle.map(({ roundMs }) => roundsLeft * (roundMs[0] ?? 0)))
-      : 0
+  function onIdleThreadMs({ roundsLeft }: Entry, others: Entry[]): number {
+    const idle = loadsOf(hasher, limits, others).filter(isIdle)
+    return Math.max(0, ...idle.map(({ roundMs, lanes }) => roundsLeft * (roundMs[lanes - 1] ?? 0)))
   }
 
   /** When each of these attempts will have been hashed, in milliseconds from now. */
@@ -272,7 +274,7 @@ export function createHashQueue(
 
 /**
  * How many hashes are computed at a time, and how many logins that arrive at the same moment are all answered
- * in time; the latter is at most MOST_COUNTED.
+ * in time; the latter is not counted beyond MOST_COUNTED.
  */
 export function capacityOf(hasher: Hasher, limits: Limits): { hashes: number; logins: number } {
   const threads: ThreadLoad<Work>[] = loadsOf(hasher, limits, [])
@@ -282,8 +284,10 @@ export function capacityOf(hasher: Hasher, limits: Limits): { hashes: number; lo
     return longestMs + MARGIN_MS <= limits.loginTimeMs
   }
   let logins = 0
-  while (logins < MOST_COUNTED && isInTime(logins + 1)) logins++
-  return { hashes: threads.reduce((sum, { lanes }) => sum + lanes, 0), logins }
+  const hashes = threads.reduce((sum, { lanes }) => sum + lanes, 0)
+  const most = Math.max(MOST_COUNTED, hashes + 1)
+  while (logins < most && isInTime(logins + 1)) logins++
+  return { hashes, logins }
 }
 
 /** What each thread computes, and how many hashes at a time it may compute so that one ends in time. */

@@ -16,7 +16,7 @@ const COST = 4
 const clock = () => new Date()
 const keys = createKeys(await importKeys({ keys: await createGeneration(new Date(), 0) }))
 const passwords = createPasswords(COST)
-const hasher = await openHasher('lanes', 2, assert.fail, assert.fail)
+const hasher = await openHasher('lanes', 2, () => {}, assert.fail)
 after(() => hasher.close())
 
 const depsOn = (store: Store, throttle = createThrottle(store, clock)) => ({
@@ -96,6 +96,19 @@ for (const engine of ENGINES) {
     }
   })
 }
+
+test('every attempt is announced to the pace, and every refusal waits for it', async () => {
+  const { store } = await openTestStore('sqlite')
+  const calls: string[] = []
+  const pace = {
+    arrive: (client: string) => void calls.push(`arrive ${client}`),
+    beforeRefusal: async (client: string) => void calls.push(`refuse ${client}`),
+  }
+  const deps = { ...depsOn(store), pace }
+  for (let i = 0; i < 6; i++) await login(deps, attempt)
+  const arrivals = Array<string>(6).fill('arrive 127.0.0.1')
+  assert.deepEqual(calls, [...arrivals, 'refuse 127.0.0.1'])
+})
 
 test('a reservation that fails releases its hash slot and reports the fault', async () => {
   const { store } = await openTestStore('sqlite')

@@ -5,11 +5,11 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { HashJob } from '../src/bcrypt/hasher.ts'
 import {
-  BUSY_MS,
   createHashQueue,
   type HashSlot,
   MARGIN_AFTER_MS,
   MARGIN_MS,
+  SHEDDING_MS,
 } from '../src/login/hash-queue.ts'
 import { CHUNK_MS, settled, simulateHasher } from './simulated-hasher.ts'
 
@@ -112,8 +112,8 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
         live = after
         return
       }
-      const isBusy = nowMs() - lastShedMs < BUSY_MS
-      assert.ok(!hasRoom(attempt, live, after, isBusy, simulated.lanes(), machine, nowMs()))
+      const isShedding = nowMs() - lastShedMs < SHEDDING_MS
+      assert.ok(!hasRoom(attempt, live, after, isShedding, simulated.lanes(), machine, nowMs()))
       lastShedMs = nowMs()
     }
     function use(): void {
@@ -155,12 +155,12 @@ function hasRoom(
   newcomer: Attempt,
   admitted: Attempt[],
   withNewcomer: Attempt[],
-  isBusy: boolean,
+  isShedding: boolean,
   lanes: { job: HashJob; left: number }[][],
   machine: Machine,
   now: number,
 ): boolean {
-  const ownEndMs = endsOf(withNewcomer, lanes, machine, isBusy).get(newcomer) ?? 0
+  const ownEndMs = endsOf(withNewcomer, lanes, machine, isShedding).get(newcomer) ?? 0
   if (ownEndMs + TOLERANCE_MS > newcomer.finishByMs - now - MARGIN_MS) return false
   const before = endsOf(admitted, lanes, machine)
   const after = endsOf(withNewcomer, lanes, machine)

@@ -7,7 +7,7 @@ export const CHUNK_MS = 2
 type Lane = {
   job: HashJob
   left: number
-  /** Null: it joins with the next chunk. */
+  /** False until its first chunk begins. */
   joined: boolean
   settle: (digest: Buffer | null) => void
   fail: (error: Error) => void

@@ -1,6 +1,6 @@
 // The text form of a hash: "$2b$12$", 22 characters of salt and 31 of digest, in an alphabet of bcrypt.
 
-/** A hash of a higher cost would occupy a thread for seconds, so it is never evaluated. */
+/** A hash of a higher cost would occupy a thread for many seconds, so it is never evaluated. */
 export const MAX_EVALUATED_COST = 15
 const LOWEST_COST = 4
 const HASH = /^\$2[aby]\$(\d\d)\$([./A-Za-z0-9]{22})([./A-Za-z0-9]{31})$/

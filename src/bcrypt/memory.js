@@ -12,5 +12,6 @@ export const SALT_AT = KEY_AT + 4 * 18
 /** Six words: the digest. */
 export const OUTPUT_AT = SALT_AT + 4 * 18
 
+/** All of the above, rounded up. */
 export const LANE_BYTES = 4_352
 export const INITIAL_AT = MAX_LANES * LANE_BYTES

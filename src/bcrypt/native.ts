@@ -4,7 +4,7 @@ import { decodeBase64, encodeBase64 } from './hash-text.ts'
 import type { Hasher, HashJob } from './hasher.ts'
 
 const DIGEST_CHARACTERS = 31
-/** High enough that what a hash does besides its rounds does not count. */
+/** What a hash does besides its rounds is then a few percent of it. */
 const MEASURED_ROUNDS = 2 ** 6
 const MEASUREMENTS = 3
 // How much one measured hash changes the estimate: quickly down, slowly up. A long measurement may only

@@ -95,6 +95,7 @@ export async function openLanes(threads: number, onLost: (error: Error) => void)
       return fastestMs.slice(0, lanes).map(ms => ms * slowdown)
     },
     start(index, { password, salt, rounds, totalRounds }) {
+      if (!isOpen) throw new Error('the hashing threads have been closed')
       const thread = at(pool, index)
       const { running } = thread
       const lane = freeLane(thread, lanes)

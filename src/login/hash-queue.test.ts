@@ -125,7 +125,7 @@ describe('hashing', () => {
   test('a hash of a higher cost is expected to take longer', async () => {
     const { arrive } = createRig({ roundMs: ROUND_MS.slice(0, 1), loginTimeMs: 500 })
     assert.ok(arrive('expensive', { cost: COST + 1 }))
-    // 200 ms for the first and 100 ms for each one after it leave room for one more than the margin.
+    // 200 + 100 ms fit into 500 − 120 ms; 200 + 100 + 100 ms do not.
     assert.ok(arrive('second'))
     assert.equal(arrive('third'), false)
   })

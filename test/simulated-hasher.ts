@@ -7,8 +7,6 @@ export const CHUNK_MS = 2
 type Lane = {
   job: HashJob
   left: number
-  /** False until its first chunk begins. */
-  joined: boolean
   settle: (digest: Buffer | null) => void
   fail: (error: Error) => void
 }
@@ -22,7 +20,6 @@ export function simulateHasher({ threads: count, roundMs, canCancel = true }: Op
 
   /** Runs the chunk that begins now: to the end of the first hash, and not longer than CHUNK_MS. */
   function beginChunk(thread: Thread): void {
-    for (const lane of thread.lanes) lane.joined = true
     const msEach = speed.roundMs[thread.lanes.length - 1] ?? 0
     const rounds = Math.min(CHUNK_MS / msEach, ...thread.lanes.map(({ left }) => left))
     for (const lane of thread.lanes) lane.left -= rounds
@@ -30,7 +27,7 @@ export function simulateHasher({ threads: count, roundMs, canCancel = true }: Op
   }
 
   function endChunk(thread: Thread): Lane[] {
-    const done = thread.lanes.filter(({ left, joined }) => joined && left < 1e-6)
+    const done = thread.lanes.filter(({ left }) => left < 1e-6)
     thread.lanes = thread.lanes.filter(lane => !done.includes(lane))
     for (const { settle, job } of done) settle(job.salt)
     return done
@@ -59,7 +56,7 @@ export function simulateHasher({ threads: count, roundMs, canCancel = true }: Op
       if (!thread || thread.lanes.length >= speed.roundMs.length) throw new Error('no free lane')
       const { promise, resolve, reject } = Promise.withResolvers<Buffer | null>()
       const lane: Lane = {
-        ...{ job, left: job.totalRounds, joined: false, settle: resolve, fail: reject },
+        ...{ job, left: job.totalRounds, settle: resolve, fail: reject },
       }
       thread.lanes.push(lane)
       if (thread.lanes.length === 1) {

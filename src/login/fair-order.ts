@@ -14,11 +14,9 @@ export type Claim = {
  * ones of all other clients. Attempts with the same turn stay in the order of their arrival.
  */
 export function inFairOrder<C extends Claim>(arrived: C[]): C[] {
-  const [running, others] = [true, false].map(isRunning =>
-    arrived.filter(claim => claim.isRunning === isRunning),
-  )
   const nextOfAccount = createCounter()
-  const inTurnOfAccount = [...(running ?? []), ...(others ?? [])]
+  const inTurnOfAccount = arrived
+    .toSorted((a, b) => Number(b.isRunning) - Number(a.isRunning))
     .map(claim => ({ claim, turn: nextOfAccount(`${claim.client} ${claim.account}`) }))
     .sort((a, b) => a.turn - b.turn)
   const nextOfClient = createCounter()

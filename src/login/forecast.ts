@@ -31,7 +31,7 @@ export function forecast<W extends Work>(threads: ThreadLoad<W>[], waiting: W[])
     let line = threadFor(work, lines)
     while (!line) {
       nowMs = lines.reduce((ms, { nextEndMs }) => Math.min(ms, nextEndMs), Number.POSITIVE_INFINITY)
-      for (const line of lines) line.advanceTo(nowMs)
+      for (const each of lines) each.advanceTo(nowMs)
       line = threadFor(work, lines)
     }
     line.add(work)

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { settled, simulateHasher } from '../../test/simulated-hasher.ts'
-import { capacityOf, createHashQueue } from './hash-queue.ts'
+import { capacityOf } from './capacity.ts'
+import { createHashQueue } from './hash-queue.ts'
 
 /** At cost 10, a hash takes 100 ms alone, 120 ms beside another and 150 ms beside two. */
 const COST = 10

@@ -2,11 +2,10 @@
 // before it, will be answered in time; else it is shed before it costs anything. When there is no room, a
 // client with few attempts evicts one of a client with many: see fair-order.ts.
 import type { Hasher, Hashing, HashJob } from '../bcrypt/hasher.ts'
+import { asIfBusy, isIdle, type Limits, loadsOf, MARGIN_MS } from './capacity.ts'
 import { type Claim, inFairOrder } from './fair-order.ts'
 import { forecast, type ThreadLoad, threadFor, type Work } from './forecast.ts'
 
-/** Reserved for what the forecast cannot know: other load on the machine, the database, the network. */
-export const MARGIN_MS = 120
 /** The part of MARGIN_MS for the time after the hash. */
 export const MARGIN_AFTER_MS = 40
 /** For this long after an attempt was shed, no lane is expected to stay free. */
@@ -15,8 +14,6 @@ export const SHEDDING_MS = 2_000
 const VERDICT_MS = 5
 /** Forecasts that differ by less are the same. */
 const ROUNDING_MS = 0.01
-/** More logins at the same moment are not counted: at a low cost there would be thousands. */
-export const MOST_COUNTED = 100
 
 export type HashQueue = {
   /**
@@ -52,8 +49,6 @@ type Entry = Claim &
     hashing: Hashing | null
   }
 
-type Limits = { cost: number; loginTimeMs: number }
-
 export function createHashQueue(
   hasher: Hasher,
   limits: Limits,
@@ -78,14 +73,17 @@ export function createHashQueue(
       isKnownDevice && !entries.some(it => it.hasPriority && it.account === account)
     const entry: Entry = {
       ...{ client, account, hasPriority, finishByMs },
-      ...{ isRunning: false, roundsLeft: rounds, queued: null, hashing: null },
+      ...{ roundsLeft: rounds, queued: null, hashing: null },
+      get isRunning() {
+        return this.hashing !== null
+      },
     }
     const weaker = weakerThan(entry)
     if (weaker.size === 0 && verdict && nowMs() < verdict.untilMs) return verdict.answer
     const firstWeaker = entries.findIndex(it => !it.isRunning && weaker.has(it))
     entries.splice(firstWeaker === -1 ? entries.length : firstWeaker, 0, entry)
     if (!makeRoom(entry, weaker, MARGIN_MS)) {
-      const unreserved = entries.filter(other => other !== entry && !other.queued)
+      const unreserved = entries.filter(other => other !== entry && isUnreserved(other))
       const isUndecided =
         unreserved.length > 0 && makeRoom(entry, weaker, MARGIN_MS, new Set(unreserved)) !== null
       remove(entry)
@@ -128,8 +126,8 @@ export function createHashQueue(
   /** Wakes one attempt that is undecided; all of them, if no attempt is being reserved any more. */
   function decide(): void {
     verdict = null
-    const isLast = entries.every(({ queued }) => queued)
-    for (const wake of undecided.splice(0, isLast ? undecided.length : 1)) wake()
+    const count = entries.some(isUnreserved) ? 1 : undecided.length
+    for (const wake of undecided.splice(0, count)) wake()
   }
 
   /**
@@ -146,26 +144,29 @@ export function createHashQueue(
     const isLate = (other: Entry, endMs = 0) =>
       endMs > other.finishByMs - now - MARGIN_AFTER_MS + ROUNDING_MS
     const isShedding = now - lastShedMs < SHEDDING_MS
+    const others = entries.filter(other => other !== entry && !without.has(other))
     let endsWithout: Map<Entry, number> | null = null
     /** True if the entry makes the other one late, or later. */
     const isDelayed = (other: Entry, endMs = 0) => {
       // A weaker attempt that is being reserved is checked again in its own `run`.
-      if (!isLate(other, endMs) || (!other.queued && weaker.has(other))) return false
-      endsWithout ??= predict(entries.filter(it => it !== entry && !without.has(it)))
+      if (!isLate(other, endMs) || (isUnreserved(other) && weaker.has(other))) return false
+      endsWithout ??= forecast(loadsOf(hasher, limits, others), waitingOf(others))
       return endMs > (endsWithout.get(other) ?? 0) + ROUNDING_MS
     }
     const stoppable = stoppableOf(weaker)
-    // At most one per attempt that has no job yet, and the neighbours in one thread.
-    const unqueued = entries.filter(({ queued }) => !queued).length
-    const most = Math.min(stoppable.length, unqueued + hasher.roundMs(0).length - 1)
+    // At most one per attempt that is being reserved, and the neighbours in one thread.
+    const unreserved = entries.filter(isUnreserved).length
+    const most = Math.min(stoppable.length, unreserved + hasher.roundMs(0).length - 1)
     for (let stopped = 0; stopped <= most; stopped++) {
       const evicted = new Set(stoppable.slice(0, stopped))
       for (;;) {
         const kept = entries.filter(other => !evicted.has(other) && !without.has(other))
-        const ends = predict(kept)
-        const ownEndMs = (isShedding ? predict(kept, isShedding) : ends).get(entry) ?? 0
-        const inTimeMs = Math.max(entry.finishByMs - now - marginMs, onIdleThreadMs(entry, kept))
-        if (ownEndMs > inTimeMs + ROUNDING_MS) break
+        const threads = loadsOf(hasher, limits, kept)
+        const waiting = waitingOf(kept)
+        const ownEnds = forecast(isShedding ? threads.map(asIfBusy) : threads, waiting)
+        const inTimeMs = Math.max(entry.finishByMs - now - marginMs, onIdleThreadMs(entry, threads))
+        if ((ownEnds.get(entry) ?? 0) > inTimeMs + ROUNDING_MS) break
+        const ends = isShedding ? forecast(threads, waiting) : ownEnds
         const delayed = new Set(kept.filter(other => isDelayed(other, ends.get(other))))
         delayed.delete(entry)
         if (delayed.size === 0) {
@@ -197,16 +198,9 @@ export function createHashQueue(
    * How long the hash takes on a thread that is idle now, if the other lanes become busy. There it may begin
    * even if that is too long: waiting would not make it faster. Zero if no thread is idle.
    */
-  function onIdleThreadMs({ roundsLeft }: Entry, others: Entry[]): number {
-    const idle = loadsOf(hasher, limits, others).filter(isIdle)
+  function onIdleThreadMs({ roundsLeft }: Entry, threads: ThreadLoad<Entry>[]): number {
+    const idle = threads.filter(isIdle)
     return Math.max(0, ...idle.map(({ roundMs, lanes }) => roundsLeft * (roundMs[lanes - 1] ?? 0)))
-  }
-
-  /** When each of these attempts will have been hashed, in milliseconds from now. */
-  function predict(inOrder: Entry[], areAllLanesBusy = false): Map<Entry, number> {
-    const waiting = inOrder.filter(({ isRunning }) => !isRunning)
-    const threads = loadsOf(hasher, limits, inOrder)
-    return forecast(areAllLanesBusy ? threads.map(asIfBusy) : threads, waiting)
   }
 
   function startQueued(): void {
@@ -223,7 +217,6 @@ export function createHashQueue(
       }
       try {
         entry.hashing = hasher.start(threads.indexOf(thread), job)
-        entry.isRunning = true
         answer(entry.hashing.digest)
       } catch (error) {
         remove(entry)
@@ -283,49 +276,11 @@ export function createHashQueue(
   }
 }
 
-/**
- * How many hashes are computed at a time, and how many logins that arrive at the same moment are all answered
- * in time; the latter is not counted beyond MOST_COUNTED.
- */
-export function capacityOf(hasher: Hasher, limits: Limits): { hashes: number; logins: number } {
-  const threads: ThreadLoad<Work>[] = loadsOf(hasher, limits, [])
-  const isInTime = (logins: number) => {
-    const waiting = Array.from({ length: logins }, () => ({ roundsLeft: 2 ** limits.cost }))
-    const longestMs = Math.max(...forecast(threads, waiting).values())
-    return longestMs + MARGIN_MS <= limits.loginTimeMs
-  }
-  let logins = 0
-  const hashes = threads.reduce((sum, { lanes }) => sum + lanes, 0)
-  const most = Math.max(MOST_COUNTED, hashes + 1)
-  while (logins < most && isInTime(logins + 1)) logins++
-  return { hashes, logins }
+function waitingOf(entries: Entry[]): Entry[] {
+  return entries.filter(({ isRunning }) => !isRunning)
 }
 
-/** What each thread computes, and how many hashes at a time it may compute so that one ends in time. */
-function loadsOf(
-  hasher: Hasher,
-  { cost, loginTimeMs }: Limits,
-  entries: Entry[],
-): ThreadLoad<Entry>[] {
-  const loads = Array.from({ length: hasher.threads }, (_, thread): ThreadLoad<Entry> => {
-    const roundMs = hasher.roundMs(thread)
-    const inTime = roundMs.filter(ms => 2 ** cost * ms + MARGIN_MS <= loginTimeMs)
-    return { running: [], roundMs, lanes: Math.max(1, inTime.length) }
-  })
-  for (const entry of entries) {
-    if (!entry.hashing) continue
-    entry.roundsLeft = entry.hashing.roundsLeft()
-    loads[entry.hashing.thread]?.running.push(entry)
-  }
-  return loads
-}
-
-/** The same thread, with rounds that take as long as if all its lanes were busy. */
-function asIfBusy(thread: ThreadLoad<Entry>): ThreadLoad<Entry> {
-  const busyMs = thread.roundMs[thread.lanes - 1] ?? 0
-  return { ...thread, roundMs: thread.roundMs.map(ms => Math.max(ms, busyMs)) }
-}
-
-function isIdle({ running }: ThreadLoad<Entry>): boolean {
-  return running.length === 0
+/** True until the attempt has its reservation, and with it its job. */
+function isUnreserved({ queued }: Entry): boolean {
+  return queued === null
 }

@@ -84,19 +84,37 @@ for (const [engine, passwordEngine] of [
     })
 
     test('of one client do not keep out others', async () => {
-      const attempts = Array.from({ length: MAX_OF_ONE_CLIENT }, (_, i) =>
-        service.login(emailOf(i), PASSWORD, '127.0.3.1'),
-      )
+      const attack = new AbortController()
+      const flooding = floodOfOneClient(attack.signal)
       const shedBefore = countShed()
       await until(async () => countShed() > shedBefore)
       const strangers = await Promise.all(
-        Array.from({ length: availableParallelism() }, (_, i) =>
-          service.login(emailOf(i), PASSWORD, `127.0.4.${1 + i}`),
-        ),
+        Array.from({ length: availableParallelism() }, (_, i) => loginAsStranger(i)),
       )
+      attack.abort()
       assert.deepEqual(countStatuses(strangers), { 200: strangers.length })
-      assert.ok((countStatuses(await Promise.all(attempts))[503] ?? 0) > 0)
+      assert.ok((await flooding) > 0)
     })
+
+    /** Keeps up 200 attempts of one client until it is aborted; resolves to how many were shed. */
+    async function floodOfOneClient(signal: AbortSignal): Promise<number> {
+      const repeat = async (i: number) => {
+        let shed = 0
+        while (!signal.aborted)
+          if ((await service.login(emailOf(i), PASSWORD, '127.0.3.1')).status === 503) shed++
+        return shed
+      }
+      const counts = Array.from({ length: MAX_OF_ONE_CLIENT }, (_, i) => repeat(i))
+      return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0)
+    }
+
+    /** Three attempts at most: the machine may stand still for longer than one login may take. */
+    async function loginAsStranger(i: number): Promise<Answer> {
+      for (let attempt = 1; ; attempt++) {
+        const answer = await service.login(emailOf(i), PASSWORD, `127.0.4.${1 + i}`)
+        if (answer.status !== 503 || attempt === 3) return answer
+      }
+    }
 
     test('do not keep out a known device, a refresh or a request for the keys', async () => {
       const { device, refreshToken } = await service.browserLogin('owner@example.com')

@@ -15,6 +15,7 @@ import { measureGrowth } from './sections/growth.ts'
 import { measureOverhead } from './sections/overhead.ts'
 import { measureOverload } from './sections/overload.ts'
 import { measurePeers } from './sections/peers.ts'
+import { measureRefresh } from './sections/refresh.ts'
 import { measureRefusals } from './sections/refusals.ts'
 import { measureSimultaneous } from './sections/simultaneous.ts'
 import { measureSoak } from './sections/soak.ts'
@@ -27,6 +28,7 @@ const SECTIONS: Record<string, Section> = {
   overload: measureOverload,
   starvation: measureStarvation,
   refusals: measureRefusals,
+  refresh: measureRefresh,
   peers: measurePeers,
   growth: measureGrowth,
   soak: measureSoak,

@@ -10,6 +10,7 @@ import { describeMachine, machineLine } from './machine.ts'
 import { keep, type Results, savePlots, saveResults, toText } from './output.ts'
 import { endRun, useRunFolder } from './processes.ts'
 import { createProgress } from './progress.ts'
+import { measureCapacity } from './sections/capacity.ts'
 import { measureCeiling } from './sections/ceiling.ts'
 import { measureGrowth } from './sections/growth.ts'
 import { measureOverhead } from './sections/overhead.ts'
@@ -32,6 +33,7 @@ const SECTIONS: Record<string, Section> = {
   peers: measurePeers,
   growth: measureGrowth,
   soak: measureSoak,
+  capacity: measureCapacity,
 }
 
 const { values, positionals } = parseArgs({

@@ -25,13 +25,29 @@ const COUNTED = 50
 type Tokens = { accessToken: string; refreshToken: string }
 /** The next request of a caller, and what it does with the answer. */
 type Caller = (turn: number) => { request: Buffer; onAnswer?: (body: Buffer) => void }
-type Kind = { name: string; target: Target; callers: Caller[]; rates: number[] }
+type Process = { target: Target; cpuMs: () => Promise<number> }
+type Kind = {
+  name: string
+  process: Process
+  callers: Caller[]
+  rates: number[]
+  /** Processor time of the answering process, and how often it answered. */
+  cpuMs: number
+  answers: number
+}
+type Figure = {
+  engine: EngineName
+  name: string
+  perSecond: number
+  ratio: number
+  cpuMs: number
+}
 type Costs = { operation: string; statements: number; walBytes: number }
 
 export async function measureRefresh({ isQuick, progress }: Run): Promise<Findings> {
   const rounds = isQuick ? 2 : 6
   const sliceMs = isQuick ? 1_500 : 5_000
-  const figures: { engine: EngineName; name: string; perSecond: number; ratio: number }[] = []
+  const figures: Figure[] = []
   const costs: (Costs & { engine: EngineName })[] = []
   for (const engine of ENGINES) {
     const deployment = await deploy(engine, SESSIONS)
@@ -39,25 +55,30 @@ export async function measureRefresh({ isQuick, progress }: Run): Promise<Findin
     progress(`${engine}: opening ${SESSIONS} sessions`)
     const sessions = await openSessions(service.target)
     const bare = await startBareUpdate(deployment, service)
+    const none = { cpuMs: 0, answers: 0 }
     const kinds: Kind[] = [
-      { name: 'bare update', target: bare.target, callers: updates(), rates: [] },
-      { name: 'refresh', target: service.target, callers: refreshes(sessions), rates: [] },
-      { name: 'GET /session', target: service.target, callers: reads(sessions), rates: [] },
+      { ...none, name: 'bare update', process: bare, callers: updates(), rates: [] },
+      { ...none, name: 'refresh', process: service, callers: refreshes(sessions), rates: [] },
+      { ...none, name: 'GET /session', process: service, callers: reads(sessions), rates: [] },
     ]
     for (let round = 0; round <= rounds; round++) {
-      for (const { name, target, callers, rates } of kinds) {
-        progress(
-          `${engine}: ${round === 0 ? 'warming up' : `round ${round} of ${rounds}`}: ${name}`,
-        )
-        const rate = steadyRate(await callInTurns(target, callers, sliceMs), 200)
-        if (round > 0) rates.push(rate)
+      for (const kind of kinds) {
+        const step = round === 0 ? 'warming up' : `round ${round} of ${rounds}`
+        progress(`${engine}: ${step}: ${kind.name}`)
+        const beforeMs = await kind.process.cpuMs()
+        const lanes = await callInTurns(kind.process.target, kind.callers, sliceMs)
+        if (round === 0) continue
+        kind.rates.push(steadyRate(lanes, 200))
+        kind.cpuMs += (await kind.process.cpuMs()) - beforeMs
+        kind.answers += lanes.flat().length
       }
     }
     await bare.stop()
     const bareRate = median(kinds[0]?.rates ?? [])
-    for (const { name, rates } of kinds) {
+    for (const { name, rates, cpuMs, answers } of kinds) {
       const perSecond = median(rates)
-      figures.push({ engine, name, perSecond, ratio: perSecond / bareRate })
+      const ratio = perSecond / bareRate
+      figures.push({ engine, name, perSecond, ratio, cpuMs: cpuMs / answers })
     }
     progress(`${engine}: what one operation costs`)
     if (engine === 'postgres') await countStatements(deployment)
@@ -71,12 +92,13 @@ export async function measureRefresh({ isQuick, progress }: Run): Promise<Findin
     tables: [
       {
         title: 'Per second, beside a Fastify that does one update … returning for each request',
-        head: ['', 'engine', 'per second', '÷ bare update'],
-        rows: figures.map(({ engine, name, perSecond, ratio }) => [
+        head: ['', 'engine', 'per second', '÷ bare update', 'processor time of the process'],
+        rows: figures.map(({ engine, name, perSecond, ratio, cpuMs }) => [
           name,
           engine,
           fixed(perSecond),
           fixed(ratio, 2),
+          `${fixed(cpuMs, 2)} ms`,
         ]),
       },
       {
@@ -191,6 +213,11 @@ async function measureCosts(
     ['logout', ({ refreshToken }) => ({ request: post('/api/v1/auth/logout', { refreshToken }) })],
   ]
   const costs: Costs[] = []
+  const counter = await startCounting(deployment)
+  for (let i = 0; i < COUNTED; i++) {
+    await send(connection, { request: loginRequest(emailOf(i, CHEAP_COST)) })
+  }
+  costs.push({ operation: 'login', ...(await counter()) })
   for (const [operation, act] of operations) {
     // Repetitions need tokens that were replaced a moment ago.
     const given = sessions.slice(0, COUNTED)

@@ -29,8 +29,8 @@ export function post(path: string, body: object, moreHeaders = ''): Buffer {
   )
 }
 
-export function get(path: string): Buffer {
-  return Buffer.from(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
+export function get(path: string, moreHeaders = ''): Buffer {
+  return Buffer.from(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n${moreHeaders}\r\n`)
 }
 
 export class Connection {

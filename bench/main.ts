@@ -10,11 +10,13 @@ import { describeMachine, machineLine } from './machine.ts'
 import { keep, type Results, savePlots, saveResults, toText } from './output.ts'
 import { endRun, useRunFolder } from './processes.ts'
 import { createProgress } from './progress.ts'
+import { measureCapacity } from './sections/capacity.ts'
 import { measureCeiling } from './sections/ceiling.ts'
 import { measureGrowth } from './sections/growth.ts'
 import { measureOverhead } from './sections/overhead.ts'
 import { measureOverload } from './sections/overload.ts'
 import { measurePeers } from './sections/peers.ts'
+import { measureRefresh } from './sections/refresh.ts'
 import { measureRefusals } from './sections/refusals.ts'
 import { measureSimultaneous } from './sections/simultaneous.ts'
 import { measureSoak } from './sections/soak.ts'
@@ -27,9 +29,11 @@ const SECTIONS: Record<string, Section> = {
   overload: measureOverload,
   starvation: measureStarvation,
   refusals: measureRefusals,
+  refresh: measureRefresh,
   peers: measurePeers,
   growth: measureGrowth,
   soak: measureSoak,
+  capacity: measureCapacity,
 }
 
 const { values, positionals } = parseArgs({

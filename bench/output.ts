@@ -1,4 +1,4 @@
-// Writes findings to the terminal, to a JSON file, to plots, and to the tables of docs/performance.md.
+// Writes findings to the terminal, to a JSON file, to plots, and to the tables of documents.
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Findings, type Table, targetTable } from './findings.ts'
@@ -13,7 +13,7 @@ type Kept = Omit<Findings, 'plots'> & {
 export type Results = Record<string, Kept>
 
 const DATA_FILE = 'performance.json'
-const DOCUMENT = 'performance.md'
+const DOCUMENTS = ['performance.md', 'scaling.md']
 
 export function keep(findings: Findings, machine: Machine, isQuick: boolean): Kept {
   const plots = findings.plots.map(({ file, title }) => ({ file, title }))
@@ -54,8 +54,10 @@ export async function saveResults(folder: string, results: Results): Promise<voi
   )
   const all = { ...earlier, ...results }
   await writeFile(join(folder, DATA_FILE), `${JSON.stringify(all, null, 2)}\n`)
-  const template = await readFile(join(import.meta.dirname, '..', 'docs', DOCUMENT), 'utf8')
-  await writeFile(join(folder, DOCUMENT), fillIn(template, all))
+  for (const document of DOCUMENTS) {
+    const template = await readFile(join(import.meta.dirname, '..', 'docs', document), 'utf8')
+    await writeFile(join(folder, document), fillIn(template, all))
+  }
 }
 
 /** Writes each section's tables between its marks, so that no figure is copied by hand. */

@@ -28,12 +28,18 @@ export const CHEAP = { NODE_ENV: 'test', BCRYPT_COST: String(CHEAP_COST) }
 /** With the engine of the bare hash, whose time is subtracted from that of a login. */
 export const CHEAP_NATIVE = { ...CHEAP, PASSWORD_ENGINE: 'native' }
 
+/** Statements are counted only in databases that ask for it. */
+const COUNTING = [
+  ...['-c', 'shared_preload_libraries=pg_stat_statements'],
+  ...['-c', 'pg_stat_statements.track=none'],
+]
+
 let postgres: Promise<string> | null = null
 
 /** One server for the whole run. */
 export function usePostgres(): Promise<string> {
   if (postgres) return postgres
-  const starting = startPostgres()
+  const starting = startPostgres(COUNTING)
   atEnd(async () => (await starting).stop())
   postgres = starting.then(({ url }) => {
     process.env.TEST_DATABASE_URL = url

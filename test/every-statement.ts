@@ -60,7 +60,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await store.listDevices(userId, now)
   await store.findLiveSession(id, now)
   await store.findLiveSessionByCookie(cookieDigest, now)
-  await store.touchCookie(id, later(DAY_MS), now)
+  await store.touchCookie(id, later(DAY_MS), now, now)
   assert.equal(await store.rotateRefreshToken(refreshToken.id, id, token(), now), true)
   const found = await store.findRefreshToken(refreshToken.id, refreshToken.digest, now)
   assert.ok(found.kind === 'found' && found.successor)
@@ -69,6 +69,13 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   assert.ok((await store.countLiveSessions(userId, now)) > 1)
   assert.equal(await store.endSessions(userId, id, now), true)
   assert.equal(await store.endSession(id, now), true)
+  for (const key of [
+    { kind: 'access-token', sessionId: id, userId },
+    { kind: 'refresh-token', id: refreshToken.id, digest: refreshToken.digest },
+    { kind: 'cookie', digest: cookieDigest, usedAfter: later(-DAY_MS) },
+  ] as const) {
+    assert.equal(await store.endSessionOf(key, now), null)
+  }
 
   await store.findUserByEmail(email)
   await store.upgradePasswordHash(userId, 'a hash', 'another', now)

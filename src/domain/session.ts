@@ -12,8 +12,11 @@ export type Session = {
   ip: string
 }
 
+/** What answers and access tokens say of a user. */
+export type SessionUser = Pick<User, 'id' | 'email' | 'name' | 'role' | 'createdAt'>
+
 /** A live session whose user is active and not locked by an administrator. */
-export type LiveSession = { session: Session; user: User; cookieUsedAt: Date | null }
+export type LiveSession = { session: Session; user: SessionUser; cookieUsedAt: Date | null }
 
 /** Why a session is not live, for the log. */
 export type SessionReason =
@@ -35,7 +38,7 @@ export type NewRefreshToken = {
   expiresAt: Date
 }
 
-type StoredRefreshToken = NewRefreshToken & { isRevoked: boolean }
+type Successor = Omit<NewRefreshToken, 'digest'> & { isRevoked: boolean }
 
 export type FoundRefreshToken =
   | {
@@ -43,15 +46,20 @@ export type FoundRefreshToken =
       live: LiveSession
       revokedAt: Date | null
       /** The token that replaced it; null if none has. */
-      successor: StoredRefreshToken | null
+      successor: Successor | null
     }
   | Invalid<SessionReason | 'unknown-token'>
 
+/** Names a session by what a request has shown: a token or a cookie. */
+export type SessionKey =
+  | { kind: 'access-token'; sessionId: string; userId: string }
+  /** A replaced token, too. */
+  | { kind: 'refresh-token'; id: string; digest: string }
+  /** `usedAfter`: the cookie is idle if it was last used at this moment or before. */
+  | { kind: 'cookie'; digest: string; usedAfter: Date }
+
 export interface SessionStore {
-  /**
-   * The token with this id and digest, if its session is live. Not atomic: reads the token, the session, the
-   * user and the successor one after the other. `rotateRefreshToken` checks token and session again.
-   */
+  /** The token with this id and digest, if its session is live. */
   findRefreshToken(id: string, digest: string, now: Date): Promise<FoundRefreshToken>
   /**
    * Replaces the token by its successor; false if the token is revoked or its session is not live. Of
@@ -63,14 +71,13 @@ export interface SessionStore {
     successor: NewRefreshToken,
     now: Date,
   ): Promise<boolean>
-  /**
-   * Not atomic: the next two read the session, then its user. A session that ends between the two reads may
-   * still be returned.
-   */
   findLiveSession(id: string, now: Date): Promise<FoundSession>
   findLiveSessionByCookie(cookieDigest: string, now: Date): Promise<FoundSession>
-  /** Notes that the session's cookie was used, and postpones the session's idle expiry to `until`. */
-  touchCookie(sessionId: string, until: Date, now: Date): Promise<void>
+  /**
+   * Notes that the session's cookie was used, and postpones the session's idle expiry to `until`. Does nothing
+   * if a parallel call has noted a use after `usedBefore`.
+   */
+  touchCookie(sessionId: string, until: Date, usedBefore: Date, now: Date): Promise<void>
   /**
    * Live sessions ordered by login, after `afterId`; null if the user has no session of that id. The position
    * of `afterId`, which never changes, is read first; the list itself is one read.
@@ -83,6 +90,8 @@ export interface SessionStore {
   countLiveSessions(userId: string, now: Date): Promise<number>
   /** Ends a session and revokes its tokens; false if it was not live. */
   endSession(id: string, now: Date): Promise<boolean>
+  /** The same for the session of a token or cookie; null if there is no such live session. */
+  endSessionOf(key: SessionKey, now: Date): Promise<{ id: string; userId: string } | null>
   /**
    * Ends all sessions of a user in one transaction, except the one with `keptId`. False, with nothing
    * ended, if that one is not live. The rows are marked as ended after it, in batches.

@@ -17,7 +17,7 @@ export type TokenAudience = { issuer: string; audience: string }
 export function signAccessToken(
   key: AccessKey,
   { issuer, audience }: TokenAudience,
-  user: User,
+  user: Pick<User, 'id' | 'email' | 'name' | 'role'>,
   session: Pick<Session, 'id' | 'expiresAt'>,
   now: Date,
 ): { accessToken: string; expiresInSeconds: number } {
@@ -66,7 +66,7 @@ export async function readAccessToken(
         requiredClaims: ['exp', 'iat', 'sub', 'sid', 'jti'],
       },
     )
-    return isUuid(payload.sid) && payload.sub !== undefined
+    return isUuid(payload.sid) && isUuid(payload.sub)
       ? { kind: 'read', sessionId: payload.sid, userId: payload.sub }
       : { kind: 'invalid', reason: 'malformed' }
   } catch (error) {

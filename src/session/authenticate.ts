@@ -1,7 +1,13 @@
-// Finds the session that a request belongs to: by access token, by refresh token or by cookie.
+// Finds or ends the session that a request belongs to: by access token, by refresh token or by cookie.
 
 import { COOKIE_IDLE_SECONDS, COOKIE_TOUCH_SECONDS } from '../domain/lifetimes.ts'
-import type { Invalid, LiveSession, SessionReason, SessionStore } from '../domain/session.ts'
+import type {
+  Invalid,
+  LiveSession,
+  SessionKey,
+  SessionReason,
+  SessionStore,
+} from '../domain/session.ts'
 import { digestOf } from '../identifiers.ts'
 import type { Keys } from '../keys/key-set.ts'
 import { readAccessToken, type TokenAudience } from './access-token.ts'
@@ -23,46 +29,89 @@ export type AccessReason =
   | 'wrong-user'
   | 'cookie-idle'
 
+/** What a request shows to prove that it belongs to a session. */
+export type Credential = { kind: 'access-token' | 'refresh-token' | 'cookie'; value: string }
+
 export type Authentication = ({ kind: 'live' } & LiveSession) | Invalid<AccessReason>
 
 /** Other services accept an access token until it expires; this one only while its session is live. */
-export async function authenticateByToken(
-  { store, keys, tokens, clock }: SessionDeps,
-  accessToken: string,
+export async function authenticate(
+  deps: SessionDeps,
+  credential: Credential,
 ): Promise<Authentication> {
+  const { store, clock } = deps
   const now = clock()
-  const claims = await readAccessToken(keys, tokens, accessToken, now)
-  if (claims.kind === 'invalid') return claims
-  const found = await store.findLiveSession(claims.sessionId, now)
-  if (found.kind === 'invalid' || found.user.id === claims.userId) return found
-  return { kind: 'invalid', reason: 'wrong-user' }
-}
-
-/** Accepts a replaced token too: a logout with an old token is meant for the session. */
-export async function authenticateByRefreshToken(
-  { store, keys, tokens, clock }: SessionDeps,
-  refreshToken: string,
-): Promise<Authentication> {
-  const now = clock()
-  const token = await readRefreshToken(keys, tokens.issuer, refreshToken, now)
-  if (token.kind === 'invalid') return token
-  const found = await store.findRefreshToken(token.id, digestOf(refreshToken), now)
-  return found.kind === 'invalid' ? found : { kind: 'live', ...found.live }
+  const key = await readCredential(deps, credential, now)
+  switch (key.kind) {
+    case 'access-token': {
+      const found = await store.findLiveSession(key.sessionId, now)
+      if (found.kind === 'invalid' || found.user.id === key.userId) return found
+      return { kind: 'invalid', reason: 'wrong-user' }
+    }
+    case 'refresh-token': {
+      const found = await store.findRefreshToken(key.id, key.digest, now)
+      return found.kind === 'invalid' ? found : { kind: 'live', ...found.live }
+    }
+    case 'cookie':
+      return useCookie(deps, key, now)
+    case 'invalid':
+      return key
+    default:
+      return key satisfies never
+  }
 }
 
 /** Using the cookie postpones its idle expiry, but not the absolute expiry of the session. */
-export async function authenticateByCookie(
-  { store, clock }: SessionDeps,
-  cookie: string,
+async function useCookie(
+  { store }: SessionDeps,
+  { digest, usedAfter }: Extract<SessionKey, { kind: 'cookie' }>,
+  now: Date,
 ): Promise<Authentication> {
-  const now = clock()
-  const found = await store.findLiveSessionByCookie(digestOf(cookie), now)
+  const found = await store.findLiveSessionByCookie(digest, now)
   if (found.kind === 'invalid') return found
-  const idleSeconds = (now.getTime() - (found.cookieUsedAt?.getTime() ?? 0)) / 1000
-  if (idleSeconds >= COOKIE_IDLE_SECONDS) return { kind: 'invalid', reason: 'cookie-idle' }
-  if (idleSeconds >= COOKIE_TOUCH_SECONDS) {
+  const usedAt = found.cookieUsedAt ?? new Date(0)
+  if (usedAt <= usedAfter) return { kind: 'invalid', reason: 'cookie-idle' }
+  const noteBefore = secondsBefore(now, COOKIE_TOUCH_SECONDS)
+  if (usedAt <= noteBefore) {
     const until = new Date(now.getTime() + COOKIE_IDLE_SECONDS * 1000)
-    await store.touchCookie(found.session.id, until, now)
+    await store.touchCookie(found.session.id, until, noteBefore, now)
   }
   return found
+}
+
+type Ended = { kind: 'ended'; id: string; userId: string }
+
+/** Ends the session of a credential. Also by a replaced refresh token: that logout is meant for the session. */
+export async function endSessionOf(
+  deps: SessionDeps,
+  credential: Credential,
+): Promise<Ended | Invalid<AccessReason>> {
+  const now = deps.clock()
+  const key = await readCredential(deps, credential, now)
+  if (key.kind === 'invalid') return key
+  const ended = await deps.store.endSessionOf(key, now)
+  if (ended) return { kind: 'ended', ...ended }
+  // Only for the log: why there was no session to end. One that is live had not yet begun.
+  const found = await authenticate(deps, credential)
+  return found.kind === 'invalid' ? found : { kind: 'invalid', reason: 'unknown-session' }
+}
+
+async function readCredential(
+  { keys, tokens }: SessionDeps,
+  { kind, value }: Credential,
+  now: Date,
+): Promise<SessionKey | Invalid<TokenReason>> {
+  if (kind === 'cookie') {
+    return { kind, digest: digestOf(value), usedAfter: secondsBefore(now, COOKIE_IDLE_SECONDS) }
+  }
+  if (kind === 'access-token') {
+    const token = await readAccessToken(keys, tokens, value, now)
+    return token.kind === 'invalid' ? token : { ...token, kind }
+  }
+  const token = await readRefreshToken(keys, tokens.issuer, value, now)
+  return token.kind === 'invalid' ? token : { kind, id: token.id, digest: digestOf(value) }
+}
+
+function secondsBefore(now: Date, seconds: number): Date {
+  return new Date(now.getTime() - seconds * 1000)
 }

@@ -1,6 +1,6 @@
 // The envelope around every answer, and all failures with their status and message.
 import type { FastifyReply } from 'fastify'
-import type { User } from '../../domain/user.ts'
+import type { SessionUser } from '../../domain/session.ts'
 
 const FAILURES = {
   VALIDATION_ERROR: { status: 400, message: 'Email and password are required' },
@@ -80,7 +80,7 @@ export function sendSuccess(reply: FastifyReply, data: unknown): FastifyReply {
 }
 
 /** The public fields of a user. */
-export function toUserObject({ id, email, name, role, createdAt }: User) {
+export function toUserObject({ id, email, name, role, createdAt }: SessionUser) {
   return { id, email, name, role, createdAt: createdAt.toISOString() }
 }
 

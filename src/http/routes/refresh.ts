@@ -4,7 +4,13 @@ import type { LiveSession } from '../../domain/session.ts'
 import { type RefreshDeps, refresh, renewAccess } from '../../session/refresh.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
 import { logOf } from '../request/log.ts'
-import { accessByCookie, bodyTokenOf, type SessionAccess, sendDenied } from './session-access.ts'
+import {
+  accessBy,
+  bodyTokenOf,
+  cookieOf,
+  type SessionAccess,
+  sendDenied,
+} from './session-access.ts'
 
 type Deps = SessionAccess & RefreshDeps
 
@@ -46,7 +52,7 @@ export function refreshRoute(deps: Deps) {
 
 /** The answer contains no refresh token, because scripts of the page could read it. */
 async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: FastifyReply) {
-  const access = await accessByCookie(deps, request)
+  const access = await accessBy(deps, cookieOf(deps, request))
   if (access.kind !== 'granted') return sendDenied(request, reply, access)
   const outcome = renewAccess(deps, access.live)
   if (outcome.kind === 'limited') return sendLimited(request, reply, outcome)

@@ -3,9 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LiveSession } from '../../domain/session.ts'
 import {
   type AccessReason,
-  type Authentication,
-  authenticateByCookie,
-  authenticateByToken,
+  authenticate,
+  type Credential,
   type SessionDeps,
 } from '../../session/authenticate.ts'
 import { sendFailure } from '../answer/envelope.ts'
@@ -15,13 +14,12 @@ import { logOf, logRefused } from '../request/log.ts'
 
 export type SessionAccess = SessionDeps & { isListedOrigin: (origin: string) => boolean }
 
-type Credential = 'access-token' | 'refresh-token' | 'cookie'
+type Forged = { kind: 'forged'; reason: CsrfReason }
+type Denied = { kind: 'denied'; credential: Credential['kind']; reason: AccessReason }
+/** Why a request is not accepted. */
+export type NoAccess = { kind: 'absent' } | Denied | Forged
 
-export type Access =
-  | { kind: 'granted'; live: LiveSession; cookie: string | null }
-  | { kind: 'absent' }
-  | { kind: 'denied'; credential: Credential; reason: AccessReason }
-  | { kind: 'forged'; reason: CsrfReason }
+type Access = { kind: 'granted'; live: LiveSession; cookie: string | null } | NoAccess
 
 type SessionHandler = (
   live: LiveSession,
@@ -39,40 +37,37 @@ export function withSession(deps: SessionAccess, handle: SessionHandler) {
   }
 }
 
-/** By bearer token or cookie. A change that is authenticated by the cookie needs a CSRF token. */
-export async function accessOf(deps: SessionAccess, request: FastifyRequest): Promise<Access> {
+/** By bearer token or cookie. */
+function accessOf(deps: SessionAccess, request: FastifyRequest): Promise<Access> {
+  return accessBy(deps, credentialOf(deps, request))
+}
+
+export async function accessBy(deps: SessionAccess, shown: Shown): Promise<Access> {
+  if (shown.kind === 'absent' || shown.kind === 'forged') return shown
+  const found = await authenticate(deps, shown)
+  return found.kind === 'live'
+    ? { kind: 'granted', live: found, cookie: shown.kind === 'cookie' ? shown.value : null }
+    : { kind: 'denied', credential: shown.kind, reason: found.reason }
+}
+
+/** What a request has shown. */
+type Shown = Credential | { kind: 'absent' } | Forged
+
+export function credentialOf(deps: SessionAccess, request: FastifyRequest): Shown {
   const token = bearerTokenOf(request)
-  if (token === null) return accessByCookie(deps, request)
-  return toAccess('access-token', await authenticateByToken(deps, token))
+  return token === null ? cookieOf(deps, request) : { kind: 'access-token', value: token }
 }
 
-export async function accessByCookie(
-  deps: SessionAccess,
-  request: FastifyRequest,
-): Promise<Access> {
-  const cookie = sessionCookieOf(request)
-  if (cookie === null) return { kind: 'absent' }
+/** A change that is authenticated by the cookie needs a CSRF token. */
+export function cookieOf(deps: SessionAccess, request: FastifyRequest): Shown {
+  const value = sessionCookieOf(request)
+  if (value === null) return { kind: 'absent' }
   const isChange = request.method !== 'GET' && request.method !== 'HEAD'
-  const reason = isChange ? checkCsrf(request, cookie, deps.isListedOrigin) : null
-  if (reason) return { kind: 'forged', reason }
-  return toAccess('cookie', await authenticateByCookie(deps, cookie), cookie)
+  const reason = isChange ? checkCsrf(request, value, deps.isListedOrigin) : null
+  return reason ? { kind: 'forged', reason } : { kind: 'cookie', value }
 }
 
-export function toAccess(
-  credential: Credential,
-  authentication: Authentication,
-  cookie: string | null = null,
-): Access {
-  return authentication.kind === 'live'
-    ? { kind: 'granted', live: authentication, cookie }
-    : { kind: 'denied', credential, reason: authentication.reason }
-}
-
-export function sendDenied(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  access: Exclude<Access, { kind: 'granted' }>,
-) {
+export function sendDenied(request: FastifyRequest, reply: FastifyReply, access: NoAccess) {
   logDenied(request, access)
   if (access.kind === 'forged') return sendFailure(reply, 'CSRF_FAILED')
   const isTokenRefused = access.kind === 'denied' && access.credential !== 'cookie'
@@ -80,7 +75,7 @@ export function sendDenied(
 }
 
 /** A request without a credential is not logged: the page asks that way whether a user is logged in. */
-export function logDenied(request: FastifyRequest, access: Access): void {
+export function logDenied(request: FastifyRequest, access: NoAccess): void {
   if (access.kind === 'denied') {
     const { credential, reason } = access
     logOf(request).counted('info', { event: 'session.refused', credential, reason })
@@ -89,7 +84,7 @@ export function logDenied(request: FastifyRequest, access: Access): void {
 }
 
 /** Null for any other scheme, which is not meant for this service. */
-export function bearerTokenOf({ headers }: FastifyRequest): string | null {
+function bearerTokenOf({ headers }: FastifyRequest): string | null {
   const [scheme = '', token = ''] = (headers.authorization ?? '').split(' ', 2)
   return scheme.toLowerCase() === 'bearer' ? token : null
 }

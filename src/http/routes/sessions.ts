@@ -51,11 +51,8 @@ export function endSessionRoute(deps: SessionAccess) {
     const { id: named } = request.params as { id: string }
     if (!isUuid(named)) return sendFailure(reply, 'NOT_FOUND')
     const id = named.toLowerCase()
-    const own = await deps.store.findLiveSession(id, deps.clock())
-    const isOwn = own.kind === 'live' && own.user.id === user.id
-    if (!isOwn || !(await deps.store.endSession(id, deps.clock()))) {
-      return sendFailure(reply, 'NOT_FOUND')
-    }
+    const key = { kind: 'access-token' as const, sessionId: id, userId: user.id }
+    if (!(await deps.store.endSessionOf(key, deps.clock()))) return sendFailure(reply, 'NOT_FOUND')
     logEnded(request, id, user.id)
     if (id === current.id && cookie !== null) clearSessionCookie(reply)
     return sendSuccess(reply, {})

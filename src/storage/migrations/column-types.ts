@@ -3,6 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { EngineName } from '../sql/engine.ts'
 
 export type ColumnTypes = {
+  engine: EngineName
   uuid: { type: RawBuilder<unknown>; random: RawBuilder<unknown>; check: Check }
   time: { type: RawBuilder<unknown>; now: RawBuilder<unknown> }
   flag: { type: RawBuilder<unknown>; true: RawBuilder<unknown>; check: Check }
@@ -21,6 +22,7 @@ const unchecked: Check = () => sql``
 
 export const COLUMN_TYPES: Record<EngineName, ColumnTypes> = {
   postgres: {
+    engine: 'postgres',
     uuid: { type: sql`uuid`, random: sql`gen_random_uuid()`, check: unchecked },
     time: { type: sql`timestamptz`, now: sql`now()` },
     flag: { type: sql`boolean`, true: sql`true`, check: unchecked },
@@ -35,6 +37,7 @@ export const COLUMN_TYPES: Record<EngineName, ColumnTypes> = {
     isAmong: (column, query) => `${column} = any (array(${query}))`,
   },
   sqlite: {
+    engine: 'sqlite',
     uuid: {
       type: sql`text`,
       random: sql`(lower(

@@ -7,6 +7,7 @@ import * as initial from './0001-initial.ts'
 import * as sessions from './0002-sessions.ts'
 import * as throttle from './0003-throttle.ts'
 import * as deviceKey from './0004-device-key.ts'
+import * as refresh from './0005-refresh.ts'
 import { COLUMN_TYPES } from './column-types.ts'
 
 const MIGRATIONS = {
@@ -14,6 +15,7 @@ const MIGRATIONS = {
   '0002-sessions': sessions,
   '0003-throttle': throttle,
   '0004-device-key': deviceKey,
+  '0005-refresh': refresh,
 }
 
 export function createMigrator(engine: EngineName, db: Kysely<Schema>): Migrator {

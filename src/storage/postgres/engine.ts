@@ -1,11 +1,13 @@
 // The PostgreSQL engine: a pool of connections.
 import { Kysely, PostgresDialect, type PostgresPoolClient, sql } from 'kysely'
 import pg from 'pg'
-import { type Engine, repeat } from '../sql/engine.ts'
+import { type Engine, type RunStatement, repeat } from '../sql/engine.ts'
 import type { Statement } from '../sql/prepared.ts'
+import { rotationOf } from '../sql/refresh-tokens.ts'
 import type { Schema } from '../sql/schema.ts'
 import { connect, hasSqlState, UNKNOWN_STATEMENT } from './connection.ts'
 import { reserve } from './reserve.ts'
+import { rotate } from './rotate.ts'
 import { createSettling, type Run } from './settle.ts'
 
 /** Hashing is the bottleneck and holds no connection; a login holds one for a few milliseconds. */
@@ -62,6 +64,7 @@ export function openPostgres(options: PostgresOptions): Engine {
       connection.release()
     }
   }
+  const runRetrying: RunStatement = (statement, values) => retrying(() => run(statement, values))
   return {
     name: 'postgres',
     db,
@@ -84,8 +87,13 @@ export function openPostgres(options: PostgresOptions): Engine {
     attempts: {
       reserveAttempt: (scopes, email, now) =>
         retryingInserts(() => reserve(run, scopes, email, now)),
-      ...createSettling((statement, values) => retrying(() => run(statement, values))),
+      ...createSettling(runRetrying),
     },
+    async rotateRefreshToken(id, sessionId, successor, now) {
+      return (await runRetrying(rotate, rotationOf(id, sessionId, successor, now))).length > 0
+    },
+    readPrepared: runRetrying,
+    writePrepared: runRetrying,
     mayPurge: async trx => {
       const { rows } = await sql<{ is_locked: boolean }>`
         select pg_try_advisory_xact_lock(${sql.lit(PURGE_LOCK)}) as is_locked`.execute(trx)

@@ -183,11 +183,11 @@ const succeed = prepare<SuccessParameters, Success>((db, parameters) =>
       from locked l, accepted where t.key = l.key
     ),
     opened as (
-      insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at, expires_at,
-        cookie_digest, cookie_used_at, user_agent, ip, generation, device_id)
+      insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at, purge_at,
+        expires_at, cookie_digest, cookie_used_at, user_agent, ip, generation, device_id)
       select ${parameters.sessionId}::uuid, id, ${parameters.now}::timestamptz,
         ${parameters.now}::timestamptz, ${parameters.tokenEnd}::timestamptz,
-        ${parameters.sessionEnd}::timestamptz, ${parameters.cookieDigest}::text,
+        ${parameters.tokenEnd}::timestamptz, ${parameters.sessionEnd}::timestamptz, ${parameters.cookieDigest}::text,
         case when ${parameters.cookieDigest}::text is not null then ${parameters.now}::timestamptz end,
         ${parameters.userAgent}::text, ${parameters.ip}::text, session_generation,
         ${parameters.deviceId}::uuid

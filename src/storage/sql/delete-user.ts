@@ -5,7 +5,7 @@ import type { OnEnded } from '../../domain/user.ts'
 import { isAmong } from './dialect.ts'
 import { NEXT_GENERATION } from './end-all-sessions.ts'
 import { type Engine, transact, write } from './engine.ts'
-import { clearSessions } from './remove-sessions.ts'
+import { chooseSessions, clearSessions } from './remove-sessions.ts'
 
 const DEVICES_AT_A_TIME = 100
 
@@ -26,16 +26,17 @@ export async function deleteUser(
   if (!user) return false
   // Sessions are deleted before the user: a rotation locks its session's row first, then the user's.
   for (;;) {
-    const { sessions, chosen } = await transact(engine, trx =>
-      clearSessions(engine, trx, {
+    const removed = await transact(engine, async trx => {
+      const chosen = await chooseSessions(engine, trx, {
         condition: sql`user_id = ${user.id}`,
         orderBy: 'user_id',
-        finish: 'remove',
         mustWait: true,
-      }),
-    )
-    if (chosen.length === 0) break
-    onEnded?.(sessions.map(({ id }) => id))
+      })
+      const ids = chosen.map(({ id }) => id)
+      return ids.length === 0 ? null : (await clearSessions(engine, trx, ids, 'remove')).sessions
+    })
+    if (removed === null) break
+    onEnded?.(removed.map(({ id }) => id))
     await setImmediate()
   }
   while ((await deleteDevices(engine, user.id)) === DEVICES_AT_A_TIME) await setImmediate()

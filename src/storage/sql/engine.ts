@@ -2,12 +2,20 @@
 // transactions that work on both.
 import type { Kysely, Transaction } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
+import type { SessionStore } from '../../domain/session.ts'
+import type { Statement } from './prepared.ts'
 import type { Schema } from './schema.ts'
 
 export type EngineName = 'sqlite' | 'postgres'
 
 /** The operations of every login. Each engine has its own implementation, with as few steps as possible. */
 export type Attempts = Omit<AttemptStore, 'findDevice' | 'upgradePasswordHash'>
+
+/** Runs one prepared statement. */
+export type RunStatement = <Values, Row>(
+  statement: Statement<Values, Row>,
+  values: Values,
+) => Promise<Row[]>
 
 export type Engine = {
   name: EngineName
@@ -17,6 +25,10 @@ export type Engine = {
   /** Runs a migration with a longer time limit: it may wait for the migrations of other processes. */
   migrating<T>(operation: (db: Kysely<Schema>) => Promise<T>): Promise<T>
   attempts: Attempts
+  rotateRefreshToken: SessionStore['rotateRefreshToken']
+  /** For the statements of every refresh and every request with a session. */
+  readPrepared: RunStatement
+  writePrepared: RunStatement
   /** False while another instance purges. True reserves the purge for this instance until `trx` ends. */
   mayPurge(trx: Transaction<Schema>): Promise<boolean>
   readClock(): Promise<Date | null>

@@ -1,10 +1,10 @@
-// The definition of a live session, and the lookup of one.
+// The definition of a live session, and the lookup of one together with its user.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { FoundSession, Invalid, Session } from '../../domain/session.ts'
-import type { Engine } from './engine.ts'
-import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
+import type { RunStatement } from './engine.ts'
+import { prepare } from './prepared.ts'
+import { formatTime, parseTime, parseTimeOrNull, type Schema, type Time } from './schema.ts'
 import { isNotLockedByAdministrator } from './throttle-rows.ts'
-import { toUser } from './user-rows.ts'
 
 /**
  * True for live sessions. With `userId`, an index on user and generation finds all sessions of that user.
@@ -29,43 +29,67 @@ export function generationOf(userId: RawBuilder<unknown>) {
   return sql<number>`(select session_generation from users where users.id = ${userId})`
 }
 
+/** A session and its user, read by one statement. */
+export type SessionWithUser = Selectable<
+  Schema['sessions'] & {
+    is_live: boolean | number
+    email: string
+    name: string
+    role: string
+    user_created_at: Time
+    is_active: boolean | number
+    is_not_locked: boolean | number
+  }
+>
+
+/** The columns of `SessionWithUser`, from `sessions` joined with `users`. */
+export function sessionWithUser(now: string) {
+  return sql`sessions.*, ${isLive(now)} as is_live, users.email, users.name, users.role,
+    users.created_at as user_created_at, users.is_active, ${isNotLockedByAdministrator(now)} as is_not_locked`
+}
+
+const findBy = {
+  id: prepareFind('id'),
+  cookie_digest: prepareFind('cookie_digest'),
+}
+
+function prepareFind(column: 'id' | 'cookie_digest') {
+  return prepare<{ value: string; now: string }, SessionWithUser>((db, { value, now }) =>
+    sql<SessionWithUser>`select ${sessionWithUser(now)}
+      from sessions join users on users.id = sessions.user_id
+      where ${sql.ref(`sessions.${column}`)} = ${value}`.compile(db),
+  )
+}
+
 export async function findLive(
-  { db, retrying }: Engine,
-  column: 'id' | 'cookie_digest',
+  read: RunStatement,
+  column: keyof typeof findBy,
   value: string,
   now: Date,
 ): Promise<FoundSession> {
-  const { session, user } = await retrying(async () => {
-    const session = await db
-      .selectFrom('sessions')
-      .selectAll()
-      .select(isLive(formatTime(now)).as('is_live'))
-      .where(column, '=', value)
-      .executeTakeFirst()
-    const user =
-      session?.is_live &&
-      (await db
-        .selectFrom('users')
-        .selectAll()
-        .select(isNotLockedByAdministrator(formatTime(now)).as('is_not_locked'))
-        .where('id', '=', session.user_id)
-        .executeTakeFirst())
-    return { session, user }
-  })
-  if (!session) return invalid('unknown-session')
-  // Without a user if the session is not live, or if the user was deleted between the two reads.
-  if (!user) return invalid(isExpired(session, now) ? 'session-expired' : 'session-ended')
-  if (!user.is_active) return invalid('user-inactive')
-  if (!user.is_not_locked) return invalid('user-locked')
+  const [row] = await read(findBy[column], { value, now: formatTime(now) })
+  return row ? toLive(row, now) : invalid('unknown-session')
+}
+
+export function toLive(row: SessionWithUser, now: Date): FoundSession {
+  if (!row.is_live) return invalid(isExpired(row, now) ? 'session-expired' : 'session-ended')
+  if (!row.is_active) return invalid('user-inactive')
+  if (!row.is_not_locked) return invalid('user-locked')
   return {
     kind: 'live',
-    session: toSession(session),
-    user: toUser(user),
-    cookieUsedAt: parseTimeOrNull(session.cookie_used_at),
+    session: toSession(row),
+    user: {
+      id: row.user_id,
+      email: row.email,
+      name: row.name,
+      role: row.role,
+      createdAt: parseTime(row.user_created_at),
+    },
+    cookieUsedAt: parseTimeOrNull(row.cookie_used_at),
   }
 }
 
-function isExpired(session: Selectable<Schema['sessions']>, now: Date): boolean {
+function isExpired(session: SessionWithUser, now: Date): boolean {
   const ends = [session.idle_expires_at, session.expires_at].map(parseTime)
   return session.ended_at === null && ends.some(end => end <= now)
 }

@@ -5,7 +5,7 @@ import { type RawBuilder, sql, type Transaction } from 'kysely'
 import type { MaintenanceStore, Purged } from '../../domain/store.ts'
 import { isAmong, lockClause } from './dialect.ts'
 import { type Engine, transact } from './engine.ts'
-import { clearSessions } from './remove-sessions.ts'
+import { chooseSessions, clearSessions } from './remove-sessions.ts'
 import { formatTime, parseTime, type Schema } from './schema.ts'
 
 /** SQLite has smaller batches and more of them, because each one blocks the event loop. */
@@ -50,32 +50,48 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
     return { removed: { [name]: length }, isDone: length < maxRows, last: latestOf(removed.rows) }
   }
 
-  const cleared =
-    (orderBy: 'ended_at' | 'idle_expires_at', finish: 'remove' | 'mark'): Step =>
-    async (trx, now, from) => {
-      const isDue =
-        orderBy === 'ended_at'
-          ? sql`ended_at is not null and has_tokens`
-          : sql`ended_at is null and idle_expires_at <= ${formatTime(now)}`
-      const { refreshTokens, sessions, chosen } = await clearSessions(engine, trx, {
-        condition: sql`${isDue} and ${isFrom(orderBy, 'id', from)}`,
-        orderBy,
-        finish,
-        mustWait: false,
-      })
-      // Sessions with tokens left must be chosen again, so the position stays.
-      const areAllFinished = sessions.length === chosen.length
-      return {
-        removed: { refreshTokens, ...(finish === 'remove' && { sessions: sessions.length }) },
-        isDone: chosen.length === 0,
-        last: areAllFinished ? latestOf(chosen) : null,
-      }
+  const endedSessions: Step = async (trx, _now, from) => {
+    const chosen = await chooseSessions(engine, trx, {
+      condition: sql`ended_at is not null and has_tokens and ${isFrom('ended_at', 'id', from)}`,
+      orderBy: 'ended_at',
+      mustWait: false,
+    })
+    const { refreshTokens, sessions } = await clearSessions(engine, trx, idsOf(chosen), 'mark')
+    const areAllFinished = sessions.length === chosen.length
+    return {
+      removed: { refreshTokens },
+      isDone: chosen.length === 0,
+      last: positionAfter(chosen, areAllFinished),
     }
+  }
+
+  const expiredSessions: Step = async (trx, now, from) => {
+    const chosen = await chooseSessions(engine, trx, {
+      condition: sql`ended_at is null and purge_at <= ${formatTime(now)} and ${isFrom('purge_at', 'id', from)}`,
+      orderBy: 'purge_at',
+      mustWait: false,
+    })
+    const [expired, used] = partition(chosen, row => parseTime(row.idle_expires_at) <= now)
+    if (used.length > 0) {
+      await trx
+        .updateTable('sessions')
+        .set({ purge_at: sql`idle_expires_at` })
+        .where('id', 'in', idsOf(used))
+        .execute()
+    }
+    const { refreshTokens, sessions } = await clearSessions(engine, trx, idsOf(expired), 'remove')
+    const areAllFinished = sessions.length === expired.length
+    return {
+      removed: { refreshTokens, sessions: sessions.length },
+      isDone: chosen.length === 0,
+      last: positionAfter(chosen, areAllFinished),
+    }
+  }
 
   const steps: Step[] = [
     expired('login_throttle', 'key', 'throttleRows'),
     expired('refresh_tokens', 'id', 'refreshTokens'),
-    cleared('ended_at', 'mark'),
+    endedSessions,
     (trx, now, from) =>
       remove(trx, 'sessions', {
         table: 'sessions',
@@ -84,7 +100,7 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
         isDue: sql`ended_at <= ${formatTime(now, -ENDED_KEPT_MS)} and not has_tokens
           and ${isFrom('ended_at', 'id', from)}`,
       }),
-    cleared('idle_expires_at', 'remove'),
+    expiredSessions,
     expired('devices', 'id', 'devices'),
   ]
   /**
@@ -130,6 +146,19 @@ function isFrom(orderBy: string, id: string, from: string | null) {
 }
 
 const LOWEST_ID = '00000000-0000-0000-0000-000000000000'
+
+/** Sessions with tokens left must be chosen again, so the position stays. */
+function positionAfter(chosen: { position: Date | string }[], areAllFinished: boolean) {
+  return areAllFinished ? latestOf(chosen) : null
+}
+
+function idsOf(rows: { id: string }[]): string[] {
+  return rows.map(({ id }) => id)
+}
+
+function partition<T>(items: T[], belongs: (item: T) => boolean): [T[], T[]] {
+  return [items.filter(belongs), items.filter(item => !belongs(item))]
+}
 
 function latestOf(rows: { position: Date | string }[]): string | null {
   const latestMs = Math.max(...rows.map(({ position }) => parseTime(position).getTime()))

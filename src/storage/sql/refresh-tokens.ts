@@ -1,86 +1,80 @@
-// Refresh tokens. A rotation, like the end of a session, locks the session's row before its tokens, so that
-// the two happen one after the other.
-import type { Insertable } from 'kysely'
+// Refresh tokens: a token is read together with its session, its user and its successor. Each engine has its own
+// rotation.
+import { type Insertable, sql } from 'kysely'
 import type { NewRefreshToken, SessionStore } from '../../domain/session.ts'
-import { type Engine, transact } from './engine.ts'
-import { findLive, isLive } from './live-session.ts'
+import type { Engine } from './engine.ts'
+import { type SessionWithUser, sessionWithUser, toLive } from './live-session.ts'
+import { prepare } from './prepared.ts'
 import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 
 type RefreshTokens = Pick<SessionStore, 'findRefreshToken' | 'rotateRefreshToken'>
 
 export function createRefreshTokens(engine: Engine): RefreshTokens {
-  const { db } = engine
   return {
     async findRefreshToken(id, digest, now) {
-      const token = await engine.retrying(() =>
-        db
-          .selectFrom('refresh_tokens')
-          .selectAll()
-          .where('id', '=', id)
-          .where('token', '=', digest)
-          .executeTakeFirst(),
-      )
-      if (!token) return { kind: 'invalid', reason: 'unknown-token' }
-      const live = await findLive(engine, 'id', token.session_id, now)
+      const [row] = await engine.readPrepared(findToken, { id, digest, now: formatTime(now) })
+      if (!row) return { kind: 'invalid', reason: 'unknown-token' }
+      const live = toLive(row, now)
       if (live.kind === 'invalid') return live
-      const successor =
-        token.successor_id === null
-          ? undefined
-          : await engine.retrying(() =>
-              db
-                .selectFrom('refresh_tokens')
-                .selectAll()
-                .where('id', '=', token.successor_id)
-                .executeTakeFirst(),
-            )
       return {
         kind: 'found',
         live,
-        revokedAt: parseTimeOrNull(token.revoked_at),
-        successor: successor
-          ? {
-              id: successor.id,
-              digest: successor.token,
-              keyId: successor.key_id,
-              issuedAt: parseTime(successor.created_at),
-              expiresAt: parseTime(successor.expires_at),
-              isRevoked: successor.revoked_at !== null,
-            }
-          : null,
+        revokedAt: parseTimeOrNull(row.token_revoked_at),
+        successor:
+          row.successor_id === null
+            ? null
+            : {
+                id: row.successor_id,
+                keyId: row.successor_key_id,
+                issuedAt: parseTime(row.successor_created_at),
+                expiresAt: parseTime(row.successor_expires_at),
+                isRevoked: row.successor_revoked_at !== null,
+              },
       }
     },
 
-    rotateRefreshToken(id, sessionId, successor, now) {
-      return transact(engine, async trx => {
-        const session = await trx
-          .selectFrom('sessions')
-          .select('user_id')
-          .where('id', '=', sessionId)
-          .where(isLive(formatTime(now)))
-          .$if(engine.name === 'postgres', query => query.forNoKeyUpdate())
-          .executeTakeFirst()
-        const rotated =
-          session &&
-          (await trx
-            .updateTable('refresh_tokens')
-            .set({ revoked_at: formatTime(now), successor_id: successor.id })
-            .where('id', '=', id)
-            .where('revoked_at', 'is', null)
-            .returning('id')
-            .executeTakeFirst())
-        if (!session || !rotated) return false
-        await trx
-          .updateTable('sessions')
-          .set({ last_used_at: formatTime(now), idle_expires_at: formatTime(successor.expiresAt) })
-          .where('id', '=', sessionId)
-          .execute()
-        await trx
-          .insertInto('refresh_tokens')
-          .values(refreshTokenRow(session.user_id, sessionId, successor))
-          .execute()
-        return true
-      })
-    },
+    rotateRefreshToken: engine.rotateRefreshToken,
+  }
+}
+
+type StoredTime = Date | string
+type SuccessorRow =
+  | { successor_id: null }
+  | {
+      successor_id: string
+      successor_key_id: string
+      successor_created_at: StoredTime
+      successor_expires_at: StoredTime
+      successor_revoked_at: StoredTime | null
+    }
+type TokenRow = SessionWithUser & { token_revoked_at: StoredTime | null } & SuccessorRow
+
+const findToken = prepare<{ id: string; digest: string; now: string }, TokenRow>(
+  (db, { id, digest, now }) =>
+    sql<TokenRow>`select ${sessionWithUser(now)}, token.revoked_at as token_revoked_at,
+      successor.id as successor_id, successor.key_id as successor_key_id,
+      successor.created_at as successor_created_at, successor.expires_at as successor_expires_at,
+      successor.revoked_at as successor_revoked_at
+    from refresh_tokens token
+    join sessions on sessions.id = token.session_id
+    join users on users.id = sessions.user_id
+    left join refresh_tokens successor on successor.id = token.successor_id
+    where token.id = ${id} and token.token = ${digest}`.compile(db),
+)
+
+/** A rotation: what it writes, and on which condition. */
+export type Rotation = ReturnType<typeof rotationOf>
+
+export function rotationOf(id: string, sessionId: string, successor: NewRefreshToken, now: Date) {
+  return {
+    id,
+    sessionId,
+    now: formatTime(now),
+    successorId: successor.id,
+    digest: successor.digest,
+    keyId: successor.keyId,
+    issuedAt: formatTime(successor.issuedAt),
+    expiresAt: formatTime(successor.expiresAt),
   }
 }
 

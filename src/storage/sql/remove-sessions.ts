@@ -12,33 +12,44 @@ type Cleared = {
   refreshTokens: number
   /** Sessions without tokens, which were removed or marked. */
   sessions: { id: string }[]
-  /** All sessions of the batch. */
-  chosen: { id: string; position: Date | string }[]
 }
 
 type Choice = {
   condition: RawBuilder<unknown>
   /** An indexed column, so that the batch is found without reading other sessions. */
-  orderBy: 'user_id' | 'ended_at' | 'idle_expires_at'
-  /** For sessions without tokens: remove them, or mark them so that they are not chosen again. */
-  finish: 'remove' | 'mark'
+  orderBy: 'user_id' | 'ended_at' | 'purge_at'
   /** Whether to wait for sessions that another transaction has locked, or to skip them. */
   mustWait: boolean
 }
 
+type ChosenSession = {
+  id: string
+  position: Date | string
+  idle_expires_at: Date | string
+}
+
+/** Chooses and locks a batch of sessions. */
+export async function chooseSessions(
+  engine: Engine,
+  trx: Transaction<Schema>,
+  { condition, orderBy, mustWait }: Choice,
+): Promise<ChosenSession[]> {
+  const { rows } = await sql<ChosenSession>`
+    select id, ${sql.ref(orderBy)} as position, idle_expires_at from sessions where ${condition}
+    order by ${sql.ref(orderBy)} limit ${sql.lit(SIZES[engine.name].sessions)}
+    ${lockClause(engine, mustWait)}`.execute(trx)
+  return rows
+}
+
+/** Sessions without tokens are removed, or marked so that they are not chosen again. */
 export async function clearSessions(
   engine: Engine,
   trx: Transaction<Schema>,
-  { condition, orderBy, finish, mustWait }: Choice,
+  ids: string[],
+  finish: 'remove' | 'mark',
 ): Promise<Cleared> {
+  if (ids.length === 0) return { refreshTokens: 0, sessions: [] }
   const size = SIZES[engine.name]
-  const { rows: chosen } = await sql<{ id: string; position: Date | string }>`
-    select id, ${sql.ref(orderBy)} as position from sessions where ${condition}
-    order by ${sql.ref(orderBy)} limit ${sql.lit(size.sessions)}
-    ${lockClause(engine, mustWait)}`.execute(trx)
-  if (chosen.length === 0) return { refreshTokens: 0, sessions: [], chosen }
-
-  const ids = chosen.map(({ id }) => id)
   const { numDeletedRows } = await trx
     .deleteFrom('refresh_tokens')
     .where(
@@ -71,5 +82,5 @@ export async function clearSessions(
           .where(hasNoTokens)
           .returning('id')
           .execute()
-  return { refreshTokens: Number(numDeletedRows), sessions, chosen }
+  return { refreshTokens: Number(numDeletedRows), sessions }
 }

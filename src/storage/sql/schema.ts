@@ -65,6 +65,11 @@ export type Schema = {
     device_id: string | null
     /** False once an ended session's refresh tokens have been removed. */
     has_tokens: Flag
+    /**
+     * When the purge looks at the session: at its first idle expiry, and again at the current one if it was
+     * used since. A refresh does not change it, and so changes no index.
+     */
+    purge_at: ColumnType<Date | string, string | undefined, string>
   }
   refresh_tokens: {
     id: string

@@ -1,43 +1,48 @@
 // Finds, lists and counts live sessions, notes the use of their cookies, and ends one session.
-import { sql } from 'kysely'
-import type { SessionStore } from '../../domain/session.ts'
+import { type RawBuilder, sql } from 'kysely'
+import type { SessionKey, SessionStore } from '../../domain/session.ts'
 import { endSessions } from './end-all-sessions.ts'
-import { type Engine, write } from './engine.ts'
+import type { Engine } from './engine.ts'
 import { findLive, isLive, toSession } from './live-session.ts'
+import { prepare } from './prepared.ts'
 import { formatTime } from './schema.ts'
 
 type Sessions = Omit<SessionStore, 'findRefreshToken' | 'rotateRefreshToken'>
 
 export function createSessions(engine: Engine): Sessions {
-  const { db } = engine
+  const { db, readPrepared, writePrepared } = engine
   const liveOf = (userId: string, now: Date) =>
     db
       .selectFrom('sessions')
       .where('user_id', '=', userId)
       .where(isLive(formatTime(now), sql`${userId}`))
 
+  const end = (key: SessionKey, now: string) => {
+    switch (key.kind) {
+      case 'access-token':
+        return writePrepared(endOfUser, { ...key, now })
+      case 'refresh-token':
+        return writePrepared(endByToken, { ...key, now })
+      case 'cookie':
+        return writePrepared(endByCookie, { ...key, usedAfter: formatTime(key.usedAfter), now })
+      default:
+        return key satisfies never
+    }
+  }
+
   return {
-    findLiveSession: (id, now) => findLive(engine, 'id', id, now),
+    findLiveSession: (id, now) => findLive(readPrepared, 'id', id, now),
 
     findLiveSessionByCookie: (cookieDigest, now) =>
-      findLive(engine, 'cookie_digest', cookieDigest, now),
+      findLive(readPrepared, 'cookie_digest', cookieDigest, now),
 
-    async touchCookie(sessionId, until, now) {
-      const idleEnd = formatTime(until)
-      await write(engine, db =>
-        db
-          .updateTable('sessions')
-          .set({
-            last_used_at: formatTime(now),
-            cookie_used_at: formatTime(now),
-            // Never moves the expiry to an earlier time.
-            idle_expires_at: sql`case when idle_expires_at < ${idleEnd} then ${idleEnd}
-              else idle_expires_at end`,
-          })
-          .where('id', '=', sessionId)
-          .where('ended_at', 'is', null)
-          .execute(),
-      )
+    async touchCookie(id, until, usedBefore, now) {
+      await writePrepared(touch, {
+        id,
+        until: formatTime(until),
+        usedBefore: formatTime(usedBefore),
+        now: formatTime(now),
+      })
     },
 
     async listLiveSessions(userId, { afterId, limit }, now) {
@@ -67,22 +72,57 @@ export function createSessions(engine: Engine): Sessions {
     },
 
     async endSession(id, now) {
-      const ended = await write(engine, db =>
-        db
-          .updateTable('sessions')
-          .set({ ended_at: formatTime(now) })
-          .where('id', '=', id)
-          .where(isLive(formatTime(now)))
-          .returning('id')
-          .executeTakeFirst(),
-      )
+      const [ended] = await writePrepared(endById, { id, now: formatTime(now) })
       return ended !== undefined
+    },
+
+    async endSessionOf(key, now) {
+      const [ended] = await end(key, formatTime(now))
+      return ended ? { id: ended.id, userId: ended.user_id } : null
     },
 
     endSessions: (userId, keptId, now, onEnded) =>
       endSessions(engine, userId, keptId, now, onEnded),
   }
 }
+
+type Ended = { id: string; user_id: string }
+
+/** Ends the session that meets the condition, if it is live. */
+const ending = (condition: RawBuilder<unknown>, now: string) =>
+  sql<Ended>`update sessions set ended_at = ${now} where ${condition} and ${isLive(now)}
+    returning id, user_id`
+
+const endById = prepare<{ id: string; now: string }, Ended>((db, { id, now }) =>
+  ending(sql`id = ${id}`, now).compile(db),
+)
+
+const endOfUser = prepare<{ sessionId: string; userId: string; now: string }, Ended>(
+  (db, { sessionId, userId, now }) =>
+    ending(sql`id = ${sessionId} and user_id = ${userId}`, now).compile(db),
+)
+
+const endByToken = prepare<{ id: string; digest: string; now: string }, Ended>(
+  (db, { id, digest, now }) =>
+    ending(
+      sql`id = (select session_id from refresh_tokens where refresh_tokens.id = ${id} and token = ${digest})`,
+      now,
+    ).compile(db),
+)
+
+const endByCookie = prepare<{ digest: string; usedAfter: string; now: string }, Ended>(
+  (db, { digest, usedAfter, now }) =>
+    ending(sql`cookie_digest = ${digest} and cookie_used_at > ${usedAfter}`, now).compile(db),
+)
+
+type Touch = { id: string; until: string; usedBefore: string; now: string }
+
+/** Never moves the expiry to an earlier time. */
+const touch = prepare<Touch>((db, { id, until, usedBefore, now }) =>
+  sql`update sessions set last_used_at = ${now}, cookie_used_at = ${now},
+      idle_expires_at = case when idle_expires_at < ${until} then ${until} else idle_expires_at end
+    where id = ${id} and ended_at is null and cookie_used_at <= ${usedBefore}`.compile(db),
+)
 
 /** The list position of a session, live or not. As text: a Date would round PostgreSQL's microseconds. */
 function findPosition(engine: Engine, userId: string, id: string) {

@@ -8,9 +8,11 @@ import {
   SqliteDriver,
 } from 'kysely'
 import { type Engine, repeat } from '../sql/engine.ts'
+import { rotationOf } from '../sql/refresh-tokens.ts'
 import type { Schema } from '../sql/schema.ts'
 import { isBusy, SqliteFile } from './file.ts'
 import { reserve } from './reserve.ts'
+import { rotate } from './rotate.ts'
 import { createSettling, type Transact } from './settle.ts'
 
 /** Longest that a starting process waits for others to migrate. */
@@ -38,6 +40,11 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
       reserveAttempt: (scopes, email, now) => transact(run => reserve(run, scopes, email, now)),
       ...createSettling(transact),
     },
+    rotateRefreshToken: (id, sessionId, successor, now) =>
+      transact(run => rotate(run, rotationOf(id, sessionId, successor, now))),
+    readPrepared: (statement, values) =>
+      retrying(() => db.connection().execute(async () => database.read(statement(db, values)))),
+    writePrepared: (statement, values) => transact(run => run(statement, values)),
     // The transaction holds the write lock, so no other process purges.
     mayPurge: async () => true,
     readClock: async () => null,

@@ -52,15 +52,18 @@ export class SqliteFile implements SqliteDatabase {
     this.checkPlace()
     this.#all('begin immediate', [])
     try {
-      const result = operation(
-        <Row>({ sql, parameters }: BoundStatement<Row>) => this.#all(sql, parameters) as Row[],
-      )
+      const result = operation(statement => this.read(statement))
       this.#all('commit', [])
       return result
     } catch (error) {
       this.rollback()
       throw error
     }
+  }
+
+  /** One statement that writes nothing. */
+  read<Row>({ sql, parameters }: BoundStatement<Row>): Row[] {
+    return this.#all(sql, parameters) as Row[]
   }
 
   /** Does nothing if SQLite has rolled back already, as it may when a write fails. */

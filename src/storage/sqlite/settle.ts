@@ -58,6 +58,7 @@ export function createSettling(transact: Transact): Omit<Attempts, 'reserveAttem
           created_at: formatTime(now),
           last_used_at: formatTime(now),
           idle_expires_at: formatTime(refreshToken.expiresAt),
+          purge_at: formatTime(refreshToken.expiresAt),
           expires_at: formatTime(session.expiresAt),
           cookie_digest: session.cookieDigest,
           cookie_used_at: session.cookieDigest === null ? null : formatTime(now),

@@ -1,0 +1,88 @@
+// What a request with a session costs PostgreSQL. With SQLite there are no round trips to count.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import pg from 'pg'
+import { until } from './process.ts'
+import {
+  bearer,
+  cookie,
+  MINUTE_MS,
+  type SessionService,
+  startSessionService,
+} from './session-client.ts'
+
+describe('the cost of a session', () => {
+  let service: SessionService
+  before(async () => {
+    service = await startSessionService('postgres')
+  })
+  after(() => service.stop())
+
+  const newLogin = async () => service.browserLogin(await service.newUser())
+
+  test('a refresh takes two statements; its repetition, a request with a session and a logout one', async () => {
+    const { refreshToken, accessToken } = await newLogin()
+    const { refreshToken: other } = await newLogin()
+    for (const [expected, call] of [
+      [2, () => service.refresh(refreshToken)],
+      [1, () => service.refresh(refreshToken)],
+      [1, () => service.get('/session', bearer(accessToken))],
+      [1, () => service.logout(other)],
+    ] as const) {
+      assert.equal(await countStatements(call), expected, String(call))
+    }
+  })
+
+  test('requests with a cookie write its use once a minute, even if they are sent at once', async () => {
+    const { cookie: value, sessionId } = await newLogin()
+    const get = () => service.get('/session', cookie(value))
+    assert.equal(await countStatements(get), 1)
+    service.advance(MINUTE_MS)
+    const xminOf = async () => {
+      const rows = await service.database.rows(
+        `select xmin from sessions where id = '${sessionId}'`,
+      )
+      return rows[0]?.xmin
+    }
+    const before = await xminOf()
+    await Promise.all(Array.from({ length: 8 }, get))
+    assert.notEqual(await xminOf(), before)
+    assert.equal(await countStatements(get), 1)
+  })
+
+  test('refreshes change no index of sessions', async () => {
+    let { refreshToken } = await newLogin()
+    const REFRESHES = 50
+    const updatesSoFar = async () => {
+      const [row] = await service.database.rows(`select n_tup_upd as all, n_tup_hot_upd as hot
+        from pg_stat_user_tables where relname = 'sessions'`)
+      return { all: Number(row?.all), hot: Number(row?.hot) }
+    }
+    const before = await updatesSoFar()
+    for (let i = 0; i < REFRESHES; i++) {
+      refreshToken = (await service.refresh(refreshToken)).json.data.refreshToken
+    }
+    // Idle connections report after ten seconds.
+    await until(async () => (await updatesSoFar()).all >= before.all + REFRESHES)
+    const after = await updatesSoFar()
+    const share = (after.hot - before.hot) / (after.all - before.all)
+    // A page without room, while an older version of a row is still read, is a rare exception.
+    assert.ok(share >= 0.9, `${share} of the updates`)
+  })
+})
+
+/** The statements that the driver sends during a call that succeeds. */
+async function countStatements(call: () => Promise<{ status: number }>): Promise<number> {
+  const original = pg.Client.prototype.query
+  let count = 0
+  Reflect.set(pg.Client.prototype, 'query', function (this: pg.Client, ...parameters: unknown[]) {
+    count++
+    return Reflect.apply(original, this, parameters)
+  })
+  try {
+    assert.equal((await call()).status, 200)
+    return count
+  } finally {
+    Reflect.set(pg.Client.prototype, 'query', original)
+  }
+}

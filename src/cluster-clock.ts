@@ -11,7 +11,7 @@ export const NOT_READY_ABOVE_MS = 60_000
 const READINGS = 3
 const MEASURE_EVERY_MS = 60_000
 const CHECK_EVERY_MS = 1_000
-/** If the machine's clock was set by more, or the machine slept for longer, the offset is measured again. */
+/** A smaller difference of the machine's clock and the monotonic clock is not a step. */
 const STEP_MS = 500
 
 type ClockStore = Pick<MaintenanceStore, 'readClock'>
@@ -37,20 +37,21 @@ export type ClusterClock = {
  * smallest error. Uses the real time of the machine, so that time moved by a test stays moved.
  */
 export async function measureOffset(store: ClockStore): Promise<Offset> {
-  let best = { ms: 0, originMs: machineOriginMs() }
+  let offset = { ms: 0, originMs: machineOriginMs() }
   let shortestMs = Number.POSITIVE_INFINITY
   for (let reading = 0; reading < READINGS; reading++) {
-    const originMs = machineOriginMs()
     const askedMs = performance.now()
+    const originMs = Date.now() - askedMs
     const databaseNow = await store.readClock()
-    const answeredMs = performance.now()
     if (databaseNow === null) break
-    if (answeredMs - askedMs >= shortestMs) continue
-    shortestMs = answeredMs - askedMs
-    const machineMs = originMs + (askedMs + answeredMs) / 2
-    best = { ms: Math.round(databaseNow.getTime() - machineMs), originMs }
+    const tripMs = performance.now() - askedMs
+    if (tripMs >= shortestMs) continue
+    shortestMs = tripMs
+    const ms = Math.round(databaseNow.getTime() - (originMs + askedMs + tripMs / 2))
+    // Both clocks are read in whole milliseconds. A difference within the possible error is none.
+    offset = { ms: Math.abs(ms) <= tripMs / 2 + 1 ? 0 : ms, originMs }
   }
-  return best
+  return offset
 }
 
 function machineOriginMs(): number {
@@ -79,11 +80,14 @@ export async function openClusterClock(
   report(offset)
   let dueMs = performance.now() + MEASURE_EVERY_MS
   let isMeasuring = false
-  /** How far the machine's clock was set since the last measurement: the monotonic clock does not follow. */
-  const stepMs = () => machineOriginMs() - offset.originMs
+  /** How far the machine's clock was set since the last measurement: the monotonic clock did not follow. */
+  const stepMs = () => {
+    const ms = machineOriginMs() - offset.originMs
+    return Math.abs(ms) > STEP_MS ? ms : 0
+  }
 
   async function measureIfDue(): Promise<void> {
-    const isDue = performance.now() >= dueMs || Math.abs(stepMs()) > STEP_MS
+    const isDue = performance.now() >= dueMs || stepMs() !== 0
     if (isMeasuring || !isDue) return
     isMeasuring = true
     dueMs = performance.now() + MEASURE_EVERY_MS

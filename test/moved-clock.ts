@@ -24,24 +24,29 @@ export async function createMovedClock(byMs: number): Promise<MovedClock> {
 }
 
 /** As after a failover to a server with another clock: all connections break. */
-export function moveDatabaseClock(database: TestDatabase, byMs: number): Promise<void> {
-  return replaceDatabaseClock(
+export async function moveDatabaseClock(database: TestDatabase, byMs: number): Promise<void> {
+  await replaceDatabaseClock(
     database,
     `select pg_catalog.clock_timestamp() + interval '${byMs} milliseconds'`,
   )
+  await endConnections(database)
 }
 
 /** Every reading of the database's clock fails. */
-export function breakDatabaseClock(database: TestDatabase): Promise<void> {
-  return replaceDatabaseClock(database, `select 'broken'::timestamptz`)
+export async function breakDatabaseClock(database: TestDatabase): Promise<void> {
+  await replaceDatabaseClock(database, `select 'broken'::timestamptz`)
+  await endConnections(database)
 }
 
 /** New connections find a function of the same name before the server's own. */
-async function replaceDatabaseClock({ rows }: TestDatabase, reading: string): Promise<void> {
+export async function replaceDatabaseClock({ rows }: TestDatabase, reading: string): Promise<void> {
   await rows(`create or replace function public.clock_timestamp() returns timestamptz language plpgsql
     as $$ begin return (${reading}); end $$`)
   await rows(`do $$ begin execute format('alter database %I set search_path = public, pg_catalog',
     current_database()); end $$`)
+}
+
+async function endConnections({ rows }: TestDatabase): Promise<void> {
   await rows(`select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()`)
 }

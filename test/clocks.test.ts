@@ -26,7 +26,7 @@ const MOVED_MS = [12 * SECOND_MS, 70 * SECOND_MS, 20 * MINUTE_MS, -20 * MINUTE_M
 type Instance = ServiceProcess & { clock: MovedClock }
 
 async function start(deployment: Deployment, movedMs: number): Promise<Instance> {
-  const clock = await createMovedClock(movedMs)
+  const clock = await createMovedClock(deployment.dataDir, movedMs)
   return { ...(await deployment.start(clock.env)), clock }
 }
 
@@ -270,7 +270,7 @@ describe('a command on a machine with a wrong clock', () => {
   })
 
   const runAt = async (movedMs: number, ...args: string[]) =>
-    cli.runProcess(args, '', (await createMovedClock(movedMs)).env)
+    cli.runProcess(args, '', (await createMovedClock(cli.folder, movedMs)).env)
   const minutesFromNow = (minutes: number) =>
     new Date(Date.now() + minutes * MINUTE_MS).toISOString()
   const lock = ['users', 'lock', 'kate@example.com', '--until']

@@ -1,8 +1,8 @@
 // Clocks that a test moves: of the machine as one process sees it, and of a PostgreSQL database.
+import { randomUUID } from 'node:crypto'
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestDatabase } from './engines.ts'
-import { makeTemporaryFolder } from './temporary-folder.ts'
 
 const MOVED_DATE = new URL('moved-date.ts', import.meta.url).href
 
@@ -12,8 +12,9 @@ export type MovedClock = {
   move: (byMs: number) => Promise<void>
 }
 
-export async function createMovedClock(byMs: number): Promise<MovedClock> {
-  const file = join(await makeTemporaryFolder('login-clock-'), 'moved-by-ms')
+/** Keeps a file in the folder. */
+export async function createMovedClock(folder: string, byMs: number): Promise<MovedClock> {
+  const file = join(folder, `moved-clock-${randomUUID()}`)
   async function move(ms: number): Promise<void> {
     // A process never reads a file that is half written.
     await writeFile(`${file}.new`, String(ms))

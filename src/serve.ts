@@ -4,6 +4,7 @@ import { mkdir } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openHasher } from './bcrypt/open-hasher.ts'
+import { openClusterClock } from './cluster-clock.ts'
 import { type Config, tokensAt } from './config/config.ts'
 import type { Store } from './domain/store.ts'
 import { closeServer, createWork, trackConnections } from './drain.ts'
@@ -66,7 +67,8 @@ export async function serveUntilSignal(
   process.exit(0)
 }
 
-export async function serve(config: Config, log: Log, clock: () => Date): Promise<Service> {
+/** `machineClock` is corrected by its offset to the database's clock, see cluster-clock.ts. */
+export async function serve(config: Config, log: Log, machineClock: () => Date): Promise<Service> {
   for (const warning of config.warnings) log.warn({ event: 'service.warning' }, warning)
   // Closed in reverse order, when the service stops or its start fails.
   await using opened = new AsyncDisposableStack()
@@ -88,14 +90,17 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   await mkdir(config.dataDir, { recursive: true }).catch(
     failStart(`The data folder ${config.dataDir} cannot be used`),
   )
+  let measureClockSoon = () => {}
   const store = opened.adopt(
-    await openStore(config.database, error =>
-      log.warn({ event: 'database.connection_lost', err: error }),
-    ),
+    await openStore(config.database, error => {
+      log.warn({ event: 'database.connection_lost', err: error })
+      // The next connection may be to another server, with a clock of its own.
+      measureClockSoon()
+    }),
     database => database.close(),
   )
   const tls = opened.adopt(
-    await openTls(config, log, clock).catch(failStart('The TLS certificate cannot be used')),
+    await openTls(config, log, machineClock).catch(failStart('The TLS certificate cannot be used')),
     followed => followed.close(),
   )
   const [page, firstUsers] = await Promise.all([
@@ -108,6 +113,14 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
   const deviceKey = await store
     .readDeviceKey()
     .catch(failStart(`${describeDatabase(config.database)} cannot be used`))
+  const clusterClock = opened.adopt(
+    await openClusterClock(store, machineClock, log).catch(
+      failStart(`${describeDatabase(config.database)} cannot be used`),
+    ),
+    measured => measured.close(),
+  )
+  measureClockSoon = clusterClock.measureSoon
+  const clock = clusterClock.now
   const keys = opened.adopt(await openKeys(config, log, clock), watched => watched.close())
 
   const hasher = await openingHasher
@@ -139,14 +152,17 @@ export async function serve(config: Config, log: Log, clock: () => Date): Promis
     track: work.run,
     login: attempt => login(loginDeps, attempt),
   })
-  const checkWritable = shareChecks(
-    () => store.checkWritable(clock()),
+  const checkOnce = shareChecks(
+    async () => {
+      clusterClock.check()
+      await store.checkWritable(clock())
+    },
     error => log.warn({ event: 'service.not_ready', err: error }),
   )
   const ops = createOpsServer({
     async checkReady() {
       if (isDraining) throw new Error('draining')
-      await checkWritable()
+      await checkOnce()
     },
   })
 

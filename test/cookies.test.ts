@@ -163,7 +163,7 @@ for (const engine of ENGINES_BY_RUN) {
       const { refreshToken } = second
       const refreshed = await refreshWith(ownChange(first), { refreshToken })
       assert.ok(refreshed.json.data.refreshToken)
-      service.advance(11 * SECOND_MS)
+      service.advance(61 * SECOND_MS)
       const refused = [
         await service.get('/session', { ...cookie(first.cookie), ...bearer('garbage') }),
         await service.get('/session', { ...cookie(first.cookie), Authorization: 'Bearer' }),

@@ -15,7 +15,7 @@ import {
 const PARALLEL = 20
 /** Repetitions of a race; which side wins is random. */
 const ROUNDS = 12
-const GRACE_MS = 10_000
+const GRACE_MS = 60_000
 const DAY_MS = 24 * 3600_000
 
 for (const engine of ENGINES) {

@@ -1,4 +1,4 @@
-// What every command is given: the terminal, the environment and the clock.
+// What every command is given: the terminal, the environment and the machine's clock.
 import { type Config, loadConfig } from '../config/config.ts'
 import { jsonListOf, type Row, tableOf } from './terminal/layout.ts'
 import type { Terminal } from './terminal/terminal.ts'

@@ -56,11 +56,11 @@ export function databaseCommand(context: Context): Command {
     .description('remove expired rows (the service also does this once a minute)')
     .option('--json', 'print how many rows were removed as JSON')
     .action(({ json }: JsonOption) =>
-      withStore(context, async ({ store }) => {
+      withStore(context, async ({ store, clock }) => {
         const removed = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0 }
         const showProgress = createProgress(terminal)
         for (;;) {
-          const batch = await store.purge(context.clock())
+          const batch = await store.purge(clock())
           if (batch === null)
             throw new Failure('A service is purging this database now: there is nothing to do.')
           for (const name of NAMES) removed[name] += batch[name]

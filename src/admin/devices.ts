@@ -8,7 +8,7 @@ import { formatTime } from './terminal/layout.ts'
 import { requireUser, withStore } from './with-store.ts'
 
 export function devicesCommand(context: Context): Command {
-  const { terminal, clock } = context
+  const { terminal } = context
   const devices = new Command('devices').description('list and revoke the known devices of a user')
 
   devices
@@ -17,7 +17,7 @@ export function devicesCommand(context: Context): Command {
     .argument('<email>', 'email of the user', parseEmail)
     .option('--json', 'print JSON')
     .action((email: string, options: JsonOption) =>
-      withStore(context, async ({ store }) => {
+      withStore(context, async ({ store, clock }) => {
         const user = await requireUser(store, email)
         const known = await store.listDevices(user.id, clock())
         const listed = await printList(context, [known], options, device => ({

@@ -1,5 +1,6 @@
 // keys list|rotate
 import { Command } from 'commander'
+import type { Config } from '../config/config.ts'
 import { copyOwner, hasCode } from '../files.ts'
 import { ensureKeyFile, loadKeySet, readKeyFile, replaceKeyFile } from '../keys/key-file.ts'
 import { createKeys, KeyFileError, PUBLISH_SECONDS, rotate } from '../keys/key-set.ts'
@@ -7,6 +8,7 @@ import { type Context, configOf, type JsonOption, printList } from './context.ts
 import { Failure, messageOf } from './failures.ts'
 import { FileLockError, withFileLock } from './file-lock.ts'
 import { formatTime } from './terminal/layout.ts'
+import { clockOf, withAnyStore } from './with-store.ts'
 
 /** A rotation holds the lock for some milliseconds; a holder that takes longer than this is stuck. */
 const LOCK_WAIT_MS = 20_000
@@ -19,7 +21,7 @@ export function keysCommand(context: Context): Command {
     .description('list the signing keys, without their secrets')
     .option('--json', 'print JSON')
     .action((options: JsonOption) =>
-      withKeyFile(context, path => printKeys(context, path, options)),
+      withKeyFile(context, (path, clock) => printKeys(context, path, clock(), options)),
     )
 
   keys
@@ -29,19 +31,19 @@ export function keysCommand(context: Context): Command {
     )
     .option('--json', 'print the resulting list of keys as JSON')
     .action((options: JsonOption) =>
-      withKeyFile(context, async path => {
+      withKeyFile(context, async (path, clock) => {
         const { announce } = context.terminal
-        if (await ensureKeyFile(path, context.clock())) {
+        if (await ensureKeyFile(path, clock())) {
           announce('admin.keys_created', { path }, `Made the first signing keys in ${path}.`)
         } else {
-          await rotateKeyFile(path, context.clock)
+          await rotateKeyFile(path, clock)
           announce(
             'admin.keys_rotated',
             { path },
             `Added new signing keys to ${path}; they start signing in ${PUBLISH_SECONDS} seconds.`,
           )
         }
-        if (options.json) await printKeys(context, path, options)
+        if (options.json) await printKeys(context, path, clock(), options)
       }),
     )
 
@@ -59,8 +61,12 @@ async function rotateKeyFile(path: string, clock: () => Date): Promise<void> {
   })
 }
 
-async function printKeys(context: Context, path: string, options: JsonOption): Promise<void> {
-  const now = context.clock()
+async function printKeys(
+  context: Context,
+  path: string,
+  now: Date,
+  options: JsonOption,
+): Promise<void> {
   const keySet = await loadKeySet(path)
   const signing = createKeys(keySet).signingAt(now)
   const rows = [
@@ -81,11 +87,13 @@ async function printKeys(context: Context, path: string, options: JsonOption): P
 
 async function withKeyFile(
   context: Context,
-  command: (path: string) => Promise<void>,
+  command: (path: string, clock: () => Date) => Promise<void>,
 ): Promise<void> {
-  const { signingKeysFile: path } = configOf(context)
+  const config = configOf(context)
+  const { signingKeysFile: path } = config
+  const clock = await clockOfKeys(context, config)
   try {
-    await command(path)
+    await command(path, clock)
   } catch (error) {
     if (hasCode(error, 'ENOENT')) {
       throw new Failure(
@@ -102,6 +110,18 @@ async function withKeyFile(
     throw new Failure(
       `The key file ${path} cannot be used: ${messageOf(error)}. Check SIGNING_KEYS_FILE and the permissions of the file and its folder.`,
     )
+  }
+}
+
+/** Keys can also be rotated while the database cannot be used, for example after a leak. */
+async function clockOfKeys(context: Context, config: Config): Promise<() => Date> {
+  if (config.database.engine === 'sqlite') return context.clock
+  try {
+    return await withAnyStore(config, ({ store }) => clockOf(store, context))
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error
+    context.terminal.say(`Warning: ${error.message} This command uses the clock of this machine.`)
+    return context.clock
   }
 }
 

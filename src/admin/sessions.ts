@@ -12,7 +12,7 @@ import { countEnded } from './terminal/terminal.ts'
 import { requireUser, withStore } from './with-store.ts'
 
 export function sessionsCommand(context: Context): Command {
-  const { terminal, clock } = context
+  const { terminal } = context
   const sessions = new Command('sessions').description('list and end the sessions of a user')
 
   sessions
@@ -21,7 +21,7 @@ export function sessionsCommand(context: Context): Command {
     .argument('<email>', 'email of the user', parseEmail)
     .option('--json', 'print JSON')
     .action((email: string, options: JsonOption) =>
-      withStore(context, async ({ store }) => {
+      withStore(context, async ({ store, clock }) => {
         const user = await requireUser(store, email)
         const batches = batchesOf(store, user.id, clock())
         const listed = await printList(context, batches, options, session => ({
@@ -40,7 +40,7 @@ export function sessionsCommand(context: Context): Command {
     .description('end one session, or all sessions of a user')
     .argument('<email-or-id>', 'email of the user, or id of the session', parseId)
     .action((which: string) =>
-      withStore(context, async ({ store }) => {
+      withStore(context, async ({ store, clock }) => {
         if (isUuid(which)) {
           if (!(await store.endSession(which, clock()))) {
             throw new Failure(`There is no live session ${which}.`)

@@ -1,6 +1,7 @@
 // The configured database, opened for one command.
 import { statSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
+import { correct, measureOffset } from '../cluster-clock.ts'
 import type { Config } from '../config/config.ts'
 import type { DatabaseConfig } from '../config/database.ts'
 import type { Store } from '../domain/store.ts'
@@ -13,11 +14,13 @@ const COMMAND_TIMEOUT_MS = 60_000
 
 /** `where` names the database in messages. */
 type Opened = { store: Store; config: Config; where: string }
+/** `clock` is the one that the service uses, see cluster-clock.ts. */
+type OpenedWithClock = Opened & { clock: () => Date }
 
 /** Requires up-to-date tables, so that a mistyped DATA_DIR does not look like a service without users. */
 export function withStore<T>(
   context: Context,
-  command: (opened: Opened) => Promise<T>,
+  command: (opened: OpenedWithClock) => Promise<T>,
 ): Promise<T> {
   return withAnyStore(configOf(context), async opened => {
     const { store, config, where } = opened
@@ -30,14 +33,14 @@ export function withStore<T>(
     if (pending.some(Boolean)) {
       throw new Failure(`${where} is not up to date: run "database migrate".`)
     }
-    return command(opened)
+    return command({ ...opened, clock: await clockOf(store, context) })
   })
 }
 
 /** Creates or updates the database and its tables; `applied` names the migrations that were run. */
 export async function withMigratedStore<T>(
   context: Context,
-  command: (opened: Opened & { applied: string[] }) => Promise<T>,
+  command: (opened: OpenedWithClock & { applied: string[] }) => Promise<T>,
 ): Promise<T> {
   const config = configOf(context)
   const { database, dataDir } = config
@@ -48,9 +51,15 @@ export async function withMigratedStore<T>(
       )
     })
   }
-  return using(config, database, async opened =>
-    command({ ...opened, applied: await opened.store.migrate() }),
-  )
+  return using(config, database, async opened => {
+    const applied = await opened.store.migrate()
+    return command({ ...opened, applied, clock: await clockOf(opened.store, context) })
+  })
+}
+
+export async function clockOf(store: Store, context: Context): Promise<() => Date> {
+  const offset = await measureOffset(store)
+  return () => correct(context.clock(), offset)
 }
 
 /** Opens the database as it is. If the SQLite file is missing, opens an empty database in memory. */

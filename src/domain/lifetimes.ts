@@ -13,8 +13,11 @@ export const COOKIE_TOUCH_SECONDS = 60
  * this long: twice the time after which an application refreshes its access token.
  */
 export const ABANDONED_SECONDS = 2 * ACCESS_TOKEN_SECONDS
-/** The grace period: for this long, a replaced refresh token gets the same successor again. */
-export const REFRESH_GRACE_SECONDS = 10
+/**
+ * The grace period: for this long, a replaced refresh token gets the same successor again. Longer than a
+ * failover or stall of the database: a refresh may be stored although its caller got a 500.
+ */
+export const REFRESH_GRACE_SECONDS = 60
 /** How much clocks may differ when an access token is verified. */
 export const CLOCK_TOLERANCE_SECONDS = 30
 export const DEVICE_SECONDS = 180 * 24 * 3600

@@ -2,6 +2,8 @@
 
 export const SECOND = 1_000
 export const DAY = 24 * 3600 * SECOND
+/** How long a replaced token gets the same successor. */
+export const GRACE = 60 * SECOND
 
 type ModelToken = {
   /** Sessions and tokens are numbered in the order of their creation. */
@@ -40,7 +42,7 @@ export class Model {
       token.successor = this.#issue(token.session)
       return { kind: 'refreshed', successor: token.successor }
     }
-    const isInGrace = this.now <= token.rotatedAt + 10 * SECOND
+    const isInGrace = this.now <= token.rotatedAt + GRACE
     const isSuccessorUnused = this.token(token.successor).rotatedAt === null
     if (isInGrace && isSuccessorUnused) return { kind: 'refreshed', successor: token.successor }
     this.end(token.session)

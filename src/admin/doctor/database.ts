@@ -1,6 +1,14 @@
 // Checks that the database answers and accepts a write, its clock, and that the stored users can log in.
 
 import { MAX_EVALUATED_COST } from '../../bcrypt/hash-text.ts'
+import {
+  correct,
+  describeOffset,
+  measureOffset,
+  NOT_READY_ABOVE_MS,
+  type Offset,
+  WARN_ABOVE_MS,
+} from '../../cluster-clock.ts'
 import type { Config } from '../../config/config.ts'
 import type { Store } from '../../domain/store.ts'
 import { isOpenToOthers } from '../../files.ts'
@@ -9,7 +17,6 @@ import { messageOf } from '../failures.ts'
 import { withAnyStore } from '../with-store.ts'
 import { type Finding, ok, problem, warning } from './finding.ts'
 
-const CLOCK_TOLERANCE_MS = 5_000
 /** How many of the emails that no login finds are shown. */
 const EXAMPLES = 3
 
@@ -28,12 +35,13 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
               ),
         ]
       }
-      await store.checkWritable(clock())
+      const offset = await measureOffset(store)
+      await store.checkWritable(correct(clock(), offset))
       return [
         database.engine === 'sqlite' && (await isOpenToOthers(database.file))
           ? warning('database', `others can read ${database.file}: chmod 600 it`)
           : ok('database', where),
-        await checkDatabaseClock(store, clock),
+        checkDatabaseClock(offset),
         await checkHashes(store, config.bcryptCost),
         await checkEmails(store),
       ]
@@ -43,14 +51,12 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
   }
 }
 
-/** Compares with the time of asking and the time of the answer, because a busy machine may answer late. */
-async function checkDatabaseClock(store: Store, clock: () => Date): Promise<Finding> {
-  const askedAt = clock().getTime()
-  const databaseNow = (await store.readClock())?.getTime() ?? askedAt
-  const apartMs = Math.max(askedAt - databaseNow, databaseNow - clock().getTime())
-  if (apartMs <= CLOCK_TOLERANCE_MS) return ok('database clock', 'agrees with this machine')
-  const seconds = Math.round(apartMs / 1000)
-  return warning('database clock', `${seconds} s apart from this machine: synchronise both`)
+function checkDatabaseClock(offset: Offset): Finding {
+  const apartMs = Math.abs(offset.ms)
+  if (apartMs <= WARN_ABOVE_MS) return ok('database clock', 'agrees with this machine')
+  return apartMs <= NOT_READY_ABOVE_MS
+    ? warning('database clock', describeOffset(offset))
+    : problem('database clock', `${describeOffset(offset)}; the service is not ready until then`)
 }
 
 async function checkHashes(store: Store, bcryptCost: number): Promise<Finding> {

@@ -43,7 +43,7 @@ export function parseText(option: string, maxLength: number) {
   }
 }
 
-export function parseFutureTime(option: string, clock: () => Date) {
+export function parseTime(option: string) {
   return (typed: string) => {
     const time = new Date(typed)
     const day = TIME.exec(typed)?.[1] ?? ''
@@ -52,7 +52,6 @@ export function parseFutureTime(option: string, clock: () => Date) {
     if (day === '' || !isDay) {
       throw new WrongUse(`${option} takes a time such as 2030-01-31 or 2030-01-31T12:00Z.`)
     }
-    if (time <= clock()) throw new WrongUse(`${option} must be in the future.`)
     return time
   }
 }

@@ -26,13 +26,13 @@ export function addPasswordCommands(users: Command, context: Context): void {
     .option('--role <role>', 'role in the access token', parseText('--role', 50), 'user')
   withPasswordOptions(add, parseNewEmail).action((email: string, options: NewUserOptions) => {
     const obtainPassword = passwordSource(context, options)
-    return withMigratedStore(context, async ({ store, config: { bcryptCost } }) => {
+    return withMigratedStore(context, async ({ store, clock, config: { bcryptCost } }) => {
       const taken = () => new Failure(`There is already a user ${email}.`)
       if (await store.findUserByEmail(email)) throw taken()
       const password = await obtainPassword()
       const passwordHash = await bcrypt.hash(password, bcryptCost)
       const user = { id: randomUUID(), email, name: options.name, role: options.role }
-      const createdAt = context.clock()
+      const createdAt = clock()
       if (!(await store.insertUser({ ...user, passwordHash, createdAt }))) throw taken()
       context.terminal.announce(
         'admin.user_added',
@@ -48,12 +48,12 @@ export function addPasswordCommands(users: Command, context: Context): void {
     .description('set a new password and end all sessions')
   withPasswordOptions(setPassword, parseEmail).action((email: string, options: PasswordOptions) => {
     const obtainPassword = passwordSource(context, options)
-    return withStore(context, async ({ store, config: { bcryptCost } }) => {
+    return withStore(context, async ({ store, clock, config: { bcryptCost } }) => {
       if (!(await store.findUserByEmail(email))) throw userNotFound(email)
       const password = await obtainPassword()
       const passwordHash = await bcrypt.hash(password, bcryptCost)
       const { onEnded } = countEnded(context.terminal)
-      if (!(await store.setPassword(email, passwordHash, context.clock(), onEnded))) {
+      if (!(await store.setPassword(email, passwordHash, clock(), onEnded))) {
         throw userNotFound(email)
       }
       context.terminal.announce(

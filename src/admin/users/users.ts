@@ -7,7 +7,7 @@ import type { OnEnded } from '../../domain/user.ts'
 import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
 import type { Context } from '../context.ts'
 import { Failure, userNotFound, WrongUse } from '../failures.ts'
-import { parseEmail, parseFutureTime } from '../terminal/arguments.ts'
+import { parseEmail, parseTime } from '../terminal/arguments.ts'
 import { formatTime } from '../terminal/layout.ts'
 import { countEnded } from '../terminal/terminal.ts'
 import { withStore } from '../with-store.ts'
@@ -31,9 +31,9 @@ export function usersCommand(context: Context): Command {
       .description(description)
       .argument('<email>', 'email of the user', parseEmail)
       .action((email: string) =>
-        withStore(context, async ({ store }) => {
+        withStore(context, async ({ store, clock }) => {
           const { onEnded } = countEnded(context.terminal)
-          if (!(await apply(store, email, context.clock(), onEnded))) throw userNotFound(email)
+          if (!(await apply(store, email, clock(), onEnded))) throw userNotFound(email)
           context.terminal.announce(event, { email }, done(email))
         }),
       )
@@ -60,13 +60,13 @@ export function usersCommand(context: Context): Command {
     .option(
       '--until <time>',
       'when the lock ends, for example 2030-01-31T12:00Z (default: never)',
-      parseFutureTime('--until', context.clock),
+      parseTime('--until'),
     )
     .action((email: string, { until = FOR_EVER }: { until?: Date }) =>
-      withStore(context, async ({ store }) => {
+      withStore(context, async ({ store, clock }) => {
+        if (until <= clock()) throw new WrongUse('--until must be in the future.')
         const { onEnded } = countEnded(context.terminal)
-        if (!(await store.lockUser(email, until, context.clock(), onEnded)))
-          throw userNotFound(email)
+        if (!(await store.lockUser(email, until, clock(), onEnded))) throw userNotFound(email)
         const term = until === FOR_EVER ? '' : ` until ${formatTime(until)}`
         context.terminal.announce(
           'admin.user_locked',
@@ -81,8 +81,8 @@ export function usersCommand(context: Context): Command {
     .description('clear the lock, failures and blocks of an email')
     .argument('<email>', 'email to unlock', parseEmail)
     .action((email: string) =>
-      withStore(context, async ({ store }) => {
-        const isUser = await store.unlockUser(email, context.clock())
+      withStore(context, async ({ store, clock }) => {
+        const isUser = await store.unlockUser(email, clock())
         // After this time no running instance has an earlier block in its cache.
         await sleep(BLOCK_CACHED_MS)
         if (!isUser) {

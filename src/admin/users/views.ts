@@ -18,8 +18,8 @@ export function addViewCommands(users: Command, context: Context): void {
     .description('list all users')
     .option('--json', 'print JSON')
     .action((options: JsonOption) =>
-      withStore(context, async ({ store }) => {
-        const now = context.clock()
+      withStore(context, async ({ store, clock }) => {
+        const now = clock()
         const listed = await printList(context, batchesOf(store), options, user => ({
           email: user.email,
           role: user.role,
@@ -40,9 +40,9 @@ export function addViewCommands(users: Command, context: Context): void {
     .argument('<email>', 'email of the user', parseEmail)
     .option('--json', 'print JSON')
     .action((email: string, { json }: JsonOption) =>
-      withStore(context, async ({ store }) => {
+      withStore(context, async ({ store, clock }) => {
         const user = await requireUser(store, email)
-        const now = context.clock()
+        const now = clock()
         const liveSessions = await store.countLiveSessions(user.id, now)
         await context.terminal.print(
           json

@@ -94,7 +94,7 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
         ${parameters.windowEnd}::timestamptz as window_end, ${parameters.dayEnd}::timestamptz as day_end,
         ${parameters.expiry}::timestamptz as expiry
     ),
-    -- Timestamps beyond these limits are ignored: the clock of another machine was ahead.
+    -- Timestamps beyond these limits are ignored: the database's clock was ahead, and has been set since.
     far as (
       select window_end + (window_end - now) as window_limit, lease_end + (lease_end - now) as lease_limit,
         -- In UTC: a day of the session's time zone may have 23 or 25 hours.

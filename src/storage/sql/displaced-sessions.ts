@@ -58,7 +58,7 @@ type SurplusParameters = {
   candidates: number
 }
 
-/** `newId` is excluded: if this machine's clock is behind, the new session looks like the oldest. */
+/** `newId` is excluded: after the clock was set back, the new session looks like the oldest. */
 export function surplusValues(
   now: Date,
   userId: string,

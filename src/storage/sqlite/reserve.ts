@@ -144,7 +144,7 @@ function budgetOf(scope: ThrottleScope, failures: number, dailyFailures: number)
   return Math.max(1, Math.min(maxFailures, failures + maxDailyFailures - dailyFailures))
 }
 
-/** Ignores timestamps too far in the future: the clock of another machine was ahead. */
+/** Ignores timestamps too far in the future: the clock was ahead, and has been set since. */
 function isInPlausibleFuture(end: Date, now: Date, spanMs: number): boolean {
   const leftMs = end.getTime() - now.getTime()
   return leftMs > 0 && leftMs <= 2 * spanMs

@@ -1,0 +1,12 @@
+// Loaded into a process before its own code: moves the machine's clock by the milliseconds in a file, which
+// a test may replace at any time. The monotonic clock is not moved.
+import { readFileSync } from 'node:fs'
+
+const MachineDate = Date
+const file = process.env.MOVED_CLOCK_FILE ?? ''
+const now = () => MachineDate.now() + Number(readFileSync(file, 'utf8'))
+
+globalThis.Date = new Proxy(MachineDate, {
+  construct: (date, given) => Reflect.construct(date, given.length === 0 ? [now()] : given),
+  get: (date, name) => (name === 'now' ? now : Reflect.get(date, name)),
+})

@@ -1,0 +1,70 @@
+// A refresh whose answer is lost because the database stalls at its commit, as when its synchronous standby
+// dies: the rotation is done, and the caller gets a 500.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { decodeJwt } from 'jose'
+import pg from 'pg'
+import { NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
+import { until } from './process.ts'
+import { countStatuses, PASSWORD, startTestService, type TestService } from './service.ts'
+
+const SESSIONS = 8
+const SECOND_MS = 1_000
+
+describe('while commits of PostgreSQL wait for a standby', () => {
+  let server: PostgresServer
+  let service: TestService
+  before(async () => {
+    server = await startPostgres(NO_FSYNC)
+    process.env.TEST_DATABASE_URL = server.url
+    service = await startTestService('postgres')
+  })
+  after(async () => {
+    await service.stop()
+    await server.stop()
+  })
+
+  /** With the name of a standby that does not exist, commits wait; without a name, they go on. */
+  async function nameStandby(name: string): Promise<void> {
+    const client = new pg.Client(server.url)
+    await client.connect()
+    try {
+      await client.query(`alter system set synchronous_standby_names = '${name}'`)
+      await client.query('select pg_reload_conf()')
+    } finally {
+      await client.end()
+    }
+  }
+  const refresh = (refreshToken: string) =>
+    service.call({ path: '/api/v1/auth/refresh', body: { refreshToken } })
+
+  test('a rotation without an answer is repeated 30 seconds later: no session ends', async () => {
+    const email = await service.newUser()
+    const other = await service.newUser()
+    const tokens: string[] = []
+    while (tokens.length < SESSIONS) {
+      tokens.push((await service.login(email, PASSWORD)).json.data.refreshToken)
+    }
+    await nameStandby('missing')
+    await until(async () => (await service.login(other, PASSWORD)).status === 500)
+    const lost = await Promise.all(tokens.map(refresh))
+    assert.deepEqual(countStatuses(lost), { 500: SESSIONS })
+
+    service.advance(30 * SECOND_MS)
+    await nameStandby('')
+    const successors = async () => {
+      const rows = await service.database.rows(
+        'select successor_id from refresh_tokens where successor_id is not null',
+      )
+      return rows.map(({ successor_id }) => successor_id)
+    }
+    await until(async () => (await successors()).length === SESSIONS)
+    const expected = (await successors()).toSorted()
+    const repeated = await Promise.all(tokens.map(refresh))
+    assert.deepEqual(countStatuses(repeated), { 200: SESSIONS })
+    const got = repeated.map(({ json }) => decodeJwt(json.data.refreshToken).jti)
+    assert.deepEqual(got.toSorted(), expected)
+    const again = await Promise.all(repeated.map(({ json }) => refresh(json.data.refreshToken)))
+    assert.deepEqual(countStatuses(again), { 200: SESSIONS })
+  })
+})

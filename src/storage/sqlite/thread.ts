@@ -91,10 +91,11 @@ export function openInThread(file: string, onLost: (error: Error) => void): Serv
     return promise
   }
 
-  /** Ends the thread even if it does not answer. */
   async function close(): Promise<void> {
     isOpen = false
-    await call('close', []).finally(() => worker?.terminate())
+    // If the thread does not answer, it is ended all the same.
+    await call('close', []).catch(() => {})
+    await worker?.terminate()
   }
 
   return new Proxy({} as ServiceStore, {

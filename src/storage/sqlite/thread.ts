@@ -1,5 +1,6 @@
 // The store of the service on SQLite: passes every operation to a thread that uses the file (`worker.ts`),
 // because a commit blocks its thread until the disk has synced. Starts the thread again after it has died.
+import { getCompileCacheDir } from 'node:module'
 import { Worker } from 'node:worker_threads'
 import type { ServiceStore } from '../../domain/store.ts'
 import { SERVICE_OPERATION_TIMEOUT_MS } from '../sql/engine.ts'
@@ -32,6 +33,8 @@ type Pending = {
 }
 
 const WORKER = new URL('worker.ts', import.meta.url)
+/** What the launcher does for the first thread: types are stripped once, and features are not warned of. */
+const ENVIRONMENT = { NODE_COMPILE_CACHE: getCompileCacheDir(), NODE_NO_WARNINGS: '1' }
 /** It holds compiled statements and the operations in progress. More would be a leak. */
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 8 }
 /** Longer than the thread itself waits for a lock, so that its own error arrives first. */
@@ -47,7 +50,11 @@ export function openInThread(file: string, onLost: (error: Error) => void): Serv
   let worker: Worker | null = startWorker()
 
   function startWorker(): Worker {
-    const started = new Worker(WORKER, { workerData: file, resourceLimits: RESOURCE_LIMITS })
+    const started = new Worker(WORKER, {
+      workerData: file,
+      env: { ...process.env, ...ENVIRONMENT },
+      resourceLimits: RESOURCE_LIMITS,
+    })
     let failure = new Error('the database thread ended')
     started.on('message', settle)
     started.on('error', (error: Error) => {

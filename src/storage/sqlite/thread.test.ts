@@ -84,3 +84,11 @@ test('an argument that cannot be sent fails its own operation only', async t => 
   await assert.rejects(store.findLiveSession(symbol, NOW), /could not be cloned/)
   assert.equal((await store.findLiveSession(randomUUID(), NOW)).kind, 'invalid')
 })
+
+test('the operations that wait for the thread are limited', async t => {
+  const { store } = await open(t)
+  const reading = Array.from({ length: 10_000 }, () => store.readClock())
+  await assert.rejects(store.readClock(), /did not answer in time/)
+  await Promise.allSettled(reading)
+  assert.equal(await store.readClock(), null)
+})

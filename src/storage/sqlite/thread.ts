@@ -39,6 +39,9 @@ const ENVIRONMENT = { NODE_COMPILE_CACHE: getCompileCacheDir(), NODE_NO_WARNINGS
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 8 }
 /** Longer than the thread itself waits for a lock, so that its own error arrives first. */
 const TIMEOUT_MS = SERVICE_OPERATION_TIMEOUT_MS + 200
+/** While the disk does not sync, waiting operations must not use up the memory. */
+const MAX_UNANSWERED = 10_000
+export const TOO_LATE = 'the database did not answer in time'
 /** Several transactions each, and no caller waits for them. */
 const WITHOUT_LIMIT: Method[] = ['migrate', 'purge']
 
@@ -46,6 +49,8 @@ const WITHOUT_LIMIT: Method[] = ['migrate', 'purge']
 export function openInThread(file: string, onLost: (error: Error) => void): ServiceStore {
   const pending = new Map<number, Pending>()
   let nextId = 0
+  /** Includes operations that were given up, until the thread has seen them. */
+  let unanswered = 0
   let isOpen = true
   let worker: Worker | null = startWorker()
 
@@ -62,6 +67,7 @@ export function openInThread(file: string, onLost: (error: Error) => void): Serv
     })
     started.on('exit', () => {
       worker = null
+      unanswered = 0
       for (const id of pending.keys()) end(id)?.reject(failure)
       if (isOpen) onLost(failure)
     })
@@ -70,8 +76,12 @@ export function openInThread(file: string, onLost: (error: Error) => void): Serv
 
   /** Ignores an answer that comes after the limit. */
   function settle(answer: Answer): void {
-    if ('reported' in answer) pending.get(answer.id)?.callback?.(answer.reported)
-    else if ('result' in answer) end(answer.id)?.resolve(answer.result)
+    if ('reported' in answer) {
+      pending.get(answer.id)?.callback?.(answer.reported)
+      return
+    }
+    unanswered--
+    if ('result' in answer) end(answer.id)?.resolve(answer.result)
     else end(answer.id)?.reject(Object.assign(Object(answer.error), answer.properties))
   }
 
@@ -92,7 +102,8 @@ export function openInThread(file: string, onLost: (error: Error) => void): Serv
     const deadlineMs = hasLimit ? monotonicMs() + TIMEOUT_MS : null
     worker ??= startWorker()
     worker.postMessage({ id, method, values, hasCallback: callback !== null, deadlineMs })
-    const giveUp = () => end(id)?.reject(new Error('the database did not answer in time'))
+    unanswered++
+    const giveUp = () => end(id)?.reject(new Error(TOO_LATE))
     const timer = hasLimit ? setTimeout(giveUp, TIMEOUT_MS) : null
     pending.set(id, { resolve, reject, callback, timer })
     return promise
@@ -100,6 +111,7 @@ export function openInThread(file: string, onLost: (error: Error) => void): Serv
 
   async function close(): Promise<void> {
     isOpen = false
+    if (!worker) return
     // If the thread does not answer, it is ended all the same.
     await call('close', []).catch(() => {})
     await worker?.terminate()
@@ -112,6 +124,7 @@ export function openInThread(file: string, onLost: (error: Error) => void): Serv
       if (method === 'close') return close
       return async (...values: unknown[]) => {
         if (!isOpen) throw new Error('the database has been closed')
+        if (unanswered >= MAX_UNANSWERED) throw new Error(TOO_LATE)
         return call(method, values)
       }
     },

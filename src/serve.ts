@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { openHasher } from './bcrypt/open-hasher.ts'
 import { openClusterClock } from './cluster-clock.ts'
 import { type Config, tokensAt } from './config/config.ts'
-import type { Store } from './domain/store.ts'
+import type { ServiceStore } from './domain/store.ts'
 import { closeServer, createWork, trackConnections } from './drain.ts'
 import { isOpenToOthers } from './files.ts'
 import { buildApp } from './http/app.ts'
@@ -25,7 +25,7 @@ import { createThrottle } from './login/throttle.ts'
 import { createRefreshLimit } from './session/refresh.ts'
 import { awaitEnd, ignoreInspectorSignal } from './signals.ts'
 import { announceStart, failStart, listen, StartError, urlOf } from './start.ts'
-import { describeDatabase, openStore } from './storage/open-store.ts'
+import { describeDatabase, openServiceStore } from './storage/open-store.ts'
 
 const PURGE_EVERY_MS = 60_000
 const PURGE_PAUSE_MS = 100
@@ -92,7 +92,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
   )
   let measureClockSoon = () => {}
   const store = opened.adopt(
-    await openStore(config.database, error => {
+    await openServiceStore(config.database, error => {
       log.warn({ event: 'database.connection_lost', err: error })
       // The next connection may be to another server, with a clock of its own.
       measureClockSoon()
@@ -229,7 +229,11 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
 }
 
 /** Purges until nothing is due. The pauses between the batches leave the database to logins. */
-async function purgeAll(store: Store, clock: () => Date, mustStop: () => boolean): Promise<void> {
+async function purgeAll(
+  store: ServiceStore,
+  clock: () => Date,
+  mustStop: () => boolean,
+): Promise<void> {
   while (!mustStop()) {
     const purged = await store.purge(clock())
     if (!purged || purged.isDone) return

@@ -161,7 +161,7 @@ function startLoad(service: ServiceProcess, { answeredWithinMs }: Limits) {
   }
 }
 
-export async function startWithUsers(deployment: Deployment, command: string[]) {
+export async function startWithUsers(deployment: Deployment, command: string[], env = {}) {
   for (const email of [OWNER, ...USERS]) await deployment.addUser(email)
-  return deployment.start({}, { command })
+  return deployment.start(env, { command })
 }

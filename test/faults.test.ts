@@ -1,7 +1,7 @@
 // Answers, readiness, log and throttle while the database fails, and after it works again.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { chmod, rename } from 'node:fs/promises'
+import { chmod, rename, rm, writeFile } from 'node:fs/promises'
 import { DatabaseSync } from 'node:sqlite'
 import { Writable } from 'node:stream'
 import { after, before, describe, test } from 'node:test'
@@ -21,6 +21,7 @@ import {
   until,
 } from './process.ts'
 import { createClient, PASSWORD, UNLIMITED } from './service.ts'
+import { withSlowDisk } from './slow-disk.ts'
 
 const exec = promisify(execFile)
 
@@ -37,6 +38,7 @@ describe('while SQLite fails', () => {
     service = await startWithUsers(
       deployment,
       process.getuid?.() === 0 ? [...setpriv, ...SERVE] : SERVE,
+      withSlowDisk(`${file}.slow`),
     )
   })
   after(() => deployment.remove())
@@ -76,6 +78,12 @@ describe('while SQLite fails', () => {
       begin: () => rename(file, `${file}.moved`),
       reason: /login\.db was moved or replaced/,
       end: () => rename(`${file}.moved`, file),
+    },
+    {
+      title: 'the disk does not sync',
+      begin: () => writeFile(`${file}.slow`, 'Infinity'),
+      reason: /^the database did not answer in time$/,
+      end: () => rm(`${file}.slow`),
     },
   ]
   for (const fault of FAULTS) {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { Worker } from 'node:worker_threads'
+import { isHashJob } from './hash-counter.ts'
 import { startTestService } from './service.ts'
 
 test('a login whose thread dies gets a 500, and the next one starts a new thread', async t => {
@@ -8,9 +9,15 @@ test('a login whose thread dies gets a 500, and the next one starts a new thread
   t.after(() => service.stop())
   const email = await service.newUser()
   // The thread dies when it gets its job.
-  const posted = mock.method(Worker.prototype, 'postMessage', function (this: Worker) {
-    void this.terminate()
-  })
+  const { postMessage } = Worker.prototype
+  const posted = mock.method(
+    Worker.prototype,
+    'postMessage',
+    function (this: Worker, message: object) {
+      if (isHashJob(message)) void this.terminate()
+      else postMessage.call(this, message)
+    },
+  )
   const { status, json } = await service.login(email, 'wrong')
   posted.mock.restore()
   assert.deepEqual([status, json.error.code], [500, 'INTERNAL_ERROR'])

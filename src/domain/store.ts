@@ -35,3 +35,9 @@ export interface MaintenanceStore {
 }
 
 export type Store = AttemptStore & SessionStore & UserStore & MaintenanceStore
+
+/** What the service uses, while commands use all of it. */
+export type ServiceStore = AttemptStore &
+  SessionStore &
+  MaintenanceStore &
+  Pick<UserStore, 'listUsers'>

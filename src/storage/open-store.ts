@@ -1,6 +1,6 @@
 // Opens the configured database as a Store: most of it is written once, in `sql/`, for both engines.
 import type { DatabaseConfig } from '../config/database.ts'
-import type { Store } from '../domain/store.ts'
+import type { ServiceStore, Store } from '../domain/store.ts'
 import { createDevices } from './sql/devices.ts'
 import { type Engine, SERVICE_OPERATION_TIMEOUT_MS } from './sql/engine.ts'
 import { createMaintenance } from './sql/maintenance.ts'
@@ -23,6 +23,16 @@ export async function openStore(
     ...createMaintenance(engine),
     close: engine.close,
   }
+}
+
+/** SQLite is used in a thread of its own, because it blocks the thread that it runs in. */
+export async function openServiceStore(
+  database: DatabaseConfig,
+  onConnectionLost: (error: Error) => void,
+): Promise<ServiceStore> {
+  if (database.engine === 'postgres') return openStore(database, onConnectionLost)
+  const { openInThread } = await import('./sqlite/thread.ts')
+  return openInThread(database.file, onConnectionLost)
 }
 
 /** Loads only the driver of this engine. */

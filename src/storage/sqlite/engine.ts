@@ -11,6 +11,7 @@ import { type Engine, repeat } from '../sql/engine.ts'
 import { rotationOf } from '../sql/refresh-tokens.ts'
 import type { Schema } from '../sql/schema.ts'
 import { isBusy, SqliteFile } from './file.ts'
+import { groupCommits } from './group-commit.ts'
 import { reserve } from './reserve.ts'
 import { rotate } from './rotate.ts'
 import { createSettling, type Transact } from './settle.ts'
@@ -22,14 +23,10 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
   const database = new SqliteFile(file)
   const db = new Kysely<Schema>({ dialect: new ImmediateSqliteDialect(database) })
   const retrying = <T>(operation: () => Promise<T>) => repeat(operation, isBusy, operationTimeoutMs)
-  // Kysely lends its only connection to one operation at a time.
+  const commitInGroup = groupCommits(db, database)
   const transact: Transact = operation =>
     retrying(() =>
-      db
-        .connection()
-        .execute(async () =>
-          database.transact(run => operation((statement, values) => run(statement(db, values)))),
-        ),
+      commitInGroup(run => operation((statement, values) => run(statement(db, values)))),
     )
   return {
     name: 'sqlite',

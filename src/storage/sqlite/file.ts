@@ -11,6 +11,8 @@ const LOCKED = 6
 /** After these errors the connection may not see the current file; a new connection does. */
 const LOST_FILE = new Set([8 /* READONLY */, 10 /* IOERR */, 13 /* FULL */, 14 /* CANTOPEN */])
 
+export type RunBound = <Row>(statement: BoundStatement<Row>) => Row[]
+
 /** Implements the interface that Kysely expects. */
 export class SqliteFile implements SqliteDatabase {
   readonly #file: string
@@ -45,16 +47,17 @@ export class SqliteFile implements SqliteDatabase {
   }
 
   /**
-   * A synchronous transaction: promises would add a third to its cost. No other transaction of this
-   * connection may be open.
+   * Runs the operations one after the other in one transaction, which is synced once. An operation that
+   * throws is undone alone. No other transaction of this connection may be open. Synchronous: promises would
+   * add a third to its cost.
    */
-  transact<T>(operation: (run: <Row>(statement: BoundStatement<Row>) => Row[]) => T): T {
+  transact<T>(operations: ((run: RunBound) => T)[]): PromiseSettledResult<T>[] {
     this.checkPlace()
     this.#all('begin immediate', [])
     try {
-      const result = operation(statement => this.read(statement))
+      const results = operations.map(operation => this.#attempt(operation))
       this.#all('commit', [])
-      return result
+      return results
     } catch (error) {
       this.rollback()
       throw error
@@ -64,6 +67,21 @@ export class SqliteFile implements SqliteDatabase {
   /** One statement that writes nothing. */
   read<Row>({ sql, parameters }: BoundStatement<Row>): Row[] {
     return this.#all(sql, parameters) as Row[]
+  }
+
+  #attempt<T>(operation: (run: RunBound) => T): PromiseSettledResult<T> {
+    this.#all('savepoint operation', [])
+    try {
+      const value = operation(statement => this.read(statement))
+      this.#all('release operation', [])
+      return { status: 'fulfilled', value }
+    } catch (reason) {
+      // After an error of the file, SQLite may have rolled back the whole transaction.
+      if (this.#isLost || !this.#connection?.isTransaction) throw reason
+      this.#all('rollback to operation', [])
+      this.#all('release operation', [])
+      return { status: 'rejected', reason }
+    }
   }
 
   /** Does nothing if SQLite has rolled back already, as it may when a write fails. */

@@ -1,0 +1,111 @@
+// Operations that arrive together share one commit, and have the same results as one after the other.
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { StatementSync } from 'node:sqlite'
+import { mock, test } from 'node:test'
+import fc from 'fast-check'
+import { openTestStore } from '../../../test/engines.ts'
+import {
+  digest,
+  insertTestUser,
+  makeScopes,
+  NOTHING_DISPLACED,
+} from '../../../test/storage/fixtures.ts'
+import type { Store } from '../../domain/store.ts'
+
+const NOW = new Date()
+const EMAIL = 'kate@example.com'
+const BUDGETS = { pair: 2, email: 3, client: 4 }
+const ROWS = [
+  'select * from login_throttle order by key',
+  'select * from sessions order by id',
+  'select * from refresh_tokens order by id',
+  'select * from users order by id',
+  'select id, failed_login_attempts from unknown_user where failed_login_attempts > 0 order by id',
+]
+
+/** The first 35 characters of all ids, and the user that logs in. */
+type Run = { prefix: string; userId: string }
+type Operation = (store: Store, run: Run) => Promise<unknown>
+
+/** Few emails, clients, sessions and tokens, so that operations meet the rows of others. */
+const few = fc.integer({ min: 0, max: 4 })
+const operation = fc
+  .record({
+    email: few,
+    client: few,
+    session: few,
+    token: few,
+    kind: fc.integer({ max: 4, min: 0 }),
+  })
+  .map(
+    ({ email, client, session, token, kind }): Operation =>
+      (store, { prefix, userId }) => {
+        const scopes = makeScopes(`${prefix}${email}`, `${prefix}${client}`, BUDGETS)
+        if (kind === 0) return store.reserveAttempt(scopes, EMAIL, NOW)
+        if (kind === 1) return store.releaseAttempt(scopes)
+        if (kind === 2) return store.settleFailure(scopes, email < 2 ? userId : null, NOW)
+        // Fails after its first writes if the session or the token exists.
+        const opening = {
+          user: { id: userId, passwordHash: 'a hash' },
+          session: {
+            id: `${prefix}${session}`,
+            expiresAt: NOW,
+            cookieDigest: null,
+            userAgent: '',
+            ip: '::1',
+          },
+          refreshToken: {
+            id: `${prefix}${token}`,
+            digest: digest(`${prefix}${token}`),
+            keyId: '',
+            issuedAt: NOW,
+            expiresAt: NOW,
+          },
+          device: null,
+          displaced: NOTHING_DISPLACED,
+        }
+        return store.openSession(opening, scopes, NOW)
+      },
+  )
+
+test('a group has the results of its operations one by one, without those that fail', async () => {
+  const [grouped, single] = [await openTestStore('sqlite'), await openTestStore('sqlite')]
+  const userId = await insertTestUser(grouped.store, EMAIL, NOW)
+  const user = await grouped.store.findUserByEmail(EMAIL)
+  assert.ok(user && (await single.store.insertUser(user)))
+  const counts = { fulfilled: 0, rejected: 0 }
+  await fc.assert(
+    fc.asyncProperty(fc.array(operation, { minLength: 10, maxLength: 30 }), async operations => {
+      const run = { prefix: randomUUID().slice(0, 35), userId }
+      const results = await Promise.allSettled(operations.map(each => each(grouped.store, run)))
+      for (const [index, result] of results.entries()) {
+        counts[result.status]++
+        if (result.status === 'rejected') assert.match(result.reason.message, /^UNIQUE constraint/)
+        else assert.deepEqual(await operations[index]?.(single.store, run), result.value)
+      }
+      for (const rows of ROWS) {
+        assert.deepEqual(await grouped.database.rows(rows), await single.database.rows(rows))
+      }
+    }),
+    { numRuns: 50 },
+  )
+  for (const [status, count] of Object.entries(counts)) assert.ok(count > 50, `${count} ${status}`)
+})
+
+test('operations that arrive together are committed once', async () => {
+  const { store } = await openTestStore('sqlite')
+  const ran = mock.method(StatementSync.prototype, 'all')
+  await Promise.all(
+    Array.from({ length: 50 }, () => store.reserveAttempt(makeScopes(), EMAIL, NOW)),
+  )
+  ran.mock.restore()
+  const commits = ran.mock.calls.filter(call => Object(call.this).sourceSQL === 'commit')
+  assert.equal(commits.length, 1)
+})
+
+test('a store that has been closed refuses operations', async () => {
+  const { store } = await openTestStore('sqlite')
+  await store.close()
+  await assert.rejects(store.releaseAttempt(makeScopes()))
+})

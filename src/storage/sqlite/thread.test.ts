@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { mock, type TestContext, test } from 'node:test'
+import { Worker } from 'node:worker_threads'
+import { openTestStore } from '../../../test/engines.ts'
+import { insertTestUser, makeScopes, openFor } from '../../../test/storage/fixtures.ts'
+import { openInThread } from './thread.ts'
+
+const NOW = new Date()
+const EMAIL = 'kate@example.com'
+
+const { store: direct, database } = await openTestStore('sqlite')
+const userId = await insertTestUser(direct, EMAIL, NOW)
+
+async function open(t: TestContext) {
+  const lost: Error[] = []
+  if (database.config.engine !== 'sqlite') throw new Error('not SQLite')
+  const store = openInThread(database.config.file, error => lost.push(error))
+  t.after(() => store.close())
+  // Has no time limit: on a busy machine a thread takes long to start.
+  await store.migrate()
+  return { store, lost }
+}
+
+test('values arrive as they are: dates, null and objects', async t => {
+  const { store } = await open(t)
+  const [user] = await store.listUsers('', 1)
+  assert.deepEqual(user, await direct.findUserByEmail(EMAIL))
+  assert.equal(await store.readClock(), null)
+  assert.equal(await store.findDevice('unknown', EMAIL, NOW), null)
+})
+
+test('an error keeps its message and codes', async t => {
+  const { store } = await open(t)
+  const scopes = makeScopes().map(scope => ({ ...scope, key: `too short: ${scope.name}` }))
+  await assert.rejects(store.reserveAttempt(scopes, EMAIL, NOW), {
+    name: 'Error',
+    message: 'CHECK constraint failed: length(key) = 64',
+    code: 'ERR_SQLITE_ERROR',
+    errcode: 275,
+  })
+})
+
+test('a callback is called with what the operation reports', async t => {
+  const { store } = await open(t)
+  for (let i = 0; i < 3; i++) {
+    assert.ok(await openFor(direct, { id: userId, passwordHash: 'a hash' }, makeScopes(), NOW))
+  }
+  const sessions = await store.listLiveSessions(userId, { afterId: null, limit: 10 }, NOW)
+  const ended: string[] = []
+  assert.equal(await store.endSessions(userId, null, NOW, ids => ended.push(...ids)), true)
+  assert.deepEqual(ended.toSorted(), sessions?.map(({ id }) => id).toSorted())
+})
+
+test('operations in progress end before the store closes, and later ones are refused', async t => {
+  const { store } = await open(t)
+  const scopes = Array.from({ length: 100 }, () => makeScopes())
+  const reserving = scopes.map(each => store.reserveAttempt(each, EMAIL, NOW))
+  await store.close()
+  for (const { kind } of await Promise.all(reserving)) assert.equal(kind, 'admitted')
+  await assert.rejects(store.reserveAttempt(makeScopes(), EMAIL, NOW), /has been closed/)
+})
+
+test('when the thread dies, its operations fail; the next one starts another thread', async t => {
+  const { store, lost } = await open(t)
+  const posted = mock.method(Worker.prototype, 'postMessage')
+  const purging = store.purge(NOW)
+  const reserving = store.reserveAttempt(makeScopes(), EMAIL, NOW)
+  const [thread] = posted.mock.calls.map(call => call.this)
+  posted.mock.restore()
+  assert.ok(thread instanceof Worker)
+  void thread.terminate()
+  for (const operation of [purging, reserving]) {
+    await assert.rejects(operation, /the database thread ended/)
+  }
+  assert.deepEqual(await store.migrate(), [])
+  assert.equal((await store.reserveAttempt(makeScopes(), EMAIL, NOW)).kind, 'admitted')
+  assert.equal(lost.length, 1)
+})
+
+test('an argument that cannot be sent fails its own operation only', async t => {
+  const { store } = await open(t)
+  const symbol = Object(Symbol(randomUUID()))
+  await assert.rejects(store.findLiveSession(symbol, NOW), /could not be cloned/)
+  assert.equal((await store.findLiveSession(randomUUID(), NOW)).kind, 'invalid')
+})
+
+test('the operations that wait for the thread are limited', async t => {
+  const { store } = await open(t)
+  const reading = Array.from({ length: 10_000 }, () => store.readClock())
+  await assert.rejects(store.readClock(), /did not answer in time/)
+  await Promise.allSettled(reading)
+  assert.equal(await store.readClock(), null)
+})

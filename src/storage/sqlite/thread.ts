@@ -1,0 +1,138 @@
+// The store of the service on SQLite: passes every operation to a thread that uses the file (`worker.ts`),
+// because a commit blocks its thread until the disk has synced. Starts the thread again after it has died.
+import { getCompileCacheDir } from 'node:module'
+import { Worker } from 'node:worker_threads'
+import type { ServiceStore } from '../../domain/store.ts'
+import { SERVICE_OPERATION_TIMEOUT_MS } from '../sql/engine.ts'
+
+type Method = keyof ServiceStore
+
+export type Call = {
+  id: number
+  method: Method
+  values: unknown[]
+  /** Whether to add a callback as the last value: functions cannot be sent. */
+  hasCallback: boolean
+  /** On the clock of `monotonicMs`; null for no limit. */
+  deadlineMs: number | null
+}
+
+export type Answer = { id: number } & (
+  | { result: unknown }
+  /** A cloned error loses its own properties, such as its code. */
+  | { error: unknown; properties: object }
+  /** The value that the callback was called with. */
+  | { reported: unknown }
+)
+
+type Pending = {
+  resolve: (result: unknown) => void
+  reject: (error: unknown) => void
+  callback: ((reported: unknown) => void) | null
+  timer: NodeJS.Timeout | null
+}
+
+const WORKER = new URL('worker.ts', import.meta.url)
+/** What the launcher does for the first thread: types are stripped once, and features are not warned of. */
+const ENVIRONMENT = { NODE_COMPILE_CACHE: getCompileCacheDir(), NODE_NO_WARNINGS: '1' }
+/** It holds compiled statements and the operations in progress. More would be a leak. */
+const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 8 }
+/** Longer than the thread itself waits for a lock, so that its own error arrives first. */
+const TIMEOUT_MS = SERVICE_OPERATION_TIMEOUT_MS + 200
+/** While the disk does not sync, waiting operations must not use up the memory. */
+const MAX_UNANSWERED = 10_000
+export const TOO_LATE = 'the database did not answer in time'
+/** Several transactions each, and no caller waits for them. */
+const WITHOUT_LIMIT: Method[] = ['migrate', 'purge']
+
+/** `onLost` is called when the thread has died and its operations have been rejected. */
+export function openInThread(file: string, onLost: (error: Error) => void): ServiceStore {
+  const pending = new Map<number, Pending>()
+  let nextId = 0
+  /** Includes operations that were given up, until the thread has seen them. */
+  let unanswered = 0
+  let isOpen = true
+  let worker: Worker | null = startWorker()
+
+  function startWorker(): Worker {
+    const started = new Worker(WORKER, {
+      workerData: file,
+      env: { ...process.env, ...ENVIRONMENT },
+      resourceLimits: RESOURCE_LIMITS,
+    })
+    let failure = new Error('the database thread ended')
+    started.on('message', settle)
+    started.on('error', (error: Error) => {
+      failure = error
+    })
+    started.on('exit', () => {
+      worker = null
+      unanswered = 0
+      for (const id of pending.keys()) end(id)?.reject(failure)
+      if (isOpen) onLost(failure)
+    })
+    return started
+  }
+
+  /** Ignores an answer that comes after the limit. */
+  function settle(answer: Answer): void {
+    if ('reported' in answer) {
+      pending.get(answer.id)?.callback?.(answer.reported)
+      return
+    }
+    unanswered--
+    if ('result' in answer) end(answer.id)?.resolve(answer.result)
+    else end(answer.id)?.reject(Object.assign(Object(answer.error), answer.properties))
+  }
+
+  function end(id: number): Pending | undefined {
+    const call = pending.get(id)
+    pending.delete(id)
+    if (call?.timer) clearTimeout(call.timer)
+    return call
+  }
+
+  function call(method: Method, given: unknown[]): Promise<unknown> {
+    const { promise, resolve, reject } = Promise.withResolvers()
+    const id = nextId++
+    const last = given.at(-1)
+    const callback = typeof last === 'function' ? (last as Pending['callback']) : null
+    const values = callback ? given.slice(0, -1) : given
+    const hasLimit = !WITHOUT_LIMIT.includes(method)
+    const deadlineMs = hasLimit ? monotonicMs() + TIMEOUT_MS : null
+    worker ??= startWorker()
+    worker.postMessage({ id, method, values, hasCallback: callback !== null, deadlineMs })
+    unanswered++
+    const giveUp = () => end(id)?.reject(new Error(TOO_LATE))
+    const timer = hasLimit ? setTimeout(giveUp, TIMEOUT_MS) : null
+    pending.set(id, { resolve, reject, callback, timer })
+    return promise
+  }
+
+  async function close(): Promise<void> {
+    isOpen = false
+    if (!worker) return
+    // If the thread does not answer, it is ended all the same.
+    await call('close', []).catch(() => {})
+    await worker?.terminate()
+  }
+
+  return new Proxy({} as ServiceStore, {
+    get(_, method: Method | 'then') {
+      // Asked for by `await`: a store is no promise.
+      if (method === 'then') return undefined
+      if (method === 'close') return close
+      return async (...values: unknown[]) => {
+        if (!isOpen) throw new Error('the database has been closed')
+        if (unanswered >= MAX_UNANSWERED) throw new Error(TOO_LATE)
+        return call(method, values)
+      }
+    },
+  })
+}
+
+/** One clock for all threads, unlike `performance.now()`. */
+export function monotonicMs(): number {
+  const [seconds, nanoseconds] = process.hrtime()
+  return seconds * 1e3 + nanoseconds / 1e6
+}

@@ -1,0 +1,29 @@
+// The thread that uses the SQLite file for the service. Operations that arrive while it syncs a commit wait,
+// and then share the next commit (`group-commit.ts`).
+import { parentPort, workerData } from 'node:worker_threads'
+import { openStore } from '../open-store.ts'
+import { type Answer, type Call, monotonicMs, TOO_LATE } from './thread.ts'
+
+const store = await openStore({ engine: 'sqlite', file: workerData })
+const running = new Set<Promise<void>>()
+
+async function run({ id, method, values, hasCallback, deadlineMs }: Call): Promise<void> {
+  const post = (answer: Answer) => parentPort?.postMessage(answer)
+  const callback = (reported: unknown) => post({ id, reported })
+  if (method === 'close') await Promise.all(running)
+  try {
+    // Its caller has got an error, so it must not take effect any more.
+    if (deadlineMs !== null && deadlineMs < monotonicMs()) throw new Error(TOO_LATE)
+    const given = hasCallback ? [...values, callback] : values
+    post({ id, result: await Reflect.apply(store[method], store, given) })
+  } catch (error) {
+    post({ id, error, properties: { ...Object(error) } })
+  }
+}
+
+parentPort?.on('message', (call: Call) => {
+  const ended = run(call).then(() => {
+    running.delete(ended)
+  })
+  running.add(ended)
+})

@@ -36,7 +36,7 @@ const MOST_HOURS = 14
 /** On an active day a user comes with another browser, or logged out the day before. */
 const NEW_LOGIN_SHARE = 0.03
 const DAYS = 60
-/** At first nobody is logged in. The counts begin when sessions of every age exist. */
+/** At first no user is logged in. The counts begin when sessions of every age exist. */
 const WARM_UP_DAYS = 31
 const SIMULATED = 20_000
 

@@ -90,7 +90,7 @@ export async function markEnded(
     )
     onEnded?.(ended.filter(({ was_live }) => was_live).map(({ id }) => id))
     if (ended.length < limit) return
-    // SQLite's statements block the event loop: let other work run between two batches.
+    // SQLite's statements block their thread: let other operations run between two batches.
     await setImmediate()
   }
 }

@@ -8,7 +8,7 @@ import { type Engine, transact } from './engine.ts'
 import { chooseSessions, clearSessions } from './remove-sessions.ts'
 import { formatTime, parseTime, type Schema } from './schema.ts'
 
-/** SQLite has smaller batches and more of them, because each one blocks the event loop. */
+/** SQLite has smaller batches and more of them, because other operations wait for each one. */
 const BATCHES = { sqlite: { rows: 50, rounds: 10 }, postgres: { rows: 500, rounds: 1 } }
 /** Ended sessions are kept for a day so that an operator can look into them; their tokens are not kept. */
 const ENDED_KEPT_MS = 24 * 3600_000

@@ -5,7 +5,7 @@ import { isAmong, lockClause } from './dialect.ts'
 import type { Engine } from './engine.ts'
 import type { Schema } from './schema.ts'
 
-/** Small enough that a batch in SQLite, which blocks the event loop, takes a few milliseconds. */
+/** Small enough that a batch in SQLite, for which all other operations wait, takes a few milliseconds. */
 const SIZES = { sqlite: { sessions: 20, tokens: 50 }, postgres: { sessions: 250, tokens: 500 } }
 
 type Cleared = {

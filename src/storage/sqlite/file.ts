@@ -121,7 +121,7 @@ export class SqliteFile implements SqliteDatabase {
     const location = pathToFileURL(this.#file)
     // Creates the file only the first time: a file that is lost later must not be replaced by an empty one.
     location.searchParams.set('mode', this.#identity === null ? 'rwc' : 'rw')
-    // No busy timeout: it would block the event loop; `retrying` waits instead.
+    // No busy timeout: it would block the thread; `retrying` waits instead.
     const connection = new DatabaseSync(location, { timeout: 0 })
     try {
       connection.exec('pragma journal_mode = wal; pragma synchronous = full')

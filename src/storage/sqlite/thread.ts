@@ -34,7 +34,8 @@ type Pending = {
 
 const WORKER = new URL('worker.ts', import.meta.url)
 /** What the launcher does for the first thread: types are stripped once, and features are not warned of. */
-const ENVIRONMENT = { NODE_COMPILE_CACHE: getCompileCacheDir(), NODE_NO_WARNINGS: '1' }
+const CACHE = getCompileCacheDir()
+const ENVIRONMENT = { NODE_NO_WARNINGS: '1', ...(CACHE && { NODE_COMPILE_CACHE: CACHE }) }
 /** It holds compiled statements and the operations in progress. More would be a leak. */
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 8 }
 /** Longer than the thread itself waits for a lock, so that its own error arrives first. */

@@ -65,6 +65,7 @@ export const BASE_ENV = {
   BCRYPT_COST: String(TEST_COST),
   // On a busy machine, too, attempts are verified and not shed.
   LOGIN_TIME_MS: '5000',
+  DRAIN_DELAY_MS: '0',
 }
 /** The command of "npm start". */
 export const SERVE = [

@@ -114,6 +114,7 @@ export async function startTestService(
     BCRYPT_COST: String(TEST_COST),
     // On a busy machine, too, attempts are verified and not shed.
     LOGIN_TIME_MS: '5000',
+    DRAIN_DELAY_MS: '0',
     ...env,
   }
   let offsetMs = 0

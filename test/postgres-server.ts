@@ -14,6 +14,8 @@ const run = promisify(execFile)
 
 /** PostgreSQL refuses to run as root. This user exists on every Debian and owns no files. */
 const UNPRIVILEGED = { uid: 65534, gid: 65534 }
+/** The user that PostgreSQL runs as. */
+export const IDENTITY = process.getuid?.() === 0 ? UNPRIVILEGED : {}
 
 export type PostgresServer = {
   url: string
@@ -31,12 +33,8 @@ export const NO_FSYNC = ['-c', 'fsync=off', '-c', 'full_page_writes=off']
 
 export async function startPostgres(settings: string[] = []): Promise<PostgresServer> {
   const folder = await mkdtemp(join(tmpdir(), 'login-postgres-'))
-  const identity = process.getuid?.() === 0 ? UNPRIVILEGED : {}
-  const binaries = await findBinaries(folder, identity === UNPRIVILEGED)
-  if (identity === UNPRIVILEGED) {
-    await chmod(folder, 0o755)
-    await chown(folder, UNPRIVILEGED.uid, UNPRIVILEGED.gid)
-  }
+  const binaries = await findBinaries(folder, IDENTITY === UNPRIVILEGED)
+  await giveToPostgres(folder)
 
   const data = join(folder, 'data')
   await run(
@@ -50,7 +48,7 @@ export async function startPostgres(settings: string[] = []): Promise<PostgresSe
       '--no-locale',
       '--no-sync',
     ],
-    { ...identity, cwd: folder },
+    { ...IDENTITY, cwd: folder },
   )
   const port = await freePort()
   const options = [
@@ -65,7 +63,7 @@ export async function startPostgres(settings: string[] = []): Promise<PostgresSe
   async function start(): Promise<void> {
     await repeat(async () => {
       server = spawn(join(binaries, 'postgres'), ['-D', data, ...options], {
-        ...identity,
+        ...IDENTITY,
         cwd: folder,
         stdio: 'ignore',
       })
@@ -89,6 +87,13 @@ export async function startPostgres(settings: string[] = []): Promise<PostgresSe
       await rm(folder, { recursive: true, force: true })
     },
   }
+}
+
+/** Lets the user that PostgreSQL runs as write to the folder. */
+export async function giveToPostgres(folder: string): Promise<void> {
+  if (IDENTITY !== UNPRIVILEGED) return
+  await chmod(folder, 0o755)
+  await chown(folder, UNPRIVILEGED.uid, UNPRIVILEGED.gid)
 }
 
 function hasEnded(server: ChildProcess): boolean {

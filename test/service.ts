@@ -228,7 +228,7 @@ export function createAddresses(): () => string {
 }
 
 /** The number of answers per status. */
-export function countStatuses(answers: Answer[]): Record<number, number> {
+export function countStatuses(answers: { status: number }[]): Record<number, number> {
   const counts: Record<number, number> = {}
   for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1
   return counts

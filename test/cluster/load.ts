@@ -46,7 +46,9 @@ export function startLoad(
 
   async function keepSession(email: string): Promise<void> {
     let token: string | null = null
-    while (!isStopped) {
+    // The last refresh begins after the stop, so that the session is known to have lived until then.
+    for (let isLast = false; !isLast; ) {
+      isLast = isStopped
       await setTimeout(PAUSES_MS.refresh)
       token = token
         ? await send({ path: REFRESH, body: { refreshToken: token } }, token)

@@ -1,6 +1,7 @@
 // Installs what the cluster suites need and this machine lacks, from Debian's packages.
 import { execFileSync } from 'node:child_process'
 import { globSync } from 'node:fs'
+import { dirname } from 'node:path'
 
 /** Each package with a file that it installs. */
 const PACKAGES = {
@@ -19,8 +20,8 @@ const missing = Object.entries(PACKAGES).flatMap(([name, file]) =>
 )
 if (missing.length > 0) {
   if (missing.includes('postgresql')) {
-    asRoot('install', '-D', '/dev/null', NO_DATABASE)
-    asRoot('sh', '-c', `echo 'create_main_cluster = false' > ${NO_DATABASE}`)
+    const setting = 'create_main_cluster = false'
+    asRoot('sh', '-c', `mkdir -p ${dirname(NO_DATABASE)} && echo '${setting}' > ${NO_DATABASE}`)
   }
   asRoot('apt-get', 'update')
   asRoot(

@@ -13,9 +13,7 @@ import pg from 'pg'
 const run = promisify(execFile)
 
 /** PostgreSQL refuses to run as root. This user exists on every Debian and owns no files. */
-const UNPRIVILEGED = { uid: 65534, gid: 65534 }
-/** The user that PostgreSQL runs as. */
-export const IDENTITY = process.getuid?.() === 0 ? UNPRIVILEGED : {}
+export const UNPRIVILEGED = { uid: 65534, gid: 65534 }
 
 export type PostgresServer = {
   url: string
@@ -33,8 +31,12 @@ export const NO_FSYNC = ['-c', 'fsync=off', '-c', 'full_page_writes=off']
 
 export async function startPostgres(settings: string[] = []): Promise<PostgresServer> {
   const folder = await mkdtemp(join(tmpdir(), 'login-postgres-'))
-  const binaries = await findBinaries(folder, IDENTITY === UNPRIVILEGED)
-  await giveToPostgres(folder)
+  const identity = process.getuid?.() === 0 ? UNPRIVILEGED : {}
+  const binaries = await findBinaries(folder, identity === UNPRIVILEGED)
+  if (identity === UNPRIVILEGED) {
+    await chmod(folder, 0o755)
+    await chown(folder, UNPRIVILEGED.uid, UNPRIVILEGED.gid)
+  }
 
   const data = join(folder, 'data')
   await run(
@@ -48,7 +50,7 @@ export async function startPostgres(settings: string[] = []): Promise<PostgresSe
       '--no-locale',
       '--no-sync',
     ],
-    { ...IDENTITY, cwd: folder },
+    { ...identity, cwd: folder },
   )
   const port = await freePort()
   const options = [
@@ -63,7 +65,7 @@ export async function startPostgres(settings: string[] = []): Promise<PostgresSe
   async function start(): Promise<void> {
     await repeat(async () => {
       server = spawn(join(binaries, 'postgres'), ['-D', data, ...options], {
-        ...IDENTITY,
+        ...identity,
         cwd: folder,
         stdio: 'ignore',
       })
@@ -87,13 +89,6 @@ export async function startPostgres(settings: string[] = []): Promise<PostgresSe
       await rm(folder, { recursive: true, force: true })
     },
   }
-}
-
-/** Lets the user that PostgreSQL runs as write to the folder. */
-export async function giveToPostgres(folder: string): Promise<void> {
-  if (IDENTITY !== UNPRIVILEGED) return
-  await chmod(folder, 0o755)
-  await chown(folder, UNPRIVILEGED.uid, UNPRIVILEGED.gid)
 }
 
 function hasEnded(server: ChildProcess): boolean {

@@ -1,11 +1,11 @@
 // Two PostgreSQL servers under Patroni with synchronous replication, and HAProxy in front of them.
 import { globSync } from 'node:fs'
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, chown, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import pg from 'pg'
 import { hasCode } from '../../src/files.ts'
 import type { Row } from '../engines.ts'
-import { freePort, giveToPostgres, IDENTITY } from '../postgres-server.ts'
+import { freePort, UNPRIVILEGED } from '../postgres-server.ts'
 import { type RunningProcess, run, until } from '../process.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
 
@@ -13,6 +13,7 @@ import { makeTemporaryFolder } from '../temporary-folder.ts'
 const TIMES = { ttl: 20, loop_wait: 1, retry_timeout: 3 }
 const HEALTHY_WITHIN_MS = 120_000
 const NAMES = ['a', 'b']
+const IS_ROOT = process.getuid?.() === 0
 
 type Place = { folder: string; etcdPort: number }
 type Signal = 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'
@@ -21,7 +22,10 @@ export type PatroniCluster = Awaited<ReturnType<typeof startPatroni>>
 
 export async function startPatroni() {
   const folder = await makeTemporaryFolder('login-patroni-')
-  await giveToPostgres(folder)
+  if (IS_ROOT) {
+    await chmod(folder, 0o755)
+    await chown(folder, UNPRIVILEGED.uid, UNPRIVILEGED.gid)
+  }
   const [etcdPort, peerPort, proxyPort] = [await freePort(), await freePort(), await freePort()]
   const etcd = runHere(folder, [
     ...['/usr/bin/etcd', '--data-dir', join(folder, 'etcd')],
@@ -167,5 +171,5 @@ ${servers.join('\n')}
 function runHere(folder: string, command: string[]): RunningProcess {
   // Without the variable etcd refuses to start on this architecture.
   const env = { HOME: folder, ...(process.arch === 'arm64' && { ETCD_UNSUPPORTED_ARCH: 'arm64' }) }
-  return run(env, { command, cwd: folder, identity: IDENTITY })
+  return run(env, { command, cwd: folder, identity: IS_ROOT ? UNPRIVILEGED : {} })
 }

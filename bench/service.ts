@@ -82,7 +82,12 @@ export async function deploy(engine: EngineName, users = 0, cost = COST): Promis
 export async function startService(env: Record<string, string>): Promise<Service> {
   const [port, opsPort] = [await freePort(), await freePort()]
   const startMs = performance.now()
-  const service = start(SERVE, { ...env, PORT: String(port), OPS_PORT: String(opsPort) })
+  const service = start(SERVE, {
+    DRAIN_DELAY_MS: '0',
+    ...env,
+    PORT: String(port),
+    OPS_PORT: String(opsPort),
+  })
   await untilAnswered(`http://127.0.0.1:${opsPort}/readyz`, service)
   const readyMs = performance.now() - startMs
   const certificate = await readFile(join(env.DATA_DIR ?? '', 'development-cert.pem'))

@@ -38,7 +38,13 @@ const STEPS: Step[] = [
 ]
 
 const dataDir = await mkdtemp(join(tmpdir(), 'login-demo-'))
-const config = loadConfig({ PORT: '0', OPS_PORT: '0', DATA_DIR: dataDir, BCRYPT_COST: '10' })
+const config = loadConfig({
+  PORT: '0',
+  OPS_PORT: '0',
+  DATA_DIR: dataDir,
+  BCRYPT_COST: '10',
+  DRAIN_DELAY_MS: '0',
+})
 const lines: string[] = []
 const log = createLog('info', { write: (line: string) => lines.push(line) })
 const clock = () => new Date()

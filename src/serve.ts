@@ -23,14 +23,16 @@ import { createPace } from './login/pace.ts'
 import { createPasswords } from './login/passwords.ts'
 import { createThrottle } from './login/throttle.ts'
 import { createRefreshLimit } from './session/refresh.ts'
-import { awaitEnd, ignoreInspectorSignal } from './signals.ts'
+import { awaitEnd, ignoreInspectorSignal, isOnTerminal } from './signals.ts'
 import { announceStart, failStart, listen, StartError, urlOf } from './start.ts'
 import { describeDatabase, openServiceStore } from './storage/open-store.ts'
 
 const PURGE_EVERY_MS = 60_000
 const PURGE_PAUSE_MS = 100
-/** Time for operations to end. All timeouts together stay below the 10 s that supervisors wait. */
-const DRAIN_TIMEOUT_MS = 7_000
+/** Time for load balancers to notice that the service is not ready, before it refuses requests. */
+const DEFAULT_DRAIN_DELAY_MS = 2_000
+/** Time for operations to end. By default all these times together stay below the 10 s that supervisors wait. */
+const DRAIN_TIMEOUT_MS = 5_000
 /** Time for connections to close after that. */
 const CLOSE_TIMEOUT_MS = 1_000
 
@@ -70,6 +72,8 @@ export async function serveUntilSignal(
 /** `machineClock` is corrected by its offset to the database's clock, see cluster-clock.ts. */
 export async function serve(config: Config, log: Log, machineClock: () => Date): Promise<Service> {
   for (const warning of config.warnings) log.warn({ event: 'service.warning' }, warning)
+  // Nothing balances the load of a service on a terminal. It is asked now, because the terminal may close.
+  const drainDelayMs = config.drainDelayMs ?? (isOnTerminal() ? 0 : DEFAULT_DRAIN_DELAY_MS)
   // Closed in reverse order, when the service stops or its start fails.
   await using opened = new AsyncDisposableStack()
   // Its self-test takes a while, so the rest of the start runs beside it.
@@ -124,7 +128,8 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
   const keys = opened.adopt(await openKeys(config, log, clock), watched => watched.close())
 
   const hasher = await openingHasher
-  let isDraining = false
+  let isStopping = false
+  let isRefusing = false
   const work = createWork()
   const { budgets, maxSessionsPerUser, bcryptCost, loginTimeMs } = config
   const tokens = { ...config.tokens }
@@ -148,7 +153,8 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     log,
     page,
     sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
-    isDraining: () => isDraining,
+    isStopping: () => isStopping,
+    isRefusing: () => isRefusing,
     track: work.run,
     login: attempt => login(loginDeps, attempt),
   })
@@ -161,7 +167,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
   )
   const ops = createOpsServer({
     async checkReady() {
-      if (isDraining) throw new Error('draining')
+      if (isStopping) throw new Error('stopping')
       await checkOnce()
     },
   })
@@ -188,7 +194,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     if (isPurging) return
     isPurging = true
     work
-      .run(() => purgeAll(store, clock, () => isDraining))
+      .run(() => purgeAll(store, clock, () => isStopping))
       .catch(error => log.error({ event: 'purge.failed', err: error }))
       .finally(() => {
         isPurging = false
@@ -205,9 +211,11 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
 
   const closing = opened.move()
   async function drain(reason: string): Promise<void> {
-    log.info({ event: 'service.stopping', reason })
-    isDraining = true
+    log.info({ event: 'service.stopping', reason, delayMs: drainDelayMs })
+    isStopping = true
     clearInterval(purging)
+    if (drainDelayMs > 0) await sleep(drainDelayMs)
+    isRefusing = true
     const unfinished = await work.finish(DRAIN_TIMEOUT_MS)
     if (unfinished > 0) log.error({ event: 'service.cut_off', unfinished })
     await closing.disposeAsync()

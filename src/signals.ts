@@ -4,17 +4,21 @@ import type { Log } from './log/log.ts'
 
 const STDIN = 0
 
+export function isOnTerminal(): boolean {
+  return isatty(STDIN)
+}
+
 /**
  * Resolves with the first signal that asks for the end. The listeners stay, so that a repeated
  * signal does not end the process at once.
  */
 export function awaitEnd(reload: () => void): Promise<string> {
-  const hadTerminal = isatty(STDIN)
+  const hadTerminal = isOnTerminal()
   return new Promise(resolve => {
     process.on('SIGTERM', resolve).on('SIGINT', resolve)
     process.on('SIGHUP', signal => {
       // A terminal that closes sends SIGHUP too. The service must then end, after the logins in progress.
-      if (hadTerminal && !isatty(STDIN)) resolve(signal)
+      if (hadTerminal && !isOnTerminal()) resolve(signal)
       else reload()
     })
   })

@@ -28,8 +28,12 @@ export type TestDatabase = {
   drop: () => Promise<void>
 }
 
-export async function createTestDatabase(engine: EngineName): Promise<TestDatabase> {
-  return engine === 'sqlite' ? createSqlite() : createPostgres()
+/** On PostgreSQL: on the given server, by default that of the test command. */
+export async function createTestDatabase(
+  engine: EngineName,
+  server = process.env.TEST_DATABASE_URL,
+): Promise<TestDatabase> {
+  return engine === 'sqlite' ? createSqlite() : createPostgres(server)
 }
 
 /** Opens a store on a new database with all tables; both are removed after the calling suite. */
@@ -63,8 +67,7 @@ async function createSqlite(): Promise<TestDatabase> {
   }
 }
 
-async function createPostgres(): Promise<TestDatabase> {
-  const server = process.env.TEST_DATABASE_URL
+async function createPostgres(server: string | undefined): Promise<TestDatabase> {
   if (!server) throw new Error('TEST_DATABASE_URL is not set: run the tests with "npm test"')
   const name = `login_test_${randomBytes(8).toString('hex')}`
   // Without the write-ahead log, which takes longer.

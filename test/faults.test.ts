@@ -101,7 +101,8 @@ describe('while PostgreSQL fails', () => {
   before(async () => {
     server = await startPostgres(NO_FSYNC)
     process.env.TEST_DATABASE_URL = server.url
-    deployment = await createDeployment('postgres', UNLIMITED)
+    // With the default delay, so that the longest end is measured.
+    deployment = await createDeployment('postgres', { ...UNLIMITED, DRAIN_DELAY_MS: '' })
     service = await startWithUsers(deployment, SERVE)
   })
   after(async () => {

@@ -27,6 +27,8 @@ const EXIT_WITHIN_MS = 10_000
 const SLOW_COST = 12
 /** As many as are hashed at once: a slow machine might shed more. */
 const IN_FLIGHT = availableParallelism()
+/** Long enough for some logins on a busy machine. */
+const DELAY_MS = 4_000
 const [node = '', ...serve] = SERVE
 const OLD_SERVE = [node, ...(NO_PINNED_NODE ? [] : oldNode()), ...serve]
 
@@ -102,6 +104,45 @@ describe('on a signal', () => {
     })
   }
 
+  test('during the drain delay /readyz is 503 and requests are served; a second signal changes nothing; then they are refused', async () => {
+    await deployment.addUser('delay@example.com')
+    const service = await deployment.start({ DRAIN_DELAY_MS: String(DELAY_MS), BCRYPT_COST: '4' })
+    const kept = await createClient(service.url, deployment.dataDir)
+    await kept.call({ method: 'GET', path: '/.well-known/jwks.json' })
+    const login = { body: { email: 'delay@example.com', password: PASSWORD } }
+
+    const askedAt = performance.now()
+    service.kill('SIGTERM')
+    await service.line('service.stopping')
+    assert.equal(await service.health('/readyz'), 503)
+    assert.equal(await service.health('/livez'), 200)
+    service.kill('SIGTERM')
+    service.kill('SIGINT')
+    let served = 0
+    for (;;) {
+      // Each answer closes its connection, so each further login opens one.
+      const answer = await kept.call(login).catch(() => null)
+      if (answer?.status !== 200) {
+        assert.ok(answer === null || answer.status === 503)
+        break
+      }
+      assert.equal(answer.headers.connection, 'close')
+      served++
+    }
+    assert.ok(served > 1, `${served} served`)
+    assert.ok(performance.now() - askedAt >= DELAY_MS)
+    assert.deepEqual(await service.exit, { code: 0, signal: null })
+    assert.deepEqual(errorsOf(service), [])
+    kept.close()
+  })
+
+  test('without a terminal the drain delay is 2 s by default', async () => {
+    const service = await deployment.start({ DRAIN_DELAY_MS: '' })
+    service.kill('SIGTERM')
+    assert.equal((await service.line('service.stopping')).delayMs, 2_000)
+    assert.deepEqual(await service.exit, { code: 0, signal: null })
+  })
+
   test('a login whose caller has disconnected is settled before the end', async () => {
     await deployment.addUser('gone@example.com', slowHash)
     const service = await deployment.start()
@@ -152,7 +193,9 @@ describe('on a signal', () => {
     assert.equal((await login).status, 200)
     client.close()
     await until(async () => (await find('service.stopped')) !== undefined)
-    assert.equal((await find('service.stopping'))?.reason, 'SIGHUP')
+    const stopping = await find('service.stopping')
+    assert.equal(stopping?.reason, 'SIGHUP')
+    assert.equal(stopping?.delayMs, 0, 'the default on a terminal')
   })
 
   test('a new hash after an answered login is stored before the end', async () => {

@@ -13,7 +13,7 @@ import pg from 'pg'
 const run = promisify(execFile)
 
 /** PostgreSQL refuses to run as root. This user exists on every Debian and owns no files. */
-const UNPRIVILEGED = { uid: 65534, gid: 65534 }
+export const UNPRIVILEGED = { uid: 65534, gid: 65534 }
 
 export type PostgresServer = {
   url: string

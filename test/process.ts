@@ -34,7 +34,7 @@ export type RunningProcess = {
   line: (event: string) => Promise<Line>
   exit: Promise<Exit>
   /** Returns false if the process has ended already. */
-  kill: (signal: NodeJS.Signals) => boolean
+  kill: (signal: NodeJS.Signals | 0) => boolean
   /** Signals its process group, if it has its own: npm starts further processes. */
   killGroup: (signal: NodeJS.Signals) => boolean
 }
@@ -52,6 +52,8 @@ type Command = {
   cwd?: string
   /** Starts a new process group, so that a signal to the group does not reach the tests. */
   hasOwnGroup?: boolean
+  /** The user to run as, if it is not the user of the tests. */
+  identity?: { uid?: number; gid?: number }
 }
 
 /** The environment of every process, without variables of the test process or of a local `.env`. */
@@ -65,6 +67,7 @@ export const BASE_ENV = {
   BCRYPT_COST: String(TEST_COST),
   // On a busy machine, too, attempts are verified and not shed.
   LOGIN_TIME_MS: '5000',
+  DRAIN_DELAY_MS: '0',
 }
 /** The command of "npm start". */
 export const SERVE = [
@@ -74,10 +77,11 @@ export const SERVE = [
 
 export function run(
   env: Record<string, string>,
-  { command = SERVE, cwd = tmpdir(), hasOwnGroup = false }: Command = {},
+  { command = SERVE, cwd = tmpdir(), hasOwnGroup = false, identity }: Command = {},
 ): RunningProcess {
   const [file = '', ...args] = command
   const child = spawn(file, args, {
+    ...identity,
     cwd,
     env: { ...BASE_ENV, ...env },
     detached: hasOwnGroup,
@@ -141,8 +145,9 @@ export type Deployment = {
 export async function createDeployment(
   engine: EngineName,
   env: Record<string, string> = {},
+  server?: string,
 ): Promise<Deployment> {
-  const database = await createTestDatabase(engine)
+  const database = await createTestDatabase(engine, server)
   const { config } = database
   const dataDir =
     config.engine === 'sqlite' ? dirname(config.file) : await makeTemporaryFolder('login-service-')
@@ -166,8 +171,8 @@ export async function createDeployment(
       await store.insertUser({ ...user, passwordHash: hash })
     },
     async start(more = {}, command = {}) {
-      const opsPort = await freePort()
-      const service = run({ ...fullEnv, OPS_PORT: String(opsPort), ...more }, command)
+      const opsPort = more.OPS_PORT ?? String(await freePort())
+      const service = run({ ...fullEnv, ...more, OPS_PORT: opsPort }, command)
       started.push(service)
       const { address } = await service.line('service.started')
       const url = String(address)

@@ -10,15 +10,19 @@ import { NO_FSYNC, startPostgres } from './postgres-server.ts'
 
 /**
  * Twice the cores of a small machine, because many tests wait for time limits of the service. Some long suites
- * compare times: these have the disk, commits that are synced, and fewer neighbours.
+ * compare times: these have the disk, commits that are synced, and fewer neighbours. A file of the cluster
+ * suites starts up to ten processes.
  */
-const FILES_AT_ONCE = { usual: 4, long: 2 }
+const FILES_AT_ONCE = { usual: 4, long: 2, cluster: 1 }
 const USUAL_FILES = ['src/**/*.test.ts', 'test/storage/*.contract.ts', 'test/*.test.ts']
 const MEMORY = '/dev/shm'
 const NEEDED_BYTES = 1_000_000_000
 
 const given = process.argv.slice(2)
 const isLong = given.some(file => file === '--long' || file.startsWith('test/long/'))
+const filesAtOnce = given.some(file => file.startsWith('test/cluster/'))
+  ? FILES_AT_ONCE.cluster
+  : FILES_AT_ONCE[isLong ? 'long' : 'usual']
 const files = given[0] === '--long' ? longFiles() : given.length > 0 ? given : USUAL_FILES
 
 const folder = await mkdtemp(join(tmpdir(), 'login-certificate-'))
@@ -28,22 +32,18 @@ const [postgres] = await Promise.all([
   // Makes the development certificate in that folder.
   loadTls(config, new Date()),
 ])
-const runner = spawn(
-  process.execPath,
-  ['--test', `--test-concurrency=${isLong ? FILES_AT_ONCE.long : FILES_AT_ONCE.usual}`, ...files],
-  {
-    stdio: 'inherit',
-    env: {
-      ...process.env,
-      TEST_DATABASE_URL: process.env.TEST_DATABASE_URL ?? postgres?.url,
-      TEST_FOLDER: process.env.TEST_FOLDER ?? (isLong ? tmpdir() : dataFolder()),
-      TEST_CERTIFICATE_FOLDER: folder,
-      ...(isLong && { TEST_LONG: '1' }),
-      // Hundreds of processes start. Without the cache each would strip the types and compile again.
-      NODE_COMPILE_CACHE: resolve('node_modules/.cache'),
-    },
+const runner = spawn(process.execPath, ['--test', `--test-concurrency=${filesAtOnce}`, ...files], {
+  stdio: 'inherit',
+  env: {
+    ...process.env,
+    TEST_DATABASE_URL: process.env.TEST_DATABASE_URL ?? postgres?.url,
+    TEST_FOLDER: process.env.TEST_FOLDER ?? (isLong ? tmpdir() : dataFolder()),
+    TEST_CERTIFICATE_FOLDER: folder,
+    ...(isLong && { TEST_LONG: '1' }),
+    // Hundreds of processes start. Without the cache each would strip the types and compile again.
+    NODE_COMPILE_CACHE: resolve('node_modules/.cache'),
   },
-)
+})
 // A signal to the process group reaches the runner directly. This process stays to stop PostgreSQL.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => runner.kill(signal))
 process.exitCode = await new Promise<number>(resolve =>

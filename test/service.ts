@@ -114,6 +114,7 @@ export async function startTestService(
     BCRYPT_COST: String(TEST_COST),
     // On a busy machine, too, attempts are verified and not shed.
     LOGIN_TIME_MS: '5000',
+    DRAIN_DELAY_MS: '0',
     ...env,
   }
   let offsetMs = 0
@@ -227,7 +228,7 @@ export function createAddresses(): () => string {
 }
 
 /** The number of answers per status. */
-export function countStatuses(answers: Answer[]): Record<number, number> {
+export function countStatuses(answers: { status: number }[]): Record<number, number> {
   const counts: Record<number, number> = {}
   for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1
   return counts

@@ -45,6 +45,7 @@ describe('configuration', () => {
       loginTimeMs: 1_000,
       budgets: { pair: 5, email: 20, client: 50, network: 500 },
       maxSessionsPerUser: 100,
+      drainDelayMs: null,
       logLevel: 'info',
       warnings: [],
     })
@@ -146,6 +147,8 @@ describe('configuration', () => {
     [{ PASSWORD_ENGINE: 'native' }, { passwordEngine: 'native' }],
     [{ MAX_SESSIONS_PER_USER: '1' }, { maxSessionsPerUser: 1 }],
     [{ MAX_SESSIONS_PER_USER: '1000' }, { maxSessionsPerUser: 1_000 }],
+    [{ DRAIN_DELAY_MS: '0' }, { drainDelayMs: 0 }],
+    [{ DRAIN_DELAY_MS: '60000' }, { drainDelayMs: 60_000 }],
     ...LOG_LEVELS.map((logLevel): Taken => [{ LOG_LEVEL: logLevel }, { logLevel }]),
   ]
   for (const [env, expected] of TAKEN) {
@@ -195,6 +198,7 @@ describe('configuration', () => {
     PASSWORD_ENGINE: ['Lanes', 'wasm', 'bcrypt'],
     LOGIN_TIME_MS: ['499', '5001', '1s'],
     MAX_SESSIONS_PER_USER: ['0', '1001', '-1', 'unlimited'],
+    DRAIN_DELAY_MS: ['60001', '-1', '2s'],
     LOG_LEVEL: ['INFO', 'verbose'],
   }
   for (const [name, values] of Object.entries(REFUSED)) {

@@ -43,6 +43,8 @@ export type Config = Readonly<{
   loginTimeMs: number
   budgets: Readonly<Budgets>
   maxSessionsPerUser: number
+  /** Null: not set. The service then decides by whether it runs on a terminal. */
+  drainDelayMs: number | null
   logLevel: (typeof LOG_LEVELS)[number]
   /** Settings that are probably wrong but do not prevent a start. */
   warnings: readonly string[]
@@ -103,6 +105,7 @@ export function loadConfig(env: Environment): Config {
       network: read.integer('THROTTLE_NETWORK_FAILURES', 500, 1, 1e9),
     },
     maxSessionsPerUser: read.integer('MAX_SESSIONS_PER_USER', 100, 1, 1_000),
+    drainDelayMs: read.integer('DRAIN_DELAY_MS', null, 0, 60_000),
     logLevel: read.oneOf('LOG_LEVEL', 'info', LOG_LEVELS),
     warnings: [
       ...warnOfUnknown(env, Object.keys(VARIABLES)),

@@ -17,7 +17,12 @@ export class Reader {
     return value ? value : null
   }
 
-  integer(name: Variable, fallback: number, min: number, max: number): number {
+  integer<Fallback extends number | null>(
+    name: Variable,
+    fallback: Fallback,
+    min: number,
+    max: number,
+  ): number | Fallback {
     const text = this.text(name)
     if (text === null) return fallback
     const value = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN

@@ -70,6 +70,11 @@ export const VARIABLES = {
     byDefault: '100',
     meaning: '1 to 1000 live sessions; a login beyond them ends the least recently used one',
   },
+  DRAIN_DELAY_MS: {
+    byDefault: '2000',
+    meaning:
+      '0 to 60000 milliseconds after SIGTERM in which `/readyz` answers 503 and requests are still served; by default 0 on a terminal',
+  },
   LOG_LEVEL: { byDefault: 'info', meaning: `one of ${LOG_LEVELS.join(', ')}` },
 } satisfies Record<string, { byDefault: string; meaning: string }>
 

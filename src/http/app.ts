@@ -48,8 +48,10 @@ type AppDeps = {
   login: (attempt: LoginAttempt) => Promise<LoginOutcome>
   /** Makes the shutdown wait for an operation, even if its caller has disconnected. */
   track: <T>(operation: () => Promise<T>) => Promise<T>
-  /** True once the service is shutting down. */
-  isDraining: () => boolean
+  /** True once the service has been asked to end. Each answer then closes its connection. */
+  isStopping: () => boolean
+  /** True once the drain delay is over. */
+  isRefusing: () => boolean
 }
 
 const RETRY_DRAINING_SECONDS = 5
@@ -58,7 +60,7 @@ const QUERY_MAX_CHARACTERS = 8_192
 const QUERY_MAX_PARAMETERS = 20
 
 export function buildApp(deps: AppDeps): FastifyInstance {
-  const { config, log, login, page, track, isDraining } = deps
+  const { config, log, login, page, track, isStopping, isRefusing } = deps
   const sessions = {
     ...deps.sessions,
     isListedOrigin: (origin: string) => isListedOrigin(origin, config),
@@ -111,7 +113,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.decorateRequest(CLIENT, null)
   app.addHook('onRequest', (request, reply, done) => {
     addHeaders(request, reply)
-    if (isLastRequest(request.raw) || isDraining()) reply.header('Connection', 'close')
+    if (isLastRequest(request.raw) || isStopping()) reply.header('Connection', 'close')
     done()
   })
   app.addHook('onRequest', cors(config))
@@ -123,7 +125,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.addHook('onRequest', identifyClient(proxies))
   app.addHook('onSend', logRefusedOrigins(config))
   app.addHook('onRequest', (_request, reply, done) => {
-    if (!isDraining()) return done()
+    if (!isRefusing()) return done()
     sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_DRAINING_SECONDS })
   })
 

@@ -9,11 +9,13 @@ describe('a connection to PostgreSQL', async () => {
   const database = await createTestDatabase('postgres')
   after(() => database.drop())
   if (database.config.engine !== 'postgres') throw new Error('not PostgreSQL')
-  const { url } = database.config
+  const config = database.config
+  const { url } = config
 
   /** Settings of a connection that the service opened, as the server reports them. */
-  async function settingsOf(address: string, ...names: string[]): Promise<string[]> {
+  const settingsOf = async (address: string, ...names: string[]): Promise<string[]> => {
     const engine = openPostgres({
+      ...config,
       url: address,
       onConnectionLost: () => {},
       operationTimeoutMs: SERVICE_OPERATION_TIMEOUT_MS,
@@ -30,7 +32,8 @@ describe('a connection to PostgreSQL', async () => {
   }
 
   test('uses one plan for all values, also if the address has options of its own', async () => {
-    assert.deepEqual(await settingsOf(url, 'plan_cache_mode'), ['force_generic_plan'])
+    const settings = await settingsOf(url, 'plan_cache_mode', 'enable_seqscan', 'jit')
+    assert.deepEqual(settings, ['force_generic_plan', 'off', 'off'])
     const own = new URL(url)
     own.searchParams.set('options', '-c work_mem=1234kB')
     assert.deepEqual(await settingsOf(own.toString(), 'plan_cache_mode', 'work_mem'), [

@@ -4,8 +4,10 @@ import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import pg from 'pg'
+import type { DatabaseConfig } from '../src/config/database.ts'
 import type { Store } from '../src/domain/store.ts'
-import type { EngineName } from '../src/storage/sql/engine.ts'
+import { withSettings } from '../src/storage/postgres/settings.ts'
+import { type EngineName, SERVICE_OPERATION_TIMEOUT_MS } from '../src/storage/sql/engine.ts'
 import { openTestStore } from './engines.ts'
 import { useEverything } from './every-statement.ts'
 import { fillTables, LARGE_TABLES } from './large-tables.ts'
@@ -23,11 +25,16 @@ const EXEMPT: (keyof Store)[] = [
 
 const STATEMENT = /^\s*(select|insert|update|delete|with)\b/i
 
-export async function provePlans(engine: EngineName, rowCount: number): Promise<void> {
+export async function provePlans(
+  engine: EngineName,
+  rowCount: number,
+  isYoung = false,
+): Promise<void> {
   const { store, database } = await openTestStore(engine)
+  const rows = engine === 'postgres' ? asService(database.config) : database.rows
 
   test(`no statement reads a whole table of ${rowCount} rows`, async () => {
-    await fillTables(database, rowCount)
+    await fillTables(database, rowCount, isYoung)
     const called = new Set<string>()
     const watched = new Proxy(store, {
       get(target, name: keyof Store) {
@@ -45,12 +52,24 @@ export async function provePlans(engine: EngineName, rowCount: number): Promise<
     assert.ok(statements.length > 30, `${statements.length} statements`)
     const scans: string[] = []
     for (const statement of statements) {
-      for (const scan of await scansOf(engine, database.rows, statement)) {
+      for (const scan of await scansOf(engine, rows, statement)) {
         scans.push(`${scan}: ${statement.replaceAll(/\s+/g, ' ')}`)
       }
     }
     assert.deepEqual(scans, [])
   })
+}
+
+/** Runs a statement with the settings that the service gives its connections. */
+function asService(config: DatabaseConfig): Rows {
+  if (config.engine !== 'postgres') throw new Error('not PostgreSQL')
+  const address = withSettings(config.url, SERVICE_OPERATION_TIMEOUT_MS)
+  return async statement => {
+    const client = new pg.Client(address)
+    await client.connect()
+    const { rows } = await client.query(statement).finally(() => client.end())
+    return rows
+  }
 }
 
 /** The different statements that the engine's driver got during the action. */

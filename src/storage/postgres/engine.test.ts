@@ -32,8 +32,14 @@ describe('a connection to PostgreSQL', async () => {
   }
 
   test('uses one plan for all values, also if the address has options of its own', async () => {
-    const settings = await settingsOf(url, 'plan_cache_mode', 'enable_seqscan', 'jit')
-    assert.deepEqual(settings, ['force_generic_plan', 'off', 'off'])
+    const settings = await settingsOf(
+      url,
+      'plan_cache_mode',
+      'enable_seqscan',
+      'enable_bitmapscan',
+      'jit',
+    )
+    assert.deepEqual(settings, ['force_generic_plan', 'off', 'off', 'off'])
     const own = new URL(url)
     own.searchParams.set('options', '-c work_mem=1234kB')
     assert.deepEqual(await settingsOf(own.toString(), 'plan_cache_mode', 'work_mem'), [

@@ -18,8 +18,10 @@ const PLAN_SETTINGS = {
   // One plan for all values of a statement: if the server chose a plan by the values, attempts at known and
   // unknown emails could take different times.
   plan_cache_mode: 'force_generic_plan',
-  // Without statistics, which a young table does not have yet, the server would read it whole.
+  // Without statistics, which a young table does not have yet, the server would read it whole, or combine
+  // the right index with the whole of another.
   enable_seqscan: 'off',
+  enable_bitmapscan: 'off',
   // Compiling a plan takes longer than any of these statements.
   jit: 'off',
 }

@@ -4,11 +4,10 @@ import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import pg from 'pg'
-import type { DatabaseConfig } from '../src/config/database.ts'
 import type { Store } from '../src/domain/store.ts'
 import { withSettings } from '../src/storage/postgres/settings.ts'
 import { type EngineName, SERVICE_OPERATION_TIMEOUT_MS } from '../src/storage/sql/engine.ts'
-import { openTestStore } from './engines.ts'
+import { openTestStore, type TestDatabase } from './engines.ts'
 import { useEverything } from './every-statement.ts'
 import { fillTables, LARGE_TABLES } from './large-tables.ts'
 
@@ -25,13 +24,17 @@ const EXEMPT: (keyof Store)[] = [
 
 const STATEMENT = /^\s*(select|insert|update|delete|with)\b/i
 
+/**
+ * PostgreSQL has no statistics of young tables, and keeps plans that it made when they were empty. Of two
+ * indexes of an empty table it may choose either.
+ */
 export async function provePlans(
   engine: EngineName,
   rowCount: number,
   isYoung = false,
 ): Promise<void> {
   const { store, database } = await openTestStore(engine)
-  const rows = engine === 'postgres' ? asService(database.config) : database.rows
+  const empty = isYoung ? (await openTestStore(engine)).database : null
 
   test(`no statement reads a whole table of ${rowCount} rows`, async () => {
     await fillTables(database, rowCount, isYoung)
@@ -52,24 +55,14 @@ export async function provePlans(
     assert.ok(statements.length > 30, `${statements.length} statements`)
     const scans: string[] = []
     for (const statement of statements) {
-      for (const scan of await scansOf(engine, rows, statement)) {
+      const found = await scansOf(database, statement)
+      const foundEarly = empty ? await scansOf(empty, statement) : []
+      for (const scan of [...found, ...foundEarly.filter(scan => scan.startsWith('Seq Scan'))]) {
         scans.push(`${scan}: ${statement.replaceAll(/\s+/g, ' ')}`)
       }
     }
     assert.deepEqual(scans, [])
   })
-}
-
-/** Runs a statement with the settings that the service gives its connections. */
-function asService(config: DatabaseConfig): Rows {
-  if (config.engine !== 'postgres') throw new Error('not PostgreSQL')
-  const address = withSettings(config.url, SERVICE_OPERATION_TIMEOUT_MS)
-  return async statement => {
-    const client = new pg.Client(address)
-    await client.connect()
-    const { rows } = await client.query(statement).finally(() => client.end())
-    return rows
-  }
 }
 
 /** The different statements that the engine's driver got during the action. */
@@ -94,8 +87,17 @@ async function sentBy(engine: EngineName, action: () => Promise<void>): Promise<
 
 type Rows = (statement: string) => Promise<Record<string, unknown>[]>
 
-function scansOf(engine: EngineName, rows: Rows, statement: string): Promise<string[]> {
-  return engine === 'sqlite' ? scansInSqlite(rows, statement) : scansInPostgres(rows, statement)
+function scansOf({ config, rows }: TestDatabase, statement: string): Promise<string[]> {
+  if (config.engine === 'sqlite') return scansInSqlite(rows, statement)
+  // With the settings that the service gives its connections.
+  const address = withSettings(config.url, SERVICE_OPERATION_TIMEOUT_MS)
+  const asService: Rows = async text => {
+    const client = new pg.Client(address)
+    await client.connect()
+    const result = await client.query(text).finally(() => client.end())
+    return result.rows
+  }
+  return scansInPostgres(asService, statement)
 }
 
 /** SEARCH reads a part of an index; SCAN reads a whole index or table. */

@@ -3,7 +3,7 @@ import { provePlans } from './plans-proof.ts'
 
 /** SQLite plans without statistics, so the number of rows changes nothing. */
 const ROWS = 1_000
-/** So many rows are read whole without the settings of the service. `test/long` has larger tables. */
+/** Without the settings of the service such a table is read whole. `test/long` has larger tables. */
 const YOUNG_ROWS = 20_000
 
 describe('plans on sqlite', () => provePlans('sqlite', ROWS))

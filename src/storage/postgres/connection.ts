@@ -6,6 +6,8 @@ import { TimeUp, within } from './time-limit.ts'
 
 /** The server does not know the prepared statement, for example after DISCARD ALL or behind a pooler. */
 export const UNKNOWN_STATEMENT = '26000'
+/** The server has become a standby, or was set to accept no writes. */
+const READ_ONLY = '25006'
 
 export type Connection = {
   query(text: string, values: unknown[], name?: string): Promise<pg.QueryResult>
@@ -37,7 +39,8 @@ export async function connect(pool: Pool, timeoutMs: number): Promise<Connection
       } catch (error) {
         if (error instanceof TimeUp) late = answer
         // After UNKNOWN_STATEMENT the driver still believes that the server knows the statement.
-        isLost ||= !(error instanceof pg.DatabaseError) || error.code === UNKNOWN_STATEMENT
+        isLost ||=
+          !(error instanceof pg.DatabaseError) || hasSqlState(UNKNOWN_STATEMENT, READ_ONLY)(error)
         if (text !== 'rollback') throw error
         isLost = true
         return NOTHING_TO_ROLL_BACK

@@ -14,7 +14,7 @@ import { within } from './time-limit.ts'
 const FIRST_CONNECT_TIMEOUT_MS = 10_000
 const RETRY_PAUSE_MS = 100
 const IDLE_TIMEOUT_MS = 10_000
-/** For the server to close the connections at the end. */
+/** For the server to close a connection. */
 const CLOSE_TIMEOUT_MS = 1_000
 
 type Waiter = {
@@ -90,12 +90,16 @@ export class Pool {
     this.#fill()
   }
 
-  /** Takes back a connection that still waits for an answer, because the operation's time is up. */
+  /**
+   * Takes back a connection that still waits for an answer, because the operation's time is up. Its host may
+   * hang: the next operation opens a connection, perhaps to another host, and takes no idle one.
+   */
   abandon(pooled: Pooled, answer: Promise<unknown>): void {
     this.#lent--
     const close = () => closeGracefully(pooled)
     answer.then(close, close)
     void closeIfUnreachable(pooled)
+    this.#closeIdle(({ host }) => host === pooled.host)
     this.#fill()
   }
 
@@ -106,10 +110,7 @@ export class Pool {
       clearTimeout(waiter.timer)
       waiter.reject(new Error('the pool is closed'))
     }
-    for (const pooled of [...this.#idle]) {
-      this.#removeIdle(pooled)
-      closeGracefully(pooled)
-    }
+    this.#closeIdle(() => true)
     await within(this.#hosts.allClosed(), CLOSE_TIMEOUT_MS, '').catch(() => this.#hosts.destroy())
   }
 
@@ -130,6 +131,13 @@ export class Pool {
     pooled.idleTimer = setTimeout(() => {
       if (this.#removeIdle(pooled)) closeGracefully(pooled)
     }, IDLE_TIMEOUT_MS)
+  }
+
+  #closeIdle(mustClose: (pooled: Pooled) => boolean): void {
+    for (const pooled of this.#idle.filter(mustClose)) {
+      this.#removeIdle(pooled)
+      closeGracefully(pooled)
+    }
   }
 
   #removeIdle(pooled: Pooled): boolean {
@@ -156,10 +164,7 @@ export class Pool {
         this.#hasConnected = true
         this.#failure = null
         this.#add(pooled)
-        for (const idle of this.#idle.filter(other => this.#hosts.isReplaced(other))) {
-          this.#removeIdle(idle)
-          closeGracefully(idle)
-        }
+        this.#closeIdle(idle => this.#hosts.isReplaced(idle))
       })
     } catch (error) {
       if (!(error instanceof Error)) throw error
@@ -185,7 +190,10 @@ export class Pool {
   }
 }
 
-/** The server ends its process; then its socket closes, and the connection no longer counts. */
-function closeGracefully({ client }: Pooled): void {
-  client.end().catch(() => {})
+/** The server ends its process; then the socket closes, and the connection no longer counts. */
+function closeGracefully(pooled: Pooled): void {
+  pooled.client.end().catch(() => {})
+  setTimeout(() => {
+    if (!pooled.socket.closed) void closeIfUnreachable(pooled)
+  }, CLOSE_TIMEOUT_MS).unref()
 }

@@ -2,6 +2,7 @@
 
 import { MAX_EVALUATED_COST } from '../../bcrypt/hash-text.ts'
 import type { Config } from '../../config/config.ts'
+import type { DatabaseConfig } from '../../config/database.ts'
 import type { Store } from '../../domain/store.ts'
 import { isOpenToOthers } from '../../files.ts'
 import { isReachable } from '../../login/credentials.ts'
@@ -33,6 +34,7 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
         database.engine === 'sqlite' && (await isOpenToOthers(database.file))
           ? warning('database', `others can read ${database.file}: chmod 600 it`)
           : ok('database', where),
+        ...(await checkRole(database, store)),
         await checkDatabaseClock(store, clock),
         await checkHashes(store, config.bcryptCost),
         await checkEmails(store),
@@ -41,6 +43,19 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
   } catch (error) {
     return [problem('database', messageOf(error))]
   }
+}
+
+/** Behind a pooler the service cannot set limits and plans for its connections: its role must have them. */
+async function checkRole(database: DatabaseConfig, store: Store): Promise<Finding[]> {
+  if (database.engine !== 'postgres' || !database.hasPooler) return []
+  const missing = await store.listMissingSettings()
+  if (missing.length === 0) return [ok('role', 'has the time limits and plan settings')]
+  return [
+    warning(
+      'role',
+      `lacks settings that the pooler keeps the service from sending: run "${missing.join('; ')}", then let the pooler open new connections (PgBouncer: RECONNECT)`,
+    ),
+  ]
 }
 
 /** Compares with the time of asking and the time of the answer, because a busy machine may answer late. */

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
-import { createDeployment, type Deployment, type ServiceProcess, until } from './process.ts'
+import { createDeployment, type Deployment, run, type ServiceProcess, until } from './process.ts'
 import { UNLIMITED } from './service.ts'
 
 const POOL_SIZE = 4
@@ -103,4 +103,39 @@ describe('connections to PostgreSQL', () => {
       assert.ok(most >= 2 && most <= POOL_SIZE, `${most} connections`)
     })
   }
+
+  /** The environment of a service whose role may have only so many connections. */
+  async function asLimited(connections: number): Promise<Record<string, string>> {
+    await observer.query('drop role if exists limited')
+    await observer.query(
+      `create role limited login in role postgres connection limit ${connections}`,
+    )
+    const url = new URL(deployment.env.DATABASE_URL ?? '')
+    url.username = 'limited'
+    return { ...deployment.env, DATABASE_URL: url.toString() }
+  }
+
+  test('are waited for at the start while the server has no room', async () => {
+    const service = run(await asLimited(0))
+    try {
+      await setTimeout(2_000)
+      await observer.query('alter role limited connection limit 2')
+      await service.line('service.started')
+    } finally {
+      service.kill('SIGKILL')
+      await service.exit
+    }
+  })
+
+  test('are not waited for without end', async () => {
+    const service = run(await asLimited(0))
+    assert.equal((await service.exit).code, 1)
+    assert.match(service.output(), /cannot be used: too many connections for role "limited"/)
+  })
+
+  test('that the server refuses do not fail logins while others are open', async () => {
+    const limited = await deployment.start(await asLimited(3))
+    const logins = await Promise.all(Array.from({ length: 20 }, () => limited.login(OWNER)))
+    for (const { status } of logins) assert.equal(status, 200)
+  })
 })

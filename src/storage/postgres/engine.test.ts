@@ -53,4 +53,24 @@ describe('a connection to PostgreSQL', async () => {
     wrong.searchParams.set('options', '-c no_such_setting=1')
     await assert.rejects(settingsOf(wrong.toString(), 'work_mem'), /no_such_setting/)
   })
+
+  test('behind a pooler has only the settings of its role, and lists those that are missing', async () => {
+    const open = (hasPooler: boolean) =>
+      openPostgres({
+        ...config,
+        hasPooler,
+        onConnectionLost: () => {},
+        operationTimeoutMs: SERVICE_OPERATION_TIMEOUT_MS,
+      })
+    const [direct, pooled] = [open(false), open(true)]
+    try {
+      assert.deepEqual(await direct.listMissingSettings(), [])
+      const missing = await pooled.listMissingSettings()
+      assert.equal(missing.length, 7)
+      assert.equal(missing[0], 'alter role postgres set statement_timeout = 1300')
+    } finally {
+      await direct.close()
+      await pooled.close()
+    }
+  })
 })

@@ -58,7 +58,7 @@ export class Hosts {
   }
 
   hasRoom(): boolean {
-    return this.#hosts.some(this.#isFree)
+    return this.#hosts.some(host => this.#isFree(host))
   }
 
   /** A promoted standby starts a new timeline. A server on an older one was replaced. */
@@ -73,7 +73,8 @@ export class Hosts {
   async open(onOpen: (pooled: Pooled) => void): Promise<void> {
     const startedAt = performance.now()
     const attempts: Promise<void>[] = []
-    for (const host of this.#hosts.filter(this.#isFree)) {
+    for (const host of this.#hosts) {
+      if (!this.#isFree(host)) continue
       const attempt = this.#connect(host).then(pooled => {
         this.#hosts = [host, ...this.#hosts.filter(other => other !== host)]
         onOpen(pooled)
@@ -106,7 +107,9 @@ export class Hosts {
     return this.#hosts.flatMap(({ open }) => [...open])
   }
 
-  #isFree = ({ open }: Host): boolean => open.size < this.#options.size
+  #isFree({ open }: Host): boolean {
+    return open.size < this.#options.size
+  }
 
   async #connect(host: Host): Promise<Pooled> {
     const { onClosed, onError, mustBeWritable } = this.#options

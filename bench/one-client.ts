@@ -1,4 +1,4 @@
-// npm run bench:one-client: attempts per second that one client can make, and many clients, in front of a
+// npm run bench:client: attempts per second that one client can make, and many clients, in front of a
 // PostgreSQL whose commits wait for a standby. All attempts of a client change one row, one after the other.
 import pg from 'pg'
 import { openStore } from '../src/storage/open-store.ts'

@@ -84,7 +84,7 @@ export class Hosts {
         () => true,
         () => false,
       )
-      if (await Promise.race([opened, sleep(HEAD_START_MS, false)])) return
+      if (await Promise.race([opened, sleep(HEAD_START_MS, false, { ref: false })])) return
     }
     const leftMs = startedAt + CONNECT_TIMEOUT_MS - performance.now()
     await within(Promise.any(attempts), leftMs, 'the database does not answer').catch(error => {

@@ -111,7 +111,9 @@ export class Pool {
       waiter.reject(new Error('the pool is closed'))
     }
     this.#closeIdle(() => true)
-    await within(this.#hosts.allClosed(), CLOSE_TIMEOUT_MS, '').catch(() => this.#hosts.destroy())
+    await within(this.#hosts.allClosed(), CLOSE_TIMEOUT_MS, 'connections are still open').catch(
+      () => this.#hosts.destroy(),
+    )
   }
 
   #add(pooled: Pooled): void {

@@ -3,14 +3,9 @@
 export class TimeUp extends Error {}
 
 /** Rejects with TimeUp if the promise is not settled in time. What it waits for continues. */
-export async function within<T>(promise: Promise<T>, limitMs: number, what: string): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const timeUp = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new TimeUp(`timeout: ${what}`)), Math.max(1, limitMs))
+export function within<T>(promise: Promise<T>, limitMs: number, what: string): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new TimeUp(`timeout: ${what}`)), Math.max(1, limitMs))
+    promise.then(resolve, reject).finally(() => clearTimeout(timer))
   })
-  try {
-    return await Promise.race([promise, timeUp])
-  } finally {
-    clearTimeout(timer)
-  }
 }

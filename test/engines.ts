@@ -75,7 +75,7 @@ async function createPostgres(server: string | undefined): Promise<TestDatabase>
   const url = new URL(server)
   url.pathname = `/${name}`
   return {
-    config: { engine: 'postgres', url: url.toString() },
+    config: { engine: 'postgres', url: url.toString(), poolSize: 10, hasPooler: false },
     rows: statement => query(url.toString(), statement),
     async drop() {
       await query(server, `drop database ${name} with (force)`)

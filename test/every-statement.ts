@@ -56,6 +56,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await open(false, 10)
   const { id, refreshToken, cookieDigest } = await open(false, 100)
   await store.readDeviceKey()
+  await store.listMissingSettings()
   await store.findDevice(deviceDigest, email, now)
   await store.listDevices(userId, now)
   await store.findLiveSession(id, now)

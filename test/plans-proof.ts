@@ -5,8 +5,9 @@ import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import pg from 'pg'
 import type { Store } from '../src/domain/store.ts'
-import type { EngineName } from '../src/storage/sql/engine.ts'
-import { openTestStore } from './engines.ts'
+import { withSettings } from '../src/storage/postgres/settings.ts'
+import { type EngineName, SERVICE_OPERATION_TIMEOUT_MS } from '../src/storage/sql/engine.ts'
+import { openTestStore, type TestDatabase } from './engines.ts'
 import { useEverything } from './every-statement.ts'
 import { fillTables, LARGE_TABLES } from './large-tables.ts'
 
@@ -23,11 +24,20 @@ const EXEMPT: (keyof Store)[] = [
 
 const STATEMENT = /^\s*(select|insert|update|delete|with)\b/i
 
-export async function provePlans(engine: EngineName, rowCount: number): Promise<void> {
+/**
+ * PostgreSQL has no statistics of young tables, and keeps plans that it made when they were empty. Of two
+ * indexes of an empty table it may choose either.
+ */
+export async function provePlans(
+  engine: EngineName,
+  rowCount: number,
+  isYoung = false,
+): Promise<void> {
   const { store, database } = await openTestStore(engine)
+  const empty = isYoung ? (await openTestStore(engine)).database : null
 
   test(`no statement reads a whole table of ${rowCount} rows`, async () => {
-    await fillTables(database, rowCount)
+    await fillTables(database, rowCount, isYoung)
     const called = new Set<string>()
     const watched = new Proxy(store, {
       get(target, name: keyof Store) {
@@ -45,7 +55,9 @@ export async function provePlans(engine: EngineName, rowCount: number): Promise<
     assert.ok(statements.length > 30, `${statements.length} statements`)
     const scans: string[] = []
     for (const statement of statements) {
-      for (const scan of await scansOf(engine, database.rows, statement)) {
+      const found = await scansOf(database, statement)
+      const foundEarly = empty ? await scansOf(empty, statement) : []
+      for (const scan of [...found, ...foundEarly.filter(scan => scan.startsWith('Seq Scan'))]) {
         scans.push(`${scan}: ${statement.replaceAll(/\s+/g, ' ')}`)
       }
     }
@@ -75,8 +87,17 @@ async function sentBy(engine: EngineName, action: () => Promise<void>): Promise<
 
 type Rows = (statement: string) => Promise<Record<string, unknown>[]>
 
-function scansOf(engine: EngineName, rows: Rows, statement: string): Promise<string[]> {
-  return engine === 'sqlite' ? scansInSqlite(rows, statement) : scansInPostgres(rows, statement)
+function scansOf({ config, rows }: TestDatabase, statement: string): Promise<string[]> {
+  if (config.engine === 'sqlite') return scansInSqlite(rows, statement)
+  // With the settings that the service gives its connections.
+  const address = withSettings(config.url, SERVICE_OPERATION_TIMEOUT_MS)
+  const asService: Rows = async text => {
+    const client = new pg.Client(address)
+    await client.connect()
+    const result = await client.query(text).finally(() => client.end())
+    return result.rows
+  }
+  return scansInPostgres(asService, statement)
 }
 
 /** SEARCH reads a part of an index; SCAN reads a whole index or table. */

@@ -1,8 +1,8 @@
 // A real PostgreSQL server for one test run, from an npm package.
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { randomInt } from 'node:crypto'
+import { randomInt, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { chmod, chown, cp, mkdtemp, rm } from 'node:fs/promises'
+import { chmod, chown, cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -22,6 +22,8 @@ export type PostgresServer = {
   /** Starts the server again, on the same port. */
   start: () => Promise<void>
   pid: () => number
+  /** A standby that follows this server; ends this server for a moment to copy its data. */
+  createStandby: (settings?: string[]) => Promise<PostgresServer>
   /** Ends the server and removes its data. */
   stop: () => Promise<void>
 }
@@ -31,9 +33,10 @@ export const NO_FSYNC = ['-c', 'fsync=off', '-c', 'full_page_writes=off']
 
 export async function startPostgres(settings: string[] = []): Promise<PostgresServer> {
   const folder = await mkdtemp(join(tmpdir(), 'login-postgres-'))
-  const identity = process.getuid?.() === 0 ? UNPRIVILEGED : {}
-  const binaries = await findBinaries(folder, identity === UNPRIVILEGED)
-  if (identity === UNPRIVILEGED) {
+  const isRoot = process.getuid?.() === 0
+  const identity = isRoot ? UNPRIVILEGED : {}
+  const binaries = await findBinaries(folder, isRoot)
+  if (isRoot) {
     await chmod(folder, 0o755)
     await chown(folder, UNPRIVILEGED.uid, UNPRIVILEGED.gid)
   }
@@ -52,6 +55,42 @@ export async function startPostgres(settings: string[] = []): Promise<PostgresSe
     ],
     { ...identity, cwd: folder },
   )
+  const launch = (data: string, settings: string[]) =>
+    launchPostgres({ folder, binaries, identity }, data, settings)
+  const primary = await launch(data, settings)
+
+  return {
+    ...primary,
+    async createStandby(more = []) {
+      const copy = join(folder, randomUUID())
+      await primary.end('SIGINT')
+      await run('cp', ['-a', data, copy])
+      await primary.start()
+      const { hostname, port } = new URL(primary.url)
+      const signal = join(copy, 'standby.signal')
+      await writeFile(signal, '')
+      if (isRoot) await chown(signal, UNPRIVILEGED.uid, UNPRIVILEGED.gid)
+      const source = `primary_conninfo=host=${hostname} port=${port} user=postgres`
+      return launch(copy, [...settings, '-c', source, ...more])
+    },
+    async stop() {
+      await primary.end('SIGINT')
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+type Installation = {
+  folder: string
+  binaries: string
+  identity: { uid?: number; gid?: number }
+}
+
+async function launchPostgres(
+  { folder, binaries, identity }: Installation,
+  data: string,
+  settings: string[],
+): Promise<PostgresServer> {
   const port = await freePort()
   const options = [
     ...['-p', String(port), '-k', folder, '-h', '127.0.0.1', '-c', 'max_connections=300'],
@@ -84,10 +123,8 @@ export async function startPostgres(settings: string[] = []): Promise<PostgresSe
     end,
     start,
     pid: () => server.pid ?? 0,
-    async stop() {
-      await end('SIGINT')
-      await rm(folder, { recursive: true, force: true })
-    },
+    createStandby: () => Promise.reject(new Error('not a primary')),
+    stop: () => end('SIGINT'),
   }
 }
 

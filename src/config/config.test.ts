@@ -95,7 +95,10 @@ describe('configuration', () => {
       },
     ],
     ...['postgres://u:p@db/login', 'postgresql://u@db:5433/login?sslmode=require'].map(
-      (url): Taken => [{ DATABASE_URL: url }, { database: { engine: 'postgres', url } }],
+      (url): Taken => [
+        { DATABASE_URL: url },
+        { database: { engine: 'postgres', url, poolSize: 10, hasPooler: false } },
+      ],
     ),
     [
       { TLS_CERT_FILE: 'a.pem', TLS_KEY_FILE: '/b.pem' },

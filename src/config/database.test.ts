@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { describeDatabase } from '../storage/open-store.ts'
 import { ConfigError, loadConfig } from './config.ts'
 
 const PRODUCTION = {
@@ -43,6 +44,15 @@ describe('in production the connection to PostgreSQL', () => {
     })
   }
 
+  test('is judged for each host', () => {
+    assert.deepEqual(judge('postgres://u@localhost:5432,127.0.0.1,[::1]:5433/x'), [])
+    assert.deepEqual(judge('postgres://u@db1:5432,db2:5432/x?sslmode=verify-full'), [])
+    const [problem = '', ...others] = judge('postgres://u:s3cret@localhost,db1:5432,[fd00::1]/x')
+    assert.deepEqual(others, [])
+    assert.match(problem, /^In production a database on another machine needs TLS: /)
+    assert.equal(judge('postgres://localhost,db1,db2/x?sslmode=disable').length, 1)
+  })
+
   test('may be without TLS if sslmode=disable says so, with a warning', () => {
     assert.deepEqual(judge('postgres://u@db/x?sslmode=disable'), [
       'The connection to the database is not encrypted (sslmode=disable).',
@@ -58,5 +68,75 @@ describe('in production the connection to PostgreSQL', () => {
 
 test('in development any connection to PostgreSQL is accepted', () => {
   const DATABASE_URL = 'postgres://u@db/x'
-  assert.deepEqual(loadConfig({ DATABASE_URL }).database, { engine: 'postgres', url: DATABASE_URL })
+  assert.deepEqual(loadConfig({ DATABASE_URL }).database, {
+    engine: 'postgres',
+    url: DATABASE_URL,
+    poolSize: 10,
+    hasPooler: false,
+  })
+})
+
+describe('an address of several hosts', () => {
+  const databaseOf = (DATABASE_URL: string) => loadConfig({ DATABASE_URL }).database
+  const problemsOf = (DATABASE_URL: string) => {
+    try {
+      databaseOf(DATABASE_URL)
+      return []
+    } catch (error) {
+      assert.ok(error instanceof ConfigError)
+      return error.problems
+    }
+  }
+
+  for (const [url, described] of [
+    ['postgres://a:5432,b:5433/login', 'postgres://a:5432,b:5433/login'],
+    [
+      'postgres://ann:p,w%40@a,b/login?target_session_attrs=read-write',
+      'postgres://ann:***@a,b/login',
+    ],
+    [
+      'postgresql://ann:x:y@[::1]:5432,[fd00::2]/login',
+      'postgresql://ann:***@[::1]:5432,[fd00::2]/login',
+    ],
+    ['postgres://ann@a,b:1', 'postgres://ann@a,b:1'],
+  ] as const) {
+    test(`is accepted, and described without its password: ${url}`, () => {
+      assert.equal(describeDatabase(databaseOf(url)), `PostgreSQL ${described}`)
+    })
+  }
+
+  for (const [url, problem] of [
+    ['postgres://ann:s3cret@a:5432,b:none/login', /must look like .*host1:5432,host2:5432/],
+    ['postgres://ann:s3cret@a,,b/login', /must look like/],
+    ['postgres://ann:s3cret@a,:5432/login', /must look like/],
+    ['postgres:///login?host=a,b&password=s3cret', /must name several hosts before the name/],
+    ['postgres://a:1/login?port=1,2&password=s3cret', /must name several hosts before the name/],
+    [
+      'postgres://ann:s3cret@a/x?target_session_attrs=any',
+      /target_session_attrs must be read-write/,
+    ],
+    ['postgres://ann:s3cret@a,b/x?target_session_attrs=standby', /must be read-write/],
+  ] as const) {
+    test(`is refused, without its password in the message: ${url}`, () => {
+      const [found = '', ...others] = problemsOf(url)
+      assert.match(found, problem)
+      assert.doesNotMatch(found, /s3cret/)
+      assert.deepEqual(others, [])
+    })
+  }
+})
+
+test('DATABASE_POOLER knows the transaction mode only', () => {
+  const env = { DATABASE_URL: 'postgres://u@localhost/x', DATABASE_POOL_SIZE: '200' }
+  assert.deepEqual(loadConfig({ ...env, DATABASE_POOLER: 'transaction' }).database, {
+    engine: 'postgres',
+    url: env.DATABASE_URL,
+    poolSize: 200,
+    hasPooler: true,
+  })
+  const wrong = { ...env, DATABASE_POOLER: 'session', DATABASE_POOL_SIZE: '0' }
+  assert.throws(
+    () => loadConfig(wrong),
+    /DATABASE_POOL_SIZE must be a whole number from 1 to 200[\s\S]*DATABASE_POOLER must be transaction/,
+  )
 })

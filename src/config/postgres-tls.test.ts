@@ -19,7 +19,6 @@ const CASES: Case[] = [
   ['postgres:///login?host=/var/run/postgresql', 'local'],
   ['postgres://db/login?host=127.0.0.1', 'local'],
   ['postgres:///login', 'local', { PGHOST: '/run/postgresql' }],
-  ['postgres://localhost,127.0.0.1/login', 'local'],
   ['postgres://db/login', 'unstated'],
   ['postgres://10.0.0.1/login', 'unstated'],
   ['postgres://[fd00::1]/login', 'unstated'],
@@ -29,8 +28,6 @@ const CASES: Case[] = [
   ['postgres://%zz/login', 'unstated'],
   ['postgres://localhost/login?host=db', 'unstated'],
   ['postgres://localhost/login?host=127.0.0.1&host=db', 'unstated'],
-  ['postgres://localhost,db/login', 'unstated'],
-  ['postgres:///login?host=localhost,db', 'unstated'],
   ['postgres:///login', 'unstated', { PGHOST: 'db' }],
   ['postgres://db/login?sslmode=', 'unstated'],
   ['postgres://db/login?sslmode=prefer', 'unstated'],
@@ -49,7 +46,6 @@ const CASES: Case[] = [
   ['postgres://db/login?sslmode=verify-ca', 'verified'],
   ['postgres://db/login?sslmode=require', 'verified'],
   ['postgres://db/login?ssl=0&sslmode=require', 'verified'],
-  ['postgres://db1,db2/login?sslmode=verify-full', 'verified'],
   ['postgres://db/login', 'verified', { PGSSLMODE: 'verify-full' }],
   ['postgres://db/login?sslmode=', 'verified', { PGSSLMODE: 'require' }],
   ['postgres://db/login?sslmode=disable&sslmode=verify-full', 'verified'],
@@ -76,7 +72,7 @@ function encryptionByDriver(connectionString: string, env: Record<string, string
   Object.assign(process.env, { PGHOST: '', PGSSLMODE: '' }, env)
   try {
     const { host, ssl }: { host: string; ssl?: unknown } = new pg.Client({ connectionString })
-    const isLocal = /^(\/|localhost|127\.[\d.]+(,|$)|::1$)/i.test(host)
+    const isLocal = /^(\/|localhost|127\.[\d.]+$|::1$)/i.test(host)
     if (isLocal) return 'local'
     if (!ssl) return 'plain'
     const isUnverified =

@@ -10,14 +10,14 @@ export type Encryption = 'local' | 'verified' | 'unverified' | 'plain' | 'unstat
 
 type Settings = Record<string, string | undefined>
 
-/** Throws if the URL cannot be parsed. */
+/** The URL names one host. Throws if it cannot be parsed. */
 export function decideEncryption(url: string, env: Settings): Encryption {
   const { hostname, searchParams } = new URL(url)
   // The driver takes the last of several values.
   const last = (name: string) => searchParams.getAll(name).at(-1)
   const named = /^%2f/i.test(hostname) ? '/' : hostname
-  const hosts = last('host') || named || env.PGHOST || 'localhost'
-  if (hosts.split(',').every(host => host.startsWith('/') || isLoopback(host))) return 'local'
+  const host = last('host') || named || env.PGHOST || 'localhost'
+  if (host.startsWith('/') || isLoopback(host)) return 'local'
 
   // The driver reads PGSSLMODE only if the URL has no setting for TLS.
   const mode = last('sslmode') || (searchParams.has('ssl') ? '' : env.PGSSLMODE)

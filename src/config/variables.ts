@@ -14,7 +14,15 @@ export const VARIABLES = {
   DATABASE_URL: {
     byDefault: '',
     meaning:
-      '`postgres://…`, with `sslmode=verify-full` if it is on another machine; if not set, SQLite in `DATA_DIR/login.db`',
+      '`postgres://…`, with `sslmode=verify-full` if it is on another machine; several hosts as `postgres://a:5432,b:5432/…`; if not set, SQLite in `DATA_DIR/login.db`',
+  },
+  DATABASE_POOL_SIZE: {
+    byDefault: '10',
+    meaning: '1 to 200; most connections of one instance to a PostgreSQL server',
+  },
+  DATABASE_POOLER: {
+    byDefault: '',
+    meaning: '`transaction` if PgBouncer in transaction mode is in between (docs/operations.md)',
   },
   TLS_CERT_FILE: { byDefault: '', meaning: 'certificate chain, PEM' },
   TLS_KEY_FILE: { byDefault: '', meaning: 'private key of the certificate, PEM' },

@@ -1,5 +1,6 @@
 // Opens the configured database as a Store: most of it is written once, in `sql/`, for both engines.
 import type { DatabaseConfig } from '../config/database.ts'
+import { partsOf } from '../config/postgres-hosts.ts'
 import type { ServiceStore, Store } from '../domain/store.ts'
 import { createDevices } from './sql/devices.ts'
 import { type Engine, SERVICE_OPERATION_TIMEOUT_MS } from './sql/engine.ts'
@@ -46,15 +47,15 @@ async function openEngine(
     return openSqlite(database.file, operationTimeoutMs)
   }
   const { openPostgres } = await import('./postgres/engine.ts')
-  return openPostgres({ url: database.url, onConnectionLost, operationTimeoutMs })
+  return openPostgres({ ...database, onConnectionLost, operationTimeoutMs })
 }
 
 /** Names the database in messages, without its password. */
 export function describeDatabase(database: DatabaseConfig): string {
   if (database.engine === 'sqlite') return `SQLite ${database.file}`
-  const url = new URL(database.url)
-  if (url.password) url.password = '***'
+  const { start, hosts, rest } = partsOf(database.url)
+  const user = start.replace(/(\/\/[^:]*):.*@$/s, '$1:***@')
   // The driver also accepts a password as a parameter of the address.
-  url.search = ''
-  return `PostgreSQL ${url}`
+  const [path] = rest.split(/[?#]/)
+  return `PostgreSQL ${user}${hosts.join(',')}${path}`
 }

@@ -10,6 +10,7 @@ import {
   WARN_ABOVE_MS,
 } from '../../cluster-clock.ts'
 import type { Config } from '../../config/config.ts'
+import type { DatabaseConfig } from '../../config/database.ts'
 import type { Store } from '../../domain/store.ts'
 import { isOpenToOthers } from '../../files.ts'
 import { isReachable } from '../../login/credentials.ts'
@@ -41,6 +42,7 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
         database.engine === 'sqlite' && (await isOpenToOthers(database.file))
           ? warning('database', `others can read ${database.file}: chmod 600 it`)
           : ok('database', where),
+        ...(await checkRole(database, store)),
         checkDatabaseClock(offset),
         await checkHashes(store, config.bcryptCost),
         await checkEmails(store),
@@ -49,6 +51,19 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
   } catch (error) {
     return [problem('database', messageOf(error))]
   }
+}
+
+/** Behind a pooler the service cannot set limits and plans for its connections: its role must have them. */
+async function checkRole(database: DatabaseConfig, store: Store): Promise<Finding[]> {
+  if (database.engine !== 'postgres' || !database.hasPooler) return []
+  const missing = await store.listMissingSettings()
+  if (missing.length === 0) return [ok('role', 'has the time limits and plan settings')]
+  return [
+    warning(
+      'role',
+      `lacks settings that the pooler keeps the service from sending: run "${missing.join('; ')}", then let the pooler open new connections (PgBouncer: RECONNECT)`,
+    ),
+  ]
 }
 
 function checkDatabaseClock(offset: Offset): Finding {

@@ -1,8 +1,13 @@
 // A connection from the pool, for one operation with one time limit.
 import pg from 'pg'
+import { CONNECT_TIMEOUT_MS } from './hosts.ts'
+import type { Pool } from './pool.ts'
+import { TimeUp, within } from './time-limit.ts'
 
 /** The server does not know the prepared statement, for example after DISCARD ALL or behind a pooler. */
 export const UNKNOWN_STATEMENT = '26000'
+/** The server has become a standby, or was set to accept no writes. */
+const READ_ONLY = '25006'
 
 export type Connection = {
   query(text: string, values: unknown[], name?: string): Promise<pg.QueryResult>
@@ -11,37 +16,40 @@ export type Connection = {
 
 /**
  * The timeout is for all statements of the operation together. A connection that broke or still waits for
- * an answer is closed on release, so that no other operation gets it.
+ * an answer does not return to the pool, so that no other operation gets it.
  */
-export async function connect(pool: pg.Pool, timeoutMs: number): Promise<Connection> {
-  const deadline = performance.now() + timeoutMs
-  const client = await pool.connect()
+export async function connect(pool: Pool, timeoutMs: number): Promise<Connection> {
+  const startedAt = performance.now()
+  const pooled = await pool.take()
+  // Only at the start of the process the wait for a connection may take longer than this.
+  const waitedMs = Math.min(performance.now() - startedAt, CONNECT_TIMEOUT_MS)
+  const deadline = performance.now() + timeoutMs - waitedMs
   let isLost = false
-  const onError = () => {
-    isLost = true
-  }
-  // Between two statements there is no other listener, and an unhandled error event would end the process.
-  client.on('error', onError)
+  /** The answer to a statement that was not answered in time. */
+  let late: Promise<unknown> | null = null
 
   return {
     async query(text, values, name) {
       // The server rolls back when the connection closes. A rollback through a lost connection would take
       // time and fail, and Kysely would report that failure instead of the first one.
       if (isLost && text === 'rollback') return NOTHING_TO_ROLL_BACK
-      const limits = { query_timeout: Math.max(1, deadline - performance.now()) }
+      const answer = pooled.client.query({ text, values, ...(name && { name }) })
       try {
-        return await client.query({ text, values, ...(name && { name }), ...limits })
+        return await within(answer, deadline - performance.now(), 'the database does not answer')
       } catch (error) {
+        if (error instanceof TimeUp) late = answer
         // After UNKNOWN_STATEMENT the driver still believes that the server knows the statement.
-        isLost ||= !(error instanceof pg.DatabaseError) || error.code === UNKNOWN_STATEMENT
+        isLost ||=
+          !(error instanceof pg.DatabaseError) || hasSqlState(UNKNOWN_STATEMENT, READ_ONLY)(error)
         if (text !== 'rollback') throw error
         isLost = true
         return NOTHING_TO_ROLL_BACK
       }
     },
     release(discard) {
-      client.off('error', onError)
-      client.release(isLost || discard)
+      if (late) pool.abandon(pooled, late)
+      else if (isLost || discard || pooled.isBroken) pool.discard(pooled)
+      else pool.giveBack(pooled)
     },
   }
 }

@@ -9,11 +9,13 @@ describe('a connection to PostgreSQL', async () => {
   const database = await createTestDatabase('postgres')
   after(() => database.drop())
   if (database.config.engine !== 'postgres') throw new Error('not PostgreSQL')
-  const { url } = database.config
+  const config = database.config
+  const { url } = config
 
   /** Settings of a connection that the service opened, as the server reports them. */
-  async function settingsOf(address: string, ...names: string[]): Promise<string[]> {
+  const settingsOf = async (address: string, ...names: string[]): Promise<string[]> => {
     const engine = openPostgres({
+      ...config,
       url: address,
       onConnectionLost: () => {},
       operationTimeoutMs: SERVICE_OPERATION_TIMEOUT_MS,
@@ -30,7 +32,14 @@ describe('a connection to PostgreSQL', async () => {
   }
 
   test('uses one plan for all values, also if the address has options of its own', async () => {
-    assert.deepEqual(await settingsOf(url, 'plan_cache_mode'), ['force_generic_plan'])
+    const settings = await settingsOf(
+      url,
+      'plan_cache_mode',
+      'enable_seqscan',
+      'enable_bitmapscan',
+      'jit',
+    )
+    assert.deepEqual(settings, ['force_generic_plan', 'off', 'off', 'off'])
     const own = new URL(url)
     own.searchParams.set('options', '-c work_mem=1234kB')
     assert.deepEqual(await settingsOf(own.toString(), 'plan_cache_mode', 'work_mem'), [
@@ -43,5 +52,25 @@ describe('a connection to PostgreSQL', async () => {
     const wrong = new URL(url)
     wrong.searchParams.set('options', '-c no_such_setting=1')
     await assert.rejects(settingsOf(wrong.toString(), 'work_mem'), /no_such_setting/)
+  })
+
+  test('behind a pooler has only the settings of its role, and lists those that are missing', async () => {
+    const open = (hasPooler: boolean) =>
+      openPostgres({
+        ...config,
+        hasPooler,
+        onConnectionLost: () => {},
+        operationTimeoutMs: SERVICE_OPERATION_TIMEOUT_MS,
+      })
+    const [direct, pooled] = [open(false), open(true)]
+    try {
+      assert.deepEqual(await direct.listMissingSettings(), [])
+      const missing = await pooled.listMissingSettings()
+      assert.equal(missing.length, 7)
+      assert.equal(missing[0], 'alter role postgres set statement_timeout = 1300')
+    } finally {
+      await direct.close()
+      await pooled.close()
+    }
   })
 })

@@ -1,25 +1,25 @@
 // The PostgreSQL engine: a pool of connections.
-import { Kysely, PostgresDialect, type PostgresPoolClient, sql } from 'kysely'
-import pg from 'pg'
+import { Kysely, PostgresAdapter, PostgresDialect, type PostgresPoolClient, sql } from 'kysely'
+import type pg from 'pg'
+import type { PostgresConfig } from '../../config/database.ts'
+import { addressesOf, mustBeWritable } from '../../config/postgres-hosts.ts'
 import { type Engine, type RunStatement, repeat } from '../sql/engine.ts'
 import type { Statement } from '../sql/prepared.ts'
 import { rotationOf } from '../sql/refresh-tokens.ts'
 import type { Schema } from '../sql/schema.ts'
 import { connect, hasSqlState, UNKNOWN_STATEMENT } from './connection.ts'
+import { Pool } from './pool.ts'
 import { reserve } from './reserve.ts'
 import { rotate } from './rotate.ts'
+import { listMissingSettings, withSettings } from './settings.ts'
 import { createSettling, type Run } from './settle.ts'
 
-/** Hashing is the bottleneck and holds no connection; a login holds one for a few milliseconds. */
-const POOL_SIZE = 10
-const CONNECT_TIMEOUT_MS = 1_000
-/** No request waits yet, and a machine that starts many processes at once is slow. */
-const MIGRATION_CONNECT_TIMEOUT_MS = 10_000
 /** A change of a large table may take long; the limit is for a server that no longer answers. */
 const MIGRATION_TIMEOUT_MS = 3_600_000
 
-/** The key of the advisory lock of the purge: any number that no other program in this database uses. */
+/** The keys of the advisory locks: any numbers that no other program in this database uses. */
 const PURGE_LOCK = 710_001
+const MIGRATION_LOCK = 710_002
 
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 const SERIALIZATION_FAILURE = '40001'
@@ -27,8 +27,7 @@ const DEADLOCK_DETECTED = '40P01'
 const UNIQUE_VIOLATION = '23505'
 const TRANSIENT_ERRORS = [SERIALIZATION_FAILURE, DEADLOCK_DETECTED, UNKNOWN_STATEMENT]
 
-type PostgresOptions = {
-  url: string
+type PostgresOptions = Omit<PostgresConfig, 'engine'> & {
   /** Called when an idle connection breaks; the pool has already dropped it. */
   onConnectionLost: (error: Error) => void
   /** Longest that one operation may take. */
@@ -36,17 +35,22 @@ type PostgresOptions = {
 }
 
 export function openPostgres(options: PostgresOptions): Engine {
-  const { url, onConnectionLost, operationTimeoutMs } = options
-  const pool = new pg.Pool({
-    ...connectionTo(withGenericPlans(url)),
-    max: POOL_SIZE,
-    // Below the limit of the connection, which is for a server that does not answer.
-    statement_timeout: operationTimeoutMs - 200,
-    // Above the server's deadlock_timeout (1 s), so that a deadlock is not reported as a lock timeout.
-    lock_timeout: operationTimeoutMs - 300,
-    idle_in_transaction_session_timeout: 5_000,
+  const { url, poolSize, hasPooler, onConnectionLost, operationTimeoutMs } = options
+  const addresses = addressesOf(url)
+  const shared = {
+    mustBeWritable: mustBeWritable(url),
+    newestTimeline: { value: 0 },
+    onConnectionLost,
+  }
+  const pool = new Pool({
+    ...shared,
+    // A pooler in transaction mode lends a connection of the server for one transaction: a setting made on
+    // it would be left to others.
+    configs: addresses.map(address =>
+      connectionTo(hasPooler ? address : withSettings(address, operationTimeoutMs)),
+    ),
+    size: poolSize,
   })
-  pool.on('error', onConnectionLost)
   const db = openDatabase(pool, operationTimeoutMs)
   const retrying = <T>(operation: () => Promise<T>) =>
     repeat(operation, hasSqlState(...TRANSIENT_ERRORS), operationTimeoutMs)
@@ -58,7 +62,8 @@ export function openPostgres(options: PostgresOptions): Engine {
     const { name, sql: text, parameters } = statement(db, values)
     const connection = await connect(pool, operationTimeoutMs)
     try {
-      const { rows } = await connection.query(text, parameters, name)
+      // Behind a pooler the next transaction may get a connection that does not know the name.
+      const { rows } = await connection.query(text, parameters, hasPooler ? undefined : name)
       return rows as Row[]
     } finally {
       connection.release()
@@ -70,16 +75,19 @@ export function openPostgres(options: PostgresOptions): Engine {
     db,
     retrying,
     async migrating(operation) {
-      // A separate connection, without the time limits of a login.
-      const migrationPool = new pg.Pool({
-        ...connectionTo(url),
-        max: 1,
-        connectionTimeoutMillis: MIGRATION_CONNECT_TIMEOUT_MS,
-      })
-      migrationPool.on('error', onConnectionLost)
-      const migrationDb = openDatabase(migrationPool, MIGRATION_TIMEOUT_MS)
+      // A separate connection, without the settings of the service.
+      const migrationDb = openDatabase(
+        new Pool({ ...shared, configs: addresses.map(connectionTo), size: 1 }),
+        MIGRATION_TIMEOUT_MS,
+      )
       try {
-        return await operation(migrationDb)
+        return await migrationDb.transaction().execute(async trx => {
+          // The role may have limits of its own.
+          await sql`select set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true),
+            set_config('idle_in_transaction_session_timeout', '0', true)`.execute(trx)
+          await sql`select pg_advisory_xact_lock(${sql.lit(MIGRATION_LOCK)})`.execute(trx)
+          return operation(trx)
+        })
       } finally {
         await migrationDb.destroy()
       }
@@ -103,44 +111,37 @@ export function openPostgres(options: PostgresOptions): Engine {
       const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db)
       return rows[0]?.now ?? null
     },
-    async close() {
-      await db.destroy()
-      // Kysely ends the pool only if it has used it.
-      if (!pool.ending) await pool.end()
-    },
+    listMissingSettings: async () => (hasPooler ? listMissingSettings(db) : []),
+    // Kysely ends the pool only if it has used it.
+    close: () => pool.end(),
   }
 }
 
-/**
- * One plan for all values of a statement: if the server chose a plan by the values, attempts at known and
- * unknown emails could take different times. As an option in the address: if the server rejects it, the
- * connection fails.
- */
-function withGenericPlans(url: string): string {
-  const connection = new URL(url)
-  const given = connection.searchParams.getAll('options').at(-1) ?? process.env.PGOPTIONS ?? ''
-  connection.searchParams.set('options', `${given} -c plan_cache_mode=force_generic_plan`.trim())
-  return connection.toString()
+function connectionTo(address: string): pg.ClientConfig {
+  return { connectionString: address, application_name: 'login-service' }
 }
 
-function connectionTo(url: string): pg.PoolConfig {
-  return {
-    connectionString: url,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    keepAlive: true,
-    application_name: 'login-service',
-  }
-}
-
-function openDatabase(pool: pg.Pool, timeoutMs: number): Kysely<Schema> {
+function openDatabase(pool: Pool, timeoutMs: number): Kysely<Schema> {
   return new Kysely<Schema>({
-    dialect: new PostgresDialect({
+    dialect: new TransactionLockedDialect({
       pool: {
         // Kysely's type also has a form of `query` for cursors, which is not used here.
         connect: () => connect(pool, timeoutMs) as unknown as Promise<PostgresPoolClient>,
         end: () => pool.end(),
-        options: pool.options,
+        options: {},
       },
     }),
   })
+}
+
+/** Without Kysely's lock for migrations, which a session holds: a pooler may change the session. */
+class TransactionLockedDialect extends PostgresDialect {
+  override createAdapter(): PostgresAdapter {
+    return new TransactionLockedAdapter()
+  }
+}
+
+class TransactionLockedAdapter extends PostgresAdapter {
+  override async acquireMigrationLock(): Promise<void> {}
+  override async releaseMigrationLock(): Promise<void> {}
 }

@@ -106,12 +106,24 @@ const releasePending = prepare<{ keys: string[] }>((db, { keys }) =>
 
 type FailureParameters = Moments & { keys: string[]; userId: string }
 
+/**
+ * The commit of a failure does not wait for a synchronous standby, and so releases the locks of its rows
+ * sooner. If a failover loses it, the reservation, which the standby has, counts as a failure when its lease
+ * ends. Commits that do not even wait for the disk stay as they are.
+ */
+const COMMITTED_LOCALLY = sql`committed_locally as materialized (
+    select set_config('synchronous_commit',
+      case current_setting('synchronous_commit') when 'off' then 'off' else 'local' end, true)
+  )`
+
 const failUser = prepareFailure('users')
 const failDummyUser = prepareFailure('unknown_user')
 
 function prepareFailure(table: 'users' | 'unknown_user') {
   return prepare<FailureParameters, { failed_login_attempts: number }>((db, parameters) =>
-    sql<{ failed_login_attempts: number }>`with ${lockedRows(parameters.keys)},
+    sql<{
+      failed_login_attempts: number
+    }>`with ${COMMITTED_LOCALLY}, ${lockedRows(parameters.keys)},
     counted as (
       update login_throttle t set pending = ${ONE_PENDING_LESS},
         failures = case when l.window_ends_at <= ${parameters.now} then 1 else l.failures + 1 end,
@@ -127,7 +139,7 @@ function prepareFailure(table: 'users' | 'unknown_user') {
       from locked l, all_locked where t.key = l.key returning t.key
     )
     update ${sql.table(table)} u set failed_login_attempts = ${ONE_FAILURE_MORE}
-    from (select count(*) from counted) after
+    from (select count(*) from counted) after, committed_locally
     where u.id = ${parameters.userId} returning u.failed_login_attempts`.compile(db),
   )
 }

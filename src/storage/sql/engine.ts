@@ -32,6 +32,7 @@ export type Engine = {
   /** False while another instance purges. True reserves the purge for this instance until `trx` ends. */
   mayPurge(trx: Transaction<Schema>): Promise<boolean>
   readClock(): Promise<Date | null>
+  listMissingSettings(): Promise<string[]>
   close(): Promise<void>
 }
 

@@ -24,6 +24,7 @@ export function createMaintenance(engine: Engine): Maintenance {
     },
 
     readClock: engine.readClock,
+    listMissingSettings: engine.listMissingSettings,
 
     async migrate() {
       return engine.migrating(async db => {

@@ -45,6 +45,7 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     // The transaction holds the write lock, so no other process purges.
     mayPurge: async () => true,
     readClock: async () => null,
+    listMissingSettings: async () => [],
     close: () => db.destroy(),
   }
 }

@@ -1,0 +1,141 @@
+// An instance never has more connections than its pool allows, abandoned ones included.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import pg from 'pg'
+import { NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
+import { createDeployment, type Deployment, run, type ServiceProcess, until } from './process.ts'
+import { UNLIMITED } from './service.ts'
+
+const POOL_SIZE = 4
+const FAULT_MS = 6_000
+const SAMPLE_EVERY_MS = 20
+const OWNER = 'owner@example.com'
+
+describe('connections to PostgreSQL', () => {
+  let server: PostgresServer
+  let deployment: Deployment
+  let service: ServiceProcess
+  let observer: pg.Client
+  before(async () => {
+    server = await startPostgres(NO_FSYNC)
+    process.env.TEST_DATABASE_URL = server.url
+    deployment = await createDeployment('postgres', UNLIMITED)
+    await deployment.addUser(OWNER)
+    observer = new pg.Client(server.url)
+    await observer.connect()
+    const url = new URL(deployment.env.DATABASE_URL ?? '')
+    url.searchParams.set('application_name', 'observed')
+    service = await deployment.start({
+      DATABASE_URL: url.toString(),
+      DATABASE_POOL_SIZE: String(POOL_SIZE),
+    })
+  })
+  after(async () => {
+    await observer.end()
+    await deployment.remove()
+    await server.stop()
+  })
+
+  async function backends(): Promise<number[]> {
+    const { rows } = await observer.query(
+      "select pid from pg_stat_activity where application_name = 'observed'",
+    )
+    return rows.map(({ pid }) => pid)
+  }
+
+  async function holdLock(): Promise<() => Promise<void>> {
+    const other = new pg.Client(deployment.env.DATABASE_URL)
+    await other.connect()
+    await other.query('begin; lock table login_throttle')
+    return () => other.end()
+  }
+
+  /** A commit then waits for a standby that does not exist; the server's statement_timeout is over by then. */
+  async function missStandby(): Promise<() => Promise<void>> {
+    const set = async (names: string) => {
+      await observer.query(`alter system set synchronous_standby_names = '${names}'`)
+      await observer.query('select pg_reload_conf()')
+    }
+    await set('missing')
+    return () => set('')
+  }
+
+  /** The first process answers no new connection either. */
+  async function freeze(): Promise<() => Promise<void>> {
+    const frozen = [server.pid(), ...(await backends())]
+    for (const pid of frozen) process.kill(pid, 'SIGSTOP')
+    return async () => {
+      for (const pid of frozen) process.kill(pid, 'SIGCONT')
+    }
+  }
+
+  for (const [title, begin] of [
+    ['another session holds a lock', holdLock],
+    ['commits wait for a standby', missStandby],
+    ['the server is frozen', freeze],
+  ] as const) {
+    test(`stay within the pool while ${title}, and logins succeed afterwards`, async () => {
+      await Promise.all(Array.from({ length: 20 }, () => service.login(OWNER)))
+      let most = 0
+      let isOver = false
+      const sampling = (async () => {
+        while (!isOver) {
+          most = Math.max(most, (await backends()).length)
+          await setTimeout(SAMPLE_EVERY_MS)
+        }
+      })()
+
+      const end = await begin()
+      const endsAt = performance.now() + FAULT_MS
+      const clients = Array.from({ length: 30 }, async () => {
+        const statuses: number[] = []
+        while (performance.now() < endsAt) statuses.push((await service.login(OWNER)).status)
+        return statuses
+      })
+      const statuses = (await Promise.all(clients)).flat()
+      assert.ok(statuses.filter(status => status === 500).length > POOL_SIZE)
+      await end()
+      await until(async () => (await service.login(OWNER)).status === 200)
+      await Promise.all(Array.from({ length: 30 }, () => service.login(OWNER)))
+      isOver = true
+      await sampling
+      assert.ok(most >= 2 && most <= POOL_SIZE, `${most} connections`)
+    })
+  }
+
+  /** The environment of a service whose role may have only so many connections. */
+  async function asLimited(connections: number): Promise<Record<string, string>> {
+    await observer.query('drop role if exists limited')
+    await observer.query(
+      `create role limited login in role postgres connection limit ${connections}`,
+    )
+    const url = new URL(deployment.env.DATABASE_URL ?? '')
+    url.username = 'limited'
+    return { ...deployment.env, DATABASE_URL: url.toString() }
+  }
+
+  test('are waited for at the start while the server has no room', async () => {
+    const service = run(await asLimited(0))
+    try {
+      await setTimeout(2_000)
+      await observer.query('alter role limited connection limit 2')
+      await service.line('service.started')
+    } finally {
+      service.kill('SIGKILL')
+      await service.exit
+    }
+  })
+
+  test('are not waited for without end', async () => {
+    const service = run(await asLimited(0))
+    assert.equal((await service.exit).code, 1)
+    assert.match(service.output(), /cannot be used: too many connections for role "limited"/)
+  })
+
+  test('that the server refuses do not fail logins while others are open', async () => {
+    const limited = await deployment.start(await asLimited(3))
+    const logins = await Promise.all(Array.from({ length: 20 }, () => limited.login(OWNER)))
+    for (const { status } of logins) assert.equal(status, 200)
+  })
+})

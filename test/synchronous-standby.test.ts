@@ -1,0 +1,79 @@
+// A failover to a synchronous standby loses no guess: a failure that the standby did not get counts when the
+// lease of its reservation ends.
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import pg from 'pg'
+import { openStore } from '../src/storage/open-store.ts'
+import { NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
+import { until } from './process.ts'
+import { makeScopes } from './storage/fixtures.ts'
+
+const LEASE_MS = 60_000
+const EMAIL = 'unknown@example.com'
+const BUDGETS = { pair: 1, email: 1, client: 1 }
+
+let primary: PostgresServer
+let standby: PostgresServer
+before(async () => {
+  primary = await startPostgres(NO_FSYNC)
+  standby = await primary.createStandby()
+})
+after(async () => {
+  await standby.end('SIGKILL')
+  await primary.stop()
+})
+
+const ask = async ({ url }: PostgresServer, statement: string) => {
+  const client = new pg.Client(url)
+  await client.connect()
+  const { rows } = await client.query(statement).finally(() => client.end())
+  return rows
+}
+const open = ({ url }: PostgresServer) =>
+  openStore({ engine: 'postgres', url, poolSize: 10, hasPooler: false })
+
+test('a failure is settled without the standby, and is counted after a failover that loses it', async () => {
+  const store = await open(primary)
+  await store.migrate()
+  await ask(primary, "alter system set synchronous_standby_names = '*'")
+  await ask(primary, 'select pg_reload_conf()')
+  await until(async () => {
+    const [row] = await ask(primary, 'select sync_state from pg_stat_replication')
+    return row?.sync_state === 'sync'
+  })
+  const now = new Date()
+  const scopes = makeScopes(EMAIL, 'client', BUDGETS)
+  assert.equal((await store.reserveAttempt(scopes, EMAIL, now)).kind, 'admitted')
+
+  const [receiver] = await ask(standby, 'select pid from pg_stat_wal_receiver')
+  process.kill(receiver.pid, 'SIGSTOP')
+  try {
+    await store.settleFailure(scopes, null, now)
+    await assert.rejects(
+      store.reserveAttempt(makeScopes(), EMAIL, now),
+      /timeout/,
+      'a reservation waits for the standby',
+    )
+  } finally {
+    await primary.end('SIGKILL')
+    // What the standby had not read is lost with its receiver.
+    process.kill(receiver.pid, 'SIGKILL')
+    await store.close()
+  }
+
+  await until(() =>
+    ask(standby, 'select pg_promote()').then(
+      () => true,
+      () => false,
+    ),
+  )
+  const promoted = await open(standby)
+  const later = new Date(now.getTime() + LEASE_MS)
+  const [row] = await ask(
+    standby,
+    "select failures, pending from login_throttle where scope = 'pair'",
+  )
+  assert.deepEqual(row, { failures: 0, pending: 1 }, 'the failure was lost')
+  assert.equal((await promoted.reserveAttempt(scopes, EMAIL, later)).kind, 'blocked')
+  await promoted.close()
+})

@@ -33,8 +33,8 @@ type Pending = {
 }
 
 const WORKER = new URL('worker.ts', import.meta.url)
-/** What the launcher does for the first thread: types are stripped once, and features are not warned of. */
 const CACHE = getCompileCacheDir()
+/** As the launcher does for the main thread: types are stripped once, and warnings of features are hidden. */
 const ENVIRONMENT = { NODE_NO_WARNINGS: '1', ...(CACHE && { NODE_COMPILE_CACHE: CACHE }) }
 /** It holds compiled statements and the operations in progress. More would be a leak. */
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 8 }

@@ -11,8 +11,13 @@ const EMAILS = Array.from({ length: 4 }, (_, index) => `user${index}@example.com
 const SESSIONS_EACH = 5
 /** How the instances reach the primary, one instance each: the address of a database by its name. */
 const WAYS: ((cluster: PatroniCluster, database: string) => string)[] = [
+  // Through HAProxy, which asks Patroni for the primary.
   ({ server }, database) => server.replace(/[^/]*$/, database),
-  ({ server }, database) => server.replace(/[^/]*$/, database),
+  // The instance finds the primary itself.
+  ({ nodes }, database) => {
+    const hosts = nodes.map(({ address }) => address)
+    return `postgres://postgres@${hosts.join(',')}/${database}?target_session_attrs=read-write`
+  },
 ]
 /** A failure is answered within 2 s, and the service is back within 2 s, on a machine that is not busy. */
 const WITHIN_MS = 10_000

@@ -61,11 +61,17 @@ export async function startBalancer(name: BalancerName, targets: Target[]) {
     await balancer.exit
     await rm(folder, { recursive: true })
   }
-  await until(async () => {
+  const isServing = async () => {
     if (!balancer.kill(0)) throw new Error(`${name} ended:\n${balancer.output()}`)
     const answer = await client.call({ method: 'GET', path: '/login' }).catch(() => null)
     return answer?.status === 200
-  })
+  }
+  try {
+    await until(isServing)
+  } catch (error) {
+    await stop()
+    throw error
+  }
   return { call: client.call, stop }
 }
 

@@ -2,11 +2,12 @@
 import { globSync } from 'node:fs'
 import { chmod, chown, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { hasCode } from '../../src/files.ts'
 import type { Row } from '../engines.ts'
 import { freePort, UNPRIVILEGED } from '../postgres-server.ts'
-import { type RunningProcess, run, until } from '../process.ts'
+import { type RunningProcess, run } from '../process.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
 
 /** In seconds, the shortest that every version of Patroni accepts. A dead primary is replaced after `ttl`. */
@@ -16,6 +17,8 @@ const NAMES = ['a', 'b']
 const IS_ROOT = process.getuid?.() === 0
 
 type Place = { folder: string; etcdPort: number }
+/** As Patroni's health checks name them; `sync` is the synchronous standby. */
+type Role = 'primary' | 'sync'
 type Signal = 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'
 export type Node = Awaited<ReturnType<typeof createNode>>
 export type PatroniCluster = Awaited<ReturnType<typeof startPatroni>>
@@ -39,29 +42,26 @@ export async function startPatroni() {
   const proxy = runHere(folder, ['/usr/sbin/haproxy', '-db', '-f', proxyFile])
   for (const node of nodes) node.start()
 
-  /** Both servers run, and commits wait for the standby. */
+  async function find(role: Role): Promise<Node | null> {
+    for (const node of nodes) if (await node.is(role)) return node
+    return null
+  }
+  /** Waits until both servers run and commits wait for the standby. */
   async function healthy(): Promise<{ primary: Node; standby: Node }> {
-    let found: { primary: Node; standby: Node } | undefined
-    await until(async () => {
-      const [a, b] = nodes
-      for (const [primary, standby] of [
-        [a, b],
-        [b, a],
-      ]) {
-        if (!primary || !standby) continue
-        if ((await primary.is('primary')) && (await standby.is('sync')))
-          found = { primary, standby }
-      }
-      return found !== undefined
-    }, HEALTHY_WITHIN_MS)
-    if (!found) throw new Error('unreachable')
-    return found
+    const deadline = performance.now() + HEALTHY_WITHIN_MS
+    while (performance.now() < deadline) {
+      const [primary, standby] = [await find('primary'), await find('sync')]
+      if (primary && standby) return { primary, standby }
+      await setTimeout(100)
+    }
+    throw new Error('the cluster did not become healthy in time')
   }
   async function stop(): Promise<void> {
     for (const node of nodes) await node.signal('SIGKILL')
     for (const { kill } of [etcd, proxy]) kill('SIGKILL')
     await Promise.all([etcd.exit, proxy.exit])
-    await rm(folder, { recursive: true })
+    // Processes that are being killed may still write.
+    await rm(folder, { recursive: true, maxRetries: 10 })
   }
   return { nodes, server: `postgres://postgres@127.0.0.1:${proxyPort}/postgres`, healthy, stop }
 }
@@ -108,7 +108,7 @@ async function createNode(name: string, { folder, etcdPort }: Place) {
     start() {
       patroni = runHere(folder, ['/usr/bin/patroni', file])
     },
-    async is(role: 'primary' | 'sync'): Promise<boolean> {
+    async is(role: Role): Promise<boolean> {
       const answer = await api(`/${role}`).catch(() => null)
       return answer?.status === 200
     },

@@ -92,6 +92,9 @@ async function createNode(name: string, { folder, etcdPort }: Place) {
         replication: { username: 'replicator' },
       },
       use_pg_rewind: true,
+      // Where rewinding is not possible, a former primary is copied from its successor.
+      remove_data_directory_on_rewind_failure: true,
+      remove_data_directory_on_diverged_timelines: true,
       parameters: { unix_socket_directories: folder, fsync: 'off' },
     },
   }

@@ -1,6 +1,6 @@
 // Refresh tokens, which only this service accepts. A token is derived from its row (id, times, key) alone, so
 // the service can derive the same token again without storing it.
-import { randomUUID } from 'node:crypto'
+import { randomUUID, timingSafeEqual } from 'node:crypto'
 import { errors, jwtVerify } from 'jose'
 import { REFRESH_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import type { Invalid, NewRefreshToken } from '../domain/session.ts'
@@ -54,6 +54,9 @@ export async function readRefreshToken(
   now: Date,
 ): Promise<{ kind: 'read'; id: string } | Invalid<TokenReason>> {
   if (token.length > TOKEN_MAX_CHARACTERS) return { kind: 'invalid', reason: 'malformed' }
+  const own = readOwn(keys, issuer, token)
+  if (own && own.expiresAt > now) return { kind: 'read', id: own.id }
+  // Any other token costs more: this finds out what is wrong with it.
   try {
     const { payload } = await jwtVerify(
       token,
@@ -75,5 +78,35 @@ export async function readRefreshToken(
       : { kind: 'invalid', reason: 'malformed' }
   } catch (error) {
     return toInvalid(error, token, TYPE)
+  }
+}
+
+/**
+ * Signs the token again from its claims. It is one of ours if the result has the same bytes, which takes a quarter of
+ * the time that jose needs to verify it. Null for any other token.
+ */
+function readOwn(
+  keys: Keys,
+  issuer: string,
+  token: string,
+): { id: string; expiresAt: Date } | null {
+  const [header, claims] = token.split('.', 2).map(parsePart)
+  const { kid } = Object(header)
+  const { sub, jti, iat, exp } = Object(claims)
+  const key = keys.findRefreshKey(String(kid))
+  if (!key || !isUuid(sub) || !isUuid(jti)) return null
+  const expiresAt = new Date(Number(exp) * 1000)
+  const row = { id: jti, issuedAt: new Date(Number(iat) * 1000), expiresAt }
+  const signed = Buffer.from(signRefreshToken(key, issuer, sub, row))
+  const given = Buffer.from(token)
+  const isSame = signed.length === given.length && timingSafeEqual(signed, given)
+  return isSame ? { id: jti, expiresAt } : null
+}
+
+function parsePart(part: string): unknown {
+  try {
+    return JSON.parse(Buffer.from(part, 'base64url').toString())
+  } catch {
+    return null
   }
 }

@@ -3,7 +3,7 @@ import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { FoundSession, Invalid, Session } from '../../domain/session.ts'
 import type { RunStatement } from './engine.ts'
 import { prepare } from './prepared.ts'
-import { formatTime, parseTime, parseTimeOrNull, type Schema, type Time } from './schema.ts'
+import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 import { isNotLockedByAdministrator } from './throttle-rows.ts'
 
 /**
@@ -30,21 +30,35 @@ export function generationOf(userId: RawBuilder<unknown>) {
 }
 
 /** A session and its user, read by one statement. */
-export type SessionWithUser = Selectable<
-  Schema['sessions'] & {
-    is_live: boolean | number
-    email: string
-    name: string
-    role: string
-    user_created_at: Time
-    is_active: boolean | number
-    is_not_locked: boolean | number
-  }
+export type SessionWithUser = SessionRow & {
+  is_live: boolean | number
+  email: string
+  name: string
+  role: string
+  user_created_at: Date | string
+  is_active: boolean | number
+  is_not_locked: boolean | number
+}
+
+type SessionRow = Pick<
+  Selectable<Schema['sessions']>,
+  | 'id'
+  | 'user_id'
+  | 'created_at'
+  | 'last_used_at'
+  | 'idle_expires_at'
+  | 'expires_at'
+  | 'ended_at'
+  | 'cookie_used_at'
+  | 'user_agent'
+  | 'ip'
 >
 
 /** The columns of `SessionWithUser`, from `sessions` joined with `users`. */
 export function sessionWithUser(now: string) {
-  return sql`sessions.*, ${isLive(now)} as is_live, users.email, users.name, users.role,
+  return sql`sessions.id, sessions.user_id, sessions.created_at, sessions.last_used_at,
+    sessions.idle_expires_at, sessions.expires_at, sessions.ended_at, sessions.cookie_used_at,
+    sessions.user_agent, sessions.ip, ${isLive(now)} as is_live, users.email, users.name, users.role,
     users.created_at as user_created_at, users.is_active, ${isNotLockedByAdministrator(now)} as is_not_locked`
 }
 
@@ -98,7 +112,7 @@ function invalid<Reason extends string>(reason: Reason): Invalid<Reason> {
   return { kind: 'invalid', reason }
 }
 
-export function toSession(row: Selectable<Schema['sessions']>): Session {
+export function toSession(row: Omit<SessionRow, 'ended_at'>): Session {
   return {
     id: row.id,
     userId: row.user_id,

@@ -1,11 +1,13 @@
 // What a request with a session costs PostgreSQL. With SQLite there are no round trips to count.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { decodeJwt } from 'jose'
 import pg from 'pg'
 import { until } from './process.ts'
 import {
   bearer,
   cookie,
+  DAY_MS,
   MINUTE_MS,
   type SessionService,
   startSessionService,
@@ -20,17 +22,33 @@ describe('the cost of a session', () => {
 
   const newLogin = async () => service.browserLogin(await service.newUser())
 
-  test('a refresh takes two statements; its repetition, a request with a session and a logout one', async () => {
+  test('a refresh, its repetition, a request with a session and a logout take one statement each', async () => {
     const { refreshToken, accessToken } = await newLogin()
     const { refreshToken: other } = await newLogin()
-    for (const [expected, call] of [
-      [2, () => service.refresh(refreshToken)],
-      [1, () => service.refresh(refreshToken)],
-      [1, () => service.get('/session', bearer(accessToken))],
-      [1, () => service.logout(other)],
-    ] as const) {
-      assert.equal(await countStatements(call), expected, String(call))
+    for (const call of [
+      () => service.refresh(refreshToken),
+      () => service.refresh(refreshToken),
+      () => service.get('/session', bearer(accessToken)),
+      () => service.logout(other),
+    ]) {
+      assert.equal(await countStatements(call), 1, String(call))
     }
+  })
+
+  test('in the last week of a session, a refresh takes two statements: the token ends with the session', async () => {
+    const { refreshToken, sessionId } = await newLogin()
+    const end = new Date(service.now().getTime() + 3 * DAY_MS)
+    await service.database.rows(
+      `update sessions set expires_at = '${end.toISOString()}' where id = '${sessionId}'`,
+    )
+    let next = ''
+    const statements = await countStatements(async () => {
+      const answer = await service.refresh(refreshToken)
+      next = answer.json.data.refreshToken
+      return answer
+    })
+    assert.equal(statements, 2)
+    assert.equal(decodeJwt(next).exp, Math.floor(end.getTime() / 1000))
   })
 
   test('requests with a cookie write its use once a minute, even if they are sent at once', async () => {

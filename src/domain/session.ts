@@ -62,15 +62,16 @@ export interface SessionStore {
   /** The token with this id and digest, if its session is live. */
   findRefreshToken(id: string, digest: string, now: Date): Promise<FoundRefreshToken>
   /**
-   * Replaces the token by its successor; false if the token is revoked or its session is not live. Of
-   * several parallel calls one returns true.
+   * Replaces the token by its successor, if it is not revoked and its session is live and does not end before
+   * the successor. Otherwise nothing changes, and the token is returned as it was found. Of several parallel
+   * calls one replaces the token; the others may have found it unrevoked.
    */
-  rotateRefreshToken(
+  useRefreshToken(
     id: string,
-    sessionId: string,
+    digest: string,
     successor: NewRefreshToken,
     now: Date,
-  ): Promise<boolean>
+  ): Promise<({ kind: 'replaced' } & LiveSession) | FoundRefreshToken>
   findLiveSession(id: string, now: Date): Promise<FoundSession>
   findLiveSessionByCookie(cookieDigest: string, now: Date): Promise<FoundSession>
   /**

@@ -11,21 +11,21 @@ import { TOKEN_MAX_CHARACTERS, type TokenReason, toInvalid } from './token-reaso
 
 const TYPE = 'rt+jwt'
 
-/** A new token and its row. It expires with its session at the latest. */
+/** A new token and its row. It expires with its session at the latest, if the session's end is known. */
 export function issueRefreshToken(
   key: RefreshKey,
   issuer: string,
   userId: string,
-  sessionExpiresAt: Date,
+  sessionEnd: Date | null,
   now: Date,
 ): { token: string; stored: NewRefreshToken } {
   // Tokens have whole seconds, so their rows have them too.
   const issuedAt = Math.floor(now.getTime() / 1000)
-  const sessionEnd = Math.floor(sessionExpiresAt.getTime() / 1000)
+  const latest = sessionEnd ? Math.floor(sessionEnd.getTime() / 1000) : Number.POSITIVE_INFINITY
   const row = {
     id: randomUUID(),
     issuedAt: new Date(issuedAt * 1000),
-    expiresAt: new Date(Math.min(issuedAt + REFRESH_TOKEN_SECONDS, sessionEnd) * 1000),
+    expiresAt: new Date(Math.min(issuedAt + REFRESH_TOKEN_SECONDS, latest) * 1000),
   }
   const token = signRefreshToken(key, issuer, userId, row)
   return { token, stored: { ...row, keyId: key.keyId, digest: digestOf(token) } }
@@ -46,16 +46,16 @@ export function signRefreshToken(
   })
 }
 
-/** The id of a token that this service has signed and that has not expired. */
+/** The id and the user of a token that this service has signed and that has not expired. */
 export async function readRefreshToken(
   keys: Keys,
   issuer: string,
   token: string,
   now: Date,
-): Promise<{ kind: 'read'; id: string } | Invalid<TokenReason>> {
+): Promise<{ kind: 'read'; id: string; userId: string } | Invalid<TokenReason>> {
   if (token.length > TOKEN_MAX_CHARACTERS) return { kind: 'invalid', reason: 'malformed' }
   const own = readOwn(keys, issuer, token)
-  if (own && own.expiresAt > now) return { kind: 'read', id: own.id }
+  if (own && own.expiresAt > now) return { kind: 'read', id: own.id, userId: own.userId }
   // Any other token costs more: this finds out what is wrong with it.
   try {
     const { payload } = await jwtVerify(
@@ -73,8 +73,8 @@ export async function readRefreshToken(
         requiredClaims: ['exp', 'iat', 'sub', 'jti'],
       },
     )
-    return isUuid(payload.jti)
-      ? { kind: 'read', id: payload.jti }
+    return isUuid(payload.jti) && isUuid(payload.sub)
+      ? { kind: 'read', id: payload.jti, userId: payload.sub }
       : { kind: 'invalid', reason: 'malformed' }
   } catch (error) {
     return toInvalid(error, token, TYPE)
@@ -89,7 +89,7 @@ function readOwn(
   keys: Keys,
   issuer: string,
   token: string,
-): { id: string; expiresAt: Date } | null {
+): { id: string; userId: string; expiresAt: Date } | null {
   const [header, claims] = token.split('.', 2).map(parsePart)
   const { kid } = Object(header)
   const { sub, jti, iat, exp } = Object(claims)
@@ -100,7 +100,7 @@ function readOwn(
   const signed = Buffer.from(signRefreshToken(key, issuer, sub, row))
   const given = Buffer.from(token)
   const isSame = signed.length === given.length && timingSafeEqual(signed, given)
-  return isSame ? { id: jti, expiresAt } : null
+  return isSame ? { id: jti, userId: sub, expiresAt } : null
 }
 
 function parsePart(part: string): unknown {

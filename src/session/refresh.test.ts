@@ -5,14 +5,14 @@ import { openTestStore } from '../../test/engines.ts'
 import { insertTestUser, makeScopes, NOTHING_DISPLACED } from '../../test/storage/fixtures.ts'
 import type { Store } from '../domain/store.ts'
 import { createGeneration, createKeys, importKeys } from '../keys/key-set.ts'
-import { refresh } from './refresh.ts'
+import { createRefreshLimit, refresh } from './refresh.ts'
 import { issueRefreshToken } from './refresh-token.ts'
 
 const now = new Date()
 const keys = createKeys(await importKeys({ keys: await createGeneration(now, 0) }))
 const tokens = { issuer: 'https://login.example.com', audience: 'api' }
 
-test('a rotation that fails although the token is unused is repeated, and never taken for reuse', async () => {
+test('a token that is not replaced although it is unused is used again, and never taken for reuse', async () => {
   const { store } = await openTestStore('sqlite')
   for (const [failures, kind] of [
     [1, 'refreshed'],
@@ -21,11 +21,14 @@ test('a rotation that fails although the token is unused is repeated, and never 
   ] as const) {
     const { sessionId, token } = await openSession(store)
     let left = failures
+    const findOnly: Store['useRefreshToken'] = (id, digest, _successor, now) =>
+      store.findRefreshToken(id, digest, now)
     const failing = new Proxy(store, {
       get: (target, name: keyof Store) =>
-        name === 'rotateRefreshToken' && left-- > 0 ? async () => false : target[name],
+        name === 'useRefreshToken' && left-- > 0 ? findOnly : target[name],
     })
-    const deps = { store: failing, keys, tokens, clock: () => now, limit: () => null }
+    const limit = createRefreshLimit(() => now)
+    const deps = { store: failing, keys, tokens, clock: () => now, limit }
     const outcome = await refresh(deps, token).catch(() => ({ kind: 'fault' }))
     assert.equal(outcome.kind, kind)
     assert.equal((await store.findLiveSession(sessionId, now)).kind, 'live')

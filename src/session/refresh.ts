@@ -2,13 +2,13 @@
 // short time the others, and repetitions, get the same successor.
 
 import { REFRESH_GRACE_SECONDS } from '../domain/lifetimes.ts'
-import type { FoundRefreshToken, LiveSession } from '../domain/session.ts'
+import type { FoundRefreshToken, LiveSession, Session } from '../domain/session.ts'
 import { digestOf } from '../identifiers.ts'
 import { signAccessToken } from './access-token.ts'
 import type { AccessReason, SessionDeps } from './authenticate.ts'
 import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
 
-/** One rotation can lose against a parallel one; more can lose only if the session changes as well. */
+/** One try can lose against a parallel call, and one learns when the session ends. */
 const MAX_TRIES = 5
 /** Far more refreshes of one session than any client needs. */
 const MAX_REFRESHES = 60
@@ -25,26 +25,61 @@ type SignedAccess = { accessToken: string; expiresInSeconds: number }
 type Limited = { kind: 'limited'; sessionId: string; retryAfterSeconds: number }
 type ValidToken = Extract<FoundRefreshToken, { kind: 'found' }>
 
-export type RefreshDeps = SessionDeps & {
-  /** Seconds to wait; null if the session may be refreshed now. */
-  limit: (sessionId: string) => number | null
+export type RefreshDeps = SessionDeps & { limit: RefreshLimit }
+
+/** Limits how often a session is refreshed. */
+export type RefreshLimit = {
+  /** Counts a refresh. Seconds to wait, if it was one too many; a token that must wait next, too, is named. */
+  count(sessionId: string, nextTokenId?: string): number | null
+  /** Whether a token must wait, before the database is asked for its session. */
+  check(tokenId: string): Omit<Limited, 'kind'> | null
 }
 
 /** Counts in memory, per instance: it limits work and protects no secret. */
-export function createRefreshLimit(clock: () => Date): RefreshDeps['limit'] {
-  const windows = new Map<string, { endsAtMs: number; refreshes: number }>()
-  return sessionId => {
-    const nowMs = clock().getTime()
+export function createRefreshLimit(clock: () => Date): RefreshLimit {
+  const windows = new Map<string, { endsAtMs: number; refreshes: number; waiting: string[] }>()
+  /** The sessions of tokens that must wait. */
+  const waiting = new Map<string, string>()
+
+  function removeEnded(nowMs: number): void {
     // A map keeps the order of insertion, so the oldest windows come first.
-    for (const [id, { endsAtMs }] of windows) {
-      if (endsAtMs > nowMs) break
+    for (const [id, window] of windows) {
+      if (window.endsAtMs > nowMs) break
       windows.delete(id)
+      for (const tokenId of window.waiting) waiting.delete(tokenId)
     }
-    const window = windows.get(sessionId) ?? { endsAtMs: nowMs + LIMIT_WINDOW_MS, refreshes: 0 }
-    windows.set(sessionId, window)
-    window.refreshes++
-    return window.refreshes <= MAX_REFRESHES ? null : Math.ceil((window.endsAtMs - nowMs) / 1000)
   }
+
+  return {
+    count(sessionId, nextTokenId) {
+      const nowMs = clock().getTime()
+      removeEnded(nowMs)
+      const window = windows.get(sessionId) ?? {
+        endsAtMs: nowMs + LIMIT_WINDOW_MS,
+        refreshes: 0,
+        waiting: [],
+      }
+      windows.set(sessionId, window)
+      window.refreshes++
+      if (nextTokenId && window.refreshes >= MAX_REFRESHES && !waiting.has(nextTokenId)) {
+        waiting.set(nextTokenId, sessionId)
+        window.waiting.push(nextTokenId)
+      }
+      return window.refreshes <= MAX_REFRESHES ? null : secondsUntil(window.endsAtMs, nowMs)
+    },
+    check(tokenId) {
+      const nowMs = clock().getTime()
+      removeEnded(nowMs)
+      const sessionId = waiting.get(tokenId)
+      const window = sessionId && windows.get(sessionId)
+      if (!sessionId || !window) return null
+      return { sessionId, retryAfterSeconds: secondsUntil(window.endsAtMs, nowMs) }
+    },
+  }
+}
+
+function secondsUntil(endMs: number, nowMs: number): number {
+  return Math.ceil((endMs - nowMs) / 1000)
 }
 
 export async function refresh(deps: RefreshDeps, token: string): Promise<RefreshOutcome> {
@@ -52,29 +87,46 @@ export async function refresh(deps: RefreshDeps, token: string): Promise<Refresh
   const now = clock()
   const read = await readRefreshToken(keys, tokens.issuer, token, now)
   if (read.kind === 'invalid') return read
+  const limited = limit.check(read.id)
+  if (limited) return { kind: 'limited', ...limited }
   const digest = digestOf(token)
-
+  const { refreshKey } = keys.signingAt(now)
+  /** Most sessions last longer than the new token. */
+  let sessionEnd: Date | null = null
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const found = await store.findRefreshToken(read.id, digest, now)
-    if (found.kind === 'invalid') return found
-    const { session, user } = found.live
-    const retryAfterSeconds = tries === 0 ? limit(session.id) : null
-    if (retryAfterSeconds !== null) {
-      return { kind: 'limited', sessionId: session.id, retryAfterSeconds }
+    const next = issueRefreshToken(refreshKey, tokens.issuer, read.userId, sessionEnd, now)
+    const used = await store.useRefreshToken(read.id, digest, next.stored, now)
+    if (used.kind === 'invalid') return used
+    if (used.kind === 'replaced') {
+      limit.count(used.session.id, next.stored.id)
+      return succeed(deps, used, next.token, now)
     }
-    const isUnused = found.revokedAt === null
-    const successor = isUnused
-      ? await rotate(deps, read.id, found.live, now)
-      : deriveSuccessor(deps, found, now)
-    if (successor !== null) {
-      const { accessKey } = keys.signingAt(now)
-      const access = signAccessToken(accessKey, tokens, user, session, now)
-      return { kind: 'refreshed', live: found.live, ...access, refreshToken: successor }
+    const { live, revokedAt } = used
+    if (revokedAt !== null) {
+      const retryAfterSeconds = limit.count(live.session.id, read.id)
+      if (retryAfterSeconds !== null) return toLimited(live.session, retryAfterSeconds)
+      const successor = deriveSuccessor(deps, used, now)
+      return successor === null ? endReused(deps, live, now) : succeed(deps, live, successor, now)
     }
-    if (!isUnused) return endReused(deps, found.live, now)
-    // A parallel call was faster, or the session changed meanwhile: what is stored now decides.
+    // The session ends before the new token, or a parallel call was faster: the next try shows which.
+    sessionEnd = live.session.expiresAt
   }
   throw new Error('the refresh token changed with every try')
+}
+
+function succeed(
+  { keys, tokens }: RefreshDeps,
+  live: LiveSession,
+  refreshToken: string,
+  now: Date,
+): RefreshOutcome {
+  const { accessKey } = keys.signingAt(now)
+  const access = signAccessToken(accessKey, tokens, live.user, live.session, now)
+  return { kind: 'refreshed', live, ...access, refreshToken }
+}
+
+function toLimited({ id }: Session, retryAfterSeconds: number): Limited {
+  return { kind: 'limited', sessionId: id, retryAfterSeconds }
 }
 
 /** A new access token for a session that is authenticated by its cookie, which stays the same. */
@@ -82,25 +134,12 @@ export function renewAccess(
   { keys, tokens, clock, limit }: RefreshDeps,
   { session, user }: LiveSession,
 ): ({ kind: 'renewed' } & SignedAccess) | Limited {
-  const retryAfterSeconds = limit(session.id)
-  if (retryAfterSeconds !== null)
-    return { kind: 'limited', sessionId: session.id, retryAfterSeconds }
+  const retryAfterSeconds = limit.count(session.id)
+  if (retryAfterSeconds !== null) return toLimited(session, retryAfterSeconds)
   const now = clock()
   const { accessKey } = keys.signingAt(now)
   const access = signAccessToken(accessKey, tokens, user, session, now)
   return { kind: 'renewed', ...access }
-}
-
-/** The new token, or null if the old one has been replaced or revoked meanwhile. */
-async function rotate(
-  { store, keys, tokens }: RefreshDeps,
-  id: string,
-  { session, user }: LiveSession,
-  now: Date,
-): Promise<string | null> {
-  const { refreshKey } = keys.signingAt(now)
-  const next = issueRefreshToken(refreshKey, tokens.issuer, user.id, session.expiresAt, now)
-  return (await store.rotateRefreshToken(id, session.id, next.stored, now)) ? next.token : null
 }
 
 /** The same successor again, within the grace period and while the successor has not been used. */

@@ -63,7 +63,7 @@ const depsOf = ({ now }: Model, { store, keys }: Real) => ({
   keys,
   tokens: TOKENS,
   clock: () => new Date(now),
-  limit: () => null,
+  limit: { count: () => null, check: () => null },
 })
 
 async function loginBoth(model: Model, real: Real): Promise<void> {

@@ -51,15 +51,15 @@ for (const engine of ENGINES) {
         await store.unlockUser(email, start)
         await open(id)
         const [session] = await database.rows(
-          `select s.id, t.id as token_id from sessions s join refresh_tokens t on t.session_id = s.id
+          `select s.id, t.id as token_id, t.token from sessions s join refresh_tokens t on t.session_id = s.id
             where s.user_id = '${id}' and s.ended_at is null`,
         )
-        let tokenId = String(session?.token_id)
+        let [tokenId, digest] = [String(session?.token_id), String(session?.token)]
         for (let i = 0; i < 20; i++) {
           const next = { id: randomUUID(), digest: randomUUID(), keyId: 'k' }
           const times = { issuedAt: start, expiresAt: later(DAY_MS) }
-          await store.rotateRefreshToken(tokenId, String(session?.id), { ...next, ...times }, start)
-          tokenId = next.id
+          await store.useRefreshToken(tokenId, digest, { ...next, ...times }, start)
+          ;[tokenId, digest] = [next.id, next.digest]
         }
         await end(String(session?.id))
         const unrevoked = `select id from refresh_tokens where user_id = '${id}' and revoked_at is null`
@@ -80,16 +80,16 @@ for (const engine of ENGINES) {
         await open(id)
         const sessionId = await onlySessionOf(id)
         const [row] = await database.rows(
-          `select id from refresh_tokens where session_id = '${sessionId}'`,
+          `select id, token from refresh_tokens where session_id = '${sessionId}'`,
         )
         const next = {
           ...{ id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt: start },
           expiresAt: later(DAY_MS),
         }
         const endOthers = Array.from({ length: 4 }, () => store.endSessions(id, sessionId, start))
-        const rotation = store.rotateRefreshToken(String(row?.id), sessionId, next, start)
+        const using = store.useRefreshToken(String(row?.id), String(row?.token), next, start)
         assert.deepEqual(await Promise.all(endOthers), [true, true, true, true])
-        assert.equal(await rotation, true)
+        assert.equal((await using).kind, 'replaced')
         const again = Array.from({ length: 4 }, () => store.endSessions(id, sessionId, start))
         assert.equal(await store.endSession(sessionId, start), true)
         await Promise.all(again)
@@ -152,7 +152,7 @@ for (const engine of ENGINES) {
       assert.deepEqual(await store.findLiveSession(session.id, start), ended)
       assert.deepEqual(await store.findLiveSessionByCookie(cookie, start), ended)
       assert.deepEqual(await store.findRefreshToken(tokenId, token, start), ended)
-      assert.equal(await store.rotateRefreshToken(tokenId, session.id, successor, start), false)
+      assert.deepEqual(await store.useRefreshToken(tokenId, token, successor, start), ended)
       assert.deepEqual(await store.listLiveSessions(id, page, start), [])
       assert.equal(await store.countLiveSessions(id, start), 0)
       assert.equal(await store.endSession(session.id, start), false)

@@ -5,14 +5,13 @@ import type { PostgresConfig } from '../../config/database.ts'
 import { addressesOf, mustBeWritable } from '../../config/postgres-hosts.ts'
 import { type Engine, type RunStatement, repeat } from '../sql/engine.ts'
 import type { Statement } from '../sql/prepared.ts'
-import { rotationOf } from '../sql/refresh-tokens.ts'
 import type { Schema } from '../sql/schema.ts'
 import { connect, hasSqlState, UNKNOWN_STATEMENT } from './connection.ts'
 import { Pool } from './pool.ts'
 import { reserve } from './reserve.ts'
-import { rotate } from './rotate.ts'
 import { listMissingSettings, withSettings } from './settings.ts'
 import { createSettling, type Run } from './settle.ts'
+import { useToken } from './use-token.ts'
 
 /** A change of a large table may take long; the limit is for a server that no longer answers. */
 const MIGRATION_TIMEOUT_MS = 3_600_000
@@ -97,8 +96,9 @@ export function openPostgres(options: PostgresOptions): Engine {
         retryingInserts(() => reserve(run, scopes, email, now)),
       ...createSettling(runRetrying),
     },
-    async rotateRefreshToken(id, sessionId, successor, now) {
-      return (await runRetrying(rotate, rotationOf(id, sessionId, successor, now))).length > 0
+    async useToken(rotation) {
+      const [row] = await runRetrying(useToken, rotation)
+      return row ? { row, isReplaced: row.is_replaced } : null
     },
     readPrepared: runRetrying,
     writePrepared: runRetrying,

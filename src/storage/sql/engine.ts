@@ -2,14 +2,16 @@
 // transactions that work on both.
 import type { Kysely, Transaction } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
-import type { SessionStore } from '../../domain/session.ts'
 import type { Statement } from './prepared.ts'
+import type { Rotation, TokenRow } from './refresh-tokens.ts'
 import type { Schema } from './schema.ts'
 
 export type EngineName = 'sqlite' | 'postgres'
 
 /** The operations of every login. Each engine has its own implementation, with as few steps as possible. */
 export type Attempts = Omit<AttemptStore, 'findDevice' | 'upgradePasswordHash'>
+
+export type UsedToken = { row: TokenRow; isReplaced: boolean }
 
 /** Runs one prepared statement. */
 export type RunStatement = <Values, Row>(
@@ -25,7 +27,8 @@ export type Engine = {
   /** Runs a migration with a longer time limit: it may wait for the migrations of other processes. */
   migrating<T>(operation: (db: Kysely<Schema>) => Promise<T>): Promise<T>
   attempts: Attempts
-  rotateRefreshToken: SessionStore['rotateRefreshToken']
+  /** Finds a refresh token and replaces it if it may be replaced; one transaction. */
+  useToken(rotation: Rotation): Promise<UsedToken | null>
   /** For the statements of every refresh and every request with a session. */
   readPrepared: RunStatement
   writePrepared: RunStatement

@@ -7,7 +7,7 @@ import { findLive, isLive, toSession } from './live-session.ts'
 import { prepare } from './prepared.ts'
 import { formatTime } from './schema.ts'
 
-type Sessions = Omit<SessionStore, 'findRefreshToken' | 'rotateRefreshToken'>
+type Sessions = Omit<SessionStore, 'findRefreshToken' | 'useRefreshToken'>
 
 export function createSessions(engine: Engine): Sessions {
   const { db, readPrepared, writePrepared } = engine

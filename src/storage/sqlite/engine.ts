@@ -8,13 +8,12 @@ import {
   SqliteDriver,
 } from 'kysely'
 import { type Engine, repeat } from '../sql/engine.ts'
-import { rotationOf } from '../sql/refresh-tokens.ts'
 import type { Schema } from '../sql/schema.ts'
 import { isBusy, SqliteFile } from './file.ts'
 import { groupCommits } from './group-commit.ts'
 import { reserve } from './reserve.ts'
-import { rotate } from './rotate.ts'
 import { createSettling, type Transact } from './settle.ts'
+import { useToken } from './use-token.ts'
 
 /** Longest that a starting process waits for others to migrate. */
 const MIGRATION_TIMEOUT_MS = 30_000
@@ -37,8 +36,7 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
       reserveAttempt: (scopes, email, now) => transact(run => reserve(run, scopes, email, now)),
       ...createSettling(transact),
     },
-    rotateRefreshToken: (id, sessionId, successor, now) =>
-      transact(run => rotate(run, rotationOf(id, sessionId, successor, now))),
+    useToken: rotation => transact(run => useToken(run, rotation)),
     readPrepared: (statement, values) =>
       retrying(() => db.connection().execute(async () => database.read(statement(db, values)))),
     writePrepared: (statement, values) => transact(run => run(statement, values)),

@@ -1,0 +1,41 @@
+// Finds a refresh token in SQLite and replaces it, in one transaction, which holds the only write lock.
+import { sql } from 'kysely'
+import type { UsedToken } from '../sql/engine.ts'
+import { prepare } from '../sql/prepared.ts'
+import { findToken, type Rotation, type TokenRow } from '../sql/refresh-tokens.ts'
+import type { Run } from './settle.ts'
+
+export function useToken(run: Run, rotation: Rotation): UsedToken | null {
+  const [row] = run(findToken, rotation)
+  if (!row) return null
+  const isReplaced = mayBeReplaced(row, rotation)
+  if (isReplaced) {
+    run(revoke, rotation)
+    run(noteUse, { ...rotation, sessionId: row.id })
+    run(insertSuccessor, { ...rotation, sessionId: row.id, userId: row.user_id })
+  }
+  return { row, isReplaced }
+}
+
+function mayBeReplaced(row: TokenRow, { expiresAt }: Rotation): boolean {
+  const isUsable = row.is_live && row.is_active && row.is_not_locked
+  return row.token_revoked_at === null && Boolean(isUsable) && row.expires_at >= expiresAt
+}
+
+const revoke = prepare<Rotation>((db, { id, successorId, now }) =>
+  sql`update refresh_tokens set revoked_at = ${now}, successor_id = ${successorId}
+    where id = ${id}`.compile(db),
+)
+
+const noteUse = prepare<Rotation & { sessionId: string }>((db, { sessionId, now, expiresAt }) =>
+  sql`update sessions set last_used_at = ${now}, idle_expires_at = ${expiresAt}
+    where id = ${sessionId}`.compile(db),
+)
+
+type Insertion = Rotation & { sessionId: string; userId: string }
+
+const insertSuccessor = prepare<Insertion>((db, values) =>
+  sql`insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at)
+    values (${values.successorId}, ${values.userId}, ${values.sessionId}, ${values.successorDigest},
+      ${values.keyId}, ${values.issuedAt}, ${values.expiresAt})`.compile(db),
+)

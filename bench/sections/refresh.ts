@@ -145,9 +145,13 @@ async function openSessions(target: Target): Promise<Tokens[]> {
 }
 
 /** Each caller has sessions of its own. */
-function callersOf(act: (session: Tokens) => ReturnType<Caller>, sessions: Tokens[]): Caller[] {
+function callersOf(
+  act: (session: Tokens) => ReturnType<Caller>,
+  sessions: Tokens[],
+  sessionsEach = SESSIONS_EACH,
+): Caller[] {
   return Array.from({ length: CONNECTIONS }, (_, lane) => (turn: number) => {
-    const session = sessions[lane * SESSIONS_EACH + (turn % SESSIONS_EACH)]
+    const session = sessions[lane * SESSIONS_EACH + (turn % sessionsEach)]
     if (!session) throw new Error('too few sessions')
     return act(session)
   })
@@ -164,8 +168,9 @@ function refreshOf(session: Tokens): ReturnType<Caller> {
   }
 }
 
+/** Each caller shows one token again and again, as an application does within the hour of its validity. */
 function reads(sessions: Tokens[]): Caller[] {
-  return callersOf(session => readOf(session), sessions)
+  return callersOf(session => readOf(session), sessions, 1)
 }
 
 function readOf({ accessToken }: Tokens): ReturnType<Caller> {

@@ -3,15 +3,13 @@ import { sql } from 'kysely'
 import type { Reservation, ScopeName, ThrottleScope } from '../../domain/attempt.ts'
 import { prepare } from '../sql/prepared.ts'
 import { parseTime } from '../sql/schema.ts'
+import { dummyIdOf, keysOf, type Moments, momentsAt, toBlock } from '../sql/throttle-rows.ts'
 import {
-  dummyIdOf,
+  type FoundUser,
   isNotLockedByAdministrator,
-  keysOf,
-  type Moments,
-  momentsAt,
-  toBlock,
-} from '../sql/throttle-rows.ts'
-import { type FoundUser, selectUserOrDummy, toFoundUser } from '../sql/user-rows.ts'
+  selectUserOrDummy,
+  toFoundUser,
+} from '../sql/user-rows.ts'
 import type { Run } from './settle.ts'
 
 type ReservedScope = {

@@ -18,12 +18,12 @@ import { prepare, type Statement } from '../sql/prepared.ts'
 import { formatTime } from '../sql/schema.ts'
 import {
   dummyIdOf,
-  isNotLockedByAdministrator,
   keysOf,
   type Moments,
   momentsAt,
   ONE_FAILURE_MORE,
 } from '../sql/throttle-rows.ts'
+import { isNotLockedByAdministrator } from '../sql/user-rows.ts'
 
 export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Promise<Row[]>
 

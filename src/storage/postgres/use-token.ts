@@ -7,8 +7,8 @@ import {
   TOKEN_WITH_SESSION,
   type TokenRow,
   tokenColumns,
-} from '../sql/refresh-tokens.ts'
-import { isNotLockedByAdministrator } from '../sql/throttle-rows.ts'
+} from '../sql/token-rows.ts'
+import { isNotLockedByAdministrator } from '../sql/user-rows.ts'
 
 type Used = TokenRow & { is_replaced: boolean }
 

@@ -2,22 +2,14 @@
 // transactions that work on both.
 import type { Kysely, Transaction } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
-import type { Statement } from './prepared.ts'
-import type { Rotation, TokenRow } from './refresh-tokens.ts'
+import type { RunStatement } from './prepared.ts'
 import type { Schema } from './schema.ts'
+import type { Rotation, UsedToken } from './token-rows.ts'
 
 export type EngineName = 'sqlite' | 'postgres'
 
 /** The operations of every login. Each engine has its own implementation, with as few steps as possible. */
 export type Attempts = Omit<AttemptStore, 'findDevice' | 'upgradePasswordHash'>
-
-export type UsedToken = { row: TokenRow; isReplaced: boolean }
-
-/** Runs one prepared statement. */
-export type RunStatement = <Values, Row>(
-  statement: Statement<Values, Row>,
-  values: Values,
-) => Promise<Row[]>
 
 export type Engine = {
   name: EngineName

@@ -1,10 +1,9 @@
 // The definition of a live session, and the lookup of one together with its user.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { FoundSession, Invalid, Session } from '../../domain/session.ts'
-import type { RunStatement } from './engine.ts'
-import { prepare } from './prepared.ts'
+import { prepare, type RunStatement } from './prepared.ts'
 import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
-import { isNotLockedByAdministrator } from './throttle-rows.ts'
+import { isNotLockedByAdministrator } from './user-rows.ts'
 
 /**
  * True for live sessions. With `userId`, an index on user and generation finds all sessions of that user.

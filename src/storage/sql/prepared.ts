@@ -17,6 +17,12 @@ export type Statement<Values, Row> = (db: Kysely<Schema>, values: Values) => Bou
 /** Ready to be run. `yields` is never set: it carries the type of the rows. */
 export type BoundStatement<Row> = { name: string; sql: string; parameters: unknown[]; yields?: Row }
 
+/** Runs one prepared statement. */
+export type RunStatement = <Values, Row>(
+  statement: Statement<Values, Row>,
+  values: Values,
+) => Promise<Row[]>
+
 type Compile<Values, Row> = (
   db: Kysely<Schema>,
   parameters: Values,

@@ -1,11 +1,11 @@
 // Refresh tokens: a token is read together with its session, its user and its successor. Each engine has its own
 // way to replace it.
-import { type Insertable, sql } from 'kysely'
+import type { Insertable } from 'kysely'
 import type { FoundRefreshToken, NewRefreshToken, SessionStore } from '../../domain/session.ts'
 import type { Engine } from './engine.ts'
-import { type SessionWithUser, sessionWithUser, toLive } from './live-session.ts'
-import { prepare } from './prepared.ts'
+import { toLive } from './live-session.ts'
 import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
+import { findToken, type TokenRow } from './token-rows.ts'
 
 type RefreshTokens = Pick<SessionStore, 'findRefreshToken' | 'useRefreshToken'>
 
@@ -55,50 +55,6 @@ function toFound(row: TokenRow | undefined, now: Date): FoundRefreshToken {
           },
   }
 }
-
-/** What the replacement of a token writes, and on which token. */
-export type Rotation = {
-  id: string
-  digest: string
-  now: string
-  successorId: string
-  successorDigest: string
-  keyId: string
-  issuedAt: string
-  expiresAt: string
-}
-
-type StoredTime = Date | string
-type SuccessorRow =
-  | { successor_id: null }
-  | {
-      successor_id: string
-      successor_key_id: string
-      successor_created_at: StoredTime
-      successor_expires_at: StoredTime
-      successor_revoked_at: StoredTime | null
-    }
-export type TokenRow = SessionWithUser & { token_revoked_at: StoredTime | null } & SuccessorRow
-
-/** The columns of `TokenRow`, from `TOKEN_WITH_SESSION`. */
-export function tokenColumns(now: string) {
-  return sql`${sessionWithUser(now)}, token.revoked_at as token_revoked_at,
-    successor.id as successor_id, successor.key_id as successor_key_id,
-    successor.created_at as successor_created_at, successor.expires_at as successor_expires_at,
-    successor.revoked_at as successor_revoked_at`
-}
-
-export const TOKEN_WITH_SESSION = sql`refresh_tokens token
-  join sessions on sessions.id = token.session_id
-  join users on users.id = sessions.user_id
-  left join refresh_tokens successor on successor.id = token.successor_id`
-
-type Find = Pick<Rotation, 'id' | 'digest' | 'now'>
-
-export const findToken = prepare<Find, TokenRow>((db, { id, digest, now }) =>
-  sql<TokenRow>`select ${tokenColumns(now)} from ${TOKEN_WITH_SESSION}
-    where token.id = ${id} and token.token = ${digest}`.compile(db),
-)
 
 export function refreshTokenRow(
   userId: string,

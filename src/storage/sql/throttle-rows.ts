@@ -48,14 +48,6 @@ export function toBlock(
   return { kind: 'blocked', ...longest, lockedUserId }
 }
 
-/**
- * Ignores locks set by the throttle; a lock without `locked_by` counts as an administrator's. The same rule
- * as `isLockedByAdministrator` of `src/login/decision.ts`, in SQL.
- */
-export function isNotLockedByAdministrator(now: string) {
-  return sql<boolean>`(locked_until is null or locked_until <= ${now} or locked_by = 'throttle')`
-}
-
 /** Wraps around before the column overflows: dummy rows are never reset. */
 export const ONE_FAILURE_MORE = sql<number>`(failed_login_attempts + 1) % 1000000000`
 

@@ -35,3 +35,11 @@ export function toUser(row: Selectable<Schema['users']>): User {
     updatedAt: parseTime(row.updated_at),
   }
 }
+
+/**
+ * Ignores locks set by the throttle; a lock without `locked_by` counts as an administrator's. The same rule
+ * as `isLockedByAdministrator` of `src/login/decision.ts`, in SQL.
+ */
+export function isNotLockedByAdministrator(now: string) {
+  return sql<boolean>`(locked_until is null or locked_until <= ${now} or locked_by = 'throttle')`
+}

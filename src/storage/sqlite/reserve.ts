@@ -6,14 +6,18 @@ import { formatTime, parseTime, parseTimeOrNull, type Schema } from '../sql/sche
 import {
   DAY_MS,
   dummyIdOf,
-  isNotLockedByAdministrator,
   LEASE_MS,
   type Moments,
   momentsAt,
   toBlock,
   WINDOW_MS,
 } from '../sql/throttle-rows.ts'
-import { type FoundUser, selectUserOrDummy, toFoundUser } from '../sql/user-rows.ts'
+import {
+  type FoundUser,
+  isNotLockedByAdministrator,
+  selectUserOrDummy,
+  toFoundUser,
+} from '../sql/user-rows.ts'
 import { isOneOf, type Run, toJson } from './settle.ts'
 
 export function reserve(run: Run, scopes: ThrottleScope[], email: string, now: Date): Reservation {

@@ -19,12 +19,12 @@ import { refreshTokenRow } from '../sql/refresh-tokens.ts'
 import { formatTime } from '../sql/schema.ts'
 import {
   dummyIdOf,
-  isNotLockedByAdministrator,
   keysOf,
   type Moments,
   momentsAt,
   ONE_FAILURE_MORE,
 } from '../sql/throttle-rows.ts'
+import { isNotLockedByAdministrator } from '../sql/user-rows.ts'
 
 /** Runs a statement of the transaction, synchronously. */
 export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Row[]

@@ -1,8 +1,7 @@
 // Finds a refresh token in SQLite and replaces it, in one transaction, which holds the only write lock.
 import { sql } from 'kysely'
-import type { UsedToken } from '../sql/engine.ts'
 import { prepare } from '../sql/prepared.ts'
-import { findToken, type Rotation, type TokenRow } from '../sql/refresh-tokens.ts'
+import { findToken, type Rotation, type TokenRow, type UsedToken } from '../sql/token-rows.ts'
 import type { Run } from './settle.ts'
 
 export function useToken(run: Run, rotation: Rotation): UsedToken | null {

@@ -1,0 +1,51 @@
+// Rows of refresh tokens: how one is found with its session, its user and its successor.
+import { sql } from 'kysely'
+import { type SessionWithUser, sessionWithUser } from './live-session.ts'
+import { prepare } from './prepared.ts'
+
+/** What the replacement of a token writes, and on which token. */
+export type Rotation = {
+  id: string
+  digest: string
+  now: string
+  successorId: string
+  successorDigest: string
+  keyId: string
+  issuedAt: string
+  expiresAt: string
+}
+
+type StoredTime = Date | string
+type SuccessorRow =
+  | { successor_id: null }
+  | {
+      successor_id: string
+      successor_key_id: string
+      successor_created_at: StoredTime
+      successor_expires_at: StoredTime
+      successor_revoked_at: StoredTime | null
+    }
+export type TokenRow = SessionWithUser & { token_revoked_at: StoredTime | null } & SuccessorRow
+
+/** The columns of `TokenRow`, from `TOKEN_WITH_SESSION`. */
+export function tokenColumns(now: string) {
+  return sql`${sessionWithUser(now)}, token.revoked_at as token_revoked_at,
+    successor.id as successor_id, successor.key_id as successor_key_id,
+    successor.created_at as successor_created_at, successor.expires_at as successor_expires_at,
+    successor.revoked_at as successor_revoked_at`
+}
+
+export const TOKEN_WITH_SESSION = sql`refresh_tokens token
+  join sessions on sessions.id = token.session_id
+  join users on users.id = sessions.user_id
+  left join refresh_tokens successor on successor.id = token.successor_id`
+
+type Find = Pick<Rotation, 'id' | 'digest' | 'now'>
+
+export const findToken = prepare<Find, TokenRow>((db, { id, digest, now }) =>
+  sql<TokenRow>`select ${tokenColumns(now)} from ${TOKEN_WITH_SESSION}
+    where token.id = ${id} and token.token = ${digest}`.compile(db),
+)
+
+/** A token as it was found, and whether it was replaced. */
+export type UsedToken = { row: TokenRow; isReplaced: boolean }

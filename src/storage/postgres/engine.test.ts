@@ -116,4 +116,18 @@ describe('a connection to PostgreSQL', async () => {
       await engine.close()
     }
   })
+
+  test('gives a repeated operation only the time that is left', async () => {
+    const engine = openSingle()
+    const fail = sql`do $$ begin raise exception 'in parallel' using errcode = '40001'; end $$`
+    let runs = 0
+    try {
+      const repeated = engine.retrying(() =>
+        runs++ === 0 ? fail.execute(engine.db) : new Promise<never>(() => {}),
+      )
+      await assert.rejects(repeated, /timeout: a repeated operation/)
+    } finally {
+      await engine.close()
+    }
+  })
 })

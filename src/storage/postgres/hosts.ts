@@ -2,13 +2,13 @@
 import { connect, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { within } from './time-limit.ts'
+import { within } from '../time-limit.ts'
 
 /** Longest that an opening may take before a request fails. */
 export const CONNECT_TIMEOUT_MS = 1_000
 /** How long a host is tried alone. A host that is down may not answer at all. */
 const HEAD_START_MS = 200
-/** An idle connection is probed after this time, then every second: a dead one is noticed after 15 s. */
+/** While a statement runs, its host is probed after this time, then every second: a dead one is noticed after 15 s. */
 const KEEPALIVE_DELAY_MS = 5_000
 
 // https://www.postgresql.org/docs/current/errcodes-appendix.html

@@ -1,5 +1,7 @@
-// An instance never has more connections than its pool allows, abandoned ones included.
+// For 10 seconds of a fault, an instance has no more connections than its pool allows, abandoned ones included.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
@@ -37,9 +39,10 @@ describe('connections to PostgreSQL', () => {
     await server.stop()
   })
 
-  async function backends(): Promise<number[]> {
+  async function backends(name = 'observed'): Promise<number[]> {
     const { rows } = await observer.query(
-      "select pid from pg_stat_activity where application_name = 'observed'",
+      'select pid from pg_stat_activity where application_name = $1',
+      [name],
     )
     return rows.map(({ pid }) => pid)
   }
@@ -104,6 +107,41 @@ describe('connections to PostgreSQL', () => {
     })
   }
 
+  for (const [title, isAlsoForNew] of [
+    ['is silent on its open connections', false],
+    ['is silent on all connections for a while', true],
+  ] as const) {
+    test(`are replaced after a proxy ${title}`, async () => {
+      const proxy = await startProxy(Number(new URL(server.url).port))
+      const url = new URL(deployment.env.DATABASE_URL ?? '')
+      url.port = proxy.port
+      url.searchParams.set('application_name', 'proxied')
+      const proxied = await deployment.start({
+        DATABASE_URL: url.toString(),
+        DATABASE_POOL_SIZE: String(POOL_SIZE),
+      })
+      const logIn = async () =>
+        (await Promise.all(Array.from({ length: 20 }, () => proxied.login(OWNER)))).map(
+          ({ status }) => status,
+        )
+      try {
+        if (!isAlsoForNew) await logIn()
+        proxy.silence(isAlsoForNew)
+        assert.ok((await logIn()).includes(500))
+        proxy.acceptNew()
+        await until(async () => {
+          const statuses = await logIn()
+          const isPoolFull = (await backends('proxied')).length === POOL_SIZE
+          return isPoolFull && statuses.every(status => status === 200)
+        })
+      } finally {
+        proxied.kill('SIGKILL')
+        await proxied.exit
+        proxy.close()
+      }
+    })
+  }
+
   /** The environment of a service whose role may have only so many connections. */
   async function asLimited(connections: number): Promise<Record<string, string>> {
     await observer.query('drop role if exists limited')
@@ -139,3 +177,37 @@ describe('connections to PostgreSQL', () => {
     for (const { status } of logins) assert.equal(status, 200)
   })
 })
+
+/** A TCP proxy that can lose its connections without closing them, like a balancer or a firewall. */
+async function startProxy(serverPort: number) {
+  const flows = new Map<Socket, Socket>()
+  let isSilent = false
+  const proxy = createServer({ allowHalfOpen: true }, client => {
+    const upstream = connect(serverPort, '127.0.0.1').on('error', () => {})
+    flows.set(
+      client.on('error', () => {}),
+      upstream,
+    )
+    if (isSilent) lose(client, upstream)
+    else client.pipe(upstream).pipe(client)
+  })
+  const lose = (client: Socket, upstream: Socket) => {
+    client.unpipe().resume()
+    upstream.unpipe().destroy()
+  }
+  await once(proxy.listen(0, '127.0.0.1'), 'listening')
+  return {
+    port: String((proxy.address() as AddressInfo).port),
+    silence(isAlsoForNew: boolean) {
+      isSilent = isAlsoForNew
+      for (const [client, upstream] of flows) lose(client, upstream)
+    },
+    acceptNew() {
+      isSilent = false
+    },
+    close() {
+      proxy.close()
+      for (const socket of [...flows].flat()) socket.destroy()
+    },
+  }
+}

@@ -1,13 +1,17 @@
 // A connection from the pool, for one operation with one time limit.
 import pg from 'pg'
+import { TimeUp, within } from '../time-limit.ts'
 import { CONNECT_TIMEOUT_MS } from './hosts.ts'
 import type { Pool } from './pool.ts'
-import { TimeUp, within } from './time-limit.ts'
 
 /** The server does not know the prepared statement, for example after DISCARD ALL or behind a pooler. */
 export const UNKNOWN_STATEMENT = '26000'
+/** The columns of a prepared statement have changed their type: the tables were altered. */
+export const CHANGED_RESULT_TYPE = '0A000'
 /** The server has become a standby, or was set to accept no writes. */
 const READ_ONLY = '25006'
+/** With these the server ends the connection. */
+const FATAL = ['FATAL', 'PANIC']
 
 export type Connection = {
   query(text: string, values: unknown[], name?: string): Promise<pg.QueryResult>
@@ -38,9 +42,11 @@ export async function connect(pool: Pool, timeoutMs: number): Promise<Connection
         return await within(answer, deadline - performance.now(), 'the database does not answer')
       } catch (error) {
         if (error instanceof TimeUp) late = answer
-        // After UNKNOWN_STATEMENT the driver still believes that the server knows the statement.
+        // The driver would use a statement again that the server does not know or can no longer run.
         isLost ||=
-          !(error instanceof pg.DatabaseError) || hasSqlState(UNKNOWN_STATEMENT, READ_ONLY)(error)
+          !(error instanceof pg.DatabaseError) ||
+          FATAL.includes(error.severity ?? '') ||
+          hasSqlState(UNKNOWN_STATEMENT, CHANGED_RESULT_TYPE, READ_ONLY)(error)
         if (text !== 'rollback') throw error
         isLost = true
         return NOTHING_TO_ROLL_BACK

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { sql } from 'kysely'
 import { createTestDatabase } from '../../../test/engines.ts'
+import { until } from '../../../test/process.ts'
 import { SERVICE_OPERATION_TIMEOUT_MS } from '../sql/engine.ts'
+import { prepare } from '../sql/prepared.ts'
 import { openPostgres } from './engine.ts'
 
 describe('a connection to PostgreSQL', async () => {
@@ -71,6 +73,61 @@ describe('a connection to PostgreSQL', async () => {
     } finally {
       await direct.close()
       await pooled.close()
+    }
+  })
+
+  const openSingle = () =>
+    openPostgres({
+      ...config,
+      poolSize: 1,
+      onConnectionLost: () => {},
+      operationTimeoutMs: SERVICE_OPERATION_TIMEOUT_MS,
+    })
+
+  test('that the server ends fails only the operation that used it', async () => {
+    const engine = openSingle()
+    try {
+      const ended = assert.rejects(sql`select pg_sleep(1)`.execute(engine.db), { code: '57P01' })
+      const waiting = [1, 2, 3].map(() => sql`select 1`.execute(engine.db))
+      await until(async () => {
+        const rows = await database.rows(
+          "select pg_terminate_backend(pid) from pg_stat_activity where query = 'select pg_sleep(1)'",
+        )
+        return rows.length > 0
+      })
+      await ended
+      await Promise.all(waiting)
+    } finally {
+      await engine.close()
+    }
+  })
+
+  test('reads a table whose columns have changed their type', async () => {
+    const engine = openSingle()
+    const read = prepare<Record<string, never>, { value: string }>(db =>
+      sql<{ value: string }>`select value from changing`.compile(db),
+    )
+    try {
+      await database.rows("create table changing as select 'kept'::text as value")
+      assert.deepEqual(await engine.readPrepared(read, {}), [{ value: 'kept' }])
+      await database.rows('alter table changing alter column value type varchar(8)')
+      assert.deepEqual(await engine.readPrepared(read, {}), [{ value: 'kept' }])
+    } finally {
+      await engine.close()
+    }
+  })
+
+  test('gives a repeated operation only the time that is left', async () => {
+    const engine = openSingle()
+    const fail = sql`do $$ begin raise exception 'in parallel' using errcode = '40001'; end $$`
+    let runs = 0
+    try {
+      const repeated = engine.retrying(() =>
+        runs++ === 0 ? fail.execute(engine.db) : new Promise<never>(() => {}),
+      )
+      await assert.rejects(repeated, /timeout: a repeated operation/)
+    } finally {
+      await engine.close()
     }
   })
 })

@@ -6,7 +6,7 @@ import { addressesOf, mustBeWritable } from '../../config/postgres-hosts.ts'
 import { type Engine, repeat } from '../sql/engine.ts'
 import type { RunStatement, Statement } from '../sql/prepared.ts'
 import type { Schema } from '../sql/schema.ts'
-import { connect, hasSqlState, UNKNOWN_STATEMENT } from './connection.ts'
+import { CHANGED_RESULT_TYPE, connect, hasSqlState, UNKNOWN_STATEMENT } from './connection.ts'
 import { Pool } from './pool.ts'
 import { reserve } from './reserve.ts'
 import { listMissingSettings, withSettings } from './settings.ts'
@@ -24,7 +24,12 @@ const MIGRATION_LOCK = 710_002
 const SERIALIZATION_FAILURE = '40001'
 const DEADLOCK_DETECTED = '40P01'
 const UNIQUE_VIOLATION = '23505'
-const TRANSIENT_ERRORS = [SERIALIZATION_FAILURE, DEADLOCK_DETECTED, UNKNOWN_STATEMENT]
+const TRANSIENT_ERRORS = [
+  SERIALIZATION_FAILURE,
+  DEADLOCK_DETECTED,
+  UNKNOWN_STATEMENT,
+  CHANGED_RESULT_TYPE,
+]
 
 type PostgresOptions = Omit<PostgresConfig, 'engine'> & {
   /** Called when an idle connection breaks; the pool has already dropped it. */

@@ -2,13 +2,15 @@
 import { connect, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { within } from './time-limit.ts'
+import { within } from '../time-limit.ts'
 
 /** Longest that an opening may take before a request fails. */
 export const CONNECT_TIMEOUT_MS = 1_000
 /** How long a host is tried alone. A host that is down may not answer at all. */
 const HEAD_START_MS = 200
-/** An idle connection is probed after this time, then every second: a dead one is noticed after 15 s. */
+/** Longest that a connection counts without an answer: a proxy or a firewall on the way may have lost it. */
+const LOST_AFTER_MS = 10_000
+/** While a statement runs, its host is probed after this time, then every second: a dead one is noticed after 15 s. */
 const KEEPALIVE_DELAY_MS = 5_000
 
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -135,6 +137,10 @@ export class Hosts {
       if (socket.connecting) socket.destroy(new NotYetUsable('timeout: the host does not answer'))
       else void closeIfUnreachable(pooled)
     }, CONNECT_TIMEOUT_MS)
+    const lostTimer = setTimeout(
+      () => socket.destroy(new NotYetUsable('timeout: the server does not answer')),
+      LOST_AFTER_MS,
+    )
     try {
       await client.connect()
       if (mustBeWritable) await this.#check(pooled)
@@ -144,6 +150,7 @@ export class Hosts {
       throw error
     } finally {
       clearTimeout(timer)
+      clearTimeout(lostTimer)
     }
   }
 
@@ -167,11 +174,14 @@ const READ_STATE = `
     case when pg_is_in_recovery() then 0
       else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end as timeline`
 
-/**
- * Gives a connection up if its host cannot be reached. If it can be, the server still has the connection,
- * even if it does not answer: it then counts until the server has closed it.
- */
-export async function closeIfUnreachable({ client, socket }: Pooled): Promise<void> {
+/** For a connection that is not used again: it counts until the server has closed it, or has probably lost it. */
+export function giveUp(pooled: Pooled): void {
+  void closeIfUnreachable(pooled)
+  setTimeout(() => pooled.socket.destroy(), LOST_AFTER_MS).unref()
+}
+
+/** Closes a connection if its host cannot be reached. If it can be, the server may still have the connection. */
+async function closeIfUnreachable({ client, socket }: Pooled): Promise<void> {
   const { host, port } = client
   if (host.startsWith('/')) return
   const probe = connect({ host, port })

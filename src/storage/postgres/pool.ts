@@ -1,14 +1,14 @@
-// The connections of a process to PostgreSQL. A connection counts until the server has closed it: an
-// operation whose time is up leaves its statement behind, and the server may work on it for long.
+// The connections of a process to PostgreSQL. A connection counts until the server has closed it, for at most
+// 10 s: an operation whose time is up leaves its statement behind, and the server may work on it for longer.
+import { within } from '../time-limit.ts'
 import {
   CONNECT_TIMEOUT_MS,
-  closeIfUnreachable,
+  giveUp,
   Hosts,
   type HostsOptions,
   isTransient,
   type Pooled,
 } from './hosts.ts'
-import { within } from './time-limit.ts'
 
 /** For the first connection: no request waits yet, and many instances may start at once. */
 const FIRST_CONNECT_TIMEOUT_MS = 10_000
@@ -98,7 +98,7 @@ export class Pool {
     this.#lent--
     const close = () => closeGracefully(pooled)
     answer.then(close, close)
-    void closeIfUnreachable(pooled)
+    giveUp(pooled)
     this.#closeIdle(({ host }) => host === pooled.host)
     this.#fill()
   }
@@ -196,6 +196,6 @@ export class Pool {
 function closeGracefully(pooled: Pooled): void {
   pooled.client.end().catch(() => {})
   setTimeout(() => {
-    if (!pooled.socket.closed) void closeIfUnreachable(pooled)
+    if (!pooled.socket.closed) giveUp(pooled)
   }, CLOSE_TIMEOUT_MS).unref()
 }

@@ -2,6 +2,7 @@
 // transactions that work on both.
 import type { Kysely, Transaction } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
+import { within } from '../time-limit.ts'
 import type { RunStatement } from './prepared.ts'
 import type { Schema } from './schema.ts'
 import type { Rotation, UsedToken } from './token-rows.ts'
@@ -59,20 +60,26 @@ export const SERVICE_OPERATION_TIMEOUT_MS = 1_500
 const FIRST_PAUSE_MS = 4
 const LONGEST_PAUSE_MS = 50
 
-/** Repeats the operation while `mayRepeat` accepts its error, until the time is up. Pauses are random. */
+/**
+ * Repeats the operation while `mayRepeat` accepts its error, until the time is up. Pauses are random. The first run
+ * has its own time limit, a repetition only the time that is left: after that it may still succeed, like an operation
+ * whose answer is lost.
+ */
 export async function repeat<T>(
   operation: () => Promise<T>,
   mayRepeat: (error: unknown) => boolean,
   timeoutMs = SERVICE_OPERATION_TIMEOUT_MS,
 ): Promise<T> {
   const deadline = performance.now() + timeoutMs
+  let running = operation()
   for (let longestMs = FIRST_PAUSE_MS; ; longestMs = Math.min(2 * longestMs, LONGEST_PAUSE_MS)) {
     try {
-      return await operation()
+      return await running
     } catch (error) {
       const pauseMs = Math.random() * longestMs
       if (!mayRepeat(error) || performance.now() + pauseMs > deadline) throw error
       await new Promise(resolve => setTimeout(resolve, pauseMs))
+      running = within(operation(), deadline - performance.now(), 'a repeated operation')
     }
   }
 }

@@ -13,10 +13,12 @@ const BATCHES = { sqlite: { rows: 50, rounds: 10 }, postgres: { rows: 500, round
 /** Ended sessions are kept for a day so that an operator can look into them; their tokens are not kept. */
 const ENDED_KEPT_MS = 24 * 3600_000
 
+/** Without an id, before all rows of that moment. */
+type Position = { at: string; id?: string }
 /** `from` is the position of the last row that the step has processed; null at the start. */
-type Step = (trx: Transaction<Schema>, now: Date, from: string | null) => Promise<Batch>
+type Step = (trx: Transaction<Schema>, now: Date, from: Position | null) => Promise<Batch>
 type Removed = Omit<Purged, 'isDone'>
-type Batch = { removed: Partial<Removed>; isDone: boolean; last: string | null }
+type Batch = { removed: Partial<Removed>; isDone: boolean; last: Position | null }
 
 export function createPurge(engine: Engine): MaintenanceStore['purge'] {
   const { rows: maxRows, rounds } = BATCHES[engine.name]
@@ -84,7 +86,8 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
     return {
       removed: { refreshTokens, sessions: sessions.length },
       isDone: chosen.length === 0,
-      last: positionAfter(chosen, areAllFinished),
+      // Sessions from before purge_at existed share one value of it.
+      last: positionAfter(chosen, areAllFinished, chosen.at(-1)?.id),
     }
   }
 
@@ -107,7 +110,7 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
    * Where each step continues. PostgreSQL keeps removed rows in its indexes until a vacuum, and a step that
    * started at the beginning each time would read all of them.
    */
-  const positions = new Map<Step, string>()
+  const positions = new Map<Step, Position>()
 
   return async now => {
     const purged: Removed = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0 }
@@ -140,16 +143,22 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
  * True for rows from this position on. Compares pairs of columns, because PostgreSQL expects few rows between
  * two bounds of one column and would sort all of them.
  */
-function isFrom(orderBy: string, id: string, from: string | null) {
+function isFrom(orderBy: string, id: string, from: Position | null) {
   if (from === null) return sql`true`
-  return sql`(${sql.ref(orderBy)}, ${sql.ref(id)}) >= (${from}, ${id === 'id' ? LOWEST_ID : ''})`
+  const fromId = from.id ?? (id === 'id' ? LOWEST_ID : '')
+  return sql`(${sql.ref(orderBy)}, ${sql.ref(id)}) >= (${from.at}, ${fromId})`
 }
 
 const LOWEST_ID = '00000000-0000-0000-0000-000000000000'
 
 /** Sessions with tokens left must be chosen again, so the position stays. */
-function positionAfter(chosen: { position: Date | string }[], areAllFinished: boolean) {
-  return areAllFinished ? latestOf(chosen) : null
+function positionAfter(
+  chosen: { position: Date | string }[],
+  areAllFinished: boolean,
+  id?: string,
+): Position | null {
+  const latest = areAllFinished ? latestOf(chosen) : null
+  return latest && id ? { ...latest, id } : latest
 }
 
 function idsOf(rows: { id: string }[]): string[] {
@@ -160,7 +169,7 @@ function partition<T>(items: T[], belongs: (item: T) => boolean): [T[], T[]] {
   return [items.filter(belongs), items.filter(item => !belongs(item))]
 }
 
-function latestOf(rows: { position: Date | string }[]): string | null {
+function latestOf(rows: { position: Date | string }[]): Position | null {
   const latestMs = Math.max(...rows.map(({ position }) => parseTime(position).getTime()))
-  return rows.length > 0 ? formatTime(new Date(latestMs)) : null
+  return rows.length > 0 ? { at: formatTime(new Date(latestMs)) } : null
 }

@@ -16,7 +16,7 @@ type Cleared = {
 
 type Choice = {
   condition: RawBuilder<unknown>
-  /** An indexed column, so that the batch is found without reading other sessions. */
+  /** An indexed column, so that the batch is found without reading other sessions. The index on purge_at has the id too. */
   orderBy: 'user_id' | 'ended_at' | 'purge_at'
   /** Whether to wait for sessions that another transaction has locked, or to skip them. */
   mustWait: boolean
@@ -34,9 +34,10 @@ export async function chooseSessions(
   trx: Transaction<Schema>,
   { condition, orderBy, mustWait }: Choice,
 ): Promise<ChosenSession[]> {
+  const order = orderBy === 'purge_at' ? sql`purge_at, id` : sql.ref(orderBy)
   const { rows } = await sql<ChosenSession>`
     select id, ${sql.ref(orderBy)} as position, idle_expires_at from sessions where ${condition}
-    order by ${sql.ref(orderBy)} limit ${sql.lit(SIZES[engine.name].sessions)}
+    order by ${order} limit ${sql.lit(SIZES[engine.name].sessions)}
     ${lockClause(engine, mustWait)}`.execute(trx)
   return rows
 }

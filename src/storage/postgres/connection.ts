@@ -1,8 +1,8 @@
 // A connection from the pool, for one operation with one time limit.
 import pg from 'pg'
+import { TimeUp, within } from '../../time-limit.ts'
 import { CONNECT_TIMEOUT_MS } from './hosts.ts'
 import type { Pool } from './pool.ts'
-import { TimeUp, within } from './time-limit.ts'
 
 /** The server does not know the prepared statement, for example after DISCARD ALL or behind a pooler. */
 export const UNKNOWN_STATEMENT = '26000'

@@ -1,5 +1,7 @@
 // The connections of a process to PostgreSQL. A connection counts until the server has closed it: an
 // operation whose time is up leaves its statement behind, and the server may work on it for long.
+
+import { within } from '../../time-limit.ts'
 import {
   CONNECT_TIMEOUT_MS,
   closeIfUnreachable,
@@ -8,7 +10,6 @@ import {
   isTransient,
   type Pooled,
 } from './hosts.ts'
-import { within } from './time-limit.ts'
 
 /** For the first connection: no request waits yet, and many instances may start at once. */
 const FIRST_CONNECT_TIMEOUT_MS = 10_000

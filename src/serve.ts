@@ -35,11 +35,11 @@ const DEFAULT_DRAIN_DELAY_MS = 2_000
 /** Time for operations to end after the drain delay. */
 const DRAIN_TIMEOUT_MS = 4_500
 /** Time for connections to close after that, and for operations that began meanwhile. */
-const CLOSE_TIMEOUT_MS = 600
-/** For all of this and the closing of the store. With the default delay, it stays below the 10 s that supervisors wait. */
-const STOP_TIMEOUT_MS = 6_500
-/** Time for threads to end, at last. */
-const THREADS_TIMEOUT_MS = 300
+const CLOSE_TIMEOUT_MS = 500
+/** For all this and the closing of the store. */
+const STOP_TIMEOUT_MS = 5_800
+/** For threads to end after that. With the default delay it is 9 s in all; supervisors wait for 10 s. */
+const THREADS_TIMEOUT_MS = 1_200
 
 export type Service = {
   url: string

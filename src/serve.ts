@@ -3,6 +3,7 @@
 import { mkdir } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Worker } from 'node:worker_threads'
 import { openHasher } from './bcrypt/open-hasher.ts'
 import { openClusterClock } from './cluster-clock.ts'
 import { type Config, tokensAt } from './config/config.ts'
@@ -31,10 +32,14 @@ const PURGE_EVERY_MS = 60_000
 const PURGE_PAUSE_MS = 100
 /** Time for load balancers to notice that the service is not ready, before it refuses requests. */
 const DEFAULT_DRAIN_DELAY_MS = 2_000
-/** Time for operations to end. By default all these times together stay below the 10 s that supervisors wait. */
-const DRAIN_TIMEOUT_MS = 5_000
-/** Time for connections to close after that. */
-const CLOSE_TIMEOUT_MS = 1_000
+/** Time for operations to end after the drain delay. */
+const DRAIN_TIMEOUT_MS = 4_500
+/** Time for connections to close after that, and for operations that began meanwhile. */
+const CLOSE_TIMEOUT_MS = 500
+/** For all this and the closing of the store. */
+const STOP_TIMEOUT_MS = 5_800
+/** For threads to end after that. With the default delay it is 9 s in all; supervisors wait for 10 s. */
+const THREADS_TIMEOUT_MS = 1_200
 
 export type Service = {
   url: string
@@ -54,6 +59,7 @@ export async function serveUntilSignal(
     process.exit(1)
   }
   process.on('uncaughtException', crash).on('unhandledRejection', crash)
+  const threads = trackThreads()
   // Installed before the start, because a supervisor may stop a service that is still starting.
   let reload = () => {}
   const asked = awaitEnd(() => reload())
@@ -65,8 +71,32 @@ export async function serveUntilSignal(
     reload = service.reload
     await service.stop(await asked)
   }
+  if (!(await endThreads(threads))) {
+    log.error({ event: 'service.killed' }, 'a thread does not end: the disk may have failed')
+    process.kill(process.pid, 'SIGKILL')
+  }
   // An open connection to a database that does not answer would keep the process alive.
   process.exit(0)
+}
+
+/** The threads that are running, from now on. */
+function trackThreads(): Set<Worker> {
+  const threads = new Set<Worker>()
+  process.on('worker', thread => {
+    threads.add(thread)
+    thread.once('exit', () => threads.delete(thread))
+  })
+  return threads
+}
+
+/** False if a thread does not end, because the disk blocks it. The exit of the process would wait for it. */
+function endThreads(threads: Set<Worker>): Promise<boolean> {
+  const ending = [...threads].map(thread => {
+    // Otherwise its end would be reported as a fault.
+    thread.removeAllListeners('exit')
+    return thread.terminate()
+  })
+  return Promise.race([Promise.all(ending).then(() => true), sleep(THREADS_TIMEOUT_MS, false)])
 }
 
 /** `machineClock` is corrected by its offset to the database's clock, see cluster-clock.ts. */
@@ -193,8 +223,8 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
   const purging = setInterval(() => {
     if (isPurging) return
     isPurging = true
-    work
-      .run(() => purgeAll(store, clock, () => isStopping))
+    // The end does not wait for it: its batches are transactions.
+    purgeAll(store, clock, () => isStopping)
       .catch(error => log.error({ event: 'purge.failed', err: error }))
       .finally(() => {
         isPurging = false
@@ -210,15 +240,18 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
   })
 
   const closing = opened.move()
+  async function finish(): Promise<void> {
+    const unfinished = await work.finish(DRAIN_TIMEOUT_MS)
+    if (unfinished > 0) log.error({ event: 'service.cut_off', unfinished })
+    await closing.disposeAsync()
+  }
   async function drain(reason: string): Promise<void> {
     log.info({ event: 'service.stopping', reason, delayMs: drainDelayMs })
     isStopping = true
     clearInterval(purging)
     if (drainDelayMs > 0) await sleep(drainDelayMs)
     isRefusing = true
-    const unfinished = await work.finish(DRAIN_TIMEOUT_MS)
-    if (unfinished > 0) log.error({ event: 'service.cut_off', unfinished })
-    await closing.disposeAsync()
+    await Promise.race([finish(), sleep(STOP_TIMEOUT_MS, undefined, { ref: false })])
     log.info({ event: 'service.stopped' })
   }
   let stopped: Promise<void> | null = null

@@ -1,7 +1,7 @@
 // Answers, readiness, log and throttle while the database fails, and after it works again.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { chmod, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, rename } from 'node:fs/promises'
 import { DatabaseSync } from 'node:sqlite'
 import { Writable } from 'node:stream'
 import { after, before, describe, test } from 'node:test'
@@ -21,7 +21,7 @@ import {
   until,
 } from './process.ts'
 import { createClient, PASSWORD, UNLIMITED } from './service.ts'
-import { withSlowDisk } from './slow-disk.ts'
+import { releaseDisk, stallDisk, withSlowDisk } from './slow-disk.ts'
 
 const exec = promisify(execFile)
 
@@ -81,9 +81,9 @@ describe('while SQLite fails', () => {
     },
     {
       title: 'the disk does not sync',
-      begin: () => writeFile(`${file}.slow`, 'Infinity'),
+      begin: () => stallDisk(`${file}.slow`),
       reason: /^the database did not answer in time$/,
-      end: () => rm(`${file}.slow`),
+      end: () => releaseDisk(`${file}.slow`),
     },
   ]
   for (const fault of FAULTS) {

@@ -1,12 +1,12 @@
 // The service on SQLite while the disk takes long to sync.
 import assert from 'node:assert/strict'
-import { rm, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { proveNoAnswerIsLost } from './crash-cycles.ts'
 import { createDeployment, type Deployment, timed, until } from './process.ts'
 import { countStatuses } from './service.ts'
-import { withSlowDisk } from './slow-disk.ts'
+import { releaseDisk, stallDisk, withSlowDisk } from './slow-disk.ts'
 
 const EMAIL = 'kate@example.com'
 const PARALLEL = 30
@@ -25,11 +25,10 @@ describe('while the disk is slow', () => {
   after(() => deployment.remove())
 
   const start = () => deployment.start(withSlowDisk(file))
-  const stall = () => writeFile(file, 'Infinity')
 
   test('what needs no database is answered, and a login that got a 500 takes no effect later', async () => {
     const service = await start()
-    await stall()
+    await stallDisk(file)
     // From here on the thread waits for its commit.
     await until(async () => (await service.health('/readyz')) === 503)
     const logins = Promise.all(Array.from({ length: PARALLEL }, () => service.login(EMAIL)))
@@ -38,7 +37,7 @@ describe('while the disk is slow', () => {
     assert.equal((await service.login('')).status, 400)
     assert.deepEqual(countStatuses(await logins), { 500: PARALLEL })
 
-    await rm(file)
+    await releaseDisk(file)
     await until(async () => (await service.health('/readyz')) === 200)
     assert.deepEqual(await deployment.database.rows('select * from login_throttle'), [])
     assert.equal((await service.login(EMAIL)).status, 200)
@@ -47,16 +46,20 @@ describe('while the disk is slow', () => {
   })
 
   test('the service ends on SIGTERM although the disk does not sync', async () => {
-    const service = await start()
-    await stall()
+    // With the default delay, so that the longest end is measured.
+    const service = await deployment.start({ ...withSlowDisk(file), DRAIN_DELAY_MS: '' })
+    await stallDisk(file)
     const login = service.login(EMAIL)
     await until(async () => (await service.health('/readyz')) === 503)
     service.kill('SIGTERM')
     const { value, ms } = await timed(service.exit)
-    assert.deepEqual(value, { code: 0, signal: null })
+    // The thread is in a system call, so that only this signal ends the process.
+    assert.deepEqual(value, { code: null, signal: 'SIGKILL' })
     assert.ok(ms < 10_000, `ended after ${ms} ms`)
     assert.equal((await login).status, 500)
-    await rm(file)
+    const events = service.lines().map(({ event }) => event)
+    assert.deepEqual(events.slice(-2), ['service.stopped', 'service.killed'])
+    await releaseDisk(file)
   })
 
   test(`after ${CYCLES} kills (SIGKILL) while logins share their commits, no answered login is lost`, async () => {

@@ -1,11 +1,14 @@
-// Loaded before a service by `--import`: a disk that takes long to sync. While the file SLOW_DISK exists, a
-// commit of SQLite blocks its thread, for at most the milliseconds that the file contains.
-import { readFileSync } from 'node:fs'
+// Loaded before a service by `--import`: a disk that takes long to sync. While SLOW_DISK is a FIFO, a commit
+// of SQLite blocks its thread in a system call, as a disk does. While it is a file, each commit takes the
+// milliseconds that the file contains.
+import { execFile } from 'node:child_process'
+import { closeSync, constants, openSync, readFileSync, statSync } from 'node:fs'
+import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StatementSync } from 'node:sqlite'
-
-const CHECK_EVERY_MS = 10
-const cell = new Int32Array(new SharedArrayBuffer(4))
+import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { hasCode } from '../src/files.ts'
 
 /** The environment of a service with such a disk. */
 export function withSlowDisk(file: string): Record<string, string> {
@@ -13,15 +16,40 @@ export function withSlowDisk(file: string): Record<string, string> {
   return { NODE_OPTIONS: `--import=${hook}`, SLOW_DISK: file }
 }
 
-/** 0 if the disk is not slow. */
-function readDelayMs(file: string): number {
-  try {
-    return Number(readFileSync(file, 'utf8'))
-  } catch {
-    return 0
+/** From now on, no commit ends. */
+export async function stallDisk(file: string): Promise<void> {
+  await promisify(execFile)('mkfifo', [file])
+}
+
+/** Waits for a commit and lets it end. */
+export async function endOneCommit(file: string): Promise<void> {
+  for (;;) {
+    try {
+      closeSync(openSync(file, constants.O_WRONLY | constants.O_NONBLOCK))
+      return
+    } catch (error) {
+      // No thread has opened the FIFO for reading.
+      if (!hasCode(error, 'ENXIO')) throw error
+    }
+    await sleep(20)
   }
 }
 
+/** Lets commits end again. */
+export async function releaseDisk(file: string): Promise<void> {
+  // For reading and writing: opening it does not block, and ends the wait of a thread that reads.
+  const fifo = await open(file, 'r+')
+  await rm(file)
+  await fifo.close()
+}
+
+function waitForDisk(file: string): void {
+  const stats = statSync(file, { throwIfNoEntry: false })
+  if (stats?.isFIFO()) closeSync(openSync(file, 'r'))
+  else if (stats) Atomics.wait(cell, 0, 0, Number(readFileSync(file, 'utf8')))
+}
+
+const cell = new Int32Array(new SharedArrayBuffer(4))
 const { SLOW_DISK } = process.env
 if (SLOW_DISK) {
   for (const name of ['all', 'run'] as const) {
@@ -30,9 +58,7 @@ if (SLOW_DISK) {
       StatementSync.prototype,
       name,
       function (this: StatementSync, ...values: unknown[]) {
-        const startMs = performance.now()
-        while (this.sourceSQL === 'commit' && performance.now() - startMs < readDelayMs(SLOW_DISK))
-          Atomics.wait(cell, 0, 0, CHECK_EVERY_MS)
+        if (this.sourceSQL === 'commit') waitForDisk(SLOW_DISK)
         return Reflect.apply(original, this, values)
       },
     )

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { openTestStore } from '../../test/engines.ts'
 import { insertTestUser, makeScopes, NOTHING_DISPLACED } from '../../test/storage/fixtures.ts'
 import type { Store } from '../domain/store.ts'
@@ -10,6 +11,9 @@ import { issueRefreshToken } from './refresh-token.ts'
 
 const now = new Date()
 const keys = createKeys(await importKeys({ keys: await createGeneration(now, 0) }))
+/** Most of the time that all tries have. */
+const FIRST_TRY_MS = 1_500
+const FOREVER_MS = 60_000
 const tokens = { issuer: 'https://login.example.com', audience: 'api' }
 
 test('a token that is not replaced although it is unused is used again, and never taken for reuse', async () => {
@@ -33,6 +37,26 @@ test('a token that is not replaced although it is unused is used again, and neve
     assert.equal(outcome.kind, kind)
     assert.equal((await store.findLiveSession(sessionId, now)).kind, 'live')
   }
+})
+
+test('a second try gets only the time that the first one has left', async () => {
+  const { store } = await openTestStore('sqlite')
+  const { token } = await openSession(store)
+  const startedMs: number[] = []
+  const slow = new Proxy(store, {
+    get: (target, name: keyof Store) => (name === 'useRefreshToken' ? useSlowly : target[name]),
+  })
+  const useSlowly: Store['useRefreshToken'] = async (id, digest, _successor, now) => {
+    startedMs.push(performance.now())
+    await sleep(startedMs.length === 1 ? FIRST_TRY_MS : FOREVER_MS, undefined, { ref: false })
+    return store.findRefreshToken(id, digest, now)
+  }
+  const limit = createRefreshLimit(() => now)
+  const deps = { store: slow, keys, tokens, clock: () => now, limit }
+  await assert.rejects(refresh(deps, token), /timeout: the database is slow/)
+  const [firstMs = 0, secondMs = 0] = startedMs
+  assert.equal(startedMs.length, 2)
+  assert.ok(performance.now() - secondMs < secondMs - firstMs)
 })
 
 async function openSession(store: Store) {

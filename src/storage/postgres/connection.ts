@@ -1,6 +1,6 @@
 // A connection from the pool, for one operation with one time limit.
 import pg from 'pg'
-import { TimeUp, within } from '../time-limit.ts'
+import { TimeUp, within } from '../../time-limit.ts'
 import { CONNECT_TIMEOUT_MS } from './hosts.ts'
 import type { Pool } from './pool.ts'
 

@@ -2,7 +2,7 @@
 import { connect, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { within } from '../time-limit.ts'
+import { within } from '../../time-limit.ts'
 
 /** Longest that an opening may take before a request fails. */
 export const CONNECT_TIMEOUT_MS = 1_000

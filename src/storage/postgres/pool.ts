@@ -1,6 +1,6 @@
 // The connections of a process to PostgreSQL. A connection counts until the server has closed it, for at most
 // 10 s: an operation whose time is up leaves its statement behind, and the server may work on it for longer.
-import { within } from '../time-limit.ts'
+import { within } from '../../time-limit.ts'
 import {
   CONNECT_TIMEOUT_MS,
   giveUp,

@@ -2,7 +2,7 @@
 // transactions that work on both.
 import type { Kysely, Transaction } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
-import { within } from '../time-limit.ts'
+import { within } from '../../time-limit.ts'
 import type { RunStatement } from './prepared.ts'
 import type { Schema } from './schema.ts'
 import type { Rotation, UsedToken } from './token-rows.ts'

@@ -9,6 +9,7 @@ import {
 } from 'kysely'
 import { type Engine, repeat } from '../sql/engine.ts'
 import type { Schema } from '../sql/schema.ts'
+import { checkDeadline } from './deadline.ts'
 import { isBusy, SqliteFile } from './file.ts'
 import { groupCommits } from './group-commit.ts'
 import { reserve } from './reserve.ts'
@@ -75,6 +76,7 @@ class ImmediateSqliteDriver extends SqliteDriver {
   }
 
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
+    checkDeadline()
     this.#database.checkPlace()
     await connection.executeQuery(CompiledQuery.raw('begin immediate'))
   }

@@ -2,6 +2,7 @@
 // Each is answered after the sync. One that fails is undone alone; if the commit fails, all of them fail.
 import type { Kysely } from 'kysely'
 import type { Schema } from '../sql/schema.ts'
+import { checkDeadline, currentDeadline } from './deadline.ts'
 import type { RunBound, SqliteFile } from './file.ts'
 
 type Waiting = {
@@ -46,6 +47,12 @@ export function groupCommits(db: Kysely<Schema>, database: SqliteFile) {
     new Promise((resolve, reject) => {
       // Runs after all messages that have arrived at this thread.
       if (waiting.length === 0) setImmediate(commitSoon)
-      waiting.push({ operation, resolve: result => resolve(result as T), reject })
+      const deadlineMs = currentDeadline()
+      const inTime = (run: RunBound) => {
+        // It may have waited for a transaction of Kysely, or for a lock.
+        checkDeadline(deadlineMs)
+        return operation(run)
+      }
+      waiting.push({ operation: inTime, resolve: result => resolve(result as T), reject })
     })
 }

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { mock, type TestContext, test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { openTestStore } from '../../../test/engines.ts'
+import { endOneCommit, releaseDisk, stallDisk, withSlowDisk } from '../../../test/slow-disk.ts'
 import { insertTestUser, makeScopes, openFor } from '../../../test/storage/fixtures.ts'
 import { openInThread } from './thread.ts'
 
@@ -10,12 +11,13 @@ const NOW = new Date()
 const EMAIL = 'kate@example.com'
 
 const { store: direct, database } = await openTestStore('sqlite')
+if (database.config.engine !== 'sqlite') throw new Error('not SQLite')
+const { file } = database.config
 const userId = await insertTestUser(direct, EMAIL, NOW)
 
 async function open(t: TestContext) {
   const lost: Error[] = []
-  if (database.config.engine !== 'sqlite') throw new Error('not SQLite')
-  const store = openInThread(database.config.file, error => lost.push(error))
+  const store = openInThread(file, error => lost.push(error))
   t.after(() => store.close())
   // Has no time limit: on a busy machine a thread takes long to start.
   await store.migrate()
@@ -83,6 +85,29 @@ test('an argument that cannot be sent fails its own operation only', async t => 
   const symbol = Object(Symbol(randomUUID()))
   await assert.rejects(store.findLiveSession(symbol, NOW), /could not be cloned/)
   assert.equal((await store.findLiveSession(randomUUID(), NOW)).kind, 'invalid')
+})
+
+test('an operation whose time ends while it waits for the commit of another takes no effect', async t => {
+  const disk = `${file}.slow`
+  const hook = withSlowDisk(disk)
+  Object.assign(process.env, hook)
+  const { store } = await open(t)
+  for (const name of Object.keys(hook)) delete process.env[name]
+
+  await stallDisk(disk)
+  // Its commit blocks the thread until both others have arrived. Then the commit of the last one blocks.
+  const first = store.checkWritable(NOW).catch(() => {})
+  const scopes = makeScopes()
+  const reserving = store.reserveAttempt(scopes, EMAIL, NOW)
+  const last = store.checkWritable(NOW).catch(() => {})
+  const rejected = assert.rejects(reserving, /did not answer in time/)
+  await endOneCommit(disk)
+  await Promise.all([first, rejected, last])
+  await releaseDisk(disk)
+  await store.migrate()
+  const keys = scopes.map(({ key }) => `'${key}'`)
+  const counted = await database.rows(`select * from login_throttle where key in (${keys})`)
+  assert.deepEqual(counted, [])
 })
 
 test('the operations that wait for the thread are limited', async t => {

@@ -4,6 +4,7 @@ import { getCompileCacheDir } from 'node:module'
 import { Worker } from 'node:worker_threads'
 import type { ServiceStore } from '../../domain/store.ts'
 import { SERVICE_OPERATION_TIMEOUT_MS } from '../sql/engine.ts'
+import { monotonicMs, TOO_LATE } from './deadline.ts'
 
 type Method = keyof ServiceStore
 
@@ -42,7 +43,6 @@ const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 
 const TIMEOUT_MS = SERVICE_OPERATION_TIMEOUT_MS + 200
 /** While the disk does not sync, waiting operations must not use up the memory. */
 const MAX_UNANSWERED = 10_000
-export const TOO_LATE = 'the database did not answer in time'
 /** Several transactions each, and no caller waits for them. */
 const WITHOUT_LIMIT: Method[] = ['migrate', 'purge']
 
@@ -115,7 +115,8 @@ export function openInThread(file: string, onLost: (error: Error) => void): Serv
     if (!worker) return
     // If the thread does not answer, it is ended all the same.
     await call('close', []).catch(() => {})
-    await worker?.terminate()
+    // Not awaited: a thread does not end while the disk blocks it in a system call.
+    void worker?.terminate()
   }
 
   return new Proxy({} as ServiceStore, {
@@ -130,10 +131,4 @@ export function openInThread(file: string, onLost: (error: Error) => void): Serv
       }
     },
   })
-}
-
-/** One clock for all threads, unlike `performance.now()`. */
-export function monotonicMs(): number {
-  const [seconds, nanoseconds] = process.hrtime()
-  return seconds * 1e3 + nanoseconds / 1e6
 }

@@ -2,7 +2,8 @@
 // and then share the next commit (`group-commit.ts`).
 import { parentPort, workerData } from 'node:worker_threads'
 import { openStore } from '../open-store.ts'
-import { type Answer, type Call, monotonicMs, TOO_LATE } from './thread.ts'
+import { checkDeadline, withDeadline } from './deadline.ts'
+import type { Answer, Call } from './thread.ts'
 
 const store = await openStore({ engine: 'sqlite', file: workerData })
 const running = new Set<Promise<void>>()
@@ -12,10 +13,10 @@ async function run({ id, method, values, hasCallback, deadlineMs }: Call): Promi
   const callback = (reported: unknown) => post({ id, reported })
   if (method === 'close') await Promise.all(running)
   try {
-    // Its caller has got an error, so it must not take effect any more.
-    if (deadlineMs !== null && deadlineMs < monotonicMs()) throw new Error(TOO_LATE)
+    checkDeadline(deadlineMs)
     const given = hasCallback ? [...values, callback] : values
-    post({ id, result: await Reflect.apply(store[method], store, given) })
+    const operation = () => Reflect.apply(store[method], store, given)
+    post({ id, result: await withDeadline(deadlineMs, operation) })
   } catch (error) {
     post({ id, error, properties: { ...Object(error) } })
   }

@@ -6,7 +6,8 @@ import { openTestStore } from '../../test/engines.ts'
 import { insertTestUser, makeScopes, NOTHING_DISPLACED } from '../../test/storage/fixtures.ts'
 import type { Store } from '../domain/store.ts'
 import { createGeneration, createKeys, importKeys } from '../keys/key-set.ts'
-import { createRefreshLimit, refresh } from './refresh.ts'
+import { refresh } from './refresh.ts'
+import { createRefreshLimit } from './refresh-limit.ts'
 import { issueRefreshToken } from './refresh-token.ts'
 
 const now = new Date()

@@ -1,21 +1,18 @@
 // Exchanges a refresh token for its successor. One of several parallel calls performs the rotation; for a
 // short time the others, and repetitions, get the same successor.
-
 import { REFRESH_GRACE_SECONDS } from '../domain/lifetimes.ts'
 import type { FoundRefreshToken, LiveSession, Session } from '../domain/session.ts'
 import { digestOf } from '../identifiers.ts'
 import { within } from '../time-limit.ts'
 import { signAccessToken } from './access-token.ts'
 import type { AccessReason, SessionDeps } from './authenticate.ts'
+import type { RefreshLimit, Wait } from './refresh-limit.ts'
 import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
 
 /** One try can lose against a parallel call, and one learns when the session ends. */
 const MAX_TRIES = 5
 /** For all tries together, so that a request is answered within 2 s. Longer than the store's limit for one. */
 const TRIES_TIMEOUT_MS = 1_800
-/** Far more refreshes of one session than any client needs. */
-const MAX_REFRESHES = 60
-const LIMIT_WINDOW_MS = 60_000
 
 type RefreshOutcome =
   | ({ kind: 'refreshed'; live: LiveSession; refreshToken: string } & SignedAccess)
@@ -25,65 +22,10 @@ type RefreshOutcome =
   | Limited
 
 type SignedAccess = { accessToken: string; expiresInSeconds: number }
-type Limited = { kind: 'limited'; sessionId: string; retryAfterSeconds: number }
+type Limited = { kind: 'limited' } & Wait
 type ValidToken = Extract<FoundRefreshToken, { kind: 'found' }>
 
 export type RefreshDeps = SessionDeps & { limit: RefreshLimit }
-
-/** Limits how often a session is refreshed. */
-export type RefreshLimit = {
-  /** Counts a refresh. Seconds to wait, if it was one too many; a token that must wait next, too, is named. */
-  count(sessionId: string, nextTokenId?: string): number | null
-  /** Whether a token must wait, before the database is asked for its session. */
-  check(tokenId: string): Omit<Limited, 'kind'> | null
-}
-
-/** Counts in memory, per instance: it limits work and protects no secret. */
-export function createRefreshLimit(clock: () => Date): RefreshLimit {
-  const windows = new Map<string, { endsAtMs: number; refreshes: number; waiting: string[] }>()
-  /** The sessions of tokens that must wait. */
-  const waiting = new Map<string, string>()
-
-  function removeEnded(nowMs: number): void {
-    // A map keeps the order of insertion, so the oldest windows come first.
-    for (const [id, window] of windows) {
-      if (window.endsAtMs > nowMs) break
-      windows.delete(id)
-      for (const tokenId of window.waiting) waiting.delete(tokenId)
-    }
-  }
-
-  return {
-    count(sessionId, nextTokenId) {
-      const nowMs = clock().getTime()
-      removeEnded(nowMs)
-      const window = windows.get(sessionId) ?? {
-        endsAtMs: nowMs + LIMIT_WINDOW_MS,
-        refreshes: 0,
-        waiting: [],
-      }
-      windows.set(sessionId, window)
-      window.refreshes++
-      if (nextTokenId && window.refreshes >= MAX_REFRESHES && !waiting.has(nextTokenId)) {
-        waiting.set(nextTokenId, sessionId)
-        window.waiting.push(nextTokenId)
-      }
-      return window.refreshes <= MAX_REFRESHES ? null : secondsUntil(window.endsAtMs, nowMs)
-    },
-    check(tokenId) {
-      const nowMs = clock().getTime()
-      removeEnded(nowMs)
-      const sessionId = waiting.get(tokenId)
-      const window = sessionId && windows.get(sessionId)
-      if (!sessionId || !window) return null
-      return { sessionId, retryAfterSeconds: secondsUntil(window.endsAtMs, nowMs) }
-    },
-  }
-}
-
-function secondsUntil(endMs: number, nowMs: number): number {
-  return Math.ceil((endMs - nowMs) / 1000)
-}
 
 export async function refresh(deps: RefreshDeps, token: string): Promise<RefreshOutcome> {
   const { store, keys, tokens, clock, limit } = deps

@@ -16,7 +16,7 @@ type Cleared = {
 
 type Choice = {
   condition: RawBuilder<unknown>
-  /** An indexed column, so that the batch is found without reading other sessions. The index on purge_at has the id too. */
+  /** An indexed column, so that the batch is found without reading other sessions. */
   orderBy: 'user_id' | 'ended_at' | 'purge_at'
   /** Whether to wait for sessions that another transaction has locked, or to skip them. */
   mustWait: boolean
@@ -34,6 +34,7 @@ export async function chooseSessions(
   trx: Transaction<Schema>,
   { condition, orderBy, mustWait }: Choice,
 ): Promise<ChosenSession[]> {
+  // Many sessions may share one purge_at; its index has the id too.
   const order = orderBy === 'purge_at' ? sql`purge_at, id` : sql.ref(orderBy)
   const { rows } = await sql<ChosenSession>`
     select id, ${sql.ref(orderBy)} as position, idle_expires_at from sessions where ${condition}

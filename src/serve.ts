@@ -32,14 +32,14 @@ const PURGE_EVERY_MS = 60_000
 const PURGE_PAUSE_MS = 100
 /** Time for load balancers to notice that the service is not ready, before it refuses requests. */
 const DEFAULT_DRAIN_DELAY_MS = 2_000
-/** Time for operations to end after the drain delay. */
-const DRAIN_TIMEOUT_MS = 4_500
+/** Time for operations to end after the drain delay: the longest LOGIN_TIME_MS. */
+const DRAIN_TIMEOUT_MS = 5_000
 /** Time for connections to close after that, and for operations that began meanwhile. */
 const CLOSE_TIMEOUT_MS = 500
 /** For all this and the closing of the store. */
-const STOP_TIMEOUT_MS = 5_800
+const STOP_TIMEOUT_MS = 6_000
 /** For threads to end after that. With the default delay it is 9 s in all; supervisors wait for 10 s. */
-const THREADS_TIMEOUT_MS = 1_200
+const THREADS_TIMEOUT_MS = 1_000
 
 export type Service = {
   url: string

@@ -1,21 +1,24 @@
 // The time limit of an operation, known wherever the operation begins to write.
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { SERVICE_OPERATION_TIMEOUT_MS } from '../sql/engine.ts'
 
+/** Longer than the thread itself waits for a lock, so that its own error arrives first. */
+export const TIMEOUT_MS = SERVICE_OPERATION_TIMEOUT_MS + 200
 export const TOO_LATE = 'the database did not answer in time'
 
 /** On the clock of `monotonicMs`; null for no limit. */
-const deadlines = new AsyncLocalStorage<number | null>()
+type Deadline = { ms: number | null }
 
-export function withDeadline<T>(
-  deadlineMs: number | null,
-  operation: () => Promise<T>,
-): Promise<T> {
-  return deadlines.run(deadlineMs, operation)
+const deadlines = new AsyncLocalStorage<Deadline>()
+
+/** The operation may move the deadline that it was given. */
+export function withDeadline<T>(deadline: Deadline, operation: () => Promise<T>): Promise<T> {
+  return deadlines.run(deadline, operation)
 }
 
 /** Of the operation that is running. The operations of a command have none. */
 export function currentDeadline(): number | null {
-  return deadlines.getStore() ?? null
+  return deadlines.getStore()?.ms ?? null
 }
 
 /** Throws when the time is over: the caller has got an error, so the operation must not take effect. */

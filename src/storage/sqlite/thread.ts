@@ -3,8 +3,7 @@
 import { getCompileCacheDir } from 'node:module'
 import { Worker } from 'node:worker_threads'
 import type { ServiceStore } from '../../domain/store.ts'
-import { SERVICE_OPERATION_TIMEOUT_MS } from '../sql/engine.ts'
-import { monotonicMs, TOO_LATE } from './deadline.ts'
+import { monotonicMs, TIMEOUT_MS, TOO_LATE } from './deadline.ts'
 
 type Method = keyof ServiceStore
 
@@ -39,8 +38,6 @@ const CACHE = getCompileCacheDir()
 const ENVIRONMENT = { NODE_NO_WARNINGS: '1', ...(CACHE && { NODE_COMPILE_CACHE: CACHE }) }
 /** It holds compiled statements and the operations in progress. More would be a leak. */
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 8 }
-/** Longer than the thread itself waits for a lock, so that its own error arrives first. */
-const TIMEOUT_MS = SERVICE_OPERATION_TIMEOUT_MS + 200
 /** While the disk does not sync, waiting operations must not use up the memory. */
 const MAX_UNANSWERED = 10_000
 /** Several transactions each, and no caller waits for them. */
@@ -78,7 +75,9 @@ export function openInThread(file: string, onLost: (error: Error) => void): Serv
   /** Ignores an answer that comes after the limit. */
   function settle(answer: Answer): void {
     if ('reported' in answer) {
-      pending.get(answer.id)?.callback?.(answer.reported)
+      const call = pending.get(answer.id)
+      call?.timer?.refresh()
+      call?.callback?.(answer.reported)
       return
     }
     unanswered--

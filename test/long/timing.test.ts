@@ -63,16 +63,25 @@ for (const engine of ['lanes', 'native'] as const) {
     context.after(() => service.stop())
     await service.addUser('old@example.com', { passwordHash: await bcrypt.hash(PASSWORD, 8) })
     await service.addUser('new@example.com', { passwordHash: await bcrypt.hash(PASSWORD, 10) })
-    const times = await measure(service, 100, 10, {
-      old: ['old@example.com', 'not the password'],
-      new: ['new@example.com', 'not the password'],
-      unknown: ['absent@example.com', 'not the password'],
-    })
-    for (const name of ['old', 'unknown']) {
-      const comparison = compare(times.new ?? [], times[name] ?? [])
-      context.diagnostic(`${engine}, cost 10 and ${name}: ${JSON.stringify(comparison)}`)
-      if (engine === 'lanes') assert.ok(Math.abs(comparison.tCropped) < MAX_T, name)
-      assert.ok(Math.abs(comparison.medianDifferenceMs) < 0.02 * median(times.new ?? []), name)
+    const differs = async () => {
+      const times = await measure(service, 100, 10, {
+        old: ['old@example.com', 'not the password'],
+        new: ['new@example.com', 'not the password'],
+        unknown: ['absent@example.com', 'not the password'],
+      })
+      return ['old', 'unknown'].filter(name => {
+        const comparison = compare(times.new ?? [], times[name] ?? [])
+        context.diagnostic(`${engine}, cost 10 and ${name}: ${JSON.stringify(comparison)}`)
+        const isSignificant = engine === 'lanes' && Math.abs(comparison.tCropped) >= MAX_T
+        const limitMs = 0.02 * median(times.new ?? [])
+        return isSignificant || Math.abs(comparison.medianDifferenceMs) >= limitMs
+      })
+    }
+    // Other load may disturb one measurement; a difference of the work would show in every one.
+    for (let measurements = 1; ; measurements++) {
+      const different = await differs()
+      if (different.length === 0) return
+      assert.ok(measurements < 3, different.join(' and '))
     }
   })
 }

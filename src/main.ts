@@ -9,6 +9,7 @@ import { FAILED, Failure, messageOf, WRONG_USE } from './admin/failures.ts'
 import { keysCommand } from './admin/keys.ts'
 import { sessionsCommand } from './admin/sessions.ts'
 import { createTerminal } from './admin/terminal/terminal.ts'
+import { tokensCommand } from './admin/tokens/tokens.ts'
 import { usersCommand } from './admin/users/users.ts'
 import { ConfigError, loadConfig } from './config/config.ts'
 import { hasCode } from './files.ts'
@@ -44,6 +45,7 @@ const program = new Command('npm run -s admin --')
   .addCommand(sessionsCommand(context))
   .addCommand(devicesCommand(context))
   .addCommand(keysCommand(context))
+  .addCommand(tokensCommand(context))
   .addCommand(databaseCommand(context))
   .addCommand(doctorCommand(context))
   .addHelpText(

@@ -20,6 +20,7 @@ import {
 } from '../process.ts'
 import { countStatuses, PASSWORD, TEST_COST } from '../service.ts'
 import { AUTH } from '../session-client.ts'
+import { changeAt } from '../storage/fixtures.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
 
 const INSTANCES = 3
@@ -53,8 +54,8 @@ describe('behind PgBouncer in transaction mode', () => {
     const store = await openStore(database.config)
     const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
     for (const email of [OWNER, VICTIM]) {
-      const user = { id: randomUUID(), email, name: 'Test', role: 'user', createdAt: new Date() }
-      await store.insertUser({ ...user, passwordHash })
+      const user = { id: randomUUID(), email, name: 'Test', role: 'user' }
+      await store.insertUser({ ...user, passwordHash }, changeAt())
     }
     await store.close()
   })

@@ -39,8 +39,5 @@ export interface MaintenanceStore {
 
 export type Store = AttemptStore & SessionStore & UserStore & AuditStore & MaintenanceStore
 
-/** What the service uses, while commands use all of it. */
-export type ServiceStore = AttemptStore &
-  SessionStore &
-  MaintenanceStore &
-  Pick<UserStore, 'listUsers'>
+/** What the service uses. SQLite runs in a thread there, from which pages cannot be iterated. */
+export type ServiceStore = Omit<Store, 'emailPages'>

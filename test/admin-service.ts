@@ -57,6 +57,8 @@ export type AdminService = Omit<TestService, 'stop'> & {
   tokensFile: string
   write: string
   read: string
+  /** One of 20 further tokens that may write, in turn: each has its own limit of requests. */
+  nextToken: () => string
   /** With the token that may write, unless another one is given. */
   admin: (method: string, path: string, body?: unknown, call?: AdminCall) => Promise<AdminAnswer>
   /** Replaces all tokens by these. */
@@ -86,9 +88,12 @@ export async function startAdminService(
     await replaceTokens(tokensFile, list)
     await chmod(tokensFile, 0o600)
   }
+  const more = Array.from({ length: 20 }, createAdminToken)
+  let calls = 0
   await setTokens({
     registration: { token: write, role: 'write' },
     'back-office': { token: read, role: 'read' },
+    ...Object.fromEntries(more.map((token, i) => [`more-${i}`, { token, role: 'write' as const }])),
   })
 
   return {
@@ -97,6 +102,7 @@ export async function startAdminService(
     tokensFile,
     write,
     read,
+    nextToken: () => more[calls++ % more.length] ?? '',
     setTokens,
     async admin(method, path, body, { token = write, headers, ...call } = {}) {
       const authorization = token === null ? {} : { Authorization: `Bearer ${token}` }

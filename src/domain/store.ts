@@ -2,6 +2,7 @@
 // comment says otherwise; connections, transactions and SQL stay inside `storage/`.
 import type { AttemptStore } from './attempt.ts'
 import type { SessionStore } from './session.ts'
+import type { ThrottleStore } from './throttle.ts'
 import type { UserStore } from './user.ts'
 
 /** How many rows a purge removed, and whether it left none that are due. */
@@ -36,7 +37,7 @@ export interface MaintenanceStore {
   close(): Promise<void>
 }
 
-export type Store = AttemptStore & SessionStore & UserStore & MaintenanceStore
+export type Store = AttemptStore & SessionStore & UserStore & ThrottleStore & MaintenanceStore
 
 /** What the service uses, while commands use all of it. */
 export type ServiceStore = AttemptStore &

@@ -7,6 +7,7 @@ import { type Engine, SERVICE_OPERATION_TIMEOUT_MS } from './sql/engine.ts'
 import { createMaintenance } from './sql/maintenance.ts'
 import { createRefreshTokens } from './sql/refresh-tokens.ts'
 import { createSessions } from './sql/sessions.ts'
+import { createThrottle } from './sql/throttle.ts'
 import { createUsers } from './sql/users.ts'
 
 export async function openStore(
@@ -21,6 +22,7 @@ export async function openStore(
     ...createSessions(engine),
     ...createRefreshTokens(engine),
     ...createDevices(engine),
+    ...createThrottle(engine),
     ...createMaintenance(engine),
     close: engine.close,
   }

@@ -2,12 +2,11 @@
 import { randomBytes } from 'node:crypto'
 import { sql, type Transaction } from 'kysely'
 import type { Reservation, ThrottleScope } from '../../domain/attempt.ts'
+import { WINDOW_MS } from '../../domain/throttle.ts'
 import { digestOf } from '../../identifiers.ts'
 import type { Engine } from './engine.ts'
 import { FIRST_DUMMY_ID, formatTime, type Schema } from './schema.ts'
 
-/** How long failures are counted, and how long a scope is blocked. */
-export const WINDOW_MS = 15 * 60_000
 /** Longer than any attempt takes. A lease ends only if the process or the database failed meanwhile. */
 export const LEASE_MS = 60_000
 /** How long failures are counted for the daily limit of an email. */

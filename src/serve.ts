@@ -137,11 +137,11 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     await openTls(config, log, machineClock).catch(failStart('The TLS certificate cannot be used')),
     followed => followed.close(),
   )
-  const [page, firstUsers] = await Promise.all([
+  const [page, firstPage] = await Promise.all([
     loadPage(config.brand).catch(failStart('The login page or its BRAND_LOGO_FILE cannot be used')),
     store
       .migrate()
-      .then(() => store.listUsers('', 1))
+      .then(() => store.listUsers({}, { after: '', limit: 1 }, machineClock()))
       .catch(failStart(`${describeDatabase(config.database)} cannot be used`)),
   ])
   const deviceKey = await store
@@ -236,7 +236,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     url,
     page: pageAddress(config, tls.current(), port),
     engine: config.database.engine,
-    hasUsers: firstUsers.length > 0,
+    hasUsers: firstPage.users.length > 0,
   })
 
   const closing = opened.move()

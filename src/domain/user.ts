@@ -20,6 +20,23 @@ export type User = {
 
 export type NewUser = Pick<User, 'id' | 'email' | 'passwordHash' | 'name' | 'role' | 'createdAt'>
 
+export const USER_STATES = ['active', 'inactive', 'locked', 'waiting'] as const
+/**
+ * `inactive`: not active, locked or not. `locked`: by an administrator. `waiting`: locked by the throttle.
+ * `active`: none of these.
+ */
+export type UserState = (typeof USER_STATES)[number]
+
+export type UserFilter = {
+  /** A part of the email or the name; ASCII letters match in upper and lower case. */
+  search?: string
+  role?: string
+  state?: UserState
+}
+export type UserPage = { after: string; limit: number }
+/** `next` is the `after` of the next page; null at the end. */
+export type ListedUsers = { users: User[]; next: string | null }
+
 /** A browser that has logged in to the account before. */
 export type Device = {
   id: string
@@ -35,8 +52,11 @@ export type OnEnded = (sessionIds: string[]) => void
 
 export interface UserStore {
   findUserByEmail(email: string): Promise<User | null>
-  /** Users ordered by email, after the given one. */
-  listUsers(afterEmail: string, limit: number): Promise<User[]>
+  /**
+   * Users ordered by email, after the given one. One call looks at a bounded number of users: a page may have
+   * fewer than `limit`, even none, while `next` is not null. Two reads.
+   */
+  listUsers(filter: UserFilter, page: UserPage, now: Date): Promise<ListedUsers>
   countUsers(): Promise<number>
   /** The emails of all users as they are stored, in no particular order. Not atomic: one read per page. */
   emailPages(): AsyncIterable<string[]>

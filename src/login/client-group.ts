@@ -35,3 +35,12 @@ export function parseAddress(address: string) {
     ipaddr.IPv4.isValidFourPartDecimal(withoutZone) || ipaddr.IPv6.isValid(withoutZone)
   return isAddress ? ipaddr.process(withoutZone) : null
 }
+
+/** A client as the throttle counts it. */
+export type CountedClient = { ip: string; group: string; network: string | null }
+
+/** Null if the text is not an IP address. */
+export function toCountedClient(text: string): CountedClient | null {
+  const ip = normalAddress(text)
+  return ip === null ? null : { ip, group: clientGroup(ip), network: clientNetwork(ip) }
+}

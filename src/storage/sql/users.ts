@@ -6,6 +6,7 @@ import { digestOf } from '../../identifiers.ts'
 import { deleteUser } from './delete-user.ts'
 import { markEnded, NEXT_GENERATION } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
+import { listUsers } from './list-users.ts'
 import { formatTime } from './schema.ts'
 import { clearFailures } from './throttle-rows.ts'
 import { toUser } from './user-rows.ts'
@@ -60,16 +61,7 @@ export function createUsers(engine: Engine): Users {
       return row ? toUser(row) : null
     },
 
-    async listUsers(afterEmail, limit) {
-      const rows = await db
-        .selectFrom('users')
-        .selectAll()
-        .where('email', '>', afterEmail)
-        .orderBy('email')
-        .limit(limit)
-        .execute()
-      return rows.map(toUser)
-    },
+    listUsers: (filter, page, now) => listUsers(engine, filter, page, now),
 
     async countUsers() {
       const { users } = await db

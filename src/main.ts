@@ -2,6 +2,7 @@
 import { availableParallelism } from 'node:os'
 import { Command, CommanderError } from 'commander'
 import packageJson from '../package.json' with { type: 'json' }
+import { auditCommand } from './admin/audit.ts'
 import { databaseCommand } from './admin/database.ts'
 import { devicesCommand } from './admin/devices.ts'
 import { doctorCommand } from './admin/doctor/doctor.ts'
@@ -9,6 +10,7 @@ import { FAILED, Failure, messageOf, WRONG_USE } from './admin/failures.ts'
 import { keysCommand } from './admin/keys.ts'
 import { sessionsCommand } from './admin/sessions.ts'
 import { createTerminal } from './admin/terminal/terminal.ts'
+import { throttleCommand } from './admin/throttle.ts'
 import { usersCommand } from './admin/users/users.ts'
 import { ConfigError, loadConfig } from './config/config.ts'
 import { hasCode } from './files.ts'
@@ -43,6 +45,8 @@ const program = new Command('npm run -s admin --')
   .addCommand(usersCommand(context))
   .addCommand(sessionsCommand(context))
   .addCommand(devicesCommand(context))
+  .addCommand(auditCommand(context))
+  .addCommand(throttleCommand(context))
   .addCommand(keysCommand(context))
   .addCommand(databaseCommand(context))
   .addCommand(doctorCommand(context))

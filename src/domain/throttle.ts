@@ -1,5 +1,6 @@
-// The state of the throttle, as administrators read it.
+// The throttle, as administrators read and clear it.
 import type { ScopeName, ThrottleScope } from './attempt.ts'
+import type { Change } from './audit.ts'
 
 /** How long failures are counted, and how long a scope is blocked. */
 export const WINDOW_MS = 15 * 60_000
@@ -44,4 +45,8 @@ export interface ThrottleStore {
     limits: Limits,
     now: Date,
   ): Promise<ScopeState[]>
+  /** Clears failures and blocks of these scopes of a client; false if there were none. */
+  clearScopes(keys: string[], client: string, change: Change): Promise<boolean>
+  /** The same for all scopes of an email; also ends the throttle's lock of its user, but no other lock. */
+  clearScopesOfEmail(email: string, change: Change): Promise<boolean>
 }

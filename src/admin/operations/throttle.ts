@@ -1,7 +1,7 @@
 // The throttle: which emails, clients and networks have failures, how long they wait, and how to end that.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Budgets, ThrottleScope } from '../../domain/attempt.ts'
-import { type Limits, type ScopeState, waitsUntil } from '../../domain/throttle.ts'
+import { type ScopeState, waitsUntil } from '../../domain/throttle.ts'
 import { digestOf } from '../../identifiers.ts'
 import type { CountedClient } from '../../login/client-group.ts'
 import { clientScopes, emailScope, limitsOf, throttleScopes } from '../../login/scopes.ts'
@@ -72,7 +72,10 @@ export function latestOf(times: Date[]): Date | null {
   return times.reduce<Date | null>((a, b) => (a === null || b > a ? b : a), null)
 }
 
-export type AttackedEmail = Pick<ShownScope, 'key' | 'failures' | 'dailyFailures' | 'waitsUntil'> & {
+export type AttackedEmail = Pick<
+  ShownScope,
+  'key' | 'failures' | 'dailyFailures' | 'waitsUntil'
+> & {
   /** Null if no user has this email: a digest cannot be turned back. */
   email: string | null
   /** That failed with this email. */

@@ -1,6 +1,7 @@
 // Parses and checks the arguments of a command, before any file or database is opened.
 
 import { isUuid } from '../../identifiers.ts'
+import { toCountedClient } from '../../login/client-group.ts'
 import { canonicalEmail, problemWithEmail, problemWithNewEmail } from '../../login/credentials.ts'
 import { WrongUse } from '../failures.ts'
 
@@ -40,6 +41,23 @@ export function parseText(option: string, maxLength: number) {
       throw new WrongUse(`${option} must not have control characters or broken Unicode.`)
     }
     return text
+  }
+}
+
+export function parseCount(option: string) {
+  return (typed: string) => {
+    if (!/^[1-9]\d{0,8}$/.test(typed)) {
+      throw new WrongUse(`${option} takes a whole number from 1 to 999999999.`)
+    }
+    return Number(typed)
+  }
+}
+
+export function parseClient(option: string) {
+  return (typed: string) => {
+    const client = toCountedClient(typed.trim())
+    if (!client) throw new WrongUse(`${option} takes an IP address such as 203.0.113.7.`)
+    return client
   }
 }
 

@@ -1,13 +1,16 @@
 // Finds, lists and counts live sessions, notes the use of their cookies, and ends one session.
 import { type RawBuilder, sql } from 'kysely'
 import type { SessionKey, SessionStore } from '../../domain/session.ts'
+import type { UserStore } from '../../domain/user.ts'
+import { writeAudit } from './audit.ts'
 import { endSessions } from './end-all-sessions.ts'
-import type { Engine } from './engine.ts'
+import { type Engine, transact } from './engine.ts'
 import { findLive, isLive, toSession } from './live-session.ts'
 import { prepare } from './prepared.ts'
-import { formatTime } from './schema.ts'
+import { formatTime, parseTimeOrNull } from './schema.ts'
 
-type Sessions = Omit<SessionStore, 'findRefreshToken' | 'useRefreshToken'>
+type Sessions = Omit<SessionStore, 'findRefreshToken' | 'useRefreshToken'> &
+  Pick<UserStore, 'endUserSession'>
 
 export function createSessions(engine: Engine): Sessions {
   const { db, readPrepared, writePrepared } = engine
@@ -71,6 +74,17 @@ export function createSessions(engine: Engine): Sessions {
       return Number(sessions)
     },
 
+    async findLastLogin(userId) {
+      const { last } = await engine.retrying(() =>
+        db
+          .selectFrom('sessions')
+          .select(newest => newest.fn.max('created_at').as('last'))
+          .where('user_id', '=', userId)
+          .executeTakeFirstOrThrow(),
+      )
+      return parseTimeOrNull(last)
+    },
+
     async endSession(id, now) {
       const [ended] = await writePrepared(endById, { id, now: formatTime(now) })
       return ended !== undefined
@@ -80,6 +94,22 @@ export function createSessions(engine: Engine): Sessions {
       const [ended] = await end(key, formatTime(now))
       return ended ? { id: ended.id, userId: ended.user_id } : null
     },
+
+    endUserSession: (id, change) =>
+      transact(engine, async trx => {
+        const now = formatTime(change.at)
+        const { rows } = await ending(sql`id = ${id}`, now).execute(trx)
+        const [ended] = rows
+        if (!ended) return false
+        await writeAudit(trx, change, {
+          action: 'session.ended',
+          target: id,
+          targetId: ended.user_id,
+          before: null,
+          after: null,
+        })
+        return true
+      }),
 
     endSessions: (userId, keptId, now, onEnded) =>
       endSessions(engine, userId, keptId, now, onEnded),

@@ -14,7 +14,7 @@ import {
 import { parseClient, parseCount, parseEmail } from './terminal/arguments.ts'
 import { fieldsOf, formatTime, jsonOf } from './terminal/layout.ts'
 import { createProgress } from './terminal/terminal.ts'
-import { count, fieldsOfThrottle } from './users/explanation.ts'
+import { count, fieldsOfThrottle, SCOPE_LABELS } from './users/explanation.ts'
 import { withStore } from './with-store.ts'
 
 const DEFAULT_TOP = 20
@@ -70,7 +70,10 @@ export function throttleCommand(context: Context): Command {
       return withStore(context, async ({ admin, config: { budgets } }) => {
         const named = { email: email ?? null, client: client ?? null }
         const shown = await showThrottle({ ...admin, budgets }, named)
-        const digests = shown.scopes.map(({ name, key }) => [`digest of ${name}`, shorten(key)])
+        const digests = shown.scopes.map(({ scope, digest }) => [
+          `digest of ${SCOPE_LABELS[scope]}`,
+          shorten(digest),
+        ])
         await terminal.print(
           json
             ? jsonOf({ email, client: client?.ip, ...shown })
@@ -97,10 +100,7 @@ export function throttleCommand(context: Context): Command {
               client.ip,
               'If a user still waits there, the failures of that email are used up: run "throttle clear --email" too.',
             ]
-          : [
-              email,
-              'Blocks of clients and networks, and locks by administrators, were not cleared.',
-            ]
+          : [email, 'Blocks of clients and networks, and locks by administrators, stay.']
         if (!isCleared) {
           terminal.say(`${name} has no failures or blocks: nothing was cleared. ${rest}`)
           return
@@ -123,9 +123,16 @@ function withNames(command: Command): Command {
     .option('--client <ip>', 'the address of the client', parseClient('--client'))
 }
 
-function toEmailRow({ email, key, failures, dailyFailures, clients, waitsUntil }: AttackedEmail) {
+function toEmailRow({
+  email,
+  digest,
+  failures,
+  dailyFailures,
+  clients,
+  waitsUntil,
+}: AttackedEmail) {
   return {
-    email: email ?? `digest ${shorten(key)}`,
+    email: email ?? `digest ${shorten(digest)}`,
     failures: String(failures),
     'in a day': String(dailyFailures),
     clients: String(clients),
@@ -133,9 +140,9 @@ function toEmailRow({ email, key, failures, dailyFailures, clients, waitsUntil }
   }
 }
 
-function toClientRow({ name, key, failures, waitsUntil }: FailingClient) {
+function toClientRow({ scope, digest, failures, waitsUntil }: FailingClient) {
   return {
-    client: `${name} digest ${shorten(key)}`,
+    client: `${scope} digest ${shorten(digest)}`,
     failures: String(failures),
     'waits until': toTime(waitsUntil),
   }

@@ -20,7 +20,7 @@ export type Verdict =
   | { kind: 'inactive' }
   | { kind: 'locked'; until: Date }
   | { kind: 'unusable-hash' }
-  | { kind: 'must-wait'; until: Date; scope: ShownScope }
+  | { kind: 'must-wait'; until: Date; because: ShownScope }
 
 export type Explanation = {
   verdict: Verdict
@@ -86,6 +86,6 @@ function decideVerdict(
   }
   if (user.hashCost === null) return { kind: 'unusable-hash' }
   const until = latestOf(scopes.flatMap(({ waitsUntil }) => waitsUntil ?? []))
-  const scope = scopes.find(({ waitsUntil }) => waitsUntil === until)
-  return until && scope ? { kind: 'must-wait', until, scope } : { kind: 'can-log-in' }
+  const because = scopes.find(({ waitsUntil }) => waitsUntil === until)
+  return until && because ? { kind: 'must-wait', until, because } : { kind: 'can-log-in' }
 }

@@ -1,6 +1,6 @@
 // The throttle: which emails, clients and networks have failures, how long they wait, and how to end that.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Budgets, ThrottleScope } from '../../domain/attempt.ts'
+import type { Budgets, ScopeName, ThrottleScope } from '../../domain/attempt.ts'
 import { type ScopeState, waitsUntil } from '../../domain/throttle.ts'
 import { digestOf } from '../../identifiers.ts'
 import type { CountedClient } from '../../login/client-group.ts'
@@ -10,7 +10,12 @@ import { type AdminDeps, changeNow } from './deps.ts'
 
 export type ThrottleDeps = AdminDeps & { budgets: Budgets }
 
-export type ShownScope = ScopeState & { waitsUntil: Date | null }
+export type ShownScope = Omit<ScopeState, 'name' | 'key' | 'emailDigest'> & {
+  scope: ScopeName
+  /** Names the scope without naming the email, client or device. */
+  digest: string
+  waitsUntil: Date | null
+}
 
 /** The clients that have failed with one email. */
 export type ClientsOfEmail = {
@@ -55,7 +60,8 @@ function scopesOf(
 }
 
 export function toShown(state: ScopeState, now: Date): ShownScope {
-  return { ...state, waitsUntil: waitsUntil(state, now) }
+  const { name, key, emailDigest: _, ...rest } = state
+  return { scope: name, digest: key, ...rest, waitsUntil: waitsUntil(state, now) }
 }
 
 function toClients(states: ScopeState[], now: Date): ClientsOfEmail {
@@ -74,14 +80,14 @@ export function latestOf(times: Date[]): Date | null {
 
 export type AttackedEmail = Pick<
   ShownScope,
-  'key' | 'failures' | 'dailyFailures' | 'waitsUntil'
+  'digest' | 'failures' | 'dailyFailures' | 'waitsUntil'
 > & {
   /** Null if no user has this email: a digest cannot be turned back. */
   email: string | null
   /** That failed with this email. */
   clients: number
 }
-export type FailingClient = Pick<ShownScope, 'name' | 'key' | 'failures' | 'waitsUntil'>
+export type FailingClient = Pick<ShownScope, 'scope' | 'digest' | 'failures' | 'waitsUntil'>
 
 export type ThrottleList = {
   /** How many emails, clients and networks must wait, in the whole throttle. */
@@ -109,8 +115,8 @@ export async function listThrottle(
   const limits = limitsOf(budgets)
   const now = clock()
   const waiting = { email: 0, client: 0, network: 0 }
-  let emails: ShownScope[] = []
-  let clients: ShownScope[] = []
+  let emails: ScopeState[] = []
+  let clients: ScopeState[] = []
   let scopes = 0
   for (let afterKey: string | undefined = ''; afterKey !== undefined; ) {
     const page: ScopeState[] = await store.listScopes(
@@ -118,35 +124,38 @@ export async function listThrottle(
       limits,
       now,
     )
-    const shown = page.map(state => toShown(state, now))
-    for (const { name, waitsUntil } of shown) {
-      if (waitsUntil && name in waiting) waiting[name as keyof typeof waiting]++
+    for (const state of page) {
+      if (state.name === 'pair' || state.name === 'device') continue
+      if (waitsUntil(state, now)) waiting[state.name]++
+      if (state.name === 'email') emails.push(state)
+      else clients.push(state)
     }
-    emails = firstOf(top, [...emails, ...shown.filter(({ name }) => name === 'email')])
-    const isClient = ({ name }: ShownScope) => name === 'client' || name === 'network'
-    clients = firstOf(top, [...clients, ...shown.filter(isClient)])
+    emails = firstOf(top, emails)
+    clients = firstOf(top, clients)
     scopes += page.length
     onProgress({ scopes })
     afterKey = page.length < ROWS_PER_PAGE ? undefined : page.at(-1)?.key
   }
   const names = await findEmails(store, emails, onProgress)
+  const attacked: AttackedEmail[] = []
+  for (const state of emails) {
+    const ofEmail = await store.readScopesOfEmail(state.emailDigest ?? '', limits, now)
+    const { digest, failures, dailyFailures, waitsUntil } = toShown(state, now)
+    const email = names.get(state.emailDigest ?? '') ?? null
+    const { clients } = toClients(ofEmail, now)
+    attacked.push({ email, digest, failures, dailyFailures, clients, waitsUntil })
+  }
   return {
     waiting,
-    emails: await Promise.all(
-      emails.map(async ({ key, emailDigest, failures, dailyFailures, waitsUntil }) => {
-        const digest = emailDigest ?? ''
-        const pairs = toClients(await store.readScopesOfEmail(digest, limits, now), now)
-        const email = names.get(digest) ?? null
-        return { email, key, failures, dailyFailures, clients: pairs.clients, waitsUntil }
-      }),
-    ),
-    clients: clients.map(({ name, key, failures, waitsUntil }) => ({
-      ...{ name, key, failures, waitsUntil },
-    })),
+    emails: attacked,
+    clients: clients.map(state => {
+      const { scope, digest, failures, waitsUntil } = toShown(state, now)
+      return { scope, digest, failures, waitsUntil }
+    }),
   }
 }
 
-function firstOf(top: number, scopes: ShownScope[]): ShownScope[] {
+function firstOf(top: number, scopes: ScopeState[]): ScopeState[] {
   return scopes
     .filter(({ failures, dailyFailures }) => failures + dailyFailures > 0)
     .sort((a, b) => b.dailyFailures - a.dailyFailures || b.failures - a.failures)
@@ -156,7 +165,7 @@ function firstOf(top: number, scopes: ShownScope[]): ShownScope[] {
 /** The emails of users by their digest, as far as they are among these scopes. */
 async function findEmails(
   store: AdminDeps['store'],
-  scopes: ShownScope[],
+  scopes: ScopeState[],
   onProgress: OnProgress,
 ): Promise<Map<string, string>> {
   const wanted = new Set(scopes.map(({ emailDigest }) => emailDigest))

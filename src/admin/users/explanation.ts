@@ -44,12 +44,12 @@ export function sentenceOf(
     case 'unusable-hash':
       return `${email} cannot log in: the stored password hash cannot be used ("users set-password" replaces it).`
     case 'must-wait': {
-      const { scope, until } = verdict
-      const from = client && scope.name !== 'email' ? `From ${client.ip}, ` : ''
+      const { because, until } = verdict
+      const from = client && because.scope !== 'email' ? `From ${client.ip}, ` : ''
       const devices = user?.devices.some(({ waitsUntil }) => waitsUntil === null)
         ? ' Known devices can log in.'
         : ''
-      return `${from}${email} must wait${untilOf(until)}: ${reasonOf(scope)}.${devices}`
+      return `${from}${email} must wait${untilOf(until)}: ${reasonOf(because)}.${devices}`
     }
     case 'can-log-in': {
       if (client) return `From ${client.ip}, ${email} can log in.`
@@ -65,7 +65,7 @@ export function sentenceOf(
   }
 }
 
-function reasonOf({ name, failures, dailyFailures, budget, maxFailures }: ShownScope): string {
+function reasonOf({ scope, failures, dailyFailures, budget, maxFailures }: ShownScope): string {
   const reasons: Record<ScopeName, string> = {
     pair: `${failures} failures for this email from this client`,
     email:
@@ -76,7 +76,7 @@ function reasonOf({ name, failures, dailyFailures, budget, maxFailures }: ShownS
     network: `${failures} failures from the network of this client, with any email`,
     device: `${failures} failures from this device`,
   }
-  return reasons[name]
+  return reasons[scope]
 }
 
 export const SCOPE_LABELS: Record<ScopeName, string> = {
@@ -112,7 +112,7 @@ export function fieldsOfUser({ user, throttle }: Explanation, now: Date): Row {
 }
 
 export function fieldsOfThrottle({ scopes, clients }: Explanation['throttle']): Row {
-  const fields = scopes.map(scope => [`failures of ${SCOPE_LABELS[scope.name]}`, describe(scope)])
+  const fields = scopes.map(scope => [`failures of ${SCOPE_LABELS[scope.scope]}`, describe(scope)])
   return {
     ...Object.fromEntries(fields),
     ...(clients && { 'clients that failed': describeClients(clients) }),

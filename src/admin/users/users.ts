@@ -66,7 +66,11 @@ export function usersCommand(context: Context): Command {
     .command('set')
     .description('change the email, name or role of a user; sessions and devices stay')
     .argument('<email>', 'email of the user', parseEmail)
-    .option('--email <email>', 'new email', parseNewEmail)
+    .option(
+      '--email <email>',
+      'new email; failures and blocks stay with the old one',
+      parseNewEmail,
+    )
     .option('--name <name>', 'new display name', parseText('--name', 100))
     .option(
       '--role <role>',

@@ -78,15 +78,16 @@ export function addViewCommands(users: Command, context: Context): void {
     .option('--client <ip>', 'the address that the user logs in from', parseClient('--client'))
     .option('--json', 'print JSON')
     .action((email: string, { json, client }: JsonOption & { client?: CountedClient }) =>
-      withStore(context, async ({ admin, config: { budgets } }) => {
+      withStore(context, async ({ admin, clock, config: { budgets } }) => {
         const explained = await explainUser({ ...admin, budgets }, email, client ?? null)
-        const verdict = sentenceOf(email, client ?? null, explained)
+        const { user, verdict, throttle } = explained
+        const sentence = sentenceOf(email, client ?? null, explained)
         await terminal.print(
           json
-            ? jsonOf({ email, client: client?.ip ?? null, ...explained })
-            : `${verdict}\n\n${fieldsOf(fieldsOfUser(explained, admin.clock()))}`,
+            ? jsonOf({ ...(user ?? { email }), client: client?.ip ?? null, verdict, throttle })
+            : (user ? `${sentence}\n\n` : '') + fieldsOf(fieldsOfUser(explained, clock())),
         )
-        if (!explained.user) throw new Failure(json ? verdict : '')
+        if (!user) throw new Failure(sentence)
       }),
     )
 }

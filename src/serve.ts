@@ -7,7 +7,7 @@ import { readTokens } from './admin/tokens/token-file.ts'
 import { openHasher } from './bcrypt/open-hasher.ts'
 import { openClusterClock } from './cluster-clock.ts'
 import { type Config, tokensAt } from './config/config.ts'
-import type { ServiceStore } from './domain/store.ts'
+import type { Store } from './domain/store.ts'
 import { closeServer, createWork, endThreads, trackConnections, trackThreads } from './drain.ts'
 import { isOpenToOthers } from './files.ts'
 import { buildAdminApp } from './http/admin/app.ts'
@@ -118,11 +118,11 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     await openTls(config, log, machineClock).catch(failStart('The TLS certificate cannot be used')),
     followed => followed.close(),
   )
-  const [page, firstUsers] = await Promise.all([
+  const [page, firstPage] = await Promise.all([
     loadPage(config.brand).catch(failStart('The login page or its BRAND_LOGO_FILE cannot be used')),
     store
       .migrate()
-      .then(() => store.listUsers('', 1))
+      .then(() => store.listUsers({}, { after: '', limit: 1 }, machineClock()))
       .catch(failStart(`${describeDatabase(config.database)} cannot be used`)),
   ])
   const deviceKey = await store
@@ -230,7 +230,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     page: pageAddress(config, tls.current(), port),
     engine: config.database.engine,
     admin: admin && urlOf(config.adminHost, config.adminPort, true),
-    hasUsers: firstUsers.length > 0,
+    hasUsers: firstPage.users.length > 0,
   })
 
   const closing = opened.move()
@@ -265,7 +265,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
 
 /** Purges until nothing is due. The pauses between the batches leave the database to logins. */
 async function purgeAll(
-  store: ServiceStore,
+  store: Store,
   clock: () => Date,
   mustStop: () => boolean,
 ): Promise<void> {

@@ -16,7 +16,7 @@ const EXEMPT: (keyof Store)[] = [
   'countUsers',
   'countHashCosts',
   'listUsers',
-  'emailPages',
+  'listEmails',
   'migrate',
   'listMigrations',
   'close',

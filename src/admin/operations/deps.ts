@@ -1,9 +1,9 @@
 // What every operation of an administrator is given. Operations know neither terminals nor HTTP.
 import type { Actor, Change } from '../../domain/audit.ts'
-import type { ServiceStore } from '../../domain/store.ts'
+import type { Store } from '../../domain/store.ts'
 
 export type AdminDeps = {
-  store: ServiceStore
+  store: Store
   clock: () => Date
   by: Actor
   hashPassword: (password: string) => Promise<string>

@@ -1,6 +1,7 @@
 // Parses and checks the arguments of a command, before any file or database is opened.
 
 import { isUuid } from '../../identifiers.ts'
+import { toCountedClient } from '../../login/client-group.ts'
 import { canonicalEmail, problemWithEmail, problemWithNewEmail } from '../../login/credentials.ts'
 import { WrongUse } from '../failures.ts'
 
@@ -49,6 +50,14 @@ export function parseCount(option: string) {
       throw new WrongUse(`${option} takes a whole number from 1 to 999999999.`)
     }
     return Number(typed)
+  }
+}
+
+export function parseClient(option: string) {
+  return (typed: string) => {
+    const client = toCountedClient(typed.trim())
+    if (!client) throw new WrongUse(`${option} takes an IP address such as 203.0.113.7.`)
+    return client
   }
 }
 

@@ -264,11 +264,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
 }
 
 /** Purges until nothing is due. The pauses between the batches leave the database to logins. */
-async function purgeAll(
-  store: Store,
-  clock: () => Date,
-  mustStop: () => boolean,
-): Promise<void> {
+async function purgeAll(store: Store, clock: () => Date, mustStop: () => boolean): Promise<void> {
   while (!mustStop()) {
     const purged = await store.purge(clock())
     if (!purged || purged.isDone) return

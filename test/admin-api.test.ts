@@ -154,6 +154,77 @@ for (const engine of ENGINES) {
       assert.equal((await lastEvent(email))?.action, 'user.unlocked')
     })
 
+    test('a user gets another email, name and role, and keeps its sessions', async () => {
+      const email = await service.newUser()
+      const { accessToken } = (await service.login(email, PASSWORD)).json.data
+      const { user } = (await admin('GET', `/users/${email}`)).json.data
+      const change = { email: 'Moved@example.com', name: 'Moved', role: 'editor', isActive: true }
+      const changed = await admin('PATCH', `/users/${email}`, change)
+      assert.equal(changed.status, 200)
+      const { id, email: newEmail, name, role } = changed.json.data.user
+      assert.deepEqual(
+        [id, newEmail, name, role],
+        [user.id, 'moved@example.com', 'Moved', 'editor'],
+      )
+      // A repetition by the id changes nothing; the old email names no user any more.
+      assert.equal((await admin('PATCH', `/users/${id}`, change)).status, 200)
+      assert.equal((await admin('PATCH', `/users/${email}`, change)).status, 404)
+      const headers = { Authorization: `Bearer ${accessToken}` }
+      const session = { method: 'GET', path: LOGIN.replace('login', 'session'), headers }
+      assert.equal((await service.call(session)).json.data.user.role, 'editor')
+      const taken = await admin('PATCH', `/users/${id}`, { email: 'ann@example.com' })
+      assert.equal(taken.status, 409)
+      const { events } = (await admin('GET', `/audit?target=${newEmail}`)).json.data
+      assert.equal(events.filter(({ action }) => action === 'user.changed').length, 1)
+    })
+
+    test('users are listed by pages and filters, without their hashes', async () => {
+      const seen: string[] = []
+      let after = ''
+      for (;;) {
+        const answer = await admin('GET', `/users?limit=3&after=${encodeURIComponent(after)}`)
+        assert.ok(!/\$2[aby]|hash/i.test(answer.text.replaceAll('hash2', '')), answer.text)
+        const { users, next } = answer.json.data
+        seen.push(...users.map(({ email }) => email))
+        if (next === null) break
+        after = String(next)
+      }
+      assert.deepEqual(seen, seen.toSorted())
+      assert.equal(seen.length, await service.store.countUsers())
+      const emailsOf = async (query: string) =>
+        (await admin('GET', `/users?${query}`)).json.data.users.map(({ email }) => email)
+      assert.deepEqual(await emailsOf('search=ANN%40ex'), ['ann@example.com'])
+      assert.deepEqual(await emailsOf('role=nothing'), [])
+      await admin('PUT', '/users/ann@example.com/lock')
+      assert.ok((await emailsOf('state=locked')).includes('ann@example.com'))
+      await admin('DELETE', '/users/ann@example.com/lock')
+      assert.ok(!(await emailsOf('state=locked')).includes('ann@example.com'))
+    })
+
+    test('a user is shown with the reason why it cannot log in, and the wait can be ended', async () => {
+      const email = await service.newUser()
+      const from = '127.7.7.7'
+      const verdictOf = async (query = '') =>
+        (await admin('GET', `/users/${email}${query}`)).json.data.verdict.kind
+      assert.equal(await verdictOf(`?client=${from}`), 'can-log-in')
+      for (let i = 0; i < 6; i++) await service.login(email, 'wrong password', from)
+      assert.equal(await verdictOf(`?client=${from}`), 'must-wait')
+      assert.equal(await verdictOf(), 'can-log-in')
+      const shown = await admin('GET', `/throttle?email=${email}&client=${from}`)
+      assert.equal(shown.json.data.scopes[0]?.failures, 5)
+      const { emails } = (await admin('GET', '/throttle?top=5')).json.data
+      assert.ok(emails.some(entry => entry.email === email))
+
+      const path = `/throttle?email=${email}`
+      assert.deepEqual((await admin('DELETE', path)).json.data, { cleared: true })
+      assert.deepEqual((await admin('DELETE', path)).json.data, { cleared: false })
+      assert.equal((await service.login(email, PASSWORD, from)).status, 200)
+      const event = await lastEvent(email)
+      assert.equal(event?.action, 'throttle.cleared')
+      assert.deepEqual(event?.by, BY)
+      assert.equal((await admin('DELETE', `/throttle?client=${from}`)).status, 200)
+    })
+
     test('sessions are listed by pages, and ended one by one or all at once', async () => {
       const email = await service.newUser()
       for (let i = 0; i < 3; i++) await service.login(email, PASSWORD)

@@ -77,6 +77,14 @@ for (const engine of ENGINES) {
       assert.equal((await service.login(body.email, PASSWORD)).status, 200)
     })
 
+    test('of 50 users that get one new email at once one gets it, and the others get 409', async () => {
+      const emails = await Promise.all(Array.from({ length: 50 }, () => service.newUser()))
+      const answers = await inParallel(50, i =>
+        admin('PATCH', `/users/${emails[i]}`, { email: 'wanted@example.com' }),
+      )
+      assert.deepEqual(countStatuses(answers), { 200: 1, 409: 49 })
+    })
+
     test('changes of one user at once are all made, one after the other', async () => {
       const email = await service.newUser()
       const answers = await inParallel(60, i => {

@@ -35,6 +35,9 @@ export type AdminAnswer = Omit<Answer, 'json'> & {
       }[]
       next: string | number | null
       ended: number
+      verdict: { kind: string }
+      scopes: { failures: number }[]
+      emails: { email: string | null }[]
     }
     error: { code: string; message: string; fields?: string[] }
   }

@@ -9,18 +9,27 @@ import { createServer, type ServerDeps } from '../server.ts'
 import { admit, isChange, TOKEN, tokenOf } from './access.ts'
 import { followTokens } from './current-tokens.ts'
 import { InvalidInput } from './input.ts'
-import { createHashLimit, TooManyHashes } from './limits.ts'
+import { createWorkQueue, TooMuchWork } from './limits.ts'
 import type { Handler, RouteDeps } from './route.ts'
 import { auditRoute } from './routes/audit.ts'
 import { devicesRoute, revokeDeviceRoute } from './routes/devices.ts'
 import { endSessionRoute, endSessionsRoute, sessionsRoute } from './routes/sessions.ts'
+import { clearThrottleRoute, throttleRoute } from './routes/throttle.ts'
 import { lockRoute, passwordRoute, unlockRoute } from './routes/user-changes.ts'
-import { addUserRoute, changeUserRoute, deleteUserRoute } from './routes/users.ts'
+import {
+  addUserRoute,
+  changeUserRoute,
+  deleteUserRoute,
+  userRoute,
+  usersRoute,
+} from './routes/users.ts'
 
 const USER = '/admin/v1/users/:user'
 
 export const ADMIN_ROUTES: [method: HTTPMethods, url: string, handle: Handler][] = [
+  ['GET', '/admin/v1/users', usersRoute],
   ['POST', '/admin/v1/users', addUserRoute],
+  ['GET', USER, userRoute],
   ['PATCH', USER, changeUserRoute],
   ['DELETE', USER, deleteUserRoute],
   ['PUT', `${USER}/password`, passwordRoute],
@@ -31,12 +40,14 @@ export const ADMIN_ROUTES: [method: HTTPMethods, url: string, handle: Handler][]
   ['DELETE', '/admin/v1/sessions/:id', endSessionRoute],
   ['GET', `${USER}/devices`, devicesRoute],
   ['DELETE', '/admin/v1/devices/:id', revokeDeviceRoute],
+  ['GET', '/admin/v1/throttle', throttleRoute],
+  ['DELETE', '/admin/v1/throttle', clearThrottleRoute],
   ['GET', '/admin/v1/audit', auditRoute],
 ]
 
 /** An email of 254 characters, each of which takes nine in an address. */
 const PARAM_MAX_LENGTH = 254 * 9
-const RETRY_HASH_SECONDS = 5
+const RETRY_WORK_SECONDS = 5
 
 type AdminAppDeps = ServerDeps & {
   store: RouteDeps['store']
@@ -45,9 +56,9 @@ type AdminAppDeps = ServerDeps & {
 
 export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
   const { config, store, clock, track } = deps
-  const limitHashes = createHashLimit()
-  const hashPassword = (password: string) =>
-    limitHashes(() => bcrypt.hash(password, config.bcryptCost))
+  const { bcryptCost, budgets } = config
+  const oneAtATime = createWorkQueue()
+  const hashPassword = (password: string) => oneAtATime(() => bcrypt.hash(password, bcryptCost))
   const { app, refuseOtherMethods } = createServer(deps, { maxParamLength: PARAM_MAX_LENGTH })
   app.decorateRequest(TOKEN, null)
   app.addHook('onRequest', admit(followTokens(config.adminTokensFile)))
@@ -55,7 +66,7 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
   for (const [method, url, handle] of ADMIN_ROUTES) {
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
       const by = { kind: 'token' as const, name: tokenOf(request).name, host: clientOf(request).ip }
-      const routeDeps = { store, clock, by, config, hashPassword, limitHashes }
+      const routeDeps = { store, clock, by, budgets, bcryptCost, hashPassword, oneAtATime }
       const outcome = await track(() => outcomeOf(handle, routeDeps, request))
       if (isChange(request)) logChange(request, statusFor(outcome))
       return 'code' in outcome
@@ -85,8 +96,8 @@ async function outcomeOf(
       const { message, field } = error
       return { code: 'INVALID_REQUEST', details: { message, ...(field && { fields: [field] }) } }
     }
-    if (error instanceof TooManyHashes) {
-      return { code: 'SERVICE_UNAVAILABLE', details: { retryAfterSeconds: RETRY_HASH_SECONDS } }
+    if (error instanceof TooMuchWork) {
+      return { code: 'SERVICE_UNAVAILABLE', details: { retryAfterSeconds: RETRY_WORK_SECONDS } }
     }
     throw error
   }

@@ -66,13 +66,13 @@ export function readBoolean(values: Values, field: string): boolean | undefined 
 
 const PAGE_MAX = 100
 
-/** How many entries of a list are wanted: 1 to 100, by default 100. */
-export function readLimit(values: Values, field = 'limit'): number {
+/** How many entries of a list are wanted: 1 to 100. */
+export function readLimit(values: Values, field = 'limit', byDefault = PAGE_MAX): number {
   const parse = (typed: string) => {
     if (/^([1-9]\d?|100)$/.test(typed)) return Number(typed)
     throw new WrongUse(`${field} takes a whole number from 1 to ${PAGE_MAX}.`)
   }
-  return read(values, field, parse) ?? PAGE_MAX
+  return read(values, field, parse) ?? byDefault
 }
 
 export function paramOf(request: FastifyRequest, name: string): string {

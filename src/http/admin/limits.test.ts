@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createFailureLimit, createHashLimit, createRequestLimit, TooManyHashes } from './limits.ts'
+import { createFailureLimit, createRequestLimit, createWorkQueue, TooMuchWork } from './limits.ts'
 
 test('a token has 200 requests at once, then 100 per second, and never more than 200', () => {
   let nowMs = 0
@@ -34,7 +34,7 @@ test('a client has 20 failures in a minute from the first; further ones do not e
 })
 
 test('hashes run one at a time in their order, 16 may wait, and a failed one lets the next run', async () => {
-  const limit = createHashLimit()
+  const limit = createWorkQueue()
   const order: number[] = []
   let running = 0
   const hash = (number: number) => async () => {
@@ -54,7 +54,7 @@ test('hashes run one at a time in their order, 16 may wait, and a failed one let
   )
   for (const [i, outcome] of ended.entries()) {
     if (outcome.status === 'fulfilled') assert.equal(outcome.value, i)
-    else assert.equal(outcome.reason instanceof TooManyHashes, i > 16)
+    else assert.equal(outcome.reason instanceof TooMuchWork, i > 16)
   }
   assert.equal(await limit(hash(20)), 20)
 })

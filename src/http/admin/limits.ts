@@ -5,8 +5,8 @@ const REQUESTS_PER_SECOND = 100
 const REQUESTS_AT_ONCE = 200
 const MAX_FAILURES = 20
 const FAILURES_WINDOW_MS = 60_000
-/** A hash takes a core. One at a time leaves the other cores to logins. */
-const MAX_WAITING_FOR_HASH = 16
+/** A hash takes a core, and so does a read of the whole throttle. One at a time leaves the others to logins. */
+const MAX_WAITING = 16
 
 /** A bucket per token: full at the start, and refilled evenly. */
 export function createRequestLimit(nowMs = () => performance.now()) {
@@ -45,14 +45,14 @@ export function createFailureLimit(nowMs = () => performance.now()) {
   }
 }
 
-export class TooManyHashes extends Error {}
+export class TooMuchWork extends Error {}
 
-/** Runs one operation at a time, in their order. Throws TooManyHashes if too many wait. */
-export function createHashLimit() {
+/** Runs one operation at a time, in their order. Throws TooMuchWork if too many wait. */
+export function createWorkQueue() {
   let unfinished = 0
   let last: Promise<unknown> = Promise.resolve()
   return <T>(operation: () => Promise<T>): Promise<T> => {
-    if (unfinished > MAX_WAITING_FOR_HASH) return Promise.reject(new TooManyHashes())
+    if (unfinished > MAX_WAITING) return Promise.reject(new TooMuchWork())
     unfinished++
     const result = last.then(operation).finally(() => {
       unfinished--
@@ -62,4 +62,4 @@ export function createHashLimit() {
   }
 }
 
-export type HashLimit = ReturnType<typeof createHashLimit>
+export type WorkQueue = ReturnType<typeof createWorkQueue>

@@ -1,17 +1,16 @@
 // What every route of the admin API is given, and the user that its address names.
 import type { FastifyRequest } from 'fastify'
 import { Refusal } from '../../admin/failures.ts'
-import type { AdminDeps } from '../../admin/operations/deps.ts'
-import type { Config } from '../../config/config.ts'
+import type { ThrottleDeps } from '../../admin/operations/throttle.ts'
 import type { User } from '../../domain/user.ts'
 import { isUuid } from '../../identifiers.ts'
 import { canonicalEmail, problemWithEmail } from '../../login/credentials.ts'
 import { paramOf } from './input.ts'
-import type { HashLimit } from './limits.ts'
+import type { WorkQueue } from './limits.ts'
 
-export type RouteDeps = AdminDeps & {
-  config: Config
-  limitHashes: HashLimit
+export type RouteDeps = ThrottleDeps & {
+  bcryptCost: number
+  oneAtATime: WorkQueue
 }
 
 /** Throws a Refusal or InvalidInput if the request cannot be performed. `isNew`: it is answered with 201. */
@@ -30,11 +29,6 @@ export async function userOf({ store }: RouteDeps, request: FastifyRequest): Pro
       ? null
       : await store.findUserByEmail(email)
   if (!user) throw new Refusal('not-found', 'There is no user with this email or id.')
-  return user
-}
-
-/** What the API tells of a user. */
-export function toUserObject({ passwordHash: _, ...user }: User) {
   return user
 }
 

@@ -19,9 +19,9 @@ export type Secret = {
 
 /** Exactly one of the two must be given. */
 export function secretOf(body: Values, deps: RouteDeps): Secret {
-  const { config, hashPassword, limitHashes } = deps
+  const { bcryptCost, hashPassword, oneAtATime } = deps
   const password = read(body, 'password', parsePassword)
-  const given = read(body, 'passwordHash', typed => parseGivenHash(typed, config.bcryptCost))
+  const given = read(body, 'passwordHash', typed => parseGivenHash(typed, bcryptCost))
   if (password !== undefined && given === undefined) {
     return {
       password,
@@ -29,7 +29,7 @@ export function secretOf(body: Values, deps: RouteDeps): Secret {
       async matches(storedHash) {
         const stored = parseHash(storedHash)
         if (!stored) return false
-        return limitHashes(() => bcrypt.compare(password, formatHash(stored)))
+        return oneAtATime(() => bcrypt.compare(password, formatHash(stored)))
       },
     }
   }

@@ -1,5 +1,7 @@
-// /admin/v1/users: adds, changes and deletes users.
-import { Refusal } from '../../../admin/failures.ts'
+// /admin/v1/users: lists, shows, adds, changes and deletes users.
+import { Refusal, WrongUse } from '../../../admin/failures.ts'
+import { explainUser } from '../../../admin/operations/explain-user.ts'
+import { listUsers, toShown } from '../../../admin/operations/user-list.ts'
 import {
   activateUser,
   addUser,
@@ -7,15 +9,48 @@ import {
   deleteUser,
   emailTaken,
   requireUser,
+  setUser,
 } from '../../../admin/operations/users.ts'
-import { parseNewEmail, parseText } from '../../../admin/terminal/arguments.ts'
-import type { User } from '../../../domain/user.ts'
-import { bodyOf, read, readBoolean, readRequired } from '../input.ts'
-import { type Handler, onEnded, toUserObject, userOf } from '../route.ts'
+import { parseClient, parseNewEmail, parseText } from '../../../admin/terminal/arguments.ts'
+import { USER_STATES, type User } from '../../../domain/user.ts'
+import { canonicalEmail } from '../../../login/credentials.ts'
+import {
+  bodyOf,
+  InvalidInput,
+  queryOf,
+  read,
+  readBoolean,
+  readLimit,
+  readRequired,
+} from '../input.ts'
+import { type Handler, onEnded, userOf } from '../route.ts'
 import { SECRET_FIELDS, secretOf } from '../secret.ts'
 
 const parseName = parseText('name', 100)
 const parseRole = parseText('role', 50)
+
+export const usersRoute: Handler = async (deps, request) => {
+  const query = queryOf(request, ['search', 'role', 'state', 'limit', 'after'])
+  const search = read(query, 'search', parseText('search', 254))
+  const role = read(query, 'role', parseRole)
+  const state = read(query, 'state', parseState)
+  const filter = { ...(search && { search }), ...(role && { role }), ...(state && { state }) }
+  const after = read(query, 'after', canonicalEmail) ?? ''
+  return { data: await listUsers(deps, filter, { after, limit: readLimit(query) }) }
+}
+
+function parseState(typed: string) {
+  const state = USER_STATES.find(known => known === typed)
+  if (state) return state
+  throw new WrongUse(`state is one of ${USER_STATES.join(', ')}.`)
+}
+
+export const userRoute: Handler = async (deps, request) => {
+  const query = queryOf(request, ['client'])
+  const client = read(query, 'client', parseClient('client')) ?? null
+  const { email } = await userOf(deps, request)
+  return { data: await explainUser(deps, email, client) }
+}
 
 /** A repetition gets the user that exists. Another user's email is never taken over. */
 export const addUserRoute: Handler = async (deps, request) => {
@@ -31,7 +66,7 @@ export const addUserRoute: Handler = async (deps, request) => {
     const isSame =
       user.name === name && user.role === role && (await secret.matches(user.passwordHash))
     if (!isSame) throw emailTaken(email)
-    return { data: { user: toUserObject(user) } }
+    return { data: { user: toShown(user, deps.clock()) } }
   }
 
   const earlier = await deps.store.findUserByEmail(email)
@@ -43,16 +78,29 @@ export const addUserRoute: Handler = async (deps, request) => {
     if (!(error instanceof Refusal) || error.reason !== 'taken') throw error
     return toExisting(await requireUser(admin, email))
   }
-  return { data: { user: toUserObject(await requireUser(admin, email)) }, isNew: true }
+  return { data: { user: toShown(await requireUser(admin, email), deps.clock()) }, isNew: true }
 }
 
+/** Not atomic if `isActive` comes with other fields: these are changed first, in a transaction of their own. */
 export const changeUserRoute: Handler = async (deps, request) => {
-  const body = bodyOf(request, ['isActive'])
+  const body = bodyOf(request, ['email', 'name', 'role', 'isActive'])
+  const newEmail = read(body, 'email', parseNewEmail)
+  const name = read(body, 'name', parseName)
+  const role = read(body, 'role', parseRole)
   const isActive = readBoolean(body, 'isActive')
-  const { email } = await userOf(deps, request)
+  const fields = {
+    ...(newEmail && { email: newEmail }),
+    ...(name && { name }),
+    ...(role && { role }),
+  }
+  const hasFields = Object.keys(fields).length > 0
+  if (!hasFields && isActive === undefined) throw new InvalidInput('There is nothing to change.')
+  const found = await userOf(deps, request)
+  if (hasFields) await setUser(deps, found.email, fields)
+  const email = newEmail ?? found.email
   if (isActive === true) await activateUser(deps, email)
   if (isActive === false) await deactivateUser(deps, email, onEnded)
-  return { data: { user: toUserObject(await requireUser(deps, email)) } }
+  return { data: { user: toShown(await requireUser(deps, email), deps.clock()) } }
 }
 
 export const deleteUserRoute: Handler = async (deps, request) => {

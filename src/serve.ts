@@ -13,6 +13,7 @@ import { isOpenToOthers } from './files.ts'
 import { buildAdminApp } from './http/admin/app.ts'
 import { buildApp } from './http/app.ts'
 import { openTls } from './http/connection/served-tls.ts'
+import { expiryOf } from './http/connection/tls.ts'
 import { createOpsServer, shareChecks } from './http/ops.ts'
 import { pageAddress } from './http/page/address.ts'
 import { loadPage } from './http/page/page.ts'
@@ -24,6 +25,8 @@ import { login } from './login/login.ts'
 import { createPace } from './login/pace.ts'
 import { createPasswords } from './login/passwords.ts'
 import { createThrottle } from './login/throttle.ts'
+import { createMetrics } from './metrics/metrics.ts'
+import { observeHasher, observeLogin, observeStore, observeThrottle } from './metrics/observe.ts'
 import { createRefreshLimit } from './session/refresh-limit.ts'
 import { awaitEnd, ignoreInspectorSignal, isOnTerminal } from './signals.ts'
 import { announceStart, failStart, listen, StartError, urlOf } from './start.ts'
@@ -105,15 +108,17 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
   await mkdir(config.dataDir, { recursive: true }).catch(
     failStart(`The data folder ${config.dataDir} cannot be used`),
   )
+  const metrics = createMetrics(config.database.engine)
   let measureClockSoon = () => {}
-  const store = opened.adopt(
+  const database = opened.adopt(
     await openServiceStore(config.database, error => {
       log.warn({ event: 'database.connection_lost', err: error })
       // The next connection may be to another server, with a clock of its own.
       measureClockSoon()
     }),
-    database => database.close(),
+    opened => opened.close(),
   )
+  const store = observeStore(metrics, database)
   const tls = opened.adopt(
     await openTls(config, log, machineClock).catch(failStart('The TLS certificate cannot be used')),
     followed => followed.close(),
@@ -138,7 +143,23 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
   const clock = clusterClock.now
   const keys = opened.adopt(await openKeys(config, log, clock), watched => watched.close())
 
-  const hasher = await openingHasher
+  const hasher = observeHasher(metrics, await openingHasher)
+  const hashQueue = createHashQueue(
+    hasher,
+    { cost: config.bcryptCost, loginTimeMs: config.loginTimeMs },
+    undefined,
+    metrics.hashStarted,
+  )
+  metrics.read({
+    queueDepth: hashQueue.depth,
+    certificateExpiry() {
+      const material = tls.current()
+      return material && expiryOf(material.cert)
+    },
+    signingSince: () => new Date(keys.signingAt(clock()).accessKey.signsFrom * 1000),
+    // A stalled disk must not delay a scrape.
+    connections: config.database.engine === 'postgres' ? database.countConnections : null,
+  })
   let isStopping = false
   let isRefusing = false
   const work = createWork()
@@ -146,9 +167,9 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
   const tokens = { ...config.tokens }
   const loginDeps = {
     store,
-    throttle: createThrottle(store, clock),
+    throttle: observeThrottle(metrics, createThrottle(store, clock)),
     passwords: createPasswords(bcryptCost),
-    hashQueue: createHashQueue(hasher, { cost: bcryptCost, loginTimeMs }),
+    hashQueue,
     pace: createPace(),
     deviceTokens: createDeviceTokens(deviceKey),
     keys,
@@ -162,6 +183,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     config,
     tls: tls.current(),
     log,
+    metrics,
     isStopping: () => isStopping,
     isRefusing: () => isRefusing,
     track: work.run,
@@ -170,7 +192,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     ...serverDeps,
     page,
     sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
-    login: attempt => login(loginDeps, attempt),
+    login: observeLogin(metrics, attempt => login(loginDeps, attempt)),
   })
   if (config.adminPort > 0) await checkAdminTokens(config, log)
   const admin = config.adminPort > 0 ? buildAdminApp({ ...serverDeps, store, clock }) : null
@@ -182,6 +204,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     error => log.warn({ event: 'service.not_ready', err: error }),
   )
   const ops = createOpsServer({
+    metrics,
     async checkReady() {
       if (isStopping) throw new Error('stopping')
       await checkOnce()

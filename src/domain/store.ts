@@ -24,6 +24,8 @@ export interface MaintenanceStore {
   checkWritable(now: Date): Promise<void>
   /** The clock of the database server; null for SQLite, which has none of its own. */
   readClock(): Promise<Date | null>
+  /** Connections to PostgreSQL, and operations that wait for one; null for SQLite. */
+  countConnections(): Promise<{ used: number; idle: number; waiting: number } | null>
   /** SQL that sets what the database's role lacks. Empty unless a pooler is configured. */
   listMissingSettings(): Promise<string[]>
   /** The key that tags device cookies, 256 bits in hex. It is created with the tables and never changes. */

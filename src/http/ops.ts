@@ -1,5 +1,7 @@
-// The second listener, for operators only: whether the process is alive, and whether it can serve logins.
+// The second listener, for operators only: whether the process is alive, whether it can serve logins, and
+// metrics.
 import { createServer, type Server } from 'node:http'
+import type { Metrics } from '../metrics/metrics.ts'
 
 /** For this long, calls share the last outcome: more frequent probes cost no more writes. */
 const SHARED_MS = 1_000
@@ -25,16 +27,17 @@ export function shareChecks(
 }
 
 type OpsDeps = {
+  metrics: Pick<Metrics, 'text' | 'contentType'>
   /** Rejects while the service cannot serve. */
   checkReady: () => Promise<void>
 }
 
-export function createOpsServer({ checkReady }: OpsDeps): Server {
+export function createOpsServer({ metrics, checkReady }: OpsDeps): Server {
   return createServer(async (request, response) => {
-    const answer = (status: number, word: string) =>
+    const answer = (status: number, text: string, type = 'text/plain') =>
       response
-        .writeHead(status, { 'Content-Type': 'text/plain', 'Cache-Control': 'no-store' })
-        .end(`${word}\n`)
+        .writeHead(status, { 'Content-Type': type, 'Cache-Control': 'no-store' })
+        .end(text.endsWith('\n') ? text : `${text}\n`)
 
     if (request.method !== 'GET' && request.method !== 'HEAD')
       return answer(405, 'method not allowed')
@@ -48,6 +51,8 @@ export function createOpsServer({ checkReady }: OpsDeps): Server {
         } catch {
           return answer(503, 'not ready')
         }
+      case '/metrics':
+        return answer(200, await metrics.text(), metrics.contentType)
       default:
         return answer(404, 'not found')
     }

@@ -12,6 +12,7 @@ import Fastify, {
 } from 'fastify'
 import type { Config } from '../config/config.ts'
 import { createCountedLog } from '../log/counted-log.ts'
+import type { Metrics } from '../metrics/metrics.ts'
 import { sendFailure } from './answer/envelope.ts'
 import { addHeaders } from './answer/headers.ts'
 import { createRequestCounter, limitConnections, TIMEOUTS } from './connection/connections.ts'
@@ -23,12 +24,14 @@ import { identifyClient } from './request/client.ts'
 import { trustProxies } from './request/client-address.ts'
 import { checkFraming } from './request/framing.ts'
 import { CLIENT, COUNTED_LOG, requestId } from './request/log.ts'
+import { METRICS } from './routes/ended-session.ts'
 
 export type ServerDeps = {
   config: Config
   /** Null: plain HTTP for a TLS proxy in front. */
   tls: TlsMaterial | null
   log: FastifyBaseLogger
+  metrics: Metrics
   /** Makes the shutdown wait for an operation, even if its caller has disconnected. */
   track: <T>(operation: () => Promise<T>) => Promise<T>
   /** True once the service has been asked to end. Each answer then closes its connection. */
@@ -51,7 +54,7 @@ const QUERY_MAX_PARAMETERS = 20
 
 /** Call `refuseOtherMethods` once all routes have been added. */
 export function createServer(
-  { config, tls, log, isStopping, isRefusing }: ServerDeps,
+  { config, tls, log, metrics, isStopping, isRefusing }: ServerDeps,
   { onFirst, maxParamLength }: Options,
 ): { app: FastifyInstance; refuseOtherMethods: () => void } {
   const protocolErrors = createProtocolErrors()
@@ -100,6 +103,11 @@ export function createServer(
   const countedLog = createCountedLog(log)
   app.decorate(COUNTED_LOG, countedLog)
   app.addHook('onClose', async () => countedLog.flush())
+  app.decorate(METRICS, metrics)
+  app.addHook('onResponse', ({ method, routeOptions }, { statusCode, elapsedTime }, done) => {
+    metrics.answered(method, routeOptions.url ?? 'none', statusCode, elapsedTime)
+    done()
+  })
   app.decorateRequest(CLIENT, null)
   app.addHook('onRequest', (request, reply, done) => {
     addHeaders(request, reply)

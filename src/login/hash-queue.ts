@@ -30,6 +30,8 @@ export type HashQueue = {
   hasTimeFor(finishByMs: number, ahead: number, capacity: number): boolean
   /** Runs a job that no caller waits for when a core is idle; null, without running it, if too many wait. */
   runLast<T>(job: () => Promise<T>): Promise<T | null>
+  /** How many attempts wait for their hash to begin. */
+  depth(): number
 }
 
 export type HashClaim = { client: string; account: string; isKnownDevice: boolean }
@@ -45,7 +47,11 @@ export type HashSlot = {
 type Entry = Claim &
   Work & {
     finishByMs: number
-    queued: { job: HashJob; answer: (digest: Promise<Buffer | null> | null) => void } | null
+    queued: {
+      sinceMs: number
+      job: HashJob
+      answer: (digest: Promise<Buffer | null> | null) => void
+    } | null
     hashing: Hashing | null
   }
 
@@ -53,6 +59,7 @@ export function createHashQueue(
   hasher: Hasher,
   limits: Limits,
   nowMs = () => performance.now(),
+  onStart: (waitedMs: number) => void = () => {},
 ): HashQueue {
   const rounds = 2 ** limits.cost
   /** In the order in which they are hashed. It stays as it is, because the forecasts rely on it. */
@@ -108,7 +115,7 @@ export function createHashQueue(
         for (const other of evicted) evict(other)
         try {
           return await new Promise<Buffer | null>(resolve => {
-            entry.queued = { job, answer: resolve }
+            entry.queued = { sinceMs: nowMs(), job, answer: resolve }
             startQueued()
             decide()
           })
@@ -209,7 +216,7 @@ export function createHashQueue(
       const threads = loadsOf(hasher, limits, entries)
       const thread = threadFor(entry, threads)
       if (!thread) return
-      const { job, answer } = entry.queued
+      const { sinceMs, job, answer } = entry.queued
       const endsMs = nowMs() + job.totalRounds * (thread.roundMs[thread.running.length] ?? 0)
       if (endsMs > entry.finishByMs + ROUNDING_MS) {
         evict(entry)
@@ -217,6 +224,7 @@ export function createHashQueue(
       }
       try {
         entry.hashing = hasher.start(threads.indexOf(thread), job)
+        onStart(nowMs() - sinceMs)
         answer(entry.hashing.digest)
       } catch (error) {
         remove(entry)
@@ -253,6 +261,7 @@ export function createHashQueue(
 
   return {
     admit,
+    depth: () => waitingOf(entries).filter(({ queued }) => queued !== null).length,
     nextDecision: () => new Promise(resolve => undecided.push(resolve)),
     hasTimeFor(finishByMs, ahead, capacity) {
       const hashMs = rounds * (hasher.roundMs(0)[0] ?? 0)

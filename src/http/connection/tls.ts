@@ -116,6 +116,10 @@ async function developmentCertificate(dataDir: string, now: Date): Promise<TlsMa
   return { cert: made.cert, key: made.private }
 }
 
+export function expiryOf(cert: string): Date {
+  return new X509Certificate(cert).validToDate
+}
+
 export function daysLeft(cert: string, now: Date): number {
-  return (new X509Certificate(cert).validToDate.getTime() - now.getTime()) / DAY_MS
+  return (expiryOf(cert).getTime() - now.getTime()) / DAY_MS
 }

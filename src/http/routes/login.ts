@@ -11,6 +11,7 @@ import {
 } from '../request/cookies.ts'
 import { sendCsrfToken } from '../request/csrf.ts'
 import { logOf } from '../request/log.ts'
+import { reportEnded } from './ended-session.ts'
 
 /** The hash queue is short, so a slot is soon free again. */
 const RETRY_SHED_SECONDS = 1
@@ -46,8 +47,8 @@ export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcom
         const durationMs = Math.round(reply.elapsedTime)
         const opened = { userId: user.id, sessionId: session.id, durationMs }
         log.info({ event: 'login.succeeded', ...opened })
-        for (const { id: sessionId, userId, reason } of session.ended) {
-          log.info({ event: 'session.ended', sessionId, userId, reason })
+        for (const { id, userId, reason } of session.ended) {
+          reportEnded(request, id, userId, reason)
         }
         if (session.cookie !== null) {
           setSessionCookie(reply, session.cookie)

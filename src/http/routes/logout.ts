@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { endSessionOf } from '../../session/authenticate.ts'
 import { sendSuccess } from '../answer/envelope.ts'
 import { clearSessionCookie } from '../request/cookies.ts'
-import { logOf } from '../request/log.ts'
+import { reportEnded } from './ended-session.ts'
 import {
   bodyTokenOf,
   credentialOf,
@@ -23,8 +23,7 @@ export function logoutRoute(deps: SessionAccess) {
     if (shown.kind !== 'absent') {
       const outcome = await endSessionOf(deps, shown)
       if (outcome.kind === 'ended') {
-        const facts = { sessionId: outcome.id, userId: outcome.userId, reason: 'logout' }
-        logOf(request).info({ event: 'session.ended', ...facts })
+        reportEnded(request, outcome.id, outcome.userId, 'logout')
       } else {
         logDenied(request, { kind: 'denied', credential: shown.kind, reason: outcome.reason })
       }

@@ -4,6 +4,7 @@ import type { LiveSession } from '../../domain/session.ts'
 import { type RefreshDeps, refresh, renewAccess } from '../../session/refresh.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
 import { logOf } from '../request/log.ts'
+import { reportEnded } from './ended-session.ts'
 import {
   accessBy,
   bodyTokenOf,
@@ -35,7 +36,7 @@ export function refreshRoute(deps: Deps) {
       case 'reused': {
         const { sessionId, userId } = outcome
         log.error({ event: 'session.reuse_detected', sessionId, userId })
-        log.info({ event: 'session.ended', sessionId, userId, reason: 'reuse' })
+        reportEnded(request, sessionId, userId, 'reuse')
         return sendFailure(reply, 'INVALID_TOKEN', { isTokenRefused: true })
       }
       case 'limited':

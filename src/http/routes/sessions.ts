@@ -1,11 +1,10 @@
 // GET /session, GET /sessions, DELETE /sessions/{id}, DELETE /sessions: a user's own sessions.
-import type { FastifyRequest } from 'fastify'
 import type { Session } from '../../domain/session.ts'
 import { isUuid } from '../../identifiers.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
 import { clearSessionCookie } from '../request/cookies.ts'
 import { sendCsrfToken } from '../request/csrf.ts'
-import { logOf } from '../request/log.ts'
+import { reportEnded } from './ended-session.ts'
 import { type SessionAccess, withSession } from './session-access.ts'
 
 export function sessionRoute(deps: SessionAccess) {
@@ -53,7 +52,7 @@ export function endSessionRoute(deps: SessionAccess) {
     const id = named.toLowerCase()
     const key = { kind: 'access-token' as const, sessionId: id, userId: user.id }
     if (!(await deps.store.endSessionOf(key, deps.clock()))) return sendFailure(reply, 'NOT_FOUND')
-    logEnded(request, id, user.id)
+    reportEnded(request, id, user.id, 'user')
     if (id === current.id && cookie !== null) clearSessionCookie(reply)
     return sendSuccess(reply, {})
   })
@@ -62,15 +61,11 @@ export function endSessionRoute(deps: SessionAccess) {
 export function endOtherSessionsRoute(deps: SessionAccess) {
   return withSession(deps, async ({ session: current, user }, request, reply) => {
     const isLive = await deps.store.endSessions(user.id, current.id, deps.clock(), ids => {
-      for (const id of ids) logEnded(request, id, user.id)
+      for (const id of ids) reportEnded(request, id, user.id, 'user')
     })
     // False if another request has ended this session in the meantime.
     return isLive ? sendSuccess(reply, {}) : sendFailure(reply, 'INVALID_TOKEN')
   })
-}
-
-function logEnded(request: FastifyRequest, sessionId: string, userId: string): void {
-  logOf(request).info({ event: 'session.ended', sessionId, userId, reason: 'user' })
 }
 
 function toSessionObject(session: Session, currentId: string) {

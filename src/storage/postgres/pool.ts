@@ -78,6 +78,10 @@ export class Pool {
     })
   }
 
+  count() {
+    return { used: this.#lent, idle: this.#idle.length, waiting: this.#waiting.length }
+  }
+
   giveBack(pooled: Pooled): void {
     this.#lent--
     this.#add(pooled)

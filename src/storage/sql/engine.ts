@@ -27,6 +27,7 @@ export type Engine = {
   writePrepared: RunStatement
   /** False while another instance purges. True reserves the purge for this instance until `trx` ends. */
   mayPurge(trx: Transaction<Schema>): Promise<boolean>
+  countConnections(): { used: number; idle: number; waiting: number } | null
   readClock(): Promise<Date | null>
   listMissingSettings(): Promise<string[]>
   close(): Promise<void>

@@ -23,6 +23,7 @@ export function createMaintenance(engine: Engine): Maintenance {
       )
     },
 
+    countConnections: async () => engine.countConnections(),
     readClock: engine.readClock,
     listMissingSettings: engine.listMissingSettings,
 

@@ -43,6 +43,7 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     writePrepared: (statement, values) => transact(run => run(statement, values)),
     // The transaction holds the write lock, so no other process purges.
     mayPurge: async () => true,
+    countConnections: () => null,
     readClock: async () => null,
     listMissingSettings: async () => [],
     close: () => db.destroy(),

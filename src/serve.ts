@@ -28,7 +28,7 @@ import { createThrottle } from './login/throttle.ts'
 import { createMetrics } from './metrics/metrics.ts'
 import { observeHasher, observeLogin, observeStore, observeThrottle } from './metrics/observe.ts'
 import { createRefreshLimit } from './session/refresh-limit.ts'
-import { awaitEnd, ignoreInspectorSignal, isOnTerminal } from './signals.ts'
+import { awaitEnd, ignoreInspectorSignal, isOnTerminal, switchLogLevel } from './signals.ts'
 import { announceStart, failStart, listen, StartError, urlOf } from './start.ts'
 import { describeDatabase, openServiceStore } from './storage/open-store.ts'
 
@@ -68,6 +68,7 @@ export async function serveUntilSignal(
   let reload = () => {}
   const asked = awaitEnd(() => reload())
   if (config.environment === 'production') ignoreInspectorSignal(log)
+  switchLogLevel(log)
 
   const service = await Promise.race([serve(config, log, clock), asked])
   if (typeof service === 'string') log.info({ event: 'service.stopped', reason: service })
@@ -202,6 +203,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
       await store.checkWritable(clock())
     },
     error => log.warn({ event: 'service.not_ready', err: error }),
+    () => log.info({ event: 'service.ready_again' }),
   )
   const ops = createOpsServer({
     metrics,

@@ -1,4 +1,4 @@
-// Signal handlers: SIGTERM and SIGINT end the service, SIGHUP reloads files.
+// Signal handlers: SIGTERM and SIGINT end the service, SIGHUP reloads files, SIGUSR2 changes the log level.
 import { isatty } from 'node:tty'
 import type { Log } from './log/log.ts'
 
@@ -21,6 +21,19 @@ export function awaitEnd(reload: () => void): Promise<string> {
       if (hadTerminal && !isOnTerminal()) resolve(signal)
       else reload()
     })
+  })
+}
+
+/** Each SIGUSR2 switches between the configured level and `debug`. */
+export function switchLogLevel(log: Log): void {
+  const configured = log.level
+  process.on('SIGUSR2', () => {
+    const next = log.level === configured ? 'debug' : configured
+    // Logged at the level that shows more.
+    const announce = () => log.info({ event: 'log.level_changed', logLevel: next })
+    if (next === configured) announce()
+    log.level = next
+    if (next !== configured) announce()
   })
 }
 

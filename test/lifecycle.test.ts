@@ -172,6 +172,30 @@ describe('on a signal', () => {
     assert.deepEqual(await service.exit, { code: 0, signal: null })
   })
 
+  test('SIGUSR2 logs every answer, and the next one ends that', async () => {
+    const service = await deployment.start()
+    const changes = () => service.lines().filter(({ event }) => event === 'log.level_changed')
+    const answers = () => service.lines().filter(({ event }) => event === 'request.answered')
+    const ask = () => service.call({ method: 'GET', path: '/nothing' })
+    await ask()
+    service.kill('SIGUSR2')
+    await until(async () => changes().length === 1)
+    await ask()
+    await until(async () => answers().length === 1)
+    service.kill('SIGUSR2')
+    await until(async () => changes().length === 2)
+    await ask()
+    service.kill('SIGTERM')
+    assert.deepEqual(await service.exit, { code: 0, signal: null })
+    assert.deepEqual(
+      changes().map(({ logLevel }) => logLevel),
+      ['debug', 'info'],
+    )
+    const [{ level, method, route, status } = {}, ...others] = answers()
+    assert.deepEqual([level, method, route, status], ['debug', 'GET', 'none', 404])
+    assert.deepEqual(others, [])
+  })
+
   test('SIGHUP reloads while the terminal is open, and ends the service after its logins when it is closed', async () => {
     await deployment.addUser('terminal@example.com', slowHash)
     const output = join(deployment.dataDir, 'output')

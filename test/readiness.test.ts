@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import type { EngineName } from '../src/storage/sql/engine.ts'
 import { ENGINES } from './engines.ts'
-import { createDeployment, type Deployment, type ServiceProcess } from './process.ts'
+import { createDeployment, type Deployment, type ServiceProcess, until } from './process.ts'
 
 /** The service uses the result of a readiness check for this long. */
 const SHARED_MS = 1_000
@@ -48,6 +48,19 @@ function sharesWrites(engine: EngineName): void {
       await setTimeout(PROBE_EVERY_MS)
     }
     assert.ok(performance.now() - startMs > 2_000, '3 writes in 2 seconds')
+  })
+
+  test('the log tells when the database no longer accepts writes, and when it does again', async () => {
+    const eventsOf = () =>
+      service.lines().flatMap(({ event }) => (/ready/.test(String(event)) ? [String(event)] : []))
+    assert.deepEqual(eventsOf(), [])
+    await deployment.database.rows('alter table readiness rename to hidden')
+    await until(async () => (await probe()) === 503)
+    await deployment.database.rows('alter table hidden rename to readiness')
+    await until(async () => (await probe()) === 200)
+    const events = eventsOf()
+    assert.equal(events.pop(), 'service.ready_again')
+    assert.deepEqual(new Set(events), new Set(['service.not_ready']))
   })
 }
 

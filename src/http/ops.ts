@@ -10,8 +10,10 @@ const SHARED_MS = 1_000
 export function shareChecks(
   check: () => Promise<void>,
   onFailure: (error: unknown) => void,
+  onRecovery: () => void,
 ): () => Promise<void> {
   let shared: Promise<void> | null = null
+  let isFailing = false
   const forgetLater = () => {
     setTimeout(() => {
       shared = null
@@ -20,7 +22,18 @@ export function shareChecks(
   return () => {
     if (!shared) {
       shared = check()
-      shared.catch(onFailure).finally(forgetLater)
+      shared
+        .then(
+          () => {
+            if (isFailing) onRecovery()
+            isFailing = false
+          },
+          error => {
+            isFailing = true
+            onFailure(error)
+          },
+        )
+        .finally(forgetLater)
     }
     return shared
   }

@@ -23,7 +23,7 @@ import { acceptJsonOnly, BODY_MAX_BYTES, InvalidBody } from './request/body.ts'
 import { identifyClient } from './request/client.ts'
 import { trustProxies } from './request/client-address.ts'
 import { checkFraming } from './request/framing.ts'
-import { CLIENT, COUNTED_LOG, requestId } from './request/log.ts'
+import { CLIENT, COUNTED_LOG, logOf, requestId } from './request/log.ts'
 import { METRICS } from './routes/ended-session.ts'
 
 export type ServerDeps = {
@@ -104,8 +104,14 @@ export function createServer(
   app.decorate(COUNTED_LOG, countedLog)
   app.addHook('onClose', async () => countedLog.flush())
   app.decorate(METRICS, metrics)
-  app.addHook('onResponse', ({ method, routeOptions }, { statusCode, elapsedTime }, done) => {
-    metrics.answered(method, routeOptions.url ?? 'none', statusCode, elapsedTime)
+  app.addHook('onResponse', (request, { statusCode: status, elapsedTime }, done) => {
+    const { method, routeOptions } = request
+    const route = routeOptions.url ?? 'none'
+    metrics.answered(method, route, status, elapsedTime)
+    if (log.level === 'debug' || log.level === 'trace') {
+      const durationMs = Math.round(elapsedTime)
+      logOf(request).debug({ event: 'request.answered', method, route, status, durationMs })
+    }
     done()
   })
   app.decorateRequest(CLIENT, null)

@@ -35,10 +35,11 @@ export function requestId({ headers }: Pick<IncomingMessage, 'headers'>): string
 export function logOf(request: FastifyRequest) {
   const client = request.getDecorator<Client | null>(CLIENT)
   const caller = client && { ip: client.ip, userAgent: client.userAgent }
-  const write = (level: Level) => (facts: object, text?: string) =>
+  const write = (level: Level | 'debug') => (facts: object, text?: string) =>
     // A child logger for each request would cost as much as the line.
     request.log[level]({ requestId: request.id, ...caller, ...facts }, text)
   return {
+    debug: write('debug'),
     info: write('info'),
     warn: write('warn'),
     error: write('error'),

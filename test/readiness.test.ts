@@ -19,6 +19,7 @@ const PROBE_EVERY_MS = 20
 describe('readiness', { concurrency: true }, () => {
   for (const engine of ENGINES) {
     describe(`on ${engine}`, () => sharesWrites(engine))
+    describe(`and the log on ${engine}`, () => isReported(engine))
   }
   describe('of several instances on postgres', isIndependent)
 })
@@ -49,8 +50,14 @@ function sharesWrites(engine: EngineName): void {
     }
     assert.ok(performance.now() - startMs > 2_000, '3 writes in 2 seconds')
   })
+}
 
-  test('the log tells when the database no longer accepts writes, and when it does again', async () => {
+function isReported(engine: EngineName): void {
+  test('the log tells when the database no longer accepts writes, and when it does again', async t => {
+    const deployment = await createDeployment(engine)
+    t.after(() => deployment.remove())
+    const service = await deployment.start()
+    const probe = () => service.health('/readyz')
     const eventsOf = () =>
       service.lines().flatMap(({ event }) => (/ready/.test(String(event)) ? [String(event)] : []))
     assert.deepEqual(eventsOf(), [])

@@ -121,7 +121,7 @@ export async function startTestService(
   let offsetMs = 0
   const now = () => new Date(Date.now() + offsetMs)
   const lines: string[] = []
-  const log = createLog('trace', { write: (line: string) => lines.push(line) })
+  const log = createLog('info', { write: (line: string) => lines.push(line) })
   const config = { ...loadConfig(fullEnv), database: database.config }
   const service = await serve(config, log, now)
   const store = await openStore(database.config)

@@ -119,6 +119,17 @@ for (const engine of ENGINES) {
       assert.equal((await service.call({ method: 'GET', path: '/metrics' })).status, 404)
     })
 
+    test('docs/operations.md lists the metrics that exist', async () => {
+      const document = await readFile('docs/operations.md', 'utf8')
+      const rows = document.match(/(?<=\n\| metric \| tells \|\n).*?(?=\n\n)/s)?.[0] ?? ''
+      const firstCells = rows.split('\n').map(row => row.split(' | ')[0] ?? '')
+      const listed = firstCells.flatMap(cell => cell.match(/(?<=`)[a-z_]+(?=[{`])/g) ?? [])
+      const isOwn = (name: string) => !/^(process|nodejs)_|_(bucket|sum|count)$/.test(name)
+      const exported = [...namesOf(await scrape(opsPort))].filter(isOwn)
+      if (engine === 'sqlite') exported.push('database_connections')
+      assert.deepEqual(listed.sort(), exported.sort())
+    })
+
     test('the dashboard and the alerts use only metrics that exist', async () => {
       const exported = namesOf(await scrape(opsPort))
       for (const name of ['up', ...(engine === 'sqlite' ? ['database_connections'] : [])]) {

@@ -55,6 +55,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await fillSessions(database, userId, 60, now)
   await open(false, 10)
   const { id, refreshToken, cookieDigest } = await open(false, 100)
+  await store.findUserById(userId)
   await store.readDeviceKey()
   await store.listMissingSettings()
   await store.findDevice(deviceDigest, email, now)

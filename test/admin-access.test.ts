@@ -118,6 +118,18 @@ describe('access to the admin API', () => {
     }
   })
 
+  test('without a token, addresses and methods that do not exist are not told apart from others', async () => {
+    for (const [method, path] of [
+      ['GET', '/nothing'],
+      ['DELETE', '/users'],
+      ['OPTIONS', '/users'],
+      ['TRACE', '/audit'],
+    ] as const) {
+      const call = { token: null, from: newAddress() }
+      assert.equal((await service.admin(method, path, undefined, call)).status, 401, path)
+    }
+  })
+
   test('an answer has the protective headers and a request id, and neither CORS headers nor cookies', async () => {
     const headers = { Origin: 'https://app.example.com', 'Sec-Fetch-Site': 'same-site' }
     const answer = await service.admin('GET', `/users/${EMAIL}/devices`, undefined, { headers })

@@ -34,8 +34,8 @@ describe('access to the admin API', () => {
     await service.addUser(EMAIL)
   })
   after(async () => {
-    assert.ok(!/lsadm_[\w-]/.test(service.logText()))
     await service.stop()
+    assert.ok(!/lsadm_[\w-]/.test(service.logText()))
   })
 
   const statusOf = async (token: string | null, from = newAddress()) =>

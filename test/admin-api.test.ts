@@ -17,12 +17,12 @@ for (const engine of ENGINES) {
       admin = service.admin
     })
     after(async () => {
+      await service.stop()
       const faults = service.logged().filter(({ level }) => level === 'error' || level === 'fatal')
       assert.deepEqual(faults, [])
       for (const secret of [service.write, service.read, PASSWORD, '$2b$']) {
         assert.ok(!service.logText().includes(secret))
       }
-      await service.stop()
     })
 
     const lastEvent = async (target: string) => {

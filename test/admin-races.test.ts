@@ -17,9 +17,9 @@ for (const engine of ENGINES) {
         service.admin(method, path, body, { token: service.nextToken() })
     })
     after(async () => {
+      await service.stop()
       const faults = service.logged().filter(({ level }) => level === 'error' || level === 'fatal')
       assert.deepEqual(faults, [])
-      await service.stop()
     })
     const inParallel = <T>(count: number, send: (i: number) => Promise<T>) =>
       Promise.all(Array.from({ length: count }, (_, i) => send(i)))

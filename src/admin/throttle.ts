@@ -50,7 +50,6 @@ export function throttleCommand(context: Context): Command {
           `${count(waiting.email, 'email', 'emails')}, ${count(waiting.client, 'client', 'clients')} and ${count(waiting.network, 'network', 'networks')} must wait now.`,
         )
         await printList(context, [emails], {}, toEmailRow)
-        if (emails.length > 0 && clients.length > 0) await terminal.print('\n')
         await printList(context, [clients], {}, toClientRow)
         if (clients.length > 0 || emails.some(({ email }) => email === null)) {
           terminal.say(

@@ -157,7 +157,7 @@ for (const engine of ENGINES) {
       const headers = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': ip }
       return (await service.call({ body: { email, password }, headers })).status
     }
-    const run = (...args: string[]) => cli.runProcess(args, '', deployment.env)
+    const run = (...args: string[]) => cli.run(args, '', deployment.env)
 
     for (const [office, colleague] of [
       ['203.0.113.7', '203.0.113.7'],

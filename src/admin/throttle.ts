@@ -41,7 +41,7 @@ export function throttleCommand(context: Context): Command {
           showProgress(
             'users' in read
               ? `Compared the emails of ${read.users} users so far …`
-              : `Read ${read.scopes} rows so far …`,
+              : `Found ${read.scopes} with failures so far …`,
           ),
         )
         if (json) return terminal.print(jsonOf(list))

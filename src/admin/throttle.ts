@@ -41,17 +41,16 @@ export function throttleCommand(context: Context): Command {
           showProgress(
             'users' in read
               ? `Compared the emails of ${read.users} users so far …`
-              : `Read ${read.scopes} rows so far …`,
+              : `Found ${read.scopes} with failures so far …`,
           ),
         )
         if (json) return terminal.print(jsonOf(list))
         const { waiting, emails, clients } = list
+        await printList(context, [emails], {}, toEmailRow)
+        await printList(context, [clients], {}, toClientRow)
         terminal.say(
           `${count(waiting.email, 'email', 'emails')}, ${count(waiting.client, 'client', 'clients')} and ${count(waiting.network, 'network', 'networks')} must wait now.`,
         )
-        await printList(context, [emails], {}, toEmailRow)
-        if (emails.length > 0 && clients.length > 0) await terminal.print('\n')
-        await printList(context, [clients], {}, toClientRow)
         if (clients.length > 0 || emails.some(({ email }) => email === null)) {
           terminal.say(
             'Of clients, networks and emails without a user, only digests are stored, which cannot be turned back. The log has them: look for login.failed and login.throttled, with email and ip. "throttle show --client IP" prints the digests of an address.',

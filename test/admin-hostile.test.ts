@@ -213,7 +213,9 @@ for (const engine of ENGINES) {
           ),
           async ([method, url], name, values) => {
             const query = new URLSearchParams()
-            for (const key of Object.keys(values)) query.set(key, String(values[key]))
+            for (const [key, value] of Object.entries(values)) {
+              query.set(key, typeof value === 'string' ? value : JSON.stringify(value))
+            }
             const named = encodeURIComponent(name.toWellFormed()) || 'x'
             const path = url.replace(/:user|:id/, named).slice(ADMIN.length)
             const hasBody = String(method).startsWith('P')

@@ -64,7 +64,7 @@ function checkHealth({ opsHost, opsPort }: Config): Finding {
     : warning('health', `${address}: others can reach it, without TLS; keep it inside your network`)
 }
 
-/** The port is no secret, but each machine that can reach it can guess at tokens and use a stolen one. */
+/** Every machine that can reach the port can use a stolen token. */
 function checkAdmin({ adminHost, adminPort }: Config): Finding[] {
   if (adminPort === 0) return []
   const address = `${adminHost}, port ${adminPort}`

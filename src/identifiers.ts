@@ -13,6 +13,19 @@ export function randomToken(): string {
   return randomBytes(32).toString('base64url')
 }
 
+/** Lets secret scanners find a leaked admin token: the prefix, then 43 characters of base64url. */
+const ADMIN_TOKEN_PREFIX = 'lsadm_'
+const ADMIN_TOKEN = new RegExp(`${ADMIN_TOKEN_PREFIX}[\\w-]+`, 'g')
+
+export function createAdminToken(): string {
+  return `${ADMIN_TOKEN_PREFIX}${randomToken()}`
+}
+
+/** The text with each admin token in it replaced by its prefix and "***". */
+export function maskAdminTokens(text: string): string {
+  return text.replace(ADMIN_TOKEN, `${ADMIN_TOKEN_PREFIX}***`)
+}
+
 /** SHA-256 in hex: stored in place of a secret, it identifies the secret and cannot be used as one. */
 export function digestOf(text: string): string {
   return hash('sha256', text)

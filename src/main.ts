@@ -10,6 +10,8 @@ import { FAILED, Failure, messageOf, WRONG_USE } from './admin/failures.ts'
 import { keysCommand } from './admin/keys.ts'
 import { sessionsCommand } from './admin/sessions.ts'
 import { createTerminal } from './admin/terminal/terminal.ts'
+import { throttleCommand } from './admin/throttle.ts'
+import { tokensCommand } from './admin/tokens/tokens.ts'
 import { usersCommand } from './admin/users/users.ts'
 import { ConfigError, loadConfig } from './config/config.ts'
 import { hasCode } from './files.ts'
@@ -45,7 +47,9 @@ const program = new Command('npm run -s admin --')
   .addCommand(sessionsCommand(context))
   .addCommand(devicesCommand(context))
   .addCommand(auditCommand(context))
+  .addCommand(throttleCommand(context))
   .addCommand(keysCommand(context))
+  .addCommand(tokensCommand(context))
   .addCommand(databaseCommand(context))
   .addCommand(doctorCommand(context))
   .addHelpText(

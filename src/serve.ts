@@ -3,12 +3,14 @@
 import { mkdir } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { readTokens } from './admin/tokens/token-file.ts'
 import { openHasher } from './bcrypt/open-hasher.ts'
 import { openClusterClock } from './cluster-clock.ts'
 import { type Config, tokensAt } from './config/config.ts'
-import type { ServiceStore } from './domain/store.ts'
+import type { Store } from './domain/store.ts'
 import { closeServer, createWork, endThreads, trackConnections, trackThreads } from './drain.ts'
 import { isOpenToOthers } from './files.ts'
+import { buildAdminApp } from './http/admin/app.ts'
 import { buildApp } from './http/app.ts'
 import { openTls } from './http/connection/served-tls.ts'
 import { createOpsServer, shareChecks } from './http/ops.ts'
@@ -116,11 +118,11 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     await openTls(config, log, machineClock).catch(failStart('The TLS certificate cannot be used')),
     followed => followed.close(),
   )
-  const [page, firstUsers] = await Promise.all([
+  const [page, firstPage] = await Promise.all([
     loadPage(config.brand).catch(failStart('The login page or its BRAND_LOGO_FILE cannot be used')),
     store
       .migrate()
-      .then(() => store.listUsers('', 1))
+      .then(() => store.listUsers({}, { after: '', limit: 1 }, machineClock()))
       .catch(failStart(`${describeDatabase(config.database)} cannot be used`)),
   ])
   const deviceKey = await store
@@ -156,17 +158,22 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     tokens,
     clock,
   }
-  const app = buildApp({
+  const serverDeps = {
     config,
     tls: tls.current(),
     log,
-    page,
-    sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
     isStopping: () => isStopping,
     isRefusing: () => isRefusing,
     track: work.run,
+  }
+  const app = buildApp({
+    ...serverDeps,
+    page,
+    sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
     login: attempt => login(loginDeps, attempt),
   })
+  if (config.adminPort > 0) await checkAdminTokens(config, log)
+  const admin = config.adminPort > 0 ? buildAdminApp({ ...serverDeps, store, clock }) : null
   const checkOnce = shareChecks(
     async () => {
       clusterClock.check()
@@ -181,7 +188,6 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     },
   })
 
-  await app.ready()
   opened.defer(() => {
     ops.close()
     ops.closeAllConnections()
@@ -190,13 +196,21 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
   opened.defer(async () => {
     await work.finish(CLOSE_TIMEOUT_MS)
   })
-  tls.serveOn(app.server)
-  const connections = trackConnections(app.server)
-  opened.defer(() => closeServer(app, connections, CLOSE_TIMEOUT_MS))
+  const apps = admin ? [app, admin] : [app]
+  await Promise.all(apps.map(it => it.ready()))
+  const closers = apps.map(it => {
+    tls.serveOn(it.server)
+    const connections = trackConnections(it.server)
+    return () => closeServer(it, connections, CLOSE_TIMEOUT_MS)
+  })
+  opened.defer(async () => {
+    await Promise.all(closers.map(close => close()))
+  })
   const port = await listen(app.server, config.port, config.host, 'PORT')
   // Connections are accepted in a later turn of the event loop, so no request has seen the default issuer.
   Object.assign(tokens, tokensAt(port, config))
   if (config.opsPort > 0) await listen(ops, config.opsPort, config.opsHost, 'OPS_PORT')
+  if (admin) await listen(admin.server, config.adminPort, config.adminHost, 'ADMIN_PORT')
 
   let isPurging = false
   const purging = setInterval(() => {
@@ -215,7 +229,8 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     url,
     page: pageAddress(config, tls.current(), port),
     engine: config.database.engine,
-    hasUsers: firstUsers.length > 0,
+    admin: admin && urlOf(config.adminHost, config.adminPort, true),
+    hasUsers: firstPage.users.length > 0,
   })
 
   const closing = opened.move()
@@ -249,11 +264,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
 }
 
 /** Purges until nothing is due. The pauses between the batches leave the database to logins. */
-async function purgeAll(
-  store: ServiceStore,
-  clock: () => Date,
-  mustStop: () => boolean,
-): Promise<void> {
+async function purgeAll(store: Store, clock: () => Date, mustStop: () => boolean): Promise<void> {
   while (!mustStop()) {
     const purged = await store.purge(clock())
     if (!purged || purged.isDone) return
@@ -282,4 +293,19 @@ async function openKeys(config: Config, log: Log, clock: () => Date) {
       `The signing keys in ${path} cannot be used: ${error.message}. "npm run -s admin -- keys rotate" creates the file.`,
     )
   }
+}
+
+/** Tokens can be added later: the file is looked at on each request. */
+async function checkAdminTokens(config: Config, log: Log): Promise<void> {
+  const { adminTokensFile: path, environment } = config
+  const problem = await readTokens(path)
+    .then(() => isOpenToOthers(path))
+    .then(
+      isOpen => isOpen && `${path} can be read by others: chmod 600 it`,
+      (error: Error) =>
+        `The admin tokens in ${path} cannot be used: ${error.message}. "npm run -s admin -- admin-tokens add" creates the file.`,
+    )
+  if (!problem) return
+  if (environment === 'production') throw new StartError(problem)
+  log.warn({ event: 'service.warning' }, problem)
 }

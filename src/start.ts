@@ -50,13 +50,21 @@ type Start = {
   url: string
   /** Where users log in; null if the service does not know its public address. */
   page: string | null
+  /** Where the admin API listens; null if it is off. */
+  admin: string | null
   engine: DatabaseConfig['engine']
   hasUsers: boolean
 }
 
-export function announceStart(log: Log, { url, page, engine, hasUsers }: Start): void {
+export function announceStart(log: Log, { url, page, admin, engine, hasUsers }: Start): void {
   log.info(
-    { event: 'service.started', address: url, ...(page && { page }), database: engine },
+    {
+      event: 'service.started',
+      address: url,
+      ...(page && { page }),
+      ...(admin && { admin }),
+      database: engine,
+    },
     `listening on ${url}${page ? `, login page at ${page}` : ''}`,
   )
   if (hasUsers) return

@@ -10,9 +10,9 @@ import { type Cli, createCli, MAIN } from './cli.ts'
 import { createTestDatabase, ENGINES, type TestDatabase } from './engines.ts'
 
 /** Run on both engines: only the name of the database may differ. */
-const ON_BOTH = ['users', 'sessions', 'not-found', 'database', 'doctor', 'audit']
+const ON_BOTH = ['users', 'sessions', 'not-found', 'database', 'doctor', 'audit', 'throttle']
 /** The results do not depend on the engine. */
-const ON_ONE = ['emails', 'passwords', 'wrong-use', 'keys', 'faults']
+const ON_ONE = ['emails', 'passwords', 'wrong-use', 'keys', 'admin-tokens', 'faults']
 /** Replayed with a process per command too: input, environment, exit codes, and that a process ends. */
 const AS_PROCESSES: [name: string, engine: EngineName][] = [['keys', 'postgres']]
 

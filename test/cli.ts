@@ -156,6 +156,7 @@ function masksFor(database: string, dataDir: string): Masks {
     [/^[\w-]{20}$|(?<="password": ")[\w-]{20}(?=")/gm, '<password>'],
     [/(?<=^|"keyId":")[\w-]{43}(?=[" ])/gm, filled('access key')],
     [/(?<=^|"keyId":")[\w-]{11}(?="| +refresh )/gm, filled('refresh')],
+    [/\blsadm_[\w-]{43}\b/g, '<token>'],
     [/\d+ ms/g, '<n> ms'],
   ]
 }

@@ -31,6 +31,9 @@ describe('configuration', () => {
       port: 8443,
       opsHost: '127.0.0.1',
       opsPort: 9443,
+      adminHost: '127.0.0.1',
+      adminPort: 0,
+      adminTokensFile: resolve('data/admin-tokens.json'),
       dataDir: resolve('data'),
       database: { engine: 'sqlite', file: resolve('data/login.db') },
       tls: null,
@@ -80,6 +83,10 @@ describe('configuration', () => {
       { opsHost: '::1', opsPort: 0 },
     ],
     [
+      { ADMIN_HOST: '::1', ADMIN_PORT: '8444', ADMIN_TOKENS_FILE: '/run/tokens.json' },
+      { adminHost: '::1', adminPort: 8444, adminTokensFile: '/run/tokens.json' },
+    ],
+    [
       { PORT: '65535' },
       {
         port: 65535,
@@ -92,6 +99,7 @@ describe('configuration', () => {
         dataDir: '/var/lib/login',
         database: { engine: 'sqlite', file: '/var/lib/login/login.db' },
         signingKeysFile: '/var/lib/login/signing-keys.json',
+        adminTokensFile: '/var/lib/login/admin-tokens.json',
       },
     ],
     ...['postgres://u:p@db/login', 'postgresql://u@db:5433/login?sslmode=require'].map(
@@ -169,6 +177,7 @@ describe('configuration', () => {
     NODE_ENV: ['prod', 'Production', 'staging'],
     PORT: ['-1', '65536', '80.5', '0x50', '8443a', '1e3', '٨', '99999999999'],
     OPS_PORT: ['65536', 'off'],
+    ADMIN_PORT: ['65536', 'off'],
     DATABASE_URL: ['login.db', 'mysql://u@db/login', '//db/login', 'postgres:', 'postgres'],
     TLS_CERT_FILE: ['a.pem'],
     TLS_KEY_FILE: ['a.pem'],
@@ -213,6 +222,15 @@ describe('configuration', () => {
       }
     })
   }
+
+  test('the admin API needs a certificate of its own, also behind a TLS proxy', () => {
+    const proxied = { ADMIN_PORT: '8444', TRUST_PROXY: '192.0.2.1' }
+    assert.match(String(problemsOf(proxied)), /^ADMIN_PORT needs TLS of its own/)
+    const files = { TLS_CERT_FILE: 'a.pem', TLS_KEY_FILE: 'b.pem' }
+    assert.deepEqual(problemsOf({ ...proxied, ...files }), [])
+    assert.deepEqual(problemsOf({ ...proxied, ADMIN_PORT: '0' }), [])
+    assert.deepEqual(problemsOf({ ADMIN_PORT: '8444' }), [])
+  })
 
   test('reports every problem at once, in one message with a line for each', () => {
     const env = Object.fromEntries(

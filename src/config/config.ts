@@ -24,6 +24,10 @@ export type Config = Readonly<{
   port: number
   opsHost: string
   opsPort: number
+  adminHost: string
+  /** 0: no admin API. */
+  adminPort: number
+  adminTokensFile: string
   dataDir: string
   database: DatabaseConfig
   /** Null: the development certificate, or plain HTTP behind a trusted proxy. */
@@ -82,6 +86,9 @@ export function loadConfig(env: Environment): Config {
     port,
     opsHost: read.text('OPS_HOST') ?? '127.0.0.1',
     opsPort: read.integer('OPS_PORT', 9443, 0, 65535),
+    adminHost: read.text('ADMIN_HOST') ?? '127.0.0.1',
+    adminPort: read.integer('ADMIN_PORT', 0, 0, 65535),
+    adminTokensFile: resolve(read.text('ADMIN_TOKENS_FILE') ?? join(dataDir, 'admin-tokens.json')),
     dataDir,
     database,
     tls,
@@ -111,6 +118,11 @@ export function loadConfig(env: Environment): Config {
       ...warnOfUnknown(env, Object.keys(VARIABLES)),
       ...judgeDatabase(database, env).warnings,
     ],
+  }
+  if (config.adminPort > 0 && !tls && trustedProxies.length > 0) {
+    read.problems.push(
+      'ADMIN_PORT needs TLS of its own, also behind a TLS proxy: set TLS_CERT_FILE and TLS_KEY_FILE, or leave ADMIN_PORT out.',
+    )
   }
   if (environment === 'production') read.problems.push(...unsafeInProduction(read, config, env))
   if (read.problems.length > 0) throw new ConfigError(read.problems)

@@ -10,6 +10,15 @@ export const VARIABLES = {
   PORT: { byDefault: '8443', meaning: 'port to listen on' },
   OPS_HOST: { byDefault: '127.0.0.1', meaning: 'address of the health endpoints' },
   OPS_PORT: { byDefault: '9443', meaning: 'port of the health endpoints; 0 turns them off' },
+  ADMIN_HOST: { byDefault: '127.0.0.1', meaning: 'address of the admin API' },
+  ADMIN_PORT: {
+    byDefault: '0',
+    meaning: 'port of the admin API (docs/admin-api.md); 0 turns it off',
+  },
+  ADMIN_TOKENS_FILE: {
+    byDefault: 'DATA_DIR/admin-tokens.json',
+    meaning: 'digests of the tokens for the admin API; `admin-tokens add` creates it',
+  },
   DATA_DIR: { byDefault: './data', meaning: 'folder of the files that the service creates' },
   DATABASE_URL: {
     byDefault: '',

@@ -89,6 +89,8 @@ export interface SessionStore {
     now: Date,
   ): Promise<Session[] | null>
   countLiveSessions(userId: string, now: Date): Promise<number>
+  /** The newest login whose session is still stored: live, or ended within the last day. */
+  findLastLogin(userId: string): Promise<Date | null>
   /** Ends a session and revokes its tokens; false if it was not live. */
   endSession(id: string, now: Date): Promise<boolean>
   /** The same for the session of a token or cookie; null if there is no such live session. */

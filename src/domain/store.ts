@@ -3,6 +3,7 @@
 import type { AttemptStore } from './attempt.ts'
 import type { AuditStore } from './audit.ts'
 import type { SessionStore } from './session.ts'
+import type { ThrottleStore } from './throttle.ts'
 import type { UserStore } from './user.ts'
 
 /** How many rows a purge removed, and whether it left none that are due. */
@@ -37,10 +38,9 @@ export interface MaintenanceStore {
   close(): Promise<void>
 }
 
-export type Store = AttemptStore & SessionStore & UserStore & AuditStore & MaintenanceStore
-
-/** What the service uses, while commands use all of it. */
-export type ServiceStore = AttemptStore &
+export type Store = AttemptStore &
   SessionStore &
-  MaintenanceStore &
-  Pick<UserStore, 'listUsers'>
+  UserStore &
+  ThrottleStore &
+  AuditStore &
+  MaintenanceStore

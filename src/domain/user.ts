@@ -21,6 +21,29 @@ export type User = {
 
 export type NewUser = Pick<User, 'id' | 'email' | 'passwordHash' | 'name' | 'role'>
 
+export const USER_STATES = ['active', 'inactive', 'locked', 'waiting'] as const
+/**
+ * `inactive`: not active, locked or not. `locked`: by an administrator. `waiting`: locked by the throttle.
+ * `active`: none of these.
+ */
+export type UserState = (typeof USER_STATES)[number]
+
+export type UserFilter = {
+  /** A part of the email or the name; ASCII letters match in upper and lower case. */
+  search?: string
+  role?: string
+  state?: UserState
+}
+export type UserPage = { after: string; limit: number }
+/** `next` is the `after` of the next page; null at the end. */
+export type ListedUsers = { users: User[]; next: string | null }
+
+/** Where a page of emails ends; it means nothing outside of the store. */
+export type EmailPosition = string | number
+
+/** What an administrator may change of a user, apart from its password and its state. */
+export type UserFields = Partial<Pick<User, 'email' | 'name' | 'role'>>
+
 /** A browser that has logged in to the account before. */
 export type Device = {
   id: string
@@ -36,11 +59,15 @@ export type OnEnded = (sessionIds: string[]) => void
 
 export interface UserStore {
   findUserByEmail(email: string): Promise<User | null>
-  /** Users ordered by email, after the given one. */
-  listUsers(afterEmail: string, limit: number): Promise<User[]>
+  findUserById(id: string): Promise<User | null>
+  /**
+   * Users ordered by email, after the given one. One call looks at a bounded number of users: a page may have
+   * fewer than `limit`, even none, while `next` is not null. Two reads.
+   */
+  listUsers(filter: UserFilter, page: UserPage, now: Date): Promise<ListedUsers>
   countUsers(): Promise<number>
-  /** The emails of all users as they are stored, in no particular order. Not atomic: one read per page. */
-  emailPages(): AsyncIterable<string[]>
+  /** A page of the emails of all users as they are stored, in no particular order; starts after null. */
+  listEmails(after: EmailPosition | null): Promise<{ emails: string[]; next: EmailPosition | null }>
   /** How many users have a hash of each cost; null for text that is not a bcrypt hash. */
   countHashCosts(): Promise<{ cost: number | null; users: number }[]>
 
@@ -49,6 +76,15 @@ export interface UserStore {
   /** False if the email is taken. */
   insertUser(user: NewUser, change: Change): Promise<boolean>
   activateUser(email: string, change: Change): Promise<boolean>
+  /**
+   * Changes the given fields. Sessions, devices and the password stay; failures and blocks stay with the old
+   * email, except those of known devices. `taken`: another user has the new email.
+   */
+  setUser(
+    email: string,
+    fields: UserFields,
+    change: Change,
+  ): Promise<'changed' | 'unchanged' | 'unknown' | 'taken'>
   /** Clears the user's lock, failures and blocks. */
   unlockUser(email: string, change: Change): Promise<boolean>
   /**

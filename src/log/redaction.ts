@@ -1,4 +1,5 @@
 // Removes secrets from what is logged, and bounds the length of a line.
+import { maskAdminTokens } from '../identifiers.ts'
 import { safeJson } from './printable.ts'
 
 /** Names of fields that are never logged, at any depth; in lower case. */
@@ -107,8 +108,9 @@ export function cutMessage(text: string): string {
   return cut(text, MESSAGE_MAX_CHARACTERS)
 }
 
-/** The longest prefix of a text that is written with at most this many characters. */
-function cut(text: string, maxCharacters = MAX_CHARACTERS): string {
+/** The longest prefix of a text that is written with at most this many characters, without admin tokens. */
+function cut(given: string, maxCharacters = MAX_CHARACTERS): string {
+  const text = maskAdminTokens(given)
   if (fits(text, maxCharacters)) return text
   let [fitting, tooLong] = [0, Math.min(text.length, maxCharacters) + 1]
   while (tooLong - fitting > 1) {

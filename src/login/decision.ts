@@ -24,7 +24,10 @@ export function decide(user: User | null, passwordMatches: boolean, now: Date): 
  * Ignores locks set by the throttle; a lock without `lockedBy` counts as an administrator's. The same rule
  * in SQL is `isNotLockedByAdministrator` in `storage/sql/user-rows.ts`.
  */
-export function isLockedByAdministrator(user: User, now: Date): boolean {
+export function isLockedByAdministrator(
+  user: Pick<User, 'lockedUntil' | 'lockedBy'>,
+  now: Date,
+): boolean {
   if (user.lockedUntil === null || user.lockedBy === 'throttle') return false
   // Negated, so that an invalid date counts as locked.
   return !(user.lockedUntil <= now)

@@ -1,13 +1,14 @@
 // Opens the configured database as a Store: most of it is written once, in `sql/`, for both engines.
 import type { DatabaseConfig } from '../config/database.ts'
 import { partsOf } from '../config/postgres-hosts.ts'
-import type { ServiceStore, Store } from '../domain/store.ts'
+import type { Store } from '../domain/store.ts'
 import { createAudit } from './sql/audit.ts'
 import { createDevices } from './sql/devices.ts'
 import { type Engine, SERVICE_OPERATION_TIMEOUT_MS } from './sql/engine.ts'
 import { createMaintenance } from './sql/maintenance.ts'
 import { createRefreshTokens } from './sql/refresh-tokens.ts'
 import { createSessions } from './sql/sessions.ts'
+import { createThrottle } from './sql/throttle.ts'
 import { createUsers } from './sql/users.ts'
 
 export async function openStore(
@@ -22,6 +23,7 @@ export async function openStore(
     ...createSessions(engine),
     ...createRefreshTokens(engine),
     ...createDevices(engine),
+    ...createThrottle(engine),
     ...createAudit(engine),
     ...createMaintenance(engine),
     close: engine.close,
@@ -32,7 +34,7 @@ export async function openStore(
 export async function openServiceStore(
   database: DatabaseConfig,
   onConnectionLost: (error: Error) => void,
-): Promise<ServiceStore> {
+): Promise<Store> {
   if (database.engine === 'postgres') return openStore(database, onConnectionLost)
   const { openInThread } = await import('./sqlite/thread.ts')
   return openInThread(database.file, onConnectionLost)

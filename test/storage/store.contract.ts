@@ -225,7 +225,8 @@ for (const engine of ENGINES) {
     test('users are listed in pages, ordered by email', async () => {
       const seen: string[] = []
       for (;;) {
-        const page = await store.listUsers(seen.at(-1) ?? '', 3)
+        const page = (await store.listUsers({}, { after: seen.at(-1) ?? '', limit: 3 }, start))
+          .users
         if (page.length === 0) break
         seen.push(...page.map(user => user.email))
       }

@@ -7,6 +7,7 @@ import pg from 'pg'
 import type { DatabaseConfig } from '../../src/config/database.ts'
 import type { ScopeName, ThrottleScope } from '../../src/domain/attempt.ts'
 import type { Store } from '../../src/domain/store.ts'
+import { type ScopeState as ReadScope, waitsUntil } from '../../src/domain/throttle.ts'
 import type { User } from '../../src/domain/user.ts'
 import { digestOf } from '../../src/identifiers.ts'
 import { openStore } from '../../src/storage/open-store.ts'
@@ -205,9 +206,13 @@ async function runHistory(
         const email = emailAt(step.email)
         const scopes = scopesOf(budgets, email, step.client, step.isDevice)
         const at = timeOf(step, keysOf(scopes), email)
+        const read = await store.readScopes(scopes, new Date(at))
         const reservation = await store.reserveAttempt(scopes, email, new Date(at))
         const expected = model.reserve(scopes, email, at)
         assert.deepEqual(toExpected(reservation), expected)
+        const { kind } = expected
+        const blocked = kind === 'blocked' ? { blockedUntil: expected.blockedUntil } : {}
+        assert.deepEqual(predict(read, at), { kind, ...blocked })
         if (expected.kind !== 'admitted') return
         if (step.settlement === null) pending.push({ email, scopes })
         else await settleBoth({ email, scopes }, step.settlement, at)
@@ -253,6 +258,18 @@ async function runHistory(
     assert.deepEqual(await direct.scopes(), model.scopes)
     assert.deepEqual(await direct.users(), model.users)
   }
+}
+
+/** What the scopes, as an administrator reads them, say of the next attempt. */
+function predict(states: ReadScope[], now: number) {
+  if (states.some(state => waitsUntil(state, new Date(now)))) {
+    const ends = states.map(({ blockedUntil, failures, budget }) =>
+      blockedUntil ? blockedUntil.getTime() : failures >= budget ? now + 15 * MINUTE : 0,
+    )
+    return { kind: 'blocked', blockedUntil: Math.max(...ends) }
+  }
+  const isBusy = states.some(({ failures, pending, budget }) => failures + pending >= budget)
+  return { kind: isBusy ? 'busy' : 'admitted' }
 }
 
 /** The distinct ends that an operation on these scopes and this user reads, with their spans. */

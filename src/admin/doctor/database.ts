@@ -12,6 +12,7 @@ import {
 import type { Config } from '../../config/config.ts'
 import type { DatabaseConfig } from '../../config/database.ts'
 import type { Store } from '../../domain/store.ts'
+import type { EmailPosition } from '../../domain/user.ts'
 import { isOpenToOthers } from '../../files.ts'
 import { isReachable } from '../../login/credentials.ts'
 import { messageOf } from '../failures.ts'
@@ -98,9 +99,11 @@ async function checkEmails(store: Store): Promise<Finding> {
   let all = 0
   let unreachable = 0
   const examples: string[] = []
-  for await (const page of store.emailPages()) {
-    all += page.length
-    for (const email of page) {
+  for (let after: EmailPosition | null | undefined = null; after !== undefined; ) {
+    const { emails, next } = await store.listEmails(after)
+    after = next ?? undefined
+    all += emails.length
+    for (const email of emails) {
       if (isReachable(email)) continue
       unreachable++
       if (examples.length < EXAMPLES) examples.push(JSON.stringify(email))

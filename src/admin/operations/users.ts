@@ -1,7 +1,7 @@
 // Operations on one user. Each throws a Refusal if it cannot be done.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { NewUser, OnEnded, User } from '../../domain/user.ts'
+import type { NewUser, OnEnded, User, UserFields } from '../../domain/user.ts'
 import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
 import { Refusal, userNotFound } from '../failures.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
@@ -28,6 +28,18 @@ export async function addUser(
   const user = { id: randomUUID(), email, name, role, passwordHash }
   if (!(await deps.store.insertUser(user, changeNow(deps)))) throw emailTaken(email)
   return user
+}
+
+/** Changes the given fields; false if they had these values already. Sessions and devices stay. */
+export async function setUser(
+  deps: AdminDeps,
+  email: string,
+  fields: UserFields,
+): Promise<boolean> {
+  const outcome = await deps.store.setUser(email, fields, changeNow(deps))
+  if (outcome === 'unknown') throw userNotFound(email)
+  if (outcome === 'taken') throw emailTaken(fields.email ?? email)
+  return outcome === 'changed'
 }
 
 /** Ends all sessions and removes all devices of the user. */

@@ -1,10 +1,13 @@
 // Parses and checks the arguments of a command, before any file or database is opened.
 
 import { isUuid } from '../../identifiers.ts'
+import { toCountedClient } from '../../login/client-group.ts'
 import { canonicalEmail, problemWithEmail, problemWithNewEmail } from '../../login/credentials.ts'
 import { WrongUse } from '../failures.ts'
 
 const TIME = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d)?)?$/
+
+const LAST_TIME = new Date('9999-12-31T23:59:59.999Z')
 
 /** The email of an existing user. */
 export const parseEmail = emailParser(problemWithEmail)
@@ -52,15 +55,28 @@ export function parseCount(option: string) {
   }
 }
 
+export function parseClient(option: string) {
+  return (typed: string) => {
+    const client = toCountedClient(typed.trim())
+    if (!client) throw new WrongUse(`${option} takes an IP address such as 203.0.113.7.`)
+    return client
+  }
+}
+
 export function parseTime(option: string) {
   return (typed: string) => {
+    const day = TIME.exec(typed)?.[1]
     const time = new Date(typed)
-    const day = TIME.exec(typed)?.[1] ?? ''
-    // February 30 would silently become March 2.
-    const isDay = !Number.isNaN(time.getTime()) && new Date(day).toISOString().startsWith(day)
-    if (day === '' || !isDay) {
+    // February 30 would silently become March 2, and PostgreSQL does not take the year 10000 as it is written.
+    const isTime =
+      day !== undefined && isValid(new Date(day), day) && isValid(time) && time <= LAST_TIME
+    if (!isTime) {
       throw new WrongUse(`${option} takes a time such as 2030-01-31 or 2030-01-31T12:00Z.`)
     }
     return time
   }
+}
+
+function isValid(time: Date, start = ''): boolean {
+  return !Number.isNaN(time.getTime()) && time.toISOString().startsWith(start)
 }

@@ -1,6 +1,6 @@
-// users add|set-password|list|show|activate|deactivate|lock|unlock|delete
+// users add|set-password|list|show|set|activate|deactivate|lock|unlock|delete
 import { Command } from 'commander'
-import type { OnEnded } from '../../domain/user.ts'
+import type { OnEnded, UserFields } from '../../domain/user.ts'
 import type { Context } from '../context.ts'
 import { Failure, WrongUse } from '../failures.ts'
 import type { AdminDeps } from '../operations/deps.ts'
@@ -11,14 +11,18 @@ import {
   FOR_EVER,
   lockUser,
   requireUser,
+  setUser,
   unlockUser,
 } from '../operations/users.ts'
-import { parseEmail, parseTime } from '../terminal/arguments.ts'
+import { parseEmail, parseNewEmail, parseText, parseTime } from '../terminal/arguments.ts'
 import { formatTime } from '../terminal/layout.ts'
 import { countEnded } from '../terminal/terminal.ts'
 import { withStore } from '../with-store.ts'
 import { addPasswordCommands } from './passwords.ts'
 import { addViewCommands } from './views.ts'
+
+const STILL_BLOCKED =
+  'Blocks of clients and networks were not cleared: "throttle clear --client IP" does that.'
 
 export function usersCommand(context: Context): Command {
   const users = new Command('users').description('add, show, change and delete users')
@@ -59,6 +63,36 @@ export function usersCommand(context: Context): Command {
   )
 
   users
+    .command('set')
+    .description('change the email, name or role of a user; sessions and devices stay')
+    .argument('<email>', 'email of the user', parseEmail)
+    .option(
+      '--email <email>',
+      'new email; failures and blocks stay with the old one',
+      parseNewEmail,
+    )
+    .option('--name <name>', 'new display name', parseText('--name', 100))
+    .option(
+      '--role <role>',
+      'new role; access tokens have it after the next refresh',
+      parseText('--role', 50),
+    )
+    .action((email: string, fields: UserFields) => {
+      if (Object.keys(fields).length === 0) {
+        throw new WrongUse('Nothing to set: add --email, --name or --role.')
+      }
+      return withStore(context, async ({ admin }) => {
+        if (!(await setUser(admin, email, fields))) {
+          context.terminal.say(`${email} has these values already: nothing was changed.`)
+          return
+        }
+        const changes = Object.entries(fields).map(([name, value]) => `${name} "${value}"`)
+        const sentence = `Changed ${email}: ${changes.join(', ')}.`
+        context.terminal.announce('admin.user_changed', { email, ...renamed(fields) }, sentence)
+      })
+    })
+
+  users
     .command('lock')
     .description('lock a user and end all sessions')
     .argument('<email>', 'email of the user', parseEmail)
@@ -88,10 +122,14 @@ export function usersCommand(context: Context): Command {
       withStore(context, async ({ admin }) => {
         if (!(await unlockUser(admin, email))) {
           throw new Failure(
-            `There is no user ${email}; the failures and blocks of this email were cleared.`,
+            `There is no user ${email}; the failures and blocks of this email were cleared. ${STILL_BLOCKED}`,
           )
         }
-        context.terminal.announce('admin.user_unlocked', { email }, `Unlocked ${email}.`)
+        context.terminal.announce(
+          'admin.user_unlocked',
+          { email },
+          `Unlocked ${email}. ${STILL_BLOCKED}`,
+        )
       }),
     )
 
@@ -117,4 +155,9 @@ export function usersCommand(context: Context): Command {
     })
 
   return users
+}
+
+/** The event has the user's email already. */
+function renamed({ email, ...fields }: UserFields) {
+  return email === undefined ? fields : { ...fields, newEmail: email }
 }

@@ -1,86 +1,93 @@
 // users list|show
-import type { Command } from 'commander'
-import type { Store } from '../../domain/store.ts'
-import type { User } from '../../domain/user.ts'
+import { type Command, Option } from 'commander'
+import { USER_STATES, type UserState } from '../../domain/user.ts'
+import type { CountedClient } from '../../login/client-group.ts'
 import { type Context, type JsonOption, printList } from '../context.ts'
-import { FOR_EVER, requireUser } from '../operations/users.ts'
-import { parseEmail } from '../terminal/arguments.ts'
-import { fieldsOf, formatTime, jsonOf } from '../terminal/layout.ts'
+import { Failure } from '../failures.ts'
+import { explainUser } from '../operations/explain-user.ts'
+import { allUsers, type ShownUser } from '../operations/user-list.ts'
+import { parseClient, parseCount, parseEmail, parseText } from '../terminal/arguments.ts'
+import { fieldsOf, jsonOf } from '../terminal/layout.ts'
 import { withStore } from '../with-store.ts'
+import { describeState, fieldsOfUser, sentenceOf } from './explanation.ts'
 
-const LIST_BATCH = 1_000
+type ListOptions = JsonOption & {
+  search?: string
+  role?: string
+  state?: UserState
+  limit?: number
+  after?: string
+}
 
 export function addViewCommands(users: Command, context: Context): void {
+  const { terminal } = context
   users
     .command('list')
-    .description('list all users')
+    .description('list users, ordered by email')
+    .option(
+      '--search <text>',
+      'only users with this text in their email or name',
+      parseText('--search', 254),
+    )
+    .option('--role <role>', 'only users with this role', parseText('--role', 50))
+    .addOption(
+      new Option(
+        '--state <state>',
+        'only users in this state (locked: by an administrator; waiting: by the throttle)',
+      ).choices(USER_STATES),
+    )
+    .option('--limit <n>', 'at most this many', parseCount('--limit'))
+    .option('--after <email>', 'only users after this email')
     .option('--json', 'print JSON')
-    .action((options: JsonOption) =>
-      withStore(context, async ({ store, clock }) => {
+    .action(({ json, limit, after = '', ...filter }: ListOptions) =>
+      withStore(context, async ({ admin, clock }) => {
         const now = clock()
-        const listed = await printList(context, batchesOf(store), options, user => ({
+        let next: string | null = null
+        async function* batches(): AsyncGenerator<ShownUser[]> {
+          const page = { after, limit: limit ?? Number.MAX_SAFE_INTEGER }
+          for await (const { users, next: following } of allUsers(admin, filter, page)) {
+            next = following
+            yield users
+          }
+        }
+        const listed = await printList(context, batches(), { json: json ?? false }, user => ({
           email: user.email,
           role: user.role,
           created: user.createdAt.toISOString().slice(0, 10),
-          state: stateOf(user, now),
+          state: describeState(user, now),
           // The last column, because some scripts have characters that are two columns wide.
           name: user.name,
         }))
-        if (listed === 0 && !options.json) {
-          context.terminal.say('There are no users yet: run "users add" to add one.')
+        if (next !== null) {
+          terminal.say(`Listed ${listed} users. To list the next ones, add --after ${next}`)
+        } else if (listed === 0 && !json) {
+          const isFiltered = after !== '' || Object.keys(filter).length > 0
+          terminal.say(
+            isFiltered
+              ? 'There are no such users.'
+              : 'There are no users yet: run "users add" to add one.',
+          )
         }
       }),
     )
 
   users
     .command('show')
-    .description('show one user')
+    .description('show one user, and why the user can or cannot log in')
     .argument('<email>', 'email of the user', parseEmail)
+    .option('--client <ip>', 'the address that the user logs in from', parseClient('--client'))
     .option('--json', 'print JSON')
-    .action((email: string, { json }: JsonOption) =>
-      withStore(context, async ({ store, clock, admin }) => {
-        const user = await requireUser(admin, email)
-        const now = clock()
-        const liveSessions = await store.countLiveSessions(user.id, now)
-        await context.terminal.print(
+    .action((email: string, { json, client }: JsonOption & { client?: CountedClient }) =>
+      withStore(context, async ({ admin, clock, config: { budgets } }) => {
+        const explained = await explainUser({ ...admin, budgets }, email, client ?? null)
+        const { user, verdict, throttle } = explained
+        const sentence = sentenceOf(email, client ?? null, explained)
+        await terminal.print(
           json
-            ? jsonOf({ ...withoutHash(user), liveSessions })
-            : fieldsOf({
-                email: user.email,
-                name: user.name,
-                role: user.role,
-                id: user.id,
-                state: stateOf(user, now),
-                failures: `${user.failedLoginAttempts} in a row`,
-                sessions: `${liveSessions} live`,
-                created: formatTime(user.createdAt),
-                updated: formatTime(user.updatedAt),
-              }),
+            ? jsonOf({ ...(user ?? { email }), client: client?.ip ?? null, verdict, throttle })
+            : (user ? `${sentence}\n` : '') + fieldsOf(fieldsOfUser(explained, clock())),
         )
+        if (!user) throw new Failure(sentence)
       }),
     )
-}
-
-async function* batchesOf(store: Store) {
-  for (let after = ''; ; ) {
-    const batch = await store.listUsers(after, LIST_BATCH)
-    yield batch.map(withoutHash)
-    const last = batch.at(-1)
-    if (!last || batch.length < LIST_BATCH) return
-    after = last.email
-  }
-}
-
-function withoutHash({ passwordHash: _, ...user }: User) {
-  return user
-}
-
-function stateOf(
-  { isActive, lockedUntil, lockedBy }: Pick<User, 'isActive' | 'lockedUntil' | 'lockedBy'>,
-  now: Date,
-): string {
-  const isLocked = lockedUntil !== null && lockedUntil > now
-  if (!isLocked) return isActive ? 'active' : 'inactive'
-  const term = lockedUntil >= FOR_EVER ? '' : ` until ${formatTime(lockedUntil)}`
-  return `${isActive ? '' : 'inactive, '}locked by ${lockedBy ?? 'administrator'}${term}`
 }

@@ -2,7 +2,7 @@
 import type { FastifyReply } from 'fastify'
 import type { SessionUser } from '../../domain/session.ts'
 
-const FAILURES = {
+const PUBLIC_FAILURES = {
   VALIDATION_ERROR: { status: 400, message: 'Email and password are required' },
   BAD_REQUEST: {
     status: 400,
@@ -34,12 +34,22 @@ const FAILURES = {
   },
 } as const
 
+/** Sent by the admin API only. */
+const ADMIN_FAILURES = {
+  INVALID_REQUEST: { status: 400, message: 'The request has a field that cannot be used' },
+  FORBIDDEN: { status: 403, message: 'This token may only read' },
+  EMAIL_TAKEN: { status: 409, message: 'Another user has this email' },
+} as const
+
+const FAILURES = { ...PUBLIC_FAILURES, ...ADMIN_FAILURES }
+
 export type FailureCode = keyof typeof FAILURES
 
-export const FAILURE_CODES = Object.entries(FAILURES).map(([code, { status }]) => ({
-  code,
-  status,
-}))
+const listOf = (failures: Record<string, { status: number }>) =>
+  Object.entries(failures).map(([code, { status }]) => ({ code, status }))
+
+export const FAILURE_CODES = listOf(PUBLIC_FAILURES)
+export const ADMIN_FAILURE_CODES = listOf(ADMIN_FAILURES)
 
 /** The wait that the specification prescribes; the Retry-After header has the exact seconds. */
 const SPECIFIED_RETRY_AFTER_SECONDS = 900
@@ -47,7 +57,9 @@ const SPECIFIED_RETRY_AFTER_SECONDS = 900
 /** RFC 9110 demands a challenge in every 401. Browsers show no login dialog for this one (RFC 6750). */
 const CHALLENGE = 'Bearer realm="login"'
 
-type Details = {
+export type Details = {
+  /** In place of the code's own message. */
+  message?: string
   fields?: string[]
   retryAfterSeconds?: number
   allow?: string[]
@@ -59,18 +71,21 @@ export function statusOf(code: FailureCode): number {
   return FAILURES[code].status
 }
 
-/** Cached bodies: without `fields`, all failures with the same code have the same text. */
+/** Cached bodies: without fields and own message, all failures with the same code have the same text. */
 const TEXTS = new Map<string, string>()
 
-export function failureText(code: FailureCode, fields?: string[]): string {
-  if (fields) return JSON.stringify(failureBody(code, fields))
+export function failureText(code: FailureCode, { fields, message }: Details = {}): string {
+  if (fields || message) return JSON.stringify(failureBody(code, fields, message))
   const text = TEXTS.get(code) ?? JSON.stringify(failureBody(code))
   TEXTS.set(code, text)
   return text
 }
 
-function failureBody(code: FailureCode, fields?: string[]) {
-  const { message } = FAILURES[code]
+function failureBody(
+  code: FailureCode,
+  fields?: string[],
+  message: string = FAILURES[code].message,
+) {
   const retryAfter = code === 'TOO_MANY_ATTEMPTS' ? SPECIFIED_RETRY_AFTER_SECONDS : undefined
   return { success: false, error: { code, message, fields, retryAfter } }
 }
@@ -87,8 +102,9 @@ export function toUserObject({ id, email, name, role, createdAt }: SessionUser) 
 export function sendFailure(
   reply: FastifyReply,
   code: FailureCode,
-  { fields, retryAfterSeconds, allow, isTokenRefused }: Details = {},
+  details: Details = {},
 ): FastifyReply {
+  const { retryAfterSeconds, allow, isTokenRefused } = details
   if (statusOf(code) === 401) {
     const challenge = isTokenRefused ? `${CHALLENGE}, error="invalid_token"` : CHALLENGE
     reply.header('WWW-Authenticate', challenge)
@@ -96,5 +112,5 @@ export function sendFailure(
   if (retryAfterSeconds !== undefined) reply.header('Retry-After', String(retryAfterSeconds))
   if (allow) reply.header('Allow', allow.join(', '))
   reply.code(statusOf(code)).header('Content-Type', 'application/json; charset=utf-8')
-  return reply.send(failureText(code, fields))
+  return reply.send(failureText(code, details))
 }

@@ -2,7 +2,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
-import { clientGroup, type Proxies } from '../request/client-address.ts'
+import { clientGroup } from '../../login/client-group.ts'
+import type { Proxies } from '../request/client-address.ts'
 import { createConnectionLimit, type Entry, type Limits } from './connection-limit.ts'
 
 /** Handshakes have a limit of their own: unfinished ones must not use up the room for requests. */

@@ -26,12 +26,14 @@ type ServedTls = Followed<TlsMaterial | null> & {
  */
 export async function openTls(config: Config, log: Log, clock: () => Date): Promise<ServedTls> {
   const { tls: files } = config
-  let server: Server | null = null
+  const servers: Server[] = []
 
   const apply = () => {
     const material = current()
-    if (material && server instanceof TlsServer) {
-      server.setSecureContext({ ...material, ...TLS_OPTIONS })
+    for (const server of servers) {
+      if (material && server instanceof TlsServer) {
+        server.setSecureContext({ ...material, ...TLS_OPTIONS })
+      }
     }
   }
   const onReload = (error: Error | null) => {
@@ -70,7 +72,7 @@ export async function openTls(config: Config, log: Log, clock: () => Date): Prom
       close()
     },
     serveOn(listening) {
-      server = listening
+      servers.push(listening)
       // The certificate may have been reloaded since the server was created.
       apply()
     },

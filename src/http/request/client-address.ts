@@ -1,11 +1,7 @@
 // The address of the client: the TCP peer, or the address that trusted proxies report.
-import { isIPv4 } from 'node:net'
 import ipaddr from 'ipaddr.js'
+import { normalAddress, parseAddress } from '../../login/client-group.ts'
 
-/** A subscriber gets a whole /64 network, so an IPv6 client is counted by this network. */
-const IPV6_CLIENT_BITS = 64
-/** A site may get a /48 network, which contains 65,536 /64 networks. */
-const IPV6_NETWORK_BITS = 48
 /** Enough for an IPv6 address with a zone, brackets and a port. */
 const HOP_MAX_CHARACTERS = 80
 /** More than the proxies in front of any service. */
@@ -22,7 +18,7 @@ export function trustProxies(ranges: readonly string[]): Proxies {
   return {
     isTrusted(address) {
       if (networks.length === 0) return false
-      const parsed = parse(address)
+      const parsed = parseAddress(address)
       return networks.some(
         ([network, bits]) => parsed?.kind() === network.kind() && parsed.match(network, bits),
       )
@@ -52,35 +48,6 @@ export function clientAddress(
     rest = comma === -1 ? null : rest.slice(0, comma)
   }
   return client
-}
-
-export function clientGroup(address: string): string {
-  return prefixOf(address, IPV6_CLIENT_BITS) ?? address
-}
-
-export function clientNetwork(address: string): string | null {
-  return prefixOf(address, IPV6_NETWORK_BITS)
-}
-
-/** Null unless it is an IPv6 address. */
-function prefixOf(address: string, bits: number): string | null {
-  const parsed = address.includes(':') ? parse(address) : null
-  if (parsed?.kind() !== 'ipv6') return null
-  return `${Buffer.from(parsed.toByteArray().slice(0, bits / 8)).toString('hex')}/${bits}`
-}
-
-/** The canonical text of an address; an IPv4-mapped IPv6 address becomes an IPv4 address. */
-function normalAddress(address: string): string | null {
-  // An IPv4 address is already canonical.
-  if (isIPv4(address)) return address
-  return parse(address)?.toString() ?? null
-}
-
-function parse(address: string) {
-  const withoutZone = address.replace(/%.*$/, '')
-  const isAddress =
-    ipaddr.IPv4.isValidFourPartDecimal(withoutZone) || ipaddr.IPv6.isValid(withoutZone)
-  return isAddress ? ipaddr.process(withoutZone) : null
 }
 
 function withoutPort(hop: string): string {

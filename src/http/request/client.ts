@@ -1,9 +1,10 @@
 // Identifies the client. Refuses requests that did not arrive over HTTPS: either over this service's own
 // TLS, or through a trusted proxy that reports HTTPS.
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { clientGroup, clientNetwork } from '../../login/client-group.ts'
 import type { Client } from '../../login/login.ts'
 import { sendFailure } from '../answer/envelope.ts'
-import { clientAddress, clientGroup, clientNetwork, type Proxies } from './client-address.ts'
+import { clientAddress, type Proxies } from './client-address.ts'
 import { CLIENT, logOf } from './log.ts'
 
 /** The length of the database column. */

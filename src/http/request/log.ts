@@ -4,8 +4,8 @@ import type { IncomingMessage } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import { isUuid } from '../../identifiers.ts'
 import type { CountedLog } from '../../log/counted-log.ts'
+import { clientGroup } from '../../login/client-group.ts'
 import type { Client } from '../../login/login.ts'
-import { clientGroup } from './client-address.ts'
 
 /** The request's decorator for its client; null until the client is known. */
 export const CLIENT = 'client'

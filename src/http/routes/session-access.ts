@@ -8,6 +8,7 @@ import {
   type SessionDeps,
 } from '../../session/authenticate.ts'
 import { sendFailure } from '../answer/envelope.ts'
+import { bearerTokenOf } from '../request/bearer.ts'
 import { sessionCookieOf } from '../request/cookies.ts'
 import { type CsrfReason, checkCsrf } from '../request/csrf.ts'
 import { logOf, logRefused } from '../request/log.ts'
@@ -81,12 +82,6 @@ export function logDenied(request: FastifyRequest, access: NoAccess): void {
     logOf(request).counted('info', { event: 'session.refused', credential, reason })
   }
   if (access.kind === 'forged') logRefused(request, access.reason, request.headers.origin)
-}
-
-/** Null for any other scheme, which is not meant for this service. */
-function bearerTokenOf({ headers }: FastifyRequest): string | null {
-  const [scheme = '', token = ''] = (headers.authorization ?? '').split(' ', 2)
-  return scheme.toLowerCase() === 'bearer' ? token : null
 }
 
 /** The refresh token in a JSON body, if there is one. */

@@ -7,7 +7,7 @@ import { endSessions } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { findLive, isLive, toSession } from './live-session.ts'
 import { prepare } from './prepared.ts'
-import { formatTime } from './schema.ts'
+import { formatTime, parseTimeOrNull } from './schema.ts'
 
 type Sessions = Omit<SessionStore, 'findRefreshToken' | 'useRefreshToken'> &
   Pick<UserStore, 'endUserSession'>
@@ -72,6 +72,17 @@ export function createSessions(engine: Engine): Sessions {
           .executeTakeFirstOrThrow(),
       )
       return Number(sessions)
+    },
+
+    async findLastLogin(userId) {
+      const { last } = await engine.retrying(() =>
+        db
+          .selectFrom('sessions')
+          .select(newest => newest.fn.max('created_at').as('last'))
+          .where('user_id', '=', userId)
+          .executeTakeFirstOrThrow(),
+      )
+      return parseTimeOrNull(last)
     },
 
     async endSession(id, now) {

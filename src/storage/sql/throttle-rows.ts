@@ -1,13 +1,13 @@
 // Rows of the throttle, as far as both engines share them; each engine reserves and settles in its own way.
 import { randomBytes } from 'node:crypto'
-import { sql, type Transaction } from 'kysely'
+import { type RawBuilder, sql, type Transaction, type UpdateObject } from 'kysely'
 import type { Reservation, ThrottleScope } from '../../domain/attempt.ts'
+import type { AuditFacts } from '../../domain/audit.ts'
+import { WINDOW_MS } from '../../domain/throttle.ts'
 import { digestOf } from '../../identifiers.ts'
 import type { Engine } from './engine.ts'
-import { FIRST_DUMMY_ID, formatTime, type Schema } from './schema.ts'
+import { FIRST_DUMMY_ID, formatTime, parseTimeOrNull, type Schema } from './schema.ts'
 
-/** How long failures are counted, and how long a scope is blocked. */
-export const WINDOW_MS = 15 * 60_000
 /** Longer than any attempt takes. A lease ends only if the process or the database failed meanwhile. */
 export const LEASE_MS = 60_000
 /** How long failures are counted for the daily limit of an email. */
@@ -52,33 +52,61 @@ export function toBlock(
 export const ONE_FAILURE_MORE = sql<number>`(failed_login_attempts + 1) % 1000000000`
 
 /**
- * Clears failures and blocks of an account; false if there were none. Pending attempts stay pending, and count
- * when they settle.
+ * Clears failures and blocks; returns the most failures and the last block that there were, or null if there were
+ * none. Pending attempts stay pending, and count when they settle.
  */
 export async function clearFailures(
   engine: Engine,
   trx: Transaction<Schema>,
-  emailDigest: string,
-): Promise<boolean> {
-  // Locks the rows in the order of their keys, like every other statement, so that no deadlock occurs.
-  const rows = await trx
+  which: RawBuilder<boolean>,
+): Promise<AuditFacts | null> {
+  const rows = await lockRows(engine, trx, which)
+  const cleared = rows.filter(
+    row => row.failures > 0 || row.daily_failures > 0 || row.blocked_until !== null,
+  )
+  if (cleared.length === 0) return null
+  await changeRows(trx, cleared, { failures: 0, daily_failures: 0, blocked_until: null })
+  const blocks = cleared.flatMap(row => parseTimeOrNull(row.blocked_until)?.getTime() ?? [])
+  return {
+    failures: Math.max(...cleared.map(row => Math.max(row.failures, row.daily_failures))),
+    blockedUntil: blocks.length > 0 ? formatTime(new Date(Math.max(...blocks))) : null,
+  }
+}
+
+export function isOfEmail(email: string) {
+  return sql<boolean>`email_digest = ${digestOf(email)}`
+}
+
+/** The scopes of known devices follow a user to a new email, so that an unlock finds them. */
+export async function moveDeviceScopes(
+  engine: Engine,
+  trx: Transaction<Schema>,
+  oldEmail: string,
+  newEmail: string,
+): Promise<void> {
+  const rows = await lockRows(engine, trx, sql`${isOfEmail(oldEmail)} and scope = 'device'`)
+  await changeRows(trx, rows, { email_digest: digestOf(newEmail) })
+}
+
+/** Locks the rows in the order of their keys, like every other statement, so that no deadlock occurs. */
+function lockRows(engine: Engine, trx: Transaction<Schema>, which: RawBuilder<boolean>) {
+  return trx
     .selectFrom('login_throttle')
     .select(['key', 'failures', 'daily_failures', 'blocked_until'])
-    .where('email_digest', '=', emailDigest)
+    .where(which)
     .orderBy('key')
     .$if(engine.name === 'postgres', query => query.forUpdate())
     .execute()
-  if (rows.length === 0) return false
-  await trx
-    .updateTable('login_throttle')
-    .set({ failures: 0, daily_failures: 0, blocked_until: null })
-    .where(
-      'key',
-      'in',
-      rows.map(({ key }) => key),
-    )
-    .execute()
-  return rows.some(row => row.failures > 0 || row.daily_failures > 0 || row.blocked_until !== null)
+}
+
+async function changeRows(
+  trx: Transaction<Schema>,
+  rows: { key: string }[],
+  columns: UpdateObject<Schema, 'login_throttle'>,
+): Promise<void> {
+  if (rows.length === 0) return
+  const keys = rows.map(({ key }) => key)
+  await trx.updateTable('login_throttle').set(columns).where('key', 'in', keys).execute()
 }
 
 export function keysOf(scopes: ThrottleScope[]): string[] {

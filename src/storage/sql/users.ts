@@ -2,14 +2,16 @@
 import { sql, type Transaction, type UpdateObject } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
 import type { AuditAction, Change } from '../../domain/audit.ts'
-import type { OnEnded, UserStore } from '../../domain/user.ts'
+import type { OnEnded, User, UserStore } from '../../domain/user.ts'
 import { digestOf } from '../../identifiers.ts'
 import { changedFacts, writeAudit } from './audit.ts'
 import { deleteUser } from './delete-user.ts'
 import { markEnded, NEXT_GENERATION } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
+import { listUsers } from './list-users.ts'
 import { formatTime, type Schema } from './schema.ts'
-import { clearFailures } from './throttle-rows.ts'
+import { setUser } from './set-user.ts'
+import { clearFailures, isOfEmail } from './throttle-rows.ts'
 import { toUser } from './user-rows.ts'
 
 const EMAILS_PER_PAGE = 5_000
@@ -27,6 +29,13 @@ type UserChange = {
 
 export function createUsers(engine: Engine): Users {
   const { db } = engine
+
+  async function findUser(column: 'email' | 'id', value: string): Promise<User | null> {
+    const row = await engine.retrying(() =>
+      db.selectFrom('users').selectAll().where(column, '=', value).executeTakeFirst(),
+    )
+    return row ? toUser(row) : null
+  }
 
   /** Changes a user and records it. The throttle's rows are locked before the user's, as logins do. */
   async function changeUser(
@@ -72,23 +81,10 @@ export function createUsers(engine: Engine): Users {
   }
 
   return {
-    async findUserByEmail(email) {
-      const row = await engine.retrying(() =>
-        db.selectFrom('users').selectAll().where('email', '=', email).executeTakeFirst(),
-      )
-      return row ? toUser(row) : null
-    },
+    findUserByEmail: email => findUser('email', email),
+    findUserById: id => findUser('id', id),
 
-    async listUsers(afterEmail, limit) {
-      const rows = await db
-        .selectFrom('users')
-        .selectAll()
-        .where('email', '>', afterEmail)
-        .orderBy('email')
-        .limit(limit)
-        .execute()
-      return rows.map(toUser)
-    },
+    listUsers: (filter, page, now) => listUsers(engine, filter, page, now),
 
     async countUsers() {
       const { users } = await db
@@ -98,25 +94,20 @@ export function createUsers(engine: Engine): Users {
       return Number(users)
     },
 
-    async *emailPages() {
+    async listEmails(after) {
       // Pages follow the table's key: an email that is not valid UTF-8 could not be sent back as a parameter.
       const key = sql.ref<string | number>(engine.name === 'sqlite' ? 'rowid' : 'id')
-      let after = sql<boolean>`true`
-      for (;;) {
-        const page = await engine.retrying(() =>
-          db
-            .selectFrom('users')
-            .select([key.as('key'), 'email'])
-            .where(after)
-            .orderBy(key)
-            .limit(EMAILS_PER_PAGE)
-            .execute(),
-        )
-        yield page.map(({ email }) => email)
-        const last = page.at(-1)
-        if (!last || page.length < EMAILS_PER_PAGE) return
-        after = sql<boolean>`${key} > ${last.key}`
-      }
+      const page = await engine.retrying(() =>
+        db
+          .selectFrom('users')
+          .select([key.as('key'), 'email'])
+          .where(after === null ? sql<boolean>`true` : sql<boolean>`${key} > ${after}`)
+          .orderBy(key)
+          .limit(EMAILS_PER_PAGE)
+          .execute(),
+      )
+      const last = page.length < EMAILS_PER_PAGE ? undefined : page.at(-1)
+      return { emails: page.map(({ email }) => email), next: last?.key ?? null }
     },
 
     async countHashCosts() {
@@ -210,7 +201,7 @@ export function createUsers(engine: Engine): Users {
       changeUser(email, change, {
         action: 'user.unlocked',
         columns: { locked_until: null, locked_by: null, failed_login_attempts: 0 },
-        clear: trx => clearFailures(engine, trx, digestOf(email)),
+        clear: async trx => (await clearFailures(engine, trx, isOfEmail(email))) !== null,
       }),
 
     async endUserSessions(email, change, onEnded) {
@@ -235,6 +226,8 @@ export function createUsers(engine: Engine): Users {
       if (user) await markEnded(engine, user.id, change.at, onEnded)
       return user !== undefined
     },
+
+    setUser: (email, fields, change) => setUser(engine, email, fields, change),
 
     deleteUser: (email, change, onEnded) => deleteUser(engine, email, change, onEnded),
   }

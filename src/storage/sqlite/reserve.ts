@@ -1,17 +1,11 @@
 // Reserves an attempt in SQLite, in one transaction, which holds the only write lock.
-import { type Selectable, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Reservation, ThrottleScope } from '../../domain/attempt.ts'
+import type { ScopeState } from '../../domain/throttle.ts'
 import { prepare } from '../sql/prepared.ts'
-import { formatTime, parseTime, parseTimeOrNull, type Schema } from '../sql/schema.ts'
-import {
-  DAY_MS,
-  dummyIdOf,
-  LEASE_MS,
-  type Moments,
-  momentsAt,
-  toBlock,
-  WINDOW_MS,
-} from '../sql/throttle-rows.ts'
+import { formatTime, parseTime } from '../sql/schema.ts'
+import { dummyIdOf, type Moments, momentsAt, toBlock } from '../sql/throttle-rows.ts'
+import { STATE_COLUMNS, type StateRow, statesOf } from '../sql/throttle-state.ts'
 import {
   type FoundUser,
   isNotLockedByAdministrator,
@@ -22,19 +16,15 @@ import { isOneOf, type Run, toJson } from './settle.ts'
 
 export function reserve(run: Run, scopes: ThrottleScope[], email: string, now: Date): Reservation {
   const rows = run(findRows, { keys: toJson(scopes) })
-  const states = scopes.map(scope =>
-    stateOf(
-      scope,
-      rows.find(row => row.key === scope.key),
-      now,
-    ),
-  )
+  const states = statesOf(scopes, rows, now)
   const at = { ...momentsAt(now), dummyId: dummyIdOf(scopes) }
 
   const blocking = states.filter(s => s.blockedUntil || s.failures >= s.budget)
   if (blocking.length > 0) {
     const spent = blocking.filter(s => !s.blockedUntil)
-    for (const state of spent) run(blockRow, { ...state, ...at })
+    for (const state of spent) {
+      run(blockRow, { ...state, dayEndsAt: state.dayEndsAt && formatTime(state.dayEndsAt), ...at })
+    }
     const isEmailSpent = spent.some(s => s.name === 'email')
     return toBlock(
       blocking.map(s => ({
@@ -59,18 +49,8 @@ export function reserve(run: Run, scopes: ThrottleScope[], email: string, now: D
 
 type Dummy = { dummyId: string }
 
-type ThrottleRow = Omit<
-  Selectable<Schema['login_throttle']>,
-  'scope' | 'email_digest' | 'expires_at'
->
-
-const findRows = prepare<{ keys: string }, ThrottleRow>((db, { keys }) =>
-  db
-    .selectFrom('login_throttle')
-    .select(['key', 'failures', 'daily_failures', 'pending', 'lease_ends_at'])
-    .select(['window_ends_at', 'day_ends_at', 'blocked_until'])
-    .where(isOneOf(keys))
-    .compile(),
+const findRows = prepare<{ keys: string }, StateRow>((db, { keys }) =>
+  db.selectFrom('login_throttle').select(STATE_COLUMNS).where(isOneOf(keys)).compile(),
 )
 
 /** Writes all scopes in one statement, whether they have a row or not. */
@@ -88,7 +68,9 @@ const writeRows = prepare<Moments & { rows: string }>((db, parameters) =>
       expires_at = max(expires_at, excluded.expires_at)`.compile(db),
 )
 
-type Spent = Pick<ScopeState, 'key' | 'failures' | 'dailyFailures' | 'pending' | 'dayEndsAt'>
+type Spent = Pick<ScopeState, 'key' | 'failures' | 'dailyFailures' | 'pending'> & {
+  dayEndsAt: string | null
+}
 
 const blockRow = prepare<Moments & Spent>(
   (db, { key, failures, dailyFailures, pending, dayEndsAt, windowEnd, expiry }) =>
@@ -103,56 +85,6 @@ const blockRow = prepare<Moments & Spent>(
 const findUser = prepare<Dummy & { email: string }, FoundUser>((db, { email, dummyId }) =>
   selectUserOrDummy(email, dummyId).compile(db),
 )
-
-type ScopeState = ReturnType<typeof stateOf>
-
-/** The state of a scope at `now`: windows and blocks may be over, and expired leases count as failures. */
-function stateOf(scope: ThrottleScope, row: ThrottleRow | undefined, now: Date) {
-  if (!row) {
-    const nothing = { failures: 0, dailyFailures: 0, pending: 0 }
-    const never = { blockedUntil: null, windowEndsAt: null, dayEndsAt: null }
-    return { ...scope, ...nothing, ...never, budget: budgetOf(scope, 0, 0) }
-  }
-  const windowEndsAt = parseTime(row.window_ends_at)
-  const blockedUntil = parseTimeOrNull(row.blocked_until)
-  const isBlocked = blockedUntil !== null && isInPlausibleFuture(blockedUntil, now, WINDOW_MS)
-  const isOver =
-    !isBlocked && (blockedUntil !== null || !isInPlausibleFuture(windowEndsAt, now, WINDOW_MS))
-  const lapsed = isInPlausibleFuture(parseTime(row.lease_ends_at), now, LEASE_MS) ? 0 : row.pending
-  const failures = (isOver ? 0 : row.failures) + lapsed
-  const day = dayOf(scope, row, lapsed, now)
-  return {
-    ...scope,
-    ...day,
-    failures,
-    pending: row.pending - lapsed,
-    blockedUntil: isBlocked ? blockedUntil : null,
-    windowEndsAt: isOver ? null : formatTime(windowEndsAt),
-    budget: budgetOf(scope, failures, day.dailyFailures),
-  }
-}
-
-function dayOf(scope: ThrottleScope, row: ThrottleRow, lapsed: number, now: Date) {
-  if (scope.maxDailyFailures === null) return { dailyFailures: 0, dayEndsAt: null }
-  const dayEndsAt = parseTimeOrNull(row.day_ends_at)
-  if (dayEndsAt !== null && isInPlausibleFuture(dayEndsAt, now, DAY_MS)) {
-    return { dailyFailures: row.daily_failures + lapsed, dayEndsAt: formatTime(dayEndsAt) }
-  }
-  return { dailyFailures: lapsed, dayEndsAt: lapsed > 0 ? formatTime(now, DAY_MS) : null }
-}
-
-/** When the daily failures are used up, each window allows one more. */
-function budgetOf(scope: ThrottleScope, failures: number, dailyFailures: number): number {
-  const { maxFailures, maxDailyFailures } = scope
-  if (maxDailyFailures === null) return maxFailures
-  return Math.max(1, Math.min(maxFailures, failures + maxDailyFailures - dailyFailures))
-}
-
-/** Ignores timestamps too far in the future: the clock was ahead, and has been set since. */
-function isInPlausibleFuture(end: Date, now: Date, spanMs: number): boolean {
-  const leftMs = end.getTime() - now.getTime()
-  return leftMs > 0 && leftMs <= 2 * spanMs
-}
 
 function lockByThrottle(run: Run, email: string, at: Moments & Dummy): string | null {
   const [locked] = run(lockUser, { email, ...at })

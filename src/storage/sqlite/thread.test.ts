@@ -26,7 +26,8 @@ async function open(t: TestContext) {
 
 test('values arrive as they are: dates, null and objects', async t => {
   const { store } = await open(t)
-  const [user] = await store.listUsers('', 1)
+  const { users } = await store.listUsers({}, { after: '', limit: 1 }, NOW)
+  const [user] = users
   assert.deepEqual(user, await direct.findUserByEmail(EMAIL))
   assert.equal(await store.readClock(), null)
   assert.equal(await store.findDevice('unknown', EMAIL, NOW), null)

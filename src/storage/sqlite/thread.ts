@@ -2,10 +2,10 @@
 // because a commit blocks its thread until the disk has synced. Starts the thread again after it has died.
 import { getCompileCacheDir } from 'node:module'
 import { Worker } from 'node:worker_threads'
-import type { ServiceStore } from '../../domain/store.ts'
+import type { Store } from '../../domain/store.ts'
 import { monotonicMs, TIMEOUT_MS, TOO_LATE } from './deadline.ts'
 
-type Method = keyof ServiceStore
+type Method = keyof Store
 
 export type Call = {
   id: number
@@ -44,7 +44,7 @@ const MAX_UNANSWERED = 10_000
 const WITHOUT_LIMIT: Method[] = ['migrate', 'purge']
 
 /** `onLost` is called when the thread has died and its operations have been rejected. */
-export function openInThread(file: string, onLost: (error: Error) => void): ServiceStore {
+export function openInThread(file: string, onLost: (error: Error) => void): Store {
   const pending = new Map<number, Pending>()
   let nextId = 0
   /** Includes operations that were given up, until the thread has seen them. */
@@ -118,7 +118,7 @@ export function openInThread(file: string, onLost: (error: Error) => void): Serv
     void worker?.terminate()
   }
 
-  return new Proxy({} as ServiceStore, {
+  return new Proxy({} as Store, {
     get(_, method: Method | 'then') {
       // Asked for by `await`: a store is no promise.
       if (method === 'then') return undefined

@@ -1,0 +1,91 @@
+// Why can this user not log in? Everything that decides about it, and the verdict.
+import { parseHash } from '../../bcrypt/hash-text.ts'
+import type { Device } from '../../domain/user.ts'
+import type { CountedClient } from '../../login/client-group.ts'
+import { deviceScopes } from '../../login/scopes.ts'
+import {
+  latestOf,
+  type ShownScope,
+  type ShownThrottle,
+  showThrottle,
+  type ThrottleDeps,
+  toShown as toShownScope,
+} from './throttle.ts'
+import { type ShownUser, toShown } from './user-list.ts'
+
+/** What the right password would lead to, on a device that is not known. */
+export type Verdict =
+  | { kind: 'can-log-in' }
+  | { kind: 'no-user' }
+  | { kind: 'inactive' }
+  | { kind: 'locked'; until: Date }
+  | { kind: 'unusable-hash' }
+  | { kind: 'must-wait'; until: Date; because: ShownScope }
+
+export type Explanation = {
+  verdict: Verdict
+  /** Null if no user has this email, which can have failures and blocks all the same. */
+  user:
+    | (ShownUser & {
+        /** Of the stored bcrypt hash; null if it cannot be evaluated. */
+        hashCost: number | null
+        liveSessions: number
+        /** Null if no session or device is left that would tell. */
+        lastLoginAt: Date | null
+        devices: (Device & Pick<ShownScope, 'failures' | 'budget' | 'waitsUntil'>)[]
+      })
+    | null
+  throttle: ShownThrottle
+}
+
+/** With a client: also whether a login from there would have to wait. */
+export async function explainUser(
+  deps: ThrottleDeps,
+  email: string,
+  client: CountedClient | null,
+): Promise<Explanation> {
+  const { store, clock } = deps
+  const now = clock()
+  const throttle = await showThrottle(deps, { email, client }, now)
+  const found = await store.findUserByEmail(email)
+  if (!found) return { verdict: { kind: 'no-user' }, user: null, throttle }
+
+  const devices = await store.listDevices(found.id, now)
+  const scopes = await store.readScopes(
+    devices.flatMap(device => deviceScopes(email, device)),
+    now,
+  )
+  const lastSession = await store.findLastLogin(found.id)
+  const user = {
+    ...toShown(found, now),
+    hashCost: parseHash(found.passwordHash)?.cost ?? null,
+    liveSessions: await store.countLiveSessions(found.id, now),
+    lastLoginAt: latestOf([
+      ...(lastSession ? [lastSession] : []),
+      // Written by each login on the device.
+      ...devices.map(({ lastUsedAt }) => lastUsedAt),
+    ]),
+    devices: devices.flatMap((device, i) => {
+      const state = scopes[i]
+      if (!state) return []
+      const { failures, budget, waitsUntil } = toShownScope(state, now)
+      return [{ ...device, failures, budget, waitsUntil }]
+    }),
+  }
+  return { verdict: decideVerdict(user, throttle), user, throttle }
+}
+
+/** In the order of the login: the user first, because waiting does not help a user that is not active. */
+function decideVerdict(
+  user: Pick<ShownUser, 'state' | 'lockedUntil'> & { hashCost: number | null },
+  { scopes }: ShownThrottle,
+): Verdict {
+  if (user.state === 'inactive') return { kind: 'inactive' }
+  if (user.state === 'locked' && user.lockedUntil) {
+    return { kind: 'locked', until: user.lockedUntil }
+  }
+  if (user.hashCost === null) return { kind: 'unusable-hash' }
+  const until = latestOf(scopes.flatMap(({ waitsUntil }) => waitsUntil ?? []))
+  const because = scopes.find(({ waitsUntil }) => waitsUntil === until)
+  return until && because ? { kind: 'must-wait', until, because } : { kind: 'can-log-in' }
+}

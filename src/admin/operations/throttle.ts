@@ -1,0 +1,197 @@
+// The throttle: which emails, clients and networks have failures, how long they wait, and how to end that.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Budgets, ScopeName, ThrottleScope } from '../../domain/attempt.ts'
+import { type ScopeState, waitsUntil } from '../../domain/throttle.ts'
+import { digestOf } from '../../identifiers.ts'
+import type { CountedClient } from '../../login/client-group.ts'
+import { clientScopes, emailScope, limitsOf, throttleScopes } from '../../login/scopes.ts'
+import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
+import { type AdminDeps, changeNow } from './deps.ts'
+
+export type ThrottleDeps = AdminDeps & { budgets: Budgets }
+
+export type ShownScope = Omit<ScopeState, 'name' | 'key' | 'emailDigest'> & {
+  scope: ScopeName
+  /** Names the scope without naming the email, client or device. */
+  digest: string
+  waitsUntil: Date | null
+}
+
+/** The clients that have failed with one email. */
+export type ClientsOfEmail = {
+  clients: number
+  waiting: number
+  /** When the last of them need no longer wait. */
+  waitsUntil: Date | null
+}
+
+/** What counts attempts with an email, of a client, or both. */
+export type Named = { email: string | null; client: CountedClient | null }
+
+export type ShownThrottle = {
+  /** Those of an attempt, in the order pair, email, client, network; only what `Named` names. */
+  scopes: ShownScope[]
+  /** Null without an email. */
+  clients: ClientsOfEmail | null
+}
+
+export async function showThrottle(
+  { store, clock, budgets }: ThrottleDeps,
+  { email, client }: Named,
+  now = clock(),
+): Promise<ShownThrottle> {
+  const scopes = await store.readScopes(scopesOf(email, client, budgets), now)
+  return {
+    scopes: scopes.map(state => toShown(state, now)),
+    clients:
+      email === null
+        ? null
+        : toClients(await store.readScopesOfEmail(digestOf(email), limitsOf(budgets), now), now),
+  }
+}
+
+function scopesOf(
+  email: string | null,
+  client: CountedClient | null,
+  budgets: Budgets,
+): ThrottleScope[] {
+  if (email === null) return client === null ? [] : clientScopes(client, budgets)
+  return client === null ? [emailScope(email, budgets)] : throttleScopes(email, client, budgets)
+}
+
+export function toShown(state: ScopeState, now: Date): ShownScope {
+  const { name, key, emailDigest: _, ...rest } = state
+  return { scope: name, digest: key, ...rest, waitsUntil: waitsUntil(state, now) }
+}
+
+function toClients(states: ScopeState[], now: Date): ClientsOfEmail {
+  const pairs = states.filter(({ name }) => name === 'pair')
+  const waits = pairs.flatMap(state => waitsUntil(state, now) ?? [])
+  return {
+    clients: pairs.filter(({ failures, pending }) => failures + pending > 0).length,
+    waiting: waits.length,
+    waitsUntil: latestOf(waits),
+  }
+}
+
+export function latestOf(times: Date[]): Date | null {
+  return times.reduce<Date | null>((a, b) => (a === null || b > a ? b : a), null)
+}
+
+export type AttackedEmail = Pick<
+  ShownScope,
+  'digest' | 'failures' | 'dailyFailures' | 'waitsUntil'
+> & {
+  /** Null if no user has this email: a digest cannot be turned back. */
+  email: string | null
+  /** That failed with this email. */
+  clients: number
+}
+export type FailingClient = Pick<ShownScope, 'scope' | 'digest' | 'failures' | 'waitsUntil'>
+
+export type ThrottleList = {
+  /** How many emails, clients and networks must wait, in the whole throttle. */
+  waiting: Record<'email' | 'client' | 'network', number>
+  /** The most failures of the day first. */
+  emails: AttackedEmail[]
+  /** Clients and networks, the most failures first. */
+  clients: FailingClient[]
+}
+
+type ListedScopes = Awaited<ReturnType<AdminDeps['store']['listScopes']>>
+type OnProgress = (read: { scopes: number } | { users: number }) => void
+
+/**
+ * Reads the whole throttle in pages and keeps the `top` of each kind. Emails are found by hashing those of all
+ * users. Not atomic: attempts go on meanwhile.
+ */
+export async function listThrottle(
+  { store, clock, budgets }: ThrottleDeps,
+  top: number,
+  onProgress: OnProgress = () => {},
+): Promise<ThrottleList> {
+  const limits = limitsOf(budgets)
+  const now = clock()
+  const waiting = { email: 0, client: 0, network: 0 }
+  let emails: ScopeState[] = []
+  let clients: ScopeState[] = []
+  let read = 0
+  for (let after: string | null = ''; after !== null; ) {
+    const { scopes, next }: ListedScopes = await store.listScopes(after, limits, now)
+    for (const state of scopes) {
+      if (state.name === 'pair' || state.name === 'device') continue
+      if (waitsUntil(state, now)) waiting[state.name]++
+      if (state.name === 'email') emails.push(state)
+      else clients.push(state)
+    }
+    emails = firstOf(top, emails)
+    clients = firstOf(top, clients)
+    read += scopes.length
+    onProgress({ scopes: read })
+    after = next
+  }
+  const names = await findEmails(store, emails, onProgress)
+  const attacked: AttackedEmail[] = []
+  for (const state of emails) {
+    const ofEmail = await store.readScopesOfEmail(state.emailDigest ?? '', limits, now)
+    const { digest, failures, dailyFailures, waitsUntil } = toShown(state, now)
+    const email = names.get(state.emailDigest ?? '') ?? null
+    const { clients } = toClients(ofEmail, now)
+    attacked.push({ email, digest, failures, dailyFailures, clients, waitsUntil })
+  }
+  return {
+    waiting,
+    emails: attacked,
+    clients: clients.map(state => {
+      const { scope, digest, failures, waitsUntil } = toShown(state, now)
+      return { scope, digest, failures, waitsUntil }
+    }),
+  }
+}
+
+function firstOf(top: number, scopes: ScopeState[]): ScopeState[] {
+  return scopes
+    .toSorted((a, b) => b.dailyFailures - a.dailyFailures || b.failures - a.failures)
+    .slice(0, top)
+}
+
+/** The emails of users by their digest, as far as they are among these scopes. */
+async function findEmails(
+  store: AdminDeps['store'],
+  scopes: ScopeState[],
+  onProgress: OnProgress,
+): Promise<Map<string, string>> {
+  const wanted = new Set(scopes.map(({ emailDigest }) => emailDigest))
+  const found = new Map<string, string>()
+  let users = 0
+  for (let after: string | number | null | undefined = null; after !== undefined; ) {
+    if (found.size === wanted.size) break
+    const page = await store.listEmails(after)
+    for (const email of page.emails) {
+      const digest = digestOf(email)
+      if (wanted.has(digest)) found.set(digest, email)
+    }
+    users += page.emails.length
+    onProgress({ users })
+    after = page.next ?? undefined
+  }
+  return found
+}
+
+/**
+ * Clears the failures and blocks of a client and, for IPv6, of its network. False if there were none. Blocks
+ * of single emails from this client stay: their rows do not name the client.
+ */
+export async function clearClient(deps: ThrottleDeps, client: CountedClient): Promise<boolean> {
+  const keys = clientScopes(client, deps.budgets).map(({ key }) => key)
+  const isCleared = await deps.store.clearScopes(keys, client.ip, changeNow(deps))
+  await sleep(BLOCK_CACHED_MS)
+  return isCleared
+}
+
+/** Clears the failures and blocks of an email, also of its clients and devices. False if there were none. */
+export async function clearEmail(deps: AdminDeps, email: string): Promise<boolean> {
+  const isCleared = await deps.store.clearScopesOfEmail(email, changeNow(deps))
+  await sleep(BLOCK_CACHED_MS)
+  return isCleared
+}

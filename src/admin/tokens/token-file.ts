@@ -1,0 +1,95 @@
+// The file of the admin tokens: their names, roles and digests. The tokens themselves are stored nowhere.
+import type { BigIntStats } from 'node:fs'
+import { constants, open, stat } from 'node:fs/promises'
+import { replaceFile } from '../../files.ts'
+
+export const TOKEN_ROLES = ['read', 'write'] as const
+/** More than any deployment needs. The file is parsed in one go. */
+const MAX_TOKENS = 100
+const MAX_BYTES = 64 * 1024
+const NAME = /^[a-z0-9._-]{1,50}$/
+const DIGEST = /^[0-9a-f]{64}$/
+
+export type AdminToken = {
+  name: string
+  role: (typeof TOKEN_ROLES)[number]
+  /** SHA-256 in hex. */
+  digest: string
+  createdAt: Date
+}
+
+/** Its message tells what is wrong with the file. */
+export class TokenFileError extends Error {}
+
+export function isTokenName(text: string): boolean {
+  return NAME.test(text)
+}
+
+/** Differs after every change of the file, or of what the path leads to. */
+export async function versionOf(path: string): Promise<string> {
+  return toVersion(await stat(path, { bigint: true }))
+}
+
+/** `version` is that of the content, or an earlier one. */
+export async function readTokens(
+  path: string,
+): Promise<{ tokens: AdminToken[]; version: string; changedAtMs: number }> {
+  // Opening a FIFO would wait for its writer.
+  const handle = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0))
+  try {
+    const stats = await handle.stat({ bigint: true })
+    if (!stats.isFile()) throw new TokenFileError('it is not a file')
+    if (stats.size > MAX_BYTES) throw new TokenFileError(`it has more than ${MAX_BYTES} bytes`)
+    const tokens = parse(await handle.readFile('utf8'))
+    return { tokens, version: toVersion(stats), changedAtMs: Number(stats.mtimeMs) }
+  } finally {
+    await handle.close()
+  }
+}
+
+export async function replaceTokens(path: string, tokens: AdminToken[]): Promise<void> {
+  const text = `${JSON.stringify({ tokens }, null, 2)}\n`
+  // Checked before it is written: a file that cannot be read would invalidate every token.
+  parse(text)
+  await replaceFile(path, text, 0o600)
+}
+
+function toVersion({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
+  return [dev, ino, size, mtimeNs, ctimeNs].join(' ')
+}
+
+function parse(text: string): AdminToken[] {
+  let file: unknown
+  try {
+    file = JSON.parse(text)
+  } catch {
+    throw new TokenFileError('it is not JSON')
+  }
+  const list: unknown = Object(file).tokens
+  if (!Array.isArray(list)) throw new TokenFileError('it has no list "tokens"')
+  if (list.length > MAX_TOKENS) throw new TokenFileError(`it has more than ${MAX_TOKENS} tokens`)
+  const tokens = list.map(toToken)
+  for (const key of ['name', 'digest'] as const) {
+    if (new Set(tokens.map(token => token[key])).size < tokens.length) {
+      throw new TokenFileError(`two tokens have the same ${key}`)
+    }
+  }
+  return tokens
+}
+
+function toToken(entry: unknown, index: number): AdminToken {
+  const { name, role, digest, createdAt } = Object(entry) as Record<string, unknown>
+  const knownRole = TOKEN_ROLES.find(known => known === role)
+  const created = new Date(typeof createdAt === 'string' ? createdAt : Number.NaN)
+  if (
+    typeof name !== 'string' ||
+    !isTokenName(name) ||
+    !knownRole ||
+    typeof digest !== 'string' ||
+    !DIGEST.test(digest) ||
+    Number.isNaN(created.getTime())
+  ) {
+    throw new TokenFileError(`token ${index + 1} needs a name, a role, a digest and createdAt`)
+  }
+  return { name, role: knownRole, digest, createdAt: created }
+}

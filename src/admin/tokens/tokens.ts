@@ -1,0 +1,143 @@
+// admin-tokens add|list|revoke
+import { mkdir } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { Command, Option } from 'commander'
+import { copyOwner, hasCode } from '../../files.ts'
+import { createAdminToken, digestOf } from '../../identifiers.ts'
+import { type Context, configOf, type JsonOption, printList } from '../context.ts'
+import { Failure, messageOf, WrongUse } from '../failures.ts'
+import { FileLockError, withFileLock } from '../file-lock.ts'
+import { formatTime, jsonOf } from '../terminal/layout.ts'
+import {
+  type AdminToken,
+  isTokenName,
+  readTokens,
+  replaceTokens,
+  TOKEN_ROLES,
+  TokenFileError,
+} from './token-file.ts'
+
+/** A change holds the lock for some milliseconds; a holder that takes longer than this is stuck. */
+const LOCK_WAIT_MS = 20_000
+
+export function tokensCommand(context: Context): Command {
+  const { terminal } = context
+  const tokens = new Command('admin-tokens').description(
+    'add, list and revoke tokens of the admin API',
+  )
+
+  tokens
+    .command('add')
+    .description('add a token and print it: it is shown only this once')
+    .argument('<name>', 'name of the token, for the log and the audit', parseName)
+    .addOption(
+      new Option('--role <role>', 'read: only GET requests; write: all requests')
+        .choices(TOKEN_ROLES)
+        .makeOptionMandatory(),
+    )
+    .option('--json', 'print JSON')
+    .action((name: string, { role, json }: JsonOption & Pick<AdminToken, 'role'>) =>
+      withTokenFile(context, async path => {
+        const token = createAdminToken()
+        const createdAt = context.clock()
+        await change(path, tokens => {
+          if (tokens.some(known => known.name === name)) {
+            throw new Failure(`There is already a token ${name}: revoke it, or use another name.`)
+          }
+          return [...tokens, { name, role, digest: digestOf(token), createdAt }]
+        })
+        terminal.announce(
+          'admin.token_added',
+          { name, role },
+          `Added the token ${name} with the role "${role}".`,
+        )
+        const text = json ? jsonOf({ name, role, createdAt, token }) : `${token}\n`
+        await terminal.print(text).catch(error => {
+          const advice = 'revoke it, and add another one'
+          throw new Failure(`The token ${name} was added but could not be printed: ${advice}.`, {
+            cause: error,
+          })
+        })
+      }),
+    )
+
+  tokens
+    .command('list')
+    .description('list the tokens; only their digests are stored')
+    .option('--json', 'print JSON')
+    .action((options: JsonOption) =>
+      withTokenFile(context, async path => {
+        const known = (await readOrNone(path)).map(({ digest: _, ...token }) => token)
+        const listed = await printList(context, [known], options, ({ name, role, createdAt }) => ({
+          name,
+          role,
+          created: formatTime(createdAt),
+        }))
+        if (listed === 0 && !options.json) {
+          terminal.say('There are no tokens yet: run "admin-tokens add" to add one.')
+        }
+      }),
+    )
+
+  tokens
+    .command('revoke')
+    .description('revoke a token; a running service refuses it at once')
+    .argument('<name>', 'name of the token', parseName)
+    .action((name: string) =>
+      withTokenFile(context, async path => {
+        await change(path, tokens => {
+          const kept = tokens.filter(known => known.name !== name)
+          if (kept.length === tokens.length) throw new Failure(`There is no token ${name}.`)
+          return kept
+        })
+        terminal.announce('admin.token_revoked', { name }, `Revoked the token ${name}.`)
+      }),
+    )
+
+  return tokens
+}
+
+/** Does not repeat what was typed: it may be a token. */
+function parseName(typed: string): string {
+  if (isTokenName(typed)) return typed
+  throw new WrongUse(
+    'The name of a token has 1 to 50 of the characters a-z, 0-9, ".", "_" and "-".',
+  )
+}
+
+/** The lock makes parallel changes run one after the other, so that none overwrites another. */
+async function change(path: string, toNext: (tokens: AdminToken[]) => AdminToken[]): Promise<void> {
+  await mkdir(dirname(path), { recursive: true })
+  const lockFile = `${path}.lock`
+  await withFileLock(lockFile, LOCK_WAIT_MS, async () => {
+    await copyOwner(path, lockFile)
+    await replaceTokens(path, toNext(await readOrNone(path)))
+  })
+}
+
+async function readOrNone(path: string): Promise<AdminToken[]> {
+  try {
+    return (await readTokens(path)).tokens
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return []
+    throw error
+  }
+}
+
+async function withTokenFile(
+  context: Context,
+  command: (path: string) => Promise<void>,
+): Promise<void> {
+  const { adminTokensFile: path } = configOf(context)
+  try {
+    await command(path)
+  } catch (error) {
+    if (error instanceof FileLockError) throw new Failure(error.message)
+    if (!(error instanceof TokenFileError) && !(error instanceof Error && 'syscall' in error)) {
+      throw error
+    }
+    throw new Failure(
+      `The tokens file ${path} cannot be used: ${messageOf(error)}. Check ADMIN_TOKENS_FILE and the permissions of the file, or remove it: all tokens are then invalid.`,
+    )
+  }
+}

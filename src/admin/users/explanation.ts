@@ -1,0 +1,142 @@
+// The words in which a user, its failures and its waits are shown.
+import type { ScopeName } from '../../domain/attempt.ts'
+import type { User } from '../../domain/user.ts'
+import type { CountedClient } from '../../login/client-group.ts'
+import { userState } from '../../login/user-state.ts'
+import type { Explanation } from '../operations/explain-user.ts'
+import type { ClientsOfEmail, ShownScope } from '../operations/throttle.ts'
+import { latestOf } from '../operations/throttle.ts'
+import { FOR_EVER } from '../operations/users.ts'
+import { formatTime, type Row } from '../terminal/layout.ts'
+
+export function describeState(
+  user: Pick<User, 'isActive' | 'lockedUntil' | 'lockedBy'>,
+  now: Date,
+): string {
+  const locked = userState({ ...user, isActive: true }, now)
+  const term = user.lockedUntil ? untilOf(user.lockedUntil) : ''
+  const words = { locked: `locked by administrator${term}`, waiting: `waiting${term}` }
+  const lock = locked === 'locked' || locked === 'waiting' ? words[locked] : null
+  if (!user.isActive) return lock ? `inactive, ${lock}` : 'inactive'
+  return lock ?? 'active'
+}
+
+function untilOf(end: Date): string {
+  return end >= FOR_EVER ? '' : ` until ${formatTime(end)}`
+}
+
+/** The verdict in one line. */
+export function sentenceOf(
+  email: string,
+  client: CountedClient | null,
+  { verdict, user, throttle }: Explanation,
+): string {
+  switch (verdict.kind) {
+    case 'no-user': {
+      const until = latestOf(throttle.scopes.flatMap(({ waitsUntil }) => waitsUntil ?? []))
+      const wait = until ? ` Logins with this email must wait${untilOf(until)} all the same.` : ''
+      return `There is no user ${email}.${wait}`
+    }
+    case 'inactive':
+      return `${email} cannot log in: the user is not active ("users activate" changes that).`
+    case 'locked':
+      return `${email} cannot log in: locked by an administrator${untilOf(verdict.until)} ("users unlock" ends it).`
+    case 'unusable-hash':
+      return `${email} cannot log in: the stored password hash cannot be used ("users set-password" replaces it).`
+    case 'must-wait': {
+      const { because, until } = verdict
+      const from = client && because.scope !== 'email' ? `From ${client.ip}, ` : ''
+      const devices = user?.devices.some(({ waitsUntil }) => waitsUntil === null)
+        ? ' Known devices can log in.'
+        : ''
+      return `${from}${email} must wait${untilOf(until)}: ${reasonOf(because)}.${devices}`
+    }
+    case 'can-log-in': {
+      if (client) return `From ${client.ip}, ${email} can log in.`
+      const waiting = throttle.clients?.waiting ?? 0
+      const except =
+        waiting > 0
+          ? `, except from ${count(waiting, 'client that waits', 'clients that wait')}`
+          : ''
+      return `${email} can log in${except}.`
+    }
+    default:
+      return verdict satisfies never
+  }
+}
+
+function reasonOf({ scope, failures, dailyFailures, budget, maxFailures }: ShownScope): string {
+  const reasons: Record<ScopeName, string> = {
+    pair: `${failures} failures for this email from this client`,
+    email:
+      budget < maxFailures
+        ? `${dailyFailures} failures within a day, after which one is allowed in 15 minutes`
+        : `${failures} failures in 15 minutes`,
+    client: `${failures} failures from this client, with any email`,
+    network: `${failures} failures from the network of this client, with any email`,
+    device: `${failures} failures from this device`,
+  }
+  return reasons[scope]
+}
+
+export const SCOPE_LABELS: Record<ScopeName, string> = {
+  pair: 'email and client',
+  email: 'email',
+  client: 'client',
+  network: 'network',
+  device: 'device',
+}
+
+/** Without a user: only what the throttle knows of the email. */
+export function fieldsOfUser({ user, throttle }: Explanation, now: Date): Row {
+  const counted = fieldsOfThrottle(throttle)
+  if (!user) return counted
+  const waits = user.devices.flatMap(({ waitsUntil }) => waitsUntil ?? [])
+  return {
+    email: user.email,
+    name: user.name,
+    role: user.role,
+    id: user.id,
+    state: describeState(user, now),
+    'failures in a row': String(user.failedLoginAttempts),
+    ...counted,
+    'last login': user.lastLoginAt
+      ? formatTime(user.lastLoginAt)
+      : 'unknown: no session or device of the user is left',
+    devices: `${user.devices.length} known${waitingOf(waits.length, latestOf(waits))}`,
+    sessions: `${user.liveSessions} live`,
+    'password hash': user.hashCost === null ? 'unusable' : `bcrypt, cost ${user.hashCost}`,
+    created: formatTime(user.createdAt),
+    updated: formatTime(user.updatedAt),
+  }
+}
+
+export function fieldsOfThrottle({ scopes, clients }: Explanation['throttle']): Row {
+  const fields = scopes.map(scope => [`failures of ${SCOPE_LABELS[scope.scope]}`, describe(scope)])
+  return {
+    ...Object.fromEntries(fields),
+    ...(clients && { 'clients that failed': describeClients(clients) }),
+  }
+}
+
+function describe(scope: ShownScope): string {
+  const { failures, maxFailures, dailyFailures, maxDailyFailures, pending, waitsUntil } = scope
+  return [
+    `${failures} of ${maxFailures} in 15 minutes`,
+    ...(maxDailyFailures === null ? [] : [`${dailyFailures} of ${maxDailyFailures} in a day`]),
+    ...(pending === 0 ? [] : [`${pending} in progress`]),
+    ...(waitsUntil === null ? [] : [`waits${untilOf(waitsUntil)}`]),
+  ].join(', ')
+}
+
+function describeClients({ clients, waiting, waitsUntil }: ClientsOfEmail): string {
+  return `${clients}${waitingOf(waiting, waitsUntil)}`
+}
+
+function waitingOf(waiting: number, until: Date | null): string {
+  return until === null ? '' : `, ${count(waiting, 'waits', 'wait')}${untilOf(until)}`
+}
+
+export function count(items: number, one: string, several: string): string {
+  return `${items} ${items === 1 ? one : several}`
+}

@@ -1,0 +1,55 @@
+// The throttle, as administrators read and clear it.
+import type { ScopeName, ThrottleScope } from './attempt.ts'
+import type { Change } from './audit.ts'
+
+/** How long failures are counted, and how long a scope is blocked. */
+export const WINDOW_MS = 15 * 60_000
+
+/** How many failures a scope of each name allows. */
+export type Limits = Record<ScopeName, Pick<ThrottleScope, 'maxFailures' | 'maxDailyFailures'>>
+
+/** A scope as a reservation finds it: what is over does not count, and an ended lease is a failure. */
+export type ScopeState = ThrottleScope & {
+  /** In the current window. */
+  failures: number
+  /** Failures that the current window allows: fewer than `maxFailures` when the day is used up. */
+  budget: number
+  pending: number
+  /** Null if no window is running. */
+  windowEndsAt: Date | null
+  dailyFailures: number
+  dayEndsAt: Date | null
+  /** Null if the scope is not blocked. */
+  blockedUntil: Date | null
+}
+
+/**
+ * When an attempt need no longer wait for this scope; null if it need not wait now. If the failures are used
+ * up and no attempt has come since, the wait ends with the window; an attempt before that would be refused,
+ * and start a block of 15 minutes.
+ */
+export function waitsUntil(state: ScopeState, now: Date): Date | null {
+  if (state.blockedUntil) return state.blockedUntil
+  if (state.failures < state.budget) return null
+  return state.windowEndsAt ?? new Date(now.getTime() + WINDOW_MS)
+}
+
+export interface ThrottleStore {
+  /** One state for each of these scopes, with or without a row. */
+  readScopes(scopes: ThrottleScope[], now: Date): Promise<ScopeState[]>
+  /** The scopes of an email that have a row: email, pairs and devices. */
+  readScopesOfEmail(emailDigest: string, limits: Limits, now: Date): Promise<ScopeState[]>
+  /**
+   * The emails, clients and networks that have failures, ordered by key. One call looks at a bounded number of
+   * rows: it may return none while `next`, the `afterKey` of the next page, is not null. Two reads.
+   */
+  listScopes(
+    afterKey: string,
+    limits: Limits,
+    now: Date,
+  ): Promise<{ scopes: ScopeState[]; next: string | null }>
+  /** Clears failures and blocks of these scopes of a client; false if there were none. */
+  clearScopes(keys: string[], client: string, change: Change): Promise<boolean>
+  /** The same for all scopes of an email; also ends the throttle's lock of its user, but no other lock. */
+  clearScopesOfEmail(email: string, change: Change): Promise<boolean>
+}

@@ -1,0 +1,136 @@
+// The admin app: every route, and how its outcome is answered and logged.
+import bcrypt from 'bcrypt'
+import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
+import { Refusal } from '../../admin/failures.ts'
+import { type Details, type FailureCode, sendFailure, statusOf } from '../answer/envelope.ts'
+import { clientOf } from '../request/client.ts'
+import { logOf } from '../request/log.ts'
+import { createServer, type ServerDeps } from '../server.ts'
+import { admit, isChange, TOKEN, tokenOf } from './access.ts'
+import { followTokens } from './current-tokens.ts'
+import { InvalidInput } from './input.ts'
+import { createWorkQueue, TooMuchWork } from './limits.ts'
+import type { Handler, RouteDeps } from './route.ts'
+import { auditRoute } from './routes/audit.ts'
+import { devicesRoute, revokeDeviceRoute } from './routes/devices.ts'
+import { endSessionRoute, endSessionsRoute, sessionsRoute } from './routes/sessions.ts'
+import { clearThrottleRoute, throttleRoute } from './routes/throttle.ts'
+import { lockRoute, passwordRoute, unlockRoute } from './routes/user-changes.ts'
+import {
+  addUserRoute,
+  changeUserRoute,
+  deleteUserRoute,
+  userRoute,
+  usersRoute,
+} from './routes/users.ts'
+
+const USER = '/admin/v1/users/:user'
+
+export const ADMIN_ROUTES: [method: HTTPMethods, url: string, handle: Handler][] = [
+  ['GET', '/admin/v1/users', usersRoute],
+  ['POST', '/admin/v1/users', addUserRoute],
+  ['GET', USER, userRoute],
+  ['PATCH', USER, changeUserRoute],
+  ['DELETE', USER, deleteUserRoute],
+  ['PUT', `${USER}/password`, passwordRoute],
+  ['PUT', `${USER}/lock`, lockRoute],
+  ['DELETE', `${USER}/lock`, unlockRoute],
+  ['GET', `${USER}/sessions`, sessionsRoute],
+  ['DELETE', `${USER}/sessions`, endSessionsRoute],
+  ['DELETE', '/admin/v1/sessions/:id', endSessionRoute],
+  ['GET', `${USER}/devices`, devicesRoute],
+  ['DELETE', '/admin/v1/devices/:id', revokeDeviceRoute],
+  ['GET', '/admin/v1/throttle', throttleRoute],
+  ['DELETE', '/admin/v1/throttle', clearThrottleRoute],
+  ['GET', '/admin/v1/audit', auditRoute],
+]
+
+/** An email of 254 characters, each of which takes nine in an address. */
+const PARAM_MAX_LENGTH = 254 * 9
+const RETRY_WORK_SECONDS = 5
+
+type AdminAppDeps = ServerDeps & {
+  store: RouteDeps['store']
+  clock: () => Date
+}
+
+export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
+  const { config, store, clock, track } = deps
+  const { bcryptCost, budgets } = config
+  const oneAtATime = createWorkQueue()
+  const hashPassword = (password: string) => oneAtATime(() => bcrypt.hash(password, bcryptCost))
+  const { app, refuseOtherMethods } = createServer(deps, { maxParamLength: PARAM_MAX_LENGTH })
+  app.decorateRequest(TOKEN, null)
+  app.addHook('onRequest', admit(followTokens(config.adminTokensFile)))
+
+  for (const [method, url, handle] of ADMIN_ROUTES) {
+    const handler = async (request: FastifyRequest, reply: FastifyReply) => {
+      const by = { kind: 'token' as const, name: tokenOf(request).name, host: clientOf(request).ip }
+      const routeDeps = { store, clock, by, budgets, bcryptCost, hashPassword, oneAtATime }
+      let status = statusOf('INTERNAL_ERROR')
+      let outcome: Outcome
+      try {
+        outcome = await track(() => outcomeOf(handle, routeDeps, request))
+        status = statusFor(outcome)
+      } finally {
+        if (isChange(request)) logChange(request, status)
+      }
+      return 'code' in outcome
+        ? sendFailure(reply, outcome.code, outcome.details)
+        : reply.code(status).send({ success: true, data: outcome.data })
+    }
+    app.route({ method, url, handler })
+  }
+  refuseOtherMethods()
+  return app
+}
+
+type Outcome = { data: object; isNew?: boolean } | { code: FailureCode; details: Details }
+
+async function outcomeOf(
+  handle: Handler,
+  deps: RouteDeps,
+  request: FastifyRequest,
+): Promise<Outcome> {
+  try {
+    return await handle(deps, request)
+  } catch (error) {
+    if (error instanceof Refusal) {
+      return { code: CODE_OF[error.reason], details: { message: error.message } }
+    }
+    if (error instanceof InvalidInput) {
+      const { message, field } = error
+      return { code: 'INVALID_REQUEST', details: { message, ...(field && { fields: [field] }) } }
+    }
+    if (error instanceof TooMuchWork) {
+      return { code: 'SERVICE_UNAVAILABLE', details: { retryAfterSeconds: RETRY_WORK_SECONDS } }
+    }
+    throw error
+  }
+}
+
+const CODE_OF: Record<Refusal['reason'], FailureCode> = {
+  'not-found': 'NOT_FOUND',
+  taken: 'EMAIL_TAKEN',
+  invalid: 'INVALID_REQUEST',
+}
+
+function statusFor(outcome: Outcome): number {
+  if ('code' in outcome) return statusOf(outcome.code)
+  return outcome.isNew ? 201 : 200
+}
+
+/** Written when the change is done, whether or not its caller is still connected. */
+function logChange(request: FastifyRequest, status: number): void {
+  const { method, routeOptions, params, query, body } = request
+  const { user, id, email, client } = { ...Object(body), ...Object(query), ...Object(params) }
+  const target = user ?? id ?? email ?? client
+  logOf(request).info({
+    event: 'admin.request',
+    tokenName: tokenOf(request).name,
+    method,
+    route: routeOptions.url,
+    status,
+    ...(typeof target === 'string' && { target }),
+  })
+}

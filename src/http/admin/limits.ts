@@ -1,0 +1,65 @@
+// Limits of the admin API, in memory and per instance.
+
+/** A back office needs a few requests per second, and an import from another system many at a time. */
+const REQUESTS_PER_SECOND = 100
+const REQUESTS_AT_ONCE = 200
+const MAX_FAILURES = 20
+const FAILURES_WINDOW_MS = 60_000
+/** A hash takes a core, and so does a read of the whole throttle. One at a time leaves the others to logins. */
+const MAX_WAITING = 16
+
+/** A bucket per token: full at the start, and refilled evenly. */
+export function createRequestLimit(nowMs = () => performance.now()) {
+  const buckets = new Map<string, { left: number; atMs: number }>()
+  return {
+    /** False if the token has no request left at this moment; it has one again within a second. */
+    take(name: string): boolean {
+      const now = nowMs()
+      const { left, atMs } = buckets.get(name) ?? { left: REQUESTS_AT_ONCE, atMs: now }
+      const refilled = left + ((now - atMs) / 1000) * REQUESTS_PER_SECOND
+      const available = Math.min(REQUESTS_AT_ONCE, refilled)
+      const isAllowed = available >= 1
+      buckets.set(name, { left: isAllowed ? available - 1 : available, atMs: now })
+      return isAllowed
+    },
+  }
+}
+
+/** Counts refused tokens per client. A valid token is never refused because of them. */
+export function createFailureLimit(nowMs = () => performance.now()) {
+  const windows = new Map<string, { endsAtMs: number; failures: number }>()
+  return {
+    /** Counts a failure; returns the seconds to wait if it was one too many. */
+    count(client: string): number | null {
+      const now = nowMs()
+      // A map keeps the order of insertion, so the oldest windows come first.
+      for (const [key, { endsAtMs }] of windows) {
+        if (endsAtMs > now) break
+        windows.delete(key)
+      }
+      const window = windows.get(client) ?? { endsAtMs: now + FAILURES_WINDOW_MS, failures: 0 }
+      windows.set(client, window)
+      window.failures++
+      return window.failures <= MAX_FAILURES ? null : Math.ceil((window.endsAtMs - now) / 1000)
+    },
+  }
+}
+
+export class TooMuchWork extends Error {}
+
+/** Runs one operation at a time, in their order. Throws TooMuchWork if too many wait. */
+export function createWorkQueue() {
+  let unfinished = 0
+  let last: Promise<unknown> = Promise.resolve()
+  return <T>(operation: () => Promise<T>): Promise<T> => {
+    if (unfinished > MAX_WAITING) return Promise.reject(new TooMuchWork())
+    unfinished++
+    const result = last.then(operation).finally(() => {
+      unfinished--
+    })
+    last = result.catch(() => {})
+    return result
+  }
+}
+
+export type WorkQueue = ReturnType<typeof createWorkQueue>

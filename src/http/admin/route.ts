@@ -1,0 +1,36 @@
+// What every route of the admin API is given, and the user that its address names.
+import type { FastifyRequest } from 'fastify'
+import { Refusal } from '../../admin/failures.ts'
+import type { ThrottleDeps } from '../../admin/operations/throttle.ts'
+import type { User } from '../../domain/user.ts'
+import { isUuid } from '../../identifiers.ts'
+import { canonicalEmail, problemWithEmail } from '../../login/credentials.ts'
+import { paramOf } from './input.ts'
+import type { WorkQueue } from './limits.ts'
+
+export type RouteDeps = ThrottleDeps & {
+  bcryptCost: number
+  oneAtATime: WorkQueue
+}
+
+/** Throws a Refusal or InvalidInput if the request cannot be performed. `isNew`: it is answered with 201. */
+export type Handler = (
+  deps: RouteDeps,
+  request: FastifyRequest,
+) => Promise<{ data: object; isNew?: boolean }>
+
+/** The user with this email or id. */
+export async function userOf({ store }: RouteDeps, request: FastifyRequest): Promise<User> {
+  const named = paramOf(request, 'user')
+  const email = canonicalEmail(named)
+  const user = isUuid(named)
+    ? await store.findUserById(named.toLowerCase())
+    : problemWithEmail(email)
+      ? null
+      : await store.findUserByEmail(email)
+  if (!user) throw new Refusal('not-found', 'There is no user with this email or id.')
+  return user
+}
+
+/** Makes a change with many batches report each of them, which keeps its time limit from running out. */
+export const onEnded = () => {}

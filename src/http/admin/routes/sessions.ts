@@ -1,0 +1,38 @@
+// Live sessions: lists those of a user, ends all of them or one.
+import { endSession, endSessions } from '../../../admin/operations/sessions.ts'
+import { parseId } from '../../../admin/terminal/arguments.ts'
+import { isUuid } from '../../../identifiers.ts'
+import { InvalidInput, paramOf, queryOf, read, readLimit } from '../input.ts'
+import { type Handler, userOf } from '../route.ts'
+
+export const sessionsRoute: Handler = async (deps, request) => {
+  const query = queryOf(request, ['limit', 'after'])
+  const limit = readLimit(query)
+  const afterId = read(query, 'after', parseId) ?? null
+  const { id } = await userOf(deps, request)
+  // One more row than asked for shows whether there is a next page.
+  const page = { afterId, limit: limit + 1 }
+  const found =
+    afterId === null || isUuid(afterId)
+      ? await deps.store.listLiveSessions(id, page, deps.clock())
+      : null
+  if (!found) throw new InvalidInput('after must be the id of a session of this user.', 'after')
+  const sessions = found.slice(0, limit)
+  return {
+    data: { sessions, next: found.length > limit ? (sessions.at(-1)?.id ?? null) : null },
+  }
+}
+
+export const endSessionsRoute: Handler = async (deps, request) => {
+  const { email } = await userOf(deps, request)
+  let ended = 0
+  await endSessions(deps, email, ids => {
+    ended += ids.length
+  })
+  return { data: { ended } }
+}
+
+export const endSessionRoute: Handler = async (deps, request) => {
+  await endSession(deps, parseId(paramOf(request, 'id')))
+  return { data: {} }
+}

@@ -1,0 +1,110 @@
+// /admin/v1/users: lists, shows, adds, changes and deletes users.
+import { Refusal, WrongUse } from '../../../admin/failures.ts'
+import { explainUser } from '../../../admin/operations/explain-user.ts'
+import { listUsers, toShown } from '../../../admin/operations/user-list.ts'
+import {
+  activateUser,
+  addUser,
+  deactivateUser,
+  deleteUser,
+  emailTaken,
+  requireUser,
+  setUser,
+} from '../../../admin/operations/users.ts'
+import { parseClient, parseNewEmail, parseText } from '../../../admin/terminal/arguments.ts'
+import { USER_STATES, type User } from '../../../domain/user.ts'
+import {
+  bodyOf,
+  InvalidInput,
+  queryOf,
+  read,
+  readBoolean,
+  readLimit,
+  readRequired,
+} from '../input.ts'
+import { type Handler, onEnded, userOf } from '../route.ts'
+import { SECRET_FIELDS, secretOf } from '../secret.ts'
+
+const parseName = parseText('name', 100)
+const parseRole = parseText('role', 50)
+
+export const usersRoute: Handler = async (deps, request) => {
+  const query = queryOf(request, ['search', 'role', 'state', 'limit', 'after'])
+  const search = read(query, 'search', parseText('search', 254))
+  const role = read(query, 'role', parseRole)
+  const state = read(query, 'state', parseState)
+  const filter = { ...(search && { search }), ...(role && { role }), ...(state && { state }) }
+  // As it is: an email that was inserted by SQL may be in another form than logins look up.
+  const after = read(query, 'after', typed => typed) ?? ''
+  return { data: await listUsers(deps, filter, { after, limit: readLimit(query) }) }
+}
+
+function parseState(typed: string) {
+  const state = USER_STATES.find(known => known === typed)
+  if (state) return state
+  throw new WrongUse(`state is one of ${USER_STATES.join(', ')}.`)
+}
+
+export const userRoute: Handler = async (deps, request) => {
+  const query = queryOf(request, ['client'])
+  const client = read(query, 'client', parseClient('client')) ?? null
+  const { email } = await userOf(deps, request)
+  return { data: await explainUser(deps, email, client) }
+}
+
+/** A repetition gets the user that exists. Another user's email is never taken over. */
+export const addUserRoute: Handler = async (deps, request) => {
+  const body = bodyOf(request, ['email', 'name', 'role', ...SECRET_FIELDS])
+  const wanted = {
+    email: readRequired(body, 'email', parseNewEmail),
+    name: readRequired(body, 'name', parseName),
+    role: read(body, 'role', parseRole) ?? 'user',
+  }
+  const secret = secretOf(body, deps)
+  const { email, name, role } = wanted
+  const toExisting = async (user: User) => {
+    const isSame =
+      user.name === name && user.role === role && (await secret.matches(user.passwordHash))
+    if (!isSame) throw emailTaken(email)
+    return { data: { user: toShown(user, deps.clock()) } }
+  }
+
+  const earlier = await deps.store.findUserByEmail(email)
+  if (earlier) return toExisting(earlier)
+  const admin = { ...deps, hashPassword: secret.hashPassword }
+  try {
+    await addUser(admin, wanted, secret.password)
+  } catch (error) {
+    if (!(error instanceof Refusal) || error.reason !== 'taken') throw error
+    return toExisting(await requireUser(admin, email))
+  }
+  return { data: { user: toShown(await requireUser(admin, email), deps.clock()) }, isNew: true }
+}
+
+/** Not atomic if `isActive` comes with other fields: these are changed first, in a transaction of their own. */
+export const changeUserRoute: Handler = async (deps, request) => {
+  const body = bodyOf(request, ['email', 'name', 'role', 'isActive'])
+  const newEmail = read(body, 'email', parseNewEmail)
+  const name = read(body, 'name', parseName)
+  const role = read(body, 'role', parseRole)
+  const isActive = readBoolean(body, 'isActive')
+  const fields = {
+    ...(newEmail && { email: newEmail }),
+    ...(name && { name }),
+    ...(role && { role }),
+  }
+  const hasFields = Object.keys(fields).length > 0
+  if (!hasFields && isActive === undefined) throw new InvalidInput('There is nothing to change.')
+  const found = await userOf(deps, request)
+  if (hasFields) await setUser(deps, found.email, fields)
+  const email = newEmail ?? found.email
+  if (isActive === true) await activateUser(deps, email)
+  if (isActive === false) await deactivateUser(deps, email, onEnded)
+  return { data: { user: toShown(await requireUser(deps, email), deps.clock()) } }
+}
+
+export const deleteUserRoute: Handler = async (deps, request) => {
+  const { email } = await userOf(deps, request)
+  await deleteUser(deps, email, onEnded)
+  return { data: {} }
+}

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { clientGroup, clientNetwork, normalAddress } from './client-group.ts'
+
+describe('the group of a client', () => {
+  const SAME: [one: string, other: string][] = [
+    ['203.0.113.9', '203.0.113.9'],
+    ['2001:db8::1', '2001:db8::2'],
+    ['2001:db8::', '2001:db8:0:0:ffff:ffff:ffff:ffff'],
+  ]
+  for (const [one, other] of SAME) {
+    test(`is the same for ${one} and ${other}`, () => {
+      assert.equal(clientGroup(one), clientGroup(other))
+    })
+  }
+
+  const DIFFERENT: [one: string, other: string][] = [
+    ['203.0.113.9', '203.0.113.10'],
+    ['2001:db8:0:0::', '2001:db8:0:1::'],
+    ['::1', '1::'],
+    ['0.0.0.1', '::1'],
+  ]
+  for (const [one, other] of DIFFERENT) {
+    test(`differs between ${one} and ${other}`, () => {
+      assert.notEqual(clientGroup(one), clientGroup(other))
+    })
+  }
+
+  test('the network of an IPv6 address has 48 bits; an IPv4 address has none', () => {
+    assert.equal(clientNetwork('2001:db8:1::1'), clientNetwork('2001:db8:1:ffff::'))
+    assert.notEqual(clientNetwork('2001:db8:1::1'), clientNetwork('2001:db8:2::1'))
+    assert.equal(clientNetwork('203.0.113.9'), null)
+    assert.equal(clientNetwork('::ffff:203.0.113.9'), null)
+  })
+
+  test('is that of the IPv4 address for IPv4-mapped IPv6', () => {
+    for (const peer of ['::ffff:203.0.113.9', '::ffff:cb00:7109']) {
+      const client = normalAddress(peer) ?? ''
+      assert.equal(clientGroup(client), clientGroup('203.0.113.9'))
+    }
+  })
+})

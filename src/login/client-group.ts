@@ -1,0 +1,46 @@
+// Clients by their address: an IPv4 address, or the networks of an IPv6 address.
+import { isIPv4 } from 'node:net'
+import ipaddr from 'ipaddr.js'
+
+/** A subscriber gets a whole /64 network, so an IPv6 client is counted by this network. */
+const IPV6_CLIENT_BITS = 64
+/** A site may get a /48 network, which contains 65,536 /64 networks. */
+const IPV6_NETWORK_BITS = 48
+
+export function clientGroup(address: string): string {
+  return prefixOf(address, IPV6_CLIENT_BITS) ?? address
+}
+
+export function clientNetwork(address: string): string | null {
+  return prefixOf(address, IPV6_NETWORK_BITS)
+}
+
+/** Null unless it is an IPv6 address. */
+function prefixOf(address: string, bits: number): string | null {
+  const parsed = address.includes(':') ? parseAddress(address) : null
+  if (parsed?.kind() !== 'ipv6') return null
+  return `${Buffer.from(parsed.toByteArray().slice(0, bits / 8)).toString('hex')}/${bits}`
+}
+
+/** The canonical text of an address; an IPv4-mapped IPv6 address becomes an IPv4 address. */
+export function normalAddress(address: string): string | null {
+  // An IPv4 address is already canonical.
+  if (isIPv4(address)) return address
+  return parseAddress(address)?.toString() ?? null
+}
+
+export function parseAddress(address: string) {
+  const withoutZone = address.replace(/%.*$/, '')
+  const isAddress =
+    ipaddr.IPv4.isValidFourPartDecimal(withoutZone) || ipaddr.IPv6.isValid(withoutZone)
+  return isAddress ? ipaddr.process(withoutZone) : null
+}
+
+/** A client as the throttle counts it. */
+export type CountedClient = { ip: string; group: string; network: string | null }
+
+/** Null if the text is not an IP address. */
+export function toCountedClient(text: string): CountedClient | null {
+  const ip = normalAddress(text)
+  return ip === null ? null : { ip, group: clientGroup(ip), network: clientNetwork(ip) }
+}

@@ -1,0 +1,52 @@
+// Changes the email, name and role of a user.
+import type { Change } from '../../domain/audit.ts'
+import type { UserFields } from '../../domain/user.ts'
+import { changedFacts, writeAudit } from './audit.ts'
+import { type Engine, transact } from './engine.ts'
+import { formatTime } from './schema.ts'
+import { moveDeviceScopes } from './throttle-rows.ts'
+import { toUser } from './user-rows.ts'
+
+export async function setUser(
+  engine: Engine,
+  email: string,
+  fields: UserFields,
+  change: Change,
+): Promise<'changed' | 'unchanged' | 'unknown' | 'taken'> {
+  try {
+    return await transact(engine, async trx => {
+      // The throttle's rows are locked before the user's, as logins do.
+      if (fields.email !== undefined && fields.email !== email) {
+        await moveDeviceScopes(engine, trx, email, fields.email)
+      }
+      const found = await trx
+        .selectFrom('users')
+        .selectAll()
+        .where('email', '=', email)
+        .$if(engine.name === 'postgres', query => query.forUpdate())
+        .executeTakeFirst()
+      if (!found) return 'unknown'
+      const before = toUser(found)
+      const facts = changedFacts(before, { ...before, ...fields })
+      if (!facts) return 'unchanged'
+      await trx
+        .updateTable('users')
+        .set({ ...fields, updated_at: formatTime(change.at) })
+        .where('id', '=', found.id)
+        .execute()
+      const event = { action: 'user.changed' as const, target: email, targetId: found.id }
+      await writeAudit(trx, change, { ...event, ...facts })
+      return 'changed'
+    })
+  } catch (error) {
+    // Only the email must be unique. The database decides between parallel changes.
+    if (isUniqueViolation(error)) return 'taken'
+    throw error
+  }
+}
+
+/** The codes of PostgreSQL (SQLSTATE) and of SQLite (SQLITE_CONSTRAINT_UNIQUE). */
+function isUniqueViolation(error: unknown): boolean {
+  const { code, errcode } = Object(error)
+  return code === '23505' || errcode === 2067
+}

@@ -1,0 +1,100 @@
+// The throttle, as administrators read and clear it.
+import { type Selectable, sql } from 'kysely'
+import type { AuditFacts } from '../../domain/audit.ts'
+import type { Limits, ScopeState, ThrottleStore } from '../../domain/throttle.ts'
+import { writeAudit } from './audit.ts'
+import { type Engine, transact } from './engine.ts'
+import { formatTime, type Schema } from './schema.ts'
+import { clearFailures, isOfEmail, keysOf } from './throttle-rows.ts'
+import { STATE_COLUMNS, type StateRow, stateOf, statesOf } from './throttle-state.ts'
+
+/** Most rows that one page of the list looks at: a few milliseconds. */
+const ROWS_PER_PAGE = 5_000
+
+type ScopeRow = StateRow & Pick<Selectable<Schema['login_throttle']>, 'scope' | 'email_digest'>
+
+export function createThrottle(engine: Engine): ThrottleStore {
+  const selected = () => engine.db.selectFrom('login_throttle').select(STATE_COLUMNS)
+  const selectedWithScope = () => selected().select(['scope', 'email_digest'])
+
+  return {
+    async readScopes(scopes, now) {
+      if (scopes.length === 0) return []
+      const rows = await engine.retrying(() =>
+        selected().where('key', 'in', keysOf(scopes)).execute(),
+      )
+      return statesOf(scopes, rows, now)
+    },
+
+    async readScopesOfEmail(emailDigest, limits, now) {
+      const rows = await engine.retrying(() =>
+        selectedWithScope().where('email_digest', '=', emailDigest).execute(),
+      )
+      return rows.map(row => toState(row, limits, now))
+    },
+
+    async listScopes(afterKey, limits, now) {
+      const next = await engine.retrying(() =>
+        engine.db
+          .selectFrom('login_throttle')
+          .select('key')
+          .where('key', '>', afterKey)
+          .orderBy('key')
+          .offset(ROWS_PER_PAGE - 1)
+          .limit(1)
+          .executeTakeFirst(),
+      )
+      const rows = await engine.retrying(() =>
+        selectedWithScope()
+          .where('key', '>', afterKey)
+          .$if(next !== undefined, query => query.where('key', '<=', next?.key ?? ''))
+          .where('scope', 'in', ['email', 'client', 'network'])
+          .where(sql<boolean>`failures + daily_failures + pending > 0`)
+          .orderBy('key')
+          .limit(ROWS_PER_PAGE)
+          .execute(),
+      )
+      const states = rows.map(row => toState(row, limits, now))
+      const scopes = states.filter(({ failures, dailyFailures }) => failures + dailyFailures > 0)
+      return { scopes, next: next?.key ?? null }
+    },
+
+    clearScopes: (keys, client, change) =>
+      transact(engine, async trx => {
+        const before = await clearFailures(engine, trx, sql`key in (${sql.join(keys)})`)
+        if (!before) return false
+        await writeAudit(trx, change, { ...cleared(client, before), targetId: null })
+        return true
+      }),
+
+    clearScopesOfEmail: (email, change) =>
+      transact(engine, async trx => {
+        const before = await clearFailures(engine, trx, isOfEmail(email))
+        const unlocked = await trx
+          .updateTable('users')
+          .set({ locked_until: null, locked_by: null, updated_at: formatTime(change.at) })
+          .where('email', '=', email)
+          .where('locked_by', '=', 'throttle')
+          .returning('id')
+          .executeTakeFirst()
+        if (!before && !unlocked) return false
+        const user = await trx
+          .selectFrom('users')
+          .select('id')
+          .where('email', '=', email)
+          .executeTakeFirst()
+        await writeAudit(trx, change, { ...cleared(email, before), targetId: user?.id ?? null })
+        return true
+      }),
+  }
+}
+
+function cleared(target: string, before: AuditFacts | null) {
+  const after = before && { failures: 0, blockedUntil: null }
+  return { action: 'throttle.cleared' as const, target, before, after }
+}
+
+function toState(row: ScopeRow, limits: Limits, now: Date): ScopeState {
+  const { key, scope: name, email_digest: emailDigest } = row
+  return stateOf({ name, key, emailDigest, ...limits[name] }, row, now)
+}

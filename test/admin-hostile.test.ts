@@ -1,0 +1,191 @@
+// Hostile input on the admin port: bytes that no client sends, and values that no field takes.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { sendAnything } from './admin-fuzz.ts'
+import { ADMIN, type AdminService, startAdminService } from './admin-service.ts'
+import { ENGINES } from './engines.ts'
+import { CASES, type Case, HOST, JSON_TYPE, lines } from './hostile-cases.ts'
+import { answersOf, createRawClient, outsideEnvelope, receive } from './raw-connection.ts'
+import { LOGIN, PASSWORD } from './service.ts'
+
+const EMAIL = 'ann@example.com'
+/** Statuses that the protocol decides, the same on both ports. */
+const OF_PROTOCOL = [413, 415, 417, 431]
+
+for (const engine of ENGINES) {
+  describe(`hostile input to the admin API on ${engine}`, () => {
+    let service: AdminService
+    const send = (method: string, path: string, body?: unknown) =>
+      service.admin(method, path, body, {
+        token: service.nextToken(),
+        headers: body === undefined ? {} : { 'Content-Type': 'application/json' },
+      })
+    before(async () => {
+      service = await startAdminService(engine)
+      await service.addUser(EMAIL)
+    })
+    after(async () => {
+      const { status } = await service.login(EMAIL, PASSWORD)
+      await service.stop()
+      const faults = service.logged().filter(({ level }) => level === 'error' || level === 'fatal')
+      assert.deepEqual(faults, [])
+      assert.equal(status, 200)
+    })
+
+    // At the same time: each waits for a time limit of the service. The store is not reached.
+    describe('over time', { concurrency: true }, () => {
+      test('bytes that no client sends are refused as on the public port', async () => {
+        const client = await createRawClient({ url: service.adminUrl, dataDir: service.dataDir })
+        const check = async ([name, bytes, expected]: Case) => {
+          // Latin-1 keeps every byte.
+          const text = Buffer.from(bytes as Buffer).toString('latin1')
+          const access = `${HOST}\r\nAuthorization: Bearer ${service.nextToken()}`
+          const adapted = text.replaceAll(LOGIN, `${ADMIN}/users`).replace(HOST, access)
+          const socket = await client.open()
+          // Its side stays open: a token is checked asynchronously, and Node drops the request of a client that ends.
+          socket.write(Buffer.from(adapted, 'latin1'))
+          const answers = answersOf(await receive(socket))
+          const [answer] = answers
+          assert.ok(answer && answers.length === 1, name)
+          assert.ok(answer.status < 500, `${name}: ${answer.status}`)
+          if (OF_PROTOCOL.includes(expected)) assert.equal(answer.status, expected, name)
+          if (text.startsWith('HEAD')) return
+          if (answer.status >= 300) assert.equal(outsideEnvelope(answer), null, name)
+        }
+        await Promise.all(CASES.map(check))
+      })
+
+      test('a body that arrives too slowly gets 408, and a change is not made', async () => {
+        const client = await createRawClient({ url: service.adminUrl, dataDir: service.dataDir })
+        const socket = await client.open()
+        const body = JSON.stringify({ isActive: false })
+        socket.write(
+          lines(
+            `PATCH ${ADMIN}/users/${EMAIL} HTTP/1.1`,
+            HOST,
+            JSON_TYPE,
+            `Content-Length: ${body.length}`,
+            `Authorization: Bearer ${service.write}`,
+          ) + body.slice(0, -1),
+        )
+        const answers = answersOf(await receive(socket))
+        assert.deepEqual(
+          answers.map(({ status }) => status),
+          [408],
+        )
+        assert.equal((await service.store.findUserByEmail(EMAIL))?.isActive, true)
+      })
+    })
+
+    test('wrong bodies get 400, and the field is named', async () => {
+      const user = { email: 'new@example.com', name: 'New', password: PASSWORD }
+      const WRONG: [method: string, path: string, body: unknown, field: string | null][] = [
+        ...[undefined, [], 'x', 5, null, true].map((body): [string, string, unknown, null] => [
+          'POST',
+          '/users',
+          JSON.stringify(body),
+          null,
+        ]),
+        ['POST', '/users', { ...user, email: undefined }, 'email'],
+        ['POST', '/users', { ...user, email: 'no-at' }, 'email'],
+        ['POST', '/users', { ...user, email: 'a\u0000@example.com' }, 'email'],
+        ['POST', '/users', { ...user, email: '\ud800@example.com' }, 'email'],
+        ['POST', '/users', { ...user, email: 'a\u200b@example.com' }, 'email'],
+        ['POST', '/users', { ...user, email: ['a@example.com'] }, 'email'],
+        ['POST', '/users', { ...user, email: { toString: 'a@example.com' } }, 'email'],
+        ['POST', '/users', { ...user, email: `${'a'.repeat(250)}@example.com` }, 'email'],
+        ['POST', '/users', { ...user, name: '' }, 'name'],
+        ['POST', '/users', { ...user, name: ' \t ' }, 'name'],
+        ['POST', '/users', { ...user, name: 'a\u0000b' }, 'name'],
+        ['POST', '/users', { ...user, name: '\udc00' }, 'name'],
+        ['POST', '/users', { ...user, name: 'x'.repeat(101) }, 'name'],
+        ['POST', '/users', { ...user, name: null }, 'name'],
+        ['POST', '/users', { ...user, role: 'x'.repeat(51) }, 'role'],
+        ['POST', '/users', { ...user, role: 5 }, 'role'],
+        ['POST', '/users', { ...user, password: 'short' }, 'password'],
+        ['POST', '/users', { ...user, password: 'x'.repeat(73) }, 'password'],
+        ['POST', '/users', { ...user, password: '\ud800'.repeat(10) }, 'password'],
+        ['POST', '/users', { ...user, password: 12345678 }, 'password'],
+        ['POST', '/users', { ...user, password: undefined }, 'password'],
+        ['POST', '/users', { ...user, passwordHash: `$2b$04$${'a'.repeat(53)}` }, 'passwordHash'],
+        ['POST', '/users', { ...user, isAdmin: true }, null],
+        ['POST', '/users', '{"email":"a@example.com","__proto__":{"name":"x"}}', null],
+        ['PUT', `/users/${EMAIL}/password`, {}, 'password'],
+        ['PUT', `/users/${EMAIL}/password`, { password: 'short' }, 'password'],
+        ['PUT', `/users/${EMAIL}/lock`, { until: 'tomorrow' }, 'until'],
+        ['PUT', `/users/${EMAIL}/lock`, { until: '2030-02-30' }, 'until'],
+        ['PUT', `/users/${EMAIL}/lock`, { until: 5 }, 'until'],
+        ['PUT', `/users/${EMAIL}/lock`, { until: '-1' }, 'until'],
+        ['PUT', `/users/${EMAIL}/lock`, { until: '9999-12-31T23:59:59-10:00' }, 'until'],
+        ['PUT', `/users/${EMAIL}/lock`, { until: '+275760-09-13T00:00:00.001Z' }, 'until'],
+        ['PATCH', `/users/${EMAIL}`, { isActive: 'false' }, 'isActive'],
+        ['PATCH', `/users/${EMAIL}`, { isactive: false }, null],
+        ['PATCH', `/users/${EMAIL}`, {}, null],
+        ['PATCH', `/users/${EMAIL}`, { email: 'b' }, 'email'],
+        ['PATCH', `/users/${EMAIL}`, { name: '' }, 'name'],
+        ['PATCH', `/users/${EMAIL}`, { role: 'a\u0000' }, 'role'],
+        ['PATCH', `/users/${EMAIL}`, { role: 'admin', isActive: 0 }, 'isActive'],
+        ['PATCH', `/users/${EMAIL}`, { password: PASSWORD }, null],
+      ]
+      for (const [method, path, body, field] of WRONG) {
+        const { status, json } = await send(method, path, body)
+        const about = `${method} ${path} ${JSON.stringify(body)}`
+        assert.equal(status, 400, about)
+        assert.deepEqual(json.error.fields, field === null ? undefined : [field], about)
+      }
+      assert.equal(await service.store.findUserByEmail('new@example.com'), null)
+    })
+
+    test('wrong queries get 400', async () => {
+      const PATHS = [
+        ...['limit=0', 'limit=101', 'limit=-1', 'limit=1e1', 'limit=', 'limit=1&limit=2'],
+        ...['after=x', `after=${'0'.repeat(36)}`, 'after=%00', 'x=1', '__proto__=1'],
+      ].map(query => `/users/${EMAIL}/sessions?${query}`)
+      const AUDITS = [
+        ...[
+          'since=now',
+          'since=-1',
+          'since=%00',
+          'before=0',
+          'before=-1',
+          'before=9999999999999999',
+        ],
+        ...['target=', 'target=%00', 'target=%ED%A0%80%00', `target=${'x'.repeat(9_000)}`],
+        ...['toString=1', 'target=a&target=b'],
+      ].map(query => `/audit?${query}`)
+      const LISTS = [
+        ...['limit=0', 'state=new', 'state=', 'role=%00', 'search=', 'search=%00', 'after=%00'],
+        ...[`search=${'x'.repeat(255)}`, `after=${'x'.repeat(255)}`, 'client=127.0.0.1', 'email=a'],
+      ].map(query => `/users?${query}`)
+      const SHOWS = ['client=', 'client=x', 'client=1.2.3', 'client=127.0.0.1&client=::1'].map(
+        query => `/users/${EMAIL}?${query}`,
+      )
+      const THROTTLES = ['top=0', 'top=101', 'email=x', 'client=1', `top=1&email=${EMAIL}`].map(
+        query => `/throttle?${query}`,
+      )
+      for (const path of ['', '?email=', '?client=', `?email=${EMAIL}&client=::1`, '?x=1']) {
+        assert.equal((await send('DELETE', `/throttle${path}`)).status, 400, path)
+      }
+      for (const path of [...PATHS, ...AUDITS, ...LISTS, ...SHOWS, ...THROTTLES]) {
+        assert.equal((await send('GET', path)).status, 400, path)
+      }
+    })
+
+    test('any text as a parameter, query or field gets an answer of the documented kinds', () =>
+      sendAnything(service, 250))
+
+    test('unusual paths get 400, 404 or 405', async () => {
+      const PATHS = ['/users//', '/users/%', '/users/%zz', '/users/%2e%2e/audit', '/users/a/b/c']
+      const MORE = [
+        '/users/..',
+        '/users/%00/lock',
+        `/users/${'%E8%AA%9E'.repeat(400)}`,
+        '/sessions/x',
+      ]
+      for (const path of [...PATHS, ...MORE, '/devices/%00', '/devices/__proto__']) {
+        const { status } = await send('DELETE', path)
+        assert.ok([400, 404, 405].includes(status), `${path}: ${status}`)
+      }
+    })
+  })
+}

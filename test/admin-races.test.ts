@@ -1,0 +1,142 @@
+// Changes through the admin API at the same moment, repeated, interrupted and large.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import bcrypt from 'bcrypt'
+import { type AdminService, startAdminService } from './admin-service.ts'
+import { ENGINES } from './engines.ts'
+import { fillSessions } from './many-sessions.ts'
+import { countStatuses, PASSWORD, TEST_COST } from './service.ts'
+
+for (const engine of ENGINES) {
+  describe(`races of the admin API on ${engine}`, () => {
+    let service: AdminService
+    let admin: AdminService['admin']
+    before(async () => {
+      service = await startAdminService(engine)
+      admin = (method, path, body) =>
+        service.admin(method, path, body, { token: service.nextToken() })
+    })
+    after(async () => {
+      await service.stop()
+      const faults = service.logged().filter(({ level }) => level === 'error' || level === 'fatal')
+      assert.deepEqual(faults, [])
+    })
+    const inParallel = <T>(count: number, send: (i: number) => Promise<T>) =>
+      Promise.all(Array.from({ length: count }, (_, i) => send(i)))
+
+    test('of 100 equal additions at once one adds the user, and the others get it', async () => {
+      const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
+      const body = { email: 'equal@example.com', name: 'Equal', passwordHash }
+      const answers = await inParallel(100, () => admin('POST', '/users', body))
+      assert.deepEqual(countStatuses(answers), { 200: 99, 201: 1 })
+      assert.equal(new Set(answers.map(({ json }) => json.data.user.id)).size, 1)
+      const { events } = (await admin('GET', '/audit?target=equal@example.com')).json.data
+      assert.equal(events.length, 1)
+    })
+
+    test('of 100 different additions of one email at once one adds the user, and the others get 409', async () => {
+      const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
+      const email = 'different@example.com'
+      const answers = await inParallel(100, i =>
+        admin('POST', '/users', { email, name: `Name ${i}`, passwordHash }),
+      )
+      assert.deepEqual(countStatuses(answers), { 201: 1, 409: 99 })
+      const winner = answers.find(({ status }) => status === 201)
+      const user = await service.store.findUserByEmail(email)
+      assert.equal(user?.name, winner?.json.data.user.name)
+    })
+
+    test('100 passwords at once: some wait, the others get 503 with Retry-After, and a login is served', async () => {
+      const body = { email: 'hashed@example.com', name: 'Hashed', password: PASSWORD }
+      const login = await service.newUser()
+      const [answers, { status }] = await Promise.all([
+        inParallel(100, () => admin('POST', '/users', body)),
+        service.login(login, PASSWORD),
+      ])
+      assert.equal(status, 200)
+      const counts = countStatuses(answers)
+      assert.equal(counts[201], 1)
+      assert.equal((counts[200] ?? 0) + (counts[503] ?? 0), 99)
+      for (const answer of answers) {
+        if (answer.status !== 503) continue
+        assert.equal(answer.json.error.code, 'SERVICE_UNAVAILABLE')
+        assert.ok(Number(answer.headers['retry-after']) > 0)
+      }
+      assert.equal((await admin('POST', '/users', body)).status, 200)
+    })
+
+    test('additions and deletions of one email at once leave one user or none', async () => {
+      const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
+      const body = { email: 'flicker@example.com', name: 'F', passwordHash }
+      const answers = await inParallel(60, i =>
+        i % 2 === 0 ? admin('POST', '/users', body) : admin('DELETE', `/users/${body.email}`),
+      )
+      for (const { status } of answers)
+        assert.ok([200, 201, 404, 409].includes(status), `${status}`)
+      assert.ok([200, 201].includes((await admin('POST', '/users', body)).status))
+      assert.equal((await service.login(body.email, PASSWORD)).status, 200)
+    })
+
+    test('of 50 users that get one new email at once one gets it, and the others get 409', async () => {
+      const emails = await Promise.all(Array.from({ length: 50 }, () => service.newUser()))
+      const answers = await inParallel(50, i =>
+        admin('PATCH', `/users/${emails[i]}`, { email: 'wanted@example.com' }),
+      )
+      assert.deepEqual(countStatuses(answers), { 200: 1, 409: 49 })
+    })
+
+    test('changes of one user at once are all made, one after the other', async () => {
+      const email = await service.newUser()
+      const answers = await inParallel(60, i => {
+        if (i % 3 === 0) return admin('PATCH', `/users/${email}`, { isActive: i % 2 === 0 })
+        if (i % 3 === 1) return admin('PUT', `/users/${email}/lock`)
+        return admin('DELETE', `/users/${email}/sessions`)
+      })
+      assert.deepEqual(countStatuses(answers), { 200: 60 })
+      assert.equal((await admin('PATCH', `/users/${email}`, { isActive: true })).status, 200)
+      assert.equal((await admin('DELETE', `/users/${email}/lock`)).status, 200)
+      assert.equal((await service.login(email, PASSWORD)).status, 200)
+    })
+
+    test('a user with 10,000 sessions is deleted in one request', async () => {
+      const email = await service.newUser()
+      const user = await service.store.findUserByEmail(email)
+      assert.ok(user)
+      await fillSessions(service.database, user.id, 10_000, service.now())
+      const all = await admin('DELETE', `/users/${email}/sessions`)
+      assert.equal(all.status, 200)
+      assert.equal(all.json.data.ended, 10_000)
+      assert.equal((await admin('DELETE', `/users/${email}`)).status, 200)
+      assert.equal(await service.store.findUserByEmail(email), null)
+    })
+  })
+}
+
+for (const engine of ENGINES) {
+  test(`on ${engine}, a change that cannot be recorded is not made, and gets 500`, async t => {
+    const service = await startAdminService(engine)
+    t.after(() => service.stop())
+    const email = await service.newUser()
+    await service.database.rows('alter table audit_events rename to away')
+    const changes: [method: string, path: string, body?: object][] = [
+      ['POST', '/users', { email: 'new@example.com', name: 'New', password: PASSWORD }],
+      ['PATCH', `/users/${email}`, { role: 'owner' }],
+      ['PATCH', `/users/${email}`, { isActive: false }],
+      ['PUT', `/users/${email}/password`, { password: 'another password' }],
+      ['PUT', `/users/${email}/lock`],
+      ['DELETE', `/users/${email}`],
+    ]
+    for (const [method, path, body] of changes) {
+      assert.equal((await service.admin(method, path, body)).status, 500, `${method} ${path}`)
+    }
+    const lines = service.logged().filter(({ event }) => event === 'admin.request')
+    assert.deepEqual(
+      lines.map(({ method, status }) => `${method} ${status}`),
+      changes.map(([method]) => `${method} 500`),
+    )
+    await service.database.rows('alter table away rename to audit_events')
+    assert.equal(await service.store.findUserByEmail('new@example.com'), null)
+    const { user } = (await service.login(email, PASSWORD)).json.data
+    assert.equal(user.role, 'user')
+  })
+}

@@ -55,7 +55,7 @@ export function simulate(users: number): Demand {
     login: new Uint32Array(MINUTES_PER_DAY),
     refresh: new Uint32Array(MINUTES_PER_DAY),
   }
-  let [logins, refreshes, sessionDays] = [0, 0, 0]
+  let [logins, refreshes] = [0, 0]
   for (let user = 0; user < simulated; user++) {
     let opened = Number.NEGATIVE_INFINITY
     let refreshed = Number.NEGATIVE_INFINITY
@@ -82,7 +82,6 @@ export function simulate(users: number): Demand {
     }
   }
   const days = DAYS - WARM_UP_DAYS
-  sessionDays = SESSION_DAYS + KEPT_DAYS
   const perDay = (count: number) => (count / days) * scale
   // Averaged over the days: what a typical day has in its busiest minute.
   const perSecond = (counts: Uint32Array) => (Math.max(...counts) / days / 60) * scale
@@ -93,7 +92,7 @@ export function simulate(users: number): Demand {
     refreshesPerLogin: refreshes / logins,
     walBytesPerDay: ({ walBytes }) =>
       perDay(logins) * walBytes.login + perDay(refreshes) * walBytes.refresh,
-    sessions: perDay(logins) * sessionDays,
+    sessions: perDay(logins) * (SESSION_DAYS + KEPT_DAYS),
     tokens: perDay(logins + refreshes) * TOKEN_DAYS,
   }
 }
@@ -123,7 +122,7 @@ export function capacityTable(constants: Constants): Table {
     const instances = Math.max(LEAST_INSTANCES, Math.ceil(cores / CORES_PER_INSTANCE) + 1)
     const bytes = users * rowBytes.user + sessions * rowBytes.session + tokens * rowBytes.token
     return [
-      inWords(users),
+      inUnits(users, NUMBERS),
       perSecondOf(loginsPerSecond),
       perSecondOf(refreshesPerSecond),
       fixed(demand.refreshesPerLogin),
@@ -131,10 +130,10 @@ export function capacityTable(constants: Constants): Table {
       fixed(instances),
       fixed(instances * POOL_SIZE),
       perSecondOf(loginsPerSecond * statements.login + refreshesPerSecond * statements.refresh),
-      inUnits(demand.walBytesPerDay(constants)),
-      inWords(sessions),
-      inWords(tokens),
-      inUnits(bytes),
+      inUnits(demand.walBytesPerDay(constants), BYTES),
+      inUnits(sessions, NUMBERS),
+      inUnits(tokens, NUMBERS),
+      inUnits(bytes, BYTES),
     ]
   })
   const names = [
@@ -162,22 +161,11 @@ function perSecondOf(rate: number): string {
   return rate >= 10 ? Math.round(rate).toLocaleString('en') : rate.toPrecision(2)
 }
 
-function inWords(count: number): string {
-  const units = [
-    [1e9, ' billion'],
-    [1e6, ' million'],
-    [1e3, ' thousand'],
-  ] as const
-  const unit = units.find(([size]) => count >= size)
-  return unit ? `${Number((count / unit[0]).toPrecision(2))}${unit[1]}` : fixed(count)
-}
+const NUMBERS = { ' billion': 1e9, ' million': 1e6, ' thousand': 1e3, '': 1 }
+const BYTES = { ' TB': 1e12, ' GB': 1e9, ' MB': 1e6, ' KB': 1e3 }
 
-function inUnits(bytes: number): string {
-  const units = [
-    [1e12, ' TB'],
-    [1e9, ' GB'],
-    [1e6, ' MB'],
-  ] as const
-  const [size, name] = units.find(([size]) => bytes >= size) ?? [1e3, ' KB']
-  return `${Number((bytes / size).toPrecision(2))}${name}`
+/** With two digits, in the largest unit that is not above the value. */
+function inUnits(value: number, units: Record<string, number>): string {
+  const [unit = '', size = 1] = Object.entries(units).find(([, size]) => value >= size) ?? []
+  return `${Number((value / size).toPrecision(2))}${unit}`
 }

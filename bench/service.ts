@@ -112,3 +112,14 @@ export async function untilAnswered(url: string, { child }: StartedProcess): Pro
     await sleep(5)
   }
 }
+
+/** Starts a server of this folder, with the certificate that the service created in DATA_DIR. */
+export async function startBare(file: string, service: Service, env: Record<string, string>) {
+  const [port, plainPort] = [await freePort(), await freePort()]
+  const bare = start(
+    [process.execPath, '--max-semi-space-size=4', join(import.meta.dirname, file)],
+    { ...env, PORT: String(port), PLAIN_PORT: String(plainPort) },
+  )
+  await untilAnswered(`http://127.0.0.1:${plainPort}/`, bare)
+  return { ...bare, target: { port, certificate: service.target.certificate } }
+}

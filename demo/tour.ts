@@ -5,6 +5,7 @@ import { request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import bcrypt from 'bcrypt'
+import { commandActor } from '../src/admin/actor.ts'
 import { loadConfig } from '../src/config/config.ts'
 import { createLog } from '../src/log/log.ts'
 import { serve } from '../src/serve.ts'
@@ -70,14 +71,16 @@ try {
 
 async function addUser(): Promise<void> {
   const store = await openStore(config.database)
-  await store.insertUser({
-    id: randomUUID(),
-    email: 'kate@example.com',
-    passwordHash: await bcrypt.hash(PASSWORD, config.bcryptCost),
-    name: 'Kate',
-    role: 'user',
-    createdAt: clock(),
-  })
+  await store.insertUser(
+    {
+      id: randomUUID(),
+      email: 'kate@example.com',
+      passwordHash: await bcrypt.hash(PASSWORD, config.bcryptCost),
+      name: 'Kate',
+      role: 'user',
+    },
+    { at: clock(), by: commandActor() },
+  )
   await store.close()
 }
 

@@ -1,6 +1,7 @@
 // Ends a service without cutting off what it is doing.
 import type { Server, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Worker } from 'node:worker_threads'
 import type { FastifyInstance } from 'fastify'
 
 /** Tracks operations that must end before the store closes, even if their callers have hung up. */
@@ -48,4 +49,24 @@ export async function closeServer(
   await app.close()
   clearInterval(closingIdle)
   clearTimeout(cuttingOff)
+}
+
+/** The threads that are running, from now on. */
+export function trackThreads(): Set<Worker> {
+  const threads = new Set<Worker>()
+  process.on('worker', thread => {
+    threads.add(thread)
+    thread.once('exit', () => threads.delete(thread))
+  })
+  return threads
+}
+
+/** False if a thread does not end, because the disk blocks it. The exit of the process would wait for it. */
+export function endThreads(threads: Set<Worker>, timeoutMs: number): Promise<boolean> {
+  const ending = [...threads].map(thread => {
+    // Otherwise its end would be reported as a fault.
+    thread.removeAllListeners('exit')
+    return thread.terminate()
+  })
+  return Promise.race([Promise.all(ending).then(() => true), sleep(timeoutMs, false)])
 }

@@ -2,6 +2,7 @@
 import { availableParallelism } from 'node:os'
 import { Command, CommanderError } from 'commander'
 import packageJson from '../package.json' with { type: 'json' }
+import { auditCommand } from './admin/audit.ts'
 import { databaseCommand } from './admin/database.ts'
 import { devicesCommand } from './admin/devices.ts'
 import { doctorCommand } from './admin/doctor/doctor.ts'
@@ -43,6 +44,7 @@ const program = new Command('npm run -s admin --')
   .addCommand(usersCommand(context))
   .addCommand(sessionsCommand(context))
   .addCommand(devicesCommand(context))
+  .addCommand(auditCommand(context))
   .addCommand(keysCommand(context))
   .addCommand(databaseCommand(context))
   .addCommand(doctorCommand(context))

@@ -3,12 +3,11 @@
 import { mkdir } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Worker } from 'node:worker_threads'
 import { openHasher } from './bcrypt/open-hasher.ts'
 import { openClusterClock } from './cluster-clock.ts'
 import { type Config, tokensAt } from './config/config.ts'
 import type { ServiceStore } from './domain/store.ts'
-import { closeServer, createWork, trackConnections } from './drain.ts'
+import { closeServer, createWork, endThreads, trackConnections, trackThreads } from './drain.ts'
 import { isOpenToOthers } from './files.ts'
 import { buildApp } from './http/app.ts'
 import { openTls } from './http/connection/served-tls.ts'
@@ -71,32 +70,12 @@ export async function serveUntilSignal(
     reload = service.reload
     await service.stop(await asked)
   }
-  if (!(await endThreads(threads))) {
+  if (!(await endThreads(threads, THREADS_TIMEOUT_MS))) {
     log.error({ event: 'service.killed' }, 'a thread does not end: the disk may have failed')
     process.kill(process.pid, 'SIGKILL')
   }
   // An open connection to a database that does not answer would keep the process alive.
   process.exit(0)
-}
-
-/** The threads that are running, from now on. */
-function trackThreads(): Set<Worker> {
-  const threads = new Set<Worker>()
-  process.on('worker', thread => {
-    threads.add(thread)
-    thread.once('exit', () => threads.delete(thread))
-  })
-  return threads
-}
-
-/** False if a thread does not end, because the disk blocks it. The exit of the process would wait for it. */
-function endThreads(threads: Set<Worker>): Promise<boolean> {
-  const ending = [...threads].map(thread => {
-    // Otherwise its end would be reported as a fault.
-    thread.removeAllListeners('exit')
-    return thread.terminate()
-  })
-  return Promise.race([Promise.all(ending).then(() => true), sleep(THREADS_TIMEOUT_MS, false)])
 }
 
 /** `machineClock` is corrected by its offset to the database's clock, see cluster-clock.ts. */

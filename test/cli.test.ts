@@ -10,7 +10,7 @@ import { type Cli, createCli, MAIN } from './cli.ts'
 import { createTestDatabase, ENGINES, type TestDatabase } from './engines.ts'
 
 /** Run on both engines: only the name of the database may differ. */
-const ON_BOTH = ['users', 'sessions', 'not-found', 'database', 'doctor']
+const ON_BOTH = ['users', 'sessions', 'not-found', 'database', 'doctor', 'audit']
 /** The results do not depend on the engine. */
 const ON_ONE = ['emails', 'passwords', 'wrong-use', 'keys', 'faults']
 /** Replayed with a process per command too: input, environment, exit codes, and that a process ends. */

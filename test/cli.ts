@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
+import { hostname, userInfo } from 'node:os'
 import { dirname, join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
@@ -146,6 +147,7 @@ function masksFor(database: string, dataDir: string): Masks {
   const filled = (name: string) => (masked: string) => `<${name.padEnd(masked.length - 2, '-')}>`
   return [
     [database, '<database>'],
+    [`${userInfo().username}@${hostname()}`, '<actor>'],
     [/\b(DATA_DIR|DATABASE_URL) (is )?right/g, '<variable> $2right'],
     [dataDir, '<data>'],
     [/\b[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\b/g, '<id>'],

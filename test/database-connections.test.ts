@@ -5,6 +5,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
+import { nameStandby } from './engines.ts'
 import { NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
 import { createDeployment, type Deployment, run, type ServiceProcess, until } from './process.ts'
 import { UNLIMITED } from './service.ts'
@@ -56,12 +57,8 @@ describe('connections to PostgreSQL', () => {
 
   /** A commit then waits for a standby that does not exist; the server's statement_timeout is over by then. */
   async function missStandby(): Promise<() => Promise<void>> {
-    const set = async (names: string) => {
-      await observer.query(`alter system set synchronous_standby_names = '${names}'`)
-      await observer.query('select pg_reload_conf()')
-    }
-    await set('missing')
-    return () => set('')
+    await nameStandby(server, 'missing')
+    return () => nameStandby(server, '')
   }
 
   /** The first process answers no new connection either. */

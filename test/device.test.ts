@@ -16,6 +16,7 @@ import {
   type SessionService,
   startSessionService,
 } from './session-client.ts'
+import { changeAt } from './storage/fixtures.ts'
 
 const DEVICE_BUDGET = 5
 const EMAIL_BUDGET = 20
@@ -183,8 +184,8 @@ for (const engine of ENGINES_BY_RUN) {
         'of a revoked device',
         async ({ userId, device }) => {
           for (const { id } of await service.store.listDevices(userId, service.now())) {
-            assert.equal(await service.store.revokeDevice(id), true)
-            assert.equal(await service.store.revokeDevice(id), false)
+            assert.equal(await service.store.revokeDevice(id, changeAt()), true)
+            assert.equal(await service.store.revokeDevice(id, changeAt()), false)
           }
           return device
         },
@@ -193,14 +194,14 @@ for (const engine of ENGINES_BY_RUN) {
         'from before the password was changed',
         async ({ email, device }) => {
           const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
-          await service.store.setPassword(email, passwordHash, service.now())
+          await service.store.setPassword(email, passwordHash, changeAt(service.now()))
           return device
         },
       ],
       [
         'from before the user was deleted and added again',
         async ({ email, device }) => {
-          await service.store.deleteUser(email)
+          await service.store.deleteUser(email, changeAt())
           await service.addUser(email)
           return device
         },

@@ -83,8 +83,17 @@ async function createPostgres(server: string | undefined): Promise<TestDatabase>
   }
 }
 
-async function query(url: string, statement: string): Promise<Row[]> {
+/** With the name of a standby that does not exist, commits wait; without a name, they go on. */
+export async function nameStandby({ url }: { url: string }, name: string): Promise<void> {
+  await query(url, `alter system set synchronous_standby_names = '${name}'`)
+  await query(url, 'select pg_reload_conf()')
+}
+
+/** Runs one statement on a connection of its own. */
+export async function query(url: string, statement: string): Promise<Row[]> {
   const client = new pg.Client({ connectionString: url })
+  // The statement fails, too, when the connection is lost.
+  client.on('error', () => {})
   await client.connect()
   try {
     return (await client.query<Row>(statement)).rows

@@ -6,7 +6,7 @@ import type { NewRefreshToken } from '../src/domain/session.ts'
 import type { Store } from '../src/domain/store.ts'
 import type { TestDatabase } from './engines.ts'
 import { fillSessions } from './many-sessions.ts'
-import { digest, insertTestUser, makeScopes } from './storage/fixtures.ts'
+import { changeAt, digest, insertTestUser, makeScopes } from './storage/fixtures.ts'
 
 const DAY_MS = 24 * 3_600_000
 
@@ -45,7 +45,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await store.reserveAttempt(scopes, email, now)
   await store.settleFailure(scopes, userId, now)
   assert.equal((await store.reserveAttempt(scopes, email, now)).kind, 'blocked')
-  await store.unlockUser(email, now)
+  await store.unlockUser(email, changeAt(now))
   const unknown = makeScopes()
   await store.reserveAttempt(unknown, 'unknown', now)
   await store.settleFailure(unknown, null, now)
@@ -79,15 +79,23 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
     assert.equal(await store.endSessionOf(key, now), null)
   }
 
+  assert.equal(await store.endUserSession((await open(false, 100)).id, changeAt(now)), true)
+  assert.equal(await store.endUserSessions(email, changeAt(now)), true)
   await store.findUserByEmail(email)
   await store.upgradePasswordHash(userId, 'a hash', 'another', now)
-  await store.setPassword(email, 'a hash', now)
-  await store.lockUser(email, later(DAY_MS), now)
-  await store.deactivateUser(email, now)
-  await store.activateUser(email, now)
-  await store.revokeDevice(deviceId)
+  await store.setPassword(email, 'a hash', changeAt(now))
+  await store.lockUser(email, later(DAY_MS), changeAt(now))
+  await store.deactivateUser(email, changeAt(now))
+  await store.activateUser(email, changeAt(now))
+  await store.revokeDevice(deviceId, changeAt())
   await fillSessions(database, userId, 10, now)
-  assert.equal(await store.deleteUser(email), true)
+  assert.equal(await store.deleteUser(email, changeAt()), true)
+
+  const events = await store.listAuditEvents(email, { beforeId: null, limit: 3 })
+  assert.equal(events.length, 3)
+  const beforeId = events[2]?.id ?? null
+  assert.equal((await store.listAuditEvents(email, { beforeId, limit: 3 })).length, 3)
+  assert.equal((await store.listAuditEvents(null, { beforeId, limit: 3 })).length, 3)
 
   for (const moment of [now, later(DAY_MS), later(2 * DAY_MS)]) {
     const purged = await store.purge(moment)

@@ -1,7 +1,14 @@
 // Large tables, filled by one statement each, with typical shares of live, ended and expired rows.
 import type { TestDatabase } from './engines.ts'
 
-export const LARGE_TABLES = ['users', 'sessions', 'refresh_tokens', 'devices', 'login_throttle']
+export const LARGE_TABLES = [
+  'users',
+  'sessions',
+  'refresh_tokens',
+  'devices',
+  'login_throttle',
+  'audit_events',
+]
 
 /** Inserts this many rows into each of the large tables; most are live. PostgreSQL knows nothing of young ones. */
 export async function fillTables(
@@ -44,6 +51,8 @@ export async function fillTables(
     `insert into login_throttle (key, scope, email_digest, failures, pending, lease_ends_at,
         window_ends_at, expires_at) ${series}
       select ${digest('k')}, 'email', ${digest('e')}, 1, 0, ${at('0')}, ${at('900')}, ${at('i % 900')} from n`,
+    `insert into audit_events (at, actor_kind, actor, host, action, target, target_id) ${series}
+      select ${at('0')}, 'user', 'admin', 'machine', 'user.added', 'user' || i || '@example.com', ${uuid('0000')} from n`,
   ]
   if (isYoung) {
     for (const table of LARGE_TABLES)

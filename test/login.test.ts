@@ -12,6 +12,7 @@ import {
   type TestService,
   UNLIMITED,
 } from './service.ts'
+import { changeAt } from './storage/fixtures.ts'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
@@ -123,8 +124,12 @@ for (const engine of ENGINES) {
       await service.addUser('long@example.com', {
         passwordHash: await bcrypt.hash('a'.repeat(72), TEST_COST),
       })
-      await service.store.deactivateUser('inactive@example.com', service.now())
-      await service.store.lockUser('locked@example.com', new Date('2999-01-01'), service.now())
+      await service.store.deactivateUser('inactive@example.com', changeAt(service.now()))
+      await service.store.lockUser(
+        'locked@example.com',
+        new Date('2999-01-01'),
+        changeAt(service.now()),
+      )
       await service.database.rows(
         "update users set locked_until = '2999-01-01T00:00:00.000Z' where email = 'by-hand@example.com'",
       )

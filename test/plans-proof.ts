@@ -7,7 +7,7 @@ import pg from 'pg'
 import type { Store } from '../src/domain/store.ts'
 import { withSettings } from '../src/storage/postgres/settings.ts'
 import { type EngineName, SERVICE_OPERATION_TIMEOUT_MS } from '../src/storage/sql/engine.ts'
-import { openTestStore, type TestDatabase } from './engines.ts'
+import { openTestStore, query, type TestDatabase } from './engines.ts'
 import { useEverything } from './every-statement.ts'
 import { fillTables, LARGE_TABLES } from './large-tables.ts'
 
@@ -90,13 +90,7 @@ function scansOf({ config, rows }: TestDatabase, statement: string): Promise<str
   if (config.engine === 'sqlite') return scansInSqlite(rows, statement)
   // With the settings that the service gives its connections.
   const address = withSettings(config.url, SERVICE_OPERATION_TIMEOUT_MS)
-  const asService: Rows = async text => {
-    const client = new pg.Client(address)
-    await client.connect()
-    const result = await client.query(text).finally(() => client.end())
-    return result.rows
-  }
-  return scansInPostgres(asService, statement)
+  return scansInPostgres(text => query(address, text), statement)
 }
 
 /** SEARCH reads a part of an index; SCAN reads a whole index or table. */

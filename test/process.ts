@@ -15,6 +15,7 @@ import { copyDevelopmentCertificate } from './certificates.ts'
 import { createTestDatabase, type TestDatabase } from './engines.ts'
 import { freePort } from './postgres-server.ts'
 import { type Answer, type Call, createClient, ISSUER, PASSWORD, TEST_COST } from './service.ts'
+import { changeAt } from './storage/fixtures.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 export const PROJECT = fileURLToPath(new URL('..', import.meta.url))
@@ -167,8 +168,8 @@ export async function createDeployment(
     dataDir,
     env: fullEnv,
     async addUser(email, hash = passwordHash) {
-      const user = { id: randomUUID(), email, name: 'Test', role: 'user', createdAt: new Date() }
-      await store.insertUser({ ...user, passwordHash: hash })
+      const user = { id: randomUUID(), email, name: 'Test', role: 'user' }
+      await store.insertUser({ ...user, passwordHash: hash }, changeAt())
     },
     async start(more = {}, command = {}) {
       const opsPort = more.OPS_PORT ?? String(await freePort())

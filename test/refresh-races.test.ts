@@ -12,6 +12,7 @@ import {
   startTestService,
   type TestService,
 } from './service.ts'
+import { changeAt } from './storage/fixtures.ts'
 
 const PARALLEL = 20
 /** Repetitions of a race; which side wins is random. */
@@ -149,12 +150,12 @@ for (const engine of ENGINES) {
       {
         name: 'deactivating the user',
         sessions: 3,
-        end: (_, email) => second.store.deactivateUser(email, second.now()),
+        end: (_, email) => second.store.deactivateUser(email, changeAt(second.now())),
       },
       {
         name: 'deleting the user',
         sessions: 3,
-        end: (_, email) => second.store.deleteUser(email),
+        end: (_, email) => second.store.deleteUser(email, changeAt()),
       },
     ]
     for (const { name, sessions, end } of opponents) {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
-import pg from 'pg'
+import { nameStandby } from './engines.ts'
 import { NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
 import { until } from './process.ts'
 import { countStatuses, PASSWORD, startTestService, type TestService } from './service.ts'
@@ -24,17 +24,6 @@ describe('while commits of PostgreSQL wait for a standby', () => {
     await server.stop()
   })
 
-  /** With the name of a standby that does not exist, commits wait; without a name, they go on. */
-  async function nameStandby(name: string): Promise<void> {
-    const client = new pg.Client(server.url)
-    await client.connect()
-    try {
-      await client.query(`alter system set synchronous_standby_names = '${name}'`)
-      await client.query('select pg_reload_conf()')
-    } finally {
-      await client.end()
-    }
-  }
   const refresh = (refreshToken: string) =>
     service.call({ path: '/api/v1/auth/refresh', body: { refreshToken } })
 
@@ -45,13 +34,13 @@ describe('while commits of PostgreSQL wait for a standby', () => {
     while (tokens.length < SESSIONS) {
       tokens.push((await service.login(email, PASSWORD)).json.data.refreshToken)
     }
-    await nameStandby('missing')
+    await nameStandby(server, 'missing')
     await until(async () => (await service.login(other, PASSWORD)).status === 500)
     const lost = await Promise.all(tokens.map(refresh))
     assert.deepEqual(countStatuses(lost), { 500: SESSIONS })
 
     service.advance(30 * SECOND_MS)
-    await nameStandby('')
+    await nameStandby(server, '')
     const successors = async () => {
       const rows = await service.database.rows(
         'select successor_id from refresh_tokens where successor_id is not null',

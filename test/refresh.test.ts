@@ -17,6 +17,7 @@ import {
   type SessionService,
   startSessionService,
 } from './session-client.ts'
+import { changeAt } from './storage/fixtures.ts'
 
 const expiryOf = (token: string) => (decodeJwt(token).exp ?? 0) * 1000
 
@@ -150,12 +151,20 @@ for (const engine of ENGINES_BY_RUN) {
 
     type End = (email: string, sessionId: string) => Promise<unknown>
     const ENDINGS: [string, reason: string, End][] = [
-      ['deactivated', 'session-ended', email => service.store.deactivateUser(email, service.now())],
+      [
+        'deactivated',
+        'session-ended',
+        email => service.store.deactivateUser(email, changeAt(service.now())),
+      ],
       [
         'locked by an administrator',
         'session-ended',
         email =>
-          service.store.lockUser(email, new Date(service.now().getTime() + DAY_MS), service.now()),
+          service.store.lockUser(
+            email,
+            new Date(service.now().getTime() + DAY_MS),
+            changeAt(service.now()),
+          ),
       ],
       [
         'locked by hand in the database',
@@ -165,11 +174,11 @@ for (const engine of ENGINES_BY_RUN) {
             `update users set locked_until = '9000-01-01T00:00:00.000Z' where email = '${email}'`,
           ),
       ],
-      ['deleted', 'unknown-token', email => service.store.deleteUser(email)],
+      ['deleted', 'unknown-token', email => service.store.deleteUser(email, changeAt())],
       [
         'given a new password',
         'session-ended',
-        email => service.store.setPassword(email, '$2b$', service.now()),
+        email => service.store.setPassword(email, '$2b$', changeAt(service.now())),
       ],
       [
         'logged out',

@@ -16,6 +16,7 @@ import { openStore } from '../src/storage/open-store.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
 import { copyDevelopmentCertificate } from './certificates.ts'
 import { createTestDatabase, type TestDatabase } from './engines.ts'
+import { changeAt } from './storage/fixtures.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 export const LOGIN = '/api/v1/auth/login'
@@ -132,14 +133,16 @@ export async function startTestService(
     { passwordHash, name = 'Test User' }: NewUser = {},
   ): Promise<string> {
     const id = randomUUID()
-    await store.insertUser({
-      id,
-      email: canonicalEmail(email),
-      passwordHash: passwordHash ?? (await bcrypt.hash(PASSWORD, TEST_COST)),
-      name,
-      role: 'user',
-      createdAt: now(),
-    })
+    await store.insertUser(
+      {
+        id,
+        email: canonicalEmail(email),
+        passwordHash: passwordHash ?? (await bcrypt.hash(PASSWORD, TEST_COST)),
+        name,
+        role: 'user',
+      },
+      changeAt(now()),
+    )
     return id
   }
 

@@ -7,6 +7,7 @@ import { fillSessions } from './many-sessions.ts'
 import { run, until } from './process.ts'
 import { UNLIMITED } from './service.ts'
 import { bearer, type SessionService, startSessionService } from './session-client.ts'
+import { changeAt } from './storage/fixtures.ts'
 
 /** The most sessions that one statement ends. */
 const BATCH = 500
@@ -46,7 +47,7 @@ export function proveSessionEnds(engine: EngineName, many: number): void {
   test('can be deactivated in batches within the time limits of the service, then deleted', async () => {
     const { email, login, count } = await userWith(many)
     const batches: number[] = []
-    const change = service.store.deactivateUser(email, service.now(), ids => {
+    const change = service.store.deactivateUser(email, changeAt(service.now()), ids => {
       batches.push(ids.length)
     })
     assert.equal(await change, true)
@@ -59,7 +60,7 @@ export function proveSessionEnds(engine: EngineName, many: number): void {
     assert.ok(Math.max(...batches) <= BATCH)
     assert.equal((await service.refresh(login.refreshToken)).status, 401)
 
-    assert.equal(await service.store.deleteUser(email), true)
+    assert.equal(await service.store.deleteUser(email, changeAt()), true)
     for (const table of ['sessions', 'refresh_tokens', 'devices']) {
       const left = await service.database.rows(
         `select id from ${table} where user_id = '${login.userId}' limit 1`,
@@ -83,7 +84,7 @@ export function proveSessionEnds(engine: EngineName, many: number): void {
     assert.equal(await count(), 0)
     assert.equal((await service.refresh(login.refreshToken)).status, 401)
     // Sessions that the command did not mark stay ended, also when the user is active again.
-    await service.store.activateUser(email, service.now())
+    await service.store.activateUser(email, changeAt(service.now()))
     assert.equal(await count(), 0)
     assert.equal((await service.refresh(login.refreshToken)).status, 401)
     assert.equal((await service.get('/session', bearer(login.accessToken))).status, 401)

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import pg from 'pg'
+import { query } from './engines.ts'
 import { freePort, NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
 import { createDeployment, type Deployment, run, type ServiceProcess, until } from './process.ts'
 import { UNLIMITED } from './service.ts'
@@ -38,13 +38,10 @@ describe('with several hosts', () => {
   const ask = async (server: PostgresServer, statement: string) => {
     const url = new URL(deployment.env.DATABASE_URL ?? '')
     url.host = hostOf(server)
-    const client = new pg.Client(url.toString())
-    await client.connect()
-    const { rows } = await client.query(statement).finally(() => client.end())
-    return rows
+    return query(url.toString(), statement)
   }
   const countSessions = async (server: PostgresServer) =>
-    Number((await ask(server, 'select count(*) from sessions'))[0].count)
+    Number((await ask(server, 'select count(*) from sessions'))[0]?.count)
   const stop = async (service: ServiceProcess) => {
     service.kill('SIGTERM')
     await service.exit

@@ -2,8 +2,8 @@
 // lease of its reservation ends.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import pg from 'pg'
 import { openStore } from '../src/storage/open-store.ts'
+import { nameStandby, query } from './engines.ts'
 import { NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
 import { until } from './process.ts'
 import { makeScopes } from './storage/fixtures.ts'
@@ -23,20 +23,14 @@ after(async () => {
   await primary.stop()
 })
 
-const ask = async ({ url }: PostgresServer, statement: string) => {
-  const client = new pg.Client(url)
-  await client.connect()
-  const { rows } = await client.query(statement).finally(() => client.end())
-  return rows
-}
+const ask = ({ url }: PostgresServer, statement: string) => query(url, statement)
 const open = ({ url }: PostgresServer) =>
   openStore({ engine: 'postgres', url, poolSize: 10, hasPooler: false })
 
 test('a failure is settled without the standby, and is counted after a failover that loses it', async () => {
   const store = await open(primary)
   await store.migrate()
-  await ask(primary, "alter system set synchronous_standby_names = '*'")
-  await ask(primary, 'select pg_reload_conf()')
+  await nameStandby(primary, '*')
   await until(async () => {
     const [row] = await ask(primary, 'select sync_state from pg_stat_replication')
     return row?.sync_state === 'sync'
@@ -46,7 +40,9 @@ test('a failure is settled without the standby, and is counted after a failover 
   assert.equal((await store.reserveAttempt(scopes, EMAIL, now)).kind, 'admitted')
 
   const [receiver] = await ask(standby, 'select pid from pg_stat_wal_receiver')
-  process.kill(receiver.pid, 'SIGSTOP')
+  const receiverPid = Number(receiver?.pid)
+  assert.ok(receiverPid > 0)
+  process.kill(receiverPid, 'SIGSTOP')
   try {
     await store.settleFailure(scopes, null, now)
     await assert.rejects(
@@ -57,7 +53,7 @@ test('a failure is settled without the standby, and is counted after a failover 
   } finally {
     await primary.end('SIGKILL')
     // What the standby had not read is lost with its receiver.
-    process.kill(receiver.pid, 'SIGKILL')
+    process.kill(receiverPid, 'SIGKILL')
     await store.close()
   }
 

@@ -1,15 +1,13 @@
 // Compares refreshes and reads of a session per second with a server that does one update for each request.
 import { statSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
-import { freePort } from '../../test/postgres-server.ts'
 import { loopbackAddress } from '../clients.ts'
 import { type Sample, steadyRate } from '../closed-loop.ts'
 import { Connection, get, post, type Target } from '../connection.ts'
 import { type Findings, fixed, type Run } from '../findings.ts'
-import { start } from '../processes.ts'
 import { CHEAP_COST, emailOf, loginRequest } from '../seed.ts'
-import { CHEAP_NATIVE, type Deployment, deploy, type Service, untilAnswered } from '../service.ts'
+import { CHEAP_NATIVE, type Deployment, deploy, type Service, startBare } from '../service.ts'
 import { median } from '../statistics.ts'
 
 const CONNECTIONS = 32
@@ -280,15 +278,7 @@ async function startBareUpdate({ database, dataDir }: Deployment, service: Servi
   await database.rows('create table bare_updates (id integer primary key, used_at text not null)')
   await database.rows(`insert into bare_updates with recursive n(i) as
     (select 0 union all select i + 1 from n where i < ${SESSIONS - 1}) select i, '' from n`)
-  const [port, plainPort] = [await freePort(), await freePort()]
-  const file = resolve(import.meta.dirname, '../bare-update.ts')
   const { config } = database
-  const bare = start([process.execPath, '--max-semi-space-size=4', file], {
-    DATA_DIR: dataDir,
-    DATABASE_URL: config.engine === 'postgres' ? config.url : '',
-    PORT: String(port),
-    PLAIN_PORT: String(plainPort),
-  })
-  await untilAnswered(`http://127.0.0.1:${plainPort}/`, bare)
-  return { ...bare, target: { port, certificate: service.target.certificate } }
+  const databaseUrl = config.engine === 'postgres' ? config.url : ''
+  return startBare('bare-update.ts', service, { DATA_DIR: dataDir, DATABASE_URL: databaseUrl })
 }

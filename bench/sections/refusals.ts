@@ -1,13 +1,9 @@
-// Compares refusals per second with the least work that the framework can do for a request.
-import { resolve } from 'node:path'
-import { freePort } from '../../test/postgres-server.ts'
 import { BLOCKED, block, loopbackAddress } from '../clients.ts'
 import { demandOnly, runClosedLoop, steadyRate } from '../closed-loop.ts'
 import type { Target } from '../connection.ts'
 import { type Findings, fixed, type Run } from '../findings.ts'
-import { start } from '../processes.ts'
 import { loginRequest } from '../seed.ts'
-import { deploy, type Service, untilAnswered } from '../service.ts'
+import { deploy, startBare } from '../service.ts'
 import { median } from '../statistics.ts'
 
 const CONNECTIONS = 32
@@ -21,7 +17,7 @@ export async function measureRefusals({ isQuick, progress }: Run): Promise<Findi
   const postgres = await deploy('postgres')
   const [onSqlite, onPostgres] = [await sqlite.start(), await postgres.start()]
   await Promise.all([block(onSqlite.target, BLOCKED), block(onPostgres.target, BLOCKED)])
-  const fastify = await startBareFastify(sqlite.dataDir, onSqlite)
+  const fastify = await startBare('bare-fastify.ts', onSqlite, { DATA_DIR: sqlite.dataDir })
   const blocked = { request: loginRequest(BLOCKED), status: 429 }
   const bare: Kind = {
     name: 'bare Fastify, 200',
@@ -89,17 +85,4 @@ export async function measureRefusals({ isQuick, progress }: Run): Promise<Findi
     plots: [],
     measured: [bare, ...refusals].map(({ name, rates }) => ({ name, rates })),
   }
-}
-
-/** Uses the certificate that the service created in this folder. */
-async function startBareFastify(dataDir: string, { target: { certificate } }: Service) {
-  const [port, plainPort] = [await freePort(), await freePort()]
-  const file = resolve(import.meta.dirname, '../bare-fastify.ts')
-  const bare = start([process.execPath, '--max-semi-space-size=4', file], {
-    DATA_DIR: dataDir,
-    PORT: String(port),
-    PLAIN_PORT: String(plainPort),
-  })
-  await untilAnswered(`http://127.0.0.1:${plainPort}/`, bare)
-  return { ...bare, target: { port, certificate } }
 }

@@ -1,11 +1,11 @@
 // devices list|revoke
 import { Command } from 'commander'
-import { isUuid } from '../identifiers.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
-import { Failure } from './failures.ts'
+import { revokeDevice } from './operations/sessions.ts'
+import { requireUser } from './operations/users.ts'
 import { parseEmail, parseId } from './terminal/arguments.ts'
 import { formatTime } from './terminal/layout.ts'
-import { requireUser, withStore } from './with-store.ts'
+import { withStore } from './with-store.ts'
 
 export function devicesCommand(context: Context): Command {
   const { terminal } = context
@@ -17,8 +17,8 @@ export function devicesCommand(context: Context): Command {
     .argument('<email>', 'email of the user', parseEmail)
     .option('--json', 'print JSON')
     .action((email: string, options: JsonOption) =>
-      withStore(context, async ({ store, clock }) => {
-        const user = await requireUser(store, email)
+      withStore(context, async ({ store, clock, admin }) => {
+        const user = await requireUser(admin, email)
         const known = await store.listDevices(user.id, clock())
         const listed = await printList(context, [known], options, device => ({
           id: device.id,
@@ -36,10 +36,8 @@ export function devicesCommand(context: Context): Command {
     .description('revoke a known device: its browser becomes an unknown one')
     .argument('<id>', 'id of the device', parseId)
     .action((id: string) =>
-      withStore(context, async ({ store }) => {
-        if (!isUuid(id) || !(await store.revokeDevice(id))) {
-          throw new Failure(`There is no device ${id}.`)
-        }
+      withStore(context, async ({ admin }) => {
+        await revokeDevice(admin, id)
         terminal.announce('admin.device_revoked', { deviceId: id }, `Revoked device ${id}.`)
       }),
     )

@@ -8,6 +8,16 @@ export class Failure extends Error {
   readonly exitCode: number = FAILED
 }
 
+/** An operation that cannot be done, with the reason for the admin API. */
+export class Refusal extends Failure {
+  readonly reason: 'not-found' | 'taken' | 'invalid'
+
+  constructor(reason: Refusal['reason'], message: string) {
+    super(message)
+    this.reason = reason
+  }
+}
+
 /** The arguments of the command are wrong. */
 export class WrongUse extends Failure {
   override readonly exitCode = WRONG_USE
@@ -18,8 +28,8 @@ export class OutputClosed extends Failure {
   override readonly exitCode = 0
 }
 
-export function userNotFound(email: string): Failure {
-  return new Failure(`There is no user ${email}.`)
+export function userNotFound(email: string): Refusal {
+  return new Refusal('not-found', `There is no user ${email}.`)
 }
 
 /** An AggregateError has an empty message, so the messages of its parts are joined. */

@@ -5,11 +5,12 @@ import type { Store } from '../domain/store.ts'
 import { isUuid } from '../identifiers.ts'
 import { canonicalEmail } from '../login/credentials.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
-import { Failure } from './failures.ts'
+import { endSession, endSessions } from './operations/sessions.ts'
+import { requireUser } from './operations/users.ts'
 import { parseEmail, parseId } from './terminal/arguments.ts'
 import { formatTime } from './terminal/layout.ts'
 import { countEnded } from './terminal/terminal.ts'
-import { requireUser, withStore } from './with-store.ts'
+import { withStore } from './with-store.ts'
 
 export function sessionsCommand(context: Context): Command {
   const { terminal } = context
@@ -21,8 +22,8 @@ export function sessionsCommand(context: Context): Command {
     .argument('<email>', 'email of the user', parseEmail)
     .option('--json', 'print JSON')
     .action((email: string, options: JsonOption) =>
-      withStore(context, async ({ store, clock }) => {
-        const user = await requireUser(store, email)
+      withStore(context, async ({ store, clock, admin }) => {
+        const user = await requireUser(admin, email)
         const batches = batchesOf(store, user.id, clock())
         const listed = await printList(context, batches, options, session => ({
           id: session.id,
@@ -40,18 +41,15 @@ export function sessionsCommand(context: Context): Command {
     .description('end one session, or all sessions of a user')
     .argument('<email-or-id>', 'email of the user, or id of the session', parseId)
     .action((which: string) =>
-      withStore(context, async ({ store, clock }) => {
+      withStore(context, async ({ admin }) => {
         if (isUuid(which)) {
-          if (!(await store.endSession(which, clock()))) {
-            throw new Failure(`There is no live session ${which}.`)
-          }
+          await endSession(admin, which)
           terminal.announce('admin.session_ended', { sessionId: which }, `Ended session ${which}.`)
           return
         }
         const email = canonicalEmail(which)
-        const user = await requireUser(store, email)
         const counted = countEnded(terminal)
-        await store.endSessions(user.id, null, clock(), counted.onEnded)
+        await endSessions(admin, email, counted.onEnded)
         const ended = counted.ended()
         const sentence = `Ended ${ended} ${ended === 1 ? 'session' : 'sessions'} of ${email}.`
         terminal.announce('admin.sessions_ended', { email, ended }, sentence)

@@ -1,13 +1,15 @@
 // The configured database, opened for one command.
 import { statSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
+import bcrypt from 'bcrypt'
 import { correct, measureOffset } from '../cluster-clock.ts'
 import type { Config } from '../config/config.ts'
 import type { DatabaseConfig } from '../config/database.ts'
 import type { Store } from '../domain/store.ts'
-import type { User } from '../domain/user.ts'
+import { commandActor } from './actor.ts'
 import { type Context, configOf } from './context.ts'
-import { Failure, messageOf, userNotFound } from './failures.ts'
+import { Failure, messageOf } from './failures.ts'
+import type { AdminDeps } from './operations/deps.ts'
 
 /** Longer than the service allows: a command may change more rows than a request does. */
 const COMMAND_TIMEOUT_MS = 60_000
@@ -15,7 +17,7 @@ const COMMAND_TIMEOUT_MS = 60_000
 /** `where` names the database in messages. */
 type Opened = { store: Store; config: Config; where: string }
 /** `clock` is the one that the service uses, see cluster-clock.ts. */
-type OpenedWithClock = Opened & { clock: () => Date }
+type OpenedWithClock = Opened & { clock: () => Date; admin: AdminDeps }
 
 /** Requires up-to-date tables, so that a mistyped DATA_DIR does not look like a service without users. */
 export function withStore<T>(
@@ -33,7 +35,7 @@ export function withStore<T>(
     if (pending.some(Boolean)) {
       throw new Failure(`${where} is not up to date: run "database migrate".`)
     }
-    return command({ ...opened, clock: await clockOf(store, context) })
+    return command({ ...opened, ...(await adminOf(opened, context)) })
   })
 }
 
@@ -53,8 +55,14 @@ export async function withMigratedStore<T>(
   }
   return using(config, database, async opened => {
     const applied = await opened.store.migrate()
-    return command({ ...opened, applied, clock: await clockOf(opened.store, context) })
+    return command({ ...opened, applied, ...(await adminOf(opened, context)) })
   })
+}
+
+async function adminOf({ store, config }: Opened, context: Context) {
+  const clock = await clockOf(store, context)
+  const hashPassword = (password: string) => bcrypt.hash(password, config.bcryptCost)
+  return { clock, admin: { store, clock, by: commandActor(), hashPassword } }
 }
 
 export async function clockOf(store: Store, context: Context): Promise<() => Date> {
@@ -72,12 +80,6 @@ export function withAnyStore<T>(
     ? { engine: 'sqlite', file: ':memory:' }
     : database
   return using(config, present, command)
-}
-
-export async function requireUser(store: Store, email: string): Promise<User> {
-  const user = await store.findUserByEmail(email)
-  if (!user) throw userNotFound(email)
-  return user
 }
 
 async function using<T>(

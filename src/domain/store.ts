@@ -1,6 +1,7 @@
 // All operations on the database, one interface per consumer. A method is one atomic operation unless its
 // comment says otherwise; connections, transactions and SQL stay inside `storage/`.
 import type { AttemptStore } from './attempt.ts'
+import type { AuditStore } from './audit.ts'
 import type { SessionStore } from './session.ts'
 import type { UserStore } from './user.ts'
 
@@ -36,7 +37,7 @@ export interface MaintenanceStore {
   close(): Promise<void>
 }
 
-export type Store = AttemptStore & SessionStore & UserStore & MaintenanceStore
+export type Store = AttemptStore & SessionStore & UserStore & AuditStore & MaintenanceStore
 
 /** What the service uses, while commands use all of it. */
 export type ServiceStore = AttemptStore &

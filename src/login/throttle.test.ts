@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, test } from 'node:test'
 import { openTestStore } from '../../test/engines.ts'
+import { changeAt } from '../../test/storage/fixtures.ts'
 import { throttleScopes } from './scopes.ts'
 import { BLOCK_CACHED_MS, createThrottle, type Throttle } from './throttle.ts'
 
@@ -72,7 +73,7 @@ describe('a cached block', async () => {
     for (let i = 0; i < 2; i++) assert.equal(throttle.recallBlock(ann), null)
     await throttle.reserve(ann, 'ann@example.com')
     assert.ok(throttle.recallBlock(ann))
-    await store.unlockUser('ann@example.com', now)
+    await store.unlockUser('ann@example.com', changeAt(now))
     assert.equal((await throttle.reserve(ann, 'x')).kind, 'admitted')
     assert.equal(throttle.recallBlock(ann), null)
   })

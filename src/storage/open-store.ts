@@ -2,6 +2,7 @@
 import type { DatabaseConfig } from '../config/database.ts'
 import { partsOf } from '../config/postgres-hosts.ts'
 import type { ServiceStore, Store } from '../domain/store.ts'
+import { createAudit } from './sql/audit.ts'
 import { createDevices } from './sql/devices.ts'
 import { type Engine, SERVICE_OPERATION_TIMEOUT_MS } from './sql/engine.ts'
 import { createMaintenance } from './sql/maintenance.ts'
@@ -21,6 +22,7 @@ export async function openStore(
     ...createSessions(engine),
     ...createRefreshTokens(engine),
     ...createDevices(engine),
+    ...createAudit(engine),
     ...createMaintenance(engine),
     close: engine.close,
   }

@@ -54,7 +54,7 @@ const FAULTS: Fault[] = [
   {
     title: 'the primary freezes, is replaced, and wakes up',
     begin: primary => primary.signal('SIGSTOP'),
-    end: primary => primary.signal('SIGCONT'),
+    end: primary => primary.wake(),
     isPromoting: true,
     isLong: true,
   },

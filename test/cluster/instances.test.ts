@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import pg from 'pg'
+import { PURGE_LOCK } from '../../src/storage/postgres/engine.ts'
 import {
   createDeployment,
   type Deployment,
@@ -20,8 +21,6 @@ const GUESSES = 300
 const CALLERS = 24
 const RACES = 20
 const SESSIONS_EACH = 4
-/** The key of the lock that a purge takes, in src/storage/postgres/engine.ts. */
-const PURGE_LOCK = 710_001
 
 describe('three instances behind HAProxy', () => {
   const opened = new AsyncDisposableStack()

@@ -1,11 +1,10 @@
 // Two PostgreSQL servers under Patroni with synchronous replication, and HAProxy in front of them.
-import { globSync } from 'node:fs'
+import { existsSync, globSync } from 'node:fs'
 import { chmod, chown, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import pg from 'pg'
 import { hasCode } from '../../src/files.ts'
-import type { Row } from '../engines.ts'
+import { query } from '../engines.ts'
 import { freePort, UNPRIVILEGED } from '../postgres-server.ts'
 import { type RunningProcess, run } from '../process.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
@@ -19,7 +18,7 @@ const IS_ROOT = process.getuid?.() === 0
 type Place = { folder: string; etcdPort: number }
 /** As Patroni's health checks name them; `sync` is the synchronous standby. */
 type Role = 'primary' | 'sync'
-type Signal = 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'
+type Signal = 'SIGKILL' | 'SIGSTOP'
 export type Node = Awaited<ReturnType<typeof createNode>>
 export type PatroniCluster = Awaited<ReturnType<typeof startPatroni>>
 
@@ -92,6 +91,8 @@ async function createNode(name: string, { folder, etcdPort }: Place) {
         replication: { username: 'replicator' },
       },
       use_pg_rewind: true,
+      // Without it a copy begins only after the primary's next checkpoint, minutes later.
+      basebackup: [{ checkpoint: 'fast' }],
       // Where rewinding is not possible, a former primary is copied from its successor.
       remove_data_directory_on_rewind_failure: true,
       remove_data_directory_on_diverged_timelines: true,
@@ -100,6 +101,7 @@ async function createNode(name: string, { folder, etcdPort }: Place) {
   }
   // JSON is YAML, too.
   await writeFile(file, JSON.stringify(configuration))
+  const startProcess = () => runHere(folder, ['/usr/bin/patroni', file])
   let patroni: RunningProcess
   const api = (path: string, request: RequestInit = {}) =>
     fetch(`http://127.0.0.1:${apiPort}${path}`, { ...request, signal: AbortSignal.timeout(2_000) })
@@ -109,21 +111,14 @@ async function createNode(name: string, { folder, etcdPort }: Place) {
     address: `127.0.0.1:${port}`,
     apiPort,
     start() {
-      patroni = runHere(folder, ['/usr/bin/patroni', file])
+      patroni = startProcess()
     },
     async is(role: Role): Promise<boolean> {
       const answer = await api(`/${role}`).catch(() => null)
       return answer?.status === 200
     },
-    async query(statement: string): Promise<Row[]> {
-      const connection = new pg.Client(`postgres://postgres@127.0.0.1:${port}/postgres`)
-      await connection.connect()
-      try {
-        return (await connection.query<Row>(statement)).rows
-      } finally {
-        await connection.end()
-      }
-    },
+    query: (statement: string) =>
+      query(`postgres://postgres@127.0.0.1:${port}/postgres`, statement),
     /** To the primary: its standby takes over. */
     async switchOver(): Promise<void> {
       const request = { method: 'POST', body: JSON.stringify({ leader: name }) }
@@ -131,14 +126,29 @@ async function createNode(name: string, { folder, etcdPort }: Place) {
     },
     /** Reaches Patroni and all processes of PostgreSQL, as if it happened to their machine. */
     async signal(signal: Signal): Promise<void> {
-      for (const pid of [patroni.pid, ...(await findPostgres(data))]) {
-        try {
-          process.kill(pid, signal)
-        } catch (error) {
-          if (!hasCode(error, 'ESRCH')) throw error
-        }
-      }
+      sendSignal([patroni.pid, ...(await findPostgres(data))], signal)
     },
+    /**
+     * After a SIGSTOP. PostgreSQL goes on as the primary that it was. Patroni starts again, as after a watchdog's
+     * reset: Patroni 3.0 that just went on would take the lock back from its new holder, without asking.
+     */
+    async wake(): Promise<void> {
+      sendSignal([patroni.pid], 'SIGKILL')
+      // PostgreSQL has inherited its outputs, so `exit` would wait for both.
+      while (existsSync(`/proc/${patroni.pid}`)) await setTimeout(10)
+      sendSignal(await findPostgres(data), 'SIGCONT')
+      patroni = startProcess()
+    },
+  }
+}
+
+function sendSignal(pids: number[], signal: NodeJS.Signals): void {
+  for (const pid of pids) {
+    try {
+      process.kill(pid, signal)
+    } catch (error) {
+      if (!hasCode(error, 'ESRCH')) throw error
+    }
   }
 }
 

@@ -7,10 +7,9 @@ import { chmod, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
-import pg from 'pg'
 import { openStore } from '../../src/storage/open-store.ts'
-import { createTestDatabase, type TestDatabase } from '../engines.ts'
-import { freePort } from '../postgres-server.ts'
+import { createTestDatabase, query, type TestDatabase } from '../engines.ts'
+import { freePort, UNPRIVILEGED } from '../postgres-server.ts'
 import {
   createDeployment,
   type Deployment,
@@ -21,6 +20,7 @@ import {
 } from '../process.ts'
 import { countStatuses, PASSWORD, TEST_COST } from '../service.ts'
 import { AUTH } from '../session-client.ts'
+import { changeAt } from '../storage/fixtures.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
 
 const INSTANCES = 3
@@ -54,8 +54,8 @@ describe('behind PgBouncer in transaction mode', () => {
     const store = await openStore(database.config)
     const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
     for (const email of [OWNER, VICTIM]) {
-      const user = { id: randomUUID(), email, name: 'Test', role: 'user', createdAt: new Date() }
-      await store.insertUser({ ...user, passwordHash })
+      const user = { id: randomUUID(), email, name: 'Test', role: 'user' }
+      await store.insertUser({ ...user, passwordHash }, changeAt())
     }
     await store.close()
   })
@@ -125,7 +125,7 @@ describe('behind PgBouncer in transaction mode', () => {
   })
 })
 
-type Pooler = { port: string; reconnect: () => Promise<void>; stop: () => Promise<void> }
+type Pooler = { port: string; reconnect: () => Promise<unknown>; stop: () => Promise<void> }
 
 async function startPgBouncer(serverPort: string): Promise<Pooler> {
   const folder = await makeTemporaryFolder('login-pgbouncer-')
@@ -149,16 +149,13 @@ default_pool_size = ${SERVER_CONNECTIONS}
 `,
   )
   // It refuses to run as root.
-  const identity = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {}
+  const identity = process.getuid?.() === 0 ? UNPRIVILEGED : {}
   const child: ChildProcess = spawn('pgbouncer', ['--quiet', file], {
     ...identity,
     stdio: 'inherit',
   })
-  const ask = async (statement: string) => {
-    const client = new pg.Client(`postgres://console@127.0.0.1:${port}/pgbouncer`)
-    await client.connect()
-    await client.query(statement).finally(() => client.end())
-  }
+  const ask = (statement: string) =>
+    query(`postgres://console@127.0.0.1:${port}/pgbouncer`, statement)
   await until(() =>
     ask('show version').then(
       () => true,

@@ -21,6 +21,7 @@ import { refresh } from '../../src/session/refresh.ts'
 import { readRefreshToken } from '../../src/session/refresh-token.ts'
 import { openStore } from '../../src/storage/open-store.ts'
 import { createTestDatabase, ENGINES } from '../engines.ts'
+import { changeAt } from '../storage/fixtures.ts'
 import { DAY, GRACE, Model, SECOND } from './refresh-model.ts'
 
 const HISTORIES = { sqlite: 10_000, postgres: 300 }
@@ -54,7 +55,7 @@ async function createReal(store: Store): Promise<Real> {
     ...{ isActive: true, failedLoginAttempts: 0, lockedUntil: null, lockedBy: null },
     ...{ createdAt: moment, updatedAt: moment },
   }
-  await store.insertUser(user)
+  await store.insertUser(user, changeAt(moment))
   return { store, user, keyFile: FIRST_KEYS, keys: FIRST_KEYRING, tokens: [], sessionIds: [] }
 }
 
@@ -152,7 +153,7 @@ const endOthers = anyIndex.map(n =>
 const setActive = fc.boolean().map(isActive =>
   command(`setActive(${isActive})`, async (model, { store, user }) => {
     const change = isActive ? store.activateUser : store.deactivateUser
-    await change(user.email, new Date(model.now))
+    await change(user.email, changeAt(new Date(model.now)))
     model.isActive = isActive
     if (!isActive) for (const index of model.sessions.keys()) model.end(index)
   }),

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { createHash, randomUUID } from 'node:crypto'
 import type { ThrottleScope } from '../../src/domain/attempt.ts'
+import type { Change } from '../../src/domain/audit.ts'
 import type { Store } from '../../src/domain/store.ts'
 
 /** No user has this email. */
@@ -9,14 +10,19 @@ export const UNKNOWN_EMAIL = 'unknown@example.com'
 
 const BUDGETS = { pair: 5, email: 20, client: 50 }
 
+/** A change by an administrator. */
+export function changeAt(at = new Date()): Change {
+  return { at, by: { kind: 'user', name: 'admin', host: 'machine' } }
+}
+
 export async function insertTestUser(
   store: Store,
   email: string,
   createdAt: Date,
 ): Promise<string> {
   const id = randomUUID()
-  const user = { id, email, passwordHash: 'a hash', name: 'Name', role: 'user', createdAt }
-  assert.equal(await store.insertUser(user), true)
+  const user = { id, email, passwordHash: 'a hash', name: 'Name', role: 'user' }
+  assert.equal(await store.insertUser(user, changeAt(createdAt)), true)
   return id
 }
 

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test'
 import type { Purged } from '../../src/domain/store.ts'
 import { ENGINES, openTestStore } from '../engines.ts'
 import { fillSessions } from '../many-sessions.ts'
-import { digest, insertTestUser, makeScopes, openFor, toNumbers } from './fixtures.ts'
+import { changeAt, digest, insertTestUser, makeScopes, openFor, toNumbers } from './fixtures.ts'
 
 const DAY_MS = 24 * 3_600_000
 /** Most rows of one table that one call of the purge may remove. */
@@ -45,10 +45,10 @@ for (const engine of ENGINES) {
       const ends = [
         (sessionId: string) => store.endSession(sessionId, later(1)),
         () => store.endSessions(id, null, later(1)),
-        () => store.lockUser(email, later(DAY_MS), later(1)),
+        () => store.lockUser(email, later(DAY_MS), changeAt(later(1))),
       ]
       for (const end of ends) {
-        await store.unlockUser(email, start)
+        await store.unlockUser(email, changeAt(start))
         await open(id)
         const [session] = await database.rows(
           `select s.id, t.id as token_id, t.token from sessions s join refresh_tokens t on t.session_id = s.id
@@ -113,10 +113,10 @@ for (const engine of ENGINES) {
       for (let round = 0; round < 5; round++) {
         const { email, id } = await newUser()
         const logins = Array.from({ length: 12 }, () => open(id))
-        const change = store.deactivateUser(email, start)
+        const change = store.deactivateUser(email, changeAt(start))
         await Promise.all([...logins, change])
         assert.equal(await store.countLiveSessions(id, start), 0)
-        await store.activateUser(email, start)
+        await store.activateUser(email, changeAt(start))
         assert.equal(
           await store.countLiveSessions(id, start),
           0,
@@ -221,7 +221,7 @@ for (const engine of ENGINES) {
       await Promise.all([
         store.purge(later(2 * DAY_MS)),
         store.purge(later(2 * DAY_MS)),
-        store.deactivateUser(idle.email, later(1)),
+        store.deactivateUser(idle.email, changeAt(later(1))),
       ])
       await purgeAll(later(2 * DAY_MS))
       assert.deepEqual(await rowsOf(id), { sessions: 0, tokens: 0 })

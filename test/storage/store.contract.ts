@@ -5,7 +5,14 @@ import { describe, test } from 'node:test'
 import type { ThrottleScope } from '../../src/domain/attempt.ts'
 import { openStore } from '../../src/storage/open-store.ts'
 import { createTestDatabase, ENGINES, openTestStore } from '../engines.ts'
-import { insertTestUser, makeScopes, openFor, toNumbers, UNKNOWN_EMAIL } from './fixtures.ts'
+import {
+  changeAt,
+  insertTestUser,
+  makeScopes,
+  openFor,
+  toNumbers,
+  UNKNOWN_EMAIL,
+} from './fixtures.ts'
 
 const MINUTE_MS = 60_000
 
@@ -42,7 +49,7 @@ for (const engine of ENGINES) {
       await insertUser(email)
       const forEver = new Date('9999-12-31T23:59:59.999Z')
       for (const until of [null, later(MINUTE_MS), forEver]) {
-        if (until) await store.lockUser(email, until, later(1))
+        if (until) await store.lockUser(email, until, changeAt(later(1)))
         const user = await store.findUserByEmail(email)
         assert.deepEqual(user?.lockedUntil, until)
         assert.deepEqual(await store.reserveAttempt(makeScopes(), email, start), {
@@ -82,14 +89,16 @@ for (const engine of ENGINES) {
     test('of parallel insertions of the same email, one succeeds', async () => {
       const results = await Promise.all(
         Array.from({ length: 20 }, () =>
-          store.insertUser({
-            id: randomUUID(),
-            email: 'race@example.com',
-            passwordHash: 'h',
-            name: 'n',
-            role: 'user',
-            createdAt: start,
-          }),
+          store.insertUser(
+            {
+              id: randomUUID(),
+              email: 'race@example.com',
+              passwordHash: 'h',
+              name: 'n',
+              role: 'user',
+            },
+            changeAt(start),
+          ),
         ),
       )
       assert.equal(results.filter(Boolean).length, 1)
@@ -123,14 +132,14 @@ for (const engine of ENGINES) {
       }
       assert.equal(await open(), true)
       assert.equal(await open('another hash'), false)
-      await store.lockUser(email, later(MINUTE_MS), start)
+      await store.lockUser(email, later(MINUTE_MS), changeAt(start))
       assert.equal(await open(), false)
-      await store.unlockUser(email, start)
-      await store.deactivateUser(email, start)
+      await store.unlockUser(email, changeAt(start))
+      await store.deactivateUser(email, changeAt(start))
       assert.equal(await open(), false)
-      await store.activateUser(email, start)
+      await store.activateUser(email, changeAt(start))
       assert.equal(await open(), true)
-      await store.deleteUser(email)
+      await store.deleteUser(email, changeAt())
       assert.equal(await open(), false)
     })
 
@@ -143,22 +152,22 @@ for (const engine of ENGINES) {
             (select count(*) from refresh_tokens where user_id = '${id}') as tokens`,
         )
       assert.deepEqual(toNumbers((await count())[0]), { sessions: 1, tokens: 1 })
-      assert.equal(await store.deleteUser('deleted@example.com'), true)
+      assert.equal(await store.deleteUser('deleted@example.com', changeAt()), true)
       assert.deepEqual(toNumbers((await count())[0]), { sessions: 0, tokens: 0 })
-      assert.equal(await store.deleteUser('deleted@example.com'), false)
+      assert.equal(await store.deleteUser('deleted@example.com', changeAt()), false)
     })
 
     test('a new password, a lock and a deactivation each end all sessions; an activation none', async () => {
       const id = await insertUser('ends@example.com')
       const changes: [string, () => Promise<boolean>, number][] = [
-        ['activate', () => store.activateUser('ends@example.com', start), 1],
-        ['set-password', () => store.setPassword('ends@example.com', 'a hash', start), 0],
-        ['lock', () => store.lockUser('ends@example.com', later(1), start), 0],
-        ['deactivate', () => store.deactivateUser('ends@example.com', start), 0],
+        ['activate', () => store.activateUser('ends@example.com', changeAt(start)), 1],
+        ['set-password', () => store.setPassword('ends@example.com', 'a hash', changeAt(start)), 0],
+        ['lock', () => store.lockUser('ends@example.com', later(1), changeAt(start)), 0],
+        ['deactivate', () => store.deactivateUser('ends@example.com', changeAt(start)), 0],
       ]
       for (const [name, change, live] of changes) {
-        await store.activateUser('ends@example.com', start)
-        await store.unlockUser('ends@example.com', start)
+        await store.activateUser('ends@example.com', changeAt(start))
+        await store.unlockUser('ends@example.com', changeAt(start))
         await openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
         assert.equal(await change(), true)
         assert.equal(await store.countLiveSessions(id, start), live, name)
@@ -170,12 +179,12 @@ for (const engine of ENGINES) {
     })
 
     test('every change of a user returns false for an unknown email', async () => {
-      assert.equal(await store.setPassword(UNKNOWN_EMAIL, 'h', start), false)
-      assert.equal(await store.lockUser(UNKNOWN_EMAIL, later(1), start), false)
-      assert.equal(await store.unlockUser(UNKNOWN_EMAIL, start), false)
-      assert.equal(await store.deactivateUser(UNKNOWN_EMAIL, start), false)
-      assert.equal(await store.activateUser(UNKNOWN_EMAIL, start), false)
-      assert.equal(await store.deleteUser(UNKNOWN_EMAIL), false)
+      assert.equal(await store.setPassword(UNKNOWN_EMAIL, 'h', changeAt(start)), false)
+      assert.equal(await store.lockUser(UNKNOWN_EMAIL, later(1), changeAt(start)), false)
+      assert.equal(await store.unlockUser(UNKNOWN_EMAIL, changeAt(start)), false)
+      assert.equal(await store.deactivateUser(UNKNOWN_EMAIL, changeAt(start)), false)
+      assert.equal(await store.activateUser(UNKNOWN_EMAIL, changeAt(start)), false)
+      assert.equal(await store.deleteUser(UNKNOWN_EMAIL, changeAt()), false)
     })
 
     test('a user with more sessions than a statement may have parameters can be deactivated and deleted', async () => {
@@ -191,9 +200,9 @@ for (const engine of ENGINES) {
            values ${rows.join()}`,
         )
       }
-      assert.equal(await store.deactivateUser('many@example.com', start), true)
+      assert.equal(await store.deactivateUser('many@example.com', changeAt(start)), true)
       assert.deepEqual(await store.listLiveSessions(id, { afterId: null, limit: 9 }, start), [])
-      assert.equal(await store.deleteUser('many@example.com'), true)
+      assert.equal(await store.deleteUser('many@example.com', changeAt()), true)
     })
 
     test('a hash is upgraded only if it is still the verified one', async () => {
@@ -209,7 +218,7 @@ for (const engine of ENGINES) {
       const open = () => openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
       await store.upgradePasswordHash(id, 'a hash', 'upgraded', start)
       assert.equal(await open(), true)
-      await store.setPassword('meanwhile@example.com', 'another', start)
+      await store.setPassword('meanwhile@example.com', 'another', changeAt(start))
       assert.equal(await open(), false)
     })
 

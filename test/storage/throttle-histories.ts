@@ -12,7 +12,7 @@ import { digestOf } from '../../src/identifiers.ts'
 import { openStore } from '../../src/storage/open-store.ts'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { createTestDatabase, type Row } from '../engines.ts'
-import { openFor } from './fixtures.ts'
+import { changeAt, openFor } from './fixtures.ts'
 import { type Expected, type ScopeState, ThrottleModel, type UserState } from './throttle-model.ts'
 
 const SECOND = 1_000
@@ -143,7 +143,7 @@ export async function checkHistories(engine: EngineName, numRuns: number): Promi
     await store.migrate()
     for (const [email, { id, passwordHash }] of USERS) {
       const user = { id, email, passwordHash, name: 'Name', role: 'user' }
-      await store.insertUser({ ...user, createdAt: new Date(START) })
+      await store.insertUser(user, changeAt(new Date(START)))
     }
     const goesAsInTheModel = fc.asyncProperty(histories, async ({ budgets, steps }) => {
       await direct.reset()
@@ -225,13 +225,17 @@ async function runHistory(
         return
       case 'unlock': {
         const email = emailAt(step.email)
-        const isUnlocked = await store.unlockUser(email, new Date(now))
+        const isUnlocked = await store.unlockUser(email, changeAt(new Date(now)))
         assert.equal(isUnlocked, model.unlock(email, digestOf(email)))
         return
       }
       case 'lock': {
         const email = emailAt(step.email)
-        const isLocked = await store.lockUser(email, new Date(now + step.forMs), new Date(now))
+        const isLocked = await store.lockUser(
+          email,
+          new Date(now + step.forMs),
+          changeAt(new Date(now)),
+        )
         assert.equal(isLocked, model.lock(email, now + step.forMs))
         return
       }

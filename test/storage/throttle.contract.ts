@@ -5,6 +5,7 @@ import type { ScopeName, ThrottleScope } from '../../src/domain/attempt.ts'
 import { openStore } from '../../src/storage/open-store.ts'
 import { ENGINES, openTestStore } from '../engines.ts'
 import {
+  changeAt,
   countKinds,
   digest,
   insertTestUser,
@@ -142,7 +143,7 @@ for (const engine of ENGINES) {
       assert.deepEqual(locked?.lockedUntil, later(15 * MINUTE_MS))
       assert.equal(locked?.lockedBy, 'throttle')
 
-      assert.equal(await store.unlockUser(email, start), true)
+      assert.equal(await store.unlockUser(email, changeAt(start)), true)
       assert.equal((await store.findUserByEmail(email))?.lockedUntil, null)
       assert.equal((await reserve(makeScopes(email, 'owner'))).kind, 'admitted')
       assert.equal((await reserve(makeScopes(email, 'guesser 1'))).kind, 'admitted')
@@ -151,7 +152,7 @@ for (const engine of ENGINES) {
     test('the throttle does not change an administrator’s lock', async () => {
       const email = 'both@example.com'
       await insertUser(email)
-      await store.lockUser(email, later(60 * MINUTE_MS), start)
+      await store.lockUser(email, later(60 * MINUTE_MS), changeAt(start))
       for (let i = 0; i < 4; i++) await fail(makeScopes(email, `guesser ${i}`), 5)
       const blocked = await reserve(makeScopes(email, 'owner'), start, email)
       assert.equal(blocked.kind === 'blocked' && blocked.lockedUserId, null)
@@ -233,7 +234,7 @@ for (const engine of ENGINES) {
         return Number(row?.daily_failures)
       }
       assert.equal(await day(), 20)
-      await store.unlockUser(email, later(2 * MINUTE_MS))
+      await store.unlockUser(email, changeAt(later(2 * MINUTE_MS)))
       assert.equal(await day(), 0)
     })
 
@@ -305,7 +306,7 @@ for (const engine of ENGINES) {
         else if (i % 4 === 1) await one.releaseAttempt(scopes)
         else await one.settleFailure(scopes, id, start)
         if (i % 20 === 0) await one.purge(start)
-        if (i % 50 === 0) await one.unlockUser('busy@example.com', start)
+        if (i % 50 === 0) await one.unlockUser('busy@example.com', changeAt(start))
       }
       for (let round = 0; round < 10; round++) {
         await Promise.all(Array.from({ length: 60 }, (_, i) => mix(round, i)))

@@ -43,6 +43,15 @@ export function parseText(option: string, maxLength: number) {
   }
 }
 
+export function parseCount(option: string) {
+  return (typed: string) => {
+    if (!/^[1-9]\d{0,8}$/.test(typed)) {
+      throw new WrongUse(`${option} takes a whole number from 1 to 999999999.`)
+    }
+    return Number(typed)
+  }
+}
+
 export function parseTime(option: string) {
   return (typed: string) => {
     const time = new Date(typed)

@@ -1,10 +1,10 @@
 // The output and input of commands: data to stdout, everything else to stderr. A change is announced in one
 // line: a sentence on a terminal, a log event anywhere else.
-import { userInfo } from 'node:os'
 import type { OnEnded } from '../../domain/user.ts'
 import { hasCode } from '../../files.ts'
 import { createLog } from '../../log/log.ts'
 import { printable } from '../../log/printable.ts'
+import { commandActor } from '../actor.ts'
 import { Failure, messageOf, OutputClosed } from '../failures.ts'
 import { askHidden, askLine, readAll } from './prompt.ts'
 
@@ -63,7 +63,7 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
       }
       // Written synchronously, so that the line keeps its order among the other output.
       const output = { write: (line: string) => stderr.write(line) }
-      createLog('info', output).info({ event, ...facts, actor: actor() }, sentence)
+      createLog('info', output).info({ event, ...facts, actor: commandActor().name }, sentence)
     },
     askHidden: question => askHidden(question, screen),
     async confirm(question) {
@@ -97,13 +97,4 @@ export function countEnded(terminal: Terminal): { onEnded: OnEnded; ended: () =>
 function unwritten(error: Error): Error {
   if (hasCode(error, 'EPIPE')) return new OutputClosed()
   return new Failure(`The output could not be written: ${messageOf(error)}.`)
-}
-
-/** The operating system's user, for the log. In a container it may have no name. */
-function actor(): string {
-  try {
-    return userInfo().username
-  } catch {
-    return `uid ${process.getuid?.()}`
-  }
 }

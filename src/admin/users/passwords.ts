@@ -1,10 +1,10 @@
 // users add|set-password
-import { randomBytes, randomUUID } from 'node:crypto'
-import bcrypt from 'bcrypt'
+import { randomBytes } from 'node:crypto'
 import { type Command, Option } from 'commander'
 import { problemWithPassword } from '../../login/credentials.ts'
 import type { Context, JsonOption } from '../context.ts'
-import { Failure, userNotFound, WrongUse } from '../failures.ts'
+import { Failure, WrongUse } from '../failures.ts'
+import { addUser, emailTaken, requireUser, setPassword } from '../operations/users.ts'
 import { parseEmail, parseNewEmail, parseText } from '../terminal/arguments.ts'
 import { jsonOf } from '../terminal/layout.ts'
 import { countEnded, type Terminal } from '../terminal/terminal.ts'
@@ -26,44 +26,40 @@ export function addPasswordCommands(users: Command, context: Context): void {
     .option('--role <role>', 'role in the access token', parseText('--role', 50), 'user')
   withPasswordOptions(add, parseNewEmail).action((email: string, options: NewUserOptions) => {
     const obtainPassword = passwordSource(context, options)
-    return withMigratedStore(context, async ({ store, clock, config: { bcryptCost } }) => {
-      const taken = () => new Failure(`There is already a user ${email}.`)
-      if (await store.findUserByEmail(email)) throw taken()
+    return withMigratedStore(context, async ({ store, admin }) => {
+      if (await store.findUserByEmail(email)) throw emailTaken(email)
       const password = await obtainPassword()
-      const passwordHash = await bcrypt.hash(password, bcryptCost)
-      const user = { id: randomUUID(), email, name: options.name, role: options.role }
-      const createdAt = clock()
-      if (!(await store.insertUser({ ...user, passwordHash, createdAt }))) throw taken()
+      const { name, role } = options
+      const { id } = await addUser(admin, { email, name, role }, password)
       context.terminal.announce(
         'admin.user_added',
-        { email, userId: user.id, role: user.role },
-        `Added ${email} with the role "${user.role}".`,
+        { email, userId: id, role },
+        `Added ${email} with the role "${role}".`,
       )
+      const user = { id, email, name, role }
       await printResult(context, options, user, password)
     })
   })
 
-  const setPassword = users
+  const setPasswordCommand = users
     .command('set-password')
     .description('set a new password and end all sessions')
-  withPasswordOptions(setPassword, parseEmail).action((email: string, options: PasswordOptions) => {
-    const obtainPassword = passwordSource(context, options)
-    return withStore(context, async ({ store, clock, config: { bcryptCost } }) => {
-      if (!(await store.findUserByEmail(email))) throw userNotFound(email)
-      const password = await obtainPassword()
-      const passwordHash = await bcrypt.hash(password, bcryptCost)
-      const { onEnded } = countEnded(context.terminal)
-      if (!(await store.setPassword(email, passwordHash, clock(), onEnded))) {
-        throw userNotFound(email)
-      }
-      context.terminal.announce(
-        'admin.password_set',
-        { email },
-        `Set the password of ${email} and ended all sessions.`,
-      )
-      await printResult(context, options, { email }, password)
-    })
-  })
+  withPasswordOptions(setPasswordCommand, parseEmail).action(
+    (email: string, options: PasswordOptions) => {
+      const obtainPassword = passwordSource(context, options)
+      return withStore(context, async ({ admin }) => {
+        await requireUser(admin, email)
+        const password = await obtainPassword()
+        await setPassword(admin, email, password, countEnded(context.terminal).onEnded)
+        context.terminal.announce(
+          'admin.password_set',
+          { email },
+          `Set the password of ${email} and ended all sessions.`,
+        )
+        await printResult(context, options, { email }, password)
+      })
+    },
+  )
 }
 
 function withPasswordOptions(command: Command, parse: (typed: string) => string): Command {

@@ -1,18 +1,24 @@
 // users add|set-password|list|show|activate|deactivate|lock|unlock|delete
-
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Command } from 'commander'
-import type { Store } from '../../domain/store.ts'
 import type { OnEnded } from '../../domain/user.ts'
-import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
 import type { Context } from '../context.ts'
-import { Failure, userNotFound, WrongUse } from '../failures.ts'
+import { Failure, WrongUse } from '../failures.ts'
+import type { AdminDeps } from '../operations/deps.ts'
+import {
+  activateUser,
+  deactivateUser,
+  deleteUser,
+  FOR_EVER,
+  lockUser,
+  requireUser,
+  unlockUser,
+} from '../operations/users.ts'
 import { parseEmail, parseTime } from '../terminal/arguments.ts'
 import { formatTime } from '../terminal/layout.ts'
 import { countEnded } from '../terminal/terminal.ts'
 import { withStore } from '../with-store.ts'
 import { addPasswordCommands } from './passwords.ts'
-import { addViewCommands, FOR_EVER } from './views.ts'
+import { addViewCommands } from './views.ts'
 
 export function usersCommand(context: Context): Command {
   const users = new Command('users').description('add, show, change and delete users')
@@ -24,16 +30,15 @@ export function usersCommand(context: Context): Command {
     description: string,
     event: string,
     done: (email: string) => string,
-    apply: (store: Store, email: string, now: Date, onEnded: OnEnded) => Promise<boolean>,
+    apply: (admin: AdminDeps, email: string, onEnded: OnEnded) => Promise<void>,
   ) =>
     users
       .command(name)
       .description(description)
       .argument('<email>', 'email of the user', parseEmail)
       .action((email: string) =>
-        withStore(context, async ({ store, clock }) => {
-          const { onEnded } = countEnded(context.terminal)
-          if (!(await apply(store, email, clock(), onEnded))) throw userNotFound(email)
+        withStore(context, async ({ admin }) => {
+          await apply(admin, email, countEnded(context.terminal).onEnded)
           context.terminal.announce(event, { email }, done(email))
         }),
       )
@@ -43,14 +48,14 @@ export function usersCommand(context: Context): Command {
     'let a user log in again',
     'admin.user_activated',
     email => `Activated ${email}.`,
-    (store, email, now) => store.activateUser(email, now),
+    activateUser,
   )
   change(
     'deactivate',
     'stop a user from logging in and end all sessions',
     'admin.user_deactivated',
     email => `Deactivated ${email} and ended all sessions.`,
-    (store, email, now, onEnded) => store.deactivateUser(email, now, onEnded),
+    deactivateUser,
   )
 
   users
@@ -63,10 +68,9 @@ export function usersCommand(context: Context): Command {
       parseTime('--until'),
     )
     .action((email: string, { until = FOR_EVER }: { until?: Date }) =>
-      withStore(context, async ({ store, clock }) => {
+      withStore(context, async ({ clock, admin }) => {
         if (until <= clock()) throw new WrongUse('--until must be in the future.')
-        const { onEnded } = countEnded(context.terminal)
-        if (!(await store.lockUser(email, until, clock(), onEnded))) throw userNotFound(email)
+        await lockUser(admin, email, until, countEnded(context.terminal).onEnded)
         const term = until === FOR_EVER ? '' : ` until ${formatTime(until)}`
         context.terminal.announce(
           'admin.user_locked',
@@ -81,12 +85,8 @@ export function usersCommand(context: Context): Command {
     .description('clear the lock, failures and blocks of an email')
     .argument('<email>', 'email to unlock', parseEmail)
     .action((email: string) =>
-      withStore(context, async ({ store, clock }) => {
-        const isUser = await store.unlockUser(email, clock())
-        // After this time no running instance has an earlier block in its cache.
-        await sleep(BLOCK_CACHED_MS)
-        if (!isUser) {
-          // An email without a user can be blocked too.
+      withStore(context, async ({ admin }) => {
+        if (!(await unlockUser(admin, email))) {
           throw new Failure(
             `There is no user ${email}; the failures and blocks of this email were cleared.`,
           )
@@ -106,13 +106,12 @@ export function usersCommand(context: Context): Command {
           'There is no terminal to ask for confirmation: add --yes to delete without it.',
         )
       }
-      return withStore(context, async ({ store }) => {
-        if (!(await store.findUserByEmail(email))) throw userNotFound(email)
+      return withStore(context, async ({ admin }) => {
+        await requireUser(admin, email)
         if (!yes && !(await context.terminal.confirm(`Delete ${email} for good?`))) {
           throw new Failure('Nothing was deleted.')
         }
-        const { onEnded } = countEnded(context.terminal)
-        if (!(await store.deleteUser(email, onEnded))) throw userNotFound(email)
+        await deleteUser(admin, email, countEnded(context.terminal).onEnded)
         context.terminal.announce('admin.user_deleted', { email }, `Deleted ${email}.`)
       })
     })

@@ -3,14 +3,12 @@ import type { Command } from 'commander'
 import type { Store } from '../../domain/store.ts'
 import type { User } from '../../domain/user.ts'
 import { type Context, type JsonOption, printList } from '../context.ts'
+import { FOR_EVER, requireUser } from '../operations/users.ts'
 import { parseEmail } from '../terminal/arguments.ts'
 import { fieldsOf, formatTime, jsonOf } from '../terminal/layout.ts'
-import { requireUser, withStore } from '../with-store.ts'
+import { withStore } from '../with-store.ts'
 
 const LIST_BATCH = 1_000
-
-/** The end of a lock that an administrator set without --until. */
-export const FOR_EVER = new Date('9999-12-31T23:59:59.999Z')
 
 export function addViewCommands(users: Command, context: Context): void {
   users
@@ -40,8 +38,8 @@ export function addViewCommands(users: Command, context: Context): void {
     .argument('<email>', 'email of the user', parseEmail)
     .option('--json', 'print JSON')
     .action((email: string, { json }: JsonOption) =>
-      withStore(context, async ({ store, clock }) => {
-        const user = await requireUser(store, email)
+      withStore(context, async ({ store, clock, admin }) => {
+        const user = await requireUser(admin, email)
         const now = clock()
         const liveSessions = await store.countLiveSessions(user.id, now)
         await context.terminal.print(

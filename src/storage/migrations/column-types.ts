@@ -6,12 +6,22 @@ export type ColumnTypes = {
   engine: EngineName
   uuid: { type: RawBuilder<unknown>; random: RawBuilder<unknown>; check: Check }
   time: { type: RawBuilder<unknown>; now: RawBuilder<unknown> }
-  flag: { type: RawBuilder<unknown>; true: RawBuilder<unknown>; check: Check }
+  flag: {
+    type: RawBuilder<unknown>
+    true: RawBuilder<unknown>
+    false: RawBuilder<unknown>
+    check: Check
+  }
+  json: { type: RawBuilder<unknown>; check: Check }
+  /** A primary key that counts up. */
+  identity: RawBuilder<unknown>
   /** SQLite compares times as text, so its columns accept one format only, also from other programs. */
   isTime: Check
   options: RawBuilder<unknown>
   /** The statements that create a trigger: after an update of the column, if `when`, it runs `then`. */
   trigger: (name: string, on: Changed, when: string, then: string) => RawBuilder<unknown>[]
+  /** The statements that make every change or removal of a row fail. */
+  appendOnly: (table: string) => RawBuilder<unknown>[]
   /** True if the column has one of the values that a query selects; an index finds each value. */
   isAmong: (column: string, query: string) => string
 }
@@ -25,7 +35,10 @@ export const COLUMN_TYPES: Record<EngineName, ColumnTypes> = {
     engine: 'postgres',
     uuid: { type: sql`uuid`, random: sql`gen_random_uuid()`, check: unchecked },
     time: { type: sql`timestamptz`, now: sql`now()` },
-    flag: { type: sql`boolean`, true: sql`true`, check: unchecked },
+    flag: { type: sql`boolean`, true: sql`true`, false: sql`false`, check: unchecked },
+    // Unlike jsonb, it keeps the order of the fields.
+    json: { type: sql`json`, check: unchecked },
+    identity: sql`bigint generated always as identity primary key`,
     isTime: unchecked,
     options: sql``,
     trigger: (name, { table, column }, when, then) => [
@@ -33,6 +46,12 @@ export const COLUMN_TYPES: Record<EngineName, ColumnTypes> = {
         $$ begin ${then}; return null; end $$`),
       sql.raw(`create trigger ${name} after update of ${column} on ${table}
         for each row when (${when}) execute function ${name}()`),
+    ],
+    appendOnly: table => [
+      sql.raw(`create function refuse_changes_of_${table}() returns trigger language plpgsql as
+        $$ begin raise exception '${table} is append-only'; end $$`),
+      sql.raw(`create trigger ${table}_append_only before update or delete or truncate on ${table}
+        for each statement execute function refuse_changes_of_${table}()`),
     ],
     isAmong: (column, query) => `${column} = any (array(${query}))`,
   },
@@ -49,8 +68,11 @@ export const COLUMN_TYPES: Record<EngineName, ColumnTypes> = {
     flag: {
       type: sql`integer`,
       true: sql`1`,
+      false: sql`0`,
       check: column => sql`check (${sql.ref(column)} in (0, 1))`,
     },
+    json: { type: sql`text`, check: column => sql`check (json_valid(${sql.ref(column)}))` },
+    identity: sql`integer primary key autoincrement`,
     isTime: column =>
       sql`check (${sql.ref(column)} glob '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9]Z')`,
     options: sql`strict`,
@@ -58,6 +80,11 @@ export const COLUMN_TYPES: Record<EngineName, ColumnTypes> = {
       sql.raw(`create trigger ${name} after update of ${column} on ${table}
         for each row when ${when} begin ${then}; end`),
     ],
+    appendOnly: table =>
+      ['update', 'delete'].map(change =>
+        sql.raw(`create trigger ${table}_refuses_${change} before ${change} on ${table}
+          begin select raise(abort, '${table} is append-only'); end`),
+      ),
     isAmong: (column, query) => `${column} in (${query})`,
   },
 }

@@ -8,6 +8,7 @@ import * as sessions from './0002-sessions.ts'
 import * as throttle from './0003-throttle.ts'
 import * as deviceKey from './0004-device-key.ts'
 import * as refresh from './0005-refresh.ts'
+import * as administration from './0006-administration.ts'
 import { COLUMN_TYPES } from './column-types.ts'
 
 const MIGRATIONS = {
@@ -16,6 +17,7 @@ const MIGRATIONS = {
   '0003-throttle': throttle,
   '0004-device-key': deviceKey,
   '0005-refresh': refresh,
+  '0006-administration': administration,
 }
 
 export function createMigrator(engine: EngineName, db: Kysely<Schema>): Migrator {

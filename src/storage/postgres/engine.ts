@@ -17,7 +17,7 @@ import { useToken } from './use-token.ts'
 const MIGRATION_TIMEOUT_MS = 3_600_000
 
 /** The keys of the advisory locks: any numbers that no other program in this database uses. */
-const PURGE_LOCK = 710_001
+export const PURGE_LOCK = 710_001
 const MIGRATION_LOCK = 710_002
 
 // https://www.postgresql.org/docs/current/errcodes-appendix.html

@@ -1,7 +1,9 @@
 // Deletes a user with its sessions, refresh tokens and devices, in batches so that no statement takes long.
 import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
+import type { Change } from '../../domain/audit.ts'
 import type { OnEnded } from '../../domain/user.ts'
+import { writeAudit } from './audit.ts'
 import { isAmong } from './dialect.ts'
 import { NEXT_GENERATION } from './end-all-sessions.ts'
 import { type Engine, transact, write } from './engine.ts'
@@ -12,17 +14,29 @@ const DEVICES_AT_A_TIME = 100
 export async function deleteUser(
   engine: Engine,
   email: string,
+  change: Change,
   onEnded?: OnEnded,
 ): Promise<boolean> {
   // From here on the user has no live session, and no login opens another.
-  const user = await write(engine, db =>
-    db
+  const user = await transact(engine, async trx => {
+    const found = await trx
       .updateTable('users')
       .set({ is_active: 0, session_generation: NEXT_GENERATION })
       .where('email', '=', email)
-      .returning('id')
-      .executeTakeFirst(),
-  )
+      .returningAll()
+      .executeTakeFirst()
+    if (found) {
+      const { name, role } = found
+      await writeAudit(trx, change, {
+        action: 'user.deleted',
+        target: email,
+        targetId: found.id,
+        before: { name, role },
+        after: null,
+      })
+    }
+    return found
+  })
   if (!user) return false
   // Sessions are deleted before the user: a rotation locks its session's row first, then the user's.
   for (;;) {

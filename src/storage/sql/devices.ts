@@ -3,6 +3,7 @@ import { type Selectable, sql } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
 import type { MaintenanceStore } from '../../domain/store.ts'
 import type { Device, UserStore } from '../../domain/user.ts'
+import { writeAudit } from './audit.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime, parseTime, type Schema } from './schema.ts'
 
@@ -63,12 +64,23 @@ export function createDevices(engine: Engine): Devices {
       return rows.map(toDevice)
     },
 
-    async revokeDevice(id) {
-      const revoked = await transact(engine, trx =>
-        trx.deleteFrom('devices').where('id', '=', id).returning('id').executeTakeFirst(),
-      )
-      return revoked !== undefined
-    },
+    revokeDevice: (id, change) =>
+      transact(engine, async trx => {
+        const revoked = await trx
+          .deleteFrom('devices')
+          .where('id', '=', id)
+          .returning(['user_id', 'user_agent'])
+          .executeTakeFirst()
+        if (!revoked) return false
+        await writeAudit(trx, change, {
+          action: 'device.revoked',
+          target: id,
+          targetId: revoked.user_id,
+          before: { userAgent: revoked.user_agent },
+          after: null,
+        })
+        return true
+      }),
   }
 }
 

@@ -2,10 +2,12 @@
 // engines accept; PostgreSQL returns them as Date and boolean, SQLite as they were written.
 import type { ColumnType, Generated } from 'kysely'
 import type { ScopeName } from '../../domain/attempt.ts'
+import type { Actor, AuditAction, AuditFacts } from '../../domain/audit.ts'
 import type { LockedBy } from '../../domain/user.ts'
 
 export type Time = ColumnType<Date | string, string, string>
 type NullableTime = ColumnType<Date | string | null, string | null, string | null>
+type Json = ColumnType<AuditFacts | string | null, string | null, never>
 type Flag = ColumnType<boolean | number, number | undefined, number>
 
 export function formatTime(time: Date, plusMs = 0): string {
@@ -108,6 +110,19 @@ export type Schema = {
     day_ends_at: NullableTime
     blocked_until: NullableTime
     expires_at: Time
+  }
+  /** Append-only: triggers refuse every other change. */
+  audit_events: {
+    id: ColumnType<number | string, never, never>
+    at: Time
+    actor_kind: Actor['kind']
+    actor: string
+    host: string
+    action: AuditAction
+    target: string
+    target_id: string | null
+    before: Json
+    after: Json
   }
   /** One row, which the readiness check writes. */
   readiness: { id: number; checked_at: Time }

@@ -1,13 +1,16 @@
 // Finds, lists and counts live sessions, notes the use of their cookies, and ends one session.
 import { type RawBuilder, sql } from 'kysely'
 import type { SessionKey, SessionStore } from '../../domain/session.ts'
+import type { UserStore } from '../../domain/user.ts'
+import { writeAudit } from './audit.ts'
 import { endSessions } from './end-all-sessions.ts'
-import type { Engine } from './engine.ts'
+import { type Engine, transact } from './engine.ts'
 import { findLive, isLive, toSession } from './live-session.ts'
 import { prepare } from './prepared.ts'
 import { formatTime } from './schema.ts'
 
-type Sessions = Omit<SessionStore, 'findRefreshToken' | 'useRefreshToken'>
+type Sessions = Omit<SessionStore, 'findRefreshToken' | 'useRefreshToken'> &
+  Pick<UserStore, 'endUserSession'>
 
 export function createSessions(engine: Engine): Sessions {
   const { db, readPrepared, writePrepared } = engine
@@ -80,6 +83,22 @@ export function createSessions(engine: Engine): Sessions {
       const [ended] = await end(key, formatTime(now))
       return ended ? { id: ended.id, userId: ended.user_id } : null
     },
+
+    endUserSession: (id, change) =>
+      transact(engine, async trx => {
+        const now = formatTime(change.at)
+        const { rows } = await ending(sql`id = ${id}`, now).execute(trx)
+        const [ended] = rows
+        if (!ended) return false
+        await writeAudit(trx, change, {
+          action: 'session.ended',
+          target: id,
+          targetId: ended.user_id,
+          before: null,
+          after: null,
+        })
+        return true
+      }),
 
     endSessions: (userId, keptId, now, onEnded) =>
       endSessions(engine, userId, keptId, now, onEnded),

@@ -51,21 +51,24 @@ export function toBlock(
 /** Wraps around before the column overflows: dummy rows are never reset. */
 export const ONE_FAILURE_MORE = sql<number>`(failed_login_attempts + 1) % 1000000000`
 
-/** Clears failures and blocks of an account. Pending attempts stay pending, and count when they settle. */
+/**
+ * Clears failures and blocks of an account; false if there were none. Pending attempts stay pending, and count
+ * when they settle.
+ */
 export async function clearFailures(
   engine: Engine,
   trx: Transaction<Schema>,
   emailDigest: string,
-): Promise<void> {
+): Promise<boolean> {
   // Locks the rows in the order of their keys, like every other statement, so that no deadlock occurs.
   const rows = await trx
     .selectFrom('login_throttle')
-    .select('key')
+    .select(['key', 'failures', 'daily_failures', 'blocked_until'])
     .where('email_digest', '=', emailDigest)
     .orderBy('key')
     .$if(engine.name === 'postgres', query => query.forUpdate())
     .execute()
-  if (rows.length === 0) return
+  if (rows.length === 0) return false
   await trx
     .updateTable('login_throttle')
     .set({ failures: 0, daily_failures: 0, blocked_until: null })
@@ -75,6 +78,7 @@ export async function clearFailures(
       rows.map(({ key }) => key),
     )
     .execute()
+  return rows.some(row => row.failures > 0 || row.daily_failures > 0 || row.blocked_until !== null)
 }
 
 export function keysOf(scopes: ThrottleScope[]): string[] {

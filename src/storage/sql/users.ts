@@ -1,55 +1,74 @@
 // Users, as administrators see and change them.
-import { sql } from 'kysely'
+import { sql, type Transaction, type UpdateObject } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
+import type { AuditAction, Change } from '../../domain/audit.ts'
 import type { OnEnded, UserStore } from '../../domain/user.ts'
 import { digestOf } from '../../identifiers.ts'
+import { changedFacts, writeAudit } from './audit.ts'
 import { deleteUser } from './delete-user.ts'
 import { markEnded, NEXT_GENERATION } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
-import { formatTime } from './schema.ts'
+import { formatTime, type Schema } from './schema.ts'
 import { clearFailures } from './throttle-rows.ts'
 import { toUser } from './user-rows.ts'
 
 const EMAILS_PER_PAGE = 5_000
 
-type Users = Omit<UserStore, 'listDevices' | 'revokeDevice'> &
+type Users = Omit<UserStore, 'listDevices' | 'revokeDevice' | 'endUserSession'> &
   Pick<AttemptStore, 'upgradePasswordHash'>
+
+type UserChange = {
+  action: AuditAction
+  columns: UpdateObject<Schema, 'users'>
+  endsSessions?: boolean
+  /** Clears other rows as well; false if there was nothing to clear. */
+  clear?: (trx: Transaction<Schema>) => Promise<boolean>
+}
 
 export function createUsers(engine: Engine): Users {
   const { db } = engine
 
+  /** Changes a user and records it. The throttle's rows are locked before the user's, as logins do. */
   async function changeUser(
     email: string,
-    now: Date,
-    change: {
-      password_hash?: string
-      upgraded_from?: null
-      is_active?: number
-      locked_until?: string
-      locked_by?: 'administrator'
-    },
+    change: Change,
+    { action, columns, endsSessions, clear }: UserChange,
     onEnded?: OnEnded,
   ): Promise<boolean> {
-    const endsSessions = change.is_active !== 1
-    const user = await transact(engine, async trx => {
-      const user = await trx
+    const userId = await transact(engine, async trx => {
+      const hasCleared = await clear?.(trx)
+      const found = await trx
+        .selectFrom('users')
+        .selectAll()
+        .where('email', '=', email)
+        .$if(engine.name === 'postgres', query => query.forNoKeyUpdate())
+        .executeTakeFirst()
+      const event = { action, target: email, targetId: null, before: null, after: null }
+      if (!found) {
+        if (hasCleared) await writeAudit(trx, change, event)
+        return null
+      }
+      const changed = await trx
         .updateTable('users')
         .set({
-          ...change,
+          ...columns,
           ...(endsSessions && { session_generation: NEXT_GENERATION }),
-          updated_at: formatTime(now),
+          updated_at: formatTime(change.at),
         })
-        .where('email', '=', email)
-        .returning('id')
-        .executeTakeFirst()
+        .where('id', '=', found.id)
+        .returningAll()
+        .executeTakeFirstOrThrow()
+      const isNewPassword = columns.password_hash !== undefined
       // An attacker that knew the old password may have logged in with it and made a device known.
-      if (user && change.password_hash) {
-        await trx.deleteFrom('devices').where('user_id', '=', user.id).execute()
+      if (isNewPassword) await trx.deleteFrom('devices').where('user_id', '=', found.id).execute()
+      const facts = changedFacts(toUser(found), toUser(changed))
+      if (facts || hasCleared || isNewPassword) {
+        await writeAudit(trx, change, { ...event, targetId: found.id, ...facts })
       }
-      return user
+      return found.id
     })
-    if (user && endsSessions) await markEnded(engine, user.id, now, onEnded)
-    return user !== undefined
+    if (userId && endsSessions) await markEnded(engine, userId, change.at, onEnded)
+    return userId !== null
   }
 
   return {
@@ -113,10 +132,10 @@ export function createUsers(engine: Engine): Users {
       return [...costs].map(([cost, users]) => ({ cost, users }))
     },
 
-    async insertUser(user) {
-      const moment = formatTime(user.createdAt)
-      const inserted = await transact(engine, trx =>
-        trx
+    insertUser: (user, change) =>
+      transact(engine, async trx => {
+        const moment = formatTime(change.at)
+        const inserted = await trx
           .insertInto('users')
           .values({
             id: user.id,
@@ -129,10 +148,17 @@ export function createUsers(engine: Engine): Users {
           })
           .onConflict(conflict => conflict.column('email').doNothing())
           .returning('id')
-          .executeTakeFirst(),
-      )
-      return inserted !== undefined
-    },
+          .executeTakeFirst()
+        if (!inserted) return false
+        await writeAudit(trx, change, {
+          action: 'user.added',
+          target: user.email,
+          targetId: user.id,
+          before: null,
+          after: { name: user.name, role: user.role },
+        })
+        return true
+      }),
 
     async upgradePasswordHash(userId, oldHash, newHash, now) {
       await transact(engine, trx =>
@@ -149,35 +175,67 @@ export function createUsers(engine: Engine): Users {
       )
     },
 
-    setPassword: (email, passwordHash, now, onEnded) =>
-      changeUser(email, now, { password_hash: passwordHash, upgraded_from: null }, onEnded),
-    deactivateUser: (email, now, onEnded) => changeUser(email, now, { is_active: 0 }, onEnded),
-    activateUser: (email, now) => changeUser(email, now, { is_active: 1 }),
-    lockUser: (email, until, now, onEnded) =>
+    setPassword: (email, passwordHash, change, onEnded) =>
       changeUser(
         email,
-        now,
-        { locked_until: formatTime(until), locked_by: 'administrator' },
+        change,
+        {
+          action: 'password.set',
+          columns: { password_hash: passwordHash, upgraded_from: null },
+          endsSessions: true,
+        },
         onEnded,
       ),
+    deactivateUser: (email, change, onEnded) =>
+      changeUser(
+        email,
+        change,
+        { action: 'user.deactivated', columns: { is_active: 0 }, endsSessions: true },
+        onEnded,
+      ),
+    activateUser: (email, change) =>
+      changeUser(email, change, { action: 'user.activated', columns: { is_active: 1 } }),
+    lockUser: (email, until, change, onEnded) =>
+      changeUser(
+        email,
+        change,
+        {
+          action: 'user.locked',
+          columns: { locked_until: formatTime(until), locked_by: 'administrator' },
+          endsSessions: true,
+        },
+        onEnded,
+      ),
+    unlockUser: (email, change) =>
+      changeUser(email, change, {
+        action: 'user.unlocked',
+        columns: { locked_until: null, locked_by: null, failed_login_attempts: 0 },
+        clear: trx => clearFailures(engine, trx, digestOf(email)),
+      }),
 
-    unlockUser: (email, now) =>
-      transact(engine, async trx => {
-        await clearFailures(engine, trx, digestOf(email))
-        const user = await trx
+    async endUserSessions(email, change, onEnded) {
+      const user = await transact(engine, async trx => {
+        const found = await trx
           .updateTable('users')
-          .set({
-            locked_until: null,
-            locked_by: null,
-            failed_login_attempts: 0,
-            updated_at: formatTime(now),
-          })
+          .set({ session_generation: NEXT_GENERATION })
           .where('email', '=', email)
           .returning('id')
           .executeTakeFirst()
-        return user !== undefined
-      }),
+        if (found) {
+          await writeAudit(trx, change, {
+            action: 'sessions.ended',
+            target: email,
+            targetId: found.id,
+            before: null,
+            after: null,
+          })
+        }
+        return found
+      })
+      if (user) await markEnded(engine, user.id, change.at, onEnded)
+      return user !== undefined
+    },
 
-    deleteUser: (email, onEnded) => deleteUser(engine, email, onEnded),
+    deleteUser: (email, change, onEnded) => deleteUser(engine, email, change, onEnded),
   }
 }

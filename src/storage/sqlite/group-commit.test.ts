@@ -6,6 +6,7 @@ import { mock, test } from 'node:test'
 import fc from 'fast-check'
 import { openTestStore } from '../../../test/engines.ts'
 import {
+  changeAt,
   digest,
   insertTestUser,
   makeScopes,
@@ -73,7 +74,7 @@ test('a group has the results of its operations one by one, without those that f
   const [grouped, single] = [await openTestStore('sqlite'), await openTestStore('sqlite')]
   const userId = await insertTestUser(grouped.store, EMAIL, NOW)
   const user = await grouped.store.findUserByEmail(EMAIL)
-  assert.ok(user && (await single.store.insertUser(user)))
+  assert.ok(user && (await single.store.insertUser(user, changeAt(NOW))))
   const counts = { fulfilled: 0, rejected: 0 }
   await fc.assert(
     fc.asyncProperty(fc.array(operation, { minLength: 10, maxLength: 30 }), async operations => {

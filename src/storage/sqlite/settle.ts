@@ -201,7 +201,7 @@ function countingIn(table: 'users' | 'unknown_user') {
 }
 
 const insertSession = prepareInsert('sessions')
-const insertRefreshToken = prepareInsert('refresh_tokens')
+export const insertRefreshToken = prepareInsert('refresh_tokens')
 const insertDevice = prepareInsert('devices')
 
 /** Stores a new device, or notes the use of a known one, unless that was revoked meanwhile. */

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { prepare } from '../sql/prepared.ts'
 import { findToken, type Rotation, type TokenRow, type UsedToken } from '../sql/token-rows.ts'
-import type { Run } from './settle.ts'
+import { insertRefreshToken, type Run } from './settle.ts'
 
 export function useToken(run: Run, rotation: Rotation): UsedToken | null {
   const [row] = run(findToken, rotation)
@@ -11,7 +11,15 @@ export function useToken(run: Run, rotation: Rotation): UsedToken | null {
   if (isReplaced) {
     run(revoke, rotation)
     run(noteUse, { ...rotation, sessionId: row.id })
-    run(insertSuccessor, { ...rotation, sessionId: row.id, userId: row.user_id })
+    run(insertRefreshToken, {
+      id: rotation.successorId,
+      user_id: row.user_id,
+      session_id: row.id,
+      token: rotation.successorDigest,
+      key_id: rotation.keyId,
+      created_at: rotation.issuedAt,
+      expires_at: rotation.expiresAt,
+    })
   }
   return { row, isReplaced }
 }
@@ -29,12 +37,4 @@ const revoke = prepare<Rotation>((db, { id, successorId, now }) =>
 const noteUse = prepare<Rotation & { sessionId: string }>((db, { sessionId, now, expiresAt }) =>
   sql`update sessions set last_used_at = ${now}, idle_expires_at = ${expiresAt}
     where id = ${sessionId}`.compile(db),
-)
-
-type Insertion = Rotation & { sessionId: string; userId: string }
-
-const insertSuccessor = prepare<Insertion>((db, values) =>
-  sql`insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at)
-    values (${values.successorId}, ${values.userId}, ${values.sessionId}, ${values.successorDigest},
-      ${values.keyId}, ${values.issuedAt}, ${values.expiresAt})`.compile(db),
 )

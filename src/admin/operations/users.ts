@@ -1,0 +1,81 @@
+// Operations on one user. Each throws a Refusal if it cannot be done.
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { NewUser, OnEnded, User } from '../../domain/user.ts'
+import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
+import { Refusal, userNotFound } from '../failures.ts'
+import { type AdminDeps, changeNow } from './deps.ts'
+
+/** The end of a lock without a term. */
+export const FOR_EVER = new Date('9999-12-31T23:59:59.999Z')
+
+export function emailTaken(email: string): Refusal {
+  return new Refusal('taken', `There is already a user ${email}.`)
+}
+
+export async function requireUser({ store }: AdminDeps, email: string): Promise<User> {
+  const user = await store.findUserByEmail(email)
+  if (!user) throw userNotFound(email)
+  return user
+}
+
+export async function addUser(
+  deps: AdminDeps,
+  { email, name, role }: Pick<NewUser, 'email' | 'name' | 'role'>,
+  password: string,
+): Promise<{ id: string }> {
+  const passwordHash = await deps.hashPassword(password)
+  const user = { id: randomUUID(), email, name, role, passwordHash }
+  if (!(await deps.store.insertUser(user, changeNow(deps)))) throw emailTaken(email)
+  return user
+}
+
+/** Ends all sessions and removes all devices of the user. */
+export async function setPassword(
+  deps: AdminDeps,
+  email: string,
+  password: string,
+  onEnded?: OnEnded,
+): Promise<void> {
+  const hash = await deps.hashPassword(password)
+  if (!(await deps.store.setPassword(email, hash, changeNow(deps), onEnded))) {
+    throw userNotFound(email)
+  }
+}
+
+export async function activateUser(deps: AdminDeps, email: string): Promise<void> {
+  if (!(await deps.store.activateUser(email, changeNow(deps)))) throw userNotFound(email)
+}
+
+/** Ends all sessions of the user. */
+export async function deactivateUser(
+  deps: AdminDeps,
+  email: string,
+  onEnded?: OnEnded,
+): Promise<void> {
+  if (!(await deps.store.deactivateUser(email, changeNow(deps), onEnded))) throw userNotFound(email)
+}
+
+/** Ends all sessions of the user. */
+export async function lockUser(
+  deps: AdminDeps,
+  email: string,
+  until: Date,
+  onEnded?: OnEnded,
+): Promise<void> {
+  const change = changeNow(deps)
+  if (until <= change.at) throw new Refusal('invalid', 'A lock must end in the future.')
+  if (!(await deps.store.lockUser(email, until, change, onEnded))) throw userNotFound(email)
+}
+
+/** Clears the lock, failures and blocks of an email; false if it has no user: it can be blocked all the same. */
+export async function unlockUser(deps: AdminDeps, email: string): Promise<boolean> {
+  const isUser = await deps.store.unlockUser(email, changeNow(deps))
+  // After this time no running instance has an earlier block in its cache.
+  await sleep(BLOCK_CACHED_MS)
+  return isUser
+}
+
+export async function deleteUser(deps: AdminDeps, email: string, onEnded?: OnEnded): Promise<void> {
+  if (!(await deps.store.deleteUser(email, changeNow(deps), onEnded))) throw userNotFound(email)
+}

@@ -1,0 +1,53 @@
+// What administrators change, and the record of it.
+
+/** Makes a change: a user of the operating system, or a token of the admin API. */
+export type Actor = {
+  kind: 'user' | 'token'
+  name: string
+  /** The machine's name, or the address that the token's request came from. */
+  host: string
+}
+
+/** When a change is made, and by which actor. The store records it in the transaction that makes the change. */
+export type Change = { at: Date; by: Actor }
+
+export type AuditAction =
+  | 'user.added'
+  | 'user.imported'
+  | 'user.changed'
+  | 'user.activated'
+  | 'user.deactivated'
+  | 'user.locked'
+  | 'user.unlocked'
+  | 'user.deleted'
+  | 'password.set'
+  | 'session.ended'
+  | 'sessions.ended'
+  | 'device.revoked'
+  | 'throttle.cleared'
+
+/** The fields of the target that the change concerns; never a secret. */
+export type AuditFacts = Record<string, string | number | boolean | null>
+
+export type NewAuditEvent = {
+  action: AuditAction
+  /** As an administrator names it: an email, the id of a session or device, or the address of a client. */
+  target: string
+  /** The user that it concerns; null if there is none. */
+  targetId: string | null
+  before: AuditFacts | null
+  after: AuditFacts | null
+}
+
+export type AuditEvent = NewAuditEvent & { id: number; at: Date; by: Actor }
+
+export interface AuditStore {
+  /**
+   * Newest first, before the event with this id. With a target: the events that name it, and all events of
+   * the users that these concern, so that the history of a user continues over a change of its email.
+   */
+  listAuditEvents(
+    target: string | null,
+    page: { beforeId: number | null; limit: number },
+  ): Promise<AuditEvent[]>
+}

@@ -1,0 +1,103 @@
+// The record of what administrators change. Rows are only ever added.
+import { type Selectable, sql, type Transaction } from 'kysely'
+import type {
+  AuditEvent,
+  AuditFacts,
+  AuditStore,
+  Change,
+  NewAuditEvent,
+} from '../../domain/audit.ts'
+import type { User } from '../../domain/user.ts'
+import { isAmong } from './dialect.ts'
+import type { Engine } from './engine.ts'
+import { formatTime, parseTime, type Schema } from './schema.ts'
+
+/** Called in the transaction that makes the change, so that neither exists without the other. */
+export async function writeAudit(
+  trx: Transaction<Schema>,
+  { at, by }: Change,
+  ...events: NewAuditEvent[]
+): Promise<void> {
+  if (events.length === 0) return
+  await trx
+    .insertInto('audit_events')
+    .values(
+      events.map(({ action, target, targetId, before, after }) => ({
+        at: formatTime(at),
+        actor_kind: by.kind,
+        actor: by.name,
+        host: by.host,
+        action,
+        target,
+        target_id: targetId,
+        before: before && JSON.stringify(before),
+        after: after && JSON.stringify(after),
+      })),
+    )
+    .execute()
+}
+
+/** What the record says of a user. */
+function factsOf(user: User): AuditFacts {
+  return {
+    email: user.email,
+    name: user.name,
+    role: user.role,
+    isActive: user.isActive,
+    failedLoginAttempts: user.failedLoginAttempts,
+    lockedUntil: user.lockedUntil && formatTime(user.lockedUntil),
+    lockedBy: user.lockedBy,
+  }
+}
+
+/** The facts that a change has changed; null if it has changed none. */
+export function changedFacts(before: User, after: User) {
+  const [old, current] = [factsOf(before), factsOf(after)]
+  const names = Object.keys(old).filter(name => old[name] !== current[name])
+  const pick = (facts: AuditFacts) =>
+    Object.fromEntries(names.map(name => [name, facts[name] ?? null]))
+  return names.length > 0 ? { before: pick(old), after: pick(current) } : null
+}
+
+export function createAudit(engine: Engine): AuditStore {
+  const { db, name } = engine
+  return {
+    async listAuditEvents(target, { beforeId, limit }) {
+      const isBefore = beforeId === null ? sql`true` : sql`id < ${beforeId}`
+      const page = sql`limit ${sql.lit(limit)}`
+      const users = sql`select id from users where email = ${target}
+        union select target_id from audit_events where target = ${target}`
+      // Each part is found by an index of its own: "or", or the order of the key, would read the whole table.
+      const ids = sql`select id from (select id from audit_events
+          where target = ${target} and ${isBefore} order by id desc ${page}) named
+        union select id from (select id from audit_events
+          where ${isAmong(name, 'target_id', users)} and ${isBefore} order by id + 0 desc ${page}) of_users`
+      const condition = target === null ? sql`` : sql`${isAmong(name, 'id', ids)} and`
+      const { rows } = await engine.retrying(() =>
+        sql<Row>`select * from audit_events where ${condition} ${isBefore}
+          order by id desc ${page}`.execute(db),
+      )
+      return rows.map(toEvent)
+    },
+  }
+}
+
+type Row = Selectable<Schema['audit_events']>
+
+function toEvent(row: Row): AuditEvent {
+  return {
+    id: Number(row.id),
+    at: parseTime(row.at),
+    by: { kind: row.actor_kind, name: row.actor, host: row.host },
+    action: row.action,
+    target: row.target,
+    targetId: row.target_id,
+    before: toFacts(row.before),
+    after: toFacts(row.after),
+  }
+}
+
+/** SQLite returns JSON as text, PostgreSQL as an object. */
+function toFacts(stored: AuditFacts | string | null): AuditFacts | null {
+  return typeof stored === 'string' ? JSON.parse(stored) : stored
+}

@@ -2,6 +2,7 @@
 // comment says otherwise; connections, transactions and SQL stay inside `storage/`.
 import type { AttemptStore } from './attempt.ts'
 import type { AuditStore } from './audit.ts'
+import type { ImportStore } from './import.ts'
 import type { SessionStore } from './session.ts'
 import type { UserStore } from './user.ts'
 
@@ -37,7 +38,12 @@ export interface MaintenanceStore {
   close(): Promise<void>
 }
 
-export type Store = AttemptStore & SessionStore & UserStore & AuditStore & MaintenanceStore
+export type Store = AttemptStore &
+  SessionStore &
+  UserStore &
+  AuditStore &
+  MaintenanceStore &
+  ImportStore
 
 /** What the service uses, while commands use all of it. */
 export type ServiceStore = AttemptStore &

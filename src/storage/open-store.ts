@@ -5,6 +5,7 @@ import type { ServiceStore, Store } from '../domain/store.ts'
 import { createAudit } from './sql/audit.ts'
 import { createDevices } from './sql/devices.ts'
 import { type Engine, SERVICE_OPERATION_TIMEOUT_MS } from './sql/engine.ts'
+import { createImport } from './sql/import.ts'
 import { createMaintenance } from './sql/maintenance.ts'
 import { createRefreshTokens } from './sql/refresh-tokens.ts'
 import { createSessions } from './sql/sessions.ts'
@@ -23,6 +24,7 @@ export async function openStore(
     ...createRefreshTokens(engine),
     ...createDevices(engine),
     ...createAudit(engine),
+    ...createImport(engine),
     ...createMaintenance(engine),
     close: engine.close,
   }

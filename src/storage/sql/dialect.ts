@@ -17,3 +17,18 @@ export function lockClause({ name }: Engine, mustWait: boolean) {
   if (name === 'sqlite') return sql``
   return mustWait ? sql`for update` : sql`for update skip locked`
 }
+
+/**
+ * A query of rows that are passed as one parameter. Thousands of parameters would take longer to build into a
+ * statement than the statement takes to run.
+ */
+export function rowsAsJson(engine: EngineName, table: string, columns: string[], rows: object[]) {
+  const json = JSON.stringify(rows)
+  if (engine === 'postgres') {
+    const names = sql.join(columns.map(column => sql.ref(column)))
+    return sql`select ${names} from json_populate_recordset(null::${sql.table(table)}, ${json}::json)`
+  }
+  const values = columns.map(column => sql`value ->> ${sql.lit(column)} as ${sql.ref(column)}`)
+  // Without "where", SQLite would read "on conflict" as part of the query.
+  return sql`select ${sql.join(values)} from json_each(${json}) where true`
+}

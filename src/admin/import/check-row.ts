@@ -1,14 +1,14 @@
 // Checks the values of one row, by the rules of "users add".
-import { randomUUID } from 'node:crypto'
 import { costOf } from '../../bcrypt/hash-text.ts'
 import type { ImportedUser } from '../../domain/import.ts'
 import { isUuid } from '../../identifiers.ts'
 import { problemWithPassword } from '../../login/credentials.ts'
 import { Failure } from '../failures.ts'
 import { parseNewEmail, parseText, parseTime } from '../terminal/arguments.ts'
-import type { SecretField } from './records.ts'
+import type { SecretField, Values } from './records.ts'
 
-export type CheckedRow = Omit<ImportedUser, 'passwordHash'> & {
+export type CheckedRow = Omit<ImportedUser, 'id' | 'isIdGiven' | 'passwordHash'> & {
+  id: string | null
   /** The hash or the password. */
   secret: string
 }
@@ -18,7 +18,7 @@ const parseRole = parseText('role', 50)
 
 /** Throws a Failure whose message says what is wrong. A missing value, null and an empty text are the same. */
 export function checkRow(
-  values: Record<string, unknown>,
+  values: Values,
   secret: SecretField,
   maxCost: number,
   now: Date,
@@ -28,8 +28,7 @@ export function checkRow(
   const role = textIn(values, 'role')
   const lockedUntil = timeIn(values, 'lockedUntil')
   return {
-    id: id?.toLowerCase() ?? randomUUID(),
-    isIdGiven: id !== null,
+    id: id?.toLowerCase() ?? null,
     email: parseNewEmail(requiredIn(values, 'email')),
     name: parseName(requiredIn(values, 'name')),
     role: role === null ? null : parseRole(role),
@@ -60,20 +59,20 @@ function checkPassword(password: string): string {
   return password
 }
 
-function textIn(values: Record<string, unknown>, field: string): string | null {
+function textIn(values: Values, field: string): string | null {
   const value = values[field] ?? ''
   if (typeof value !== 'string') throw new Failure(`${field} must be text.`)
   return value === '' ? null : value
 }
 
-function requiredIn(values: Record<string, unknown>, field: string): string {
+function requiredIn(values: Values, field: string): string {
   const text = textIn(values, field)
   if (text === null) throw new Failure(`${field} is missing.`)
   return text
 }
 
 /** CSV has text only. */
-function flagIn(values: Record<string, unknown>, field: string): boolean | null {
+function flagIn(values: Values, field: string): boolean | null {
   const value = values[field] ?? ''
   if (value === '') return null
   if (value === true || value === 'true') return true
@@ -81,7 +80,7 @@ function flagIn(values: Record<string, unknown>, field: string): boolean | null 
   throw new Failure(`${field} must be true or false.`)
 }
 
-function timeIn(values: Record<string, unknown>, field: string): Date | null {
+function timeIn(values: Values, field: string): Date | null {
   const text = textIn(values, field)
   if (text === null) return null
   const time = parseTime(field)(text)

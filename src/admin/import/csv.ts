@@ -7,7 +7,13 @@ import { type Line, MAX_LINE_BYTES } from './lines.ts'
 const QUOTE = 0x22
 const FIELD = /(?:"([^"]*(?:""[^"]*)*)"|([^",]*))(,|$)/y
 
-export type CsvRecord = { lines: Line[]; fields: string[] } | { lines: Line[]; problem: string }
+export const TOO_LONG = `the line has more than ${MAX_LINE_BYTES} bytes`
+export const NOT_UTF8 = 'it is not valid UTF-8'
+const NOT_CLOSED = 'a quote is not closed'
+const MISPLACED = 'a quote is not at the start or the end of a field'
+
+/** `line` is the number of its first line, `fields` what was read or what is wrong with it. */
+export type CsvRecord = { line: number; bytes: Buffer; fields: string[] | string }
 
 /**
  * The records of these lines. `open` are the lines at the end that begin a record whose end may follow: pass
@@ -21,17 +27,24 @@ export function csvRecordsOf(
   for (let first = 0; first < lines.length; ) {
     const end = endOfRecord(lines, first)
     if (end === 'beyond' && !isEnd) return { records, open: lines.slice(first) }
-    const record = typeof end === 'number' ? lines.slice(first, end) : lines.slice(first, first + 1)
-    const fields = typeof end === 'number' ? fieldsOf(record) : 'a quote is not closed'
-    if (typeof fields === 'string') {
-      records.push({ lines: lines.slice(first, first + 1), problem: fields })
-      first++
-    } else {
-      records.push({ lines: record, fields })
-      first += record.length
-    }
+    const record = readRecord(
+      lines.slice(first, typeof end === 'number' ? end : first),
+      lines[first],
+    )
+    records.push(record)
+    first = typeof record.fields === 'string' ? first + 1 : Number(end)
   }
   return { records, open: [] }
+}
+
+/** A malformed record is its first line only. Without lines, no end was found. */
+function readRecord(lines: Line[], first: Line | undefined): CsvRecord {
+  const { number: line = 0, bytes: firstBytes = Buffer.alloc(0), isTooLong } = first ?? {}
+  if (isTooLong) return { line, bytes: firstBytes, fields: TOO_LONG }
+  if (lines.length === 0) return { line, bytes: firstBytes, fields: NOT_CLOSED }
+  const bytes = lines.length === 1 ? firstBytes : Buffer.concat(lines.map(each => each.bytes))
+  const fields = fieldsOf(bytes)
+  return { line, bytes: typeof fields === 'string' ? firstBytes : bytes, fields }
 }
 
 /** The record ends with the line that makes the number of its quotes even. */
@@ -40,7 +53,7 @@ function endOfRecord(lines: Line[], first: number): number | 'beyond' | 'nowhere
   let bytes = 0
   for (let index = first; index < lines.length; index++) {
     const line = lines[index]
-    if (!line || line.isTooLong) return index === first ? first + 1 : 'nowhere'
+    if (!line || line.isTooLong) return 'nowhere'
     if (hasOddQuotes(line.bytes)) isOpen = !isOpen
     if (!isOpen) return index + 1
     bytes += line.bytes.length
@@ -55,11 +68,8 @@ function hasOddQuotes(bytes: Buffer): boolean {
   return isOdd
 }
 
-/** The fields, or what is wrong with the record. */
-function fieldsOf(lines: Line[]): string[] | string {
-  const [line] = lines
-  if (!line || line.isTooLong) return TOO_LONG
-  const bytes = lines.length === 1 ? line.bytes : Buffer.concat(lines.map(({ bytes }) => bytes))
+/** The fields of a record with its line end, or what is wrong with it. */
+export function fieldsOf(bytes: Buffer): string[] | string {
   const text = textOf(bytes)
   if (text === null) return NOT_UTF8
   if (!text.includes('"')) return text.split(',')
@@ -67,15 +77,12 @@ function fieldsOf(lines: Line[]): string[] | string {
   FIELD.lastIndex = 0
   for (;;) {
     const match = FIELD.exec(text)
-    if (!match) return 'a quote is not at the start or the end of a field'
+    if (!match) return MISPLACED
     const [, quoted, plain = '', separator] = match
     fields.push(quoted?.replaceAll('""', '"') ?? plain)
     if (separator === '') return fields
   }
 }
-
-export const TOO_LONG = `the line has more than ${MAX_LINE_BYTES} bytes`
-export const NOT_UTF8 = 'it is not valid UTF-8'
 
 /** Without the line end; null if it is not valid UTF-8. */
 export function textOf(bytes: Buffer): string | null {

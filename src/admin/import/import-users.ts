@@ -1,20 +1,22 @@
 // Imports users from a source: reads, checks and stores the rows, and collects the rejected ones.
+import { randomUUID } from 'node:crypto'
 import bcrypt from 'bcrypt'
-import type { ImportedUser, ImportOptions, ImportOutcome } from '../../domain/import.ts'
+import type { ImportedUser, ImportOptions } from '../../domain/import.ts'
 import { Failure } from '../failures.ts'
 import { type AdminDeps, changeNow } from '../operations/deps.ts'
 import { type CheckedRow, checkRow } from './check-row.ts'
-import type { Line } from './lines.ts'
-import { type Format, type ParsedRecord, recordsOf, type SecretField } from './records.ts'
+import {
+  type Format,
+  type ParsedRecord,
+  recordsOf,
+  type SecretField,
+  type Values,
+} from './records.ts'
 import type { RejectedFile } from './rejected-file.ts'
 import { RepeatedEmails } from './repeated-emails.ts'
 import type { Source } from './source.ts'
+import { type WaitingRow, Window } from './window.ts'
 
-/**
- * Rows are collected and sorted by email before they are stored: neighbours in an index are then written
- * together, which makes SQLite several times faster.
- */
-const WINDOW = { rows: 100_000, bytes: 32_000_000 }
 /** bcrypt takes longer than all the rest, so what was hashed is stored soon. */
 const HASHED_WINDOW_ROWS = 100
 /** One transaction. On SQLite it takes some 20 ms, for which logins wait. */
@@ -35,9 +37,11 @@ export type Import = ImportOptions & {
   onProgress: (bytes: number) => void
 }
 
-type Row = CheckedRow & { lines: Line[] }
-
-/** Not atomic: one transaction per batch. A further run finishes an import that was interrupted. */
+/**
+ * Not atomic: one transaction per batch. A further run finishes an import that was interrupted. Rows are sorted by
+ * email before they are stored: neighbours in an index are then written together, which makes SQLite several
+ * times faster, and parallel imports lock users in the same order.
+ */
 export async function importUsers(
   deps: AdminDeps,
   options: Import,
@@ -45,46 +49,68 @@ export async function importUsers(
 ): Promise<void> {
   const { source, format, secret, maxCost, rejectedFile, counts, onRejected, onProgress } = options
   const repeated = new RepeatedEmails()
-  const windowRows = secret === 'password' ? HASHED_WINDOW_ROWS : WINDOW.rows
+  const window = new Window(secret === 'password' ? HASHED_WINDOW_ROWS : undefined)
   let heading: Buffer | null = null
+  let valuesOf: (bytes: Buffer) => Values | string = () => ''
   let lastLine = 0
   let bytes = 0
-  let bytesStored = 0
-  let rows: Row[] = []
 
-  async function reject(lines: Line[], problem: string): Promise<void> {
+  const checked = (values: Values | string) =>
+    typeof values === 'string' ? values : tryCheck(values, secret, maxCost, deps.clock())
+
+  async function reject({ line, bytes }: WaitingRow, problem: string): Promise<void> {
     counts.rejected++
-    onRejected(lines[0]?.number ?? 0, problem)
-    await rejectedFile?.add(lines, heading)
+    onRejected(line, problem)
+    await rejectedFile?.add(bytes, heading)
   }
 
-  async function check(record: ParsedRecord, now: Date): Promise<void> {
-    const line = record.lines[0]?.number ?? 0
+  async function take(record: ParsedRecord): Promise<void> {
+    const { line, values } = record
     // The next part of a line that is too long.
-    if (line === lastLine) return rejectedFile?.add(record.lines, heading)
+    if (line === lastLine) return rejectedFile?.add(record.bytes, heading)
     lastLine = line
-    if (record.problem !== undefined) return reject(record.lines, record.problem)
-    const row = tryCheck(() => checkRow(record.values, secret, maxCost, now))
-    if (typeof row === 'string') return reject(record.lines, row)
+    const row = checked(values)
+    if (typeof row === 'string') return reject(record, row)
     const first = repeated.firstLineOf(row.email, line)
-    if (first !== null) return reject(record.lines, `its email is also in line ${first}`)
-    rows.push({ ...row, lines: record.lines })
+    if (first !== null) return reject(record, `its email is also in line ${first}`)
+    if (window.add(row.email, record)) return
+    await storeAll()
+    window.add(row.email, record)
   }
 
-  async function store(): Promise<void> {
-    const sorted = sort(rows)
-    rows = []
-    bytesStored = bytes
-    for (let first = 0; first < sorted.length; first += BATCH_ROWS) {
-      if (signal.aborted) break
-      const batch = sorted.slice(first, first + BATCH_ROWS)
-      const outcomes = await storeBatch(deps, batch, options)
-      for (const [index, outcome] of outcomes.entries()) {
-        if (outcome !== 'other-id') counts[outcome]++
-        else await reject(batch[index]?.lines ?? [], OTHER_ID)
-      }
-      onProgress(bytes)
+  async function storeAll(): Promise<void> {
+    // Ids in the order of the emails, for the same reason.
+    const ids = Array.from({ length: window.rows }, () => randomUUID()).sort()
+    let batch: WaitingRow[] = []
+    let stored = 0
+    for (const row of window.sorted()) {
+      batch.push(row)
+      if (batch.length < BATCH_ROWS && stored + batch.length < ids.length) continue
+      if (signal.aborted) return
+      await storeBatch(batch, ids.slice(stored, stored + batch.length))
+      stored += batch.length
+      batch = []
     }
+  }
+
+  async function storeBatch(batch: WaitingRow[], ids: string[]): Promise<void> {
+    const users = await Promise.all(batch.map((row, index) => toUser(row, ids[index] ?? '')))
+    const outcomes = await deps.store.importUsers(users, options, changeNow(deps))
+    for (const [index, outcome] of outcomes.entries()) {
+      const row = batch[index]
+      if (outcome !== 'other-id') counts[outcome]++
+      else if (row) await reject(row, OTHER_ID)
+    }
+    onProgress(bytes)
+  }
+
+  async function toUser({ bytes }: WaitingRow, newId: string): Promise<ImportedUser> {
+    const row = checked(valuesOf(bytes))
+    if (typeof row === 'string') throw new Error(`a checked row is no longer valid: ${row}`)
+    const { id, secret: given, ...user } = row
+    const passwordHash =
+      secret === 'passwordHash' ? given : await hashOf(deps, row.email, given, options)
+    return { ...user, id: id ?? newId, isIdGiven: id !== null, passwordHash }
   }
 
   async function* counted(chunks: AsyncIterable<Buffer>) {
@@ -97,15 +123,11 @@ export async function importUsers(
   try {
     for await (const part of recordsOf(counted(source.chunks(signal)), format, secret)) {
       heading = part.heading
-      const now = deps.clock()
-      for (const record of part.records) {
-        await check(record, now)
-        if (rows.length >= windowRows) await store()
-      }
-      if (bytes - bytesStored > WINDOW.bytes) await store()
+      valuesOf = part.valuesOf
+      for (const record of part.records) await take(record)
       onProgress(bytes)
     }
-    if (!signal.aborted) await store()
+    await storeAll()
     if (signal.aborted) throw new Failure('Interrupted.')
     await rejectedFile?.finish()
   } finally {
@@ -116,46 +138,23 @@ export async function importUsers(
 const OTHER_ID = 'its email and its id belong to different users, or the user has another id'
 
 /** The checked row, or what is wrong with it. */
-function tryCheck(check: () => CheckedRow): CheckedRow | string {
+function tryCheck(...row: Parameters<typeof checkRow>): CheckedRow | string {
   try {
-    return check()
+    return checkRow(...row)
   } catch (error) {
     if (error instanceof Failure) return error.message.replace(/\.$/, '')
     throw error
   }
 }
 
-/** Ids that were made for the import are put in the order of the emails, for the same reason. */
-function sort(rows: Row[]): Row[] {
-  const sorted = rows.toSorted((a, b) => (a.email < b.email ? -1 : 1))
-  const made = sorted.filter(({ isIdGiven }) => !isIdGiven)
-  const ids = made.map(({ id }) => id).sort()
-  for (const [index, row] of made.entries()) row.id = ids[index] ?? row.id
-  return sorted
+/** The stored hash, if the user exists and needs no other one. A dry run computes no new one. */
+async function hashOf(
+  { store, hashPassword }: AdminDeps,
+  email: string,
+  password: string,
+  { mayUpdate, isDryRun }: ImportOptions,
+): Promise<string> {
+  const stored = (await store.findUserByEmail(email))?.passwordHash
+  if (stored && (!mayUpdate || (await bcrypt.compare(password, stored)))) return stored
+  return isDryRun ? '' : hashPassword(password)
 }
-
-async function storeBatch(
-  deps: AdminDeps,
-  batch: Row[],
-  { secret, mayUpdate, isDryRun }: Import,
-): Promise<ImportOutcome[]> {
-  const hash = (password: string) => (isDryRun ? NO_HASH : deps.hashPassword(password))
-  /** Without a new hash if the user exists and needs none. */
-  const hashOf = async (email: string, password: string) => {
-    const stored = (await deps.store.findUserByEmail(email))?.passwordHash
-    const isKept = stored && (!mayUpdate || (await bcrypt.compare(password, stored)))
-    return isKept ? stored : hash(password)
-  }
-  const users = await Promise.all(
-    batch.map(
-      async ({ secret: given, lines: _, ...row }): Promise<ImportedUser> => ({
-        ...row,
-        passwordHash: secret === 'passwordHash' ? given : await hashOf(row.email, given),
-      }),
-    ),
-  )
-  return deps.store.importUsers(users, { mayUpdate, isDryRun }, changeNow(deps))
-}
-
-/** Differs from every stored hash; a dry run does not store it. */
-const NO_HASH = ''

@@ -1,23 +1,27 @@
-// The records of a file, CSV or NDJSON: each with its lines, and its values or what is wrong with it.
+// The records of a file, CSV or NDJSON: each with its bytes, and its values or what is wrong with it.
 import { Failure, WrongUse } from '../failures.ts'
-import { csvRecordsOf, NOT_UTF8, TOO_LONG, textOf } from './csv.ts'
+import { csvRecordsOf, fieldsOf, NOT_UTF8, TOO_LONG, textOf } from './csv.ts'
 import { type Line, linesOf, withoutByteOrderMark } from './lines.ts'
 
 export type Format = 'csv' | 'ndjson'
 /** The field that holds the secret of a row. */
 export type SecretField = 'passwordHash' | 'password'
+export type Values = Record<string, unknown>
 
-export type ParsedRecord = { lines: Line[] } & (
-  | { values: Record<string, unknown>; problem?: never }
-  | { problem: string }
-)
-/** `heading` is the first line of a CSV file. */
-export type Records = { heading: Buffer | null; records: ParsedRecord[] }
+/** `line` is the number of its first line; `values` is a text if something is wrong with the record. */
+export type ParsedRecord = { line: number; bytes: Buffer; values: Values | string }
+export type Records = {
+  /** The first line of a CSV file. */
+  heading: Buffer | null
+  records: ParsedRecord[]
+  /** Reads a record again. */
+  valuesOf: (bytes: Buffer) => Values | string
+}
 
 const REQUIRED = ['email', 'name']
 const OPTIONAL = ['id', 'role', 'isActive', 'lockedUntil', 'createdAt']
 
-/** The fields of an export, with the hash last. */
+/** In the order of an export, which may add the hash. */
 export const EXPORTED_FIELDS = [
   'id',
   'email',
@@ -38,91 +42,90 @@ export function recordsOf(
 }
 
 async function* csvOf(chunks: AsyncIterable<Buffer>, secret: SecretField): AsyncGenerator<Records> {
-  let heading: { bytes: Buffer; columns: string[] } | null = null
+  let heading: Buffer | null = null
+  let columns: string[] = []
   let open: Line[] = []
+  const valuesOf = (fields: string[] | string) => {
+    if (typeof fields === 'string') return fields
+    if (fields.length !== columns.length) {
+      return `the number of its fields is ${fields.length} instead of ${columns.length}`
+    }
+    return Object.fromEntries(columns.map((name, index) => [name, fields[index]]))
+  }
   const parse = (lines: Line[], isEnd: boolean): Records => {
     const found = csvRecordsOf(lines, isEnd)
     open = found.open
     const records: ParsedRecord[] = []
-    for (const record of found.records) {
+    for (const { line, bytes, fields } of found.records) {
       if (!heading) {
-        if (!('fields' in record)) throw new Failure(`Line 1, the heading: ${record.problem}.`)
-        heading = {
-          bytes: Buffer.concat(record.lines.map(({ bytes }) => bytes)),
-          columns: columnsOf(record.fields, secret),
-        }
-      } else if (!('fields' in record)) records.push(record)
-      else if (!isBlank(record.fields)) records.push(toParsed(record, heading.columns))
+        columns = columnsOf(fields, secret)
+        heading = bytes
+      } else if (!isBlank(fields)) records.push({ line, bytes, values: valuesOf(fields) })
     }
-    return { heading: heading?.bytes ?? null, records }
+    return { heading, records, valuesOf: bytes => valuesOf(fieldsOf(bytes)) }
   }
   for await (const lines of withoutMark(linesOf(chunks))) yield parse([...open, ...lines], false)
   yield parse(open, true)
 }
 
-function toParsed({ lines, fields }: { lines: Line[]; fields: string[] }, columns: string[]) {
-  if (fields.length !== columns.length) {
-    return { lines, problem: `the number of its fields is ${fields.length} instead of ${columns.length}` }
-  }
-  return { lines, values: Object.fromEntries(columns.map((name, index) => [name, fields[index]])) }
-}
+const isBlank = (fields: string[] | string) => fields.length === 1 && fields[0]?.trim() === ''
 
-const isBlank = (fields: string[]) => fields.length === 1 && fields[0]?.trim() === ''
-
-function columnsOf(fields: string[], secret: SecretField): string[] {
-  const columns = fields.map(field => field.trim())
+function columnsOf(fields: string[] | string, secret: SecretField): string[] {
+  const columns = typeof fields === 'string' ? [] : fields.map(field => field.trim())
   refuseOtherSecret(columns, secret)
-  const known = [...REQUIRED, secret, ...OPTIONAL]
+  const required = [...REQUIRED, secret]
+  const missing = required.find(name => !columns.includes(name))
   const problem =
-    problemWithFields(columns, secret) ??
+    (typeof fields === 'string' ? fields : problemWithFields(columns, secret)) ??
     (new Set(columns).size < columns.length ? 'a column occurs twice' : null) ??
-    missingOf([...REQUIRED, secret].filter(name => !columns.includes(name)))
+    (missing === undefined ? null : `"${missing}" is missing`)
   if (problem === null) return columns
   throw new Failure(
-    `Line 1 must be a heading with the columns ${known.join(', ')}, of which the first three are required: ${problem}.`,
+    `Line 1 must be a heading with the columns ${required.join(', ')} and any of ${OPTIONAL.join(', ')}: ${problem}.`,
   )
 }
-
-const missingOf = ([name]: string[]) => (name === undefined ? null : `"${name}" is missing`)
 
 async function* ndjsonOf(
   chunks: AsyncIterable<Buffer>,
   secret: SecretField,
 ): AsyncGenerator<Records> {
   let isFirst = true
+  const valuesOf = parseJson
   for await (const lines of withoutMark(linesOf(chunks))) {
     const records: ParsedRecord[] = []
-    for (const line of lines) {
-      const record = parseJson(line, secret, isFirst)
-      if (!record) continue
+    for (const { number: line, bytes, isTooLong } of lines) {
+      if (!isTooLong && isEmpty(bytes)) continue
+      const values = isTooLong ? TOO_LONG : valuesOf(bytes)
+      if (isFirst && typeof values === 'object') refuseOtherSecret(Object.keys(values), secret)
       isFirst = false
-      records.push(record)
+      records.push({
+        line,
+        bytes,
+        values: typeof values === 'string' ? values : known(values, secret),
+      })
     }
-    yield { heading: null, records }
+    yield { heading: null, records, valuesOf }
   }
 }
 
-/** Null for an empty line. */
-function parseJson(line: Line, secret: SecretField, isFirst: boolean): ParsedRecord | null {
-  const lines = [line]
-  if (line.isTooLong) return { lines, problem: TOO_LONG }
-  const text = textOf(line.bytes)
-  if (text === null) return { lines, problem: NOT_UTF8 }
-  if (text.trim() === '') return null
-  let value: unknown
+const isEmpty = (bytes: Buffer) => bytes.length < 3 && bytes.toString().trim() === ''
+
+function parseJson(bytes: Buffer): Values | string {
+  const text = textOf(bytes)
+  if (text === null) return NOT_UTF8
   try {
-    value = JSON.parse(text)
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : 'it is not a JSON object'
   } catch {
-    return { lines, problem: 'it is not valid JSON' }
+    return 'it is not valid JSON'
   }
-  if (!isObject(value)) return { lines, problem: 'it is not a JSON object' }
-  const names = Object.keys(value)
-  if (isFirst) refuseOtherSecret(names, secret)
-  const problem = problemWithFields(names, secret)
-  return problem === null ? { lines, values: value } : { lines, problem }
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
+function known(values: Values, secret: SecretField): Values | string {
+  return problemWithFields(Object.keys(values), secret) ?? values
+}
+
+function isObject(value: unknown): value is Values {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 

@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto'
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { Failure, messageOf } from '../failures.ts'
-import type { Line } from './lines.ts'
 
 const BUFFER_BYTES = 262_144
 
@@ -19,12 +18,12 @@ export class RejectedFile {
   }
 
   /** The heading, if there is one, becomes the first line. */
-  async add(lines: Line[], heading: Buffer | null): Promise<void> {
+  async add(row: Buffer, heading: Buffer | null): Promise<void> {
     if (!this.#handle) {
       this.#handle = await this.#reporting(open(this.#temporary, 'wx', 0o600))
       if (heading) this.#push(heading)
     }
-    for (const { bytes } of lines) this.#push(bytes)
+    this.#push(row)
     if (this.#waitingBytes > BUFFER_BYTES) await this.#write()
   }
 
@@ -46,7 +45,7 @@ export class RejectedFile {
   }
 
   #push(bytes: Buffer): void {
-    // A copy: the line is a part of a large chunk, which would stay in memory.
+    // A copy: the row is a part of a large chunk, which would stay in memory.
     this.#waiting.push(Buffer.from(bytes))
     this.#waitingBytes += bytes.length
   }

@@ -1,5 +1,5 @@
 // Finds emails that occur twice in a file, in bounded memory: a hash table of 64 bits of each email's digest.
-import { hash } from 'node:crypto'
+import { digestOf } from '../../identifiers.ts'
 
 /** Together 50 MB at most. Emails after the first three million are not remembered. */
 const MAX_SLOTS = 2 ** 22
@@ -13,8 +13,9 @@ export class RepeatedEmails {
 
   /** The line of the first row with this email; null if this is the first. */
   firstLineOf(email: string, line: number): number | null {
-    const digest = hash('sha256', email, 'buffer')
-    const [high, low] = [digest.readUInt32LE(0), digest.readUInt32LE(4)]
+    const digest = digestOf(email)
+    const high = Number.parseInt(digest.slice(0, 8), 16)
+    const low = Number.parseInt(digest.slice(8, 16), 16)
     const at = this.#find(high, low)
     const known = this.#slots[at + 2] ?? 0
     if (known !== 0) return known

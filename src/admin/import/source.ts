@@ -3,7 +3,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { addAbortSignal, type Readable } from 'node:stream'
 import { Failure, messageOf } from '../failures.ts'
 
-const CHUNK_BYTES = 262_144
+const CHUNK_BYTES = 65_536
 
 export type Source = {
   /** Names the source in messages. */

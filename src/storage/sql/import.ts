@@ -117,7 +117,11 @@ async function insertUsers(
   return new Set(added.map(({ id }) => id))
 }
 
-function insertRows(engine: Engine, table: 'users' | 'audit_events', rows: object[]) {
+function insertRows(
+  engine: Engine,
+  table: 'users' | 'audit_events',
+  rows: Record<string, unknown>[],
+) {
   const columns = Object.keys(rows[0] ?? {})
   return sql`insert into ${sql.table(table)} (${sql.join(columns.map(column => sql.ref(column)))})
     ${rowsAsJson(engine.name, table, columns, rows)}`

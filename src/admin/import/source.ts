@@ -52,8 +52,7 @@ async function* chunksOf(name: string, stream: Readable, signal: AbortSignal) {
   try {
     for await (const chunk of addAbortSignal(signal, stream)) yield chunk as Buffer
   } catch (error) {
-    if (signal.aborted) return
-    throw unreadable(name, error)
+    throw signal.aborted ? new Failure('Interrupted.') : unreadable(name, error)
   }
 }
 

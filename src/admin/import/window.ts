@@ -1,8 +1,8 @@
 // Rows that wait to be stored, in the order of their emails. Their bytes are kept outside of JavaScript's heap:
 // so many objects would make the heap grow to several times their size.
 
-const MAX_ROWS = 50_000
-const MAX_BYTES = 16_000_000
+const MAX_ROWS = 25_000
+const MAX_BYTES = 8_000_000
 
 export type WaitingRow = { line: number; bytes: Buffer }
 

@@ -120,7 +120,12 @@ async function importFrom(
     { source: source.name, isDryRun, ...counts },
     `${isDryRun ? 'Nothing was written. An import would have' : 'Imported'} ${source.name}: ${summaryOf(counts)}.${where}`,
   )
-  if (json) await terminal.print(jsonOf(counts))
+  if (json) {
+    await terminal.print(jsonOf(counts)).catch(error => {
+      // A reader that has closed the output must not hide that rows were rejected.
+      if (counts.rejected === 0) throw error
+    })
+  }
   if (await source.hasChanged()) {
     throw new Failure(`${source.name} changed while it was read: run the command again.`)
   }

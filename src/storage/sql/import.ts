@@ -191,15 +191,17 @@ async function updateUsers(engine: Engine, db: Kysely<Schema>, changed: Changed[
   const replaced = columns.filter(column => column !== 'id' && column !== 'session_generation')
   const assignments = replaced.map(column => sql`${sql.ref(column)} = given.${sql.ref(column)}`)
   const updates = changed.map(({ update }) => update)
+  // Looked up by their ids too: for the join alone PostgreSQL might read the whole table.
+  const ids = rowsAsJson(engine.name, 'users', ['id'], updates)
   await sql`update users set ${sql.join(assignments)},
     session_generation = users.session_generation + given.session_generation
     from (${rowsAsJson(engine.name, 'users', columns, updates)}) given
-    where users.id = given.id`.execute(db)
+    where users.id = given.id and ${isAmong(engine.name, 'users.id', ids)}`.execute(db)
   // As a new password does, see `changeUser` in users.ts.
-  const ids = changed.filter(({ isNewHash }) => isNewHash).map(({ update }) => ({ id: update.id }))
-  if (ids.length === 0) return
-  const given = rowsAsJson(engine.name, 'users', ['id'], ids)
-  await sql`delete from devices where ${isAmong(engine.name, 'user_id', given)}`.execute(db)
+  const withNewHash = changed.filter(({ isNewHash }) => isNewHash).map(({ update }) => update)
+  if (withNewHash.length === 0) return
+  const userIds = rowsAsJson(engine.name, 'users', ['id'], withNewHash)
+  await sql`delete from devices where ${isAmong(engine.name, 'user_id', userIds)}`.execute(db)
 }
 
 function addedEvent({ id, email, name, role, isActive, lockedUntil }: ImportedUser): NewAuditEvent {

@@ -1,4 +1,4 @@
-// Signal handlers: SIGTERM and SIGINT end the service, SIGHUP reloads files.
+// Signal handlers: SIGTERM and SIGINT end the service or a long command, SIGHUP reloads files.
 import { isatty } from 'node:tty'
 import type { Log } from './log/log.ts'
 
@@ -22,6 +22,24 @@ export function awaitEnd(reload: () => void): Promise<string> {
       else reload()
     })
   })
+}
+
+/**
+ * Aborts on SIGINT or SIGTERM, so that a command can stop after the step in progress. A second signal ends the
+ * process at once.
+ */
+export async function untilInterrupted<T>(
+  command: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const controller = new AbortController()
+  const abort = () => controller.abort()
+  const signals = ['SIGINT', 'SIGTERM'] as const
+  for (const signal of signals) process.once(signal, abort)
+  try {
+    return await command(controller.signal)
+  } finally {
+    for (const signal of signals) process.off(signal, abort)
+  }
 }
 
 /**

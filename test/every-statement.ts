@@ -119,6 +119,17 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await fillSessions(database, userId, 10, now)
   assert.equal(await store.deleteUser(email, changeAt()), true)
 
+  const imported = { id: userId, isIdGiven: true, email, passwordHash: 'a', name: 'Name' }
+  const unsaid = { role: null, isActive: null, createdAt: null, lockedUntil: null }
+  const options = { mayUpdate: true, isDryRun: false }
+  for (const [passwordHash, outcome] of [
+    ['a', 'added'],
+    ['b', 'updated'],
+  ] as const) {
+    const user = { ...imported, ...unsaid, passwordHash }
+    assert.deepEqual(await store.importUsers([user], options, changeAt()), [outcome])
+  }
+
   const events = await store.listAuditEvents(email, { beforeId: null, limit: 3 })
   assert.equal(events.length, 3)
   const beforeId = events[2]?.id ?? null

@@ -20,6 +20,7 @@ export type Terminal = {
   announce(event: string, facts: Record<string, unknown>, sentence: string): void
   askHidden(question: string): Promise<string>
   confirm(question: string): Promise<boolean>
+  stdin: NodeJS.ReadStream
   /** Reads standard input, until it has more than `maxBytes`. */
   readInput(maxBytes: number): Promise<Buffer>
 }
@@ -69,6 +70,7 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
     async confirm(question) {
       return /^y(es)?$/i.test((await askLine(`${question} [y/N] `, screen)).trim())
     },
+    stdin,
     readInput: maxBytes => readAll(stdin, maxBytes),
   }
 }

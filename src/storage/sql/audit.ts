@@ -15,26 +15,36 @@ import { formatTime, parseTime, type Schema } from './schema.ts'
 /** Called in the transaction that makes the change, so that neither exists without the other. */
 export async function writeAudit(
   trx: Transaction<Schema>,
-  { at, by }: Change,
+  change: Change,
   ...events: NewAuditEvent[]
 ): Promise<void> {
   if (events.length === 0) return
+  const rows = events.map(event => toAuditRow(change, event))
   await trx
     .insertInto('audit_events')
     .values(
-      events.map(({ action, target, targetId, before, after }) => ({
-        at: formatTime(at),
-        actor_kind: by.kind,
-        actor: by.name,
-        host: by.host,
-        action,
-        target,
-        target_id: targetId,
-        before: before && JSON.stringify(before),
-        after: after && JSON.stringify(after),
+      rows.map(row => ({
+        ...row,
+        before: row.before && JSON.stringify(row.before),
+        after: row.after && JSON.stringify(row.after),
       })),
     )
     .execute()
+}
+
+export function toAuditRow({ at, by }: Change, event: NewAuditEvent) {
+  const { action, target, targetId, before, after } = event
+  return {
+    at: formatTime(at),
+    actor_kind: by.kind,
+    actor: by.name,
+    host: by.host,
+    action,
+    target,
+    target_id: targetId,
+    before,
+    after,
+  }
 }
 
 /** What the record says of a user. */

@@ -117,7 +117,6 @@ async function fill(): Promise<void> {
     ])
     progress(`${last} rows inserted`)
   }
-  if (!isSqlite) await run(['analyze users', 'analyze login_throttle'])
   await close()
 }
 

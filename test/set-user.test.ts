@@ -128,13 +128,37 @@ for (const engine of ENGINES) {
       [0, 1],
     )
     assert.equal(ended[1]?.stderr, 'There is already a user three@example.org.\n')
-    // Two users that exchange their emails at once: both are refused, or one after the other.
-    const [a = '', b = ''] = emails.slice(2)
+    // Neither of two users can take the email of the other, also at once.
+    const [a, b] = [await service.newUser(), await service.newUser()]
     const swapped = await Promise.all([
       service.store.setUser(a, { email: b }, changeAt(service.now())),
       service.store.setUser(b, { email: a }, changeAt(service.now())),
     ])
     assert.deepEqual(swapped, ['taken', 'taken'])
-    assert.equal(await service.store.countUsers(), 20)
+    assert.equal(await service.store.countUsers(), 22)
+  })
+
+  test(`logins, changes of the email and clears at once all end without a fault, on ${engine}`, async t => {
+    const service = await startSessionService(engine)
+    t.after(() => service.stop())
+    const emails = ['ann@example.org', 'anna@example.org'] as const
+    const id = await service.addUser(emails[0])
+    const logins = Array.from({ length: 60 }, (_, i) =>
+      service.login(emails[i % 2], i % 3 === 0 ? 'wrong' : PASSWORD, `127.7.0.${1 + (i % 5)}`),
+    )
+    const changes = Array.from({ length: 30 }, async (_, i) => {
+      const change = changeAt(service.now())
+      const [from, to] = i % 2 === 0 ? emails : emails.toReversed()
+      if (i % 3 === 0) return service.store.clearScopesOfEmail(from ?? '', change)
+      return service.store.setUser(from ?? '', { email: to ?? '' }, change)
+    })
+    const outcomes = await Promise.all(changes)
+    for (const { status } of await Promise.all(logins)) {
+      assert.ok([200, 401, 429].includes(status), String(status))
+    }
+    const changed = outcomes.filter(outcome => outcome === 'changed').length
+    const expected = emails[changed % 2]
+    assert.equal((await service.store.findUserByEmail(expected ?? ''))?.id, id)
+    assert.equal(await service.store.countUsers(), 1)
   })
 }

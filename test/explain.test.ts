@@ -4,8 +4,10 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { explainUser } from '../src/admin/operations/explain-user.ts'
 import { clearClient, clearEmail, listThrottle } from '../src/admin/operations/throttle.ts'
+import { sentenceOf } from '../src/admin/users/explanation.ts'
 import { loadConfig } from '../src/config/config.ts'
 import { type CountedClient, toCountedClient } from '../src/login/client-group.ts'
+import { throttleScopes } from '../src/login/scopes.ts'
 import { createCli } from './cli.ts'
 import { ENGINES } from './engines.ts'
 import { createDeployment } from './process.ts'
@@ -255,5 +257,62 @@ for (const engine of ENGINES) {
     assert.deepEqual(later.clients, [])
     service.advance(24 * 60 * MINUTE_MS)
     assert.deepEqual((await listThrottle(deps, 20)).emails, [])
+  })
+
+  test(`"users show" tells the daily limit, known devices, and waits of an email without a user, on ${engine}`, async t => {
+    const service = await startTestService(engine)
+    t.after(() => service.stop())
+    const deps = depsOf(service)
+    const email = 'ann@example.com'
+    const id = await service.addUser(email)
+    const headers = { 'Sec-Fetch-Site': 'same-origin' }
+    const known = await service.call({ body: { email, password: PASSWORD }, headers })
+    assert.equal(known.status, 200)
+    const fail = async (guessed: string, times: number) => {
+      for (let i = 0; i < times; i++) {
+        const client = clientAt(`203.0.113.${i}`)
+        const scopes = throttleScopes(guessed, client, deps.budgets)
+        const reserved = await service.store.reserveAttempt(scopes, guessed, service.now())
+        assert.equal(reserved.kind, 'admitted')
+        const userId = guessed === email ? id : null
+        await service.store.settleFailure(scopes, userId, service.now())
+      }
+    }
+    const sentence = async (shown: string) =>
+      sentenceOf(shown, null, await explainUser(deps, shown, null))
+
+    await fail(email, 20)
+    assert.match(
+      await sentence(email),
+      /^ann@example\.com must wait until \S+Z: 20 failures in 15 minutes\. Known devices can log in\.$/,
+    )
+    for (let window = 1; window < 5; window++) {
+      service.advance(15 * MINUTE_MS)
+      await fail(email, 20)
+    }
+    service.advance(15 * MINUTE_MS)
+    assert.equal(await sentence(email), 'ann@example.com can log in.')
+    await fail(email, 1)
+    assert.match(await sentence(email), /: 101 failures within a day, after which one is allowed/)
+    assert.equal((await service.login(email, PASSWORD, '127.5.0.1')).status, 429)
+
+    // The command has the clock of the machine.
+    const unknown = await startTestService(engine)
+    const other = await createCli(unknown.database)
+    t.after(async () => {
+      await other.remove()
+      await unknown.stop()
+    })
+    for (let i = 0; i < 20; i++) {
+      await unknown.login('no-user@example.com', 'wrong', `127.6.0.${1 + (i % 4)}`)
+    }
+    const shown = await other.run(['users', 'show', 'no-user@example.com'])
+    assert.equal(shown.code, 1)
+    assert.match(
+      shown.stderr,
+      /^There is no user no-user@example\.com\. Logins with this email must wait until \S+Z all the same\.$/m,
+    )
+    assert.match(shown.stdout, /^failures of email +20 of 20 .*waits until/m)
+    assert.match(shown.stdout, /^clients that failed +4, 4 wait until/m)
   })
 }

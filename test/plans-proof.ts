@@ -23,9 +23,9 @@ const EXEMPT: (keyof Store)[] = [
 
 /** Lists of users by these conditions must use this index: another one would find most users. */
 const LISTS: [statement: RegExp, index: string][] = [
-  [/and role = .* order by "email"/s, 'users_role'],
-  [/and is_active = .* order by "email"/s, 'users_inactive'],
-  [/and locked_until is not null.* order by "email"/s, 'users_locked'],
+  [/from "users" where \(role, email\) > .* limit/s, 'users_role'],
+  [/from "users" where email > .* and is_active = .* limit/s, 'users_inactive'],
+  [/from "users" where email > .* and locked_until is not null .* limit/s, 'users_locked'],
 ]
 
 const STATEMENT = /^\s*(select|insert|update|delete|with)\b/i

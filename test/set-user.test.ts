@@ -2,14 +2,24 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { AuditFacts } from '../src/domain/audit.ts'
+import { openStore } from '../src/storage/open-store.ts'
 import { createCli } from './cli.ts'
 import { ENGINES } from './engines.ts'
 import { PASSWORD } from './service.ts'
-import { bearer, cookie, DEVICE_COOKIE, startSessionService } from './session-client.ts'
+import {
+  bearer,
+  cookie,
+  DEVICE_COOKIE,
+  type SessionService,
+  startSessionService,
+} from './session-client.ts'
 import { changeAt } from './storage/fixtures.ts'
 
 const claimsOf = (token: string) =>
   JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
+
+/** With the time limit of a command: on a busy machine, changes of one row wait for each other. */
+const openWithTime = ({ database }: SessionService) => openStore(database.config, () => {}, 60_000)
 
 for (const engine of ENGINES) {
   test(`"users set" keeps sessions, devices and password, and reaches the token at the next refresh, on ${engine}`, async t => {
@@ -102,8 +112,10 @@ for (const engine of ENGINES) {
 
   test(`of parallel changes to one email exactly one wins, and the others are told that it is taken, on ${engine}`, async t => {
     const service = await startSessionService(engine)
+    const store = await openWithTime(service)
     const cli = await createCli(service.database)
     t.after(async () => {
+      await store.close()
       await cli.remove()
       await service.stop()
     })
@@ -111,9 +123,7 @@ for (const engine of ENGINES) {
     for (const email of emails) await service.addUser(email, { passwordHash: '-' })
     for (const taken of ['one@example.org', 'two@example.org']) {
       const outcomes = await Promise.all(
-        emails.map(email =>
-          service.store.setUser(email, { email: taken }, changeAt(service.now())),
-        ),
+        emails.map(email => store.setUser(email, { email: taken }, changeAt(service.now()))),
       )
       const changed = outcomes.filter(outcome => outcome === 'changed')
       assert.equal(changed.length, 1)
@@ -128,13 +138,41 @@ for (const engine of ENGINES) {
       [0, 1],
     )
     assert.equal(ended[1]?.stderr, 'There is already a user three@example.org.\n')
-    // Two users that exchange their emails at once: both are refused, or one after the other.
-    const [a = '', b = ''] = emails.slice(2)
+    // Neither of two users can take the email of the other, also at once.
+    const [a, b] = [await service.newUser(), await service.newUser()]
     const swapped = await Promise.all([
-      service.store.setUser(a, { email: b }, changeAt(service.now())),
-      service.store.setUser(b, { email: a }, changeAt(service.now())),
+      store.setUser(a, { email: b }, changeAt(service.now())),
+      store.setUser(b, { email: a }, changeAt(service.now())),
     ])
     assert.deepEqual(swapped, ['taken', 'taken'])
-    assert.equal(await service.store.countUsers(), 20)
+    assert.equal(await service.store.countUsers(), 22)
+  })
+
+  test(`logins, changes of the email and clears at once all end without a fault, on ${engine}`, async t => {
+    const service = await startSessionService(engine)
+    const store = await openWithTime(service)
+    t.after(async () => {
+      await store.close()
+      await service.stop()
+    })
+    const emails = ['ann@example.org', 'anna@example.org'] as const
+    const id = await service.addUser(emails[0])
+    const logins = Array.from({ length: 60 }, (_, i) =>
+      service.login(emails[i % 2], i % 3 === 0 ? 'wrong' : PASSWORD, `127.7.0.${1 + (i % 5)}`),
+    )
+    const changes = Array.from({ length: 30 }, async (_, i) => {
+      const change = changeAt(service.now())
+      const [from, to] = i % 2 === 0 ? emails : emails.toReversed()
+      if (i % 3 === 0) return store.clearScopesOfEmail(from ?? '', change)
+      return store.setUser(from ?? '', { email: to ?? '' }, change)
+    })
+    const outcomes = await Promise.all(changes)
+    for (const { status } of await Promise.all(logins)) {
+      assert.ok([200, 401, 429].includes(status), String(status))
+    }
+    const changed = outcomes.filter(outcome => outcome === 'changed').length
+    const expected = emails[changed % 2]
+    assert.equal((await service.store.findUserByEmail(expected ?? ''))?.id, id)
+    assert.equal(await service.store.countUsers(), 1)
   })
 }

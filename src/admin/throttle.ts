@@ -18,6 +18,8 @@ import { count, fieldsOfThrottle, SCOPE_LABELS } from './users/explanation.ts'
 import { withStore } from './with-store.ts'
 
 const DEFAULT_TOP = 20
+/** They are kept in memory, and the clients of each email are counted one by one. */
+const MAX_TOP = 1_000
 /** Enough to tell digests apart. */
 const SHOWN_DIGITS = 12
 
@@ -34,8 +36,9 @@ export function throttleCommand(context: Context): Command {
     .description('list the emails, clients and networks with the most failures')
     .option('--top <n>', `how many of each (default: ${DEFAULT_TOP})`, parseCount('--top'))
     .option('--json', 'print JSON')
-    .action(({ top = DEFAULT_TOP, json }: JsonOption & { top?: number }) =>
-      withStore(context, async ({ admin, config: { budgets } }) => {
+    .action(({ top = DEFAULT_TOP, json }: JsonOption & { top?: number }) => {
+      if (top > MAX_TOP) throw new WrongUse(`--top takes at most ${MAX_TOP}.`)
+      return withStore(context, async ({ admin, config: { budgets } }) => {
         const showProgress = createProgress(terminal)
         const list = await listThrottle({ ...admin, budgets }, top, read =>
           showProgress(
@@ -56,8 +59,8 @@ export function throttleCommand(context: Context): Command {
             'Of clients, networks and emails without a user, only digests are stored, which cannot be turned back. The log has them: look for login.failed and login.throttled, with email and ip. "throttle show --client IP" prints the digests of an address.',
           )
         }
-      }),
-    )
+      })
+    })
 
   withNames(throttle.command('show'))
     .description('show failures and waits of an email, of a client, or of both together')
@@ -75,7 +78,7 @@ export function throttleCommand(context: Context): Command {
         ])
         await terminal.print(
           json
-            ? jsonOf({ email, client: client?.ip, ...shown })
+            ? jsonOf({ email: named.email, client: client?.ip ?? null, ...shown })
             : fieldsOf({ ...fieldsOfThrottle(shown), ...Object.fromEntries(digests) }),
         )
       })

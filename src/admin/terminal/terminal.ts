@@ -43,10 +43,12 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
   return {
     isInteractive: stdin.isTTY && stderr.isTTY,
     isInputTyped: stdin.isTTY,
-    print: text =>
-      new Promise((resolve, reject) => {
+    print(text) {
+      clear()
+      return new Promise((resolve, reject) => {
         stdout.write(text, error => (error ? reject(unwritten(error)) : resolve()))
-      }),
+      })
+    },
     say(sentence) {
       clear()
       stderr.write(`${printable(sentence)}\n`)

@@ -221,11 +221,11 @@ test('malformed rows of NDJSON are reported too', async t => {
     [JSON.stringify({ ...row, email: 'b@example.org', id: '5' }), 'id is not a UUID'],
     [
       JSON.stringify({ ...row, email: 'b@example.org', createdAt: '0000-01-01' }),
-      'createdAt must be in the years 1 to 9999',
+      'createdAt takes a time such as 2030-01-31 or 2030-01-31T12:00Z',
     ],
     [
       JSON.stringify({ ...row, email: 'b@example.org', createdAt: '9999-12-31T23:59-12:00' }),
-      'createdAt must be in the years 1 to 9999',
+      'createdAt takes a time such as 2030-01-31 or 2030-01-31T12:00Z',
     ],
     [
       JSON.stringify({ ...row, email: 'b@example.org', password: 'x' }),

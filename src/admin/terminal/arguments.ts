@@ -7,6 +7,7 @@ import { WrongUse } from '../failures.ts'
 
 const TIME = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d)?)?$/
 
+const FIRST_TIME = new Date('0001-01-01T00:00:00Z')
 const LAST_TIME = new Date('9999-12-31T23:59:59.999Z')
 
 /** The email of an existing user. */
@@ -67,9 +68,13 @@ export function parseTime(option: string) {
   return (typed: string) => {
     const day = TIME.exec(typed)?.[1]
     const time = new Date(typed)
-    // February 30 would silently become March 2, and PostgreSQL does not take the year 10000 as it is written.
+    // February 30 would silently become March 2. PostgreSQL has no year 0, and takes 10000 in another form.
     const isTime =
-      day !== undefined && isValid(new Date(day), day) && isValid(time) && time <= LAST_TIME
+      day !== undefined &&
+      isValid(new Date(day), day) &&
+      isValid(time) &&
+      time >= FIRST_TIME &&
+      time <= LAST_TIME
     if (!isTime) {
       throw new WrongUse(`${option} takes a time such as 2030-01-31 or 2030-01-31T12:00Z.`)
     }

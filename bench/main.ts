@@ -13,6 +13,7 @@ import { createProgress } from './progress.ts'
 import { measureCapacity } from './sections/capacity.ts'
 import { measureCeiling } from './sections/ceiling.ts'
 import { measureGrowth } from './sections/growth.ts'
+import { measureImport } from './sections/import.ts'
 import { measureOverhead } from './sections/overhead.ts'
 import { measureOverload } from './sections/overload.ts'
 import { measurePeers } from './sections/peers.ts'
@@ -32,6 +33,7 @@ const SECTIONS: Record<string, Section> = {
   refresh: measureRefresh,
   peers: measurePeers,
   growth: measureGrowth,
+  import: measureImport,
   soak: measureSoak,
   capacity: measureCapacity,
 }

@@ -1,4 +1,5 @@
-// Signal handlers: SIGTERM and SIGINT end the service, SIGHUP reloads files, SIGUSR2 changes the log level.
+// Signal handlers: SIGTERM and SIGINT end the service or a long command, SIGHUP reloads files, SIGUSR2 changes
+// the log level.
 import { isatty } from 'node:tty'
 import type { Log } from './log/log.ts'
 
@@ -35,6 +36,24 @@ export function switchLogLevel(log: Log): void {
     log.level = next
     if (next !== configured) announce()
   })
+}
+
+/**
+ * Aborts on SIGINT or SIGTERM, so that a command can stop after the step in progress. A second signal ends the
+ * process at once.
+ */
+export async function untilInterrupted<T>(
+  command: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const controller = new AbortController()
+  const abort = () => controller.abort()
+  const signals = ['SIGINT', 'SIGTERM'] as const
+  for (const signal of signals) process.once(signal, abort)
+  try {
+    return await command(controller.signal)
+  } finally {
+    for (const signal of signals) process.off(signal, abort)
+  }
 }
 
 /**

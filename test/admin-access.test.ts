@@ -34,8 +34,8 @@ describe('access to the admin API', () => {
     await service.addUser(EMAIL)
   })
   after(async () => {
-    assert.ok(!/lsadm_[\w-]/.test(service.logText()))
     await service.stop()
+    assert.ok(!/lsadm_[\w-]/.test(service.logText()))
   })
 
   const statusOf = async (token: string | null, from = newAddress()) =>
@@ -115,6 +115,18 @@ describe('access to the admin API', () => {
         })
         assert.equal(answer.status, 404, `${method} ${path}`)
       }
+    }
+  })
+
+  test('without a token, addresses and methods that do not exist are not told apart from others', async () => {
+    for (const [method, path] of [
+      ['GET', '/nothing'],
+      ['DELETE', '/users'],
+      ['OPTIONS', '/users'],
+      ['TRACE', '/audit'],
+    ] as const) {
+      const call = { token: null, from: newAddress() }
+      assert.equal((await service.admin(method, path, undefined, call)).status, 401, path)
     }
   })
 

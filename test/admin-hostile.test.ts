@@ -1,28 +1,16 @@
 // Hostile input on the admin port: bytes that no client sends, and values that no field takes.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import fc from 'fast-check'
-import { ADMIN_ROUTES } from '../src/http/admin/app.ts'
-import { ADMIN_FAILURE_CODES, FAILURE_CODES } from '../src/http/answer/envelope.ts'
-import { ADMIN, type AdminAnswer, type AdminService, startAdminService } from './admin-service.ts'
+import { sendAnything } from './admin-fuzz.ts'
+import { ADMIN, type AdminService, startAdminService } from './admin-service.ts'
 import { ENGINES } from './engines.ts'
 import { CASES, type Case, HOST, JSON_TYPE, lines } from './hostile-cases.ts'
 import { answersOf, createRawClient, outsideEnvelope, receive } from './raw-connection.ts'
 import { LOGIN, PASSWORD } from './service.ts'
 
 const EMAIL = 'ann@example.com'
-const CODES = [...FAILURE_CODES, ...ADMIN_FAILURE_CODES]
 /** Statuses that the protocol decides, the same on both ports. */
 const OF_PROTOCOL = [413, 415, 417, 431]
-
-function assertNoFault({ status, json, text }: AdminAnswer, about: string): void {
-  assert.ok(status < 500, `${about}: ${status} ${text}`)
-  if (status < 300) return
-  assert.ok(
-    CODES.some(known => known.code === json.error.code && known.status === status),
-    `${about}: ${text}`,
-  )
-}
 
 for (const engine of ENGINES) {
   describe(`hostile input to the admin API on ${engine}`, () => {
@@ -37,10 +25,11 @@ for (const engine of ENGINES) {
       await service.addUser(EMAIL)
     })
     after(async () => {
+      const { status } = await service.login(EMAIL, PASSWORD)
+      await service.stop()
       const faults = service.logged().filter(({ level }) => level === 'error' || level === 'fatal')
       assert.deepEqual(faults, [])
-      assert.equal((await service.login(EMAIL, PASSWORD)).status, 200)
-      await service.stop()
+      assert.equal(status, 200)
     })
 
     // At the same time: each waits for a time limit of the service. The store is not reached.
@@ -126,6 +115,8 @@ for (const engine of ENGINES) {
         ['PUT', `/users/${EMAIL}/lock`, { until: 'tomorrow' }, 'until'],
         ['PUT', `/users/${EMAIL}/lock`, { until: '2030-02-30' }, 'until'],
         ['PUT', `/users/${EMAIL}/lock`, { until: 5 }, 'until'],
+        ['PUT', `/users/${EMAIL}/lock`, { until: '-1' }, 'until'],
+        ['PUT', `/users/${EMAIL}/lock`, { until: '9999-12-31T23:59:59-10:00' }, 'until'],
         ['PUT', `/users/${EMAIL}/lock`, { until: '+275760-09-13T00:00:00.001Z' }, 'until'],
         ['PATCH', `/users/${EMAIL}`, { isActive: 'false' }, 'isActive'],
         ['PATCH', `/users/${EMAIL}`, { isactive: false }, null],
@@ -151,7 +142,14 @@ for (const engine of ENGINES) {
         ...['after=x', `after=${'0'.repeat(36)}`, 'after=%00', 'x=1', '__proto__=1'],
       ].map(query => `/users/${EMAIL}/sessions?${query}`)
       const AUDITS = [
-        ...['since=now', 'since=%00', 'before=0', 'before=-1', 'before=9999999999999999'],
+        ...[
+          'since=now',
+          'since=-1',
+          'since=%00',
+          'before=0',
+          'before=-1',
+          'before=9999999999999999',
+        ],
         ...['target=', 'target=%00', 'target=%ED%A0%80%00', `target=${'x'.repeat(9_000)}`],
         ...['toString=1', 'target=a&target=b'],
       ].map(query => `/audit?${query}`)
@@ -173,48 +171,8 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('any text as a parameter, query or field gets an answer of the documented kinds', async () => {
-      const anything = fc.oneof(
-        fc.string({ unit: 'binary', maxLength: 300 }),
-        fc.constantFrom('\0', '\ud800', '%', '%2F', '../..', "' or 1=1 --", '$2b$31$', '__proto__'),
-        fc.constantFrom(
-          'target@example.com',
-          '%00',
-          'x'.repeat(300),
-          '🙂'.repeat(64),
-          '',
-          ' ',
-          '-1',
-          '1e400',
-        ),
-      )
-      await service.addUser('target@example.com')
-      await fc.assert(
-        fc.asyncProperty(
-          fc.constantFrom(...ADMIN_ROUTES),
-          anything,
-          fc.dictionary(
-            fc.constantFrom(
-              ...['email', 'name', 'role', 'password', 'passwordHash', 'until', 'limit', 'after'],
-              ...['target', 'since', 'before', 'search', 'state', 'client', 'top'],
-            ),
-            fc.oneof(anything, fc.jsonValue({ maxDepth: 2 })),
-            { maxKeys: 4 },
-          ),
-          async ([method, url], name, values) => {
-            const query = new URLSearchParams()
-            for (const key of Object.keys(values)) query.set(key, String(values[key]))
-            const named = encodeURIComponent(name.toWellFormed()) || 'x'
-            const path = url.replace(/:user|:id/, named).slice(ADMIN.length)
-            const hasBody = String(method).startsWith('P')
-            const body = hasBody ? JSON.stringify(values) : undefined
-            const answer = await send(String(method), `${path}${hasBody ? '' : `?${query}`}`, body)
-            assertNoFault(answer, `${method} ${path} ${JSON.stringify(values)}`)
-          },
-        ),
-        { numRuns: 250 },
-      )
-    })
+    test('any text as a parameter, query or field gets an answer of the documented kinds', () =>
+      sendAnything(service, 250))
 
     test('unusual paths get 400, 404 or 405', async () => {
       const PATHS = ['/users//', '/users/%', '/users/%zz', '/users/%2e%2e/audit', '/users/a/b/c']

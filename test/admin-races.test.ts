@@ -17,9 +17,9 @@ for (const engine of ENGINES) {
         service.admin(method, path, body, { token: service.nextToken() })
     })
     after(async () => {
+      await service.stop()
       const faults = service.logged().filter(({ level }) => level === 'error' || level === 'fatal')
       assert.deepEqual(faults, [])
-      await service.stop()
     })
     const inParallel = <T>(count: number, send: (i: number) => Promise<T>) =>
       Promise.all(Array.from({ length: count }, (_, i) => send(i)))
@@ -109,5 +109,34 @@ for (const engine of ENGINES) {
       assert.equal((await admin('DELETE', `/users/${email}`)).status, 200)
       assert.equal(await service.store.findUserByEmail(email), null)
     })
+  })
+}
+
+for (const engine of ENGINES) {
+  test(`on ${engine}, a change that cannot be recorded is not made, and gets 500`, async t => {
+    const service = await startAdminService(engine)
+    t.after(() => service.stop())
+    const email = await service.newUser()
+    await service.database.rows('alter table audit_events rename to away')
+    const changes: [method: string, path: string, body?: object][] = [
+      ['POST', '/users', { email: 'new@example.com', name: 'New', password: PASSWORD }],
+      ['PATCH', `/users/${email}`, { role: 'owner' }],
+      ['PATCH', `/users/${email}`, { isActive: false }],
+      ['PUT', `/users/${email}/password`, { password: 'another password' }],
+      ['PUT', `/users/${email}/lock`],
+      ['DELETE', `/users/${email}`],
+    ]
+    for (const [method, path, body] of changes) {
+      assert.equal((await service.admin(method, path, body)).status, 500, `${method} ${path}`)
+    }
+    const lines = service.logged().filter(({ event }) => event === 'admin.request')
+    assert.deepEqual(
+      lines.map(({ method, status }) => `${method} ${status}`),
+      changes.map(([method]) => `${method} 500`),
+    )
+    await service.database.rows('alter table away rename to audit_events')
+    assert.equal(await service.store.findUserByEmail('new@example.com'), null)
+    const { user } = (await service.login(email, PASSWORD)).json.data
+    assert.equal(user.role, 'user')
   })
 }

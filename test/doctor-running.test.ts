@@ -1,11 +1,14 @@
 // The doctor compares the certificate that the running service serves with the installed one.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { chmod, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:net'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { createServer as createTlsServer } from 'node:tls'
 import { makeCertificate, writeCertificate } from './certificates.ts'
 import { setUpDoctor } from './doctor.ts'
+import { freePort } from './postgres-server.ts'
 import { run } from './process.ts'
 
 const { cli, production, examine } = await setUpDoctor()
@@ -34,6 +37,44 @@ for (const host of ['0.0.0.0', '::1']) {
     )
   })
 }
+
+test('the admin API is checked only if it is on: its address, its tokens, and that it answers', async t => {
+  const ADMIN_PORT = String(await freePort())
+  const ADMIN_TOKENS_FILE = join(cli.folder, 'admin-tokens.json')
+  const admin = { ...production, ADMIN_PORT, ADMIN_TOKENS_FILE }
+  const about = async (env: Record<string, string>) => {
+    const { findings } = await examine({ ...admin, ...env })
+    const shown = findings.filter(({ check, detail }) => /admin/.test(`${check} ${detail}`))
+    return shown.map(({ check, state, detail }) => `${check} ${state}: ${detail}`)
+  }
+  assert.deepEqual(await about({ ADMIN_PORT: '0' }), [])
+  const address = `admin API ok: 127.0.0.1, port ${ADMIN_PORT}`
+  const [, missing = ''] = await about({})
+  assert.match(missing, /^admin tokens problem: .* is not there: "admin-tokens add" makes it$/)
+  const add = ['admin-tokens', 'add', 'a', '--role', 'write']
+  assert.equal((await cli.run(add, '', admin)).code, 0)
+  const present = `admin tokens ok: ${ADMIN_TOKENS_FILE}: 1 tokens, 1 of them may write`
+  assert.deepEqual(await about({}), [address, present])
+  const [wide] = await about({ ADMIN_HOST: '0.0.0.0' })
+  assert.match(wide ?? '', /^admin API warning: 0\.0\.0\.0, port \d+: others can reach it/)
+
+  const service = run({ ...admin, DATA_DIR: cli.folder })
+  t.after(() => service.kill('SIGKILL'))
+  const { address: url, admin: adminUrl } = await service.line('service.started')
+  assert.equal(adminUrl, `https://127.0.0.1:${ADMIN_PORT}`)
+  const PORT = new URL(String(url)).port
+  const answers = `running ok: the admin API answers on 127.0.0.1, port ${ADMIN_PORT}`
+  assert.deepEqual(await about({ PORT }), [address, present, answers])
+  const [, , silent = ''] = await about({ PORT, ADMIN_PORT: '1' })
+  assert.match(silent, /^running warning: the admin API does not answer on 127\.0\.0\.1, port 1/)
+
+  await chmod(ADMIN_TOKENS_FILE, 0o644)
+  const [, open = ''] = await about({})
+  assert.match(open, /^admin tokens problem: others can read .*: chmod 600 it$/)
+  await writeFile(ADMIN_TOKENS_FILE, '{')
+  const [, broken = ''] = await about({})
+  assert.match(broken, /^admin tokens problem: .*: it is not JSON$/)
+})
 
 test('an older certificate that has expired is a problem', async t => {
   const { cert, key } = await makeCertificate({ fromDays: -9, toDays: -1 })

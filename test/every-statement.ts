@@ -4,6 +4,8 @@ import { randomUUID } from 'node:crypto'
 import type { Opening } from '../src/domain/attempt.ts'
 import type { NewRefreshToken } from '../src/domain/session.ts'
 import type { Store } from '../src/domain/store.ts'
+import { USER_STATES } from '../src/domain/user.ts'
+import { limitsOf } from '../src/login/scopes.ts'
 import type { TestDatabase } from './engines.ts'
 import { fillSessions } from './many-sessions.ts'
 import { changeAt, digest, insertTestUser, makeScopes } from './storage/fixtures.ts'
@@ -55,6 +57,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await fillSessions(database, userId, 60, now)
   await open(false, 10)
   const { id, refreshToken, cookieDigest } = await open(false, 100)
+  await store.findUserById(userId)
   await store.readDeviceKey()
   await store.listMissingSettings()
   await store.findDevice(deviceDigest, email, now)
@@ -83,6 +86,31 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   assert.equal(await store.endUserSessions(email, changeAt(now)), true)
   await store.findUserByEmail(email)
   await store.upgradePasswordHash(userId, 'a hash', 'another', now)
+  for (const role of [undefined, 'user']) {
+    for (const search of [undefined, 'example']) {
+      for (const state of [undefined, ...USER_STATES]) {
+        const filter = { ...(role && { role }), ...(search && { search }), ...(state && { state }) }
+        const { next } = await store.listUsers(filter, { after: '', limit: 10 }, now)
+        await store.listUsers(filter, { after: next ?? '', limit: 10 }, now)
+      }
+    }
+  }
+  const limits = limitsOf({ pair: 5, email: 20, client: 50, network: 500 })
+  assert.equal((await store.readScopes(scopes, now)).length, 3)
+  assert.equal((await store.readScopesOfEmail(digest(email), limits, now)).length, 2)
+  assert.ok((await store.listScopes('', limits, now)).scopes.length > 0)
+  const keys = scopes.map(({ key }) => key)
+  await store.clearScopes(keys, '203.0.113.7', changeAt(now))
+  await store.reserveAttempt(scopes, email, now)
+  await store.settleFailure(scopes, userId, now)
+  assert.equal(await store.clearScopesOfEmail(email, changeAt(now)), true)
+  assert.ok(await store.findLastLogin(userId))
+  const device = makeScopes(email).slice(0, 1)
+  await store.reserveAttempt(device, email, now)
+  await database.rows(`update login_throttle set scope = 'device' where key = '${device[0]?.key}'`)
+  const renamed = `${randomUUID()}@example.com`
+  assert.equal(await store.setUser(email, { email: renamed }, changeAt(now)), 'changed')
+  assert.equal(await store.setUser(renamed, { email }, changeAt(now)), 'changed')
   await store.setPassword(email, 'a hash', changeAt(now))
   await store.lockUser(email, later(DAY_MS), changeAt(now))
   await store.deactivateUser(email, changeAt(now))
@@ -90,6 +118,17 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await store.revokeDevice(deviceId, changeAt())
   await fillSessions(database, userId, 10, now)
   assert.equal(await store.deleteUser(email, changeAt()), true)
+
+  const imported = { id: userId, isIdGiven: true, email, passwordHash: 'a', name: 'Name' }
+  const unsaid = { role: null, isActive: null, createdAt: null, lockedUntil: null }
+  const options = { mayUpdate: true, isDryRun: false }
+  for (const [passwordHash, outcome] of [
+    ['a', 'added'],
+    ['b', 'updated'],
+  ] as const) {
+    const user = { ...imported, ...unsaid, passwordHash }
+    assert.deepEqual(await store.importUsers([user], options, changeAt()), [outcome])
+  }
 
   const events = await store.listAuditEvents(email, { beforeId: null, limit: 3 })
   assert.equal(events.length, 3)

@@ -35,8 +35,10 @@ export async function fillTables(
   const share = (percent: number, value: string) =>
     `case when i % 100 < ${percent} then ${value} end`
   const statements = [
-    `insert into users (id, email, password_hash, name) ${series}
-      select ${uuid('0000')}, 'user' || i || '@example.com', 'a hash', 'User' from n`,
+    `insert into users (id, email, password_hash, name, role, is_active, locked_until) ${series}
+      select ${uuid('0000')}, 'user' || i || '@example.com', 'a hash', 'User',
+        case when i % 100 = 0 then 'admin' else 'user' end, i % 100 <> 1,
+        ${share(2, at('900'))} from n`,
     `insert into devices (id, user_id, token, last_used_at, expires_at, user_agent) ${series}
       select ${uuid('0003')}, ${uuid('0000')}, ${digest('d')}, ${at('0')}, ${at(`i % ${180 * day}`)}, '' from n`,
     `insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at, expires_at, ended_at,

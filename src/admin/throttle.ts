@@ -18,6 +18,8 @@ import { count, fieldsOfThrottle, SCOPE_LABELS } from './users/explanation.ts'
 import { withStore } from './with-store.ts'
 
 const DEFAULT_TOP = 20
+/** They are kept in memory, and the clients of each email are counted one by one. */
+const MAX_TOP = 1_000
 /** Enough to tell digests apart. */
 const SHOWN_DIGITS = 12
 
@@ -34,31 +36,31 @@ export function throttleCommand(context: Context): Command {
     .description('list the emails, clients and networks with the most failures')
     .option('--top <n>', `how many of each (default: ${DEFAULT_TOP})`, parseCount('--top'))
     .option('--json', 'print JSON')
-    .action(({ top = DEFAULT_TOP, json }: JsonOption & { top?: number }) =>
-      withStore(context, async ({ admin, config: { budgets } }) => {
+    .action(({ top = DEFAULT_TOP, json }: JsonOption & { top?: number }) => {
+      if (top > MAX_TOP) throw new WrongUse(`--top takes at most ${MAX_TOP}.`)
+      return withStore(context, async ({ admin, config: { budgets } }) => {
         const showProgress = createProgress(terminal)
         const list = await listThrottle({ ...admin, budgets }, top, read =>
           showProgress(
             'users' in read
               ? `Compared the emails of ${read.users} users so far …`
-              : `Read ${read.scopes} rows so far …`,
+              : `Found ${read.scopes} with failures so far …`,
           ),
         )
         if (json) return terminal.print(jsonOf(list))
         const { waiting, emails, clients } = list
+        await printList(context, [emails], {}, toEmailRow)
+        await printList(context, [clients], {}, toClientRow)
         terminal.say(
           `${count(waiting.email, 'email', 'emails')}, ${count(waiting.client, 'client', 'clients')} and ${count(waiting.network, 'network', 'networks')} must wait now.`,
         )
-        await printList(context, [emails], {}, toEmailRow)
-        if (emails.length > 0 && clients.length > 0) await terminal.print('\n')
-        await printList(context, [clients], {}, toClientRow)
         if (clients.length > 0 || emails.some(({ email }) => email === null)) {
           terminal.say(
             'Of clients, networks and emails without a user, only digests are stored, which cannot be turned back. The log has them: look for login.failed and login.throttled, with email and ip. "throttle show --client IP" prints the digests of an address.',
           )
         }
-      }),
-    )
+      })
+    })
 
   withNames(throttle.command('show'))
     .description('show failures and waits of an email, of a client, or of both together')
@@ -76,7 +78,7 @@ export function throttleCommand(context: Context): Command {
         ])
         await terminal.print(
           json
-            ? jsonOf({ email, client: client?.ip, ...shown })
+            ? jsonOf({ email: named.email, client: client?.ip ?? null, ...shown })
             : fieldsOf({ ...fieldsOfThrottle(shown), ...Object.fromEntries(digests) }),
         )
       })

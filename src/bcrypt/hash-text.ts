@@ -3,7 +3,8 @@
 /** A hash of a higher cost would occupy a thread for many seconds, so it is never evaluated. */
 export const MAX_EVALUATED_COST = 15
 const LOWEST_COST = 4
-const HASH = /^\$2[aby]\$(\d\d)\$([./A-Za-z0-9]{22})([./A-Za-z0-9]{31})$/
+/** The last character of salt and of digest holds more bits than it needs. bcrypt writes them as zeros. */
+const HASH = /^\$2[aby]\$(\d\d)\$([./A-Za-z0-9]{21}[.Oeu])([./A-Za-z0-9]{30}[.CGKOSWaeimquy26])$/
 
 const LETTERS_AND_DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 const BCRYPT_ALPHABET = `./${LETTERS_AND_DIGITS}`
@@ -13,14 +14,16 @@ export type ParsedHash = { cost: number; salt: Buffer; digest: Buffer }
 
 /** Null if the hash cannot be evaluated, or if no password can match it. */
 export function parseHash(text: string | null): ParsedHash | null {
-  const [, digits = '', saltText = '', digestText = ''] = HASH.exec(text ?? '') ?? []
+  const [, digits = '', salt = '', digest = ''] = HASH.exec(text ?? '') ?? []
   const cost = Number(digits)
   if (cost < LOWEST_COST || cost > MAX_EVALUATED_COST) return null
-  const salt = decodeBase64(saltText)
-  const digest = decodeBase64(digestText)
-  // The last character of each holds more bits than it needs. bcrypt writes them as zeros.
-  if (encodeBase64(salt) !== saltText || encodeBase64(digest) !== digestText) return null
-  return { cost, salt, digest }
+  return { cost, salt: decodeBase64(salt), digest: decodeBase64(digest) }
+}
+
+/** The cost of a hash that can be evaluated; null for other text. */
+export function costOf(text: string): number | null {
+  const cost = Number(HASH.exec(text)?.[1] ?? 0)
+  return cost < LOWEST_COST || cost > MAX_EVALUATED_COST ? null : cost
 }
 
 export function formatHash({ cost, salt, digest }: ParsedHash): string {

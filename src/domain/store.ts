@@ -2,6 +2,7 @@
 // comment says otherwise; connections, transactions and SQL stay inside `storage/`.
 import type { AttemptStore } from './attempt.ts'
 import type { AuditStore } from './audit.ts'
+import type { ImportStore } from './import.ts'
 import type { SessionStore } from './session.ts'
 import type { ThrottleStore } from './throttle.ts'
 import type { UserStore } from './user.ts'
@@ -45,4 +46,5 @@ export type Store = AttemptStore &
   UserStore &
   ThrottleStore &
   AuditStore &
+  ImportStore &
   MaintenanceStore

@@ -39,12 +39,15 @@ export interface ThrottleStore {
   readScopes(scopes: ThrottleScope[], now: Date): Promise<ScopeState[]>
   /** The scopes of an email that have a row: email, pairs and devices. */
   readScopesOfEmail(emailDigest: string, limits: Limits, now: Date): Promise<ScopeState[]>
-  /** All scopes that have a row, a page at a time, ordered by key. */
+  /**
+   * The emails, clients and networks that have failures, ordered by key. One call looks at a bounded number of
+   * rows: it may return none while `next`, the `afterKey` of the next page, is not null. Two reads.
+   */
   listScopes(
-    page: { afterKey: string; limit: number },
+    afterKey: string,
     limits: Limits,
     now: Date,
-  ): Promise<ScopeState[]>
+  ): Promise<{ scopes: ScopeState[]; next: string | null }>
   /** Clears failures and blocks of these scopes of a client; false if there were none. */
   clearScopes(keys: string[], client: string, change: Change): Promise<boolean>
   /** The same for all scopes of an email; also ends the throttle's lock of its user, but no other lock. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { createAdminToken } from '../identifiers.ts'
 import { createLog } from './log.ts'
 
 const CANARY = 'c4n4ry'
@@ -113,6 +114,15 @@ for (const [form, isTTY] of FORMS) {
         assert.ok(!written.join('').includes(CANARY), written.join(''))
       })
     }
+
+    test('masks an admin token in any text', () => {
+      const { log, written } = capture(isTTY)
+      const token = createAdminToken()
+      log.info({ event: 'x', userAgent: `curl ${token}`, [token]: 1, list: [token] }, `a ${token}`)
+      log.error({ event: 'x', err: new Error(`${'x'.repeat(1_000)}${token}`) })
+      assert.ok(!written.join('').includes(token.slice(6, 20)))
+      assert.ok(written[0]?.includes('curl lsadm_***'))
+    })
 
     test('shows the fields next to a secret', () => {
       const { log, written } = capture(isTTY)

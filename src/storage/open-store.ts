@@ -5,6 +5,7 @@ import type { Store } from '../domain/store.ts'
 import { createAudit } from './sql/audit.ts'
 import { createDevices } from './sql/devices.ts'
 import { type Engine, SERVICE_OPERATION_TIMEOUT_MS } from './sql/engine.ts'
+import { createImport } from './sql/import.ts'
 import { createMaintenance } from './sql/maintenance.ts'
 import { createRefreshTokens } from './sql/refresh-tokens.ts'
 import { createSessions } from './sql/sessions.ts'
@@ -25,6 +26,7 @@ export async function openStore(
     ...createDevices(engine),
     ...createThrottle(engine),
     ...createAudit(engine),
+    ...createImport(engine),
     ...createMaintenance(engine),
     close: engine.close,
   }

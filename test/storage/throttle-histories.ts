@@ -64,6 +64,7 @@ type Step =
   | ({ kind: 'purge' } & Timing)
   | { kind: 'wait'; ms: number }
   | { kind: 'unlock'; email: number }
+  | { kind: 'clear'; email: number; client: number; isOfClient: boolean }
   | { kind: 'lock'; email: number; forMs: number }
 
 const index = fc.nat(19)
@@ -115,6 +116,12 @@ const wait = fc.record({
   ),
 })
 const unlock = fc.record({ kind: fc.constant('unlock' as const), email: fc.nat(2) })
+const clear = fc.record({
+  kind: fc.constant('clear' as const),
+  email: fc.nat(2),
+  client: fc.nat(3),
+  isOfClient: fc.boolean(),
+})
 const lock = fc.record({
   kind: fc.constant('lock' as const),
   email: fc.nat(2),
@@ -124,7 +131,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 12, arbitrary: attempt },
   { weight: 6, arbitrary: settle },
   { weight: 1, arbitrary: wait },
-  { weight: 2, arbitrary: fc.oneof(purge, unlock, lock) },
+  { weight: 2, arbitrary: fc.oneof(purge, unlock, lock, clear) },
 )
 const upTo = (max: number) => fc.integer({ min: 1, max })
 const histories = fc.record({
@@ -232,6 +239,20 @@ async function runHistory(
         const email = emailAt(step.email)
         const isUnlocked = await store.unlockUser(email, changeAt(new Date(now)))
         assert.equal(isUnlocked, model.unlock(email, digestOf(email)))
+        return
+      }
+      case 'clear': {
+        const email = emailAt(step.email)
+        if (step.isOfClient) {
+          const scopes = scopesOf(budgets, email, step.client, false).filter(
+            ({ emailDigest }) => emailDigest === null,
+          )
+          await store.clearScopes(keysOf(scopes), 'client', changeAt(new Date(now)))
+          model.clearClient(scopes)
+        } else {
+          await store.clearScopesOfEmail(email, changeAt(new Date(now)))
+          model.clearEmail(email, digestOf(email))
+        }
         return
       }
       case 'lock': {

@@ -149,6 +149,23 @@ export class ThrottleModel {
     return user !== undefined
   }
 
+  /** The same for the scopes of a client. */
+  clearClient(scopes: ThrottleScope[]): void {
+    for (const state of this.#stored(scopes)) {
+      Object.assign(state, { failures: 0, dailyFailures: 0, blockedUntil: null })
+    }
+  }
+
+  /** An unlock that leaves the user's failures and the lock of an administrator. */
+  clearEmail(email: string, emailDigest: string): void {
+    const user = this.users.get(email)
+    const kept = user && { ...user }
+    this.unlock(email, emailDigest)
+    if (!user || !kept) return
+    const isByThrottle = kept.lockedBy === 'throttle'
+    Object.assign(user, kept, isByThrottle && { lockedUntil: null, lockedBy: null })
+  }
+
   /** Returns how many rows it removed. */
   purge(now: number): number {
     const expired = [...this.scopes].filter(([, state]) => state.expiresAt <= now)

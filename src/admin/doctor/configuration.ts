@@ -16,6 +16,7 @@ export function checkConfiguration(config: Config): Finding[] {
     checkEnvironment(config),
     checkAddress(config),
     checkHealth(config),
+    ...checkAdmin(config),
     ok('tokens', describeTokens(config)),
     ok('cors', describeOrigins(config)),
     checkThrottle(config),
@@ -61,6 +62,17 @@ function checkHealth({ opsHost, opsPort }: Config): Finding {
   return isLoopback(opsHost)
     ? ok('health', address)
     : warning('health', `${address}: others can reach it, without TLS; keep it inside your network`)
+}
+
+/** Every machine that can reach the port can use a stolen token. */
+function checkAdmin({ adminHost, adminPort }: Config): Finding[] {
+  if (adminPort === 0) return []
+  const address = `${adminHost}, port ${adminPort}`
+  return [
+    isLoopback(adminHost)
+      ? ok('admin API', address)
+      : warning('admin API', `${address}: others can reach it; keep it inside your network`),
+  ]
 }
 
 /** With PORT=0, the default issuer and audience get their port when the service starts. */

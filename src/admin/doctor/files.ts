@@ -1,4 +1,4 @@
-// Checks the data folder, the certificate, the signing keys and the logo.
+// Checks the data folder, the certificate, the signing keys, the admin tokens and the logo.
 import { X509Certificate } from 'node:crypto'
 import { constants } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
@@ -14,6 +14,7 @@ import {
 import { loadLogo } from '../../http/page/brand.ts'
 import { loadKeySet } from '../../keys/key-file.ts'
 import { messageOf } from '../failures.ts'
+import { readTokens } from '../tokens/token-file.ts'
 import { type Finding, ok, problem, warning } from './finding.ts'
 
 export async function checkFiles(config: Config, now: Date): Promise<Finding[]> {
@@ -22,6 +23,7 @@ export async function checkFiles(config: Config, now: Date): Promise<Finding[]> 
     await checkFolder(config),
     await checkTls(config, now),
     await checkKeys(config, now),
+    ...(config.adminPort > 0 ? [await checkAdminTokens(config)] : []),
     ...(logoFile ? [await checkLogo(logoFile)] : []),
   ]
 }
@@ -99,6 +101,24 @@ async function checkKeys(config: Config, now: Date): Promise<Finding> {
     return environment === 'production'
       ? problem('keys', `${path} is not there: "keys rotate" makes it`)
       : warning('keys', `${path} is not there: the service makes it at its start`)
+  }
+}
+
+async function checkAdminTokens(config: Config): Promise<Finding> {
+  const { adminTokensFile: path, environment } = config
+  try {
+    const { tokens } = await readTokens(path)
+    if (await isOpenToOthers(path)) {
+      return exposed(config)('admin tokens', `others can read ${path}: chmod 600 it`)
+    }
+    const writing = tokens.filter(({ role }) => role === 'write').length
+    return ok('admin tokens', `${path}: ${tokens.length} tokens, ${writing} of them may write`)
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT')) return problem('admin tokens', `${path}: ${messageOf(error)}`)
+    const advice = `${path} is not there: "admin-tokens add" makes it`
+    return environment === 'production'
+      ? problem('admin tokens', advice)
+      : warning('admin tokens', advice)
   }
 }
 

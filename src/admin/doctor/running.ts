@@ -1,4 +1,5 @@
-// Checks which certificate a running service serves: it may not have loaded a renewed file.
+// Checks which certificate a running service serves, as it may not have loaded a renewed file, and that its
+// admin API answers.
 import { X509Certificate } from 'node:crypto'
 import { connect } from 'node:tls'
 import type { Config } from '../../config/config.ts'
@@ -24,19 +25,37 @@ export async function checkRunning(config: Config, now: Date): Promise<Finding[]
   if (served.kind === 'no-tls') {
     return [warning('running', `no TLS on ${where} (${served.reason}): is it another program?`)]
   }
-  const { fingerprint256, validFromDate, validToDate } = served.certificate
+  return [await checkCertificate(config, served.certificate, now), ...(await checkAdmin(config))]
+}
+
+/** Only if the service itself is running: both ports are opened by one process. */
+async function checkAdmin({ adminHost, adminPort }: Config): Promise<Finding[]> {
+  if (adminPort === 0) return []
+  const where = `${adminHost}, port ${adminPort}`
+  const { kind } = await askForCertificate(adminHost, adminPort)
+  return [
+    kind === 'certificate'
+      ? ok('running', `the admin API answers on ${where}`)
+      : warning('running', `the admin API does not answer on ${where}: restart the service`),
+  ]
+}
+
+async function checkCertificate(
+  config: Config,
+  { fingerprint256, validFromDate, validToDate }: X509Certificate,
+  now: Date,
+): Promise<Finding> {
+  const { host, port, tls } = config
   const installed = await readInstalled(config)
   if (installed?.fingerprint256 === fingerprint256) {
-    return [ok('running', `${where} serves this certificate`)]
+    return ok('running', `${host}, port ${port} serves this certificate`)
   }
   const isOlder = installed !== null && validFromDate < installed.validFromDate
   const detail = `the running service ${isOlder ? 'still serves an older' : 'serves another'} certificate`
   const advice = tls ? 'send it SIGHUP and look for tls.reload_failed in its log' : 'restart it'
-  return [
-    validToDate <= now
-      ? problem('running', `${detail}, which has expired: ${advice}`)
-      : warning('running', `${detail}: ${advice}`),
-  ]
+  return validToDate <= now
+    ? problem('running', `${detail}, which has expired: ${advice}`)
+    : warning('running', `${detail}: ${advice}`)
 }
 
 /** Null if the files cannot be read, which `checkFiles` reports. */

@@ -98,9 +98,7 @@ export type ThrottleList = {
   clients: FailingClient[]
 }
 
-/** Rows of the throttle per read: a few milliseconds. */
-const ROWS_PER_PAGE = 2_000
-
+type ListedScopes = Awaited<ReturnType<AdminDeps['store']['listScopes']>>
 type OnProgress = (read: { scopes: number } | { users: number }) => void
 
 /**
@@ -117,14 +115,10 @@ export async function listThrottle(
   const waiting = { email: 0, client: 0, network: 0 }
   let emails: ScopeState[] = []
   let clients: ScopeState[] = []
-  let scopes = 0
-  for (let afterKey: string | undefined = ''; afterKey !== undefined; ) {
-    const page: ScopeState[] = await store.listScopes(
-      { afterKey, limit: ROWS_PER_PAGE },
-      limits,
-      now,
-    )
-    for (const state of page) {
+  let read = 0
+  for (let after: string | null = ''; after !== null; ) {
+    const { scopes, next }: ListedScopes = await store.listScopes(after, limits, now)
+    for (const state of scopes) {
       if (state.name === 'pair' || state.name === 'device') continue
       if (waitsUntil(state, now)) waiting[state.name]++
       if (state.name === 'email') emails.push(state)
@@ -132,9 +126,9 @@ export async function listThrottle(
     }
     emails = firstOf(top, emails)
     clients = firstOf(top, clients)
-    scopes += page.length
-    onProgress({ scopes })
-    afterKey = page.length < ROWS_PER_PAGE ? undefined : page.at(-1)?.key
+    read += scopes.length
+    onProgress({ scopes: read })
+    after = next
   }
   const names = await findEmails(store, emails, onProgress)
   const attacked: AttackedEmail[] = []
@@ -157,8 +151,7 @@ export async function listThrottle(
 
 function firstOf(top: number, scopes: ScopeState[]): ScopeState[] {
   return scopes
-    .filter(({ failures, dailyFailures }) => failures + dailyFailures > 0)
-    .sort((a, b) => b.dailyFailures - a.dailyFailures || b.failures - a.failures)
+    .toSorted((a, b) => b.dailyFailures - a.dailyFailures || b.failures - a.failures)
     .slice(0, top)
 }
 

@@ -20,6 +20,7 @@ export type Terminal = {
   announce(event: string, facts: Record<string, unknown>, sentence: string): void
   askHidden(question: string): Promise<string>
   confirm(question: string): Promise<boolean>
+  stdin: NodeJS.ReadStream
   /** Reads standard input, until it has more than `maxBytes`. */
   readInput(maxBytes: number): Promise<Buffer>
 }
@@ -42,10 +43,12 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
   return {
     isInteractive: stdin.isTTY && stderr.isTTY,
     isInputTyped: stdin.isTTY,
-    print: text =>
-      new Promise((resolve, reject) => {
+    print(text) {
+      clear()
+      return new Promise((resolve, reject) => {
         stdout.write(text, error => (error ? reject(unwritten(error)) : resolve()))
-      }),
+      })
+    },
     say(sentence) {
       clear()
       stderr.write(`${printable(sentence)}\n`)
@@ -69,6 +72,7 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
     async confirm(question) {
       return /^y(es)?$/i.test((await askLine(`${question} [y/N] `, screen)).trim())
     },
+    stdin,
     readInput: maxBytes => readAll(stdin, maxBytes),
   }
 }

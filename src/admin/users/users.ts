@@ -1,8 +1,10 @@
-// users add|set-password|list|show|set|activate|deactivate|lock|unlock|delete
+// users add|set-password|list|show|set|activate|deactivate|lock|unlock|delete|import|export
 import { Command } from 'commander'
 import type { OnEnded, UserFields } from '../../domain/user.ts'
 import type { Context } from '../context.ts'
 import { Failure, WrongUse } from '../failures.ts'
+import { addExportCommand } from '../import/export.ts'
+import { addImportCommand } from '../import/import.ts'
 import type { AdminDeps } from '../operations/deps.ts'
 import {
   activateUser,
@@ -154,6 +156,8 @@ export function usersCommand(context: Context): Command {
       })
     })
 
+  addImportCommand(users, context)
+  addExportCommand(users, context)
   return users
 }
 

@@ -85,7 +85,7 @@ export function addViewCommands(users: Command, context: Context): void {
         await terminal.print(
           json
             ? jsonOf({ ...(user ?? { email }), client: client?.ip ?? null, verdict, throttle })
-            : (user ? `${sentence}\n\n` : '') + fieldsOf(fieldsOfUser(explained, clock())),
+            : (user ? `${sentence}\n` : '') + fieldsOf(fieldsOfUser(explained, clock())),
         )
         if (!user) throw new Failure(sentence)
       }),

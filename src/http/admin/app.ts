@@ -67,11 +67,17 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
       const by = { kind: 'token' as const, name: tokenOf(request).name, host: clientOf(request).ip }
       const routeDeps = { store, clock, by, budgets, bcryptCost, hashPassword, oneAtATime }
-      const outcome = await track(() => outcomeOf(handle, routeDeps, request))
-      if (isChange(request)) logChange(request, statusFor(outcome))
+      let status = statusOf('INTERNAL_ERROR')
+      let outcome: Outcome
+      try {
+        outcome = await track(() => outcomeOf(handle, routeDeps, request))
+        status = statusFor(outcome)
+      } finally {
+        if (isChange(request)) logChange(request, status)
+      }
       return 'code' in outcome
         ? sendFailure(reply, outcome.code, outcome.details)
-        : reply.code(statusFor(outcome)).send({ success: true, data: outcome.data })
+        : reply.code(status).send({ success: true, data: outcome.data })
     }
     app.route({ method, url, handler })
   }

@@ -22,9 +22,13 @@ export async function up(db: Kysely<unknown>, types: ColumnTypes): Promise<void>
     sql`create index audit_events_target_id on audit_events (target_id, id)`,
     ...appendOnly('audit_events'),
 
-    sql`create index users_role on users (role, email)`,
-    sql`create index users_inactive on users (email) where is_active = ${flag.false}`,
-    sql`create index users_locked on users (email) where locked_until is not null`,
+    // Dummy rows have the same indexes, so that a block costs as much to write as a user's lock.
+    ...['users', 'unknown_user'].flatMap(table => [
+      sql.raw(`create index ${table}_role on ${table} (role, email)`),
+      sql`create index ${sql.ref(`${table}_inactive`)} on ${sql.table(table)} (email)
+        where is_active = ${flag.false}`,
+      sql.raw(`create index ${table}_locked on ${table} (email) where locked_until is not null`),
+    ]),
   ]
   for (const statement of statements) await statement.execute(db)
 }

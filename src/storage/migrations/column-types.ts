@@ -36,7 +36,8 @@ export const COLUMN_TYPES: Record<EngineName, ColumnTypes> = {
     uuid: { type: sql`uuid`, random: sql`gen_random_uuid()`, check: unchecked },
     time: { type: sql`timestamptz`, now: sql`now()` },
     flag: { type: sql`boolean`, true: sql`true`, false: sql`false`, check: unchecked },
-    json: { type: sql`jsonb`, check: unchecked },
+    // Unlike jsonb, it keeps the order of the fields.
+    json: { type: sql`json`, check: unchecked },
     identity: sql`bigint generated always as identity primary key`,
     isTime: unchecked,
     options: sql``,

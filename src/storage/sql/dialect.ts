@@ -17,3 +17,26 @@ export function lockClause({ name }: Engine, mustWait: boolean) {
   if (name === 'sqlite') return sql``
   return mustWait ? sql`for update` : sql`for update skip locked`
 }
+
+/**
+ * A query of rows that are passed as one parameter. Thousands of parameters would take longer to build into a
+ * statement than the statement takes to run.
+ */
+export function rowsAsJson(
+  engine: EngineName,
+  table: string,
+  columns: string[],
+  rows: Record<string, unknown>[],
+) {
+  if (engine === 'postgres') {
+    const names = sql.join(columns.map(column => sql.ref(column)))
+    return sql`select ${names}
+      from json_populate_recordset(null::${sql.table(table)}, ${JSON.stringify(rows)}::json)`
+  }
+  const values = columns.map(
+    (column, index) => sql`value ->> ${sql.lit(index)} as ${sql.ref(column)}`,
+  )
+  // SQLite finds values faster in arrays. Without "where", it would read "on conflict" as part of the query.
+  const arrays = JSON.stringify(rows.map(row => columns.map(column => row[column])))
+  return sql`select ${sql.join(values)} from json_each(${arrays}) where true`
+}

@@ -18,12 +18,12 @@ export async function listUsers(
   { after, limit }: UserPage,
   now: Date,
 ): Promise<ListedUsers> {
-  const { found, checked } = conditionsOf(engine.name, filter, now)
-  const query = () =>
+  const { index, checked } = conditionsOf(engine.name, filter, now)
+  const query = (last?: string) =>
     engine.db
       .selectFrom('users')
-      .where(users => users.and([users('email', '>', after), ...found]))
-      .orderBy('email')
+      .where(sql<boolean>`${index.from(after)} and ${index.to(last)}`)
+      .orderBy(index.order)
   const last =
     checked.length === 0
       ? undefined
@@ -35,9 +35,8 @@ export async function listUsers(
             .executeTakeFirst(),
         )
   const rows = await engine.retrying(() =>
-    query()
+    query(last?.email)
       .selectAll()
-      .$if(last !== undefined, part => part.where('email', '<=', last?.email ?? ''))
       .where(users => users.and(checked))
       .limit(limit + 1)
       .execute(),
@@ -47,26 +46,51 @@ export async function listUsers(
   return { users, next: next ?? null }
 }
 
-/** `found` is what an index finds together with the order by email; `checked` is the rest. */
+/** What an index finds, in its order, after an email and up to another one or the end. */
+type IndexRange = {
+  from: (after: string) => Condition
+  to: (last: string | undefined) => Condition
+  order: RawBuilder<unknown>
+}
+
+function byEmail(found: Condition): IndexRange {
+  return {
+    from: after => sql`email > ${after} and ${found}`,
+    to: last => (last === undefined ? sql`true` : sql`email <= ${last}`),
+    order: sql`email`,
+  }
+}
+
+/** Not `role = …`: PostgreSQL would take the index of all emails if it believes that most users have this role. */
+function byRole(role: string): IndexRange {
+  return {
+    from: after => sql`(role, email) > (${role}, ${after})`,
+    to: last =>
+      last === undefined ? sql`role <= ${role}` : sql`(role, email) <= (${role}, ${last})`,
+    order: sql`role, email`,
+  }
+}
+
+/** The index that finds the users, and the conditions that are checked on what it finds. */
 function conditionsOf(engine: EngineName, { search, role, state }: UserFilter, now: Date) {
-  const found: Condition[] = []
   const checked: Condition[] = []
+  let index = role === undefined ? byEmail(sql`true`) : byRole(role)
   const moment = formatTime(now)
   // A lock of the throttle that ends later was written by a wrong clock; a reservation ignores its block too.
   const latest = formatTime(now, 2 * WINDOW_MS)
   switch (state) {
     case 'inactive':
       // As the index is declared, and not a parameter, so that the index can be used.
-      found.push(engine === 'postgres' ? sql`is_active = false` : sql`is_active = 0`)
+      index = byEmail(engine === 'postgres' ? sql`is_active = false` : sql`is_active = 0`)
       break
     case 'locked':
-      found.push(sql`locked_until is not null`)
+      index = byEmail(sql`locked_until is not null`)
       checked.push(
         sql`is_active and locked_until > ${moment} and locked_by is distinct from 'throttle'`,
       )
       break
     case 'waiting':
-      found.push(sql`locked_until is not null`)
+      index = byEmail(sql`locked_until is not null`)
       checked.push(sql`is_active and locked_by = 'throttle'
         and locked_until > ${moment} and locked_until <= ${latest}`)
       break
@@ -74,9 +98,11 @@ function conditionsOf(engine: EngineName, { search, role, state }: UserFilter, n
       checked.push(sql`is_active and (locked_until is null or locked_until <= ${moment}
         or locked_by = 'throttle' and locked_until > ${latest})`)
   }
-  if (role !== undefined) (found.length === 0 ? found : checked).push(sql`role = ${role}`)
+  const hasOwnIndex = state !== undefined && state !== 'active'
+  // Not a plain column: the index of roles may find most users, where that of the state finds a few.
+  if (role !== undefined && hasOwnIndex) checked.push(sql`role || '' = ${role}`)
   if (search !== undefined) checked.push(contains(engine, search))
-  return { found, checked }
+  return { index, checked }
 }
 
 /** Only ASCII letters match in both cases: the two engines know different other letters. */

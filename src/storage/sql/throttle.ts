@@ -8,6 +8,9 @@ import { formatTime, type Schema } from './schema.ts'
 import { clearFailures, isOfEmail, keysOf } from './throttle-rows.ts'
 import { STATE_COLUMNS, type StateRow, stateOf, statesOf } from './throttle-state.ts'
 
+/** Most rows that one page of the list looks at: a few milliseconds. */
+const ROWS_PER_PAGE = 5_000
+
 type ScopeRow = StateRow & Pick<Selectable<Schema['login_throttle']>, 'scope' | 'email_digest'>
 
 export function createThrottle(engine: Engine): ThrottleStore {
@@ -30,11 +33,30 @@ export function createThrottle(engine: Engine): ThrottleStore {
       return rows.map(row => toState(row, limits, now))
     },
 
-    async listScopes({ afterKey, limit }, limits, now) {
-      const rows = await engine.retrying(() =>
-        selectedWithScope().where('key', '>', afterKey).orderBy('key').limit(limit).execute(),
+    async listScopes(afterKey, limits, now) {
+      const next = await engine.retrying(() =>
+        engine.db
+          .selectFrom('login_throttle')
+          .select('key')
+          .where('key', '>', afterKey)
+          .orderBy('key')
+          .offset(ROWS_PER_PAGE - 1)
+          .limit(1)
+          .executeTakeFirst(),
       )
-      return rows.map(row => toState(row, limits, now))
+      const rows = await engine.retrying(() =>
+        selectedWithScope()
+          .where('key', '>', afterKey)
+          .$if(next !== undefined, query => query.where('key', '<=', next?.key ?? ''))
+          .where('scope', 'in', ['email', 'client', 'network'])
+          .where(sql<boolean>`failures + daily_failures + pending > 0`)
+          .orderBy('key')
+          .limit(ROWS_PER_PAGE)
+          .execute(),
+      )
+      const states = rows.map(row => toState(row, limits, now))
+      const scopes = states.filter(({ failures, dailyFailures }) => failures + dailyFailures > 0)
+      return { scopes, next: next?.key ?? null }
     },
 
     clearScopes: (keys, client, change) =>

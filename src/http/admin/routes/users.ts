@@ -13,7 +13,6 @@ import {
 } from '../../../admin/operations/users.ts'
 import { parseClient, parseNewEmail, parseText } from '../../../admin/terminal/arguments.ts'
 import { USER_STATES, type User } from '../../../domain/user.ts'
-import { canonicalEmail } from '../../../login/credentials.ts'
 import {
   bodyOf,
   InvalidInput,
@@ -35,7 +34,8 @@ export const usersRoute: Handler = async (deps, request) => {
   const role = read(query, 'role', parseRole)
   const state = read(query, 'state', parseState)
   const filter = { ...(search && { search }), ...(role && { role }), ...(state && { state }) }
-  const after = read(query, 'after', canonicalEmail) ?? ''
+  // As it is: an email that was inserted by SQL may be in another form than logins look up.
+  const after = read(query, 'after', typed => typed) ?? ''
   return { data: await listUsers(deps, filter, { after, limit: readLimit(query) }) }
 }
 

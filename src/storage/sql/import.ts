@@ -1,0 +1,224 @@
+// Takes users from a file, a batch in one transaction. Statements are few and have one parameter for all rows.
+import { type Kysely, type Selectable, sql } from 'kysely'
+import type { Change, NewAuditEvent } from '../../domain/audit.ts'
+import type {
+  ImportedUser,
+  ImportOptions,
+  ImportOutcome,
+  ImportStore,
+} from '../../domain/import.ts'
+import { digestOf } from '../../identifiers.ts'
+import { changedFacts, toAuditRow } from './audit.ts'
+import { isAmong, rowsAsJson } from './dialect.ts'
+import { markEnded } from './end-all-sessions.ts'
+import { type Engine, transact } from './engine.ts'
+import { formatTime, type Schema } from './schema.ts'
+import { toUser } from './user-rows.ts'
+
+type UserRow = Selectable<Schema['users']>
+/** The new values of a user. `session_generation` is added to the stored one: 1 ends all sessions. */
+type Update = Pick<
+  UserRow,
+  | 'id'
+  | 'name'
+  | 'role'
+  | 'is_active'
+  | 'locked_until'
+  | 'locked_by'
+  | 'password_hash'
+  | 'upgraded_from'
+> & { session_generation: 0 | 1; updated_at: string }
+type Changed = { row: UserRow; update: Update; isNewHash: boolean }
+
+const DEFAULT_ROLE = 'user'
+
+export function createImport(engine: Engine): ImportStore {
+  return {
+    async importUsers(users, options, change) {
+      const outcomes = new Map<ImportedUser, ImportOutcome>()
+      let left = users
+      while (left.length > 0) {
+        const batch = left
+        const run = (db: Kysely<Schema>) => importBatch(engine, db, batch, options, change)
+        // A dry run needs no transaction, and so does not wait for a lock.
+        const { decided, endedIds } = await (options.isDryRun
+          ? engine.retrying(() => run(engine.db))
+          : transact(engine, run))
+        for (const [user, outcome] of decided) outcomes.set(user, outcome)
+        for (const id of endedIds) await markEnded(engine, id, change.at)
+        // An existing user prevented the insertion and was deleted before it could be read: try again.
+        left = batch.filter(user => !outcomes.has(user))
+      }
+      return users.map(user => outcomes.get(user) ?? 'unchanged')
+    },
+  }
+}
+
+async function importBatch(
+  engine: Engine,
+  db: Kysely<Schema>,
+  users: ImportedUser[],
+  { mayUpdate, isDryRun }: ImportOptions,
+  change: Change,
+) {
+  const decided = new Map<ImportedUser, ImportOutcome>()
+  const addedIds = isDryRun ? new Set() : await insertUsers(engine, db, users, change)
+  const added = users.filter(({ id }) => addedIds.has(id))
+  for (const user of added) decided.set(user, 'added')
+
+  const others = users.filter(user => !decided.has(user))
+  const emails = others.map(({ email }) => email)
+  const byEmail = await findUsers(engine, db, 'email', emails, mayUpdate && !isDryRun)
+  const givenIds = others.filter(({ isIdGiven }) => isIdGiven).map(({ id }) => id)
+  const byId = await findUsers(engine, db, 'id', givenIds, false)
+  const changed: Changed[] = []
+  for (const user of others) {
+    const found = byEmail.get(user.email)
+    const owner = user.isIdGiven ? byId.get(user.id) : found
+    if (owner?.id !== found?.id) decided.set(user, 'other-id')
+    else if (found) {
+      const update = mayUpdate ? updateOf(found, user, change) : null
+      decided.set(user, update ? 'updated' : 'unchanged')
+      if (update) changed.push(update)
+    } else if (isDryRun) decided.set(user, 'added')
+  }
+  if (isDryRun) return { decided, endedIds: [] }
+
+  await updateUsers(engine, db, changed)
+  const events = [...added.map(addedEvent), ...changed.flatMap(updatedEvents)]
+  const rows = events.map(event => toAuditRow(change, event))
+  if (rows.length > 0) await insertRows(engine, 'audit_events', rows).execute(db)
+  const endedIds = changed.filter(({ update }) => update.session_generation > 0)
+  return { decided, endedIds: endedIds.map(({ update }) => update.id) }
+}
+
+/** The ids of the users that were added. */
+async function insertUsers(
+  engine: Engine,
+  db: Kysely<Schema>,
+  users: ImportedUser[],
+  change: Change,
+): Promise<Set<string>> {
+  const now = formatTime(change.at)
+  const rows = users.map(user => ({
+    id: user.id,
+    email: user.email,
+    password_hash: user.passwordHash,
+    name: user.name,
+    role: user.role ?? DEFAULT_ROLE,
+    is_active: user.isActive === false ? 0 : 1,
+    locked_until: user.lockedUntil ? formatTime(user.lockedUntil) : null,
+    locked_by: user.lockedUntil ? 'administrator' : null,
+    created_at: user.createdAt ? formatTime(user.createdAt) : now,
+    updated_at: now,
+  }))
+  const { rows: added } = await sql<{ id: string }>`${insertRows(engine, 'users', rows)}
+    on conflict do nothing returning id`.execute(db)
+  return new Set(added.map(({ id }) => id))
+}
+
+function insertRows(
+  engine: Engine,
+  table: 'users' | 'audit_events',
+  rows: Record<string, unknown>[],
+) {
+  const columns = Object.keys(rows[0] ?? {})
+  return sql`insert into ${sql.table(table)} (${sql.join(columns.map(column => sql.ref(column)))})
+    ${rowsAsJson(engine.name, table, columns, rows)}`
+}
+
+async function findUsers(
+  engine: Engine,
+  db: Kysely<Schema>,
+  column: 'email' | 'id',
+  values: string[],
+  isLocking: boolean,
+): Promise<Map<string, UserRow>> {
+  if (values.length === 0) return new Map()
+  const given = rowsAsJson(
+    engine.name,
+    'users',
+    [column],
+    values.map(value => ({ [column]: value })),
+  )
+  const lock = isLocking && engine.name === 'postgres' ? sql`for no key update` : sql``
+  const { rows } = await sql<UserRow>`select * from users
+    where ${isAmong(engine.name, column, given)} order by email ${lock}`.execute(db)
+  return new Map(rows.map(row => [row[column], row]))
+}
+
+/** Null if the user is already as the file says. */
+function updateOf(found: UserRow, user: ImportedUser, change: Change): Changed | null {
+  const stored = toUser(found)
+  const hasLock =
+    stored.lockedUntil !== null && stored.lockedUntil > change.at && stored.lockedBy !== 'throttle'
+  const isLockChanged =
+    user.lockedUntil !== undefined &&
+    (hasLock ? stored.lockedUntil?.getTime() : undefined) !== user.lockedUntil?.getTime()
+  const isHashChanged =
+    stored.passwordHash !== user.passwordHash && found.upgraded_from !== digestOf(user.passwordHash)
+  const isActive = user.isActive ?? stored.isActive
+  const role = user.role ?? stored.role
+  const isChanged =
+    isLockChanged ||
+    isHashChanged ||
+    isActive !== stored.isActive ||
+    role !== stored.role ||
+    user.name !== stored.name
+  if (!isChanged) return null
+  const lock = isLockChanged ? (user.lockedUntil ?? null) : stored.lockedUntil
+  const endsSessions =
+    isHashChanged || (isLockChanged && lock !== null) || (stored.isActive && !isActive)
+  const update = {
+    id: stored.id,
+    name: user.name,
+    role,
+    is_active: isActive ? 1 : 0,
+    locked_until: lock && formatTime(lock),
+    locked_by: isLockChanged ? (lock ? ('administrator' as const) : null) : stored.lockedBy,
+    password_hash: isHashChanged ? user.passwordHash : stored.passwordHash,
+    upgraded_from: isHashChanged ? null : found.upgraded_from,
+    session_generation: endsSessions ? (1 as const) : (0 as const),
+    updated_at: formatTime(change.at),
+  }
+  return { row: found, update, isNewHash: isHashChanged }
+}
+
+async function updateUsers(engine: Engine, db: Kysely<Schema>, changed: Changed[]): Promise<void> {
+  const [first] = changed
+  if (!first) return
+  const columns = Object.keys(first.update)
+  const replaced = columns.filter(column => column !== 'id' && column !== 'session_generation')
+  const assignments = replaced.map(column => sql`${sql.ref(column)} = given.${sql.ref(column)}`)
+  const updates = changed.map(({ update }) => update)
+  // Looked up by their ids too: for the join alone PostgreSQL might read the whole table.
+  const ids = rowsAsJson(engine.name, 'users', ['id'], updates)
+  await sql`update users set ${sql.join(assignments)},
+    session_generation = users.session_generation + given.session_generation
+    from (${rowsAsJson(engine.name, 'users', columns, updates)}) given
+    where users.id = given.id and ${isAmong(engine.name, 'users.id', ids)}`.execute(db)
+  // As a new password does, see `changeUser` in users.ts.
+  const withNewHash = changed.filter(({ isNewHash }) => isNewHash).map(({ update }) => update)
+  if (withNewHash.length === 0) return
+  const userIds = rowsAsJson(engine.name, 'users', ['id'], withNewHash)
+  await sql`delete from devices where ${isAmong(engine.name, 'user_id', userIds)}`.execute(db)
+}
+
+function addedEvent({ id, email, name, role, isActive, lockedUntil }: ImportedUser): NewAuditEvent {
+  const after = {
+    name,
+    role: role ?? DEFAULT_ROLE,
+    ...(isActive === false && { isActive }),
+    ...(lockedUntil && { lockedUntil: formatTime(lockedUntil) }),
+  }
+  return { action: 'user.imported', target: email, targetId: id, before: null, after }
+}
+
+function updatedEvents({ row, update, isNewHash }: Changed): NewAuditEvent[] {
+  const event = { target: row.email, targetId: row.id, before: null, after: null }
+  const facts = changedFacts(toUser(row), toUser({ ...row, ...update }))
+  return [
+    ...(facts ? [{ ...event, action: 'user.changed' as const, ...facts }] : []),
+    ...(isNewHash ? [{ ...event, action: 'password.set' as const }] : []),
+  ]
+}

@@ -1,0 +1,48 @@
+// docs/admin-api.md says what the code does: its commands work, and its tables are complete.
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { promisify } from 'node:util'
+import { ADMIN_ROUTES } from '../src/http/admin/app.ts'
+import { ADMIN_FAILURE_CODES } from '../src/http/answer/envelope.ts'
+import { freePort } from './postgres-server.ts'
+import { BASE_ENV, createDeployment, PROJECT } from './process.ts'
+
+const doc = readFileSync(join(PROJECT, 'docs/admin-api.md'), 'utf8')
+
+test('the commands work as they are printed', async t => {
+  const deployment = await createDeployment('sqlite')
+  t.after(() => deployment.remove())
+  const ADMIN_PORT = String(await freePort())
+  const env = { ...BASE_ENV, ...deployment.env, HOME: deployment.dataDir }
+  await deployment.start({ ADMIN_PORT })
+  const blocks = [...doc.matchAll(/```sh\n(.*?)```/gs)].map(([, block = '']) => block)
+  assert.equal(blocks.length, 2)
+  const script = blocks.join('\n').replace('localhost:8444', `localhost:${ADMIN_PORT}`)
+  const { stdout } = await promisify(execFile)('sh', ['-ec', script], { cwd: PROJECT, env })
+  const answers = stdout.trim().split('\n')
+  assert.equal(answers.length, script.match(/^admin .*(URL|\\$)/gm)?.length)
+  const [added, listed, explained] = answers.map(answer => JSON.parse(answer))
+  for (const answer of answers) assert.equal(JSON.parse(answer).success, true, answer)
+  assert.equal(added.data.user.email, 'kim@example.com')
+  assert.equal(listed.data.users.length, 1)
+  assert.equal(explained.data.verdict.kind, 'can-log-in')
+})
+
+test('the table of requests lists every route, and no other', () => {
+  const listed = [...doc.matchAll(/^\| `([A-Z]+ \/admin\S+)` \|/gm)].map(([, route]) => route)
+  assert.deepEqual(
+    listed,
+    ADMIN_ROUTES.map(([method, url]) => `${method} ${url}`),
+  )
+})
+
+test('the table of failures lists every failure that only this API has, and no other', () => {
+  const rows = [...doc.matchAll(/^\| `([A-Z_]+)` \| (\d+) \|/gm)]
+  assert.deepEqual(
+    rows.map(([, code, status]) => ({ code, status: Number(status) })),
+    ADMIN_FAILURE_CODES,
+  )
+})

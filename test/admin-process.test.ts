@@ -1,0 +1,129 @@
+// The admin API of a service in its own process: start, commands, certificate and shutdown.
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { connect } from 'node:tls'
+import { promisify } from 'node:util'
+import { replaceTokens } from '../src/admin/tokens/token-file.ts'
+import { ensureKeyFile } from '../src/keys/key-file.ts'
+import { makeCertificate, writeCertificate } from './certificates.ts'
+import { MAIN } from './cli.ts'
+import { ENGINES } from './engines.ts'
+import { freePort } from './postgres-server.ts'
+import { BASE_ENV, createDeployment, run, until } from './process.ts'
+import { createClient } from './service.ts'
+
+const exec = promisify(execFile)
+
+describe('in production', () => {
+  let folder: string
+  let production: Record<string, string>
+  const tokens = () => join(folder, 'admin-tokens.json')
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'login-admin-'))
+    production = {
+      NODE_ENV: 'production',
+      BCRYPT_COST: '10',
+      DATA_DIR: folder,
+      SIGNING_KEYS_FILE: join(folder, 'signing-keys.json'),
+      ADMIN_PORT: String(await freePort()),
+      ...(await writeCertificate(folder, 'valid')),
+    }
+    await ensureKeyFile(join(folder, 'signing-keys.json'), new Date())
+  })
+  after(() => rm(folder, { recursive: true }))
+
+  test('the service does not start without a file of tokens that only its owner can read', async () => {
+    const refusal = async () => {
+      const service = run(production)
+      assert.deepEqual(await service.exit, { code: 1, signal: null })
+      return service.output()
+    }
+    assert.match(await refusal(), /admin-tokens\.json cannot be used: ENOENT.*"npm run -s admin --/)
+    await writeFile(tokens(), '{}', { mode: 0o600 })
+    assert.match(await refusal(), /cannot be used: it has no list "tokens"/)
+    await replaceTokens(tokens(), [])
+    await chmod(tokens(), 0o640)
+    assert.match(await refusal(), /admin-tokens\.json can be read by others: chmod 600 it/)
+    await chmod(tokens(), 0o600)
+    const service = run(production)
+    await service.line('service.started')
+    service.kill('SIGKILL')
+    await service.exit
+  })
+
+  test('a renewed certificate is served on the admin port too', async () => {
+    await replaceTokens(tokens(), [])
+    const service = run(production)
+    await service.line('service.started')
+    const served = () =>
+      new Promise<string>((resolve, reject) => {
+        const options = { port: Number(production.ADMIN_PORT), rejectUnauthorized: false }
+        const socket = connect(options, () => {
+          resolve(socket.getPeerCertificate().fingerprint256)
+          socket.destroy()
+        }).on('error', reject)
+      })
+    const first = await served()
+    const { cert, key } = await makeCertificate()
+    await writeFile(production.TLS_KEY_FILE ?? '', key)
+    await writeFile(production.TLS_CERT_FILE ?? '', cert)
+    service.kill('SIGHUP')
+    await until(async () => (await served()) !== first)
+    service.kill('SIGTERM')
+    assert.deepEqual(await service.exit, { code: 0, signal: null })
+  })
+})
+
+for (const engine of ENGINES) {
+  test(`on ${engine}, a token works as soon as a command has added it, and not once it has revoked it`, async t => {
+    const deployment = await createDeployment(engine)
+    t.after(() => deployment.remove())
+    const ADMIN_PORT = String(await freePort())
+    await deployment.start({ ADMIN_PORT })
+    const client = await createClient(`https://127.0.0.1:${ADMIN_PORT}`, deployment.dataDir)
+    t.after(client.close)
+    const command = async (...args: string[]) => {
+      const env = { ...BASE_ENV, ...deployment.env }
+      return (await exec(process.execPath, [MAIN, 'admin-tokens', ...args], { env })).stdout.trim()
+    }
+    const statusOf = async (token: string) => {
+      const headers = { Authorization: `Bearer ${token}` }
+      return (await client.call({ method: 'GET', path: '/admin/v1/users', headers })).status
+    }
+    assert.equal(await statusOf('none'), 401)
+    const token = await command('add', 'one', '--role', 'read')
+    assert.equal(await statusOf(token), 200)
+    await command('revoke', 'one')
+    assert.equal(await statusOf(token), 401)
+  })
+
+  test(`on ${engine}, a shutdown lets a change end, and then closes the admin port`, async t => {
+    const deployment = await createDeployment(engine)
+    t.after(() => deployment.remove())
+    const ADMIN_PORT = String(await freePort())
+    const service = await deployment.start({ ADMIN_PORT })
+    const client = await createClient(`https://127.0.0.1:${ADMIN_PORT}`, deployment.dataDir)
+    t.after(client.close)
+    const env = { ...BASE_ENV, ...deployment.env }
+    const add = [MAIN, 'admin-tokens', 'add', 'one', '--role', 'write']
+    const { stdout } = await exec(process.execPath, add, { env })
+    const headers = { Authorization: `Bearer ${stdout.trim()}` }
+    const email = 'locked@example.com'
+    await deployment.addUser(email)
+    const path = `/admin/v1/users/${email}/lock`
+    assert.equal((await client.call({ method: 'PUT', path, headers })).status, 200)
+    // After the change the request waits until no instance has a block of this email in its cache.
+    const unlocking = client.call({ method: 'DELETE', path, headers })
+    const { rows } = deployment.database
+    const recorded = "select 1 as one from audit_events where action = 'user.unlocked'"
+    await until(async () => (await rows(recorded)).length > 0)
+    service.kill('SIGTERM')
+    assert.equal((await unlocking).status, 200)
+    assert.deepEqual(await service.exit, { code: 0, signal: null })
+    await assert.rejects(client.call({ method: 'GET', path, headers }), /ECONNREFUSED/)
+  })
+}

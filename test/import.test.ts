@@ -1,0 +1,419 @@
+// users import and export, as an administrator uses them: formats, rejected rows, interruptions.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { appendFile, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { describe, type TestContext, test } from 'node:test'
+import bcrypt from 'bcrypt'
+import { openFile } from '../src/admin/import/source.ts'
+import type { EngineName } from '../src/storage/sql/engine.ts'
+import { createCli, MAIN } from './cli.ts'
+import { createTestDatabase, ENGINES } from './engines.ts'
+import { NO_FSYNC, startPostgres } from './postgres-server.ts'
+import { until } from './process.ts'
+import { TEST_COST } from './service.ts'
+
+const PASSWORD = 'correct horse'
+const HASH = await bcrypt.hash(PASSWORD, TEST_COST)
+const HEADING = 'email,name,role,passwordHash'
+
+async function createCliFor(t: TestContext, engine: EngineName, server?: string) {
+  const database = await createTestDatabase(engine, server)
+  const cli = await createCli(database)
+  t.after(async () => {
+    await cli.remove()
+    await database.drop()
+  })
+  await cli.run(['database', 'migrate'])
+  const pathOf = (name: string) => join(cli.folder, name)
+  return {
+    ...cli,
+    database,
+    pathOf,
+    /** Writes a file and imports it. */
+    async importFile(name: string, content: string | Buffer, ...options: string[]) {
+      await writeFile(pathOf(name), content)
+      const ended = await cli.run(['users', 'import', name, '--json', ...options])
+      const events = ended.stderr.split('\n').filter(line => line !== '' && !line.startsWith('{'))
+      return { code: ended.code, counts: JSON.parse(ended.stdout || 'null'), said: events }
+    },
+    users: () => database.rows('select * from users order by email'),
+    events: async () =>
+      Number((await database.rows('select count(*) as n from audit_events'))[0]?.n),
+    spawnImport: (...args: string[]) =>
+      spawn(process.execPath, [MAIN, 'users', 'import', ...args], {
+        cwd: cli.folder,
+        env: cli.env,
+      }),
+  }
+}
+
+const counts = (added: number, updated: number, unchanged: number, rejected: number) => ({
+  ...{ added, updated, unchanged, rejected },
+})
+const csvOf = (rows: number) =>
+  Array.from({ length: rows }, (_, i) => `user${i}@example.org,User ${i},user,${HASH}\n`)
+
+for (const engine of ENGINES) {
+  describe(`import and export on ${engine}`, () => {
+    for (const format of ['csv', 'ndjson']) {
+      test(`an export with hashes is a faithful copy, as ${format}`, async t => {
+        const from = await createCliFor(t, engine)
+        const to = await createCliFor(t, engine)
+        const names = ['Ann, "the" Ö', '=1+1', '-', 'Zoë']
+        const rows = names.map((name, i) => ({
+          email: `u${i}@example.org`,
+          name,
+          passwordHash: HASH,
+        }))
+        const [first, second, ...others] = rows
+        const source = [
+          { ...first, isActive: false, role: 'admin', createdAt: '2001-02-03T04:05:06.789Z' },
+          { ...second, lockedUntil: '2099-01-01T00:00:00Z' },
+          ...others,
+        ]
+        const added = await from.importFile(
+          'u.ndjson',
+          source.map(row => JSON.stringify(row)).join('\n'),
+        )
+        assert.deepEqual(added, { code: 0, counts: counts(4, 0, 0, 0), said: [] })
+        const { stdout } = await from.run(['users', 'export', '--format', format, '--with-hashes'])
+        const copied = await to.run(['users', 'import', '-', '--format', format, '--json'], stdout)
+        assert.deepEqual(JSON.parse(copied.stdout), counts(4, 0, 0, 0))
+        const withoutUpdate = async (users: Promise<Record<string, unknown>[]>) =>
+          (await users).map(({ updated_at: _, ...user }) => user)
+        assert.deepEqual(await withoutUpdate(to.users()), await withoutUpdate(from.users()))
+        const again = await to.run(
+          ['users', 'import', '-', '--format', format, '--json', '--update'],
+          stdout,
+        )
+        assert.deepEqual(JSON.parse(again.stdout), counts(0, 0, 4, 0))
+        const bare = await from.run(['users', 'export', '--format', format])
+        assert.ok(!bare.stdout.includes('$2') && bare.stdout.includes('u3@example.org'))
+      })
+    }
+
+    test('a killed import is finished by the next run, and each user is recorded once', async t => {
+      const cli = await createCliFor(t, engine)
+      const rows = 20_000
+      await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
+      const child = cli.spawnImport('u.csv')
+      await until(async () => (await cli.users()).length > 0)
+      child.kill('SIGKILL')
+      await once(child, 'close')
+      const stored = (await cli.users()).length
+      assert.equal(await cli.events(), stored)
+      const ended = await cli.run(['users', 'import', 'u.csv', '--json'])
+      assert.deepEqual(JSON.parse(ended.stdout), counts(rows - stored, 0, stored, 0))
+      assert.equal(await cli.events(), rows)
+    })
+
+    test('two imports of the same file at a time add each user once', async t => {
+      const cli = await createCliFor(t, engine)
+      const rows = 5_000
+      await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
+      const ended = await Promise.all(
+        [[], ['--update'], []].map(options =>
+          cli.runProcess(['users', 'import', 'u.csv', '--json', ...options]),
+        ),
+      )
+      const all = ended.map(({ stdout }) => JSON.parse(stdout))
+      assert.equal(
+        all.reduce((sum, { added }) => sum + added, 0),
+        rows,
+      )
+      assert.equal(
+        all.reduce((sum, { unchanged }) => sum + unchanged, 0),
+        2 * rows,
+      )
+      assert.equal(await cli.events(), rows)
+    })
+  })
+}
+
+test('malformed rows are reported with their lines, kept, and can be mended', async t => {
+  const cli = await createCliFor(t, 'sqlite')
+  const ok = (email: string) => `${email},Ann,user,${HASH}`
+  const long = `${'x'.repeat(3_000_000)}`
+  const lines: [line: string | Buffer, problem: string | null][] = [
+    [ok('a@example.org'), null],
+    ['too,few', 'the number of its fields is 2 instead of 4'],
+    [`${ok('b@example.org')},more`, 'the number of its fields is 5 instead of 4'],
+    ['"unclosed,Ann,user,x', 'a quote is not closed'],
+    [ok('no-email'), 'This email cannot be used: it does not have the form name@domain'],
+    [`c@example.org,,user,${HASH}`, 'name is missing'],
+    [`d@example.org,Ann\0,user,${HASH}`, 'name must not have control characters or broken Unicode'],
+    [
+      `e@example.org,Ann,user,${HASH.slice(0, -1)}`,
+      'passwordHash is not a bcrypt hash ($2a$, $2b$ or $2y$)',
+    ],
+    [
+      `f@example.org,Ann,user,${HASH.replace('$04$', '$05$')}`,
+      'passwordHash has the cost 5, which is above BCRYPT_COST (4)',
+    ],
+    [Buffer.from([0x67, 0xff, 0x2c]), 'it is not valid UTF-8'],
+    [long, 'the line has more than 65536 bytes'],
+    [ok('A@Example.org '), 'its email is also in line 2'],
+    ['', null],
+    [`"g@example.org","Ann",,"${HASH.replace('$2b$', '$2y$')}"`, null],
+    ['truncated@example.org,An', 'the number of its fields is 2 instead of 4'],
+  ]
+  const content = Buffer.concat(
+    [HEADING, ...lines.map(([line]) => line)].map((line, index) =>
+      Buffer.concat([Buffer.from(line), Buffer.from(index < lines.length ? '\r\n' : '')]),
+    ),
+  )
+  const file = Buffer.concat([Buffer.from('\ufeff'), content])
+  const problems = lines.flatMap(([, problem], index) =>
+    problem === null ? [] : [`Line ${index + 2}: ${problem}.`],
+  )
+  const trial = await cli.importFile('u.csv', file, '--dry-run')
+  assert.deepEqual(trial, { code: 1, counts: counts(2, 0, 0, problems.length), said: problems })
+  assert.deepEqual(await cli.users(), [])
+  await assert.rejects(stat(cli.pathOf('u.csv.rejected')))
+
+  const ended = await cli.importFile('u.csv', file)
+  assert.deepEqual(ended, trial)
+  assert.deepEqual(
+    (await cli.users()).map(({ email, role }) => [email, role]),
+    [
+      ['a@example.org', 'user'],
+      ['g@example.org', 'user'],
+    ],
+  )
+  const rejected = await readFile(cli.pathOf('u.csv.rejected'))
+  const kept = lines.filter(([, problem]) => problem !== null).map(([line]) => Buffer.from(line))
+  const expected = [Buffer.from(HEADING), ...kept].flatMap(line => [line, Buffer.from('\r\n')])
+  // The last line of the file had no line end.
+  assert.deepEqual(rejected, Buffer.concat([...expected.slice(0, -1), Buffer.from('\n')]))
+  assert.equal((await stat(cli.pathOf('u.csv.rejected'))).mode & 0o777, 0o600)
+
+  const mended = await cli.importFile('u.csv.rejected', `${HEADING}\n${ok('no@example.org')}\n`)
+  assert.deepEqual(mended, { code: 0, counts: counts(1, 0, 0, 0), said: [] })
+  const names = await readdir(cli.folder)
+  assert.deepEqual(names.filter(name => name.includes('u.csv')).toSorted(), [
+    'u.csv',
+    'u.csv.rejected',
+  ])
+})
+
+test('malformed rows of NDJSON are reported too', async t => {
+  const cli = await createCliFor(t, 'sqlite')
+  const row = { email: 'a@example.org', name: 'Ann', passwordHash: HASH }
+  const lines: [line: string, problem: string | null][] = [
+    [JSON.stringify(row), null],
+    ['', null],
+    ['{"email":', 'it is not valid JSON'],
+    ['[]', 'it is not a JSON object'],
+    ['null', 'it is not a JSON object'],
+    [
+      JSON.stringify({ ...row, email: 'b@example.org', admin: true }),
+      '"admin" is not a field of a user',
+    ],
+    [`{"__proto__":{},"email":"b@example.org"}`, '"__proto__" is not a field of a user'],
+    [JSON.stringify({ ...row, email: 'b@example.org', name: 5 }), 'name must be text'],
+    [
+      JSON.stringify({ ...row, email: 'b@example.org', isActive: 'no' }),
+      'isActive must be true or false',
+    ],
+    [JSON.stringify({ ...row, email: 'b@example.org', id: '5' }), 'id is not a UUID'],
+    [
+      JSON.stringify({ ...row, email: 'b@example.org', createdAt: '0000-01-01' }),
+      'createdAt takes a time such as 2030-01-31 or 2030-01-31T12:00Z',
+    ],
+    [
+      JSON.stringify({ ...row, email: 'b@example.org', createdAt: '9999-12-31T23:59-12:00' }),
+      'createdAt takes a time such as 2030-01-31 or 2030-01-31T12:00Z',
+    ],
+    [
+      JSON.stringify({ ...row, email: 'b@example.org', password: 'x' }),
+      '"password" is not a field of a user',
+    ],
+    [JSON.stringify({ ...row, email: 'b@example.org' }).slice(0, -1), 'it is not valid JSON'],
+  ]
+  const ended = await cli.importFile('u.ndjson', lines.map(([line]) => line).join('\n'))
+  const problems = lines.flatMap(([, problem], index) =>
+    problem === null ? [] : [`Line ${index + 1}: ${problem}.`],
+  )
+  assert.deepEqual(ended, { code: 1, counts: counts(1, 0, 0, problems.length), said: problems })
+  const rejected = await readFile(cli.pathOf('u.ndjson.rejected'), 'utf8')
+  assert.deepEqual(
+    rejected.trimEnd().split('\n'),
+    lines.filter(([, problem]) => problem !== null).map(([line]) => line),
+  )
+})
+
+test('the first 1,000 rejected rows are reported, the others counted', async t => {
+  const cli = await createCliFor(t, 'sqlite')
+  const { said, counts: counted } = await cli.importFile('u.ndjson', '{}\n'.repeat(2_500))
+  assert.equal(said.length, 1_001)
+  assert.equal(said.at(-1), '1500 more lines were rejected.')
+  assert.equal(counted.rejected, 2_500)
+})
+
+test('an id of another user is rejected after the database was asked', async t => {
+  const cli = await createCliFor(t, 'sqlite')
+  const row = { email: 'a@example.org', name: 'Ann', passwordHash: HASH }
+  await cli.importFile('u.ndjson', JSON.stringify(row))
+  const [user] = await cli.users()
+  const taken = JSON.stringify({ ...row, email: 'b@example.org', id: user?.id })
+  const { code, said } = await cli.importFile('u.ndjson', `${JSON.stringify(row)}\n${taken}\n`)
+  assert.equal(code, 1)
+  assert.deepEqual(said, [
+    'Line 2: its email and its id belong to different users, or the user has another id.',
+  ])
+  assert.equal(await readFile(cli.pathOf('u.ndjson.rejected'), 'utf8'), `${taken}\n`)
+})
+
+test('passwords are hashed only if asked for, and existing users cost no hash', async t => {
+  const cli = await createCliFor(t, 'sqlite')
+  const file = `email,name,password\na@example.org,Ann,${PASSWORD}\nb@example.org,Bob,short\n`
+  const refused = await cli.importFile('p.csv', file)
+  assert.equal(refused.code, 2)
+  assert.match(refused.said.join(), /^The file has passwords in plain text: add --hash-passwords/)
+  const ndjson = JSON.stringify({ email: 'a@example.org', name: 'Ann', password: PASSWORD })
+  assert.equal((await cli.importFile('p.ndjson', ndjson)).code, 2)
+  const hashes = await cli.importFile('h.csv', `${HEADING}\n${csvOf(1)}`, '--hash-passwords')
+  assert.deepEqual(
+    [hashes.code, hashes.said],
+    [2, ['The file has hashes of passwords: leave out --hash-passwords.']],
+  )
+  assert.deepEqual(await cli.users(), [])
+
+  const hashed = await cli.importFile('p.csv', file, '--hash-passwords')
+  assert.deepEqual(hashed.counts, counts(1, 0, 0, 1))
+  assert.deepEqual(hashed.said, [
+    'Line 3: This password cannot be used: it has fewer than 8 characters.',
+  ])
+  const [user] = await cli.users()
+  assert.equal(await bcrypt.compare(PASSWORD, String(user?.password_hash)), true)
+  const hashedAgain = ['--hash-passwords', '--update']
+  assert.deepEqual((await cli.importFile('p.csv', file, ...hashedAgain)).counts, counts(0, 0, 1, 1))
+  const other = file.replace(PASSWORD, 'another password')
+  const trial = await cli.importFile('p.csv', other, ...hashedAgain, '--dry-run')
+  assert.deepEqual(trial.counts, counts(0, 1, 0, 1))
+  assert.deepEqual(
+    (await cli.importFile('p.csv', other, '--hash-passwords')).counts,
+    counts(0, 0, 1, 1),
+  )
+  assert.deepEqual(await cli.users(), [user])
+  assert.deepEqual(
+    (await cli.importFile('p.csv', other, ...hashedAgain)).counts,
+    counts(0, 1, 0, 1),
+  )
+  const [changed] = await cli.users()
+  assert.equal(await bcrypt.compare('another password', String(changed?.password_hash)), true)
+})
+
+describe('an import is refused', () => {
+  const cases: [what: string, args: string[], code: number, said: RegExp][] = [
+    ['without a file', ['missing.csv'], 1, /^missing\.csv cannot be read: ENOENT/],
+    ['of a folder', ['folder.csv'], 1, /^folder\.csv cannot be read: EISDIR/],
+    ['with an unknown ending', ['users.txt'], 2, /ends neither with \.csv nor with \.ndjson/],
+    ['with an unknown format', ['-', '--format', 'xml'], 2, /^Option '--format/],
+    [
+      'with an unknown column',
+      ['column.csv'],
+      1,
+      /^Line 1 must be a heading .*: "admin" is not a field/,
+    ],
+    ['without a heading', ['empty.csv'], 0, /0 added/],
+    ['with a column twice', ['twice.csv'], 1, /a column occurs twice/],
+    ['with a missing column', ['lacking.csv'], 1, /"passwordHash" is missing/],
+    ['if rejected rows of standard input exist', ['-'], 1, /^stdin\.rejected may have rows/],
+  ]
+  for (const [what, args, code, said] of cases) {
+    test(what, async t => {
+      const cli = await createCliFor(t, 'sqlite')
+      await mkdir(cli.pathOf('folder.csv'))
+      await writeFile(cli.pathOf('column.csv'), `${HEADING},admin\n`)
+      await writeFile(cli.pathOf('empty.csv'), '')
+      await writeFile(cli.pathOf('twice.csv'), `${HEADING},role\n`)
+      await writeFile(cli.pathOf('lacking.csv'), 'email,name\n')
+      await writeFile(cli.pathOf('stdin.rejected'), '')
+      const ended = await cli.run(['users', 'import', ...args])
+      assert.equal(ended.code, code)
+      assert.match(ended.stderr, said)
+      assert.deepEqual(await cli.users(), [])
+    })
+  }
+})
+
+test('rejected rows that cannot be written end the import', async t => {
+  const cli = await createCliFor(t, 'sqlite')
+  await mkdir(cli.pathOf('u.ndjson.rejected'))
+  await writeFile(cli.pathOf('u.ndjson'), '{}\n')
+  const { code, stderr } = await cli.run(['users', 'import', 'u.ndjson'])
+  assert.equal(code, 1)
+  assert.match(stderr, /The rejected rows cannot be written to u\.ndjson\.rejected: /)
+  assert.deepEqual(
+    (await readdir(cli.folder)).filter(name => name.endsWith('.tmp')),
+    [],
+  )
+})
+
+test('SIGINT ends an import of endless input; what was stored stays', async t => {
+  const cli = await createCliFor(t, 'sqlite')
+  const child = cli.spawnImport('-', '--hash-passwords')
+  child.stdin.on('error', () => {})
+  let row = 0
+  const timer = setInterval(() => {
+    const user = { email: `e${row++}@example.org`, name: 'Ann', password: PASSWORD }
+    child.stdin.write(`${JSON.stringify(user)}\n{}\n`)
+  }, 1)
+  t.after(() => clearInterval(timer))
+  await until(async () => (await cli.users()).length > 0)
+  child.kill('SIGINT')
+  const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
+  assert.equal(code, 1)
+  assert.match(
+    said,
+    /Users that were stored stay; run the command again to continue\.\nInterrupted\.\n$/,
+  )
+  assert.equal(await cli.events(), (await cli.users()).length)
+  assert.deepEqual(
+    (await readdir(cli.folder)).filter(name => name.includes('rejected')),
+    [],
+  )
+})
+
+test('a database that goes away ends the import, and the next run continues', async t => {
+  const server = await startPostgres(NO_FSYNC)
+  const cli = await createCliFor(t, 'postgres', server.url)
+  t.after(() => server.stop())
+  const rows = 60_000
+  await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
+  const child = cli.spawnImport('u.csv')
+  await until(async () => (await cli.events()) > 0)
+  await server.end('SIGKILL')
+  const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
+  assert.equal(code, 1)
+  assert.match(
+    said,
+    /^So far \d+ added.*run the command again to continue\.\nPostgreSQL .* cannot be used/s,
+  )
+  await server.start()
+  const stored = (await cli.users()).length
+  assert.ok(stored < rows)
+  const ended = await cli.run(['users', 'import', 'u.csv', '--json'])
+  assert.deepEqual(JSON.parse(ended.stdout), counts(rows - stored, 0, stored, 0))
+})
+
+test('a named pipe can be imported, and a changed file is noticed', async t => {
+  const cli = await createCliFor(t, 'sqlite')
+  const pipe = cli.pathOf('pipe.csv')
+  await once(spawn('mkfifo', [pipe]), 'close')
+  const child = cli.spawnImport('pipe.csv', '--json')
+  await writeFile(pipe, [`${HEADING}\n`, ...csvOf(10)].join(''))
+  assert.deepEqual(JSON.parse(await text(child.stdout)), counts(10, 0, 0, 0))
+
+  const file = cli.pathOf('growing.csv')
+  await writeFile(file, `${HEADING}\n`)
+  const source = await openFile(file)
+  t.after(() => source.close())
+  assert.equal(await source.hasChanged(), false)
+  await appendFile(file, 'more')
+  assert.equal(await source.hasChanged(), true)
+})

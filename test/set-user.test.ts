@@ -1,0 +1,178 @@
+// A user's email, name and role change while sessions, devices and other changes go on.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { AuditFacts } from '../src/domain/audit.ts'
+import { openStore } from '../src/storage/open-store.ts'
+import { createCli } from './cli.ts'
+import { ENGINES } from './engines.ts'
+import { PASSWORD } from './service.ts'
+import {
+  bearer,
+  cookie,
+  DEVICE_COOKIE,
+  type SessionService,
+  startSessionService,
+} from './session-client.ts'
+import { changeAt } from './storage/fixtures.ts'
+
+const claimsOf = (token: string) =>
+  JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
+
+/** With the time limit of a command: on a busy machine, changes of one row wait for each other. */
+const openWithTime = ({ database }: SessionService) => openStore(database.config, () => {}, 60_000)
+
+for (const engine of ENGINES) {
+  test(`"users set" keeps sessions, devices and password, and reaches the token at the next refresh, on ${engine}`, async t => {
+    const service = await startSessionService(engine)
+    const cli = await createCli(service.database)
+    t.after(async () => {
+      await cli.remove()
+      await service.stop()
+    })
+    const old = 'ann@example.org'
+    const email = 'anna@example.org'
+    await service.addUser(old)
+    const { refreshToken, accessToken, device, userId } = await service.browserLogin(old)
+
+    const fields = ['--email', 'Anna@example.org', '--name', 'Anna', '--role', 'admin']
+    assert.equal((await cli.run(['users', 'set', old, ...fields])).code, 0)
+
+    const session = await service.get('/session', bearer(accessToken))
+    assert.equal(session.json.data.user.email, email)
+    const refreshed = await service.refresh(refreshToken)
+    assert.equal(refreshed.status, 200)
+    const { sub, email: claimed, name, role } = claimsOf(refreshed.json.data.accessToken)
+    assert.deepEqual(
+      { sub, claimed, name, role },
+      { sub: userId, claimed: email, name: 'Anna', role: 'admin' },
+    )
+    assert.equal(refreshed.json.data.user.role, 'admin')
+
+    assert.equal((await service.login(old, PASSWORD)).status, 401)
+    assert.equal((await service.login(email, PASSWORD)).status, 200)
+    const shown = JSON.parse((await cli.run(['users', 'show', email, '--json'])).stdout)
+    assert.deepEqual([shown.id, shown.devices.length], [userId, 1])
+    assert.notEqual(shown.lastLoginAt, null)
+
+    // The known device has its own failures under the new email too.
+    const fromDevice = async (password: string) => {
+      const headers = { 'Sec-Fetch-Site': 'same-origin', ...cookie(device, DEVICE_COOKIE) }
+      return (await service.call({ body: { email, password }, headers })).status
+    }
+    for (let i = 0; i < 5; i++) assert.equal(await fromDevice('wrong'), 401)
+    assert.equal(await fromDevice(PASSWORD), 429)
+    assert.equal(
+      (await service.login(email, PASSWORD)).status,
+      200,
+      'the email itself is not blocked',
+    )
+    const newest = 'ann.smith@example.org'
+    assert.equal((await cli.run(['users', 'set', email, '--email', newest])).code, 0)
+    const { devices } = JSON.parse((await cli.run(['users', 'show', newest, '--json'])).stdout)
+    assert.notEqual(devices[0].waitsUntil, null)
+    assert.equal((await cli.run(['users', 'unlock', newest])).code, 0)
+    const headers = { 'Sec-Fetch-Site': 'same-origin', ...cookie(device, DEVICE_COOKIE) }
+    const unlocked = await service.call({ body: { email: newest, password: PASSWORD }, headers })
+    assert.equal(unlocked.status, 200, 'an unlock finds the device under the new email')
+
+    // Failures of an email stay with it: they may have been guesses at another user.
+    await service.addUser('ben@example.org')
+    for (let i = 0; i < 5; i++) await service.login('ben@example.org', 'wrong', '127.3.0.1')
+    const renamed = ['users', 'set', 'ben@example.org', '--email', 'benjamin@example.org']
+    assert.equal((await cli.run(renamed)).code, 0)
+    assert.equal((await service.login('benjamin@example.org', PASSWORD, '127.3.0.1')).status, 200)
+    assert.equal((await service.login('ben@example.org', PASSWORD, '127.3.0.1')).status, 429)
+    await service.assertSecretsKept()
+  })
+
+  test(`each change is recorded once, with the changed fields only, on ${engine}`, async t => {
+    const service = await startSessionService(engine)
+    t.after(() => service.stop())
+    const id = await service.addUser('ann@example.org', { name: 'Ann' })
+    const set = (email: string, fields: { email?: string; name?: string; role?: string }) =>
+      service.store.setUser(email, fields, changeAt(service.now()))
+    assert.equal(await set('ann@example.org', { name: 'Ann', role: 'user' }), 'unchanged')
+    assert.equal(await set('ann@example.org', { name: 'Ann', role: 'admin' }), 'changed')
+    assert.equal(await set('ann@example.org', { email: 'anna@example.org' }), 'changed')
+    assert.equal(await set('ann@example.org', { name: 'Other' }), 'unknown')
+    await service.addUser('ben@example.org')
+    assert.equal(await set('anna@example.org', { email: 'ben@example.org', name: 'X' }), 'taken')
+    const events = await service.store.listAuditEvents(null, { beforeId: null, limit: 100 })
+    const changes = events.filter(({ action }) => action === 'user.changed')
+    const expected: [string, AuditFacts, AuditFacts][] = [
+      ['ann@example.org', { email: 'ann@example.org' }, { email: 'anna@example.org' }],
+      ['ann@example.org', { role: 'user' }, { role: 'admin' }],
+    ]
+    assert.deepEqual(
+      changes.map(({ target, targetId, before, after }) => [target, targetId, before, after]),
+      expected.map(([target, before, after]) => [target, id, before, after]),
+    )
+    assert.equal((await service.store.findUserByEmail('anna@example.org'))?.name, 'Ann')
+  })
+
+  test(`of parallel changes to one email exactly one wins, and the others are told that it is taken, on ${engine}`, async t => {
+    const service = await startSessionService(engine)
+    const store = await openWithTime(service)
+    const cli = await createCli(service.database)
+    t.after(async () => {
+      await store.close()
+      await cli.remove()
+      await service.stop()
+    })
+    const emails = Array.from({ length: 20 }, (_, i) => `user${i}@example.org`)
+    for (const email of emails) await service.addUser(email, { passwordHash: '-' })
+    for (const taken of ['one@example.org', 'two@example.org']) {
+      const outcomes = await Promise.all(
+        emails.map(email => store.setUser(email, { email: taken }, changeAt(service.now()))),
+      )
+      const changed = outcomes.filter(outcome => outcome === 'changed')
+      assert.equal(changed.length, 1)
+      assert.ok(outcomes.every(outcome => ['changed', 'taken', 'unknown'].includes(outcome)))
+    }
+    const two = emails
+      .slice(-2)
+      .map(email => cli.runProcess(['users', 'set', email, '--email', 'three@example.org']))
+    const ended = (await Promise.all(two)).toSorted((a, b) => Number(a.code) - Number(b.code))
+    assert.deepEqual(
+      ended.map(({ code }) => code),
+      [0, 1],
+    )
+    assert.equal(ended[1]?.stderr, 'There is already a user three@example.org.\n')
+    // Neither of two users can take the email of the other, also at once.
+    const [a, b] = [await service.newUser(), await service.newUser()]
+    const swapped = await Promise.all([
+      store.setUser(a, { email: b }, changeAt(service.now())),
+      store.setUser(b, { email: a }, changeAt(service.now())),
+    ])
+    assert.deepEqual(swapped, ['taken', 'taken'])
+    assert.equal(await service.store.countUsers(), 22)
+  })
+
+  test(`logins, changes of the email and clears at once all end without a fault, on ${engine}`, async t => {
+    const service = await startSessionService(engine)
+    const store = await openWithTime(service)
+    t.after(async () => {
+      await store.close()
+      await service.stop()
+    })
+    const emails = ['ann@example.org', 'anna@example.org'] as const
+    const id = await service.addUser(emails[0])
+    const logins = Array.from({ length: 60 }, (_, i) =>
+      service.login(emails[i % 2], i % 3 === 0 ? 'wrong' : PASSWORD, `127.7.0.${1 + (i % 5)}`),
+    )
+    const changes = Array.from({ length: 30 }, async (_, i) => {
+      const change = changeAt(service.now())
+      const [from, to] = i % 2 === 0 ? emails : emails.toReversed()
+      if (i % 3 === 0) return store.clearScopesOfEmail(from ?? '', change)
+      return store.setUser(from ?? '', { email: to ?? '' }, change)
+    })
+    const outcomes = await Promise.all(changes)
+    for (const { status } of await Promise.all(logins)) {
+      assert.ok([200, 401, 429].includes(status), String(status))
+    }
+    const changed = outcomes.filter(outcome => outcome === 'changed').length
+    const expected = emails[changed % 2]
+    assert.equal((await service.store.findUserByEmail(expected ?? ''))?.id, id)
+    assert.equal(await service.store.countUsers(), 1)
+  })
+}

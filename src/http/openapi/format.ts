@@ -17,7 +17,7 @@ type Content = Record<string, { schema: Schema; examples?: Record<string, object
 
 type Reference = { $ref: string }
 
-export type Header = { description: string; schema: Schema }
+export type Header = { description: string; required?: boolean; schema: Schema }
 
 export type Response = {
   description: string

@@ -1,11 +1,13 @@
 // The OpenAPI document is valid, complete and true: every answer that it describes is met.
 import assert from 'node:assert/strict'
+import { subscribe } from 'node:diagnostics_channel'
 import { readFileSync } from 'node:fs'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import bcrypt from 'bcrypt'
+import type { FastifyInstance } from 'fastify'
 import type { Response, Schema } from '../src/http/openapi/format.ts'
 import { createDescription, type Description } from './described.ts'
 import { CASES } from './hostile-cases.ts'
@@ -40,6 +42,18 @@ const TARGETS: Record<string, Target> = {
   endSession: { method: 'DELETE', path: `${AUTH}/sessions/${MISSING_ID}` },
   getKeys: { method: 'GET', path: '/.well-known/jwks.json' },
 }
+
+/** Not part of the API: the pages, the files that they load, and the document. */
+const NOT_DESCRIBED = ['/', '/login', '/docs', '/openapi.json', '/assets']
+
+/** The routes of every app that starts in this process, without those that answer HEAD and 405. */
+const routes = new Set<string>()
+subscribe('fastify.initialization', message => {
+  const { fastify } = message as { fastify: FastifyInstance }
+  fastify.addHook('onRoute', ({ method, url }) => {
+    if (typeof method === 'string' && method !== 'HEAD') routes.add(`${method} ${url}`)
+  })
+})
 
 describe('the OpenAPI document', () => {
   let service: SessionService
@@ -106,6 +120,17 @@ describe('the OpenAPI document', () => {
       assert.match(about, /^[A-Z].*\.$/)
       assert.ok(own.every(tag => tags.includes(tag)) && own.length === 1)
       assert.ok(Array.isArray(security), operationId)
+    }
+  })
+
+  test('describes every route except the pages', () => {
+    const described = Object.values(TARGETS).map(({ method, path }) => `${method} ${path}`)
+    const others = [...routes]
+      .map(route => route.replace(':id', MISSING_ID).replace(/(\/assets)\/.*/, '$1'))
+      .filter(route => !described.includes(route))
+    assert.deepEqual(new Set(others), new Set(NOT_DESCRIBED.map(path => `GET ${path}`)))
+    for (const { method, path } of Object.values(TARGETS)) {
+      assert.ok(description.find(method, path), path)
     }
   })
 

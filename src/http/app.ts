@@ -11,7 +11,7 @@ import { JWKS_OPERATION, jwksRoute } from './routes/jwks.ts'
 import { LOGIN_OPERATION, type LoginBody, loginRoute } from './routes/login.ts'
 import { LOGOUT_OPERATION, logoutRoute } from './routes/logout.ts'
 import { assetRoute, pageRoute } from './routes/page.ts'
-import { addReference } from './routes/reference.ts'
+import { openapiRoute, prepareDescription, referenceRoute } from './routes/reference.ts'
 import { REFRESH_OPERATION, refreshRoute } from './routes/refresh.ts'
 import {
   END_OTHER_SESSIONS_OPERATION,
@@ -66,7 +66,9 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     app.get(url, NOT_DESCRIBED, pageRoute(page, config.returnToOrigins))
   }
   for (const [url, content] of page.assets) app.get(url, NOT_DESCRIBED, assetRoute(content))
-  addReference(app, page)
+  const description = prepareDescription(app, page)
+  app.get('/openapi.json', NOT_DESCRIBED, openapiRoute(description))
+  app.get('/docs', NOT_DESCRIBED, referenceRoute(description))
 
   refuseOtherMethods()
   return app

@@ -6,7 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import type { PublicFailureCode } from '../answer/envelope.ts'
 import { COMMON_FAILURES, FAILURE, headerRef, toResponses } from './failures.ts'
 import type { Document } from './format.ts'
-import { SESSION, USER } from './operation.ts'
+import { SESSION, USER } from './schemas.ts'
 
 const PACKAGE = join(import.meta.dirname, '../../../package.json')
 const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8'))
@@ -99,9 +99,7 @@ export function toDocument(app: FastifyInstance): Document {
       const ofBody: PublicFailureCode[] = method === 'get' ? [] : ['PAYLOAD_TOO_LARGE']
       const failures = [...own, ...ofBody, ...COMMON_FAILURES]
       operation.parameters = [...parameters, { $ref: '#/components/parameters/X-Request-ID' }]
-      Object.assign(responses[200], {
-        headers: { ...responses[200].headers, ...headerRef('X-Request-ID') },
-      })
+      responses[200].headers = { ...responses[200].headers, ...headerRef('X-Request-ID') }
       Object.assign(responses, toResponses(failures, components.responses))
       // A body without required fields may be left out.
       if (requestBody && !requestBody.content['application/json']?.schema.required) {

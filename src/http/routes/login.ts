@@ -2,7 +2,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
-import { CSRF_TOKEN_HEADER, object, operation, success, TOKENS } from '../openapi/operation.ts'
+import { object, operation, success } from '../openapi/operation.ts'
+import { CSRF_TOKEN_HEADER, TOKENS } from '../openapi/schemas.ts'
 import { clientOf } from '../request/client.ts'
 import {
   deviceCookieOf,

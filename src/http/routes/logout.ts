@@ -2,14 +2,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { endSessionOf } from '../../session/authenticate.ts'
 import { sendSuccess } from '../answer/envelope.ts'
-import {
-  CHANGING,
-  CLEARED_COOKIE_HEADER,
-  NO_DATA,
-  operation,
-  REFRESH_TOKEN_BODY,
-  success,
-} from '../openapi/operation.ts'
+import { CHANGING, operation, success } from '../openapi/operation.ts'
+import { CLEARED_COOKIE_HEADER, NO_DATA, REFRESH_TOKEN_BODY } from '../openapi/schemas.ts'
 import { clearSessionCookie } from '../request/cookies.ts'
 import { reportEnded } from './ended-session.ts'
 import {

@@ -3,14 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LiveSession } from '../../domain/session.ts'
 import { type RefreshDeps, refresh, renewAccess } from '../../session/refresh.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
-import {
-  IN_GIVEN_ORDER,
-  object,
-  operation,
-  REFRESH_TOKEN_BODY,
-  success,
-  TOKENS,
-} from '../openapi/operation.ts'
+import { IN_GIVEN_ORDER, object, operation, success } from '../openapi/operation.ts'
+import { REFRESH_TOKEN_BODY, TOKENS } from '../openapi/schemas.ts'
 import { logOf } from '../request/log.ts'
 import { reportEnded } from './ended-session.ts'
 import {

@@ -2,17 +2,8 @@
 import type { Session } from '../../domain/session.ts'
 import { UUID_PATTERN } from '../../identifiers.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
-import {
-  CHANGING,
-  CLEARED_COOKIE_HEADER,
-  CSRF_TOKEN_HEADER,
-  ID,
-  NO_DATA,
-  object,
-  operation,
-  READING,
-  success,
-} from '../openapi/operation.ts'
+import { CHANGING, object, operation, READING, success } from '../openapi/operation.ts'
+import { CLEARED_COOKIE_HEADER, CSRF_TOKEN_HEADER, ID, NO_DATA } from '../openapi/schemas.ts'
 import { clearSessionCookie } from '../request/cookies.ts'
 import { sendCsrfToken } from '../request/csrf.ts'
 import { reportEnded } from './ended-session.ts'

@@ -92,8 +92,9 @@ export function toDocument(app: FastifyInstance): Document {
   const { components } = document
   components.schemas.Failure = FAILURE
   components.responses = {}
-  for (const operations of Object.values(document.paths)) {
+  for (const [path, operations] of Object.entries(document.paths)) {
     for (const [method, operation] of Object.entries(operations)) {
+      if (!operation.operationId) throw new Error(`${method} ${path} is not described`)
       const { 'x-failures': own = [], requestBody, parameters = [], responses } = operation
       delete operation['x-failures']
       const ofBody: PublicFailureCode[] = method === 'get' ? [] : ['PAYLOAD_TOO_LARGE']

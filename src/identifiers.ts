@@ -1,7 +1,9 @@
 // Random tokens, digests of them, and the form of an id.
 import { hash, randomBytes } from 'node:crypto'
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+/** Schemas have no flag that ignores case. */
+export const UUID_PATTERN = '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$'
+const UUID = new RegExp(UUID_PATTERN)
 
 /** Every id is a UUID. Other text cannot name anything, and PostgreSQL would reject the statement. */
 export function isUuid(value: unknown): value is string {

@@ -189,7 +189,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     isRefusing: () => isRefusing,
     track: work.run,
   }
-  const app = buildApp({
+  const app = await buildApp({
     ...serverDeps,
     page,
     sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },

@@ -72,7 +72,7 @@ describe('the page', () => {
 
   test('page and files carry the protective headers of all other answers', async () => {
     const other = await get(service, '/nothing')
-    for (const path of ['/login', ...assetsOf(html)]) {
+    for (const path of ['/login', '/docs', '/openapi.json', ...assetsOf(html)]) {
       const { headers } = await get(service, path)
       const own = ['content-security-policy', 'cache-control', 'content-type', 'content-length']
       for (const name of Object.keys(other.headers)) {
@@ -109,6 +109,28 @@ describe('the page', () => {
     }
   })
 
+  test('/docs is a page without scripts under the same policy, and may be cached, as may /openapi.json', async () => {
+    const docs = await get(service, '/docs')
+    assert.equal(docs.headers['content-type'], 'text/html; charset=utf-8')
+    assert.equal(docs.headers['content-security-policy'], POLICY)
+    assert.doesNotMatch(docs.text, /<script|<style|\sstyle=|\son\w+=|javascript:|\{\{|undefined/i)
+    assert.doesNotMatch(docs.text, /(src|href)="(?!\/assets\/|\/openapi\.json"|#\w+")/)
+    for (const [, id] of docs.text.matchAll(/href="#(\w+)"/g)) {
+      assert.equal(docs.text.split(`id="${id}"`).length, 2, id)
+    }
+    for (const path of assetsOf(docs.text)) assert.equal((await get(service, path)).status, 200)
+    const json = await get(service, '/openapi.json')
+    assert.equal(json.headers['content-type'], 'application/json; charset=utf-8')
+    assert.equal(
+      json.headers['content-security-policy'],
+      "default-src 'none'; frame-ancestors 'none'",
+    )
+    for (const { headers } of [docs, json]) {
+      assert.equal(headers['cache-control'], 'public, max-age=300')
+      assert.equal(headers['set-cookie'], undefined)
+    }
+  })
+
   test('any other file name is answered 404 in the envelope', async () => {
     for (const path of [
       ...['/assets/', '/assets/login.css', '/assets/0000000000000000/login.css', '/login.css'],
@@ -123,7 +145,7 @@ describe('the page', () => {
   })
 
   test('HEAD is GET without the body; other methods are not allowed', async () => {
-    for (const path of ['/', '/login', ...assetsOf(html)]) {
+    for (const path of ['/', '/login', '/docs', '/openapi.json', ...assetsOf(html)]) {
       const got = await get(service, path)
       const head = await service.call({ method: 'HEAD', path })
       assert.deepEqual([head.status, head.text], [200, ''])
@@ -163,7 +185,7 @@ describe('the page', () => {
   ]
   for (const [accepted, encoding] of ENCODINGS) {
     test(`Accept-Encoding "${accepted}" is answered ${encoding ? `in ${encoding}` : 'without encoding'}`, async () => {
-      for (const path of ['/login', ...assetsOf(html)]) {
+      for (const path of ['/login', '/docs', '/openapi.json', ...assetsOf(html)]) {
         const plain = await get(service, path, { 'Accept-Encoding': 'identity' })
         const sent = await bytesOf(service, path, accepted)
         assert.equal(sent.encoding, encoding)
@@ -303,7 +325,7 @@ describe('the page behind a TLS proxy', () => {
     const forwarded = { 'X-Forwarded-For': '203.0.113.9', 'X-Forwarded-Proto': 'https' }
     const page = await get(service, '/login', forwarded)
     assert.equal(page.status, 200)
-    for (const path of ['/', '/login', ...assetsOf(page.text)]) {
+    for (const path of ['/', '/login', '/docs', '/openapi.json', ...assetsOf(page.text)]) {
       const { status, json } = await get(service, path, {
         ...forwarded,
         'X-Forwarded-Proto': 'http',

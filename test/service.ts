@@ -15,6 +15,7 @@ import { serve } from '../src/serve.ts'
 import { openStore } from '../src/storage/open-store.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
 import { copyDevelopmentCertificate } from './certificates.ts'
+import { createDescription, type Description } from './described.ts'
 import { createTestDatabase, type TestDatabase } from './engines.ts'
 import { changeAt } from './storage/fixtures.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
@@ -76,6 +77,9 @@ export type Call = {
   from?: string
 }
 
+/** The API's description, which is the same for every service. */
+let description: Description | null = null
+
 type NewUser = { passwordHash?: string; name?: string }
 
 export type TestService = {
@@ -89,6 +93,7 @@ export type TestService = {
   logText: () => string
   advance: (ms: number) => void
   now: () => Date
+  /** Fails if the answer is not as the OpenAPI document describes it. */
   call: (call: Call) => Promise<Answer>
   login: (email: unknown, password: unknown, from?: string) => Promise<Answer>
   addUser: (email: string, user?: NewUser) => Promise<string>
@@ -126,7 +131,15 @@ export async function startTestService(
   const service = await serve(config, log, now)
   const store = await openStore(database.config)
   const client = await createClient(service.url, dataDir, config.tls?.certFile)
+  // Behind a proxy it could not be fetched.
+  if (config.trustedProxies.length === 0) description ??= await fetchDescription(service.url)
   let users = 0
+
+  async function call(request: Call): Promise<Answer> {
+    const answer = await client.call(request)
+    description?.check(request.method ?? 'POST', request.path ?? LOGIN, answer)
+    return answer
+  }
 
   async function addUser(
     email: string,
@@ -158,9 +171,9 @@ export async function startTestService(
       offsetMs += ms
     },
     now,
-    call: client.call,
+    call,
     login: (email, password, from) =>
-      client.call({ body: { email, password }, ...(from ? { from } : {}) }),
+      call({ body: { email, password }, ...(from ? { from } : {}) }),
     addUser,
     async newUser() {
       const email = `new-user${++users}@example.com`
@@ -176,6 +189,22 @@ export async function startTestService(
       await rm(dataDir, { recursive: true })
     },
   }
+}
+
+/** On a connection of its own, which no test sees. */
+async function fetchDescription(url: string): Promise<Description> {
+  const options = { agent: false, rejectUnauthorized: false }
+  const text = await new Promise<string>((resolve, reject) => {
+    https
+      .get(new URL('/openapi.json', url), options, answer => {
+        answer
+          .setEncoding('utf8')
+          .toArray()
+          .then(chunks => resolve(chunks.join('')), reject)
+      })
+      .once('error', reject)
+  })
+  return createDescription(text)
 }
 
 /** Trusts only the given certificate, by default the development certificate. */

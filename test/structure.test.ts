@@ -4,6 +4,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { test } from 'node:test'
 import { VARIABLES } from '../src/config/variables.ts'
 import { FAILURE_CODES } from '../src/http/answer/envelope.ts'
+import { WHEN } from '../src/http/openapi/failures.ts'
 
 const ROOT = resolve(import.meta.dirname, '..')
 const IMPORT =
@@ -115,9 +116,14 @@ test('the README lists every variable with its default and meaning, and no other
   assert.deepEqual(rows, expected)
 })
 
-test('the README lists every failure with its status, and no other', () => {
-  const rows = tableRows('| code |').map(([code, status]) => ({ code, status: Number(status) }))
-  assert.deepEqual(rows, FAILURE_CODES)
+test('the README lists every failure with its status and when it is sent, and no other', () => {
+  const when: Record<string, string> = WHEN
+  const expected = FAILURE_CODES.map(({ code, status }) => [
+    code,
+    String(status),
+    when[code]?.replaceAll('`', ''),
+  ])
+  assert.deepEqual(tableRows('| code |'), expected)
 })
 
 test('docs/operations.md lists every event that is logged, and no other', () => {

@@ -2,17 +2,24 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import type { RefreshDeps } from '../session/refresh.ts'
+import { describeRoutes } from './openapi/document.ts'
+import { NOT_DESCRIBED } from './openapi/operation.ts'
 import type { Page } from './page/page.ts'
 import { cors, isListedOrigin, logRefusedOrigins } from './request/cors.ts'
 import { refuseForeignLogins } from './request/csrf.ts'
-import { jwksRoute } from './routes/jwks.ts'
-import { type LoginBody, loginBody, loginRoute } from './routes/login.ts'
-import { logoutRoute } from './routes/logout.ts'
+import { JWKS_OPERATION, jwksRoute } from './routes/jwks.ts'
+import { LOGIN_OPERATION, type LoginBody, loginRoute } from './routes/login.ts'
+import { LOGOUT_OPERATION, logoutRoute } from './routes/logout.ts'
 import { assetRoute, pageRoute } from './routes/page.ts'
-import { refreshRoute } from './routes/refresh.ts'
+import { openapiRoute, prepareDescription, referenceRoute } from './routes/reference.ts'
+import { REFRESH_OPERATION, refreshRoute } from './routes/refresh.ts'
 import {
+  END_OTHER_SESSIONS_OPERATION,
+  END_SESSION_OPERATION,
   endOtherSessionsRoute,
   endSessionRoute,
+  SESSION_OPERATION,
+  SESSIONS_OPERATION,
   sessionRoute,
   sessionsRoute,
 } from './routes/sessions.ts'
@@ -24,7 +31,7 @@ type AppDeps = ServerDeps & {
   login: (attempt: LoginAttempt) => Promise<LoginOutcome>
 }
 
-export function buildApp(deps: AppDeps): FastifyInstance {
+export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const { config, login, page, track } = deps
   const sessions = {
     ...deps.sessions,
@@ -32,6 +39,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   }
   const { app, refuseOtherMethods } = createServer(deps, { onFirst: cors(config) })
   app.addHook('onSend', logRefusedOrigins(config))
+  await describeRoutes(app)
 
   const auth = '/api/v1/auth'
   const tracked =
@@ -39,19 +47,28 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     (request: Request, reply: FastifyReply) =>
       track(() => handler(request, reply))
   const loginOptions = {
-    schema: { body: loginBody },
+    ...LOGIN_OPERATION,
     onRequest: refuseForeignLogins(sessions.isListedOrigin),
   }
   app.post<{ Body: LoginBody }>(`${auth}/login`, loginOptions, tracked(loginRoute(login)))
-  app.post(`${auth}/refresh`, tracked(refreshRoute(sessions)))
-  app.post(`${auth}/logout`, tracked(logoutRoute(sessions)))
-  app.get(`${auth}/session`, sessionRoute(sessions))
-  app.get(`${auth}/sessions`, sessionsRoute(sessions))
-  app.delete(`${auth}/sessions`, tracked(endOtherSessionsRoute(sessions)))
-  app.delete(`${auth}/sessions/:id`, tracked(endSessionRoute(sessions)))
-  app.get('/.well-known/jwks.json', jwksRoute(sessions.keys))
-  for (const url of ['/', '/login']) app.get(url, pageRoute(page, config.returnToOrigins))
-  for (const [url, content] of page.assets) app.get(url, assetRoute(content))
+  app.post(`${auth}/refresh`, REFRESH_OPERATION, tracked(refreshRoute(sessions)))
+  app.post(`${auth}/logout`, LOGOUT_OPERATION, tracked(logoutRoute(sessions)))
+  app.get(`${auth}/session`, SESSION_OPERATION, sessionRoute(sessions))
+  app.get(`${auth}/sessions`, SESSIONS_OPERATION, sessionsRoute(sessions))
+  app.delete(
+    `${auth}/sessions`,
+    END_OTHER_SESSIONS_OPERATION,
+    tracked(endOtherSessionsRoute(sessions)),
+  )
+  app.delete(`${auth}/sessions/:id`, END_SESSION_OPERATION, tracked(endSessionRoute(sessions)))
+  app.get('/.well-known/jwks.json', JWKS_OPERATION, jwksRoute(sessions.keys))
+  for (const url of ['/', '/login']) {
+    app.get(url, NOT_DESCRIBED, pageRoute(page, config.returnToOrigins))
+  }
+  for (const [url, content] of page.assets) app.get(url, NOT_DESCRIBED, assetRoute(content))
+  const description = prepareDescription(app, page)
+  app.get('/openapi.json', NOT_DESCRIBED, openapiRoute(description))
+  app.get('/docs', NOT_DESCRIBED, referenceRoute(description))
 
   refuseOtherMethods()
   return app

@@ -19,6 +19,7 @@ import { createRequestCounter, limitConnections, TIMEOUTS } from './connection/c
 import { createProtocolErrors } from './connection/protocol-errors.ts'
 import { TLS_OPTIONS, type TlsMaterial } from './connection/tls.ts'
 import { handleError } from './errors.ts'
+import { NOT_DESCRIBED } from './openapi/operation.ts'
 import { acceptJsonOnly, BODY_MAX_BYTES, InvalidBody } from './request/body.ts'
 import { identifyClient } from './request/client.ts'
 import { trustProxies } from './request/client-address.ts'
@@ -150,5 +151,5 @@ function refuseAllBut(app: FastifyInstance, url: string, allow: string[]): void 
   const refuse = async (_request: FastifyRequest, reply: FastifyReply) =>
     sendFailure(reply, 'METHOD_NOT_ALLOWED', { allow })
   const method = app.supportedMethods.filter(name => !allow.includes(name))
-  app.route({ method, url, onRequest: refuse, handler: refuse })
+  app.route({ method, url, ...NOT_DESCRIBED, onRequest: refuse, handler: refuse })
 }

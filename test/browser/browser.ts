@@ -29,7 +29,7 @@ const FLAGS = [
 ]
 const SCREENSHOTS = process.env.SCREENSHOTS ? join(PROJECT, 'docs/screenshots') : null
 /** Of these, there are also screenshots in dark and on a phone. */
-const FULLY_PICTURED = ['form', 'account']
+const FULLY_PICTURED = ['form', 'account', 'reference']
 const PHONE_WIDTH = 320
 const DESKTOP = { width: 900, height: 780 }
 

@@ -44,6 +44,7 @@ const ADMIN_FAILURES = {
 const FAILURES = { ...PUBLIC_FAILURES, ...ADMIN_FAILURES }
 
 export type FailureCode = keyof typeof FAILURES
+export type PublicFailureCode = keyof typeof PUBLIC_FAILURES
 
 const listOf = (failures: Record<string, { status: number }>) =>
   Object.entries(failures).map(([code, { status }]) => ({ code, status }))

@@ -16,6 +16,8 @@ const BROTLI = {
 }
 /** The placeholder in login.html for the accepted `return_to`, which differs from request to request. */
 const RETURN_TO = '{{returnTo}}'
+/** Marks the place of the reference in reference.html. */
+const PLACE = '<!-- reference -->'
 
 export type Content = { type: string; bytes: Buffer; encoded: Partial<Record<Encoding, Buffer>> }
 
@@ -24,6 +26,8 @@ export type Page = {
   documents: Map<string, Document>
   /** By address. */
   assets: Map<string, Content>
+  /** The page around the reference of the API, which is HTML. */
+  toReferencePage: (reference: string) => Content
 }
 
 type Document = { content: Content; withReturnTo: (address: string) => string }
@@ -44,7 +48,16 @@ export async function loadPage(brand: Brand): Promise<Page> {
     const values = { ...texts, language, brandName: brand.name, assets: folder }
     documents.set(language, toDocument(html, values, texts))
   }
-  return { documents, assets: new Map([...files].map(([name, file]) => [folder + name, file])) }
+  const frame = fill(await readText('reference.html'), { brandName: brand.name, assets: folder })
+  return {
+    documents,
+    assets: new Map([...files].map(([name, file]) => [folder + name, file])),
+    toReferencePage: reference =>
+      compressText(
+        'text/html',
+        frame.replace(PLACE, () => reference),
+      ),
+  }
 }
 
 async function loadAssets({ color, logoFile }: Brand): Promise<Map<string, Content>> {
@@ -57,8 +70,9 @@ async function loadAssets({ color, logoFile }: Brand): Promise<Map<string, Conte
     : { type: 'image/svg+xml', bytes: Buffer.from(plainLogo) }
   const scripts = await Promise.all(SCRIPTS.map(readText))
   return new Map([
-    ['login.css', compress('text/css; charset=utf-8', Buffer.from(css))],
-    ['login.js', compress('text/javascript; charset=utf-8', Buffer.from(joinModules(scripts)))],
+    ['login.css', compressText('text/css', css)],
+    ['reference.css', compressText('text/css', await readText('reference.css'))],
+    ['login.js', compressText('text/javascript', joinModules(scripts))],
     ['logo', compress(type, bytes)],
   ])
 }
@@ -95,7 +109,7 @@ function toDocument(html: string, values: Texts, texts: Texts): Document {
       .join(data),
   )
   return {
-    content: compress('text/html; charset=utf-8', Buffer.from(before + after)),
+    content: compressText('text/html', before + after),
     withReturnTo: address => before + escapeHtml(address) + after,
   }
 }
@@ -108,12 +122,16 @@ function fill(template: string, values: Texts): string {
   })
 }
 
-function escapeHtml(text: string): string {
+export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, character => `&#${character.charCodeAt(0)};`)
+}
+
+export function compressText(type: string, text: string): Content {
+  return compress(`${type}; charset=utf-8`, Buffer.from(text))
 }
 
 /** Raster images are compressed already. */
 function compress(type: string, bytes: Buffer): Content {
-  if (!/^text|svg/.test(type)) return { type, bytes, encoded: {} }
+  if (!/^text|svg|json/.test(type)) return { type, bytes, encoded: {} }
   return { type, bytes, encoded: { br: brotliCompressSync(bytes, BROTLI), gzip: gzipSync(bytes) } }
 }

@@ -1,9 +1,62 @@
 // GET /.well-known/jwks.json: the keys that verify access tokens.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Keys } from '../../keys/key-set.ts'
+import { IN_GIVEN_ORDER, object, operation } from '../openapi/operation.ts'
 
 /** Shorter than the time between a key's publication and its first use, so that caches know it in time. */
 const CACHE_SECONDS = 30
+
+const text = { type: 'string' }
+
+export const JWKS_OPERATION = {
+  ...operation({
+    operationId: 'getKeys',
+    tags: ['Tokens'],
+    summary: 'Get the keys that verify access tokens',
+    description:
+      'A JSON Web Key Set (RFC 7517), without the envelope. Choose the key by `kid` in the header of the token. Fetch the set again when a token names a key that you do not have.',
+    security: [],
+    response: {
+      200: {
+        'x-response-description': 'The published keys.',
+        headers: {
+          'Cache-Control': { type: 'string', description: 'How long the keys may be cached.' },
+        },
+        ...object(
+          {
+            keys: {
+              type: 'array',
+              items: object(
+                {
+                  kty: { ...text, description: 'EC, OKP or RSA.', examples: ['EC'] },
+                  kid: { ...text, examples: ['zLrMFVuQNBOtY1dLWTzVUb_W3BpkLrbOwvmD62LHf_0'] },
+                  alg: { ...text, examples: ['ES256'] },
+                  use: { ...text, examples: ['sig'] },
+                  crv: {
+                    ...text,
+                    description: 'Of an EC or OKP key, like x.',
+                    examples: ['P-256'],
+                  },
+                  x: { ...text, examples: ['M7cRV3ZgsKQYNmcMOGCAJyRyVxQ1rGPBmvGIrA4qrXY'] },
+                  y: {
+                    ...text,
+                    description: 'Of an EC key.',
+                    examples: ['OMVBvJ3nQ0mfMNJhyKPYNhzLhYEEsSQ0O3Z2nwqjHYM'],
+                  },
+                  n: { ...text, description: 'Of an RSA key, like e.' },
+                  e: text,
+                },
+                ['kty', 'kid', 'alg', 'use'],
+              ),
+            },
+          },
+          ['keys'],
+        ),
+      },
+    },
+  }),
+  ...IN_GIVEN_ORDER,
+}
 
 export function jwksRoute(keys: Keys) {
   return async (_request: FastifyRequest, reply: FastifyReply) =>

@@ -2,6 +2,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
+import { object, operation, success } from '../openapi/operation.ts'
+import { CSRF_TOKEN_HEADER, TOKENS } from '../openapi/schemas.ts'
 import { clientOf } from '../request/client.ts'
 import {
   deviceCookieOf,
@@ -16,15 +18,41 @@ import { reportEnded } from './ended-session.ts'
 /** The hash queue is short, so a slot is soon free again. */
 const RETRY_SHED_SECONDS = 1
 
-/** An email of white space counts as empty; a password may consist of spaces. */
-export const loginBody = {
-  type: 'object',
-  required: ['email', 'password'],
-  properties: {
-    email: { type: 'string', pattern: '\\S' },
-    password: { type: 'string', minLength: 1 },
+export const LOGIN_OPERATION = operation(
+  {
+    operationId: 'logIn',
+    tags: ['Login'],
+    summary: 'Log in with email and password',
+    description:
+      'Opens a session. A browser, which sends `Sec-Fetch-Site`, also gets a session cookie, a device cookie and a CSRF token.',
+    security: [],
+    // An email of white space counts as empty; a password may consist of spaces.
+    body: object(
+      {
+        email: {
+          type: 'string',
+          pattern: '\\S',
+          description: 'Upper and lower case are not distinguished.',
+          examples: ['kate@example.com'],
+        },
+        password: { type: 'string', minLength: 1, examples: ['correct horse battery'] },
+      },
+      ['email', 'password'],
+    ),
+    response: success(
+      'The session is open.',
+      object(TOKENS, ['user', 'accessToken', 'refreshToken', 'expiresIn']),
+      {
+        ...CSRF_TOKEN_HEADER,
+        'Set-Cookie': {
+          type: 'string',
+          description: 'Only for browsers: `__Host-session`, and `__Host-device` if it is new.',
+        },
+      },
+    ),
   },
-}
+  ['VALIDATION_ERROR', 'INVALID_CREDENTIALS', 'CSRF_FAILED', 'TOO_MANY_ATTEMPTS'],
+)
 
 export type LoginBody = { email: string; password: string }
 

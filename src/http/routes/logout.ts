@@ -2,6 +2,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { endSessionOf } from '../../session/authenticate.ts'
 import { sendSuccess } from '../answer/envelope.ts'
+import { CHANGING, operation, success } from '../openapi/operation.ts'
+import { CLEARED_COOKIE_HEADER, NO_DATA, REFRESH_TOKEN_BODY } from '../openapi/schemas.ts'
 import { clearSessionCookie } from '../request/cookies.ts'
 import { reportEnded } from './ended-session.ts'
 import {
@@ -11,6 +13,23 @@ import {
   type SessionAccess,
   sendDenied,
 } from './session-access.ts'
+
+export const LOGOUT_OPERATION = {
+  ...operation(
+    {
+      operationId: 'logOut',
+      tags: ['Login'],
+      summary: 'Log out',
+      description:
+        'Ends the session of the refresh token, access token or session cookie. The answer is the same if there is none.',
+      security: [{}, ...CHANGING],
+      body: REFRESH_TOKEN_BODY,
+      response: success('The session has ended.', NO_DATA, CLEARED_COOKIE_HEADER),
+    },
+    ['CSRF_FAILED'],
+  ),
+  attachValidation: true,
+}
 
 export function logoutRoute(deps: SessionAccess) {
   return async (request: FastifyRequest, reply: FastifyReply) => {

@@ -7,7 +7,7 @@ import { logRefused } from '../request/log.ts'
 
 const DEFAULT_LANGUAGE = 'en'
 /** Loads from this origin only, without inline scripts and styles. It must not get exceptions. */
-const CONTENT_SECURITY_POLICY = [
+export const PAGE_POLICY = [
   "default-src 'self'",
   "base-uri 'none'",
   "form-action 'self'",
@@ -25,7 +25,7 @@ export function pageRoute({ documents }: Page, returnToOrigins: readonly string[
     const language = chooseLanguage(headers['accept-language'], languages, DEFAULT_LANGUAGE)
     const document = documents.get(language)
     if (!document) throw new Error(`no page in ${language}`)
-    reply.header('Content-Security-Policy', CONTENT_SECURITY_POLICY)
+    reply.header('Content-Security-Policy', PAGE_POLICY)
     addVary(reply, 'Accept-Language')
     const { return_to: asked } = query as { return_to?: unknown }
     const returnTo = acceptedReturnTo(asked, returnToOrigins)
@@ -42,7 +42,7 @@ export function assetRoute(content: Content) {
     sendContent(request, reply.header('Cache-Control', FOR_EVER), content)
 }
 
-function sendContent(
+export function sendContent(
   { headers }: FastifyRequest,
   reply: FastifyReply,
   { type, bytes, encoded }: Content,

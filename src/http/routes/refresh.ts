@@ -3,6 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LiveSession } from '../../domain/session.ts'
 import { type RefreshDeps, refresh, renewAccess } from '../../session/refresh.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
+import { IN_GIVEN_ORDER, object, operation, success } from '../openapi/operation.ts'
+import { REFRESH_TOKEN_BODY, TOKENS } from '../openapi/schemas.ts'
 import { logOf } from '../request/log.ts'
 import { reportEnded } from './ended-session.ts'
 import {
@@ -14,6 +16,27 @@ import {
 } from './session-access.ts'
 
 type Deps = SessionAccess & RefreshDeps
+
+export const REFRESH_OPERATION = {
+  ...operation(
+    {
+      operationId: 'refresh',
+      tags: ['Login'],
+      summary: 'Get a new access token',
+      description:
+        'With a refresh token in the body, the answer has its successor. If the answer is lost, repeat the request within 60 seconds: it gets the same successor. A replaced token that is used later, or after its successor, ends the session. With a session cookie, the answer has no refresh token.',
+      security: [{}, { sessionCookie: [], csrfToken: [] }],
+      body: REFRESH_TOKEN_BODY,
+      response: success(
+        'A new access token.',
+        object(TOKENS, ['user', 'accessToken', 'expiresIn']),
+      ),
+    },
+    ['INVALID_TOKEN', 'CSRF_FAILED', 'TOO_MANY_REQUESTS'],
+  ),
+  ...IN_GIVEN_ORDER,
+  attachValidation: true,
+}
 
 export function refreshRoute(deps: Deps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {

@@ -85,7 +85,7 @@ export function logDenied(request: FastifyRequest, access: NoAccess): void {
 }
 
 /** The refresh token in a JSON body, if there is one. */
-export function bodyTokenOf({ body }: FastifyRequest): string | null {
-  const hasToken = body !== null && typeof body === 'object' && 'refreshToken' in body
-  return hasToken && typeof body.refreshToken === 'string' ? body.refreshToken : null
+export function bodyTokenOf({ body, validationError }: FastifyRequest): string | null {
+  if (validationError) return null
+  return (body as { refreshToken?: string }).refreshToken ?? null
 }

@@ -1,11 +1,30 @@
 // GET /session, GET /sessions, DELETE /sessions/{id}, DELETE /sessions: a user's own sessions.
 import type { Session } from '../../domain/session.ts'
-import { isUuid } from '../../identifiers.ts'
+import { UUID_PATTERN } from '../../identifiers.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
+import { CHANGING, object, operation, READING, success } from '../openapi/operation.ts'
+import { CLEARED_COOKIE_HEADER, CSRF_TOKEN_HEADER, ID, NO_DATA } from '../openapi/schemas.ts'
 import { clearSessionCookie } from '../request/cookies.ts'
 import { sendCsrfToken } from '../request/csrf.ts'
 import { reportEnded } from './ended-session.ts'
 import { type SessionAccess, withSession } from './session-access.ts'
+
+export const SESSION_OPERATION = operation(
+  {
+    operationId: 'getSession',
+    tags: ['Sessions'],
+    summary: 'Get the user and the session of this request',
+    description:
+      'Use it to ask whether a session is still live: an access token is valid for an hour, also after a logout.',
+    security: READING,
+    response: success(
+      'The session is live.',
+      object({ user: { $ref: 'User#' }, session: { $ref: 'Session#' } }, ['user', 'session']),
+      CSRF_TOKEN_HEADER,
+    ),
+  },
+  ['INVALID_TOKEN'],
+)
 
 export function sessionRoute(deps: SessionAccess) {
   return withSession(deps, async ({ session, user }, _request, reply, cookie) => {
@@ -17,14 +36,63 @@ export function sessionRoute(deps: SessionAccess) {
   })
 }
 
+const PAGE_MAX = 100
+
+export const SESSIONS_OPERATION = {
+  ...operation(
+    {
+      operationId: 'listSessions',
+      tags: ['Sessions'],
+      summary: 'List your live sessions',
+      description:
+        'In the order of their logins. If there are more, send `next` as `after` to get the next page.',
+      security: READING,
+      querystring: object(
+        {
+          limit: {
+            type: 'string',
+            // Without sign or leading zeros.
+            pattern: '^([1-9]\\d?|100)$',
+            description: `How many sessions: 1 to ${PAGE_MAX}; by default ${PAGE_MAX}.`,
+            examples: ['20'],
+          },
+          after: {
+            type: 'string',
+            pattern: UUID_PATTERN,
+            description: 'The id of the last session of the previous page.',
+            examples: ['7c9e6679-7425-40de-944b-e07fc1f90ae7'],
+          },
+        },
+        [],
+      ),
+      response: success(
+        'A page of the list.',
+        object(
+          {
+            sessions: { type: 'array', items: { $ref: 'Session#' } },
+            next: {
+              ...ID,
+              description: 'Only if there are more sessions.',
+              examples: ['7c9e6679-7425-40de-944b-e07fc1f90ae7'],
+            },
+          },
+          ['sessions'],
+        ),
+      ),
+    },
+    ['INVALID_TOKEN'],
+  ),
+  attachValidation: true,
+}
+
 export function sessionsRoute(deps: SessionAccess) {
   return withSession(deps, async ({ session: current, user }, request, reply) => {
-    const { limit, after } = request.query as Record<string, unknown>
-    const size = limit === undefined ? PAGE_MAX : sizeOf(limit)
-    if (size === null) return sendFailure(reply, 'BAD_REQUEST', { fields: ['limit'] })
-    if (after !== undefined && !isUuid(after)) {
-      return sendFailure(reply, 'BAD_REQUEST', { fields: ['after'] })
+    const [problem] = request.validationError?.validation ?? []
+    if (problem) {
+      return sendFailure(reply, 'BAD_REQUEST', { fields: [problem.instancePath.slice(1)] })
     }
+    const { limit, after } = request.query as { limit?: string; after?: string }
+    const size = Number(limit ?? PAGE_MAX)
     // One more row than asked for shows whether there is a next page.
     const page = { afterId: after?.toLowerCase() ?? null, limit: size + 1 }
     const found = await deps.store.listLiveSessions(user.id, page, deps.clock())
@@ -37,19 +105,37 @@ export function sessionsRoute(deps: SessionAccess) {
   })
 }
 
-const PAGE_MAX = 100
-
-/** Null unless it is a whole number from 1 to 100, without sign or leading zeros. */
-function sizeOf(limit: unknown): number | null {
-  return typeof limit === 'string' && /^([1-9]\d?|100)$/.test(limit) ? Number(limit) : null
+export const END_SESSION_OPERATION = {
+  ...operation(
+    {
+      operationId: 'endSession',
+      tags: ['Sessions'],
+      summary: 'End one of your sessions',
+      description: 'A session of another user is answered like one that does not exist.',
+      security: CHANGING,
+      params: object(
+        {
+          id: {
+            type: 'string',
+            pattern: UUID_PATTERN,
+            description: 'The id of the session.',
+            examples: ['7c9e6679-7425-40de-944b-e07fc1f90ae7'],
+          },
+        },
+        ['id'],
+      ),
+      response: success('The session has ended.', NO_DATA, CLEARED_COOKIE_HEADER),
+    },
+    ['INVALID_TOKEN', 'CSRF_FAILED', 'NOT_FOUND'],
+  ),
+  attachValidation: true,
 }
 
 /** A session of another user is answered like one that does not exist. */
 export function endSessionRoute(deps: SessionAccess) {
   return withSession(deps, async ({ session: current, user }, request, reply, cookie) => {
-    const { id: named } = request.params as { id: string }
-    if (!isUuid(named)) return sendFailure(reply, 'NOT_FOUND')
-    const id = named.toLowerCase()
+    if (request.validationError) return sendFailure(reply, 'NOT_FOUND')
+    const id = (request.params as { id: string }).id.toLowerCase()
     const key = { kind: 'access-token' as const, sessionId: id, userId: user.id }
     if (!(await deps.store.endSessionOf(key, deps.clock()))) return sendFailure(reply, 'NOT_FOUND')
     reportEnded(request, id, user.id, 'user')
@@ -57,6 +143,18 @@ export function endSessionRoute(deps: SessionAccess) {
     return sendSuccess(reply, {})
   })
 }
+
+export const END_OTHER_SESSIONS_OPERATION = operation(
+  {
+    operationId: 'endOtherSessions',
+    tags: ['Sessions'],
+    summary: 'End all your other sessions',
+    description: 'The session of this request stays.',
+    security: CHANGING,
+    response: success('All other sessions have ended.', NO_DATA),
+  },
+  ['INVALID_TOKEN', 'CSRF_FAILED'],
+)
 
 export function endOtherSessionsRoute(deps: SessionAccess) {
   return withSession(deps, async ({ session: current, user }, request, reply) => {

@@ -1,0 +1,118 @@
+// When an operation fails, and how the document describes the answer.
+import { failureText, type PublicFailureCode, statusOf } from '../answer/envelope.ts'
+import type { Response } from './format.ts'
+import { object } from './operation.ts'
+
+/** README.md has these sentences in its table. */
+export const WHEN: Record<PublicFailureCode, string> = {
+  VALIDATION_ERROR:
+    'login: email or password is missing, empty or not a string; or the body is not a JSON object',
+  BAD_REQUEST:
+    'the request is not valid HTTP, is ambiguous, or came as `http://` to the TLS port; the body of another operation is not JSON; or `limit` or `after` is invalid (named in `fields`)',
+  INVALID_CREDENTIALS:
+    'unknown email, wrong password, or a user that is inactive or locked by an administrator: always the same bytes',
+  INVALID_TOKEN: 'the token or cookie is missing, or does not belong to a live session',
+  HTTPS_REQUIRED: 'the request did not come over HTTPS',
+  CSRF_FAILED:
+    'the cookie came without its CSRF token; or the cookie, or a login, came from a page of another site that `CORS_ORIGINS` does not list',
+  NOT_FOUND: 'nothing exists at this address, or you have no live session with this id',
+  METHOD_NOT_ALLOWED: 'the address supports only the methods in `Allow`',
+  REQUEST_TIMEOUT: 'the headers took longer than 5 seconds, or the whole request longer than 10',
+  PAYLOAD_TOO_LARGE: 'the body is larger than 16 KiB',
+  UNSUPPORTED_MEDIA_TYPE: 'the body is not `application/json`, or it is compressed',
+  EXPECTATION_FAILED: 'the `Expect` header is not `100-continue`',
+  TOO_MANY_ATTEMPTS: 'too many failed logins; `Retry-After` has the exact seconds left',
+  TOO_MANY_REQUESTS: 'more than 60 refreshes of a session in a minute',
+  HEADERS_TOO_LARGE:
+    'address and headers are larger than 16 KiB, or there are more than 100 headers',
+  INTERNAL_ERROR: 'an unexpected error, such as a database that does not answer',
+  SERVICE_UNAVAILABLE: 'the service is overloaded or is stopping; try again after `Retry-After`',
+}
+
+/** Of every operation. */
+export const COMMON_FAILURES: PublicFailureCode[] = [
+  'BAD_REQUEST',
+  'HTTPS_REQUIRED',
+  'REQUEST_TIMEOUT',
+  'UNSUPPORTED_MEDIA_TYPE',
+  'EXPECTATION_FAILED',
+  'HEADERS_TOO_LARGE',
+  'INTERNAL_ERROR',
+  'SERVICE_UNAVAILABLE',
+]
+
+export const FAILURE = object(
+  {
+    success: { type: 'boolean', const: false },
+    error: object(
+      {
+        code: { type: 'string', description: 'For programs. It does not change.' },
+        message: { type: 'string', description: 'For people.' },
+        fields: {
+          type: 'array',
+          items: { type: 'string' },
+          description: 'The fields that are missing or invalid.',
+        },
+        retryAfter: {
+          type: 'integer',
+          description: 'Seconds. Only after too many failed logins; `Retry-After` is exact.',
+        },
+      },
+      ['code', 'message'],
+    ),
+  },
+  ['success', 'error'],
+)
+
+/** Headers that a failure of this status always has, by the names of the document's components. */
+const HEADERS: Record<number, string> = {
+  401: 'WWW-Authenticate',
+  429: 'Retry-After',
+  503: 'Retry-After',
+}
+
+/** The component of the document that describes failures of one status. */
+export type FailureResponse = { $ref: string }
+
+const COMPONENTS = '#/components/responses/'
+
+export function codesOf({ $ref }: FailureResponse): string[] {
+  return $ref.slice(COMPONENTS.length).split('.')
+}
+
+/** By status. Adds the components that they refer to. */
+export function toResponses(
+  codes: PublicFailureCode[],
+  components: Record<string, Response>,
+): Record<string, FailureResponse> {
+  const byStatus = Object.entries(Object.groupBy(codes, statusOf))
+  return Object.fromEntries(
+    byStatus.map(([status, alike = []]) => {
+      const name = alike.join('.')
+      components[name] ??= toResponse(alike, HEADERS[Number(status)])
+      return [status, { $ref: COMPONENTS + name }]
+    }),
+  )
+}
+
+function toResponse(codes: PublicFailureCode[], header: string | undefined): Response {
+  const examples = codes.map(code => [
+    code,
+    { summary: WHEN[code], value: JSON.parse(failureText(code)) },
+  ])
+  return {
+    description: codes.map(code => `\`${code}\`: ${WHEN[code]}.`).join('\n\n'),
+    headers: { ...(header && headerRef(header)), ...headerRef('X-Request-ID') },
+    content: {
+      'application/json': {
+        schema: { $ref: '#/components/schemas/Failure' },
+        examples: Object.fromEntries(examples),
+      },
+    },
+  }
+}
+
+/** A header that the document describes once. */
+export function headerRef(name: string) {
+  return { [name]: { $ref: `#/components/headers/${name}` } }
+}

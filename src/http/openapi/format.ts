@@ -1,0 +1,48 @@
+// The parts of the OpenAPI format that this service uses.
+import type { PublicFailureCode } from '../answer/envelope.ts'
+
+export type Schema = {
+  $ref?: string
+  type?: string
+  format?: string
+  const?: unknown
+  description?: string
+  examples?: unknown[]
+  properties?: Record<string, Schema>
+  required?: readonly string[]
+  items?: Schema
+}
+
+type Content = Record<string, { schema: Schema; examples?: Record<string, object> }>
+
+type Reference = { $ref: string }
+
+export type Header = { description: string; required?: boolean; schema: Schema }
+
+export type Response = {
+  description: string
+  headers: Record<string, Header | Reference>
+  content: Content
+}
+
+type Parameter = Header & { name: string; in: string }
+
+export type Operation = {
+  operationId: string
+  tags: string[]
+  summary: string
+  description: string
+  security: Record<string, []>[]
+  parameters: (Parameter | Reference)[]
+  requestBody?: { required: boolean; content: Content }
+  responses: { 200: Response; [status: string]: Response | Reference }
+  /** Until its failures have become responses. */
+  'x-failures'?: PublicFailureCode[]
+}
+
+export type Document = {
+  info: { title: string; version: string; description: string }
+  tags: { name: string; description: string }[]
+  paths: Record<string, Record<string, Operation>>
+  components: { schemas: Record<string, Schema>; responses?: Record<string, Response> }
+}

@@ -1,0 +1,49 @@
+// What an operation accepts and answers. A route takes it as its options: Fastify validates and serialises by
+// its schemas, and document.ts describes the operation by them.
+import type { FastifySchema } from 'fastify'
+import type { PublicFailureCode } from '../answer/envelope.ts'
+
+type Described = Required<Pick<FastifySchema, 'operationId' | 'tags' | 'summary' | 'description'>>
+
+/** `failures`: those that not every operation has. */
+export function operation<S extends FastifySchema>(
+  schema: S & Described,
+  failures: PublicFailureCode[] = [],
+) {
+  // Failures have no schema here: their texts are cached, so Fastify has nothing to serialise.
+  return { schema: { ...schema, 'x-failures': failures } }
+}
+
+/** An address that is not part of the API. */
+export const NOT_DESCRIBED = { schema: { hide: true } }
+
+/**
+ * For an answer with optional fields: the serialiser that Fastify compiles would write all required fields
+ * before them.
+ */
+export const IN_GIVEN_ORDER = { serializerCompiler: () => JSON.stringify }
+
+/** Either is accepted by operations that only read. */
+export const READING = [{ accessToken: [] }, { sessionCookie: [] }]
+/** A change that is authenticated by the cookie needs the CSRF token as well. */
+export const CHANGING = [{ accessToken: [] }, { sessionCookie: [], csrfToken: [] }]
+
+type Properties = Record<string, object>
+
+export function object<P extends Properties, R extends keyof P & string>(
+  properties: P,
+  required: readonly R[],
+) {
+  return { type: 'object', required, properties } as const
+}
+
+/** An answer with status 200: the envelope around its data. */
+export function success(description: string, data: object, headers: Properties = {}) {
+  return {
+    200: {
+      'x-response-description': description,
+      headers,
+      ...object({ success: { type: 'boolean', const: true }, data }, ['success', 'data']),
+    },
+  }
+}

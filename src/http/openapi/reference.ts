@@ -1,0 +1,169 @@
+// The OpenAPI document as HTML for people. It is generated at the start and needs no script.
+import { type PublicFailureCode, statusOf } from '../answer/envelope.ts'
+import { escapeHtml } from '../page/page.ts'
+import { COMMON_FAILURES, codesOf, WHEN } from './failures.ts'
+import type { Document, Header, Operation, Schema } from './format.ts'
+
+const CREDENTIALS: Record<string, string> = {
+  accessToken: 'bearer access token',
+  sessionCookie: 'session cookie',
+  csrfToken: 'its CSRF token in `X-CSRF-Token`',
+}
+
+export function toHtml(document: Document): string {
+  const { info, tags, paths, components } = document
+  const all = Object.entries(paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, operation]) => ({ path, method, operation })),
+  )
+  const byTag = tags.map(tag => ({
+    ...tag,
+    routes: all.filter(({ operation }) => operation.tags.includes(tag.name)),
+  }))
+  const contents = byTag.flatMap(({ routes }) =>
+    routes.map(
+      ({ path, method, operation: { operationId, summary } }) =>
+        `<li><a href="#${operationId}">${escapeHtml(summary)}</a> ${address(method, path)}</li>`,
+    ),
+  )
+  const sections = byTag.map(
+    ({ name, description, routes }) =>
+      `<h2>${escapeHtml(name)}</h2><p>${prose(description)}</p>${routes
+        .map(({ path, method, operation }) => section(document, method, path, operation))
+        .join('')}`,
+  )
+  const { User, Session } = components.schemas
+  return [
+    `<p>${prose(info.description)}</p>`,
+    `<p>For programs: <a href="/openapi.json">openapi.json</a>, version ${escapeHtml(info.version)}.</p>`,
+    `<nav aria-label="Operations"><ul>${contents.join('')}</ul></nav>`,
+    ...sections,
+    '<h2>Objects</h2>',
+    ...Object.entries({ User, Session }).map(
+      ([name, schema]) => `<section id="${name}"><h3>${name}</h3>${fields(schema)}</section>`,
+    ),
+    `<h2>Failures of every operation</h2>${failures(COMMON_FAILURES)}`,
+  ].join('\n')
+}
+
+function section(document: Document, method: string, path: string, operation: Operation): string {
+  const { operationId, summary, description, security, parameters, requestBody, responses } =
+    operation
+  const asked = parameters.filter(parameter => 'name' in parameter)
+  const sent = Object.entries(responses[200].headers).flatMap(([name, header]) =>
+    'schema' in header ? { name, ...header } : [],
+  )
+  const body = requestBody?.content['application/json']?.schema
+  const answer = responses[200].content['application/json']?.schema
+  // The envelope is explained once.
+  const data = answer?.properties?.data ?? answer
+  const codes = Object.values(responses).flatMap(it => ('$ref' in it ? codesOf(it) : []))
+  const others = (Object.keys(WHEN) as PublicFailureCode[]).filter(
+    code => codes.includes(code) && !COMMON_FAILURES.includes(code),
+  )
+  return `<section id="${operationId}">
+    <h3>${escapeHtml(summary)}</h3>
+    <p>${address(method, path)}</p>
+    <p>${prose(description)}</p>
+    <h4>Credential</h4><p>${prose(credentials(security))}</p>
+    ${described('Parameters', asked)}
+    ${body ? `<h4>Body</h4>${note(body.description)}${fields(body)}${example(document, body)}` : ''}
+    <h4>Answer 200</h4>${note(responses[200].description)}${fields(data)}
+    ${answer ? example(document, answer) : ''}
+    ${described('Headers of the answer', sent)}
+    ${others.length > 0 ? `<h4>Failures</h4>${failures(others)}` : ''}
+  </section>`
+}
+
+function address(method: string, path: string): string {
+  return `<code><b>${method.toUpperCase()}</b> ${escapeHtml(path)}</code>`
+}
+
+/** `{}` stands for the refresh token in the body. */
+function credentials(security: Operation['security']): string {
+  if (security.length === 0) return 'None.'
+  const ways = security.map(
+    way =>
+      Object.keys(way)
+        .map(name => CREDENTIALS[name])
+        .join(' and ') || 'refresh token in the body',
+  )
+  return `One of: ${ways.join('; ')}.`
+}
+
+/** Those that every operation has are references, and are not repeated. */
+function described(title: string, named: (Header & { name: string })[]): string {
+  if (named.length === 0) return ''
+  const properties = Object.fromEntries(
+    named.map(({ name, schema, description }) => [name, { ...schema, description }]),
+  )
+  return `<h4>${title}</h4>${fields({ properties })}`
+}
+
+function note(text = ''): string {
+  return text && `<p>${prose(text)}</p>`
+}
+
+function fields({ properties = {}, required = [] }: Schema = {}): string {
+  const rows = Object.entries(properties).map(([name, schema]) => {
+    const isOptional = required.length > 0 && !required.includes(name)
+    const description = schema.description ? ` ${prose(schema.description)}` : ''
+    return row(
+      `<code>${name}</code>`,
+      `${typeOf(schema)}${isOptional ? ', optional' : ''}.${description}`,
+    )
+  })
+  return rows.length > 0 ? `<dl>${rows.join('')}</dl>` : ''
+}
+
+const FORMATS: Record<string, string> = { uuid: 'UUID', 'date-time': 'Time (ISO 8601, UTC)' }
+
+function typeOf({ $ref, type = '', format = '', items }: Schema): string {
+  const name = $ref?.split('/').at(-1)
+  if (name) return `<a href="#${name}">${name}</a>`
+  if (items) return `List of ${typeOf(items)}`
+  return FORMATS[format] ?? capitalised(type)
+}
+
+function failures(codes: PublicFailureCode[]): string {
+  const rows = codes.map(code =>
+    row(`${statusOf(code)} <code>${code}</code>`, `${prose(capitalised(WHEN[code]))}.`),
+  )
+  return `<dl class="failures">${rows.join('')}</dl>`
+}
+
+function row(term: string, definition: string): string {
+  return `<div><dt>${term}</dt><dd>${definition}</dd></div>`
+}
+
+function example(document: Document, schema: Schema): string {
+  const text = JSON.stringify(exampleOf(document, schema), null, 2)
+  return `<details><summary>Example</summary><pre>${escapeHtml(text)}</pre></details>`
+}
+
+/** Undefined for an optional field without an example, which is left out. */
+function exampleOf(document: Document, schema: Schema): unknown {
+  const { $ref, type, properties, items, examples, const: constant } = schema
+  const found = $ref && document.components.schemas[$ref.split('/').at(-1) ?? '']
+  if (found) return exampleOf(document, found)
+  if (items) return [exampleOf(document, items)]
+  if (type === 'object') {
+    const values = Object.entries(properties ?? {}).map(([name, part]) => [
+      name,
+      exampleOf(document, part),
+    ])
+    return Object.fromEntries(values)
+  }
+  return constant ?? examples?.[0]
+}
+
+/** Text between backticks is code. */
+function prose(text: string): string {
+  return text
+    .split('`')
+    .map((part, i) => (i % 2 === 0 ? escapeHtml(part) : `<code>${escapeHtml(part)}</code>`))
+    .join('')
+}
+
+function capitalised(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}

@@ -1,0 +1,97 @@
+// The schemas that several operations share.
+import { object } from './operation.ts'
+
+export const NO_DATA = { type: 'object', description: 'Empty.' }
+
+/** Every id. In an address or query, capital letters are accepted too. */
+export const ID = { type: 'string', format: 'uuid' }
+const TIME = { type: 'string', format: 'date-time', examples: ['2026-03-01T09:30:00.000Z'] }
+
+export const CSRF_TOKEN_HEADER = {
+  'X-CSRF-Token': {
+    type: 'string',
+    description:
+      'Only with a session cookie: send it back with each POST and DELETE that the cookie authenticates.',
+  },
+}
+
+export const CLEARED_COOKIE_HEADER = {
+  'Set-Cookie': {
+    type: 'string',
+    description: 'Deletes the session cookie, if it has authenticated the request.',
+  },
+}
+
+export const USER = {
+  $id: 'User',
+  ...object(
+    {
+      id: {
+        ...ID,
+        description: 'Never changes. It is `sub` in the access token.',
+        examples: ['0b7f7c3e-5d0c-4f0a-9a51-2f8f0f1f6a10'],
+      },
+      email: { type: 'string', examples: ['kate@example.com'] },
+      name: { type: 'string', examples: ['Kate'] },
+      role: { type: 'string', examples: ['user'] },
+      createdAt: TIME,
+    },
+    ['id', 'email', 'name', 'role', 'createdAt'],
+  ),
+}
+
+export const SESSION = {
+  $id: 'Session',
+  ...object(
+    {
+      id: {
+        ...ID,
+        description: 'It is `sid` in the access token.',
+        examples: ['7c9e6679-7425-40de-944b-e07fc1f90ae7'],
+      },
+      createdAt: { ...TIME, description: 'The time of the login.' },
+      lastUsedAt: TIME,
+      expiresAt: {
+        ...TIME,
+        description: 'The session may end earlier, if it is not used.',
+        examples: ['2026-03-31T09:30:00.000Z'],
+      },
+      userAgent: {
+        type: 'string',
+        description: 'The `User-Agent` header of the login, or empty.',
+        examples: ['curl/8.5.0'],
+      },
+      ip: { type: 'string', examples: ['203.0.113.9'] },
+      current: { type: 'boolean', description: 'True for the session of this request.' },
+    },
+    ['id', 'createdAt', 'lastUsedAt', 'expiresAt', 'userAgent', 'ip', 'current'],
+  ),
+}
+
+/** The data of a login. */
+export const TOKENS = {
+  user: { $ref: 'User#' },
+  accessToken: {
+    type: 'string',
+    description: 'A JWT that other services verify with the published keys.',
+    examples: ['eyJhbGciOiJFUzI1NiIs…'],
+  },
+  refreshToken: {
+    type: 'string',
+    description:
+      'A JWT that only this service accepts. It is valid for 7 days, and each refresh replaces it.',
+    examples: ['eyJhbGciOiJIUzI1NiIs…'],
+  },
+  expiresIn: {
+    type: 'integer',
+    description: 'Seconds until the access token expires.',
+    examples: [3600],
+  },
+}
+
+/** The refresh token of a body. Other bodies count as bodies without one. */
+export const REFRESH_TOKEN_BODY = {
+  type: 'object',
+  description: 'Leave it out to use another credential.',
+  properties: { refreshToken: { type: 'string', examples: TOKENS.refreshToken.examples } },
+}

@@ -1,0 +1,30 @@
+// The reference of the API in a browser.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { openVisits } from './browser.ts'
+
+describe('the reference of the API in a browser', () => {
+  const visit = openVisits('sqlite')
+  test(
+    'leads to every operation, and opens examples',
+    visit(
+      async ({ page, look }) => {
+        assert.equal(await page.title(), 'API reference · Login Service')
+        await look('reference')
+        const links = page.locator('nav a')
+        assert.equal(await links.count(), 8)
+        await page.getByRole('link', { name: 'Log in with email and password' }).click()
+        const login = page.locator('#logIn')
+        const example = login.getByText('"accessToken"')
+        assert.equal(await example.isVisible(), false)
+        await login.locator('summary').last().click()
+        assert.equal(await example.isVisible(), true)
+        for (const details of await page.locator('details').all()) {
+          await details.evaluate('it => { it.open = true }')
+        }
+        await look('reference-examples')
+      },
+      { path: '/docs' },
+    ),
+  )
+})

@@ -5,7 +5,7 @@ import bcrypt from 'bcrypt'
 import { correct, measureOffset } from '../cluster-clock.ts'
 import type { Config } from '../config/config.ts'
 import type { DatabaseConfig } from '../config/database.ts'
-import type { Store } from '../domain/store.ts'
+import { NewerTables, type Store } from '../domain/store.ts'
 import { commandActor } from './actor.ts'
 import { type Context, configOf } from './context.ts'
 import { Failure, messageOf } from './failures.ts'
@@ -96,6 +96,8 @@ async function using<T>(
     return await command({ store, config, where })
   } catch (error) {
     if (error instanceof Failure || isBug(error)) throw error
+    if (error instanceof NewerTables)
+      throw new Failure(`${where} cannot be used: ${error.message}.`)
     throw new Failure(
       `${where} cannot be used: ${messageOf(error)}. Check that it exists, that you have access to it, and that ${sourceOf(database)} is right.`,
     )

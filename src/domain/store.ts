@@ -16,6 +16,15 @@ export type Purged = {
   throttleRows: number
 }
 
+/** The tables are those of a newer version of the service. This version must not use them. */
+export class NewerTables extends Error {
+  constructor(migrations: string[]) {
+    super(
+      `its tables were made by a newer version (${migrations.join(', ')}): install that version, or restore a backup`,
+    )
+  }
+}
+
 type MigrationState = { name: string; appliedAt: Date | null }
 
 export interface MaintenanceStore {
@@ -33,10 +42,10 @@ export interface MaintenanceStore {
   readDeviceKey(): Promise<string>
   /**
    * Applies the pending migrations, all in one transaction, and returns their names. Several processes may
-   * call it at once.
+   * call it at once. Throws NewerTables, and changes nothing, if a newer version has been here.
    */
   migrate(): Promise<string[]>
-  /** All migrations, in order; several reads. `appliedAt` is null for a pending one. */
+  /** All migrations, in order; several reads. `appliedAt` is null for a pending one. Throws NewerTables. */
   listMigrations(): Promise<MigrationState[]>
   close(): Promise<void>
 }

@@ -13,18 +13,6 @@ import { PASSWORD } from './service.ts'
 const execute = promisify(execFile)
 const NODE = findMachineNode()
 const EMAIL = 'kate@example.com'
-/** A service of an application, which uses the recipe. */
-const APPLICATION = `
-  import { createServer } from 'node:http'
-  import { verify } from './verify.js'
-  createServer(async (request, response) => {
-    const claims = await verify(request.headers.authorization).catch(() => undefined)
-    response.writeHead(claims === undefined ? 503 : claims ? 200 : 401)
-    response.end(JSON.stringify(claims ?? {}))
-  }).listen(0, '127.0.0.1', function () {
-    process.stdout.write('http://127.0.0.1:' + this.address().port)
-  })`
-
 let deployment: Deployment
 let service: ServiceProcess
 let folder: RecipeFolder
@@ -43,8 +31,8 @@ before(async () => {
   }
   folder = await makeRecipeFolder(addresses, certFile)
   await folder.write('verify.js', recipe('Node', 'js'))
-  await folder.write('application.js', APPLICATION)
-  application = await folder.serve('application.js')
+  await folder.write('server.js', recipe('Node', 'js', 1))
+  application = await folder.serve('server.js')
 })
 after(async () => {
   await folder?.remove()
@@ -58,8 +46,7 @@ test('Node verifies an access token, and no other token', async () => {
   const { accessToken, refreshToken, user } = (await service.login(EMAIL)).json.data
   const answer = await ask(accessToken)
   assert.equal(answer.status, 200)
-  const { sub, role } = (await answer.json()) as Record<string, unknown>
-  assert.deepEqual({ sub, role }, { sub: user.id, role: 'user' })
+  assert.deepEqual(await answer.json(), { id: user.id, name: 'Test', role: 'user' })
   for (const wrong of [refreshToken, `${accessToken.slice(0, -3)}AAA`, 'x', '']) {
     assert.equal((await ask(wrong)).status, 401, wrong)
   }
@@ -130,6 +117,6 @@ test('Node verifies with the keys that it has while the service is down; without
   service.kill('SIGKILL')
   await service.exit
   assert.equal((await ask(accessToken)).status, 200)
-  const fresh = await folder.serve('application.js')
+  const fresh = await folder.serve('server.js')
   assert.equal((await ask(accessToken, fresh)).status, 503)
 })

@@ -26,12 +26,12 @@ export type RecipeFolder = {
   write: (name: string, code: string) => Promise<void>
   /** Runs a command in this folder; throws if it fails. Returns what it prints. */
   run: (command: string[], env?: Record<string, string>) => Promise<string>
-  /** Starts a script of this folder; returns the address that it prints first. */
+  /** Starts a script of this folder; returns the address that it prints. */
   serve: (name: string) => Promise<string>
   remove: () => Promise<void>
 }
 
-/** With the client and the packages, on the machine's own Node. The first address stands for the service. */
+/** With the client and the packages. Each printed address is replaced by the real one. */
 export async function makeRecipeFolder(
   addresses: Record<string, string>,
   certFile: string,

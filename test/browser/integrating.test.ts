@@ -1,8 +1,9 @@
 // Runs the recipes of docs/integrating.md for pages, as printed: the browser finds each host at a port of this machine.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:https'
-import type { AddressInfo } from 'node:net'
+import { createServer, type RequestListener } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import type { AddressInfo, Server } from 'node:net'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
@@ -14,6 +15,8 @@ import { launchBrowser } from './browser.ts'
 const LOGIN = 'https://login.example.com'
 const APP = 'https://app.example.com'
 const OTHER_SITE = 'https://app.example.net'
+/** Another scheme is another site, too. */
+const PLAIN = 'http://app.example.com'
 const EMAIL = 'kate@example.com'
 const script = (code: string) => `<!doctype html><body><script type="module">${code}</script>`
 const PAGES: Record<string, string> = {
@@ -27,47 +30,48 @@ const PAGES: Record<string, string> = {
 const CLIENT = readFileSync(join(PROJECT, 'examples/login-client.js'))
 
 let service: TestService
-let application: Server
+let applications: Server[]
 let browser: Browser
 
 before(async () => {
   service = await startTestService('sqlite', {
-    CORS_ORIGINS: `${APP},${OTHER_SITE}`,
+    CORS_ORIGINS: `${APP},${OTHER_SITE},${PLAIN}`,
     RETURN_TO_ORIGINS: APP,
   })
   await service.addUser(EMAIL, { name: 'Kate' })
-  application = serveApplication()
-  await new Promise<void>(resolve => application.listen(0, '127.0.0.1', resolve))
-  const { port } = application.address() as AddressInfo
+  const file = (name: string) => readFileSync(join(service.dataDir, name))
+  const tls = { cert: file('development-cert.pem'), key: file('development-key.pem') }
+  applications = [createTlsServer(tls, serveApplication), createServer(serveApplication)]
+  const [port, plainPort] = await Promise.all(
+    applications.map(async server => {
+      await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+      return (server.address() as AddressInfo).port
+    }),
+  )
   const servicePort = new URL(service.url).port
   browser = await launchBrowser([
-    `--host-resolver-rules=MAP login.example.com:443 127.0.0.1:${servicePort}, MAP *:443 127.0.0.1:${port}`,
+    `--host-resolver-rules=MAP login.example.com:443 127.0.0.1:${servicePort}, MAP *:443 127.0.0.1:${port}, MAP *:80 127.0.0.1:${plainPort}`,
   ])
 })
 after(async () => {
   await browser?.close()
-  application?.close()
-  application?.closeAllConnections()
+  for (const server of applications ?? []) server.close()
   await service?.stop()
 })
 
 /** The pages of the recipes, and an API that asks the login service about the token. */
-function serveApplication(): Server {
-  const file = (name: string) => readFileSync(join(service.dataDir, name))
-  const tls = { cert: file('development-cert.pem'), key: file('development-key.pem') }
-  return createServer(tls, async ({ url = '', headers }, response) => {
-    if (url === '/login-client.js') {
-      return response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(CLIENT)
-    }
-    if (url === '/api/me') {
-      const { authorization = '' } = headers
-      const path = '/api/v1/auth/session'
-      const answer = await service.call({ method: 'GET', path, headers: { authorization } })
-      return response.writeHead(answer.status).end(JSON.stringify(answer.json.data?.user ?? {}))
-    }
+const serveApplication: RequestListener = async ({ url = '', headers }, response) => {
+  if (url === '/login-client.js') {
+    response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(CLIENT)
+  } else if (url === '/api/me') {
+    const { authorization = '' } = headers
+    const path = '/api/v1/auth/session'
+    const answer = await service.call({ method: 'GET', path, headers: { authorization } })
+    response.writeHead(answer.status).end(JSON.stringify(answer.json.data?.user ?? {}))
+  } else {
     const page = PAGES[url.split('?')[0] ?? '']
     response.writeHead(page ? 200 : 404, { 'Content-Type': 'text/html' }).end(page)
-  })
+  }
 }
 
 /** Each visit has a browser profile of its own. */
@@ -183,10 +187,28 @@ test(
     await page.goto(`${LOGIN}/login`)
     await logInOnPage(page)
     await page.locator('#sessions li').first().waitFor()
+    for (const site of [OTHER_SITE, PLAIN]) {
+      await page.goto(`${site}/tokens`)
+      const status = await page.evaluate(
+        `fetch('${LOGIN}/api/v1/auth/session', { credentials: 'include' }).then(({ status }) => status)`,
+      )
+      assert.equal(status, 401, site)
+    }
+  }),
+)
+
+test(
+  'a link on another site: the request has no cookie, and the login page offers to continue',
+  visit(async (page, context) => {
+    await page.goto(`${LOGIN}/login`)
+    await logInOnPage(page)
+    await page.locator('#sessions li').first().waitFor()
     await page.goto(`${OTHER_SITE}/tokens`)
-    const status = await page.evaluate(
-      `fetch('${LOGIN}/api/v1/auth/session', { credentials: 'include' }).then(({ status }) => status)`,
-    )
-    assert.equal(status, 401)
+    const link = `<a href="${LOGIN}/login?return_to=${APP}/">link</a>`
+    await page.evaluate(`document.body.innerHTML = '${link}'`)
+    const [request] = await Promise.all([context.waitForEvent('request'), page.click('a')])
+    assert.equal((await request.allHeaders()).cookie, undefined)
+    await page.getByRole('link', { name: 'Continue to app.example.com' }).click()
+    await shows(page, 'Hello Kate')
   }),
 )

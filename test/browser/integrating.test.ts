@@ -34,9 +34,11 @@ let applications: Server[]
 let browser: Browser
 
 before(async () => {
+  const [, corsOrigins, returnToOrigins = ''] =
+    /^CORS_ORIGINS=(\S+) RETURN_TO_ORIGINS=(\S+) npm start/.exec(recipe('1.', 'sh')) ?? []
   service = await startTestService('sqlite', {
-    CORS_ORIGINS: `${APP},${OTHER_SITE},${PLAIN}`,
-    RETURN_TO_ORIGINS: APP,
+    CORS_ORIGINS: `${corsOrigins},${OTHER_SITE},${PLAIN}`,
+    RETURN_TO_ORIGINS: returnToOrigins,
   })
   await service.addUser(EMAIL, { name: 'Kate' })
   const file = (name: string) => readFileSync(join(service.dataDir, name))

@@ -67,34 +67,17 @@ export declare class LoginClient {
     /**
      * @param {string} email
      * @param {string} password
-     * @returns {Promise<User>}
      */
     login(email: string, password: string): Promise<User>;
-    /**
-     * Continues a session from before a restart or a reload of the page; null if there is none.
-     * @returns {Promise<User | null>}
-     */
+    /** Continues a session from before a restart or a reload of the page; null if there is none. */
     restore(): Promise<User | null>;
-    /**
-     * A token that does not expire soon. Parallel calls share one refresh.
-     * @returns {Promise<string>}
-     */
+    /** A token that does not expire soon. Parallel calls share one refresh. */
     accessToken(): Promise<string>;
-    /**
-     * All live sessions of the user.
-     * @returns {Promise<Session[]>}
-     */
+    /** All live sessions of the user. */
     sessions(): Promise<Session[]>;
-    /**
-     * @param {string} id
-     * @returns {Promise<void>}
-     */
+    /** @param {string} id */
     endSession(id: string): Promise<void>;
-    /** @returns {Promise<void>} */
     logout(): Promise<void>;
-    /**
-     * Ends all sessions of the user, this one last. Services accept access tokens until they expire.
-     * @returns {Promise<void>}
-     */
+    /** Ends all sessions of the user, this one last. Services accept access tokens until they expire. */
     logoutEverywhere(): Promise<void>;
 }

@@ -77,24 +77,17 @@ export class LoginClient {
   /**
    * @param {string} email
    * @param {string} password
-   * @returns {Promise<User>}
    */
   login(email, password) {
     return this.#inTurn(async () => {
-      const { data } = await this.#send({
-        method: 'POST',
-        path: '/login',
-        body: { email, password },
-      })
+      const body = { email, password }
+      const { data } = await this.#send({ method: 'POST', path: '/login', body })
       await this.#keep(data)
       return data.user
     })
   }
 
-  /**
-   * Continues a session from before a restart or a reload of the page; null if there is none.
-   * @returns {Promise<User | null>}
-   */
+  /** Continues a session from before a restart or a reload of the page; null if there is none. */
   async restore() {
     try {
       await this.accessToken()
@@ -104,10 +97,7 @@ export class LoginClient {
     return this.#user
   }
 
-  /**
-   * A token that does not expire soon. Parallel calls share one refresh.
-   * @returns {Promise<string>}
-   */
+  /** A token that does not expire soon. Parallel calls share one refresh. */
   async accessToken() {
     if (Date.now() < this.#refreshAtMs) return this.#accessToken
     this.#refreshing ??= this.#inTurn(() => this.#refresh()).finally(() => {
@@ -116,11 +106,9 @@ export class LoginClient {
     return this.#refreshing
   }
 
-  /**
-   * All live sessions of the user.
-   * @returns {Promise<Session[]>}
-   */
+  /** All live sessions of the user. */
   async sessions() {
+    /** @type {Session[]} */
     const sessions = []
     let query = ''
     do {
@@ -131,10 +119,7 @@ export class LoginClient {
     return sessions
   }
 
-  /**
-   * @param {string} id
-   * @returns {Promise<void>}
-   */
+  /** @param {string} id */
   async endSession(id) {
     try {
       await this.#authenticated('DELETE', `/sessions/${id}`)
@@ -144,15 +129,11 @@ export class LoginClient {
     }
   }
 
-  /** @returns {Promise<void>} */
   async logout() {
     await this.#inTurn(() => this.#logout())
   }
 
-  /**
-   * Ends all sessions of the user, this one last. Services accept access tokens until they expire.
-   * @returns {Promise<void>}
-   */
+  /** Ends all sessions of the user, this one last. Services accept access tokens until they expire. */
   async logoutEverywhere() {
     await this.#authenticated('DELETE', '/sessions')
     await this.logout()
@@ -208,11 +189,8 @@ export class LoginClient {
   async #authenticated(method, path) {
     const accessToken = await this.accessToken()
     try {
-      return await this.#send({
-        method,
-        path,
-        headers: { Authorization: `Bearer ${accessToken}` },
-      })
+      const headers = { Authorization: `Bearer ${accessToken}` }
+      return await this.#send({ method, path, headers })
     } catch (error) {
       if (isEnded(error) && accessToken === this.#accessToken) await this.#forget()
       throw error

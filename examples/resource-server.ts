@@ -10,6 +10,8 @@ const audience = process.env.AUDIENCE ?? issuer
 const jwksUrl = process.env.JWKS_URL ?? `${issuer}/.well-known/jwks.json`
 // Fetches the keys again when a token has an unknown key id, at most twice a minute.
 const keys = createRemoteJWKSet(new URL(jwksUrl))
+/** The keys could not be fetched, which is not the token's fault. */
+const NO_KEYS = ['ERR_JWKS_TIMEOUT', 'ERR_JOSE_GENERIC']
 
 const app = Fastify()
 
@@ -26,16 +28,16 @@ async function verify({ headers }: FastifyRequest) {
   const [scheme = '', token = ''] = (headers.authorization ?? '').split(' ', 2)
   if (scheme.toLowerCase() !== 'bearer') return null
   try {
-    const algorithms = ['ES256', 'EdDSA', 'RS256']
     const { payload } = await jwtVerify(token, keys, {
       issuer,
       audience,
       typ: 'at+jwt',
-      algorithms,
+      algorithms: ['ES256', 'EdDSA', 'RS256'],
+      clockTolerance: 30,
     })
     return payload
   } catch (error) {
-    if (error instanceof errors.JOSEError) return null
+    if (error instanceof errors.JOSEError && !NO_KEYS.includes(error.code)) return null
     throw error
   }
 }

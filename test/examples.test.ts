@@ -1,31 +1,66 @@
-// Runs the examples as separate processes, over real TLS.
+// Runs the examples as separate processes, over real TLS; the client on the machine's own Node.
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
-import { test } from 'node:test'
+import { after, before, beforeEach, describe, test } from 'node:test'
+import { findMachineNode } from './old-node.ts'
 import { PASSWORD, startTestService, type TestService } from './service.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
 
 const EXAMPLES = resolve(import.meta.dirname, '../examples')
+const PROJECT = resolve(EXAMPLES, '..')
+const NODE = findMachineNode()
 
-function start(service: TestService, args: string[], env: Record<string, string> = {}) {
+function start(
+  service: TestService,
+  node: string,
+  args: string[],
+  env: Record<string, string> = {},
+) {
   const trusting = { NODE_EXTRA_CA_CERTS: join(service.dataDir, 'development-cert.pem') }
-  return spawn(process.execPath, args, {
+  return spawn(node, args, {
     env: { ...process.env, ...trusting, ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
 }
 
-/** Runs a script that can use `client` and `print`; returns the printed values. */
+/** Runs a script that can use the lines below; returns the printed values. */
 async function runScript(service: TestService, script: string): Promise<unknown[]> {
   const code = `
-    import { LoginClient, LoginError } from ${JSON.stringify(join(EXAMPLES, 'login-client.ts'))}
-    const client = new LoginClient(${JSON.stringify(service.url)})
+    import { LoginClient, LoginError } from ${JSON.stringify(join(EXAMPLES, 'login-client.js'))}
+    const url = ${JSON.stringify(service.url)}
+    const email = 'kate@example.com', password = ${JSON.stringify(PASSWORD)}
+    const client = new LoginClient(url)
     const print = value => process.stdout.write(JSON.stringify(value) + '\\n')
+    const codeOf = promise => promise.then(() => 'none', error => error.code)
+    let offsetMs = 0
+    const realNow = Date.now
+    Date.now = () => realNow() + offsetMs
+    // Before it repeats a request, the client waits 1 or 2 seconds. Other timers, such as those of fetch, stay as they are.
+    const realTimeout = setTimeout
+    globalThis.setTimeout = (callback, ms, ...rest) =>
+      realTimeout(callback, [1_000, 2_000].includes(ms) ? 20 : ms, ...rest)
+    let stored = null
+    const storage = { read: async () => stored, write: async token => { stored = token } }
+    // Before and after each call; either may throw.
+    const realFetch = fetch
+    let onCall = path => {}, onAnswer = path => {}
+    const calls = []
+    globalThis.fetch = async (address, options) => {
+      const path = String(address).split('/auth')[1]
+      calls.push(path)
+      await onCall(path, options)
+      const response = await realFetch(address, options)
+      await onAnswer(path, options)
+      return response
+    }
     ${script}`
-  const child = start(service, ['--input-type=module', '--eval', code])
+  const child = start(service, NODE, ['--input-type=module', '--eval', code])
   const [output, [exitCode]] = await Promise.all([text(child.stdout), once(child, 'exit')])
   assert.equal(exitCode, 0)
   return output
@@ -34,47 +69,200 @@ async function runScript(service: TestService, script: string): Promise<unknown[
     .map(line => JSON.parse(line))
 }
 
-test('the client logs in, refreshes once for ten callers at once, and logs out', async context => {
-  const service = await startTestService('sqlite')
-  context.after(() => service.stop())
-  await service.addUser('kate@example.com')
-  const printed = await runScript(
-    service,
-    `print((await client.login('kate@example.com', ${JSON.stringify(PASSWORD)})).email)
-     const first = await client.accessToken()
-     print(first === await client.accessToken())
-     const realNow = Date.now
-     Date.now = () => realNow() + 3_590_000
-     const many = await Promise.all(Array.from({ length: 10 }, () => client.accessToken()))
-     print(new Set(many).size === 1 && many[0] !== first)
-     await client.logout()
-     print(client.user)
-     print(await client.accessToken().catch(error => error.code))`,
-  )
-  assert.deepEqual(printed, ['kate@example.com', true, true, null, 'NOT_LOGGED_IN'])
-  const events = service.logged().map(({ event }) => event)
-  assert.equal(events.filter(event => event === 'session.refreshed').length, 1)
-  assert.equal(events.filter(event => event === 'session.ended').length, 1)
+test('the types of the client are those of its code', async context => {
+  const folder = await makeTemporaryFolder('login-types-')
+  context.after(() => rm(folder, { recursive: true }))
+  const compiler = join(PROJECT, 'node_modules/typescript/bin/tsc')
+  execFileSync(process.execPath, [compiler, '-p', EXAMPLES, '--outDir', folder])
+  const name = 'login-client.d.ts'
+  const expected = readFileSync(join(folder, name), 'utf8')
+  assert.equal(readFileSync(join(EXAMPLES, name), 'utf8'), expected, 'run "npm run types"')
 })
 
-test('the client throws an error with the status, the code and the seconds to wait', async context => {
-  const service = await startTestService('sqlite')
-  context.after(() => service.stop())
-  const printed = await runScript(
-    service,
-    `for (let i = 0; i < 6; i++) {
-       await client.login('kate@example.com', 'wrong').catch(error => {
-         print([error instanceof LoginError, error.status, error.code, error.retryAfterSeconds])
-       })
-     }`,
-  )
-  assert.deepEqual(printed.at(0), [true, 401, 'INVALID_CREDENTIALS', null])
-  assert.deepEqual(printed.at(-1), [true, 429, 'TOO_MANY_ATTEMPTS', 900])
+describe(`the client, on ${NODE}`, () => {
+  let service: TestService
+  let linesBefore = 0
+  const events = () =>
+    service
+      .logged()
+      .slice(linesBefore)
+      .map(({ event }) => event)
+  const count = (event: string) => events().filter(logged => logged === event).length
+  before(async () => {
+    service = await startTestService('sqlite')
+    await service.addUser('kate@example.com')
+    await service.addUser('ann@example.com')
+  })
+  after(() => service.stop())
+  beforeEach(() => {
+    linesBefore = service.logged().length
+  })
+
+  test('logs in, refreshes once for ten callers at once, and logs out', async () => {
+    const printed = await runScript(
+      service,
+      `print((await client.login(email, password)).email)
+       const first = await client.accessToken()
+       print(first === await client.accessToken())
+       offsetMs = 3_590_000
+       const many = await Promise.all(Array.from({ length: 10 }, () => client.accessToken()))
+       print(new Set(many).size === 1 && many[0] !== first)
+       await client.logout()
+       print(client.user)
+       print(await codeOf(client.accessToken()))`,
+    )
+    assert.deepEqual(printed, ['kate@example.com', true, true, null, 'NOT_LOGGED_IN'])
+    assert.equal(count('session.refreshed'), 1)
+    assert.equal(count('session.ended'), 1)
+  })
+
+  test('continues after a restart with a stored token, and not after a logout', async () => {
+    const printed = await runScript(
+      service,
+      `await new LoginClient(url, { storage }).login(email, password)
+       const restarted = new LoginClient(url, { storage })
+       print(restarted.user)
+       print((await restarted.restore()).email)
+       const again = new LoginClient(url, { storage })
+       await again.restore()
+       await again.logout()
+       print([stored, again.user])
+       print(await new LoginClient(url, { storage }).restore())
+       // The other client learns it with its next call, and keeps no token of the ended session.
+       print(await codeOf(restarted.sessions()))
+       print(restarted.user)`,
+    )
+    assert.deepEqual(printed, [null, 'kate@example.com', [null, null], null, 'INVALID_TOKEN', null])
+  })
+
+  test('repeats a refresh whose answer was lost, or whose token could not be stored', async () => {
+    const printed = await runScript(
+      service,
+      `const keeping = new LoginClient(url, { storage })
+       await keeping.login(email, password)
+       offsetMs = 3_590_000
+       let lost = 0
+       onAnswer = path => { if (path === '/refresh' && ++lost <= 2) throw new TypeError('lost') }
+       await keeping.accessToken()
+       print(lost)
+       offsetMs *= 2
+       const write = storage.write
+       storage.write = async () => { storage.write = write; throw new Error('disk full') }
+       print(await keeping.accessToken().catch(error => error.message))
+       await keeping.accessToken()
+       print((await new LoginClient(url, { storage }).restore()).email)`,
+    )
+    assert.deepEqual(printed, [3, 'disk full', 'kate@example.com'])
+    assert.equal(count('session.reuse_detected'), 0)
+  })
+
+  test('gives up a refresh after three tries, and does not repeat a login', async () => {
+    const printed = await runScript(
+      service,
+      `await client.login(email, password)
+       offsetMs = 3_590_000
+       onCall = () => { throw new TypeError('offline') }
+       calls.length = 0
+       print(await client.accessToken().catch(error => [error.code, error.status, error.cause.message]))
+       print(calls)
+       calls.length = 0
+       print(await codeOf(client.login(email, password)))
+       print(calls)
+       onCall = () => {}
+       print(await codeOf(client.accessToken()))`,
+    )
+    assert.deepEqual(printed, [
+      ['NO_ANSWER', 0, 'offline'],
+      ['/refresh', '/refresh', '/refresh'],
+      'NO_ANSWER',
+      ['/login'],
+      'none',
+    ])
+  })
+
+  test('a logout during a refresh is not undone by it, nor a login by another user', async () => {
+    const printed = await runScript(
+      service,
+      `for (const next of [() => client.logout(), () => client.login('ann@example.com', password)]) {
+         await client.login(email, password)
+         offsetMs += 3_590_000
+         let answer
+         const answered = new Promise(resolve => { answer = resolve })
+         onAnswer = async path => { if (path === '/refresh') await answered }
+         const refreshing = client.accessToken()
+         const done = next()
+         setTimeout(answer, 50)
+         await Promise.all([refreshing, done])
+         print(client.user && client.user.email)
+         print(await codeOf(client.accessToken()))
+       }`,
+    )
+    assert.deepEqual(printed, [null, 'NOT_LOGGED_IN', 'ann@example.com', 'none'])
+  })
+
+  test('lists the sessions, ends one, and logs out everywhere', async () => {
+    const printed = await runScript(
+      service,
+      `const others = []
+       await client.login('ann@example.com', password)
+       await client.logoutEverywhere()
+       await client.login('ann@example.com', password)
+       for (let i = 0; i < 3; i++) {
+         others.push(new LoginClient(url))
+         await others[i].login('ann@example.com', password)
+       }
+       const sessions = await client.sessions()
+       print(sessions.map(session => session.current))
+       await client.endSession(sessions[1].id)
+       // Once more, as after a lost answer.
+       await client.endSession(sessions[1].id)
+       print((await client.sessions()).length)
+       await client.logoutEverywhere()
+       offsetMs = 3_590_000
+       print(await Promise.all(others.map(other => codeOf(other.accessToken()))))
+       print(client.user)`,
+    )
+    assert.deepEqual(printed, [
+      [true, false, false, false],
+      3,
+      ['INVALID_TOKEN', 'INVALID_TOKEN', 'INVALID_TOKEN'],
+      null,
+    ])
+  })
+
+  test('follows the pages of a long list of sessions', async () => {
+    for (let i = 0; i < 100; i++) await service.login('ann@example.com', PASSWORD)
+    const printed = await runScript(
+      service,
+      `await client.login('ann@example.com', password)
+       // The service sends at most 100 at a time; here, ten.
+       const fetchAll = fetch
+       globalThis.fetch = (address, options) =>
+         fetchAll(String(address).includes('/sessions')
+           ? address + (address.includes('?') ? '&' : '?') + 'limit=10' : address, options)
+       const sessions = await client.sessions()
+       print([sessions.length, new Set(sessions.map(session => session.id)).size])`,
+    )
+    assert.deepEqual(printed, [[100, 100]])
+  })
+
+  test('throws an error with the status, the code and the seconds to wait', async () => {
+    const printed = await runScript(
+      service,
+      `for (let i = 0; i < 6; i++) {
+         await client.login('unknown@example.com', 'wrong').catch(error => {
+           print([error instanceof LoginError, error.status, error.code, error.retryAfterSeconds])
+         })
+       }`,
+    )
+    assert.deepEqual(printed.at(0), [true, 401, 'INVALID_CREDENTIALS', null])
+    assert.deepEqual(printed.at(-1), [true, 429, 'TOO_MANY_ATTEMPTS', 900])
+  })
 })
 
 test('the resource server accepts an access token, and no refresh token or invalid token', async context => {
   const service = await startTestService('sqlite', { JWT_ISSUER: 'https://login.example.com' })
-  const server = start(service, [join(EXAMPLES, 'resource-server.ts')], {
+  const server = start(service, process.execPath, [join(EXAMPLES, 'resource-server.ts')], {
     ISSUER: 'https://login.example.com',
     JWKS_URL: `${service.url}/.well-known/jwks.json`,
     PORT: '0',

@@ -1,7 +1,16 @@
-// Makes Node report an older version until the launcher has started the pinned Node.
+// Older versions of Node: the machine's own, and a Node that reports one until the launcher has started the pinned Node.
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { PROJECT } from './process.ts'
+
+/** The machine's own Node, which may be older than the one that runs the tests; that one if there is no other. */
+export function findMachineNode(): string {
+  const folders = (process.env.PATH ?? '').split(delimiter)
+  const files = folders
+    .filter(folder => !folder.includes('node_modules'))
+    .map(folder => join(folder, 'node'))
+  return files.find(file => existsSync(file)) ?? process.execPath
+}
 
 export const LAUNCH = join(PROJECT, 'launch.cjs')
 

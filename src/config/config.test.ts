@@ -42,7 +42,11 @@ describe('configuration', () => {
       returnToOrigins: [],
       brand: { name: 'Login Service', logoFile: null, color: '#3451b2' },
       signingKeysFile: resolve('data/signing-keys.json'),
-      tokens: { issuer: 'https://localhost:8443', audience: 'https://localhost:8443' },
+      tokens: {
+        issuer: 'https://localhost:8443',
+        audience: 'https://localhost:8443',
+        accessSeconds: 3600,
+      },
       bcryptCost: 12,
       passwordEngine: 'lanes',
       loginTimeMs: 1_000,
@@ -90,7 +94,11 @@ describe('configuration', () => {
       { PORT: '65535' },
       {
         port: 65535,
-        tokens: { issuer: 'https://localhost:65535', audience: 'https://localhost:65535' },
+        tokens: {
+          issuer: 'https://localhost:65535',
+          audience: 'https://localhost:65535',
+          accessSeconds: 3600,
+        },
       },
     ],
     [
@@ -133,11 +141,20 @@ describe('configuration', () => {
     [{ SIGNING_KEYS_FILE: '/run/keys.json' }, { signingKeysFile: '/run/keys.json' }],
     [
       { JWT_ISSUER: 'https://i.example' },
-      { tokens: { issuer: 'https://i.example', audience: 'https://i.example' } },
+      {
+        tokens: { issuer: 'https://i.example', audience: 'https://i.example', accessSeconds: 3600 },
+      },
     ],
     [
       { JWT_ISSUER: 'https://i.example', JWT_AUDIENCE: 'api' },
-      { tokens: { issuer: 'https://i.example', audience: 'api' } },
+      { tokens: { issuer: 'https://i.example', audience: 'api', accessSeconds: 3600 } },
+    ],
+    [
+      { NODE_ENV: 'test', JWT_ISSUER: 'https://i.example', ACCESS_TOKEN_SECONDS: '1' },
+      {
+        environment: 'test',
+        tokens: { issuer: 'https://i.example', audience: 'https://i.example', accessSeconds: 1 },
+      },
     ],
     [{ BCRYPT_COST: '10' }, { bcryptCost: 10 }],
     [{ BCRYPT_COST: '15' }, { bcryptCost: 15 }],
@@ -202,6 +219,7 @@ describe('configuration', () => {
     BRAND_NAME: ['x'.repeat(61), 'two\nlines', 'a\u0000b'],
     BRAND_COLOR: ['blue', '345', '#12', '#12345', '#12345g', '#123;}', '#1234567', 'rgb(0,0,0)'],
     JWT_ISSUER: [`https://${'i'.repeat(93)}`, 'login.example.com'],
+    ACCESS_TOKEN_SECONDS: ['60', '3600', 'x'],
     BCRYPT_COST: ['9', '16', '4', 'twelve', '-12'],
     THROTTLE_PAIR_FAILURES: ['0', '-1', '1000000001', '5.0', 'unlimited'],
     THROTTLE_EMAIL_FAILURES: ['0'],
@@ -230,6 +248,17 @@ describe('configuration', () => {
     assert.deepEqual(problemsOf({ ...proxied, ...files }), [])
     assert.deepEqual(problemsOf({ ...proxied, ADMIN_PORT: '0' }), [])
     assert.deepEqual(problemsOf({ ADMIN_PORT: '8444' }), [])
+  })
+
+  test('refuses an ACCESS_TOKEN_SECONDS out of range in tests, and any in production', () => {
+    for (const value of ['0', '3601', '-1', '1.5']) {
+      const [problem] = problemsOf({ NODE_ENV: 'test', ACCESS_TOKEN_SECONDS: value })
+      assert.match(String(problem), /ACCESS_TOKEN_SECONDS .* 1 to 3600/)
+    }
+    const problems = problemsOf({ ...PRODUCTION, ACCESS_TOKEN_SECONDS: '60' })
+    assert.deepEqual(problems, [
+      'ACCESS_TOKEN_SECONDS is for tests: set NODE_ENV=test too, or remove it.',
+    ])
   })
 
   test('reports every problem at once, in one message with a line for each', () => {

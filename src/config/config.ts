@@ -2,6 +2,7 @@
 // its remedy.
 import { join, resolve } from 'node:path'
 import type { Budgets } from '../domain/attempt.ts'
+import { ACCESS_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import { defaultIssuer, readIssuer, readOrigins, readProxies } from './addresses.ts'
 import { type DatabaseConfig, judgeDatabase, readDatabase } from './database.ts'
 import { type Environment, Reader } from './reader.ts'
@@ -40,7 +41,7 @@ export type Config = Readonly<{
   returnToOrigins: readonly string[]
   brand: Brand
   signingKeysFile: string
-  tokens: Readonly<{ issuer: string; audience: string }>
+  tokens: Readonly<{ issuer: string; audience: string; accessSeconds: number }>
   bcryptCost: number
   passwordEngine: (typeof PASSWORD_ENGINES)[number]
   /** An attempt that would take longer than this is shed. */
@@ -100,6 +101,7 @@ export function loadConfig(env: Environment): Config {
     tokens: {
       issuer: issuer ?? defaultIssuer(port),
       audience: read.text('JWT_AUDIENCE') ?? issuer ?? defaultIssuer(port),
+      accessSeconds: readAccessSeconds(read, environment),
     },
     // A lower cost makes guessing at stolen hashes too fast. Hashes of tests protect nothing.
     bcryptCost: read.integer('BCRYPT_COST', 12, environment === 'test' ? 4 : 10, 15),
@@ -132,7 +134,18 @@ export function loadConfig(env: Environment): Config {
 /** With PORT=0 the system chooses the port; the default issuer and audience contain the chosen one. */
 export function tokensAt(boundPort: number, { tokens, port }: Config): Config['tokens'] {
   const toBound = (name: string) => (name === defaultIssuer(port) ? defaultIssuer(boundPort) : name)
-  return { issuer: toBound(tokens.issuer), audience: toBound(tokens.audience) }
+  return { ...tokens, issuer: toBound(tokens.issuer), audience: toBound(tokens.audience) }
+}
+
+/** One hour is specified. Applications need a shorter time to test what they do when it is over. */
+function readAccessSeconds(read: Reader, environment: Config['environment']): number {
+  const name = 'ACCESS_TOKEN_SECONDS'
+  if (environment === 'test')
+    return read.integer(name, ACCESS_TOKEN_SECONDS, 1, ACCESS_TOKEN_SECONDS)
+  if (read.text(name) !== null) {
+    read.problems.push(`${name} is for tests: set NODE_ENV=test too, or remove it.`)
+  }
+  return ACCESS_TOKEN_SECONDS
 }
 
 function deepFreeze<T extends object>(value: T): T {

@@ -30,7 +30,7 @@ const depsOn = (store: Store, throttle = createThrottle(store, clock)) => ({
   maxSessionsPerUser: 100,
   loginTimeMs: 5_000,
   keys,
-  tokens: { issuer: 'https://login.example.com', audience: 'api' },
+  tokens: { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 },
   clock,
 })
 const attempt = {

@@ -5,7 +5,7 @@ import { ABANDONED_SECONDS, SESSION_MAX_SECONDS } from '../domain/lifetimes.ts'
 import type { User } from '../domain/user.ts'
 import { digestOf, randomToken } from '../identifiers.ts'
 import type { Keys } from '../keys/key-set.ts'
-import { signAccessToken, type TokenAudience } from '../session/access-token.ts'
+import { signAccessToken, type TokenSettings } from '../session/access-token.ts'
 import { issueRefreshToken } from '../session/refresh-token.ts'
 
 export type OpenedSession = {
@@ -22,7 +22,7 @@ export type OpenedSession = {
 export type OpenSessionDeps = {
   store: Pick<AttemptStore, 'openSession'>
   keys: Keys
-  tokens: TokenAudience
+  tokens: TokenSettings
   maxSessionsPerUser: number
   clock: () => Date
 }

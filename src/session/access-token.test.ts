@@ -9,7 +9,11 @@ import { signAccessToken } from './access-token.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
 const ISSUED_AT = NOW.getTime() / 1000
-const TOKENS = { issuer: 'https://login.example.com', audience: 'api' }
+const TOKENS = {
+  issuer: 'https://login.example.com',
+  audience: 'api',
+  accessSeconds: ACCESS_TOKEN_SECONDS,
+}
 const SESSION = { id: randomUUID(), expiresAt: new Date('2030-01-31T00:00:00Z') }
 const USER: User = {
   id: randomUUID(),

@@ -1,7 +1,7 @@
 // Access tokens, which other services accept: signed with a private key, verified with the published keys.
 import { randomUUID } from 'node:crypto'
 import { errors, jwtVerify } from 'jose'
-import { ACCESS_TOKEN_SECONDS, CLOCK_TOLERANCE_SECONDS } from '../domain/lifetimes.ts'
+import { CLOCK_TOLERANCE_SECONDS } from '../domain/lifetimes.ts'
 import type { Invalid, Session } from '../domain/session.ts'
 import type { User } from '../domain/user.ts'
 import { digestOf, isUuid } from '../identifiers.ts'
@@ -11,19 +11,19 @@ import { TOKEN_MAX_CHARACTERS, type TokenReason, toInvalid } from './token-reaso
 
 const TYPE = 'at+jwt'
 
-export type TokenAudience = { issuer: string; audience: string }
+export type TokenSettings = { issuer: string; audience: string; accessSeconds: number }
 
 /** A new token. It expires with its session at the latest. */
 export function signAccessToken(
   key: AccessKey,
-  { issuer, audience }: TokenAudience,
+  { issuer, audience, accessSeconds }: TokenSettings,
   user: Pick<User, 'id' | 'email' | 'name' | 'role'>,
   session: Pick<Session, 'id' | 'expiresAt'>,
   now: Date,
 ): { accessToken: string; expiresInSeconds: number } {
   const issuedAt = Math.floor(now.getTime() / 1000)
   const sessionEnd = Math.floor(session.expiresAt.getTime() / 1000)
-  const expiresInSeconds = Math.min(ACCESS_TOKEN_SECONDS, sessionEnd - issuedAt)
+  const expiresInSeconds = Math.min(accessSeconds, sessionEnd - issuedAt)
   const accessToken = signToken(key, TYPE, {
     iss: issuer,
     aud: audience,
@@ -44,7 +44,7 @@ type Named = { kind: 'read'; sessionId: string; userId: string }
 /** The session and user that a valid token names. */
 export async function readAccessToken(
   keys: Keys,
-  tokens: TokenAudience,
+  tokens: TokenSettings,
   token: string,
   now: Date,
 ): Promise<Named | Invalid<TokenReason>> {
@@ -83,7 +83,7 @@ export async function readAccessToken(
   }
 }
 
-type Verified = { named: Named; expiresAtMs: number; key: AccessKey; tokens: TokenAudience }
+type Verified = { named: Named; expiresAtMs: number; key: AccessKey; tokens: TokenSettings }
 
 /**
  * The tokens that were verified last, by their digests: a signature takes 0.4 ms to verify, and clients show a token
@@ -102,7 +102,7 @@ function remember(digest: string, token: Verified): void {
 }
 
 /** False after a reload of the keys, which makes new objects of them. */
-function isStillValid(token: Verified, keys: Keys, tokens: TokenAudience, now: Date): boolean {
+function isStillValid(token: Verified, keys: Keys, tokens: TokenSettings, now: Date): boolean {
   const isSameKey = keys.findAccessKey(token.key.keyId) === token.key
   return isSameKey && token.tokens === tokens && now.getTime() < token.expiresAtMs
 }

@@ -10,14 +10,14 @@ import type {
 } from '../domain/session.ts'
 import { digestOf } from '../identifiers.ts'
 import type { Keys } from '../keys/key-set.ts'
-import { readAccessToken, type TokenAudience } from './access-token.ts'
+import { readAccessToken, type TokenSettings } from './access-token.ts'
 import { readRefreshToken } from './refresh-token.ts'
 import type { TokenReason } from './token-reason.ts'
 
 export type SessionDeps = {
   store: SessionStore
   keys: Keys
-  tokens: TokenAudience
+  tokens: TokenSettings
   clock: () => Date
 }
 

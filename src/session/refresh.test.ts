@@ -15,7 +15,7 @@ const keys = createKeys(await importKeys({ keys: await createGeneration(now, 0) 
 /** Most of the time that all tries have. */
 const FIRST_TRY_MS = 1_500
 const FOREVER_MS = 60_000
-const tokens = { issuer: 'https://login.example.com', audience: 'api' }
+const tokens = { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 }
 
 test('a token that is not replaced although it is unused is used again, and never taken for reuse', async () => {
   const { store } = await openTestStore('sqlite')

@@ -73,7 +73,7 @@ export function openVisits(engine: EngineName, env: Record<string, string> = {})
   let browser: Browser
   let users = 0
   before(async () => {
-    browser = await chromium.launch({ executablePath: findChromium(), args: FLAGS })
+    browser = await launchBrowser()
     service = await startTestService(engine, { THROTTLE_CLIENT_FAILURES: '1000', ...env })
   })
   after(async () => {
@@ -157,6 +157,10 @@ export function openVisits(engine: EngineName, env: Record<string, string> = {})
       }
     }
   }
+}
+
+export function launchBrowser(flags: string[] = []): Promise<Browser> {
+  return chromium.launch({ executablePath: findChromium(), args: [...FLAGS, ...flags] })
 }
 
 function findChromium(): string {

@@ -26,7 +26,7 @@ import { DAY, GRACE, Model, SECOND } from './refresh-model.ts'
 
 const HISTORIES = { sqlite: 10_000, postgres: 300 }
 const START = Date.parse('2030-01-01T00:00:00Z')
-const TOKENS = { issuer: 'https://login.example.com', audience: 'api' }
+const TOKENS = { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 }
 const SCOPE = {
   name: 'client',
   key: 'c'.repeat(64),

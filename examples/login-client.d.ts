@@ -1,0 +1,83 @@
+export type User = {
+    id: string;
+    email: string;
+    name: string;
+    role: string;
+    createdAt: string;
+};
+export type Session = {
+    id: string;
+    createdAt: string;
+    lastUsedAt: string;
+    expiresAt: string;
+    userAgent: string;
+    ip: string;
+    current: boolean;
+};
+export type TokenStorage = {
+    read: () => Promise<string | null>;
+    write: (refreshToken: string | null) => Promise<void>;
+};
+export type Data = {
+    user: User;
+    accessToken: string;
+    refreshToken?: string;
+    expiresIn: number;
+    sessions: Session[];
+    next?: string;
+};
+export type Envelope = {
+    data: Data;
+    error?: {
+        code: string;
+        message: string;
+    };
+};
+export type Call = {
+    method: string;
+    path: string;
+    body?: object;
+    headers?: Record<string, string>;
+};
+/** A failure that the service answered with; status 0 if it did not answer. */
+export declare class LoginError extends Error {
+    code: string;
+    status: number;
+    retryAfterSeconds: number | null;
+    /**
+     * @param {string} code
+     * @param {string} message
+     * @param {number} status
+     * @param {number | null} retryAfterSeconds
+     */
+    constructor(code: string, message: string, status: number, retryAfterSeconds?: number | null);
+}
+export declare class LoginClient {
+    #private;
+    /**
+     * @param {string} baseUrl such as https://login.example.com
+     * @param {{ cookie?: boolean, storage?: TokenStorage }} options
+     */
+    constructor(baseUrl: string, { cookie, storage }?: {
+        cookie?: boolean;
+        storage?: TokenStorage;
+    });
+    /** The user of the last answer; null before a login or restore(), and after the session has ended. */
+    get user(): User | null;
+    /**
+     * @param {string} email
+     * @param {string} password
+     */
+    login(email: string, password: string): Promise<User>;
+    /** Continues a session from before a restart or a reload of the page; null if there is none. */
+    restore(): Promise<User | null>;
+    /** A token that does not expire soon. Parallel calls share one refresh. */
+    accessToken(): Promise<string>;
+    /** All live sessions of the user. */
+    sessions(): Promise<Session[]>;
+    /** @param {string} id */
+    endSession(id: string): Promise<void>;
+    logout(): Promise<void>;
+    /** Ends all sessions of the user, this one last. Services accept access tokens until they expire. */
+    logoutEverywhere(): Promise<void>;
+}

@@ -1,0 +1,301 @@
+// A client for browsers and Node 20 or newer: logs in, gives access tokens that do not expire soon, lists and ends
+// sessions. login-client.d.ts is made from this file: npm run types
+//
+//   new LoginClient(url)                    programs: the refresh token stays in memory
+//   new LoginClient(url, { storage })       native apps: the refresh token is stored, and survives a restart. A storage
+//                                           is for one client: if two use an old token, the service ends the session
+//   new LoginClient(url, { cookie: true })  pages of the same site: no refresh token, the browser keeps a cookie
+
+/**
+ * @typedef {{ id: string, email: string, name: string, role: string, createdAt: string }} User
+ * @typedef {{ id: string, createdAt: string, lastUsedAt: string, expiresAt: string, userAgent: string,
+ *   ip: string, current: boolean }} Session
+ * @typedef {{ read: () => Promise<string | null>,
+ *   write: (refreshToken: string | null) => Promise<void> }} TokenStorage
+ * @typedef {{ user: User, accessToken: string, refreshToken?: string, expiresIn: number,
+ *   sessions: Session[], next?: string }} Data
+ * @typedef {{ data: Data, error?: { code: string, message: string } }} Envelope
+ * @typedef {{ method: string, path: string, body?: object, headers?: Record<string, string> }} Call
+ */
+
+/** Longer than the service needs for any answer. All tries together stay within the 60 seconds of a lost refresh. */
+const TIMEOUT_MS = 10_000
+const MAX_TRIES = 3
+/** The client does not wait longer than this by itself; the user decides. */
+const MAX_WAIT_SECONDS = 5
+const REFRESH_BEFORE_MS = 60_000
+/** With the cookie, a refresh is also what keeps the session from expiring after 30 minutes without use. */
+const COOKIE_REFRESH_AFTER_MS = 5 * 60_000
+
+/** A failure that the service answered with; status 0 if it did not answer. */
+export class LoginError extends Error {
+  /**
+   * @param {string} code
+   * @param {string} message
+   * @param {number} status
+   * @param {number | null} retryAfterSeconds
+   */
+  constructor(code, message, status, retryAfterSeconds = null) {
+    super(message)
+    this.code = code
+    this.status = status
+    this.retryAfterSeconds = retryAfterSeconds
+  }
+}
+
+export class LoginClient {
+  /** @type {string} */
+  #baseUrl
+  /** @type {boolean} */
+  #isCookie
+  /** @type {TokenStorage} */
+  #storage
+  /** @type {User | null} */
+  #user = null
+  #accessToken = ''
+  #refreshAtMs = 0
+  /** @type {Promise<string> | null} */
+  #refreshing = null
+  /** @type {Promise<unknown>} */
+  #previous = Promise.resolve()
+
+  /**
+   * @param {string} baseUrl such as https://login.example.com
+   * @param {{ cookie?: boolean, storage?: TokenStorage }} options
+   */
+  constructor(baseUrl, { cookie = false, storage = createMemory() } = {}) {
+    this.#baseUrl = `${baseUrl}/api/v1/auth`
+    this.#isCookie = cookie
+    this.#storage = storage
+  }
+
+  /** The user of the last answer; null before a login or restore(), and after the session has ended. */
+  get user() {
+    return this.#user
+  }
+
+  /**
+   * @param {string} email
+   * @param {string} password
+   */
+  login(email, password) {
+    return this.#inTurn(async () => {
+      const body = { email, password }
+      const { data } = await this.#send({ method: 'POST', path: '/login', body })
+      await this.#keep(data)
+      return data.user
+    })
+  }
+
+  /** Continues a session from before a restart or a reload of the page; null if there is none. */
+  async restore() {
+    try {
+      await this.accessToken()
+    } catch (error) {
+      if (!isEnded(error)) throw error
+    }
+    return this.#user
+  }
+
+  /** A token that does not expire soon. Parallel calls share one refresh. */
+  async accessToken() {
+    if (Date.now() < this.#refreshAtMs) return this.#accessToken
+    this.#refreshing ??= this.#inTurn(() => this.#refresh()).finally(() => {
+      this.#refreshing = null
+    })
+    return this.#refreshing
+  }
+
+  /** All live sessions of the user. */
+  async sessions() {
+    /** @type {Session[]} */
+    const sessions = []
+    let query = ''
+    do {
+      const { data } = await this.#authenticated('GET', `/sessions${query}`)
+      sessions.push(...data.sessions)
+      query = data.next ? `?after=${data.next}` : ''
+    } while (query)
+    return sessions
+  }
+
+  /** @param {string} id */
+  async endSession(id) {
+    try {
+      await this.#authenticated('DELETE', `/sessions/${id}`)
+    } catch (error) {
+      // It has already ended, perhaps by a request whose answer was lost.
+      if (!(error instanceof LoginError) || error.status !== 404) throw error
+    }
+  }
+
+  async logout() {
+    await this.#inTurn(() => this.#logout())
+  }
+
+  /** Ends all sessions of the user, this one last. Services accept access tokens until they expire. */
+  async logoutEverywhere() {
+    await this.#authenticated('DELETE', '/sessions')
+    await this.logout()
+  }
+
+  async #refresh() {
+    // An earlier operation in turn may have brought a new token.
+    if (Date.now() < this.#refreshAtMs) return this.#accessToken
+    try {
+      const { data } = await this.#send(await this.#proved({ method: 'POST', path: '/refresh' }))
+      await this.#keep(data)
+      return this.#accessToken
+    } catch (error) {
+      if (isEnded(error)) await this.#forget()
+      throw error
+    }
+  }
+
+  async #logout() {
+    try {
+      await this.#send(await this.#proved({ method: 'POST', path: '/logout' }))
+    } catch (error) {
+      if (!isEnded(error)) throw error
+    }
+    await this.#forget()
+  }
+
+  /**
+   * Adds the refresh token, or the CSRF token of the session that the cookie belongs to.
+   * @param {Call} call
+   * @returns {Promise<Call>}
+   */
+  async #proved(call) {
+    if (this.#isCookie) return { ...call, headers: await this.#csrf() }
+    const refreshToken = await this.#storage.read()
+    if (refreshToken === null) throw new LoginError('NOT_LOGGED_IN', 'Log in first', 401)
+    return { ...call, body: { refreshToken } }
+  }
+
+  async #csrf() {
+    const { data, headers } = await this.#send({ method: 'GET', path: '/session' })
+    // In another tab, another user may have logged in. A change must not reach that account.
+    if (this.#user && data.user.id !== this.#user.id) {
+      throw new LoginError('OTHER_USER', 'Another user has logged in', 401)
+    }
+    return { 'X-CSRF-Token': headers.get('X-CSRF-Token') ?? '' }
+  }
+
+  /**
+   * @param {'GET' | 'DELETE'} method
+   * @param {string} path
+   */
+  async #authenticated(method, path) {
+    const accessToken = await this.accessToken()
+    try {
+      const headers = { Authorization: `Bearer ${accessToken}` }
+      return await this.#send({ method, path, headers })
+    } catch (error) {
+      if (isEnded(error) && accessToken === this.#accessToken) await this.#forget()
+      throw error
+    }
+  }
+
+  /** @param {Data} data */
+  async #keep({ user, accessToken, refreshToken, expiresIn }) {
+    // First: if it fails, the next call repeats the refresh while that is still possible.
+    if (!this.#isCookie && refreshToken) await this.#storage.write(refreshToken)
+    this.#user = user
+    this.#accessToken = accessToken
+    // At most a tenth of its life early: tests use tokens that live for seconds.
+    const untilRefreshMs = expiresIn * 1000 - Math.min(REFRESH_BEFORE_MS, expiresIn * 100)
+    this.#refreshAtMs =
+      Date.now() +
+      (this.#isCookie ? Math.min(untilRefreshMs, COOKIE_REFRESH_AFTER_MS) : untilRefreshMs)
+  }
+
+  async #forget() {
+    this.#user = null
+    this.#accessToken = ''
+    this.#refreshAtMs = 0
+    if (!this.#isCookie) await this.#storage.write(null)
+  }
+
+  /**
+   * One after the other: a refresh that is under way must not bring back a session after its logout.
+   * @template T
+   * @param {() => Promise<T>} operation
+   * @returns {Promise<T>}
+   */
+  #inTurn(operation) {
+    const result = this.#previous.then(operation)
+    this.#previous = result.catch(() => {})
+    return result
+  }
+
+  /**
+   * Repeats a request after a short Retry-After, and after a lost answer or a 5xx unless it is a login: a wrong
+   * password would be counted twice.
+   * @param {Call} call
+   */
+  async #send(call) {
+    for (let tries = 1; ; tries++) {
+      const answer = await this.#try(call)
+      if (!answer.failure) return answer
+      const { failure } = answer
+      const isLost = failure.status === 0 || failure.status >= 500
+      const isRepeatable = isLost && call.path !== '/login'
+      const waitSeconds = failure.retryAfterSeconds ?? (isRepeatable ? tries : Infinity)
+      if (tries === MAX_TRIES || waitSeconds > MAX_WAIT_SECONDS) throw failure
+      await new Promise(resolve => setTimeout(resolve, waitSeconds * 1000))
+    }
+  }
+
+  /** @param {Call} call */
+  async #try({ method, path, body, headers = {} }) {
+    try {
+      const response = await fetch(this.#baseUrl + path, {
+        method,
+        headers: { ...headers, ...(body && { 'Content-Type': 'application/json' }) },
+        ...(body && { body: JSON.stringify(body) }),
+        credentials: this.#isCookie ? 'include' : 'omit',
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      })
+      if (response.ok) {
+        const { data } = /** @type {Envelope} */ (await response.json())
+        return { data, headers: response.headers }
+      }
+      return { failure: await failureOf(response) }
+    } catch (cause) {
+      const failure = new LoginError('NO_ANSWER', 'The login service did not answer', 0)
+      failure.cause = cause
+      return { failure }
+    }
+  }
+}
+
+/** @param {Response} response */
+async function failureOf(response) {
+  // A proxy may answer with a page of its own.
+  const { error } = /** @type {Partial<Envelope>} */ (await response.json().catch(() => ({})))
+  const { code = 'UNEXPECTED', message = `The answer was ${response.status}` } = error ?? {}
+  const retryAfter = response.headers.get('Retry-After') ?? ''
+  const seconds = /^\d+$/.test(retryAfter) ? Number(retryAfter) : null
+  return new LoginError(code, message, response.status, seconds)
+}
+
+/**
+ * True if there is no live session (any more).
+ * @param {unknown} error
+ */
+function isEnded(error) {
+  return error instanceof LoginError && error.status === 401
+}
+
+/** @returns {TokenStorage} */
+function createMemory() {
+  /** @type {string | null} */
+  let stored = null
+  return {
+    read: async () => stored,
+    write: async refreshToken => {
+      stored = refreshToken
+    },
+  }
+}

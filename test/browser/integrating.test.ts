@@ -1,0 +1,216 @@
+// Runs the recipes of docs/integrating.md for pages, as printed: the browser finds each host at a port of this machine.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createServer, type RequestListener } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import type { AddressInfo, Server } from 'node:net'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { PROJECT } from '../process.ts'
+import { recipe } from '../recipes.ts'
+import { PASSWORD, startTestService, type TestService } from '../service.ts'
+import { launchBrowser } from './browser.ts'
+
+const LOGIN = 'https://login.example.com'
+const APP = 'https://app.example.com'
+const OTHER_SITE = 'https://app.example.net'
+/** Another scheme is another site, too. */
+const PLAIN = 'http://app.example.com'
+const EMAIL = 'kate@example.com'
+const script = (code: string) => `<!doctype html><body><script type="module">${code}</script>`
+const PAGES: Record<string, string> = {
+  '/': script(recipe('1.', 'js')),
+  '/plain': script(recipe('1.', 'js', 1)),
+  '/form': recipe('2.', 'html'),
+  '/tokens': script(
+    recipe('3.', 'js').replace('export async function', 'window.logIn = async function'),
+  ),
+}
+const CLIENT = readFileSync(join(PROJECT, 'examples/login-client.js'))
+
+let service: TestService
+let applications: Server[]
+let browser: Browser
+
+before(async () => {
+  const [, corsOrigins, returnToOrigins = ''] =
+    /^CORS_ORIGINS=(\S+) RETURN_TO_ORIGINS=(\S+) npm start/.exec(recipe('1.', 'sh')) ?? []
+  service = await startTestService('sqlite', {
+    CORS_ORIGINS: `${corsOrigins},${OTHER_SITE},${PLAIN}`,
+    RETURN_TO_ORIGINS: returnToOrigins,
+  })
+  await service.addUser(EMAIL, { name: 'Kate' })
+  const file = (name: string) => readFileSync(join(service.dataDir, name))
+  const tls = { cert: file('development-cert.pem'), key: file('development-key.pem') }
+  applications = [createTlsServer(tls, serveApplication), createServer(serveApplication)]
+  const [port, plainPort] = await Promise.all(
+    applications.map(async server => {
+      await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+      return (server.address() as AddressInfo).port
+    }),
+  )
+  const servicePort = new URL(service.url).port
+  browser = await launchBrowser([
+    `--host-resolver-rules=MAP login.example.com:443 127.0.0.1:${servicePort}, MAP *:443 127.0.0.1:${port}, MAP *:80 127.0.0.1:${plainPort}`,
+  ])
+})
+after(async () => {
+  await browser?.close()
+  for (const server of applications ?? []) server.close()
+  await service?.stop()
+})
+
+/** The pages of the recipes, and an API that asks the login service about the token. */
+const serveApplication: RequestListener = async ({ url = '', headers }, response) => {
+  if (url === '/login-client.js') {
+    response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(CLIENT)
+  } else if (url === '/api/me') {
+    const { authorization = '' } = headers
+    const path = '/api/v1/auth/session'
+    const answer = await service.call({ method: 'GET', path, headers: { authorization } })
+    response.writeHead(answer.status).end(JSON.stringify(answer.json.data?.user ?? {}))
+  } else {
+    const page = PAGES[url.split('?')[0] ?? '']
+    response.writeHead(page ? 200 : 404, { 'Content-Type': 'text/html' }).end(page)
+  }
+}
+
+/** Each visit has a browser profile of its own. */
+function visit(body: (page: Page, context: BrowserContext) => Promise<void>) {
+  return async () => {
+    const context = await browser.newContext({ ignoreHTTPSErrors: true, locale: 'en-GB' })
+    try {
+      await body(await context.newPage(), context)
+    } finally {
+      await context.close()
+    }
+  }
+}
+
+async function logInOnPage(page: Page): Promise<void> {
+  await page.fill('#email', EMAIL)
+  await page.fill('#password', PASSWORD)
+  await page.click('#log-in')
+}
+
+const shows = (page: Page, text: string) => page.getByText(text).waitFor()
+
+test(
+  'same site, login page: to the page, back to the same address, and known after a reload',
+  visit(async (page, context) => {
+    await page.goto(`${APP}/?order=1&page=2`)
+    await page.waitForURL(`${LOGIN}/login?**`)
+    await logInOnPage(page)
+    await page.waitForURL(`${APP}/?order=1&page=2`)
+    await shows(page, 'Hello Kate')
+    await page.reload()
+    await shows(page, 'Hello Kate')
+    // The two requests without the client, in another tab.
+    const tab = await context.newPage()
+    await tab.goto(`${APP}/plain`)
+    await shows(tab, 'Hello Kate, for 3600 seconds')
+    // No script can read the cookies, and no other host gets them.
+    assert.equal(await page.evaluate('document.cookie'), '')
+    const domains = (await context.cookies()).map(({ domain }) => domain)
+    assert.deepEqual([...new Set(domains)], ['login.example.com'])
+  }),
+)
+
+test(
+  'same site: a session that has ended leads to the login page again',
+  visit(async page => {
+    await page.goto(APP)
+    await logInOnPage(page)
+    await shows(page, 'Hello Kate')
+    await page.evaluate(`(async () => {
+      const { LoginClient } = await import('/login-client.js')
+      const client = new LoginClient('${LOGIN}', { cookie: true })
+      await client.restore()
+      await client.logoutEverywhere()
+    })()`)
+    await page.reload()
+    await page.waitForURL(`${LOGIN}/login?**`)
+    await page.locator('#email').waitFor()
+  }),
+)
+
+test(
+  'same site, own form: shows what is wrong, then logs in',
+  visit(async page => {
+    await page.goto(`${APP}/form`)
+    await page.fill('[name=email]', EMAIL)
+    await page.fill('[name=password]', 'wrong password')
+    await page.click('button')
+    await shows(page, 'Invalid email or password')
+    await page.fill('[name=password]', PASSWORD)
+    await page.click('button')
+    await page.waitForURL(`${APP}/`)
+    await shows(page, 'Hello Kate')
+  }),
+)
+
+test(
+  'same site: in another tab another user has logged in; the client does not act for it',
+  visit(async (page, context) => {
+    await service.addUser('ann@example.com', { name: 'Ann' })
+    await page.goto(`${APP}/form`)
+    const printed = page.evaluate<string[]>(`(async () => {
+      const { LoginClient } = await import('/login-client.js')
+      const client = new LoginClient('${LOGIN}', { cookie: true })
+      await client.login('${EMAIL}', ${JSON.stringify(PASSWORD)})
+      while (!window.hasChanged) await new Promise(resolve => setTimeout(resolve, 20))
+      const now = Date.now
+      Date.now = () => now() + 6 * 60_000
+      return [await client.accessToken().catch(error => error.code), String(client.user)]
+    })()`)
+    const tab = await context.newPage()
+    await tab.goto(`${APP}/form`)
+    await tab.waitForFunction(`fetch('${LOGIN}/api/v1/auth/session', { credentials: 'include' })
+      .then(answer => answer.status === 200)`)
+    await tab.fill('[name=email]', 'ann@example.com')
+    await tab.fill('[name=password]', PASSWORD)
+    await tab.click('button')
+    await shows(tab, 'Hello Ann')
+    await page.evaluate('window.hasChanged = true')
+    assert.deepEqual(await printed, ['OTHER_USER', 'null'])
+  }),
+)
+
+test(
+  'another site: tokens work, the cookie is not used',
+  visit(async (page, context) => {
+    await page.goto(`${OTHER_SITE}/tokens`)
+    await page.waitForFunction('window.logIn')
+    await page.evaluate(`logIn('${EMAIL}', ${JSON.stringify(PASSWORD)})`)
+    await shows(page, 'Hello Kate: 200')
+    assert.deepEqual(await context.cookies(), [])
+    // Even after a login on the login page.
+    await page.goto(`${LOGIN}/login`)
+    await logInOnPage(page)
+    await page.locator('#sessions li').first().waitFor()
+    for (const site of [OTHER_SITE, PLAIN]) {
+      await page.goto(`${site}/tokens`)
+      const status = await page.evaluate(
+        `fetch('${LOGIN}/api/v1/auth/session', { credentials: 'include' }).then(({ status }) => status)`,
+      )
+      assert.equal(status, 401, site)
+    }
+  }),
+)
+
+test(
+  'a link on another site: the request has no cookie, and the login page offers to continue',
+  visit(async (page, context) => {
+    await page.goto(`${LOGIN}/login`)
+    await logInOnPage(page)
+    await page.locator('#sessions li').first().waitFor()
+    await page.goto(`${OTHER_SITE}/tokens`)
+    const link = `<a href="${LOGIN}/login?return_to=${APP}/">link</a>`
+    await page.evaluate(`document.body.innerHTML = '${link}'`)
+    const [request] = await Promise.all([context.waitForEvent('request'), page.click('a')])
+    assert.equal((await request.allHeaders()).cookie, undefined)
+    await page.getByRole('link', { name: 'Continue to app.example.com' }).click()
+    await shows(page, 'Hello Kate')
+  }),
+)

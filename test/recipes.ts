@@ -1,0 +1,85 @@
+// The code of docs/integrating.md, and a folder in which it runs as printed, except for the addresses.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { copyFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { findMachineNode } from './old-node.ts'
+import { PROJECT } from './process.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
+
+export const DOCUMENT = readFileSync(join(PROJECT, 'docs/integrating.md'), 'utf8')
+
+/** The n-th block in this language under a heading that begins like this. */
+export function recipe(heading: string, language: string, n = 0): string {
+  const [, section] = DOCUMENT.split(new RegExp(`^#+ ${heading}.*\\n`, 'm'))
+  const [own = ''] = section?.split(/^#+ /m) ?? []
+  const blocks = [...own.matchAll(/^```(\w+)\n(.*?)^```$/gms)].filter(it => it[1] === language)
+  const code = blocks[n]?.[2]
+  if (code === undefined) throw new Error(`no ${language} under "${heading}"`)
+  return code
+}
+
+export type RecipeFolder = {
+  path: string
+  write: (name: string, code: string) => Promise<void>
+  /** Runs a command in this folder; throws if it fails. Returns what it prints. */
+  run: (command: string[], env?: Record<string, string>) => Promise<string>
+  /** Starts a script of this folder; returns the address that it prints. */
+  serve: (name: string) => Promise<string>
+  remove: () => Promise<void>
+}
+
+/** With the client and the packages. Each printed address is replaced by the real one. */
+export async function makeRecipeFolder(
+  addresses: Record<string, string>,
+  certFile: string,
+): Promise<RecipeFolder> {
+  const path = await makeTemporaryFolder('login-recipe-')
+  await copyFile(join(PROJECT, 'examples/login-client.js'), join(path, 'login-client.js'))
+  await symlink(join(PROJECT, 'node_modules'), join(path, 'node_modules'))
+  await writeFile(join(path, 'package.json'), '{"type":"module"}')
+  const trusting = {
+    NODE_EXTRA_CA_CERTS: certFile,
+    CURL_CA_BUNDLE: certFile,
+    SSL_CERT_FILE: certFile,
+  }
+  const started: ReturnType<typeof start>[] = []
+
+  function start(command: string[], env: Record<string, string>) {
+    const [file = '', ...args] = command
+    return spawn(file, args, {
+      cwd: path,
+      env: { PATH: process.env.PATH ?? '', ...trusting, ...env },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+  }
+
+  return {
+    path,
+    async write(name, code) {
+      let placed = code
+      for (const [printed, real] of Object.entries(addresses)) {
+        placed = placed.replaceAll(printed, real)
+      }
+      await writeFile(join(path, name), placed)
+    },
+    async run(command, env = {}) {
+      const child = start(command, env)
+      const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'exit')])
+      if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}:\n${output}`)
+      return output
+    },
+    async serve(name) {
+      const child = start([findMachineNode(), name], {})
+      started.push(child)
+      const [address] = await once(child.stdout, 'data')
+      return String(address).trim()
+    },
+    async remove() {
+      for (const child of started) child.kill('SIGKILL')
+      await rm(path, { recursive: true })
+    },
+  }
+}

@@ -140,3 +140,21 @@ for (const engine of ENGINES) {
     assert.equal(user.role, 'user')
   })
 }
+
+for (const engine of ENGINES) {
+  test(`on ${engine}, a new password reaches no other user that gets the email while it is hashed`, async t => {
+    const service = await startAdminService(engine, { BCRYPT_COST: '12' })
+    t.after(() => service.stop())
+    const [email, newcomer] = [await service.newUser(), await service.newUser()]
+    const user = await service.store.findUserByEmail(email)
+    assert.ok(user)
+    const path = `/users/${user.id}`
+    const hashed = service.admin('PUT', `${path}/password`, { password: 'quite another one' })
+    const renamed = { email: `moved-${email}` }
+    assert.equal((await service.admin('PATCH', path, renamed)).status, 200)
+    assert.equal((await service.admin('PATCH', `/users/${newcomer}`, { email })).status, 200)
+    // 200 if the password was set before the email was passed on.
+    assert.ok([200, 404].includes((await hashed).status))
+    assert.equal((await service.login(email, PASSWORD)).status, 200)
+  })
+}

@@ -5,7 +5,9 @@ import { changedFacts, writeAudit } from './audit.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime } from './schema.ts'
 import { moveDeviceScopes } from './throttle-rows.ts'
-import { toUser } from './user-rows.ts'
+import { isChanged, toUser } from './user-rows.ts'
+
+class UnknownUser extends Error {}
 
 export async function setUser(
   engine: Engine,
@@ -22,10 +24,11 @@ export async function setUser(
       const found = await trx
         .selectFrom('users')
         .selectAll()
-        .where('email', '=', email)
+        .where(isChanged(email, change))
         .$if(engine.name === 'postgres', query => query.forUpdate())
         .executeTakeFirst()
-      if (!found) return 'unknown'
+      // Thrown, so that the scopes stay where they are.
+      if (!found) throw new UnknownUser()
       const before = toUser(found)
       const facts = changedFacts(before, { ...before, ...fields })
       if (!facts) return 'unchanged'
@@ -39,6 +42,7 @@ export async function setUser(
       return 'changed'
     })
   } catch (error) {
+    if (error instanceof UnknownUser) return 'unknown'
     // Only the email must be unique. The database decides between parallel changes.
     if (isUniqueViolation(error)) return 'taken'
     throw error

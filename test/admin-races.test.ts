@@ -98,6 +98,21 @@ for (const engine of ENGINES) {
       assert.equal((await service.login(email, PASSWORD)).status, 200)
     })
 
+    test('60 slow lists at once are all answered, and so is a login', async () => {
+      const email = await service.newUser()
+      const user = await service.store.findUserByEmail(email)
+      await service.database.rows(`insert into audit_events
+          (at, actor_kind, actor, host, action, target, target_id)
+        with recursive n(i) as (select 1 union all select i + 1 from n where i < 30000)
+        select '2030-01-01T00:00:00.000Z', 'user', 'a', 'a', 'a', '${email}', '${user?.id}' from n`)
+      const [answers, { status }] = await Promise.all([
+        inParallel(60, () => admin('GET', `/audit?target=${email}`)),
+        service.login(email, PASSWORD),
+      ])
+      assert.deepEqual(countStatuses(answers), { 200: 60 })
+      assert.equal(status, 200)
+    })
+
     test('a user with 10,000 sessions is deleted in one request', async () => {
       const email = await service.newUser()
       const user = await service.store.findUserByEmail(email)

@@ -18,9 +18,8 @@ export async function setUser(
   try {
     return await transact(engine, async trx => {
       // The throttle's rows are locked before the user's, as logins do.
-      if (fields.email !== undefined && fields.email !== email) {
-        await moveDeviceScopes(engine, trx, email, fields.email)
-      }
+      const newEmail = fields.email === email ? undefined : fields.email
+      if (newEmail !== undefined) await moveDeviceScopes(engine, trx, email, newEmail)
       const found = await trx
         .selectFrom('users')
         .selectAll()
@@ -30,11 +29,15 @@ export async function setUser(
       // Thrown, so that the scopes stay where they are.
       if (!found) throw new UnknownUser()
       const before = toUser(found)
-      const facts = changedFacts(before, { ...before, ...fields })
+      // The block of the old email stays with it, and so the user need not wait.
+      const isFreed = newEmail !== undefined && before.lockedBy === 'throttle'
+      const lock = isFreed ? { lockedUntil: null, lockedBy: null } : {}
+      const facts = changedFacts(before, { ...before, ...fields, ...lock })
       if (!facts) return 'unchanged'
       await trx
         .updateTable('users')
         .set({ ...fields, updated_at: formatTime(change.at) })
+        .$if(isFreed, query => query.set({ locked_until: null, locked_by: null }))
         .where('id', '=', found.id)
         .execute()
       const event = { action: 'user.changed' as const, target: email, targetId: found.id }

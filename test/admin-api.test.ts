@@ -195,6 +195,8 @@ for (const engine of ENGINES) {
         after = String(next)
       }
       assert.ok(seen.includes(' Odd Form+@x'))
+      const odd = await admin('GET', '/users/00000000-0000-4000-8000-00000000000a')
+      assert.equal(odd.json.data.verdict.kind, 'unreachable-email')
       assert.equal(new Set(seen).size, seen.length)
       assert.equal(seen.length, await service.store.countUsers())
       assert.equal(
@@ -286,6 +288,13 @@ for (const engine of ENGINES) {
       assert.deepEqual(actions, ['user.activated', 'user.deactivated', 'user.added'])
       const future = await admin('GET', '/audit?since=2099-01-01')
       assert.deepEqual(future.json.data, { events: [], next: null })
+    })
+
+    test('of the body only the email is logged, because a misspelt field may hold a password', async () => {
+      const known = service.logged().length
+      await admin('POST', '/users', { user: PASSWORD, id: PASSWORD, email: 'x@example.com' })
+      const [line] = service.logged().slice(known)
+      assert.deepEqual([line?.event, line?.target], ['admin.request', 'x@example.com'])
     })
 
     test('each change is logged with the name of its token, its route, status and target', async () => {

@@ -98,6 +98,21 @@ for (const engine of ENGINES) {
       assert.equal((await service.login(email, PASSWORD)).status, 200)
     })
 
+    test('60 slow lists at once are all answered, and so is a login', async () => {
+      const email = await service.newUser()
+      const user = await service.store.findUserByEmail(email)
+      await service.database.rows(`insert into audit_events
+          (at, actor_kind, actor, host, action, target, target_id)
+        with recursive n(i) as (select 1 union all select i + 1 from n where i < 30000)
+        select '2030-01-01T00:00:00.000Z', 'user', 'a', 'a', 'a', '${email}', '${user?.id}' from n`)
+      const [answers, { status }] = await Promise.all([
+        inParallel(60, () => admin('GET', `/audit?target=${email}`)),
+        service.login(email, PASSWORD),
+      ])
+      assert.deepEqual(countStatuses(answers), { 200: 60 })
+      assert.equal(status, 200)
+    })
+
     test('a user with 10,000 sessions is deleted in one request', async () => {
       const email = await service.newUser()
       const user = await service.store.findUserByEmail(email)
@@ -138,5 +153,23 @@ for (const engine of ENGINES) {
     assert.equal(await service.store.findUserByEmail('new@example.com'), null)
     const { user } = (await service.login(email, PASSWORD)).json.data
     assert.equal(user.role, 'user')
+  })
+}
+
+for (const engine of ENGINES) {
+  test(`on ${engine}, a new password reaches no other user that gets the email while it is hashed`, async t => {
+    const service = await startAdminService(engine, { BCRYPT_COST: '12' })
+    t.after(() => service.stop())
+    const [email, newcomer] = [await service.newUser(), await service.newUser()]
+    const user = await service.store.findUserByEmail(email)
+    assert.ok(user)
+    const path = `/users/${user.id}`
+    const hashed = service.admin('PUT', `${path}/password`, { password: 'quite another one' })
+    const renamed = { email: `moved-${email}` }
+    assert.equal((await service.admin('PATCH', path, renamed)).status, 200)
+    assert.equal((await service.admin('PATCH', `/users/${newcomer}`, { email })).status, 200)
+    // 200 if the password was set before the email was passed on.
+    assert.ok([200, 404].includes((await hashed).status))
+    assert.equal((await service.login(email, PASSWORD)).status, 200)
   })
 }

@@ -82,6 +82,19 @@ for (const engine of ENGINES) {
     assert.equal((await cli.run(renamed)).code, 0)
     assert.equal((await service.login('benjamin@example.org', PASSWORD, '127.3.0.1')).status, 200)
     assert.equal((await service.login('ben@example.org', PASSWORD, '127.3.0.1')).status, 429)
+
+    // So does the wait of the user.
+    await service.addUser('cat@example.org')
+    for (let i = 0; i < 21; i++) {
+      await service.login('cat@example.org', 'wrong', `127.3.1.${1 + Math.floor(i / 5)}`)
+    }
+    const stateOf = async (user: string) =>
+      JSON.parse((await cli.run(['users', 'show', user, '--json'])).stdout).state
+    assert.equal(await stateOf('cat@example.org'), 'waiting')
+    const moved = ['users', 'set', 'cat@example.org', '--email', 'cathy@example.org']
+    assert.equal((await cli.run(moved)).code, 0)
+    assert.equal(await stateOf('cathy@example.org'), 'active')
+    assert.equal((await service.login('cathy@example.org', PASSWORD)).status, 200)
     await service.assertSecretsKept()
   })
 

@@ -9,7 +9,12 @@ export type Actor = {
 }
 
 /** When a change is made, and by which actor. The store records it in the transaction that makes the change. */
-export type Change = { at: Date; by: Actor }
+export type Change = {
+  at: Date
+  by: Actor
+  /** If given, only this user is changed: since it was found, its email may have gone to another user. */
+  userId?: string
+}
 
 export type AuditAction =
   | 'user.added'

@@ -67,6 +67,39 @@ for (const engine of ENGINES) {
       assert.deepEqual(await eventsOf(unknown), [])
     })
 
+    test('a change for one user does not reach another one that has got its email', async () => {
+      const [email, moved, newcomer] = [newEmail(), newEmail(), newEmail()]
+      const id = await insertTestUser(store, email, start)
+      await insertTestUser(store, newcomer, start)
+      assert.equal(await store.setUser(email, { email: moved }, change), 'changed')
+      assert.equal(await store.setUser(newcomer, { email }, change), 'changed')
+      const before = await store.findUserByEmail(email)
+      const only = { ...change, userId: id }
+      const until = new Date('2031-01-01T00:00:00.000Z')
+      assert.equal(await store.setPassword(email, 'another hash', only), false)
+      assert.equal(await store.lockUser(email, until, only), false)
+      assert.equal(await store.deactivateUser(email, only), false)
+      assert.equal(await store.activateUser(email, only), false)
+      assert.equal(await store.unlockUser(email, only), false)
+      assert.equal(await store.endUserSessions(email, only), false)
+      assert.equal(await store.setUser(email, { name: 'Other' }, only), 'unknown')
+      assert.equal(await store.deleteUser(email, only), false)
+      assert.deepEqual(await store.findUserByEmail(email), before)
+      assert.equal(await store.lockUser(moved, until, only), true)
+    })
+
+    test('a change of an unknown email moves no failures of devices', async () => {
+      const [email, other] = [newEmail(), newEmail()]
+      const [device] = makeScopes(email).filter(({ name }) => name === 'pair')
+      assert.ok(device)
+      const scopes = [{ ...device, name: 'device' as const }]
+      await store.reserveAttempt(scopes, email, start)
+      await store.settleFailure(scopes, null, start)
+      assert.equal(await store.setUser(email, { email: other }, change), 'unknown')
+      assert.equal(await store.clearScopesOfEmail(other, change), false)
+      assert.equal(await store.clearScopesOfEmail(email, change), true)
+    })
+
     test('an unlock of failures is an event, also without a user', async () => {
       const email = newEmail()
       const scopes = makeScopes(email)

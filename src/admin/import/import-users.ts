@@ -79,22 +79,31 @@ export async function importUsers(
   }
 
   async function storeAll(): Promise<void> {
-    // Ids in the order of the emails, for the same reason.
-    const ids = Array.from({ length: window.rows }, () => randomUUID()).sort()
+    const { rows: total } = window
     let batch: WaitingRow[] = []
-    let stored = 0
+    let taken = 0
+    // PostgreSQL stores a batch while the next one is prepared.
+    let storing = Promise.resolve()
     for (const row of window.sorted()) {
       batch.push(row)
-      if (batch.length < BATCH_ROWS && stored + batch.length < ids.length) continue
+      if (batch.length < BATCH_ROWS && taken + batch.length < total) continue
+      const rows = batch
+      const first = taken
+      const users = await Promise.all(
+        rows.map((row, index) => toUser(row, orderedId((first + index) / total))),
+      )
+      await storing
       if (signal.aborted) return
-      await storeBatch(batch, ids.slice(stored, stored + batch.length))
-      stored += batch.length
+      storing = storeBatch(rows, users)
+      // It is awaited before the next one; until then its failure is not unhandled.
+      storing.catch(() => {})
+      taken += rows.length
       batch = []
     }
+    await storing
   }
 
-  async function storeBatch(batch: WaitingRow[], ids: string[]): Promise<void> {
-    const users = await Promise.all(batch.map((row, index) => toUser(row, ids[index] ?? '')))
+  async function storeBatch(batch: WaitingRow[], users: ImportedUser[]): Promise<void> {
     const outcomes = await deps.store.importUsers(users, options, changeNow(deps))
     for (const [index, outcome] of outcomes.entries()) {
       const row = batch[index]
@@ -133,6 +142,12 @@ export async function importUsers(
   } finally {
     await rejectedFile?.discard()
   }
+}
+
+/** A random UUID that begins with this share of its range: ids in the order of the emails, for the same reason. */
+function orderedId(share: number): string {
+  const start = Math.floor(share * 2 ** 32).toString(16)
+  return start.padStart(8, '0') + randomUUID().slice(8)
 }
 
 const OTHER_ID = 'its email and its id belong to different users, or the user has another id'

@@ -118,7 +118,7 @@ async function importFrom(
   terminal.announce(
     'admin.users_imported',
     { source: source.name, isDryRun, ...counts },
-    `${isDryRun ? 'Nothing was written. An import would have' : 'Imported'} ${source.name}: ${summaryOf(counts)}.${where}`,
+    `${isDryRun ? 'Nothing was written. An import would give, for' : 'Imported'} ${source.name}: ${summaryOf(counts)}.${where}`,
   )
   if (json) {
     await terminal.print(jsonOf(counts)).catch(error => {

@@ -1,47 +1,57 @@
-// Rows that wait to be stored, in the order of their emails. Their bytes are kept outside of JavaScript's heap:
-// so many objects would make the heap grow to several times their size.
+// Rows that wait to be stored, in the order of their emails. They are kept outside of JavaScript's heap: so many
+// objects would make the heap grow to several times their size.
 
-const MAX_ROWS = 25_000
-const MAX_BYTES = 8_000_000
+/** The more rows are sorted together, the fewer pages of the indexes a batch of neighbours changes. */
+const MAX_ROWS = 100_000
+const MAX_BYTES = 16_000_000
 
 export type WaitingRow = { line: number; bytes: Buffer }
 
 export class Window {
   readonly #maxRows: number
+  /** Of each row its email, then the bytes of the row. */
   readonly #bytes = Buffer.alloc(MAX_BYTES)
-  readonly #ends = new Uint32Array(MAX_ROWS + 1)
+  /** Of each row: its line, and where its email, its bytes and the next row begin. */
   readonly #lines = new Uint32Array(MAX_ROWS)
-  #emails: string[] = []
+  readonly #starts = new Uint32Array(MAX_ROWS + 1)
+  readonly #middles = new Uint32Array(MAX_ROWS)
+  #rows = 0
 
   constructor(maxRows = MAX_ROWS) {
     this.#maxRows = maxRows
   }
 
   get rows(): number {
-    return this.#emails.length
+    return this.#rows
   }
 
   /** False if there is no room: the window must be emptied first. */
   add(email: string, { line, bytes }: WaitingRow): boolean {
-    const row = this.rows
-    const start = this.#ends[row] ?? 0
-    if (row >= this.#maxRows || start + bytes.length > MAX_BYTES) return false
-    bytes.copy(this.#bytes, start)
-    this.#ends[row + 1] = start + bytes.length
+    const row = this.#rows
+    const start = this.#starts[row] ?? 0
+    const middle = start + Buffer.byteLength(email)
+    if (row >= this.#maxRows || middle + bytes.length > MAX_BYTES) return false
+    this.#bytes.write(email, start)
+    bytes.copy(this.#bytes, middle)
+    this.#middles[row] = middle
+    this.#starts[row + 1] = middle + bytes.length
     this.#lines[row] = line
-    // Copied, because a part of a string keeps the whole of it in memory.
-    this.#emails.push(`${Buffer.from(email)}\n${row}`)
+    this.#rows++
     return true
   }
 
   /** Empties the window when all rows have been taken. */
   *sorted(): Generator<WaitingRow> {
-    // The line feed sorts before all characters of an email.
-    for (const email of this.#emails.sort()) {
-      const row = Number(email.slice(email.indexOf('\n') + 1))
-      const [start, end] = this.#ends.subarray(row, row + 2)
-      yield { line: this.#lines[row] ?? 0, bytes: this.#bytes.subarray(start, end) }
+    const [bytes, starts, middles] = [this.#bytes, this.#starts, this.#middles]
+    const order = Uint32Array.from({ length: this.#rows }, (_, row) => row)
+    const compare = (a: number, b: number) =>
+      bytes.compare(bytes, starts[b], middles[b], starts[a], middles[a])
+    for (const row of order.sort(compare)) {
+      yield {
+        line: this.#lines[row] ?? 0,
+        bytes: bytes.subarray(middles[row], starts[row + 1]),
+      }
     }
-    this.#emails = []
+    this.#rows = 0
   }
 }

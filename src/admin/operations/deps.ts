@@ -6,9 +6,11 @@ export type AdminDeps = {
   store: Store
   clock: () => Date
   by: Actor
+  /** See Change. */
+  userId?: string
   hashPassword: (password: string) => Promise<string>
 }
 
-export function changeNow({ clock, by }: AdminDeps): Change {
-  return { at: clock(), by }
+export function changeNow({ clock, by, userId }: AdminDeps): Change {
+  return { at: clock(), by, ...(userId && { userId }) }
 }

@@ -2,6 +2,7 @@
 import { parseHash } from '../../bcrypt/hash-text.ts'
 import type { Device } from '../../domain/user.ts'
 import type { CountedClient } from '../../login/client-group.ts'
+import { isReachable } from '../../login/credentials.ts'
 import { deviceScopes } from '../../login/scopes.ts'
 import {
   latestOf,
@@ -19,6 +20,8 @@ export type Verdict =
   | { kind: 'no-user' }
   | { kind: 'inactive' }
   | { kind: 'locked'; until: Date }
+  /** An email that was inserted by SQL, in a form that logins do not look up. */
+  | { kind: 'unreachable-email' }
   | { kind: 'unusable-hash' }
   | { kind: 'must-wait'; until: Date; because: ShownScope }
 
@@ -77,9 +80,10 @@ export async function explainUser(
 
 /** In the order of the login: the user first, because waiting does not help a user that is not active. */
 function decideVerdict(
-  user: Pick<ShownUser, 'state' | 'lockedUntil'> & { hashCost: number | null },
+  user: Pick<ShownUser, 'email' | 'state' | 'lockedUntil'> & { hashCost: number | null },
   { scopes }: ShownThrottle,
 ): Verdict {
+  if (!isReachable(user.email)) return { kind: 'unreachable-email' }
   if (user.state === 'inactive') return { kind: 'inactive' }
   if (user.state === 'locked' && user.lockedUntil) {
     return { kind: 'locked', until: user.lockedUntil }

@@ -35,7 +35,8 @@ export function parseId(typed: string): string {
 export function parseText(option: string, maxLength: number) {
   return (typed: string) => {
     const text = typed.trim()
-    const { length } = [...text]
+    // Characters are counted only if there may be too many.
+    const { length } = text.length > maxLength ? [...text] : text
     if (length === 0) throw new WrongUse(`${option} must not be empty.`)
     if (length > maxLength) {
       throw new WrongUse(`${option} has ${length} characters; at most ${maxLength} are allowed.`)

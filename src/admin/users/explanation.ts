@@ -41,6 +41,8 @@ export function sentenceOf(
       return `${email} cannot log in: the user is not active ("users activate" changes that).`
     case 'locked':
       return `${email} cannot log in: locked by an administrator${untilOf(verdict.until)} ("users unlock" ends it).`
+    case 'unreachable-email':
+      return `${email} cannot log in: no login looks up an email in this form ("doctor" explains it).`
     case 'unusable-hash':
       return `${email} cannot log in: the stored password hash cannot be used ("users set-password" replaces it).`
     case 'must-wait': {
@@ -52,13 +54,19 @@ export function sentenceOf(
       return `${from}${email} must wait${untilOf(until)}: ${reasonOf(because)}.${devices}`
     }
     case 'can-log-in': {
-      if (client) return `From ${client.ip}, ${email} can log in.`
-      const waiting = throttle.clients?.waiting ?? 0
-      const except =
-        waiting > 0
-          ? `, except from ${count(waiting, 'client that waits', 'clients that wait')}`
-          : ''
-      return `${email} can log in${except}.`
+      const from = client ? `From ${client.ip}, ` : ''
+      const clients = client ? 0 : (throttle.clients?.waiting ?? 0)
+      const devices = user?.devices.filter(({ waitsUntil }) => waitsUntil !== null).length ?? 0
+      const exceptions = [
+        ...(clients > 0
+          ? [`from ${count(clients, 'client that waits', 'clients that wait')}`]
+          : []),
+        ...(devices > 0
+          ? [`on ${count(devices, 'known device that waits', 'known devices that wait')}`]
+          : []),
+      ]
+      const except = exceptions.length > 0 ? `, except ${exceptions.join(' and ')}` : ''
+      return `${from}${email} can log in${except}.`
     }
     default:
       return verdict satisfies never

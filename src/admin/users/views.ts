@@ -9,7 +9,7 @@ import { allUsers, type ShownUser } from '../operations/user-list.ts'
 import { parseClient, parseCount, parseEmail, parseText } from '../terminal/arguments.ts'
 import { fieldsOf, jsonOf } from '../terminal/layout.ts'
 import { withStore } from '../with-store.ts'
-import { describeState, fieldsOfUser, sentenceOf } from './explanation.ts'
+import { count, describeState, fieldsOfUser, sentenceOf } from './explanation.ts'
 
 type ListOptions = JsonOption & {
   search?: string
@@ -59,7 +59,9 @@ export function addViewCommands(users: Command, context: Context): void {
           name: user.name,
         }))
         if (next !== null) {
-          terminal.say(`Listed ${listed} users. To list the next ones, add --after ${next}`)
+          terminal.say(
+            `Listed ${count(listed, 'user', 'users')}. To list the next ones, add --after ${quoted(next)}`,
+          )
         } else if (listed === 0 && !json) {
           const isFiltered = after !== '' || Object.keys(filter).length > 0
           terminal.say(
@@ -90,4 +92,9 @@ export function addViewCommands(users: Command, context: Context): void {
         if (!user) throw new Failure(sentence)
       }),
     )
+}
+
+/** For a shell: an email may have characters such as "'" and "$". */
+function quoted(text: string): string {
+  return /^[\w.+@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }

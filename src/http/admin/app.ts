@@ -9,7 +9,7 @@ import { createServer, type ServerDeps } from '../server.ts'
 import { admit, isChange, TOKEN, tokenOf } from './access.ts'
 import { followTokens } from './current-tokens.ts'
 import { InvalidInput } from './input.ts'
-import { createWorkQueue, TooMuchWork } from './limits.ts'
+import { createWorkQueue, queueOperations, TooMuchWork } from './limits.ts'
 import type { Handler, RouteDeps } from './route.ts'
 import { auditRoute } from './routes/audit.ts'
 import { devicesRoute, revokeDeviceRoute } from './routes/devices.ts'
@@ -55,8 +55,9 @@ type AdminAppDeps = ServerDeps & {
 }
 
 export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
-  const { config, store, clock, track } = deps
+  const { config, clock, track } = deps
   const { bcryptCost, budgets } = config
+  const store = queueOperations(deps.store)
   const oneAtATime = createWorkQueue()
   const hashPassword = (password: string) => oneAtATime(() => bcrypt.hash(password, bcryptCost))
   const { app, refuseOtherMethods } = createServer(deps, { maxParamLength: PARAM_MAX_LENGTH })
@@ -123,8 +124,9 @@ function statusFor(outcome: Outcome): number {
 /** Written when the change is done, whether or not its caller is still connected. */
 function logChange(request: FastifyRequest, status: number): void {
   const { method, routeOptions, params, query, body } = request
-  const { user, id, email, client } = { ...Object(body), ...Object(query), ...Object(params) }
-  const target = user ?? id ?? email ?? client
+  const { user, id, email, client } = { ...Object(query), ...Object(params) }
+  // No other field of the body: one that is misspelt may hold a password.
+  const target = user ?? id ?? email ?? client ?? Object(body).email
   logOf(request).info({
     event: 'admin.request',
     tokenName: tokenOf(request).name,

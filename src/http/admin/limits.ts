@@ -7,6 +7,8 @@ const MAX_FAILURES = 20
 const FAILURES_WINDOW_MS = 60_000
 /** A hash takes a core, and so does a read of the whole throttle. One at a time leaves the others to logins. */
 const MAX_WAITING = 16
+/** A page of a list takes up to 0.1 s. Behind many of them, an operation of a login would come too late. */
+const MAX_WAITING_FOR_STORE = REQUESTS_AT_ONCE
 
 /** A bucket per token: full at the start, and refilled evenly. */
 export function createRequestLimit(nowMs = () => performance.now()) {
@@ -48,11 +50,11 @@ export function createFailureLimit(nowMs = () => performance.now()) {
 export class TooMuchWork extends Error {}
 
 /** Runs one operation at a time, in their order. Throws TooMuchWork if too many wait. */
-export function createWorkQueue() {
+export function createWorkQueue(maxWaiting = MAX_WAITING) {
   let unfinished = 0
   let last: Promise<unknown> = Promise.resolve()
   return <T>(operation: () => Promise<T>): Promise<T> => {
-    if (unfinished > MAX_WAITING) return Promise.reject(new TooMuchWork())
+    if (unfinished > maxWaiting) return Promise.reject(new TooMuchWork())
     unfinished++
     const result = last.then(operation).finally(() => {
       unfinished--
@@ -63,3 +65,19 @@ export function createWorkQueue() {
 }
 
 export type WorkQueue = ReturnType<typeof createWorkQueue>
+
+/** The same store, with a queue before it. Changes in batches do not queue: others run between two batches. */
+export function queueOperations<T extends object>(store: T): T {
+  const queue = createWorkQueue(MAX_WAITING_FOR_STORE)
+  return new Proxy(store, {
+    get(target, name) {
+      const method: unknown = Reflect.get(target, name)
+      if (typeof method !== 'function') return method
+      return (...values: unknown[]) => {
+        const isInBatches = typeof values.at(-1) === 'function'
+        const operation = () => method.apply(target, values)
+        return isInBatches ? operation() : queue(operation)
+      }
+    },
+  })
+}

@@ -19,8 +19,12 @@ export type Handler = (
   request: FastifyRequest,
 ) => Promise<{ data: object; isNew?: boolean }>
 
-/** The user with this email or id. */
-export async function userOf({ store }: RouteDeps, request: FastifyRequest): Promise<User> {
+/** The user with this email or id, and what changes this user and no other. */
+export async function userOf(
+  deps: RouteDeps,
+  request: FastifyRequest,
+): Promise<{ user: User; admin: RouteDeps }> {
+  const { store } = deps
   const named = paramOf(request, 'user')
   const email = canonicalEmail(named)
   const user = isUuid(named)
@@ -29,7 +33,7 @@ export async function userOf({ store }: RouteDeps, request: FastifyRequest): Pro
       ? null
       : await store.findUserByEmail(email)
   if (!user) throw new Refusal('not-found', 'There is no user with this email or id.')
-  return user
+  return { user, admin: { ...deps, userId: user.id } }
 }
 
 /** Makes a change with many batches report each of them, which keeps its time limit from running out. */

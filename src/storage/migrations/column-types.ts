@@ -72,7 +72,7 @@ export const COLUMN_TYPES: Record<EngineName, ColumnTypes> = {
       check: column => sql`check (${sql.ref(column)} in (0, 1))`,
     },
     json: { type: sql`text`, check: column => sql`check (json_valid(${sql.ref(column)}))` },
-    identity: sql`integer primary key autoincrement`,
+    identity: sql`integer primary key`,
     isTime: column =>
       sql`check (${sql.ref(column)} glob '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9]Z')`,
     options: sql`strict`,

@@ -8,6 +8,7 @@ import { isAmong } from './dialect.ts'
 import { NEXT_GENERATION } from './end-all-sessions.ts'
 import { type Engine, transact, write } from './engine.ts'
 import { chooseSessions, clearSessions } from './remove-sessions.ts'
+import { isChanged } from './user-rows.ts'
 
 const DEVICES_AT_A_TIME = 100
 
@@ -22,7 +23,7 @@ export async function deleteUser(
     const found = await trx
       .updateTable('users')
       .set({ is_active: 0, session_generation: NEXT_GENERATION })
-      .where('email', '=', email)
+      .where(isChanged(email, change))
       .returningAll()
       .executeTakeFirst()
     if (found) {

@@ -5,7 +5,9 @@ import { changedFacts, writeAudit } from './audit.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime } from './schema.ts'
 import { moveDeviceScopes } from './throttle-rows.ts'
-import { toUser } from './user-rows.ts'
+import { isChanged, toUser } from './user-rows.ts'
+
+class UnknownUser extends Error {}
 
 export async function setUser(
   engine: Engine,
@@ -16,22 +18,26 @@ export async function setUser(
   try {
     return await transact(engine, async trx => {
       // The throttle's rows are locked before the user's, as logins do.
-      if (fields.email !== undefined && fields.email !== email) {
-        await moveDeviceScopes(engine, trx, email, fields.email)
-      }
+      const newEmail = fields.email === email ? undefined : fields.email
+      if (newEmail !== undefined) await moveDeviceScopes(engine, trx, email, newEmail)
       const found = await trx
         .selectFrom('users')
         .selectAll()
-        .where('email', '=', email)
+        .where(isChanged(email, change))
         .$if(engine.name === 'postgres', query => query.forUpdate())
         .executeTakeFirst()
-      if (!found) return 'unknown'
+      // Thrown, so that the scopes stay where they are.
+      if (!found) throw new UnknownUser()
       const before = toUser(found)
-      const facts = changedFacts(before, { ...before, ...fields })
+      // The block of the old email stays with it, and so the user need not wait.
+      const isFreed = newEmail !== undefined && before.lockedBy === 'throttle'
+      const lock = isFreed ? { lockedUntil: null, lockedBy: null } : {}
+      const facts = changedFacts(before, { ...before, ...fields, ...lock })
       if (!facts) return 'unchanged'
       await trx
         .updateTable('users')
         .set({ ...fields, updated_at: formatTime(change.at) })
+        .$if(isFreed, query => query.set({ locked_until: null, locked_by: null }))
         .where('id', '=', found.id)
         .execute()
       const event = { action: 'user.changed' as const, target: email, targetId: found.id }
@@ -39,6 +45,7 @@ export async function setUser(
       return 'changed'
     })
   } catch (error) {
+    if (error instanceof UnknownUser) return 'unknown'
     // Only the email must be unique. The database decides between parallel changes.
     if (isUniqueViolation(error)) return 'taken'
     throw error

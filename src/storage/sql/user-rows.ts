@@ -1,5 +1,6 @@
 // Rows of users: how a login finds one, and how it becomes a `User`.
 import { type Selectable, sql } from 'kysely'
+import type { Change } from '../../domain/audit.ts'
 import type { User } from '../../domain/user.ts'
 import { parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 
@@ -34,6 +35,12 @@ export function toUser(row: Selectable<Schema['users']>): User {
     createdAt: parseTime(row.created_at),
     updatedAt: parseTime(row.updated_at),
   }
+}
+
+/** The user that a change is for. */
+export function isChanged(email: string, { userId }: Change) {
+  const hasEmail = sql<boolean>`email = ${email}`
+  return userId === undefined ? hasEmail : sql<boolean>`${hasEmail} and id = ${userId}`
 }
 
 /**

@@ -12,7 +12,7 @@ import { listUsers } from './list-users.ts'
 import { formatTime, type Schema } from './schema.ts'
 import { setUser } from './set-user.ts'
 import { clearFailures, isOfEmail } from './throttle-rows.ts'
-import { toUser } from './user-rows.ts'
+import { isChanged, toUser } from './user-rows.ts'
 
 const EMAILS_PER_PAGE = 5_000
 
@@ -49,7 +49,7 @@ export function createUsers(engine: Engine): Users {
       const found = await trx
         .selectFrom('users')
         .selectAll()
-        .where('email', '=', email)
+        .where(isChanged(email, change))
         .$if(engine.name === 'postgres', query => query.forNoKeyUpdate())
         .executeTakeFirst()
       const event = { action, target: email, targetId: null, before: null, after: null }
@@ -209,7 +209,7 @@ export function createUsers(engine: Engine): Users {
         const found = await trx
           .updateTable('users')
           .set({ session_generation: NEXT_GENERATION })
-          .where('email', '=', email)
+          .where(isChanged(email, change))
           .returning('id')
           .executeTakeFirst()
         if (found) {

@@ -9,12 +9,12 @@ export const sessionsRoute: Handler = async (deps, request) => {
   const query = queryOf(request, ['limit', 'after'])
   const limit = readLimit(query)
   const afterId = read(query, 'after', parseId) ?? null
-  const { id } = await userOf(deps, request)
+  const { user } = await userOf(deps, request)
   // One more row than asked for shows whether there is a next page.
   const page = { afterId, limit: limit + 1 }
   const found =
     afterId === null || isUuid(afterId)
-      ? await deps.store.listLiveSessions(id, page, deps.clock())
+      ? await deps.store.listLiveSessions(user.id, page, deps.clock())
       : null
   if (!found) throw new InvalidInput('after must be the id of a session of this user.', 'after')
   const sessions = found.slice(0, limit)
@@ -24,9 +24,9 @@ export const sessionsRoute: Handler = async (deps, request) => {
 }
 
 export const endSessionsRoute: Handler = async (deps, request) => {
-  const { email } = await userOf(deps, request)
+  const { user, admin } = await userOf(deps, request)
   let ended = 0
-  await endSessions(deps, email, ids => {
+  await endSessions(admin, user.email, ids => {
     ended += ids.length
   })
   return { data: { ended } }

@@ -1,5 +1,5 @@
 // /admin/v1/users: lists, shows, adds, changes and deletes users.
-import { Refusal, WrongUse } from '../../../admin/failures.ts'
+import { Refusal, userNotFound, WrongUse } from '../../../admin/failures.ts'
 import { explainUser } from '../../../admin/operations/explain-user.ts'
 import { listUsers, toShown } from '../../../admin/operations/user-list.ts'
 import {
@@ -48,8 +48,8 @@ function parseState(typed: string) {
 export const userRoute: Handler = async (deps, request) => {
   const query = queryOf(request, ['client'])
   const client = read(query, 'client', parseClient('client')) ?? null
-  const { email } = await userOf(deps, request)
-  return { data: await explainUser(deps, email, client) }
+  const { user } = await userOf(deps, request)
+  return { data: await explainUser(deps, user.email, client) }
 }
 
 /** A repetition gets the user that exists. Another user's email is never taken over. */
@@ -95,16 +95,18 @@ export const changeUserRoute: Handler = async (deps, request) => {
   }
   const hasFields = Object.keys(fields).length > 0
   if (!hasFields && isActive === undefined) throw new InvalidInput('There is nothing to change.')
-  const found = await userOf(deps, request)
-  if (hasFields) await setUser(deps, found.email, fields)
-  const email = newEmail ?? found.email
-  if (isActive === true) await activateUser(deps, email)
-  if (isActive === false) await deactivateUser(deps, email, onEnded)
-  return { data: { user: toShown(await requireUser(deps, email), deps.clock()) } }
+  const { user, admin } = await userOf(deps, request)
+  if (hasFields) await setUser(admin, user.email, fields)
+  const email = newEmail ?? user.email
+  if (isActive === true) await activateUser(admin, email)
+  if (isActive === false) await deactivateUser(admin, email, onEnded)
+  const changed = await deps.store.findUserById(user.id)
+  if (!changed) throw userNotFound(email)
+  return { data: { user: toShown(changed, deps.clock()) } }
 }
 
 export const deleteUserRoute: Handler = async (deps, request) => {
-  const { email } = await userOf(deps, request)
-  await deleteUser(deps, email, onEnded)
+  const { user, admin } = await userOf(deps, request)
+  await deleteUser(admin, user.email, onEnded)
   return { data: {} }
 }

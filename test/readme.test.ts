@@ -29,7 +29,7 @@ test('the README’s first user logs in with the README’s request', async cont
 
 test('every npm script that the documents name exists', () => {
   const { scripts } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8'))
-  for (const file of ['README.md', 'CONTRIBUTING.md', 'docs/operations.md']) {
+  for (const file of ['README.md', 'CONTRIBUTING.md', 'docs/operations.md', 'docs/installing.md']) {
     const text = readFileSync(join(PROJECT, file), 'utf8')
     for (const [, name = ''] of text.matchAll(/npm run (?:-s )?([a-z:]+)/g)) {
       assert.ok(scripts[name], `${file}: npm run ${name}`)

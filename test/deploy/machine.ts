@@ -1,11 +1,11 @@
 // A bare Debian 12 in a container, with its own systemd, network and files. Nothing outside of its folder changes.
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { cp, readFile, rm, writeFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { until } from '../process.ts'
+import { makeTemporaryFolder } from '../temporary-folder.ts'
 
 const execute = promisify(execFile)
 
@@ -25,7 +25,7 @@ export type Machine = {
 
 export async function startMachine(): Promise<Machine> {
   if (process.getuid?.() !== 0) throw new Error('only root can boot a Debian in a container')
-  const folder = await mkdtemp(join(tmpdir(), 'login-machine-'))
+  const folder = await makeTemporaryFolder('login-machine-')
   const started: ChildProcess[] = []
   const remove = async () => {
     for (const child of started.reverse()) await end(child)
@@ -35,7 +35,15 @@ export async function startMachine(): Promise<Machine> {
     const root = join(folder, 'root')
     await installDebian(root)
     const container = start('systemd-nspawn', [
-      ...['--directory', root, '--boot', '--private-network', '--console=pipe'],
+      ...[
+        '--directory',
+        root,
+        '--machine',
+        basename(folder),
+        '--boot',
+        '--private-network',
+        '--console=pipe',
+      ],
       // The files stay as Debian has installed them.
       ...['--timezone=off', '--resolv-conf=off'],
       // Also without a systemd outside.

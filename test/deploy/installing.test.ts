@@ -17,7 +17,7 @@ const MOST_EXPOSURE = 11
 const EMAIL = 'kate@example.com'
 const PASSWORD = 'correct horse battery'
 const REQUEST = 'curl --silent --show-error --insecure https://127.0.0.1/api/v1/auth'
-const READY = `curl --silent --show-error --fail --retry 30 --retry-delay 1 --retry-connrefused \
+const READY = `curl --silent --show-error --fail --retry 120 --retry-delay 1 --retry-all-errors \
   http://127.0.0.1:9443/readyz`
 
 /** The commands under each heading, in the order of the document. */
@@ -50,7 +50,8 @@ test('Installing: from a bare machine to a login through nginx', async () => {
 test('the unit reloads, restarts after a crash, and stays down if the settings are wrong', async () => {
   await machine.run('login-admin keys rotate && systemctl reload login-service')
   await logged('keys.reloaded')
-  await machine.run('systemctl kill --signal=SIGKILL login-service')
+  await machine.run(`systemctl kill --signal=SIGKILL login-service
+    until [ "$(systemctl show -P NRestarts login-service)" = 1 ]; do sleep 0.2; done`)
   await login()
   await machine.run(`echo BCRYPT_COST=1 >> /etc/login-service/.env
     systemctl restart login-service
@@ -64,7 +65,8 @@ test('the unit reloads, restarts after a crash, and stays down if the settings a
 
 test('nginx does not believe the address that a client claims', async () => {
   const json = `--header 'Content-Type: application/json' --data '{"email":"${EMAIL}","password":"x"}'`
-  await machine.run(`${REQUEST}/login --header 'X-Forwarded-For: 203.0.113.9' ${json}`)
+  await machine.run(`${READY}
+    ${REQUEST}/login --header 'X-Forwarded-For: 203.0.113.9' ${json}`)
   assert.equal((await logged('login.failed')).ip, '127.0.0.1')
 })
 
@@ -74,6 +76,28 @@ test('Backup and Restore: users, sessions and keys of PostgreSQL', () =>
     () => follow('Restore'),
     'login.dump',
   ))
+
+test('a backup that fails keeps the previous one, and a damaged one changes nothing', async () => {
+  const digest = () => machine.run(`sha256sum ${BACKUPS}/login.dump`)
+  const allow = (isAllowed: boolean) =>
+    machine.run(
+      `runuser -u postgres -- psql -c 'alter database login allow_connections ${isAllowed}'`,
+    )
+  const previous = await digest()
+  await allow(false)
+  await assert.rejects(follow('Backup'), /pg_dump: error/)
+  await allow(true)
+  assert.equal(await digest(), previous)
+
+  await machine.run(`cd ${BACKUPS} && cp login.dump whole.dump && truncate --size=20000 login.dump`)
+  const [readDump = ''] = commandsOf('Restore')
+  await assert.rejects(machine.run(readDump), /pg_restore: error/)
+  const session = await login()
+  await machine.run(`mv ${BACKUPS}/whole.dump ${BACKUPS}/login.dump`)
+  await follow('Backup')
+  await follow('Restore')
+  await assertLive(session)
+})
 
 test('Upgrade and Rollback: to the next version and back', async () => {
   const session = await login()

@@ -2,7 +2,6 @@
 import { installMissing } from '../debian-packages.ts'
 
 installMissing({
-  systemd: '/usr/bin/systemd-analyze',
   'systemd-container': '/usr/bin/systemd-nspawn',
   mmdebstrap: '/usr/bin/mmdebstrap',
   slirp4netns: '/usr/bin/slirp4netns',

@@ -1,7 +1,9 @@
-// A bare Debian 12 in a container, with its own systemd, network and files. Nothing outside of its folder changes.
+// A bare Debian 12 in a container, with its own systemd, network and files. It leaves nothing behind but two empty
+// cgroups.
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { until } from '../process.ts'
@@ -14,6 +16,9 @@ const NAME_SERVER = '10.0.2.3'
 /** A certificate authority that this machine's npm needs to reach the registry, if there is one. */
 const CA_FILE = process.env.NODE_EXTRA_CA_CERTS
 const CA_IN_MACHINE = '/etc/ssl/extra-ca.pem'
+const LOCK = join(tmpdir(), 'login-machine.lock')
+/** As long as another run may take. */
+const LOCK_MS = 15 * 60_000
 
 export type Machine = {
   /** The folder of its files. */
@@ -34,16 +39,10 @@ export async function startMachine(): Promise<Machine> {
   try {
     const root = join(folder, 'root')
     await installDebian(root)
-    const container = start('systemd-nspawn', [
-      ...[
-        '--directory',
-        root,
-        '--machine',
-        basename(folder),
-        '--boot',
-        '--private-network',
-        '--console=pipe',
-      ],
+    const container = start('flock', [
+      // Two machines at once would share their cgroups.
+      ...['--no-fork', LOCK, 'systemd-nspawn', '--boot', '--console=pipe', '--private-network'],
+      ...[`--directory=${root}`, `--machine=${basename(folder)}`],
       // The files stay as Debian has installed them.
       ...['--timezone=off', '--resolv-conf=off'],
       // Also without a systemd outside.
@@ -58,7 +57,7 @@ export async function startMachine(): Promise<Machine> {
         () => true,
         () => false,
       )
-    await until(() => succeeds('systemctl is-system-running && grep tap0 /proc/net/route'))
+    await until(() => succeeds('systemctl is-active multi-user.target; grep tap0 /proc/net/route'))
     return { root, run, remove }
   } catch (error) {
     await remove()
@@ -94,7 +93,7 @@ async function findLeader({ pid }: ChildProcess): Promise<string> {
   await until(async () => {
     leader = (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).trim()
     return leader !== '' && (await readFile(`/proc/${leader}/comm`, 'utf8')) === 'systemd\n'
-  })
+  }, LOCK_MS)
   return leader
 }
 

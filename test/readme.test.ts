@@ -34,6 +34,7 @@ test('every npm script that the documents name exists', () => {
     'CONTRIBUTING.md',
     'docs/operations.md',
     'docs/integrating.md',
+    'docs/installing.md',
   ]) {
     const text = readFileSync(join(PROJECT, file), 'utf8')
     for (const [, name = ''] of text.matchAll(/npm run (?:-s )?([a-z:]+)/g)) {

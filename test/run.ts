@@ -16,7 +16,8 @@ import { NO_FSYNC, startPostgres } from './postgres-server.ts'
 const FILES_AT_ONCE = { usual: 4, long: 2, cluster: 1 }
 const USUAL_FILES = ['src/**/*.test.ts', 'test/storage/*.contract.ts', 'test/*.test.ts']
 const MEMORY = '/dev/shm'
-const NEEDED_BYTES = 1_000_000_000
+/** A Debian with PostgreSQL and two versions of the service takes half of it. */
+const NEEDED_BYTES = 3_000_000_000
 
 const given = process.argv.slice(2)
 const isLong = given.some(file => file === '--long' || file.startsWith('test/long/'))

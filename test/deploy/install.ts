@@ -1,4 +1,4 @@
-// Installs what the suites of deploy/ need.
+// Installs what the suites of deploy/ and docs/integrating.md need.
 import { installMissing } from '../debian-packages.ts'
 
 installMissing({
@@ -7,5 +7,10 @@ installMissing({
   slirp4netns: '/usr/bin/slirp4netns',
   nginx: '/usr/sbin/nginx',
   caddy: '/usr/bin/caddy',
+  prometheus: '/usr/bin/prometheus',
+  'python3-jwt': '/usr/lib/python3/dist-packages/jwt/__init__.py',
+  'python3-cryptography': '/usr/lib/python3/dist-packages/cryptography/__init__.py',
+  'golang-go': '/usr/bin/go',
+  'golang-github-golang-jwt-jwt-dev': '/usr/share/gocode/src/github.com/golang-jwt/jwt/go.mod',
   'python3-yaml': '/usr/lib/python3/dist-packages/yaml/__init__.py',
 })

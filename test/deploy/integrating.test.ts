@@ -1,7 +1,6 @@
 // Runs the parts of docs/integrating.md that need Debian's packages: Python, Go and nginx.
 import assert from 'node:assert/strict'
-import { execFileSync, spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { spawn } from 'node:child_process'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -11,26 +10,7 @@ import { until } from '../process.ts'
 import { makeRecipeFolder, type RecipeFolder, recipe } from '../recipes.ts'
 import { createClient, PASSWORD, startTestService, type TestService } from '../service.ts'
 
-/** Each package with a file that it installs. */
-const PACKAGES = {
-  nginx: '/usr/sbin/nginx',
-  'python3-jwt': '/usr/lib/python3/dist-packages/jwt/__init__.py',
-  'python3-cryptography': '/usr/lib/python3/dist-packages/cryptography/__init__.py',
-  'golang-go': '/usr/bin/go',
-  'golang-github-golang-jwt-jwt-dev': '/usr/share/gocode/src/github.com/golang-jwt/jwt/go.mod',
-}
 const EMAIL = 'kate@example.com'
-
-before(() => {
-  const missing = Object.entries(PACKAGES).flatMap(([name, file]) =>
-    existsSync(file) ? [] : [name],
-  )
-  if (missing.length === 0) return
-  const install = ['install', '-y', '--no-install-recommends', ...missing]
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  execFileSync('apt-get', ['update'], { env, stdio: 'ignore' })
-  execFileSync('apt-get', install, { env, stdio: 'ignore' })
-})
 
 describe('access tokens', () => {
   let service: TestService

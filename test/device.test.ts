@@ -56,6 +56,20 @@ for (const engine of ENGINES_BY_RUN) {
       return answers
     }
 
+    // The first: commands have the clock of the machine or database, which later tests leave behind.
+    test('"users unlock" ends the block of a device', async t => {
+      const { email, device } = await newOwner()
+      await failWith(email, device, DEVICE_BUDGET)
+      assert.equal((await loginWith(email, device)).status, 429)
+      const cli = await createCli(service.database)
+      t.after(cli.remove)
+      const { stdout } = await cli.run(['users', 'show', email])
+      const verdict = `${email} can log in, except on 1 known device that waits.`
+      assert.equal(stdout.split('\n')[0], verdict)
+      assert.equal((await cli.run(['users', 'unlock', email])).code, 0)
+      assert.equal((await loginWith(email, device)).status, 200)
+    })
+
     test('an account has at most 100 devices: the next one replaces the least recently used', async () => {
       const { email, userId } = await newOwner()
       const ids = async () =>
@@ -153,19 +167,6 @@ for (const engine of ENGINES_BY_RUN) {
         assert.deepEqual(countStatuses(failures), { 401: DEVICE_BUDGET - 1 })
         assert.equal((await loginWith(email, device)).status, 200)
       }
-    })
-
-    test('"users unlock" ends the block of a device', async t => {
-      const { email, device } = await newOwner()
-      await failWith(email, device, DEVICE_BUDGET)
-      assert.equal((await loginWith(email, device)).status, 429)
-      const cli = await createCli(service.database)
-      t.after(cli.remove)
-      const { stdout } = await cli.run(['users', 'show', email])
-      const verdict = `${email} can log in, except on 1 known device that waits.`
-      assert.equal(stdout.split('\n')[0], verdict)
-      assert.equal((await cli.run(['users', 'unlock', email])).code, 0)
-      assert.equal((await loginWith(email, device)).status, 200)
     })
 
     type Owner = Awaited<ReturnType<typeof newOwner>>

@@ -2,7 +2,16 @@
 // of SQLite blocks its thread in a system call, as a disk does. While it is a file, each commit takes the
 // milliseconds that the file contains.
 import { execFile } from 'node:child_process'
-import { closeSync, constants, openSync, readFileSync, statSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StatementSync } from 'node:sqlite'
@@ -19,6 +28,11 @@ export function withSlowDisk(file: string): Record<string, string> {
 /** From now on, no commit ends. */
 export async function stallDisk(file: string): Promise<void> {
   await promisify(execFile)('mkfifo', [file])
+}
+
+/** Waits until a commit blocks its thread. */
+export async function waitForCommit(file: string): Promise<void> {
+  while (!existsSync(blocked(file))) await sleep(20)
 }
 
 /** Waits for a commit and lets it end. */
@@ -43,10 +57,18 @@ export async function releaseDisk(file: string): Promise<void> {
   await fifo.close()
 }
 
+/** Exists while a commit blocks its thread. */
+function blocked(file: string): string {
+  return `${file}.blocked`
+}
+
 function waitForDisk(file: string): void {
   const stats = statSync(file, { throwIfNoEntry: false })
-  if (stats?.isFIFO()) closeSync(openSync(file, 'r'))
-  else if (stats) Atomics.wait(cell, 0, 0, Number(readFileSync(file, 'utf8')))
+  if (stats?.isFIFO()) {
+    writeFileSync(blocked(file), '')
+    closeSync(openSync(file, 'r'))
+    rmSync(blocked(file), { force: true })
+  } else if (stats) Atomics.wait(cell, 0, 0, Number(readFileSync(file, 'utf8')))
 }
 
 const cell = new Int32Array(new SharedArrayBuffer(4))

@@ -2,6 +2,7 @@
 // it when its process ends, so a crash leaves no stale lock behind.
 import { lstatSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
+import { copyOwner } from '../files.ts'
 import { repeat } from '../storage/sql/engine.ts'
 import { isBusy } from '../storage/sqlite/file.ts'
 
@@ -23,6 +24,18 @@ export async function withFileLock<T>(
   } finally {
     lock.close()
   }
+}
+
+/** A change holds the lock for some milliseconds; a holder that takes longer than this is stuck. */
+const CHANGE_WAIT_MS = 20_000
+
+/** Parallel changes of this file run one after the other, so that none overwrites another. */
+export function withChangeLock<T>(path: string, change: () => Promise<T>): Promise<T> {
+  const lockFile = `${path}.lock`
+  return withFileLock(lockFile, CHANGE_WAIT_MS, async () => {
+    await copyOwner(path, lockFile)
+    return change()
+  })
 }
 
 async function takeLock(file: string, waitMs: number): Promise<DatabaseSync> {

@@ -1,17 +1,14 @@
 // keys list|rotate
 import { Command } from 'commander'
 import type { Config } from '../config/config.ts'
-import { copyOwner, hasCode } from '../files.ts'
+import { hasCode } from '../files.ts'
 import { ensureKeyFile, loadKeySet, readKeyFile, replaceKeyFile } from '../keys/key-file.ts'
 import { createKeys, KeyFileError, PUBLISH_SECONDS, rotate } from '../keys/key-set.ts'
 import { type Context, configOf, type JsonOption, printList } from './context.ts'
 import { Failure, messageOf } from './failures.ts'
-import { FileLockError, withFileLock } from './file-lock.ts'
+import { FileLockError, withChangeLock } from './file-lock.ts'
 import { formatTime } from './terminal/layout.ts'
 import { clockOf, withAnyStore } from './with-store.ts'
-
-/** A rotation holds the lock for some milliseconds; a holder that takes longer than this is stuck. */
-const LOCK_WAIT_MS = 20_000
 
 export function keysCommand(context: Context): Command {
   const keys = new Command('keys').description('list and rotate the signing keys')
@@ -50,13 +47,10 @@ export function keysCommand(context: Context): Command {
   return keys
 }
 
-/** The lock makes parallel rotations run one after the other, so that none overwrites the keys of another. */
 async function rotateKeyFile(path: string, clock: () => Date): Promise<void> {
   // Refuses a file without keys before a lock file is created beside it.
   await readKeyFile(path)
-  const lockFile = `${path}.lock`
-  await withFileLock(lockFile, LOCK_WAIT_MS, async () => {
-    await copyOwner(path, lockFile)
+  await withChangeLock(path, async () => {
     await replaceKeyFile(path, await rotate(await readKeyFile(path), clock()))
   })
 }

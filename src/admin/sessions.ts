@@ -8,7 +8,7 @@ import { type Context, type JsonOption, printList } from './context.ts'
 import { endSession, endSessions } from './operations/sessions.ts'
 import { requireUser } from './operations/users.ts'
 import { parseEmail, parseId } from './terminal/arguments.ts'
-import { formatTime } from './terminal/layout.ts'
+import { count, formatTime } from './terminal/layout.ts'
 import { countEnded } from './terminal/terminal.ts'
 import { withStore } from './with-store.ts'
 
@@ -51,7 +51,7 @@ export function sessionsCommand(context: Context): Command {
         const counted = countEnded(terminal)
         await endSessions(admin, email, counted.onEnded)
         const ended = counted.ended()
-        const sentence = `Ended ${ended} ${ended === 1 ? 'session' : 'sessions'} of ${email}.`
+        const sentence = `Ended ${count(ended, 'session', 'sessions')} of ${email}.`
         terminal.announce('admin.sessions_ended', { email, ended }, sentence)
       }),
     )

@@ -12,9 +12,9 @@ import {
   showThrottle,
 } from './operations/throttle.ts'
 import { parseClient, parseCount, parseEmail } from './terminal/arguments.ts'
-import { fieldsOf, formatTime, jsonOf } from './terminal/layout.ts'
+import { count, fieldsOf, formatTime, jsonOf } from './terminal/layout.ts'
 import { createProgress } from './terminal/terminal.ts'
-import { count, fieldsOfThrottle, SCOPE_LABELS } from './users/explanation.ts'
+import { fieldsOfThrottle, SCOPE_LABELS } from './users/explanation.ts'
 import { withStore } from './with-store.ts'
 
 const DEFAULT_TOP = 20

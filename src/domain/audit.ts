@@ -40,11 +40,11 @@ export type NewAuditEvent = {
   target: string
   /** The user that it concerns; null if there is none. */
   targetId: string | null
-  before: AuditFacts | null
-  after: AuditFacts | null
+  before?: AuditFacts | null
+  after?: AuditFacts | null
 }
 
-export type AuditEvent = NewAuditEvent & { id: number; at: Date; by: Actor }
+export type AuditEvent = Required<NewAuditEvent> & { id: number; at: Date; by: Actor }
 
 export interface AuditStore {
   /**

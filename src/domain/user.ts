@@ -19,6 +19,22 @@ export type User = {
   updatedAt: Date
 }
 
+/**
+ * Ignores locks set by the throttle; a lock without `lockedBy` counts as an administrator's. The same rule
+ * in SQL is `isNotLockedByAdministrator` in `storage/sql/user-rows.ts`.
+ */
+export function isLockedByAdministrator(
+  user: Pick<User, 'lockedUntil' | 'lockedBy'>,
+  now: Date,
+): boolean {
+  if (user.lockedUntil === null || user.lockedBy === 'throttle') return false
+  // Negated, so that an invalid date counts as locked.
+  return !(user.lockedUntil <= now)
+}
+
+/** Of a new user for which no role is given. */
+export const DEFAULT_ROLE = 'user'
+
 export type NewUser = Pick<User, 'id' | 'email' | 'passwordHash' | 'name' | 'role'>
 
 export const USER_STATES = ['active', 'inactive', 'locked', 'waiting'] as const

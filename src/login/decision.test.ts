@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { User } from '../domain/user.ts'
-import { decide, isLockedByAdministrator } from './decision.ts'
+import { isLockedByAdministrator } from '../domain/user.ts'
+import { decide } from './decision.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
 const PAST = new Date(NOW.getTime() - 1)

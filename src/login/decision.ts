@@ -1,6 +1,6 @@
 // Decides whether an attempt is accepted, without any side effect. The reasons are for the log: the caller
 // gets the same answer for all of them.
-import type { User } from '../domain/user.ts'
+import { isLockedByAdministrator, type User } from '../domain/user.ts'
 
 export type RejectionReason =
   | 'unknown-email'
@@ -18,17 +18,4 @@ export function decide(user: User | null, passwordMatches: boolean, now: Date): 
   if (isLockedByAdministrator(user, now))
     return { kind: 'rejected', reason: 'locked-by-administrator' }
   return { kind: 'accepted', user }
-}
-
-/**
- * Ignores locks set by the throttle; a lock without `lockedBy` counts as an administrator's. The same rule
- * in SQL is `isNotLockedByAdministrator` in `storage/sql/user-rows.ts`.
- */
-export function isLockedByAdministrator(
-  user: Pick<User, 'lockedUntil' | 'lockedBy'>,
-  now: Date,
-): boolean {
-  if (user.lockedUntil === null || user.lockedBy === 'throttle') return false
-  // Negated, so that an invalid date counts as locked.
-  return !(user.lockedUntil <= now)
 }

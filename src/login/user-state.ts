@@ -1,7 +1,6 @@
 // The state of a user in one word. The list of users has the same rules in SQL (`storage/sql/list-users.ts`).
 import { WINDOW_MS } from '../domain/throttle.ts'
-import type { User, UserState } from '../domain/user.ts'
-import { isLockedByAdministrator } from './decision.ts'
+import { isLockedByAdministrator, type User, type UserState } from '../domain/user.ts'
 
 export function userState(
   user: Pick<User, 'isActive' | 'lockedUntil' | 'lockedBy'>,

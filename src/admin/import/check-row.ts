@@ -2,9 +2,14 @@
 import { costOf } from '../../bcrypt/hash-text.ts'
 import type { ImportedUser } from '../../domain/import.ts'
 import { isUuid } from '../../identifiers.ts'
-import { problemWithPassword } from '../../login/credentials.ts'
 import { Failure } from '../failures.ts'
-import { parseNewEmail, parseText, parseTime } from '../terminal/arguments.ts'
+import {
+  nameParser,
+  parseNewEmail,
+  parsePassword,
+  parseTime,
+  roleParser,
+} from '../terminal/arguments.ts'
 import type { SecretField, Values } from './records.ts'
 
 export type CheckedRow = Omit<ImportedUser, 'id' | 'isIdGiven' | 'passwordHash'> & {
@@ -13,8 +18,8 @@ export type CheckedRow = Omit<ImportedUser, 'id' | 'isIdGiven' | 'passwordHash'>
   secret: string
 }
 
-const parseName = parseText('name', 100)
-const parseRole = parseText('role', 50)
+const parseName = nameParser('name')
+const parseRole = roleParser('role')
 
 /** Throws a Failure whose message says what is wrong. A missing value, null and an empty text are the same. */
 export function checkRow(
@@ -39,7 +44,7 @@ export function checkRow(
       lockedUntil && lockedUntil <= now ? null : 'lockedUntil' in values ? lockedUntil : undefined,
     secret:
       secret === 'password'
-        ? checkPassword(requiredIn(values, secret))
+        ? parsePassword(requiredIn(values, secret))
         : checkHash(requiredIn(values, secret), maxCost),
   }
 }
@@ -51,12 +56,6 @@ function checkHash(hash: string, maxCost: number): string {
     throw new Failure(`passwordHash has the cost ${cost}, which is above BCRYPT_COST (${maxCost}).`)
   }
   return hash
-}
-
-function checkPassword(password: string): string {
-  const problem = problemWithPassword(password)
-  if (problem) throw new Failure(`This password cannot be used: ${problem}.`)
-  return password
 }
 
 function textIn(values: Values, field: string): string | null {

@@ -1,6 +1,6 @@
 // users export
 import { type Command, Option } from 'commander'
-import type { User } from '../../domain/user.ts'
+import { isLockedByAdministrator, type User } from '../../domain/user.ts'
 import type { Context } from '../context.ts'
 import { withStore } from '../with-store.ts'
 import { EXPORTED_FIELDS, type Format } from './records.ts'
@@ -35,8 +35,7 @@ export function addExportCommand(users: Command, context: Context): void {
 
 /** Locks of the throttle are left out: its counters stay behind too. */
 function toRow(user: User, fields: string[], now: Date): Record<string, unknown> {
-  const isLocked =
-    user.lockedUntil !== null && user.lockedUntil > now && user.lockedBy !== 'throttle'
+  const isLocked = isLockedByAdministrator(user, now)
   const row: Record<string, unknown> = { ...user, lockedUntil: isLocked ? user.lockedUntil : null }
   return Object.fromEntries(fields.map(field => [field, row[field]]))
 }

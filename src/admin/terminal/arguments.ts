@@ -2,7 +2,12 @@
 
 import { isUuid } from '../../identifiers.ts'
 import { toCountedClient } from '../../login/client-group.ts'
-import { canonicalEmail, problemWithEmail, problemWithNewEmail } from '../../login/credentials.ts'
+import {
+  canonicalEmail,
+  problemWithEmail,
+  problemWithNewEmail,
+  problemWithPassword,
+} from '../../login/credentials.ts'
 import { WrongUse } from '../failures.ts'
 
 const TIME = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d)?)?$/
@@ -46,6 +51,20 @@ export function parseText(option: string, maxLength: number) {
     }
     return text
   }
+}
+
+/** As the database limits them. */
+export const nameParser = (option: string) => parseText(option, 100)
+export const roleParser = (option: string) => parseText(option, 50)
+
+export function parsePassword(typed: string): string {
+  const problem = problemWithPassword(typed)
+  if (problem) throw new WrongUse(unfitPassword(problem))
+  return typed
+}
+
+export function unfitPassword(problem: string): string {
+  return `This password cannot be used: ${problem}.`
 }
 
 export function parseCount(option: string) {

@@ -7,6 +7,10 @@ export function formatTime(time: Date): string {
   return time.toISOString().replace(/\.\d+Z$/, 'Z')
 }
 
+export function count(items: number, one: string, several: string): string {
+  return `${items} ${items === 1 ? one : several}`
+}
+
 export function jsonOf(data: unknown): string {
   return `${safeJson(JSON.stringify(data, null, 2))}\n`
 }

@@ -2,11 +2,11 @@
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Command, Option } from 'commander'
-import { copyOwner, hasCode } from '../../files.ts'
+import { hasCode } from '../../files.ts'
 import { createAdminToken, digestOf } from '../../identifiers.ts'
 import { type Context, configOf, type JsonOption, printList } from '../context.ts'
 import { Failure, messageOf, WrongUse } from '../failures.ts'
-import { FileLockError, withFileLock } from '../file-lock.ts'
+import { FileLockError, withChangeLock } from '../file-lock.ts'
 import { formatTime, jsonOf } from '../terminal/layout.ts'
 import {
   type AdminToken,
@@ -16,9 +16,6 @@ import {
   TOKEN_ROLES,
   TokenFileError,
 } from './token-file.ts'
-
-/** A change holds the lock for some milliseconds; a holder that takes longer than this is stuck. */
-const LOCK_WAIT_MS = 20_000
 
 export function tokensCommand(context: Context): Command {
   const { terminal } = context
@@ -105,14 +102,9 @@ function parseName(typed: string): string {
   )
 }
 
-/** The lock makes parallel changes run one after the other, so that none overwrites another. */
 async function change(path: string, toNext: (tokens: AdminToken[]) => AdminToken[]): Promise<void> {
   await mkdir(dirname(path), { recursive: true })
-  const lockFile = `${path}.lock`
-  await withFileLock(lockFile, LOCK_WAIT_MS, async () => {
-    await copyOwner(path, lockFile)
-    await replaceTokens(path, toNext(await readOrNone(path)))
-  })
+  await withChangeLock(path, async () => replaceTokens(path, toNext(await readOrNone(path))))
 }
 
 async function readOrNone(path: string): Promise<AdminToken[]> {

@@ -7,7 +7,7 @@ import type { Explanation } from '../operations/explain-user.ts'
 import type { ClientsOfEmail, ShownScope } from '../operations/throttle.ts'
 import { latestOf } from '../operations/throttle.ts'
 import { FOR_EVER } from '../operations/users.ts'
-import { formatTime, type Row } from '../terminal/layout.ts'
+import { count, formatTime, type Row } from '../terminal/layout.ts'
 
 export function describeState(
   user: Pick<User, 'isActive' | 'lockedUntil' | 'lockedBy'>,
@@ -143,8 +143,4 @@ function describeClients({ clients, waiting, waitsUntil }: ClientsOfEmail): stri
 
 function waitingOf(waiting: number, until: Date | null): string {
   return until === null ? '' : `, ${count(waiting, 'waits', 'wait')}${untilOf(until)}`
-}
-
-export function count(items: number, one: string, several: string): string {
-  return `${items} ${items === 1 ? one : several}`
 }

@@ -1,11 +1,18 @@
 // users add|set-password
 import { randomBytes } from 'node:crypto'
 import { type Command, Option } from 'commander'
+import { DEFAULT_ROLE } from '../../domain/user.ts'
 import { problemWithPassword } from '../../login/credentials.ts'
 import type { Context, JsonOption } from '../context.ts'
 import { Failure, WrongUse } from '../failures.ts'
 import { addUser, emailTaken, requireUser, setPassword } from '../operations/users.ts'
-import { parseEmail, parseNewEmail, parseText } from '../terminal/arguments.ts'
+import {
+  nameParser,
+  parseEmail,
+  parseNewEmail,
+  roleParser,
+  unfitPassword,
+} from '../terminal/arguments.ts'
 import { jsonOf } from '../terminal/layout.ts'
 import { countEnded, type Terminal } from '../terminal/terminal.ts'
 import { withMigratedStore, withStore } from '../with-store.ts'
@@ -22,8 +29,8 @@ export function addPasswordCommands(users: Command, context: Context): void {
   const add = users
     .command('add')
     .description('add a user; asks for the password unless --password-stdin or --generate is given')
-    .requiredOption('--name <name>', 'display name', parseText('--name', 100))
-    .option('--role <role>', 'role in the access token', parseText('--role', 50), 'user')
+    .requiredOption('--name <name>', 'display name', nameParser('--name'))
+    .option('--role <role>', 'role in the access token', roleParser('--role'), DEFAULT_ROLE)
   withPasswordOptions(add, parseNewEmail).action((email: string, options: NewUserOptions) => {
     const obtainPassword = passwordSource(context, options)
     return withMigratedStore(context, async ({ store, admin }) => {
@@ -105,7 +112,7 @@ async function askTwice(terminal: Terminal): Promise<string> {
   for (;;) {
     const password = await terminal.askHidden('Password: ')
     const problem = problemWithPassword(password)
-    if (problem) terminal.say(unfit(problem))
+    if (problem) terminal.say(unfitPassword(problem))
     else if ((await terminal.askHidden('Repeat the password: ')) === password) return password
     else terminal.say('The two passwords differ.')
   }
@@ -116,18 +123,14 @@ function toPassword(input: Buffer): string {
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(input)
   } catch {
-    throw new Failure(unfit('it is not valid UTF-8'))
+    throw new Failure(unfitPassword('it is not valid UTF-8'))
   }
   const password = text.replace(/\r?\n$/, '')
   const problem = /[\r\n]/.test(password)
     ? 'it has more than one line'
     : problemWithPassword(password)
-  if (problem) throw new Failure(unfit(problem))
+  if (problem) throw new Failure(unfitPassword(problem))
   return password
-}
-
-function unfit(problem: string): string {
-  return `This password cannot be used: ${problem}.`
 }
 
 /** Prints a generated password. It is already stored, so a failure to print it must be reported. */

@@ -16,7 +16,13 @@ import {
   setUser,
   unlockUser,
 } from '../operations/users.ts'
-import { parseEmail, parseNewEmail, parseText, parseTime } from '../terminal/arguments.ts'
+import {
+  nameParser,
+  parseEmail,
+  parseNewEmail,
+  parseTime,
+  roleParser,
+} from '../terminal/arguments.ts'
 import { formatTime } from '../terminal/layout.ts'
 import { countEnded } from '../terminal/terminal.ts'
 import { withStore } from '../with-store.ts'
@@ -73,11 +79,11 @@ export function usersCommand(context: Context): Command {
       'new email; failures and blocks stay with the old one',
       parseNewEmail,
     )
-    .option('--name <name>', 'new display name', parseText('--name', 100))
+    .option('--name <name>', 'new display name', nameParser('--name'))
     .option(
       '--role <role>',
       'new role; access tokens have it after the next refresh',
-      parseText('--role', 50),
+      roleParser('--role'),
     )
     .action((email: string, fields: UserFields) => {
       if (Object.keys(fields).length === 0) {

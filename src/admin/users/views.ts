@@ -6,10 +6,16 @@ import { type Context, type JsonOption, printList } from '../context.ts'
 import { Failure } from '../failures.ts'
 import { explainUser } from '../operations/explain-user.ts'
 import { allUsers, type ShownUser } from '../operations/user-list.ts'
-import { parseClient, parseCount, parseEmail, parseText } from '../terminal/arguments.ts'
-import { fieldsOf, jsonOf } from '../terminal/layout.ts'
+import {
+  parseClient,
+  parseCount,
+  parseEmail,
+  parseText,
+  roleParser,
+} from '../terminal/arguments.ts'
+import { count, fieldsOf, jsonOf } from '../terminal/layout.ts'
 import { withStore } from '../with-store.ts'
-import { count, describeState, fieldsOfUser, sentenceOf } from './explanation.ts'
+import { describeState, fieldsOfUser, sentenceOf } from './explanation.ts'
 
 type ListOptions = JsonOption & {
   search?: string
@@ -29,7 +35,7 @@ export function addViewCommands(users: Command, context: Context): void {
       'only users with this text in their email or name',
       parseText('--search', 254),
     )
-    .option('--role <role>', 'only users with this role', parseText('--role', 50))
+    .option('--role <role>', 'only users with this role', roleParser('--role'))
     .addOption(
       new Option(
         '--state <state>',

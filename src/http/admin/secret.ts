@@ -2,8 +2,8 @@
 import bcrypt from 'bcrypt'
 import { WrongUse } from '../../admin/failures.ts'
 import type { AdminDeps } from '../../admin/operations/deps.ts'
+import { parsePassword } from '../../admin/terminal/arguments.ts'
 import { formatHash, parseHash } from '../../bcrypt/hash-text.ts'
-import { problemWithPassword } from '../../login/credentials.ts'
 import { InvalidInput, read, type Values } from './input.ts'
 import type { RouteDeps } from './route.ts'
 
@@ -41,12 +41,6 @@ export function secretOf(body: Values, deps: RouteDeps): Secret {
     }
   }
   throw new InvalidInput('Send either password or passwordHash.', 'password')
-}
-
-function parsePassword(typed: string): string {
-  const problem = problemWithPassword(typed)
-  if (problem) throw new WrongUse(`This password cannot be used: ${problem}.`)
-  return typed
 }
 
 function parseGivenHash(typed: string, maxCost: number): string {

@@ -33,7 +33,7 @@ export async function writeAudit(
 }
 
 export function toAuditRow({ at, by }: Change, event: NewAuditEvent) {
-  const { action, target, targetId, before, after } = event
+  const { action, target, targetId, before = null, after = null } = event
   return {
     at: formatTime(at),
     actor_kind: by.kind,

@@ -33,7 +33,6 @@ export async function deleteUser(
         target: email,
         targetId: found.id,
         before: { name, role },
-        after: null,
       })
     }
     return found

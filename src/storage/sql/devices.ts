@@ -77,7 +77,6 @@ export function createDevices(engine: Engine): Devices {
           target: id,
           targetId: revoked.user_id,
           before: { userAgent: revoked.user_agent },
-          after: null,
         })
         return true
       }),

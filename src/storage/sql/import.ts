@@ -7,6 +7,7 @@ import type {
   ImportOutcome,
   ImportStore,
 } from '../../domain/import.ts'
+import { DEFAULT_ROLE, isLockedByAdministrator } from '../../domain/user.ts'
 import { digestOf } from '../../identifiers.ts'
 import { changedFacts, toAuditRow } from './audit.ts'
 import { isAmong, rowsAsJson } from './dialect.ts'
@@ -29,8 +30,6 @@ type Update = Pick<
   | 'upgraded_from'
 > & { session_generation: 0 | 1; updated_at: string }
 type Changed = { row: UserRow; update: Update; isNewHash: boolean }
-
-const DEFAULT_ROLE = 'user'
 
 export function createImport(engine: Engine): ImportStore {
   return {
@@ -150,8 +149,7 @@ async function findUsers(
 /** Null if the user is already as the file says. */
 function updateOf(found: UserRow, user: ImportedUser, change: Change): Changed | null {
   const stored = toUser(found)
-  const hasLock =
-    stored.lockedUntil !== null && stored.lockedUntil > change.at && stored.lockedBy !== 'throttle'
+  const hasLock = isLockedByAdministrator(stored, change.at)
   const isLockChanged =
     user.lockedUntil !== undefined &&
     (hasLock ? stored.lockedUntil?.getTime() : undefined) !== user.lockedUntil?.getTime()
@@ -211,11 +209,11 @@ function addedEvent({ id, email, name, role, isActive, lockedUntil }: ImportedUs
     ...(isActive === false && { isActive }),
     ...(lockedUntil && { lockedUntil: formatTime(lockedUntil) }),
   }
-  return { action: 'user.imported', target: email, targetId: id, before: null, after }
+  return { action: 'user.imported', target: email, targetId: id, after }
 }
 
 function updatedEvents({ row, update, isNewHash }: Changed): NewAuditEvent[] {
-  const event = { target: row.email, targetId: row.id, before: null, after: null }
+  const event = { target: row.email, targetId: row.id }
   const facts = changedFacts(toUser(row), toUser({ ...row, ...update }))
   return [
     ...(facts ? [{ ...event, action: 'user.changed' as const, ...facts }] : []),

@@ -105,8 +105,6 @@ export function createSessions(engine: Engine): Sessions {
           action: 'session.ended',
           target: id,
           targetId: ended.user_id,
-          before: null,
-          after: null,
         })
         return true
       }),

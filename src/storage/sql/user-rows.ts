@@ -45,7 +45,7 @@ export function isChanged(email: string, { userId }: Change) {
 
 /**
  * Ignores locks set by the throttle; a lock without `locked_by` counts as an administrator's. The same rule
- * as `isLockedByAdministrator` of `src/login/decision.ts`, in SQL.
+ * as `isLockedByAdministrator` of `src/domain/user.ts`, in SQL.
  */
 export function isNotLockedByAdministrator(now: string) {
   return sql<boolean>`(locked_until is null or locked_until <= ${now} or locked_by = 'throttle')`

@@ -52,7 +52,7 @@ export function createUsers(engine: Engine): Users {
         .where(isChanged(email, change))
         .$if(engine.name === 'postgres', query => query.forNoKeyUpdate())
         .executeTakeFirst()
-      const event = { action, target: email, targetId: null, before: null, after: null }
+      const event = { action, target: email, targetId: null }
       if (!found) {
         if (hasCleared) await writeAudit(trx, change, event)
         return null
@@ -145,7 +145,6 @@ export function createUsers(engine: Engine): Users {
           action: 'user.added',
           target: user.email,
           targetId: user.id,
-          before: null,
           after: { name: user.name, role: user.role },
         })
         return true
@@ -217,8 +216,6 @@ export function createUsers(engine: Engine): Users {
             action: 'sessions.ended',
             target: email,
             targetId: found.id,
-            before: null,
-            after: null,
           })
         }
         return found

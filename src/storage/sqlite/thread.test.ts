@@ -3,7 +3,13 @@ import { randomUUID } from 'node:crypto'
 import { mock, type TestContext, test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { openTestStore } from '../../../test/engines.ts'
-import { endOneCommit, releaseDisk, stallDisk, withSlowDisk } from '../../../test/slow-disk.ts'
+import {
+  endOneCommit,
+  releaseDisk,
+  stallDisk,
+  waitForCommit,
+  withSlowDisk,
+} from '../../../test/slow-disk.ts'
 import { insertTestUser, makeScopes, openFor } from '../../../test/storage/fixtures.ts'
 import { openInThread } from './thread.ts'
 
@@ -96,8 +102,9 @@ test('an operation whose time ends while it waits for the commit of another take
   for (const name of Object.keys(hook)) delete process.env[name]
 
   await stallDisk(disk)
-  // Its commit blocks the thread until both others have arrived. Then the commit of the last one blocks.
+  // Its commit blocks the thread while both others arrive. Then the commit of the last one blocks.
   const first = store.checkWritable(NOW).catch(() => {})
+  await waitForCommit(disk)
   const scopes = makeScopes()
   const reserving = store.reserveAttempt(scopes, EMAIL, NOW)
   const last = store.checkWritable(NOW).catch(() => {})

@@ -11,8 +11,14 @@ import {
   requireUser,
   setUser,
 } from '../../../admin/operations/users.ts'
-import { parseClient, parseNewEmail, parseText } from '../../../admin/terminal/arguments.ts'
-import { USER_STATES, type User } from '../../../domain/user.ts'
+import {
+  nameParser,
+  parseClient,
+  parseNewEmail,
+  parseText,
+  roleParser,
+} from '../../../admin/terminal/arguments.ts'
+import { DEFAULT_ROLE, USER_STATES, type User } from '../../../domain/user.ts'
 import {
   bodyOf,
   InvalidInput,
@@ -25,8 +31,8 @@ import {
 import { type Handler, onEnded, userOf } from '../route.ts'
 import { SECRET_FIELDS, secretOf } from '../secret.ts'
 
-const parseName = parseText('name', 100)
-const parseRole = parseText('role', 50)
+const parseName = nameParser('name')
+const parseRole = roleParser('role')
 
 export const usersRoute: Handler = async (deps, request) => {
   const query = queryOf(request, ['search', 'role', 'state', 'limit', 'after'])
@@ -58,7 +64,7 @@ export const addUserRoute: Handler = async (deps, request) => {
   const wanted = {
     email: readRequired(body, 'email', parseNewEmail),
     name: readRequired(body, 'name', parseName),
-    role: read(body, 'role', parseRole) ?? 'user',
+    role: read(body, 'role', parseRole) ?? DEFAULT_ROLE,
   }
   const secret = secretOf(body, deps)
   const { email, name, role } = wanted

@@ -1,8 +1,9 @@
-// Prints the time from start to ready, and for both password engines the resident memory after the start and
+// Prints the size of what production installs, the time from start to ready, and for both password engines the resident memory after the start and
 // after 1,000 logins.
 import { PASSWORD_ENGINES } from '../src/config/variables.ts'
 import { demandOnly, runClosedLoop } from './closed-loop.ts'
 import { endRun, useRunFolder } from './processes.ts'
+import { measureProductionTree } from './production-tree.ts'
 import { CHEAP_COST, rightLogins } from './seed.ts'
 import { CHEAP, deploy } from './service.ts'
 import { median } from './statistics.ts'
@@ -11,6 +12,11 @@ const STARTS = 5
 const LOGINS = 1_000
 const CONNECTIONS = 8
 const LOGINS_TIMEOUT_MS = 60_000
+
+const tree = await measureProductionTree()
+print(
+  `production tree           ${tree.packages} packages, ${tree.mib.toFixed(1)} MiB, of which Node.js itself ${tree.nodeMib.toFixed(1)} MiB`,
+)
 
 useRunFolder()
 const deployment = await deploy('sqlite', 1)

@@ -24,7 +24,9 @@ export async function provokeByProcesses(): Promise<Record<string, unknown>[]> {
 
 /** More logins than fit into their time; then a hash that never ends and a disk that stalls, while the service stops. */
 async function overload() {
+  await using cleanup = new AsyncDisposableStack()
   const deployment = await createDeployment('sqlite')
+  cleanup.defer(deployment.remove)
   const disk = join(deployment.dataDir, 'slow')
   // From the signal on, no thread is told to hash.
   const hook = `import { Worker } from 'node:worker_threads'
@@ -56,15 +58,17 @@ async function overload() {
   const page = { method: 'GET', path: '/login' }
   await until(async () => (await service.call(page)).status === 503)
   await Promise.all([service.exit, endless])
-  await deployment.remove()
   return service.lines()
 }
 
 /** What the process itself logs: its start, its files, its clock, signals, readiness and its end. */
 async function operation() {
+  await using cleanup = new AsyncDisposableStack()
   const database = await createTestDatabase('postgres')
+  cleanup.defer(database.drop)
   assert.ok(database.config.engine === 'postgres')
   const folder = await makeTemporaryFolder('login-events-')
+  cleanup.defer(() => rm(folder, { recursive: true }))
   const clock = await createMovedClock(folder, 12_000)
   const files = await writeCertificate(folder, 'served')
   const opsPort = await freePort()
@@ -76,49 +80,47 @@ async function operation() {
     ADMIN_PORT: String(await freePort()),
     OPS_PORT: String(opsPort),
   })
-  try {
-    const { address } = await service.line('service.started')
-    const client = await createClient(String(address), folder, files.TLS_CERT_FILE)
-    await clock.move(0)
-    await service.line('clock.right')
+  cleanup.defer(() => kill(service))
+  const { address } = await service.line('service.started')
+  const client = await createClient(String(address), folder, files.TLS_CERT_FILE)
+  await clock.move(0)
+  await service.line('clock.right')
 
-    service.kill('SIGUSR2')
-    await service.line('log.level_changed')
-    await client.call({ method: 'GET', path: '/login' })
-    await service.line('request.answered')
-    client.close()
+  service.kill('SIGUSR2')
+  await service.line('log.level_changed')
+  await client.call({ method: 'GET', path: '/login' })
+  await service.line('request.answered')
+  client.close()
 
-    const isReady = async () => (await fetch(`http://127.0.0.1:${opsPort}/readyz`)).ok
-    await database.rows('alter table readiness rename to hidden')
-    await until(async () => !(await isReady()))
-    await database.rows('alter table hidden rename to readiness')
-    await until(isReady)
+  const isReady = async () => (await fetch(`http://127.0.0.1:${opsPort}/readyz`)).ok
+  await database.rows('alter table readiness rename to hidden')
+  await until(async () => !(await isReady()))
+  await database.rows('alter table hidden rename to readiness')
+  await until(isReady)
 
+  service.kill('SIGHUP')
+  await service.line('keys.reloaded')
+  await writeFile(join(folder, 'signing-keys.json'), '{}')
+  service.kill('SIGHUP')
+  await service.line('keys.reload_failed')
+  for (const [toDays, event] of [
+    [5, 'tls.expiring'],
+    [-1, 'tls.expired'],
+  ] as const) {
+    const { cert, key } = await makeCertificate({ fromDays: -9, toDays })
+    await writeFile(files.TLS_KEY_FILE, key)
+    await writeFile(files.TLS_CERT_FILE, cert)
     service.kill('SIGHUP')
-    await service.line('keys.reloaded')
-    await writeFile(join(folder, 'signing-keys.json'), '{}')
-    service.kill('SIGHUP')
-    await service.line('keys.reload_failed')
-    for (const [toDays, event] of [
-      [5, 'tls.expiring'],
-      [-1, 'tls.expired'],
-    ] as const) {
-      const { cert, key } = await makeCertificate({ fromDays: -9, toDays })
-      await writeFile(files.TLS_KEY_FILE, key)
-      await writeFile(files.TLS_CERT_FILE, cert)
-      service.kill('SIGHUP')
-      await service.line(event)
-    }
-    await writeFile(files.TLS_CERT_FILE, 'not a certificate')
-    service.kill('SIGHUP')
-    await service.line('tls.reload_failed')
-    return await linesUntilEnd(service, 'SIGTERM')
-  } finally {
-    service.kill('SIGKILL')
-    await service.exit
-    await database.drop()
-    await rm(folder, { recursive: true })
+    await service.line(event)
   }
+  await writeFile(files.TLS_CERT_FILE, 'not a certificate')
+  service.kill('SIGHUP')
+  await service.line('tls.reload_failed')
+  return await linesUntilEnd(service, 'SIGTERM')
+}
+
+async function kill(service: RunningProcess): Promise<void> {
+  await linesUntilEnd(service, 'SIGKILL')
 }
 
 async function linesUntilEnd(service: RunningProcess, signal: NodeJS.Signals): Promise<Line[]> {
@@ -136,8 +138,11 @@ function preloading(code: string) {
 
 /** The database accepts the connection and never answers. */
 async function endDuringStart() {
+  await using cleanup = new AsyncDisposableStack()
   const folder = await makeTemporaryFolder('login-events-')
+  cleanup.defer(() => rm(folder, { recursive: true }))
   const silent = createServer().listen(0, '127.0.0.1')
+  cleanup.defer(() => void silent.close())
   await once(silent, 'listening')
   const { port } = Object(silent.address())
   const service = run({
@@ -145,19 +150,20 @@ async function endDuringStart() {
     DATABASE_URL: `postgres://login@127.0.0.1:${port}/login`,
     BCRYPT_COSTS: '12',
   })
+  cleanup.defer(() => kill(service))
   await service.line('service.warning')
-  const lines = await linesUntilEnd(service, 'SIGTERM')
-  silent.close()
-  await rm(folder, { recursive: true })
-  return lines
+  return await linesUntilEnd(service, 'SIGTERM')
 }
 
 /** Every command that changes something, beside a service that crashes in the end. */
 async function commands() {
+  await using cleanup = new AsyncDisposableStack()
   const deployment = await createDeployment('sqlite')
+  cleanup.defer(deployment.remove)
   const bomb = `process.on('SIGUSR2', () => { throw new TypeError('boom') })`
   const service = await deployment.start({}, preloading(bomb))
   const cli = await createCli(deployment.database)
+  cleanup.defer(cli.remove)
   const lines: Record<string, unknown>[] = []
   const command = async (args: string[], input = `${PASSWORD}\n`, env = {}) => {
     const { code, stdout, stderr } = await cli.run(args, input, env)
@@ -174,9 +180,8 @@ async function commands() {
   await command(['users', 'add', EMAIL, '--name', 'Kate', '--password-stdin'])
 
   const body = { email: EMAIL, password: PASSWORD }
-  const { sessionId } = await service
-    .call({ body, headers: { 'Sec-Fetch-Site': 'same-origin' } })
-    .then(() => service.line('login.succeeded'))
+  await service.call({ body, headers: { 'Sec-Fetch-Site': 'same-origin' } })
+  const { sessionId } = await service.line('login.succeeded')
   await command(['sessions', 'end', String(sessionId)])
   await command(['sessions', 'end', EMAIL])
   const [device] = JSON.parse(await command(['devices', 'list', EMAIL, '--json']))
@@ -199,8 +204,5 @@ async function commands() {
   }
   await command(['users', 'import', '-'], JSON.stringify(imported))
   await command(['database', 'purge'])
-  lines.push(...(await linesUntilEnd(service, 'SIGUSR2')))
-  await cli.remove()
-  await deployment.remove()
-  return lines
+  return [...lines, ...(await linesUntilEnd(service, 'SIGUSR2'))]
 }

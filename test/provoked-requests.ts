@@ -25,6 +25,7 @@ export async function provokeByRequests(): Promise<Record<string, unknown>[]> {
 
 /** What requests to a service and to its admin API log, also while parts of it fail. */
 async function requests() {
+  await using cleanup = new AsyncDisposableStack()
   const timers = mock.method(globalThis, 'setInterval')
   const service = await startAdminService('sqlite', {
     THROTTLE_PAIR_FAILURES: '1000',
@@ -32,6 +33,7 @@ async function requests() {
     THROTTLE_CLIENT_FAILURES: '1000',
     CORS_ORIGINS: 'https://app.example.com',
   })
+  cleanup.defer(service.stop)
   const purge = timers.mock.calls.find(({ arguments: [, ms] }) => ms === PURGE_EVERY_MS)
   timers.mock.restore()
   const { database, call, login, admin } = service
@@ -40,6 +42,7 @@ async function requests() {
     until(async () => service.logged().some(line => line.event === event))
   await service.addUser(EMAIL)
 
+  // A refresh token that is used again, and one that is invalid.
   const { refreshToken } = (await login(EMAIL, PASSWORD)).json.data
   const refresh = (token: string) =>
     call({ path: `${AUTH}/refresh`, body: { refreshToken: token }, from: newAddress() })
@@ -48,6 +51,7 @@ async function requests() {
   await refresh(refreshToken)
   await refresh('not a token')
 
+  // A cookie that is used too often and without its CSRF token, a page of another origin, a malformed login.
   const browser = await call({ body: { email: EMAIL, password: PASSWORD }, headers: BROWSER })
   const own = {
     ...BROWSER,
@@ -61,18 +65,20 @@ async function requests() {
   await call({ headers: { Origin: 'https://evil.example' }, method: 'GET', path: '/login' })
   await call({ body: { email: EMAIL } })
 
+  // Guesses, until they are counted.
   for (let i = 0; i <= ALARM_FAILURES + 3; i++) await login(EMAIL, 'wrong')
   await until(async () => service.logged().some(({ count }) => count !== undefined))
 
+  // Changes that are done and refused; callers without access, at last because the tokens cannot be read.
   await admin('POST', '/users', { email: 'ann@example.com', name: 'Ann', password: PASSWORD })
   await admin('DELETE', '/users/none@example.com')
-  await admin('DELETE', '/sessions/x')
   await admin('POST', '/users', {})
   await admin('GET', '/users', undefined, { token: null })
   await admin('POST', '/users', {}, { token: service.read })
   await rename(service.tokensFile, `${service.tokensFile}.aside`)
   await admin('GET', '/users')
 
+  // A database that refuses a new hash, then one without a table, and threads that die.
   const outdated = await bcrypt.hash(PASSWORD, 5)
   await service.addUser('old@example.com', { passwordHash: outdated })
   await database.rows(`create trigger no_hash before update of password_hash on users
@@ -93,16 +99,16 @@ async function requests() {
     await whileThreadsDie(isMeant, () => login('lost@example.com', PASSWORD))
     await seen(event)
   }
-  await service.stop()
   return service.logged()
 }
 
 /** A proxy that does not say where requests come from. */
 async function behindProxy() {
+  await using cleanup = new AsyncDisposableStack()
   const service = await startTestService('sqlite', { TRUST_PROXY: '127.0.0.1' })
+  cleanup.defer(service.stop)
   await service.call({ headers: { 'X-Forwarded-Proto': 'http' } })
   await service.call({ headers: { 'X-Forwarded-Proto': 'https' } })
-  await service.stop()
   return service.logged()
 }
 

@@ -297,7 +297,7 @@ for (const engine of ENGINES) {
       assert.deepEqual([line?.event, line?.target], ['admin.request', 'x@example.com'])
     })
 
-    test('each change is logged with the name of its token, its route, status and target', async () => {
+    test('each change is logged with the name of its token, its route, status, code if it was refused, and target', async () => {
       const email = await service.newUser()
       const known = service.logged().length
       await admin('DELETE', `/users/${email}`)
@@ -306,14 +306,14 @@ for (const engine of ENGINES) {
       const lines = service.logged().slice(known)
       assert.deepEqual(
         lines.map(({ time: _, requestId, userAgent, ...line }) => line),
-        [200, 404].map(status => ({
+        [{ status: 200 }, { status: 404, code: 'NOT_FOUND' }].map(answered => ({
           level: 'info',
           ip: '127.0.0.1',
           event: 'admin.request',
           tokenName: 'registration',
           method: 'DELETE',
           route: '/admin/v1/users/:user',
-          status,
+          ...answered,
           target: email,
         })),
       )

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import { mock, test } from 'node:test'
-import { Worker } from 'node:worker_threads'
+import { test } from 'node:test'
 import { isHashJob } from './hash-counter.ts'
+import { whileThreadsDie } from './lost-thread.ts'
 import { until } from './process.ts'
 import { startTestService } from './service.ts'
 
@@ -15,18 +15,9 @@ for (const [thread, isItsMessage, lost] of THREADS) {
     const service = await startTestService('sqlite')
     t.after(() => service.stop())
     const email = await service.newUser()
-    // The thread dies when it gets its message.
-    const { postMessage } = Worker.prototype
-    const posted = mock.method(
-      Worker.prototype,
-      'postMessage',
-      function (this: Worker, message: object) {
-        if (isItsMessage(message)) void this.terminate()
-        else postMessage.call(this, message)
-      },
+    const { status, json } = await whileThreadsDie(isItsMessage, () =>
+      service.login(email, 'wrong'),
     )
-    const { status, json } = await service.login(email, 'wrong')
-    posted.mock.restore()
     assert.deepEqual([status, json.error.code], [500, 'INTERNAL_ERROR'])
     assert.equal(service.logged().filter(({ event }) => event === lost).length, 1)
 

@@ -33,6 +33,7 @@ test('every npm script that the documents name exists', () => {
     'README.md',
     'CONTRIBUTING.md',
     'docs/operations.md',
+    'docs/log-events.md',
     'docs/integrating.md',
     'docs/installing.md',
   ]) {

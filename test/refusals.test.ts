@@ -185,6 +185,25 @@ for (const engine of ENGINES_BY_RUN) {
       })
     }
 
+    test('of two sessions that end all others at once, one is refused, and this is logged', async () => {
+      for (let round = 0; round < 10; round++) {
+        const email = await service.newUser()
+        const logins = [await service.programLogin(email), await service.programLogin(email)]
+        const lines = await loggedBy(service, async () => {
+          const answers = await Promise.all(
+            logins.map(({ accessToken }) => service.delete('/sessions', bearer(accessToken))),
+          )
+          const statuses = answers.map(({ status }) => status)
+          assert.deepEqual(statuses.toSorted(), [200, 401])
+        })
+        const refused = lines.filter(({ event }) => event === 'session.refused')
+        assert.deepEqual(
+          refused.map(({ credential, reason }) => [credential, reason]),
+          [['access-token', 'session-ended']],
+        )
+      }
+    })
+
     test('the line of a login has its duration in whole milliseconds', async () => {
       const email = await service.newUser()
       const [line] = await loggedBy(service, () => service.login(email, PASSWORD))

@@ -1,9 +1,14 @@
-// Origins and return_to addresses that are not listed are logged in one line without secrets.
+// Requests that are refused before they do anything are logged in one line without secrets: origins and return_to
+// addresses that are not listed, and requests that are malformed, ambiguous or too large.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { until } from './process.ts'
+import { answersOf, createRawClient, receive } from './raw-connection.ts'
 import {
   type Call,
   createAddresses,
+  LOGIN,
+  loggedBy,
   refusedLines,
   startTestService,
   type TestService,
@@ -82,4 +87,62 @@ test('a refused return_to is logged with its origin, and without its other parts
     service.call({ method: 'GET', path: both, from: newAddress() }),
   )
   assert.deepEqual(lines, [{ level: 'warn', event: 'request.refused', reason: 'return-to' }])
+})
+
+const JSON_TYPE = { 'Content-Type': 'application/json' }
+const MALFORMED: [reason: string, status: number, call: Call][] = [
+  ['bad-request', 400, { path: '/api/v1/auth/refresh', body: `{"${CANARY}`, headers: JSON_TYPE }],
+  ['bad-request', 400, { method: 'GET', path: `/%zz${CANARY}` }],
+  ['invalid-fields', 400, { body: { password: CANARY } }],
+  ['invalid-fields', 400, { body: `{"${CANARY}`, headers: JSON_TYPE }],
+  ['body-too-large', 413, { body: { password: CANARY.repeat(4_000) } }],
+  ['media-type', 415, { body: `password=${CANARY}`, headers: { 'Content-Type': 'a/b' } }],
+  ['media-type', 415, { body: {}, headers: { ...JSON_TYPE, 'Content-Encoding': 'gzip' } }],
+  ['expectation', 417, { body: {}, headers: { ...JSON_TYPE, Expect: CANARY } }],
+]
+for (const [reason, status, call] of MALFORMED) {
+  test(`a request that gets a ${status} is logged: ${reason}`, async () => {
+    const lines = await refusedLines(service, async () => {
+      assert.equal((await service.call({ from: newAddress(), ...call })).status, status)
+    })
+    assert.deepEqual(lines, [{ level: 'info', event: 'request.refused', reason }])
+  })
+}
+
+const HEADERS = Array.from({ length: 101 }, (_, i) => `X-${CANARY}-${i}: ${CANARY}\r\n`).join('')
+const AMBIGUOUS: [reason: string, status: number, bytes: string][] = [
+  ['bad-request', 400, `POST ${LOGIN} HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n`],
+  ['headers-too-large', 431, `GET /login HTTP/1.1\r\nHost: a\r\n${HEADERS}\r\n`],
+]
+for (const [reason, status, bytes] of AMBIGUOUS) {
+  test(`a request that no client library sends is logged with the address of its peer: ${reason}`, async () => {
+    const socket = await (await createRawClient(service)).open()
+    const lines = await refusedLines(service, async () => {
+      socket.end(bytes)
+      assert.deepEqual(
+        answersOf(await receive(socket)).map(answer => answer.status),
+        [status],
+      )
+    })
+    assert.deepEqual(lines, [{ level: 'info', event: 'request.refused', reason }])
+  })
+}
+
+test('a client that repeats a malformed request writes one line, then counts', async () => {
+  const from = newAddress()
+  const counted = (lines: { ip?: unknown; count?: unknown }[]) =>
+    lines.reduce((sum, { ip, count }) => sum + (ip === from ? Number(count ?? 1) : 0), 0)
+  const lines = await loggedBy(service, async () => {
+    for (let i = 0; i < 200; i++) await service.call({ from, body: { email: CANARY, i } })
+    await until(async () => counted(service.logged()) === 200)
+  })
+  assert.ok(lines.length < 20, `${lines.length} lines`)
+})
+
+test('an address or a method that does not exist is not logged', async () => {
+  const lines = await refusedLines(service, async () => {
+    assert.equal((await service.call({ method: 'GET', path: '/nothing' })).status, 404)
+    assert.equal((await service.call({ method: 'GET', path: LOGIN })).status, 405)
+  })
+  assert.deepEqual(lines, [])
 })

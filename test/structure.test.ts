@@ -126,18 +126,6 @@ test('the README lists every failure with its status and when it is sent, and no
   assert.deepEqual(tableRows('| code |'), expected)
 })
 
-test('docs/operations.md lists every event that is logged, and no other', () => {
-  const logged = new Set<string>()
-  for (const file of imports.keys()) {
-    if (!/^src\/(?!admin\/)/.test(file) || file.endsWith('.test.ts')) continue
-    const text = readFileSync(join(ROOT, file), 'utf8')
-    for (const match of text.matchAll(/event: '([a-z_.]+)'/g)) logged.add(match[1] ?? '')
-  }
-  const rows = tableRows('| event |', 'docs/operations.md')
-  const listed = rows.flatMap(([events = '']) => events.split(', '))
-  assert.deepEqual(listed.toSorted(), [...logged].toSorted())
-})
-
 test('the page says the same in every language, and nothing that it does not use', () => {
   const files = globSync('src/page/texts/*.json', { cwd: ROOT })
   const texts = files.map(file => JSON.parse(readFileSync(join(ROOT, file), 'utf8')))
@@ -184,10 +172,10 @@ test('the lock file names no download address', () => {
 })
 
 /** The cells of the table with this head, without its code marks. */
-function tableRows(head: string, file = 'README.md'): string[][] {
-  const lines = readFileSync(join(ROOT, file), 'utf8').split('\n')
+function tableRows(head: string): string[][] {
+  const lines = readFileSync(join(ROOT, 'README.md'), 'utf8').split('\n')
   const start = lines.findIndex(line => line.startsWith(head))
-  assert.notEqual(start, -1, `no table "${head}" in ${file}`)
+  assert.notEqual(start, -1, `no table "${head}" in README.md`)
   const rows = lines.slice(start + 2)
   return rows
     .slice(

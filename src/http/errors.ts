@@ -2,7 +2,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { sendFailure } from './answer/envelope.ts'
 import { MalformedBody } from './request/body.ts'
-import { logOf } from './request/log.ts'
+import { logOf, refuse } from './request/log.ts'
 
 export function handleError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
   // The caller disconnected while sending the body. This is no fault of the service, so it is not logged.
@@ -11,18 +11,18 @@ export function handleError(error: FastifyError, request: FastifyRequest, reply:
   if (error instanceof MalformedBody || error.code === 'FST_ERR_CTP_INVALID_CONTENT_LENGTH') {
     const fields = fieldsOf(request)
     return fields.length > 0
-      ? sendFailure(reply, 'VALIDATION_ERROR', { fields })
-      : sendFailure(reply, 'BAD_REQUEST')
+      ? refuse(request, reply, 'VALIDATION_ERROR', { fields })
+      : refuse(request, reply, 'BAD_REQUEST')
   }
   if (error.validation) {
     const fields = offendingFields(error.validation, fieldsOf(request))
-    return sendFailure(reply, 'VALIDATION_ERROR', { fields })
+    return refuse(request, reply, 'VALIDATION_ERROR', { fields })
   }
   switch (error.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return sendFailure(reply, 'PAYLOAD_TOO_LARGE')
+      return refuse(request, reply, 'PAYLOAD_TOO_LARGE')
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
-      return sendFailure(reply, 'UNSUPPORTED_MEDIA_TYPE')
+      return refuse(request, reply, 'UNSUPPORTED_MEDIA_TYPE')
   }
   // Counted: while the database is down, every request causes a fault.
   const facts = { event: 'request.failed', error: error.code ?? error.name }

@@ -24,7 +24,7 @@ import { acceptJsonOnly, BODY_MAX_BYTES, InvalidBody } from './request/body.ts'
 import { identifyClient } from './request/client.ts'
 import { trustProxies } from './request/client-address.ts'
 import { checkFraming } from './request/framing.ts'
-import { CLIENT, COUNTED_LOG, logOf, requestId } from './request/log.ts'
+import { CLIENT, COUNTED_LOG, logOf, refuse, requestId } from './request/log.ts'
 import { METRICS } from './routes/ended-session.ts'
 
 export type ServerDeps = {
@@ -86,7 +86,8 @@ export function createServer(
     frameworkErrors: (error, request, reply) => {
       addHeaders(request, reply)
       // No id or email is this long, so nothing exists at this address.
-      sendFailure(reply, error.code === 'FST_ERR_MAX_PARAM_LENGTH' ? 'NOT_FOUND' : 'BAD_REQUEST')
+      const isTooLong = error.code === 'FST_ERR_MAX_PARAM_LENGTH'
+      refuse(request, reply, isTooLong ? 'NOT_FOUND' : 'BAD_REQUEST')
     },
   })
   const proxies = trustProxies(config.trustedProxies)
@@ -124,13 +125,13 @@ export function createServer(
   if (onFirst) app.addHook('onRequest', onFirst)
   app.addHook('onRequest', (request, reply, done) => {
     const failure = checkFraming(request.raw)
-    if (failure) sendFailure(reply.header('Connection', 'close'), failure)
+    if (failure) refuse(request, reply.header('Connection', 'close'), failure)
     else done()
   })
   app.addHook('onRequest', identifyClient(proxies))
-  app.addHook('onRequest', (_request, reply, done) => {
+  app.addHook('onRequest', (request, reply, done) => {
     if (!isRefusing()) return done()
-    sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_DRAINING_SECONDS })
+    refuse(request, reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_DRAINING_SECONDS })
   })
 
   const methodsByUrl = new Map<string, string[]>()

@@ -10,6 +10,7 @@ import { createHashQueue } from './hash-queue.ts'
 import { login } from './login.ts'
 import { createPace } from './pace.ts'
 import { createPasswords } from './passwords.ts'
+import { throttleScopes } from './scopes.ts'
 import { createThrottle } from './throttle.ts'
 
 const COST = 4
@@ -108,6 +109,26 @@ test('every attempt is announced to the pace, and every refusal waits for it', a
   for (let i = 0; i < 6; i++) await login(deps, attempt)
   const arrivals = Array<string>(6).fill('arrive 127.0.0.1')
   assert.deepEqual(calls, [...arrivals, 'refuse 127.0.0.1'])
+})
+
+test('an attempt is shed for want of a hash slot: no-slot', async () => {
+  const { store } = await openTestStore('sqlite')
+  const slow = { ...hasher, threads: 1, roundMs: () => [1_000] }
+  const hashQueue = createHashQueue(slow, { cost: COST, loginTimeMs: 5_000 })
+  const deps = { ...depsOn(store), hashQueue }
+  const others = { ...attempt, email: 'ann@example.com' }
+  const [first, second] = await Promise.all([login(deps, attempt), login(deps, others)])
+  assert.equal(first.kind, 'rejected')
+  assert.deepEqual(second, { kind: 'shed', email: 'ann@example.com', reason: 'no-slot' })
+})
+
+test('an attempt is shed while the only failure that its scope has left is being verified: scope-busy', async () => {
+  const { store } = await openTestStore('sqlite')
+  const budgets = { pair: 1, email: 20, client: 50, network: 500 }
+  const deps = { ...depsOn(store), budgets, loginTimeMs: 500 }
+  await deps.throttle.reserve(throttleScopes(attempt.email, attempt.client, budgets), '')
+  const outcome = await login(deps, attempt)
+  assert.deepEqual(outcome, { kind: 'shed', email: attempt.email, reason: 'scope-busy' })
 })
 
 test('a reservation that fails releases its hash slot and reports the fault', async () => {

@@ -70,7 +70,10 @@ export type LoginOutcome =
       lockedUserId: string | null
     }
   /** The service has no time for it. The attempt is not counted. */
-  | { kind: 'shed'; email: string }
+  | { kind: 'shed'; email: string; reason: ShedReason }
+
+/** `too-late`: it had a hash slot, but gave way to others or its turn came too late. */
+export type ShedReason = 'no-slot' | 'scope-busy' | 'too-late'
 
 type LoginDeps = OpenSessionDeps & {
   store: AttemptStore
@@ -117,7 +120,7 @@ async function tryToLogIn(
     isKnownDevice: knownDevice !== null,
   }
   const admission = await admit(deps, claim, scopes, finishByMs)
-  if (admission.kind === 'shed') return { kind: 'shed', email }
+  if (admission.kind === 'shed') return { ...admission, email }
   if (admission.kind === 'blocked') {
     const { scope, blockedUntil, lockedUserId } = admission
     return {
@@ -136,7 +139,7 @@ async function tryToLogIn(
   if (digest === null) {
     await store.releaseAttempt(scopes)
     throttle.wake(scopes)
-    return { kind: 'shed', email }
+    return { kind: 'shed', email, reason: 'too-late' }
   }
   const decision = decide(user, check.matches(digest), clock())
 
@@ -168,8 +171,10 @@ async function tryToLogIn(
 
 type Admission =
   | { kind: 'admitted'; slot: HashSlot; user: User | null }
-  | { kind: 'shed' }
+  | { kind: 'shed'; reason: ShedReason }
   | Extract<Reservation, { kind: 'blocked' }>
+
+const SCOPE_BUSY = { kind: 'shed', reason: 'scope-busy' } as const
 
 /** Admits the attempt, if need be after waiting for a busy scope. While it waits, it holds no hash slot. */
 async function admit(
@@ -188,10 +193,10 @@ async function admit(
       const { key, capacity } = admission
       const isFirst = key === wokenIn
       const ahead = isFirst ? 0 : throttle.countWaiting(key)
-      if (!hashQueue.hasTimeFor(finishByMs(), ahead, capacity)) return { kind: 'shed' }
+      if (!hashQueue.hasTimeFor(finishByMs(), ahead, capacity)) return SCOPE_BUSY
       if (wokenIn !== null && !isFirst) throttle.wakeNext(wokenIn)
       wokenIn = null
-      if (!(await throttle.waitForScope(key, waitUntilMs, isFirst))) return { kind: 'shed' }
+      if (!(await throttle.waitForScope(key, waitUntilMs, isFirst))) return SCOPE_BUSY
       wokenIn = key
     }
   } finally {
@@ -215,7 +220,7 @@ async function tryToAdmit(
     if (slot !== 'undecided') break
     await hashQueue.nextDecision()
   }
-  if (!slot) return { kind: 'shed' }
+  if (!slot) return { kind: 'shed', reason: 'no-slot' }
   let isAdmitted = false
   try {
     const reservation = await throttle.reserve(scopes, claim.account)

@@ -68,17 +68,15 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
       const by = { kind: 'token' as const, name: tokenOf(request).name, host: clientOf(request).ip }
       const routeDeps = { store, clock, by, budgets, bcryptCost, hashPassword, oneAtATime }
-      let status = statusOf('INTERNAL_ERROR')
-      let outcome: Outcome
+      let outcome: Outcome = { code: 'INTERNAL_ERROR', details: {} }
       try {
         outcome = await track(() => outcomeOf(handle, routeDeps, request))
-        status = statusFor(outcome)
       } finally {
-        if (isChange(request)) logChange(request, status)
+        if (isChange(request)) logChange(request, outcome)
       }
       return 'code' in outcome
         ? sendFailure(reply, outcome.code, outcome.details)
-        : reply.code(status).send({ success: true, data: outcome.data })
+        : reply.code(statusFor(outcome)).send({ success: true, data: outcome.data })
     }
     app.route({ method, url, handler })
   }
@@ -122,7 +120,7 @@ function statusFor(outcome: Outcome): number {
 }
 
 /** Written when the change is done, whether or not its caller is still connected. */
-function logChange(request: FastifyRequest, status: number): void {
+function logChange(request: FastifyRequest, outcome: Outcome): void {
   const { method, routeOptions, params, query, body } = request
   const { user, id, email, client } = { ...Object(query), ...Object(params) }
   // No other field of the body: one that is misspelt may hold a password.
@@ -132,7 +130,8 @@ function logChange(request: FastifyRequest, status: number): void {
     tokenName: tokenOf(request).name,
     method,
     route: routeOptions.url,
-    status,
+    status: statusFor(outcome),
+    ...('code' in outcome && { code: outcome.code }),
     ...(typeof target === 'string' && { target }),
   })
 }

@@ -3,7 +3,7 @@ import { errorCodes, type FastifyInstance } from 'fastify'
 
 export const BODY_MAX_BYTES = 16 * 1024
 
-/** A body that is not JSON in UTF-8. It is the caller's mistake, so it is not logged. */
+/** A body that is not JSON in UTF-8. */
 export class MalformedBody extends Error {}
 
 /** A body with missing or wrong fields. It has no stack, which would cost more than the answer. */

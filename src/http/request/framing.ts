@@ -1,6 +1,5 @@
 // Refuses requests that this service and a proxy could interpret differently (request smuggling).
 import type { IncomingMessage } from 'node:http'
-import type { FailureCode } from '../answer/envelope.ts'
 
 /** Headers that may occur only once; of several, Node silently takes one. */
 const SINGLE = new Set([
@@ -16,13 +15,20 @@ const MAX_HEADERS = 100
 /** Enough for a media type and its parameters. */
 const CONTENT_TYPE_MAX_CHARACTERS = 256
 
+type FramingFailure =
+  | 'BAD_REQUEST'
+  | 'NOT_FOUND'
+  | 'HEADERS_TOO_LARGE'
+  | 'EXPECTATION_FAILED'
+  | 'UNSUPPORTED_MEDIA_TYPE'
+
 /** Null if the request is unambiguous. */
 export function checkFraming({
   url,
   rawHeaders,
   headers,
   httpVersion,
-}: IncomingMessage): FailureCode | null {
+}: IncomingMessage): FramingFailure | null {
   // `OPTIONS *` concerns the whole server; the router would treat it as `/`.
   if (url === '*') return 'NOT_FOUND'
   if (rawHeaders.length > 2 * MAX_HEADERS) return 'HEADERS_TOO_LARGE'

@@ -1,11 +1,12 @@
-// Log lines of a request: each has the request's id and the client.
+// Log lines of a request: each has the request's id and the client. Refusals are logged here with their reason.
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isUuid } from '../../identifiers.ts'
 import type { CountedLog } from '../../log/counted-log.ts'
 import { clientGroup } from '../../login/client-group.ts'
 import type { Client } from '../../login/login.ts'
+import { type Details, sendFailure } from '../answer/envelope.ts'
 
 /** The request's decorator for its client; null until the client is known. */
 export const CLIENT = 'client'
@@ -13,13 +14,27 @@ export const COUNTED_LOG = 'countedLog'
 
 type Level = 'info' | 'warn' | 'error'
 
-/** Why a request is refused because of the site that sent it, or the address that it asks to return to. */
-export type RefusalReason =
+/** Why a request is refused because of its form, or because the service is stopping, by the code of its answer. */
+const REASON_OF = {
+  BAD_REQUEST: 'bad-request',
+  VALIDATION_ERROR: 'invalid-fields',
+  PAYLOAD_TOO_LARGE: 'body-too-large',
+  UNSUPPORTED_MEDIA_TYPE: 'media-type',
+  EXPECTATION_FAILED: 'expectation',
+  HEADERS_TOO_LARGE: 'headers-too-large',
+  SERVICE_UNAVAILABLE: 'stopping',
+} as const
+
+/** Why a request is refused because of the connection or site that it came from, or the address to return to. */
+type OriginReason =
+  | 'not-https'
   | 'csrf-other-site'
   | 'csrf-no-token'
   | 'csrf-wrong-token'
   | 'origin'
   | 'return-to'
+
+export type RefusalReason = OriginReason | (typeof REASON_OF)[keyof typeof REASON_OF]
 
 /** Longer than the origin of any site. A header may be as long as all headers together. */
 const ORIGIN_MAX_CHARACTERS = 256
@@ -33,7 +48,8 @@ export function requestId({ headers }: Pick<IncomingMessage, 'headers'>): string
 }
 
 export function logOf(request: FastifyRequest) {
-  const client = request.getDecorator<Client | null>(CLIENT)
+  // Fastify refuses an address that cannot be decoded before the request gets its decorators.
+  const client = CLIENT in request ? request.getDecorator<Client | null>(CLIENT) : null
   const caller = client && { ip: client.ip, userAgent: client.userAgent }
   const write = (level: Level | 'debug') => (facts: object, text?: string) =>
     // A child logger for each request would cost as much as the line.
@@ -51,15 +67,15 @@ export function logOf(request: FastifyRequest) {
       err?: Error,
     ) {
       const countedLog = request.server.getDecorator<CountedLog>(COUNTED_LOG)
-      const unknown = { ip: '', userAgent: '' }
-      const line = { requestId: request.id, ...unknown, ...caller, ...facts }
+      const peer = { ip: request.raw.socket.remoteAddress ?? '', userAgent: '' }
+      const line = { requestId: request.id, ...peer, ...caller, ...facts }
       countedLog.write(level, client?.group ?? clientGroup(line.ip), line, text, err)
     },
   }
 }
 
 /** Logs only the origin of an address: the rest of it may hold secrets. */
-export function logRefused(request: FastifyRequest, reason: RefusalReason, origin?: string): void {
+export function logRefused(request: FastifyRequest, reason: OriginReason, origin?: string): void {
   refused.add(request)
   const facts = { event: 'request.refused', reason }
   logOf(request).counted(
@@ -68,7 +84,21 @@ export function logRefused(request: FastifyRequest, reason: RefusalReason, origi
   )
 }
 
-/** True if `logRefused` has logged the request. */
+/** Answers with this failure, and logs why. An address that does not exist is not logged. */
+export function refuse(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  code: keyof typeof REASON_OF | 'NOT_FOUND',
+  details?: Details,
+): FastifyReply {
+  if (code !== 'NOT_FOUND') {
+    refused.add(request)
+    logOf(request).counted('info', { event: 'request.refused', reason: REASON_OF[code] })
+  }
+  return sendFailure(reply, code, details)
+}
+
+/** True if the refusal of the request has been logged. */
 export function isRefused(request: FastifyRequest): boolean {
   return refused.has(request)
 }

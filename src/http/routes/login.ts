@@ -105,9 +105,11 @@ export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcom
         if (lockedUserId) log.warn({ event: 'account.locked', userId: lockedUserId })
         return sendFailure(reply, 'TOO_MANY_ATTEMPTS', { retryAfterSeconds })
       }
-      case 'shed':
-        log.counted('warn', { event: 'login.shed', email: cutEmail(outcome.email) })
+      case 'shed': {
+        const { email, reason } = outcome
+        log.counted('warn', { event: 'login.shed', email: cutEmail(email), reason })
         return sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_SHED_SECONDS })
+      }
       default:
         return outcome satisfies never
     }

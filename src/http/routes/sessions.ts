@@ -6,8 +6,9 @@ import { CHANGING, object, operation, READING, success } from '../openapi/operat
 import { CLEARED_COOKIE_HEADER, CSRF_TOKEN_HEADER, ID, NO_DATA } from '../openapi/schemas.ts'
 import { clearSessionCookie } from '../request/cookies.ts'
 import { sendCsrfToken } from '../request/csrf.ts'
+import { refuse } from '../request/log.ts'
 import { reportEnded } from './ended-session.ts'
-import { type SessionAccess, withSession } from './session-access.ts'
+import { type SessionAccess, sendDenied, withSession } from './session-access.ts'
 
 export const SESSION_OPERATION = operation(
   {
@@ -89,14 +90,14 @@ export function sessionsRoute(deps: SessionAccess) {
   return withSession(deps, async ({ session: current, user }, request, reply) => {
     const [problem] = request.validationError?.validation ?? []
     if (problem) {
-      return sendFailure(reply, 'BAD_REQUEST', { fields: [problem.instancePath.slice(1)] })
+      return refuse(request, reply, 'BAD_REQUEST', { fields: [problem.instancePath.slice(1)] })
     }
     const { limit, after } = request.query as { limit?: string; after?: string }
     const size = Number(limit ?? PAGE_MAX)
     // One more row than asked for shows whether there is a next page.
     const page = { afterId: after?.toLowerCase() ?? null, limit: size + 1 }
     const found = await deps.store.listLiveSessions(user.id, page, deps.clock())
-    if (found === null) return sendFailure(reply, 'BAD_REQUEST', { fields: ['after'] })
+    if (found === null) return refuse(request, reply, 'BAD_REQUEST', { fields: ['after'] })
     const sessions = found.slice(0, size)
     return sendSuccess(reply, {
       sessions: sessions.map(session => toSessionObject(session, current.id)),
@@ -157,12 +158,14 @@ export const END_OTHER_SESSIONS_OPERATION = operation(
 )
 
 export function endOtherSessionsRoute(deps: SessionAccess) {
-  return withSession(deps, async ({ session: current, user }, request, reply) => {
+  return withSession(deps, async ({ session: current, user }, request, reply, cookie) => {
     const isLive = await deps.store.endSessions(user.id, current.id, deps.clock(), ids => {
       for (const id of ids) reportEnded(request, id, user.id, 'user')
     })
-    // False if another request has ended this session in the meantime.
-    return isLive ? sendSuccess(reply, {}) : sendFailure(reply, 'INVALID_TOKEN')
+    if (isLive) return sendSuccess(reply, {})
+    // Another request has ended this session in the meantime.
+    const credential = cookie === null ? 'access-token' : 'cookie'
+    return sendDenied(request, reply, { kind: 'denied', credential, reason: 'session-ended' })
   })
 }
 

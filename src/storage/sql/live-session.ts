@@ -65,8 +65,9 @@ export function sessionWithUser(now: string) {
   return sql`sessions.id, sessions.user_id, sessions.created_at, sessions.last_used_at,
     sessions.idle_expires_at, sessions.expires_at, sessions.ended_at, sessions.cookie_used_at,
     sessions.user_agent, sessions.ip, sessions.last_login_at, sessions.last_login_ip,
-    sessions.last_login_user_agent, sessions.failures_since_login, ${isLive(now)} as is_live, users.email, users.name, users.role,
-    users.created_at as user_created_at, users.is_active, ${isNotLockedByAdministrator(now)} as is_not_locked`
+    sessions.last_login_user_agent, sessions.failures_since_login, ${isLive(now)} as is_live,
+    users.email, users.name, users.role, users.created_at as user_created_at, users.is_active,
+    ${isNotLockedByAdministrator(now)} as is_not_locked`
 }
 
 const findBy = {

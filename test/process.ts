@@ -142,11 +142,12 @@ export type Deployment = {
   remove: () => Promise<void>
 }
 
-/** A database and a data folder for services that a test starts and kills. */
+/** A database and a data folder for services that a test starts and kills; without tables, if not `hasTables`. */
 export async function createDeployment(
   engine: EngineName,
   env: Record<string, string> = {},
   server?: string,
+  hasTables = true,
 ): Promise<Deployment> {
   const database = await createTestDatabase(engine, server)
   const { config } = database
@@ -159,7 +160,7 @@ export async function createDeployment(
     ...env,
   }
   const store = await openStore(config)
-  await store.migrate()
+  if (hasTables) await store.migrate()
   const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
   const started: RunningProcess[] = []
 

@@ -34,7 +34,7 @@ const tested = new Set<string>()
 let machine: Machine
 before(async () => {
   machine = await startMachine()
-  copyProject('0.1.0')
+  copyProject(packageJson.version)
 })
 after(() => machine?.remove())
 
@@ -101,13 +101,13 @@ test('a backup that fails keeps the previous one, and a damaged one changes noth
 
 test('Upgrade and Rollback: to the next version and back', async () => {
   const session = await login()
-  copyProject('0.2.0')
+  copyProject('0.3.0')
   await follow('Upgrade')
   await assertLive(session)
-  assert.equal(await machine.run('login-admin --version'), '0.2.0\n')
+  assert.equal(await machine.run('login-admin --version'), '0.3.0\n')
   await follow('Rollback')
   await assertLive(session)
-  assert.equal(await machine.run('login-admin --version'), '0.1.0\n')
+  assert.equal(await machine.run('login-admin --version'), `${packageJson.version}\n`)
 })
 
 test('A password for PostgreSQL: by PGPASSWORD, then by .pgpass', async () => {

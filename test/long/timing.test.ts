@@ -32,6 +32,12 @@ for (const [engine, passwordEngine, rounds] of SETTINGS) {
     })
     context.after(() => service.stop())
     await service.addUser('wrong@example.com')
+    // Its row has a last login, unlike dummy rows.
+    const login = await service.call({
+      headers: { 'User-Agent': 'x'.repeat(256) },
+      body: { email: 'wrong@example.com', password: PASSWORD },
+    })
+    assert.equal(login.status, 200)
     await service.addUser('inactive@example.com')
     await service.store.deactivateUser('inactive@example.com', changeAt(service.now()))
     const times = await measure(service, rounds, WARM_UP_ROUNDS, {

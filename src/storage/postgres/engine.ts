@@ -1,4 +1,5 @@
 // The PostgreSQL engine: a pool of connections.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Kysely, PostgresAdapter, PostgresDialect, type PostgresPoolClient, sql } from 'kysely'
 import type pg from 'pg'
 import type { PostgresConfig } from '../../config/database.ts'
@@ -15,6 +16,12 @@ import { useToken } from './use-token.ts'
 
 /** A change of a large table may take long; the limit is for a server that no longer answers. */
 const MIGRATION_TIMEOUT_MS = 3_600_000
+/**
+ * While a migration waits for a table that a long transaction reads, such as a backup, every statement on that
+ * table waits behind it. So it waits only for this time, and tries again after the pause.
+ */
+const TABLE_WAIT_MS = 200
+const TABLE_PAUSE_MS = 1_000
 
 /** The keys of the advisory locks: any numbers that no other program in this database uses. */
 export const PURGE_LOCK = 710_001
@@ -24,6 +31,7 @@ const MIGRATION_LOCK = 710_002
 const SERIALIZATION_FAILURE = '40001'
 const DEADLOCK_DETECTED = '40P01'
 const UNIQUE_VIOLATION = '23505'
+const LOCK_NOT_AVAILABLE = '55P03'
 const TRANSIENT_ERRORS = [
   SERIALIZATION_FAILURE,
   DEADLOCK_DETECTED,
@@ -84,14 +92,17 @@ export function openPostgres(options: PostgresOptions): Engine {
         new Pool({ ...shared, configs: addresses.map(connectionTo), size: 1 }),
         MIGRATION_TIMEOUT_MS,
       )
-      try {
-        return await migrationDb.transaction().execute(async trx => {
+      const migrate = () =>
+        migrationDb.transaction().execute(async trx => {
           // The role may have limits of its own.
           await sql`select set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true),
             set_config('idle_in_transaction_session_timeout', '0', true)`.execute(trx)
           await sql`select pg_advisory_xact_lock(${sql.lit(MIGRATION_LOCK)})`.execute(trx)
+          await sql`select set_config('lock_timeout', ${String(TABLE_WAIT_MS)}, true)`.execute(trx)
           return operation(trx)
         })
+      try {
+        return await untilTablesAreFree(migrate)
       } finally {
         await migrationDb.destroy()
       }
@@ -120,6 +131,19 @@ export function openPostgres(options: PostgresOptions): Engine {
     listMissingSettings: async () => (hasPooler ? listMissingSettings(db) : []),
     // Kysely ends the pool only if it has used it.
     close: () => pool.end(),
+  }
+}
+
+async function untilTablesAreFree<T>(migrate: () => Promise<T>): Promise<T> {
+  const deadlineMs = performance.now() + MIGRATION_TIMEOUT_MS
+  for (;;) {
+    try {
+      return await migrate()
+    } catch (error) {
+      const isWaiting = hasSqlState(LOCK_NOT_AVAILABLE)(error)
+      if (!isWaiting || performance.now() > deadlineMs) throw error
+      await sleep(TABLE_PAUSE_MS)
+    }
   }
 }
 

@@ -210,6 +210,10 @@ async function takePicture(page: Page, name: string): Promise<void> {
   })
 }
 
+/** The windows of this test hear nothing of each other, as after a message that was lost. */
+export const withoutChannel = (page: Page) =>
+  page.addInitScript('BroadcastChannel.prototype.postMessage = () => {}')
+
 export const sessionsOf = (page: Page) => page.locator('#sessions li')
 
 /** Logs in on a page that shows the form. */

@@ -39,7 +39,9 @@ for (const engine of ENGINES) {
           await fill(email)
           await page.click('#log-in')
           await says(page, /^Too many attempts. You can try again at \d\d:\d\d\.$/)
-          assert.ok(await page.isDisabled('#email'))
+          assert.ok(await page.isDisabled('#log-in'))
+          assert.ok(await page.isEnabled('#email'))
+          await assertKept(page, email, '')
           assert.equal(await focused(page), 'notice')
           await page.evaluate(`window.readOut = []; new MutationObserver(() =>
             readOut.push(notice.textContent)).observe(notice, { childList: true })`)
@@ -58,6 +60,7 @@ for (const engine of ENGINES) {
           assert.deepEqual(await page.evaluate('readOut'), ['You can try again now.'])
           assert.equal(await page.innerText('#log-in-text'), 'Log in')
           assert.equal(await focused(page), 'password')
+          await page.keyboard.type(PASSWORD)
           await page.keyboard.press('Enter')
           await page.locator('#account').waitFor()
         },

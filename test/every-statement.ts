@@ -59,6 +59,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   const { id, refreshToken, cookieDigest } = await open(false, 100)
   await store.findUserById(userId)
   await store.readDeviceKey()
+  await store.countConnections()
   await store.listMissingSettings()
   await store.findDevice(deviceDigest, email, now)
   await store.listDevices(userId, now)

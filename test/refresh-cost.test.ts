@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import pg from 'pg'
 import { until } from './process.ts'
+import { PASSWORD } from './service.ts'
 import {
   bearer,
   cookie,
@@ -33,6 +34,14 @@ describe('the cost of a session', () => {
     ]) {
       assert.equal(await countStatements(call), 1, String(call))
     }
+  })
+
+  test('a login takes two statements, whether it succeeds or fails', async () => {
+    const email = await service.newUser()
+    await service.login(email, PASSWORD)
+    assert.equal(await countStatements(() => service.login(email, PASSWORD)), 2)
+    assert.equal(await countStatements(() => service.login(email, 'wrong'), 401), 2)
+    assert.equal(await countStatements(() => service.login('unknown@example.com', 'wrong'), 401), 2)
   })
 
   test('in the last week of a session, a refresh takes two statements: the token ends with the session', async () => {
@@ -89,8 +98,11 @@ describe('the cost of a session', () => {
   })
 })
 
-/** The statements that the driver sends during a call that succeeds. */
-async function countStatements(call: () => Promise<{ status: number }>): Promise<number> {
+/** The statements that the driver sends during a call with this status. */
+async function countStatements(
+  call: () => Promise<{ status: number }>,
+  status = 200,
+): Promise<number> {
   const original = pg.Client.prototype.query
   let count = 0
   Reflect.set(pg.Client.prototype, 'query', function (this: pg.Client, ...parameters: unknown[]) {
@@ -98,7 +110,7 @@ async function countStatements(call: () => Promise<{ status: number }>): Promise
     return Reflect.apply(original, this, parameters)
   })
   try {
-    assert.equal((await call()).status, 200)
+    assert.equal((await call()).status, status)
     return count
   } finally {
     Reflect.set(pg.Client.prototype, 'query', original)

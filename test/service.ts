@@ -65,6 +65,7 @@ export type SessionObject = {
   userAgent: string
   ip: string
   current: boolean
+  lastLogin?: { at: string; ip: string; userAgent: string; failuresSince: number } | null
 }
 
 export type Call = {

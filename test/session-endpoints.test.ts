@@ -51,7 +51,7 @@ for (const engine of ENGINES_BY_RUN) {
         assert.deepEqual(Object.keys(answer.json.data), ['user', 'session'])
         const { user, session } = answer.json.data
         assert.deepEqual(user, login.json.data.user)
-        assert.deepEqual(Object.keys(session), FIELDS)
+        assert.deepEqual(Object.keys(session), [...FIELDS, 'lastLogin'])
         assert.deepEqual(
           [session.id, session.userAgent, session.ip, session.current],
           [opened.sessionId, 'Browser/1.0 (X11)', '127.3.0.1', true],

@@ -15,8 +15,22 @@ export type Session = {
 /** What answers and access tokens say of a user. */
 export type SessionUser = Pick<User, 'id' | 'email' | 'name' | 'role' | 'createdAt'>
 
+export type LastLogin = {
+  at: Date
+  userAgent: string
+  ip: string
+  /** Attempts between the two logins that were rejected after their password was checked. */
+  failuresSince: number
+}
+
 /** A live session whose user is active and not locked by an administrator. */
-export type LiveSession = { session: Session; user: SessionUser; cookieUsedAt: Date | null }
+export type LiveSession = {
+  session: Session
+  user: SessionUser
+  cookieUsedAt: Date | null
+  /** The user's login before this session's; null if none is known. Later logins do not change it. */
+  lastLogin: LastLogin | null
+}
 
 /** Why a session is not live, for the log. */
 export type SessionReason =
@@ -89,7 +103,7 @@ export interface SessionStore {
     now: Date,
   ): Promise<Session[] | null>
   countLiveSessions(userId: string, now: Date): Promise<number>
-  /** The newest login whose session is still stored: live, or ended within the last day. */
+  /** The newest login that is known; those of older versions only by sessions that are still stored. */
   findLastLogin(userId: string): Promise<Date | null>
   /** Ends a session and revokes its tokens; false if it was not live. */
   endSession(id: string, now: Date): Promise<boolean>

@@ -64,16 +64,16 @@ export async function openFor(
   scopes: ThrottleScope[],
   now: Date,
   maxSessions = NOTHING_DISPLACED.maxSessions,
+  client = { id: randomUUID() as string, ip: '::1' },
 ): Promise<boolean> {
   const expiresAt = new Date(now.getTime() + 30 * 24 * 3600_000)
   const opening = {
     user: verified,
     session: {
-      id: randomUUID(),
+      ...client,
       expiresAt,
       cookieDigest: null,
       userAgent: 'a browser',
-      ip: '::1',
     },
     refreshToken: { id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt: now, expiresAt },
     device: null,

@@ -33,7 +33,7 @@ export type Explanation = {
         /** Of the stored bcrypt hash; null if it cannot be evaluated. */
         hashCost: number | null
         liveSessions: number
-        /** Null if no session or device is left that would tell. */
+        /** Null if none is known. */
         lastLoginAt: Date | null
         devices: (Device & Pick<ShownScope, 'failures' | 'budget' | 'waitsUntil'>)[]
       })

@@ -108,9 +108,7 @@ export function fieldsOfUser({ user, throttle }: Explanation, now: Date): Row {
     state: describeState(user, now),
     'failures in a row': String(user.failedLoginAttempts),
     ...counted,
-    'last login': user.lastLoginAt
-      ? formatTime(user.lastLoginAt)
-      : 'unknown: no session or device of the user is left',
+    'last login': user.lastLoginAt ? formatTime(user.lastLoginAt) : 'none is known',
     devices: `${user.devices.length} known${waitingOf(waits.length, latestOf(waits))}`,
     sessions: `${user.liveSessions} live`,
     'password hash': user.hashCost === null ? 'unusable' : `bcrypt, cost ${user.hashCost}`,

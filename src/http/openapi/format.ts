@@ -3,7 +3,7 @@ import type { PublicFailureCode } from '../answer/envelope.ts'
 
 export type Schema = {
   $ref?: string
-  type?: string
+  type?: string | string[]
   format?: string
   const?: unknown
   description?: string

@@ -31,15 +31,16 @@ export function toHtml(document: Document): string {
         .map(({ path, method, operation }) => section(document, method, path, operation))
         .join('')}`,
   )
-  const { User, Session } = components.schemas
+  const { User, Session, LastLogin } = components.schemas
   return [
     `<p>${prose(info.description)}</p>`,
     `<p>For programs: <a href="/openapi.json">openapi.json</a>, version ${escapeHtml(info.version)}.</p>`,
     `<nav aria-label="Operations"><ul>${contents.join('')}</ul></nav>`,
     ...sections,
     '<h2>Objects</h2>',
-    ...Object.entries({ User, Session }).map(
-      ([name, schema]) => `<section id="${name}"><h3>${name}</h3>${fields(schema)}</section>`,
+    ...Object.entries({ User, Session, LastLogin }).map(
+      ([name, schema]) =>
+        `<section id="${name}"><h3>${name}</h3>${note(schema?.description)}${fields(schema)}</section>`,
     ),
     `<h2>Failures of every operation</h2>${failures(COMMON_FAILURES)}`,
   ].join('\n')
@@ -121,7 +122,7 @@ function typeOf({ $ref, type = '', format = '', items }: Schema): string {
   const name = $ref?.split('/').at(-1)
   if (name) return `<a href="#${name}">${name}</a>`
   if (items) return `List of ${typeOf(items)}`
-  return FORMATS[format] ?? capitalised(type)
+  return FORMATS[format] ?? capitalised(String(type))
 }
 
 function failures(codes: PublicFailureCode[]): string {
@@ -146,7 +147,7 @@ function exampleOf(document: Document, schema: Schema): unknown {
   const found = $ref && document.components.schemas[$ref.split('/').at(-1) ?? '']
   if (found) return exampleOf(document, found)
   if (items) return [exampleOf(document, items)]
-  if (type === 'object') {
+  if (type === 'object' || properties) {
     const values = Object.entries(properties ?? {}).map(([name, part]) => [
       name,
       exampleOf(document, part),

@@ -63,9 +63,34 @@ export const SESSION = {
       },
       ip: { type: 'string', examples: ['203.0.113.9'] },
       current: { type: 'boolean', description: 'True for the session of this request.' },
+      lastLogin: {
+        $ref: 'LastLogin#',
+        description: 'Only in the answer of `GET /api/v1/auth/session`.',
+      },
     },
     ['id', 'createdAt', 'lastUsedAt', 'expiresAt', 'userAgent', 'ip', 'current'],
   ),
+}
+
+export const LAST_LOGIN = {
+  $id: 'LastLogin',
+  ...object(
+    {
+      at: TIME,
+      ip: { type: 'string', examples: ['203.0.113.9'] },
+      userAgent: { type: 'string', examples: ['curl/8.5.0'] },
+      failuresSince: {
+        type: 'integer',
+        description:
+          'Attempts between the two logins that were rejected after their password was checked. Those that got a 429 or 503 are not counted.',
+        examples: [0],
+      },
+    },
+    ['at', 'ip', 'userAgent', 'failuresSince'],
+  ),
+  type: ['object', 'null'],
+  description:
+    'The user’s login before the one that opened the session. Later logins do not change it. Null if none is known.',
 }
 
 /** The data of a login. */

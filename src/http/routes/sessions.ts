@@ -27,11 +27,14 @@ export const SESSION_OPERATION = operation(
 )
 
 export function sessionRoute(deps: SessionAccess) {
-  return withSession(deps, async ({ session, user }, _request, reply, cookie) => {
+  return withSession(deps, async ({ session, user, lastLogin }, _request, reply, cookie) => {
     if (cookie !== null) sendCsrfToken(reply, cookie)
     return sendSuccess(reply, {
       user: toUserObject(user),
-      session: toSessionObject(session, session.id),
+      session: {
+        ...toSessionObject(session, session.id),
+        lastLogin: lastLogin && { ...lastLogin, at: lastLogin.at.toISOString() },
+      },
     })
   })
 }

@@ -9,6 +9,7 @@ import * as throttle from './0003-throttle.ts'
 import * as deviceKey from './0004-device-key.ts'
 import * as refresh from './0005-refresh.ts'
 import * as administration from './0006-administration.ts'
+import * as lastLogin from './0007-last-login.ts'
 import { COLUMN_TYPES } from './column-types.ts'
 
 const MIGRATIONS = {
@@ -18,6 +19,7 @@ const MIGRATIONS = {
   '0004-device-key': deviceKey,
   '0005-refresh': refresh,
   '0006-administration': administration,
+  '0007-last-login': lastLogin,
 }
 
 export function createMigrator(engine: EngineName, db: Kysely<Schema>): Migrator {

@@ -23,7 +23,7 @@ import {
   momentsAt,
   ONE_FAILURE_MORE,
 } from '../sql/throttle-rows.ts'
-import { isNotLockedByAdministrator } from '../sql/user-rows.ts'
+import { isNotLockedByAdministrator, LAST_LOGIN, noteLogin } from '../sql/user-rows.ts'
 
 export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Promise<Row[]>
 
@@ -138,7 +138,7 @@ function prepareFailure(table: 'users' | 'unknown_user') {
           then l.day_ends_at else ${parameters.expiry} end
       from locked l, all_locked where t.key = l.key returning t.key
     )
-    update ${sql.table(table)} u set failed_login_attempts = ${ONE_FAILURE_MORE}
+    update ${sql.table(table)} u set ${ONE_FAILURE_MORE}
     from (select count(*) from counted) after, committed_locally
     where u.id = ${parameters.userId} returning u.failed_login_attempts`.compile(db),
   )
@@ -180,14 +180,15 @@ type Success = {
 /** Opens the session and returns a row; does nothing if the user has changed since it was verified. */
 const succeed = prepare<SuccessParameters, Success>((db, parameters) =>
   sql<Success>`with ${lockedRows(parameters.keys)},
-    accepted as (
-      update users u set failed_login_attempts = 0,
-        locked_until = case when locked_until <= ${parameters.now} then null else locked_until end,
-        locked_by = case when locked_until <= ${parameters.now} then null else locked_by end
-      from all_locked
+    -- Locked before it is changed: the session keeps the last login as the row's newest version has it.
+    accepted as materialized (
+      select u.id, session_generation, ${LAST_LOGIN} from users u, all_locked
       where u.id = ${parameters.userId} and is_active and ${isNotLockedByAdministrator(parameters.now)}
         and (password_hash = ${parameters.passwordHash} or upgraded_from = ${parameters.hashDigest})
-      returning u.id, u.session_generation
+      for no key update of u
+    ),
+    noted as (
+      update users u set ${noteLogin(parameters)} from accepted where u.id = accepted.id
     ),
     succeeded as (
       update login_throttle t set pending = ${ONE_PENDING_LESS},
@@ -196,13 +197,14 @@ const succeed = prepare<SuccessParameters, Success>((db, parameters) =>
     ),
     opened as (
       insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at, purge_at,
-        expires_at, cookie_digest, cookie_used_at, user_agent, ip, generation, device_id)
+        expires_at, cookie_digest, cookie_used_at, user_agent, ip, generation, device_id,
+        ${LAST_LOGIN})
       select ${parameters.sessionId}::uuid, id, ${parameters.now}::timestamptz,
         ${parameters.now}::timestamptz, ${parameters.tokenEnd}::timestamptz,
         ${parameters.tokenEnd}::timestamptz, ${parameters.sessionEnd}::timestamptz, ${parameters.cookieDigest}::text,
         case when ${parameters.cookieDigest}::text is not null then ${parameters.now}::timestamptz end,
         ${parameters.userAgent}::text, ${parameters.ip}::text, session_generation,
-        ${parameters.deviceId}::uuid
+        ${parameters.deviceId}::uuid, ${LAST_LOGIN}
       from accepted
     ),
     left_behind as materialized (

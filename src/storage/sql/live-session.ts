@@ -1,8 +1,14 @@
 // The definition of a live session, and the lookup of one together with its user.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
-import type { FoundSession, Invalid, Session } from '../../domain/session.ts'
+import type { FoundSession, Invalid, LastLogin, Session } from '../../domain/session.ts'
 import { prepare, type RunStatement } from './prepared.ts'
-import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
+import {
+  formatTime,
+  type LastLoginColumns,
+  parseTime,
+  parseTimeOrNull,
+  type Schema,
+} from './schema.ts'
 import { isNotLockedByAdministrator } from './user-rows.ts'
 
 /**
@@ -29,15 +35,16 @@ export function generationOf(userId: RawBuilder<unknown>) {
 }
 
 /** A session and its user, read by one statement. */
-export type SessionWithUser = SessionRow & {
-  is_live: boolean | number
-  email: string
-  name: string
-  role: string
-  user_created_at: Date | string
-  is_active: boolean | number
-  is_not_locked: boolean | number
-}
+export type SessionWithUser = SessionRow &
+  Selectable<LastLoginColumns> & {
+    is_live: boolean | number
+    email: string
+    name: string
+    role: string
+    user_created_at: Date | string
+    is_active: boolean | number
+    is_not_locked: boolean | number
+  }
 
 type SessionRow = Pick<
   Selectable<Schema['sessions']>,
@@ -57,7 +64,8 @@ type SessionRow = Pick<
 export function sessionWithUser(now: string) {
   return sql`sessions.id, sessions.user_id, sessions.created_at, sessions.last_used_at,
     sessions.idle_expires_at, sessions.expires_at, sessions.ended_at, sessions.cookie_used_at,
-    sessions.user_agent, sessions.ip, ${isLive(now)} as is_live, users.email, users.name, users.role,
+    sessions.user_agent, sessions.ip, sessions.last_login_at, sessions.last_login_ip,
+    sessions.last_login_user_agent, sessions.failures_since_login, ${isLive(now)} as is_live, users.email, users.name, users.role,
     users.created_at as user_created_at, users.is_active, ${isNotLockedByAdministrator(now)} as is_not_locked`
 }
 
@@ -99,6 +107,7 @@ export function toLive(row: SessionWithUser, now: Date): FoundSession {
       createdAt: parseTime(row.user_created_at),
     },
     cookieUsedAt: parseTimeOrNull(row.cookie_used_at),
+    lastLogin: toLastLogin(row),
   }
 }
 
@@ -120,5 +129,15 @@ export function toSession(row: Omit<SessionRow, 'ended_at'>): Session {
     expiresAt: parseTime(row.expires_at),
     userAgent: row.user_agent,
     ip: row.ip,
+  }
+}
+
+function toLastLogin(row: Selectable<LastLoginColumns>): LastLogin | null {
+  if (row.last_login_at === null) return null
+  return {
+    at: parseTime(row.last_login_at),
+    userAgent: row.last_login_user_agent ?? '',
+    ip: row.last_login_ip ?? '',
+    failuresSince: row.failures_since_login,
   }
 }

@@ -25,7 +25,17 @@ export function parseTimeOrNull(stored: Date | string | null): Date | null {
 /** The first row of `unknown_user`; the others differ in the last byte. */
 export const FIRST_DUMMY_ID = '00000000-0000-4000-8000-000000000000'
 
-type Users = {
+/** The last login of a user; in `sessions`, the one before the session's own. */
+export type LastLoginColumns = {
+  /** Null if no earlier login is known. */
+  last_login_at: NullableTime
+  last_login_ip: string | null
+  last_login_user_agent: string | null
+  /** Unlike `failed_login_attempts`, an unlock does not change them. */
+  failures_since_login: Generated<number>
+}
+
+type Users = LastLoginColumns & {
   id: string
   email: string
   password_hash: string
@@ -47,7 +57,7 @@ export type Schema = {
   users: Users
   /** 256 dummy rows, which are read and written where an email has no user. */
   unknown_user: Users
-  sessions: {
+  sessions: LastLoginColumns & {
     id: string
     user_id: string
     created_at: Time

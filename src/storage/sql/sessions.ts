@@ -75,14 +75,13 @@ export function createSessions(engine: Engine): Sessions {
     },
 
     async findLastLogin(userId) {
-      const { last } = await engine.retrying(() =>
-        db
-          .selectFrom('sessions')
-          .select(newest => newest.fn.max('created_at').as('last'))
-          .where('user_id', '=', userId)
-          .executeTakeFirstOrThrow(),
+      const { rows } = await engine.retrying(() =>
+        sql<{ last: Date | string | null }>`select max(at) as last from (
+            select last_login_at as at from users where id = ${userId}
+            union all select created_at from sessions where user_id = ${userId}
+          ) logins`.execute(db),
       )
-      return parseTimeOrNull(last)
+      return parseTimeOrNull(rows[0]?.last ?? null)
     },
 
     async endSession(id, now) {

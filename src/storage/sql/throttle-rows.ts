@@ -48,8 +48,9 @@ export function toBlock(
   return { kind: 'blocked', ...longest, lockedUserId }
 }
 
-/** Wraps around before the column overflows: dummy rows are never reset. */
-export const ONE_FAILURE_MORE = sql<number>`(failed_login_attempts + 1) % 1000000000`
+/** Of a user or a dummy row. Wraps around before the columns overflow: dummy rows are never reset. */
+export const ONE_FAILURE_MORE = sql`failed_login_attempts = (failed_login_attempts + 1) % 1000000000,
+  failures_since_login = (failures_since_login + 1) % 1000000000`
 
 /**
  * Clears failures and blocks; returns the most failures and the last block that there were, or null if there were

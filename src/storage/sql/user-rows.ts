@@ -4,13 +4,29 @@ import type { Change } from '../../domain/audit.ts'
 import type { User } from '../../domain/user.ts'
 import { parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 
-export type FoundUser = Selectable<Schema['users']> & { position: number }
+/** Not the last login, which no dummy row has: reading it would take longer for users. */
+const USER_COLUMNS = [
+  'id',
+  'email',
+  'password_hash',
+  'name',
+  'role',
+  'is_active',
+  'failed_login_attempts',
+  'locked_until',
+  'locked_by',
+  'created_at',
+  'updated_at',
+] as const
+type UserRow = Pick<Selectable<Schema['users']>, (typeof USER_COLUMNS)[number]>
+export type FoundUser = UserRow & { position: number }
 
 /** Falls back to a dummy row so that both lookups cost the same. */
 export function selectUserOrDummy(email: string, dummyId: string) {
+  const columns = sql.join(USER_COLUMNS.map(column => sql.ref(column)))
   return sql<FoundUser>`select * from (
-    select 0 as position, users.* from users where email = ${email}
-    union all select 1 as position, unknown_user.* from unknown_user where id = ${dummyId}
+    select 0 as position, ${columns} from users where email = ${email}
+    union all select 1 as position, ${columns} from unknown_user where id = ${dummyId}
   ) found order by position limit 1`
 }
 
@@ -21,7 +37,7 @@ export function toFoundUser(row: FoundUser | null | undefined): User | null {
   return row.position === 0 ? user : null
 }
 
-export function toUser(row: Selectable<Schema['users']>): User {
+export function toUser(row: UserRow): User {
   return {
     id: row.id,
     email: row.email,
@@ -35,6 +51,19 @@ export function toUser(row: Selectable<Schema['users']>): User {
     createdAt: parseTime(row.created_at),
     updatedAt: parseTime(row.updated_at),
   }
+}
+
+/** What a session keeps of its user: the login before its own, and the failures in between. */
+export const LAST_LOGIN = sql`last_login_at, last_login_ip, last_login_user_agent, failures_since_login`
+
+/** The assignments to a user by which a login is noted. */
+export function noteLogin({ now, ip, userAgent }: { now: string; ip: string; userAgent: string }) {
+  // A lock by the throttle that has not ended stays: a success does not clear the scope `email`.
+  return sql`failed_login_attempts = 0,
+    locked_until = case when locked_until <= ${now} then null else locked_until end,
+    locked_by = case when locked_until <= ${now} then null else locked_by end,
+    last_login_at = ${now}, last_login_ip = ${ip}, last_login_user_agent = ${userAgent},
+    failures_since_login = 0`
 }
 
 /** The user that a change is for. */

@@ -24,7 +24,7 @@ import {
   momentsAt,
   ONE_FAILURE_MORE,
 } from '../sql/throttle-rows.ts'
-import { isNotLockedByAdministrator } from '../sql/user-rows.ts'
+import { isNotLockedByAdministrator, LAST_LOGIN, noteLogin } from '../sql/user-rows.ts'
 
 /** Runs a statement of the transaction, synchronously. */
 export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Row[]
@@ -40,33 +40,28 @@ export function createSettling(transact: Transact): Omit<Attempts, 'reserveAttem
 
     openSession: ({ user, session, refreshToken, device, displaced }, scopes, now) =>
       transact(run => {
-        const [accepted] = run(acceptUser, {
-          id: user.id,
+        const { userAgent, ip, cookieDigest } = session
+        const [opened] = run(insertSession, {
+          sessionId: session.id,
+          userId: user.id,
           passwordHash: user.passwordHash,
           hashDigest: digestOf(user.passwordHash),
           now: formatTime(now),
+          tokenEnd: formatTime(refreshToken.expiresAt),
+          sessionEnd: formatTime(session.expiresAt),
+          cookieDigest,
+          cookieUsedAt: cookieDigest === null ? null : formatTime(now),
+          userAgent,
+          ip,
+          deviceId: device?.id ?? null,
         })
-        if (!accepted) {
+        if (!opened) {
           fail(run, scopes, user.id, now)
           return null
         }
+        run(noteLoginOf, { userId: user.id, now: formatTime(now), userAgent, ip })
         run(countSuccess, { keys: toJson(scopes) })
         const leftBehind = endLeftBehind(run, user.id, displaced, device, now)
-        run(insertSession, {
-          id: session.id,
-          user_id: user.id,
-          created_at: formatTime(now),
-          last_used_at: formatTime(now),
-          idle_expires_at: formatTime(refreshToken.expiresAt),
-          purge_at: formatTime(refreshToken.expiresAt),
-          expires_at: formatTime(session.expiresAt),
-          cookie_digest: session.cookieDigest,
-          cookie_used_at: session.cookieDigest === null ? null : formatTime(now),
-          user_agent: session.userAgent,
-          ip: session.ip,
-          generation: accepted.session_generation,
-          device_id: device?.id ?? null,
-        })
         run(insertRefreshToken, refreshTokenRow(user.id, session.id, refreshToken))
         if (device) rememberDevice(run, device, user.id, session.userAgent, now)
         const surplus = run(
@@ -162,28 +157,37 @@ const countSuccess = prepare<{ keys: string }>((db, { keys }) =>
     .compile(),
 )
 
-type AcceptParameters = { id: string; passwordHash: string; hashDigest: string; now: string }
+type OpenParameters = {
+  sessionId: string
+  userId: string
+  passwordHash: string
+  hashDigest: string
+  now: string
+  tokenEnd: string
+  sessionEnd: string
+  cookieDigest: string | null
+  cookieUsedAt: string | null
+  userAgent: string
+  ip: string
+  deviceId: string | null
+}
 
-/** Returns no row if the user has changed since its password was verified. */
-const acceptUser = prepare<AcceptParameters, { session_generation: number }>(
-  (db, { id, passwordHash, hashDigest, now }) =>
-    db
-      .updateTable('users')
-      .set({
-        failed_login_attempts: 0,
-        // A lock by the throttle that has not ended stays: a success does not clear the scope `email`.
-        locked_until: sql`case when locked_until <= ${now} then null else locked_until end`,
-        locked_by: sql`case when locked_until <= ${now} then null else locked_by end`,
-      })
-      .where('id', '=', id)
-      // A parallel login may have upgraded the hash; the password is still the same.
-      .where(user =>
-        user.or([user('password_hash', '=', passwordHash), user('upgraded_from', '=', hashDigest)]),
-      )
-      .where(sql<boolean>`is_active`)
-      .where(isNotLockedByAdministrator(now))
-      .returning('session_generation')
-      .compile(),
+/** Returns no row if the user has changed since its password was verified. Runs before the login is noted. */
+const insertSession = prepare<OpenParameters, { id: string }>((db, at) =>
+  sql<{ id: string }>`insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at,
+      purge_at, expires_at, cookie_digest, cookie_used_at, user_agent, ip, generation, device_id,
+      ${LAST_LOGIN})
+    select ${at.sessionId}, id, ${at.now}, ${at.now}, ${at.tokenEnd}, ${at.tokenEnd}, ${at.sessionEnd},
+      ${at.cookieDigest}, ${at.cookieUsedAt}, ${at.userAgent}, ${at.ip}, session_generation,
+      ${at.deviceId}, ${LAST_LOGIN}
+    from users where id = ${at.userId} and is_active and ${isNotLockedByAdministrator(at.now)}
+      -- A parallel login may have upgraded the hash; the password is still the same.
+      and (password_hash = ${at.passwordHash} or upgraded_from = ${at.hashDigest})
+    returning id`.compile(db),
+)
+
+const noteLoginOf = prepare<Pick<OpenParameters, 'userId' | 'now' | 'userAgent' | 'ip'>>((db, at) =>
+  sql`update users set ${noteLogin(at)} where id = ${at.userId}`.compile(db),
 )
 
 const countUserFailure = countingIn('users')
@@ -191,16 +195,11 @@ const countDummyFailure = countingIn('unknown_user')
 
 function countingIn(table: 'users' | 'unknown_user') {
   return prepare<{ id: string }, { failed_login_attempts: number }>((db, { id }) =>
-    db
-      .updateTable(table)
-      .set({ failed_login_attempts: ONE_FAILURE_MORE })
-      .where('id', '=', id)
-      .returning('failed_login_attempts')
-      .compile(),
+    sql<{ failed_login_attempts: number }>`update ${sql.table(table)} set ${ONE_FAILURE_MORE}
+      where id = ${id} returning failed_login_attempts`.compile(db),
   )
 }
 
-const insertSession = prepareInsert('sessions')
 export const insertRefreshToken = prepareInsert('refresh_tokens')
 const insertDevice = prepareInsert('devices')
 

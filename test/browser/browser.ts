@@ -188,9 +188,7 @@ async function look(page: Page, name: string): Promise<void> {
 
 /** By how many pixels the page is wider than its window. */
 export function overflowOf(page: Page): Promise<number> {
-  return page.evaluate(
-    'document.documentElement.scrollWidth - document.documentElement.clientWidth',
-  )
+  return page.evaluate('document.documentElement.scrollWidth - document.body.offsetWidth')
 }
 
 /** Fails on violations of WCAG 2.2 AA and of the best practices of axe. */

@@ -132,9 +132,9 @@ async function logIn() {
 
 /** @param {import('./api.js').Answer} answer */
 function react({ status, error, retryAfterSeconds }) {
-  say('')
   switch (status) {
     case 400: {
+      say('')
       const named = CHECKS.filter(({ input }) => error?.fields?.includes(input.id))
       for (const { input, message } of named) mark(input, message)
       if (named[0]) return named[0].input.focus()

@@ -57,6 +57,46 @@ for (const engine of ENGINES) {
     )
 
     test(
+      'tells when and from where the last login was, and how many attempts failed since',
+      visit(async ({ page, service, newUser, logIn, look }) => {
+        const email = await newUser()
+        await logIn(email)
+        assert.ok(await page.isHidden('#last-login'))
+        await page.click('#log-out')
+        await says(page, 'You are logged out.')
+        await logIn(email)
+        const last = /^Last login \d\d:\d\d · Chrome on Linux · 127\.0\.0\.1$/
+        assert.match(await page.innerText('#last-login'), last)
+        await page.click('#log-out')
+        await says(page, 'You are logged out.')
+        for (let i = 0; i < 3; i++) await service.login(email, 'not the password')
+        await logIn(email)
+        await page.getByText(/^Since then, 3 attempts with a wrong password\./).waitFor()
+        await look('failures')
+        await page.reload()
+        await page.getByText(/^Since then, 3 attempts with a wrong password\./).waitFor()
+      }),
+    )
+
+    test(
+      'shows that a logout is under way',
+      visit(async ({ page, newUser, logIn, calls }) => {
+        await logIn(await newUser())
+        const { promise, resolve: answer } = Promise.withResolvers<void>()
+        await page.route('**/logout', async route => {
+          await promise
+          await route.continue()
+        })
+        await page.click('#log-out')
+        await page.locator('#log-out[aria-busy=true] .spinner').waitFor()
+        await page.click('#log-out')
+        answer()
+        await says(page, 'You are logged out.')
+        assert.equal(countOf(calls(), 'POST /logout'), 1)
+      }),
+    )
+
+    test(
       'keeps no token and no password in the page, its address, its storage or readable cookies',
       visit(async ({ page, context, newUser, logIn }) => {
         await logIn(await newUser())

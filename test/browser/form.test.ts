@@ -203,6 +203,89 @@ describe('the form in a browser', () => {
   )
 
   test(
+    'moves nothing while the pointer is pressed, nor between a login and its answer',
+    visit(
+      async ({ page, fill }) => {
+        const { promise, resolve: answer } = Promise.withResolvers<void>()
+        await page.route(`**${LOGIN}`, async route => {
+          await promise
+          await route.continue()
+        })
+        // The button's own text changes.
+        await page.evaluate(`window.shifts = []; new PerformanceObserver(list => shifts.push(
+          ...list.getEntries().flatMap(({ sources }) => sources.map(({ node }) => node))
+            .filter(node => !document.getElementById('log-in').contains(node))
+            .map(node => node.id || node.nodeName))).observe({ type: 'layout-shift' })`)
+        await fill('absent@example.com', 'WRONG PASSWORD')
+        await page
+          .locator('#password')
+          .dispatchEvent('keydown', { key: 'A', modifierCapsLock: true })
+        const places = () =>
+          page.evaluate<number[]>(`['email', 'password', 'log-in'].map(id =>
+            document.getElementById(id).getBoundingClientRect().top)`)
+        const atRest = await places()
+        const box = await page.locator('#log-in').boundingBox()
+        assert.ok(box)
+        await page.mouse.move(box.x + box.width / 2, box.y + 3)
+        await page.mouse.down()
+        await page.locator('#log-in:focus').waitFor()
+        assert.deepEqual(await places(), atRest)
+        await page.mouse.up()
+        await page.getByRole('button', { name: 'Logging in…' }).waitFor()
+        assert.deepEqual(await places(), atRest)
+        assert.deepEqual(await page.evaluate('shifts'), [])
+        answer()
+        await says(page, 'Incorrect email or password.')
+        // The second time the notice is there already, and stays until it is replaced.
+        const withNotice = await places()
+        await page.evaluate(`window.seen = []; new MutationObserver(() => seen.push(
+          [notice.textContent, document.getElementById('log-in').getBoundingClientRect().top]))
+          .observe(notice, { childList: true })`)
+        await page.fill('#password', 'wrong again')
+        await page.click('#log-in')
+        await page.waitForFunction('seen.length > 0')
+        assert.deepEqual(await page.evaluate('seen'), [
+          ['Incorrect email or password.', withNotice[2]],
+        ])
+      },
+      { context: { viewport: { width: 320, height: 700 } } },
+    ),
+  )
+
+  test(
+    'shows its notice in a low window, under the heading',
+    visit(
+      async ({ page, fill }) => {
+        await fill('absent@example.com', 'wrong password')
+        await page.click('#log-in')
+        await says(page, 'Incorrect email or password.')
+        const [heading, notice] = await Promise.all(
+          ['h1:visible', '#notice'].map(selector => page.locator(selector).boundingBox()),
+        )
+        assert.ok(heading && notice && notice.y > heading.y + heading.height)
+        assert.ok(
+          await page.evaluate(`notice.getBoundingClientRect().bottom <= innerHeight &&
+          notice.getBoundingClientRect().top >= 0`),
+        )
+      },
+      { context: { viewport: { width: 740, height: 360 } } },
+    ),
+  )
+
+  test(
+    'keeps the focus and the cursor in the field when the password is shown',
+    visit(async ({ page, fill }) => {
+      await fill('kate@example.com', 'visible password')
+      await page.focus('#password')
+      await page.evaluate(`password.setSelectionRange(7, 7)`)
+      await page.click('#reveal')
+      await page.keyboard.type('!')
+      assert.equal(await page.inputValue('#password'), 'visible! password')
+      assert.equal(await focused(page), 'password')
+    }),
+  )
+
+  test(
     'does not put the password into the address when it is sent without the script',
     visit(
       async ({ page, fill }) => {

@@ -69,6 +69,37 @@ for (const engine of ENGINES) {
     )
 
     test(
+      'lifts a block when the email changes, keeps it over a reload, and leaves the rest of the form usable',
+      visit(
+        async ({ page, service, newUser, fill, logIn }) => {
+          const [blocked, other] = [await newUser(), await newUser()]
+          for (let i = 0; i < 5; i++) await service.login(blocked, 'wrong')
+          await fill(blocked)
+          await page.click('#log-in')
+          await says(page, /^Too many attempts/)
+          await page.reload()
+          await says(page, /^Too many attempts/)
+          await assertKept(page, blocked, '')
+          assert.ok((await secondsLeft(page)) > 800)
+          // Enter must not send what the button would not.
+          await page.fill('#password', PASSWORD)
+          await page.press('#password', 'Enter')
+          assert.ok(await page.isDisabled('#log-in'))
+          await page.fill('#email', other)
+          assert.equal(await page.innerText('#notice'), '')
+          assert.equal(await page.innerText('#log-in-text'), 'Log in')
+          await page.fill('#email', blocked)
+          await page.click('#log-in')
+          await says(page, /^Too many attempts/)
+          await logIn(other)
+          await page.reload()
+          assert.equal(await page.inputValue('#email'), '')
+        },
+        { expected: [429] },
+      ),
+    )
+
+    test(
       'sends one request after repeated clicks, and shows that it is waiting',
       visit(async ({ page, newUser, fill, calls, look }) => {
         const held = Promise.withResolvers<void>()

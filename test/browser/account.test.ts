@@ -65,7 +65,7 @@ for (const engine of ENGINES) {
         await page.click('#log-out')
         await says(page, 'You are logged out.')
         await logIn(email)
-        const last = /^Last login \d\d:\d\d · Chrome on Linux · 127\.0\.0\.1$/
+        const last = /^Last login: \d\d:\d\d · Chrome on Linux · 127\.0\.0\.1$/
         assert.match(await page.innerText('#last-login'), last)
         await page.click('#log-out')
         await says(page, 'You are logged out.')

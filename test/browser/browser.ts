@@ -27,6 +27,7 @@ const FLAGS = [
   // Chromium cannot use its sandbox as root. It visits this service only.
   ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
 ]
+const FONTS = join(import.meta.dirname, 'fonts.conf')
 const SCREENSHOTS = process.env.SCREENSHOTS ? join(PROJECT, 'docs/screenshots') : null
 /** Of these, there are also screenshots in dark and on a phone. */
 const FULLY_PICTURED = ['form', 'account', 'reference']
@@ -160,7 +161,12 @@ export function openVisits(engine: EngineName, env: Record<string, string> = {})
 }
 
 export function launchBrowser(flags: string[] = []): Promise<Browser> {
-  return chromium.launch({ executablePath: findChromium(), args: [...FLAGS, ...flags] })
+  return chromium.launch({
+    executablePath: findChromium(),
+    args: [...FLAGS, ...flags],
+    // Screenshots need a font that looks the same everywhere.
+    env: { ...process.env, ...(SCREENSHOTS && { FONTCONFIG_FILE: FONTS }) },
+  })
 }
 
 function findChromium(): string {

@@ -20,12 +20,7 @@ const ENTER = '\uE007'
 /** How the list of sessions calls a browser. */
 const DEVICES = { chromium: /Chrom/, firefox: /Firefox/, webkit: /Safari/ }
 
-type Visit = {
-  window: Window
-  openWindow: () => Promise<Window>
-  email: string
-  userId: string
-}
+type Visit = { browser: Browser; window: Window; email: string; userId: string }
 
 let service: TestService
 let users = 0
@@ -57,27 +52,21 @@ const refreshesOf = (userId: string) =>
 /** Starts a browser for a suite. Each test is a visit of a new user that begins with the form. */
 function openVisits(name: BrowserName, language: string) {
   let browser: Browser
-  const windows: Window[] = []
+  let window: Window
   before(async () => {
     browser = await startBrowser(name, language)
+    window = await browser.openWindow()
   })
   after(() => browser?.stop())
 
   return (body: (visit: Visit) => Promise<void>) => async () => {
     const email = `kate${++users}@example.com`
     const userId = await service.addUser(email, { name: 'Kate' })
-    for (const window of windows.splice(0)) await window.open('about:blank')
-    const openWindow = async () => {
-      const window = await browser.openWindow()
-      windows.push(window)
-      await window.open(`${service.url}/login`)
-      return window
-    }
-    const window = await openWindow()
+    await window.open(`${service.url}/login`)
     await window.forgetCookies()
     await window.reload()
     await window.shows('#form', /./)
-    await body({ window, openWindow, email, userId })
+    await body({ browser, window, email, userId })
   }
 }
 
@@ -187,8 +176,9 @@ describe('the page', { concurrency: true }, () => {
 
       test(
         'shows the login and the logout of another window',
-        visit(async ({ window, openWindow, email }) => {
-          const other = await openWindow()
+        visit(async ({ browser, window, email }) => {
+          const other = await browser.openWindow()
+          await other.open(`${service.url}/login`)
           await other.shows('#form', /./)
           await logIn(window, email)
           await window.shows('#account', /./)

@@ -15,6 +15,9 @@ import { PACKAGES } from './packages.ts'
 /** Far longer than anything takes, on a busy machine, too. */
 const LIMIT_MS = 60_000
 
+/** Ends a process when the process of the tests ends, even if that is killed. */
+const WITH_THE_TESTS = ['setpriv', '--pdeathsig', 'KILL']
+
 /** The language is a tag such as de-DE. The home folder is the browser's own, and is removed with it. */
 type Start = { port: number; home: string; language: string }
 type Program = {
@@ -25,7 +28,7 @@ type Program = {
 
 const BROWSERS = {
   chromium({ port, language }: Start): Program {
-    const args = [...FLAGS, '--headless', '--disable-dev-shm-usage', `--accept-lang=${language}`]
+    const args = [...FLAGS, '--headless', '--remote-debugging-pipe', `--accept-lang=${language}`]
     const options = { 'goog:chromeOptions': { binary: findChromium(), args } }
     return {
       commands: [['chromedriver', `--port=${port}`]],
@@ -75,7 +78,9 @@ export async function startBrowser(name: BrowserName, language: string) {
   const home = await makeTemporaryFolder('login-browser-')
   const port = await freePort()
   const { commands, env, openSession } = await BROWSERS[name]({ port, home, language })
-  const processes = commands.map(command => run({ HOME: home, ...env }, { command }))
+  const processes = commands.map(command =>
+    run({ HOME: home, ...env }, { command: [...WITH_THE_TESTS, ...command] }),
+  )
   const stop = async () => {
     for (const { kill } of processes) kill('SIGKILL')
     await Promise.all(processes.map(({ exit }) => exit))

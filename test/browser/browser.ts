@@ -21,7 +21,7 @@ const PLACES = [
   ...['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'],
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
 ]
-const FLAGS = [
+export const FLAGS = [
   ...['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
   ...['--disable-component-update', '--disable-sync', '--disable-lcd-text'],
   // Chromium cannot use its sandbox as root. It visits this service only.
@@ -169,12 +169,12 @@ export function launchBrowser(flags: string[] = []): Promise<Browser> {
   })
 }
 
-function findChromium(): string {
+export function findChromium(): string {
   const asked = process.env.CHROMIUM
   const found = asked ?? PLACES.find(place => existsSync(place))
   if (found && existsSync(found)) return found
   throw new Error(
-    `There is no Chromium at ${asked ?? PLACES.join(', ')}: install one ("apt-get install chromium") or set CHROMIUM to where it is.`,
+    `There is no Chromium at ${asked ?? PLACES.join(', ')}: install it ("npm run test:browser" does) or set CHROMIUM to where it is.`,
   )
 }
 

@@ -162,12 +162,16 @@ describe('the page', { concurrency: true }, () => {
 
       test(
         'goes where the application asked for, if that is allowed',
-        visit(async ({ window, email }) => {
+        visit(async ({ browser, window, email }) => {
           const target = `${applicationUrl}/orders?page=2#top`
           const page = `${service.url}/login?return_to=`
           await window.open(page + encodeURIComponent(target))
           await logIn(window, email)
           await eventually(async () => assert.equal(await window.url(), target))
+          // With a live session, without the form.
+          const other = await browser.openWindow()
+          await other.open(page + encodeURIComponent(target))
+          await eventually(async () => assert.equal(await other.url(), target))
           // A user that comes back at once is not sent there again.
           await window.open(page + encodeURIComponent(target))
           await window.shows('#continue', /./)

@@ -125,7 +125,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     followed => followed.close(),
   )
   const [page, firstPage] = await Promise.all([
-    loadPage(config.brand).catch(failStart('The login page or its BRAND_LOGO_FILE cannot be used')),
+    loadPage(config.page).catch(failStart('The login page or its BRAND_LOGO_FILE cannot be used')),
     store
       .migrate()
       .then(() => store.listUsers({}, { after: '', limit: 1 }, machineClock()))

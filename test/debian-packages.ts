@@ -7,10 +7,14 @@ import { dirname } from 'node:path'
 const NO_DATABASE = '/etc/postgresql-common/createcluster.d/none.conf'
 
 /** Each package with a file that it installs. */
-export function installMissing(packages: Record<string, string>): void {
-  const missing = Object.entries(packages).flatMap(([name, file]) =>
-    globSync(file).length > 0 ? [] : [name],
-  )
+export type Packages = Record<string, string>
+
+export function missingOf(packages: Packages): string[] {
+  return Object.keys(packages).filter(name => globSync(packages[name] ?? '').length === 0)
+}
+
+export function installMissing(packages: Packages): void {
+  const missing = missingOf(packages)
   if (missing.length === 0) return
   if (missing.includes('postgresql')) {
     const setting = 'create_main_cluster = false'

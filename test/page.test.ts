@@ -84,9 +84,24 @@ describe('the page', () => {
 
   test('the page has no inline code or style, and refers to no other origin', () => {
     assert.doesNotMatch(html, /<script(?![^>]* src=)|<style|\sstyle=|\son\w+=|javascript:/i)
-    assert.doesNotMatch(html, /(src|href|action)="(?!\/assets\/|\/login"|")/)
-    assert.match(html, /<form [^>]*method="post"[^>]* hidden>/)
+    assert.doesNotMatch(html, /(src|href|action)="(?!\/assets\/|\/login"|\?lang=de"|")/)
+    assert.match(html, /<form [^>]*method="post"[^>]*>/)
     assert.doesNotMatch(html, /\{\{/)
+  })
+
+  test('the form is shown, with a button that waits for the script, unless a session cookie came', async () => {
+    const cookie = `__Host-session=${'a'.repeat(43)}`
+    for (const path of ['/login', `/login?return_to=${APP}/`]) {
+      for (const [sent, isHidden] of [
+        [undefined, false],
+        ['__Host-session=short', false],
+        [cookie, true],
+      ] as const) {
+        const { text } = await get(service, path, sent ? { Cookie: sent } : {})
+        assert.equal(/<form id="form"[^>]* hidden>/.test(text), isHidden, `${path} with ${sent}`)
+        assert.match(text, /<button id="log-in" [^>]*disabled>/)
+      }
+    }
   })
 
   test('its files exist, have their types and are cached as immutable', async () => {
@@ -221,6 +236,23 @@ describe('the page', () => {
     })
   }
 
+  test('lang chooses the language; any other value is ignored', async () => {
+    for (const [query, language] of [
+      ['lang=de', 'de'],
+      ['lang=en', 'en'],
+      ['lang=DE', 'en'],
+      ['lang=fr', 'en'],
+      ['lang=de&lang=de', 'en'],
+      ['lang=__proto__', 'en'],
+      [`lang=${'d'.repeat(2000)}`, 'en'],
+    ]) {
+      const { text } = await get(service, `/login?${query}`, { 'Accept-Language': 'en' })
+      assert.match(text, new RegExp(`<html lang="${language}"`), query)
+    }
+    const german = await get(service, '/login?lang=de')
+    assert.match(german.text, /<a href="\?lang=en" lang="en" hreflang="en">English<\/a>/)
+  })
+
   test('an accepted return_to is escaped in its attribute; any other is ignored', async () => {
     const address = `${APP}/a?b='"><script>&c=%22#d`
     const accepted = await get(service, `/login?return_to=${encodeURIComponent(address)}`)
@@ -272,13 +304,38 @@ describe('the page of a brand', () => {
   test('its name is escaped, even if it is markup or a placeholder', async () => {
     const { html } = await branded({ BRAND_NAME: `<script>&"' {{texts}}` })
     assert.doesNotMatch(html, /<script>/)
-    assert.match(html, /<span id="brand">&#60;script&#62;&#38;&#34;&#39; \{\{texts\}\}<\/span>/)
+    assert.match(
+      html,
+      /<span id="brand" dir="auto">&#60;script&#62;&#38;&#34;&#39; \{\{texts\}\}<\/span>/,
+    )
     assert.equal(html.match(/<data value="help">/g)?.length, 1)
   })
 
   test('its colour is set in the style sheet, with a text colour that is readable on it', async () => {
     const { css } = await branded({ BRAND_COLOR: '#FD0' })
-    assert.match(css, /^:root\{--brand:#ffdd00;--on-brand:#000000;/)
+    assert.match(css, /^:root\{--brand:#ffdd00;/)
+    assert.match(css, /^:root\{[^}]*--on-brand:#000000;/)
+  })
+
+  test('its help and its links are part of the page, escaped', async () => {
+    const { html } = await branded({
+      HELP_TEXT: 'Call <b>1234</b> {{texts}}',
+      TERMS_URL: 'https://example.com/terms?a="b"&c',
+      PRIVACY_URL: 'https://example.com/privacy',
+      HOME_URL: 'https://example.com/',
+    })
+    assert.match(html, /<p class="foot" [^>]*>Call &#60;b&#62;1234&#60;\/b&#62; \{\{texts\}\}<\/p>/)
+    assert.match(html, /<a href="https:\/\/example\.com\/terms\?a=%22b%22&#38;c">Terms<\/a>/)
+    assert.match(html, /<a href="https:\/\/example\.com\/privacy">Privacy<\/a>/)
+    assert.match(html, /data-home="https:\/\/example\.com\/"/)
+    const help = /<p class="foot" [^>]*>(.*)<\/p>/
+    const linked = await branded({ HELP_URL: 'mailto:help@example.com' })
+    assert.equal(
+      help.exec(linked.html)?.[1],
+      '<a href="mailto:help@example.com">Forgot your password, or need an account?</a>',
+    )
+    const both = await branded({ HELP_URL: 'https://example.com/help', HELP_TEXT: 'Help' })
+    assert.equal(help.exec(both.html)?.[1], '<a href="https://example.com/help">Help</a>')
   })
 
   test('its logo has the type of its content, and a policy that allows no script', async () => {

@@ -40,7 +40,10 @@ describe('configuration', () => {
       trustedProxies: [],
       corsOrigins: null,
       returnToOrigins: [],
-      brand: { name: 'Login Service', logoFile: null, color: '#3451b2' },
+      page: {
+        ...{ brandName: 'Login Service', logoFile: null, brandColor: '#3451b2' },
+        ...{ helpText: null, helpUrl: null, termsUrl: null, privacyUrl: null, homeUrl: null },
+      },
       signingKeysFile: resolve('data/signing-keys.json'),
       tokens: {
         issuer: 'https://localhost:8443',
@@ -135,8 +138,18 @@ describe('configuration', () => {
       { returnToOrigins: ['https://a.example', 'http://localhost:3000'] },
     ],
     [
-      { BRAND_NAME: ' Ä & <Co> ', BRAND_COLOR: '#A1f', BRAND_LOGO_FILE: 'logo.svg' },
-      { brand: { name: 'Ä & <Co>', color: '#aa11ff', logoFile: resolve('logo.svg') } },
+      {
+        ...{ BRAND_NAME: ' Ä & <Co> ', BRAND_COLOR: '#A1f', BRAND_LOGO_FILE: 'logo.svg' },
+        ...{ HELP_TEXT: 'Call 1234.', HELP_URL: 'tel:1234', HOME_URL: 'http://localhost:3000/' },
+        ...{ TERMS_URL: 'https://a.example/terms', PRIVACY_URL: 'https://a.example' },
+      },
+      {
+        page: {
+          ...{ brandName: 'Ä & <Co>', brandColor: '#aa11ff', logoFile: resolve('logo.svg') },
+          ...{ helpText: 'Call 1234.', helpUrl: 'tel:1234', homeUrl: 'http://localhost:3000/' },
+          ...{ termsUrl: 'https://a.example/terms', privacyUrl: 'https://a.example/' },
+        },
+      },
     ],
     [{ SIGNING_KEYS_FILE: '/run/keys.json' }, { signingKeysFile: '/run/keys.json' }],
     [
@@ -217,6 +230,11 @@ describe('configuration', () => {
     CORS_ORIGINS: NOT_ORIGINS,
     RETURN_TO_ORIGINS: NOT_ORIGINS,
     BRAND_NAME: ['x'.repeat(61), 'two\nlines', 'a\u0000b'],
+    HELP_TEXT: ['x'.repeat(201), 'two\nlines'],
+    HELP_URL: ['help', 'http://a.example', 'javascript:alert(1)', 'data:text/html,x'],
+    TERMS_URL: ['/terms', 'mailto:a@a.example', 'https://u:p@a.example', 'javascript:alert(1)'],
+    PRIVACY_URL: ['//a.example', 'http://a.example', 'tel:1234'],
+    HOME_URL: ['a.example', 'http://a.example', 'javascript:alert(1)//https://a.example'],
     BRAND_COLOR: ['blue', '345', '#12', '#12345', '#12345g', '#123;}', '#1234567', 'rgb(0,0,0)'],
     JWT_ISSUER: [`https://${'i'.repeat(93)}`, 'login.example.com'],
     ACCESS_TOKEN_SECONDS: ['60', '3600', 'x'],

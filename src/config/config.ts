@@ -5,19 +5,12 @@ import type { Budgets } from '../domain/attempt.ts'
 import { ACCESS_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import { defaultIssuer, readIssuer, readOrigins, readProxies } from './addresses.ts'
 import { type DatabaseConfig, judgeDatabase, readDatabase } from './database.ts'
+import { type PageConfig, readPage } from './page.ts'
 import { type Environment, Reader } from './reader.ts'
 import { warnOfUnknown } from './unknown-variables.ts'
 import { LOG_LEVELS, PASSWORD_ENGINES, VARIABLES } from './variables.ts'
 
 export type TlsFiles = { certFile: string; keyFile: string }
-
-export type Brand = Readonly<{
-  name: string
-  /** Null: the built-in logo in the brand's colour. */
-  logoFile: string | null
-  /** As #rrggbb. */
-  color: string
-}>
 
 export type Config = Readonly<{
   environment: 'development' | 'production' | 'test'
@@ -39,7 +32,7 @@ export type Config = Readonly<{
   corsOrigins: readonly string[] | null
   /** Origins to which the page may send the user after a login. */
   returnToOrigins: readonly string[]
-  brand: Brand
+  page: PageConfig
   signingKeysFile: string
   tokens: Readonly<{ issuer: string; audience: string; accessSeconds: number }>
   bcryptCost: number
@@ -57,9 +50,6 @@ export type Config = Readonly<{
 
 /** The levels at which every attempt is logged. */
 const LOGGING_ATTEMPTS: Config['logLevel'][] = ['info', 'debug', 'trace']
-
-/** A longer name does not fit beside a logo on a phone. */
-const BRAND_NAME_MAX_CHARACTERS = 60
 
 export class ConfigError extends Error {
   readonly problems: string[]
@@ -96,7 +86,7 @@ export function loadConfig(env: Environment): Config {
     trustedProxies,
     corsOrigins: readOrigins(read, 'CORS_ORIGINS'),
     returnToOrigins: readOrigins(read, 'RETURN_TO_ORIGINS') ?? [],
-    brand: readBrand(read),
+    page: readPage(read, environment === 'production'),
     signingKeysFile: resolve(read.text('SIGNING_KEYS_FILE') ?? join(dataDir, 'signing-keys.json')),
     tokens: {
       issuer: issuer ?? defaultIssuer(port),
@@ -194,23 +184,4 @@ function readTls(read: Reader): TlsFiles | null {
   if (certFile || keyFile)
     read.problems.push('Set both TLS_CERT_FILE and TLS_KEY_FILE, or neither.')
   return null
-}
-
-function readBrand(read: Reader): Brand {
-  const name = read.text('BRAND_NAME') ?? 'Login Service'
-  if ([...name].length > BRAND_NAME_MAX_CHARACTERS || /\p{Cc}/u.test(name)) {
-    read.problems.push(
-      `BRAND_NAME must be one line of at most ${BRAND_NAME_MAX_CHARACTERS} characters.`,
-    )
-  }
-  const color = read.text('BRAND_COLOR') ?? '#3451b2'
-  if (!/^#([\da-f]{3}|[\da-f]{6})$/i.test(color)) {
-    read.problems.push(`BRAND_COLOR must look like #3451b2 or #35b, not "${color}".`)
-  }
-  const logoFile = read.text('BRAND_LOGO_FILE')
-  return {
-    name,
-    logoFile: logoFile && resolve(logoFile),
-    color: color.toLowerCase().replace(/^#(.)(.)(.)$/, '#$1$1$2$2$3$3'),
-  }
 }

@@ -53,6 +53,20 @@ export const VARIABLES = {
     meaning: 'logo of the page: SVG, PNG, WebP or JPEG of at most 64 KiB',
   },
   BRAND_COLOR: { byDefault: '#3451b2', meaning: 'colour of the buttons, as `#rgb` or `#rrggbb`' },
+  HELP_TEXT: {
+    byDefault: '',
+    meaning: 'text under the form, at most 200 characters, instead of "Ask your administrator."',
+  },
+  HELP_URL: {
+    byDefault: '',
+    meaning: '`https:`, `mailto:` or `tel:` address to which this text is a link',
+  },
+  TERMS_URL: { byDefault: '', meaning: 'address of the terms, linked at the end of the page' },
+  PRIVACY_URL: { byDefault: '', meaning: 'address of the privacy notice, linked there too' },
+  HOME_URL: {
+    byDefault: '',
+    meaning: 'address to which the account links if the user came without `return_to`',
+  },
   SIGNING_KEYS_FILE: {
     byDefault: 'DATA_DIR/signing-keys.json',
     meaning: 'private JWK Set; required in production',

@@ -1,118 +1,140 @@
-// The view of a logged-in user: the account, the end of the access token, and the user's sessions.
+// The view of a logged-in user: the account, its last login and the user's sessions.
 import { call } from './api.js'
 import { describeDevice } from './device.js'
-import { adviceOn, announce, byId, copyOf, say, show, text, toTime } from './dom.js'
+import { adviceOn, announce, byId, copyOf, say, setBusy, show, text, toAge, toTime } from './dom.js'
+import { tellOtherWindows } from './windows.js'
 
-/** Before the access token expires (60 minutes), and before an idle cookie does (30 minutes). */
+/** @typedef {import('./dom.js').TextKey} TextKey */
+
+/** Before an idle cookie expires (30 minutes). */
 const RENEW_AFTER_MS = 20 * 60_000
 /** A page that is open but unused for this long no longer renews the session. */
 const IDLE_MS = 30 * 60_000
+/** After this time without a renewal the session has ended, unless another window uses it. */
+const CHECK_AFTER_MS = 40 * 60_000
 const RETRY_MS = 60_000
 /** The second click of a double click must not end the session that has moved up in the list. */
 const DOUBLE_CLICK_MS = 500
 
 const account = byId('account', HTMLElement)
 const list = byId('sessions', HTMLElement)
+const logOut = byId('log-out', HTMLButtonElement)
 const endOthers = byId('end-others', HTMLButtonElement)
-const continueLink = byId('continue', HTMLAnchorElement)
-
-/** The accepted address to return to, or empty. */
-export const returnTo = continueLink.getAttribute('href') ?? ''
 
 let userId = ''
-let accessEndsAt = 0
 let usedAt = Date.now()
 /** Before this time, clicks on the buttons of single sessions are ignored. */
 let ignoreClicksUntil = 0
 /** @type {ReturnType<typeof setTimeout> | undefined} */
-let timer
+let renewal
 /** @type {(sentence: string) => void} */
 let onEnd
 
 /** @param {(sentence: string) => void} whenEnded */
 export function startAccount(whenEnded) {
   onEnd = whenEnded
-  if (returnTo) {
-    continueLink.textContent = text('continueTo', { host: new URL(returnTo).host })
-    continueLink.hidden = false
-  }
-  byId('log-out', HTMLButtonElement).addEventListener('click', async () => {
-    if (await act('POST', '/logout')) leave('loggedOut')
+  logOut.addEventListener('click', async () => {
+    if (!(await act(logOut, 'POST', '/logout'))) return
+    tellOtherWindows('loggedOut')
+    leaveAccount('loggedOut')
   })
-  endOthers.addEventListener('click', () => end('/sessions', 'othersEnded'))
+  endOthers.addEventListener('click', () => end(endOthers, '/sessions', 'othersEnded'))
   for (const type of ['pointerdown', 'keydown']) {
     document.addEventListener(type, () => {
       usedAt = Date.now()
     })
   }
-  // In another tab, the user may have logged out, or another user logged in.
+  // The session may have ended elsewhere, and the list may have changed.
   document.addEventListener('visibilitychange', () => {
     if (!account.hidden && document.visibilityState === 'visible') checkSession()
   })
 }
 
+export function isAccountShown() {
+  return !account.hidden
+}
+
 /**
- * @param {import('./api.js').User} user
- * @param {number | null} expiresInSeconds of the access token; null if not known yet
+ * @param {Pick<import('./api.js').Data, 'user' | 'session'>} data of a login or of GET /session
+ * @param {TextKey} [ifRefused] the text to show if there is no session
+ * @returns {Promise<void>}
  */
-export async function showAccount({ id, name, email, role }, expiresInSeconds) {
-  userId = id
-  byId('name', HTMLElement).textContent = name
-  byId('user-email', HTMLElement).textContent = email
-  byId('role', HTMLElement).textContent = role
-  byId('access-until', HTMLElement).textContent = '–'
+export async function showAccount({ user, session }, ifRefused = 'sessionEnded') {
+  userId = user.id
+  byId('initials', HTMLElement).textContent = initialsOf(user.name)
+  byId('name', HTMLElement).textContent = user.name
+  byId('user-email', HTMLElement).textContent = user.email
+  byId('role', HTMLElement).textContent = user.role
+  showLastLogin(null)
   list.replaceChildren()
   endOthers.hidden = true
   show(account)
   byId('name', HTMLElement).focus()
-  if (expiresInSeconds === null) await renew()
-  else scheduleRenewal(expiresInSeconds)
-  await showSessions(expiresInSeconds === null ? 'sessionEnded' : 'noCookie')
+  scheduleRenewal(RENEW_AFTER_MS)
+  // The answer to a login contains no session.
+  if (!session) return checkSession(ifRefused)
+  showLastLogin(session.lastLogin)
+  await showSessions(ifRefused)
 }
 
-/** @param {import('./dom.js').TextKey} reason */
-function leave(reason) {
+/** @param {string} name */
+function initialsOf(name) {
+  const words = name.split(/\s+/).filter(Boolean)
+  const ends = words.length > 1 ? [words[0], words.at(-1)] : words
+  return ends.map(word => [...(word ?? '')][0]?.toUpperCase()).join('')
+}
+
+/** @param {import('./api.js').LastLogin | null} last */
+function showLastLogin(last) {
+  byId('last-login', HTMLElement).hidden = last === null
+  if (last === null) return
+  const { name: device } = describeDevice(last.userAgent)
+  const sentence = text('lastLogin', { time: toTime(last.at), device, ip: last.ip })
+  byId('last-login-detail', HTMLElement).textContent = sentence
+  const count = last.failuresSince
+  const failures = count === 1 ? text('oneFailure') : text('failures', { count })
+  byId('failures', HTMLElement).textContent = count > 0 ? failures : ''
+}
+
+/** @param {TextKey} reason */
+function leaveAccount(reason) {
   // A late answer must not disturb the form, which the user may already be filling in.
   if (account.hidden) return
-  clearTimeout(timer)
+  clearTimeout(renewal)
   userId = ''
   list.replaceChildren()
   onEnd(text(reason))
 }
 
-async function checkSession() {
+/** @param {TextKey} [ifRefused] the text to show if there is no session */
+export async function checkSession(ifRefused = 'sessionEnded') {
   const { status, data } = await call('GET', '/session')
-  if (status === 401) return leave('sessionEnded')
-  if (!data || account.hidden) return
+  if (status === 401) return leaveAccount(ifRefused)
+  if (account.hidden) return
+  if (!data) return say(adviceOn(status))
   usedAt = Date.now()
-  if (data.user.id === userId) await showSessions()
-  else await showAccount(data.user, null)
+  if (data.user.id !== userId) return showAccount(data)
+  showLastLogin(data.session?.lastLogin ?? null)
+  await showSessions(ifRefused)
 }
 
-/** @param {number} expiresInSeconds */
-function scheduleRenewal(expiresInSeconds) {
-  accessEndsAt = Date.now() + expiresInSeconds * 1000
-  const until = text('accessUntilRenewed', { time: toTime(accessEndsAt) })
-  byId('access-until', HTMLElement).textContent = until
-  clearTimeout(timer)
-  timer = setTimeout(renewIfUsed, RENEW_AFTER_MS)
+/** @param {number} afterMs */
+function scheduleRenewal(afterMs) {
+  clearTimeout(renewal)
+  renewal = setTimeout(renewIfUsed, afterMs)
 }
 
-/** An unused page waits until the token expires. The session has ended by then unless another tab uses it. */
 function renewIfUsed() {
   if (Date.now() - usedAt < IDLE_MS) return renew()
-  timer = setTimeout(renew, accessEndsAt - Date.now())
+  renewal = setTimeout(renew, CHECK_AFTER_MS)
 }
 
 async function renew() {
   const answer = await change('POST', '/refresh')
-  if (answer === null) return
-  if (answer.data) return scheduleRenewal(answer.data.expiresIn)
-  clearTimeout(timer)
-  timer = setTimeout(renewIfUsed, RETRY_MS)
+  if (answer !== null) scheduleRenewal(answer.data ? RENEW_AFTER_MS : RETRY_MS)
 }
 
-/** @param {import('./dom.js').TextKey} [ifRefused] the text to show if there is no session */
+/** @param {TextKey} [ifRefused] the text to show if there is no session */
 async function showSessions(ifRefused = 'sessionEnded') {
   /** @type {import('./api.js').Session[]} */
   const sessions = []
@@ -120,52 +142,55 @@ async function showSessions(ifRefused = 'sessionEnded') {
   let next = ''
   while (next !== undefined) {
     const { status, data } = await call('GET', next ? `/sessions?after=${next}` : '/sessions')
-    if (status === 401) return leave(ifRefused)
+    if (status === 401) return leaveAccount(ifRefused)
     if (account.hidden) return
     if (!data) return say(adviceOn(status))
     sessions.push(...data.sessions)
     next = data.next
   }
   const current = sessions.filter(session => session.current)
-  const others = sessions.filter(session => !session.current)
+  // The service lists the oldest first.
+  const others = sessions.filter(session => !session.current).reverse()
   list.replaceChildren(...[...current, ...others].map(toItem))
   endOthers.hidden = others.length === 0
 }
 
 /** @param {import('./api.js').Session} session */
-function toItem({ id, userAgent, ip, lastUsedAt, current }) {
+function toItem({ id, userAgent, ip, createdAt, lastUsedAt, current }) {
   const item = copyOf('session')
-  const device = describeDevice(userAgent)
-  const detail = text('sessionDetail', { ip, time: toTime(lastUsedAt) })
-  const { title, badge, about, button } = partsOf(item)
-  title.textContent = device
-  badge.hidden = !current
-  about.textContent = detail
+  const { icon, name } = describeDevice(userAgent)
+  const [opened, used] = [toAge(createdAt), toAge(lastUsedAt)]
+  const detail = text(opened === used ? 'sessionUnused' : 'sessionDetail', { ip, opened, used })
+  item.querySelector('use')?.setAttribute('href', `#${icon}`)
+  setText(item, 'strong', name)
+  setText(item, '.detail', detail)
+  item.querySelector('.badge')?.toggleAttribute('hidden', !current)
+  const button = item.querySelector('button')
+  if (!button) return item
   button.hidden = current
-  button.ariaLabel = text('endNamed', { device, detail })
+  button.setAttribute('aria-label', text('endNamed', { device: name, detail }))
   button.addEventListener('click', () => {
-    if (performance.now() >= ignoreClicksUntil) end(`/sessions/${id}`, 'oneEnded')
+    if (performance.now() >= ignoreClicksUntil) end(button, `/sessions/${id}`, 'oneEnded')
   })
   return item
 }
 
-/** @param {DocumentFragment} item */
-function partsOf(item) {
-  const [title, badge, about, button] = item.querySelectorAll('strong, .badge, .detail, button')
-  return /** @type {Record<'title' | 'badge' | 'about' | 'button', HTMLElement>} */ ({
-    title,
-    badge,
-    about,
-    button,
-  })
+/**
+ * @param {DocumentFragment} item
+ * @param {string} selector
+ * @param {string} content
+ */
+function setText(item, selector, content) {
+  item.querySelector(selector)?.replaceChildren(content)
 }
 
 /**
+ * @param {HTMLButtonElement} button
  * @param {string} path
- * @param {import('./dom.js').TextKey} done
+ * @param {TextKey} done
  */
-async function end(path, done) {
-  if (!(await act('DELETE', path))) return
+async function end(button, path, done) {
+  if (!(await act(button, 'DELETE', path))) return
   announce(text(done))
   await showSessions()
   ignoreClicksUntil = performance.now() + DOUBLE_CLICK_MS
@@ -174,16 +199,19 @@ async function end(path, done) {
 
 /**
  * True if it succeeded; otherwise the reason is shown.
+ * @param {HTMLButtonElement} button
  * @param {'POST' | 'DELETE'} method
  * @param {string} path
  */
-async function act(method, path) {
-  say('')
+async function act(button, method, path) {
+  if (button.getAttribute('aria-busy') === 'true') return false
+  setBusy(button, true)
   const answer = await change(method, path)
+  setBusy(button, false)
   if (answer === null) return false
   // 404: the session has already ended.
   const isDone = answer.status === 200 || answer.status === 404
-  if (!isDone) say(adviceOn(answer.status))
+  say(isDone ? '' : adviceOn(answer.status))
   return isDone
 }
 
@@ -198,13 +226,13 @@ async function change(method, path) {
   if (answer.error?.code === 'CSRF_FAILED') {
     const session = await call('GET', '/session')
     if (session.data && session.data.user.id !== userId) {
-      await showAccount(session.data.user, null)
+      await showAccount(session.data)
       say(text('otherAccount'), 'information')
       return null
     }
     answer = session.data ? await call(method, path) : session
   }
   if (answer.status !== 401) return answer
-  leave('sessionEnded')
+  leaveAccount('sessionEnded')
   return null
 }

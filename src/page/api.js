@@ -3,8 +3,11 @@
 
 /**
  * @typedef {{ id: string, email: string, name: string, role: string }} User
- * @typedef {{ id: string, lastUsedAt: string, userAgent: string, ip: string, current: boolean }} Session
- * @typedef {{ user: User, expiresIn: number, sessions: Session[], next?: string }} Data
+ * @typedef {{ at: string, userAgent: string, ip: string, failuresSince: number }} LastLogin
+ * @typedef {{ id: string, createdAt: string, lastUsedAt: string, userAgent: string, ip: string,
+ *   current: boolean }} Session
+ * @typedef {{ user: User, session?: Session & { lastLogin: LastLogin | null }, sessions: Session[],
+ *   next?: string }} Data
  * @typedef {{ code: string, fields?: string[] }} Failure
  * @typedef {{ status: number, data: Data | null, error: Failure | null,
  *   retryAfterSeconds: number | null }} Answer

@@ -48,8 +48,16 @@ export function text(key, values = {}) {
 const { lang } = document.documentElement
 /** The user's own region if its language is that of the page: en-GB for a page in English. */
 const locale = navigator.languages.find(isOfPage) ?? lang
-const today = new Intl.DateTimeFormat(locale, { timeStyle: 'short' })
-const otherDay = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' })
+const timeOfDay = new Intl.DateTimeFormat(locale, { timeStyle: 'short' })
+const dayAndTime = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' })
+const relative = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' })
+const MINUTE_MS = 60_000
+/** @type {[Intl.RelativeTimeFormatUnit, number, number][]} each with its length and where the next one begins */
+const UNITS = [
+  ['minute', MINUTE_MS, 60 * MINUTE_MS],
+  ['hour', 60 * MINUTE_MS, 24 * 60 * MINUTE_MS],
+  ['day', 24 * 60 * MINUTE_MS, 7 * 24 * 60 * MINUTE_MS],
+]
 
 /**
  * False also for tags that Intl would reject, such as "en-US@posix".
@@ -63,17 +71,25 @@ function isOfPage(tag) {
 export function toTime(moment) {
   const date = new Date(moment)
   const isToday = date.toDateString() === new Date().toDateString()
-  return (isToday ? today : otherDay).format(date)
+  return (isToday ? timeOfDay : dayAndTime).format(date)
+}
+
+/**
+ * "5 minutes ago", and a date after a week. The clocks of the service and of the browser may differ.
+ * @param {string} moment
+ */
+export function toAge(moment) {
+  const ageMs = Math.max(0, Date.now() - Date.parse(moment))
+  if (ageMs < MINUTE_MS) return text('justNow')
+  const [unit, lengthMs] = UNITS.find(([, , endMs]) => ageMs < endMs) ?? []
+  if (!unit || !lengthMs) return dayAndTime.format(new Date(moment))
+  return relative.format(-Math.floor(ageMs / lengthMs), unit)
 }
 
 const brandName = byId('brand', HTMLElement).textContent
 const views = [byId('form', HTMLFormElement), byId('account', HTMLElement)]
 
-byId('without-script', HTMLElement).hidden = true
-
-export function isAnyShown() {
-  return views.some(view => !view.hidden)
-}
+byId('loading', HTMLElement).hidden = true
 
 /** @param {HTMLElement} shown */
 export function show(shown) {
@@ -81,13 +97,14 @@ export function show(shown) {
   const isAccount = shown.id === 'account'
   document.body.dataset.view = shown.id
   document.title = `${text(isAccount ? 'accountTitle' : 'loginTitle')} · ${brandName}`
+  shown.firstElementChild?.after(notice)
 }
 
 export const notice = byId('notice', HTMLElement)
 const status = byId('status', HTMLElement)
 
 /**
- * Shows a sentence above the view; screen readers read it at once.
+ * Shows a sentence under the heading; screen readers read it at once.
  * @param {string} sentence
  * @param {'error' | 'information'} [kind]
  */
@@ -111,4 +128,14 @@ export function adviceOn(status) {
  */
 export function announce(sentence) {
   status.textContent = sentence
+}
+
+/**
+ * The `disabled` property would remove the focus.
+ * @param {HTMLButtonElement} button
+ * @param {boolean} isBusy
+ */
+export function setBusy(button, isBusy) {
+  button.setAttribute('aria-disabled', String(isBusy))
+  button.setAttribute('aria-busy', String(isBusy))
 }

@@ -1,17 +1,17 @@
 // The form: checks the input, sends it, and reacts to the answer.
 import { call } from './api.js'
-import { adviceOn, announce, byId, notice, say, show, text, toTime } from './dom.js'
+import { adviceOn, announce, byId, notice, say, setBusy, show, text, toTime } from './dom.js'
 
 /** @typedef {import('./dom.js').TextKey} TextKey */
 
 const PASSWORD_MIN_CHARACTERS = 8
 /** If a proxy has removed the Retry-After header of a 429. */
 const WAIT_DEFAULT_SECONDS = 900
+const WAIT_MAX_SECONDS = 24 * 60 * 60
 const RETRY_DEFAULT_SECONDS = 2
 const RETRY_MAX_SECONDS = 30
 
 const form = byId('form', HTMLFormElement)
-const fields = byId('fields', HTMLFieldSetElement)
 const email = byId('email', HTMLInputElement)
 const password = byId('password', HTMLInputElement)
 const reveal = byId('reveal', HTMLButtonElement)
@@ -33,54 +33,67 @@ const CHECKS = [
   },
 ]
 
-let isBusy = false
+let isSending = false
+/** The email of the login that must wait; null if none must. */
+let waitingEmail = /** @type {string | null} */ (null)
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let countdown
 
 /** @param {(data: import('./api.js').Data) => void} onLogin */
 export function startForm(onLogin) {
   form.addEventListener('submit', async event => {
     event.preventDefault()
-    if (isBusy || fields.disabled || !check()) return
+    if (isSending || !check()) return
     setReveal(false)
-    setBusy(true)
-    say('')
+    setSending(true)
     const answer = await logIn()
     if (answer.data) {
       // Stays busy until another view or another page is shown.
       clearForm()
       return onLogin(answer.data)
     }
-    setBusy(false)
+    setSending(false)
     react(answer)
   })
+  // The focus stays in the field.
+  reveal.addEventListener('mousedown', event => event.preventDefault())
   reveal.addEventListener('click', () => setReveal(password.type === 'password'))
   for (const { input, isRight } of CHECKS) {
     // While the user types, an error disappears once it is corrected, but no new one appears.
     input.addEventListener('input', () => {
-      if (input.ariaInvalid === 'true' && isRight()) mark(input, '')
+      if (input.getAttribute('aria-invalid') === 'true' && isRight()) mark(input, '')
     })
   }
+  // The wait is for one email. The service decides about another one.
+  email.addEventListener('input', () => {
+    if (waitingEmail !== null && email.value.trim() !== waitingEmail) endWait('')
+  })
+  // The hint stays when the field loses the focus: nothing may move under a pointer that is pressed.
   for (const type of /** @type {const} */ (['keydown', 'keyup'])) {
-    password.addEventListener(type, event => {
+    form.addEventListener(type, event => {
       const isOn = event.getModifierState?.('CapsLock')
       capsLock.textContent = isOn ? text('capsLock') : ''
     })
   }
-  password.addEventListener('blur', () => {
-    capsLock.textContent = ''
-  })
+  logInButton.disabled = false
+  continueWait()
 }
 
 /** @param {string} [sentence] why the form is shown again */
 export function showForm(sentence = '') {
-  setBusy(false)
+  setSending(false)
   show(form)
-  say(sentence, 'information')
-  email.focus()
+  if (waitingEmail === null) say(sentence, 'information')
+  focusFirst()
+}
+
+export function focusFirst() {
+  if (waitingEmail === null) email.focus()
 }
 
 /** True if the user has typed, is logging in or must wait. A late answer must then not replace the form. */
 export function isFormInUse() {
-  return isBusy || fields.disabled || email.value !== '' || password.value !== ''
+  return isSending || email.value !== '' || password.value !== ''
 }
 
 /** Removes what was typed: the password must not stay in the page after a login. */
@@ -102,7 +115,7 @@ function check() {
  * @param {TextKey | ''} message
  */
 function mark(input, message) {
-  input.ariaInvalid = message ? 'true' : 'false'
+  input.setAttribute('aria-invalid', String(message !== ''))
   byId(`${input.id}-error`, HTMLElement).textContent = message && text(message)
 }
 
@@ -119,9 +132,9 @@ async function logIn() {
 
 /** @param {import('./api.js').Answer} answer */
 function react({ status, error, retryAfterSeconds }) {
-  say('')
   switch (status) {
     case 400: {
+      say('')
       const named = CHECKS.filter(({ input }) => error?.fields?.includes(input.id))
       for (const { input, message } of named) mark(input, message)
       if (named[0]) return named[0].input.focus()
@@ -132,22 +145,37 @@ function react({ status, error, retryAfterSeconds }) {
       password.focus()
       return password.select()
     case 429:
-      return startWait(retryAfterSeconds ?? WAIT_DEFAULT_SECONDS)
+      return startWait(email.value.trim(), retryAfterSeconds ?? WAIT_DEFAULT_SECONDS)
     default:
       return say(adviceOn(status))
   }
 }
 
+/** After a reload the wait goes on, for the same email. */
+function continueWait() {
+  const { email: kept, endsAt } = history.state ?? {}
+  const seconds = Math.ceil((endsAt - Date.now()) / 1000)
+  // The clock may have been changed.
+  if (!(seconds > 0 && seconds <= WAIT_MAX_SECONDS)) return
+  email.value = kept
+  startWait(kept, seconds)
+}
+
 /**
  * The button counts the seconds; screen readers read only the beginning and the end of the wait.
+ * @param {string} forEmail
  * @param {number} seconds
  */
-function startWait(seconds) {
+function startWait(forEmail, seconds) {
   const clocks = [Date, performance]
   const ends = clocks.map(clock => clock.now() + seconds * 1000)
+  waitingEmail = forEmail
+  // Kept by the browser for this page when it is reloaded, and only then.
+  history.replaceState({ email: forEmail, endsAt: ends[0] }, '')
+  password.value = ''
+  logInButton.disabled = true
   // Rounded up to the next minute: times are shown without seconds.
   say(text('tooManyAttempts', { time: toTime(Date.now() + seconds * 1000 + 59_999) }))
-  fields.disabled = true
   notice.focus()
   tick()
 
@@ -155,31 +183,38 @@ function startWait(seconds) {
     // Date may be set back; performance may stop while the computer sleeps. The earlier end counts.
     const leftMs = Math.min(...clocks.map((clock, index) => (ends[index] ?? 0) - clock.now()))
     const left = Math.ceil(leftMs / 1000)
-    if (left > 0) {
-      const time = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`
-      logInText.textContent = text('countdown', { time })
-      setTimeout(tick, 1000)
-      return
-    }
-    fields.disabled = false
-    logInText.textContent = text('logIn')
-    say(text('tryAgainNow'), 'information')
-    password.focus()
+    if (left <= 0) return endWait(text('tryAgainNow'))
+    const time = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`
+    logInText.textContent = text('countdown', { time })
+    countdown = setTimeout(tick, 1000)
   }
 }
 
-/** @param {boolean} isNowBusy */
-function setBusy(isNowBusy) {
-  isBusy = isNowBusy
-  // The `disabled` property would remove the focus.
-  logInButton.ariaDisabled = String(isNowBusy)
-  logInButton.ariaBusy = String(isNowBusy)
-  logInText.textContent = text(isNowBusy ? 'loggingIn' : 'logIn')
-  announce(isNowBusy ? text('loggingIn') : '')
+/** @param {string} sentence */
+function endWait(sentence) {
+  clearTimeout(countdown)
+  waitingEmail = null
+  history.replaceState(null, '')
+  logInButton.disabled = false
+  logInText.textContent = text('logIn')
+  say(sentence, 'information')
+  // The user may be in another field.
+  if (document.activeElement === notice) password.focus()
+}
+
+/** @param {boolean} isNowSending */
+function setSending(isNowSending) {
+  isSending = isNowSending
+  setBusy(logInButton, isNowSending)
+  if (waitingEmail === null) logInText.textContent = text(isNowSending ? 'loggingIn' : 'logIn')
+  announce(isNowSending ? text('loggingIn') : '')
 }
 
 /** @param {boolean} isRevealed */
 function setReveal(isRevealed) {
+  const { selectionStart, selectionEnd } = password
   password.type = isRevealed ? 'text' : 'password'
-  reveal.ariaPressed = String(isRevealed)
+  // Changing the type moves the cursor in some browsers.
+  password.setSelectionRange(selectionStart, selectionEnd)
+  reveal.setAttribute('aria-pressed', String(isRevealed))
 }

@@ -21,12 +21,13 @@ const PLACES = [
   ...['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'],
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
 ]
-const FLAGS = [
+export const FLAGS = [
   ...['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
   ...['--disable-component-update', '--disable-sync', '--disable-lcd-text'],
   // Chromium cannot use its sandbox as root. It visits this service only.
   ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
 ]
+const FONTS = join(import.meta.dirname, 'fonts.conf')
 const SCREENSHOTS = process.env.SCREENSHOTS ? join(PROJECT, 'docs/screenshots') : null
 /** Of these, there are also screenshots in dark and on a phone. */
 const FULLY_PICTURED = ['form', 'account', 'reference']
@@ -160,15 +161,20 @@ export function openVisits(engine: EngineName, env: Record<string, string> = {})
 }
 
 export function launchBrowser(flags: string[] = []): Promise<Browser> {
-  return chromium.launch({ executablePath: findChromium(), args: [...FLAGS, ...flags] })
+  return chromium.launch({
+    executablePath: findChromium(),
+    args: [...FLAGS, ...flags],
+    // Screenshots need a font that looks the same everywhere.
+    env: { ...process.env, ...(SCREENSHOTS && { FONTCONFIG_FILE: FONTS }) },
+  })
 }
 
-function findChromium(): string {
+export function findChromium(): string {
   const asked = process.env.CHROMIUM
   const found = asked ?? PLACES.find(place => existsSync(place))
   if (found && existsSync(found)) return found
   throw new Error(
-    `There is no Chromium at ${asked ?? PLACES.join(', ')}: install one ("apt-get install chromium") or set CHROMIUM to where it is.`,
+    `There is no Chromium at ${asked ?? PLACES.join(', ')}: install it ("npm run test:browser" does) or set CHROMIUM to where it is.`,
   )
 }
 
@@ -188,9 +194,7 @@ async function look(page: Page, name: string): Promise<void> {
 
 /** By how many pixels the page is wider than its window. */
 export function overflowOf(page: Page): Promise<number> {
-  return page.evaluate(
-    'document.documentElement.scrollWidth - document.documentElement.clientWidth',
-  )
+  return page.evaluate('document.documentElement.scrollWidth - document.body.offsetWidth')
 }
 
 /** Fails on violations of WCAG 2.2 AA and of the best practices of axe. */
@@ -209,6 +213,10 @@ async function takePicture(page: Page, name: string): Promise<void> {
     animations: 'disabled',
   })
 }
+
+/** The windows of this test hear nothing of each other, as after a message that was lost. */
+export const withoutChannel = (page: Page) =>
+  page.addInitScript('BroadcastChannel.prototype.postMessage = () => {}')
 
 export const sessionsOf = (page: Page) => page.locator('#sessions li')
 

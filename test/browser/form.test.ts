@@ -195,10 +195,93 @@ describe('the form in a browser', () => {
       const press = (modifierCapsLock: boolean) =>
         page.locator('#password').dispatchEvent('keydown', { key: 'A', modifierCapsLock })
       await press(true)
-      assert.equal(await page.innerText('#caps-lock'), 'Caps Lock is on.')
+      assert.equal(await page.innerText('#caps-lock'), 'Caps Lock is on')
       await look('caps-lock')
       await press(false)
       assert.equal(await page.innerText('#caps-lock'), '')
+    }),
+  )
+
+  test(
+    'moves nothing while the pointer is pressed, nor between a login and its answer',
+    visit(
+      async ({ page, fill }) => {
+        const { promise, resolve: answer } = Promise.withResolvers<void>()
+        await page.route(`**${LOGIN}`, async route => {
+          await promise
+          await route.continue()
+        })
+        // The button's own text changes.
+        await page.evaluate(`window.shifts = []; new PerformanceObserver(list => shifts.push(
+          ...list.getEntries().flatMap(({ sources }) => sources.map(({ node }) => node))
+            .filter(node => !document.getElementById('log-in').contains(node))
+            .map(node => node.id || node.nodeName))).observe({ type: 'layout-shift' })`)
+        await fill('absent@example.com', 'WRONG PASSWORD')
+        await page
+          .locator('#password')
+          .dispatchEvent('keydown', { key: 'A', modifierCapsLock: true })
+        const places = () =>
+          page.evaluate<number[]>(`['email', 'password', 'log-in'].map(id =>
+            document.getElementById(id).getBoundingClientRect().top)`)
+        const atRest = await places()
+        const box = await page.locator('#log-in').boundingBox()
+        assert.ok(box)
+        await page.mouse.move(box.x + box.width / 2, box.y + 3)
+        await page.mouse.down()
+        await page.locator('#log-in:focus').waitFor()
+        assert.deepEqual(await places(), atRest)
+        await page.mouse.up()
+        await page.getByRole('button', { name: 'Logging in…' }).waitFor()
+        assert.deepEqual(await places(), atRest)
+        assert.deepEqual(await page.evaluate('shifts'), [])
+        answer()
+        await says(page, 'Incorrect email or password.')
+        // The second time the notice is there already, and stays until it is replaced.
+        const withNotice = await places()
+        await page.evaluate(`window.seen = []; new MutationObserver(() => seen.push(
+          [notice.textContent, document.getElementById('log-in').getBoundingClientRect().top]))
+          .observe(notice, { childList: true })`)
+        await page.fill('#password', 'wrong again')
+        await page.click('#log-in')
+        await page.waitForFunction('seen.length > 0')
+        assert.deepEqual(await page.evaluate('seen'), [
+          ['Incorrect email or password.', withNotice[2]],
+        ])
+      },
+      { context: { viewport: { width: 320, height: 700 } } },
+    ),
+  )
+
+  test(
+    'shows its notice in a low window, under the heading',
+    visit(
+      async ({ page, fill }) => {
+        await fill('absent@example.com', 'wrong password')
+        await page.click('#log-in')
+        await says(page, 'Incorrect email or password.')
+        const [heading, notice] = await Promise.all(
+          ['h1:visible', '#notice'].map(selector => page.locator(selector).boundingBox()),
+        )
+        assert.ok(heading && notice && notice.y > heading.y + heading.height)
+        assert.ok(
+          await page.evaluate(`notice.getBoundingClientRect().bottom <= innerHeight &&
+          notice.getBoundingClientRect().top >= 0`),
+        )
+      },
+      { context: { viewport: { width: 740, height: 360 } } },
+    ),
+  )
+
+  test(
+    'keeps the focus and the cursor in the field when the password is shown',
+    visit(async ({ page, fill }) => {
+      await fill('kate@example.com', 'visible password')
+      await page.focus('#password')
+      await page.evaluate(`password.setSelectionRange(7, 7)`)
+      await page.click('#reveal')
+      await page.keyboard.type('!')
+      assert.equal(await page.inputValue('#password'), 'visible! password')
+      assert.equal(await focused(page), 'password')
     }),
   )
 
@@ -217,11 +300,13 @@ describe('the form in a browser', () => {
   )
 
   test(
-    'is hidden without JavaScript, and a sentence says that it is needed',
+    'cannot be sent without JavaScript, and a sentence says that it is needed',
     visit(
       async ({ page, picture }) => {
         await page.getByText(/This page needs JavaScript/).waitFor()
-        assert.ok(await page.isHidden('#form'))
+        assert.ok(await page.isDisabled('#log-in'))
+        assert.ok(await page.isHidden('#loading'))
+        await page.locator('#password').press('Enter')
         await picture('without-script')
       },
       { context: { javaScriptEnabled: false } },
@@ -229,11 +314,13 @@ describe('the form in a browser', () => {
   )
 
   test(
-    'is hidden when the script cannot be loaded',
+    'cannot be sent when the script cannot be loaded, and a sentence says what to do',
     visit(
-      async ({ page }) => {
-        await page.getByText(/This page needs JavaScript/).waitFor()
-        assert.ok(await page.isHidden('#form'))
+      async ({ page, fill }) => {
+        await fill('kate@example.com')
+        await page.locator('#password').press('Enter')
+        await page.getByText(/Still loading/).waitFor()
+        assert.ok(await page.isDisabled('#log-in'))
       },
       {
         expected: ['net::ERR_FAILED'],
@@ -248,7 +335,7 @@ describe('the form in a browser', () => {
     visit(
       async ({ page, fill }) => {
         await fill('kate@example.com')
-        assert.ok(await page.isHidden('#without-script'))
+        assert.ok(await page.isHidden('#loading'))
         const answered = page.waitForResponse('**/session')
         slow.resolve()
         await (await answered).finished()
@@ -276,10 +363,9 @@ describe('the form in a browser', () => {
         await look('german')
         await logIn(await newUser())
         assert.match(
-          await page.innerText('#access-until'),
-          /^\d\d:\d\d, wird verlängert, solange Sie die Seite nutzen$/,
+          await page.innerText('#sessions'),
+          /Chrome auf Linux\sDieses Gerät\s+127\.0\.0\.1 · angemeldet gerade eben/,
         )
-        assert.match(await page.innerText('#sessions'), /Chrome auf Linux\sDieses Gerät/)
       },
       { context: { locale: 'de-DE' } },
     ),

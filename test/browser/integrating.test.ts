@@ -200,7 +200,7 @@ test(
 )
 
 test(
-  'a link on another site: the request has no cookie, and the login page offers to continue',
+  'a link on another site: the request has no cookie, and the login page leads on',
   visit(async (page, context) => {
     await page.goto(`${LOGIN}/login`)
     await logInOnPage(page)
@@ -210,7 +210,6 @@ test(
     await page.evaluate(`document.body.innerHTML = '${link}'`)
     const [request] = await Promise.all([context.waitForEvent('request'), page.click('a')])
     assert.equal((await request.allHeaders()).cookie, undefined)
-    await page.getByRole('link', { name: 'Continue to app.example.com' }).click()
     await shows(page, 'Hello Kate')
   }),
 )

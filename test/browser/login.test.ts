@@ -39,7 +39,9 @@ for (const engine of ENGINES) {
           await fill(email)
           await page.click('#log-in')
           await says(page, /^Too many attempts. You can try again at \d\d:\d\d\.$/)
-          assert.ok(await page.isDisabled('#email'))
+          assert.ok(await page.isDisabled('#log-in'))
+          assert.ok(await page.isEnabled('#email'))
+          await assertKept(page, email, '')
           assert.equal(await focused(page), 'notice')
           await page.evaluate(`window.readOut = []; new MutationObserver(() =>
             readOut.push(notice.textContent)).observe(notice, { childList: true })`)
@@ -58,10 +60,42 @@ for (const engine of ENGINES) {
           assert.deepEqual(await page.evaluate('readOut'), ['You can try again now.'])
           assert.equal(await page.innerText('#log-in-text'), 'Log in')
           assert.equal(await focused(page), 'password')
+          await page.keyboard.type(PASSWORD)
           await page.keyboard.press('Enter')
           await page.locator('#account').waitFor()
         },
         { expected: [429], prepare: page => page.clock.install() },
+      ),
+    )
+
+    test(
+      'lifts a block when the email changes, keeps it over a reload, and leaves the rest of the form usable',
+      visit(
+        async ({ page, service, newUser, fill, logIn }) => {
+          const [blocked, other] = [await newUser(), await newUser()]
+          for (let i = 0; i < 5; i++) await service.login(blocked, 'wrong')
+          await fill(blocked)
+          await page.click('#log-in')
+          await says(page, /^Too many attempts/)
+          await page.reload()
+          await says(page, /^Too many attempts/)
+          await assertKept(page, blocked, '')
+          assert.ok((await secondsLeft(page)) > 800)
+          // Enter must not send what the button would not.
+          await page.fill('#password', PASSWORD)
+          await page.press('#password', 'Enter')
+          assert.ok(await page.isDisabled('#log-in'))
+          await page.fill('#email', other)
+          assert.equal(await page.innerText('#notice'), '')
+          assert.equal(await page.innerText('#log-in-text'), 'Log in')
+          await page.fill('#email', blocked)
+          await page.click('#log-in')
+          await says(page, /^Too many attempts/)
+          await logIn(other)
+          await page.reload()
+          assert.equal(await page.inputValue('#email'), '')
+        },
+        { expected: [429] },
       ),
     )
 

@@ -72,6 +72,83 @@ describe('the appearance of the page', () => {
   )
 
   test(
+    'has borders, focus rings and error colours in browsers that lack newer functions',
+    visit(
+      async ({ page, newUser, logIn }) => {
+        const style = (id: string, property: string) =>
+          page.evaluate<string>(`getComputedStyle(document.getElementById('${id}')).${property}`)
+        await page.locator('#email:focus').waitFor()
+        assert.equal(await style('password', 'borderColor'), 'rgb(133, 139, 152)')
+        assert.equal(await style('email', 'outlineColor'), 'rgb(52, 81, 178)')
+        assert.equal(await style('log-in', 'backgroundColor'), 'rgb(52, 81, 178)')
+        await page.click('#log-in')
+        for (const property of ['borderColor', 'outlineColor']) {
+          assert.equal(await style('email', property), 'rgb(179, 38, 30)')
+        }
+        assert.equal(await page.getAttribute('#email', 'aria-invalid'), 'true')
+        await page.emulateMedia({ colorScheme: 'dark' })
+        assert.equal(await style('email', 'borderColor'), 'rgb(255, 157, 148)')
+        assert.equal(await style('form', 'color'), 'rgb(236, 238, 242)')
+        await logIn(await newUser())
+        await assertAccessible(page)
+      },
+      {
+        context: { reducedMotion: 'reduce' },
+        async prepare(page) {
+          // Reflected ARIA properties are in Firefox from 119 on.
+          await page.addInitScript(`for (const name of Object.getOwnPropertyNames(Element.prototype)) {
+            if (name.startsWith('aria')) delete Element.prototype[name]
+          }`)
+          await page.route('**/login.css', async route => {
+            const response = await route.fetch()
+            const css = await response.text()
+            const body = css.replaceAll(/\b(light-dark|color-mix|oklch|lab|lch)\(/g, 'unknown(')
+            await route.fulfill({ response, body: body.replaceAll('scrollbar-gutter', 'unknown') })
+          })
+        },
+      },
+    ),
+  )
+
+  test(
+    'does not move its logo between the form and the account',
+    visit(async ({ page, newUser, logIn }) => {
+      const place = () => page.locator('header').boundingBox()
+      await page.locator('#email:focus').waitFor()
+      const before = await place()
+      await logIn(await newUser())
+      assert.deepEqual(await place(), before)
+    }),
+  )
+
+  test(
+    'has more contrast if asked for, dims nothing twice in forced colours, and prints without buttons',
+    visit(
+      async ({ page, fill, newUser, logIn, service }) => {
+        const email = await newUser()
+        const style = (selector: string, property: string) =>
+          page.evaluate<string>(
+            `getComputedStyle(document.querySelector('${selector}')).${property}`,
+          )
+        await page.emulateMedia({ contrast: 'more' })
+        assert.equal(await style('#email', 'borderColor'), await style('#form', 'color'))
+        for (let i = 0; i < 5; i++) await service.login('absent@example.com', 'wrong password')
+        await fill('absent@example.com', 'wrong password')
+        await page.click('#log-in')
+        await page.locator('#log-in:disabled').waitFor()
+        await page.emulateMedia({ contrast: 'no-preference', forcedColors: 'active' })
+        assert.equal(await style('#log-in', 'opacity'), '1')
+        assert.equal(await style('label', 'opacity'), '1')
+        await page.emulateMedia({ forcedColors: 'none' })
+        await logIn(email)
+        await page.emulateMedia({ media: 'print' })
+        assert.equal(await page.locator('button:visible').count(), 0)
+      },
+      { expected: [429], context: { reducedMotion: 'reduce' } },
+    ),
+  )
+
+  test(
     'transfers less than 30 KB at the first visit',
     visit(async ({ page, context, print }) => {
       await page.locator('#email:focus').waitFor()
@@ -109,6 +186,11 @@ for (const [name, color] of [
       BRAND_NAME: 'Example & Co',
       BRAND_COLOR: color,
       BRAND_LOGO_FILE: logo,
+      HELP_TEXT: 'Trouble logging in?',
+      HELP_URL: 'mailto:help@example.com',
+      TERMS_URL: 'https://example.com/terms',
+      PRIVACY_URL: 'https://example.com/privacy',
+      HOME_URL: 'https://example.com/start',
     })
 
     test(
@@ -120,6 +202,9 @@ for (const [name, color] of [
         await look(`brand-${name}`)
         await logIn(await newUser())
         await assertAccessible(page)
+        const home = page.getByRole('link', { name: 'Go to example.com' })
+        assert.equal(await home.getAttribute('href'), 'https://example.com/start')
+        await page.getByRole('link', { name: 'Terms' }).waitFor()
       }),
     )
   })

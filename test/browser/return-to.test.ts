@@ -1,7 +1,7 @@
 // The address to which a login leads.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { openVisits } from './browser.ts'
+import { openVisits, says, sessionsOf } from './browser.ts'
 
 const APP = 'https://app.example.com'
 const TARGET = `${APP}/orders?page=2&q="x"#top`
@@ -13,7 +13,9 @@ describe('a login with an address to return to', () => {
   test(
     'goes there, and replaces the form in the history',
     visit(
-      async ({ page, newUser, fill }) => {
+      async ({ page, newUser, fill, look }) => {
+        assert.equal(await page.innerText('#destination'), 'to continue to app.example.com')
+        await look('return-to')
         await fill(await newUser())
         await page.click('#log-in')
         await page.waitForURL(`${APP}/**`)
@@ -26,19 +28,59 @@ describe('a login with an address to return to', () => {
   )
 
   test(
-    'offers a link to a user that is already logged in',
+    'goes there at once if the user is already logged in, and keeps the address in another language',
     visit(
-      async ({ page, newUser, logIn, look }) => {
-        await page.goto(page.url().replace(/\?.*/, ''))
-        await logIn(await newUser())
-        await page.goto(page.url() + asked(TARGET).replace('/login', ''))
-        const link = page.getByRole('link', { name: 'Continue to app.example.com' })
-        await page.locator('#sessions li').waitFor()
-        await look('return-to')
-        await link.click()
+      async ({ page, newUser, fill, calls }) => {
+        await page.click('text=Deutsch')
+        await page.getByText('und weiter zu app.example.com').waitFor()
+        await fill(await newUser())
+        await page.click('#log-in')
+        await page.waitForURL(`${APP}/**`)
+        // Later than the application would send the user back by itself.
+        await page.clock.install({ time: Date.now() + 60_000 })
+        await page.goBack()
+        await page.waitForURL(`${APP}/**`)
+        assert.equal(calls().filter(call => call === 'POST /login').length, 1)
+      },
+      { path: asked(TARGET), elsewhere: [APP] },
+    ),
+  )
+
+  test(
+    'shows a link instead when the application sends the user back at once',
+    visit(
+      async ({ page, newUser, fill, service, look }) => {
+        await fill(await newUser())
+        await page.click('#log-in')
+        await page.waitForURL(`${APP}/**`)
+        await page.goto(service.url + asked(TARGET))
+        await says(page, /You are logged in, but app\.example\.com sent you back here/)
+        await sessionsOf(page).waitFor()
+        await look('sent-back')
+        await page.getByRole('link', { name: 'Continue to app.example.com' }).click()
         await page.waitForURL(`${APP}/**`)
       },
       { path: asked(TARGET), elsewhere: [APP] },
+    ),
+  )
+
+  test(
+    'shows a link where the browser offers no storage, instead of going there again and again',
+    visit(
+      async ({ page, newUser, fill, service }) => {
+        await fill(await newUser())
+        await page.click('#log-in')
+        await page.waitForURL(`${APP}/**`)
+        await page.goto(service.url + asked(TARGET))
+        await page.getByRole('link', { name: 'Continue to app.example.com' }).waitFor()
+      },
+      {
+        path: asked(TARGET),
+        elsewhere: [APP],
+        prepare: page =>
+          page.addInitScript(`Object.defineProperty(window, 'sessionStorage', {
+            get() { throw new DOMException('no storage', 'SecurityError') } })`),
+      },
     ),
   )
 
@@ -55,15 +97,19 @@ describe('a login with an address to return to', () => {
     `${APP}/"onmouseover="alert(1)\u0000`,
   ]
   test(
-    'stays on the page for an address that is not listed',
+    'stays on the page for an address that is not listed, and says so',
     visit(
-      async ({ page, newUser, logIn, service }) => {
+      async ({ page, newUser, logIn, service, look }) => {
+        await says(page, /We cannot take you back to where you came from/)
+        assert.equal(await page.innerText('#destination'), '')
+        await look('return-refused')
         await logIn(await newUser())
         assert.equal(new URL(page.url()).origin, service.url)
         for (const hostile of HOSTILE) {
           await page.goto(service.url + asked(hostile))
-          await page.locator('#sessions li').waitFor()
+          await sessionsOf(page).waitFor()
           assert.ok(await page.isHidden('#continue'), hostile)
+          await says(page, /We cannot take you back to where you came from/)
         }
       },
       { path: asked('https://evil.example/') },

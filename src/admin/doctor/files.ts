@@ -18,7 +18,7 @@ import { readTokens } from '../tokens/token-file.ts'
 import { type Finding, ok, problem, warning } from './finding.ts'
 
 export async function checkFiles(config: Config, now: Date): Promise<Finding[]> {
-  const { logoFile } = config.brand
+  const { logoFile } = config.page
   return [
     await checkFolder(config),
     await checkTls(config, now),

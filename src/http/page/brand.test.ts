@@ -16,15 +16,25 @@ describe('the colour of a brand', () => {
 
   test('leaves text readable on it, and is readable on the page', async () => {
     const css = await readFile(join(import.meta.dirname, '../../page/login.css'), 'utf8')
-    const backgrounds = [...css.matchAll(/--(?:background|card): light-dark\((#\w+), (#\w+)\)/g)]
-    assert.equal(backgrounds.length, 2)
+    // The first rule is for light, the second for dark.
+    const colorsNamed = (name: string) =>
+      [...css.matchAll(RegExp(`--${name}: (#\\w+)`, 'g'))].map(([, color = '']) => color)
+    const pairs = ['background', 'card'].map(colorsNamed)
+    assert.deepEqual(
+      pairs.map(pair => pair.length),
+      [2, 2],
+    )
     for (const red of STEPS) {
       for (const green of STEPS) {
         for (const blue of STEPS) {
           const brand = `#${hex(red)}${hex(green)}${hex(blue)}`
-          const { onBrand, accentLight, accentDark } = colorsOf(brand)
-          assert.ok(contrastOf(brand, onBrand) >= 4.5, brand)
-          for (const [, light = '', dark = ''] of backgrounds) {
+          const { onBrand, accentLight, accentDark, ...others } = colorsOf(brand)
+          const { brandHover, brandPressed, tintLight, tintDark } = others
+          for (const surface of [brand, brandHover, brandPressed]) {
+            assert.ok(contrastOf(surface, onBrand) >= 4.5, `${onBrand} on ${surface}`)
+            assert.ok(surface === brand || contrastOf(surface, brand) > 1, brand)
+          }
+          for (const [light = '', dark = ''] of [...pairs, [tintLight, tintDark]]) {
             assert.ok(contrastOf(accentLight, light) >= 4.5, `${accentLight} on ${light}`)
             assert.ok(contrastOf(accentDark, dark) >= 4.5, `${accentDark} on ${dark}`)
           }

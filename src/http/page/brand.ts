@@ -7,24 +7,34 @@ const READABLE_CONTRAST = 4.5
 // The backgrounds in login.css with the lowest contrast to a colour.
 const LIGHT_BACKGROUND = '#f4f5f7'
 const DARK_BACKGROUND = '#191c22'
-
-type Colors = { brand: string; onBrand: string; accentLight: string; accentDark: string }
+/** A colour with more contrast to white than this is almost black: a darker one would look the same. */
+const ALMOST_BLACK_CONTRAST = 15
 
 /** `brand` is for surfaces; the accents are mixed with black or white until they are readable as text. */
-export function colorsOf(brand: string): Colors {
+export function colorsOf(brand: string) {
+  // Black or white always has a contrast of at least 4.58.
+  const onBrand = contrastOf(brand, '#ffffff') >= READABLE_CONTRAST ? '#ffffff' : '#000000'
+  const isDark = onBrand === '#ffffff' && contrastOf(brand, '#ffffff') < ALMOST_BLACK_CONTRAST
+  // Away from the text's colour.
+  const shade = isDark ? '#000000' : '#ffffff'
+  const tintLight = mix(brand, '#ffffff', 0.88)
+  const tintDark = mix(brand, DARK_BACKGROUND, 0.8)
   return {
     brand,
-    // Black or white always has a contrast of at least 4.58.
-    onBrand: contrastOf(brand, '#ffffff') >= READABLE_CONTRAST ? '#ffffff' : '#000000',
-    accentLight: readableOn(LIGHT_BACKGROUND, brand, '#000000'),
-    accentDark: readableOn(DARK_BACKGROUND, brand, '#ffffff'),
+    brandHover: mix(brand, shade, 0.12),
+    brandPressed: mix(brand, shade, 0.24),
+    onBrand,
+    tintLight,
+    tintDark,
+    accentLight: readableOn([LIGHT_BACKGROUND, tintLight], brand, '#000000'),
+    accentDark: readableOn([DARK_BACKGROUND, tintDark], brand, '#ffffff'),
   }
 }
 
-function readableOn(background: string, color: string, towards: string): string {
+function readableOn(backgrounds: string[], color: string, towards: string): string {
   for (let share = 0; share < 1; share += 0.05) {
     const mixed = mix(color, towards, share)
-    if (contrastOf(mixed, background) >= READABLE_CONTRAST) return mixed
+    if (backgrounds.every(one => contrastOf(mixed, one) >= READABLE_CONTRAST)) return mixed
   }
   return towards
 }

@@ -1,21 +1,22 @@
 // Loads the login page at the start: fills it in for each language, and compresses it once.
 import { readdir, readFile } from 'node:fs/promises'
-import { extname, join } from 'node:path'
+import { basename, extname, join } from 'node:path'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
-import type { Brand } from '../../config/config.ts'
+import type { PageConfig } from '../../config/page.ts'
 import { digestOf } from '../../identifiers.ts'
 import { colorsOf, loadLogo } from './brand.ts'
 import type { Encoding } from './negotiation.ts'
 
 const FOLDER = join(import.meta.dirname, '../../page')
 /** A module comes after those that it imports. */
-const SCRIPTS = ['api.js', 'dom.js', 'device.js', 'form.js', 'account.js', 'login.js']
+const SCRIPTS = [
+  ...['api.js', 'dom.js', 'windows.js', 'return-to.js', 'device.js', 'form.js', 'account.js'],
+  'login.js',
+]
 /** The highest quality would save one kilobyte, and cost 60 ms and some megabytes at every start. */
 const BROTLI = {
   params: { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_LGWIN]: 14 },
 }
-/** The placeholder in login.html for the accepted `return_to`, which differs from request to request. */
-const RETURN_TO = '{{returnTo}}'
 /** Marks the place of the reference in reference.html. */
 const PLACE = '<!-- reference -->'
 
@@ -30,25 +31,35 @@ export type Page = {
   toReferencePage: (reference: string) => Content
 }
 
-type Document = { content: Content; withReturnTo: (address: string) => string }
+type Document = {
+  content: Content
+  /** For a request with a session cookie: the account follows, unless the session has ended. */
+  withoutForm: Content
+  withReturnTo: (address: string, isFormHidden: boolean) => string
+}
 
 type Texts = Record<string, string>
 
-export async function loadPage(brand: Brand): Promise<Page> {
-  const files = await loadAssets(brand)
+export async function loadPage(config: PageConfig): Promise<Page> {
+  const files = await loadAssets(config)
   // The digest is part of the address, so browsers may cache an asset for ever.
   const parts = [...files].map(([name, { bytes }]) => `${name} ${bytes.toString('base64')}`)
   const folder = `/assets/${digestOf(parts.join('\n')).slice(0, 16)}/`
   const html = await readText('login.html')
+  const { brandName } = config
+  const languages = await loadTexts()
   const documents = new Map<string, Document>()
-  for (const file of await readdir(join(FOLDER, 'texts'))) {
-    if (extname(file) !== '.json') continue
-    const texts: Texts = JSON.parse(await readText(`texts/${file}`))
-    const language = file.slice(0, -'.json'.length)
-    const values = { ...texts, language, brandName: brand.name, assets: folder }
-    documents.set(language, toDocument(html, values, texts))
+  for (const [language, texts] of languages) {
+    const values = {
+      ...texts,
+      ...{ language, brandName, assets: folder, homeUrl: config.homeUrl ?? '' },
+      texts: toTemplate(texts),
+      help: toHelp(config, texts),
+      links: toFooter(config, language, languages),
+    }
+    documents.set(language, toDocument(html, values))
   }
-  const frame = fill(await readText('reference.html'), { brandName: brand.name, assets: folder })
+  const frame = fill(await readText('reference.html'), { brandName, assets: folder })
   return {
     documents,
     assets: new Map([...files].map(([name, file]) => [folder + name, file])),
@@ -60,11 +71,23 @@ export async function loadPage(brand: Brand): Promise<Page> {
   }
 }
 
-async function loadAssets({ color, logoFile }: Brand): Promise<Map<string, Content>> {
-  const { brand, onBrand, accentLight, accentDark } = colorsOf(color)
-  const properties = `:root{--brand:${brand};--on-brand:${onBrand};--accent-light:${accentLight};--accent-dark:${accentDark}}\n`
-  const css = properties + (await readText('login.css'))
-  const plainLogo = fill(await readText('logo.svg'), { brand, onBrand })
+/** By language. */
+async function loadTexts(): Promise<Map<string, Texts>> {
+  const files = (await readdir(join(FOLDER, 'texts'))).filter(file => extname(file) === '.json')
+  const entries = files.map(
+    async (file): Promise<[string, Texts]> => [
+      basename(file, '.json'),
+      JSON.parse(await readText(`texts/${file}`)),
+    ],
+  )
+  return new Map(await Promise.all(entries))
+}
+
+async function loadAssets(config: PageConfig): Promise<Map<string, Content>> {
+  const colors = colorsOf(config.brandColor)
+  const css = `:root{${toProperties(colors)}}\n${await readText('login.css')}`
+  const plainLogo = fill(await readText('logo.svg'), colors)
+  const { logoFile } = config
   const { type, bytes } = logoFile
     ? await loadLogo(logoFile)
     : { type: 'image/svg+xml', bytes: Buffer.from(plainLogo) }
@@ -75,6 +98,16 @@ async function loadAssets({ color, logoFile }: Brand): Promise<Map<string, Conte
     ['login.js', compressText('text/javascript', joinModules(scripts))],
     ['logo', compress(type, bytes)],
   ])
+}
+
+/** As CSS: `--on-brand:#fff` for `onBrand`. */
+function toProperties(colors: Texts): string {
+  return Object.entries(colors)
+    .map(
+      ([name, color]) =>
+        `--${name.replace(/[A-Z]/g, letter => `-${letter}`).toLowerCase()}:${color}`,
+    )
+    .join(';')
 }
 
 /**
@@ -98,27 +131,54 @@ function readText(name: string): Promise<string> {
   return readFile(join(FOLDER, name), 'utf8')
 }
 
-function toDocument(html: string, values: Texts, texts: Texts): Document {
-  const data = Object.entries(texts)
-    .map(([key, text]) => `<data value="${key}">${escapeHtml(text)}</data>`)
-    .join('')
-  const [before = '', after = ''] = html.split(RETURN_TO).map(half =>
-    half
-      .split('{{texts}}')
-      .map(part => fill(part, values))
-      .join(data),
-  )
+function toDocument(html: string, values: Texts): Document {
+  const render = (returnTo: string, isFormHidden: boolean) =>
+    fill(html, { ...values, returnTo, formState: isFormHidden ? ' hidden' : '' })
   return {
-    content: compressText('text/html', before + after),
-    withReturnTo: address => before + escapeHtml(address) + after,
+    content: compressText('text/html', render('', false)),
+    withoutForm: compressText('text/html', render('', true)),
+    withReturnTo: render,
   }
 }
 
+function toTemplate(texts: Texts): string {
+  const entries = Object.entries(texts)
+  return entries.map(([key, text]) => `<data value="${key}">${escapeHtml(text)}</data>`).join('')
+}
+
+function toHelp({ helpUrl, helpText }: PageConfig, texts: Texts): string {
+  if (helpUrl === null) return escapeHtml(helpText ?? texts.help ?? '')
+  return toLink(helpUrl, helpText ?? texts.helpLink ?? '')
+}
+
+function toFooter(
+  { termsUrl, privacyUrl }: PageConfig,
+  language: string,
+  languages: Map<string, Texts>,
+): string {
+  const texts = languages.get(language)
+  const others = [...languages].filter(([other]) => other !== language)
+  return [
+    termsUrl && toLink(termsUrl, texts?.terms ?? ''),
+    privacyUrl && toLink(privacyUrl, texts?.privacy ?? ''),
+    ...others.map(([other, { languageName = other }]) =>
+      toLink(`?lang=${other}`, languageName, ` lang="${other}" hreflang="${other}"`),
+    ),
+  ]
+    .filter(Boolean)
+    .join('\n')
+}
+
+function toLink(address: string, text: string, attributes = ''): string {
+  return `<a href="${escapeHtml(address)}"${attributes}>${escapeHtml(text)}</a>`
+}
+
+/** Replaces `{{name}}` by an escaped value, and `{{{name}}}` by a value that is HTML. */
 function fill(template: string, values: Texts): string {
-  return template.replace(/\{\{(\w+)\}\}/g, (_, name) => {
+  return template.replace(/\{\{(\{?)(\w+)\}?\}\}/g, (_, brace, name) => {
     const value = values[name]
     if (value === undefined) throw new Error(`the page has no text "${name}"`)
-    return escapeHtml(value)
+    return brace ? value : escapeHtml(value)
   })
 }
 

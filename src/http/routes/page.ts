@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { chooseEncoding, chooseLanguage } from '../page/negotiation.ts'
 import type { Content, Page } from '../page/page.ts'
 import { acceptedReturnTo, originOf } from '../page/return-to.ts'
+import { sessionCookieOf } from '../request/cookies.ts'
 import { logRefused } from '../request/log.ts'
 
 const DEFAULT_LANGUAGE = 'en'
@@ -22,17 +23,21 @@ export function pageRoute({ documents }: Page, returnToOrigins: readonly string[
   const languages = [...documents.keys()]
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const { headers, query } = request
-    const language = chooseLanguage(headers['accept-language'], languages, DEFAULT_LANGUAGE)
+    const { lang, return_to: asked } = query as { lang?: unknown; return_to?: unknown }
+    const language =
+      languages.find(one => one === lang) ??
+      chooseLanguage(headers['accept-language'], languages, DEFAULT_LANGUAGE)
     const document = documents.get(language)
     if (!document) throw new Error(`no page in ${language}`)
     reply.header('Content-Security-Policy', PAGE_POLICY)
     addVary(reply, 'Accept-Language')
-    const { return_to: asked } = query as { return_to?: unknown }
+    const isFormHidden = sessionCookieOf(request) !== null
     const returnTo = acceptedReturnTo(asked, returnToOrigins)
     if (asked !== undefined && returnTo === null) logRefused(request, 'return-to', originOf(asked))
-    if (returnTo === null) return sendContent(request, reply, document.content)
+    const content = isFormHidden ? document.withoutForm : document.content
+    if (returnTo === null) return sendContent(request, reply, content)
     // Not compressed: this document differs from request to request, so it would cost time each time.
-    return reply.type(document.content.type).send(document.withReturnTo(returnTo))
+    return reply.type(content.type).send(document.withReturnTo(returnTo, isFormHidden))
   }
 }
 

@@ -1,0 +1,169 @@
+// Chromium, Firefox and WebKit from Debian's packages, all driven in the same way.
+import assert from 'node:assert/strict'
+import { globSync } from 'node:fs'
+import { rm, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import { missingOf } from '../debian-packages.ts'
+import { freePort } from '../postgres-server.ts'
+import { run } from '../process.ts'
+import { makeTemporaryFolder } from '../temporary-folder.ts'
+import { FLAGS, findChromium } from './browser.ts'
+import { openDriverSession, openFirefoxSession, type Send } from './commands.ts'
+import { PACKAGES } from './packages.ts'
+
+/** Far longer than anything takes, on a busy machine, too. */
+const LIMIT_MS = 60_000
+
+/** Ends a process when the process of the tests ends, even if that is killed. */
+const WITH_THE_TESTS = ['setpriv', '--pdeathsig', 'KILL']
+
+/** The language is a tag such as de-DE. The home folder is the browser's own, and is removed with it. */
+type Start = { port: number; home: string; language: string }
+type Program = {
+  commands: string[][]
+  env?: Record<string, string>
+  openSession: () => Promise<Send>
+}
+
+const BROWSERS = {
+  chromium({ port, language }: Start): Program {
+    const args = [...FLAGS, '--headless', '--remote-debugging-pipe', `--accept-lang=${language}`]
+    const options = { 'goog:chromeOptions': { binary: findChromium(), args } }
+    return {
+      commands: [['chromedriver', `--port=${port}`]],
+      openSession: () => openDriverSession(port, options),
+    }
+  },
+
+  async firefox({ port, home, language }: Start): Promise<Program> {
+    const settings = { 'marionette.port': port, 'intl.accept_languages': language }
+    const lines = Object.entries(settings).map(
+      ([name, value]) => `user_pref(${JSON.stringify(name)}, ${JSON.stringify(value)});`,
+    )
+    await writeFile(join(home, 'user.js'), lines)
+    return {
+      commands: [['firefox-esr', '--headless', '--marionette', '--profile', home]],
+      openSession: () => openFirefoxSession(port),
+    }
+  },
+
+  async webkit({ port, home, language }: Start): Promise<Program> {
+    // WebKit takes its language from the name of the locale. A locale of that name must exist.
+    const locale = `${language.replace('-', '_')}.UTF-8`
+    await symlink('/usr/lib/locale/C.utf8', join(home, locale))
+    const [binary] = globSync('/usr/lib/*/webkit2gtk-4.1/MiniBrowser')
+    const options = { 'webkitgtk:browserOptions': { binary, args: ['--automation'] } }
+    return {
+      // The number of the display only has to be free, like that of the port.
+      commands: [
+        ['Xvfb', `:${port}`],
+        ['WebKitWebDriver', `--port=${port}`],
+      ],
+      env: { DISPLAY: `:${port}`, LOCPATH: home, LC_ALL: locale },
+      openSession: () => openDriverSession(port, options),
+    }
+  },
+}
+
+export type BrowserName = keyof typeof BROWSERS
+export const BROWSER_NAMES = Object.keys(BROWSERS) as BrowserName[]
+
+export type Browser = Awaited<ReturnType<typeof startBrowser>>
+
+/** Starts a browser with an empty profile. */
+export async function startBrowser(name: BrowserName, language: string) {
+  const missing = missingOf(PACKAGES).join(', ')
+  assert.equal(missing, '', `missing: ${missing}; "npm run test:browser" installs it`)
+  const home = await makeTemporaryFolder('login-browser-')
+  const port = await freePort()
+  const { commands, env, openSession } = await BROWSERS[name]({ port, home, language })
+  const processes = commands.map(command =>
+    run({ HOME: home, ...env }, { command: [...WITH_THE_TESTS, ...command] }),
+  )
+  const stop = async () => {
+    for (const { kill } of processes) kill('SIGKILL')
+    await Promise.all(processes.map(({ exit }) => exit))
+    await rm(home, { recursive: true, force: true, maxRetries: 10 })
+  }
+  const send = await eventually(openSession).catch(async cause => {
+    await stop()
+    const output = processes.map(process => process.output()).join('')
+    throw new Error(`${name} does not start: ${output}`, { cause })
+  })
+  let current = ''
+  return {
+    async openWindow() {
+      const { handle } = (await send('NewWindow', { type: 'window' })) as { handle: string }
+      return createWindow(async (command, parameters) => {
+        if (current !== handle) await send('SwitchToWindow', { handle })
+        current = handle
+        return send(command, parameters)
+      })
+    },
+    // A driver ends its browser with the session.
+    stop: () => send('DeleteSession').finally(stop),
+  }
+}
+
+export type Window = ReturnType<typeof createWindow>
+
+function createWindow(send: Send) {
+  const evaluate = async <T>(script: string) =>
+    (await send('ExecuteScript', { script: `return ${script}`, args: [] })) as T
+
+  /** Waits for an element that is displayed. */
+  const act = (
+    css: string,
+    action: 'ElementClear' | 'ElementClick' | 'ElementSendKeys',
+    parameters = {},
+  ) =>
+    eventually(async () => {
+      const element = await send('FindElement', { using: 'css selector', value: css })
+      const [id] = Object.values(element as Record<string, string>)
+      await send(action, { id, ...parameters })
+    })
+
+  /** Waits until the displayed ones of these elements have these texts. */
+  const shows = (css: string, ...expected: (string | RegExp)[]) =>
+    eventually(async () => {
+      const shown = await evaluate<string[]>(`[...document.querySelectorAll(${JSON.stringify(css)})]
+        .filter(it => it.checkVisibility()).map(it => it.innerText.trim())`)
+      assert.equal(shown.length, expected.length, `${css}: ${shown}`)
+      for (const [index, text] of shown.entries()) {
+        const one = expected[index] ?? ''
+        if (typeof one === 'string') assert.equal(text, one)
+        else assert.match(text, one)
+      }
+      return shown
+    })
+
+  return {
+    open: (url: string) => send('Navigate', { url }),
+    reload: () => send('Refresh'),
+    resize: (width: number, height: number) => send('SetWindowRect', { width, height }),
+    forgetCookies: () => send('DeleteAllCookies'),
+    url: () => send('GetCurrentURL'),
+    evaluate,
+    click: (css: string) => act(css, 'ElementClick'),
+    async type(css: string, text: string) {
+      await act(css, 'ElementClear')
+      await act(css, 'ElementSendKeys', { text })
+    },
+    shows,
+    hides: (css: string) => shows(css),
+  }
+}
+
+/** Repeats an attempt until it succeeds. */
+export async function eventually<T>(attempt: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + LIMIT_MS
+  for (;;) {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (performance.now() > deadline) throw error
+    }
+    await setTimeout(50)
+  }
+}

@@ -162,7 +162,17 @@ test(
       while (!window.hasChanged) await new Promise(resolve => setTimeout(resolve, 20))
       const now = Date.now
       Date.now = () => now() + 6 * 60_000
-      return [await client.accessToken().catch(error => error.code), String(client.user)]
+      const save = () => client.accessToken().then(() => 'saved', error => error.code)
+      const codes = [await save(), String(client.user), await save(), String(await client.restore())]
+      // Ann logs out, and logs in again.
+      window.isRefused = true
+      while (!window.hasLoggedOut) await new Promise(resolve => setTimeout(resolve, 20))
+      codes.push(await save())
+      window.isEnded = true
+      while (!window.isBack) await new Promise(resolve => setTimeout(resolve, 20))
+      codes.push(await save())
+      await client.logout()
+      return [...codes, (await client.restore()).name]
     })()`)
     const tab = await context.newPage()
     await tab.goto(`${APP}/form`)
@@ -173,7 +183,22 @@ test(
     await tab.click('button')
     await shows(tab, 'Hello Ann')
     await page.evaluate('window.hasChanged = true')
-    assert.deepEqual(await printed, ['OTHER_USER', 'null'])
+    await page.waitForFunction('window.isRefused')
+    await tab.evaluate(`(async () => {
+      const { LoginClient } = await import('/login-client.js')
+      window.client = new LoginClient('${LOGIN}', { cookie: true })
+      await client.restore()
+      await client.logout()
+    })()`)
+    await page.evaluate('window.hasLoggedOut = true')
+    await page.waitForFunction('window.isEnded')
+    await tab.evaluate(`client.login('ann@example.com', ${JSON.stringify(PASSWORD)})`)
+    await page.evaluate('window.isBack = true')
+    assert.deepEqual(await printed, [
+      ...['OTHER_USER', 'null', 'OTHER_USER', 'null', 'INVALID_TOKEN', 'OTHER_USER'],
+      // After logout() the page belongs to the next user.
+      'Ann',
+    ])
   }),
 )
 

@@ -16,6 +16,7 @@ type Level = 'info' | 'warn' | 'error'
 /** Why a request is refused because of the site that sent it, or the address that it asks to return to. */
 export type RefusalReason =
   | 'csrf-other-site'
+  | 'csrf-no-site'
   | 'csrf-no-token'
   | 'csrf-wrong-token'
   | 'origin'

@@ -8,7 +8,7 @@ export const WHEN: Record<PublicFailureCode, string> = {
   VALIDATION_ERROR:
     'login: email or password is missing, empty or not a string; or the body is not a JSON object',
   BAD_REQUEST:
-    'the request is not valid HTTP, is ambiguous, or came as `http://` to the TLS port; a body that is not that of a login is not JSON; or `limit`, `after` or `refreshToken` is invalid (named in `fields`)',
+    'the request is not valid HTTP, is ambiguous, or came as `http://` to the TLS port; the body is not JSON (except at the login: `VALIDATION_ERROR`); or `limit`, `after` or `refreshToken` is invalid (named in `fields`)',
   INVALID_CREDENTIALS:
     'unknown email, wrong password, or a user that is inactive or locked by an administrator: always the same answer',
   INVALID_TOKEN: 'the token or cookie is missing, or does not belong to a live session',

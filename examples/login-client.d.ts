@@ -69,7 +69,7 @@ export declare class LoginClient {
      * @param {string} password
      */
     login(email: string, password: string): Promise<User>;
-    /** Continues a session from before a restart or a reload of the page; null if there is none. */
+    /** Continues a session from before a restart or a reload of the page; null if there is none, or another user’s. */
     restore(): Promise<User | null>;
     /** A token that does not expire soon. Parallel calls share one refresh. */
     accessToken(): Promise<string>;

@@ -26,6 +26,8 @@ const MAX_WAIT_SECONDS = 5
 const REFRESH_BEFORE_MS = 60_000
 /** With the cookie, a refresh is also what keeps the session from expiring after 30 minutes without use. */
 const COOKIE_REFRESH_AFTER_MS = 5 * 60_000
+/** The codes of Node for a certificate that it does not trust, such as DEPTH_ZERO_SELF_SIGNED_CERT. */
+const CERTIFICATE_CODE = /CERT|SIGNATURE/
 
 /** A failure that the service answered with; status 0 if it did not answer. */
 export class LoginError extends Error {
@@ -52,6 +54,8 @@ export class LoginClient {
   #storage
   /** @type {User | null} */
   #user = null
+  /** With the cookie: the user of this page, also after the session has ended; empty before a login and after logout(). */
+  #ownerId = ''
   #accessToken = ''
   #refreshAtMs = 0
   /** @type {Promise<string> | null} */
@@ -64,7 +68,7 @@ export class LoginClient {
    * @param {{ cookie?: boolean, storage?: TokenStorage }} options
    */
   constructor(baseUrl, { cookie = false, storage = createMemory() } = {}) {
-    this.#baseUrl = `${baseUrl}/api/v1/auth`
+    this.#baseUrl = `${baseUrl.replace(/\/$/, '')}/api/v1/auth`
     this.#isCookie = cookie
     this.#storage = storage
   }
@@ -87,7 +91,7 @@ export class LoginClient {
     })
   }
 
-  /** Continues a session from before a restart or a reload of the page; null if there is none. */
+  /** Continues a session from before a restart or a reload of the page; null if there is none, or another user’s. */
   async restore() {
     try {
       await this.accessToken()
@@ -158,6 +162,7 @@ export class LoginClient {
     } catch (error) {
       if (!isEnded(error)) throw error
     }
+    this.#ownerId = ''
     await this.#forget()
   }
 
@@ -175,9 +180,9 @@ export class LoginClient {
 
   async #csrf() {
     const { data, headers } = await this.#send({ method: 'GET', path: '/session' })
-    // In another tab, another user may have logged in. A change must not reach that account.
-    if (this.#user && data.user.id !== this.#user.id) {
-      throw new LoginError('OTHER_USER', 'Another user has logged in', 401)
+    // In another tab, another user may have logged in. No change of this page may reach that account.
+    if (this.#ownerId && data.user.id !== this.#ownerId) {
+      throw new LoginError('OTHER_USER', 'Another user has logged in: load the page again', 401)
     }
     return { 'X-CSRF-Token': headers.get('X-CSRF-Token') ?? '' }
   }
@@ -202,6 +207,7 @@ export class LoginClient {
     // First: if it fails, the next call repeats the refresh while that is still possible.
     if (!this.#isCookie && refreshToken) await this.#storage.write(refreshToken)
     this.#user = user
+    this.#ownerId = user.id
     this.#accessToken = accessToken
     // At most a tenth of its life early: tests use tokens that live for seconds.
     const untilRefreshMs = expiresIn * 1000 - Math.min(REFRESH_BEFORE_MS, expiresIn * 100)
@@ -239,7 +245,7 @@ export class LoginClient {
       const answer = await this.#try(call)
       if (!answer.failure) return answer
       const { failure } = answer
-      const isLost = failure.status === 0 || failure.status >= 500
+      const isLost = (failure.status === 0 && !answer.isUntrusted) || failure.status >= 500
       const isRepeatable = isLost && call.path !== '/login'
       const waitSeconds = failure.retryAfterSeconds ?? (isRepeatable ? tries : Infinity)
       if (tries === MAX_TRIES || waitSeconds > MAX_WAIT_SECONDS) throw failure
@@ -263,9 +269,12 @@ export class LoginClient {
       }
       return { failure: await failureOf(response) }
     } catch (cause) {
-      const failure = new LoginError('NO_ANSWER', 'The login service did not answer', 0)
+      // Only Node says why.
+      const { code = '' } = /** @type {{ cause?: { code?: string } }} */ (cause).cause ?? {}
+      const why = code || 'the network, CORS, or a certificate that is not trusted'
+      const failure = new LoginError('NO_ANSWER', `The login service did not answer: ${why}`, 0)
       failure.cause = cause
-      return { failure }
+      return { failure, isUntrusted: CERTIFICATE_CODE.test(code) }
     }
   }
 }

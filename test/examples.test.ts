@@ -9,12 +9,14 @@ import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { findMachineNode } from './old-node.ts'
+import { freePort } from './postgres-server.ts'
 import { PASSWORD, startTestService, type TestService } from './service.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 const EXAMPLES = resolve(import.meta.dirname, '../examples')
 const PROJECT = resolve(EXAMPLES, '..')
 const NODE = findMachineNode()
+const NO_ANSWER = 'The login service did not answer'
 
 function start(
   service: TestService,
@@ -30,7 +32,11 @@ function start(
 }
 
 /** Runs a script that can use the lines below; returns the printed values. */
-async function runScript(service: TestService, script: string): Promise<unknown[]> {
+async function runScript(
+  service: TestService,
+  script: string,
+  env: Record<string, string> = {},
+): Promise<unknown[]> {
   const code = `
     import { LoginClient, LoginError } from ${JSON.stringify(join(EXAMPLES, 'login-client.js'))}
     const url = ${JSON.stringify(service.url)}
@@ -60,7 +66,7 @@ async function runScript(service: TestService, script: string): Promise<unknown[
       return response
     }
     ${script}`
-  const child = start(service, NODE, ['--input-type=module', '--eval', code])
+  const child = start(service, NODE, ['--input-type=module', '--eval', code], env)
   const [output, [exitCode]] = await Promise.all([text(child.stdout), once(child, 'exit')])
   assert.equal(exitCode, 0)
   return output
@@ -163,7 +169,7 @@ describe(`the client, on ${NODE}`, () => {
        offsetMs = 3_590_000
        onCall = () => { throw new TypeError('offline') }
        calls.length = 0
-       print(await client.accessToken().catch(error => [error.code, error.status, error.cause.message]))
+       print(await client.accessToken().catch(error => [error.code, error.status, error.cause.message, error.message]))
        print(calls)
        calls.length = 0
        print(await codeOf(client.login(email, password)))
@@ -172,12 +178,49 @@ describe(`the client, on ${NODE}`, () => {
        print(await codeOf(client.accessToken()))`,
     )
     assert.deepEqual(printed, [
-      ['NO_ANSWER', 0, 'offline'],
+      [
+        'NO_ANSWER',
+        0,
+        'offline',
+        `${NO_ANSWER}: the network, CORS, or a certificate that is not trusted`,
+      ],
       ['/refresh', '/refresh', '/refresh'],
       'NO_ANSWER',
       ['/login'],
       'none',
     ])
+  })
+
+  test('names the certificate that Node does not trust, at once', async () => {
+    const printed = await runScript(
+      service,
+      `stored = 'x'
+       const keeping = new LoginClient(url, { storage })
+       print(await keeping.restore().catch(error => [error.code, error.message]))
+       print([calls, stored])`,
+      { NODE_EXTRA_CA_CERTS: '' },
+    )
+    assert.deepEqual(printed, [
+      ['NO_ANSWER', `${NO_ANSWER}: DEPTH_ZERO_SELF_SIGNED_CERT`],
+      [['/refresh'], 'x'],
+    ])
+  })
+
+  test('names the port that does not listen', async () => {
+    const printed = await runScript(
+      service,
+      `const nowhere = new LoginClient('https://127.0.0.1:${await freePort()}')
+       print(await nowhere.login(email, password).catch(error => error.message))`,
+    )
+    assert.deepEqual(printed, [`${NO_ANSWER}: ECONNREFUSED`])
+  })
+
+  test('takes an address with a slash at its end', async () => {
+    const printed = await runScript(
+      service,
+      `print((await new LoginClient(url + '/').login(email, password)).email)`,
+    )
+    assert.deepEqual(printed, ['kate@example.com'])
   })
 
   test('a logout during a refresh is not undone by it, nor a login by another user', async () => {

@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import { findMachineNode } from './old-node.ts'
 import { createDeployment, type Deployment, PROJECT, type ServiceProcess } from './process.ts'
 import { DOCUMENT, makeRecipeFolder, type RecipeFolder, recipe } from './recipes.ts'
-import { PASSWORD } from './service.ts'
+import { createClient, PASSWORD } from './service.ts'
 
 const execute = promisify(execFile)
 const NODE = findMachineNode()
@@ -39,18 +39,33 @@ after(async () => {
   await deployment?.remove()
 })
 
-const ask = (token: string, address = application) =>
-  fetch(`${address}/api/me`, { headers: { Authorization: `Bearer ${token}` } })
+async function ask(token: string | null, address = application) {
+  const client = await createClient(address, deployment.dataDir)
+  const headers = token === null ? {} : { Authorization: `Bearer ${token}` }
+  try {
+    return await client.call({ method: 'GET', path: '/api/me', headers })
+  } finally {
+    client.close()
+  }
+}
 
 test('Node verifies an access token, and no other token', async () => {
   const { accessToken, refreshToken, user } = (await service.login(EMAIL)).json.data
   const answer = await ask(accessToken)
   assert.equal(answer.status, 200)
-  assert.deepEqual(await answer.json(), { id: user.id, name: 'Test', role: 'user' })
+  assert.deepEqual(answer.json, { id: user.id, name: 'Test', role: 'user' })
   for (const wrong of [refreshToken, `${accessToken.slice(0, -3)}AAA`, 'x', '']) {
     assert.equal((await ask(wrong)).status, 401, wrong)
   }
-  assert.equal((await fetch(`${application}/api/me`)).status, 401)
+  assert.equal((await ask(null)).status, 401)
+})
+
+test('Node says why a token is refused', async () => {
+  const { accessToken } = (await service.login(EMAIL)).json.data
+  const other = recipe('Node', 'js').replace('{ issuer,', "{ issuer: 'https://127.0.0.1:8443',")
+  await folder.write('other.js', `${other}\nawait verify(process.env.AUTHORIZATION)`)
+  const printed = await folder.run([NODE, 'other.js'], { AUTHORIZATION: `Bearer ${accessToken}` })
+  assert.match(printed, /^access token refused: ERR_JWT_CLAIM_VALIDATION_FAILED .*"iss"/)
 })
 
 test('a native app continues after a restart, and its token is for its owner only', async () => {
@@ -83,15 +98,17 @@ test('a service for tests has a port of its own, a correct issuer and short toke
     const answer = await fetch(process.env.LOGIN_URL + '/api/v1/auth/login', options)
     const { accessToken, expiresIn } = (await answer.json()).data
     const { iss } = JSON.parse(Buffer.from(accessToken.split('.')[1], 'base64url'))
-    process.stdout.write(JSON.stringify([iss === process.env.LOGIN_URL, expiresIn]))`
+    // The settings of the service must not reach the application under test.
+    const { LOGIN_URL, PORT = '' } = process.env
+    process.stdout.write(JSON.stringify([iss === LOGIN_URL, expiresIn, PORT]))`
   const start = recipe('Tests of your application', 'sh')
-  const use = 'node --input-type=module --eval "$SCRIPT"; echo " $DATA_DIR"'
+  const use = 'node --input-type=module --eval "$SCRIPT"; echo " $data"'
   const { stdout } = await execute('sh', ['-euc', `${start}${use}`], {
     cwd: PROJECT,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, SCRIPT: script },
   })
   const [printed = '', dataDir = ''] = stdout.trim().split('\n').at(-1)?.split(' ') ?? []
-  assert.deepEqual(JSON.parse(printed), [true, 5])
+  assert.deepEqual(JSON.parse(printed), [true, 5, ''])
   assert.ok(!existsSync(dataDir))
 })
 

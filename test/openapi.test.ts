@@ -8,6 +8,7 @@ import { after, before, describe, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import bcrypt from 'bcrypt'
 import type { FastifyInstance } from 'fastify'
+import { decodeJwt, decodeProtectedHeader } from 'jose'
 import type { Response, Schema } from '../src/http/openapi/format.ts'
 import { createDescription, type Description } from './described.ts'
 import { CASES } from './hostile-cases.ts'
@@ -120,6 +121,15 @@ describe('the OpenAPI document', () => {
       assert.match(about, /^[A-Z].*\.$/)
       assert.ok(own.every(tag => tags.includes(tag)) && own.length === 1)
       assert.ok(Array.isArray(security), operationId)
+    }
+  })
+
+  test('tells how to verify an access token, with every claim', async () => {
+    const { accessToken } = await service.programLogin(await service.newUser())
+    const about = operations().find(({ operationId }) => operationId === 'getKeys')?.description
+    const { alg, typ } = decodeProtectedHeader(accessToken)
+    for (const name of [alg, typ, ...Object.keys(decodeJwt(accessToken))]) {
+      assert.match(String(about), new RegExp(`\`${String(name).replace('+', '.')}\``))
     }
   })
 

@@ -26,8 +26,8 @@ export type RecipeFolder = {
   write: (name: string, code: string) => Promise<void>
   /** Runs a command in this folder; throws if it fails. Returns what it prints. */
   run: (command: string[], env?: Record<string, string>) => Promise<string>
-  /** Starts a script of this folder; returns the address that it prints. */
-  serve: (name: string) => Promise<string>
+  /** Starts a script of this folder as a server with the certificate; returns the address that it prints. */
+  serve: (name: string, port?: number) => Promise<string>
   remove: () => Promise<void>
 }
 
@@ -71,8 +71,10 @@ export async function makeRecipeFolder(
       if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}:\n${output}`)
       return output
     },
-    async serve(name) {
-      const child = start([findMachineNode(), name], {})
+    async serve(name, port = 0) {
+      const keyFile = certFile.replace('cert.pem', 'key.pem')
+      const env = { CERT_FILE: certFile, KEY_FILE: keyFile, PORT: String(port) }
+      const child = start([findMachineNode(), name], env)
       started.push(child)
       const [address] = await once(child.stdout, 'data')
       return String(address).trim()

@@ -12,36 +12,44 @@ import {
   bearer,
   INVALID_TOKEN,
   type Login,
+  ownChange,
   type SessionService,
   startSessionService,
 } from './session-client.ts'
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 const BAD_REQUEST = 'BAD_REQUEST'
+const NAMED = ['refreshToken']
 
 /** The request, and the status and code that `/refresh` answers. */
-const ODD_BODIES: [string, Pick<Call, 'headers' | 'body'>, status: number, code: string][] = [
+const ODD_BODIES: [
+  string,
+  Pick<Call, 'headers' | 'body'>,
+  status: number,
+  code: string,
+  fields?: string[],
+][] = [
   ['nothing at all', {}, 401, 'INVALID_TOKEN'],
   ['nothing, typed as JSON', { headers: JSON_TYPE }, 401, 'INVALID_TOKEN'],
   ['nothing, typed as text', { headers: { 'Content-Type': 'text/plain' } }, 401, 'INVALID_TOKEN'],
   ['an empty object', { body: {} }, 401, 'INVALID_TOKEN'],
   ['a list', { body: [] }, 401, 'INVALID_TOKEN'],
-  ['a list of a token', { body: ['a.b.c'] }, 401, 'INVALID_TOKEN'],
+  ['a list of a token', { body: ['a.b.c'] }, 400, BAD_REQUEST, NAMED],
   ['JSON null', { headers: JSON_TYPE, body: 'null' }, 401, 'INVALID_TOKEN'],
-  ['a JSON number', { headers: JSON_TYPE, body: '1' }, 401, 'INVALID_TOKEN'],
-  ['a JSON string', { headers: JSON_TYPE, body: '"a.b.c"' }, 401, 'INVALID_TOKEN'],
-  ['a number', { body: { refreshToken: 1 } }, 401, 'INVALID_TOKEN'],
-  ['null', { body: { refreshToken: null } }, 401, 'INVALID_TOKEN'],
-  ['true', { body: { refreshToken: true } }, 401, 'INVALID_TOKEN'],
-  ['an array', { body: { refreshToken: ['a.b.c'] } }, 401, 'INVALID_TOKEN'],
-  ['an object', { body: { refreshToken: { toString: 'a.b.c' } } }, 401, 'INVALID_TOKEN'],
+  ['a JSON number', { headers: JSON_TYPE, body: '1' }, 400, BAD_REQUEST, NAMED],
+  ['a JSON string', { headers: JSON_TYPE, body: '"a.b.c"' }, 400, BAD_REQUEST, NAMED],
+  ['a number', { body: { refreshToken: 1 } }, 400, BAD_REQUEST, NAMED],
+  ['null', { body: { refreshToken: null } }, 400, BAD_REQUEST, NAMED],
+  ['true', { body: { refreshToken: true } }, 400, BAD_REQUEST, NAMED],
+  ['an array', { body: { refreshToken: ['a.b.c'] } }, 400, BAD_REQUEST, NAMED],
+  ['an object', { body: { refreshToken: { toString: 'a.b.c' } } }, 400, BAD_REQUEST, NAMED],
   ['an empty string', { body: { refreshToken: '' } }, 401, 'INVALID_TOKEN'],
   ['dots', { body: { refreshToken: '..' } }, 401, 'INVALID_TOKEN'],
   ['four parts', { body: { refreshToken: 'a.b.c.d' } }, 401, 'INVALID_TOKEN'],
   ['five parts', { body: { refreshToken: 'a.b.c.d.e' } }, 401, 'INVALID_TOKEN'],
   ['NUL', { body: { refreshToken: '\0' } }, 401, 'INVALID_TOKEN'],
   ['a lone surrogate', { body: { refreshToken: '\ud800' } }, 401, 'INVALID_TOKEN'],
-  ['the field name in lower case', { body: { refreshtoken: 'a.b.c' } }, 401, 'INVALID_TOKEN'],
+  ['the field name in lower case', { body: { refreshtoken: 'a.b.c' } }, 400, BAD_REQUEST, NAMED],
   ['nearly 16 KiB', { body: { refreshToken: 'x'.repeat(16_000) } }, 401, 'INVALID_TOKEN'],
   ['16 KiB', { body: { refreshToken: 'x'.repeat(16_384) } }, 413, 'PAYLOAD_TOO_LARGE'],
   ['malformed JSON', { headers: JSON_TYPE, body: '{"refreshToken":' }, 400, BAD_REQUEST],
@@ -88,17 +96,29 @@ for (const engine of ENGINES_BY_RUN) {
       await service.stop()
     })
 
-    for (const [name, call, status, code] of ODD_BODIES) {
+    for (const [name, call, status, code, fields] of ODD_BODIES) {
       test(`${name}: refresh answers ${status} ${code}, logout ${status === 401 ? '200' : 'the same'}`, async () => {
         const refreshed = await service.call({ path: `${AUTH}/refresh`, ...call })
         assert.deepEqual([refreshed.status, refreshed.json.error.code], [status, code])
-        assert.equal(refreshed.json.error.fields, undefined)
+        assert.deepEqual(refreshed.json.error.fields, fields)
         const loggedOut = await service.call({ path: `${AUTH}/logout`, ...call })
         assert.equal(loggedOut.status, status === 401 ? 200 : status)
         if (status !== 401) assert.equal(loggedOut.text, refreshed.text)
         else assert.equal(loggedOut.text, '{"success":true,"data":{}}')
       })
     }
+
+    test('a body without a token does not matter if there is another credential', async () => {
+      const { accessToken } = await service.programLogin('kate@example.com')
+      const body = { refresh_token: 'x' }
+      const path = `${AUTH}/logout`
+      assert.equal((await service.call({ path, body, headers: bearer(accessToken) })).status, 200)
+      assert.equal((await service.get('/session', bearer(accessToken))).status, 401)
+      const browser = await service.browserLogin('kate@example.com')
+      for (const path of [`${AUTH}/refresh`, `${AUTH}/logout`]) {
+        assert.equal((await service.call({ path, body, headers: ownChange(browser) })).status, 200)
+      }
+    })
 
     /** The genuine token with changes to its header or claims, signed with this key. */
     const resigned = (key: Uint8Array, header: object = {}, claims: object = {}) => {

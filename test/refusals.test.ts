@@ -162,7 +162,7 @@ for (const engine of ENGINES_BY_RUN) {
       ['csrf-no-token', login => ({ ...ownChange(login), 'X-CSRF-Token': undefined })],
       ['csrf-wrong-token', login => ({ ...ownChange(login), 'X-CSRF-Token': CANARY })],
       ['csrf-other-site', login => ({ ...ownChange(login), 'Sec-Fetch-Site': 'cross-site' })],
-      ['csrf-other-site', login => ({ ...ownChange(login), 'Sec-Fetch-Site': undefined })],
+      ['csrf-no-site', login => ({ ...ownChange(login), 'Sec-Fetch-Site': undefined })],
       [
         'csrf-other-site',
         login => ({ ...ownChange(login), 'Sec-Fetch-Site': 'cross-site', Origin: UNLISTED }),

@@ -66,6 +66,12 @@ test('a refused return_to is logged with its origin, and without its other parts
   const CASES: [returnTo: string, origin: string | null | undefined][] = [
     [`${UNLISTED}/${CANARY}?token=${CANARY}#${CANARY}`, UNLISTED],
     [`https://${CANARY}:${CANARY}@evil.example/`, UNLISTED],
+    // As it was sent: in its normal form it would look like a listed one.
+    [`${LISTED.toUpperCase()}/${CANARY}`, LISTED.toUpperCase()],
+    [`${LISTED}:443?${CANARY}`, `${LISTED}:443`],
+    [`https://user@${LISTED.slice(8)}/`, LISTED],
+    [`https://e\tvil.example/${CANARY}`, UNLISTED],
+    [`https://${'evil.'.repeat(100)}example/`, `https://${'evil.'.repeat(50)}`.slice(0, 256)],
     [`//evil.example/${CANARY}`, undefined],
     [`javascript:${CANARY}`, 'null'],
     [`${LISTED}\\@evil.example/${CANARY}`, LISTED],

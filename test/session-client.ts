@@ -15,7 +15,7 @@ export const DAY_MS = 24 * 3_600_000
 export const INVALID_TOKEN =
   '{"success":false,"error":{"code":"INVALID_TOKEN","message":"The session has ended. Please log in again."}}'
 export const CSRF_FAILED =
-  '{"success":false,"error":{"code":"CSRF_FAILED","message":"The request could not be verified as your own"}}'
+  '{"success":false,"error":{"code":"CSRF_FAILED","message":"The request could not be verified as your own: its origin or its X-CSRF-Token is missing or not accepted"}}'
 
 export type Login = {
   answer: Answer

@@ -214,7 +214,7 @@ for (const engine of ENGINES_BY_RUN) {
       const { refreshToken, accessToken } = await service.programLogin(await service.newUser())
       const ended = await service.browserLogin(await service.newUser())
       await service.logout(ended.refreshToken)
-      const tokens = [refreshToken, refreshToken, accessToken, ended.refreshToken, 'garbage', null]
+      const tokens = [refreshToken, refreshToken, accessToken, ended.refreshToken, 'garbage', '']
       for (const token of tokens) {
         const { status, text, headers } = await service.logout(token)
         assert.deepEqual([status, text, headers['set-cookie']], [200, NOTHING, undefined])

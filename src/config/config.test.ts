@@ -129,13 +129,13 @@ describe('configuration', () => {
       { trustedProxies: ['192.0.2.1', '2001:db8::/32'] },
     ],
     [
-      { CORS_ORIGINS: 'https://a.example, http://localhost:3000' },
-      { corsOrigins: ['https://a.example', 'http://localhost:3000'] },
+      { CORS_ORIGINS: 'https://a.example, https://localhost:3000' },
+      { corsOrigins: ['https://a.example', 'https://localhost:3000'] },
     ],
     [{ CORS_ORIGINS: ',' }, { corsOrigins: [] }],
     [
-      { RETURN_TO_ORIGINS: 'https://a.example, http://localhost:3000' },
-      { returnToOrigins: ['https://a.example', 'http://localhost:3000'] },
+      { RETURN_TO_ORIGINS: 'https://a.example, https://localhost:3000' },
+      { returnToOrigins: ['https://a.example', 'https://localhost:3000'] },
     ],
     [
       {
@@ -356,6 +356,19 @@ describe('configuration', () => {
     assert.deepEqual(warnings, [
       `THROTTLE_PAIR_FAILURE ${unknown} THROTTLE_PAIR_FAILURES?`,
       `TLS_CERT ${unknown} TLS_CERT_FILE?`,
+    ])
+  })
+
+  test('warns of http origins, whose pages cannot use the cookie', () => {
+    const { warnings } = loadConfig({
+      CORS_ORIGINS: 'https://a.example,http://localhost:3000',
+      RETURN_TO_ORIGINS: 'http://a.example, http://localhost:3000',
+    })
+    const reason =
+      'browsers take http:// for another site and do not send the session cookie from there. Use https:// (docs/integrating.md).'
+    assert.deepEqual(warnings, [
+      `CORS_ORIGINS has http://localhost:3000: ${reason}`,
+      `RETURN_TO_ORIGINS has http://a.example, http://localhost:3000: ${reason}`,
     ])
   })
 

@@ -109,6 +109,10 @@ export function loadConfig(env: Environment): Config {
     warnings: [
       ...warnOfUnknown(env, Object.keys(VARIABLES)),
       ...judgeDatabase(database, env).warnings,
+      ...plainOrigins(read).map(
+        ({ name, plain }) =>
+          `${name} has ${plain}: browsers take http:// for another site and do not send the session cookie from there. Use https:// (docs/integrating.md).`,
+      ),
     ],
   }
   if (config.adminPort > 0 && !tls && trustedProxies.length > 0) {
@@ -161,13 +165,8 @@ function unsafeInProduction(read: Reader, config: Config, env: Environment): str
     problems.push('In production set JWT_ISSUER to the public address of the service.')
   }
   problems.push(...judgeDatabase(config.database, env).problems)
-  const { corsOrigins, returnToOrigins } = config
-  const lists = { CORS_ORIGINS: corsOrigins ?? [], RETURN_TO_ORIGINS: returnToOrigins }
-  for (const [name, origins] of Object.entries(lists)) {
-    const plain = origins.filter(origin => !origin.startsWith('https://'))
-    if (plain.length > 0) {
-      problems.push(`In production ${name} must be https:// origins, not ${plain.join(', ')}.`)
-    }
+  for (const { name, plain } of plainOrigins(read)) {
+    problems.push(`In production ${name} must be https:// origins, not ${plain}.`)
   }
   if (!LOGGING_ATTEMPTS.includes(config.logLevel)) {
     problems.push(
@@ -175,6 +174,14 @@ function unsafeInProduction(read: Reader, config: Config, env: Environment): str
     )
   }
   return problems
+}
+
+/** The origins of each list that are not https. */
+function plainOrigins(read: Reader): { name: string; plain: string }[] {
+  return (['CORS_ORIGINS', 'RETURN_TO_ORIGINS'] as const).flatMap(name => {
+    const plain = (read.list(name) ?? []).filter(origin => !origin.startsWith('https://'))
+    return plain.length > 0 ? { name, plain: plain.join(', ') } : []
+  })
 }
 
 function readTls(read: Reader): TlsFiles | null {

@@ -73,14 +73,18 @@ export const VARIABLES = {
   },
   JWT_ISSUER: {
     byDefault: 'https://localhost:PORT',
-    meaning: '`iss` of the tokens, an https URL; required in production',
+    meaning:
+      '`iss` of the tokens, an https URL (outside production also `http://localhost…`); required in production',
   },
   JWT_AUDIENCE: { byDefault: 'the issuer', meaning: '`aud` of the access tokens' },
   ACCESS_TOKEN_SECONDS: {
     byDefault: '3600',
     meaning: '1 to 3600; lifetime of the access tokens, only with `NODE_ENV=test`',
   },
-  BCRYPT_COST: { byDefault: '12', meaning: '10 to 15; each step doubles the work of a login' },
+  BCRYPT_COST: {
+    byDefault: '12',
+    meaning: '10 to 15 (from 4 with `NODE_ENV=test`); each step doubles the work of a login',
+  },
   PASSWORD_ENGINE: {
     byDefault: 'lanes',
     meaning:

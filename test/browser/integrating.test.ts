@@ -7,8 +7,9 @@ import type { AddressInfo, Server } from 'node:net'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { freePort } from '../postgres-server.ts'
 import { PROJECT } from '../process.ts'
-import { recipe } from '../recipes.ts'
+import { makeRecipeFolder, type RecipeFolder, recipe } from '../recipes.ts'
 import { PASSWORD, startTestService, type TestService } from '../service.ts'
 import { launchBrowser } from './browser.ts'
 
@@ -20,7 +21,8 @@ const PLAIN = 'http://app.example.com'
 const EMAIL = 'kate@example.com'
 const script = (code: string) => `<!doctype html><body><script type="module">${code}</script>`
 const PAGES: Record<string, string> = {
-  '/': script(recipe('1.', 'js')),
+  '/': recipe('1.', 'html'),
+  '/idle': recipe('1.', 'html').replace('</script>', `${recipe('1.', 'js')}</script>`),
   '/plain': script(recipe('1.', 'js', 1)),
   '/form': recipe('2.', 'html'),
   '/tokens': script(
@@ -118,6 +120,23 @@ test(
 )
 
 test(
+  'same site: the printed timer keeps the session from expiring in a tab that is not used',
+  visit(async page => {
+    await page.goto(`${APP}/idle`)
+    await logInOnPage(page)
+    await shows(page, 'Hello Kate')
+    await page.clock.install()
+    await page.reload()
+    await shows(page, 'Hello Kate')
+    const refreshed = page.waitForResponse(
+      response => response.url().endsWith('/refresh') && response.request().method() === 'POST',
+    )
+    await page.clock.runFor(6 * 60_000)
+    assert.equal((await refreshed).status(), 200)
+  }),
+)
+
+test(
   'same site: a session that has ended leads to the login page again',
   visit(async page => {
     await page.goto(APP)
@@ -162,7 +181,17 @@ test(
       while (!window.hasChanged) await new Promise(resolve => setTimeout(resolve, 20))
       const now = Date.now
       Date.now = () => now() + 6 * 60_000
-      return [await client.accessToken().catch(error => error.code), String(client.user)]
+      const save = () => client.accessToken().then(() => 'saved', error => error.code)
+      const codes = [await save(), String(client.user), await save(), String(await client.restore())]
+      // Ann logs out, and logs in again.
+      window.isRefused = true
+      while (!window.hasLoggedOut) await new Promise(resolve => setTimeout(resolve, 20))
+      codes.push(await save())
+      window.isEnded = true
+      while (!window.isBack) await new Promise(resolve => setTimeout(resolve, 20))
+      codes.push(await save())
+      await client.logout()
+      return [...codes, (await client.restore()).name]
     })()`)
     const tab = await context.newPage()
     await tab.goto(`${APP}/form`)
@@ -173,9 +202,118 @@ test(
     await tab.click('button')
     await shows(tab, 'Hello Ann')
     await page.evaluate('window.hasChanged = true')
-    assert.deepEqual(await printed, ['OTHER_USER', 'null'])
+    await page.waitForFunction('window.isRefused')
+    await tab.evaluate(`(async () => {
+      const { LoginClient } = await import('/login-client.js')
+      window.client = new LoginClient('${LOGIN}', { cookie: true })
+      await client.restore()
+      await client.logout()
+    })()`)
+    await page.evaluate('window.hasLoggedOut = true')
+    await page.waitForFunction('window.isEnded')
+    await tab.evaluate(`client.login('ann@example.com', ${JSON.stringify(PASSWORD)})`)
+    await page.evaluate('window.isBack = true')
+    assert.deepEqual(await printed, [
+      ...['OTHER_USER', 'null', 'OTHER_USER', 'null', 'INVALID_TOKEN', 'OTHER_USER'],
+      // After logout() the page belongs to the next user.
+      'Ann',
+    ])
   }),
 )
+
+/** The printed files as an application on localhost, with a service as `npm start` has it. */
+async function inDevelopment(
+  write: (folder: RecipeFolder) => Promise<void>,
+  body: (page: Page, app: string, login: string) => Promise<void>,
+): Promise<void> {
+  const port = await freePort()
+  const app = `https://localhost:${port}`
+  const local = await startTestService('sqlite', { JWT_ISSUER: '', RETURN_TO_ORIGINS: app })
+  await local.addUser(EMAIL, { name: 'Kate' })
+  const login = local.url.replace('127.0.0.1', 'localhost')
+  const folder = await makeRecipeFolder(
+    { [LOGIN]: login },
+    join(local.dataDir, 'development-cert.pem'),
+  )
+  try {
+    await folder.write('verify.js', recipe('Node', 'js'))
+    await write(folder)
+    assert.equal(await folder.serve('server.js', port), app)
+    await visit(page => body(page, app, login))()
+  } finally {
+    await folder.remove()
+    await local.stop()
+  }
+}
+
+test('the whole application logs in and out on localhost', () =>
+  inDevelopment(
+    async folder => {
+      await folder.write('page.html', recipe('1.', 'html'))
+      await folder.write('server.js', recipe('Node', 'js', 1))
+    },
+    async (page, app, login) => {
+      await page.goto(app)
+      await logInOnPage(page)
+      await page.waitForURL(`${app}/`)
+      await shows(page, 'Hello Kate')
+      await page.getByRole('button', { name: 'Log out' }).click()
+      await page.waitForURL(`${login}/login?**`)
+      await page.locator('#email').waitFor()
+      await page.goto(app)
+      await page.waitForURL(`${login}/login?**`)
+    },
+  ))
+
+const RENDERING_SERVER = `
+  import { readFileSync } from 'node:fs'
+  import { createServer } from 'node:https'
+  import { logIn, userOf } from './sessions.js'
+
+  const { CERT_FILE, KEY_FILE, PORT } = process.env
+  const tls = { cert: readFileSync(CERT_FILE), key: readFileSync(KEY_FILE) }
+  const send = (response, type, file) =>
+    response.writeHead(200, { 'Content-Type': type }).end(readFileSync(file))
+  createServer(tls, async (request, response) => {
+    const user = userOf(request)
+    if (request.url === '/login-client.js') send(response, 'text/javascript', 'login-client.js')
+    else if (request.method === 'POST') await logIn(request, response)
+    else if (request.url === '/log-in') send(response, 'text/html', 'page.html')
+    else if (user) response.end('Hello ' + user.name)
+    else response.writeHead(302, { Location: '/log-in' }).end()
+  }).listen(PORT, 'localhost', () => console.log('https://localhost:' + PORT))`
+
+test('a server-rendered application opens a session of its own with the access token', () =>
+  inDevelopment(
+    async folder => {
+      const lines = /const response[\s\S]*button\.hidden = false/
+      await folder.write(
+        'page.html',
+        recipe('1.', 'html').replace(lines, () => recipe('7.', 'js')),
+      )
+      await folder.write('sessions.js', recipe('7.', 'js', 1))
+      await folder.write('server.js', RENDERING_SERVER)
+    },
+    async (page, app) => {
+      await page.goto(app)
+      await logInOnPage(page)
+      await page.waitForURL(`${app}/`)
+      await shows(page, 'Hello Kate')
+      const cookies = await page.context().cookies(app)
+      const own = cookies.find(({ name }) => name === '__Host-app')
+      assert.ok(own?.httpOnly && own.secure)
+      // Only a valid access token opens a session.
+      const answers =
+        await page.evaluate(`Promise.all([{}, { Authorization: 'Bearer x' }].map(headers =>
+        fetch('/log-in', { method: 'POST', headers }).then(({ status }) => status)))`)
+      assert.deepEqual(answers, [401, 401])
+      // Without its own session, the application needs no second login.
+      await page.context().clearCookies({ name: '__Host-app' })
+      await page.goto(app)
+      await page.waitForURL(`${app}/`)
+      await shows(page, 'Hello Kate')
+    },
+  ))
 
 test(
   'another site: tokens work, the cookie is not used',

@@ -11,7 +11,11 @@ const PUBLIC_FAILURES = {
   INVALID_CREDENTIALS: { status: 401, message: 'Invalid email or password' },
   INVALID_TOKEN: { status: 401, message: 'The session has ended. Please log in again.' },
   HTTPS_REQUIRED: { status: 403, message: 'This service answers over HTTPS only' },
-  CSRF_FAILED: { status: 403, message: 'The request could not be verified as your own' },
+  CSRF_FAILED: {
+    status: 403,
+    message:
+      'The request could not be verified as your own: its origin or its X-CSRF-Token is missing or not accepted',
+  },
   NOT_FOUND: { status: 404, message: 'There is nothing at this address' },
   METHOD_NOT_ALLOWED: { status: 405, message: 'This method is not supported here' },
   REQUEST_TIMEOUT: { status: 408, message: 'The request took too long to arrive' },

@@ -22,7 +22,11 @@ const ABOUT = {
   },
   servers: [{ url: '/' }],
   tags: [
-    { name: 'Login', description: 'From email and password to tokens, and back.' },
+    {
+      name: 'Login',
+      description:
+        'From email and password to tokens, and back. A page may also send its user to `/login?return_to=` and its own address, encoded. After the login the login page sends the user back, if `RETURN_TO_ORIGINS` lists the origin.',
+    },
     { name: 'Sessions', description: 'A user’s own live sessions.' },
     { name: 'Tokens', description: 'What other services need to verify an access token.' },
   ],
@@ -38,13 +42,15 @@ const ABOUT = {
         type: 'apiKey' as const,
         in: 'cookie',
         name: '__Host-session',
-        description: 'The session cookie, which a browser gets at its login.',
+        description:
+          'The session cookie, which a browser gets at its login. Pages of other origins send it with `credentials: "include"`, if they are of the same site and `CORS_ORIGINS` lists them.',
       },
       csrfToken: {
         type: 'apiKey' as const,
         in: 'header',
         name: 'X-CSRF-Token',
-        description: 'The CSRF token of the latest login or `GET /api/v1/auth/session`.',
+        description:
+          'The CSRF token of a login or `GET /api/v1/auth/session`; all of a session stay valid. The request also needs `Sec-Fetch-Site: same-origin`, or an `Origin` that `CORS_ORIGINS` lists.',
       },
     },
     parameters: {

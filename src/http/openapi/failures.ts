@@ -8,13 +8,13 @@ export const WHEN: Record<PublicFailureCode, string> = {
   VALIDATION_ERROR:
     'login: email or password is missing, empty or not a string; or the body is not a JSON object',
   BAD_REQUEST:
-    'the request is not valid HTTP, is ambiguous, or came as `http://` to the TLS port; the body of another operation is not JSON; or `limit` or `after` is invalid (named in `fields`)',
+    'the request is not valid HTTP, is ambiguous, or came as `http://` to the TLS port; the body is not JSON (except at the login: `VALIDATION_ERROR`); or `limit`, `after` or `refreshToken` is invalid (named in `fields`)',
   INVALID_CREDENTIALS:
-    'unknown email, wrong password, or a user that is inactive or locked by an administrator: always the same bytes',
+    'unknown email, wrong password, or a user that is inactive or locked by an administrator: always the same answer',
   INVALID_TOKEN: 'the token or cookie is missing, or does not belong to a live session',
   HTTPS_REQUIRED: 'the request did not come over HTTPS',
   CSRF_FAILED:
-    'the cookie came without its CSRF token; or the cookie, or a login, came from a page of another site that `CORS_ORIGINS` does not list',
+    'a POST or DELETE by cookie came without its CSRF token, or with neither `Sec-Fetch-Site: same-origin` nor an `Origin` that `CORS_ORIGINS` lists; or a login came from a page of another site that it does not list',
   NOT_FOUND: 'nothing exists at this address, or you have no live session with this id',
   METHOD_NOT_ALLOWED: 'the address supports only the methods in `Allow`',
   REQUEST_TIMEOUT: 'the headers took longer than 5 seconds, or the whole request longer than 10',

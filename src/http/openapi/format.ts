@@ -44,5 +44,9 @@ export type Document = {
   info: { title: string; version: string; description: string }
   tags: { name: string; description: string }[]
   paths: Record<string, Record<string, Operation>>
-  components: { schemas: Record<string, Schema>; responses?: Record<string, Response> }
+  components: {
+    schemas: Record<string, Schema>
+    responses?: Record<string, Response>
+    securitySchemes: Record<string, { description: string }>
+  }
 }

@@ -42,6 +42,7 @@ export function toHtml(document: Document): string {
       ([name, schema]) =>
         `<section id="${name}"><h3>${name}</h3>${note(schema?.description)}${fields(schema)}</section>`,
     ),
+    `<h2>Credentials</h2>${credentialList(components.securitySchemes)}`,
     `<h2>Failures of every operation</h2>${failures(COMMON_FAILURES)}`,
   ].join('\n')
 }
@@ -77,6 +78,14 @@ function section(document: Document, method: string, path: string, operation: Op
 
 function address(method: string, path: string): string {
   return `<code><b>${method.toUpperCase()}</b> ${escapeHtml(path)}</code>`
+}
+
+/** What to know of each kind of credential. */
+function credentialList(schemes: Document['components']['securitySchemes']): string {
+  const rows = Object.entries(schemes).map(([name, { description }]) =>
+    row(prose(capitalised(CREDENTIALS[name] ?? name)), prose(description)),
+  )
+  return `<dl>${rows.join('')}</dl>`
 }
 
 /** `{}` stands for the refresh token in the body. */

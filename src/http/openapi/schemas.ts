@@ -114,7 +114,7 @@ export const TOKENS = {
   },
 }
 
-/** The refresh token of a body. Other bodies count as bodies without one. */
+/** The refresh token of a body. It may have no token if there is another credential. */
 export const REFRESH_TOKEN_BODY = {
   type: 'object',
   description: 'Leave it out to use another credential.',

@@ -16,9 +16,12 @@ export function acceptedReturnTo(asked: unknown, origins: readonly string[]): st
   return URL.canParse(asked) && new URL(asked).origin === origin ? asked : null
 }
 
-/** The only part of a refused address that may be logged; undefined if it has no origin. */
+/** No match if there is a user name, which may be secret, or a character that browsers drop or replace. */
+const SENT_ORIGIN = /^https?:\/\/[^\s/?#@\\]+(?=[/?#]|$)/i
+
+/** The only part of a refused address that may be logged, as it was sent; undefined if it has no origin. */
 export function originOf(asked: unknown): string | undefined {
   const isAddress =
     typeof asked === 'string' && asked.length <= MAX_CHARACTERS && URL.canParse(asked)
-  return isAddress ? new URL(asked).origin : undefined
+  return isAddress ? (SENT_ORIGIN.exec(asked)?.[0] ?? new URL(asked).origin) : undefined
 }

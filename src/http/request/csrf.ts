@@ -44,8 +44,10 @@ export function checkCsrf(
   isListedOrigin: IsListedOrigin,
 ): CsrfReason | null {
   const token = headers['x-csrf-token']
-  const isSameOrigin = headers['sec-fetch-site'] === 'same-origin'
-  if (!isSameOrigin && !isFromListed(headers, isListedOrigin)) return 'csrf-other-site'
+  const { origin, 'sec-fetch-site': site } = headers
+  if (site !== 'same-origin' && !isFromListed(headers, isListedOrigin)) {
+    return site === undefined && origin === undefined ? 'csrf-no-site' : 'csrf-other-site'
+  }
   if (token === undefined) return 'csrf-no-token'
   const isValid = typeof token === 'string' && isCsrfTokenValid(token, sessionCookie)
   return isValid ? null : 'csrf-wrong-token'

@@ -29,6 +29,7 @@ const REASON_OF = {
 type OriginReason =
   | 'not-https'
   | 'csrf-other-site'
+  | 'csrf-no-site'
   | 'csrf-no-token'
   | 'csrf-wrong-token'
   | 'origin'

@@ -9,9 +9,11 @@ import { reportEnded } from './ended-session.ts'
 import {
   bodyTokenOf,
   credentialOf,
+  isTokenMisplaced,
   logDenied,
   type SessionAccess,
   sendDenied,
+  sendTokenMisplaced,
 } from './session-access.ts'
 
 export const LOGOUT_OPERATION = {
@@ -21,7 +23,7 @@ export const LOGOUT_OPERATION = {
       tags: ['Login'],
       summary: 'Log out',
       description:
-        'Ends the session of the refresh token, access token or session cookie. The answer is the same if there is none.',
+        'Ends the session of the refresh token, access token or session cookie. The answer is the same if there is none. Other services accept its access token until it expires.',
       security: [{}, ...CHANGING],
       body: REFRESH_TOKEN_BODY,
       response: success('The session has ended.', NO_DATA, CLEARED_COOKIE_HEADER),
@@ -39,6 +41,7 @@ export function logoutRoute(deps: SessionAccess) {
         ? credentialOf(deps, request)
         : { kind: 'refresh-token' as const, value: token }
     if (shown.kind === 'forged') return sendDenied(request, reply, shown)
+    if (shown.kind === 'absent' && isTokenMisplaced(request)) return sendTokenMisplaced(reply)
     if (shown.kind !== 'absent') {
       const outcome = await endSessionOf(deps, shown)
       if (outcome.kind === 'ended') {

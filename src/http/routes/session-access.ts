@@ -84,6 +84,21 @@ export function logDenied(request: FastifyRequest, access: NoAccess): void {
   if (access.kind === 'forged') logRefused(request, access.reason, request.headers.origin)
 }
 
+/**
+ * Of a request without any credential: true if its body has something else in place of the refresh token, such as a
+ * field of another name. An empty object counts as no body.
+ */
+export function isTokenMisplaced({ body }: FastifyRequest): boolean {
+  return body != null && (typeof body !== 'object' || Object.keys(body).length > 0)
+}
+
+export function sendTokenMisplaced(reply: FastifyReply): FastifyReply {
+  return sendFailure(reply, 'BAD_REQUEST', {
+    message: 'The body has no refreshToken that is a string',
+    fields: ['refreshToken'],
+  })
+}
+
 /** The refresh token in a JSON body, if there is one. */
 export function bodyTokenOf({ body, validationError }: FastifyRequest): string | null {
   if (validationError) return null

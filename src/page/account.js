@@ -1,7 +1,19 @@
 // The view of a logged-in user: the account, its last login and the user's sessions.
 import { call } from './api.js'
 import { describeDevice } from './device.js'
-import { adviceOn, announce, byId, copyOf, say, setBusy, show, text, toAge, toTime } from './dom.js'
+import {
+  adviceOn,
+  announce,
+  byId,
+  clearError,
+  copyOf,
+  say,
+  setBusy,
+  show,
+  text,
+  toAge,
+  toTime,
+} from './dom.js'
 import { tellOtherWindows } from './windows.js'
 
 /** @typedef {import('./dom.js').TextKey} TextKey */
@@ -15,6 +27,8 @@ const CHECK_AFTER_MS = 40 * 60_000
 const RETRY_MS = 60_000
 /** The second click of a double click must not end the session that has moved up in the list. */
 const DOUBLE_CLICK_MS = 500
+/** Fewer may be the user's own typing errors. */
+const ALARMING_FAILURES = 3
 
 const account = byId('account', HTMLElement)
 const list = byId('sessions', HTMLElement)
@@ -22,6 +36,8 @@ const logOut = byId('log-out', HTMLButtonElement)
 const endOthers = byId('end-others', HTMLButtonElement)
 
 let userId = ''
+/** Counts what was asked and shown: an answer is ignored once it is outdated. */
+let turn = 0
 let usedAt = Date.now()
 /** Before this time, clicks on the buttons of single sessions are ignored. */
 let ignoreClicksUntil = 0
@@ -61,6 +77,7 @@ export function isAccountShown() {
  */
 export async function showAccount({ user, session }, ifRefused = 'sessionEnded') {
   userId = user.id
+  turn++
   byId('initials', HTMLElement).textContent = initialsOf(user.name)
   byId('name', HTMLElement).textContent = user.name
   byId('user-email', HTMLElement).textContent = user.email
@@ -81,7 +98,8 @@ export async function showAccount({ user, session }, ifRefused = 'sessionEnded')
 function initialsOf(name) {
   const words = name.split(/\s+/).filter(Boolean)
   const ends = words.length > 1 ? [words[0], words.at(-1)] : words
-  return ends.map(word => [...(word ?? '')][0]?.toUpperCase()).join('')
+  // Arabic letters would be joined to a word.
+  return ends.map(word => [...(word ?? '')][0]?.toUpperCase()).join('\u200c')
 }
 
 /** @param {import('./api.js').LastLogin | null} last */
@@ -93,7 +111,9 @@ function showLastLogin(last) {
   byId('last-login-detail', HTMLElement).textContent = sentence
   const count = last.failuresSince
   const failures = count === 1 ? text('oneFailure') : text('failures', { count })
-  byId('failures', HTMLElement).textContent = count > 0 ? failures : ''
+  const warning = byId('failures', HTMLElement)
+  warning.textContent = count > 0 ? failures : ''
+  warning.dataset.kind = count < ALARMING_FAILURES ? 'information' : 'error'
 }
 
 /** @param {TextKey} reason */
@@ -101,6 +121,7 @@ function leaveAccount(reason) {
   // A late answer must not disturb the form, which the user may already be filling in.
   if (account.hidden) return
   clearTimeout(renewal)
+  turn++
   userId = ''
   list.replaceChildren()
   onEnd(text(reason))
@@ -108,14 +129,23 @@ function leaveAccount(reason) {
 
 /** @param {TextKey} [ifRefused] the text to show if there is no session */
 export async function checkSession(ifRefused = 'sessionEnded') {
+  const asked = ++turn
   const { status, data } = await call('GET', '/session')
+  if (asked !== turn) return
   if (status === 401) return leaveAccount(ifRefused)
-  if (account.hidden) return
-  if (!data) return say(adviceOn(status))
+  if (!data?.user) return say(adviceOn(status))
+  clearError()
   usedAt = Date.now()
-  if (data.user.id !== userId) return showAccount(data)
+  if (data.user.id !== userId) return showOther(data)
   showLastLogin(data.session?.lastLogin ?? null)
   await showSessions(ifRefused)
+}
+
+/** @param {import('./api.js').Data} data */
+function showOther(data) {
+  const shown = showAccount(data)
+  say(text('otherAccount'), 'information')
+  return shown
 }
 
 /** @param {number} afterMs */
@@ -136,23 +166,40 @@ async function renew() {
 
 /** @param {TextKey} [ifRefused] the text to show if there is no session */
 async function showSessions(ifRefused = 'sessionEnded') {
+  const asked = ++turn
   /** @type {import('./api.js').Session[]} */
   const sessions = []
   /** @type {string | undefined} */
   let next = ''
   while (next !== undefined) {
     const { status, data } = await call('GET', next ? `/sessions?after=${next}` : '/sessions')
+    if (asked !== turn) return
     if (status === 401) return leaveAccount(ifRefused)
-    if (account.hidden) return
-    if (!data) return say(adviceOn(status))
+    if (!data?.sessions) return say(adviceOn(status))
     sessions.push(...data.sessions)
     next = data.next
   }
   const current = sessions.filter(session => session.current)
   // The service lists the oldest first.
   const others = sessions.filter(session => !session.current).reverse()
-  list.replaceChildren(...[...current, ...others].map(toItem))
+  replaceList([...current, ...others].map(toItem))
   endOthers.hidden = others.length === 0
+}
+
+/**
+ * Leaves an unchanged list as it is, under a pointer or the focus.
+ * @param {HTMLLIElement[]} items
+ */
+function replaceList(items) {
+  if (items.map(item => item.outerHTML).join('') === list.innerHTML) return
+  const focusedId = document.activeElement?.closest('li')?.id
+  list.replaceChildren(...items)
+  if (focusedId)
+    items
+      .find(({ id }) => id === focusedId)
+      ?.querySelector('button')
+      ?.focus()
+  ignoreClicksUntil = performance.now() + DOUBLE_CLICK_MS
 }
 
 /** @param {import('./api.js').Session} session */
@@ -161,27 +208,21 @@ function toItem({ id, userAgent, ip, createdAt, lastUsedAt, current }) {
   const { icon, name } = describeDevice(userAgent)
   const [opened, used] = [toAge(createdAt), toAge(lastUsedAt)]
   const detail = text(opened === used ? 'sessionUnused' : 'sessionDetail', { ip, opened, used })
-  item.querySelector('use')?.setAttribute('href', `#${icon}`)
-  setText(item, 'strong', name)
-  setText(item, '.detail', detail)
-  item.querySelector('.badge')?.toggleAttribute('hidden', !current)
-  const button = item.querySelector('button')
-  if (!button) return item
+  const find = (/** @type {string} */ selector) => item.querySelector(selector)
+  const [row, button] = [find('li'), find('button')]
+  if (!(row instanceof HTMLLIElement && button instanceof HTMLButtonElement))
+    throw new Error('no row')
+  row.id = `session-${id}`
+  find('use')?.setAttribute('href', `#${icon}`)
+  find('strong')?.replaceChildren(name)
+  find('.detail')?.replaceChildren(detail)
+  find('.badge')?.toggleAttribute('hidden', !current)
   button.hidden = current
   button.setAttribute('aria-label', text('endNamed', { device: name, detail }))
   button.addEventListener('click', () => {
     if (performance.now() >= ignoreClicksUntil) end(button, `/sessions/${id}`, 'oneEnded')
   })
-  return item
-}
-
-/**
- * @param {DocumentFragment} item
- * @param {string} selector
- * @param {string} content
- */
-function setText(item, selector, content) {
-  item.querySelector(selector)?.replaceChildren(content)
+  return row
 }
 
 /**
@@ -193,7 +234,6 @@ async function end(button, path, done) {
   if (!(await act(button, 'DELETE', path))) return
   announce(text(done))
   await showSessions()
-  ignoreClicksUntil = performance.now() + DOUBLE_CLICK_MS
   byId('sessions-title', HTMLElement).focus()
 }
 
@@ -209,8 +249,9 @@ async function act(button, method, path) {
   const answer = await change(method, path)
   setBusy(button, false)
   if (answer === null) return false
-  // 404: the session has already ended.
-  const isDone = answer.status === 200 || answer.status === 404
+  // A session that is not found has already ended. Another 404 may come from a proxy.
+  const isGone = method === 'DELETE' && answer.error?.code === 'NOT_FOUND'
+  const isDone = answer.status === 200 || isGone
   say(isDone ? '' : adviceOn(answer.status))
   return isDone
 }
@@ -225,13 +266,14 @@ async function change(method, path) {
   let answer = await call(method, path)
   if (answer.error?.code === 'CSRF_FAILED') {
     const session = await call('GET', '/session')
+    if (account.hidden) return null
     if (session.data && session.data.user.id !== userId) {
-      await showAccount(session.data)
-      say(text('otherAccount'), 'information')
+      await showOther(session.data)
       return null
     }
     answer = session.data ? await call(method, path) : session
   }
+  if (account.hidden) return null
   if (answer.status !== 401) return answer
   leaveAccount('sessionEnded')
   return null

@@ -87,17 +87,17 @@ export function toAge(moment) {
 }
 
 const brandName = byId('brand', HTMLElement).textContent
-const views = [byId('form', HTMLFormElement), byId('account', HTMLElement)]
-
-byId('loading', HTMLElement).hidden = true
+const views = ['form', 'leaving', 'account'].map(id => byId(id, HTMLElement))
 
 /** @param {HTMLElement} shown */
 export function show(shown) {
   for (const view of views) view.hidden = view !== shown
+  byId('loading', HTMLElement).hidden = true
   const isAccount = shown.id === 'account'
   document.body.dataset.view = shown.id
   document.title = `${text(isAccount ? 'accountTitle' : 'loginTitle')} · ${brandName}`
-  shown.firstElementChild?.after(notice)
+  // Moving it without need would remove the focus from it.
+  if (!shown.contains(notice)) shown.querySelector('.head')?.after(notice)
 }
 
 export const notice = byId('notice', HTMLElement)
@@ -111,6 +111,11 @@ const status = byId('status', HTMLElement)
 export function say(sentence, kind = 'error') {
   notice.textContent = sentence
   notice.dataset.kind = kind
+}
+
+/** Removes the reason of a failure, once there has been a success. */
+export function clearError() {
+  if (notice.dataset.kind === 'error') say('')
 }
 
 /**

@@ -34,6 +34,8 @@ const CHECKS = [
 ]
 
 let isSending = false
+/** Set by the user's own actions: a password manager may fill in the fields by itself. */
+let isUsed = form.contains(document.activeElement)
 /** The email of the login that must wait; null if none must. */
 let waitingEmail = /** @type {string | null} */ (null)
 /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -46,14 +48,26 @@ export function startForm(onLogin) {
     if (isSending || !check()) return
     setReveal(false)
     setSending(true)
+    const sentEmail = email.value.trim()
     const answer = await logIn()
-    if (answer.data) {
+    if (answer.data?.user) {
       // Stays busy until another view or another page is shown.
       clearForm()
       return onLogin(answer.data)
     }
     setSending(false)
-    react(answer)
+    react(answer, sentEmail)
+  })
+  for (const type of ['keydown', 'paste', 'pointerdown']) {
+    form.addEventListener(type, () => {
+      isUsed = true
+    })
+  }
+  // The key is labelled "next" on phones.
+  email.addEventListener('keydown', event => {
+    if (event.key !== 'Enter' || password.value) return
+    event.preventDefault()
+    password.focus()
   })
   // The focus stays in the field.
   reveal.addEventListener('mousedown', event => event.preventDefault())
@@ -83,22 +97,21 @@ export function startForm(onLogin) {
 export function showForm(sentence = '') {
   setSending(false)
   show(form)
-  if (waitingEmail === null) say(sentence, 'information')
-  focusFirst()
+  if (waitingEmail !== null) return
+  say(sentence, 'information')
+  // The user may have begun to type before the script was there.
+  if (!form.contains(document.activeElement)) email.focus()
 }
 
-export function focusFirst() {
-  if (waitingEmail === null) email.focus()
-}
-
-/** True if the user has typed, is logging in or must wait. A late answer must then not replace the form. */
+/** True if the user fills it in, is logging in or must wait. A late answer must then not replace the form. */
 export function isFormInUse() {
-  return isSending || email.value !== '' || password.value !== ''
+  return isSending || isUsed || waitingEmail !== null
 }
 
 /** Removes what was typed: the password must not stay in the page after a login. */
 export function clearForm() {
   form.reset()
+  isUsed = false
   say('')
   for (const { input } of CHECKS) mark(input, '')
 }
@@ -130,8 +143,11 @@ async function logIn() {
   return call('POST', '/login', credentials)
 }
 
-/** @param {import('./api.js').Answer} answer */
-function react({ status, error, retryAfterSeconds }) {
+/**
+ * @param {import('./api.js').Answer} answer
+ * @param {string} sentEmail
+ */
+function react({ status, error, retryAfterSeconds }, sentEmail) {
   switch (status) {
     case 400: {
       say('')
@@ -145,7 +161,7 @@ function react({ status, error, retryAfterSeconds }) {
       password.focus()
       return password.select()
     case 429:
-      return startWait(email.value.trim(), retryAfterSeconds ?? WAIT_DEFAULT_SECONDS)
+      return startWait(sentEmail, retryAfterSeconds ?? WAIT_DEFAULT_SECONDS)
     default:
       return say(adviceOn(status))
   }
@@ -156,7 +172,7 @@ function continueWait() {
   const { email: kept, endsAt } = history.state ?? {}
   const seconds = Math.ceil((endsAt - Date.now()) / 1000)
   // The clock may have been changed.
-  if (!(seconds > 0 && seconds <= WAIT_MAX_SECONDS)) return
+  if (typeof kept !== 'string' || !(seconds > 0 && seconds <= WAIT_MAX_SECONDS)) return
   email.value = kept
   startWait(kept, seconds)
 }
@@ -164,9 +180,10 @@ function continueWait() {
 /**
  * The button counts the seconds; screen readers read only the beginning and the end of the wait.
  * @param {string} forEmail
- * @param {number} seconds
+ * @param {number} askedSeconds
  */
-function startWait(forEmail, seconds) {
+function startWait(forEmail, askedSeconds) {
+  const seconds = Math.min(askedSeconds, WAIT_MAX_SECONDS)
   const clocks = [Date, performance]
   const ends = clocks.map(clock => clock.now() + seconds * 1000)
   waitingEmail = forEmail
@@ -184,10 +201,20 @@ function startWait(forEmail, seconds) {
     const leftMs = Math.min(...clocks.map((clock, index) => (ends[index] ?? 0) - clock.now()))
     const left = Math.ceil(leftMs / 1000)
     if (left <= 0) return endWait(text('tryAgainNow'))
-    const time = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`
-    logInText.textContent = text('countdown', { time })
+    logInText.textContent = text('countdown', { time: toCountdown(left) })
     countdown = setTimeout(tick, 1000)
   }
+}
+
+/**
+ * "14:59", and "1:00:00" from an hour on.
+ * @param {number} seconds
+ */
+function toCountdown(seconds) {
+  const parts = [Math.floor(seconds / 60) % 60, seconds % 60]
+  const hours = Math.floor(seconds / 3600)
+  if (hours > 0) parts.unshift(hours)
+  return parts.map((part, i) => String(part).padStart(i === 0 ? 1 : 2, '0')).join(':')
 }
 
 /** @param {string} sentence */

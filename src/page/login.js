@@ -2,13 +2,15 @@
 // a live session leads there.
 import { checkSession, isAccountShown, showAccount, startAccount } from './account.js'
 import { call } from './api.js'
-import { announce, byId, say, text } from './dom.js'
+import { adviceOn, announce, byId, say, text } from './dom.js'
 import { clearForm, isFormInUse, showForm, startForm } from './form.js'
 import {
-  host,
+  isLeaving,
   isReturnRefused,
   leave,
+  mayGoOn,
   returnTo,
+  sentBack,
   showDestination,
   wasSentBack,
 } from './return-to.js'
@@ -17,11 +19,14 @@ import { hearOtherWindows, tellOtherWindows } from './windows.js'
 /** After this time without an answer the form is shown: most visitors have no session. */
 const SESSION_WAIT_MS = 1_500
 
-startForm(data => {
+startForm(async data => {
   tellOtherWindows('loggedIn')
   announce(text('loggedIn'))
-  if (returnTo) leave(() => showAccount(data))
-  else showAccount(data, 'noCookie')
+  if (!returnTo) return showAccount(data, 'noCookie')
+  // An application would only send a user without a cookie back.
+  const { status } = await call('GET', '/session')
+  if (status === 401) showForm(text('noCookie'))
+  else leave(() => showAccount(data))
 })
 startAccount(showForm)
 showDestination()
@@ -33,32 +38,33 @@ addEventListener('pageshow', event => {
 })
 hearOtherWindows(news => {
   if (isAccountShown()) checkSession(news === 'loggedOut' ? news : 'sessionEnded')
-  else resume()
+  else if (!isLeaving()) resume()
 })
 
+const form = byId('form', HTMLFormElement)
 const refusal = isReturnRefused ? text('returnRefused') : ''
 // The form is hidden only if a session cookie came with the request for the page. From a page of another site
 // none comes, so the service is asked in any case.
-const isHidden = byId('form', HTMLFormElement).hidden
-if (!isHidden) showForm(refusal)
-const waiting = isHidden ? setTimeout(showForm, SESSION_WAIT_MS, refusal) : undefined
-const isResumed = await resume()
+if (!form.hidden) showForm(refusal)
+const waiting = form.hidden ? setTimeout(showForm, SESSION_WAIT_MS, refusal) : undefined
+const status = await resume()
 clearTimeout(waiting)
-if (!isResumed && byId('form', HTMLFormElement).hidden) showForm(refusal)
+if (form.hidden && !isAccountShown() && !isLeaving()) {
+  showForm(refusal)
+  if (status !== 401) say(adviceOn(status))
+}
 
-/** True if there is a session, and the user has not begun to fill in the form meanwhile. */
+/** Shows the account, or goes on, if there is a session and the form is not in use. Returns the answer's status. */
 async function resume() {
-  const { data } = await call('GET', '/session')
-  if (!data || isAccountShown() || isFormInUse()) return false
+  const { status, data } = await call('GET', '/session')
+  if (!data?.user || isAccountShown() || isLeaving() || isFormInUse()) return status
   clearForm()
-  if (returnTo && !wasSentBack()) {
-    leave(() => showAccount(data))
-    return true
+  if (mayGoOn()) leave(() => showAccount(data))
+  else {
+    showAccount(data)
+    say(returnTo && wasSentBack() ? sentBack() : refusal, 'information')
   }
-  showAccount(data)
-  if (returnTo) say(text('sentBack', { host }))
-  else say(refusal, 'information')
-  return true
+  return status
 }
 
 function keepAddressInLanguageLinks() {

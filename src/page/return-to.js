@@ -1,12 +1,13 @@
 // Where the user goes after a login: the address in `return_to` if the service accepted it, otherwise the home
 // page if there is one.
-import { byId, text } from './dom.js'
+import { announce, byId, show, text } from './dom.js'
 
 /** If the browser has not left the page after this time, the account is shown with a link. */
 const LEAVING_MS = 10_000
 /** A user that is back sooner was sent back by the application. */
 const SENT_BACK_MS = 10_000
 
+const leaving = byId('leaving', HTMLElement)
 const link = byId('continue', HTMLAnchorElement)
 
 /** The accepted address, or empty. */
@@ -16,7 +17,7 @@ export const isReturnRefused =
   returnTo === '' && new URLSearchParams(location.search).has('return_to')
 
 const target = returnTo || (link.dataset.home ?? '')
-export const host = target && new URL(target).host
+const host = target && new URL(target).host
 
 export function showDestination() {
   if (!target) return
@@ -26,36 +27,49 @@ export function showDestination() {
   if (returnTo) byId('destination', HTMLElement).textContent = text('destination', { host })
 }
 
+export const sentBack = () => text('sentBack', { host })
+
 /**
  * Goes to the accepted address.
  * @param {() => void} ifStaying
  */
 export function leave(ifStaying) {
-  writeLeft(`${Date.now()} ${returnTo}`)
+  writeLeft()
+  byId('leaving-text', HTMLElement).textContent = text('leaving', { host })
+  show(leaving)
+  announce(text('leaving', { host }))
   location.replace(returnTo)
   setTimeout(ifStaying, LEAVING_MS)
 }
 
-/** True if the application does not accept the session. Going there again would end here again. */
-export function wasSentBack() {
-  const [leftAt, address] = readLeft().split(' ')
-  return address === returnTo && Date.now() - Number(leftAt) < SENT_BACK_MS
+export function isLeaving() {
+  return !leaving.hidden
 }
 
-/** Where the browser offers no storage, every user counts as sent back, and gets a link. */
+/** True if the application does not accept the session. Going there again would end here again. */
+export function wasSentBack() {
+  const [leftAt, address] = readLeft()?.split(' ') ?? []
+  return address === returnTo && Math.abs(Date.now() - Number(leftAt)) < SENT_BACK_MS
+}
+
+/** Not where the browser offers no storage: whether the user was sent back is not known then. */
+export function mayGoOn() {
+  return returnTo !== '' && readLeft() !== null && !wasSentBack()
+}
+
+/** When and for which address the page was left. */
 function readLeft() {
   try {
     return sessionStorage.getItem('left') ?? ''
   } catch {
-    return `${Date.now()} ${returnTo}`
+    return null
   }
 }
 
-/** @param {string} value */
-function writeLeft(value) {
+function writeLeft() {
   try {
-    sessionStorage.setItem('left', value)
+    sessionStorage.setItem('left', `${Date.now()} ${returnTo}`)
   } catch {
-    // Read above.
+    // See mayGoOn.
   }
 }

@@ -7,16 +7,15 @@ const READABLE_CONTRAST = 4.5
 // The backgrounds in login.css with the lowest contrast to a colour.
 const LIGHT_BACKGROUND = '#f4f5f7'
 const DARK_BACKGROUND = '#191c22'
-/** A colour with more contrast to white than this is almost black: a darker one would look the same. */
-const ALMOST_BLACK_CONTRAST = 15
+/** With more contrast than this to its text, a colour is almost black or white: it can only come closer. */
+const EXTREME_CONTRAST = 15
 
 /** `brand` is for surfaces; the accents are mixed with black or white until they are readable as text. */
 export function colorsOf(brand: string) {
   // Black or white always has a contrast of at least 4.58.
   const onBrand = contrastOf(brand, '#ffffff') >= READABLE_CONTRAST ? '#ffffff' : '#000000'
-  const isDark = onBrand === '#ffffff' && contrastOf(brand, '#ffffff') < ALMOST_BLACK_CONTRAST
-  // Away from the text's colour.
-  const shade = isDark ? '#000000' : '#ffffff'
+  const opposite = onBrand === '#ffffff' ? '#000000' : '#ffffff'
+  const shade = contrastOf(brand, onBrand) > EXTREME_CONTRAST ? onBrand : opposite
   const tintLight = mix(brand, '#ffffff', 0.88)
   const tintDark = mix(brand, DARK_BACKGROUND, 0.8)
   return {

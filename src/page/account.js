@@ -192,6 +192,7 @@ async function showSessions(ifRefused = 'sessionEnded') {
  */
 function replaceList(items) {
   if (items.map(item => item.outerHTML).join('') === list.innerHTML) return
+  if (list.hasChildNodes()) ignoreClicksUntil = performance.now() + DOUBLE_CLICK_MS
   const focusedId = document.activeElement?.closest('li')?.id
   list.replaceChildren(...items)
   if (focusedId)
@@ -199,7 +200,6 @@ function replaceList(items) {
       .find(({ id }) => id === focusedId)
       ?.querySelector('button')
       ?.focus()
-  ignoreClicksUntil = performance.now() + DOUBLE_CLICK_MS
 }
 
 /** @param {import('./api.js').Session} session */

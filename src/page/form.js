@@ -103,6 +103,10 @@ export function showForm(sentence = '') {
   if (!form.contains(document.activeElement)) email.focus()
 }
 
+export function isFormShown() {
+  return !form.hidden
+}
+
 /** True if the user fills it in, is logging in or must wait. A late answer must then not replace the form. */
 export function isFormInUse() {
   return isSending || isUsed || waitingEmail !== null

@@ -2,8 +2,8 @@
 // a live session leads there.
 import { checkSession, isAccountShown, showAccount, startAccount } from './account.js'
 import { call } from './api.js'
-import { adviceOn, announce, byId, say, text } from './dom.js'
-import { clearForm, isFormInUse, showForm, startForm } from './form.js'
+import { adviceOn, announce, say, text } from './dom.js'
+import { clearForm, isFormInUse, isFormShown, showForm, startForm } from './form.js'
 import {
   isLeaving,
   isReturnRefused,
@@ -41,17 +41,16 @@ hearOtherWindows(news => {
   else if (!isLeaving()) resume()
 })
 
-const form = byId('form', HTMLFormElement)
 const refusal = isReturnRefused ? text('returnRefused') : ''
 // The form is hidden only if a session cookie came with the request for the page. From a page of another site
 // none comes, so the service is asked in any case.
-if (!form.hidden) showForm(refusal)
-const waiting = form.hidden ? setTimeout(showForm, SESSION_WAIT_MS, refusal) : undefined
-const status = await resume()
+if (isFormShown()) showForm(refusal)
+const waiting = isFormShown() ? undefined : setTimeout(showForm, SESSION_WAIT_MS, refusal)
+const firstStatus = await resume()
 clearTimeout(waiting)
-if (form.hidden && !isAccountShown() && !isLeaving()) {
+if (!isFormShown() && !isAccountShown() && !isLeaving()) {
   showForm(refusal)
-  if (status !== 401) say(adviceOn(status))
+  if (firstStatus !== 401) say(adviceOn(firstStatus))
 }
 
 /** Shows the account, or goes on, if there is a session and the form is not in use. Returns the answer's status. */

@@ -71,10 +71,10 @@ for (const engine of ENGINES) {
         await says(page, 'You are logged out.')
         for (let i = 0; i < 3; i++) await service.login(email, 'not the password')
         await logIn(email)
-        await page.getByText(/^Since then, 3 attempts with a wrong password\./).waitFor()
+        await page.getByText(/^There have been 3 failed attempts since then\./).waitFor()
         await look('failures')
         await page.reload()
-        await page.getByText(/^Since then, 3 attempts with a wrong password\./).waitFor()
+        await page.getByText(/^There have been 3 failed attempts since then\./).waitFor()
       }),
     )
 
@@ -122,9 +122,9 @@ for (const engine of ENGINES) {
           .click()
         await page.locator('#sessions li:nth-child(4)').waitFor({ state: 'detached' })
         assert.equal(await sessionsOf(page).count(), 3)
-        assert.equal(await page.innerText('#status'), 'Logged out there.')
+        assert.equal(await page.innerText('#status'), 'That device is logged out.')
         await page.locator('#sessions-title:focus').waitFor()
-        await page.getByRole('button', { name: 'Log out all others' }).click()
+        await page.getByRole('button', { name: 'Log out all other devices' }).click()
         await page.locator('#sessions li:nth-child(2)').waitFor({ state: 'detached' })
         assert.ok(await page.isHidden('#end-others'))
         assert.ok(calls().includes('DELETE /sessions'))
@@ -169,6 +169,76 @@ for (const engine of ENGINES) {
         await says(tab, 'You are logged out.')
         assert.equal(await sessionsOf(tab).count(), 0)
       }),
+    )
+
+    test(
+      'ignores answers that are outdated when they arrive',
+      visit(async ({ page, newTab, newUser, logIn, service }) => {
+        const [kate, other] = [await newUser(), await newUser('Somebody Else')]
+        for (let i = 0; i < 2; i++) await service.login(kate, PASSWORD)
+        await logIn(kate)
+        const tab = await newTab()
+        await sessionsOf(tab).first().waitFor()
+        // The first answer after the logout is held until another user has logged in.
+        const { promise, resolve: release } = Promise.withResolvers<void>()
+        await page.route(
+          '**/session',
+          async route => {
+            const response = await route.fetch()
+            await promise
+            await route.fulfill({ response })
+          },
+          { times: 1 },
+        )
+        await tab.click('#log-out')
+        await says(tab, 'You are logged out.')
+        await logInOn(tab, other)
+        await page.locator('#user-email').filter({ hasText: other }).waitFor()
+        const late = page.waitForResponse('**/session')
+        release()
+        await (await late).finished()
+        assert.equal(await page.innerText('#user-email'), other)
+        assert.ok(await page.isVisible('#account'))
+        await says(page, /now logged in to another account/)
+      }),
+    )
+
+    test(
+      'keeps the focus and the rows when the list is asked for again',
+      visit(async ({ page, service, newUser, logIn }) => {
+        const email = await newUser()
+        for (let i = 0; i < 2; i++) await service.login(email, PASSWORD)
+        await logIn(email)
+        const row = page.locator('#sessions li:nth-child(3)')
+        const id = String(await row.getAttribute('id'))
+        await row.locator('button').focus()
+        await service.login(email, PASSWORD)
+        await lookAgain(page)
+        await page.locator('#sessions li:nth-child(4)').waitFor()
+        assert.equal(await page.evaluate(`document.activeElement.closest('li').id`), id)
+        await page.evaluate(`window.row = document.getElementById('${id}')`)
+        const answered = page.waitForResponse('**/sessions')
+        await lookAgain(page)
+        await (await answered).finished()
+        assert.ok(await page.evaluate('row.isConnected'))
+      }),
+    )
+
+    test(
+      'says that it is logged out only if the service does',
+      visit(
+        async ({ page, newUser, logIn }) => {
+          await logIn(await newUser())
+          await page.route('**/logout', route => route.fulfill({ status: 404, body: 'Not found' }))
+          await page.click('#log-out')
+          await says(page, /Something went wrong/)
+          assert.ok(await page.isVisible('#account'))
+          // An error goes once the service answers again.
+          await lookAgain(page)
+          await page.locator('#notice:empty').waitFor({ state: 'attached' })
+        },
+        { expected: [404] },
+      ),
     )
 
     test(
@@ -249,6 +319,7 @@ for (const engine of ENGINES) {
           await page.click('#end-others')
           await says(page, /now logged in to another account/)
           assert.equal(await page.innerText('#user-email'), other)
+          await sessionsOf(page).nth(1).waitFor()
           assert.equal(await sessionsOf(page).count(), 2)
         },
         { expected: [403], prepare: withoutChannel },

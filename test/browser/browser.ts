@@ -60,6 +60,8 @@ type Options = {
   elsewhere?: string[]
   /** Runs before the page is opened. */
   prepare?: (page: Page) => Promise<unknown>
+  /** Does not wait for the page's script. */
+  isLate?: boolean
 }
 
 /** A time zone where it is about noon: the page writes times of another day with their date. */
@@ -84,7 +86,7 @@ export function openVisits(engine: EngineName, env: Record<string, string> = {})
 
   return function visit(body: (visit: Visit) => Promise<void>, options: Options = {}) {
     return async (test: TestContext) => {
-      const { expected = [], elsewhere = [], path = '/login', prepare } = options
+      const { expected = [], elsewhere = [], path = '/login', prepare, isLate = false } = options
       const context = await browser.newContext({
         ignoreHTTPSErrors: true,
         viewport: DESKTOP,
@@ -118,7 +120,7 @@ export function openVisits(engine: EngineName, env: Record<string, string> = {})
       const newTab = async () => {
         const tab = await context.newPage()
         await prepare?.(tab)
-        await tab.goto(service.url + path)
+        await tab.goto(service.url + path, { waitUntil: isLate ? 'commit' : 'load' })
         return tab
       }
       const page = await newTab()

@@ -243,7 +243,7 @@ describe('the form in a browser', () => {
           .observe(notice, { childList: true })`)
         await page.fill('#password', 'wrong again')
         await page.click('#log-in')
-        await page.waitForFunction('seen.length > 0')
+        while (await page.evaluate('seen.length === 0')) await page.waitForTimeout(20)
         assert.deepEqual(await page.evaluate('seen'), [
           ['Incorrect email or password.', withNotice[2]],
         ])
@@ -329,12 +329,96 @@ describe('the form in a browser', () => {
     ),
   )
 
+  const late = Promise.withResolvers<void>()
+  test(
+    'does not move, nor take the focus, when its script arrives late',
+    visit(
+      async ({ page }) => {
+        await page.locator('#email').click()
+        await page.keyboard.type('kate@example.com')
+        await page.keyboard.press('Tab')
+        await page.keyboard.type('half a ')
+        const place = () => page.locator('#password').boundingBox()
+        const before = await place()
+        late.resolve()
+        await page.locator('#log-in:enabled').waitFor()
+        await page.keyboard.type('password')
+        await assertKept(page, 'kate@example.com', 'half a password')
+        assert.deepEqual(await place(), before)
+      },
+      {
+        prepare: page =>
+          page.route('**/login.js', async route => {
+            // The document is shown before its script has arrived.
+            await late.promise
+            await route.continue()
+          }),
+        isLate: true,
+      },
+    ),
+  )
+
+  test(
+    'works in a browser that refuses a channel between windows, as Firefox does without cookies',
+    visit(
+      async ({ page, newUser, logIn }) => {
+        await logIn(await newUser())
+        await page.click('#log-out')
+        await says(page, 'You are logged out.')
+      },
+      {
+        prepare: page =>
+          page.addInitScript(`window.BroadcastChannel = class {
+            constructor() { throw new DOMException('no', 'SecurityError') } }`),
+      },
+    ),
+  )
+
+  test(
+    'waits for hours if asked to, for the email that was sent, and ignores a foreign state',
+    visit(
+      async ({ page, fill }) => {
+        const { promise, resolve: answer } = Promise.withResolvers<void>()
+        await page.route(`**${LOGIN}`, async route => {
+          await promise
+          await route.fulfill({ status: 429, headers: { 'Retry-After': '7199' }, json: {} })
+        })
+        await fill('kate@example.com')
+        await page.click('#log-in')
+        await page.fill('#email', 'other@example.com')
+        answer()
+        await page.getByText(/Wait 1:59:5\d/).waitFor()
+        await page.reload()
+        await page.getByText(/Wait 1:59:5\d/).waitFor()
+        assert.equal(await page.inputValue('#email'), 'kate@example.com')
+        for (const state of ['{ email: 7, endsAt: Date.now() + 9000 }', '{ endsAt: 1e20 }', '7']) {
+          await page.evaluate(`history.replaceState(${state}, '')`)
+          await page.reload()
+          await page.locator('#log-in:enabled').waitFor()
+          assert.equal(await page.inputValue('#email'), '')
+        }
+      },
+      { expected: [429] },
+    ),
+  )
+
+  test(
+    'goes from the email to an empty password on Enter',
+    visit(async ({ page }) => {
+      await page.fill('#email', 'kate@example.com')
+      await page.press('#email', 'Enter')
+      assert.equal(await focused(page), 'password')
+      assert.equal(await page.innerText('#password-error'), '')
+    }),
+  )
+
   const slow = Promise.withResolvers<void>()
   test(
     'can be filled in before the first answer arrives, and then keeps its input and focus',
     visit(
       async ({ page, fill }) => {
         await fill('kate@example.com')
+        await page.press('#password', 'Shift')
         assert.ok(await page.isHidden('#loading'))
         const answered = page.waitForResponse('**/session')
         slow.resolve()

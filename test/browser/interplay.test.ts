@@ -76,6 +76,7 @@ describe('the page in unusual conditions', () => {
       const session = await hold(page, '/session')
       await page.reload()
       await fill('other@example.com')
+      await page.press('#password', 'Shift')
       await session.release()
       await assertKept(page, 'other@example.com')
       assert.equal(await focused(page), 'password')

@@ -22,6 +22,7 @@ for (const engine of ENGINES) {
         for (const email of [await newUser(), 'absent@example.com']) {
           await fill(email, 'not the password')
           await page.click('#log-in')
+          await page.locator('#log-in[aria-busy=false]').waitFor()
           await says(page, 'Incorrect email or password.')
           await assertKept(page, email, 'not the password')
           assert.equal(await focused(page), 'password')

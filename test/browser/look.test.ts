@@ -59,7 +59,7 @@ describe('the appearance of the page', () => {
         await page.route('**/login', () => {})
         await fill('kate@example.com')
         await page.click('#log-in')
-        await page.locator('[aria-busy=true] .spinner').waitFor()
+        await page.locator('#log-in[aria-busy=true] .spinner').waitFor()
         const animation = `getComputedStyle(document.querySelector('.spinner')).animationName`
         assert.equal(await page.evaluate(animation), 'none')
         await page.emulateMedia({ forcedColors: 'active' })

@@ -73,6 +73,8 @@ describe('a login with an address to return to', () => {
         await page.waitForURL(`${APP}/**`)
         await page.goto(service.url + asked(TARGET))
         await page.getByRole('link', { name: 'Continue to app.example.com' }).waitFor()
+        // It may be the first visit.
+        assert.equal(await page.innerText('#notice'), '')
       },
       {
         path: asked(TARGET),
@@ -81,6 +83,68 @@ describe('a login with an address to return to', () => {
           page.addInitScript(`Object.defineProperty(window, 'sessionStorage', {
             get() { throw new DOMException('no storage', 'SecurityError') } })`),
       },
+    ),
+  )
+
+  test(
+    'says that the browser keeps no cookie, instead of going there',
+    visit(
+      async ({ page, newUser, fill }) => {
+        await page.route('**/api/v1/auth/login', async route => {
+          const response = await route.fetch()
+          const { 'set-cookie': _, ...headers } = response.headers()
+          await page.context().clearCookies()
+          await route.fulfill({ response, headers })
+        })
+        await fill(await newUser())
+        await page.click('#log-in')
+        await says(page, /this browser did not store the cookie/)
+        assert.ok(await page.isVisible('#form'))
+      },
+      { path: asked(TARGET) },
+    ),
+  )
+
+  test(
+    'shows where it goes while the application takes long, and the account if it does not come',
+    visit(
+      async ({ page, newUser, fill, look }) => {
+        await page.route(`${APP}/**`, route => route.fulfill({ status: 204 }))
+        await fill(await newUser())
+        await page.click('#log-in')
+        await page.getByText('Continuing to app.example.com…').first().waitFor()
+        await look('leaving')
+        await page.clock.runFor(10_000)
+        await sessionsOf(page).waitFor()
+      },
+      { path: asked(TARGET), elsewhere: [APP], prepare: page => page.clock.install() },
+    ),
+  )
+
+  test(
+    'goes on although a password manager has filled in the form',
+    visit(
+      async ({ page, newUser, fill, service, context }) => {
+        await fill(await newUser())
+        await page.click('#log-in')
+        await page.waitForURL(`${APP}/**`)
+        const held = Promise.withResolvers<void>()
+        await context.route('**/session', async route => {
+          await held.promise
+          await route.continue()
+        })
+        const [cookies] = [await context.cookies()]
+        await context.clearCookies()
+        const tab = await context.newPage()
+        // Without the cookie, as after a link on another site: the form is visible.
+        await tab.goto(service.url + asked(TARGET))
+        await context.addCookies(cookies)
+        await tab.locator('#log-in:enabled').waitFor()
+        await tab.evaluate(`email.value = 'kate@example.com'; password.value = 'a password'`)
+        held.resolve()
+        await tab.waitForURL(`${APP}/**`)
+      },
+      { path: asked(TARGET), elsewhere: [APP] },
     ),
   )
 
@@ -100,7 +164,7 @@ describe('a login with an address to return to', () => {
     'stays on the page for an address that is not listed, and says so',
     visit(
       async ({ page, newUser, logIn, service, look }) => {
-        await says(page, /We cannot take you back to where you came from/)
+        await says(page, /We cannot send you back to where you came from/)
         assert.equal(await page.innerText('#destination'), '')
         await look('return-refused')
         await logIn(await newUser())
@@ -109,7 +173,7 @@ describe('a login with an address to return to', () => {
           await page.goto(service.url + asked(hostile))
           await sessionsOf(page).waitFor()
           assert.ok(await page.isHidden('#continue'), hostile)
-          await says(page, /We cannot take you back to where you came from/)
+          await says(page, /We cannot send you back to where you came from/)
         }
       },
       { path: asked('https://evil.example/') },

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import { joinModules } from './page.ts'
+import { promisify } from 'node:util'
+import { joinModules, loadPage } from './page.ts'
 
 test('modules are joined without their imports and exports, also if an import is wrapped', () => {
   const first = "// A module.\nexport const one = 1\n/** @typedef {import('./b.js').B} B */\n"
@@ -23,3 +28,14 @@ for (const [name, module] of LEFT) {
     assert.throws(() => joinModules([module]), /cannot be joined/)
   })
 }
+
+test('the joined script has no name twice', async t => {
+  const look = { logoFile: null, brandName: 'x', brandColor: '#000000', homeUrl: null }
+  const links = { helpText: null, helpUrl: null, termsUrl: null, privacyUrl: null }
+  const { assets } = await loadPage({ ...look, ...links })
+  const [, script] = [...assets].find(([address]) => address.endsWith('.js')) ?? []
+  const folder = await mkdtemp(join(tmpdir(), 'login-page-'))
+  t.after(() => rm(folder, { recursive: true }))
+  await writeFile(join(folder, 'login.mjs'), script?.bytes ?? '')
+  await promisify(execFile)(process.execPath, ['--check', join(folder, 'login.mjs')])
+})

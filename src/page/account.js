@@ -1,19 +1,8 @@
 // The view of a logged-in user: the account, its last login and the user's sessions.
 import { call } from './api.js'
 import { describeDevice } from './device.js'
-import {
-  adviceOn,
-  announce,
-  byId,
-  clearError,
-  copyOf,
-  say,
-  setBusy,
-  show,
-  text,
-  toAge,
-  toTime,
-} from './dom.js'
+import { adviceOn, announce, byId, clearError, say, setBusy, show, text, toTime } from './dom.js'
+import { clearList, showList } from './session-list.js'
 import { tellOtherWindows } from './windows.js'
 
 /** @typedef {import('./dom.js').TextKey} TextKey */
@@ -25,13 +14,10 @@ const IDLE_MS = 30 * 60_000
 /** After this time without a renewal the session has ended, unless another window uses it. */
 const CHECK_AFTER_MS = 40 * 60_000
 const RETRY_MS = 60_000
-/** The second click of a double click must not end the session that has moved up in the list. */
-const DOUBLE_CLICK_MS = 500
 /** Fewer may be the user's own typing errors. */
 const ALARMING_FAILURES = 3
 
 const account = byId('account', HTMLElement)
-const list = byId('sessions', HTMLElement)
 const logOut = byId('log-out', HTMLButtonElement)
 const endOthers = byId('end-others', HTMLButtonElement)
 
@@ -39,8 +25,6 @@ let userId = ''
 /** Counts what was asked and shown: an answer is ignored once it is outdated. */
 let turn = 0
 let usedAt = Date.now()
-/** Before this time, clicks on the buttons of single sessions are ignored. */
-let ignoreClicksUntil = 0
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let renewal
 /** @type {(sentence: string) => void} */
@@ -83,7 +67,7 @@ export async function showAccount({ user, session }, ifRefused = 'sessionEnded')
   byId('user-email', HTMLElement).textContent = user.email
   byId('role', HTMLElement).textContent = user.role
   showLastLogin(null)
-  list.replaceChildren()
+  clearList()
   endOthers.hidden = true
   show(account)
   byId('name', HTMLElement).focus()
@@ -123,7 +107,7 @@ function leaveAccount(reason) {
   clearTimeout(renewal)
   turn++
   userId = ''
-  list.replaceChildren()
+  clearList()
   onEnd(text(reason))
 }
 
@@ -182,47 +166,8 @@ async function showSessions(ifRefused = 'sessionEnded') {
   const current = sessions.filter(session => session.current)
   // The service lists the oldest first.
   const others = sessions.filter(session => !session.current).reverse()
-  replaceList([...current, ...others].map(toItem))
+  showList([...current, ...others], (button, id) => end(button, `/sessions/${id}`, 'oneEnded'))
   endOthers.hidden = others.length === 0
-}
-
-/**
- * Leaves an unchanged list as it is, under a pointer or the focus.
- * @param {HTMLLIElement[]} items
- */
-function replaceList(items) {
-  if (items.map(item => item.outerHTML).join('') === list.innerHTML) return
-  if (list.hasChildNodes()) ignoreClicksUntil = performance.now() + DOUBLE_CLICK_MS
-  const focusedId = document.activeElement?.closest('li')?.id
-  list.replaceChildren(...items)
-  if (focusedId)
-    items
-      .find(({ id }) => id === focusedId)
-      ?.querySelector('button')
-      ?.focus()
-}
-
-/** @param {import('./api.js').Session} session */
-function toItem({ id, userAgent, ip, createdAt, lastUsedAt, current }) {
-  const item = copyOf('session')
-  const { icon, name } = describeDevice(userAgent)
-  const [opened, used] = [toAge(createdAt), toAge(lastUsedAt)]
-  const detail = text(opened === used ? 'sessionUnused' : 'sessionDetail', { ip, opened, used })
-  const find = (/** @type {string} */ selector) => item.querySelector(selector)
-  const [row, button] = [find('li'), find('button')]
-  if (!(row instanceof HTMLLIElement && button instanceof HTMLButtonElement))
-    throw new Error('no row')
-  row.id = `session-${id}`
-  find('use')?.setAttribute('href', `#${icon}`)
-  find('strong')?.replaceChildren(name)
-  find('.detail')?.replaceChildren(detail)
-  find('.badge')?.toggleAttribute('hidden', !current)
-  button.hidden = current
-  button.setAttribute('aria-label', text('endNamed', { device: name, detail }))
-  button.addEventListener('click', () => {
-    if (performance.now() >= ignoreClicksUntil) end(button, `/sessions/${id}`, 'oneEnded')
-  })
-  return row
 }
 
 /**

@@ -86,6 +86,17 @@ export function toAge(moment) {
   return relative.format(-Math.floor(ageMs / lengthMs), unit)
 }
 
+/**
+ * "14:59", and "1:00:00" from an hour on.
+ * @param {number} seconds
+ */
+export function toCountdown(seconds) {
+  const parts = [Math.floor(seconds / 60) % 60, seconds % 60]
+  const hours = Math.floor(seconds / 3600)
+  if (hours > 0) parts.unshift(hours)
+  return parts.map((part, i) => String(part).padStart(i === 0 ? 1 : 2, '0')).join(':')
+}
+
 const brandName = byId('brand', HTMLElement).textContent
 const views = ['form', 'leaving', 'account'].map(id => byId(id, HTMLElement))
 

@@ -1,6 +1,18 @@
 // The form: checks the input, sends it, and reacts to the answer.
 import { call } from './api.js'
-import { adviceOn, announce, byId, notice, say, setBusy, show, text, toTime } from './dom.js'
+import {
+  adviceOn,
+  announce,
+  byId,
+  notice,
+  say,
+  setBusy,
+  show,
+  text,
+  toCountdown,
+  toTime,
+} from './dom.js'
+import { hidePassword, password, startPasswordField } from './password-field.js'
 
 /** @typedef {import('./dom.js').TextKey} TextKey */
 
@@ -13,9 +25,6 @@ const RETRY_MAX_SECONDS = 30
 
 const form = byId('form', HTMLFormElement)
 const email = byId('email', HTMLInputElement)
-const password = byId('password', HTMLInputElement)
-const reveal = byId('reveal', HTMLButtonElement)
-const capsLock = byId('caps-lock', HTMLElement)
 const logInButton = byId('log-in', HTMLButtonElement)
 const logInText = byId('log-in-text', HTMLElement)
 
@@ -46,7 +55,7 @@ export function startForm(onLogin) {
   form.addEventListener('submit', async event => {
     event.preventDefault()
     if (isSending || !check()) return
-    setReveal(false)
+    hidePassword()
     setSending(true)
     const sentEmail = email.value.trim()
     const answer = await logIn()
@@ -69,9 +78,6 @@ export function startForm(onLogin) {
     event.preventDefault()
     password.focus()
   })
-  // The focus stays in the field.
-  reveal.addEventListener('mousedown', event => event.preventDefault())
-  reveal.addEventListener('click', () => setReveal(password.type === 'password'))
   for (const { input, isRight } of CHECKS) {
     // While the user types, an error disappears once it is corrected, but no new one appears.
     input.addEventListener('input', () => {
@@ -82,13 +88,7 @@ export function startForm(onLogin) {
   email.addEventListener('input', () => {
     if (waitingEmail !== null && email.value.trim() !== waitingEmail) endWait('')
   })
-  // The hint stays when the field loses the focus: nothing may move under a pointer that is pressed.
-  for (const type of /** @type {const} */ (['keydown', 'keyup'])) {
-    form.addEventListener(type, event => {
-      const isOn = event.getModifierState?.('CapsLock')
-      capsLock.textContent = isOn ? text('capsLock') : ''
-    })
-  }
+  startPasswordField(form)
   logInButton.disabled = false
   continueWait()
 }
@@ -210,17 +210,6 @@ function startWait(forEmail, askedSeconds) {
   }
 }
 
-/**
- * "14:59", and "1:00:00" from an hour on.
- * @param {number} seconds
- */
-function toCountdown(seconds) {
-  const parts = [Math.floor(seconds / 60) % 60, seconds % 60]
-  const hours = Math.floor(seconds / 3600)
-  if (hours > 0) parts.unshift(hours)
-  return parts.map((part, i) => String(part).padStart(i === 0 ? 1 : 2, '0')).join(':')
-}
-
 /** @param {string} sentence */
 function endWait(sentence) {
   clearTimeout(countdown)
@@ -239,13 +228,4 @@ function setSending(isNowSending) {
   setBusy(logInButton, isNowSending)
   if (waitingEmail === null) logInText.textContent = text(isNowSending ? 'loggingIn' : 'logIn')
   announce(isNowSending ? text('loggingIn') : '')
-}
-
-/** @param {boolean} isRevealed */
-function setReveal(isRevealed) {
-  const { selectionStart, selectionEnd } = password
-  password.type = isRevealed ? 'text' : 'password'
-  // Changing the type moves the cursor in some browsers.
-  password.setSelectionRange(selectionStart, selectionEnd)
-  reveal.setAttribute('aria-pressed', String(isRevealed))
 }

@@ -10,8 +10,8 @@ import type { Encoding } from './negotiation.ts'
 const FOLDER = join(import.meta.dirname, '../../page')
 /** A module comes after those that it imports. */
 const SCRIPTS = [
-  ...['api.js', 'dom.js', 'windows.js', 'return-to.js', 'device.js', 'form.js', 'account.js'],
-  'login.js',
+  ...['api.js', 'dom.js', 'windows.js', 'return-to.js', 'device.js', 'session-list.js'],
+  ...['account.js', 'password-field.js', 'form.js', 'login.js'],
 ]
 /** The highest quality would save one kilobyte, and cost 60 ms and some megabytes at every start. */
 const BROTLI = {

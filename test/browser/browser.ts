@@ -13,7 +13,6 @@ import {
   type Page,
   type Request,
 } from 'playwright-core'
-import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { PROJECT } from '../process.ts'
 import { PASSWORD, startTestService, type TestService } from '../service.ts'
 
@@ -71,13 +70,13 @@ function zoneAtNoon(): string {
 }
 
 /** Starts a service and a browser for a suite; each test is a visit with its own browser profile. */
-export function openVisits(engine: EngineName, env: Record<string, string> = {}) {
+export function openVisits(env: Record<string, string> = {}) {
   let service: TestService
   let browser: Browser
   let users = 0
   before(async () => {
     browser = await launchBrowser()
-    service = await startTestService(engine, { THROTTLE_CLIENT_FAILURES: '1000', ...env })
+    service = await startTestService('sqlite', { THROTTLE_CLIENT_FAILURES: '1000', ...env })
   })
   after(async () => {
     await browser?.close()
@@ -148,10 +147,7 @@ export function openVisits(engine: EngineName, env: Record<string, string> = {})
           },
           logIn: email => logInOn(page, email),
           picture: name => takePicture(page, name),
-          // The appearance does not depend on the database.
-          look: async name => {
-            if (engine === 'sqlite') await look(page, name)
-          },
+          look: name => look(page, name),
         })
         assert.deepEqual(complaints, [])
         for (const request of requests) assert.ok(!request.url().includes('password'))

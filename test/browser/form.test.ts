@@ -5,7 +5,7 @@ import { LOGIN, PASSWORD } from '../service.ts'
 import { assertKept, focused, openVisits, says } from './browser.ts'
 
 describe('the form in a browser', () => {
-  const visit = openVisits('sqlite')
+  const visit = openVisits()
   test(
     'has labels, marks its fields for password managers, and focuses the first',
     visit(async ({ page, look }) => {

@@ -32,7 +32,7 @@ async function hold(page: Page, path: string) {
 }
 
 describe('the page in unusual conditions', () => {
-  const visit = openVisits('sqlite')
+  const visit = openVisits()
 
   test(
     'works in a browser with an invalid language tag',

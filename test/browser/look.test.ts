@@ -11,7 +11,7 @@ const FIRST_VISIT_MAX_BYTES = 30_000
 const TARGET_MIN_PX = 24
 
 describe('the appearance of the page', () => {
-  const visit = openVisits('sqlite')
+  const visit = openVisits()
 
   test(
     'is not cut off at 200 % zoom or with text of twice the size',
@@ -182,7 +182,7 @@ for (const [name, color] of [
   ['black', '#000'],
 ] as const) {
   describe(`a ${name} brand`, () => {
-    const visit = openVisits('sqlite', {
+    const visit = openVisits({
       BRAND_NAME: 'Example & Co',
       BRAND_COLOR: color,
       BRAND_LOGO_FILE: logo,

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { openVisits } from './browser.ts'
 
 describe('the reference of the API in a browser', () => {
-  const visit = openVisits('sqlite')
+  const visit = openVisits()
   test(
     'leads to every operation, and opens examples',
     visit(

@@ -24,7 +24,7 @@ import { createTestDatabase, ENGINES } from '../engines.ts'
 import { changeAt } from '../storage/fixtures.ts'
 import { DAY, GRACE, Model, SECOND } from './refresh-model.ts'
 
-const HISTORIES = { sqlite: 10_000, postgres: 300 }
+const HISTORIES = { sqlite: 5_000, postgres: 300 }
 const START = Date.parse('2030-01-01T00:00:00Z')
 const TOKENS = { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 }
 const SCOPE = {

@@ -17,6 +17,8 @@ const SCRIPTS = [
 const BROTLI = {
   params: { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_LGWIN]: 14 },
 }
+/** Stands for the address to return to, which differs from request to request. No text may contain it. */
+const RETURN_TO = '\0'
 /** Marks the place of the reference in reference.html. */
 const PLACE = '<!-- reference -->'
 
@@ -32,11 +34,11 @@ export type Page = {
 }
 
 type Document = {
-  content: Content
+  withForm: Variant
   /** For a request with a session cookie: the account follows, unless the session has ended. */
-  withoutForm: Content
-  withReturnTo: (address: string, isFormHidden: boolean) => string
+  withoutForm: Variant
 }
+type Variant = { content: Content; withReturnTo: (address: string) => string }
 
 type Texts = Record<string, string>
 
@@ -132,13 +134,15 @@ function readText(name: string): Promise<string> {
 }
 
 function toDocument(html: string, values: Texts): Document {
-  const render = (returnTo: string, isFormHidden: boolean) =>
-    fill(html, { ...values, returnTo, formState: isFormHidden ? ' hidden' : '' })
-  return {
-    content: compressText('text/html', render('', false)),
-    withoutForm: compressText('text/html', render('', true)),
-    withReturnTo: render,
+  const toVariant = (formState: string): Variant => {
+    const filled = fill(html, { ...values, returnTo: RETURN_TO, formState })
+    const [before = '', after = ''] = filled.split(RETURN_TO)
+    return {
+      content: compressText('text/html', before + after),
+      withReturnTo: address => before + escapeHtml(address) + after,
+    }
   }
+  return { withForm: toVariant(''), withoutForm: toVariant(' hidden') }
 }
 
 function toTemplate(texts: Texts): string {

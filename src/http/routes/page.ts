@@ -31,13 +31,13 @@ export function pageRoute({ documents }: Page, returnToOrigins: readonly string[
     if (!document) throw new Error(`no page in ${language}`)
     reply.header('Content-Security-Policy', PAGE_POLICY)
     addVary(reply, 'Accept-Language')
-    const isFormHidden = sessionCookieOf(request) !== null
+    const hasCookie = sessionCookieOf(request) !== null
+    const { content, withReturnTo } = hasCookie ? document.withoutForm : document.withForm
     const returnTo = acceptedReturnTo(asked, returnToOrigins)
     if (asked !== undefined && returnTo === null) logRefused(request, 'return-to', originOf(asked))
-    const content = isFormHidden ? document.withoutForm : document.content
     if (returnTo === null) return sendContent(request, reply, content)
     // Not compressed: this document differs from request to request, so it would cost time each time.
-    return reply.type(content.type).send(document.withReturnTo(returnTo, isFormHidden))
+    return reply.type(content.type).send(withReturnTo(returnTo))
   }
 }
 

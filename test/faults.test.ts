@@ -3,13 +3,13 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { chmod, rename } from 'node:fs/promises'
 import { DatabaseSync } from 'node:sqlite'
-import { Writable } from 'node:stream'
 import { after, before, describe, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import pg from 'pg'
 import { createLog } from '../src/log/log.ts'
 import { type Fault, OWNER, proveFault, startWithUsers } from './fault-proof.ts'
+import { createFullDisk } from './full-disk.ts'
 import { freePort, NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
 import {
   createDeployment,
@@ -197,20 +197,12 @@ describe('while the log cannot be written', () => {
   })
 
   test('lost lines are counted, and their number is logged when writing works again', async () => {
-    const written: string[] = []
-    let isFull = true
-    const output = Object.assign(new Writable(), {
-      write(line: string, done: (error: Error | null) => void) {
-        if (!isFull) written.push(line)
-        process.nextTick(done, isFull ? new Error('ENOSPC: no space left on device') : null)
-        return true
-      },
-    })
+    const { output, written, makeRoom } = createFullDisk()
     const log = createLog('info', output)
     log.info({ event: 'login.succeeded' })
     log.info({ event: 'login.succeeded' })
     await setImmediate()
-    isFull = false
+    makeRoom()
     log.info({ event: 'login.failed' })
     for (let turn = 0; turn < 3; turn++) await setImmediate()
     const told = written.map(line => JSON.parse(line))

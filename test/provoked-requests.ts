@@ -1,11 +1,11 @@
 // Provokes the events that a service in this process can log, and returns the lines.
 import { rename } from 'node:fs/promises'
-import { Writable } from 'node:stream'
 import { mock } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import bcrypt from 'bcrypt'
 import { createLog } from '../src/log/log.ts'
 import { startAdminService } from './admin-service.ts'
+import { createFullDisk } from './full-disk.ts'
 import { isHashJob } from './hash-counter.ts'
 import { whileThreadsDie } from './lost-thread.ts'
 import { until } from './process.ts'
@@ -114,19 +114,11 @@ async function behindProxy() {
 
 /** A log that cannot be written for a while, as on a full disk. */
 async function lostLines() {
-  const written: string[] = []
-  let isFull = true
-  const output = Object.assign(new Writable(), {
-    write(line: string, done: (error: Error | null) => void) {
-      if (!isFull) written.push(line)
-      process.nextTick(done, isFull ? new Error('ENOSPC: no space left on device') : null)
-      return true
-    },
-  })
+  const { output, written, makeRoom } = createFullDisk()
   const log = createLog('info', output)
   log.info({ event: 'service.stopped' })
   await setImmediate()
-  isFull = false
+  makeRoom()
   log.info({ event: 'service.stopped' })
   for (let turn = 0; turn < 3; turn++) await setImmediate()
   return written.map(line => JSON.parse(line))

@@ -14,7 +14,7 @@ import {
   type Request,
 } from 'playwright-core'
 import { PROJECT } from '../process.ts'
-import { PASSWORD, startTestService, type TestService } from '../service.ts'
+import { LOGIN, PASSWORD, startTestService, type TestService } from '../service.ts'
 
 const PLACES = [
   ...['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'],
@@ -211,6 +211,15 @@ async function takePicture(page: Page, name: string): Promise<void> {
     animations: 'disabled',
   })
 }
+
+/** The browser keeps no cookie of a login. */
+export const withoutCookies = (page: Page) =>
+  page.route(`**${LOGIN}`, async route => {
+    const response = await route.fetch()
+    const { 'set-cookie': _, ...headers } = response.headers()
+    await page.context().clearCookies()
+    await route.fulfill({ response, headers })
+  })
 
 /** The windows of this test hear nothing of each other, as after a message that was lost. */
 export const withoutChannel = (page: Page) =>

@@ -12,6 +12,7 @@ import {
   says,
   sessionsOf,
   withoutChannel,
+  withoutCookies,
 } from './browser.ts'
 
 /** Delays requests to one path until they are released. */
@@ -144,18 +145,15 @@ describe('the page in unusual conditions', () => {
 
   test(
     'shows what is wrong when the browser keeps no cookie',
-    visit(async ({ page, newUser, fill }) => {
-      await page.route('**/api/v1/auth/login', async route => {
-        const response = await route.fetch()
-        const { 'set-cookie': _, ...headers } = response.headers()
-        await page.context().clearCookies()
-        await route.fulfill({ response, headers })
-      })
-      await fill(await newUser())
-      await page.click('#log-in')
-      await says(page, /this browser did not store the cookie/)
-      assert.ok(await page.isVisible('#form'))
-    }),
+    visit(
+      async ({ page, newUser, fill }) => {
+        await fill(await newUser())
+        await page.click('#log-in')
+        await says(page, /this browser did not store the cookie/)
+        assert.ok(await page.isVisible('#form'))
+      },
+      { prepare: withoutCookies },
+    ),
   )
 
   test(

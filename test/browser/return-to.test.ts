@@ -1,7 +1,7 @@
 // The address to which a login leads.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { openVisits, says, sessionsOf } from './browser.ts'
+import { openVisits, says, sessionsOf, withoutCookies } from './browser.ts'
 
 const APP = 'https://app.example.com'
 const TARGET = `${APP}/orders?page=2&q="x"#top`
@@ -95,18 +95,12 @@ describe('a login with an address to return to', () => {
     'says that the browser keeps no cookie, instead of going there',
     visit(
       async ({ page, newUser, fill }) => {
-        await page.route('**/api/v1/auth/login', async route => {
-          const response = await route.fetch()
-          const { 'set-cookie': _, ...headers } = response.headers()
-          await page.context().clearCookies()
-          await route.fulfill({ response, headers })
-        })
         await fill(await newUser())
         await page.click('#log-in')
         await says(page, /this browser did not store the cookie/)
         assert.ok(await page.isVisible('#form'))
       },
-      { path: asked(TARGET) },
+      { path: asked(TARGET), prepare: withoutCookies },
     ),
   )
 

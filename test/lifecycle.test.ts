@@ -76,15 +76,23 @@ describe('on a signal', () => {
       signal(service)
       await service.line('service.stopping')
       signal(service)
-      for (const { call } of [kept, fresh]) {
-        const { status, headers, json } = await call({ body: { email: emails[0], password: 'x' } })
+      // All at once: the service ends with the last login under way.
+      const refused = [kept, fresh].map(({ call }) =>
+        call({ body: { email: emails[0], password: 'x' } }),
+      )
+      const [ready, live, ...answers] = await Promise.all([
+        service.health('/readyz'),
+        service.health('/livez'),
+        ...refused,
+      ])
+      for (const { status, headers, json } of answers) {
         assert.equal(status, 503)
         assert.equal(json.error.code, 'SERVICE_UNAVAILABLE')
         assert.ok(Number(headers['retry-after']) > 0)
         assert.equal(headers.connection, 'close')
       }
-      assert.equal(await service.health('/readyz'), 503)
-      assert.equal(await service.health('/livez'), 200)
+      assert.equal(ready, 503)
+      assert.equal(live, 200)
 
       assert.deepEqual(
         (await logins).map(({ status }) => status),

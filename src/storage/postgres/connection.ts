@@ -8,6 +8,8 @@ import type { Pool } from './pool.ts'
 export const UNKNOWN_STATEMENT = '26000'
 /** The columns of a prepared statement have changed their type: the tables were altered. */
 export const CHANGED_RESULT_TYPE = '0A000'
+export const DEADLOCK_DETECTED = '40P01'
+export const LOCK_NOT_AVAILABLE = '55P03'
 /** The server has become a standby, or was set to accept no writes. */
 const READ_ONLY = '25006'
 /** With these the server ends the connection. */

@@ -1,13 +1,14 @@
 // The previous release serves while the tables are migrated, and after it, beside the new one.
 import assert from 'node:assert/strict'
 import type { OutgoingHttpHeaders } from 'node:http'
+import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe, test } from 'node:test'
 import pg from 'pg'
-import { ENGINES } from './engines.ts'
+import { ENGINES, openTestStore } from './engines.ts'
 import { createDeployment, type Deployment, run, type ServiceProcess, until } from './process.ts'
 import { type Answer, type Call, PASSWORD } from './service.ts'
 import { AUTH, bearer, cookie, cookieIn, SESSION_COOKIE } from './session-client.ts'
-import { addUser, migrate, migrationNames, useRelease } from './upgrade/releases.ts'
+import { addEvent, addUser, migrate, migrationNames, useRelease } from './upgrade/releases.ts'
 
 const FAST_MINUTE = new URL('upgrade/fast-minute.ts', import.meta.url).href
 const CLIENTS = 4
@@ -26,12 +27,6 @@ async function call(service: ServiceProcess, request: Call): Promise<Answer> {
   if (answer.status < 500) return answer
   failed++
   return call(service, request)
-}
-
-/** An event without fields, as that of an ended session. */
-async function addEvent({ database }: Deployment): Promise<void> {
-  await database.rows(`insert into audit_events (at, actor_kind, actor, host, action, target)
-    values ('2030-01-31T12:00:00.000Z', 'user', 'root', 'login1', 'session.ended', 'ann@example.com')`)
 }
 
 for (const engine of ENGINES) {
@@ -170,6 +165,24 @@ for (const engine of ENGINES) {
         await assert.rejects(rows(change), /append-only/)
       }
     })
+
+    if (engine === 'sqlite') {
+      test('older versions of SQLite find no fault in the migrated file', async t => {
+        const { config, rows } = deployment.database
+        assert.ok(config.engine === 'sqlite')
+        const database = new DatabaseSync(config.file)
+        t.after(() => database.close())
+        // As in SQLite 3.40: null is no valid JSON.
+        database.function('json_valid', { deterministic: true }, value => (value === null ? 0 : 1))
+        assert.equal(database.prepare('select json_valid(null) as is_valid').get()?.is_valid, 0)
+        const found = database.prepare('pragma integrity_check').all()
+        assert.deepEqual({ ...found[0] }, { integrity_check: 'ok' })
+
+        const { database: created } = await openTestStore('sqlite')
+        const schema = 'select type, name, sql from sqlite_schema order by name'
+        assert.deepEqual(await rows(schema), await created.rows(schema))
+      })
+    }
 
     test('purges the new tables', async () => {
       next.kill('SIGTERM')

@@ -45,6 +45,12 @@ export async function addUser({ database }: Deployment): Promise<string> {
   return email
 }
 
+/** An event without fields, as that of an ended session. */
+export async function addEvent({ database }: Deployment): Promise<void> {
+  await database.rows(`insert into audit_events (at, actor_kind, actor, host, action, target)
+    values ('2030-01-31T12:00:00.000Z', 'user', 'root', 'login1', 'session.ended', 'ann@example.com')`)
+}
+
 export async function migrationNames({ database }: Deployment): Promise<string[]> {
   const rows = await database.rows('select name from kysely_migration order by name')
   return rows.map(({ name }) => String(name))

@@ -23,17 +23,16 @@ export function describeProgress(progress: MigrationProgress): string {
     const soFar = progress.seconds > 0 ? `, for ${progress.seconds} s so far` : ''
     return `applying the migration ${progress.migration}${soFar}`
   }
-  const holders = describeConnections(progress.blockedBy) || 'short transactions'
-  return `the migration waits for tables that are in use by ${holders}`
+  return `the migration waits for tables that are in use by ${describeConnections(progress.blockedBy)}`
 }
 
 export function describeConnections(connections: OtherConnection[]): string {
-  return connections
-    .map(({ pid, application, state, seconds }) => {
-      const since = seconds === null ? '' : ` for ${seconds} s`
-      return `${pid === null ? '' : `pid ${pid} `}(${application}, ${state ?? 'state unknown'}${since})`
-    })
-    .join(', ')
+  if (connections.length === 0) return 'short transactions'
+  const described = connections.map(({ pid, application, state, seconds }) => {
+    const since = seconds === null ? '' : ` for ${seconds} s`
+    return `pid ${pid ?? 'unknown'} (${application}, ${state ?? 'state unknown'}${since})`
+  })
+  return described.join(', ')
 }
 
 /** The tables cannot be used as they are. The message says what to do, without a period. */

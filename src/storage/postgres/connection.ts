@@ -4,6 +4,9 @@ import { TimeUp, within } from '../../time-limit.ts'
 import { CONNECT_TIMEOUT_MS } from './hosts.ts'
 import type { Pool } from './pool.ts'
 
+/** By this name the server shows the connections of instances, of every release. */
+export const APPLICATION_NAME = 'login-service'
+
 /** The server does not know the prepared statement, for example after DISCARD ALL or behind a pooler. */
 export const UNKNOWN_STATEMENT = '26000'
 /** The columns of a prepared statement have changed their type: the tables were altered. */

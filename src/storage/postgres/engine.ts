@@ -7,6 +7,7 @@ import { type Engine, repeat } from '../sql/engine.ts'
 import type { RunStatement, Statement } from '../sql/prepared.ts'
 import type { Schema } from '../sql/schema.ts'
 import {
+  APPLICATION_NAME,
   CHANGED_RESULT_TYPE,
   connect,
   DEADLOCK_DETECTED,
@@ -22,8 +23,6 @@ import { useToken } from './use-token.ts'
 
 /** The key of the advisory lock: any number that no other program in this database uses. */
 export const PURGE_LOCK = 710_001
-/** How the server shows the connections; the first release used this name already. */
-const APPLICATION_NAME = 'login-service'
 
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 const SERIALIZATION_FAILURE = '40001'
@@ -90,7 +89,7 @@ export function openPostgres(options: PostgresOptions): Engine {
         MIGRATION_TIMEOUT_MS,
       )
       try {
-        return await operation(createMigrating(migrationDb, APPLICATION_NAME, onProgress))
+        return await operation(createMigrating(migrationDb, onProgress))
       } finally {
         await migrationDb.destroy()
       }

@@ -10,7 +10,12 @@ import {
 } from '../../domain/migration.ts'
 import type { Migrating } from '../sql/engine.ts'
 import type { Schema } from '../sql/schema.ts'
-import { DEADLOCK_DETECTED, hasSqlState, LOCK_NOT_AVAILABLE } from './connection.ts'
+import {
+  APPLICATION_NAME,
+  DEADLOCK_DETECTED,
+  hasSqlState,
+  LOCK_NOT_AVAILABLE,
+} from './connection.ts'
 
 /** A change of a large table may take long; the limit is for a server that no longer answers. */
 export const MIGRATION_TIMEOUT_MS = 3_600_000
@@ -48,11 +53,7 @@ const TABLES = sql`array[${sql.join(Object.keys(LOCK_ORDER).map(table => sql.lit
 const CONNECTION = sql`a.pid, coalesce(nullif(a.application_name, ''), a.backend_type) as application, a.state,
   extract(epoch from clock_timestamp() - coalesce(a.xact_start, a.state_change))::integer as seconds`
 
-export function createMigrating(
-  db: Kysely<Schema>,
-  serviceName: string,
-  onProgress: OnMigrationProgress,
-): Migrating {
+export function createMigrating(db: Kysely<Schema>, onProgress: OnMigrationProgress): Migrating {
   return {
     async transact(step) {
       const deadlineMs = performance.now() + MIGRATION_TIMEOUT_MS
@@ -77,7 +78,7 @@ export function createMigrating(
     },
 
     async claimTables(trx, mustBeAlone) {
-      if (mustBeAlone) await refuseBeside(trx, serviceName)
+      if (mustBeAlone) await refuseBesideInstances(trx)
       await lockTables(trx)
     },
   }
@@ -92,7 +93,7 @@ async function waitForOthers(trx: Transaction<Schema>): Promise<void> {
   await sql`select pg_advisory_xact_lock(${sql.lit(MIGRATION_LOCK)})`.execute(trx)
 }
 
-/** All at once: a table that is missing in the end would undo minutes of work. */
+/** All before the first change: if a migration could not get its last table, its work so far would be lost. */
 async function lockTables(trx: Transaction<Schema>): Promise<void> {
   await sql`do $$
     declare
@@ -109,9 +110,11 @@ async function lockTables(trx: Transaction<Schema>): Promise<void> {
     end $$`.execute(trx)
 }
 
-async function refuseBeside(trx: Transaction<Schema>, serviceName: string): Promise<void> {
+async function refuseBesideInstances(trx: Transaction<Schema>): Promise<void> {
   const { rows } = await sql<OtherConnection>`select ${CONNECTION} from pg_stat_activity a
-    where datname = current_database() and application_name = ${serviceName} limit 10`.execute(trx)
+    where datname = current_database() and application_name = ${APPLICATION_NAME} limit 10`.execute(
+    trx,
+  )
   const [first] = rows
   if (!first) return
   throw new UnusableTables(
@@ -120,8 +123,8 @@ async function refuseBeside(trx: Transaction<Schema>, serviceName: string): Prom
 }
 
 /**
- * The transactions that hold the tables, or the lock of the migrations, for longer than a try has waited. They have
- * been in the way, unless the lock belongs to another role's transaction, whose start is not shown.
+ * The transactions that hold a table, or the lock of the migrations, and are older than a try. PostgreSQL may hide the
+ * age of another role's transaction: it is listed too.
  */
 async function listBlockers(db: Kysely<Schema>): Promise<OtherConnection[]> {
   const { rows } = await sql<OtherConnection>`select distinct on (l.pid) ${CONNECTION}

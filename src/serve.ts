@@ -29,7 +29,7 @@ import { createMetrics } from './metrics/metrics.ts'
 import { observeHasher, observeLogin, observeStore, observeThrottle } from './metrics/observe.ts'
 import { createRefreshLimit } from './session/refresh-limit.ts'
 import { awaitEnd, ignoreInspectorSignal, isOnTerminal, switchLogLevel } from './signals.ts'
-import { announceStart, failStart, listen, StartError, urlOf } from './start.ts'
+import { announceStart, failStart, listen, logMigration, StartError, urlOf } from './start.ts'
 import { describeDatabase, openServiceStore } from './storage/open-store.ts'
 
 const PURGE_EVERY_MS = 60_000
@@ -127,7 +127,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
   const [page, firstPage] = await Promise.all([
     loadPage(config.page).catch(failStart('The login page or its BRAND_LOGO_FILE cannot be used')),
     store
-      .migrate()
+      .migrate(progress => logMigration(log, progress))
       .then(() => store.listUsers({}, { after: '', limit: 1 }, machineClock()))
       .catch(failStart(`${describeDatabase(config.database)} cannot be used`)),
   ])

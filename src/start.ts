@@ -1,6 +1,7 @@
 // Starting the service: binding ports, announcing the addresses, and errors that the operator can fix.
 import type { Server } from 'node:net'
 import type { DatabaseConfig } from './config/database.ts'
+import { describeProgress, type MigrationProgress } from './domain/migration.ts'
 import { codeOf, hasCode } from './files.ts'
 import type { Log } from './log/log.ts'
 
@@ -43,6 +44,13 @@ export async function listen(
 export function urlOf(host: string, port: number, isEncrypted: boolean): string {
   const name = host.includes(':') ? `[${host}]` : host
   return `${isEncrypted ? 'https' : 'http'}://${name}:${port}`
+}
+
+export function logMigration(log: Log, progress: MigrationProgress): void {
+  const { kind, ...facts } = progress
+  const sentence = describeProgress(progress)
+  if (kind === 'applying') log.info({ event: 'database.migrating', ...facts }, sentence)
+  else log.warn({ event: 'database.migration_waiting', ...facts }, sentence)
 }
 
 type Start = {

@@ -5,6 +5,7 @@ import { rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import bcrypt from 'bcrypt'
+import pg from 'pg'
 import { makeCertificate, writeCertificate } from './certificates.ts'
 import { createCli } from './cli.ts'
 import { createTestDatabase } from './engines.ts'
@@ -18,7 +19,7 @@ import { makeTemporaryFolder } from './temporary-folder.ts'
 const EMAIL = 'kate@example.com'
 
 export async function provokeByProcesses(): Promise<Record<string, unknown>[]> {
-  const lines = [overload(), operation(), endDuringStart(), commands()]
+  const lines = [overload(), operation(), endDuringStart(), migration(), commands()]
   return (await Promise.all(lines)).flat()
 }
 
@@ -152,6 +153,26 @@ async function endDuringStart() {
   })
   cleanup.defer(() => kill(service))
   await service.line('service.warning')
+  return await linesUntilEnd(service, 'SIGTERM')
+}
+
+/** At the start a migration is pending, and a transaction holds a table. */
+async function migration() {
+  await using cleanup = new AsyncDisposableStack()
+  const deployment = await createDeployment('postgres')
+  cleanup.defer(deployment.remove)
+  const { config, rows } = deployment.database
+  assert.ok(config.engine === 'postgres')
+  // On PostgreSQL this migration changes nothing, so it can be applied again.
+  await rows(`delete from kysely_migration where name = '0009-audit-checks'`)
+  const backup = new pg.Client({ connectionString: config.url, application_name: 'pg_dump' })
+  await backup.connect()
+  await backup.query('begin; select from users')
+  const service = run(deployment.env)
+  cleanup.defer(() => kill(service))
+  await service.line('database.migration_waiting')
+  await backup.end()
+  await service.line('database.migrating')
   return await linesUntilEnd(service, 'SIGTERM')
 }
 

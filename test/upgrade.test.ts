@@ -1,54 +1,22 @@
-// The previous release serves while the tables are migrated, and after it, beside the new one. It is kept as a
-// file, because a clone may lack its commit; docs/decisions/0040 says how the file is renewed:
-//   git archive c49aec5 launch.cjs package.json src ':!src/**/*.test.ts' | gzip -9n > test/upgrade/previous-release.tar.gz
+// The previous release serves while the tables are migrated, and after it, beside the new one.
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { randomUUID } from 'node:crypto'
-import { rm, symlink } from 'node:fs/promises'
 import type { OutgoingHttpHeaders } from 'node:http'
-import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe, test } from 'node:test'
-import { promisify } from 'node:util'
-import bcrypt from 'bcrypt'
 import pg from 'pg'
-import { ENGINES } from './engines.ts'
-import {
-  createDeployment,
-  type Deployment,
-  PROJECT,
-  run,
-  SERVE,
-  type ServiceProcess,
-  until,
-} from './process.ts'
-import { type Answer, type Call, PASSWORD, TEST_COST } from './service.ts'
+import { ENGINES, openTestStore } from './engines.ts'
+import { createDeployment, type Deployment, run, type ServiceProcess, until } from './process.ts'
+import { type Answer, type Call, PASSWORD } from './service.ts'
 import { AUTH, bearer, cookie, cookieIn, SESSION_COOKIE } from './session-client.ts'
-import { makeTemporaryFolder } from './temporary-folder.ts'
+import { addEvent, addUser, migrate, migrationNames, useRelease } from './upgrade/releases.ts'
 
-const FILE = new URL('upgrade/previous-release.tar.gz', import.meta.url).pathname
 const FAST_MINUTE = new URL('upgrade/fast-minute.ts', import.meta.url).href
+const CLIENTS = 4
 
-let release: string
-before(async () => {
-  release = await makeTemporaryFolder('login-release-')
-  await promisify(execFile)('tar', ['-xzf', FILE, '-C', release])
-  await symlink(join(PROJECT, 'node_modules'), join(release, 'node_modules'))
-})
-after(() => rm(release, { recursive: true }))
+const servePrevious = useRelease('previous')
 
-/** A command of the previous release instead of this one. */
-const ofRelease = (command: string[]) =>
-  command.map(part => part.replace(join(PROJECT, 'launch.cjs'), join(release, 'launch.cjs')))
-
-/** By SQL: the tables are those of another version. */
-async function addUser({ database }: Deployment): Promise<string> {
-  const email = `${randomUUID()}@example.com`
-  const hash = await bcrypt.hash(PASSWORD, TEST_COST)
-  await database.rows(
-    `insert into users (id, email, password_hash, name) values ('${randomUUID()}', '${email}', '${hash}', 'Test')`,
-  )
-  return email
-}
+/** Counts the requests that failed. */
+let failed = 0
 
 /**
  * Repeats a request that failed, as a client would: on a busy machine an operation of the database may miss its
@@ -56,11 +24,9 @@ async function addUser({ database }: Deployment): Promise<string> {
  */
 async function call(service: ServiceProcess, request: Call): Promise<Answer> {
   const answer = await service.call(request)
-  return answer.status >= 500 ? call(service, request) : answer
-}
-
-function migrate({ env }: Deployment) {
-  return run(env, { command: [...SERVE.slice(0, -1), 'database', 'migrate'] })
+  if (answer.status < 500) return answer
+  failed++
+  return call(service, request)
 }
 
 for (const engine of ENGINES) {
@@ -71,14 +37,9 @@ for (const engine of ENGINES) {
     before(async () => {
       deployment = await createDeployment(engine, {}, undefined, false)
       const env = { NODE_OPTIONS: `--import=${FAST_MINUTE}` }
-      previous = await deployment.start(env, { command: ofRelease(SERVE) })
+      previous = await deployment.start(env, { command: servePrevious() })
     })
     after(() => deployment.remove())
-
-    const migrationNames = async () => {
-      const rows = await deployment.database.rows('select name from kysely_migration order by name')
-      return rows.map(({ name }) => String(name))
-    }
 
     async function logIn(service: ServiceProcess, email: string) {
       const headers = { 'Sec-Fetch-Site': 'same-origin' }
@@ -107,10 +68,12 @@ for (const engine of ENGINES) {
 
     test('serves logins, sessions and refreshes while the new program migrates its tables', async () => {
       const email = await addUser(deployment)
-      const names = await migrationNames()
+      await addEvent(deployment)
+      const names = await migrationNames(deployment)
+      failed = 0
       let rounds = 0
       let isOver = false
-      const load = Array.from({ length: 4 }, async () => {
+      const load = Array.from({ length: CLIENTS }, async () => {
         const early = await logIn(previous, email)
         for (; !isOver; rounds++) {
           const { refreshToken } = await useSession(previous, await logIn(previous, email))
@@ -125,7 +88,8 @@ for (const engine of ENGINES) {
       await until(async () => rounds > soFar + 10)
       isOver = true
       await Promise.all(load)
-      const added = (await migrationNames()).slice(names.length)
+      assert.ok(failed < CLIENTS, `${failed} requests failed`)
+      const added = (await migrationNames(deployment)).slice(names.length)
       assert.ok(added.length > 0, 'the previous release has fewer migrations')
       next = await deployment.start()
     })
@@ -178,17 +142,47 @@ for (const engine of ENGINES) {
       assert.deepEqual(statuses, [401, 401, 401, 401, 401, 429, 429])
     })
 
-    test('its logins are not noted as the last one, and do no harm to it', async () => {
+    test('both note the last login of a user and the failures since', async () => {
       const email = await addUser(deployment)
       const lastLogin = async ({ accessToken }: { accessToken: string }) =>
         (await get(next, '/session', bearer(accessToken))).json.data.session.lastLogin
       assert.equal(await lastLogin(await logIn(previous, email)), null)
-      assert.equal(await lastLogin(await logIn(next, email)), null)
-      await previous.login(email, 'wrong')
-      assert.equal(await lastLogin(await logIn(previous, email)), null)
-      await next.login(email, 'wrong')
-      assert.equal((await lastLogin(await logIn(next, email)))?.failuresSince, 1)
+      for (const service of [next, previous]) {
+        await previous.login(email, 'wrong')
+        await next.login(email, 'wrong')
+        assert.equal((await lastLogin(await logIn(service, email)))?.failuresSince, 2)
+      }
     })
+
+    test('audit events of both are kept, and cannot be changed', async () => {
+      const { rows } = deployment.database
+      await addEvent(deployment)
+      assert.equal((await rows('select * from audit_events where before is null')).length, 2)
+      for (const change of [
+        "update audit_events set actor = 'other'",
+        'delete from audit_events',
+      ]) {
+        await assert.rejects(rows(change), /append-only/)
+      }
+    })
+
+    if (engine === 'sqlite') {
+      test('older versions of SQLite find no fault in the migrated file', async t => {
+        const { config, rows } = deployment.database
+        assert.ok(config.engine === 'sqlite')
+        const database = new DatabaseSync(config.file)
+        t.after(() => database.close())
+        // As in SQLite 3.40: null is no valid JSON.
+        database.function('json_valid', { deterministic: true }, value => (value === null ? 0 : 1))
+        assert.equal(database.prepare('select json_valid(null) as is_valid').get()?.is_valid, 0)
+        const found = database.prepare('pragma integrity_check').all()
+        assert.deepEqual({ ...found[0] }, { integrity_check: 'ok' })
+
+        const { database: created } = await openTestStore('sqlite')
+        const schema = 'select type, name, sql from sqlite_schema order by name'
+        assert.deepEqual(await rows(schema), await created.rows(schema))
+      })
+    }
 
     test('purges the new tables', async () => {
       next.kill('SIGTERM')
@@ -209,11 +203,11 @@ for (const engine of ENGINES) {
     })
 
     test('does not start again on the new tables, and changes nothing', async () => {
-      const names = await migrationNames()
-      const again = run(deployment.env, { command: ofRelease(SERVE) })
+      const names = await migrationNames(deployment)
+      const again = run(deployment.env, { command: servePrevious() })
       assert.deepEqual(await again.exit, { code: 1, signal: null })
       assert.match(again.output(), new RegExp(names.at(-1) ?? ''))
-      assert.deepEqual(await migrationNames(), names)
+      assert.deepEqual(await migrationNames(deployment), names)
       await logIn(previous, await addUser(deployment))
     })
   })
@@ -224,17 +218,18 @@ test('logins go on while a migration waits for a long transaction', async t => {
   t.after(() => deployment.remove())
   const { config, rows } = deployment.database
   assert.ok(config.engine === 'postgres')
-  const previous = await deployment.start({}, { command: ofRelease(SERVE) })
+  const previous = await deployment.start({}, { command: servePrevious() })
   const email = await addUser(deployment)
   // Like a backup, which reads for minutes.
-  const backup = new pg.Client({ connectionString: config.url })
+  const backup = new pg.Client({ connectionString: config.url, application_name: 'nightly-backup' })
   await backup.connect()
   await backup.query('begin')
+  const [{ pid }] = (await backup.query('select pg_backend_pid() as pid')).rows
   await backup.query('select from users, sessions')
 
   let logins = 0
   let isOver = false
-  const load = Array.from({ length: 4 }, async () => {
+  const load = Array.from({ length: CLIENTS }, async () => {
     while (!isOver) if ((await previous.login(email)).status === 200) logins++
   })
   const { exit, output } = migrate(deployment)
@@ -245,6 +240,8 @@ test('logins go on while a migration waits for a long transaction', async t => {
     const soFar = logins
     await until(async () => logins > soFar + 20)
   }
+  const named = `pid ${pid} (nightly-backup, idle in transaction for `
+  await until(async () => output().includes(named))
   await backup.query('commit')
   await backup.end()
   assert.deepEqual(await exit, { code: 0, signal: null }, output())

@@ -5,7 +5,8 @@ import bcrypt from 'bcrypt'
 import { correct, measureOffset } from '../cluster-clock.ts'
 import type { Config } from '../config/config.ts'
 import type { DatabaseConfig } from '../config/database.ts'
-import { NewerTables, type Store } from '../domain/store.ts'
+import { describeProgress, UnusableTables } from '../domain/migration.ts'
+import type { Store } from '../domain/store.ts'
 import { commandActor } from './actor.ts'
 import { type Context, configOf } from './context.ts'
 import { Failure, messageOf } from './failures.ts'
@@ -54,7 +55,9 @@ export async function withMigratedStore<T>(
     })
   }
   return using(config, database, async opened => {
-    const applied = await opened.store.migrate()
+    const applied = await opened.store.migrate(progress =>
+      context.terminal.say(`Updating the tables: ${describeProgress(progress)}.`),
+    )
     return command({ ...opened, applied, ...(await adminOf(opened, context)) })
   })
 }
@@ -96,7 +99,7 @@ async function using<T>(
     return await command({ store, config, where })
   } catch (error) {
     if (error instanceof Failure || isBug(error)) throw error
-    if (error instanceof NewerTables)
+    if (error instanceof UnusableTables)
       throw new Failure(`${where} cannot be used: ${error.message}.`)
     throw new Failure(
       `${where} cannot be used: ${messageOf(error)}. Check that it exists, that you have access to it, and that ${sourceOf(database)} is right.`,

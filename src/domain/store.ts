@@ -3,6 +3,7 @@
 import type { AttemptStore } from './attempt.ts'
 import type { AuditStore } from './audit.ts'
 import type { ImportStore } from './import.ts'
+import { type OnMigrationProgress, UnusableTables } from './migration.ts'
 import type { SessionStore } from './session.ts'
 import type { ThrottleStore } from './throttle.ts'
 import type { UserStore } from './user.ts'
@@ -17,7 +18,7 @@ export type Purged = {
 }
 
 /** The tables are those of a newer version of the service. This version must not use them. */
-export class NewerTables extends Error {
+export class NewerTables extends UnusableTables {
   constructor(migrations: string[]) {
     super(
       `its tables were made by a newer version (${migrations.join(', ')}): install that version, or restore a backup`,
@@ -41,10 +42,12 @@ export interface MaintenanceStore {
   /** The key that tags device cookies, 256 bits in hex. It is created with the tables and never changes. */
   readDeviceKey(): Promise<string>
   /**
-   * Applies the pending migrations, all in one transaction, and returns their names. Several processes may
-   * call it at once. Throws NewerTables, and changes nothing, if a newer version has been here.
+   * Applies the pending migrations, each in a transaction of its own, and returns the names of those that this call
+   * applied. Several processes may call it at once. Reports nothing while it creates the tables of an empty database.
+   * Throws NewerTables, and changes nothing, if a newer version has been here, and UnusableTables while instances
+   * run that could not use the tables of a migration.
    */
-  migrate(): Promise<string[]>
+  migrate(onProgress?: OnMigrationProgress): Promise<string[]>
   /** All migrations, in order; several reads. `appliedAt` is null for a pending one. Throws NewerTables. */
   listMigrations(): Promise<MigrationState[]>
   close(): Promise<void>

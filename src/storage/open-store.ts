@@ -7,6 +7,7 @@ import { createDevices } from './sql/devices.ts'
 import { type Engine, SERVICE_OPERATION_TIMEOUT_MS } from './sql/engine.ts'
 import { createImport } from './sql/import.ts'
 import { createMaintenance } from './sql/maintenance.ts'
+import { createMigrations } from './sql/migrate.ts'
 import { createRefreshTokens } from './sql/refresh-tokens.ts'
 import { createSessions } from './sql/sessions.ts'
 import { createThrottle } from './sql/throttle.ts'
@@ -28,6 +29,7 @@ export async function openStore(
     ...createAudit(engine),
     ...createImport(engine),
     ...createMaintenance(engine),
+    ...createMigrations(engine),
     close: engine.close,
   }
 }

@@ -8,6 +8,7 @@ installMissing({
   nginx: '/usr/sbin/nginx',
   caddy: '/usr/bin/caddy',
   prometheus: '/usr/bin/prometheus',
+  sqlite3: '/usr/bin/sqlite3',
   'python3-jwt': '/usr/lib/python3/dist-packages/jwt/__init__.py',
   'python3-cryptography': '/usr/lib/python3/dist-packages/cryptography/__init__.py',
   'golang-go': '/usr/bin/go',

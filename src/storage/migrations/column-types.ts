@@ -71,7 +71,11 @@ export const COLUMN_TYPES: Record<EngineName, ColumnTypes> = {
       false: sql`0`,
       check: column => sql`check (${sql.ref(column)} in (0, 1))`,
     },
-    json: { type: sql`text`, check: column => sql`check (json_valid(${sql.ref(column)}))` },
+    json: {
+      type: sql`text`,
+      // json_valid(null) is 0 before SQLite 3.45.
+      check: column => sql`check (${sql.ref(column)} is null or json_valid(${sql.ref(column)}))`,
+    },
     identity: sql`integer primary key`,
     isTime: column =>
       sql`check (${sql.ref(column)} glob '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9]Z')`,

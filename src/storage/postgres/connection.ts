@@ -4,10 +4,15 @@ import { TimeUp, within } from '../../time-limit.ts'
 import { CONNECT_TIMEOUT_MS } from './hosts.ts'
 import type { Pool } from './pool.ts'
 
+/** By this name the server shows the connections of instances, of every release. */
+export const APPLICATION_NAME = 'login-service'
+
 /** The server does not know the prepared statement, for example after DISCARD ALL or behind a pooler. */
 export const UNKNOWN_STATEMENT = '26000'
 /** The columns of a prepared statement have changed their type: the tables were altered. */
 export const CHANGED_RESULT_TYPE = '0A000'
+export const DEADLOCK_DETECTED = '40P01'
+export const LOCK_NOT_AVAILABLE = '55P03'
 /** The server has become a standby, or was set to accept no writes. */
 const READ_ONLY = '25006'
 /** With these the server ends the connection. */

@@ -1,5 +1,4 @@
 // The PostgreSQL engine: a pool of connections.
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Kysely, PostgresAdapter, PostgresDialect, type PostgresPoolClient, sql } from 'kysely'
 import type pg from 'pg'
 import type { PostgresConfig } from '../../config/database.ts'
@@ -7,31 +6,27 @@ import { addressesOf, mustBeWritable } from '../../config/postgres-hosts.ts'
 import { type Engine, repeat } from '../sql/engine.ts'
 import type { RunStatement, Statement } from '../sql/prepared.ts'
 import type { Schema } from '../sql/schema.ts'
-import { CHANGED_RESULT_TYPE, connect, hasSqlState, UNKNOWN_STATEMENT } from './connection.ts'
+import {
+  APPLICATION_NAME,
+  CHANGED_RESULT_TYPE,
+  connect,
+  DEADLOCK_DETECTED,
+  hasSqlState,
+  UNKNOWN_STATEMENT,
+} from './connection.ts'
+import { createMigrating, MIGRATION_TIMEOUT_MS } from './migrating.ts'
 import { Pool } from './pool.ts'
 import { reserve } from './reserve.ts'
 import { listMissingSettings, withSettings } from './settings.ts'
 import { createSettling, type Run } from './settle.ts'
 import { useToken } from './use-token.ts'
 
-/** A change of a large table may take long; the limit is for a server that no longer answers. */
-const MIGRATION_TIMEOUT_MS = 3_600_000
-/**
- * While a migration waits for a table that a long transaction reads, such as a backup, every statement on that
- * table waits behind it. So it waits only for this time, and tries again after the pause.
- */
-const TABLE_WAIT_MS = 200
-const TABLE_PAUSE_MS = 1_000
-
-/** The keys of the advisory locks: any numbers that no other program in this database uses. */
+/** The key of the advisory lock: any number that no other program in this database uses. */
 export const PURGE_LOCK = 710_001
-const MIGRATION_LOCK = 710_002
 
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 const SERIALIZATION_FAILURE = '40001'
-const DEADLOCK_DETECTED = '40P01'
 const UNIQUE_VIOLATION = '23505'
-const LOCK_NOT_AVAILABLE = '55P03'
 const TRANSIENT_ERRORS = [
   SERIALIZATION_FAILURE,
   DEADLOCK_DETECTED,
@@ -86,23 +81,15 @@ export function openPostgres(options: PostgresOptions): Engine {
     name: 'postgres',
     db,
     retrying,
-    async migrating(operation) {
-      // A separate connection, without the settings of the service.
+    async migrating(operation, onProgress) {
+      // A separate connection, without the settings of the service. Its name tells it from those of running instances.
+      const configs = addresses.map(address => connectionTo(address, ' migration'))
       const migrationDb = openDatabase(
-        new Pool({ ...shared, configs: addresses.map(connectionTo), size: 1 }),
+        new Pool({ ...shared, configs, size: 1 }),
         MIGRATION_TIMEOUT_MS,
       )
-      const migrate = () =>
-        migrationDb.transaction().execute(async trx => {
-          // The role may have limits of its own.
-          await sql`select set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true),
-            set_config('idle_in_transaction_session_timeout', '0', true)`.execute(trx)
-          await sql`select pg_advisory_xact_lock(${sql.lit(MIGRATION_LOCK)})`.execute(trx)
-          await sql`select set_config('lock_timeout', ${String(TABLE_WAIT_MS)}, true)`.execute(trx)
-          return operation(trx)
-        })
       try {
-        return await untilTablesAreFree(migrate)
+        return await operation(createMigrating(migrationDb, onProgress))
       } finally {
         await migrationDb.destroy()
       }
@@ -134,21 +121,8 @@ export function openPostgres(options: PostgresOptions): Engine {
   }
 }
 
-async function untilTablesAreFree<T>(migrate: () => Promise<T>): Promise<T> {
-  const deadlineMs = performance.now() + MIGRATION_TIMEOUT_MS
-  for (;;) {
-    try {
-      return await migrate()
-    } catch (error) {
-      const isWaiting = hasSqlState(LOCK_NOT_AVAILABLE)(error)
-      if (!isWaiting || performance.now() > deadlineMs) throw error
-      await sleep(TABLE_PAUSE_MS)
-    }
-  }
-}
-
-function connectionTo(address: string): pg.ClientConfig {
-  return { connectionString: address, application_name: 'login-service' }
+function connectionTo(address: string, suffix = ''): pg.ClientConfig {
+  return { connectionString: address, application_name: `${APPLICATION_NAME}${suffix}` }
 }
 
 function openDatabase(pool: Pool, timeoutMs: number): Kysely<Schema> {

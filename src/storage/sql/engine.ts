@@ -2,6 +2,7 @@
 // transactions that work on both.
 import type { Kysely, Transaction } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
+import type { OnMigrationProgress } from '../../domain/migration.ts'
 import { within } from '../../time-limit.ts'
 import type { RunStatement } from './prepared.ts'
 import type { Schema } from './schema.ts'
@@ -17,8 +18,11 @@ export type Engine = {
   db: Kysely<Schema>
   /** Repeats an operation that failed because of a parallel one, without blocking the event loop. */
   retrying<T>(operation: () => Promise<T>): Promise<T>
-  /** Runs a migration with a longer time limit: it may wait for the migrations of other processes. */
-  migrating<T>(operation: (db: Kysely<Schema>) => Promise<T>): Promise<T>
+  /** Opens a connection for migrations, and closes it after the operation. */
+  migrating<T>(
+    operation: (migrating: Migrating) => Promise<T>,
+    onProgress: OnMigrationProgress,
+  ): Promise<T>
   attempts: Attempts
   /** Finds a refresh token and replaces it if it may be replaced; one transaction. */
   useToken(rotation: Rotation): Promise<UsedToken | null>
@@ -31,6 +35,18 @@ export type Engine = {
   readClock(): Promise<Date | null>
   listMissingSettings(): Promise<string[]>
   close(): Promise<void>
+}
+
+export type Migrating = {
+  /**
+   * One transaction, while no other process migrates. It is repeated as long as other transactions hold the tables.
+   */
+  transact<T>(step: (trx: Transaction<Schema>) => Promise<T>): Promise<T>
+  /**
+   * Locks all tables until the transaction ends. If the migration `mustBeAlone`, throws UnusableTables while an
+   * instance is connected.
+   */
+  claimTables(trx: Transaction<Schema>, mustBeAlone: boolean): Promise<void>
 }
 
 /** One transaction, repeated if a parallel one prevented it. */

@@ -21,7 +21,7 @@ const MIGRATION_TIMEOUT_MS = 30_000
 
 export function openSqlite(file: string, operationTimeoutMs: number): Engine {
   const database = new SqliteFile(file)
-  const db = new Kysely<Schema>({ dialect: new ImmediateSqliteDialect(database) })
+  const db = openDatabase(database)
   const retrying = <T>(operation: () => Promise<T>) => repeat(operation, isBusy, operationTimeoutMs)
   const commitInGroup = groupCommits(db, database)
   const transact: Transact = operation =>
@@ -32,7 +32,20 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     name: 'sqlite',
     db,
     retrying,
-    migrating: operation => repeat(() => operation(db), isBusy, MIGRATION_TIMEOUT_MS),
+    async migrating(operation) {
+      // A separate connection, which may change the table of the schema.
+      const migrationDb = openDatabase(new SqliteFile(file, false))
+      try {
+        return await operation({
+          transact: step =>
+            repeat(() => migrationDb.transaction().execute(step), isBusy, MIGRATION_TIMEOUT_MS),
+          // The transaction holds the write lock.
+          claimTables: async () => {},
+        })
+      } finally {
+        await migrationDb.destroy()
+      }
+    },
     attempts: {
       reserveAttempt: (scopes, email, now) => transact(run => reserve(run, scopes, email, now)),
       ...createSettling(transact),
@@ -48,6 +61,10 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     listMissingSettings: async () => [],
     close: () => db.destroy(),
   }
+}
+
+function openDatabase(database: SqliteFile): Kysely<Schema> {
+  return new Kysely<Schema>({ dialect: new ImmediateSqliteDialect(database) })
 }
 
 /** Takes the write lock first: a deferred transaction can fail when it turns from reading to writing. */
@@ -88,7 +105,7 @@ class ImmediateSqliteDriver extends SqliteDriver {
   }
 }
 
-/** Runs migrations in one transaction, whose write lock makes other starting processes wait. */
+/** The write lock of a migration's transaction makes other starting processes wait. */
 class TransactionalSqliteAdapter extends SqliteAdapter {
   override get supportsTransactionalDdl(): boolean {
     return true

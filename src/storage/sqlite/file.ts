@@ -16,14 +16,17 @@ export type RunBound = <Row>(statement: BoundStatement<Row>) => Row[]
 /** Implements the interface that Kysely expects. */
 export class SqliteFile implements SqliteDatabase {
   readonly #file: string
+  readonly #isDefensive: boolean
   readonly #statements = new Map<string, { statement: StatementSync; reader: boolean }>()
   #connection: DatabaseSync | null = null
   /** Device and inode of the file that was opened; null before. */
   #identity: string | null = null
   #isLost = false
 
-  constructor(file: string) {
+  /** If not defensive, statements may change `sqlite_schema`. */
+  constructor(file: string, isDefensive = true) {
     this.#file = file
+    this.#isDefensive = isDefensive
   }
 
   prepare(sql: string): SqliteStatement {
@@ -122,7 +125,7 @@ export class SqliteFile implements SqliteDatabase {
     // Creates the file only the first time: a file that is lost later must not be replaced by an empty one.
     location.searchParams.set('mode', this.#identity === null ? 'rwc' : 'rw')
     // No busy timeout: it would block the thread; `retrying` waits instead.
-    const connection = new DatabaseSync(location, { timeout: 0 })
+    const connection = new DatabaseSync(location, { timeout: 0, defensive: this.#isDefensive })
     try {
       connection.exec('pragma journal_mode = wal; pragma synchronous = full')
       this.#identity = identityOf(this.#file)

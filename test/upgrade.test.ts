@@ -1,6 +1,6 @@
 // The previous release serves while the tables are migrated, and after it, beside the new one. It is kept as a
 // file, because a clone may lack its commit; docs/decisions/0040 says how the file is renewed:
-//   git archive c49aec5 launch.cjs package.json src ':!src/**/*.test.ts' | gzip -9n > test/upgrade/previous-release.tar.gz
+//   git archive 730ae5e launch.cjs package.json src ':!src/**/*.test.ts' | gzip -9n > test/upgrade/previous-release.tar.gz
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -178,16 +178,23 @@ for (const engine of ENGINES) {
       assert.deepEqual(statuses, [401, 401, 401, 401, 401, 429, 429])
     })
 
-    test('its logins are not noted as the last one, and do no harm to it', async () => {
-      const email = await addUser(deployment)
-      const lastLogin = async ({ accessToken }: { accessToken: string }) =>
-        (await get(next, '/session', bearer(accessToken))).json.data.session.lastLogin
-      assert.equal(await lastLogin(await logIn(previous, email)), null)
-      assert.equal(await lastLogin(await logIn(next, email)), null)
-      await previous.login(email, 'wrong')
-      assert.equal(await lastLogin(await logIn(previous, email)), null)
-      await next.login(email, 'wrong')
-      assert.equal((await lastLogin(await logIn(next, email)))?.failuresSince, 1)
+    test('a refresh at one of them is repeated at the other, with the same id or without one', async () => {
+      for (const [one, other] of [
+        [previous, next],
+        [next, previous],
+      ] as const) {
+        for (const headers of [{ 'X-Request-ID': randomUUID() }, {}]) {
+          const { refreshToken } = await logIn(one, await addUser(deployment))
+          const request = { path: `${AUTH}/refresh`, headers, body: { refreshToken } }
+          const successors = new Set<string>()
+          for (const service of [one, other, one]) {
+            const { status, text, json } = await call(service, request)
+            assert.equal(status, 200, text)
+            successors.add(json.data.refreshToken)
+          }
+          assert.equal(successors.size, 1)
+        }
+      }
     })
 
     test('purges the new tables', async () => {

@@ -10,7 +10,7 @@ import * as deviceKey from './0004-device-key.ts'
 import * as refresh from './0005-refresh.ts'
 import * as administration from './0006-administration.ts'
 import * as lastLogin from './0007-last-login.ts'
-import * as refreshCallers from './0008-refresh-callers.ts'
+import * as refreshCaller from './0008-refresh-caller.ts'
 import { COLUMN_TYPES } from './column-types.ts'
 
 const MIGRATIONS = {
@@ -21,7 +21,7 @@ const MIGRATIONS = {
   '0005-refresh': refresh,
   '0006-administration': administration,
   '0007-last-login': lastLogin,
-  '0008-refresh-callers': refreshCallers,
+  '0008-refresh-caller': refreshCaller,
 }
 
 export function createMigrator(engine: EngineName, db: Kysely<Schema>): Migrator {

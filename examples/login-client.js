@@ -3,7 +3,8 @@
 //
 //   new LoginClient(url)                    programs: the refresh token stays in memory
 //   new LoginClient(url, { storage })       native apps: the refresh token is stored, and survives a restart. A storage
-//                                           is for one client: if two use an old token, the service ends the session
+//                                           is for one client, or for the tabs of a page, which take turns: if two
+//                                           clients use an old token, the service ends the session
 //   new LoginClient(url, { cookie: true })  pages of the same site: no refresh token, the browser keeps a cookie
 
 /**
@@ -58,19 +59,32 @@ export class LoginClient {
   #ownerId = ''
   #accessToken = ''
   #refreshAtMs = 0
+  /**
+   * The id of a refresh until its answer is kept. By the same id the service knows its caller again, on another
+   * network too. Pages without HTTPS cannot make one.
+   * @type {string | undefined}
+   */
+  #refreshId
   /** @type {Promise<string> | null} */
   #refreshing = null
   /** @type {Promise<unknown>} */
   #previous = Promise.resolve()
+  /**
+   * For tabs that share a storage. Pages without HTTPS, and old browsers, have no locks.
+   * @type {Navigator['locks'] | undefined}
+   */
+  #locks
 
   /**
    * @param {string} baseUrl such as https://login.example.com
    * @param {{ cookie?: boolean, storage?: TokenStorage }} options
    */
-  constructor(baseUrl, { cookie = false, storage = createMemory() } = {}) {
+  constructor(baseUrl, { cookie = false, storage } = {}) {
     this.#baseUrl = `${baseUrl.replace(/\/$/, '')}/api/v1/auth`
     this.#isCookie = cookie
-    this.#storage = storage
+    this.#storage = storage ?? createMemory()
+    // Node has locks too, but in one process there may be clients of many users.
+    if (storage && 'document' in globalThis) this.#locks = navigator.locks
   }
 
   /** The user of the last answer; null before a login or restore(), and after the session has ended. */
@@ -147,7 +161,10 @@ export class LoginClient {
     // An earlier operation in turn may have brought a new token.
     if (Date.now() < this.#refreshAtMs) return this.#accessToken
     try {
-      const { data } = await this.#send(await this.#proved({ method: 'POST', path: '/refresh' }))
+      this.#refreshId ??= crypto.randomUUID?.()
+      const headers = this.#refreshId ? { 'X-Request-ID': this.#refreshId } : {}
+      const call = await this.#proved({ method: 'POST', path: '/refresh', headers })
+      const { data } = await this.#send(call)
       await this.#keep(data)
       return this.#accessToken
     } catch (error) {
@@ -172,7 +189,7 @@ export class LoginClient {
    * @returns {Promise<Call>}
    */
   async #proved(call) {
-    if (this.#isCookie) return { ...call, headers: await this.#csrf() }
+    if (this.#isCookie) return { ...call, headers: { ...call.headers, ...(await this.#csrf()) } }
     const refreshToken = await this.#storage.read()
     if (refreshToken === null) throw new LoginError('NOT_LOGGED_IN', 'Log in first', 401)
     return { ...call, body: { refreshToken } }
@@ -206,6 +223,7 @@ export class LoginClient {
   async #keep({ user, accessToken, refreshToken, expiresIn }) {
     // First: if it fails, the next call repeats the refresh while that is still possible.
     if (!this.#isCookie && refreshToken) await this.#storage.write(refreshToken)
+    this.#refreshId = undefined
     this.#user = user
     this.#ownerId = user.id
     this.#accessToken = accessToken
@@ -217,6 +235,7 @@ export class LoginClient {
   }
 
   async #forget() {
+    this.#refreshId = undefined
     this.#user = null
     this.#accessToken = ''
     this.#refreshAtMs = 0
@@ -224,13 +243,16 @@ export class LoginClient {
   }
 
   /**
-   * One after the other: a refresh that is under way must not bring back a session after its logout.
+   * One after the other, in all tabs that share a storage: a refresh that is under way must not bring back a session
+   * after its logout, and the next tab must read the token that the refresh has stored.
    * @template T
    * @param {() => Promise<T>} operation
    * @returns {Promise<T>}
    */
   #inTurn(operation) {
-    const result = this.#previous.then(operation)
+    const result = this.#previous.then(() =>
+      this.#locks ? this.#locks.request(this.#baseUrl, operation) : operation(),
+    )
     this.#previous = result.catch(() => {})
     return result
   }

@@ -8,7 +8,7 @@ import { USER_STATES } from '../src/domain/user.ts'
 import { limitsOf } from '../src/login/scopes.ts'
 import type { TestDatabase } from './engines.ts'
 import { fillSessions } from './many-sessions.ts'
-import { changeAt, digest, insertTestUser, makeScopes } from './storage/fixtures.ts'
+import { changeAt, digest, insertTestUser, makeScopes, makeSuccessor } from './storage/fixtures.ts'
 
 const DAY_MS = 24 * 3_600_000
 
@@ -66,7 +66,8 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await store.findLiveSession(id, now)
   await store.findLiveSessionByCookie(cookieDigest, now)
   await store.touchCookie(id, later(DAY_MS), now, now)
-  const used = await store.useRefreshToken(refreshToken.id, refreshToken.digest, token(), now)
+  const successor = makeSuccessor(now, later(7 * DAY_MS))
+  const used = await store.useRefreshToken(refreshToken.id, refreshToken.digest, successor, now)
   assert.equal(used.kind, 'replaced')
   const found = await store.findRefreshToken(refreshToken.id, refreshToken.digest, now)
   assert.ok(found.kind === 'found' && found.successor)

@@ -8,6 +8,7 @@ import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { after, before, beforeEach, describe, test } from 'node:test'
+import { isUuid } from '../src/identifiers.ts'
 import { findMachineNode } from './old-node.ts'
 import { freePort } from './postgres-server.ts'
 import { PASSWORD, startTestService, type TestService } from './service.ts'
@@ -160,6 +161,34 @@ describe(`the client, on ${NODE}`, () => {
     )
     assert.deepEqual(printed, [3, 'disk full', 'kate@example.com'])
     assert.equal(count('session.reuse_detected'), 0)
+  })
+
+  test('sends one id with a refresh and all its repetitions, and a new one with the next refresh', async () => {
+    const printed = await runScript(
+      service,
+      `const keeping = new LoginClient(url, { storage })
+       await keeping.login(email, password)
+       offsetMs = 3_590_000
+       const ids = []
+       onCall = (path, { headers }) => { if (path === '/refresh') ids.push(headers['X-Request-ID']) }
+       onAnswer = path => { if (ids.length <= 4) throw new TypeError('lost') }
+       // The first call gives up after three tries; the second one repeats the same refresh.
+       print(await codeOf(keeping.accessToken()))
+       print(await codeOf(keeping.accessToken()))
+       offsetMs *= 2
+       print(await codeOf(keeping.accessToken()))
+       print(ids)`,
+    )
+    const ids = printed.pop()
+    assert.deepEqual(printed, ['NO_ANSWER', 'none', 'none'])
+    assert.ok(Array.isArray(ids) && isUuid(ids[0]) && isUuid(ids[5]))
+    assert.deepEqual(ids.slice(0, 5), Array(5).fill(ids[0]))
+    assert.equal(new Set(ids).size, 2)
+    const logged = service.logged().slice(linesBefore)
+    assert.deepEqual(
+      logged.filter(({ event }) => event === 'session.refreshed').map(line => line.repeated),
+      [undefined, true, true, true, true, undefined],
+    )
   })
 
   test('gives up a refresh after three tries, and does not repeat a login', async () => {

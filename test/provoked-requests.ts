@@ -44,12 +44,17 @@ async function requests() {
 
   // A refresh token that is used again, and one that is invalid.
   const { refreshToken } = (await login(EMAIL, PASSWORD)).json.data
-  const refresh = (token: string) =>
-    call({ path: `${AUTH}/refresh`, body: { refreshToken: token }, from: newAddress() })
+  const refresh = (token: string, from = newAddress()) =>
+    call({ path: `${AUTH}/refresh`, body: { refreshToken: token }, from })
   const successor = (await refresh(refreshToken)).json.data.refreshToken
   await refresh(successor)
   await refresh(refreshToken)
   await refresh('not a token')
+
+  // A refresh that its caller repeats, and then another caller.
+  const copied = (await login(EMAIL, PASSWORD)).json.data.refreshToken
+  const owner = newAddress()
+  for (const from of [owner, owner, newAddress()]) await refresh(copied, from)
 
   // A cookie that is used too often and without its CSRF token, a page of another origin, a malformed login.
   const browser = await call({ body: { email: EMAIL, password: PASSWORD }, headers: BROWSER })

@@ -12,7 +12,7 @@ import {
   startTestService,
   type TestService,
 } from './service.ts'
-import { changeAt } from './storage/fixtures.ts'
+import { changeAt, makeSuccessor } from './storage/fixtures.ts'
 
 const PARALLEL = 20
 /** Repetitions of a race; which side wins is random. */
@@ -211,13 +211,7 @@ for (const engine of ENGINES) {
         first.database.rows(`select * from sessions where user_id = '${userId}'`)
       const before = await session()
       const tomorrow = new Date(first.now().getTime() + DAY_MS)
-      const late = {
-        id: randomUUID(),
-        digest: randomUUID(),
-        keyId: 'key',
-        issuedAt: tomorrow,
-        expiresAt: new Date(tomorrow.getTime() + DAY_MS),
-      }
+      const late = makeSuccessor(tomorrow, new Date(tomorrow.getTime() + DAY_MS))
       const used = await first.store.useRefreshToken(idOf(token), digestOf(token), late, tomorrow)
       assert.equal(used.kind, 'found')
       assert.deepEqual(await session(), before)

@@ -1,6 +1,7 @@
 // A refresh whose answer is lost because the database stalls at its commit, as when its synchronous standby
 // dies: the rotation is done, and the caller gets a 500.
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import { nameStandby } from './engines.ts'
@@ -24,10 +25,15 @@ describe('while commits of PostgreSQL wait for a standby', () => {
     await server.stop()
   })
 
-  const refresh = (refreshToken: string) =>
-    service.call({ path: '/api/v1/auth/refresh', body: { refreshToken } })
+  const refresh = (refreshToken: string, requestId: string, from: string) =>
+    service.call({
+      path: '/api/v1/auth/refresh',
+      headers: { 'X-Request-ID': requestId },
+      body: { refreshToken },
+      from,
+    })
 
-  test('a rotation without an answer is repeated 30 seconds later: no session ends', async () => {
+  test('a rotation without an answer is repeated 30 seconds later, from another address: no session ends', async () => {
     const email = await service.newUser()
     const other = await service.newUser()
     const tokens: string[] = []
@@ -36,7 +42,10 @@ describe('while commits of PostgreSQL wait for a standby', () => {
     }
     await nameStandby(server, 'missing')
     await until(async () => (await service.login(other, PASSWORD)).status === 500)
-    const lost = await Promise.all(tokens.map(refresh))
+    const ids = tokens.map(() => randomUUID())
+    const refreshAll = (from: string) =>
+      Promise.all(tokens.map((token, index) => refresh(token, ids[index] ?? '', from)))
+    const lost = await refreshAll('127.0.0.1')
     assert.deepEqual(countStatuses(lost), { 500: SESSIONS })
 
     service.advance(30 * SECOND_MS)
@@ -49,11 +58,13 @@ describe('while commits of PostgreSQL wait for a standby', () => {
     }
     await until(async () => (await successors()).length === SESSIONS)
     const expected = (await successors()).toSorted()
-    const repeated = await Promise.all(tokens.map(refresh))
+    const repeated = await refreshAll('127.0.0.2')
     assert.deepEqual(countStatuses(repeated), { 200: SESSIONS })
     const got = repeated.map(({ json }) => decodeJwt(json.data.refreshToken).jti)
     assert.deepEqual(got.toSorted(), expected)
-    const again = await Promise.all(repeated.map(({ json }) => refresh(json.data.refreshToken)))
+    const again = await Promise.all(
+      repeated.map(({ json }) => refresh(json.data.refreshToken, randomUUID(), '127.0.0.2')),
+    )
     assert.deepEqual(countStatuses(again), { 200: SESSIONS })
   })
 })

@@ -31,7 +31,7 @@ export type Login = {
 export type SessionService = TestService & {
   /** Moves the clock to this moment. */
   advanceTo: (moment: number | string) => void
-  refresh: (refreshToken: unknown) => Promise<Answer>
+  refresh: (refreshToken: unknown, from?: string) => Promise<Answer>
   logout: (refreshToken: unknown) => Promise<Answer>
   get: (path: string, headers: OutgoingHttpHeaders) => Promise<Answer>
   delete: (path: string, headers: OutgoingHttpHeaders) => Promise<Answer>
@@ -79,7 +79,8 @@ export async function startSessionService(
     call,
     login: (email, password, from) => call({ body: { email, password }, ...(from && { from }) }),
     advanceTo: moment => service.advance(new Date(moment).getTime() - service.now().getTime()),
-    refresh: refreshToken => call({ path: `${AUTH}/refresh`, body: { refreshToken } }),
+    refresh: (refreshToken, from) =>
+      call({ path: `${AUTH}/refresh`, body: { refreshToken }, ...(from && { from }) }),
     logout: refreshToken => call({ path: `${AUTH}/logout`, body: { refreshToken } }),
     get: (path, headers) => call({ method: 'GET', path: `${AUTH}${path}`, headers }),
     delete: (path, headers) => call({ method: 'DELETE', path: `${AUTH}${path}`, headers }),

@@ -1,5 +1,6 @@
 // The previous release serves while the tables are migrated, and after it, beside the new one.
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe, test } from 'node:test'
@@ -151,6 +152,25 @@ for (const engine of ENGINES) {
         await previous.login(email, 'wrong')
         await next.login(email, 'wrong')
         assert.equal((await lastLogin(await logIn(service, email)))?.failuresSince, 2)
+      }
+    })
+
+    test('a refresh at one of them is repeated at the other, with the same id or without one', async () => {
+      for (const [one, other] of [
+        [previous, next],
+        [next, previous],
+      ] as const) {
+        for (const headers of [{ 'X-Request-ID': randomUUID() }, {}]) {
+          const { refreshToken } = await logIn(one, await addUser(deployment))
+          const request = { path: `${AUTH}/refresh`, headers, body: { refreshToken } }
+          const successors = new Set<string>()
+          for (const service of [one, other, one]) {
+            const { status, text, json } = await call(service, request)
+            assert.equal(status, 200, text)
+            successors.add(json.data.refreshToken)
+          }
+          assert.equal(successors.size, 1)
+        }
       }
     })
 

@@ -52,13 +52,23 @@ export type NewRefreshToken = {
   expiresAt: Date
 }
 
-type Successor = Omit<NewRefreshToken, 'digest'> & { isRevoked: boolean }
+/** The caller of a refresh. Stored with the token that it got. */
+export type CallerDigests = {
+  /** Null if the caller sent no request id. */
+  requestDigest: string | null
+  /** Null if an instance of a release that stored no callers has refreshed. */
+  clientDigest: string | null
+}
+
+type Successor = Omit<NewRefreshToken, 'digest'> & CallerDigests & { isRevoked: boolean }
 
 export type FoundRefreshToken =
   | {
       kind: 'found'
       live: LiveSession
       revokedAt: Date | null
+      /** Of the refresh that issued this token; null if its caller sent no request id. */
+      requestDigest: string | null
       /** The token that replaced it; null if none has. */
       successor: Successor | null
     }
@@ -83,7 +93,7 @@ export interface SessionStore {
   useRefreshToken(
     id: string,
     digest: string,
-    successor: NewRefreshToken,
+    successor: NewRefreshToken & CallerDigests,
     now: Date,
   ): Promise<({ kind: 'replaced' } & LiveSession) | FoundRefreshToken>
   findLiveSession(id: string, now: Date): Promise<FoundSession>

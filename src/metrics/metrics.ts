@@ -14,6 +14,10 @@ const SCOPES = ['pair', 'email', 'client', 'network', 'device'] as const satisfi
 const REASONS = ['logout', 'user', 'reuse', 'replaced', 'abandoned', 'limit'] as const
 export type EndReason = (typeof REASONS)[number]
 
+/** How the caller of a repeated refresh was recognised; `refused` if it was not. */
+const REPEATS = ['id', 'client', 'refused'] as const
+export type RepeatLabel = (typeof REPEATS)[number]
+
 /** From a refusal to the longest login. */
 const REQUEST_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 5]
 /** From a read in memory to the time limit of an operation. */
@@ -70,6 +74,12 @@ export function createMetrics(engine: string) {
     labelNames: ['reason'],
     registers,
   })
+  const repeats = new Counter({
+    name: 'refresh_repeats_total',
+    help: 'Refreshes with a token that was replaced in the last 60 seconds, by what identified the caller',
+    labelNames: ['by'],
+    registers,
+  })
   // A series that begins with its first event hides that event from rate().
   for (const outcome of OUTCOMES) attempts.inc({ outcome }, 0)
   for (const scope of SCOPES) {
@@ -77,6 +87,7 @@ export function createMetrics(engine: string) {
     waits.inc({ scope }, 0)
   }
   for (const reason of REASONS) ended.inc({ reason }, 0)
+  for (const by of REPEATS) repeats.inc({ by }, 0)
 
   const queueWait = new Histogram({
     name: 'password_queue_wait_seconds',
@@ -123,6 +134,7 @@ export function createMetrics(engine: string) {
     waited: (scope: ScopeName) => waits.inc({ scope }),
     sessionOpened: () => opened.inc(),
     sessionEnded: (reason: EndReason) => ended.inc({ reason }),
+    refreshRepeated: (by: RepeatLabel) => repeats.inc({ by }),
     hashStarted: (waitedMs: number) => queueWait.observe(waitedMs / 1000),
     hashEnded: (ms: number) => hash.observe(ms / 1000),
     answered: (method: string, route: string, status: number, ms: number) =>

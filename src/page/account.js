@@ -27,6 +27,8 @@ let turn = 0
 let usedAt = Date.now()
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let renewal
+/** The request id of a renewal, also when it is repeated. */
+let renewalId = ''
 /** @type {(sentence: string) => void} */
 let onEnd
 
@@ -144,7 +146,9 @@ function renewIfUsed() {
 }
 
 async function renew() {
-  const answer = await change('POST', '/refresh')
+  renewalId ||= crypto.randomUUID()
+  const answer = await change('POST', '/refresh', renewalId)
+  if (!answer || answer.data) renewalId = ''
   if (answer !== null) scheduleRenewal(answer.data ? RENEW_AFTER_MS : RETRY_MS)
 }
 
@@ -206,9 +210,10 @@ async function act(button, method, path) {
  * shown: a change must not reach the account of another user.
  * @param {'POST' | 'DELETE'} method
  * @param {string} path
+ * @param {string} [requestId]
  */
-async function change(method, path) {
-  let answer = await call(method, path)
+async function change(method, path, requestId) {
+  let answer = await call(method, path, undefined, requestId)
   if (answer.error?.code === 'CSRF_FAILED') {
     const session = await call('GET', '/session')
     if (account.hidden) return null
@@ -216,7 +221,7 @@ async function change(method, path) {
       await showOther(session.data)
       return null
     }
-    answer = session.data ? await call(method, path) : session
+    answer = session.data ? await call(method, path, undefined, requestId) : session
   }
   if (account.hidden) return null
   if (answer.status !== 401) return answer

@@ -15,6 +15,7 @@ const keys = createKeys(await importKeys({ keys: await createGeneration(now, 0) 
 /** Most of the time that all tries have. */
 const FIRST_TRY_MS = 1_500
 const FOREVER_MS = 60_000
+const caller = { requestId: null, group: '192.0.2.1', userAgent: '' }
 const tokens = { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 }
 
 test('a token that is not replaced although it is unused is used again, and never taken for reuse', async () => {
@@ -34,7 +35,7 @@ test('a token that is not replaced although it is unused is used again, and neve
     })
     const limit = createRefreshLimit(() => now)
     const deps = { store: failing, keys, tokens, clock: () => now, limit }
-    const outcome = await refresh(deps, token).catch(() => ({ kind: 'fault' }))
+    const outcome = await refresh(deps, token, caller).catch(() => ({ kind: 'fault' }))
     assert.equal(outcome.kind, kind)
     assert.equal((await store.findLiveSession(sessionId, now)).kind, 'live')
   }
@@ -54,7 +55,7 @@ test('a second try gets only the time that the first one has left', async () => 
   }
   const limit = createRefreshLimit(() => now)
   const deps = { store: slow, keys, tokens, clock: () => now, limit }
-  await assert.rejects(refresh(deps, token), /timeout: the database is slow/)
+  await assert.rejects(refresh(deps, token, caller), /timeout: the database is slow/)
   const [firstMs = 0, secondMs = 0] = startedMs
   assert.equal(startedMs.length, 2)
   assert.ok(performance.now() - secondMs < secondMs - firstMs)

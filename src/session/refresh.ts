@@ -1,11 +1,12 @@
 // Exchanges a refresh token for its successor. One of several parallel calls performs the rotation; for a
-// short time the others, and repetitions, get the same successor.
+// short time the others, and repetitions by the same caller, get the same successor.
 import { REFRESH_GRACE_SECONDS } from '../domain/lifetimes.ts'
 import type { FoundRefreshToken, LiveSession, Session } from '../domain/session.ts'
 import { digestOf } from '../identifiers.ts'
 import { within } from '../time-limit.ts'
 import { signAccessToken } from './access-token.ts'
 import type { AccessReason, SessionDeps } from './authenticate.ts'
+import { digestCaller, type RefreshCaller, recogniseCaller } from './refresh-caller.ts'
 import type { RefreshLimit, Wait } from './refresh-limit.ts'
 import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
 
@@ -15,19 +16,28 @@ const MAX_TRIES = 5
 const TRIES_TIMEOUT_MS = 1_800
 
 type RefreshOutcome =
-  | ({ kind: 'refreshed'; live: LiveSession; refreshToken: string } & SignedAccess)
+  | ({ kind: 'refreshed'; live: LiveSession; refreshToken: string } & Repeated & SignedAccess)
   | { kind: 'invalid'; reason: AccessReason }
-  /** The token had been replaced: two parties hold it, so the session has been ended. */
-  | { kind: 'reused'; sessionId: string; userId: string }
+  /**
+   * The token had been replaced: two parties hold it, so the session has been ended. `isOtherCaller`: within the
+   * grace period, in which only the caller that replaced the token gets the successor again.
+   */
+  | { kind: 'reused'; sessionId: string; userId: string; isOtherCaller: boolean }
   | Limited
 
+/** How the caller of a repetition was recognised; null if this call replaced the token. */
+type Repeated = { repeatedBy: 'id' | 'client' | null }
 type SignedAccess = { accessToken: string; expiresInSeconds: number }
 type Limited = { kind: 'limited' } & Wait
 type ValidToken = Extract<FoundRefreshToken, { kind: 'found' }>
 
 export type RefreshDeps = SessionDeps & { limit: RefreshLimit }
 
-export async function refresh(deps: RefreshDeps, token: string): Promise<RefreshOutcome> {
+export async function refresh(
+  deps: RefreshDeps,
+  token: string,
+  caller: RefreshCaller,
+): Promise<RefreshOutcome> {
   const { store, keys, tokens, clock, limit } = deps
   const now = clock()
   const read = await readRefreshToken(keys, tokens.issuer, token, now)
@@ -35,25 +45,29 @@ export async function refresh(deps: RefreshDeps, token: string): Promise<Refresh
   const limited = limit.check(read.id)
   if (limited) return { kind: 'limited', ...limited }
   const digest = digestOf(token)
+  const shown = { id: read.id, token }
   const { refreshKey } = keys.signingAt(now)
   /** Most sessions last longer than the new token. */
   let sessionEnd: Date | null = null
   const deadlineMs = performance.now() + TRIES_TIMEOUT_MS
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const next = issueRefreshToken(refreshKey, tokens.issuer, read.userId, sessionEnd, now)
-    const using = store.useRefreshToken(read.id, digest, next.stored, now)
+    const successor = { ...next.stored, ...digestCaller(caller, shown, next.stored.id) }
+    const using = store.useRefreshToken(read.id, digest, successor, now)
     const used = await within(using, deadlineMs - performance.now(), 'the database is slow')
     if (used.kind === 'invalid') return used
     if (used.kind === 'replaced') {
       limit.count(used.session.id, next.stored.id)
-      return succeed(deps, used, next.token, now)
+      return succeed(deps, used, next.token, null, now)
     }
     const { live, revokedAt } = used
     if (revokedAt !== null) {
       const retryAfterSeconds = limit.count(live.session.id, read.id)
       if (retryAfterSeconds !== null) return toLimited(live.session, retryAfterSeconds)
-      const successor = deriveSuccessor(deps, used, now)
-      return successor === null ? endReused(deps, live, now) : succeed(deps, live, successor, now)
+      const again = deriveSuccessor(deps, used, now)
+      if (again === null) return endReused(deps, live, false, now)
+      const by = recogniseCaller(caller, shown, used)
+      return by ? succeed(deps, live, again, by, now) : endReused(deps, live, true, now)
     }
     // The session ends before the new token, or a parallel call was faster: the next try shows which.
     sessionEnd = live.session.expiresAt
@@ -65,11 +79,12 @@ function succeed(
   { keys, tokens }: RefreshDeps,
   live: LiveSession,
   refreshToken: string,
+  repeatedBy: Repeated['repeatedBy'],
   now: Date,
 ): RefreshOutcome {
   const { accessKey } = keys.signingAt(now)
   const access = signAccessToken(accessKey, tokens, live.user, live.session, now)
-  return { kind: 'refreshed', live, ...access, refreshToken }
+  return { kind: 'refreshed', live, ...access, refreshToken, repeatedBy }
 }
 
 function toLimited({ id }: Session, retryAfterSeconds: number): Limited {
@@ -105,11 +120,12 @@ function deriveSuccessor(
 async function endReused(
   { store }: RefreshDeps,
   { session, user }: LiveSession,
+  isOtherCaller: boolean,
   now: Date,
 ): Promise<RefreshOutcome> {
   // Of several parallel calls, only the one that ends the session reports the reuse.
   const isEnded = await store.endSession(session.id, now)
   return isEnded
-    ? { kind: 'reused', sessionId: session.id, userId: user.id }
+    ? { kind: 'reused', sessionId: session.id, userId: user.id, isOtherCaller }
     : { kind: 'invalid', reason: 'session-ended' }
 }

@@ -337,6 +337,49 @@ test(
   }),
 )
 
+/** Leaves a client in the page, whose refresh token is in a storage that all tabs share. */
+const OPEN_CLIENT = `import('/login-client.js').then(({ LoginClient }) => {
+  const storage = {
+    read: async () => localStorage.getItem('token'),
+    write: async token => localStorage.setItem('token', token),
+  }
+  window.client = new LoginClient('${LOGIN}', { storage })
+})`
+
+test(
+  'another site: tabs that share a storage refresh one after the other, each with a new token',
+  visit(async (page, context) => {
+    const tab = await context.newPage()
+    for (const open of [page, tab]) {
+      await open.goto(`${OTHER_SITE}/tokens`)
+      await open.evaluate(OPEN_CLIENT)
+    }
+    await page.evaluate(`client.login('${EMAIL}', ${JSON.stringify(PASSWORD)})`)
+    const linesBefore = service.logged().length
+    await page.reload()
+    await page.evaluate(OPEN_CLIENT)
+
+    const { promise: released, resolve: release } = Promise.withResolvers<void>()
+    await page.route('**/refresh', async route => {
+      await released
+      await route.continue()
+    })
+    const refreshing = page.waitForRequest('**/refresh')
+    const restored = [page.evaluate('client.restore()')]
+    await refreshing
+    restored.push(tab.evaluate('client.restore()'))
+    await tab.waitForFunction('navigator.locks.query().then(({ pending }) => pending.length === 1)')
+    release()
+    for (const user of await Promise.all(restored)) assert.ok(user)
+    const lines = service.logged().slice(linesBefore)
+    const refreshes = lines.filter(({ event }) => event === 'session.refreshed')
+    assert.deepEqual(
+      refreshes.map(({ repeated }) => repeated),
+      [undefined, undefined],
+    )
+  }),
+)
+
 test(
   'a link on another site: the request has no cookie, and the login page leads on',
   visit(async (page, context) => {

@@ -1,5 +1,6 @@
 // Three instances on one PostgreSQL behind HAProxy: what holds for one instance holds for all together.
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import pg from 'pg'
 import { PURGE_LOCK } from '../../src/storage/postgres/engine.ts'
@@ -65,7 +66,11 @@ describe('three instances behind HAProxy', () => {
       instances.map(instance =>
         instance.call({
           ...request,
-          headers: { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': nextAddress() },
+          headers: {
+            ...request.headers,
+            'X-Forwarded-Proto': 'https',
+            'X-Forwarded-For': nextAddress(),
+          },
         }),
       ),
     )
@@ -102,12 +107,17 @@ describe('three instances behind HAProxy', () => {
     })
   }
 
-  test('one refresh token at all instances at once gets one successor', async () => {
+  test('one refresh at all instances at once, from three addresses, gets one successor', async () => {
     await deployment.addUser('race@example.com')
     const { json } = await logIn('race@example.com', PASSWORD, nextAddress())
     let { refreshToken } = json.data
     for (let race = 0; race < RACES; race++) {
-      const answers = await callAll({ path: '/api/v1/auth/refresh', body: { refreshToken } })
+      const headers = { 'X-Request-ID': randomUUID() }
+      const answers = await callAll({
+        path: '/api/v1/auth/refresh',
+        headers,
+        body: { refreshToken },
+      })
       assert.deepEqual(countStatuses(answers), { 200: 3 })
       const successors = new Set(answers.map(answer => answer.json.data.refreshToken))
       assert.equal(successors.size, 1)

@@ -1,4 +1,5 @@
 // Logins and refreshes without an end, as from many users, and what became of them.
+import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { decodeJwt } from 'jose'
 import type { TestDatabase } from '../engines.ts'
@@ -46,13 +47,18 @@ export function startLoad(
 
   async function keepSession(email: string): Promise<void> {
     let token: string | null = null
+    // A refresh and its repetitions have one id: the balancer may hide the address of the caller.
+    let id = randomUUID()
     // The last refresh begins after the stop, so that the session is known to have lived until then.
     for (let isLast = false; !isLast; ) {
       isLast = isStopped
       await setTimeout(PAUSES_MS.refresh)
-      token = token
-        ? await send({ path: REFRESH, body: { refreshToken: token } }, token)
+      const headers = { 'X-Request-ID': id }
+      const next: string | null = token
+        ? await send({ path: REFRESH, headers, body: { refreshToken: token } }, token)
         : await logIn(email)
+      if (next !== token) id = randomUUID()
+      token = next
     }
   }
   async function keepLoggingIn(email: string): Promise<void> {

@@ -22,7 +22,7 @@ import { readRefreshToken } from '../../src/session/refresh-token.ts'
 import { openStore } from '../../src/storage/open-store.ts'
 import { createTestDatabase, ENGINES } from '../engines.ts'
 import { changeAt } from '../storage/fixtures.ts'
-import { DAY, GRACE, Model, SECOND } from './refresh-model.ts'
+import { DAY, GRACE, Model, type ModelCaller, SECOND } from './refresh-model.ts'
 
 const HISTORIES = { sqlite: 5_000, postgres: 300 }
 const START = Date.parse('2030-01-01T00:00:00Z')
@@ -82,9 +82,20 @@ async function loginBoth(model: Model, real: Real): Promise<void> {
   real.sessionIds.push(opened.id)
 }
 
-async function refreshBoth(model: Model, real: Real, index: number): Promise<void> {
-  const outcome = await refresh(depsOf(model, real), real.tokens[index] ?? '')
-  const expected = model.refresh(index)
+const REQUEST_IDS = [randomUUID(), randomUUID()]
+
+async function refreshBoth(
+  model: Model,
+  real: Real,
+  index: number,
+  caller: ModelCaller,
+): Promise<void> {
+  const outcome = await refresh(depsOf(model, real), real.tokens[index] ?? '', {
+    requestId: (caller.id !== null && REQUEST_IDS[caller.id]) || null,
+    group: `192.0.2.${caller.client}`,
+    userAgent: '',
+  })
+  const expected = model.refresh(index, caller)
   assert.equal(outcome.kind, expected.kind)
   if (outcome.kind === 'reused') {
     assert.equal(outcome.sessionId, real.sessionIds[model.token(index).session])
@@ -120,13 +131,27 @@ function command(name: string, run: Command['run'], check: Command['check'] = ()
 }
 
 const anyIndex = fc.nat(99)
+const anyCaller: fc.Arbitrary<ModelCaller> = fc.record({
+  id: fc.constantFrom(null, 0, 1),
+  // Most repetitions come from the same client.
+  client: fc.constantFrom(1, 1, 1, 2),
+})
+const by = ({ id, client }: ModelCaller) => `id ${id}, client ${client}`
 const login = fc.constant(command('login', loginBoth))
-const refreshAny = anyIndex.map(n =>
-  command(`refresh(${n})`, (model, real) => refreshBoth(model, real, n % model.tokens.length)),
-)
-const refreshNewest = anyIndex.map(n =>
-  command(`refreshNewest(${n})`, (model, real) => refreshBoth(model, real, model.newestOf(n))),
-)
+const refreshAny = fc
+  .tuple(anyIndex, anyCaller)
+  .map(([n, caller]) =>
+    command(`refresh(${n}, ${by(caller)})`, (model, real) =>
+      refreshBoth(model, real, n % model.tokens.length, caller),
+    ),
+  )
+const refreshNewest = fc
+  .tuple(anyIndex, anyCaller)
+  .map(([n, caller]) =>
+    command(`refreshNewest(${n}, ${by(caller)})`, (model, real) =>
+      refreshBoth(model, real, model.newestOf(n), caller),
+    ),
+  )
 const logout = anyIndex.map(n =>
   command(`logout(${n})`, (model, real) => logoutBoth(model, real, n % model.tokens.length)),
 )
@@ -178,14 +203,14 @@ async function rotateReal({ now }: Model, real: Real): Promise<void> {
 }
 const rotateKeys = fc.constant(command('rotateKeys', rotateReal))
 /** Asks for a successor before and after a new key begins to sign: both must be the same. */
-const changeKeys = anyIndex.map(n =>
-  command(`changeKeys(${n})`, async (model, real) => {
+const changeKeys = fc.tuple(anyIndex, anyCaller).map(([n, caller]) =>
+  command(`changeKeys(${n}, ${by(caller)})`, async (model, real) => {
     const token = model.newestOf(n)
     await rotateReal(model, real)
     model.now += 55 * SECOND
-    await refreshBoth(model, real, token)
+    await refreshBoth(model, real, token, caller)
     model.now += 8 * SECOND
-    await refreshBoth(model, real, token)
+    await refreshBoth(model, real, token, caller)
   }),
 )
 const wait = fc
@@ -217,21 +242,23 @@ const waitUntil = fc
     )
   })
 /** Repeats one token, which must not extend its grace period. */
-const repeat = fc.tuple(anyIndex, fc.integer({ min: 6, max: 36 })).map(([n, seconds]) =>
-  command(`repeat(${n}, ${seconds})`, async (model, real) => {
+const seconds = fc.integer({ min: 6, max: 36 })
+const repeat = fc.tuple(anyIndex, seconds, anyCaller).map(([n, seconds, caller]) =>
+  command(`repeat(${n}, ${seconds}, ${by(caller)})`, async (model, real) => {
     const token = n % model.tokens.length
     for (let time = 0; time < 3; time++) {
-      await refreshBoth(model, real, token)
+      await refreshBoth(model, real, token, caller)
       model.now += seconds * SECOND
     }
   }),
 )
 /** Refreshes towards the absolute expiry of the session. */
-const keepAlive = fc.tuple(anyIndex, fc.integer({ min: 2, max: 4 })).map(([n, times]) =>
-  command(`keepAlive(${n}, ${times})`, async (model, real) => {
+const times = fc.integer({ min: 2, max: 4 })
+const keepAlive = fc.tuple(anyIndex, times, anyCaller).map(([n, times, caller]) =>
+  command(`keepAlive(${n}, ${times}, ${by(caller)})`, async (model, real) => {
     for (let time = 0; time < times; time++) {
       model.now += 6.9 * DAY
-      await refreshBoth(model, real, model.newestOf(n))
+      await refreshBoth(model, real, model.newestOf(n), caller)
     }
   }),
 )

@@ -5,6 +5,9 @@ export const DAY = 24 * 3600 * SECOND
 /** How long a replaced token gets the same successor. */
 export const GRACE = 60 * SECOND
 
+/** Request ids and clients are numbers. */
+export type ModelCaller = { id: number | null; client: number }
+
 type ModelToken = {
   /** Sessions and tokens are numbered in the order of their creation. */
   session: number
@@ -12,6 +15,8 @@ type ModelToken = {
   /** Null while the token is unused. */
   rotatedAt: number | null
   successor: number | null
+  /** The caller that got the token; null for the token of a login. */
+  issuedTo: ModelCaller | null
 }
 type ModelSession = { expiresAt: number; isEnded: boolean }
 
@@ -30,21 +35,25 @@ export class Model {
   login(): boolean {
     if (!this.isActive) return false
     this.sessions.push({ expiresAt: this.now + 30 * DAY, isEnded: false })
-    this.#issue(this.sessions.length - 1)
+    this.#issue(this.sessions.length - 1, null)
     return true
   }
 
-  refresh(index: number): Expected {
+  refresh(index: number, caller: ModelCaller): Expected {
     const token = this.token(index)
     if (!this.isValid(index)) return { kind: 'invalid' }
     if (token.rotatedAt === null || token.successor === null) {
       token.rotatedAt = this.now
-      token.successor = this.#issue(token.session)
+      token.successor = this.#issue(token.session, caller)
       return { kind: 'refreshed', successor: token.successor }
     }
     const isInGrace = this.now <= token.rotatedAt + GRACE
-    const isSuccessorUnused = this.token(token.successor).rotatedAt === null
-    if (isInGrace && isSuccessorUnused) return { kind: 'refreshed', successor: token.successor }
+    const { rotatedAt, issuedTo } = this.token(token.successor)
+    const isIdNew = caller.id !== null && caller.id !== token.issuedTo?.id
+    const isSame = caller.client === issuedTo?.client || (isIdNew && caller.id === issuedTo?.id)
+    if (isInGrace && rotatedAt === null && isSame) {
+      return { kind: 'refreshed', successor: token.successor }
+    }
     this.end(token.session)
     return { kind: 'reused' }
   }
@@ -80,12 +89,13 @@ export class Model {
     return at(this.sessions, index)
   }
 
-  #issue(session: number): number {
+  #issue(session: number, issuedTo: ModelCaller | null): number {
     // The times of a token are whole seconds.
     const issuedAt = this.now - (this.now % SECOND)
     const { expiresAt: sessionEnd } = this.#session(session)
     const expiresAt = Math.min(issuedAt + 7 * DAY, sessionEnd - (sessionEnd % SECOND))
-    return this.tokens.push({ session, expiresAt, rotatedAt: null, successor: null }) - 1
+    const token = { session, expiresAt, rotatedAt: null, successor: null, issuedTo }
+    return this.tokens.push(token) - 1
   }
 }
 

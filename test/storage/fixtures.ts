@@ -58,6 +58,12 @@ export function makeScopes(
 
 export const NOTHING_DISPLACED = { cookieDigest: null, usedBefore: new Date(0), maxSessions: 1_000 }
 
+/** A token that replaces another one. */
+export function makeSuccessor(issuedAt: Date, expiresAt: Date) {
+  const caller = { requestDigest: 'a request', clientDigest: 'a client' }
+  return { id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt, expiresAt, ...caller }
+}
+
 export async function openFor(
   store: Store,
   verified: { id: string; passwordHash: string },

@@ -5,7 +5,15 @@ import { describe, test } from 'node:test'
 import type { Purged } from '../../src/domain/store.ts'
 import { ENGINES, openTestStore } from '../engines.ts'
 import { fillSessions } from '../many-sessions.ts'
-import { changeAt, digest, insertTestUser, makeScopes, openFor, toNumbers } from './fixtures.ts'
+import {
+  changeAt,
+  digest,
+  insertTestUser,
+  makeScopes,
+  makeSuccessor,
+  openFor,
+  toNumbers,
+} from './fixtures.ts'
 
 const DAY_MS = 24 * 3_600_000
 /** Most rows of one table that one call of the purge may remove. */
@@ -56,9 +64,8 @@ for (const engine of ENGINES) {
         )
         let [tokenId, digest] = [String(session?.token_id), String(session?.token)]
         for (let i = 0; i < 20; i++) {
-          const next = { id: randomUUID(), digest: randomUUID(), keyId: 'k' }
-          const times = { issuedAt: start, expiresAt: later(DAY_MS) }
-          await store.useRefreshToken(tokenId, digest, { ...next, ...times }, start)
+          const next = makeSuccessor(start, later(DAY_MS))
+          await store.useRefreshToken(tokenId, digest, next, start)
           ;[tokenId, digest] = [next.id, next.digest]
         }
         await end(String(session?.id))
@@ -82,10 +89,7 @@ for (const engine of ENGINES) {
         const [row] = await database.rows(
           `select id, token from refresh_tokens where session_id = '${sessionId}'`,
         )
-        const next = {
-          ...{ id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt: start },
-          expiresAt: later(DAY_MS),
-        }
+        const next = makeSuccessor(start, later(DAY_MS))
         const endOthers = Array.from({ length: 4 }, () => store.endSessions(id, sessionId, start))
         const using = store.useRefreshToken(String(row?.id), String(row?.token), next, start)
         assert.deepEqual(await Promise.all(endOthers), [true, true, true, true])
@@ -141,10 +145,7 @@ for (const engine of ENGINES) {
         `update refresh_tokens set token = '${token}' where session_id = '${session.id}' returning id`,
       )
       const tokenId = String(row?.id)
-      const successor = {
-        ...{ id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt: start },
-        expiresAt: later(DAY_MS),
-      }
+      const successor = makeSuccessor(start, later(DAY_MS))
       assert.equal((await store.findRefreshToken(tokenId, token, start)).kind, 'found')
       // As after a change of the user, before the rows of its sessions are marked.
       await database.rows(`update users set session_generation = 1 where id = '${id}'`)

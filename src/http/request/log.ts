@@ -42,10 +42,14 @@ const ORIGIN_MAX_CHARACTERS = 256
 
 const refused = new WeakSet<FastifyRequest>()
 
-/** Uses the caller's id only if it is a UUID, so that a caller cannot put any text into the log. */
-export function requestId({ headers }: Pick<IncomingMessage, 'headers'>): string {
+export function requestId(request: Pick<IncomingMessage, 'headers'>): string {
+  return givenRequestId(request) ?? randomUUID()
+}
+
+/** The caller's id, only if it is a UUID, so that a caller cannot put any text into the log. Null if there is none. */
+export function givenRequestId({ headers }: Pick<IncomingMessage, 'headers'>): string | null {
   const given = headers['x-request-id']
-  return isUuid(given) ? given : randomUUID()
+  return isUuid(given) ? given : null
 }
 
 export function logOf(request: FastifyRequest) {

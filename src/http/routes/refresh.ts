@@ -1,12 +1,14 @@
 // POST /api/v1/auth/refresh: a new access token, by refresh token or by session cookie.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LiveSession } from '../../domain/session.ts'
+import type { Metrics, RepeatLabel } from '../../metrics/metrics.ts'
 import { type RefreshDeps, refresh, renewAccess } from '../../session/refresh.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
 import { IN_GIVEN_ORDER, object, operation, success } from '../openapi/operation.ts'
 import { REFRESH_TOKEN_BODY, TOKENS } from '../openapi/schemas.ts'
-import { logOf } from '../request/log.ts'
-import { reportEnded } from './ended-session.ts'
+import { clientOf } from '../request/client.ts'
+import { givenRequestId, logOf } from '../request/log.ts'
+import { METRICS, reportEnded } from './ended-session.ts'
 import {
   accessBy,
   bodyTokenOf,
@@ -26,7 +28,7 @@ export const REFRESH_OPERATION = {
       tags: ['Login'],
       summary: 'Get a new access token',
       description:
-        'With a refresh token in the body, the answer has its successor. If the answer is lost, repeat the request within 60 seconds: it gets the same successor. A replaced token that is used later, or after its successor, ends the session. With a session cookie, the answer has no refresh token.',
+        'With a refresh token in the body, the answer has its successor. If the answer is lost, repeat the request within 60 seconds with the same `X-Request-ID`: it gets the same successor. Send a new random id with each refresh. Without an id, a repetition must come from the same address (IPv6: the same /64 network) with the same `User-Agent`. A replaced token that another caller uses, or that is used later or after its successor, ends the session. With a session cookie, the answer has no refresh token.',
       security: [{}, { sessionCookie: [], csrfToken: [] }],
       body: REFRESH_TOKEN_BODY,
       response: success(
@@ -45,12 +47,14 @@ export function refreshRoute(deps: Deps) {
     const token = bodyTokenOf(request)
     if (token === null) return refreshByCookie(deps, request, reply)
 
-    const outcome = await refresh(deps, token)
-    const log = logOf(request)
+    const { group, userAgent } = clientOf(request)
+    const caller = { requestId: givenRequestId(request), group, userAgent }
+    const outcome = await refresh(deps, token, caller)
     switch (outcome.kind) {
       case 'refreshed': {
-        const { live, accessToken, refreshToken, expiresInSeconds: expiresIn } = outcome
-        logRefreshed(request, live)
+        const { live, accessToken, refreshToken, expiresInSeconds: expiresIn, repeatedBy } = outcome
+        if (repeatedBy) countRepeat(request, repeatedBy)
+        logRefreshed(request, live, repeatedBy !== null)
         return sendSuccess(reply, {
           user: toUserObject(live.user),
           accessToken,
@@ -59,8 +63,10 @@ export function refreshRoute(deps: Deps) {
         })
       }
       case 'reused': {
-        const { sessionId, userId } = outcome
-        log.error({ event: 'session.reuse_detected', sessionId, userId })
+        const { sessionId, userId, isOtherCaller } = outcome
+        if (isOtherCaller) countRepeat(request, 'refused')
+        const facts = { sessionId, userId, ...(isOtherCaller && { otherCaller: true }) }
+        logOf(request).error({ event: 'session.reuse_detected', ...facts })
         reportEnded(request, sessionId, userId, 'reuse')
         return sendFailure(reply, 'INVALID_TOKEN', { isTokenRefused: true })
       }
@@ -84,12 +90,21 @@ async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: Fasti
   const outcome = renewAccess(deps, access.live)
   if (outcome.kind === 'limited') return sendLimited(request, reply, outcome)
   const { accessToken, expiresInSeconds: expiresIn } = outcome
-  logRefreshed(request, access.live)
+  logRefreshed(request, access.live, false)
   return sendSuccess(reply, { user: toUserObject(access.live.user), accessToken, expiresIn })
 }
 
-function logRefreshed(request: FastifyRequest, { session, user }: LiveSession): void {
-  logOf(request).info({ event: 'session.refreshed', sessionId: session.id, userId: user.id })
+function logRefreshed(
+  request: FastifyRequest,
+  { session, user }: LiveSession,
+  isRepeated: boolean,
+): void {
+  const facts = { sessionId: session.id, userId: user.id, ...(isRepeated && { repeated: true }) }
+  logOf(request).info({ event: 'session.refreshed', ...facts })
+}
+
+function countRepeat(request: FastifyRequest, by: RepeatLabel): void {
+  request.server.getDecorator<Metrics>(METRICS).refreshRepeated(by)
 }
 
 function sendLimited(

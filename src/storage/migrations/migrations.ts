@@ -10,6 +10,7 @@ import * as deviceKey from './0004-device-key.ts'
 import * as refresh from './0005-refresh.ts'
 import * as administration from './0006-administration.ts'
 import * as lastLogin from './0007-last-login.ts'
+import * as refreshCaller from './0008-refresh-caller.ts'
 import * as auditChecks from './0009-audit-checks.ts'
 import { COLUMN_TYPES } from './column-types.ts'
 
@@ -21,6 +22,7 @@ const MIGRATIONS = {
   '0005-refresh': refresh,
   '0006-administration': administration,
   '0007-last-login': lastLogin,
+  '0008-refresh-caller': refreshCaller,
   '0009-audit-checks': auditChecks,
 }
 

@@ -39,9 +39,11 @@ export const useToken = prepare<Rotation, Used>((db, values) =>
       from replaced where sessions.id = replaced.session_id
     ),
     issued as (
-      insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at)
+      insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at,
+        request_digest, client_digest)
       select ${values.successorId}::uuid, user_id, session_id, ${values.successorDigest}::text,
-        ${values.keyId}::text, ${values.issuedAt}::timestamptz, ${values.expiresAt}::timestamptz
+        ${values.keyId}::text, ${values.issuedAt}::timestamptz, ${values.expiresAt}::timestamptz,
+        ${values.requestDigest}::text, ${values.clientDigest}::text
       from replaced
     )
     select ${tokenColumns(values.now)}, exists (select from replaced) as is_replaced

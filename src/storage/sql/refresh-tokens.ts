@@ -26,6 +26,8 @@ export function createRefreshTokens(engine: Engine): RefreshTokens {
         keyId: successor.keyId,
         issuedAt: formatTime(successor.issuedAt),
         expiresAt: formatTime(successor.expiresAt),
+        requestDigest: successor.requestDigest,
+        clientDigest: successor.clientDigest,
       })
       const found = toFound(used?.row, now)
       return found.kind === 'found' && used?.isReplaced
@@ -43,6 +45,7 @@ function toFound(row: TokenRow | undefined, now: Date): FoundRefreshToken {
     kind: 'found',
     live,
     revokedAt: parseTimeOrNull(row.token_revoked_at),
+    requestDigest: row.token_request_digest,
     successor:
       row.successor_id === null
         ? null
@@ -52,6 +55,8 @@ function toFound(row: TokenRow | undefined, now: Date): FoundRefreshToken {
             issuedAt: parseTime(row.successor_created_at),
             expiresAt: parseTime(row.successor_expires_at),
             isRevoked: row.successor_revoked_at !== null,
+            requestDigest: row.successor_request_digest,
+            clientDigest: row.successor_client_digest,
           },
   }
 }
@@ -69,5 +74,7 @@ export function refreshTokenRow(
     key_id: token.keyId,
     created_at: formatTime(token.issuedAt),
     expires_at: formatTime(token.expiresAt),
+    request_digest: null,
+    client_digest: null,
   }
 }

@@ -94,6 +94,9 @@ export type Schema = {
     revoked_at: NullableTime
     /** The token that replaced it; null while it is valid, or if the end of its session revoked it. */
     successor_id: string | null
+    /** These two name the caller of the refresh that issued the token; null for the token of a login. */
+    request_digest: string | null
+    client_digest: string | null
   }
   devices: {
     id: string

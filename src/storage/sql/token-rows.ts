@@ -13,6 +13,8 @@ export type Rotation = {
   keyId: string
   issuedAt: string
   expiresAt: string
+  requestDigest: string | null
+  clientDigest: string | null
 }
 
 type StoredTime = Date | string
@@ -24,15 +26,23 @@ type SuccessorRow =
       successor_created_at: StoredTime
       successor_expires_at: StoredTime
       successor_revoked_at: StoredTime | null
+      successor_request_digest: string | null
+      successor_client_digest: string | null
     }
-export type TokenRow = SessionWithUser & { token_revoked_at: StoredTime | null } & SuccessorRow
+export type TokenRow = SessionWithUser & {
+  token_revoked_at: StoredTime | null
+  token_request_digest: string | null
+} & SuccessorRow
 
 /** The columns of `TokenRow`, from `TOKEN_WITH_SESSION`. */
 export function tokenColumns(now: string) {
   return sql`${sessionWithUser(now)}, token.revoked_at as token_revoked_at,
+    token.request_digest as token_request_digest,
     successor.id as successor_id, successor.key_id as successor_key_id,
     successor.created_at as successor_created_at, successor.expires_at as successor_expires_at,
-    successor.revoked_at as successor_revoked_at`
+    successor.revoked_at as successor_revoked_at,
+    successor.request_digest as successor_request_digest,
+    successor.client_digest as successor_client_digest`
 }
 
 export const TOKEN_WITH_SESSION = sql`refresh_tokens token

@@ -19,6 +19,8 @@ export function useToken(run: Run, rotation: Rotation): UsedToken | null {
       key_id: rotation.keyId,
       created_at: rotation.issuedAt,
       expires_at: rotation.expiresAt,
+      request_digest: rotation.requestDigest,
+      client_digest: rotation.clientDigest,
     })
   }
   return { row, isReplaced }

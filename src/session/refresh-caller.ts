@@ -1,0 +1,57 @@
+// Recognises the caller of a refresh when it repeats the refresh. A thief with a copy of the replaced token must not get
+// its successor.
+import { hash } from 'node:crypto'
+import type { CallerDigests, FoundRefreshToken } from '../domain/session.ts'
+
+/** 132 bits of SHA-256 in base64url: short, because the rows of replaced tokens are kept for a week. */
+const DIGEST_CHARACTERS = 22
+
+export type RefreshCaller = {
+  /** As the client sent it; null if it sent none, or no UUID. */
+  requestId: string | null
+  group: string
+  userAgent: string
+}
+
+type Shown = { id: string; token: string }
+
+export function digestCaller(
+  caller: RefreshCaller,
+  { token }: Shown,
+  successorId: string,
+): CallerDigests {
+  return {
+    requestDigest: digestRequestId(caller, successorId),
+    clientDigest: digestClient(caller, token),
+  }
+}
+
+/** How the caller that has replaced this token is recognised; null if this is another caller. */
+export function recogniseCaller(
+  caller: RefreshCaller,
+  { id, token }: Shown,
+  { requestDigest, successor }: Extract<FoundRefreshToken, { kind: 'found' }>,
+): 'id' | 'client' | null {
+  if (successor === null) return null
+  const isSame = (digest: string | null, rowId: string) =>
+    digest !== null && digest === digestRequestId(caller, rowId)
+  // An id that the caller also sent with the refresh before may be the same for all requests of an application, and
+  // known to a thief.
+  if (isSame(successor.requestDigest, successor.id) && !isSame(requestDigest, id)) return 'id'
+  // During an upgrade, an instance of the previous release may have replaced the token.
+  if (successor.clientDigest === null) return 'client'
+  return successor.clientDigest === digestClient(caller, token) ? 'client' : null
+}
+
+function digestRequestId({ requestId }: RefreshCaller, rowId: string): string | null {
+  return requestId && shortDigest(`${rowId}\n${requestId.toLowerCase()}`)
+}
+
+/** With the token, which is not stored: a stolen database does not tell which address it was, not even by trying all. */
+function digestClient({ group, userAgent }: RefreshCaller, token: string): string {
+  return shortDigest(`${token}\n${group}\n${userAgent}`)
+}
+
+function shortDigest(text: string): string {
+  return hash('sha256', text, 'base64url').slice(0, DIGEST_CHARACTERS)
+}

@@ -16,7 +16,7 @@ export type ThrottleScope = {
   emailDigest: string | null
   /** Failures allowed in a window of 15 minutes. */
   maxFailures: number
-  /** Failures allowed in a day, after which each window allows one; null for no daily limit. */
+  /** Failures allowed beyond one in 15 minutes, after which each window allows one; null for no daily limit. */
   maxDailyFailures: number | null
 }
 

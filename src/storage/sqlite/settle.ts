@@ -137,9 +137,10 @@ const countFailure = prepare<Moments & { keys: string }>((db, at) =>
         when day_ends_at > ${at.now} then daily_failures + 1 else 1 end`,
       day_ends_at: sql`case when scope <> 'email' then null
         when day_ends_at > ${at.now} then day_ends_at else ${at.dayEnd} end`,
-      // A single failure need not be kept for a day: each window allows one anyway.
-      expires_at: sql`case when daily_failures > 0 and day_ends_at > ${at.expiry}
-        then day_ends_at else ${at.expiry} end`,
+      // Until all failures of the day are forgiven.
+      expires_at: sql`case when day_ends_at > ${at.now} then max(${at.expiry},
+        strftime('%Y-%m-%dT%H:%M:%fZ', day_ends_at, '-24 hours', ((daily_failures + 1) * 15) || ' minutes'))
+        else ${at.expiry} end`,
     })
     .where(isOneOf(at.keys))
     .compile(),

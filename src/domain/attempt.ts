@@ -44,10 +44,11 @@ type NewSession = Pick<Session, 'id' | 'expiresAt' | 'userAgent' | 'ip'> & {
   cookieDigest: string | null
 }
 
-/** The device of a login. A new one is stored, without its token; the use of a known one is noted. */
-export type UsedDevice =
-  | { kind: 'new'; id: string; expiresAt: Date; digest: string }
-  | { kind: 'known'; id: string }
+/** The device of a login. A new one is stored, without its token; a known one gets its use and new expiry. */
+export type UsedDevice = { id: string; expiresAt: Date } & (
+  | { kind: 'new'; digest: string }
+  | { kind: 'known' }
+)
 
 /** Which earlier sessions a login ends. */
 export type Displaced = {

@@ -64,7 +64,7 @@ export function createSettling(run: Run): Omit<Attempts, 'reserveAttempt'> {
         knownDeviceId: device?.kind === 'known' ? device.id : null,
         newDeviceId: device?.kind === 'new' ? device.id : null,
         deviceDigest: device?.kind === 'new' ? device.digest : null,
-        deviceEnd: device?.kind === 'new' ? formatTime(device.expiresAt) : null,
+        deviceEnd: device && formatTime(device.expiresAt),
       })
       if (!accepted) {
         // The statement wrote nothing: the attempt is still pending.
@@ -223,7 +223,8 @@ const succeed = prepare<SuccessParameters, Success>((db, parameters) =>
       from accepted
     ),
     used_device as (
-      update devices d set last_used_at = ${parameters.now}, user_agent = ${parameters.userAgent}
+      update devices d set last_used_at = ${parameters.now}, user_agent = ${parameters.userAgent},
+        expires_at = ${parameters.deviceEnd}::timestamptz
       from accepted where d.id = ${parameters.knownDeviceId}::uuid
     ),
     new_device as (

@@ -212,7 +212,11 @@ function rememberDevice(
   userAgent: string,
   now: Date,
 ): void {
-  const used = { last_used_at: formatTime(now), user_agent: userAgent }
+  const used = {
+    last_used_at: formatTime(now),
+    expires_at: formatTime(device.expiresAt),
+    user_agent: userAgent,
+  }
   if (device.kind === 'known') {
     run(noteUse, { id: device.id, ...used })
     return
@@ -223,7 +227,6 @@ function rememberDevice(
     user_id: userId,
     token: device.digest,
     created_at: formatTime(now),
-    expires_at: formatTime(device.expiresAt),
     ...used,
   })
 }
@@ -232,7 +235,12 @@ const dropDevices = prepare<{ userId: string }>((db, { userId }) =>
   sql`delete from devices where id in (${surplusDevices(userId)})`.compile(db),
 )
 
-const noteUse = prepare<{ id: string; last_used_at: string; user_agent: string }>(
-  (db, { id, last_used_at, user_agent }) =>
-    db.updateTable('devices').set({ last_used_at, user_agent }).where('id', '=', id).compile(),
+type DeviceUse = { id: string; last_used_at: string; expires_at: string; user_agent: string }
+
+const noteUse = prepare<DeviceUse>((db, { id, last_used_at, expires_at, user_agent }) =>
+  db
+    .updateTable('devices')
+    .set({ last_used_at, expires_at, user_agent })
+    .where('id', '=', id)
+    .compile(),
 )

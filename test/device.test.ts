@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
+import type { Device } from '../src/domain/user.ts'
 import { createCli } from './cli.ts'
 import { ENGINES_BY_RUN } from './engines.ts'
 import { countHashes } from './hash-counter.ts'
@@ -100,7 +101,7 @@ for (const engine of ENGINES_BY_RUN) {
         const answer = await loginWith(email, device)
         assert.equal(answer.status, 200)
         assert.notEqual(cookieIn(answer, SESSION_COOKIE), '')
-        assert.equal(cookieIn(answer, DEVICE_COOKIE), '', 'the device keeps its cookie')
+        assert.equal(cookieIn(answer, DEVICE_COOKIE), device, 'the device keeps its cookie')
       }
       assert.equal(
         (
@@ -211,7 +212,7 @@ for (const engine of ENGINES_BY_RUN) {
         },
       ],
       [
-        'that is older than 180 days',
+        'that was not used for 180 days',
         async ({ device }) => {
           service.advance(LIFETIME_MS + SECOND_MS)
           return device
@@ -232,22 +233,50 @@ for (const engine of ENGINES_BY_RUN) {
       })
     }
 
-    test('a device is known for 180 days from its first login, and keeps its cookie', async () => {
-      const { email, device, userId } = await newOwner()
-      const [known] = await service.store.listDevices(userId, service.now())
-      assert.ok(known)
-      const lifetimeMs = known.expiresAt.getTime() - known.createdAt.getTime()
-      assert.ok(Math.abs(lifetimeMs - LIFETIME_MS) < SECOND_MS)
-      service.advanceTo(known.expiresAt.getTime() - 2 * SECOND_MS)
-      const usedAt = service.now()
-      assert.equal(cookieIn(await loginWith(email, device), DEVICE_COOKIE), '')
-      const devices = await service.store.listDevices(userId, service.now())
-      assert.deepEqual(
-        devices.map(({ id, expiresAt }) => [id, expiresAt]),
-        [[known.id, known.expiresAt]],
-      )
-      assert.ok((devices[0]?.lastUsedAt ?? 0) >= usedAt)
-    })
+    // Days from the first login.
+    const LIVES: [string, { day: number; isKnown: boolean; expiresOn?: number }[]][] = [
+      [
+        'for 180 days from its last login',
+        [
+          { day: 179, isKnown: true, expiresOn: 179 + 180 },
+          { day: 179 + 181, isKnown: false },
+        ],
+      ],
+      [
+        'for a year from its first login at most',
+        [
+          { day: 179, isKnown: true, expiresOn: 179 + 180 },
+          { day: 358, isKnown: true, expiresOn: 365 },
+          { day: 364, isKnown: true, expiresOn: 365 },
+          { day: 366, isKnown: false },
+        ],
+      ],
+    ]
+    for (const [life, logins] of LIVES) {
+      test(`a device is known ${life}, and its cookie lasts as long`, async () => {
+        const { email, device, userId } = await newOwner()
+        const [first] = await service.store.listDevices(userId, service.now())
+        assert.ok(first)
+        for (const { day, isKnown, expiresOn = day } of logins) {
+          const moment = first.createdAt.getTime() + day * DAY_MS
+          service.advanceTo(moment)
+          const answer = await loginWith(email, device)
+          // The login happened within this time after `moment`.
+          const withinMs = service.now().getTime() - moment + SECOND_MS
+          assert.equal(cookieIn(answer, DEVICE_COOKIE) === device, isKnown, `day ${day}`)
+          const devices = await service.store.listDevices(userId, service.now())
+          const known: Device | undefined = devices.find(({ id }) => id === first.id)
+          assert.equal(known !== undefined, isKnown)
+          if (!known) continue
+          const lateMs = known.expiresAt.getTime() - moment - (expiresOn - day) * DAY_MS
+          assert.ok(0 <= lateMs && lateMs <= withinMs, `day ${day}: ${lateMs} ms`)
+          const cookies = String(answer.headers['set-cookie'])
+          const maxAge = Number(/__Host-device=.*?Max-Age=(\d+)/.exec(cookies)?.[1])
+          const longerMs = known.expiresAt.getTime() - moment - maxAge * SECOND_MS
+          assert.ok(0 <= longerMs && longerMs <= withinMs, `day ${day}: ${cookies}`)
+        }
+      })
+    }
 
     test('with a known device, a wrong password gets the same answer as an unknown email', async () => {
       const { email, device } = await newOwner()

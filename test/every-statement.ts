@@ -36,7 +36,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
       refreshToken,
       device: isFirst
         ? { kind: 'new', id: deviceId, digest: deviceDigest, expiresAt: later(DAY_MS) }
-        : { kind: 'known', id: deviceId },
+        : { kind: 'known', id: deviceId, expiresAt: later(DAY_MS) },
       displaced: { cookieDigest: digest(randomUUID()), usedBefore: later(-1), maxSessions },
     }
     assert.ok(await store.openSession(opening, scopes, now))

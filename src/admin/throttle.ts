@@ -136,7 +136,7 @@ function toEmailRow({
   return {
     email: email ?? `digest ${shorten(digest)}`,
     failures: String(failures),
-    'in a day': String(dailyFailures),
+    'for the day': String(dailyFailures),
     clients: String(clients),
     'waits until': toTime(waitsUntil),
   }

@@ -16,7 +16,7 @@ export type ThrottleScope = {
   emailDigest: string | null
   /** Failures allowed in a window of 15 minutes. */
   maxFailures: number
-  /** Failures allowed in a day, after which each window allows one; null for no daily limit. */
+  /** Failures allowed beyond one in 15 minutes, after which each window allows one; null for no daily limit. */
   maxDailyFailures: number | null
 }
 
@@ -44,10 +44,11 @@ type NewSession = Pick<Session, 'id' | 'expiresAt' | 'userAgent' | 'ip'> & {
   cookieDigest: string | null
 }
 
-/** The device of a login. A new one is stored, without its token; the use of a known one is noted. */
-export type UsedDevice =
-  | { kind: 'new'; id: string; expiresAt: Date; digest: string }
-  | { kind: 'known'; id: string }
+/** The device of a login. A new one is stored, without its token; a known one gets its use and new expiry. */
+export type UsedDevice = { id: string; expiresAt: Date } & (
+  | { kind: 'new'; digest: string }
+  | { kind: 'known' }
+)
 
 /** Which earlier sessions a login ends. */
 export type Displaced = {

@@ -20,4 +20,7 @@ export const ABANDONED_SECONDS = 2 * ACCESS_TOKEN_SECONDS
 export const REFRESH_GRACE_SECONDS = 60
 /** How much clocks may differ when an access token is verified. */
 export const CLOCK_TOLERANCE_SECONDS = 30
-export const DEVICE_SECONDS = 180 * 24 * 3600
+/** Idle expiry: a device without a login for this long is forgotten. */
+export const DEVICE_IDLE_SECONDS = 180 * 24 * 3600
+/** Absolute expiry, from the first login on the device. */
+export const DEVICE_MAX_SECONDS = 365 * 24 * 3600

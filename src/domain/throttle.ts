@@ -17,7 +17,9 @@ export type ScopeState = ThrottleScope & {
   pending: number
   /** Null if no window is running. */
   windowEndsAt: Date | null
+  /** For the day: one is forgiven every 15 minutes. */
   dailyFailures: number
+  /** When the last of them is forgiven, if no more are added; null if there are none. */
   dayEndsAt: Date | null
   /** Null if the scope is not blocked. */
   blockedUntil: Date | null
@@ -25,8 +27,8 @@ export type ScopeState = ThrottleScope & {
 
 /**
  * When an attempt need no longer wait for this scope; null if it need not wait now. If the failures are used
- * up and no attempt has come since, the wait ends with the window; an attempt before that would be refused,
- * and start a block of 15 minutes.
+ * up and no attempt has come since, the wait ends with the window at the latest; an attempt before that may be
+ * refused, and start a block of 15 minutes.
  */
 export function waitsUntil(state: ScopeState, now: Date): Date | null {
   if (state.blockedUntil) return state.blockedUntil

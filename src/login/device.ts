@@ -2,7 +2,7 @@
 // the guesses of other callers cannot lock the owner out. A device cookie does not authenticate its sender.
 import { createHmac, createSecretKey, randomUUID, timingSafeEqual } from 'node:crypto'
 import type { AttemptStore, UsedDevice } from '../domain/attempt.ts'
-import { DEVICE_SECONDS } from '../domain/lifetimes.ts'
+import { DEVICE_IDLE_SECONDS, DEVICE_MAX_SECONDS } from '../domain/lifetimes.ts'
 import type { Device } from '../domain/user.ts'
 import { digestOf, randomToken } from '../identifiers.ts'
 
@@ -41,24 +41,36 @@ type DeviceDeps = {
   clock: () => Date
 }
 
+type KnownDevice = Device & { token: string }
+
+/** The browser keeps the cookie for as long as its device is known. */
+export type DeviceCookie = { value: string; maxAgeSeconds: number }
+
 /** The device, if its token is genuine and it is known to this account. */
 export async function findKnownDevice(
   { store, deviceTokens, clock }: DeviceDeps,
   deviceToken: string | null,
   email: string,
-): Promise<Device | null> {
+): Promise<KnownDevice | null> {
   if (deviceToken === null || !deviceTokens.isGenuine(deviceToken)) return null
-  return store.findDevice(digestOf(deviceToken), email, clock())
+  const device = await store.findDevice(digestOf(deviceToken), email, clock())
+  return device && { ...device, token: deviceToken }
 }
 
-/** What a successful login stores: another use of the known device, or a new device. */
+/** What a successful login stores: another use of the known device, or a new device. Both get the cookie. */
 export function deviceToRemember(
   { deviceTokens, clock }: DeviceDeps,
-  known: Device | null,
-): { device: UsedDevice; newToken: string | null } {
-  if (known) return { device: { kind: 'known', id: known.id }, newToken: null }
-  const newToken = deviceTokens.make()
-  const expiresAt = new Date(clock().getTime() + DEVICE_SECONDS * 1000)
-  const id = randomUUID()
-  return { device: { kind: 'new', id, expiresAt, digest: digestOf(newToken) }, newToken }
+  known: KnownDevice | null,
+): { device: UsedDevice; cookie: DeviceCookie } {
+  const now = clock()
+  const firstUsedAt = known?.createdAt ?? now
+  const expiresMs = Math.min(
+    now.getTime() + DEVICE_IDLE_SECONDS * 1000,
+    firstUsedAt.getTime() + DEVICE_MAX_SECONDS * 1000,
+  )
+  const expiresAt = new Date(expiresMs)
+  const value = known?.token ?? deviceTokens.make()
+  const cookie = { value, maxAgeSeconds: Math.floor((expiresMs - now.getTime()) / 1000) }
+  if (known) return { device: { kind: 'known', id: known.id, expiresAt }, cookie }
+  return { device: { kind: 'new', id: randomUUID(), expiresAt, digest: digestOf(value) }, cookie }
 }

@@ -9,7 +9,12 @@ import type {
 import type { User } from '../domain/user.ts'
 import { canonicalEmail, lookupKey, matchablePassword } from './credentials.ts'
 import { decide, type RejectionReason } from './decision.ts'
-import { type DeviceTokens, deviceToRemember, findKnownDevice } from './device.ts'
+import {
+  type DeviceCookie,
+  type DeviceTokens,
+  deviceToRemember,
+  findKnownDevice,
+} from './device.ts'
 import type { HashClaim, HashQueue, HashSlot } from './hash-queue.ts'
 import { type OpenedSession, type OpenSessionDeps, openSession } from './open-session.ts'
 import type { Pace } from './pace.ts'
@@ -50,8 +55,8 @@ export type LoginOutcome =
       kind: 'signed-in'
       user: User
       session: OpenedSession
-      /** The value of a new device cookie; null if the caller is not a browser or has one. */
-      deviceToken: string | null
+      /** Null if the caller is not a browser. */
+      deviceCookie: DeviceCookie | null
       /** Replaces a hash of another cost, after the answer; null if that is not necessary. */
       rehash: (() => Promise<void>) | null
     }
@@ -164,7 +169,7 @@ async function tryToLogIn(
     kind: 'signed-in',
     user: decision.user,
     session,
-    deviceToken: remembered?.newToken ?? null,
+    deviceCookie: remembered?.cookie ?? null,
     rehash: toRehash(deps, decision.user, password),
   }
 }

@@ -303,6 +303,9 @@ function endsOf(model: ThrottleModel, keys: Iterable<string>, email?: string) {
     if (state.pending > 0) ends.set(state.leaseEndsAt, MINUTE)
     ends.set(state.expiresAt, 0)
     ends.set(state.windowEndsAt, 15 * MINUTE).set(state.blockedUntil, 15 * MINUTE)
+    if (state.dayEndsAt === null) continue
+    const countedAt = state.dayEndsAt - DAY
+    ends.set(countedAt + 15 * MINUTE, 0).set(countedAt + state.dailyFailures * 15 * MINUTE, 0)
     ends.set(state.dayEndsAt, DAY)
   }
   return Array.from(ends, ([moment, spanMs]) => (moment ? [{ moment, spanMs }] : [])).flat()

@@ -11,7 +11,7 @@ export type ScopeState = {
   scope: ScopeName
   emailDigest: string | null
   failures: number
-  /** Only the email scope counts by day. */
+  /** Only the email scope counts by day: failures 24 hours before `dayEndsAt`, and those added since. */
   dailyFailures: number
   pending: number
   /** One lease for all pending attempts; each reservation renews it. */
@@ -99,13 +99,13 @@ export class ThrottleModel {
       if (isWindowOver || state.failures === 0) state.windowEndsAt = now + WINDOW
       state.failures = isWindowOver ? 1 : state.failures + 1
 
-      const { dayEndsAt } = state
-      const isKeptForDay = state.dailyFailures > 0 && (dayEndsAt ?? 0) > now + LEASE + WINDOW
-      state.expiresAt = isKeptForDay && dayEndsAt !== null ? dayEndsAt : now + LEASE + WINDOW
+      state.expiresAt = now + LEASE + WINDOW
       if (state.scope !== 'email') continue
-      const isDayOver = dayEndsAt === null || dayEndsAt <= now
+      const isDayOver = state.dayEndsAt === null || state.dayEndsAt <= now
       state.dailyFailures = isDayOver ? 1 : state.dailyFailures + 1
       if (isDayOver) state.dayEndsAt = now + DAY
+      const countedAt = (state.dayEndsAt ?? 0) - DAY
+      state.expiresAt = Math.max(state.expiresAt, countedAt + state.dailyFailures * WINDOW)
     }
     const user = this.users.get(email)
     if (!user) return 0
@@ -173,7 +173,7 @@ export class ThrottleModel {
     return expired.length
   }
 
-  /** A copy of the scope's state in which ended leases, windows, blocks and days have taken effect. */
+  /** A copy of the scope's state in which ended leases, windows and blocks have taken effect. */
   #currentState(
     { key, name, emailDigest, maxFailures, maxDailyFailures }: ThrottleScope,
     now: number,
@@ -186,9 +186,17 @@ export class ThrottleModel {
     if (isWindowOver) state.failures = 0
     if (!isBlocked) state.blockedUntil = null
 
-    if (!isRunning(state.dayEndsAt, now, DAY)) {
-      state.dailyFailures = 0
-      state.dayEndsAt = null
+    // One failure of the day is forgiven every 15 minutes.
+    if (state.dayEndsAt !== null) {
+      const countedAt = state.dayEndsAt - DAY
+      const forgiven = Math.max(0, Math.floor((now - countedAt) / WINDOW))
+      state.dailyFailures = Math.max(0, state.dailyFailures - forgiven)
+      state.dayEndsAt += forgiven * WINDOW
+      const isPlausible = countedAt <= now + DAY
+      if (!isPlausible || state.dailyFailures === 0) {
+        state.dailyFailures = 0
+        state.dayEndsAt = null
+      }
     }
 
     const abandoned = isRunning(state.leaseEndsAt, now, LEASE) ? 0 : state.pending

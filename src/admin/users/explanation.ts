@@ -73,12 +73,12 @@ export function sentenceOf(
   }
 }
 
-function reasonOf({ scope, failures, dailyFailures, budget, maxFailures }: ShownScope): string {
+function reasonOf({ scope, failures, budget, maxFailures, maxDailyFailures }: ShownScope): string {
   const reasons: Record<ScopeName, string> = {
     pair: `${failures} failures for this email from this client`,
     email:
       budget < maxFailures
-        ? `${dailyFailures} failures within a day, after which one is allowed in 15 minutes`
+        ? `the ${maxDailyFailures} failures for the day are used up, after which one is allowed in 15 minutes`
         : `${failures} failures in 15 minutes`,
     client: `${failures} failures from this client, with any email`,
     network: `${failures} failures from the network of this client, with any email`,
@@ -129,7 +129,7 @@ function describe(scope: ShownScope): string {
   const { failures, maxFailures, dailyFailures, maxDailyFailures, pending, waitsUntil } = scope
   return [
     `${failures} of ${maxFailures} in 15 minutes`,
-    ...(maxDailyFailures === null ? [] : [`${dailyFailures} of ${maxDailyFailures} in a day`]),
+    ...(maxDailyFailures === null ? [] : [`${dailyFailures} of ${maxDailyFailures} for the day`]),
     ...(pending === 0 ? [] : [`${pending} in progress`]),
     ...(waitsUntil === null ? [] : [`waits${untilOf(waitsUntil)}`]),
   ].join(', ')

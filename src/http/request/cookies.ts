@@ -1,6 +1,6 @@
 // The two cookies. Only this host gets them, only over TLS; scripts and other sites cannot use them.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { DEVICE_SECONDS } from '../../domain/lifetimes.ts'
+import type { DeviceCookie } from '../../login/device.ts'
 
 const SESSION = '__Host-session'
 const DEVICE = '__Host-device'
@@ -35,8 +35,8 @@ export function setSessionCookie(reply: FastifyReply, value: string): void {
   reply.header('Set-Cookie', `${SESSION}=${value}; ${ATTRIBUTES}`)
 }
 
-export function setDeviceCookie(reply: FastifyReply, value: string): void {
-  reply.header('Set-Cookie', `${DEVICE}=${value}; Max-Age=${DEVICE_SECONDS}; ${ATTRIBUTES}`)
+export function setDeviceCookie(reply: FastifyReply, { value, maxAgeSeconds }: DeviceCookie): void {
+  reply.header('Set-Cookie', `${DEVICE}=${value}; Max-Age=${maxAgeSeconds}; ${ATTRIBUTES}`)
 }
 
 export function clearSessionCookie(reply: FastifyReply): void {

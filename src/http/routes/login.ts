@@ -46,7 +46,7 @@ export const LOGIN_OPERATION = operation(
         ...CSRF_TOKEN_HEADER,
         'Set-Cookie': {
           type: 'string',
-          description: 'Only for browsers: `__Host-session`, and `__Host-device` if it is new.',
+          description: 'Only for browsers: `__Host-session` and `__Host-device`.',
         },
       },
     ),
@@ -71,7 +71,7 @@ export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcom
 
     switch (outcome.kind) {
       case 'signed-in': {
-        const { user, session, deviceToken, rehash } = outcome
+        const { user, session, deviceCookie, rehash } = outcome
         const durationMs = Math.round(reply.elapsedTime)
         const opened = { userId: user.id, sessionId: session.id, durationMs }
         log.info({ event: 'login.succeeded', ...opened })
@@ -82,7 +82,7 @@ export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcom
           setSessionCookie(reply, session.cookie)
           sendCsrfToken(reply, session.cookie)
         }
-        if (deviceToken !== null) setDeviceCookie(reply, deviceToken)
+        if (deviceCookie !== null) setDeviceCookie(reply, deviceCookie)
         sendSuccess(reply, {
           user: toUserObject(user),
           accessToken: session.accessToken,

@@ -95,8 +95,8 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
     -- Timestamps beyond these limits are ignored: the database's clock was ahead, and has been set since.
     far as (
       select window_end + (window_end - now) as window_limit, lease_end + (lease_end - now) as lease_limit,
-        -- In UTC: a day of the session's time zone may have 23 or 25 hours.
-        (day_end at time zone 'UTC' + (day_end - now)) at time zone 'UTC' as day_limit
+        -- Not 2 days: a day of the session's time zone may have 23 or 25 hours.
+        now + interval '48 hours' as day_limit
       from moment
     ),
     asked as (
@@ -115,7 +115,11 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
           and e.blocked_until <= window_limit as is_blocked,
         coalesce(e.blocked_until, e.window_ends_at) <= now
           or coalesce(e.blocked_until, e.window_ends_at) > window_limit as is_over,
-        coalesce(e.day_ends_at <= now or e.day_ends_at > day_limit, true) as is_day_over,
+        -- Of the daily failures, one is forgiven for every 15 minutes since they were counted, which was
+        -- 24 hours before the end of the day.
+        case when e.day_ends_at <= day_limit then e.daily_failures else 0 end as counted_daily,
+        greatest(floor(extract(epoch from now - e.day_ends_at + interval '24 hours') / 900), 0)::integer
+          as forgiven,
         case when e.lease_ends_at > now and e.lease_ends_at <= lease_limit then 0 else e.pending end
           as lapsed
       from existing e, moment, far
@@ -124,12 +128,12 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
       select a.*, j.key is not null as is_present, coalesce(j.is_blocked, false) as is_blocked,
         j.blocked_until,
         case when j.is_over or j.key is null then null else j.window_ends_at end as window_ends_at,
-        case when a.max_daily is null or (j.is_day_over and j.lapsed = 0) then null
-          when j.is_day_over then day_end else j.day_ends_at end as day_ends_at,
+        case when a.max_daily is null then null
+          when j.counted_daily > j.forgiven then j.day_ends_at + j.forgiven * interval '15 minutes'
+          when j.lapsed > 0 then day_end end as day_ends_at,
         coalesce(case when j.is_over then 0 else j.failures end + j.lapsed, 0) as failures,
         case when a.max_daily is null then 0
-          else coalesce(case when j.is_day_over then 0 else j.daily_failures end + j.lapsed, 0)
-        end as daily_failures,
+          else coalesce(greatest(j.counted_daily - j.forgiven, 0) + j.lapsed, 0) end as daily_failures,
         coalesce(j.pending - j.lapsed, 0) as pending
       from moment, asked a left join judged j using (key)
     ),

@@ -64,7 +64,7 @@ export function createSettling(run: Run): Omit<Attempts, 'reserveAttempt'> {
         knownDeviceId: device?.kind === 'known' ? device.id : null,
         newDeviceId: device?.kind === 'new' ? device.id : null,
         deviceDigest: device?.kind === 'new' ? device.digest : null,
-        deviceEnd: device?.kind === 'new' ? formatTime(device.expiresAt) : null,
+        deviceEnd: device && formatTime(device.expiresAt),
       })
       if (!accepted) {
         // The statement wrote nothing: the attempt is still pending.
@@ -133,9 +133,10 @@ function prepareFailure(table: 'users' | 'unknown_user') {
           when l.day_ends_at > ${parameters.now} then l.daily_failures + 1 else 1 end,
         day_ends_at = case when l.scope <> 'email' then null
           when l.day_ends_at > ${parameters.now} then l.day_ends_at else ${parameters.dayEnd} end,
-        -- A single failure need not be kept for a day: each window allows one anyway.
-        expires_at = case when l.daily_failures > 0 and l.day_ends_at > ${parameters.expiry}
-          then l.day_ends_at else ${parameters.expiry} end
+        -- Until all failures of the day are forgiven.
+        expires_at = case when l.day_ends_at > ${parameters.now} then greatest(${parameters.expiry},
+            l.day_ends_at - interval '24 hours' + (l.daily_failures + 1) * interval '15 minutes')
+          else ${parameters.expiry} end
       from locked l, all_locked where t.key = l.key returning t.key
     )
     update ${sql.table(table)} u set ${ONE_FAILURE_MORE}
@@ -222,7 +223,8 @@ const succeed = prepare<SuccessParameters, Success>((db, parameters) =>
       from accepted
     ),
     used_device as (
-      update devices d set last_used_at = ${parameters.now}, user_agent = ${parameters.userAgent}
+      update devices d set last_used_at = ${parameters.now}, user_agent = ${parameters.userAgent},
+        expires_at = ${parameters.deviceEnd}::timestamptz
       from accepted where d.id = ${parameters.knownDeviceId}::uuid
     ),
     new_device as (

@@ -115,7 +115,10 @@ export type Schema = {
     email_digest: string | null
     /** In the current window. */
     failures: number
-    /** In the current day; counted for the scope `email` only. */
+    /**
+     * For the day, counted for the scope `email` only: those that were left 24 hours before `day_ends_at`, and
+     * those added since. One is forgiven for every 15 minutes from that moment on.
+     */
     daily_failures: Generated<number>
     pending: number
     lease_ends_at: Time

@@ -10,7 +10,7 @@ import { FIRST_DUMMY_ID, formatTime, parseTimeOrNull, type Schema } from './sche
 
 /** Longer than any attempt takes. A lease ends only if the process or the database failed meanwhile. */
 export const LEASE_MS = 60_000
-/** How long failures are counted for the daily limit of an email. */
+/** The column `day_ends_at` is this long after the moment at which the failures for the day were counted. */
 export const DAY_MS = 24 * 3_600_000
 
 /** The times that a write at `now` uses, as they are stored. */
@@ -22,7 +22,7 @@ export function momentsAt(now: Date) {
     leaseEnd: formatTime(now, LEASE_MS),
     windowEnd: formatTime(now, WINDOW_MS),
     dayEnd: formatTime(now, DAY_MS),
-    /** When a row may be purged, unless it counts the failures of a day. */
+    /** When a row may be purged, unless it has failures for the day. */
     expiry: formatTime(now, LEASE_MS + WINDOW_MS),
   }
 }

@@ -3,9 +3,9 @@ import { sql } from 'kysely'
 import type { Reservation, ThrottleScope } from '../../domain/attempt.ts'
 import type { ScopeState } from '../../domain/throttle.ts'
 import { prepare } from '../sql/prepared.ts'
-import { formatTime, parseTime } from '../sql/schema.ts'
+import { parseTime } from '../sql/schema.ts'
 import { dummyIdOf, type Moments, momentsAt, toBlock } from '../sql/throttle-rows.ts'
-import { STATE_COLUMNS, type StateRow, statesOf } from '../sql/throttle-state.ts'
+import { STATE_COLUMNS, type StateRow, statesOf, toStoredDay } from '../sql/throttle-state.ts'
 import {
   type FoundUser,
   isNotLockedByAdministrator,
@@ -23,7 +23,7 @@ export function reserve(run: Run, scopes: ThrottleScope[], email: string, now: D
   if (blocking.length > 0) {
     const spent = blocking.filter(s => !s.blockedUntil)
     for (const state of spent) {
-      run(blockRow, { ...state, dayEndsAt: state.dayEndsAt && formatTime(state.dayEndsAt), ...at })
+      run(blockRow, { ...state, dayEndsAt: toStoredDay(state), ...at })
     }
     const isEmailSpent = spent.some(s => s.name === 'email')
     return toBlock(
@@ -42,6 +42,7 @@ export function reserve(run: Run, scopes: ThrottleScope[], email: string, now: D
     ...state,
     pending: state.pending + 1,
     windowEndsAt: state.windowEndsAt ?? at.windowEnd,
+    dayEndsAt: toStoredDay(state),
   }))
   run(writeRows, { rows: JSON.stringify(reserved), ...at })
   return { kind: 'admitted', user: toFoundUser(run(findUser, { ...at, email })[0]) }

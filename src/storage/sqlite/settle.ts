@@ -137,9 +137,10 @@ const countFailure = prepare<Moments & { keys: string }>((db, at) =>
         when day_ends_at > ${at.now} then daily_failures + 1 else 1 end`,
       day_ends_at: sql`case when scope <> 'email' then null
         when day_ends_at > ${at.now} then day_ends_at else ${at.dayEnd} end`,
-      // A single failure need not be kept for a day: each window allows one anyway.
-      expires_at: sql`case when daily_failures > 0 and day_ends_at > ${at.expiry}
-        then day_ends_at else ${at.expiry} end`,
+      // Until all failures of the day are forgiven.
+      expires_at: sql`case when day_ends_at > ${at.now} then max(${at.expiry},
+        strftime('%Y-%m-%dT%H:%M:%fZ', day_ends_at, '-24 hours', ((daily_failures + 1) * 15) || ' minutes'))
+        else ${at.expiry} end`,
     })
     .where(isOneOf(at.keys))
     .compile(),
@@ -211,7 +212,11 @@ function rememberDevice(
   userAgent: string,
   now: Date,
 ): void {
-  const used = { last_used_at: formatTime(now), user_agent: userAgent }
+  const used = {
+    last_used_at: formatTime(now),
+    expires_at: formatTime(device.expiresAt),
+    user_agent: userAgent,
+  }
   if (device.kind === 'known') {
     run(noteUse, { id: device.id, ...used })
     return
@@ -222,7 +227,6 @@ function rememberDevice(
     user_id: userId,
     token: device.digest,
     created_at: formatTime(now),
-    expires_at: formatTime(device.expiresAt),
     ...used,
   })
 }
@@ -231,7 +235,12 @@ const dropDevices = prepare<{ userId: string }>((db, { userId }) =>
   sql`delete from devices where id in (${surplusDevices(userId)})`.compile(db),
 )
 
-const noteUse = prepare<{ id: string; last_used_at: string; user_agent: string }>(
-  (db, { id, last_used_at, user_agent }) =>
-    db.updateTable('devices').set({ last_used_at, user_agent }).where('id', '=', id).compile(),
+type DeviceUse = { id: string; last_used_at: string; expires_at: string; user_agent: string }
+
+const noteUse = prepare<DeviceUse>((db, { id, last_used_at, expires_at, user_agent }) =>
+  db
+    .updateTable('devices')
+    .set({ last_used_at, expires_at, user_agent })
+    .where('id', '=', id)
+    .compile(),
 )

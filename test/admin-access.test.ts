@@ -7,8 +7,10 @@ import { promisify } from 'node:util'
 import { ADMIN_ROUTES } from '../src/http/admin/app.ts'
 import { createAdminToken } from '../src/identifiers.ts'
 import { ADMIN, type AdminAnswer, type AdminService, startAdminService } from './admin-service.ts'
+import { writeCertificate } from './certificates.ts'
 import { freePort } from './postgres-server.ts'
 import { countStatuses, createAddresses, PASSWORD } from './service.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
 
 const run = promisify(execFile)
 const EMAIL = 'ann@example.com'
@@ -271,4 +273,30 @@ describe('access to the admin API', () => {
     assert.ok(lines.length < 50)
     assert.ok(lines.every(({ tokenName }) => tokenName === 'another'))
   })
+})
+
+test('beside a TLS proxy the admin API takes the address and the TLS of the connection, whatever is forwarded', async t => {
+  const folder = await makeTemporaryFolder('login-admin-proxy-')
+  const certificate = await writeCertificate(folder, 'valid')
+  const service = await startAdminService('sqlite', { TRUST_PROXY: '127.0.0.1', ...certificate })
+  t.after(async () => {
+    await service.stop()
+    await rm(folder, { recursive: true })
+  })
+  const email = 'proxied@example.com'
+  await service.addUser(email)
+  for (const headers of [
+    {},
+    { 'X-Forwarded-For': '203.0.113.9' },
+    { 'X-Forwarded-Proto': 'http' },
+    { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': '203.0.113.9' },
+    { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': 'nonsense' },
+  ]) {
+    const answer = await service.admin('DELETE', `/users/${email}/sessions`, undefined, { headers })
+    assert.equal(answer.status, 200, JSON.stringify(headers))
+    const { events } = (await service.admin('GET', `/audit?target=${email}&limit=1`)).json.data
+    assert.deepEqual(events[0]?.by, { kind: 'token', name: 'registration', host: '127.0.0.1' })
+  }
+  const lines = service.logged().filter(({ event }) => event === 'admin.request')
+  assert.deepEqual(new Set(lines.map(({ ip }) => ip)), new Set(['127.0.0.1']))
 })

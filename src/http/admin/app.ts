@@ -60,7 +60,9 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
   const store = queueOperations(deps.store)
   const oneAtATime = createWorkQueue()
   const hashPassword = (password: string) => oneAtATime(() => bcrypt.hash(password, bcryptCost))
-  const { app, refuseOtherMethods } = createServer(deps, { maxParamLength: PARAM_MAX_LENGTH })
+  // Its callers reach this port directly: a header that a proxy would set is forged.
+  const direct = { ...deps, config: { ...config, trustedProxies: [] } }
+  const { app, refuseOtherMethods } = createServer(direct, { maxParamLength: PARAM_MAX_LENGTH })
   app.decorateRequest(TOKEN, null)
   app.addHook('onRequest', admit(followTokens(config.adminTokensFile)))
 

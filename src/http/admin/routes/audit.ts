@@ -4,13 +4,12 @@ import { listAudit } from '../../../admin/operations/audit.ts'
 import { parseText, parseTime } from '../../../admin/terminal/arguments.ts'
 import type { AuditEvent } from '../../../domain/audit.ts'
 import { canonicalEmail } from '../../../login/credentials.ts'
-import { queryOf, read, readLimit } from '../input.ts'
+import { read, readLimit } from '../input.ts'
 import type { Handler } from '../route.ts'
 
 const parseTarget = parseText('target', 254)
 
-export const auditRoute: Handler = async (deps, request) => {
-  const query = queryOf(request, ['target', 'since', 'limit', 'before'])
+export const auditRoute: Handler = async (deps, _request, query) => {
   const limit = readLimit(query)
   const target = read(query, 'target', typed => canonicalEmail(parseTarget(typed))) ?? null
   const since = read(query, 'since', parseTime('since')) ?? null

@@ -19,23 +19,14 @@ import {
   roleParser,
 } from '../../../admin/terminal/arguments.ts'
 import { DEFAULT_ROLE, USER_STATES } from '../../../domain/user.ts'
-import {
-  bodyOf,
-  InvalidInput,
-  queryOf,
-  read,
-  readBoolean,
-  readLimit,
-  readRequired,
-} from '../input.ts'
+import { bodyOf, InvalidInput, read, readBoolean, readLimit, readRequired } from '../input.ts'
 import { type Handler, onEnded, userOf } from '../route.ts'
 import { SECRET_FIELDS, secretOf } from '../secret.ts'
 
 const parseName = nameParser('name')
 const parseRole = roleParser('role')
 
-export const usersRoute: Handler = async (deps, request) => {
-  const query = queryOf(request, ['search', 'role', 'state', 'limit', 'after'])
+export const usersRoute: Handler = async (deps, _request, query) => {
   const search = read(query, 'search', parseText('search', 254))
   const role = read(query, 'role', parseRole)
   const state = read(query, 'state', parseState)
@@ -51,8 +42,7 @@ function parseState(typed: string) {
   throw new WrongUse(`state is one of ${USER_STATES.join(', ')}.`)
 }
 
-export const userRoute: Handler = async (deps, request) => {
-  const query = queryOf(request, ['client'])
+export const userRoute: Handler = async (deps, request, query) => {
   const client = read(query, 'client', parseClient('client')) ?? null
   const { user } = await userOf(deps, request)
   return { data: await explainUser(deps, user.email, client) }

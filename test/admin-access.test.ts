@@ -1,7 +1,7 @@
 // Which requests reach the admin API: only those with a valid token, on its own port.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { after, before, describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { ADMIN_ROUTES } from '../src/http/admin/app.ts'
@@ -196,6 +196,14 @@ describe('access to the admin API', () => {
       ['a folder', () => mkdir(file), /not a file/],
       ['a link to itself', () => run('ln', ['-s', file, file]), /ELOOP/],
       ['a link to a device', () => run('ln', ['-s', '/dev/zero', file]), /not a file/],
+      [
+        'a file that others can read',
+        async () => {
+          await copyFile(aside, file)
+          await chmod(file, 0o644)
+        },
+        /chmod 600/,
+      ],
       ['a large file', () => writeFile(file, ' '.repeat(10_000_000)), /more than 65536 bytes/],
     ]
     for (const [name, replace, reason] of REPLACEMENTS) {
@@ -218,6 +226,20 @@ describe('access to the admin API', () => {
       // These refusals are not counted as failures of the client.
       assert.equal(await statusOf(good, from), 200, name)
     }
+  })
+
+  test('a file is refused while others can read or change it', async () => {
+    const { tokensFile: file } = service
+    const token = await newToken('read')
+    // Twice at once: the second look could be at a version that is known.
+    for (const mode of [0o604, 0o602, 0o644, 0o666, 0o604]) {
+      assert.equal(await statusOf(token), 200)
+      await chmod(file, mode)
+      assert.equal(await statusOf(token), 401, mode.toString(8))
+      assert.equal(await statusOf(token), 401, mode.toString(8))
+      await chmod(file, 0o600)
+    }
+    assert.equal(await statusOf(token), 200)
   })
 
   test('a file that is written in place again and again, without a new size, is noticed each time', async () => {

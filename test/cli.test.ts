@@ -176,3 +176,37 @@ describe('an output that cannot be written', () => {
     }
   })
 })
+
+test('a name or role with a character that is invisible or reorders text is refused by add, set and import', async t => {
+  const { run } = await createCliFor(t, 'sqlite')
+  const email = 'ann@example.org'
+  const names = ['Zoë', 'Ann 😀', 'Ann ❤️', '葛\u{e0100}城', 'محمد', 'นรินทร์', 'Ann  B']
+  for (const [i, name] of names.entries()) {
+    const { code } = await run(['users', 'add', `${i}${email}`, '--name', name, '--generate'])
+    assert.equal(code, 0, name)
+  }
+  await run(['users', 'add', email, '--name', 'Ann', '--generate'])
+  const hash = '$2b$04$'.padEnd(60, '.')
+  const ZERO_WIDTH = '\u200b\u200c\u200d\u2060\ufeff\u00ad\u034f\u180e\u3164\u2800'
+  const BIDIRECTIONAL = '\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069'
+  for (const character of [...ZERO_WIDTH, ...BIDIRECTIONAL, '\u2028', '\u{e0041}']) {
+    const code = `U+${character.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0')}`
+    const text = `a${character}b`
+    for (const field of ['name', 'role']) {
+      const row = { email: 'new@example.org', name: 'New', passwordHash: hash, [field]: text }
+      const fields = { name: 'New', [field]: text }
+      const options = Object.entries(fields).flatMap(([name, value]) => [`--${name}`, value])
+      for (const [args, input] of [
+        [['users', 'add', 'new@example.org', ...options, '--generate']],
+        [['users', 'set', email, ...options]],
+        [['users', 'import', '-', '--dry-run'], JSON.stringify(row)],
+      ] as [string[], string?][]) {
+        const ended = await run(args, input)
+        assert.notEqual(ended.code, 0, `${code} ${args.join(' ')}`)
+        assert.match(ended.stderr, new RegExp(`${field} has ${code.replace('+', '\\+')}`))
+      }
+    }
+  }
+  const selected = await run(['users', 'set', email, '--role', 'admin\ufe0f'])
+  assert.match(selected.stderr, /--role has U\+FE0F/)
+})

@@ -16,6 +16,7 @@ import {
   parseClient,
   parseNewEmail,
   parseText,
+  roleFilterParser,
   roleParser,
 } from '../../../admin/terminal/arguments.ts'
 import { DEFAULT_ROLE, USER_STATES } from '../../../domain/user.ts'
@@ -28,7 +29,7 @@ const parseRole = roleParser('role')
 
 export const usersRoute: Handler = async (deps, _request, query) => {
   const search = read(query, 'search', parseText('search', 254))
-  const role = read(query, 'role', parseRole)
+  const role = read(query, 'role', roleFilterParser('role'))
   const state = read(query, 'state', parseState)
   const filter = { ...(search && { search }), ...(role && { role }), ...(state && { state }) }
   // As it is: an email that was inserted by SQL may be in another form than logins look up.

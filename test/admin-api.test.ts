@@ -152,6 +152,8 @@ for (const engine of ENGINES) {
       assert.equal((await admin('PUT', `${path}/lock`, { until })).status, 200)
       assert.equal((await service.login(email, PASSWORD)).status, 401)
       assert.equal((await admin('PUT', `${path}/lock`, { until: '2020-01-01' })).status, 400)
+      const inUtc = await admin('PUT', `${path}/lock`, { until: '2990-01-31T12:00' })
+      assert.deepEqual(inUtc.json.data, { until: '2990-01-31T12:00:00.000Z' })
       assert.equal((await admin('DELETE', `${path}/lock`)).status, 200)
       assert.equal((await service.login(email, PASSWORD)).status, 200)
       assert.equal((await lastEvent(email))?.action, 'user.unlocked')

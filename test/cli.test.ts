@@ -210,3 +210,56 @@ test('a name or role with a character that is invisible or reorders text is refu
   const selected = await run(['users', 'set', email, '--role', 'admin\ufe0f'])
   assert.match(selected.stderr, /--role has U\+FE0F/)
 })
+
+test('a time without a zone is UTC in every zone, and a duration counts from now', async t => {
+  const { run, runProcess, database } = await createCliFor(t, 'sqlite')
+  const email = 'ann@example.org'
+  await run(['users', 'add', email, '--name', 'Ann', '--generate'])
+  const lockedUntil = async () =>
+    String((await database.rows('select locked_until from users'))[0]?.locked_until)
+  const TIMES: [typed: string, meant: string][] = [
+    ['2990-01-31T12:00', '2990-01-31T12:00:00.000Z'],
+    ['2990-01-31T12:00:30.5', '2990-01-31T12:00:30.500Z'],
+    ['2990-01-31', '2990-01-31T00:00:00.000Z'],
+    ['2990-01-31T12:00+09:00', '2990-01-31T03:00:00.000Z'],
+  ]
+  for (const [typed, meant] of TIMES) {
+    const args = ['users', 'lock', email, '--until', typed]
+    const { stderr } = await runProcess(args, '', { TZ: 'Asia/Tokyo' })
+    assert.equal(await lockedUntil(), meant, typed)
+    assert.ok(stderr.includes(`until ${meant.replace(/\.\d+Z/, 'Z')}`), stderr)
+  }
+  for (const [typed, seconds] of [
+    ['90m', 5_400],
+    ['2h', 7_200],
+    ['30d', 30 * 86_400],
+  ] as const) {
+    const earliest = Date.now() + seconds * 1_000
+    await run(['users', 'lock', email, '--until', typed])
+    const locked = new Date(await lockedUntil()).getTime()
+    assert.ok(locked >= earliest && locked <= Date.now() + seconds * 1_000, typed)
+  }
+  const row = { email, name: 'Ann', passwordHash: '$2b$04$'.padEnd(60, '.') }
+  const locked = JSON.stringify({ ...row, lockedUntil: '2991-01-31T12:00' })
+  await runProcess(['users', 'import', '-', '--update'], locked, { TZ: 'Asia/Tokyo' })
+  assert.equal(await lockedUntil(), '2991-01-31T12:00:00.000Z')
+
+  await database.rows(`insert into audit_events (at, actor_kind, actor, host, action, target)
+    values ('2001-01-01T00:00:00.000Z', 'user', 'a', 'a', 'user.added', 'old@example.org')`)
+  for (const [since, isListed] of [
+    ['1h', false],
+    ['99999d', true],
+    ['2001-01-01T00:00', true],
+    ['2001-01-01T00:01', false],
+  ] as const) {
+    const args = ['audit', 'list', '--since', since]
+    const { stdout, stderr } = await runProcess(args, '', { TZ: 'Asia/Tokyo' })
+    assert.equal(stdout.includes('old@example.org'), isListed, since)
+    assert.match(stderr, /^Listed \d+ changes since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.\n$/)
+  }
+  for (const typed of ['0h', '2', '2H', '2 h', '-2h', '1.5h', '2w', '100000d', 'h', '2h30m']) {
+    const { code, stderr } = await run(['users', 'lock', email, `--until=${typed}`])
+    assert.equal(code, 2, typed)
+    assert.match(stderr, /--until takes a time such as 2030-01-31T12:00 \(UTC\) or a duration/)
+  }
+})

@@ -1,7 +1,8 @@
 // GET /admin/v1/audit: what administrators have changed, newest first.
 import { WrongUse } from '../../../admin/failures.ts'
 import { listAudit } from '../../../admin/operations/audit.ts'
-import { parseText, parseTime } from '../../../admin/terminal/arguments.ts'
+import { parseText } from '../../../admin/terminal/arguments.ts'
+import { parseTime } from '../../../admin/terminal/times.ts'
 import type { AuditEvent } from '../../../domain/audit.ts'
 import { canonicalEmail } from '../../../login/credentials.ts'
 import { read, readLimit } from '../input.ts'

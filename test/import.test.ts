@@ -95,6 +95,29 @@ for (const engine of ENGINES) {
       })
     }
 
+    test('an unchanged password changes nothing, whatever the prefix of its stored hash', async t => {
+      const cli = await createCliFor(t, engine)
+      const hashes = ['$2a', '$2b', '$2y'].map(prefix => HASH.replace('$2b', prefix))
+      const stored = hashes.map((hash, i) => `u${i}@example.org,U${i},user,${hash}\n`)
+      await cli.importFile('h.csv', [`${HEADING}\n`, ...stored].join(''))
+      const half = "replace(cast(id as text), '-', '')"
+      await cli.database.rows(`insert into devices
+        (id, user_id, token, last_used_at, expires_at, user_agent) select id, id, ${half} || ${half},
+        '2030-01-01T00:00:00.000Z', '2099-01-01T00:00:00.000Z', '' from users`)
+      const before = { users: await cli.users(), events: await cli.events() }
+      const rows = [0, 1, 2].map(i => `u${i}@example.org,U${i},${PASSWORD}\n`)
+      const file = ['email,name,password\n', ...rows].join('')
+      const options = ['--update', '--hash-passwords']
+      for (const more of [['--dry-run'], []]) {
+        const again = await cli.importFile('p.csv', file, ...options, ...more)
+        assert.deepEqual(again.counts, counts(0, 0, 3, 0))
+      }
+      assert.deepEqual({ users: await cli.users(), events: await cli.events() }, before)
+      assert.equal((await cli.database.rows('select id from devices')).length, 3)
+      const changed = await cli.importFile('p.csv', file.replaceAll('horse', 'house'), ...options)
+      assert.deepEqual(changed.counts, counts(0, 3, 0, 0))
+    })
+
     test('a killed import is finished by the next run, and each user is recorded once', async t => {
       const cli = await createCliFor(t, engine)
       const rows = 20_000

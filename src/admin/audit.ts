@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import type { AuditEvent, AuditFacts } from '../domain/audit.ts'
 import { canonicalEmail } from '../login/credentials.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
-import { listAudit } from './operations/audit.ts'
+import { allEvents } from './operations/audit.ts'
 import { parseCount } from './terminal/arguments.ts'
 import { count, formatTime } from './terminal/layout.ts'
 import { type Moment, parseStart } from './terminal/times.ts'
@@ -33,7 +33,7 @@ export function auditCommand(context: Context): Command {
       withStore(context, async ({ admin, clock }) => {
         const { target = null, limit = Number.MAX_SAFE_INTEGER } = options
         const since = options.since?.(clock()) ?? null
-        const events = listAudit(admin, { target, since, beforeId: null, limit })
+        const events = allEvents(admin, target, { since, limit })
         const listed = await printList(context, events, options, toRow)
         if (options.json || (listed > 0 && !since)) return
         const found =

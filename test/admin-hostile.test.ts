@@ -208,6 +208,14 @@ for (const engine of ENGINES) {
       ].map(query => `/audit?${query}`)
       const LISTS = [
         ...['limit=0', 'state=new', 'state=', 'role=%00', 'search=', 'search=%00', 'after=%00'],
+        ...[
+          'search=%FF',
+          'search=%C0%AF',
+          'search=%ED%A0%80',
+          'search=%',
+          'search=%zz',
+          'role=%FF',
+        ],
         ...[`search=${'x'.repeat(255)}`, `after=${'x'.repeat(255)}`, 'client=127.0.0.1', 'email=a'],
       ].map(query => `/users?${query}`)
       const SHOWS = ['client=', 'client=x', 'client=1.2.3', 'client=127.0.0.1&client=::1'].map(
@@ -216,7 +224,14 @@ for (const engine of ENGINES) {
       const THROTTLES = ['top=0', 'top=101', 'email=x', 'client=1', `top=1&email=${EMAIL}`].map(
         query => `/throttle?${query}`,
       )
-      for (const path of ['', '?email=', '?client=', `?email=${EMAIL}&client=::1`, '?x=1']) {
+      for (const path of [
+        '',
+        '?email=',
+        '?email=%FF@x.org',
+        '?client=',
+        `?email=${EMAIL}&client=::1`,
+        '?x=1',
+      ]) {
         assert.equal((await send('DELETE', `/throttle${path}`)).status, 400, path)
       }
       for (const path of [...PATHS, ...AUDITS, ...LISTS, ...SHOWS, ...THROTTLES]) {

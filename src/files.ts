@@ -1,5 +1,6 @@
 // Files: replaced atomically, their owners and modes, and the system's error codes.
 import { randomUUID } from 'node:crypto'
+import { fstatSync } from 'node:fs'
 import { lchown, open, rename, stat, unlink } from 'node:fs/promises'
 
 /** The system's name for an error, such as ENOENT or EADDRINUSE; empty if it has none. */
@@ -68,6 +69,12 @@ export async function isOpenToAll(path: string): Promise<boolean> {
 /** True if any user but the owner can read or change the file. */
 export async function isOpenToOthers(path: string): Promise<boolean> {
   return hasMode(path, 0o077)
+}
+
+/** The same for an open file; false for a pipe or a terminal. */
+export function isDescriptorOpenToOthers(descriptor: number): boolean {
+  const stats = fstatSync(descriptor)
+  return process.platform !== 'win32' && stats.isFile() && (stats.mode & 0o077) !== 0
 }
 
 /** False on Windows, which has no such modes. */

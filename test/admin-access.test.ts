@@ -1,14 +1,16 @@
 // Which requests reach the admin API: only those with a valid token, on its own port.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { after, before, describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { ADMIN_ROUTES } from '../src/http/admin/app.ts'
 import { createAdminToken } from '../src/identifiers.ts'
 import { ADMIN, type AdminAnswer, type AdminService, startAdminService } from './admin-service.ts'
+import { writeCertificate } from './certificates.ts'
 import { freePort } from './postgres-server.ts'
 import { countStatuses, createAddresses, PASSWORD } from './service.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
 
 const run = promisify(execFile)
 const EMAIL = 'ann@example.com'
@@ -194,6 +196,14 @@ describe('access to the admin API', () => {
       ['a folder', () => mkdir(file), /not a file/],
       ['a link to itself', () => run('ln', ['-s', file, file]), /ELOOP/],
       ['a link to a device', () => run('ln', ['-s', '/dev/zero', file]), /not a file/],
+      [
+        'a file that others can read',
+        async () => {
+          await copyFile(aside, file)
+          await chmod(file, 0o644)
+        },
+        /chmod 600/,
+      ],
       ['a large file', () => writeFile(file, ' '.repeat(10_000_000)), /more than 65536 bytes/],
     ]
     for (const [name, replace, reason] of REPLACEMENTS) {
@@ -216,6 +226,20 @@ describe('access to the admin API', () => {
       // These refusals are not counted as failures of the client.
       assert.equal(await statusOf(good, from), 200, name)
     }
+  })
+
+  test('a file is refused while others can read or change it', async () => {
+    const { tokensFile: file } = service
+    const token = await newToken('read')
+    // Twice at once: the second look could be at a version that is known.
+    for (const mode of [0o604, 0o602, 0o644, 0o666, 0o604]) {
+      assert.equal(await statusOf(token), 200)
+      await chmod(file, mode)
+      assert.equal(await statusOf(token), 401, mode.toString(8))
+      assert.equal(await statusOf(token), 401, mode.toString(8))
+      await chmod(file, 0o600)
+    }
+    assert.equal(await statusOf(token), 200)
   })
 
   test('a file that is written in place again and again, without a new size, is noticed each time', async () => {
@@ -271,4 +295,30 @@ describe('access to the admin API', () => {
     assert.ok(lines.length < 50)
     assert.ok(lines.every(({ tokenName }) => tokenName === 'another'))
   })
+})
+
+test('beside a TLS proxy the admin API takes the address and the TLS of the connection, whatever is forwarded', async t => {
+  const folder = await makeTemporaryFolder('login-admin-proxy-')
+  const certificate = await writeCertificate(folder, 'valid')
+  const service = await startAdminService('sqlite', { TRUST_PROXY: '127.0.0.1', ...certificate })
+  t.after(async () => {
+    await service.stop()
+    await rm(folder, { recursive: true })
+  })
+  const email = 'proxied@example.com'
+  await service.addUser(email)
+  for (const headers of [
+    {},
+    { 'X-Forwarded-For': '203.0.113.9' },
+    { 'X-Forwarded-Proto': 'http' },
+    { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': '203.0.113.9' },
+    { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': 'nonsense' },
+  ]) {
+    const answer = await service.admin('DELETE', `/users/${email}/sessions`, undefined, { headers })
+    assert.equal(answer.status, 200, JSON.stringify(headers))
+    const { events } = (await service.admin('GET', `/audit?target=${email}&limit=1`)).json.data
+    assert.deepEqual(events[0]?.by, { kind: 'token', name: 'registration', host: '127.0.0.1' })
+  }
+  const lines = service.logged().filter(({ event }) => event === 'admin.request')
+  assert.deepEqual(new Set(lines.map(({ ip }) => ip)), new Set(['127.0.0.1']))
 })

@@ -1,6 +1,7 @@
 // Hostile input on the admin port: bytes that no client sends, and values that no field takes.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { ADMIN_ROUTES } from '../src/http/admin/app.ts'
 import { sendAnything } from './admin-fuzz.ts'
 import { ADMIN, type AdminService, startAdminService } from './admin-service.ts'
 import { ENGINES } from './engines.ts'
@@ -12,6 +13,10 @@ const EMAIL = 'ann@example.com'
 /** Statuses that the protocol decides, the same on both ports. */
 const OF_PROTOCOL = [413, 415, 417, 431]
 
+const UNKNOWN_ID = '00000000-0000-4000-8000-000000000000'
+/** Node's client sends no address with a space. */
+const encodeSpaces = (query: string) => query.replaceAll(' ', '%20')
+
 for (const engine of ENGINES) {
   describe(`hostile input to the admin API on ${engine}`, () => {
     let service: AdminService
@@ -19,6 +24,12 @@ for (const engine of ENGINES) {
       service.admin(method, path, body, {
         token: service.nextToken(),
         headers: body === undefined ? {} : { 'Content-Type': 'application/json' },
+      })
+    /** Node's client sends the body of this method only with its length. */
+    const sendDelete = (path: string, body: string) =>
+      service.admin('DELETE', path, body, {
+        token: service.nextToken(),
+        headers: { 'Content-Type': 'application/json', 'Content-Length': body.length },
       })
     before(async () => {
       service = await startAdminService(engine)
@@ -102,6 +113,10 @@ for (const engine of ENGINES) {
         ['POST', '/users', { ...user, name: null }, 'name'],
         ['POST', '/users', { ...user, role: 'x'.repeat(51) }, 'role'],
         ['POST', '/users', { ...user, role: 5 }, 'role'],
+        ['POST', '/users', { ...user, name: 'N\u200bew' }, 'name'],
+        ['POST', '/users', { ...user, role: 'admin\u2060' }, 'role'],
+        ['PATCH', `/users/${EMAIL}`, { name: 'N\u202eew' }, 'name'],
+        ['PATCH', `/users/${EMAIL}`, { role: 'ad\u00admin' }, 'role'],
         ['POST', '/users', { ...user, password: 'short' }, 'password'],
         ['POST', '/users', { ...user, password: 'x'.repeat(73) }, 'password'],
         ['POST', '/users', { ...user, password: '\ud800'.repeat(10) }, 'password'],
@@ -136,6 +151,44 @@ for (const engine of ENGINES) {
       assert.equal(await service.store.findUserByEmail('new@example.com'), null)
     })
 
+    test('every route refuses words of the query and fields of the body that it does not know, and changes nothing', async () => {
+      const email = await service.newUser()
+      const before = await service.store.findUserByEmail(email)
+      const QUERIES = [
+        ...['dryRun=true', 'dryRun', 'DRYRUN=1', '=', '=1', '__proto__=1', '__proto__[a]=1'],
+        ...['constructor=x', 'hasOwnProperty=x', '%64ryRun=1', 'dry%00Run=1', 'a?b=1', '%FF=1'],
+        ...['limit[]=1', 'limit%5B%5D=1', 'Limit=1', ' limit=1', 'user=a', 'id=a', ';limit=1'],
+        `${'x=1&'.repeat(1_000)}x=1`,
+        `x=${'y'.repeat(9_000)}`,
+      ].map(encodeSpaces)
+      const BODIES: Record<string, object> = {
+        POST: { email: 'dry@example.com', name: 'Dry', password: PASSWORD },
+        PATCH: { role: 'owner' },
+        PUT: { passwordHash: before?.passwordHash },
+      }
+      for (const [method, url] of ADMIN_ROUTES) {
+        const path = url.replace(':user', email).replace(':id', UNKNOWN_ID).slice(ADMIN.length)
+        const body = url.endsWith('/lock') ? undefined : BODIES[String(method)]
+        for (const query of QUERIES) {
+          const { status, json } = await send(String(method), `${path}?${query}`, body)
+          assert.equal(status, 400, `${method} ${path}?${query.slice(0, 50)}`)
+          assert.equal(json.error.code, 'INVALID_REQUEST')
+        }
+        if (method !== 'DELETE') continue
+        for (const wrong of ['{"dryRun":true}', '[]', 'true', '"x"', 'null']) {
+          const { status } = await sendDelete(path, wrong)
+          assert.equal(status, 400, `${method} ${path} ${wrong}`)
+        }
+      }
+      assert.deepEqual(await service.store.findUserByEmail(email), before)
+      assert.equal(await service.store.findUserByEmail('dry@example.com'), null)
+      for (const query of ['?', '?&', '?&&']) {
+        assert.equal((await send('DELETE', `/users/${email}/sessions${query}`)).status, 200, query)
+      }
+      assert.equal((await sendDelete(`/users/${email}/sessions`, '{}')).status, 200)
+      assert.equal((await send('DELETE', `/users/${email}`)).status, 200)
+    })
+
     test('wrong queries get 400', async () => {
       const PATHS = [
         ...['limit=0', 'limit=101', 'limit=-1', 'limit=1e1', 'limit=', 'limit=1&limit=2'],
@@ -155,6 +208,14 @@ for (const engine of ENGINES) {
       ].map(query => `/audit?${query}`)
       const LISTS = [
         ...['limit=0', 'state=new', 'state=', 'role=%00', 'search=', 'search=%00', 'after=%00'],
+        ...[
+          'search=%FF',
+          'search=%C0%AF',
+          'search=%ED%A0%80',
+          'search=%',
+          'search=%zz',
+          'role=%FF',
+        ],
         ...[`search=${'x'.repeat(255)}`, `after=${'x'.repeat(255)}`, 'client=127.0.0.1', 'email=a'],
       ].map(query => `/users?${query}`)
       const SHOWS = ['client=', 'client=x', 'client=1.2.3', 'client=127.0.0.1&client=::1'].map(
@@ -163,7 +224,14 @@ for (const engine of ENGINES) {
       const THROTTLES = ['top=0', 'top=101', 'email=x', 'client=1', `top=1&email=${EMAIL}`].map(
         query => `/throttle?${query}`,
       )
-      for (const path of ['', '?email=', '?client=', `?email=${EMAIL}&client=::1`, '?x=1']) {
+      for (const path of [
+        '',
+        '?email=',
+        '?email=%FF@x.org',
+        '?client=',
+        `?email=${EMAIL}&client=::1`,
+        '?x=1',
+      ]) {
         assert.equal((await send('DELETE', `/throttle${path}`)).status, 400, path)
       }
       for (const path of [...PATHS, ...AUDITS, ...LISTS, ...SHOWS, ...THROTTLES]) {

@@ -77,7 +77,7 @@ export async function startAdminService(
   const service = await startTestService(engine, { ...env, ADMIN_PORT: String(port) })
   const tokensFile = join(service.dataDir, 'admin-tokens.json')
   const adminUrl = `https://127.0.0.1:${port}`
-  const client = await createClient(adminUrl, service.dataDir)
+  const client = await createClient(adminUrl, service.dataDir, env.TLS_CERT_FILE)
   const [write, read] = [createAdminToken(), createAdminToken()]
 
   async function setTokens(tokens: Parameters<AdminService['setTokens']>[0]): Promise<void> {

@@ -176,3 +176,114 @@ describe('an output that cannot be written', () => {
     }
   })
 })
+
+test('a name or role with a character that is invisible or reorders text is refused by add, set and import', async t => {
+  const { run } = await createCliFor(t, 'sqlite')
+  const email = 'ann@example.org'
+  const names = ['Zoë', 'Ann 😀', 'Ann ❤️', '葛\u{e0100}城', 'محمد', 'นรินทร์', 'Ann  B']
+  for (const [i, name] of names.entries()) {
+    const { code } = await run(['users', 'add', `${i}${email}`, '--name', name, '--generate'])
+    assert.equal(code, 0, name)
+  }
+  await run(['users', 'add', email, '--name', 'Ann', '--generate'])
+  const hash = '$2b$04$'.padEnd(60, '.')
+  const ZERO_WIDTH = '\u200b\u200c\u200d\u2060\ufeff\u00ad\u034f\u180e\u3164\u2800'
+  const BIDIRECTIONAL = '\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069'
+  for (const character of [...ZERO_WIDTH, ...BIDIRECTIONAL, '\u2028', '\u{e0041}']) {
+    const code = `U+${character.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0')}`
+    const text = `a${character}b`
+    for (const field of ['name', 'role']) {
+      const row = { email: 'new@example.org', name: 'New', passwordHash: hash, [field]: text }
+      const fields = { name: 'New', [field]: text }
+      const options = Object.entries(fields).flatMap(([name, value]) => [`--${name}`, value])
+      for (const [args, input] of [
+        [['users', 'add', 'new@example.org', ...options, '--generate']],
+        [['users', 'set', email, ...options]],
+        [['users', 'import', '-', '--dry-run'], JSON.stringify(row)],
+      ] as [string[], string?][]) {
+        const ended = await run(args, input)
+        assert.notEqual(ended.code, 0, `${code} ${args.join(' ')}`)
+        assert.match(ended.stderr, new RegExp(`${field} has ${code.replace('+', '\\+')}`))
+      }
+    }
+  }
+  const selected = await run(['users', 'set', email, '--role', 'admin\ufe0f'])
+  assert.match(selected.stderr, /--role has U\+FE0F/)
+})
+
+test('a time without a zone is UTC in every zone, and a duration counts from now', async t => {
+  const { run, runProcess, database } = await createCliFor(t, 'sqlite')
+  const email = 'ann@example.org'
+  await run(['users', 'add', email, '--name', 'Ann', '--generate'])
+  const lockedUntil = async () =>
+    String((await database.rows('select locked_until from users'))[0]?.locked_until)
+  const TIMES: [typed: string, meant: string][] = [
+    ['2990-01-31T12:00', '2990-01-31T12:00:00.000Z'],
+    ['2990-01-31T12:00:30.5', '2990-01-31T12:00:30.500Z'],
+    ['2990-01-31', '2990-01-31T00:00:00.000Z'],
+    ['2990-01-31T12:00+09:00', '2990-01-31T03:00:00.000Z'],
+  ]
+  for (const [typed, meant] of TIMES) {
+    const args = ['users', 'lock', email, '--until', typed]
+    const { stderr } = await runProcess(args, '', { TZ: 'Asia/Tokyo' })
+    assert.equal(await lockedUntil(), meant, typed)
+    assert.ok(stderr.includes(`until ${meant.replace(/\.\d+Z/, 'Z')}`), stderr)
+  }
+  for (const [typed, seconds] of [
+    ['90m', 5_400],
+    ['2h', 7_200],
+    ['30d', 30 * 86_400],
+  ] as const) {
+    const earliest = Date.now() + seconds * 1_000
+    await run(['users', 'lock', email, '--until', typed])
+    const locked = new Date(await lockedUntil()).getTime()
+    assert.ok(locked >= earliest && locked <= Date.now() + seconds * 1_000, typed)
+  }
+  const row = { email, name: 'Ann', passwordHash: '$2b$04$'.padEnd(60, '.') }
+  const locked = JSON.stringify({ ...row, lockedUntil: '2991-01-31T12:00' })
+  await runProcess(['users', 'import', '-', '--update'], locked, { TZ: 'Asia/Tokyo' })
+  assert.equal(await lockedUntil(), '2991-01-31T12:00:00.000Z')
+
+  await database.rows(`insert into audit_events (at, actor_kind, actor, host, action, target)
+    values ('2001-01-01T00:00:00.000Z', 'user', 'a', 'a', 'user.added', 'old@example.org')`)
+  for (const [since, isListed] of [
+    ['1h', false],
+    ['99999d', true],
+    ['2001-01-01T00:00', true],
+    ['2001-01-01T00:01', false],
+  ] as const) {
+    const args = ['audit', 'list', '--since', since]
+    const { stdout, stderr } = await runProcess(args, '', { TZ: 'Asia/Tokyo' })
+    assert.equal(stdout.includes('old@example.org'), isListed, since)
+    assert.match(stderr, /^Listed \d+ changes since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.\n$/)
+  }
+  for (const typed of ['0h', '2', '2H', '2 h', '-2h', '1.5h', '2w', '100000d', 'h', '2h30m']) {
+    const { code, stderr } = await run(['users', 'lock', email, `--until=${typed}`])
+    assert.equal(code, 2, typed)
+    assert.match(stderr, /--until takes a time such as 2030-01-31T12:00 \(UTC\) or a duration/)
+  }
+})
+
+for (const engine of ENGINES) {
+  test(`"audit list --since" finds a change that was recorded after an older one, with and without --limit, on ${engine}`, async t => {
+    const { run, database } = await createCliFor(t, engine)
+    await run(['database', 'migrate'])
+    const days = ['03', '01', '04', '01', '05', '01', '01']
+    for (const [i, day] of days.entries()) {
+      await database.rows(`insert into audit_events (at, actor_kind, actor, host, action, target)
+        values ('2030-01-${day}T00:00:00.000Z', 'user', 'a', 'a', 'user.added', '${i}@example.org')`)
+    }
+    for (const [limit, expected] of [
+      ['1', [4]],
+      ['2', [4, 2]],
+      ['9', [4, 2, 0]],
+    ] as const) {
+      const args = ['audit', 'list', '--since', '2030-01-02', '--limit', limit, '--json']
+      const events: { target: string }[] = JSON.parse((await run(args)).stdout)
+      assert.deepEqual(
+        events.map(({ target }) => Number(target[0])),
+        expected,
+      )
+    }
+  })
+}

@@ -132,11 +132,15 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
     assert.deepEqual(await store.importUsers([user], options, changeAt()), [outcome])
   }
 
-  const events = await store.listAuditEvents(email, { beforeId: null, limit: 3 })
+  const page = { since: null, beforeId: null, limit: 3 }
+  const { events, next } = await store.listAuditEvents(email, page)
   assert.equal(events.length, 3)
-  const beforeId = events[2]?.id ?? null
-  assert.equal((await store.listAuditEvents(email, { beforeId, limit: 3 })).length, 3)
-  assert.equal((await store.listAuditEvents(null, { beforeId, limit: 3 })).length, 3)
+  for (const target of [email, null]) {
+    for (const since of [null, new Date(0)]) {
+      const more = await store.listAuditEvents(target, { since, beforeId: next, limit: 3 })
+      assert.equal(more.events.length, 3)
+    }
+  }
 
   for (const moment of [now, later(DAY_MS), later(2 * DAY_MS)]) {
     const purged = await store.purge(moment)

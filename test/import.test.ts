@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFile, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { appendFile, mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { describe, type TestContext, test } from 'node:test'
 import bcrypt from 'bcrypt'
+import { fieldsOf } from '../src/admin/import/csv.ts'
 import { openFile } from '../src/admin/import/source.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
 import { createCli, MAIN } from './cli.ts'
@@ -94,6 +95,29 @@ for (const engine of ENGINES) {
         assert.ok(!bare.stdout.includes('$2') && bare.stdout.includes('u3@example.org'))
       })
     }
+
+    test('an unchanged password changes nothing, whatever the prefix of its stored hash', async t => {
+      const cli = await createCliFor(t, engine)
+      const hashes = ['$2a', '$2b', '$2y'].map(prefix => HASH.replace('$2b', prefix))
+      const stored = hashes.map((hash, i) => `u${i}@example.org,U${i},user,${hash}\n`)
+      await cli.importFile('h.csv', [`${HEADING}\n`, ...stored].join(''))
+      const half = "replace(cast(id as text), '-', '')"
+      await cli.database.rows(`insert into devices
+        (id, user_id, token, last_used_at, expires_at, user_agent) select id, id, ${half} || ${half},
+        '2030-01-01T00:00:00.000Z', '2099-01-01T00:00:00.000Z', '' from users`)
+      const before = { users: await cli.users(), events: await cli.events() }
+      const rows = [0, 1, 2].map(i => `u${i}@example.org,U${i},${PASSWORD}\n`)
+      const file = ['email,name,password\n', ...rows].join('')
+      const options = ['--update', '--hash-passwords']
+      for (const more of [['--dry-run'], []]) {
+        const again = await cli.importFile('p.csv', file, ...options, ...more)
+        assert.deepEqual(again.counts, counts(0, 0, 3, 0))
+      }
+      assert.deepEqual({ users: await cli.users(), events: await cli.events() }, before)
+      assert.equal((await cli.database.rows('select id from devices')).length, 3)
+      const changed = await cli.importFile('p.csv', file.replaceAll('horse', 'house'), ...options)
+      assert.deepEqual(changed.counts, counts(0, 3, 0, 0))
+    })
 
     test('a killed import is finished by the next run, and each user is recorded once', async t => {
       const cli = await createCliFor(t, engine)
@@ -265,6 +289,91 @@ test('an id of another user is rejected after the database was asked', async t =
     'Line 2: its email and its id belong to different users, or the user has another id.',
   ])
   assert.equal(await readFile(cli.pathOf('u.ndjson.rejected'), 'utf8'), `${taken}\n`)
+})
+
+test('an export to a file is readable by its owner only, replaces no file, and is what is printed otherwise', async t => {
+  const cli = await createCliFor(t, 'sqlite')
+  await cli.importFile('h.csv', [`${HEADING}\n`, ...csvOf(3)].join(''))
+  const args = ['users', 'export', '--with-hashes']
+  const printed = await cli.run(args)
+  const written = await cli.run([...args, '--output', 'copy.ndjson'])
+  assert.deepEqual(
+    [written.code, written.stdout, written.stderr],
+    [0, '', 'Wrote 3 users to copy.ndjson.\n'],
+  )
+  assert.equal(await readFile(cli.pathOf('copy.ndjson'), 'utf8'), printed.stdout)
+  assert.equal((await stat(cli.pathOf('copy.ndjson'))).mode & 0o777, 0o600)
+
+  const again = await cli.run([...args, '--output', 'copy.ndjson', '--format', 'csv'])
+  assert.equal(again.code, 1)
+  assert.match(again.stderr, /^copy\.ndjson exists already: /)
+  assert.equal(await readFile(cli.pathOf('copy.ndjson'), 'utf8'), printed.stdout)
+  const nowhere = await cli.run([...args, '--output', 'missing/copy.ndjson'])
+  assert.equal(nowhere.code, 1)
+  assert.match(nowhere.stderr, /^missing\/copy\.ndjson cannot be written: ENOENT/)
+  await cli.database.rows('alter table users rename to away')
+  assert.equal((await cli.run([...args, '--output', 'part.ndjson'])).code, 1)
+  await assert.rejects(stat(cli.pathOf('part.ndjson')), { code: 'ENOENT' })
+})
+
+test('an export with hashes into a file that others can read warns, and does not otherwise', async t => {
+  const cli = await createCliFor(t, 'sqlite')
+  await cli.importFile('h.csv', [`${HEADING}\n`, ...csvOf(1)].join(''))
+  const warned = async (mode: number | null, ...options: string[]) => {
+    const file = mode === null ? null : await open(cli.pathOf('out'), 'w', 0o600)
+    await file?.chmod(mode ?? 0)
+    const child = spawn(process.execPath, [MAIN, 'users', 'export', ...options], {
+      cwd: cli.folder,
+      env: cli.env,
+      stdio: ['ignore', file?.fd ?? 'pipe', 'pipe'],
+    })
+    child.stdout?.resume()
+    assert.ok(child.stderr)
+    const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
+    await file?.close()
+    assert.equal(code, 0)
+    if (file) assert.match(await readFile(cli.pathOf('out'), 'utf8'), /user0@example\.org/)
+    return said
+  }
+  const warning = /^Warning: other users of this machine can read this file.*--output/
+  assert.match(await warned(0o644, '--with-hashes'), warning)
+  assert.match(await warned(0o604, '--with-hashes', '--format', 'csv'), warning)
+  assert.equal(await warned(0o600, '--with-hashes'), '')
+  assert.equal(await warned(0o644), '')
+  assert.equal(await warned(null, '--with-hashes'), '')
+})
+
+test('an export for spreadsheets has no formulas, and the usual one is not changed', async t => {
+  const cli = await createCliFor(t, 'sqlite')
+  const formulas = ['=1+1', '+1', '-1', '@SUM(A1)', '=HYPERLINK("x","y")', '＝1']
+  const names = [...formulas, 'a=1', "'=1", 'Ann, B']
+  const rows = names.map((name, i) => ({
+    email: `${i === 0 ? '=1+1' : `u${i}`}@example.org`,
+    name,
+    passwordHash: HASH,
+  }))
+  await cli.importFile('u.ndjson', rows.map(row => JSON.stringify(row)).join('\n'))
+  // Only SQL can store these.
+  await cli.database.rows(`update users set role = char(9) || '=1' where name = 'a=1'`)
+  const { stdout } = await cli.run(['users', 'export', '--for-spreadsheets'])
+  const cells = stdout
+    .split('\r\n')
+    .flatMap(line => fieldsOf(Buffer.from(line)))
+    .map(String)
+  assert.deepEqual(
+    cells.filter(cell => /^[=+\-@\t\r\n＝＋－＠]/.test(cell)),
+    [],
+  )
+  for (const expected of [...formulas.map(name => `'${name}`), "'\t=1", "'=1+1@example.org"]) {
+    assert.ok(cells.includes(expected), expected)
+  }
+  for (const expected of ['a=1', "'=1", 'Ann, B', 'u1@example.org']) {
+    assert.ok(cells.includes(expected), expected)
+  }
+  const usual = (await cli.run(['users', 'export', '--format', 'csv'])).stdout
+  assert.ok(usual.includes(',=1+1,') && !usual.includes("'＝"))
+  const wrong = await cli.run(['users', 'export', '--for-spreadsheets', '--format', 'ndjson'])
+  assert.equal(wrong.code, 2)
 })
 
 test('passwords are hashed only if asked for, and existing users cost no hash', async t => {

@@ -110,7 +110,8 @@ for (const engine of ENGINES) {
     assert.equal(await set('ann@example.org', { name: 'Other' }), 'unknown')
     await service.addUser('ben@example.org')
     assert.equal(await set('anna@example.org', { email: 'ben@example.org', name: 'X' }), 'taken')
-    const events = await service.store.listAuditEvents(null, { beforeId: null, limit: 100 })
+    const page = { since: null, beforeId: null, limit: 100 }
+    const { events } = await service.store.listAuditEvents(null, page)
     const changes = events.filter(({ action }) => action === 'user.changed')
     const expected: [string, AuditFacts, AuditFacts][] = [
       ['ann@example.org', { email: 'ann@example.org' }, { email: 'anna@example.org' }],

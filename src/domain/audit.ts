@@ -46,13 +46,24 @@ export type NewAuditEvent = {
 
 export type AuditEvent = Required<NewAuditEvent> & { id: number; at: Date; by: Actor }
 
+export type AuditPage = {
+  /** Leaves out events before this moment; null: none. */
+  since: Date | null
+  /** Continues before the event with this id; null: starts with the last one. */
+  beforeId: number | null
+  limit: number
+}
+/** `next` is the `beforeId` of the next page; null at the end. */
+export type ListedEvents = { events: AuditEvent[]; next: number | null }
+
 export interface AuditStore {
   /**
-   * Newest first, before the event with this id. With a target: the events that name it, and all events of
-   * the users that these concern, so that the history of a user continues over a change of its email.
+   * The event that was recorded last comes first. Its time may be earlier than that of the next one: the change
+   * took longer, or a clock was wrong. With a target: the events that name it, and all events of the users that
+   * these concern, so that the history of a user continues over a change of its email.
+   *
+   * One call looks at a bounded number of events: a page may have fewer than `limit`, even none, while `next` is
+   * not null.
    */
-  listAuditEvents(
-    target: string | null,
-    page: { beforeId: number | null; limit: number },
-  ): Promise<AuditEvent[]>
+  listAuditEvents(target: string | null, page: AuditPage): Promise<ListedEvents>
 }

@@ -68,7 +68,7 @@ export function isReachable(stored: string): boolean {
   return lookupKey(canonicalEmail(stored)) === stored && !stored.includes(REPLACEMENT)
 }
 
-function codePointOf(character: string): string {
+export function codePointOf(character: string): string {
   return `U+${character.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0')}`
 }
 

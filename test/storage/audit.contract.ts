@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
-import type { AuditEvent } from '../../src/domain/audit.ts'
+import type { AuditEvent, AuditStore, ListedEvents } from '../../src/domain/audit.ts'
 import { ENGINES, openTestStore } from '../engines.ts'
 import { changeAt, insertTestUser, makeScopes, openFor } from './fixtures.ts'
 
@@ -14,8 +14,8 @@ for (const engine of ENGINES) {
     const start = new Date('2030-01-01T00:00:00.000Z')
     const change = changeAt(start)
     const newEmail = () => `${randomUUID()}@example.com`
-    const eventsOf = (target: string, limit = 100) =>
-      store.listAuditEvents(target, { beforeId: null, limit })
+    const eventsOf = async (target: string, limit = 100) =>
+      (await store.listAuditEvents(target, { since: null, beforeId: null, limit })).events
     const actionsOf = (events: AuditEvent[]) => events.map(({ action }) => action)
 
     test('an event says what changed, when, by which actor, and nothing secret', async () => {
@@ -185,17 +185,62 @@ for (const engine of ENGINES) {
       await database.rows(`insert into audit_events (at, actor_kind, actor, host, action, target, target_id)
         ${series} select '${start.toISOString()}', 'user', 'admin', 'machine', 'user.changed',
           case when i % 2 = 0 then '${email}' else 'earlier-' || i || '@example.com' end, '${id}' from n`)
-      const seen = new Set<number>()
-      for (let beforeId: number | null = null; ; ) {
-        const page: AuditEvent[] = await store.listAuditEvents(email, { beforeId, limit: 999 })
-        for (const event of page) {
-          assert.ok(beforeId === null || event.id < beforeId)
-          seen.add(event.id)
-          beforeId = event.id
-        }
-        if (page.length < 999) break
-      }
-      assert.equal(seen.size, MANY + 1)
+      const ids = await idsOfPages(store, email, null, 999)
+      assert.deepEqual(
+        ids,
+        [...new Set(ids)].toSorted((a, b) => b - a),
+      )
+      assert.equal(ids.length, MANY + 1)
     })
   })
+
+  test(`no event since a moment is missed, whatever the order of the times, on ${engine}`, async () => {
+    const { store, database } = await openTestStore(engine)
+    const start = new Date('2030-01-01T00:00:00.000Z')
+    const email = 'ann@example.com'
+    const id = await insertTestUser(store, email, start)
+    // In all more than one call looks at.
+    const DAYS = [
+      [30, '02'],
+      [12_000, '01'],
+      [30, '03'],
+      [12_000, '01'],
+      [5, '02'],
+      [10, '01'],
+    ] as const
+    for (const [events, day] of DAYS) {
+      await database.rows(`insert into audit_events (at, actor_kind, actor, host, action, target, target_id)
+        with recursive n(i) as (select 1 union all select i + 1 from n where i < ${events})
+        select '2030-01-${day}T00:00:00.000Z', 'user', 'a', 'a', 'user.changed',
+          case when i % 2 = 0 then '${email}' else 'old@example.com' end, '${id}' from n`)
+    }
+    const since = new Date('2030-01-02T00:00:00.000Z')
+    const expected = (
+      await database.rows(`select id from audit_events
+        where at >= '2030-01-02T00:00:00.000Z' order by id desc`)
+    ).map(row => Number(row.id))
+    assert.equal(expected.length, 65)
+    for (const target of [null, email]) {
+      for (const limit of [7, 1_000]) {
+        assert.deepEqual(await idsOfPages(store, target, since, limit), expected)
+      }
+    }
+    assert.deepEqual(await idsOfPages(store, null, new Date('2030-01-04T00:00:00.000Z'), 10), [])
+  })
+}
+
+async function idsOfPages(
+  store: AuditStore,
+  target: string | null,
+  since: Date | null,
+  limit: number,
+): Promise<number[]> {
+  const ids: number[] = []
+  for (let beforeId: number | null = null; ; ) {
+    const page: ListedEvents = await store.listAuditEvents(target, { since, beforeId, limit })
+    assert.ok(page.events.length <= limit)
+    ids.push(...page.events.map(({ id }) => id))
+    if (page.next === null) return ids
+    beforeId = page.next
+  }
 }

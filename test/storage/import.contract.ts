@@ -30,10 +30,10 @@ for (const engine of ENGINES) {
       lockedUntil: undefined,
       ...more,
     })
+    const eventsOf = async (email: string) =>
+      (await store.listAuditEvents(email, { since: null, beforeId: null, limit: 9 })).events
     const actionsOf = async (email: string) =>
-      (await store.listAuditEvents(email, { beforeId: null, limit: 9 }))
-        .map(({ action }) => action)
-        .toReversed()
+      (await eventsOf(email)).map(({ action }) => action).toReversed()
     const find = (email: string) => store.findUserByEmail(email)
 
     test('a new user has the values of the file, or the default values', async () => {
@@ -56,7 +56,7 @@ for (const engine of ENGINES) {
         ...stored,
         ...{ failedLoginAttempts: 0, lockedBy: 'administrator', updatedAt: start },
       })
-      const [event] = await store.listAuditEvents(full.email, { beforeId: null, limit: 9 })
+      const [event] = await eventsOf(full.email)
       assert.equal(event?.action, 'user.imported')
       assert.deepEqual(event?.after, {
         ...{ name: 'Name', role: 'admin', isActive: false, lockedUntil: later.toISOString() },

@@ -3,13 +3,8 @@ import { costOf } from '../../bcrypt/hash-text.ts'
 import type { ImportedUser } from '../../domain/import.ts'
 import { isUuid } from '../../identifiers.ts'
 import { Failure } from '../failures.ts'
-import {
-  nameParser,
-  parseNewEmail,
-  parsePassword,
-  parseTime,
-  roleParser,
-} from '../terminal/arguments.ts'
+import { nameParser, parseNewEmail, parsePassword, roleParser } from '../terminal/arguments.ts'
+import { parseTime } from '../terminal/times.ts'
 import type { SecretField, Values } from './records.ts'
 
 export type CheckedRow = Omit<ImportedUser, 'id' | 'isIdGiven' | 'passwordHash'> & {

@@ -1,15 +1,28 @@
 // users export
+import { open, unlink } from 'node:fs/promises'
 import { type Command, Option } from 'commander'
 import { isLockedByAdministrator, type User } from '../../domain/user.ts'
+import { hasCode } from '../../files.ts'
+import { untilInterrupted } from '../../signals.ts'
 import type { Context } from '../context.ts'
+import { Failure, messageOf, WrongUse } from '../failures.ts'
+import { count } from '../terminal/layout.ts'
 import { withStore } from '../with-store.ts'
 import { EXPORTED_FIELDS, type Format } from './records.ts'
 
 const PAGE = 1_000
+const EXPOSED =
+  'Warning: other users of this machine can read this file, which has the hashes of all passwords: chmod 600 it, or use --output.'
 
-type Options = { format: Format; withHashes?: boolean }
+/** What a spreadsheet takes for the start of a formula, also in its wide forms. */
+const FORMULA = /^[=+\-@\t\r\n\uff0b\uff0d\uff1d\uff20]/
+
+type Options = { format: Format; withHashes?: boolean; output?: string; forSpreadsheets?: boolean }
+type Row = Record<string, unknown>
+type Print = (text: string) => Promise<void>
 
 export function addExportCommand(users: Command, context: Context): void {
+  const { terminal } = context
   users
     .command('export')
     .description('print all users in a format that "users import" takes')
@@ -17,36 +30,86 @@ export function addExportCommand(users: Command, context: Context): void {
       new Option('--format <format>', 'format').choices(['csv', 'ndjson']).default('ndjson'),
     )
     .option('--with-hashes', 'with the hashes of the passwords, which "users import" needs')
-    .action(({ format, withHashes }: Options) =>
-      withStore(context, async ({ store, clock }) => {
-        const fields = [...EXPORTED_FIELDS, ...(withHashes ? ['passwordHash'] : [])]
-        const { print } = context.terminal
-        if (format === 'csv') await print(`${fields.join()}\r\n`)
-        const now = clock()
-        for (let after: string | null = ''; after !== null; ) {
-          const page = await store.listUsers({}, { after, limit: PAGE }, now)
-          const rows = page.users.map(user => toRow(user, fields, now))
-          await print(rows.map(format === 'csv' ? toCsv : toJson).join(''))
-          after = page.next
-        }
-      }),
+    .option('--output <file>', 'write to a new file that only you can read')
+    .addOption(
+      new Option(
+        '--for-spreadsheets',
+        'CSV with a quote before cells that would be formulas; not for "users import"',
+      ).implies({ format: 'csv' }),
     )
+    .action(({ format, withHashes, output, forSpreadsheets }: Options) => {
+      if (forSpreadsheets && format !== 'csv') {
+        throw new WrongUse('--for-spreadsheets prints CSV: leave out --format.')
+      }
+      return withStore(context, async ({ store, clock }) => {
+        const fields = [...EXPORTED_FIELDS, ...(withHashes ? ['passwordHash'] : [])]
+        const toCell = (value: unknown) =>
+          quoted(forSpreadsheets ? withoutFormula(toText(value)) : toText(value))
+        const toCsv = (row: Row) => `${Object.values(row).map(toCell).join()}\r\n`
+        const now = clock()
+        const printAll = async (print: Print) => {
+          if (format === 'csv') await print(`${fields.join()}\r\n`)
+          let printed = 0
+          for (let after: string | null = ''; after !== null; ) {
+            const page = await store.listUsers({}, { after, limit: PAGE }, now)
+            const rows = page.users.map(user => toRow(user, fields, now))
+            await print(rows.map(format === 'csv' ? toCsv : toJson).join(''))
+            printed += rows.length
+            after = page.next
+          }
+          return printed
+        }
+        if (output === undefined) {
+          if (withHashes && terminal.isOutputExposed()) terminal.say(EXPOSED)
+          await printAll(terminal.print)
+          return
+        }
+        const written = await writeNewFile(output, printAll)
+        terminal.say(`Wrote ${count(written, 'user', 'users')} to ${output}.`)
+      })
+    })
+}
+
+/** Removes the file if it is not finished: a part of an export looks like a whole one. */
+async function writeNewFile<T>(path: string, writeAll: (write: Print) => Promise<T>): Promise<T> {
+  const reporting = <R>(operation: Promise<R>) =>
+    operation.catch(error => {
+      throw new Failure(
+        hasCode(error, 'EEXIST')
+          ? `${path} exists already: move it away, or choose another name.`
+          : `${path} cannot be written: ${messageOf(error)}.`,
+      )
+    })
+  const file = await reporting(open(path, 'wx', 0o600))
+  try {
+    return await untilInterrupted(async signal => {
+      const result = await writeAll(text => {
+        if (signal.aborted) throw new Failure('Interrupted.')
+        return reporting(file.appendFile(text))
+      })
+      await reporting(file.sync())
+      return result
+    })
+  } catch (error) {
+    await unlink(path)
+    throw error
+  } finally {
+    await file.close()
+  }
 }
 
 /** Locks of the throttle are left out: its counters stay behind too. */
-function toRow(user: User, fields: string[], now: Date): Record<string, unknown> {
+function toRow(user: User, fields: string[], now: Date): Row {
   const isLocked = isLockedByAdministrator(user, now)
-  const row: Record<string, unknown> = { ...user, lockedUntil: isLocked ? user.lockedUntil : null }
+  const row: Row = { ...user, lockedUntil: isLocked ? user.lockedUntil : null }
   return Object.fromEntries(fields.map(field => [field, row[field]]))
 }
 
-const toJson = (row: Record<string, unknown>) => `${JSON.stringify(row)}\n`
+const toJson = (row: Row) => `${JSON.stringify(row)}\n`
 
-function toCsv(row: Record<string, unknown>): string {
-  return `${Object.values(row).map(toField).join()}\r\n`
-}
+const toText = (value: unknown) =>
+  value instanceof Date ? value.toISOString() : String(value ?? '')
 
-function toField(value: unknown): string {
-  const text = value instanceof Date ? value.toISOString() : String(value ?? '')
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
-}
+const withoutFormula = (text: string) => (FORMULA.test(text) ? `'${text}` : text)
+
+const quoted = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)

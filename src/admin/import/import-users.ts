@@ -1,6 +1,7 @@
 // Imports users from a source: reads, checks and stores the rows, and collects the rejected ones.
 import { randomUUID } from 'node:crypto'
 import bcrypt from 'bcrypt'
+import { formatHash, parseHash } from '../../bcrypt/hash-text.ts'
 import type { ImportedUser, ImportOptions } from '../../domain/import.ts'
 import { Failure } from '../failures.ts'
 import { type AdminDeps, changeNow } from '../operations/deps.ts'
@@ -170,6 +171,12 @@ async function hashOf(
   { mayUpdate, isDryRun }: ImportOptions,
 ): Promise<string> {
   const stored = (await store.findUserByEmail(email))?.passwordHash
-  if (stored && (!mayUpdate || (await bcrypt.compare(password, stored)))) return stored
+  if (stored && (!mayUpdate || (await isHashOf(stored, password)))) return stored
   return isDryRun ? '' : hashPassword(password)
+}
+
+/** npm bcrypt knows the prefix $2b$ and not $2y$, which means the same. */
+async function isHashOf(stored: string, password: string): Promise<boolean> {
+  const hash = parseHash(stored)
+  return hash !== null && bcrypt.compare(password, formatHash(hash))
 }

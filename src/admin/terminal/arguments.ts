@@ -4,16 +4,18 @@ import { isUuid } from '../../identifiers.ts'
 import { toCountedClient } from '../../login/client-group.ts'
 import {
   canonicalEmail,
+  codePointOf,
   problemWithEmail,
   problemWithNewEmail,
   problemWithPassword,
 } from '../../login/credentials.ts'
 import { WrongUse } from '../failures.ts'
 
-const TIME = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d)?)?$/
-
-const FIRST_TIME = new Date('0001-01-01T00:00:00Z')
-const LAST_TIME = new Date('9999-12-31T23:59:59.999Z')
+/** Invisible characters and those that reorder text: with one of them, a name or role looks like another one. */
+const INVISIBLE = /[\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800\ufff9-\ufffb]/u
+/** Variation selectors are allowed: emoji and Chinese characters in names have them. */
+const INVISIBLE_IN_NAMES =
+  /[[\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800\ufff9-\ufffb]--\p{Variation_Selector}]/v
 
 /** The email of an existing user. */
 export const parseEmail = emailParser(problemWithEmail)
@@ -54,8 +56,22 @@ export function parseText(option: string, maxLength: number) {
 }
 
 /** As the database limits them. */
-export const nameParser = (option: string) => parseText(option, 100)
-export const roleParser = (option: string) => parseText(option, 50)
+export const nameParser = (option: string) => visibleText(option, 100, INVISIBLE_IN_NAMES)
+export const roleParser = (option: string) => visibleText(option, 50, INVISIBLE)
+/** Also finds a role that is no longer allowed. */
+export const roleFilterParser = (option: string) => parseText(option, 50)
+
+function visibleText(option: string, maxLength: number, invisible: RegExp) {
+  const parse = parseText(option, maxLength)
+  return (typed: string) => {
+    const text = parse(typed)
+    const [found] = invisible.exec(text) ?? []
+    if (found === undefined) return text
+    throw new WrongUse(
+      `${option} has ${codePointOf(found)}, which is invisible or changes the direction of text.`,
+    )
+  }
+}
 
 export function parsePassword(typed: string): string {
   const problem = problemWithPassword(typed)
@@ -82,26 +98,4 @@ export function parseClient(option: string) {
     if (!client) throw new WrongUse(`${option} takes an IP address such as 203.0.113.7.`)
     return client
   }
-}
-
-export function parseTime(option: string) {
-  return (typed: string) => {
-    const day = TIME.exec(typed)?.[1]
-    const time = new Date(typed)
-    // February 30 would silently become March 2. PostgreSQL has no year 0, and takes 10000 in another form.
-    const isTime =
-      day !== undefined &&
-      isValid(new Date(day), day) &&
-      isValid(time) &&
-      time >= FIRST_TIME &&
-      time <= LAST_TIME
-    if (!isTime) {
-      throw new WrongUse(`${option} takes a time such as 2030-01-31 or 2030-01-31T12:00Z.`)
-    }
-    return time
-  }
-}
-
-function isValid(time: Date, start = ''): boolean {
-  return !Number.isNaN(time.getTime()) && time.toISOString().startsWith(start)
 }

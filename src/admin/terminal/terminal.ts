@@ -1,7 +1,7 @@
 // The output and input of commands: data to stdout, everything else to stderr. A change is announced in one
 // line: a sentence on a terminal, a log event anywhere else.
 import type { OnEnded } from '../../domain/user.ts'
-import { hasCode } from '../../files.ts'
+import { hasCode, isDescriptorOpenToOthers } from '../../files.ts'
 import { createLog } from '../../log/log.ts'
 import { printable } from '../../log/printable.ts'
 import { commandActor } from '../actor.ts'
@@ -13,6 +13,8 @@ export type Terminal = {
   isInteractive: boolean
   /** True if standard input is a terminal, which shows what is typed. */
   isInputTyped: boolean
+  /** True if the output goes to a file that other users of this machine can read. */
+  isOutputExposed(): boolean
   print(text: string): Promise<void>
   say(sentence: string): void
   /** A line that the next line overwrites; only on a terminal. */
@@ -43,6 +45,7 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
   return {
     isInteractive: stdin.isTTY && stderr.isTTY,
     isInputTyped: stdin.isTTY,
+    isOutputExposed: () => stdout.fd !== undefined && isDescriptorOpenToOthers(stdout.fd),
     print(text) {
       clear()
       return new Promise((resolve, reject) => {

@@ -54,8 +54,8 @@ export async function replaceTokens(path: string, tokens: AdminToken[]): Promise
   await replaceFile(path, text, 0o600)
 }
 
-function toVersion({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
-  return [dev, ino, size, mtimeNs, ctimeNs].join(' ')
+function toVersion({ dev, ino, mode, size, mtimeNs, ctimeNs }: BigIntStats): string {
+  return [dev, ino, mode, size, mtimeNs, ctimeNs].join(' ')
 }
 
 function parse(text: string): AdminToken[] {

@@ -16,15 +16,10 @@ import {
   setUser,
   unlockUser,
 } from '../operations/users.ts'
-import {
-  nameParser,
-  parseEmail,
-  parseNewEmail,
-  parseTime,
-  roleParser,
-} from '../terminal/arguments.ts'
+import { nameParser, parseEmail, parseNewEmail, roleParser } from '../terminal/arguments.ts'
 import { formatTime } from '../terminal/layout.ts'
 import { countEnded } from '../terminal/terminal.ts'
+import { type Moment, parseEnd } from '../terminal/times.ts'
 import { withStore } from '../with-store.ts'
 import { addPasswordCommands } from './passwords.ts'
 import { addViewCommands } from './views.ts'
@@ -106,11 +101,12 @@ export function usersCommand(context: Context): Command {
     .argument('<email>', 'email of the user', parseEmail)
     .option(
       '--until <time>',
-      'when the lock ends, for example 2030-01-31T12:00Z (default: never)',
-      parseTime('--until'),
+      'when the lock ends: a time, such as 2030-01-31T12:00 (UTC), or a duration, such as 90m, 2h or 30d (default: never)',
+      parseEnd('--until'),
     )
-    .action((email: string, { until = FOR_EVER }: { until?: Date }) =>
+    .action((email: string, { until: end = () => FOR_EVER }: { until?: Moment }) =>
       withStore(context, async ({ clock, admin }) => {
+        const until = end(clock())
         if (until <= clock()) throw new WrongUse('--until must be in the future.')
         await lockUser(admin, email, until, countEnded(context.terminal).onEnded)
         const term = until === FOR_EVER ? '' : ` until ${formatTime(until)}`

@@ -11,7 +11,7 @@ import {
   parseCount,
   parseEmail,
   parseText,
-  roleParser,
+  roleFilterParser,
 } from '../terminal/arguments.ts'
 import { count, fieldsOf, jsonOf } from '../terminal/layout.ts'
 import { withStore } from '../with-store.ts'
@@ -35,7 +35,7 @@ export function addViewCommands(users: Command, context: Context): void {
       'only users with this text in their email or name',
       parseText('--search', 254),
     )
-    .option('--role <role>', 'only users with this role', roleParser('--role'))
+    .option('--role <role>', 'only users with this role', roleFilterParser('--role'))
     .addOption(
       new Option(
         '--state <state>',

@@ -8,7 +8,7 @@ import { logOf } from '../request/log.ts'
 import { createServer, type ServerDeps } from '../server.ts'
 import { admit, isChange, TOKEN, tokenOf } from './access.ts'
 import { followTokens } from './current-tokens.ts'
-import { InvalidInput } from './input.ts'
+import { bodyOf, InvalidInput, queryOf } from './input.ts'
 import { createWorkQueue, queueOperations, TooMuchWork } from './limits.ts'
 import type { Handler, RouteDeps } from './route.ts'
 import { auditRoute } from './routes/audit.ts'
@@ -26,23 +26,26 @@ import {
 
 const USER = '/admin/v1/users/:user'
 
-export const ADMIN_ROUTES: [method: HTTPMethods, url: string, handle: Handler][] = [
-  ['GET', '/admin/v1/users', usersRoute],
+type Route = [method: HTTPMethods, url: string, handle: Handler, query?: readonly string[]]
+
+/** `query` names what a request may have in its query; by default nothing. */
+export const ADMIN_ROUTES: Route[] = [
+  ['GET', '/admin/v1/users', usersRoute, ['search', 'role', 'state', 'limit', 'after']],
   ['POST', '/admin/v1/users', addUserRoute],
-  ['GET', USER, userRoute],
+  ['GET', USER, userRoute, ['client']],
   ['PATCH', USER, changeUserRoute],
   ['DELETE', USER, deleteUserRoute],
   ['PUT', `${USER}/password`, passwordRoute],
   ['PUT', `${USER}/lock`, lockRoute],
   ['DELETE', `${USER}/lock`, unlockRoute],
-  ['GET', `${USER}/sessions`, sessionsRoute],
+  ['GET', `${USER}/sessions`, sessionsRoute, ['limit', 'after']],
   ['DELETE', `${USER}/sessions`, endSessionsRoute],
   ['DELETE', '/admin/v1/sessions/:id', endSessionRoute],
   ['GET', `${USER}/devices`, devicesRoute],
   ['DELETE', '/admin/v1/devices/:id', revokeDeviceRoute],
-  ['GET', '/admin/v1/throttle', throttleRoute],
-  ['DELETE', '/admin/v1/throttle', clearThrottleRoute],
-  ['GET', '/admin/v1/audit', auditRoute],
+  ['GET', '/admin/v1/throttle', throttleRoute, ['top', 'email', 'client']],
+  ['DELETE', '/admin/v1/throttle', clearThrottleRoute, ['email', 'client']],
+  ['GET', '/admin/v1/audit', auditRoute, ['target', 'since', 'limit', 'before']],
 ]
 
 /** An email of 254 characters, each of which takes nine in an address. */
@@ -60,17 +63,20 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
   const store = queueOperations(deps.store)
   const oneAtATime = createWorkQueue()
   const hashPassword = (password: string) => oneAtATime(() => bcrypt.hash(password, bcryptCost))
-  const { app, refuseOtherMethods } = createServer(deps, { maxParamLength: PARAM_MAX_LENGTH })
+  // Its callers reach this port directly: a header that a proxy would set is forged.
+  const direct = { ...deps, config: { ...config, trustedProxies: [] } }
+  const { app, refuseOtherMethods } = createServer(direct, { maxParamLength: PARAM_MAX_LENGTH })
   app.decorateRequest(TOKEN, null)
   app.addHook('onRequest', admit(followTokens(config.adminTokensFile)))
 
-  for (const [method, url, handle] of ADMIN_ROUTES) {
+  for (const route of ADMIN_ROUTES) {
+    const [method, url] = route
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
       const by = { kind: 'token' as const, name: tokenOf(request).name, host: clientOf(request).ip }
       const routeDeps = { store, clock, by, budgets, bcryptCost, hashPassword, oneAtATime }
       let outcome: Outcome = { code: 'INTERNAL_ERROR', details: {} }
       try {
-        outcome = await track(() => outcomeOf(handle, routeDeps, request))
+        outcome = await track(() => outcomeOf(route, routeDeps, request))
       } finally {
         if (isChange(request)) logChange(request, outcome)
       }
@@ -87,12 +93,15 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
 type Outcome = { data: object; isNew?: boolean } | { code: FailureCode; details: Details }
 
 async function outcomeOf(
-  handle: Handler,
+  [method, , handle, queryNames = []]: Route,
   deps: RouteDeps,
   request: FastifyRequest,
 ): Promise<Outcome> {
   try {
-    return await handle(deps, request)
+    const query = queryOf(request, queryNames)
+    // The routes of other methods check the body that they take.
+    if (method === 'DELETE' && request.body !== undefined) bodyOf(request, [])
+    return await handle(deps, request, query)
   } catch (error) {
     if (error instanceof Refusal) {
       return { code: CODE_OF[error.reason], details: { message: error.message } }

@@ -1,5 +1,11 @@
 // The admin tokens as the file has them at this moment: a revoked token is refused from its next request on.
-import { type AdminToken, readTokens, versionOf } from '../../admin/tokens/token-file.ts'
+import {
+  type AdminToken,
+  readTokens,
+  TokenFileError,
+  versionOf,
+} from '../../admin/tokens/token-file.ts'
+import { isOpenToOthers } from '../../files.ts'
 
 /** Two changes within one tick of the file system's clock could leave the same version. */
 const SETTLED_AFTER_MS = 1_000
@@ -12,6 +18,10 @@ export function followTokens(path: string): () => Promise<TokensByDigest> {
   return async () => {
     if (known?.version === (await versionOf(path))) return known.tokens
     const { tokens, version, changedAtMs } = await readTokens(path)
+    // After the read: a mode that changes later changes the version too.
+    if (await isOpenToOthers(path)) {
+      throw new TokenFileError('it can be read by others: chmod 600 it')
+    }
     const byDigest = new Map(tokens.map(token => [token.digest, token]))
     const isSettled = Math.abs(Date.now() - changedAtMs) > SETTLED_AFTER_MS
     known = isSettled ? { version, tokens: byDigest } : null

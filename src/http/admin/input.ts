@@ -24,13 +24,24 @@ export function bodyOf({ body }: FastifyRequest, names: readonly string[]): Valu
 
 /** Not Fastify's query, because that one leaves out what is too long. */
 export function queryOf({ url }: FastifyRequest, names: readonly string[]): Values {
-  const query = new URLSearchParams(url.split('?').slice(1).join('?'))
+  const text = url.split('?').slice(1).join('?')
+  requireUtf8(text)
+  const query = new URLSearchParams(text)
   const given = [...query.keys()]
   requireKnown(given, names)
   for (const name of names) {
     if (query.getAll(name).length > 1) throw new InvalidInput(`${name} is given twice.`, name)
   }
   return Object.fromEntries(query)
+}
+
+/** URLSearchParams would replace other bytes, and the request would mean another value. */
+function requireUtf8(text: string): void {
+  try {
+    decodeURIComponent(text)
+  } catch {
+    throw new InvalidInput('The query must be percent-encoded UTF-8.')
+  }
 }
 
 function requireKnown(given: string[], names: readonly string[]): void {

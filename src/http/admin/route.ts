@@ -5,7 +5,7 @@ import type { ThrottleDeps } from '../../admin/operations/throttle.ts'
 import type { User } from '../../domain/user.ts'
 import { isUuid } from '../../identifiers.ts'
 import { canonicalEmail, problemWithEmail } from '../../login/credentials.ts'
-import { paramOf } from './input.ts'
+import { paramOf, type Values } from './input.ts'
 import type { WorkQueue } from './limits.ts'
 
 export type RouteDeps = ThrottleDeps & {
@@ -17,6 +17,7 @@ export type RouteDeps = ThrottleDeps & {
 export type Handler = (
   deps: RouteDeps,
   request: FastifyRequest,
+  query: Values,
 ) => Promise<{ data: object; isNew?: boolean }>
 
 /** The user with this email or id, and what changes this user and no other. */

@@ -1,9 +1,8 @@
 // The password of a request, or its hash from another system.
-import bcrypt from 'bcrypt'
 import { WrongUse } from '../../admin/failures.ts'
 import type { AdminDeps } from '../../admin/operations/deps.ts'
 import { parsePassword } from '../../admin/terminal/arguments.ts'
-import { formatHash, parseHash } from '../../bcrypt/hash-text.ts'
+import { costOf } from '../../bcrypt/hash-text.ts'
 import { InvalidInput, read, type Values } from './input.ts'
 import type { RouteDeps } from './route.ts'
 
@@ -13,38 +12,22 @@ export type Secret = {
   /** Empty if the hash is given. */
   password: string
   hashPassword: AdminDeps['hashPassword']
-  /** True if the stored hash is of the same password, or is the given hash. */
-  matches: (storedHash: string) => Promise<boolean>
 }
 
 /** Exactly one of the two must be given. */
 export function secretOf(body: Values, deps: RouteDeps): Secret {
-  const { bcryptCost, hashPassword, oneAtATime } = deps
+  const { bcryptCost, hashPassword } = deps
   const password = read(body, 'password', parsePassword)
   const given = read(body, 'passwordHash', typed => parseGivenHash(typed, bcryptCost))
-  if (password !== undefined && given === undefined) {
-    return {
-      password,
-      hashPassword,
-      async matches(storedHash) {
-        const stored = parseHash(storedHash)
-        if (!stored) return false
-        return oneAtATime(() => bcrypt.compare(password, formatHash(stored)))
-      },
-    }
-  }
+  if (password !== undefined && given === undefined) return { password, hashPassword }
   if (given !== undefined && password === undefined) {
-    return {
-      password: '',
-      hashPassword: async () => given,
-      matches: async storedHash => storedHash === given,
-    }
+    return { password: '', hashPassword: async () => given }
   }
   throw new InvalidInput('Send either password or passwordHash.', 'password')
 }
 
 function parseGivenHash(typed: string, maxCost: number): string {
-  const cost = parseHash(typed)?.cost
-  if (cost !== undefined && cost <= maxCost) return typed
+  const cost = costOf(typed)
+  if (cost !== null && cost <= maxCost) return typed
   throw new WrongUse(`passwordHash takes a bcrypt hash ($2a, $2b or $2y) of cost 4 to ${maxCost}.`)
 }

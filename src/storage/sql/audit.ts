@@ -1,5 +1,5 @@
 // The record of what administrators change. Rows are only ever added.
-import { type Selectable, sql, type Transaction } from 'kysely'
+import { type RawBuilder, type Selectable, sql, type Transaction } from 'kysely'
 import type {
   AuditEvent,
   AuditFacts,
@@ -11,6 +11,12 @@ import type { User } from '../../domain/user.ts'
 import { isAmong } from './dialect.ts'
 import type { Engine } from './engine.ts'
 import { formatTime, parseTime, type Schema } from './schema.ts'
+
+/**
+ * How many events one call compares with a moment: no index has their times, whose order is not that of the ids.
+ * It takes some 20 ms, for which logins wait on SQLite.
+ */
+const WINDOW = 20_000
 
 /** Called in the transaction that makes the change, so that neither exists without the other. */
 export async function writeAudit(
@@ -71,23 +77,37 @@ export function changedFacts(before: User, after: User) {
 
 export function createAudit(engine: Engine): AuditStore {
   const { db, name } = engine
+
+  /** The id of the oldest event that this call looks at; null if it looks at all that are left. */
+  async function findWindowEnd(before: RawBuilder<unknown>): Promise<number | null> {
+    const { rows } = await engine.retrying(() =>
+      sql<Pick<Row, 'id'>>`select id from audit_events where ${before}
+        order by id desc limit 1 offset ${sql.lit(WINDOW - 1)}`.execute(db),
+    )
+    return rows[0] ? Number(rows[0].id) : null
+  }
+
   return {
-    async listAuditEvents(target, { beforeId, limit }) {
-      const isBefore = beforeId === null ? sql`true` : sql`id < ${beforeId}`
+    async listAuditEvents(target, { since, beforeId, limit }) {
+      const before = sql`id < ${beforeId ?? Number.MAX_SAFE_INTEGER}`
+      const end = since && target === null ? await findWindowEnd(before) : null
+      const from = since ? sql`and at >= ${formatTime(since)}` : sql``
       const page = sql`limit ${sql.lit(limit)}`
       const users = sql`select id from users where email = ${target}
         union select target_id from audit_events where target = ${target}`
       // Each part is found by an index of its own: "or", or the order of the key, would read the whole table.
       const ids = sql`select id from (select id from audit_events
-          where target = ${target} and ${isBefore} order by id desc ${page}) named
+          where target = ${target} and ${before} ${from} order by id desc ${page}) named
         union select id from (select id from audit_events
-          where ${isAmong(name, 'target_id', users)} and ${isBefore} order by id + 0 desc ${page}) of_users`
-      const condition = target === null ? sql`` : sql`${isAmong(name, 'id', ids)} and`
+          where ${isAmong(name, 'target_id', users)} and ${before} ${from} order by id + 0 desc ${page}) of_users`
+      const condition =
+        target === null ? sql`id >= ${end ?? 0} ${from}` : sql`${isAmong(name, 'id', ids)}`
       const { rows } = await engine.retrying(() =>
-        sql<Row>`select * from audit_events where ${condition} ${isBefore}
+        sql<Row>`select * from audit_events where ${condition} and ${before}
           order by id desc ${page}`.execute(db),
       )
-      return rows.map(toEvent)
+      const events = rows.map(toEvent)
+      return { events, next: events.length < limit ? end : (events.at(-1)?.id ?? null) }
     },
   }
 }

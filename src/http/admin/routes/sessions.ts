@@ -2,11 +2,10 @@
 import { endSession, endSessions } from '../../../admin/operations/sessions.ts'
 import { parseId } from '../../../admin/terminal/arguments.ts'
 import { isUuid } from '../../../identifiers.ts'
-import { InvalidInput, paramOf, queryOf, read, readLimit } from '../input.ts'
+import { InvalidInput, paramOf, read, readLimit } from '../input.ts'
 import { type Handler, userOf } from '../route.ts'
 
-export const sessionsRoute: Handler = async (deps, request) => {
-  const query = queryOf(request, ['limit', 'after'])
+export const sessionsRoute: Handler = async (deps, request, query) => {
   const limit = readLimit(query)
   const afterId = read(query, 'after', parseId) ?? null
   const { user } = await userOf(deps, request)

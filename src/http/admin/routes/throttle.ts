@@ -6,7 +6,7 @@ import {
   showThrottle,
 } from '../../../admin/operations/throttle.ts'
 import { parseClient, parseEmail } from '../../../admin/terminal/arguments.ts'
-import { InvalidInput, queryOf, read, readLimit, type Values } from '../input.ts'
+import { InvalidInput, read, readLimit, type Values } from '../input.ts'
 import type { Handler } from '../route.ts'
 
 const DEFAULT_TOP = 20
@@ -18,8 +18,7 @@ function namedIn(query: Values) {
 }
 
 /** Of an email, a client or both; otherwise those with the most failures. */
-export const throttleRoute: Handler = async (deps, request) => {
-  const query = queryOf(request, ['top', 'email', 'client'])
+export const throttleRoute: Handler = async (deps, _request, query) => {
   const named = namedIn(query)
   if (named.email === null && named.client === null) {
     const top = readLimit(query, 'top', DEFAULT_TOP)
@@ -31,8 +30,8 @@ export const throttleRoute: Handler = async (deps, request) => {
   return { data: await showThrottle(deps, named) }
 }
 
-export const clearThrottleRoute: Handler = async (deps, request) => {
-  const { email, client } = namedIn(queryOf(request, ['email', 'client']))
+export const clearThrottleRoute: Handler = async (deps, _request, query) => {
+  const { email, client } = namedIn(query)
   if (email !== null && client === null) return { data: { cleared: await clearEmail(deps, email) } }
   if (client !== null && email === null) {
     return { data: { cleared: await clearClient(deps, client) } }

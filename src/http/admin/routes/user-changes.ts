@@ -1,7 +1,7 @@
 // PUT …/password, PUT and DELETE …/lock: changes of one user.
 import { userNotFound } from '../../../admin/failures.ts'
 import { FOR_EVER, lockUser, setPassword, unlockUser } from '../../../admin/operations/users.ts'
-import { parseTime } from '../../../admin/terminal/arguments.ts'
+import { parseTime } from '../../../admin/terminal/times.ts'
 import { bodyOf, read } from '../input.ts'
 import { type Handler, onEnded, userOf } from '../route.ts'
 import { SECRET_FIELDS, secretOf } from '../secret.ts'
@@ -18,7 +18,7 @@ export const lockRoute: Handler = async (deps, request) => {
   const until = read(body, 'until', parseTime('until')) ?? FOR_EVER
   const { user, admin } = await userOf(deps, request)
   await lockUser(admin, user.email, until, onEnded)
-  return { data: {} }
+  return { data: { until } }
 }
 
 export const unlockRoute: Handler = async (deps, request) => {

@@ -1,5 +1,5 @@
 // /admin/v1/users: lists, shows, adds, changes and deletes users.
-import { Refusal, userNotFound, WrongUse } from '../../../admin/failures.ts'
+import { userNotFound, WrongUse } from '../../../admin/failures.ts'
 import { explainUser } from '../../../admin/operations/explain-user.ts'
 import { listUsers, toShown } from '../../../admin/operations/user-list.ts'
 import {
@@ -16,28 +16,20 @@ import {
   parseClient,
   parseNewEmail,
   parseText,
+  roleFilterParser,
   roleParser,
 } from '../../../admin/terminal/arguments.ts'
-import { DEFAULT_ROLE, USER_STATES, type User } from '../../../domain/user.ts'
-import {
-  bodyOf,
-  InvalidInput,
-  queryOf,
-  read,
-  readBoolean,
-  readLimit,
-  readRequired,
-} from '../input.ts'
+import { DEFAULT_ROLE, USER_STATES } from '../../../domain/user.ts'
+import { bodyOf, InvalidInput, read, readBoolean, readLimit, readRequired } from '../input.ts'
 import { type Handler, onEnded, userOf } from '../route.ts'
 import { SECRET_FIELDS, secretOf } from '../secret.ts'
 
 const parseName = nameParser('name')
 const parseRole = roleParser('role')
 
-export const usersRoute: Handler = async (deps, request) => {
-  const query = queryOf(request, ['search', 'role', 'state', 'limit', 'after'])
+export const usersRoute: Handler = async (deps, _request, query) => {
   const search = read(query, 'search', parseText('search', 254))
-  const role = read(query, 'role', parseRole)
+  const role = read(query, 'role', roleFilterParser('role'))
   const state = read(query, 'state', parseState)
   const filter = { ...(search && { search }), ...(role && { role }), ...(state && { state }) }
   // As it is: an email that was inserted by SQL may be in another form than logins look up.
@@ -51,14 +43,13 @@ function parseState(typed: string) {
   throw new WrongUse(`state is one of ${USER_STATES.join(', ')}.`)
 }
 
-export const userRoute: Handler = async (deps, request) => {
-  const query = queryOf(request, ['client'])
+export const userRoute: Handler = async (deps, request, query) => {
   const client = read(query, 'client', parseClient('client')) ?? null
   const { user } = await userOf(deps, request)
   return { data: await explainUser(deps, user.email, client) }
 }
 
-/** A repetition gets the user that exists. Another user's email is never taken over. */
+/** Refused before the hash if the email is taken: whether the password is the user's must not show. */
 export const addUserRoute: Handler = async (deps, request) => {
   const body = bodyOf(request, ['email', 'name', 'role', ...SECRET_FIELDS])
   const wanted = {
@@ -66,24 +57,11 @@ export const addUserRoute: Handler = async (deps, request) => {
     name: readRequired(body, 'name', parseName),
     role: read(body, 'role', parseRole) ?? DEFAULT_ROLE,
   }
-  const secret = secretOf(body, deps)
-  const { email, name, role } = wanted
-  const toExisting = async (user: User) => {
-    const isSame =
-      user.name === name && user.role === role && (await secret.matches(user.passwordHash))
-    if (!isSame) throw emailTaken(email)
-    return { data: { user: toShown(user, deps.clock()) } }
-  }
-
-  const earlier = await deps.store.findUserByEmail(email)
-  if (earlier) return toExisting(earlier)
-  const admin = { ...deps, hashPassword: secret.hashPassword }
-  try {
-    await addUser(admin, wanted, secret.password)
-  } catch (error) {
-    if (!(error instanceof Refusal) || error.reason !== 'taken') throw error
-    return toExisting(await requireUser(admin, email))
-  }
+  const { password, hashPassword } = secretOf(body, deps)
+  const { email } = wanted
+  if (await deps.store.findUserByEmail(email)) throw emailTaken(email)
+  const admin = { ...deps, hashPassword }
+  await addUser(admin, wanted, password)
   return { data: { user: toShown(await requireUser(admin, email), deps.clock()) }, isNew: true }
 }
 

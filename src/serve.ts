@@ -9,7 +9,7 @@ import { openClusterClock } from './cluster-clock.ts'
 import { type Config, tokensAt } from './config/config.ts'
 import type { Store } from './domain/store.ts'
 import { closeServer, createWork, endThreads, trackConnections, trackThreads } from './drain.ts'
-import { isOpenToOthers } from './files.ts'
+import { findExposure } from './files.ts'
 import { buildAdminApp } from './http/admin/app.ts'
 import { buildApp } from './http/app.ts'
 import { openTls } from './http/connection/served-tls.ts'
@@ -303,8 +303,8 @@ async function openKeys(config: Config, log: Log, clock: () => Date) {
     if (environment !== 'production' && (await ensureKeyFile(path, clock()))) {
       log.info({ event: 'keys.created', path }, `made new signing keys in ${path}`)
     }
-    if (await isOpenToOthers(path)) {
-      const advice = `${path} can be read by others: chmod 600 it`
+    const advice = await findExposure(path)
+    if (advice) {
       if (environment === 'production') throw new StartError(advice)
       log.warn({ event: 'service.warning' }, advice)
     }
@@ -324,9 +324,8 @@ async function openKeys(config: Config, log: Log, clock: () => Date) {
 async function checkAdminTokens(config: Config, log: Log): Promise<void> {
   const { adminTokensFile: path, environment } = config
   const problem = await readTokens(path)
-    .then(() => isOpenToOthers(path))
-    .then(
-      isOpen => isOpen && `${path} can be read by others: chmod 600 it`,
+    .then(() => findExposure(path))
+    .catch(
       (error: Error) =>
         `The admin tokens in ${path} cannot be used: ${error.message}. "npm run -s admin -- admin-tokens add" creates the file.`,
     )

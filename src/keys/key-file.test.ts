@@ -4,7 +4,7 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { isOpenToOthers } from '../files.ts'
+import { findExposure } from '../files.ts'
 import {
   ensureKeyFile,
   loadKeySet,
@@ -42,7 +42,7 @@ describe('creating the key file', () => {
       process.umask(umask)
     }
     assert.equal(await modeOf(path), 0o600)
-    assert.equal(await isOpenToOthers(path), false)
+    assert.equal(await findExposure(path), null)
     const { accessKeys, refreshKeys } = await loadKeySet(path)
     assert.deepEqual([accessKeys.length, refreshKeys.length], [1, 1])
     assert.equal(accessKeys[0]?.signsFrom, NOW.getTime() / 1000)
@@ -66,14 +66,17 @@ describe('creating the key file', () => {
   for (const [mode, isOpen] of [
     [0o600, false],
     [0o400, false],
-    [0o640, true],
+    [0o440, false],
+    [0o640, false],
+    [0o660, true],
     [0o604, true],
+    [0o641, true],
     [0o620, true],
   ] as const) {
-    test(`mode ${mode.toString(8)} is ${isOpen ? '' : 'not '}open to others`, async () => {
+    test(`mode ${mode.toString(8)} ${isOpen ? 'exposes' : 'does not expose'} the keys`, async () => {
       const path = await newFile()
       await chmod(path, mode)
-      assert.equal(await isOpenToOthers(path), isOpen)
+      assert.equal((await findExposure(path)) !== null, isOpen)
     })
   }
 })

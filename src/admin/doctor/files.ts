@@ -4,7 +4,7 @@ import { constants } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Config } from '../../config/config.ts'
-import { hasCode, isOpenToAll, isOpenToOthers } from '../../files.ts'
+import { findExposure, findForeignGroup, hasCode } from '../../files.ts'
 import {
   daysLeft,
   developmentFiles,
@@ -65,9 +65,8 @@ async function checkTls(config: Config, now: Date): Promise<Finding> {
     if (validFromDate > now) {
       return problem('tls', `${files.certFile} is not valid yet: check the clock of this machine`)
     }
-    if (await isOpenToAll(files.keyFile)) {
-      return exposed(config)('tls', `all users can read ${files.keyFile}: chmod 640 it`)
-    }
+    const readers = await checkReaders(config, 'tls', files.keyFile)
+    if (readers) return readers
     return days < EXPIRY_WARNING_DAYS
       ? warning('tls', `${detail}: renew it soon`)
       : ok('tls', detail)
@@ -83,9 +82,8 @@ async function checkKeys(config: Config, now: Date): Promise<Finding> {
   const { signingKeysFile: path, environment } = config
   try {
     const { accessKeys, refreshKeys } = await loadKeySet(path)
-    if (await isOpenToOthers(path)) {
-      return exposed(config)('keys', `others can read ${path}: chmod 600 it`)
-    }
+    const readers = await checkReaders(config, 'keys', path)
+    if (readers) return readers
     const detail = `${path}: ${accessKeys.length} for access tokens, ${refreshKeys.length} for refresh tokens`
     const isTooEarly = [accessKeys, refreshKeys].some(keys =>
       keys.every(({ signsFrom }) => signsFrom * 1000 > now.getTime()),
@@ -108,9 +106,8 @@ async function checkAdminTokens(config: Config): Promise<Finding> {
   const { adminTokensFile: path, environment } = config
   try {
     const { tokens } = await readTokens(path)
-    if (await isOpenToOthers(path)) {
-      return exposed(config)('admin tokens', `others can read ${path}: chmod 600 it`)
-    }
+    const readers = await checkReaders(config, 'admin tokens', path)
+    if (readers) return readers
     const writing = tokens.filter(({ role }) => role === 'write').length
     return ok('admin tokens', `${path}: ${tokens.length} tokens, ${writing} of them may write`)
   } catch (error) {
@@ -130,7 +127,14 @@ async function checkLogo(file: string): Promise<Finding> {
   }
 }
 
-/** Production refuses to start with a secret that others can read. */
-function exposed({ environment }: Config) {
-  return environment === 'production' ? problem : warning
+/** Production refuses to start with an exposed secret. */
+async function checkReaders(
+  { environment }: Config,
+  check: string,
+  path: string,
+): Promise<Finding | null> {
+  const exposure = await findExposure(path)
+  if (exposure) return (environment === 'production' ? problem : warning)(check, exposure)
+  const foreign = await findForeignGroup(path)
+  return foreign ? warning(check, foreign) : null
 }

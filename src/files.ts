@@ -1,7 +1,18 @@
 // Files: replaced atomically, their owners and modes, and the system's error codes.
 import { randomUUID } from 'node:crypto'
 import type { Stats } from 'node:fs'
-import { chmod, lchown, open, rename, stat, unlink } from 'node:fs/promises'
+import {
+  access,
+  chmod,
+  constants,
+  lchown,
+  mkdir,
+  open,
+  rename,
+  stat,
+  unlink,
+} from 'node:fs/promises'
+import { dirname } from 'node:path'
 
 /** The system's name for an error, such as ENOENT or EADDRINUSE; empty if it has none. */
 export function codeOf(error: unknown): string {
@@ -10,6 +21,34 @@ export function codeOf(error: unknown): string {
 
 export function hasCode(error: unknown, ...codes: string[]): boolean {
   return codes.includes(codeOf(error))
+}
+
+/** Makes the folder and those above it. Unlike Node's recursive mkdir, it does not hang in /proc. */
+export async function makeFolder(path: string): Promise<void> {
+  try {
+    await mkdir(path)
+  } catch (error) {
+    if (hasCode(error, 'EEXIST') && (await stat(path)).isDirectory()) return
+    const parent = dirname(path)
+    if (!hasCode(error, 'ENOENT') || parent === path) throw error
+    await makeFolder(parent)
+    await mkdir(path).catch(again => {
+      if (!hasCode(again, 'EEXIST')) throw again
+    })
+  }
+}
+
+/** Says why this process cannot make files in the folder, and what to do; null if it can. */
+export async function findFolderProblem(folder: string): Promise<string | null> {
+  try {
+    await access(folder, constants.W_OK | constants.X_OK)
+    return null
+  } catch (error) {
+    const { uid } = await stat(folder)
+    const own = process.getuid?.()
+    if (own === undefined || uid === own) return `no files can be made in it (${codeOf(error)})`
+    return `it belongs to the user with the id ${uid}, and this process runs as ${own}. Run it as that user, or give the folder to this one (chown)`
+  }
 }
 
 /** Readers see the old file or the new one, never a part of it. */

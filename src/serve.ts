@@ -1,6 +1,5 @@
 // The process that serves: config -> store -> keys -> app -> listen -> drain.
 /// <reference lib="esnext.disposable" />
-import { mkdir } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readTokens } from './admin/tokens/token-file.ts'
@@ -27,6 +26,7 @@ import { createPasswords } from './login/passwords.ts'
 import { createThrottle } from './login/throttle.ts'
 import { createMetrics } from './metrics/metrics.ts'
 import { observeHasher, observeLogin, observeStore, observeThrottle } from './metrics/observe.ts'
+import { lockDataFolder } from './service-lock.ts'
 import { createRefreshLimit } from './session/refresh-limit.ts'
 import { awaitEnd, ignoreInspectorSignal, isOnTerminal, switchLogLevel } from './signals.ts'
 import { announceStart, failStart, listen, StartError, urlOf } from './start.ts'
@@ -70,11 +70,15 @@ export async function serveUntilSignal(
   if (config.environment === 'production') ignoreInspectorSignal(log)
   switchLogLevel(log)
 
-  const service = await Promise.race([serve(config, log, clock), asked])
+  const locking = lockDataFolder(config, log)
+  const service = await Promise.race([locking.then(() => serve(config, log, clock)), asked])
   if (typeof service === 'string') log.info({ event: 'service.stopped', reason: service })
   else {
     reload = service.reload
     await service.stop(await asked)
+    // Also keeps the lock from being collected as garbage before, which would release it.
+    const lock = await locking
+    lock?.close()
   }
   if (!(await endThreads(threads, THREADS_TIMEOUT_MS))) {
     log.error({ event: 'service.killed' }, 'a thread does not end: the disk may have failed')
@@ -105,9 +109,6 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
       hasher => hasher.close(),
       () => {},
     ),
-  )
-  await mkdir(config.dataDir, { recursive: true }).catch(
-    failStart(`The data folder ${config.dataDir} cannot be used`),
   )
   const metrics = createMetrics(config.database.engine)
   let measureClockSoon = () => {}

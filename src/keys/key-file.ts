@@ -1,7 +1,7 @@
 // The file with the signing keys: created once, read at the start and again whenever it changes.
-import { link, mkdir, readFile, stat, unlink } from 'node:fs/promises'
+import { link, readFile, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { hasCode, replaceFile, writeTemporaryFile } from '../files.ts'
+import { hasCode, makeFolder, replaceFile, writeTemporaryFile } from '../files.ts'
 import { type Followed, followFiles } from '../follow-files.ts'
 import {
   createGeneration,
@@ -29,7 +29,7 @@ export async function ensureKeyFile(path: string, now: Date): Promise<boolean> {
   } catch (error) {
     if (!hasCode(error, 'ENOENT')) throw error
   }
-  await mkdir(dirname(path), { recursive: true })
+  await makeFolder(dirname(path))
   const text = toText({ keys: await createGeneration(now, 0) })
   const temporary = await writeTemporaryFile(path, text, 0o600)
   try {

@@ -1,10 +1,9 @@
 // Checks the data folder, the certificate, the signing keys, the admin tokens and the logo.
 import { X509Certificate } from 'node:crypto'
-import { constants } from 'node:fs'
-import { access, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Config } from '../../config/config.ts'
-import { findExposure, findForeignGroup, hasCode } from '../../files.ts'
+import { findExposure, findFolderProblem, findForeignGroup, hasCode } from '../../files.ts'
 import {
   daysLeft,
   developmentFiles,
@@ -31,7 +30,8 @@ export async function checkFiles(config: Config, now: Date): Promise<Finding[]> 
 async function checkFolder({ dataDir }: Config): Promise<Finding> {
   try {
     const folder = await nearestFolder(dataDir)
-    await access(folder, constants.W_OK | constants.X_OK)
+    const reason = await findFolderProblem(folder)
+    if (reason) return problem('data folder', `${folder} cannot be used: ${reason}`)
     return ok('data folder', folder === dataDir ? dataDir : `${dataDir}, made at the first start`)
   } catch (error) {
     return problem(

@@ -1,8 +1,7 @@
 // admin-tokens add|list|revoke
-import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Command, Option } from 'commander'
-import { hasCode } from '../../files.ts'
+import { hasCode, makeFolder } from '../../files.ts'
 import { createAdminToken, digestOf } from '../../identifiers.ts'
 import { type Context, configOf, type JsonOption, printList } from '../context.ts'
 import { Failure, messageOf, WrongUse } from '../failures.ts'
@@ -103,7 +102,7 @@ function parseName(typed: string): string {
 }
 
 async function change(path: string, toNext: (tokens: AdminToken[]) => AdminToken[]): Promise<void> {
-  await mkdir(dirname(path), { recursive: true })
+  await makeFolder(dirname(path))
   await withChangeLock(path, async () => replaceTokens(path, toNext(await readOrNone(path))))
 }
 

@@ -1,10 +1,10 @@
 // The certificate: from the operator's files, or a self-signed one for development.
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { mkdir, readFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import type { Config, TlsFiles } from '../../config/config.ts'
-import { findExposure, replaceFile } from '../../files.ts'
+import { findExposure, makeFolder, replaceFile } from '../../files.ts'
 
 export type TlsMaterial = { cert: string; key: string }
 
@@ -109,7 +109,7 @@ async function developmentCertificate(dataDir: string, now: Date): Promise<TlsMa
       },
     ],
   })
-  await mkdir(dataDir, { recursive: true })
+  await makeFolder(dataDir)
   await replaceFile(keyFile, made.private, 0o600)
   await replaceFile(certFile, made.cert, 0o644)
   return { cert: made.cert, key: made.private }

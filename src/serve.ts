@@ -2,7 +2,7 @@
 /// <reference lib="esnext.disposable" />
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { readTokens } from './admin/tokens/token-file.ts'
+import { adviseOnTokenFile, readTokens } from './admin/tokens/token-file.ts'
 import { openHasher } from './bcrypt/open-hasher.ts'
 import { openClusterClock } from './cluster-clock.ts'
 import { type Config, tokensAt } from './config/config.ts'
@@ -16,7 +16,7 @@ import { expiryOf } from './http/connection/tls.ts'
 import { createOpsServer, shareChecks } from './http/ops.ts'
 import { pageAddress } from './http/page/address.ts'
 import { loadPage } from './http/page/page.ts'
-import { ensureKeyFile, watchKeys } from './keys/key-file.ts'
+import { adviseOnKeyFile, ensureKeyFile, watchKeys } from './keys/key-file.ts'
 import type { Log } from './log/log.ts'
 import { createDeviceTokens } from './login/device.ts'
 import { createHashQueue } from './login/hash-queue.ts'
@@ -316,7 +316,7 @@ async function openKeys(config: Config, log: Log, clock: () => Date) {
   } catch (error) {
     if (error instanceof StartError || !(error instanceof Error)) throw error
     throw new StartError(
-      `The signing keys in ${path} cannot be used: ${error.message}. "npm run -s admin -- keys rotate" creates the file.`,
+      `The signing keys in ${path} cannot be used: ${error.message}. ${adviseOnKeyFile(error)}.`,
     )
   }
 }
@@ -328,7 +328,7 @@ async function checkAdminTokens(config: Config, log: Log): Promise<void> {
     .then(() => findExposure(path))
     .catch(
       (error: Error) =>
-        `The admin tokens in ${path} cannot be used: ${error.message}. "npm run -s admin -- admin-tokens add" creates the file.`,
+        `The admin tokens in ${path} cannot be used: ${error.message}. ${adviseOnTokenFile(error)}.`,
     )
   if (!problem) return
   if (environment === 'production') throw new StartError(problem)

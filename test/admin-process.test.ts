@@ -44,7 +44,10 @@ describe('in production', () => {
     }
     assert.match(await refusal(), /admin-tokens\.json cannot be used: ENOENT.*"npm run -s admin --/)
     await writeFile(tokens(), '{}', { mode: 0o600 })
-    assert.match(await refusal(), /cannot be used: it has no list "tokens"/)
+    assert.match(
+      await refusal(),
+      /cannot be used: it has no list "tokens"\. Check ADMIN_TOKENS_FILE/,
+    )
     await replaceTokens(tokens(), [])
     await chmod(tokens(), 0o644)
     assert.match(

@@ -154,7 +154,7 @@ describe('a start that fails prints the reason without a stack trace, and ends',
       'its key file is not JSON',
       () => ({ SIGNING_KEYS_FILE: join(folder, 'file') }),
       1,
-      [/^The signing keys in \S+ cannot be used: it is not JSON\./],
+      [/^The signing keys in \S+ cannot be used: it is not JSON\. Restore it from a backup\. Or/],
     ],
     [
       'one of its keys is too weak',

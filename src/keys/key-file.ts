@@ -8,6 +8,7 @@ import {
   createKeys,
   importKeys,
   type KeyFile,
+  KeyFileError,
   type KeySet,
   type Keys,
   parseKeyFile,
@@ -19,6 +20,14 @@ export async function readKeyFile(path: string): Promise<KeyFile> {
 
 export async function loadKeySet(path: string): Promise<KeySet> {
   return importKeys(await readKeyFile(path))
+}
+
+/** What to do about a key file that could not be used because of this error. */
+export function adviseOnKeyFile(error: unknown): string {
+  if (hasCode(error, 'ENOENT')) return 'If the path is right, run "keys rotate" to make it'
+  return error instanceof KeyFileError
+    ? 'Restore it from a backup. Or move it away and run "keys rotate": tokens issued so far become invalid'
+    : 'Check SIGNING_KEYS_FILE and the permissions of the file and its folder'
 }
 
 /** Creates the file if there is none, and returns true if this call did. Parallel calls create one file. */

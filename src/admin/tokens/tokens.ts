@@ -9,6 +9,7 @@ import { FileLockError, withChangeLock } from '../file-lock.ts'
 import { formatTime, jsonOf } from '../terminal/layout.ts'
 import {
   type AdminToken,
+  adviseOnTokenFile,
   isTokenName,
   readTokens,
   replaceTokens,
@@ -128,7 +129,7 @@ async function withTokenFile(
       throw error
     }
     throw new Failure(
-      `The tokens file ${path} cannot be used: ${messageOf(error)}. Check ADMIN_TOKENS_FILE and the permissions of the file, or remove it: all tokens are then invalid.`,
+      `The tokens file ${path} cannot be used: ${messageOf(error)}. ${adviseOnTokenFile(error)}.`,
     )
   }
 }

@@ -143,7 +143,10 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
   )
   measureClockSoon = clusterClock.measureSoon
   const clock = clusterClock.now
-  const keys = opened.adopt(await openKeys(config, log, clock), watched => watched.close())
+  const keys = opened.adopt(
+    await openKeys(config, log, clock, firstPage.users.length > 0),
+    watched => watched.close(),
+  )
 
   const hasher = observeHasher(metrics, await openingHasher)
   const hashQueue = createHashQueue(
@@ -298,7 +301,8 @@ async function purgeAll(store: Store, clock: () => Date, mustStop: () => boolean
   }
 }
 
-async function openKeys(config: Config, log: Log, clock: () => Date) {
+/** A service with users may have used its keys for long, so short RSA keys stay valid there. */
+async function openKeys(config: Config, log: Log, clock: () => Date, hasUsers: boolean) {
   const { signingKeysFile: path, environment } = config
   try {
     if (environment !== 'production' && (await ensureKeyFile(path, clock()))) {
@@ -309,7 +313,7 @@ async function openKeys(config: Config, log: Log, clock: () => Date) {
       if (environment === 'production') throw new StartError(advice)
       log.warn({ event: 'service.warning' }, advice)
     }
-    return await watchKeys(path, error => {
+    return await watchKeys(path, hasUsers, error => {
       if (error) log.error({ event: 'keys.reload_failed', err: error }, `${path}: ${error.message}`)
       else log.info({ event: 'keys.reloaded' })
     })

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { randomUUID } from 'node:crypto'
+import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -125,7 +125,7 @@ describe('watching the key file', { concurrency: true }, () => {
   /** Makes a change and waits until the keys have been reloaded. */
   async function reloadedBy(path: string, change: (keys: WatchedKeys) => Promise<void>) {
     let onReload: (error: Error | null) => void = () => {}
-    const keys = await watchKeys(path, error => onReload(error))
+    const keys = await watchKeys(path, false, error => onReload(error))
     const reloaded = new Promise<Error | null>(resolve => {
       onReload = resolve
     })
@@ -185,8 +185,43 @@ describe('watching the key file', { concurrency: true }, () => {
 
   test('fails to start with an unusable file, and does not keep the process running', async () => {
     await assert.rejects(
-      watchKeys(newPath(), () => {}),
+      watchKeys(newPath(), false, () => {}),
       { code: 'ENOENT' },
     )
+  })
+})
+
+describe('an RSA key of 2048 bits', () => {
+  const shortKey = () => ({
+    ...generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' }),
+    kid: randomUUID(),
+  })
+  const addKey = async (path: string) => {
+    const { keys } = JSON.parse(await readFile(path, 'utf8'))
+    await writeFile(path, JSON.stringify({ keys: [shortKey(), ...keys] }))
+  }
+  const refusal = /^the RSA key \S+ has 2048 bits; a new one needs 3072$/
+
+  test('is refused in a new file', async () => {
+    const path = await newFile()
+    await addKey(path)
+    await assert.rejects(
+      watchKeys(path, false, () => {}),
+      { message: refusal },
+    )
+  })
+
+  test('stays valid in a file in use, but no other one is accepted there', async t => {
+    const path = await newFile()
+    await addKey(path)
+    const errors: (Error | null)[] = []
+    const keys = await watchKeys(path, true, error => errors.push(error))
+    t.after(() => keys.close())
+    await keys.reload()
+    await addKey(path)
+    await keys.reload()
+    assert.equal(errors[0], null)
+    assert.match(errors[1]?.message ?? '', refusal)
+    assert.equal(keys.publicJwks().keys.length, 2)
   })
 })

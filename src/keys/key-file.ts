@@ -6,6 +6,7 @@ import { type Followed, followFiles } from '../follow-files.ts'
 import {
   createGeneration,
   createKeys,
+  findShortKey,
   importKeys,
   type KeyFile,
   KeyFileError,
@@ -64,12 +65,24 @@ function toText(file: KeyFile): string {
 
 export type WatchedKeys = Keys & Pick<Followed<Keys>, 'reload' | 'close'>
 
-/** Reloads the keys when the file changes. If it cannot be read, that is reported and the old keys stay. */
+/**
+ * Reloads the keys when the file changes. If it cannot be read, that is reported and the old keys stay. With
+ * `isInUse`, the first keys may be shorter than new ones must be.
+ */
 export async function watchKeys(
   path: string,
+  isInUse: boolean,
   onReload: (error: Error | null) => void,
 ): Promise<WatchedKeys> {
-  const load = async () => createKeys(await loadKeySet(path))
+  let inUse = (_keyId: string) => isInUse
+  const load = async () => {
+    const keySet = await loadKeySet(path)
+    const problem = findShortKey(keySet, inUse)
+    if (problem) throw new KeyFileError(problem)
+    const keys = createKeys(keySet)
+    inUse = keyId => keys.findAccessKey(keyId) !== null
+    return keys
+  }
   const { current, reload, close } = await followFiles([path], load, onReload)
   return {
     signingAt: now => current().signingAt(now),

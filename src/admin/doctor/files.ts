@@ -12,6 +12,7 @@ import {
 } from '../../http/connection/tls.ts'
 import { loadLogo } from '../../http/page/brand.ts'
 import { loadKeySet } from '../../keys/key-file.ts'
+import { findShortKey } from '../../keys/key-set.ts'
 import { messageOf } from '../failures.ts'
 import { readTokens } from '../tokens/token-file.ts'
 import { type Finding, ok, problem, warning } from './finding.ts'
@@ -81,9 +82,12 @@ async function checkTls(config: Config, now: Date): Promise<Finding> {
 async function checkKeys(config: Config, now: Date): Promise<Finding> {
   const { signingKeysFile: path, environment } = config
   try {
-    const { accessKeys, refreshKeys } = await loadKeySet(path)
+    const keySet = await loadKeySet(path)
+    const { accessKeys, refreshKeys } = keySet
     const readers = await checkReaders(config, 'keys', path)
     if (readers) return readers
+    const short = findShortKey(keySet, () => false)
+    if (short) return warning('keys', `${path}: ${short}: "keys rotate" replaces it`)
     const detail = `${path}: ${accessKeys.length} for access tokens, ${refreshKeys.length} for refresh tokens`
     const isTooEarly = [accessKeys, refreshKeys].some(keys =>
       keys.every(({ signsFrom }) => signsFrom * 1000 > now.getTime()),

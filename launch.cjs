@@ -88,43 +88,18 @@ function supervise(node) {
   })
 }
 
-/**
- * Stops the program when the launcher or npm has ended, even by SIGKILL. npm runs a script in a shell, which
- * usually stays: then npm is the parent of the shell.
- */
+/** Stops the program when the launcher or npm, whichever started it, has ended, even by SIGKILL. */
 function stopWithParent(stop) {
   const { [LAUNCHER_PID]: launcher, npm_lifecycle_script: script = '' } = process.env
   delete process.env[LAUNCHER_PID]
-  const isScript = script.includes('launch.cjs')
-  if (!launcher && !isScript) return
+  if (!launcher && !script.includes('launch.cjs')) return
   const parent = launcher ? Number(launcher) : process.ppid
-  const hasShell = !launcher && readProcess(parent, 'cmdline').includes(`\0${script}`)
-  const npm = hasShell && parentOf(parent)
   const checking = setInterval(() => {
-    if (process.ppid === parent && (!hasShell || isStill(npm, parentOf(parent)))) return
+    if (process.ppid === parent) return
     clearInterval(checking)
     stop()
   }, PARENT_CHECK_MS)
   checking.unref()
-}
-
-/** True also if the parent cannot be read, for example because no file descriptor is left. */
-function isStill(before, now) {
-  return now === undefined || now === before
-}
-
-function parentOf(pid) {
-  // The format is "pid (name) state parent …", and the name may have any character.
-  return readProcess(pid, 'stat').split(') ').pop().split(' ')[1]
-}
-
-/** Empty if the file cannot be read, for example on macOS. */
-function readProcess(pid, file) {
-  try {
-    return readFileSync(`/proc/${pid}/${file}`, 'utf8')
-  } catch {
-    return ''
-  }
 }
 
 function refuseOldNode(reason) {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { chown, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -16,6 +16,17 @@ test('a file is created or replaced as a whole, with its mode', async () => {
     assert.equal((await stat(path)).mode & 0o777, 0o600)
   }
   assert.deepEqual(await readdir(folder), ['secret'])
+})
+
+test('root replaces a file for its owner and its group, which may still read it', {
+  skip: process.getuid?.() !== 0 && 'only root can give files away',
+}, async () => {
+  const path = join(folder, 'shared')
+  await writeFile(path, 'first', { mode: 0o640 })
+  await chown(path, 1, 2)
+  await replaceFile(path, 'second', 0o600)
+  const { uid, gid, mode } = await stat(path)
+  assert.deepEqual([uid, gid, mode & 0o777], [1, 2, 0o640])
 })
 
 test('a replacement that fails leaves no temporary file', async () => {

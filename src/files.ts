@@ -1,7 +1,18 @@
 // Files: replaced atomically, their owners and modes, and the system's error codes.
 import { randomUUID } from 'node:crypto'
-import { fstatSync } from 'node:fs'
-import { lchown, open, rename, stat, unlink } from 'node:fs/promises'
+import { fstatSync, type Stats } from 'node:fs'
+import {
+  access,
+  chmod,
+  constants,
+  lchown,
+  mkdir,
+  open,
+  rename,
+  stat,
+  unlink,
+} from 'node:fs/promises'
+import { dirname } from 'node:path'
 
 /** The system's name for an error, such as ENOENT or EADDRINUSE; empty if it has none. */
 export function codeOf(error: unknown): string {
@@ -12,11 +23,41 @@ export function hasCode(error: unknown, ...codes: string[]): boolean {
   return codes.includes(codeOf(error))
 }
 
+/** Makes the folder and those above it. Unlike Node's recursive mkdir, it does not hang in /proc. */
+export async function makeFolder(path: string): Promise<void> {
+  try {
+    await mkdir(path)
+  } catch (error) {
+    if (hasCode(error, 'EEXIST') && (await stat(path)).isDirectory()) return
+    const parent = dirname(path)
+    if (!hasCode(error, 'ENOENT') || parent === path) throw error
+    await makeFolder(parent)
+    await mkdir(path).catch(again => {
+      if (!hasCode(again, 'EEXIST')) throw again
+    })
+  }
+}
+
+/** Says why this process cannot make files in the folder, and what to do; null if it can. */
+export async function findFolderProblem(folder: string): Promise<string | null> {
+  try {
+    await access(folder, constants.W_OK | constants.X_OK)
+    return null
+  } catch (error) {
+    const { uid } = await stat(folder)
+    const own = process.getuid?.()
+    if (own === undefined || uid === own) return `no files can be made in it (${codeOf(error)})`
+    return `it belongs to the user with the id ${uid}, and this process runs as ${own}. Run it as that user, or give the folder to this one (chown)`
+  }
+}
+
 /** Readers see the old file or the new one, never a part of it. */
 export async function replaceFile(path: string, text: string, mode: number): Promise<void> {
   const temporary = await writeTemporaryFile(path, text, mode)
   try {
-    await copyOwner(path, temporary)
+    const owner = await copyOwner(path, temporary)
+    // A service that reads the file through its group can still do so.
+    if (owner) await chmod(temporary, mode | (owner.mode & 0o040))
     await rename(temporary, path)
   } catch (error) {
     await unlink(temporary)
@@ -45,39 +86,46 @@ export async function writeTemporaryFile(
 }
 
 /**
- * Gives `made` the owner of `path`, if that file exists: root may replace a file of the user that runs the
- * service.
+ * Gives `made` the owner and group of `path`, if that file exists: root may replace a file of the user that runs
+ * the service. Returns what was found; null if nothing was changed.
  */
-export async function copyOwner(path: string, made: string): Promise<void> {
-  if (process.getuid?.() !== 0) return
-  let owner: { uid: number; gid: number }
+export async function copyOwner(path: string, made: string): Promise<Stats | null> {
+  if (process.getuid?.() !== 0) return null
+  let owner: Stats
   try {
     owner = await stat(path)
   } catch (error) {
-    if (hasCode(error, 'ENOENT')) return
+    if (hasCode(error, 'ENOENT')) return null
     throw error
   }
   // lchown, not chown: a symbolic link at `made` must not hand over the file that it points to.
   await lchown(made, owner.uid, owner.gid)
+  return owner
 }
 
-/** True if every user of this machine can read or change the file. */
-export async function isOpenToAll(path: string): Promise<boolean> {
-  return hasMode(path, 0o007)
+/**
+ * Says what to do if others can read a secret or its group can change it; null if not. The group may read it, as
+ * Kubernetes mounts secrets. Null on Windows, which has no such modes.
+ */
+export async function findExposure(path: string): Promise<string | null> {
+  if (process.platform === 'win32' || !isExposed((await stat(path)).mode)) return null
+  return `${path} can be read by others or changed by its group: chmod 600 it, or 640 if its group must read it`
 }
 
-/** True if any user but the owner can read or change the file. */
-export async function isOpenToOthers(path: string): Promise<boolean> {
-  return hasMode(path, 0o077)
+/** The same for a group that can read the secret although this process is not in it. */
+export async function findForeignGroup(path: string): Promise<string | null> {
+  const { mode, gid } = await stat(path)
+  const own = [process.getgid?.(), ...(process.getgroups?.() ?? [])]
+  if ((mode & 0o040) === 0 || own.includes(undefined) || own.includes(gid)) return null
+  return `${path} can be read by the group ${gid}, which this process is not in: chgrp it, or chmod 600 it`
 }
 
-/** The same for an open file; false for a pipe or a terminal. */
-export function isDescriptorOpenToOthers(descriptor: number): boolean {
+/** True if other users can read or change an open file, or its group can change it; false for a pipe or a terminal. */
+export function isDescriptorExposed(descriptor: number): boolean {
   const stats = fstatSync(descriptor)
-  return process.platform !== 'win32' && stats.isFile() && (stats.mode & 0o077) !== 0
+  return process.platform !== 'win32' && stats.isFile() && isExposed(stats.mode)
 }
 
-/** False on Windows, which has no such modes. */
-async function hasMode(path: string, bits: number): Promise<boolean> {
-  return process.platform !== 'win32' && ((await stat(path)).mode & bits) !== 0
+function isExposed(mode: number): boolean {
+  return (mode & 0o027) !== 0
 }

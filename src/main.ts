@@ -1,4 +1,5 @@
 // The entry point: parses the arguments, runs a command and sets the exit code.
+import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { Command, CommanderError } from 'commander'
 import packageJson from '../package.json' with { type: 'json' }
@@ -14,6 +15,7 @@ import { throttleCommand } from './admin/throttle.ts'
 import { tokensCommand } from './admin/tokens/tokens.ts'
 import { usersCommand } from './admin/users/users.ts'
 import { ConfigError, loadConfig } from './config/config.ts'
+import { warnOfIgnoredLines } from './config/unknown-variables.ts'
 import { hasCode } from './files.ts'
 import { createLog } from './log/log.ts'
 import { StartError } from './start.ts'
@@ -26,7 +28,8 @@ process.umask(0o077)
 
 const clock = () => new Date()
 const terminal = createTerminal(process)
-const context = { terminal, env: process.env, clock }
+const envFileWarnings: string[] = []
+const context = { terminal, env: process.env, envFileWarnings, clock }
 
 const program = new Command('npm run -s admin --')
   .description('Email and password in, user summary and two JWTs out.')
@@ -36,7 +39,7 @@ const program = new Command('npm run -s admin --')
       // Loaded here, because the other commands do not need the server's libraries: with them, --help takes
       // 0.7 s instead of 0.2 s.
       const { serveUntilSignal } = await import('./serve.ts')
-      const config = loadConfig(process.env)
+      const config = loadConfig(process.env, envFileWarnings)
       const log = createLog(config.logLevel, process.stdout)
       await serveUntilSignal(config, log, clock).catch(error => {
         throw error instanceof StartError ? new Failure(error.message) : error
@@ -67,15 +70,34 @@ try {
     // `explain` prints all errors.
     command.exitOverride().configureOutput({ outputError: () => {} })
   }
-  if (process.argv.length > 2) await program.parseAsync()
+  if (process.argv.length > 2) await run()
   else program.outputHelp()
 } catch (error) {
   process.exitCode = explain(error)
 }
 
+/** Commander reports a missing option first. An unknown one is reported instead: it may be the other one misspelt. */
+async function run(): Promise<void> {
+  try {
+    await program.parseAsync()
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    if (error.code !== 'commander.missingMandatoryOptionValue') throw error
+    const command = program.args.reduce<Command>(
+      (outer, word) => outer.commands.find(inner => inner.name() === word) ?? outer,
+      program,
+    )
+    const { unknown } = command.parseOptions(process.argv.slice(2))
+    if (unknown.length === 0) throw error
+    for (const option of command.options) option.makeOptionMandatory(false)
+    await program.parseAsync()
+  }
+}
+
 function loadEnvFile(): void {
   try {
     process.loadEnvFile('.env')
+    envFileWarnings.push(...warnOfIgnoredLines(readFileSync('.env', 'utf8')))
   } catch (error) {
     if (!hasCode(error, 'ENOENT')) throw new ConfigError([`.env: ${messageOf(error)}`])
   }

@@ -1,15 +1,14 @@
 // The process that serves: config -> store -> keys -> app -> listen -> drain.
 /// <reference lib="esnext.disposable" />
-import { mkdir } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { readTokens } from './admin/tokens/token-file.ts'
+import { adviseOnTokenFile, readTokens } from './admin/tokens/token-file.ts'
 import { openHasher } from './bcrypt/open-hasher.ts'
 import { openClusterClock } from './cluster-clock.ts'
 import { type Config, tokensAt } from './config/config.ts'
 import type { Store } from './domain/store.ts'
 import { closeServer, createWork, endThreads, trackConnections, trackThreads } from './drain.ts'
-import { isOpenToOthers } from './files.ts'
+import { findExposure } from './files.ts'
 import { buildAdminApp } from './http/admin/app.ts'
 import { buildApp } from './http/app.ts'
 import { openTls } from './http/connection/served-tls.ts'
@@ -17,7 +16,7 @@ import { expiryOf } from './http/connection/tls.ts'
 import { createOpsServer, shareChecks } from './http/ops.ts'
 import { pageAddress } from './http/page/address.ts'
 import { loadPage } from './http/page/page.ts'
-import { ensureKeyFile, watchKeys } from './keys/key-file.ts'
+import { adviseOnKeyFile, ensureKeyFile, watchKeys } from './keys/key-file.ts'
 import type { Log } from './log/log.ts'
 import { createDeviceTokens } from './login/device.ts'
 import { createHashQueue } from './login/hash-queue.ts'
@@ -27,6 +26,7 @@ import { createPasswords } from './login/passwords.ts'
 import { createThrottle } from './login/throttle.ts'
 import { createMetrics } from './metrics/metrics.ts'
 import { observeHasher, observeLogin, observeStore, observeThrottle } from './metrics/observe.ts'
+import { lockDataFolder } from './service-lock.ts'
 import { createRefreshLimit } from './session/refresh-limit.ts'
 import { awaitEnd, ignoreInspectorSignal, isOnTerminal, switchLogLevel } from './signals.ts'
 import { announceStart, failStart, listen, logMigration, StartError, urlOf } from './start.ts'
@@ -70,11 +70,15 @@ export async function serveUntilSignal(
   if (config.environment === 'production') ignoreInspectorSignal(log)
   switchLogLevel(log)
 
-  const service = await Promise.race([serve(config, log, clock), asked])
+  const locking = lockDataFolder(config, log)
+  const service = await Promise.race([locking.then(() => serve(config, log, clock)), asked])
   if (typeof service === 'string') log.info({ event: 'service.stopped', reason: service })
   else {
     reload = service.reload
     await service.stop(await asked)
+    // Also keeps the lock from being collected as garbage before, which would release it.
+    const lock = await locking
+    lock?.close()
   }
   if (!(await endThreads(threads, THREADS_TIMEOUT_MS))) {
     log.error({ event: 'service.killed' }, 'a thread does not end: the disk may have failed')
@@ -105,9 +109,6 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
       hasher => hasher.close(),
       () => {},
     ),
-  )
-  await mkdir(config.dataDir, { recursive: true }).catch(
-    failStart(`The data folder ${config.dataDir} cannot be used`),
   )
   const metrics = createMetrics(config.database.engine)
   let measureClockSoon = () => {}
@@ -142,7 +143,10 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
   )
   measureClockSoon = clusterClock.measureSoon
   const clock = clusterClock.now
-  const keys = opened.adopt(await openKeys(config, log, clock), watched => watched.close())
+  const keys = opened.adopt(
+    await openKeys(config, log, clock, firstPage.users.length > 0),
+    watched => watched.close(),
+  )
 
   const hasher = observeHasher(metrics, await openingHasher)
   const hashQueue = createHashQueue(
@@ -297,25 +301,26 @@ async function purgeAll(store: Store, clock: () => Date, mustStop: () => boolean
   }
 }
 
-async function openKeys(config: Config, log: Log, clock: () => Date) {
+/** A service with users may have used its keys for long, so short RSA keys stay valid there. */
+async function openKeys(config: Config, log: Log, clock: () => Date, hasUsers: boolean) {
   const { signingKeysFile: path, environment } = config
   try {
     if (environment !== 'production' && (await ensureKeyFile(path, clock()))) {
       log.info({ event: 'keys.created', path }, `made new signing keys in ${path}`)
     }
-    if (await isOpenToOthers(path)) {
-      const advice = `${path} can be read by others: chmod 600 it`
+    const advice = await findExposure(path)
+    if (advice) {
       if (environment === 'production') throw new StartError(advice)
       log.warn({ event: 'service.warning' }, advice)
     }
-    return await watchKeys(path, error => {
+    return await watchKeys(path, hasUsers, error => {
       if (error) log.error({ event: 'keys.reload_failed', err: error }, `${path}: ${error.message}`)
       else log.info({ event: 'keys.reloaded' })
     })
   } catch (error) {
     if (error instanceof StartError || !(error instanceof Error)) throw error
     throw new StartError(
-      `The signing keys in ${path} cannot be used: ${error.message}. "npm run -s admin -- keys rotate" creates the file.`,
+      `The signing keys in ${path} cannot be used: ${error.message}. ${adviseOnKeyFile(error)}.`,
     )
   }
 }
@@ -324,11 +329,10 @@ async function openKeys(config: Config, log: Log, clock: () => Date) {
 async function checkAdminTokens(config: Config, log: Log): Promise<void> {
   const { adminTokensFile: path, environment } = config
   const problem = await readTokens(path)
-    .then(() => isOpenToOthers(path))
-    .then(
-      isOpen => isOpen && `${path} can be read by others: chmod 600 it`,
+    .then(() => findExposure(path))
+    .catch(
       (error: Error) =>
-        `The admin tokens in ${path} cannot be used: ${error.message}. "npm run -s admin -- admin-tokens add" creates the file.`,
+        `The admin tokens in ${path} cannot be used: ${error.message}. ${adviseOnTokenFile(error)}.`,
     )
   if (!problem) return
   if (environment === 'production') throw new StartError(problem)

@@ -90,7 +90,8 @@ describe('a certificate that fails, or soon will, is a problem or a warning', {
     await chmod(files.TLS_KEY_FILE, 0o644)
     await finds({
       env: files,
-      expected: /^problem, tls: all users can read .*open\.key: chmod 640 it$/,
+      expected:
+        /^problem, tls: .*open\.key can be read by others or changed by its group: chmod 600/,
     })
   })
 
@@ -116,8 +117,8 @@ describe('signing keys that cannot be used or are not safe are a problem', {
   test('a key file that others can read', async () => {
     const SIGNING_KEYS_FILE = join(cli.folder, 'open.json')
     await copyFile(production.SIGNING_KEYS_FILE ?? '', SIGNING_KEYS_FILE)
-    await chmod(SIGNING_KEYS_FILE, 0o640)
-    await finds({ env: { SIGNING_KEYS_FILE }, expected: /^problem, keys: others can read/ })
+    await chmod(SIGNING_KEYS_FILE, 0o660)
+    await finds({ env: { SIGNING_KEYS_FILE }, expected: /^problem, keys: .* changed by its group/ })
   })
 })
 
@@ -144,7 +145,7 @@ describe('the database is checked', () => {
   test('a database file that others can read is a warning', async () => {
     const file = join(cli.dataDir, 'login.db')
     await chmod(file, 0o644)
-    await finds({ env: {}, expected: /^warning, database: others can read .*login\.db: chmod 600/ })
+    await finds({ env: {}, expected: /^warning, database: .*login\.db can be read by others/ })
     await chmod(file, 0o600)
   })
 })

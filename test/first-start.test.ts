@@ -40,8 +40,10 @@ for (const engine of ENGINES_BY_RUN) {
       env: { ...process.env, ...deployment.env },
     })
 
+    first.kill('SIGTERM')
+    await first.exit
     const second = await deployment.start()
-    for (const { kill } of [first, second]) kill('SIGTERM')
+    second.kill('SIGTERM')
     await second.exit
     assert.ok(!second.lines().some(({ event }) => event === 'service.no_users'))
   })

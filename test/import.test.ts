@@ -428,6 +428,7 @@ describe('an import is refused', () => {
       1,
       /^Line 1 must be a heading .*: "admin" is not a field/,
     ],
+    ['with semicolons', ['semicolons.csv'], 1, /^The fields are separated by semicolons: save/],
     ['without a heading', ['empty.csv'], 0, /0 added/],
     ['with a column twice', ['twice.csv'], 1, /a column occurs twice/],
     ['with a missing column', ['lacking.csv'], 1, /"passwordHash" is missing/],
@@ -438,6 +439,7 @@ describe('an import is refused', () => {
       const cli = await createCliFor(t, 'sqlite')
       await mkdir(cli.pathOf('folder.csv'))
       await writeFile(cli.pathOf('column.csv'), `${HEADING},admin\n`)
+      await writeFile(cli.pathOf('semicolons.csv'), HEADING.replaceAll(',', ';'))
       await writeFile(cli.pathOf('empty.csv'), '')
       await writeFile(cli.pathOf('twice.csv'), `${HEADING},role\n`)
       await writeFile(cli.pathOf('lacking.csv'), 'email,name\n')

@@ -55,6 +55,7 @@ describe('on a signal', () => {
     ['SIGTERM to the older Node that started it', OLD_SERVE, service => service.kill('SIGTERM')],
     ['Ctrl-C, which reaches both Nodes', OLD_SERVE, service => service.killGroup('SIGINT')],
     ['SIGTERM to npm', ['npm', 'start'], service => service.kill('SIGTERM')],
+    ['SIGINT to npm', ['npm', 'start'], service => service.kill('SIGINT')],
     [
       'SIGTERM to the process group of npm start',
       ['npm', 'start'],
@@ -98,11 +99,7 @@ describe('on a signal', () => {
         (await logins).map(({ status }) => status),
         emails.map(() => 200),
       )
-      const { code, signal: endedBy } = await service.exit
-      // If npm's shell is still there, the signal ends npm and the shell while the service drains. `exit`
-      // waits for the service too, because it holds the outputs.
-      const isNpm = command[0] === 'npm'
-      assert.ok(code === 0 || (isNpm && endedBy === 'SIGTERM'), `${code} ${endedBy}`)
+      assert.deepEqual(await service.exit, { code: 0, signal: null })
       assert.ok(performance.now() - askedAt < EXIT_WITHIN_MS)
       kept.close()
       fresh.close()
@@ -229,6 +226,21 @@ describe('on a signal', () => {
     const stopping = await find('service.stopping')
     assert.equal(stopping?.reason, 'SIGHUP')
     assert.equal(stopping?.delayMs, 0, 'the default on a terminal')
+  })
+
+  test('Ctrl-C on the terminal of npm start ends npm with 0, after the service', async () => {
+    const env = { ...process.env, ...deployment.env, NODE_ENV: 'test', PORT: '0', OPS_PORT: '0' }
+    const options = { env, cwd: PROJECT, stdio: 'pipe' } as const
+    const terminal = spawn('script', ['-qec', 'npm start', '/dev/null'], options)
+    let output = ''
+    terminal.stdout.on('data', chunk => {
+      output += chunk
+    })
+    await until(async () => output.includes('service.started'))
+    terminal.stdin.write('\x03')
+    assert.deepEqual(await once(terminal, 'close'), [0, null])
+    assert.equal(output.split('service.stopping').length, 2)
+    assert.match(output, /service\.stopped/)
   })
 
   test('a new hash after an answered login is stored before the end', async () => {

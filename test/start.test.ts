@@ -1,13 +1,13 @@
 // Several starts at once, starts that fail, and faults that end the service.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { hostname, tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { createTestDatabase, ENGINES } from './engines.ts'
-import { freePort } from './postgres-server.ts'
+import { createTestDatabase } from './engines.ts'
+import { freePort, UNPRIVILEGED } from './postgres-server.ts'
 import { run, SERVE } from './process.ts'
 
 let folder: string
@@ -16,28 +16,91 @@ before(async () => {
 })
 after(() => rm(folder, { recursive: true }))
 
-for (const engine of ENGINES) {
-  test(`three processes start at once on an empty ${engine} database and all become ready`, async t => {
-    const database = await createTestDatabase(engine)
-    const { config } = database
-    const env = {
-      DATA_DIR: config.engine === 'sqlite' ? dirname(config.file) : join(folder, 'three'),
-      DATABASE_URL: config.engine === 'postgres' ? config.url : '',
-    }
-    const opsPorts = await Promise.all(Array.from({ length: 3 }, freePort))
-    const services = opsPorts.map(port => ({ port, ...run({ ...env, OPS_PORT: String(port) }) }))
-    t.after(async () => {
-      for (const { kill } of services) kill('SIGKILL')
-      await database.drop()
-    })
-    for (const { line, port } of services) {
-      await line('service.started')
-      assert.equal((await fetch(`http://127.0.0.1:${port}/readyz`)).status, 200)
-    }
-    for (const { kill } of services) kill('SIGTERM')
-    for (const { exit } of services) assert.deepEqual(await exit, { code: 0, signal: null })
+test('three processes start at once on an empty PostgreSQL database and all become ready', async t => {
+  const database = await createTestDatabase('postgres')
+  const { config } = database
+  const env = {
+    DATA_DIR: join(folder, 'three'),
+    DATABASE_URL: config.engine === 'postgres' ? config.url : '',
+  }
+  const opsPorts = await Promise.all(Array.from({ length: 3 }, freePort))
+  const services = opsPorts.map(port => ({ port, ...run({ ...env, OPS_PORT: String(port) }) }))
+  t.after(async () => {
+    for (const { kill } of services) kill('SIGKILL')
+    await database.drop()
   })
-}
+  for (const { line, port } of services) {
+    await line('service.started')
+    assert.equal((await fetch(`http://127.0.0.1:${port}/readyz`)).status, 200)
+  }
+  for (const { kill } of services) kill('SIGTERM')
+  for (const { exit } of services) assert.deepEqual(await exit, { code: 0, signal: null })
+})
+
+describe('of several services on one SQLite database', () => {
+  const env = () => ({ DATA_DIR: join(folder, 'alone') })
+  const users = [...SERVE.slice(0, -1), 'users']
+
+  test('one starts, the others name its process; commands work; a killed one leaves no lock', async t => {
+    const services = Array.from({ length: 3 }, () => run(env()))
+    t.after(() => {
+      for (const { kill } of services) kill('SIGKILL')
+    })
+    const started = await Promise.any(
+      services.map(async service => {
+        await service.line('service.started')
+        return service
+      }),
+    )
+    const others = services.filter(service => service !== started)
+    for (const { exit, output } of others) {
+      assert.deepEqual(await exit, { code: 1, signal: null })
+      const [waiting = '', refused = ''] = output().trim().split('\n')
+      const named = `Another service (process ${started.pid} on ${hostname()}) uses the SQLite database`
+      assert.equal(JSON.parse(waiting).event, 'service.warning')
+      assert.ok(refused.startsWith(named), refused)
+      assert.match(refused, /Stop it first, or set another DATA_DIR\./)
+    }
+    const add = ['add', 'kate@example.com', '--name', 'Kate', '--generate']
+    assert.deepEqual(await run(env(), { command: [...users, ...add] }).exit, {
+      code: 0,
+      signal: null,
+    })
+    started.kill('SIGKILL')
+    await started.exit
+    const next = run(env())
+    t.after(() => next.kill('SIGKILL'))
+    await next.line('service.started')
+    assert.ok(!next.lines().some(({ event }) => event === 'service.warning'))
+  })
+
+  test('one that starts while the other drains waits for its end', async t => {
+    const old = run({ DATA_DIR: join(folder, 'restart') })
+    t.after(() => old.kill('SIGKILL'))
+    await old.line('service.started')
+    const next = run({ DATA_DIR: join(folder, 'restart') })
+    t.after(() => next.kill('SIGKILL'))
+    await next.line('service.warning')
+    old.kill('SIGTERM')
+    await next.line('service.started')
+    assert.deepEqual(await old.exit, { code: 0, signal: null })
+  })
+})
+
+test('a data folder of another user is named with its owner', {
+  skip: process.getuid?.() !== 0 && 'only root can start a process as another user',
+}, async t => {
+  await chmod(folder, 0o755)
+  const DATA_DIR = join(folder, 'of-root')
+  await mkdir(DATA_DIR)
+  const service = run({ DATA_DIR }, { identity: UNPRIVILEGED })
+  t.after(() => service.kill('SIGKILL'))
+  assert.deepEqual(await service.exit, { code: 1, signal: null })
+  assert.equal(
+    service.output(),
+    `The data folder ${DATA_DIR} cannot be used: it belongs to the user with the id 0, and this process runs as ${UNPRIVILEGED.uid}. Run it as that user, or give the folder to this one (chown), or set DATA_DIR.\n`,
+  )
+})
 
 describe('a start that fails prints the reason without a stack trace, and ends', {
   concurrency: true,
@@ -79,13 +142,19 @@ describe('a start that fails prints the reason without a stack trace, and ends',
       'its data folder cannot be made',
       () => ({ DATA_DIR: join(folder, 'file', 'data') }),
       1,
-      [/^The data folder \S+ cannot be used: ENOTDIR/],
+      [/^The data folder \S+ cannot be made: ENOTDIR/],
+    ],
+    [
+      'its data folder is in a folder of the system',
+      () => ({ DATA_DIR: '/proc/login/data' }),
+      1,
+      [/^The data folder \/proc\/login\/data cannot be made: E\w+: .*\. Set DATA_DIR to/],
     ],
     [
       'its key file is not JSON',
       () => ({ SIGNING_KEYS_FILE: join(folder, 'file') }),
       1,
-      [/^The signing keys in \S+ cannot be used: it is not JSON\./],
+      [/^The signing keys in \S+ cannot be used: it is not JSON\. Restore it from a backup\. Or/],
     ],
     [
       'one of its keys is too weak',

@@ -6,13 +6,14 @@ import type { Terminal } from './terminal/terminal.ts'
 export type Context = {
   terminal: Terminal
   env: Record<string, string | undefined>
+  envFileWarnings: readonly string[]
   clock: () => Date
 }
 
 export type JsonOption = { json?: boolean }
 
-export function configOf({ env, terminal }: Context): Config {
-  const config = loadConfig(env)
+export function configOf({ env, envFileWarnings, terminal }: Context): Config {
+  const config = loadConfig(env, envFileWarnings)
   for (const warning of config.warnings) terminal.say(`Warning: ${warning}`)
   return config
 }

@@ -19,6 +19,11 @@ export async function withFileLock<T>(
   operation: () => Promise<T>,
 ): Promise<T> {
   const lock = await takeLock(file, waitMs)
+  if (!lock) {
+    throw new FileLockError(
+      `Another process has held the lock ${file} for ${waitMs / 1000} seconds. Wait until it has finished, or end it, and try again.`,
+    )
+  }
   try {
     return await operation()
   } finally {
@@ -38,7 +43,8 @@ export function withChangeLock<T>(path: string, change: () => Promise<T>): Promi
   })
 }
 
-async function takeLock(file: string, waitMs: number): Promise<DatabaseSync> {
+/** Null if another caller holds the lock all that time. It is held until it is closed or the process ends. */
+export async function takeLock(file: string, waitMs: number): Promise<DatabaseSync | null> {
   let lock: DatabaseSync | undefined
   // Root may lock in a folder of another user. Through a link, that user could make root write elsewhere.
   if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink()) {
@@ -51,12 +57,7 @@ async function takeLock(file: string, waitMs: number): Promise<DatabaseSync> {
     return opened
   } catch (error) {
     lock?.close()
-    if (isBusy(error)) {
-      const seconds = waitMs / 1000
-      throw new FileLockError(
-        `Another process has held the lock ${file} for ${seconds} seconds. Wait until it has finished, or end it, and try again.`,
-      )
-    }
+    if (isBusy(error)) return null
     const reason = error instanceof Error ? error.message : String(error)
     throw new FileLockError(
       `The lock ${file} cannot be taken: ${reason}. Check that you may write to it and to its folder.`,

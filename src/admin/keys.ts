@@ -2,7 +2,13 @@
 import { Command } from 'commander'
 import type { Config } from '../config/config.ts'
 import { hasCode } from '../files.ts'
-import { ensureKeyFile, loadKeySet, readKeyFile, replaceKeyFile } from '../keys/key-file.ts'
+import {
+  adviseOnKeyFile,
+  ensureKeyFile,
+  loadKeySet,
+  readKeyFile,
+  replaceKeyFile,
+} from '../keys/key-file.ts'
 import { createKeys, KeyFileError, PUBLISH_SECONDS, rotate } from '../keys/key-set.ts'
 import { type Context, configOf, type JsonOption, printList } from './context.ts'
 import { Failure, messageOf } from './failures.ts'
@@ -89,21 +95,12 @@ async function withKeyFile(
   try {
     await command(path, clock)
   } catch (error) {
-    if (hasCode(error, 'ENOENT')) {
-      throw new Failure(
-        `There is no key file ${path}. If the path is right, run "keys rotate" to make it.`,
-      )
-    }
     if (error instanceof FileLockError) throw new Failure(error.message)
-    if (error instanceof KeyFileError) {
-      throw new Failure(
-        `The key file ${path} cannot be used: ${error.message}. Restore it from a backup. Or move it away and run "keys rotate": tokens issued so far become invalid.`,
-      )
-    }
-    if (!isFileError(error)) throw error
-    throw new Failure(
-      `The key file ${path} cannot be used: ${messageOf(error)}. Check SIGNING_KEYS_FILE and the permissions of the file and its folder.`,
-    )
+    if (!(error instanceof KeyFileError) && !isFileError(error)) throw error
+    const problem = hasCode(error, 'ENOENT')
+      ? `There is no key file ${path}`
+      : `The key file ${path} cannot be used: ${messageOf(error)}`
+    throw new Failure(`${problem}. ${adviseOnKeyFile(error)}.`)
   }
 }
 

@@ -1,12 +1,12 @@
 // The configured database, opened for one command.
 import { statSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
 import bcrypt from 'bcrypt'
 import { correct, measureOffset } from '../cluster-clock.ts'
 import type { Config } from '../config/config.ts'
 import type { DatabaseConfig } from '../config/database.ts'
 import { describeProgress, UnusableTables } from '../domain/migration.ts'
 import type { Store } from '../domain/store.ts'
+import { makeFolder } from '../files.ts'
 import { commandActor } from './actor.ts'
 import { type Context, configOf } from './context.ts'
 import { Failure, messageOf } from './failures.ts'
@@ -48,7 +48,7 @@ export async function withMigratedStore<T>(
   const config = configOf(context)
   const { database, dataDir } = config
   if (database.engine === 'sqlite') {
-    await mkdir(dataDir, { recursive: true }).catch(error => {
+    await makeFolder(dataDir).catch(error => {
       throw new Failure(
         `The folder ${dataDir} cannot be made: ${messageOf(error)}. Set DATA_DIR to a folder that you can write to.`,
       )

@@ -62,7 +62,8 @@ export class ConfigError extends Error {
   }
 }
 
-export function loadConfig(env: Environment): Config {
+/** `warnings` are those of the file `.env`, which the caller has read. */
+export function loadConfig(env: Environment, warnings: readonly string[] = []): Config {
   const read = new Reader(env)
   const environment = read.oneOf('NODE_ENV', 'development', ['development', 'production', 'test'])
   const port = read.integer('PORT', 8443, 0, 65535)
@@ -107,6 +108,7 @@ export function loadConfig(env: Environment): Config {
     drainDelayMs: read.integer('DRAIN_DELAY_MS', null, 0, 60_000),
     logLevel: read.oneOf('LOG_LEVEL', 'info', LOG_LEVELS),
     warnings: [
+      ...warnings,
       ...warnOfUnknown(env, Object.keys(VARIABLES)),
       ...judgeDatabase(database, env).warnings,
       ...plainOrigins(read).map(

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { warnOfUnknown } from './unknown-variables.ts'
+import { warnOfIgnoredLines, warnOfUnknown } from './unknown-variables.ts'
 import { VARIABLES } from './variables.ts'
 
 const KNOWN = Object.keys(VARIABLES)
@@ -39,6 +39,8 @@ describe('a misspelt variable gives a warning with the probable name', () => {
     NODE_ENV: ['NODE_ENVS', 'NODE_EVN'],
     OPS_PORT: ['OPS_PROT', 'OP_PORT'],
     DATA_DIR: ['DATADIR', 'DATA_DIRS'],
+    PORT: ['PROT', 'POTR', 'OPRT', 'prot'],
+    HOST: ['HSOT', 'HOTS'],
   }
   for (const [meant, names] of Object.entries(MEANT)) {
     for (const name of names) {
@@ -90,4 +92,21 @@ test('the environment of an ordinary machine gives no warning', () => {
 
 test('a name that is far too long gives no warning', () => {
   assert.deepEqual(warningsFor('X'.repeat(1e6), 'TLS_'.repeat(1e5), `CORS_${'A_'.repeat(1e5)}`), [])
+})
+
+describe('a line of .env without "=" gives a warning that does not quote it', () => {
+  const CASES: [string, string, number[]][] = [
+    ['a name alone', 'PORT=1\nHOST\n', [2]],
+    ['a colon instead', 'PORT: 9999\r\n\r\nHOST=x', [1]],
+    ['comments, blank lines and export', '# PORT\n\n  \n  # x\nexport PORT=1\nHOST =x\nHOME=', []],
+    ['a value of several lines', 'A="-----BEGIN\ncanary\n-----END" # x\nB\nC=\'\ncanary\n\'', [4]],
+  ]
+  for (const [name, text, lines] of CASES) {
+    test(name, () => {
+      assert.deepEqual(
+        warnOfIgnoredLines(text),
+        lines.map(line => `.env, line ${line}, has no "=" and has no effect. Write NAME=value.`),
+      )
+    })
+  }
 })

@@ -1,4 +1,4 @@
-// Warns of misspelt variables, which would silently have no effect.
+// Warns of misspelt variables, and of lines in `.env` that set none: they would silently have no effect.
 import type { Environment } from './reader.ts'
 
 /** First words that variables of other programs rarely have. */
@@ -16,6 +16,18 @@ const OWN_WORDS = [
 
 /** More than twice the length of any variable of this service. */
 const MAX_LENGTH = 64
+
+/** One warning for each line of `.env` without "=". It does not quote the line, which may be a part of a secret. */
+export function warnOfIgnoredLines(text: string): string[] {
+  // A value in quotes may have several lines.
+  const unquoted = text.replace(/(=[ \t]*)(["'`]).*?\2/gs, (value, start: string) =>
+    start.concat(value.replace(/[^\n]/g, '')),
+  )
+  return unquoted.split('\n').flatMap((line, index) => {
+    if (/^\s*(#|$)/.test(line) || line.includes('=')) return []
+    return [`.env, line ${index + 1}, has no "=" and has no effect. Write NAME=value.`]
+  })
+}
 
 /** One warning for each name that is not known but similar to a known one. */
 export function warnOfUnknown(env: Environment, known: readonly string[]): string[] {
@@ -45,14 +57,18 @@ function findSimilar(name: string, known: readonly string[]): string | null {
 }
 
 /**
- * Allows one typing error per 8 characters, at most two. More would match variables of other programs:
- * HOME and HOST, APP_PORT and OPS_PORT, SSL_CERT_FILE and TLS_CERT_FILE.
+ * Allows two neighbours that are swapped, or one typing error per 8 characters, at most two. More would match
+ * variables of other programs: HOME and HOST, APP_PORT and OPS_PORT, SSL_CERT_FILE and TLS_CERT_FILE.
  */
 function isTypo(name: string, candidate: string): boolean {
   const maxErrors = Math.min(2, Math.floor(candidate.length / 8))
-  return (
-    Math.abs(name.length - candidate.length) <= maxErrors && distance(name, candidate) <= maxErrors
-  )
+  if (Math.abs(name.length - candidate.length) > maxErrors) return false
+  const errors = distance(name, candidate)
+  return errors <= maxErrors || (errors === 1 && sortLetters(name) === sortLetters(candidate))
+}
+
+function sortLetters(text: string): string {
+  return [...text].toSorted().join('')
 }
 
 /** True for TRUST and TRUSTED, and for KEY and KEYS. */

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { randomUUID } from 'node:crypto'
+import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { isOpenToOthers } from '../files.ts'
+import { findExposure } from '../files.ts'
 import {
   ensureKeyFile,
   loadKeySet,
@@ -42,7 +42,7 @@ describe('creating the key file', () => {
       process.umask(umask)
     }
     assert.equal(await modeOf(path), 0o600)
-    assert.equal(await isOpenToOthers(path), false)
+    assert.equal(await findExposure(path), null)
     const { accessKeys, refreshKeys } = await loadKeySet(path)
     assert.deepEqual([accessKeys.length, refreshKeys.length], [1, 1])
     assert.equal(accessKeys[0]?.signsFrom, NOW.getTime() / 1000)
@@ -66,14 +66,17 @@ describe('creating the key file', () => {
   for (const [mode, isOpen] of [
     [0o600, false],
     [0o400, false],
-    [0o640, true],
+    [0o440, false],
+    [0o640, false],
+    [0o660, true],
     [0o604, true],
+    [0o641, true],
     [0o620, true],
   ] as const) {
-    test(`mode ${mode.toString(8)} is ${isOpen ? '' : 'not '}open to others`, async () => {
+    test(`mode ${mode.toString(8)} ${isOpen ? 'exposes' : 'does not expose'} the keys`, async () => {
       const path = await newFile()
       await chmod(path, mode)
-      assert.equal(await isOpenToOthers(path), isOpen)
+      assert.equal((await findExposure(path)) !== null, isOpen)
     })
   }
 })
@@ -122,7 +125,7 @@ describe('watching the key file', { concurrency: true }, () => {
   /** Makes a change and waits until the keys have been reloaded. */
   async function reloadedBy(path: string, change: (keys: WatchedKeys) => Promise<void>) {
     let onReload: (error: Error | null) => void = () => {}
-    const keys = await watchKeys(path, error => onReload(error))
+    const keys = await watchKeys(path, false, error => onReload(error))
     const reloaded = new Promise<Error | null>(resolve => {
       onReload = resolve
     })
@@ -182,8 +185,43 @@ describe('watching the key file', { concurrency: true }, () => {
 
   test('fails to start with an unusable file, and does not keep the process running', async () => {
     await assert.rejects(
-      watchKeys(newPath(), () => {}),
+      watchKeys(newPath(), false, () => {}),
       { code: 'ENOENT' },
     )
+  })
+})
+
+describe('an RSA key of 2048 bits', () => {
+  const shortKey = () => ({
+    ...generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' }),
+    kid: randomUUID(),
+  })
+  const addKey = async (path: string) => {
+    const { keys } = JSON.parse(await readFile(path, 'utf8'))
+    await writeFile(path, JSON.stringify({ keys: [shortKey(), ...keys] }))
+  }
+  const refusal = /^the RSA key \S+ has 2048 bits; a new one needs 3072$/
+
+  test('is refused in a new file', async () => {
+    const path = await newFile()
+    await addKey(path)
+    await assert.rejects(
+      watchKeys(path, false, () => {}),
+      { message: refusal },
+    )
+  })
+
+  test('stays valid in a file in use, but no other one is accepted there', async t => {
+    const path = await newFile()
+    await addKey(path)
+    const errors: (Error | null)[] = []
+    const keys = await watchKeys(path, true, error => errors.push(error))
+    t.after(() => keys.close())
+    await keys.reload()
+    await addKey(path)
+    await keys.reload()
+    assert.equal(errors[0], null)
+    assert.match(errors[1]?.message ?? '', refusal)
+    assert.equal(keys.publicJwks().keys.length, 2)
   })
 })

@@ -1,13 +1,15 @@
 // The file with the signing keys: created once, read at the start and again whenever it changes.
-import { link, mkdir, readFile, stat, unlink } from 'node:fs/promises'
+import { link, readFile, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { hasCode, replaceFile, writeTemporaryFile } from '../files.ts'
+import { hasCode, makeFolder, replaceFile, writeTemporaryFile } from '../files.ts'
 import { type Followed, followFiles } from '../follow-files.ts'
 import {
   createGeneration,
   createKeys,
+  findShortKey,
   importKeys,
   type KeyFile,
+  KeyFileError,
   type KeySet,
   type Keys,
   parseKeyFile,
@@ -21,6 +23,14 @@ export async function loadKeySet(path: string): Promise<KeySet> {
   return importKeys(await readKeyFile(path))
 }
 
+/** What to do about a key file that could not be used because of this error. */
+export function adviseOnKeyFile(error: unknown): string {
+  if (hasCode(error, 'ENOENT')) return 'If the path is right, run "keys rotate" to make it'
+  return error instanceof KeyFileError
+    ? 'Restore it from a backup. Or move it away and run "keys rotate": tokens issued so far become invalid'
+    : 'Check SIGNING_KEYS_FILE and the permissions of the file and its folder'
+}
+
 /** Creates the file if there is none, and returns true if this call did. Parallel calls create one file. */
 export async function ensureKeyFile(path: string, now: Date): Promise<boolean> {
   try {
@@ -29,7 +39,7 @@ export async function ensureKeyFile(path: string, now: Date): Promise<boolean> {
   } catch (error) {
     if (!hasCode(error, 'ENOENT')) throw error
   }
-  await mkdir(dirname(path), { recursive: true })
+  await makeFolder(dirname(path))
   const text = toText({ keys: await createGeneration(now, 0) })
   const temporary = await writeTemporaryFile(path, text, 0o600)
   try {
@@ -55,12 +65,24 @@ function toText(file: KeyFile): string {
 
 export type WatchedKeys = Keys & Pick<Followed<Keys>, 'reload' | 'close'>
 
-/** Reloads the keys when the file changes. If it cannot be read, that is reported and the old keys stay. */
+/**
+ * Reloads the keys when the file changes. If it cannot be read, that is reported and the old keys stay. With
+ * `isInUse`, the first keys may be shorter than new ones must be.
+ */
 export async function watchKeys(
   path: string,
+  isInUse: boolean,
   onReload: (error: Error | null) => void,
 ): Promise<WatchedKeys> {
-  const load = async () => createKeys(await loadKeySet(path))
+  let inUse = (_keyId: string) => isInUse
+  const load = async () => {
+    const keySet = await loadKeySet(path)
+    const problem = findShortKey(keySet, inUse)
+    if (problem) throw new KeyFileError(problem)
+    const keys = createKeys(keySet)
+    inUse = keyId => keys.findAccessKey(keyId) !== null
+    return keys
+  }
   const { current, reload, close } = await followFiles([path], load, onReload)
   return {
     signingAt: now => current().signingAt(now),

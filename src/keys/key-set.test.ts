@@ -143,7 +143,7 @@ describe("an operator's own key", () => {
     ['a public key', [publicOnly, SECRET], /key 1: it is a public key/],
     ['P-384', [P384, SECRET], /key 1: .*P-256, Ed25519 or RSA/],
     ['X25519', [X25519, SECRET], /key 1: .*P-256, Ed25519 or RSA/],
-    ['RSA of 1024 bits', [RSA(1024), SECRET], /key 1: .*2048 bits/],
+    ['RSA of 1024 bits', [RSA(1024), SECRET], /key 1: .*3072 bits/],
     ['a damaged modulus', [{ ...RSA_2048, n: RSA(2048).n }, SECRET], /key 1: it cannot be read/],
     ['a private part of another key', [{ ...EC, d: EC.x }, SECRET], /key 1: it cannot be read/],
     ['a short secret', [EC, { ...SECRET, k: randomBytes(31).toString('base64url') }], /32 bytes/],

@@ -37,11 +37,23 @@ export type KeyFile = { keys: StoredKey[] }
 export const PUBLISH_SECONDS = 60
 const SECRET_MIN_BYTES = 32
 const RSA_MIN_BITS = 2048
+/** Of a key that comes into use: 128 bits of security, as the other keys have. */
+const RSA_NEW_MIN_BITS = 3072
 /** Only characters that take one byte in the JSON of a token, because its length is limited. */
 const KEY_ID = /^[!#-[\]-~]{1,64}$/
 
 /** Its message tells the operator what is wrong with a key file. */
 export class KeyFileError extends Error {}
+
+/** Says which RSA key is too short for new use; null if there is none. Keys that are in use stay valid. */
+export function findShortKey({ accessKeys }: KeySet, isInUse: (keyId: string) => boolean) {
+  for (const { keyId, publicJwk } of accessKeys) {
+    const bits = bitsOf(publicJwk.n)
+    if (publicJwk.kty !== 'RSA' || bits >= RSA_NEW_MIN_BITS || isInUse(keyId)) continue
+    return `the RSA key ${keyId} has ${bits} bits; a new one needs ${RSA_NEW_MIN_BITS}`
+  }
+  return null
+}
 
 export function createKeys(keySet: KeySet): Keys {
   return {
@@ -185,6 +197,10 @@ async function importPrivateKey(key: StoredKey): Promise<AccessKey> {
 function algorithmOf({ kty, crv, n }: StoredKey): AccessAlgorithm {
   if (kty === 'EC' && crv === 'P-256') return 'ES256'
   if (kty === 'OKP' && crv === 'Ed25519') return 'EdDSA'
-  if (kty === 'RSA' && n && Buffer.from(n, 'base64url').length * 8 >= RSA_MIN_BITS) return 'RS256'
-  throw new KeyFileError(`a key must be P-256, Ed25519 or RSA of at least ${RSA_MIN_BITS} bits`)
+  if (kty === 'RSA' && bitsOf(n) >= RSA_MIN_BITS) return 'RS256'
+  throw new KeyFileError(`a key must be P-256, Ed25519 or RSA of at least ${RSA_NEW_MIN_BITS} bits`)
+}
+
+function bitsOf(modulus = ''): number {
+  return Buffer.from(modulus, 'base64url').length * 8
 }

@@ -42,7 +42,7 @@ after(async () => {
 })
 
 test('the unit and the image start the service as "npm start" does', () => {
-  const { start } = packageJson.scripts
+  const start = packageJson.scripts.start.replace('exec ', '')
   assert.ok(
     read('login-service.service').includes(
       `ExecStart=/usr/bin/${start.replace('launch.cjs', '/opt/login-service/launch.cjs')}\n`,

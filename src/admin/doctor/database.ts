@@ -13,7 +13,7 @@ import type { Config } from '../../config/config.ts'
 import type { DatabaseConfig } from '../../config/database.ts'
 import type { Store } from '../../domain/store.ts'
 import type { EmailPosition } from '../../domain/user.ts'
-import { isOpenToOthers } from '../../files.ts'
+import { findExposure } from '../../files.ts'
 import { isReachable } from '../../login/credentials.ts'
 import { messageOf } from '../failures.ts'
 import { withAnyStore } from '../with-store.ts'
@@ -39,10 +39,9 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
       }
       const offset = await measureOffset(store)
       await store.checkWritable(correct(clock(), offset))
+      const exposure = database.engine === 'sqlite' && (await findExposure(database.file))
       return [
-        database.engine === 'sqlite' && (await isOpenToOthers(database.file))
-          ? warning('database', `others can read ${database.file}: chmod 600 it`)
-          : ok('database', where),
+        exposure ? warning('database', exposure) : ok('database', where),
         ...(await checkRole(database, store)),
         checkDatabaseClock(offset),
         await checkHashes(store, config.bcryptCost),

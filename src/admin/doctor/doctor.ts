@@ -24,10 +24,10 @@ export function doctorCommand(context: Context): Command {
     })
 }
 
-async function examine({ env, clock }: Context): Promise<Finding[]> {
+async function examine({ env, envFileWarnings, clock }: Context): Promise<Finding[]> {
   let config: Config
   try {
-    config = loadConfig(env)
+    config = loadConfig(env, envFileWarnings)
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     return error.problems.map(detail => problem('configuration', detail))

@@ -1,10 +1,9 @@
 // Checks the data folder, the certificate, the signing keys, the admin tokens and the logo.
 import { X509Certificate } from 'node:crypto'
-import { constants } from 'node:fs'
-import { access, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Config } from '../../config/config.ts'
-import { hasCode, isOpenToAll, isOpenToOthers } from '../../files.ts'
+import { findExposure, findFolderProblem, findForeignGroup, hasCode } from '../../files.ts'
 import {
   daysLeft,
   developmentFiles,
@@ -13,6 +12,7 @@ import {
 } from '../../http/connection/tls.ts'
 import { loadLogo } from '../../http/page/brand.ts'
 import { loadKeySet } from '../../keys/key-file.ts'
+import { findShortKey } from '../../keys/key-set.ts'
 import { messageOf } from '../failures.ts'
 import { readTokens } from '../tokens/token-file.ts'
 import { type Finding, ok, problem, warning } from './finding.ts'
@@ -31,7 +31,8 @@ export async function checkFiles(config: Config, now: Date): Promise<Finding[]> 
 async function checkFolder({ dataDir }: Config): Promise<Finding> {
   try {
     const folder = await nearestFolder(dataDir)
-    await access(folder, constants.W_OK | constants.X_OK)
+    const reason = await findFolderProblem(folder)
+    if (reason) return problem('data folder', `${folder} cannot be used: ${reason}`)
     return ok('data folder', folder === dataDir ? dataDir : `${dataDir}, made at the first start`)
   } catch (error) {
     return problem(
@@ -65,9 +66,8 @@ async function checkTls(config: Config, now: Date): Promise<Finding> {
     if (validFromDate > now) {
       return problem('tls', `${files.certFile} is not valid yet: check the clock of this machine`)
     }
-    if (await isOpenToAll(files.keyFile)) {
-      return exposed(config)('tls', `all users can read ${files.keyFile}: chmod 640 it`)
-    }
+    const readers = await checkReaders(config, 'tls', files.keyFile)
+    if (readers) return readers
     return days < EXPIRY_WARNING_DAYS
       ? warning('tls', `${detail}: renew it soon`)
       : ok('tls', detail)
@@ -82,10 +82,12 @@ async function checkTls(config: Config, now: Date): Promise<Finding> {
 async function checkKeys(config: Config, now: Date): Promise<Finding> {
   const { signingKeysFile: path, environment } = config
   try {
-    const { accessKeys, refreshKeys } = await loadKeySet(path)
-    if (await isOpenToOthers(path)) {
-      return exposed(config)('keys', `others can read ${path}: chmod 600 it`)
-    }
+    const keySet = await loadKeySet(path)
+    const { accessKeys, refreshKeys } = keySet
+    const readers = await checkReaders(config, 'keys', path)
+    if (readers) return readers
+    const short = findShortKey(keySet, () => false)
+    if (short) return warning('keys', `${path}: ${short}: "keys rotate" replaces it`)
     const detail = `${path}: ${accessKeys.length} for access tokens, ${refreshKeys.length} for refresh tokens`
     const isTooEarly = [accessKeys, refreshKeys].some(keys =>
       keys.every(({ signsFrom }) => signsFrom * 1000 > now.getTime()),
@@ -108,9 +110,8 @@ async function checkAdminTokens(config: Config): Promise<Finding> {
   const { adminTokensFile: path, environment } = config
   try {
     const { tokens } = await readTokens(path)
-    if (await isOpenToOthers(path)) {
-      return exposed(config)('admin tokens', `others can read ${path}: chmod 600 it`)
-    }
+    const readers = await checkReaders(config, 'admin tokens', path)
+    if (readers) return readers
     const writing = tokens.filter(({ role }) => role === 'write').length
     return ok('admin tokens', `${path}: ${tokens.length} tokens, ${writing} of them may write`)
   } catch (error) {
@@ -130,7 +131,14 @@ async function checkLogo(file: string): Promise<Finding> {
   }
 }
 
-/** Production refuses to start with a secret that others can read. */
-function exposed({ environment }: Config) {
-  return environment === 'production' ? problem : warning
+/** Production refuses to start with an exposed secret. */
+async function checkReaders(
+  { environment }: Config,
+  check: string,
+  path: string,
+): Promise<Finding | null> {
+  const exposure = await findExposure(path)
+  if (exposure) return (environment === 'production' ? problem : warning)(check, exposure)
+  const foreign = await findForeignGroup(path)
+  return foreign ? warning(check, foreign) : null
 }

@@ -73,6 +73,11 @@ const isBlank = (fields: string[] | string) => fields.length === 1 && fields[0]?
 function columnsOf(fields: string[] | string, secret: SecretField): string[] {
   const columns = typeof fields === 'string' ? [] : fields.map(field => field.trim())
   refuseOtherSecret(columns, secret)
+  if (columns.length === 1 && columns[0]?.includes(';')) {
+    throw new Failure(
+      'The fields are separated by semicolons: save the file as CSV with commas, or as NDJSON.',
+    )
+  }
   const required = [...REQUIRED, secret]
   const missing = required.find(name => !columns.includes(name))
   const problem =

@@ -1,7 +1,7 @@
 // The output and input of commands: data to stdout, everything else to stderr. A change is announced in one
 // line: a sentence on a terminal, a log event anywhere else.
 import type { OnEnded } from '../../domain/user.ts'
-import { hasCode, isDescriptorOpenToOthers } from '../../files.ts'
+import { hasCode, isDescriptorExposed } from '../../files.ts'
 import { createLog } from '../../log/log.ts'
 import { printable } from '../../log/printable.ts'
 import { commandActor } from '../actor.ts'
@@ -45,7 +45,7 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
   return {
     isInteractive: stdin.isTTY && stderr.isTTY,
     isInputTyped: stdin.isTTY,
-    isOutputExposed: () => stdout.fd !== undefined && isDescriptorOpenToOthers(stdout.fd),
+    isOutputExposed: () => stdout.fd !== undefined && isDescriptorExposed(stdout.fd),
     print(text) {
       clear()
       return new Promise((resolve, reject) => {

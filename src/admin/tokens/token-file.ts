@@ -1,7 +1,7 @@
 // The file of the admin tokens: their names, roles and digests. The tokens themselves are stored nowhere.
 import type { BigIntStats } from 'node:fs'
 import { constants, open, stat } from 'node:fs/promises'
-import { replaceFile } from '../../files.ts'
+import { hasCode, replaceFile } from '../../files.ts'
 
 export const TOKEN_ROLES = ['read', 'write'] as const
 /** More than any deployment needs. The file is parsed in one go. */
@@ -20,6 +20,13 @@ export type AdminToken = {
 
 /** Its message tells what is wrong with the file. */
 export class TokenFileError extends Error {}
+
+/** What to do about a file of tokens that could not be used because of this error. */
+export function adviseOnTokenFile(error: unknown): string {
+  return hasCode(error, 'ENOENT')
+    ? 'If the path is right, run "npm run -s admin -- admin-tokens add" to make it'
+    : 'Check ADMIN_TOKENS_FILE and the permissions of the file, or remove it: all tokens are then invalid'
+}
 
 export function isTokenName(text: string): boolean {
   return NAME.test(text)

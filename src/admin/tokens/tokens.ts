@@ -1,8 +1,7 @@
 // admin-tokens add|list|revoke
-import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Command, Option } from 'commander'
-import { hasCode } from '../../files.ts'
+import { hasCode, makeFolder } from '../../files.ts'
 import { createAdminToken, digestOf } from '../../identifiers.ts'
 import { type Context, configOf, type JsonOption, printList } from '../context.ts'
 import { Failure, messageOf, WrongUse } from '../failures.ts'
@@ -10,6 +9,7 @@ import { FileLockError, withChangeLock } from '../file-lock.ts'
 import { formatTime, jsonOf } from '../terminal/layout.ts'
 import {
   type AdminToken,
+  adviseOnTokenFile,
   isTokenName,
   readTokens,
   replaceTokens,
@@ -103,7 +103,7 @@ function parseName(typed: string): string {
 }
 
 async function change(path: string, toNext: (tokens: AdminToken[]) => AdminToken[]): Promise<void> {
-  await mkdir(dirname(path), { recursive: true })
+  await makeFolder(dirname(path))
   await withChangeLock(path, async () => replaceTokens(path, toNext(await readOrNone(path))))
 }
 
@@ -129,7 +129,7 @@ async function withTokenFile(
       throw error
     }
     throw new Failure(
-      `The tokens file ${path} cannot be used: ${messageOf(error)}. Check ADMIN_TOKENS_FILE and the permissions of the file, or remove it: all tokens are then invalid.`,
+      `The tokens file ${path} cannot be used: ${messageOf(error)}. ${adviseOnTokenFile(error)}.`,
     )
   }
 }

@@ -5,7 +5,7 @@ import {
   TokenFileError,
   versionOf,
 } from '../../admin/tokens/token-file.ts'
-import { isOpenToOthers } from '../../files.ts'
+import { findExposure } from '../../files.ts'
 
 /** Two changes within one tick of the file system's clock could leave the same version. */
 const SETTLED_AFTER_MS = 1_000
@@ -19,9 +19,8 @@ export function followTokens(path: string): () => Promise<TokensByDigest> {
     if (known?.version === (await versionOf(path))) return known.tokens
     const { tokens, version, changedAtMs } = await readTokens(path)
     // After the read: a mode that changes later changes the version too.
-    if (await isOpenToOthers(path)) {
-      throw new TokenFileError('it can be read by others: chmod 600 it')
-    }
+    const exposure = await findExposure(path)
+    if (exposure) throw new TokenFileError(exposure)
     const byDigest = new Map(tokens.map(token => [token.digest, token]))
     const isSettled = Math.abs(Date.now() - changedAtMs) > SETTLED_AFTER_MS
     known = isSettled ? { version, tokens: byDigest } : null

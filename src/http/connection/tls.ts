@@ -1,10 +1,10 @@
 // The certificate: from the operator's files, or a self-signed one for development.
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { mkdir, readFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import type { Config, TlsFiles } from '../../config/config.ts'
-import { isOpenToAll, replaceFile } from '../../files.ts'
+import { findExposure, makeFolder, replaceFile } from '../../files.ts'
 
 export type TlsMaterial = { cert: string; key: string }
 
@@ -37,7 +37,7 @@ export async function loadTls(config: Config, now: Date): Promise<TlsMaterial | 
   return developmentCertificate(config.dataDir, now)
 }
 
-/** In production, refuses a certificate that clients would refuse, and a key file open to all users. */
+/** In production, refuses a certificate that clients would refuse, and an exposed key file. */
 async function readServable(
   files: TlsFiles,
   environment: Config['environment'],
@@ -54,9 +54,8 @@ async function readServable(
       `${files.certFile} is not valid before ${validFromDate.toISOString()}: is the clock right?`,
     )
   }
-  if (await isOpenToAll(files.keyFile)) {
-    throw new Error(`${files.keyFile} can be read by all users: chmod 640 it`)
-  }
+  const exposure = await findExposure(files.keyFile)
+  if (exposure) throw new Error(exposure)
   return material
 }
 
@@ -110,7 +109,7 @@ async function developmentCertificate(dataDir: string, now: Date): Promise<TlsMa
       },
     ],
   })
-  await mkdir(dataDir, { recursive: true })
+  await makeFolder(dataDir)
   await replaceFile(keyFile, made.private, 0o600)
   await replaceFile(certFile, made.cert, 0o644)
   return { cert: made.cert, key: made.private }

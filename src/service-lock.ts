@@ -1,0 +1,56 @@
+// One service per SQLite database: a second one, started by mistake, would share the users of the first.
+import { readFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { takeLock } from './admin/file-lock.ts'
+import type { Config } from './config/config.ts'
+import { findFolderProblem, makeFolder, replaceFile } from './files.ts'
+import type { Log } from './log/log.ts'
+import { StartError } from './start.ts'
+
+/** A service that was asked to end needs 9 s at most with the default drain delay. */
+const WAIT_MS = 10_000
+
+/**
+ * Makes the data folder and, for SQLite, locks it until the lock is closed or this process ends. Null if no lock
+ * is needed. A killed process leaves no lock, because the operating system holds it.
+ */
+export async function lockDataFolder(
+  { dataDir, database }: Config,
+  log: Log,
+): Promise<{ close: () => void } | null> {
+  await makeFolder(dataDir).catch((error: Error) => {
+    throw new StartError(
+      `The data folder ${dataDir} cannot be made: ${error.message}. Set DATA_DIR to a folder that you can write to.`,
+    )
+  })
+  if (database.engine !== 'sqlite') return null
+  const problem = await findFolderProblem(dataDir)
+  if (problem) {
+    throw new StartError(`The data folder ${dataDir} cannot be used: ${problem}, or set DATA_DIR.`)
+  }
+  const lockFile = join(dataDir, 'service.lock')
+  // Beside the lock, which cannot be read while it is held. It only names the process in messages.
+  const holderFile = join(dataDir, 'service.pid')
+  const describeHolder = async () => {
+    const holder = await readFile(holderFile, 'utf8').catch(() => 'unknown')
+    return `Another service (process ${holder.trim()}) uses the SQLite database in ${dataDir}`
+  }
+  const take = (waitMs: number) =>
+    takeLock(lockFile, waitMs).catch((error: Error) => {
+      throw new StartError(error.message)
+    })
+  let lock = await take(0)
+  if (!lock) {
+    const text = `${await describeHolder()}. Waiting ${WAIT_MS / 1000} s for its end.`
+    log.warn({ event: 'service.warning' }, text)
+    lock = await take(WAIT_MS)
+  }
+  if (!lock) {
+    throw new StartError(
+      `${await describeHolder()}. Stop it first, or set another DATA_DIR. Several services can share a PostgreSQL (DATABASE_URL).`,
+    )
+  }
+  await replaceFile(holderFile, `${process.pid} on ${hostname()}\n`, 0o600)
+  return lock
+}

@@ -1,0 +1,90 @@
+// Keys, tokens and certificates as Kubernetes mounts them: links to read-only files of root, which the service
+// reads as a member of their group.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { chmod, chown, mkdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import type { Finding } from '../src/admin/doctor/finding.ts'
+import { ensureKeyFile } from '../src/keys/key-file.ts'
+import { makeCertificate } from './certificates.ts'
+import { freePort, UNPRIVILEGED } from './postgres-server.ts'
+import { PROJECT, run, SERVE } from './process.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
+
+const MANIFEST = readFileSync(join(PROJECT, 'deploy/kubernetes.yaml'), 'utf8')
+const MOUNTED_MODE = Number.parseInt(/defaultMode: (\d+)/.exec(MANIFEST)?.[1] ?? '', 8)
+const IS_ROOT = process.getuid?.() === 0
+/** Only root can give files to another user than the one that runs the service. */
+const identity = IS_ROOT ? UNPRIVILEGED : {}
+const [node = '', ...serve] = SERVE
+const DOCTOR = [node, ...serve.slice(0, -1), 'doctor', '--json']
+
+let folder: string
+let env: Record<string, string>
+const mounted = (name: string) => join(folder, 'mounted', name)
+const target = (name: string) => join(folder, 'mounted', '..2030_01_31', name)
+
+before(async () => {
+  folder = await makeTemporaryFolder('login-mounted-')
+  const { cert, key } = await makeCertificate()
+  await mkdir(join(folder, 'mounted', '..2030_01_31'), { recursive: true })
+  await symlink('..2030_01_31', join(folder, 'mounted', '..data'))
+  await ensureKeyFile(target('signing-keys.json'), new Date())
+  await writeFile(target('tls.crt'), cert)
+  await writeFile(target('tls.key'), key)
+  await writeFile(target('admin-tokens.json'), '{"tokens":[]}')
+  for (const name of ['signing-keys.json', 'tls.crt', 'tls.key', 'admin-tokens.json']) {
+    await symlink(join('..data', name), mounted(name))
+    if (IS_ROOT) await chown(target(name), 0, UNPRIVILEGED.gid)
+    await chmod(target(name), MOUNTED_MODE)
+  }
+  await mkdir(join(folder, 'data'))
+  if (IS_ROOT) await chown(join(folder, 'data'), UNPRIVILEGED.uid, UNPRIVILEGED.gid)
+  await chmod(folder, 0o755)
+  env = {
+    NODE_ENV: 'production',
+    BCRYPT_COST: '10',
+    DATA_DIR: join(folder, 'data'),
+    SIGNING_KEYS_FILE: mounted('signing-keys.json'),
+    TLS_CERT_FILE: mounted('tls.crt'),
+    TLS_KEY_FILE: mounted('tls.key'),
+    ADMIN_TOKENS_FILE: mounted('admin-tokens.json'),
+    ADMIN_PORT: String(await freePort()),
+  }
+})
+after(() => rm(folder, { recursive: true }))
+
+async function examine(as: { uid?: number; gid?: number }): Promise<string[]> {
+  const doctor = run(env, { command: DOCTOR, identity: as })
+  await doctor.exit
+  const findings: Finding[] = JSON.parse(doctor.output().replace(/^\d+ problems? found\.$/m, ''))
+  return findings
+    .filter(({ check }) => ['tls', 'keys', 'admin tokens'].includes(check))
+    .map(({ check, state, detail }) => `${check} ${state}: ${detail}`)
+}
+
+test('the service starts with files that its group may read, and the doctor finds nothing', async t => {
+  const service = run(env, { identity })
+  t.after(() => service.kill('SIGKILL'))
+  await service.line('service.started')
+  service.kill('SIGTERM')
+  assert.deepEqual(await service.exit, { code: 0, signal: null })
+  for (const finding of await examine(identity)) assert.match(finding, /^\D+ ok: /)
+})
+
+test('the doctor warns of a group that the service is not in', {
+  skip: !IS_ROOT && 'only root can give a file to a group that it is not in',
+}, async t => {
+  const names = ['tls.key', 'signing-keys.json', 'admin-tokens.json']
+  const give = (owner: number, group: number) =>
+    Promise.all(names.map(name => chown(target(name), owner, group)))
+  await give(UNPRIVILEGED.uid, 1)
+  t.after(() => give(0, UNPRIVILEGED.gid))
+  for (const finding of await examine(identity)) {
+    assert.match(
+      finding,
+      /^\D+ warning: \S+ can be read by the group 1, which this process is not in: chgrp it/,
+    )
+  }
+})

@@ -207,6 +207,8 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
   )
   const ops = createOpsServer({
     metrics,
+    opsHost: config.opsHost,
+    log,
     async checkReady() {
       if (isStopping) throw new Error('stopping')
       await checkOnce()

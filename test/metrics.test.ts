@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import { METHODS } from 'node:http'
 import { after, before, describe, test } from 'node:test'
+import { startAdminService } from './admin-service.ts'
 import { ENGINES } from './engines.ts'
 import { namesOf, scrape } from './metrics.ts'
 import { freePort } from './postgres-server.ts'
@@ -154,3 +156,35 @@ for (const engine of ENGINES) {
     })
   })
 }
+
+test('callers cannot multiply the series by methods: labels name only what a route serves', async t => {
+  const opsPort = await freePort()
+  const service = await startAdminService('sqlite', { OPS_PORT: String(opsPort) })
+  t.after(service.stop)
+  const methods = METHODS.filter(method => method !== 'CONNECT')
+  for (const method of methods) {
+    for (const headers of [{}, { Expect: 'nothing' }]) {
+      for (const path of ['/login', '/docs', '/nothing', `${AUTH}/sessions`]) {
+        await service.call({ method, path, headers })
+      }
+      for (const path of ['/users', '/audit', '/nothing']) {
+        await service.admin(method, path, undefined, { token: null, headers })
+      }
+    }
+  }
+  const series = await scrape(opsPort)
+  const labels = /^http_request_duration_seconds_count\{method="(.*?)",route="(.*?)"/
+  const pairs = [...series.keys()].flatMap(name => {
+    const [, method, route] = labels.exec(name) ?? []
+    return method ? [`${method} ${route}`] : []
+  })
+  assert.deepEqual(
+    [...new Set(pairs)].toSorted(),
+    [
+      ...['GET /admin/v1/audit', 'GET /admin/v1/users', `GET ${AUTH}/sessions`, 'GET /docs'],
+      ...['GET /login', 'HEAD /admin/v1/audit', 'HEAD /admin/v1/users', `HEAD ${AUTH}/sessions`],
+      ...['HEAD /docs', 'HEAD /login', 'POST /admin/v1/users', `DELETE ${AUTH}/sessions`],
+      'other other',
+    ].toSorted(),
+  )
+})

@@ -7,42 +7,6 @@ import type { Metrics } from '../metrics/metrics.ts'
 import { limitConnections, TIMEOUTS } from './connection/connections.ts'
 import { trustProxies } from './request/client-address.ts'
 
-/** For this long, calls share the last outcome: more frequent probes cost no more writes. */
-const SHARED_MS = 1_000
-
-/** Runs one check at a time and at most one per second, for any number of calls. */
-export function shareChecks(
-  check: () => Promise<void>,
-  onFailure: (error: unknown) => void,
-  onRecovery: () => void,
-): () => Promise<void> {
-  let shared: Promise<void> | null = null
-  let isFailing = false
-  const forgetLater = () => {
-    setTimeout(() => {
-      shared = null
-    }, SHARED_MS).unref()
-  }
-  return () => {
-    if (!shared) {
-      shared = check()
-      shared
-        .then(
-          () => {
-            if (isFailing) onRecovery()
-            isFailing = false
-          },
-          error => {
-            isFailing = true
-            onFailure(error)
-          },
-        )
-        .finally(forgetLater)
-    }
-    return shared
-  }
-}
-
 /** Probes and scrapers need a few. At the limit an idle connection is closed, also one of the same client. */
 const CONNECTIONS = { total: 128, perClient: 129 }
 

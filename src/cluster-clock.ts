@@ -25,6 +25,8 @@ export type Offset = {
 
 export type ClusterClock = {
   now: () => Date
+  /** How far the database's clock is ahead of the machine's; 0 on SQLite. */
+  offsetMs: () => number
   /** Throws while the machine's clock is too wrong to serve. */
   check: () => void
   /** To be called when the database may have become another server. */
@@ -108,6 +110,7 @@ export async function openClusterClock(
 
   return {
     now: () => correct(new Date(clock().getTime() - stepMs()), offset),
+    offsetMs: () => offset.ms,
     check() {
       if (Math.abs(offset.ms) > NOT_READY_ABOVE_MS) throw new Error(describeOffset(offset))
     },

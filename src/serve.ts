@@ -6,6 +6,7 @@ import { adviseOnTokenFile, readTokens } from './admin/tokens/token-file.ts'
 import { openHasher } from './bcrypt/open-hasher.ts'
 import { openClusterClock } from './cluster-clock.ts'
 import { type Config, tokensAt } from './config/config.ts'
+import { watchDescriptors } from './descriptors.ts'
 import type { Store } from './domain/store.ts'
 import { closeServer, createWork, endThreads, trackConnections, trackThreads } from './drain.ts'
 import { findExposure } from './files.ts'
@@ -13,7 +14,7 @@ import { buildAdminApp } from './http/admin/app.ts'
 import { buildApp } from './http/app.ts'
 import { openTls } from './http/connection/served-tls.ts'
 import { expiryOf } from './http/connection/tls.ts'
-import { createOpsServer, shareChecks } from './http/ops.ts'
+import { createOpsServer } from './http/ops.ts'
 import { pageAddress } from './http/page/address.ts'
 import { loadPage } from './http/page/page.ts'
 import { adviseOnKeyFile, ensureKeyFile, watchKeys } from './keys/key-file.ts'
@@ -26,11 +27,13 @@ import { createPasswords } from './login/passwords.ts'
 import { createThrottle } from './login/throttle.ts'
 import { createMetrics } from './metrics/metrics.ts'
 import { observeHasher, observeLogin, observeStore, observeThrottle } from './metrics/observe.ts'
+import { createReadiness } from './readiness.ts'
 import { lockDataFolder } from './service-lock.ts'
 import { createRefreshLimit } from './session/refresh-limit.ts'
 import { awaitEnd, ignoreInspectorSignal, isOnTerminal, switchLogLevel } from './signals.ts'
 import { announceStart, failStart, listen, logMigration, StartError, urlOf } from './start.ts'
 import { describeDatabase, openServiceStore } from './storage/open-store.ts'
+import { createWriteFaults } from './storage/write-faults.ts'
 
 const PURGE_EVERY_MS = 60_000
 const PURGE_PAUSE_MS = 100
@@ -120,7 +123,8 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     }),
     opened => opened.close(),
   )
-  const store = observeStore(metrics, database)
+  const writeFaults = createWriteFaults()
+  const store = observeStore(metrics, database, writeFaults.report)
   const tls = opened.adopt(
     await openTls(config, log, machineClock).catch(failStart('The TLS certificate cannot be used')),
     followed => followed.close(),
@@ -155,6 +159,18 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     undefined,
     metrics.hashStarted,
   )
+  let isStopping = false
+  const readiness = createReadiness(
+    async () => {
+      clusterClock.check()
+      writeFaults.check()
+      await store.checkWritable(clock())
+    },
+    () => isStopping,
+    log,
+  )
+  // On the machine's clock, like the time of a scrape.
+  let purgedAt = machineClock()
   metrics.read({
     queueDepth: hashQueue.depth,
     certificateExpiry() {
@@ -162,10 +178,13 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
       return material && expiryOf(material.cert)
     },
     signingSince: () => new Date(keys.signingAt(clock()).accessKey.signsFrom * 1000),
+    wasReady: readiness.wasReady,
+    clockOffsetMs: clusterClock.offsetMs,
+    purgedAt: () => purgedAt,
+    lostLogLines: log.countLost,
     // A stalled disk must not delay a scrape.
     connections: config.database.engine === 'postgres' ? database.countConnections : null,
   })
-  let isStopping = false
   let isRefusing = false
   const work = createWork()
   const { budgets, maxSessionsPerUser, bcryptCost, loginTimeMs } = config
@@ -201,20 +220,11 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
   })
   if (config.adminPort > 0) await checkAdminTokens(config, log)
   const admin = config.adminPort > 0 ? buildAdminApp({ ...serverDeps, store, clock }) : null
-  const checkOnce = shareChecks(
-    async () => {
-      clusterClock.check()
-      await store.checkWritable(clock())
-    },
-    error => log.warn({ event: 'service.not_ready', err: error }),
-    () => log.info({ event: 'service.ready_again' }),
-  )
   const ops = createOpsServer({
     metrics,
-    async checkReady() {
-      if (isStopping) throw new Error('stopping')
-      await checkOnce()
-    },
+    checkReady: readiness.check,
+    opsHost: config.opsHost,
+    log,
   })
 
   opened.defer(() => {
@@ -235,6 +245,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
   opened.defer(async () => {
     await Promise.all(closers.map(close => close()))
   })
+  opened.adopt(watchDescriptors(log), watched => watched.close())
   const port = await listen(app.server, config.port, config.host, 'PORT')
   // Connections are accepted in a later turn of the event loop, so no request has seen the default issuer.
   Object.assign(tokens, tokensAt(port, config))
@@ -247,6 +258,9 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
     isPurging = true
     // The end does not wait for it: its batches are transactions.
     purgeAll(store, clock, () => isStopping)
+      .then(() => {
+        purgedAt = machineClock()
+      })
       .catch(error => log.error({ event: 'purge.failed', err: error }))
       .finally(() => {
         isPurging = false

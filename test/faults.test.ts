@@ -202,6 +202,7 @@ describe('while the log cannot be written', () => {
     log.info({ event: 'login.succeeded' })
     log.info({ event: 'login.succeeded' })
     await setImmediate()
+    assert.equal(log.countLost(), 2)
     makeRoom()
     log.info({ event: 'login.failed' })
     for (let turn = 0; turn < 3; turn++) await setImmediate()
@@ -213,5 +214,6 @@ describe('while the log cannot be written', () => {
         ['log.lines_lost', 2],
       ],
     )
+    assert.equal(log.countLost(), 2)
   })
 })

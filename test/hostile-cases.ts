@@ -1,4 +1,5 @@
 // Requests that no client library would send: the bytes, and the status and code of the answer.
+import { METHODS } from 'node:http'
 import { LOGIN } from './service.ts'
 
 export type Case = [name: string, bytes: string | Buffer, status: number, code: string]
@@ -127,21 +128,8 @@ const NOT_FOUND = [
   `/${'a'.repeat(5000)}`,
 ]
 
-const NOT_ALLOWED = [
-  'GET',
-  'HEAD',
-  'PUT',
-  'PATCH',
-  'DELETE',
-  'OPTIONS',
-  'TRACE',
-  'PROPFIND',
-  'MKCOL',
-  'SEARCH',
-  'PURGE',
-  'LINK',
-  'QUERY',
-]
+/** CONNECT has a case of its own. */
+const NOT_ALLOWED = METHODS.filter(name => name !== 'POST' && name !== 'CONNECT')
 
 const REFUSED_TYPES = [
   'text/plain',
@@ -189,6 +177,16 @@ export const CASES: Case[] = [
   ...NOT_ALLOWED.map(
     (name): Case => [`the method ${name}`, method(name), 405, 'METHOD_NOT_ALLOWED'],
   ),
+  ...NOT_ALLOWED.filter(name => name !== 'QUERY').map(
+    (name): Case => [
+      `the method ${name} of an unknown address`,
+      method(name, '/nothing'),
+      404,
+      'NOT_FOUND',
+    ],
+  ),
+  // RFC 10008: a query has a body, and must name its type.
+  ['QUERY of an unknown address, without a type', method('QUERY', '/nothing'), 400, 'BAD_REQUEST'],
   ...REFUSED_TYPES.map(
     (type): Case => [
       `the type "${type}"`,

@@ -2,10 +2,13 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import { METHODS } from 'node:http'
 import { after, before, describe, test } from 'node:test'
+import { startAdminService } from './admin-service.ts'
 import { ENGINES } from './engines.ts'
 import { namesOf, scrape } from './metrics.ts'
 import { freePort } from './postgres-server.ts'
+import { until } from './process.ts'
 import { PASSWORD, startTestService, type TestService } from './service.ts'
 
 const AUTH = '/api/v1/auth'
@@ -76,10 +79,14 @@ for (const engine of ENGINES) {
       assert.equal(series.get('login_attempts_total{outcome="error"}'), 0)
     })
 
-    test('gauges: queue, certificate, key, connections, version', async () => {
+    test('gauges: queue, readiness, clock, purge, certificate, key, connections, version', async () => {
       const series = await scrape(opsPort)
       const now = Date.now() / 1000
       assert.equal(series.get('password_queue_depth'), 0)
+      assert.equal(series.get('login_service_ready'), 1)
+      assert.ok(Math.abs(Number(series.get('clock_offset_seconds'))) < 60)
+      assert.ok(Math.abs(Number(series.get('purge_last_success_timestamp_seconds')) - now) < 3_600)
+      assert.equal(series.get('log_lines_lost_total'), 0)
       assert.ok(Number(series.get('tls_certificate_expiry_timestamp_seconds')) > now)
       assert.ok(Number(series.get('signing_key_since_timestamp_seconds')) < now)
       const idle = series.get('database_connections{state="idle"}')
@@ -87,6 +94,14 @@ for (const engine of ENGINES) {
       else assert.equal(idle, undefined)
       const build = [...series.keys()].find(name => name.startsWith('login_service_build_info'))
       assert.match(build ?? '', new RegExp(`engine="${engine}"`))
+    })
+
+    test('the metrics show that the service is not ready, and that it is again, without any probe', async () => {
+      const isReady = async () => (await scrape(opsPort)).get('login_service_ready') === 1
+      await service.database.rows('alter table readiness rename to hidden')
+      await until(async () => !(await isReady()))
+      await service.database.rows('alter table hidden rename to readiness')
+      await until(isReady)
     })
 
     test('no text of a request becomes a label, and invented requests add no series without end', async () => {
@@ -142,7 +157,9 @@ for (const engine of ENGINES) {
       expressions.push(await readFile('deploy/prometheus/alerts.yml', 'utf8'))
       const used = expressions.flatMap(
         text =>
-          text.match(/\b\w+(?=\{)|\b\w+_(?:total|seconds|bytes|depth|info|count|bucket)\b/g) ?? [],
+          text.match(
+            /\b\w+(?=\{)|\b\w+_(?:total|seconds|bytes|depth|info|count|bucket|service_ready|fds)\b/g,
+          ) ?? [],
       )
       assert.ok(used.length > 30)
       assert.deepEqual(
@@ -154,3 +171,35 @@ for (const engine of ENGINES) {
     })
   })
 }
+
+test('callers cannot multiply the series by methods: labels name only what a route serves', async t => {
+  const opsPort = await freePort()
+  const service = await startAdminService('sqlite', { OPS_PORT: String(opsPort) })
+  t.after(service.stop)
+  const methods = METHODS.filter(method => method !== 'CONNECT')
+  for (const method of methods) {
+    for (const headers of [{}, { Expect: 'nothing' }]) {
+      for (const path of ['/login', '/docs', '/nothing', `${AUTH}/sessions`]) {
+        await service.call({ method, path, headers })
+      }
+      for (const path of ['/users', '/audit', '/nothing']) {
+        await service.admin(method, path, undefined, { token: null, headers })
+      }
+    }
+  }
+  const series = await scrape(opsPort)
+  const labels = /^http_request_duration_seconds_count\{method="(.*?)",route="(.*?)"/
+  const pairs = [...series.keys()].flatMap(name => {
+    const [, method, route] = labels.exec(name) ?? []
+    return method ? [`${method} ${route}`] : []
+  })
+  assert.deepEqual(
+    [...new Set(pairs)].toSorted(),
+    [
+      ...['GET /admin/v1/audit', 'GET /admin/v1/users', `GET ${AUTH}/sessions`, 'GET /docs'],
+      ...['GET /login', 'HEAD /admin/v1/audit', 'HEAD /admin/v1/users', `HEAD ${AUTH}/sessions`],
+      ...['HEAD /docs', 'HEAD /login', 'POST /admin/v1/users', `DELETE ${AUTH}/sessions`],
+      'other other',
+    ].toSorted(),
+  )
+})

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import bcrypt from 'bcrypt'
 import pg from 'pg'
@@ -19,7 +19,14 @@ import { makeTemporaryFolder } from './temporary-folder.ts'
 const EMAIL = 'kate@example.com'
 
 export async function provokeByProcesses(): Promise<Record<string, unknown>[]> {
-  const lines = [overload(), operation(), endDuringStart(), migration(), commands()]
+  const lines = [
+    overload(),
+    operation(),
+    endDuringStart(),
+    migration(),
+    commands(),
+    manyConnections(),
+  ]
   return (await Promise.all(lines)).flat()
 }
 
@@ -173,6 +180,27 @@ async function migration() {
   await service.line('database.migration_waiting')
   await backup.end()
   await service.line('database.migrating')
+  return await linesUntilEnd(service, 'SIGTERM')
+}
+
+/** More connections than the process may have file descriptors. */
+async function manyConnections() {
+  await using cleanup = new AsyncDisposableStack()
+  const deployment = await createDeployment('sqlite')
+  cleanup.defer(deployment.remove)
+  const command = ['sh', '-c', 'ulimit -n 128; exec "$@"', 'sh', ...SERVE]
+  const service = await deployment.start({}, { command })
+  const { port, hostname } = new URL(service.url)
+  const sockets = new Set<Socket>()
+  const isSeen = (event: string) => service.lines().some(line => line.event === event)
+  await until(async () => {
+    const socket = connect(Number(port), hostname)
+    sockets.add(socket)
+    socket.on('error', () => {}).once('close', () => sockets.delete(socket))
+    return isSeen('descriptors.used_up')
+  })
+  for (const socket of sockets) socket.destroy()
+  await until(async () => isSeen('descriptors.free_again'))
   return await linesUntilEnd(service, 'SIGTERM')
 }
 

@@ -8,6 +8,7 @@ import { startAdminService } from './admin-service.ts'
 import { createFullDisk } from './full-disk.ts'
 import { isHashJob } from './hash-counter.ts'
 import { whileThreadsDie } from './lost-thread.ts'
+import { freePort } from './postgres-server.ts'
 import { until } from './process.ts'
 import { createAddresses, PASSWORD, startTestService } from './service.ts'
 import { AUTH, cookieIn, SESSION_COOKIE } from './session-client.ts'
@@ -27,7 +28,9 @@ export async function provokeByRequests(): Promise<Record<string, unknown>[]> {
 async function requests() {
   await using cleanup = new AsyncDisposableStack()
   const timers = mock.method(globalThis, 'setInterval')
+  const opsPort = await freePort()
   const service = await startAdminService('sqlite', {
+    OPS_PORT: String(opsPort),
     THROTTLE_PAIR_FAILURES: '1000',
     THROTTLE_EMAIL_FAILURES: String(ALARM_FAILURES + 1),
     THROTTLE_CLIENT_FAILURES: '1000',
@@ -104,6 +107,12 @@ async function requests() {
     await whileThreadsDie(isMeant, () => login('lost@example.com', PASSWORD))
     await seen(event)
   }
+
+  const broken = mock.method(process, 'cpuUsage', () => {
+    throw new Error('not available')
+  })
+  await fetch(`http://127.0.0.1:${opsPort}/metrics`)
+  broken.mock.restore()
   return service.logged()
 }
 

@@ -1,7 +1,9 @@
 // /readyz: how often it writes, and that one instance does not make another unready.
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import type { EngineName } from '../src/storage/sql/engine.ts'
 import { ENGINES } from './engines.ts'
 import { createDeployment, type Deployment, type ServiceProcess, until } from './process.ts'
@@ -20,6 +22,7 @@ describe('readiness', { concurrency: true }, () => {
   for (const engine of ENGINES) {
     describe(`on ${engine}`, () => sharesWrites(engine))
     describe(`and the log on ${engine}`, () => isReported(engine))
+    describe(`after a write error on ${engine}`, () => remembersWriteErrors(engine))
   }
   describe('of several instances on postgres', isIndependent)
 })
@@ -68,6 +71,37 @@ function isReported(engine: EngineName): void {
     const events = eventsOf()
     assert.equal(events.pop(), 'service.ready_again')
     assert.deepEqual(new Set(events), new Set(['service.not_ready']))
+  })
+}
+
+/** Readiness is not asked while the disk is full: a small write may succeed on a full disk, too. */
+function remembersWriteErrors(engine: EngineName): void {
+  test('a login that found the disk full makes the service unready for a while', async t => {
+    const deployment = await createDeployment(engine)
+    t.after(() => deployment.remove())
+    const email = 'ann@example.com'
+    await deployment.addUser(email)
+    const service = await deployment.start()
+    assert.equal((await service.login(email)).status, 200)
+    if (engine === 'sqlite') {
+      const limit = (bytes: string) =>
+        promisify(execFile)('prlimit', ['--pid', String(service.pid), `--fsize=${bytes}:`])
+      await limit('4096')
+      assert.equal((await service.login(email)).status, 500)
+      await limit('unlimited')
+    } else {
+      await deployment.database.rows(`create function fail() returns trigger language plpgsql
+        as 'begin raise exception ''could not extend file'' using errcode = ''53100''; end'`)
+      await deployment.database.rows(
+        'create trigger fail before insert on sessions for each row execute function fail()',
+      )
+      assert.equal((await service.login(email)).status, 500)
+    }
+    assert.equal(await service.health('/readyz'), 503)
+    const { err } = await service.line('service.not_ready')
+    assert.match(err?.message ?? '', /disk I\/O error|could not extend file/)
+    await until(async () => (await service.health('/readyz')) === 200)
+    assert.equal((await service.login(email)).status, engine === 'sqlite' ? 200 : 500)
   })
 }
 

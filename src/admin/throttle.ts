@@ -13,7 +13,6 @@ import {
 } from './operations/throttle.ts'
 import { parseClient, parseCount, parseEmail } from './terminal/arguments.ts'
 import { count, fieldsOf, formatTime, jsonOf } from './terminal/layout.ts'
-import { createProgress } from './terminal/terminal.ts'
 import { fieldsOfThrottle, SCOPE_LABELS } from './users/explanation.ts'
 import { withStore } from './with-store.ts'
 
@@ -39,14 +38,7 @@ export function throttleCommand(context: Context): Command {
     .action(({ top = DEFAULT_TOP, json }: JsonOption & { top?: number }) => {
       if (top > MAX_TOP) throw new WrongUse(`--top takes at most ${MAX_TOP}.`)
       return withStore(context, async ({ admin, config: { budgets } }) => {
-        const showProgress = createProgress(terminal)
-        const list = await listThrottle({ ...admin, budgets }, top, read =>
-          showProgress(
-            'users' in read
-              ? `Compared the emails of ${read.users} users so far …`
-              : `Found ${read.scopes} with failures so far …`,
-          ),
-        )
+        const list = await listThrottle({ ...admin, budgets }, top)
         if (json) return terminal.print(jsonOf(list))
         const { waiting, emails, clients } = list
         await printList(context, [emails], {}, toEmailRow)

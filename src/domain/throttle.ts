@@ -36,19 +36,24 @@ export function waitsUntil(state: ScopeState, now: Date): Date | null {
   return state.windowEndsAt ?? new Date(now.getTime() + WINDOW_MS)
 }
 
+/** Compared in this order. Only emails have failures of the day. */
+export type Floor = Pick<ScopeState, 'dailyFailures' | 'failures'>
+
 export interface ThrottleStore {
   /** One state for each of these scopes, with or without a row. */
   readScopes(scopes: ThrottleScope[], now: Date): Promise<ScopeState[]>
   /** The scopes of an email that have a row: email, pairs and devices. */
   readScopesOfEmail(emailDigest: string, limits: Limits, now: Date): Promise<ScopeState[]>
   /**
-   * The emails, clients and networks that have failures, ordered by key. One call looks at a bounded number of
-   * rows: it may return none while `next`, the `afterKey` of the next page, is not null. Two reads.
+   * All emails, clients and networks that must wait or have more failures than `above`, ordered by key; also some
+   * others that have failures. One call looks at a bounded number of rows: it may return none while `next`, the
+   * `afterKey` of the next page, is not null. Two reads.
    */
   listScopes(
     afterKey: string,
     limits: Limits,
     now: Date,
+    above: { emails: Floor; clients: Floor },
   ): Promise<{ scopes: ScopeState[]; next: string | null }>
   /** Clears failures and blocks of these scopes of a client; false if there were none. */
   clearScopes(keys: string[], client: string, change: Change): Promise<boolean>

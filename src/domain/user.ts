@@ -54,9 +54,6 @@ export type UserPage = { after: string; limit: number }
 /** `next` is the `after` of the next page; null at the end. */
 export type ListedUsers = { users: User[]; next: string | null }
 
-/** Where a page of emails ends; it means nothing outside of the store. */
-export type EmailPosition = string | number
-
 /** What an administrator may change of a user, apart from its password and its state. */
 export type UserFields = Partial<Pick<User, 'email' | 'name' | 'role'>>
 
@@ -82,8 +79,12 @@ export interface UserStore {
    */
   listUsers(filter: UserFilter, page: UserPage, now: Date): Promise<ListedUsers>
   countUsers(): Promise<number>
-  /** A page of the emails of all users as they are stored, in no particular order; starts after null. */
-  listEmails(after: EmailPosition | null): Promise<{ emails: string[]; next: EmailPosition | null }>
+  /**
+   * A page of the emails of users as they are stored, in no particular order; starts at 0. With `since`, only of
+   * users that changed, logged in or had a failed login since then; also of some others. A page may be empty while
+   * `next` is not null. A user that changes meanwhile may be missing.
+   */
+  listEmails(from: number, since?: Date): Promise<{ emails: string[]; next: number | null }>
   /** How many users have a hash of each cost; null for text that is not a bcrypt hash. */
   countHashCosts(): Promise<{ cost: number | null; users: number }[]>
 

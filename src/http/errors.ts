@@ -24,6 +24,9 @@ export function handleError(error: FastifyError, request: FastifyRequest, reply:
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return refuse(request, reply, 'UNSUPPORTED_MEDIA_TYPE')
   }
+  // Fastify found fault with the request, such as a QUERY without a type.
+  const isRefused = error.code?.startsWith('FST_') && error.statusCode && error.statusCode < 500
+  if (isRefused) return refuse(request, reply, 'BAD_REQUEST')
   // Counted: while the database is down, every request causes a fault.
   const facts = { event: 'request.failed', error: error.code ?? error.name }
   logOf(request).counted('error', facts, undefined, error)

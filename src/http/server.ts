@@ -106,10 +106,15 @@ export function createServer(
   app.decorate(COUNTED_LOG, countedLog)
   app.addHook('onClose', async () => countedLog.flush())
   app.decorate(METRICS, metrics)
+  /** Of the routes that serve, without those that refuse other methods. */
+  const methodsByUrl = new Map<string, string[]>()
   app.addHook('onResponse', (request, { statusCode: status, elapsedTime }, done) => {
     const { method, routeOptions } = request
     const route = routeOptions.url ?? 'none'
-    metrics.answered(method, route, status, elapsedTime)
+    const isServed = methodsByUrl.get(route)?.includes(method)
+    // Callers choose methods and addresses: each combination that no route serves would add its own series.
+    if (isServed) metrics.answered(method, route, status, elapsedTime)
+    else metrics.answered('other', 'other', status, elapsedTime)
     if (log.level === 'debug' || log.level === 'trace') {
       const durationMs = Math.round(elapsedTime)
       logOf(request).debug({ event: 'request.answered', method, route, status, durationMs })
@@ -134,14 +139,16 @@ export function createServer(
     refuse(request, reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_DRAINING_SECONDS })
   })
 
-  const methodsByUrl = new Map<string, string[]>()
+  let isComplete = false
   app.addHook('onRoute', ({ url, method }) => {
+    if (isComplete) return
     const methods = [...(methodsByUrl.get(url) ?? []), method].flat()
     methodsByUrl.set(url, methods)
   })
   return {
     app,
     refuseOtherMethods() {
+      isComplete = true
       for (const [url, allow] of methodsByUrl) refuseAllBut(app, url, allow)
     },
   }

@@ -7,7 +7,10 @@ import { createLogOutput } from './output.ts'
 import { printable, printableLine, safeJson } from './printable.ts'
 import { cutMessage, withoutSecrets } from './redaction.ts'
 
-export type Log = Logger
+export type Log = Logger & {
+  /** How many lines were lost since the start. */
+  countLost: () => number
+}
 
 const OPTIONS: LoggerOptions = {
   base: null,
@@ -43,14 +46,14 @@ export function createLog(
 ): Log {
   const isTerminal = 'isTTY' in output && output.isTTY
   const toText = isTerminal ? forTerminal(prettyFactory(TERMINAL)) : safeJson
-  const write =
+  const { write, countLost } =
     output instanceof Writable
       ? createLogOutput(output, lines => log.error({ event: 'log.lines_lost', lines }))
-      : (text: string) => output.write(text)
+      : { write: (text: string) => output.write(text), countLost: () => 0 }
   const log = pino({ ...OPTIONS, level }, { write: line => write(toText(line)) })
   const { child } = log
   log.child = ((facts: object) => child.call(log, withoutSecrets(facts))) as Log['child']
-  return log
+  return Object.assign(log, { countLost })
 }
 
 /** Only a stack may have several lines; pino-pretty indents them. */

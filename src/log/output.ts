@@ -10,9 +10,15 @@ const MAX_HELD_BYTES = 1_048_576
  */
 export function createLogOutput(output: Writable, reportLost: (lines: number) => void) {
   let lostLines = 0
+  let allLostLines = 0
+
+  function lose(): void {
+    lostLines++
+    allLostLines++
+  }
 
   function onWritten(error?: Error | null): void {
-    if (error) lostLines++
+    if (error) lose()
     else if (lostLines > 0 && output.writableLength < MAX_HELD_BYTES / 2) {
       const lines = lostLines
       lostLines = 0
@@ -20,10 +26,13 @@ export function createLogOutput(output: Writable, reportLost: (lines: number) =>
     }
   }
 
-  return (line: string): void => {
-    const bytes = Buffer.from(line)
-    // With a Buffer, `writableLength` counts bytes; with text, a pipe counts characters.
-    if (output.writableLength + bytes.length > MAX_HELD_BYTES) lostLines++
-    else output.write(bytes, onWritten)
+  return {
+    write(line: string): void {
+      const bytes = Buffer.from(line)
+      // With a Buffer, `writableLength` counts bytes; with text, a pipe counts characters.
+      if (output.writableLength + bytes.length > MAX_HELD_BYTES) lose()
+      else output.write(bytes, onWritten)
+    },
+    countLost: () => allLostLines,
   }
 }

@@ -29,6 +29,10 @@ export type Sources = {
   /** Null if the service has no certificate of its own. */
   certificateExpiry: () => Date | null
   signingSince: () => Date
+  wasReady: () => boolean
+  clockOffsetMs: () => number
+  purgedAt: () => Date
+  lostLogLines: () => number
   /** Null for SQLite. */
   connections: (() => Promise<Record<string, number> | null>) | null
 }
@@ -142,7 +146,42 @@ export function createMetrics(engine: string) {
     operationEnded: (operation: string, isDone: boolean, ms: number) =>
       operations.observe({ operation, result: isDone ? 'done' : 'error' }, ms / 1000),
 
-    read({ queueDepth, certificateExpiry, signingSince, connections }: Sources): void {
+    read(sources: Sources): void {
+      const { queueDepth, certificateExpiry, signingSince, connections } = sources
+      const { wasReady, clockOffsetMs, purgedAt, lostLogLines } = sources
+      new Gauge({
+        name: 'login_service_ready',
+        help: '1 if the last readiness check succeeded, else 0; each scrape starts a check',
+        registers,
+        collect() {
+          this.set(Number(wasReady()))
+        },
+      })
+      new Gauge({
+        name: 'clock_offset_seconds',
+        help: 'How far the clock of the database is ahead of the clock of this machine',
+        registers,
+        collect() {
+          this.set(clockOffsetMs() / 1000)
+        },
+      })
+      new Gauge({
+        name: 'purge_last_success_timestamp_seconds',
+        help: 'When this instance last found that no expired row is left, or another instance purging; at first its start',
+        registers,
+        collect() {
+          this.set(purgedAt().getTime() / 1000)
+        },
+      })
+      new Counter({
+        name: 'log_lines_lost_total',
+        help: 'Lines of the log that could not be written',
+        registers,
+        collect() {
+          this.reset()
+          this.inc(lostLogLines())
+        },
+      })
       new Gauge({
         name: 'password_queue_depth',
         help: 'Attempts that wait for their hash to begin',

@@ -45,8 +45,12 @@ export function observeThrottle(metrics: Metrics, throttle: Throttle): Throttle 
   }
 }
 
-/** Counts every operation under the name of its method. */
-export function observeStore<T extends object>(metrics: Metrics, store: T): T {
+/** Counts every operation under the name of its method, and reports the errors. */
+export function observeStore<T extends object>(
+  metrics: Metrics,
+  store: T,
+  onError: (error: unknown) => void,
+): T {
   const observed = new Map<PropertyKey, unknown>()
   return new Proxy(store, {
     get(target, name) {
@@ -60,6 +64,9 @@ export function observeStore<T extends object>(metrics: Metrics, store: T): T {
           const result = await Reflect.apply(method, target, values)
           isDone = true
           return result
+        } catch (error) {
+          onError(error)
+          throw error
         } finally {
           metrics.operationEnded(String(name), isDone, performance.now() - startMs)
         }

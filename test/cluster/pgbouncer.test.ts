@@ -90,6 +90,16 @@ describe('behind PgBouncer in transaction mode', () => {
     assert.deepEqual(countStatuses(await send('logout')), { 200: 30 })
   })
 
+  test('a start without DATABASE_POOLER fails, and names the variable', async () => {
+    const { DATABASE_URL = '' } = env
+    const { exit, output } = run({ ...deployment.env, DATABASE_URL })
+    assert.equal((await exit).code, 1)
+    assert.match(
+      output(),
+      /cannot be used: unsupported startup parameter.*DATABASE_POOLER=transaction/,
+    )
+  })
+
   test('of 60 wrong guesses, 5 are verified', async () => {
     const guesses = await onAll(60, (service, index) => service.login(VICTIM, `guess ${index}`))
     assert.deepEqual(countStatuses(guesses), { 401: 5, 429: 55 })

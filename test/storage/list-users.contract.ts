@@ -86,6 +86,8 @@ for (const engine of ENGINES) {
         ['ΩMEGA', ['greek']],
         ['nothing like this', []],
         ["' or 1=1 --", []],
+        ['\n', []],
+        ['search.example\nzoë', []],
       ] as const) {
         const found = await emailsOf({ search })
         const names = found

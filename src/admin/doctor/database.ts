@@ -12,7 +12,6 @@ import {
 import type { Config } from '../../config/config.ts'
 import type { DatabaseConfig } from '../../config/database.ts'
 import type { Store } from '../../domain/store.ts'
-import type { EmailPosition } from '../../domain/user.ts'
 import { findExposure } from '../../files.ts'
 import { isReachable } from '../../login/credentials.ts'
 import { messageOf } from '../failures.ts'
@@ -98,9 +97,9 @@ async function checkEmails(store: Store): Promise<Finding> {
   let all = 0
   let unreachable = 0
   const examples: string[] = []
-  for (let after: EmailPosition | null | undefined = null; after !== undefined; ) {
-    const { emails, next } = await store.listEmails(after)
-    after = next ?? undefined
+  for (let from: number | null = 0; from !== null; ) {
+    const { emails, next }: { emails: string[]; next: number | null } = await store.listEmails(from)
+    from = next
     all += emails.length
     for (const email of emails) {
       if (isReachable(email)) continue

@@ -1,7 +1,7 @@
 // The throttle: which emails, clients and networks have failures, how long they wait, and how to end that.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Budgets, ScopeName, ThrottleScope } from '../../domain/attempt.ts'
-import { type ScopeState, waitsUntil } from '../../domain/throttle.ts'
+import { type Floor, type ScopeState, waitsUntil } from '../../domain/throttle.ts'
 import { digestOf } from '../../identifiers.ts'
 import type { CountedClient } from '../../login/client-group.ts'
 import { clientScopes, emailScope, limitsOf, throttleScopes } from '../../login/scopes.ts'
@@ -98,26 +98,28 @@ export type ThrottleList = {
   clients: FailingClient[]
 }
 
+/** Failures of a day are kept for 24 hours; twice as long, in case that a clock was wrong. */
+const FAILURES_KEPT_MS = 2 * 24 * 3_600_000
+
+type EmailPage = Awaited<ReturnType<AdminDeps['store']['listEmails']>>
 type ListedScopes = Awaited<ReturnType<AdminDeps['store']['listScopes']>>
-type OnProgress = (read: { scopes: number } | { users: number }) => void
 
 /**
- * Reads the whole throttle in pages and keeps the `top` of each kind. Emails are found by hashing those of all
- * users. Not atomic: attempts go on meanwhile.
+ * Reads the whole throttle in pages and keeps the `top` of each kind. Emails are found by hashing those of users
+ * that may have failures. Not atomic: attempts go on meanwhile.
  */
 export async function listThrottle(
   { store, clock, budgets }: ThrottleDeps,
   top: number,
-  onProgress: OnProgress = () => {},
 ): Promise<ThrottleList> {
   const limits = limitsOf(budgets)
   const now = clock()
   const waiting = { email: 0, client: 0, network: 0 }
   let emails: ScopeState[] = []
   let clients: ScopeState[] = []
-  let read = 0
   for (let after: string | null = ''; after !== null; ) {
-    const { scopes, next }: ListedScopes = await store.listScopes(after, limits, now)
+    const above = { emails: floorOf(top, emails), clients: floorOf(top, clients) }
+    const { scopes, next }: ListedScopes = await store.listScopes(after, limits, now, above)
     for (const state of scopes) {
       if (state.name === 'pair' || state.name === 'device') continue
       if (waitsUntil(state, now)) waiting[state.name]++
@@ -126,11 +128,9 @@ export async function listThrottle(
     }
     emails = firstOf(top, emails)
     clients = firstOf(top, clients)
-    read += scopes.length
-    onProgress({ scopes: read })
     after = next
   }
-  const names = await findEmails(store, emails, onProgress)
+  const names = await findEmails(store, emails, now)
   const attacked: AttackedEmail[] = []
   for (const state of emails) {
     const ofEmail = await store.readScopesOfEmail(state.emailDigest ?? '', limits, now)
@@ -155,25 +155,27 @@ function firstOf(top: number, scopes: ScopeState[]): ScopeState[] {
     .slice(0, top)
 }
 
+/** What a further scope must exceed to be among the first `top`: equal ones stay in their order. */
+function floorOf(top: number, first: ScopeState[]): Floor {
+  return first[top - 1] ?? { dailyFailures: 0, failures: 0 }
+}
+
 /** The emails of users by their digest, as far as they are among these scopes. */
 async function findEmails(
   store: AdminDeps['store'],
   scopes: ScopeState[],
-  onProgress: OnProgress,
+  now: Date,
 ): Promise<Map<string, string>> {
   const wanted = new Set(scopes.map(({ emailDigest }) => emailDigest))
   const found = new Map<string, string>()
-  let users = 0
-  for (let after: string | number | null | undefined = null; after !== undefined; ) {
-    if (found.size === wanted.size) break
-    const page = await store.listEmails(after)
+  const since = new Date(now.getTime() - FAILURES_KEPT_MS)
+  for (let after: number | null = 0; after !== null && found.size < wanted.size; ) {
+    const page: EmailPage = await store.listEmails(after, since)
     for (const email of page.emails) {
       const digest = digestOf(email)
       if (wanted.has(digest)) found.set(digest, email)
     }
-    users += page.emails.length
-    onProgress({ users })
-    after = page.next ?? undefined
+    after = page.next
   }
   return found
 }

@@ -147,7 +147,7 @@ export class Hosts {
       return pooled
     } catch (error) {
       client.end().catch(() => {})
-      throw error
+      throw withAdvice(error)
     } finally {
       clearTimeout(timer)
       clearTimeout(lostTimer)
@@ -192,6 +192,15 @@ async function closeIfUnreachable({ client, socket }: Pooled): Promise<void> {
     socket.destroy(error),
   )
   probe.destroy()
+}
+
+/** PgBouncer refuses the settings that the service sends, unless it is told that a pooler is there. */
+function withAdvice(error: unknown): unknown {
+  if (error instanceof Error && error.message.startsWith('unsupported startup parameter')) {
+    error.message +=
+      '. If this is PgBouncer in transaction mode, set DATABASE_POOLER=transaction; in session mode, add options to its ignore_startup_parameters.'
+  }
+  return error
 }
 
 export function isTransient(error: unknown): boolean {

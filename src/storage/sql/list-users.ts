@@ -105,10 +105,14 @@ function conditionsOf(engine: EngineName, { search, role, state }: UserFilter, n
   return { index, checked }
 }
 
-/** Only ASCII letters match in both cases: the two engines know different other letters. */
+/**
+ * Only ASCII letters match in both cases: the two engines know different other letters. Both texts are searched at
+ * once, which takes half of the time; neither has a line break.
+ */
 function contains(engine: EngineName, search: string): Condition {
   const text = search.replace(/[A-Z]+/g, letters => letters.toLowerCase())
+  if (text.includes('\n')) return sql`false`
   return engine === 'postgres'
-    ? sql`(strpos(lower(email collate "C"), ${text}) > 0 or strpos(lower(name collate "C"), ${text}) > 0)`
-    : sql`(instr(lower(email), ${text}) > 0 or instr(lower(name), ${text}) > 0)`
+    ? sql`strpos(lower((email || chr(10) || name) collate "C"), ${text}) > 0`
+    : sql`instr(lower(email || char(10) || name), ${text}) > 0`
 }

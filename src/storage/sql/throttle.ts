@@ -1,15 +1,16 @@
 // The throttle, as administrators read and clear it.
 import { type Selectable, sql } from 'kysely'
+import type { ScopeName } from '../../domain/attempt.ts'
 import type { AuditFacts } from '../../domain/audit.ts'
-import type { Limits, ScopeState, ThrottleStore } from '../../domain/throttle.ts'
+import type { Floor, Limits, ScopeState, ThrottleStore } from '../../domain/throttle.ts'
 import { writeAudit } from './audit.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime, type Schema } from './schema.ts'
 import { clearFailures, isOfEmail, keysOf } from './throttle-rows.ts'
 import { STATE_COLUMNS, type StateRow, stateOf, statesOf } from './throttle-state.ts'
 
-/** Most rows that one page of the list looks at: a few milliseconds. */
-const ROWS_PER_PAGE = 5_000
+/** Most rows that one page of the list looks at: some milliseconds, if few of them are returned. */
+const ROWS_PER_PAGE = 20_000
 
 type ScopeRow = StateRow & Pick<Selectable<Schema['login_throttle']>, 'scope' | 'email_digest'>
 
@@ -33,7 +34,7 @@ export function createThrottle(engine: Engine): ThrottleStore {
       return rows.map(row => toState(row, limits, now))
     },
 
-    async listScopes(afterKey, limits, now) {
+    async listScopes(afterKey, limits, now, above) {
       const next = await engine.retrying(() =>
         engine.db
           .selectFrom('login_throttle')
@@ -48,8 +49,13 @@ export function createThrottle(engine: Engine): ThrottleStore {
         selectedWithScope()
           .where('key', '>', afterKey)
           .$if(next !== undefined, query => query.where('key', '<=', next?.key ?? ''))
-          .where('scope', 'in', ['email', 'client', 'network'])
-          .where(sql<boolean>`failures + daily_failures + pending > 0`)
+          .where(({ or }) =>
+            or([
+              mayMatter('email', limits, above.emails),
+              mayMatter('client', limits, above.clients),
+              mayMatter('network', limits, above.clients),
+            ]),
+          )
           .orderBy('key')
           .limit(ROWS_PER_PAGE)
           .execute(),
@@ -87,6 +93,18 @@ export function createThrottle(engine: Engine): ThrottleStore {
         return true
       }),
   }
+}
+
+/**
+ * False only if the scope neither waits nor has more failures than `above`. Pending attempts may be failures, and
+ * failures may be over: the row is an upper limit of the state.
+ */
+function mayMatter(name: ScopeName, limits: Limits, above: Floor) {
+  const { maxFailures, maxDailyFailures } = limits[name]
+  return sql<boolean>`(scope = ${name} and (
+    (daily_failures + pending, failures + pending) > (${above.dailyFailures}, ${above.failures})
+    or blocked_until is not null or failures + pending >= ${maxFailures}
+    or daily_failures + pending >= ${maxDailyFailures ?? maxFailures}))`
 }
 
 function cleared(target: string, before: AuditFacts | null) {

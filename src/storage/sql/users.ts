@@ -8,13 +8,12 @@ import { changedFacts, writeAudit } from './audit.ts'
 import { deleteUser } from './delete-user.ts'
 import { markEnded, NEXT_GENERATION } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
+import { listEmails } from './list-emails.ts'
 import { listUsers } from './list-users.ts'
 import { formatTime, type Schema } from './schema.ts'
 import { setUser } from './set-user.ts'
 import { clearFailures, isOfEmail } from './throttle-rows.ts'
 import { isChanged, toUser } from './user-rows.ts'
-
-const EMAILS_PER_PAGE = 5_000
 
 type Users = Omit<UserStore, 'listDevices' | 'revokeDevice' | 'endUserSession'> &
   Pick<AttemptStore, 'upgradePasswordHash'>
@@ -94,21 +93,7 @@ export function createUsers(engine: Engine): Users {
       return Number(users)
     },
 
-    async listEmails(after) {
-      // Pages follow the table's key: an email that is not valid UTF-8 could not be sent back as a parameter.
-      const key = sql.ref<string | number>(engine.name === 'sqlite' ? 'rowid' : 'id')
-      const page = await engine.retrying(() =>
-        db
-          .selectFrom('users')
-          .select([key.as('key'), 'email'])
-          .where(after === null ? sql<boolean>`true` : sql<boolean>`${key} > ${after}`)
-          .orderBy(key)
-          .limit(EMAILS_PER_PAGE)
-          .execute(),
-      )
-      const last = page.length < EMAILS_PER_PAGE ? undefined : page.at(-1)
-      return { emails: page.map(({ email }) => email), next: last?.key ?? null }
-    },
+    listEmails: (from, since) => listEmails(engine, from, since),
 
     async countHashCosts() {
       const { rows } = await sql<{ prefix: string; users: number | string }>`

@@ -1,0 +1,100 @@
+// "throttle list" with more rows and users than fit into a page.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { listThrottle } from '../src/admin/operations/throttle.ts'
+import { type ScopeState, waitsUntil } from '../src/domain/throttle.ts'
+import { digestOf } from '../src/identifiers.ts'
+import { limitsOf } from '../src/login/scopes.ts'
+import { ENGINES, openTestStore } from './engines.ts'
+import { changeAt } from './storage/fixtures.ts'
+
+const NOW = new Date('2030-01-31T12:00:00.000Z')
+const ROWS = 45_000
+const BUDGETS = { pair: 5, email: 20, client: 50, network: 500 }
+const NOTHING = { dailyFailures: 0, failures: 0 }
+
+for (const engine of ENGINES) {
+  describe(`a large throttle on ${engine}`, async () => {
+    const { store, database } = await openTestStore(engine)
+    const deps = {
+      ...{ store, budgets: BUDGETS, clock: () => NOW },
+      ...{ by: changeAt().by, hashPassword: async () => '' },
+    }
+    const at = (minutes: number) => {
+      const text = `'${new Date(NOW.getTime() + minutes * 60_000).toISOString()}'`
+      return engine === 'sqlite' ? text : `${text}::timestamptz`
+    }
+    const digest = `${engine === 'sqlite' ? `printf('%08x', r)` : `lpad(to_hex(r), 8, '0')`} || '${'0'.repeat(56)}'`
+    const series = `with recursive n (i) as (select 1 union all select i + 1 from n where i < ${ROWS}),
+      r as (select i, cast(i as bigint) * 2654435761 % 4294967296 as r from n)`
+
+    test('lists the same as if every row had been compared', async () => {
+      await database.rows(`insert into login_throttle (key, scope, email_digest, failures, daily_failures,
+          pending, lease_ends_at, window_ends_at, day_ends_at, blocked_until, expires_at) ${series}
+        select ${digest},
+          case i % 4 when 0 then 'email' when 1 then 'client' when 2 then 'network' else 'pair' end,
+          case when i % 4 in (0, 3) then ${digest} end, r % 23,
+          case when i % 4 = 0 then r % 101 else 0 end, case when r % 7 = 0 then r % 5 else 0 end,
+          case when r % 3 = 0 then ${at(-1)} else ${at(1)} end,
+          case when r % 11 = 0 then ${at(-1)} else ${at(5)} end,
+          case when i % 4 = 0 then ${at(60)} end,
+          case when r % 13 = 0 then ${at(5)} when r % 13 = 1 then ${at(-1)} end, ${at(99)} from r`)
+      const all: ScopeState[] = []
+      for (let after: string | null = ''; after !== null; ) {
+        const above = { emails: NOTHING, clients: NOTHING }
+        const page: Awaited<ReturnType<typeof store.listScopes>> = await store.listScopes(
+          ...([after, limitsOf(BUDGETS), NOW, above] as const),
+        )
+        all.push(...page.scopes)
+        after = page.next
+      }
+      assert.ok(all.length > ROWS / 2)
+      const first = (names: string[]) =>
+        all
+          .filter(({ name }) => names.includes(name))
+          .toSorted((a, b) => b.dailyFailures - a.dailyFailures || b.failures - a.failures)
+          .map(({ key }) => key)
+      const waiting = { email: 0, client: 0, network: 0 }
+      for (const state of all) {
+        if (waitsUntil(state, NOW) && state.name in waiting) waiting[state.name as 'email']++
+      }
+      assert.ok(waiting.email > 100 && waiting.client > 100 && waiting.network > 100)
+      for (const top of [1, 20, 300]) {
+        const list = await listThrottle(deps, top)
+        const keys = (scopes: { digest: string }[]) => scopes.map(({ digest }) => digest)
+        assert.deepEqual(keys(list.emails), first(['email']).slice(0, top))
+        assert.deepEqual(keys(list.clients), first(['client', 'network']).slice(0, top))
+        assert.deepEqual(list.waiting, waiting)
+      }
+    })
+
+    test('names the emails of users that failed, logged in or changed lately', async () => {
+      await database.rows(`insert into users (email, password_hash, name, updated_at) ${series}
+        select 'user' || i || '@example.com', '-', 'X', ${at(-99_999)} from r`)
+      const emails = [1, 2, 3, 4].map(i => `user${i * 10_000}@example.com`)
+      const [failed, loggedIn, changed] = emails
+      await database.rows(`update users set failures_since_login = 1 where email = '${failed}'`)
+      await database.rows(`update users set last_login_at = ${at(-1)} where email = '${loggedIn}'`)
+      await database.rows(`update users set updated_at = ${at(-1)} where email = '${changed}'`)
+      for (const [i, email] of emails.entries()) {
+        await database.rows(`insert into login_throttle (key, scope, email_digest, failures, daily_failures,
+            pending, lease_ends_at, window_ends_at, day_ends_at, expires_at)
+          values ('${digestOf(email)}', 'email', '${digestOf(email)}', 1, ${999 - i}, 0, ${at(-1)},
+            ${at(5)}, ${at(60)}, ${at(99)})`)
+      }
+      const list = await listThrottle(deps, 4)
+      assert.deepEqual(
+        list.emails.map(({ email }) => email),
+        [failed, loggedIn, changed, null],
+      )
+      const stored: string[] = []
+      for (let from: number | null = 0; from !== null; ) {
+        const page: Awaited<ReturnType<typeof store.listEmails>> = await store.listEmails(from)
+        stored.push(...page.emails)
+        from = page.next
+      }
+      assert.equal(new Set(stored).size, ROWS)
+      assert.equal(stored.length, ROWS)
+    })
+  })
+}

@@ -5,12 +5,8 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { HashJob } from '../src/bcrypt/hasher.ts'
 import { MARGIN_MS } from '../src/login/capacity.ts'
-import {
-  createHashQueue,
-  type HashSlot,
-  MARGIN_AFTER_MS,
-  SHEDDING_MS,
-} from '../src/login/hash-queue.ts'
+import { MARGIN_AFTER_MS } from '../src/login/evictions.ts'
+import { createHashQueue, type HashSlot, SHEDDING_MS } from '../src/login/hash-queue.ts'
 import { CHUNK_MS, settled, simulateHasher } from './simulated-hasher.ts'
 
 /**

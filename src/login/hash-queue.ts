@@ -1,6 +1,6 @@
 // Admission to hashing. An attempt is admitted only if the forecast shows that it, and every attempt admitted
-// before it, will be answered in time; else it is shed before it costs anything. When there is no room, a
-// client with few attempts evicts one of a client with many: see fair-order.ts.
+// before it, will be answered in time; else it is shed before it costs anything. When there is no room, an
+// attempt of a client with few hashes evicts one of a client with many: see fair-order.ts.
 import type { Hasher, HashJob } from '../bcrypt/hasher.ts'
 import { isIdle, type Limits, loadsOf, MARGIN_MS } from './capacity.ts'
 import {
@@ -11,9 +11,10 @@ import {
   type SlotHolder,
   waitingOf,
 } from './evictions.ts'
-import { inFairOrder } from './fair-order.ts'
+import { inFairOrder, turnNamesOf } from './fair-order.ts'
 import { threadFor } from './forecast.ts'
 import { createIdleJobs, type IdleJobs } from './idle-jobs.ts'
+import { createRecentHashes } from './recent-hashes.ts'
 
 /** For this long after an attempt was shed, no lane is expected to stay free. */
 export const SHEDDING_MS = 2_000
@@ -39,7 +40,13 @@ export type HashQueue = {
   depth(): number
 }
 
-export type HashClaim = { client: string; account: string; isKnownDevice: boolean }
+export type HashClaim = {
+  /** Many addresses that may belong to one owner. */
+  network: string
+  client: string
+  account: string
+  isKnownDevice: boolean
+}
 
 /** The right to one hash. It must be used or released. */
 export type HashSlot = {
@@ -57,6 +64,7 @@ export function createHashQueue(
   const rounds = 2 ** limits.cost
   /** In the order in which they are hashed. It stays as it is, because the forecasts rely on it. */
   const entries: SlotHolder[] = []
+  const recent = createRecentHashes(nowMs)
   const idleJobs = createIdleJobs(hasher.threads, () =>
     loadsOf(hasher, limits, entries).some(isIdle),
   )
@@ -66,14 +74,12 @@ export function createHashQueue(
   let verdict: { answer: 'undecided' | null; untilMs: number } | null = null
 
   function admit(
-    { client, account, isKnownDevice }: HashClaim,
+    { network, client, account, isKnownDevice }: HashClaim,
     finishByMs: number,
   ): HashSlot | 'undecided' | null {
-    // One attempt at a time has priority: the owner of a known device must not evict the rest.
-    const hasPriority =
-      isKnownDevice && !entries.some(it => it.hasPriority && it.account === account)
+    const hasPriority = isKnownDevice && canHavePriority(network, account)
     const entry: SlotHolder = {
-      ...{ client, account, hasPriority, finishByMs },
+      ...{ network, client, account, hasPriority, finishByMs },
       ...{ roundsLeft: rounds, queued: null, hashing: null },
       get isRunning() {
         return this.hashing !== null
@@ -111,11 +117,13 @@ export function createHashQueue(
         entry.finishByMs = room.finishByMs
         for (const other of room.evicted) evict(other)
         try {
-          return await new Promise<Buffer | null>(resolve => {
+          const digest = await new Promise<Buffer | null>(resolve => {
             entry.queued = { sinceMs: nowMs(), job, answer: resolve }
             startQueued()
             decide()
           })
+          if (digest) recent.add(namesOfHash(entry))
+          return digest
         } finally {
           leave(entry)
         }
@@ -125,6 +133,17 @@ export function createHashQueue(
         decide()
       },
     }
+  }
+
+  /**
+   * An attacker may have known devices too, of accounts of its own. So one attempt per network and per account
+   * has priority at a time, and an account has it once in a while.
+   */
+  function canHavePriority(network: string, account: string): boolean {
+    const isTaken = entries.some(
+      it => it.hasPriority && (it.network === network || it.account === account),
+    )
+    return !isTaken && recent.countOf(priorityName(account)) === 0
   }
 
   /** Wakes one attempt that is undecided; all of them, if no attempt is being reserved any more. */
@@ -147,7 +166,7 @@ export function createHashQueue(
 
   /** The attempts that give way to this one, the weakest last. */
   function weakerThan(entry: SlotHolder): Set<SlotHolder> {
-    const order = inFairOrder(entries.includes(entry) ? entries : [...entries, entry])
+    const order = inFairOrder(entries.includes(entry) ? entries : [...entries, entry], recent)
     return new Set(order.slice(order.indexOf(entry) + 1))
   }
 
@@ -204,4 +223,15 @@ export function createHashQueue(
     },
     runLast: idleJobs.run,
   }
+}
+
+/** The names under which a hash is remembered. */
+function namesOfHash(entry: SlotHolder): string[] {
+  const names = turnNamesOf(entry)
+  return entry.hasPriority ? [...names, priorityName(entry.account)] : names
+}
+
+/** No client has such a name. */
+function priorityName(account: string): string {
+  return `priority ${account}`
 }

@@ -49,7 +49,7 @@ export function fairnessTables(played: Played[]): Table[] {
   }
   const office = {
     title:
-      'Of 40 users in an office, who log in at the same moment from one address, so many succeed',
+      'Of 40 users in an office, which all log in at the same moment from one address, so many succeed',
     head: ['attacker from elsewhere', 'at once', 'within 10 s', 'attacker’s logins /s'],
     rows: rowsOf(played, OFFICES).map(({ scenario, figures }) => [
       scenario.name,

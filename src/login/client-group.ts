@@ -19,7 +19,7 @@ export function clientNetwork(address: string): string | null {
  * The network with which a client takes turns with others: the /48 network of an IPv6 address, or the 256
  * addresses around an IPv4 address, which are often rented together.
  */
-export function turnNetwork({ ip, network }: Pick<CountedClient, 'ip' | 'network'>): string {
+export function turnNetwork({ ip, network }: CountedClient): string {
   return network ?? ip.replace(/\d+$/, '0/24')
 }
 

@@ -13,8 +13,8 @@ export type Claim = {
 
 /**
  * Networks take turns, the clients of one network do, and the accounts of one client do: the second attempt of
- * a network comes after the first ones of all other networks. A hash that it was given recently counts like an
- * attempt before. Attempts with the same turn stay in the order of their arrival.
+ * a network comes after the first ones of all other networks. Its recent hashes count like attempts before.
+ * Attempts with the same turn stay in the order of their arrival.
  */
 export function inFairOrder<C extends Claim>(arrived: C[], recent: RecentHashes): C[] {
   const runningFirst = arrived.toSorted((a, b) => Number(b.isRunning) - Number(a.isRunning))

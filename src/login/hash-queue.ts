@@ -136,8 +136,8 @@ export function createHashQueue(
   }
 
   /**
-   * An attacker may have known devices too, of accounts of its own. So one attempt per network and per account
-   * has priority at a time, and an account has it once in a while.
+   * An attacker may have accounts with known devices too. So only one attempt per network and per account has
+   * priority at a time, and an account does not have it again soon.
    */
   function canHavePriority(network: string, account: string): boolean {
     const isTaken = entries.some(

@@ -6,9 +6,12 @@ import { loginRequest } from './seed.ts'
 export const BLOCKED = 'blocked@example.com'
 const MAX_GUESSES = 10
 
-/** 64,516 different addresses; a larger index repeats them. */
+/**
+ * 64,516 different addresses; a larger index repeats them. Up to 254 that follow each other are in different
+ * networks, because the clients of one network share its turns.
+ */
 export function loopbackAddress(index: number): string {
-  return `127.1.${Math.floor(index / 254) % 254}.${(index % 254) + 1}`
+  return `127.1.${index % 254}.${(Math.floor(index / 254) % 254) + 1}`
 }
 
 /** Uses up the failures of an email from the first address. */

@@ -5,12 +5,10 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { HashJob } from '../src/bcrypt/hasher.ts'
 import { MARGIN_MS } from '../src/login/capacity.ts'
-import {
-  createHashQueue,
-  type HashSlot,
-  MARGIN_AFTER_MS,
-  SHEDDING_MS,
-} from '../src/login/hash-queue.ts'
+import { MARGIN_AFTER_MS } from '../src/login/evictions.ts'
+import { createHashQueue, type HashSlot, SHEDDING_MS } from '../src/login/hash-queue.ts'
+import { REMEMBERED_MS } from '../src/login/recent-hashes.ts'
+import { type ModelAttempt, modelOrder } from './fair-order-model.ts'
 import { CHUNK_MS, settled, simulateHasher } from './simulated-hasher.ts'
 
 /**
@@ -26,14 +24,8 @@ const STEP_MS = 2
 /** Two chunks, because a hash joins between them, and what the steps of the model are off. */
 const TOLERANCE_MS = 2 * CHUNK_MS + 2 * STEP_MS
 const RESERVE_MS = [0, 1, 2, 5, 20]
+const CLIENTS_OF_NETWORK = 2
 
-type Attempt = {
-  client: number
-  account: number
-  hasPriority: boolean
-  finishByMs: number
-  job: HashJob
-}
 type Machine = { threads: number; roundMs: number[]; loginTimeMs: number }
 
 const MACHINE = fc.record({
@@ -75,18 +67,22 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
   /** On an idle thread an attempt may take this long: as long as beside as many others as are allowed. */
   const longestMs = ROUNDS * (machine.roundMs[lanesOf(machine) - 1] ?? 0)
   /** In the order in which they are to be hashed. */
-  let live: Attempt[] = []
-  const end = (attempt: Attempt) => {
+  let live: ModelAttempt[] = []
+  const end = (attempt: ModelAttempt) => {
     live = live.filter(it => it !== attempt)
   }
   const hashed: Promise<void>[] = []
+  const ended: { attempt: ModelAttempt; atMs: number }[] = []
+  const remembered = () =>
+    ended.filter(({ atMs }) => nowMs() - atMs < REMEMBERED_MS).map(({ attempt }) => attempt)
   let lastShedMs = Number.NEGATIVE_INFINITY
 
   let dueMs = 0
   const steps = arrivals.flatMap(arrival => {
     dueMs += arrival.afterMs
     let slot: HashSlot | null = null
-    const attempt: Attempt = {
+    const attempt: ModelAttempt = {
+      network: Math.floor(arrival.client / CLIENTS_OF_NETWORK),
       ...{ client: arrival.client, account: arrival.account, hasPriority: false },
       finishByMs: dueMs + loginTimeMs,
       job: {
@@ -97,15 +93,19 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
       },
     }
     function arrive(): void {
+      const { network, account } = attempt
       attempt.hasPriority =
-        arrival.isKnownDevice && !live.some(it => it.hasPriority && it.account === attempt.account)
+        arrival.isKnownDevice &&
+        [...live, ...remembered()].every(it => !it.hasPriority || it.account !== account) &&
+        live.every(it => !it.hasPriority || it.network !== network)
       const claim = {
+        network: `network ${network}`,
         client: String(arrival.client),
         account: String(arrival.account),
         isKnownDevice: arrival.isKnownDevice,
       }
       const running = simulated.running()
-      const ranked = order([...live, attempt], job => running.includes(job))
+      const ranked = modelOrder([...live, attempt], job => running.includes(job), remembered())
       const weaker = ranked.slice(ranked.indexOf(attempt) + 1)
       const place = live.findIndex(it => weaker.includes(it))
       const after = live.toSpliced(place === -1 ? live.length : place, 0, attempt)
@@ -133,6 +133,7 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
         slot.run(attempt.finishByMs, attempt.job).then(digest => {
           end(attempt)
           if (!digest) return
+          ended.push({ attempt, atMs: nowMs() })
           // A lane may have been idle while an attempt that was expected in it was reserved.
           const lateMs = TOLERANCE_MS + Math.max(...RESERVE_MS)
           const allowedMs = Math.max(attempt.finishByMs - MARGIN_AFTER_MS, beganMs + longestMs)
@@ -157,9 +158,9 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
 
 /** True if the model shows that the newcomer could be hashed in time without making another one late. */
 function hasRoom(
-  newcomer: Attempt,
-  admitted: Attempt[],
-  withNewcomer: Attempt[],
+  newcomer: ModelAttempt,
+  admitted: ModelAttempt[],
+  withNewcomer: ModelAttempt[],
   isShedding: boolean,
   lanes: { job: HashJob; left: number }[][],
   machine: Machine,
@@ -181,11 +182,11 @@ function lanesOf({ roundMs, loginTimeMs }: Machine): number {
 }
 
 function endsOf(
-  attempts: Attempt[],
+  attempts: ModelAttempt[],
   lanes: { job: HashJob; left: number }[][],
   machine: Machine,
   areAllLanesBusy = false,
-): Map<Attempt, number> {
+): Map<ModelAttempt, number> {
   const limit = lanesOf(machine)
   const attemptOf = new Map(attempts.map(attempt => [attempt.job, attempt]))
   const threads = lanes.map(thread =>
@@ -196,7 +197,7 @@ function endsOf(
   )
   const running = threads.flat().map(({ attempt }) => attempt)
   const waiting = attempts.filter(attempt => !running.includes(attempt))
-  const ends = new Map<Attempt, number>()
+  const ends = new Map<ModelAttempt, number>()
   for (let ms = 0; ends.size < attempts.length; ms += STEP_MS) {
     for (let next = waiting[0]; next; next = waiting[0]) {
       const staying = threads.map(thread => thread.filter(({ left }) => left > ROUNDS / 20).length)
@@ -217,34 +218,4 @@ function endsOf(
     }
   }
   return ends
-}
-
-/**
- * The attempts that wait, one after the other: of the client that has had the fewest turns, and of its account
- * with the fewest.
- */
-function order(attempts: Attempt[], isRunning: (job: HashJob) => boolean): Attempt[] {
-  const waiting = attempts.filter(({ job }) => !isRunning(job))
-  const had = attempts.filter(({ job }) => isRunning(job))
-  const ordered: Attempt[] = []
-  while (waiting.length > 0) {
-    const turnsOf = ({ client }: Attempt) => had.filter(it => it.client === client).length
-    const accountTurnsOf = ({ client, account }: Attempt) =>
-      had.filter(it => it.client === client && it.account === account).length
-    const priority = waiting.filter(({ hasPriority }) => hasPriority)
-    const eligible = priority.length > 0 ? priority : waiting
-    const nextOfEach = eligible.filter(attempt =>
-      eligible.every((other, index) => {
-        const difference = accountTurnsOf(other) - accountTurnsOf(attempt)
-        const isLater = index >= eligible.indexOf(attempt)
-        return other.client !== attempt.client || difference > 0 || (difference === 0 && isLater)
-      }),
-    )
-    const [next] = nextOfEach.toSorted((a, b) => turnsOf(a) - turnsOf(b))
-    if (!next) break
-    waiting.splice(waiting.indexOf(next), 1)
-    had.push(next)
-    ordered.push(next)
-  }
-  return ordered
 }

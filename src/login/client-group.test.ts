@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { clientGroup, clientNetwork, normalAddress } from './client-group.ts'
+import {
+  clientGroup,
+  clientNetwork,
+  normalAddress,
+  toCountedClient,
+  turnNetwork,
+} from './client-group.ts'
 
 describe('the group of a client', () => {
   const SAME: [one: string, other: string][] = [
@@ -39,4 +45,15 @@ describe('the group of a client', () => {
       assert.equal(clientGroup(client), clientGroup('203.0.113.9'))
     }
   })
+})
+
+test('the network that takes turns has 48 bits of an IPv6 address, and 24 of an IPv4 address', () => {
+  const networkOf = (address: string) => {
+    const client = toCountedClient(address)
+    assert.ok(client)
+    return turnNetwork(client)
+  }
+  assert.equal(networkOf('2001:db8:1::1'), clientNetwork('2001:db8:1:ffff::'))
+  assert.equal(networkOf('203.0.113.9'), '203.0.113.0/24')
+  assert.equal(networkOf('::ffff:203.0.113.10'), '203.0.113.0/24')
 })

@@ -15,6 +15,14 @@ export function clientNetwork(address: string): string | null {
   return prefixOf(address, IPV6_NETWORK_BITS)
 }
 
+/**
+ * The network with which a client takes turns with others: the /48 network of an IPv6 address, or the 256
+ * addresses around an IPv4 address, which are often rented together.
+ */
+export function turnNetwork({ ip, network }: CountedClient): string {
+  return network ?? ip.replace(/\d+$/, '0/24')
+}
+
 /** Null unless it is an IPv6 address. */
 function prefixOf(address: string, bits: number): string | null {
   const parsed = address.includes(':') ? parseAddress(address) : null

@@ -1,38 +1,46 @@
 // The order in which attempts are hashed, and in reverse the order in which they give way.
+import type { RecentHashes } from './recent-hashes.ts'
 
 export type Claim = {
+  network: string
   client: string
   account: string
   /** An attempt from a known device, which comes first. */
   hasPriority: boolean
-  /** A hash that is being computed counts before the other attempts of its client and account. */
+  /** A hash that is being computed counts before the other attempts of its account, client and network. */
   isRunning: boolean
 }
 
 /**
- * Clients take turns, and the accounts of one client do: the second attempt of a client comes after the first
- * ones of all other clients. Attempts with the same turn stay in the order of their arrival.
+ * Networks take turns, the clients of one network do, and the accounts of one client do: the second attempt of
+ * a network comes after the first ones of all other networks. Its recent hashes count like attempts before.
+ * Attempts with the same turn stay in the order of their arrival.
  */
-export function inFairOrder<C extends Claim>(arrived: C[]): C[] {
-  const nextOfAccount = createCounter()
-  const inTurnOfAccount = arrived
-    .toSorted((a, b) => Number(b.isRunning) - Number(a.isRunning))
-    .map(claim => ({ claim, turn: nextOfAccount(`${claim.client} ${claim.account}`) }))
-    .sort((a, b) => a.turn - b.turn)
-  const nextOfClient = createCounter()
-  const turns = new Map(inTurnOfAccount.map(({ claim }) => [claim, nextOfClient(claim.client)]))
-  return arrived.toSorted(
-    (a, b) =>
-      Number(b.hasPriority) - Number(a.hasPriority) || (turns.get(a) ?? 0) - (turns.get(b) ?? 0),
-  )
+export function inFairOrder<C extends Claim>(arrived: C[], recent: RecentHashes): C[] {
+  const runningFirst = arrived.toSorted((a, b) => Number(b.isRunning) - Number(a.isRunning))
+  let inTurn = runningFirst
+  const turns = new Map<C, number>()
+  const byTurn = (a: C, b: C) => (turns.get(a) ?? 0) - (turns.get(b) ?? 0)
+  for (const nameOf of LEVELS) {
+    const latest = new Map<string, number>()
+    for (const claim of inTurn) {
+      const name = nameOf(claim)
+      const turn = 1 + (latest.get(name) ?? recent.countOf(name))
+      latest.set(name, turn)
+      turns.set(claim, turn)
+    }
+    inTurn = runningFirst.toSorted(byTurn)
+  }
+  return arrived.toSorted((a, b) => Number(b.hasPriority) - Number(a.hasPriority) || byTurn(a, b))
 }
 
-/** Counts each name by itself, from 1. */
-function createCounter() {
-  const counts = new Map<string, number>()
-  return (name: string) => {
-    const count = (counts.get(name) ?? 0) + 1
-    counts.set(name, count)
-    return count
-  }
+/** From the inner level to the outer one: what takes turns with others of its kind. */
+const LEVELS: ((claim: Claim) => string)[] = [
+  ({ client, account }) => `${client} ${account}`,
+  ({ client }) => client,
+  ({ network }) => network,
+]
+
+export function turnNamesOf(claim: Claim): string[] {
+  return LEVELS.map(nameOf => nameOf(claim))
 }

@@ -15,6 +15,7 @@ type RigOptions = {
   canCancel?: boolean
 }
 type Arrival = {
+  network?: string
   client?: string
   account?: string
   isKnownDevice?: boolean
@@ -37,9 +38,9 @@ function createRig(options: RigOptions = {}) {
     totalRounds: 2 ** cost,
   })
   function admit(name: string, arrival: Arrival = {}) {
-    const { client = name, account = name, isKnownDevice = false, withinMs = loginTimeMs } = arrival
-    const finishByMs = nowMs() + withinMs
-    const slot = queue.admit({ client, account, isKnownDevice }, finishByMs)
+    const { client = name, network = client, account = name, isKnownDevice = false } = arrival
+    const finishByMs = nowMs() + (arrival.withinMs ?? loginTimeMs)
+    const slot = queue.admit({ network, client, account, isKnownDevice }, finishByMs)
     if (slot === 'undecided') return null
     return slot && { ...slot, run: () => slot.run(finishByMs, jobOf(name, arrival.cost)) }
   }
@@ -186,7 +187,10 @@ describe('a hash slot', () => {
   test('is undecided while the attempts that take the room are being reserved', async () => {
     const { queue, nowMs, limits } = createRig({ threads: 1, roundMs: ROUND_MS.map(ms => 5 * ms) })
     const admit = (client: string) =>
-      queue.admit({ client, account: client, isKnownDevice: false }, nowMs() + limits.loginTimeMs)
+      queue.admit(
+        { network: client, client, account: client, isKnownDevice: false },
+        nowMs() + limits.loginTimeMs,
+      )
     const slots = ['a', 'b', 'c'].map(admit)
     assert.equal(admit('d'), 'undecided')
     const decided = queue.nextDecision()
@@ -332,6 +336,28 @@ describe('fairness', () => {
     assert.ok((resultOf('ben')?.atMs ?? 0) <= 304)
   })
 
+  for (const [kind, all, repeated] of [
+    ['an account', { client: 'backend' }, { account: 'kate' }],
+    ['a client', { network: 'network' }, { client: 'client' }],
+    ['a network', {}, { network: 'network' }],
+  ] as const) {
+    test(`a hash of ${kind} counts for 5 seconds: another one comes first`, async () => {
+      const { arrive, advance, running } = createRig({ roundMs: ROUND_MS.map(ms => 5 * ms) })
+      arrive('earlier', { ...all, ...repeated })
+      await advance(510)
+      for (const afterMs of [0, 4_000]) {
+        await advance(afterMs)
+        arrive('repeated', { ...all, ...repeated })
+        for (const name of ['a', 'b']) arrive(`${name} ${afterMs}`, all)
+        await advance(100)
+        const isFirst = afterMs === 0
+        assert.equal(arrive(`fresh ${afterMs}`, all), isFirst)
+        assert.equal(running().includes('repeated'), !isFirst)
+        await advance(900)
+      }
+    })
+  }
+
   test('an engine that cannot stop a hash lets it end', async () => {
     const { arriveMany, arrive, advance, running } = createRig({
       roundMs: [0.5],
@@ -364,10 +390,35 @@ describe('known devices', () => {
     await advance(2_000)
     assert.ok((resultOf('first')?.atMs ?? 0) <= 304)
     assert.ok((resultOf('second')?.atMs ?? 0) > 304)
-    arriveMany(6, 'attacker')
-    assert.ok(arrive('third', ann))
-    await advance(304)
-    assert.equal(resultOf('third')?.end, 'third')
+  })
+
+  test('come first with one attempt per network at a time', async () => {
+    const { arrive, advance, running } = createRig({ roundMs: ROUND_MS.map(ms => 5 * ms) })
+    for (const name of ['a', 'b', 'c']) assert.ok(arrive(name))
+    await advance(200)
+    const known = { network: 'office', isKnownDevice: true }
+    assert.ok(arrive('ann', known))
+    assert.equal(arrive('ben', known), false)
+    assert.ok(arrive('eve', { isKnownDevice: true }))
+    assert.deepEqual(running(), ['a', 'ann', 'eve'])
+  })
+
+  test('come first again 5 seconds after the last time, whatever strangers guess', async () => {
+    const { arrive, advance, running } = createRig({ roundMs: ROUND_MS.map(ms => 5 * ms) })
+    const isFirst = async (owner: string) => {
+      for (const name of ['a', 'b', 'c']) arrive(`${name} before ${owner}`)
+      await advance(10)
+      arrive(owner, { account: 'ann', isKnownDevice: true })
+      const isRunning = running().includes(owner)
+      await advance(990)
+      return isRunning
+    }
+    assert.ok(arrive('guess', { account: 'ann' }))
+    await advance(1_000)
+    assert.equal(await isFirst('first time'), true)
+    for (const owner of ['early', 'later', 'later still']) assert.equal(await isFirst(owner), false)
+    await advance(1_750)
+    assert.equal(await isFirst('last time'), true)
   })
 })
 

@@ -1,19 +1,25 @@
 // Admission to hashing. An attempt is admitted only if the forecast shows that it, and every attempt admitted
-// before it, will be answered in time; else it is shed before it costs anything. When there is no room, a
-// client with few attempts evicts one of a client with many: see fair-order.ts.
-import type { Hasher, Hashing, HashJob } from '../bcrypt/hasher.ts'
-import { asIfBusy, isIdle, type Limits, loadsOf, MARGIN_MS } from './capacity.ts'
-import { type Claim, inFairOrder } from './fair-order.ts'
-import { forecast, type ThreadLoad, threadFor, type Work } from './forecast.ts'
+// before it, will be answered in time; else it is shed before it costs anything. When there is no room, an
+// attempt of a client with few hashes evicts one of a client with many: see fair-order.ts.
+import type { Hasher, HashJob } from '../bcrypt/hasher.ts'
+import { isIdle, type Limits, loadsOf, MARGIN_MS } from './capacity.ts'
+import {
+  findEvictions,
+  isUnreserved,
+  MARGIN_AFTER_MS,
+  ROUNDING_MS,
+  type SlotHolder,
+  waitingOf,
+} from './evictions.ts'
+import { inFairOrder, turnNamesOf } from './fair-order.ts'
+import { threadFor } from './forecast.ts'
+import { createIdleJobs, type IdleJobs } from './idle-jobs.ts'
+import { createRecentHashes } from './recent-hashes.ts'
 
-/** The part of MARGIN_MS for the time after the hash. */
-export const MARGIN_AFTER_MS = 40
 /** For this long after an attempt was shed, no lane is expected to stay free. */
 export const SHEDDING_MS = 2_000
 /** In a burst, many attempts come within this time; the forecast for one is good for all. */
 const VERDICT_MS = 5
-/** Forecasts that differ by less are the same. */
-const ROUNDING_MS = 0.01
 
 export type HashQueue = {
   /**
@@ -28,13 +34,19 @@ export type HashQueue = {
    * of that scope before it, of which `capacity` may be hashed at a time.
    */
   hasTimeFor(finishByMs: number, ahead: number, capacity: number): boolean
-  /** Runs a job that no caller waits for when a core is idle; null, without running it, if too many wait. */
-  runLast<T>(job: () => Promise<T>): Promise<T | null>
+  /** Runs a job when no attempt needs the core. */
+  runLast: IdleJobs['run']
   /** How many attempts wait for their hash to begin. */
   depth(): number
 }
 
-export type HashClaim = { client: string; account: string; isKnownDevice: boolean }
+export type HashClaim = {
+  /** Many addresses that may belong to one owner. */
+  network: string
+  client: string
+  account: string
+  isKnownDevice: boolean
+}
 
 /** The right to one hash. It must be used or released. */
 export type HashSlot = {
@@ -42,18 +54,6 @@ export type HashSlot = {
   run(finishByMs: number, job: HashJob): Promise<Buffer | null>
   release(): void
 }
-
-/** An attempt with a slot: first it is reserved in the database, then it is queued, then hashed. */
-type Entry = Claim &
-  Work & {
-    finishByMs: number
-    queued: {
-      sinceMs: number
-      job: HashJob
-      answer: (digest: Promise<Buffer | null> | null) => void
-    } | null
-    hashing: Hashing | null
-  }
 
 export function createHashQueue(
   hasher: Hasher,
@@ -63,23 +63,23 @@ export function createHashQueue(
 ): HashQueue {
   const rounds = 2 ** limits.cost
   /** In the order in which they are hashed. It stays as it is, because the forecasts rely on it. */
-  const entries: Entry[] = []
-  const last: (() => void)[] = []
-  let isRunningLast = false
+  const entries: SlotHolder[] = []
+  const recent = createRecentHashes(nowMs)
+  const idleJobs = createIdleJobs(hasher.threads, () =>
+    loadsOf(hasher, limits, entries).some(isIdle),
+  )
   let lastShedMs = Number.NEGATIVE_INFINITY
   const undecided: (() => void)[] = []
   /** What the weakest attempt was told last, for those that come at the same moment; changes end it. */
   let verdict: { answer: 'undecided' | null; untilMs: number } | null = null
 
   function admit(
-    { client, account, isKnownDevice }: HashClaim,
+    { network, client, account, isKnownDevice }: HashClaim,
     finishByMs: number,
   ): HashSlot | 'undecided' | null {
-    // One attempt at a time has priority: the owner of a known device must not evict the rest.
-    const hasPriority =
-      isKnownDevice && !entries.some(it => it.hasPriority && it.account === account)
-    const entry: Entry = {
-      ...{ client, account, hasPriority, finishByMs },
+    const hasPriority = isKnownDevice && canHavePriority(network, account)
+    const entry: SlotHolder = {
+      ...{ network, client, account, hasPriority, finishByMs },
       ...{ roundsLeft: rounds, queued: null, hashing: null },
       get isRunning() {
         return this.hashing !== null
@@ -89,10 +89,11 @@ export function createHashQueue(
     if (weaker.size === 0 && verdict && nowMs() < verdict.untilMs) return verdict.answer
     const firstWeaker = entries.findIndex(it => !it.isRunning && weaker.has(it))
     entries.splice(firstWeaker === -1 ? entries.length : firstWeaker, 0, entry)
-    if (!makeRoom(entry, weaker, MARGIN_MS)) {
-      const unreserved = entries.filter(other => other !== entry && isUnreserved(other))
+    const room = findRoom(entry, entries, weaker, MARGIN_MS)
+    if (!room) {
+      const reserved = entries.filter(other => other === entry || !isUnreserved(other))
       const isUndecided =
-        unreserved.length > 0 && makeRoom(entry, weaker, MARGIN_MS, new Set(unreserved)) !== null
+        reserved.length < entries.length && findRoom(entry, reserved, weaker, MARGIN_MS) !== null
       remove(entry)
       const answer = isUndecided ? ('undecided' as const) : null
       if (weaker.size === 0) verdict = { answer, untilMs: nowMs() + VERDICT_MS }
@@ -100,25 +101,29 @@ export function createHashQueue(
       return answer
     }
     verdict = null
+    entry.finishByMs = room.finishByMs
     return {
       async run(finishByMs: number, job: HashJob) {
         entry.finishByMs = finishByMs
         entry.roundsLeft = job.totalRounds
         // An attempt evicts others only now: it has its reservation and will be hashed.
-        const evicted = makeRoom(entry, weakerThan(entry), MARGIN_AFTER_MS)
-        if (!evicted) {
+        const room = findRoom(entry, entries, weakerThan(entry), MARGIN_AFTER_MS)
+        if (!room) {
           job.password.fill(0)
           leave(entry)
           decide()
           return null
         }
-        for (const other of evicted) evict(other)
+        entry.finishByMs = room.finishByMs
+        for (const other of room.evicted) evict(other)
         try {
-          return await new Promise<Buffer | null>(resolve => {
+          const digest = await new Promise<Buffer | null>(resolve => {
             entry.queued = { sinceMs: nowMs(), job, answer: resolve }
             startQueued()
             decide()
           })
+          if (digest) recent.add(namesOfHash(entry))
+          return digest
         } finally {
           leave(entry)
         }
@@ -130,6 +135,17 @@ export function createHashQueue(
     }
   }
 
+  /**
+   * An attacker may have accounts with known devices too. So only one attempt per network and per account has
+   * priority at a time, and an account does not have it again soon.
+   */
+  function canHavePriority(network: string, account: string): boolean {
+    const isTaken = entries.some(
+      it => it.hasPriority && (it.network === network || it.account === account),
+    )
+    return !isTaken && recent.countOf(priorityName(account)) === 0
+  }
+
   /** Wakes one attempt that is undecided; all of them, if no attempt is being reserved any more. */
   function decide(): void {
     verdict = null
@@ -137,77 +153,21 @@ export function createHashQueue(
     for (const wake of undecided.splice(0, count)) wake()
   }
 
-  /**
-   * The attempts to evict, so that this one is answered in time and delays no attempt with a better claim
-   * beyond its time; null if it must be shed. `without` are left out of the forecast.
-   */
-  function makeRoom(
-    entry: Entry,
-    weaker: Set<Entry>,
+  function findRoom(
+    newcomer: SlotHolder,
+    holders: SlotHolder[],
+    weaker: Set<SlotHolder>,
     marginMs: number,
-    without = new Set<Entry>(),
-  ): Entry[] | null {
-    const now = nowMs()
-    const isLate = (other: Entry, endMs = 0) =>
-      endMs > other.finishByMs - now - MARGIN_AFTER_MS + ROUNDING_MS
-    const isShedding = now - lastShedMs < SHEDDING_MS
-    const others = entries.filter(other => other !== entry && !without.has(other))
-    let endsWithout: Map<Entry, number> | null = null
-    /** True if the entry makes the other one late, or later. */
-    const isDelayed = (other: Entry, endMs = 0) => {
-      // A weaker attempt that is being reserved is checked again in its own `run`.
-      if (!isLate(other, endMs) || (isUnreserved(other) && weaker.has(other))) return false
-      endsWithout ??= forecast(loadsOf(hasher, limits, others), waitingOf(others))
-      return endMs > (endsWithout.get(other) ?? 0) + ROUNDING_MS
-    }
-    const stoppable = stoppableOf(weaker)
-    // At most one per attempt that is being reserved, and the neighbours in one thread.
-    const unreserved = entries.filter(isUnreserved).length
-    const most = Math.min(stoppable.length, unreserved + hasher.roundMs(0).length - 1)
-    for (let stopped = 0; stopped <= most; stopped++) {
-      const evicted = new Set(stoppable.slice(0, stopped))
-      for (;;) {
-        const kept = entries.filter(other => !evicted.has(other) && !without.has(other))
-        const threads = loadsOf(hasher, limits, kept)
-        const waiting = waitingOf(kept)
-        const ownEnds = forecast(isShedding ? threads.map(asIfBusy) : threads, waiting)
-        const inTimeMs = Math.max(entry.finishByMs - now - marginMs, onIdleThreadMs(entry, threads))
-        if ((ownEnds.get(entry) ?? 0) > inTimeMs + ROUNDING_MS) break
-        const ends = isShedding ? forecast(threads, waiting) : ownEnds
-        const delayed = new Set(kept.filter(other => isDelayed(other, ends.get(other))))
-        delayed.delete(entry)
-        if (delayed.size === 0) {
-          entry.finishByMs = Math.max(entry.finishByMs, now + inTimeMs + marginMs)
-          return [...evicted]
-        }
-        const weakest = [...weaker].findLast(other => delayed.has(other))
-        if (!weakest || [...delayed].some(other => !weaker.has(other))) break
-        evicted.add(weakest)
-      }
-    }
-    return null
-  }
-
-  /** Those that run and can be stopped: the weakest and its neighbours in its thread, then the others. */
-  function stoppableOf(weaker: Set<Entry>): Entry[] {
-    const running = [...weaker].filter(({ hashing }) => hashing?.cancel).toReversed()
-    const isNeighbour = ({ hashing }: Entry) => hashing?.thread === running[0]?.hashing?.thread
-    return running.toSorted((a, b) => Number(isNeighbour(b)) - Number(isNeighbour(a)))
+  ) {
+    const isShedding = nowMs() - lastShedMs < SHEDDING_MS
+    const prospects = { hasher, limits, nowMs: nowMs(), marginMs, isShedding }
+    return findEvictions(newcomer, holders, weaker, prospects)
   }
 
   /** The attempts that give way to this one, the weakest last. */
-  function weakerThan(entry: Entry): Set<Entry> {
-    const order = inFairOrder(entries.includes(entry) ? entries : [...entries, entry])
+  function weakerThan(entry: SlotHolder): Set<SlotHolder> {
+    const order = inFairOrder(entries.includes(entry) ? entries : [...entries, entry], recent)
     return new Set(order.slice(order.indexOf(entry) + 1))
-  }
-
-  /**
-   * How long the hash takes on a thread that is idle now, if the other lanes become busy. There it may begin
-   * even if that is too long: waiting would not make it faster. Zero if no thread is idle.
-   */
-  function onIdleThreadMs({ roundsLeft }: Entry, threads: ThreadLoad<Entry>[]): number {
-    const idle = threads.filter(isIdle)
-    return Math.max(0, ...idle.map(({ roundMs, lanes }) => roundsLeft * (roundMs[lanes - 1] ?? 0)))
   }
 
   function startQueued(): void {
@@ -231,28 +191,20 @@ export function createHashQueue(
         answer(Promise.reject(error))
       }
     }
-    startLast()
+    idleJobs.startNext()
   }
 
-  function startLast(): void {
-    const isFree = !isRunningLast && loadsOf(hasher, limits, entries).some(isIdle)
-    const begin = isFree ? last.shift() : undefined
-    if (!begin) return
-    isRunningLast = true
-    begin()
-  }
-
-  function evict(entry: Entry): void {
+  function evict(entry: SlotHolder): void {
     remove(entry)
     if (entry.hashing) entry.hashing.cancel?.()
     else entry.queued?.answer(null)
   }
 
-  function leave(entry: Entry): void {
+  function leave(entry: SlotHolder): void {
     if (remove(entry)) startQueued()
   }
 
-  function remove(entry: Entry): boolean {
+  function remove(entry: SlotHolder): boolean {
     verdict = null
     const index = entries.indexOf(entry)
     if (index !== -1) entries.splice(index, 1)
@@ -269,27 +221,17 @@ export function createHashQueue(
       const hashes = Math.floor(ahead / capacity) + 2
       return nowMs() + hashes * hashMs + MARGIN_MS <= finishByMs
     },
-    async runLast(job) {
-      if (last.length >= hasher.threads) return null
-      await new Promise<void>(resolve => {
-        last.push(resolve)
-        startLast()
-      })
-      try {
-        return await job()
-      } finally {
-        isRunningLast = false
-        startLast()
-      }
-    },
+    runLast: idleJobs.run,
   }
 }
 
-function waitingOf(entries: Entry[]): Entry[] {
-  return entries.filter(({ isRunning }) => !isRunning)
+/** The names under which a hash is remembered. */
+function namesOfHash(entry: SlotHolder): string[] {
+  const names = turnNamesOf(entry)
+  return entry.hasPriority ? [...names, priorityName(entry.account)] : names
 }
 
-/** True until the attempt has its reservation, and with it its job. */
-function isUnreserved({ queued }: Entry): boolean {
-  return queued === null
+/** No client has such a name. */
+function priorityName(account: string): string {
+  return `priority ${account}`
 }

@@ -7,6 +7,7 @@ import type {
   ThrottleScope,
 } from '../domain/attempt.ts'
 import type { User } from '../domain/user.ts'
+import { turnNetwork } from './client-group.ts'
 import { canonicalEmail, lookupKey, matchablePassword } from './credentials.ts'
 import { decide, type RejectionReason } from './decision.ts'
 import {
@@ -95,19 +96,15 @@ type LoginDeps = OpenSessionDeps & {
 
 export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<LoginOutcome> {
   const { pace } = deps
-  // An IPv6 network of one subscriber has many addresses, but one share.
+  // An IPv6 network of one subscriber has many addresses, but one pace.
   const client = attempt.client.network ?? attempt.client.group
   pace.arrive(client)
-  const outcome = await tryToLogIn(deps, attempt, client)
+  const outcome = await tryToLogIn(deps, attempt)
   if (outcome.kind === 'shed' || outcome.kind === 'throttled') await pace.beforeRefusal(client)
   return outcome
 }
 
-async function tryToLogIn(
-  deps: LoginDeps,
-  attempt: LoginAttempt,
-  claimant: string,
-): Promise<LoginOutcome> {
+async function tryToLogIn(deps: LoginDeps, attempt: LoginAttempt): Promise<LoginOutcome> {
   const { store, throttle, passwords, clock } = deps
   const arrivedMs = performance.now()
   const { loginTimeMs } = deps
@@ -120,7 +117,8 @@ async function tryToLogIn(
     : throttleScopes(email, attempt.client, deps.budgets)
 
   const claim = {
-    client: claimant,
+    network: turnNetwork(attempt.client),
+    client: attempt.client.group,
     account: lookupKey(email),
     isKnownDevice: knownDevice !== null,
   }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import type { OutgoingHttpHeaders } from 'node:http'
 import { availableParallelism } from 'node:os'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
@@ -18,6 +19,8 @@ const LOGIN_TIME_MS = '1500'
 const FLOOD = 200 * availableParallelism()
 /** A client may have 256 connections. */
 const MAX_OF_ONE_CLIENT = 200
+/** Enough to keep all lanes busy, if each of them had priority all the time. */
+const ACCOUNTS_OF_ATTACKER = 100
 /** The flood comes from this process too, which may stand still for longer than a login may take. */
 const STRANGER_ATTEMPTS = 5
 
@@ -87,28 +90,37 @@ for (const [engine, passwordEngine] of [
     })
 
     test('of one client do not keep out others', async () => {
-      const attack = new AbortController()
-      const flooding = floodOfOneClient(attack.signal)
-      const shedBefore = countShed()
-      await until(async () => countShed() > shedBefore)
+      await loginsDuring(Array.from({ length: MAX_OF_ONE_CLIENT }, () => ({})))
+    })
+
+    test('of one client with many accounts and known devices do not keep out others', async () => {
+      const devices: OutgoingHttpHeaders[] = []
+      for (let i = 0; i < ACCOUNTS_OF_ATTACKER; i++) {
+        const { device } = await service.browserLogin(emailOf(i))
+        devices.push({ 'Sec-Fetch-Site': 'same-origin', ...cookie(device, DEVICE_COOKIE) })
+      }
+      await loginsDuring(devices)
+    })
+
+    /** Strangers log in while one client keeps up an attempt of each of these users, with these headers. */
+    async function loginsDuring(attackers: OutgoingHttpHeaders[]): Promise<void> {
+      let isOver = false
+      let shed = 0
+      const repeat = async (headers: OutgoingHttpHeaders, i: number) => {
+        const body = { email: emailOf(i), password: PASSWORD }
+        while (!isOver) {
+          const { status } = await service.call({ from: '127.0.3.1', headers, body })
+          if (status === 503) shed++
+        }
+      }
+      const flooding = attackers.map(repeat)
+      await until(async () => shed > 0)
       const strangers = await Promise.all(
         Array.from({ length: availableParallelism() }, (_, i) => loginAsStranger(i)),
       )
-      attack.abort()
+      isOver = true
+      await Promise.all(flooding)
       assert.deepEqual(countStatuses(strangers), { 200: strangers.length })
-      assert.ok((await flooding) > 0)
-    })
-
-    /** Keeps up 200 attempts of one client until it is aborted; resolves to how many were shed. */
-    async function floodOfOneClient(signal: AbortSignal): Promise<number> {
-      const repeat = async (i: number) => {
-        let shed = 0
-        while (!signal.aborted)
-          if ((await service.login(emailOf(i), PASSWORD, '127.0.3.1')).status === 503) shed++
-        return shed
-      }
-      const counts = Array.from({ length: MAX_OF_ONE_CLIENT }, (_, i) => repeat(i))
-      return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0)
     }
 
     /** As a client should: a login that was shed is repeated after the second that Retry-After asks for. */

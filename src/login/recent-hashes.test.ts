@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { createRecentHashes, REMEMBERED_MS } from './recent-hashes.ts'
+
+/** Without a limit, a million names take more than 100 MiB. */
+const MOST_BYTES = 20 * 2 ** 20
+
+test('a hash is counted under each of its names until its time is over', () => {
+  let now = 0
+  const recent = createRecentHashes(() => now)
+  recent.add(['ann', 'office'])
+  now = 1_000
+  recent.add(['ben', 'office'])
+  now = REMEMBERED_MS - 1
+  assert.deepEqual(['ann', 'ben', 'office', 'eve'].map(recent.countOf), [1, 1, 2, 0])
+  now = REMEMBERED_MS
+  assert.deepEqual(['ann', 'ben', 'office'].map(recent.countOf), [0, 1, 1])
+  now = REMEMBERED_MS + 1_000
+  assert.deepEqual(['ann', 'ben', 'office'].map(recent.countOf), [0, 0, 0])
+})
+
+test('a million clients leave nothing behind', () => {
+  setFlagsFromString('--expose-gc')
+  const collectGarbage = runInNewContext('gc')
+  let now = 0
+  const recent = createRecentHashes(() => now)
+  collectGarbage()
+  const before = process.memoryUsage().heapUsed
+  // A thousand hashes per second: hundreds of cores at the default cost.
+  for (; now < 1_000_000; now++) recent.add([`account ${now}`, `client ${now}`, `network ${now}`])
+  collectGarbage()
+  const grown = process.memoryUsage().heapUsed - before
+  assert.ok(grown < MOST_BYTES, `${grown} bytes`)
+  assert.equal(recent.countOf(`client ${now - 1}`), 1)
+})

@@ -1,0 +1,45 @@
+// Counts the hashes of the last seconds by name. Without this memory, an attempt that is repeated at once
+// after every answer would always have as good a claim as one that comes for the first time.
+
+export const REMEMBERED_MS = 5_000
+
+export type RecentHashes = {
+  /** Counts one hash under each of these names. */
+  add(names: string[]): void
+  countOf(name: string): number
+}
+
+/** It remembers no more than the hashes that the machine computes within REMEMBERED_MS. */
+export function createRecentHashes(nowMs: () => number): RecentHashes {
+  /** The oldest hash comes first. */
+  const hashes = new Set<{ names: string[]; untilMs: number }>()
+  const counts = new Map<string, number>()
+
+  function change(names: string[], by: 1 | -1): void {
+    for (const name of names) {
+      const count = (counts.get(name) ?? 0) + by
+      if (count > 0) counts.set(name, count)
+      else counts.delete(name)
+    }
+  }
+
+  function forget(): void {
+    for (const hash of hashes) {
+      if (nowMs() < hash.untilMs) return
+      hashes.delete(hash)
+      change(hash.names, -1)
+    }
+  }
+
+  return {
+    add(names) {
+      forget()
+      hashes.add({ names, untilMs: nowMs() + REMEMBERED_MS })
+      change(names, 1)
+    },
+    countOf(name) {
+      forget()
+      return counts.get(name) ?? 0
+    },
+  }
+}

@@ -9,7 +9,7 @@ import { createFullDisk } from './full-disk.ts'
 import { isHashJob } from './hash-counter.ts'
 import { whileThreadsDie } from './lost-thread.ts'
 import { until } from './process.ts'
-import { createAddresses, PASSWORD, startTestService } from './service.ts'
+import { createAddresses, PASSWORD, startTestService, WITH_THREADS } from './service.ts'
 import { AUTH, cookieIn, SESSION_COOKIE } from './session-client.ts'
 
 const EMAIL = 'kate@example.com'
@@ -28,6 +28,7 @@ async function requests() {
   await using cleanup = new AsyncDisposableStack()
   const timers = mock.method(globalThis, 'setInterval')
   const service = await startAdminService('sqlite', {
+    ...WITH_THREADS,
     THROTTLE_PAIR_FAILURES: '1000',
     THROTTLE_EMAIL_FAILURES: String(ALARM_FAILURES + 1),
     THROTTLE_CLIENT_FAILURES: '1000',

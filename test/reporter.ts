@@ -11,7 +11,7 @@ export type Ended = {
   failure: string | null
 }
 
-export default async function* report(source: AsyncIterable<TestEvent>): AsyncGenerator<never> {
+export default async function* report(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   for await (const { type, data } of source) {
     if (type !== 'test:pass' && type !== 'test:fail') continue
     const { name, file, details, line } = data
@@ -29,4 +29,6 @@ export default async function* report(source: AsyncIterable<TestEvent>): AsyncGe
     })
   }
   process.send?.('done')
+  // A reporter must be a generator. The command prints, so there is nothing to write here.
+  yield ''
 }

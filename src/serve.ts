@@ -92,7 +92,12 @@ export async function serveUntilSignal(
 }
 
 /** `machineClock` is corrected by its offset to the database's clock, see cluster-clock.ts. */
-export async function serve(config: Config, log: Log, machineClock: () => Date): Promise<Service> {
+export async function serve(
+  config: Config,
+  log: Log,
+  machineClock: () => Date,
+  open: typeof openServiceStore = openServiceStore,
+): Promise<Service> {
   for (const warning of config.warnings) log.warn({ event: 'service.warning' }, warning)
   // Nothing balances the load of a service on a terminal. It is asked now, because the terminal may close.
   const drainDelayMs = config.drainDelayMs ?? (isOnTerminal() ? 0 : DEFAULT_DRAIN_DELAY_MS)
@@ -116,7 +121,7 @@ export async function serve(config: Config, log: Log, machineClock: () => Date):
   const metrics = createMetrics(config.database.engine)
   let measureClockSoon = () => {}
   const database = opened.adopt(
-    await openServiceStore(config.database, error => {
+    await open(config.database, error => {
       log.warn({ event: 'database.connection_lost', err: error })
       // The next connection may be to another server, with a clock of its own.
       measureClockSoon()

@@ -117,7 +117,7 @@ async function sendToHost(command: HostedCommand): Promise<Ended> {
 }
 
 function startHost() {
-  const child = fork(HOST, { env: PROCESS_ENV, serialization: 'advanced' })
+  const child = fork(HOST, { env: PROCESS_ENV, execArgv: [], serialization: 'advanced' })
   const failure = once(child, 'exit').then(([code, signal]): never => {
     throw new Error(`the host of the commands ended with ${code ?? signal}`)
   })

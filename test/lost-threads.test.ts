@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { isHashJob } from './hash-counter.ts'
 import { whileThreadsDie } from './lost-thread.ts'
 import { until } from './process.ts'
-import { startTestService } from './service.ts'
+import { startTestService, WITH_THREADS } from './service.ts'
 
 const THREADS = [
   ['that hashes its password', isHashJob, 'hashing.thread_lost'],
@@ -12,7 +12,7 @@ const THREADS = [
 
 for (const [thread, isItsMessage, lost] of THREADS) {
   test(`a login gets a 500 if the thread ${thread} dies, and the next one starts a new thread`, async t => {
-    const service = await startTestService('sqlite')
+    const service = await startTestService('sqlite', WITH_THREADS)
     t.after(() => service.stop())
     const email = await service.newUser()
     const { status, json } = await whileThreadsDie(isItsMessage, () =>

@@ -10,7 +10,7 @@ import { isHashJob } from './hash-counter.ts'
 import { whileThreadsDie } from './lost-thread.ts'
 import { freePort } from './postgres-server.ts'
 import { until } from './process.ts'
-import { createAddresses, PASSWORD, startTestService } from './service.ts'
+import { createAddresses, PASSWORD, startTestService, WITH_THREADS } from './service.ts'
 import { AUTH, cookieIn, SESSION_COOKIE } from './session-client.ts'
 
 const EMAIL = 'kate@example.com'
@@ -30,6 +30,7 @@ async function requests() {
   const timers = mock.method(globalThis, 'setInterval')
   const opsPort = await freePort()
   const service = await startAdminService('sqlite', {
+    ...WITH_THREADS,
     OPS_PORT: String(opsPort),
     THROTTLE_PAIR_FAILURES: '1000',
     THROTTLE_EMAIL_FAILURES: String(ALARM_FAILURES + 1),

@@ -1,5 +1,6 @@
-// The test command: starts one PostgreSQL for all files, then Node's test runner with the given files.
-import { spawn } from 'node:child_process'
+// The test command: starts one PostgreSQL for all files, runs them in a few processes, and prints the failures
+// in full. Each process runs several files one after the other, because loading the service takes a second.
+import { type ChildProcess, spawn } from 'node:child_process'
 import { globSync, readFileSync, statfsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -7,51 +8,106 @@ import { join, resolve } from 'node:path'
 import { loadConfig } from '../src/config/config.ts'
 import { loadTls } from '../src/http/connection/tls.ts'
 import { NO_FSYNC, startPostgres } from './postgres-server.ts'
+import type { Ended } from './reporter.ts'
+import { createSummary } from './summary.ts'
 
-/**
- * Twice the cores of a small machine, because many tests wait for time limits of the service. Some long suites
- * compare times: these have the disk, commits that are synced, and fewer neighbours. A file of the cluster
- * suites starts up to ten processes.
- */
-const FILES_AT_ONCE = { usual: 4, long: 2, cluster: 1 }
+type Suite = {
+  /** How many processes run at once. Many tests wait for a limit of the service, so more than the cores. */
+  processes: number
+  filesPerProcess: number
+  /** With a disk and synced commits, and the engine that `npm test` leaves out: see `ENGINES_BY_RUN`. */
+  isLong?: boolean
+}
+
+const USUAL: Suite = { processes: 4, filesPerProcess: 8 }
+/** Some of these compare times, so they have fewer neighbours. */
+const LONG: Suite = { processes: 2, filesPerProcess: 1, isLong: true }
+/** A file starts up to ten processes. */
+const CLUSTER: Suite = { processes: 1, filesPerProcess: 1 }
+
 const USUAL_FILES = ['src/**/*.test.ts', 'test/storage/*.contract.ts', 'test/*.test.ts']
+/** A process in which no test ends within this time is killed. The slowest test needs a tenth of it. */
+const SILENCE_LIMIT_MS = 15 * 60_000
 const MEMORY = '/dev/shm'
 /** A Debian with PostgreSQL and two versions of the service takes half of it. */
 const NEEDED_BYTES = 3_000_000_000
 
 const given = process.argv.slice(2)
-const isLong = given.some(file => file === '--long' || file.startsWith('test/long/'))
-const filesAtOnce = given.some(file => file.startsWith('test/cluster/'))
-  ? FILES_AT_ONCE.cluster
-  : FILES_AT_ONCE[isLong ? 'long' : 'usual']
-const files = given[0] === '--long' ? longFiles() : given.length > 0 ? given : USUAL_FILES
+const suite = suiteOf(given)
+const patterns = given[0] === '--long' ? longFiles() : given.length > 0 ? given : USUAL_FILES
+const files = globSync(patterns).sort()
+if (files.length === 0) throw new Error(`no file matches ${patterns.join(' ')}`)
 
 const folder = await mkdtemp(join(tmpdir(), 'login-certificate-'))
 const config = loadConfig({ NODE_ENV: 'test', DATA_DIR: folder })
 const [postgres] = await Promise.all([
-  process.env.TEST_DATABASE_URL ? null : startPostgres(isLong ? [] : NO_FSYNC),
+  process.env.TEST_DATABASE_URL ? null : startPostgres(suite.isLong ? [] : NO_FSYNC),
   // Makes the development certificate in that folder.
   loadTls(config, new Date()),
 ])
-const runner = spawn(process.execPath, ['--test', `--test-concurrency=${filesAtOnce}`, ...files], {
-  stdio: 'inherit',
-  env: {
-    ...process.env,
-    TEST_DATABASE_URL: process.env.TEST_DATABASE_URL ?? postgres?.url,
-    TEST_FOLDER: process.env.TEST_FOLDER ?? (isLong ? tmpdir() : dataFolder()),
-    TEST_CERTIFICATE_FOLDER: folder,
-    ...(isLong && { TEST_LONG: '1' }),
-    // Hundreds of processes start. Without the cache each would strip the types and compile again.
-    NODE_COMPILE_CACHE: resolve('node_modules/.cache'),
-  },
-})
-// A signal to the process group reaches the runner directly. This process stays to stop PostgreSQL.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => runner.kill(signal))
-process.exitCode = await new Promise<number>(resolve =>
-  runner.once('exit', code => resolve(code ?? 1)),
+const env = {
+  ...process.env,
+  TEST_DATABASE_URL: process.env.TEST_DATABASE_URL ?? postgres?.url,
+  TEST_FOLDER: process.env.TEST_FOLDER ?? (suite.isLong ? tmpdir() : dataFolder()),
+  TEST_CERTIFICATE_FOLDER: folder,
+  ...(suite.isLong && { TEST_LONG: '1' }),
+  // Hundreds of processes start. Without the cache each would strip the types and compile again.
+  NODE_COMPILE_CACHE: resolve('node_modules/.cache'),
+}
+const summary = createSummary(files.length)
+const running = new Set<ChildProcess>()
+// A signal to the process group reaches the tests directly. This process stays to stop PostgreSQL.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    waiting.length = 0
+    for (const child of running) child.kill(signal)
+  })
+}
+
+const waiting = inBundles(files, suite.filesPerProcess)
+await Promise.all(
+  Array.from({ length: suite.processes }, async () => {
+    for (let bundle = waiting.shift(); bundle; bundle = waiting.shift()) await runBundle(bundle)
+  }),
 )
+process.exitCode = summary.print() ? 0 : 1
 await postgres?.stop()
 await rm(folder, { recursive: true })
+
+/** Runs the files in one process. What they leave open does not keep it from ending. */
+async function runBundle(bundle: string[]): Promise<void> {
+  const flags = ['--test', '--test-isolation=none', '--test-force-exit']
+  const reporter = `--test-reporter=${join(import.meta.dirname, 'reporter.ts')}`
+  const child = spawn(process.execPath, [...flags, reporter, ...bundle], {
+    env,
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  })
+  running.add(child)
+  const giveUp = () => {
+    summary.fail(bundle, `no test has ended for ${SILENCE_LIMIT_MS / 60_000} minutes`)
+    child.kill('SIGKILL')
+  }
+  const silence = setTimeout(giveUp, SILENCE_LIMIT_MS)
+  let hasReported = false
+  child.on('message', (message: Ended | 'done') => {
+    silence.refresh()
+    if (message === 'done') hasReported = true
+    else summary.add(message)
+  })
+  const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>(resolve =>
+    child.once('exit', (...end) => resolve(end)),
+  )
+  clearTimeout(silence)
+  running.delete(child)
+  summary.end(bundle)
+  if (!hasReported) summary.fail(bundle, `the process ended with ${code ?? signal}`)
+}
+
+function suiteOf(patterns: string[]): Suite {
+  const isIn = (folder: string) => patterns.some(pattern => pattern.startsWith(folder))
+  if (isIn('--long') || isIn('test/long/')) return LONG
+  return isIn('test/cluster/') ? CLUSTER : USUAL
+}
 
 /** The long suites, and those that run on another engine than in `npm test`. */
 function longFiles(): string[] {
@@ -59,6 +115,13 @@ function longFiles(): string[] {
     readFileSync(file, 'utf8').includes('ENGINES_BY_RUN'),
   )
   return ['test/long/*.test.ts', ...onOtherEngine]
+}
+
+function inBundles(all: string[], size: number): string[][] {
+  const bundles: string[][] = []
+  for (let start = 0; start < all.length; start += size)
+    bundles.push(all.slice(start, start + size))
+  return bundles
 }
 
 /**

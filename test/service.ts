@@ -8,11 +8,12 @@ import { join } from 'node:path'
 import bcrypt from 'bcrypt'
 import type { JWK } from 'jose'
 import { loadConfig } from '../src/config/config.ts'
+import type { DatabaseConfig } from '../src/config/database.ts'
 import type { Store } from '../src/domain/store.ts'
 import { createLog } from '../src/log/log.ts'
 import { canonicalEmail } from '../src/login/credentials.ts'
 import { serve } from '../src/serve.ts'
-import { openStore } from '../src/storage/open-store.ts'
+import { openServiceStore, openStore } from '../src/storage/open-store.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
 import { copyDevelopmentCertificate } from './certificates.ts'
 import { createDescription, type Description } from './described.ts'
@@ -23,9 +24,15 @@ import { makeTemporaryFolder } from './temporary-folder.ts'
 export const LOGIN = '/api/v1/auth/login'
 /** The issuer of all instances, before and after a restart; without it, it would contain the port. */
 export const ISSUER = 'https://login.example.com'
+const OPERATION_TIMEOUT_MS = 30_000
 export const PASSWORD = 'correct horse battery staple'
 /** Cheap enough for thousands of logins in a test. */
 export const TEST_COST = 4
+/**
+ * With the threads that a real service has. They take most of a start, so only suites about threads, and those that
+ * start processes, have them.
+ */
+export const WITH_THREADS = { PASSWORD_ENGINE: 'lanes' }
 /** Budgets that no test uses up, for tests that are not about the throttle. */
 export const UNLIMITED = {
   THROTTLE_PAIR_FAILURES: '1000000000',
@@ -122,6 +129,7 @@ export async function startTestService(
     // On a busy machine, too, attempts are verified and not shed.
     LOGIN_TIME_MS: '5000',
     DRAIN_DELAY_MS: '0',
+    PASSWORD_ENGINE: 'native',
     ...env,
   }
   let offsetMs = 0
@@ -129,7 +137,8 @@ export async function startTestService(
   const lines: string[] = []
   const log = createLog('info', { write: (line: string) => lines.push(line) })
   const config = { ...loadConfig(fullEnv), database: database.config }
-  const service = await serve(config, log, now)
+  const hasThreads = config.passwordEngine === 'lanes'
+  const service = await serve(config, log, now, hasThreads ? openServiceStore : openInProcess)
   const store = await openStore(database.config)
   const client = await createClient(service.url, dataDir, config.tls?.certFile)
   // Behind a proxy it could not be fetched.
@@ -190,6 +199,11 @@ export async function startTestService(
       await rm(dataDir, { recursive: true })
     },
   }
+}
+
+/** Without a thread for SQLite, and with time enough for a busy machine. */
+function openInProcess(database: DatabaseConfig, onConnectionLost: (error: Error) => void) {
+  return openStore(database, onConnectionLost, OPERATION_TIMEOUT_MS)
 }
 
 /** On a connection of its own, which no test sees. */

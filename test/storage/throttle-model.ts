@@ -186,7 +186,7 @@ export class ThrottleModel {
     if (isWindowOver) state.failures = 0
     if (!isBlocked) state.blockedUntil = null
 
-    // One failure of the day is forgiven every 15 minutes.
+    // One failure for the day is forgiven every 15 minutes.
     if (state.dayEndsAt !== null) {
       const countedAt = state.dayEndsAt - DAY
       const forgiven = Math.max(0, Math.floor((now - countedAt) / WINDOW))

@@ -224,7 +224,7 @@ for (const engine of ENGINES) {
       assert.deepEqual(countKinds(reservations), { admitted: 7, busy: 23 })
     })
 
-    test('leases that ran out count for the day, and an unlock clears the failures of the day', async () => {
+    test('leases that ran out count for the day, and an unlock clears the failures for the day', async () => {
       const email = 'leases@example.com'
       for (let i = 0; i < 20; i++) await reserve(makeScopes(email, `client ${i}`))
       assert.equal((await reserve(makeScopes(email, 'x'), later(2 * MINUTE_MS))).kind, 'blocked')
@@ -255,7 +255,7 @@ for (const engine of ENGINES) {
       )
     })
 
-    test('one failure of the day is forgiven every 15 minutes, also of those that the previous release counted', async () => {
+    test('one failure for the day is forgiven every 15 minutes, also of those that the previous release counted', async () => {
       const scopes = makeScopes()
       await fail(scopes, 1)
       const isOfEmail = `where key = '${scopes[1]?.key}'`

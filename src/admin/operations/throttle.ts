@@ -92,7 +92,7 @@ export type FailingClient = Pick<ShownScope, 'scope' | 'digest' | 'failures' | '
 export type ThrottleList = {
   /** How many emails, clients and networks must wait, in the whole throttle. */
   waiting: Record<'email' | 'client' | 'network', number>
-  /** The most failures of the day first. */
+  /** The most failures for the day first. */
   emails: AttackedEmail[]
   /** Clients and networks, the most failures first. */
   clients: FailingClient[]

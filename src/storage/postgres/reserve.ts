@@ -116,7 +116,7 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
         coalesce(e.blocked_until, e.window_ends_at) <= now
           or coalesce(e.blocked_until, e.window_ends_at) > window_limit as is_over,
         -- Of the daily failures, one is forgiven for every 15 minutes since they were counted, which was
-        -- 24 hours before the end of the day.
+        -- 24 hours before day_ends_at.
         case when e.day_ends_at <= day_limit then e.daily_failures else 0 end as counted_daily,
         greatest(floor(extract(epoch from now - e.day_ends_at + interval '24 hours') / 900), 0)::integer
           as forgiven,

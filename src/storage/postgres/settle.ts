@@ -133,7 +133,7 @@ function prepareFailure(table: 'users' | 'unknown_user') {
           when l.day_ends_at > ${parameters.now} then l.daily_failures + 1 else 1 end,
         day_ends_at = case when l.scope <> 'email' then null
           when l.day_ends_at > ${parameters.now} then l.day_ends_at else ${parameters.dayEnd} end,
-        -- Until all failures of the day are forgiven.
+        -- Until all failures for the day are forgiven.
         expires_at = case when l.day_ends_at > ${parameters.now} then greatest(${parameters.expiry},
             l.day_ends_at - interval '24 hours' + (l.daily_failures + 1) * interval '15 minutes')
           else ${parameters.expiry} end

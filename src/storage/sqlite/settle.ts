@@ -137,7 +137,7 @@ const countFailure = prepare<Moments & { keys: string }>((db, at) =>
         when day_ends_at > ${at.now} then daily_failures + 1 else 1 end`,
       day_ends_at: sql`case when scope <> 'email' then null
         when day_ends_at > ${at.now} then day_ends_at else ${at.dayEnd} end`,
-      // Until all failures of the day are forgiven.
+      // Until all failures for the day are forgiven.
       expires_at: sql`case when day_ends_at > ${at.now} then max(${at.expiry},
         strftime('%Y-%m-%dT%H:%M:%fZ', day_ends_at, '-24 hours', ((daily_failures + 1) * 15) || ' minutes'))
         else ${at.expiry} end`,

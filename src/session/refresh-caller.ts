@@ -13,11 +13,10 @@ export type RefreshCaller = {
   userAgent: string
 }
 
-type Shown = { id: string; token: string }
-
+/** `token` is the one that the caller shows. */
 export function digestCaller(
   caller: RefreshCaller,
-  { token }: Shown,
+  token: string,
   successorId: string,
 ): CallerDigests {
   return {
@@ -29,7 +28,7 @@ export function digestCaller(
 /** How the caller that has replaced this token is recognised; null if this is another caller. */
 export function recogniseCaller(
   caller: RefreshCaller,
-  { id, token }: Shown,
+  { id, token }: { id: string; token: string },
   { requestDigest, successor }: Extract<FoundRefreshToken, { kind: 'found' }>,
 ): 'id' | 'client' | null {
   if (successor === null) return null

@@ -45,14 +45,13 @@ export async function refresh(
   const limited = limit.check(read.id)
   if (limited) return { kind: 'limited', ...limited }
   const digest = digestOf(token)
-  const shown = { id: read.id, token }
   const { refreshKey } = keys.signingAt(now)
   /** Most sessions last longer than the new token. */
   let sessionEnd: Date | null = null
   const deadlineMs = performance.now() + TRIES_TIMEOUT_MS
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const next = issueRefreshToken(refreshKey, tokens.issuer, read.userId, sessionEnd, now)
-    const successor = { ...next.stored, ...digestCaller(caller, shown, next.stored.id) }
+    const successor = { ...next.stored, ...digestCaller(caller, token, next.stored.id) }
     const using = store.useRefreshToken(read.id, digest, successor, now)
     const used = await within(using, deadlineMs - performance.now(), 'the database is slow')
     if (used.kind === 'invalid') return used
@@ -66,7 +65,7 @@ export async function refresh(
       if (retryAfterSeconds !== null) return toLimited(live.session, retryAfterSeconds)
       const again = deriveSuccessor(deps, used, now)
       if (again === null) return endReused(deps, live, false, now)
-      const by = recogniseCaller(caller, shown, used)
+      const by = recogniseCaller(caller, { id: read.id, token }, used)
       return by ? succeed(deps, live, again, by, now) : endReused(deps, live, true, now)
     }
     // The session ends before the new token, or a parallel call was faster: the next try shows which.

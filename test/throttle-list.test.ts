@@ -40,13 +40,13 @@ for (const engine of ENGINES) {
           case when i % 4 = 0 then ${at(60)} end,
           case when r % 13 = 0 then ${at(5)} when r % 13 = 1 then ${at(-1)} end, ${at(99)} from r`)
       const all: ScopeState[] = []
-      for (let after: string | null = ''; after !== null; ) {
+      for (let from: number | null = 0; from !== null; ) {
         const above = { emails: NOTHING, clients: NOTHING }
         const page: Awaited<ReturnType<typeof store.listScopes>> = await store.listScopes(
-          ...([after, limitsOf(BUDGETS), NOW, above] as const),
+          ...([from, limitsOf(BUDGETS), NOW, above] as const),
         )
         all.push(...page.scopes)
-        after = page.next
+        from = page.next
       }
       assert.ok(all.length > ROWS / 2)
       const first = (names: string[]) =>

@@ -117,9 +117,9 @@ export async function listThrottle(
   const waiting = { email: 0, client: 0, network: 0 }
   let emails: ScopeState[] = []
   let clients: ScopeState[] = []
-  for (let after: string | null = ''; after !== null; ) {
+  for (let from: number | null = 0; from !== null; ) {
     const above = { emails: floorOf(top, emails), clients: floorOf(top, clients) }
-    const { scopes, next }: ListedScopes = await store.listScopes(after, limits, now, above)
+    const { scopes, next }: ListedScopes = await store.listScopes(from, limits, now, above)
     for (const state of scopes) {
       if (state.name === 'pair' || state.name === 'device') continue
       if (waitsUntil(state, now)) waiting[state.name]++
@@ -128,7 +128,7 @@ export async function listThrottle(
     }
     emails = firstOf(top, emails)
     clients = firstOf(top, clients)
-    after = next
+    from = next
   }
   const names = await findEmails(store, emails, now)
   const attacked: AttackedEmail[] = []
@@ -149,8 +149,9 @@ export async function listThrottle(
   }
 }
 
+/** A scope that changed while it was read may be there twice: the later state counts. */
 function firstOf(top: number, scopes: ScopeState[]): ScopeState[] {
-  return scopes
+  return [...new Map(scopes.map(scope => [scope.key, scope])).values()]
     .toSorted((a, b) => b.dailyFailures - a.dailyFailures || b.failures - a.failures)
     .slice(0, top)
 }
@@ -169,13 +170,13 @@ async function findEmails(
   const wanted = new Set(scopes.map(({ emailDigest }) => emailDigest))
   const found = new Map<string, string>()
   const since = new Date(now.getTime() - FAILURES_KEPT_MS)
-  for (let after: number | null = 0; after !== null && found.size < wanted.size; ) {
-    const page: EmailPage = await store.listEmails(after, since)
+  for (let from: number | null = 0; from !== null && found.size < wanted.size; ) {
+    const page: EmailPage = await store.listEmails(from, since)
     for (const email of page.emails) {
       const digest = digestOf(email)
       if (wanted.has(digest)) found.set(digest, email)
     }
-    after = page.next
+    from = page.next
   }
   return found
 }

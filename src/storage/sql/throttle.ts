@@ -6,11 +6,9 @@ import type { Floor, Limits, ScopeState, ThrottleStore } from '../../domain/thro
 import { writeAudit } from './audit.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime, type Schema } from './schema.ts'
+import { storedRange } from './stored-ranges.ts'
 import { clearFailures, isOfEmail, keysOf } from './throttle-rows.ts'
 import { STATE_COLUMNS, type StateRow, stateOf, statesOf } from './throttle-state.ts'
-
-/** Most rows that one page of the list looks at: some milliseconds, if few of them are returned. */
-const ROWS_PER_PAGE = 20_000
 
 type ScopeRow = StateRow & Pick<Selectable<Schema['login_throttle']>, 'scope' | 'email_digest'>
 
@@ -34,21 +32,11 @@ export function createThrottle(engine: Engine): ThrottleStore {
       return rows.map(row => toState(row, limits, now))
     },
 
-    async listScopes(afterKey, limits, now, above) {
-      const next = await engine.retrying(() =>
-        engine.db
-          .selectFrom('login_throttle')
-          .select('key')
-          .where('key', '>', afterKey)
-          .orderBy('key')
-          .offset(ROWS_PER_PAGE - 1)
-          .limit(1)
-          .executeTakeFirst(),
-      )
+    async listScopes(from, limits, now, above) {
+      const range = storedRange(engine, 'login_throttle', from)
       const rows = await engine.retrying(() =>
         selectedWithScope()
-          .where('key', '>', afterKey)
-          .$if(next !== undefined, query => query.where('key', '<=', next?.key ?? ''))
+          .where(range.contains)
           .where(({ or }) =>
             or([
               mayMatter('email', limits, above.emails),
@@ -56,13 +44,11 @@ export function createThrottle(engine: Engine): ThrottleStore {
               mayMatter('network', limits, above.clients),
             ]),
           )
-          .orderBy('key')
-          .limit(ROWS_PER_PAGE)
           .execute(),
       )
       const states = rows.map(row => toState(row, limits, now))
       const scopes = states.filter(({ failures, dailyFailures }) => failures + dailyFailures > 0)
-      return { scopes, next: next?.key ?? null }
+      return { scopes, next: await range.next() }
     },
 
     clearScopes: (keys, client, change) =>

@@ -56,8 +56,8 @@ export async function replaceFile(path: string, text: string, mode: number): Pro
   const temporary = await writeTemporaryFile(path, text, mode)
   try {
     const owner = await copyOwner(path, temporary)
-    // A service that reads the file through its group can still do so.
-    if (owner) await chmod(temporary, mode | (owner.mode & 0o040))
+    // A service that reads the file through its group can still do so. An exposed file is closed to all others.
+    if (owner && !isExposed(owner.mode)) await chmod(temporary, mode | (owner.mode & 0o040))
     await rename(temporary, path)
   } catch (error) {
     await unlink(temporary)

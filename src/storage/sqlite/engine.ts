@@ -59,7 +59,10 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     countConnections: () => null,
     readClock: async () => null,
     listMissingSettings: async () => [],
-    close: () => db.destroy(),
+    async close() {
+      await db.destroy()
+      database.retire()
+    },
   }
 }
 

@@ -59,7 +59,11 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     countConnections: () => null,
     readClock: async () => null,
     listMissingSettings: async () => [],
-    close: () => db.destroy(),
+    async close() {
+      // Kysely refuses later operations only if it was used before.
+      await db.connection().execute(async () => {})
+      await db.destroy()
+    },
   }
 }
 

@@ -60,8 +60,9 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     readClock: async () => null,
     listMissingSettings: async () => [],
     async close() {
+      // Kysely refuses later operations only if it was used before.
+      await db.connection().execute(async () => {})
       await db.destroy()
-      database.retire()
     },
   }
 }

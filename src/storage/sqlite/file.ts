@@ -22,7 +22,6 @@ export class SqliteFile implements SqliteDatabase {
   /** Device and inode of the file that was opened; null before. */
   #identity: string | null = null
   #isLost = false
-  #isRetired = false
 
   /** If not defensive, statements may change `sqlite_schema`. */
   constructor(file: string, isDefensive = true) {
@@ -99,12 +98,6 @@ export class SqliteFile implements SqliteDatabase {
     }
   }
 
-  /** Closes the file for good. Kysely alone would open it again if it was never used. */
-  retire(): void {
-    this.#isRetired = true
-    this.close()
-  }
-
   close(): void {
     this.#statements.clear()
     this.#connection?.close()
@@ -128,7 +121,6 @@ export class SqliteFile implements SqliteDatabase {
   }
 
   #open(): DatabaseSync {
-    if (this.#isRetired) throw new Error('the database has been closed')
     const location = pathToFileURL(this.#file)
     // Creates the file only the first time: a file that is lost later must not be replaced by an empty one.
     location.searchParams.set('mode', this.#identity === null ? 'rwc' : 'rw')

@@ -64,7 +64,7 @@ export async function showAccount({ user, session }, ifRefused = 'sessionEnded')
   userId = user.id
   turn++
   byId('initials', HTMLElement).textContent = initialsOf(user.name)
-  byId('name', HTMLElement).textContent = user.name
+  byId('name-text', HTMLElement).textContent = user.name
   byId('user-email', HTMLElement).textContent = user.email
   byId('role', HTMLElement).textContent = user.role
   showLastLogin(null)

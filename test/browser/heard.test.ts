@@ -64,7 +64,7 @@ describe('the page, heard', { concurrency: 1 }, () => {
       })
 
       test('a wrong password, each time', async () => {
-        await hears(() => logIn('kate', 'not the password'), en.loggingIn, en.invalidCredentials)
+        await hears(() => logIn('kate', 'not the password'), en.invalidCredentials)
         await window.shows('#notice', en.invalidCredentials)
         await hears(() => window.type('#password', `wrong again${ENTER}`), en.invalidCredentials)
       })

@@ -236,6 +236,27 @@ describe('the page', () => {
     })
   }
 
+  test('a browser that shows an unknown address gets a page; all others get the envelope', async () => {
+    const accept = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
+    const navigation = { Accept: accept, 'Accept-Language': 'de' }
+    const shown = await get(service, '/nothing?<b>', navigation)
+    assert.equal(shown.status, 404)
+    assert.match(shown.text, /<html lang="de"[\s\S]*Seite nicht gefunden[\s\S]*href="\/login"/)
+    assert.ok(!shown.text.includes('nothing'))
+    assert.equal(shown.headers['content-type'], 'text/html; charset=utf-8')
+    assert.equal(shown.headers['content-security-policy'], POLICY)
+    assert.equal(shown.headers['x-frame-options'], 'DENY')
+    assert.equal(shown.headers['cache-control'], 'no-store')
+    for (const [method, Accept] of [
+      ['GET', '*/*'],
+      ['GET', 'application/json'],
+      ['POST', accept],
+    ] as const) {
+      const { status, json } = await service.call({ method, path: '/nothing', headers: { Accept } })
+      assert.deepEqual([status, json.error.code], [404, 'NOT_FOUND'])
+    }
+  })
+
   test('lang chooses the language; any other value is ignored', async () => {
     for (const [query, language] of [
       ['lang=de', 'de'],

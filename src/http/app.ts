@@ -10,7 +10,7 @@ import { refuseForeignLogins } from './request/csrf.ts'
 import { JWKS_OPERATION, jwksRoute } from './routes/jwks.ts'
 import { LOGIN_OPERATION, type LoginBody, loginRoute } from './routes/login.ts'
 import { LOGOUT_OPERATION, logoutRoute } from './routes/logout.ts'
-import { assetRoute, pageRoute } from './routes/page.ts'
+import { assetRoute, notFoundRoute, pageRoute } from './routes/page.ts'
 import { openapiRoute, prepareDescription, referenceRoute } from './routes/reference.ts'
 import { REFRESH_OPERATION, refreshRoute } from './routes/refresh.ts'
 import {
@@ -37,7 +37,10 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     ...deps.sessions,
     isListedOrigin: (origin: string) => isListedOrigin(origin, config),
   }
-  const { app, refuseOtherMethods } = createServer(deps, { onFirst: cors(config) })
+  const { app, refuseOtherMethods } = createServer(deps, {
+    onFirst: cors(config),
+    notFound: notFoundRoute(page),
+  })
   app.addHook('onSend', logRefusedOrigins(config))
   await describeRoutes(app)
 

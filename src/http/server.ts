@@ -46,6 +46,8 @@ type Options = {
   onFirst?: onRequestHookHandler
   /** Of the part of an address that a route takes as its parameter. */
   maxParamLength?: number
+  /** Answers requests for addresses that no route has. */
+  notFound?: (request: FastifyRequest, reply: FastifyReply) => FastifyReply
 }
 
 const RETRY_DRAINING_SECONDS = 5
@@ -56,7 +58,7 @@ const QUERY_MAX_PARAMETERS = 20
 /** Call `refuseOtherMethods` once all routes have been added. */
 export function createServer(
   { config, tls, log, metrics, isStopping, isRefusing }: ServerDeps,
-  { onFirst, maxParamLength }: Options,
+  { onFirst, maxParamLength, notFound }: Options,
 ): { app: FastifyInstance; refuseOtherMethods: () => void } {
   const protocolErrors = createProtocolErrors()
   const serverOptions = { ...TIMEOUTS, requireHostHeader: false }
@@ -100,7 +102,7 @@ export function createServer(
 
   acceptJsonOnly(app)
   app.setErrorHandler(handleError)
-  app.setNotFoundHandler((_request, reply) => sendFailure(reply, 'NOT_FOUND'))
+  app.setNotFoundHandler(notFound ?? ((_request, reply) => sendFailure(reply, 'NOT_FOUND')))
 
   const countedLog = createCountedLog(log)
   app.decorate(COUNTED_LOG, countedLog)

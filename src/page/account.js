@@ -2,7 +2,7 @@
 import { call } from './api.js'
 import { describeDevice } from './device.js'
 import { adviceOn, announce, byId, clearError, say, setBusy, show, text, toTime } from './dom.js'
-import { clearList, showList } from './session-list.js'
+import { clearList, showList, startList } from './session-list.js'
 import { tellOtherWindows } from './windows.js'
 
 /** @typedef {import('./dom.js').TextKey} TextKey */
@@ -35,6 +35,7 @@ let onEnd
 /** @param {(sentence: string) => void} whenEnded */
 export function startAccount(whenEnded) {
   onEnd = whenEnded
+  startList()
   logOut.addEventListener('click', async () => {
     if (!(await act(logOut, 'POST', '/logout'))) return
     tellOtherWindows('loggedOut')
@@ -65,7 +66,7 @@ export async function showAccount({ user, session }, ifRefused = 'sessionEnded')
   userId = user.id
   turn++
   byId('initials', HTMLElement).textContent = initialsOf(user.name)
-  byId('name', HTMLElement).textContent = user.name
+  byId('name-text', HTMLElement).textContent = user.name
   byId('user-email', HTMLElement).textContent = user.email
   byId('role', HTMLElement).textContent = user.role
   showLastLogin(null)
@@ -91,14 +92,21 @@ function initialsOf(name) {
 /** @param {import('./api.js').LastLogin | null} last */
 function showLastLogin(last) {
   byId('last-login', HTMLElement).hidden = last === null
+  showFailures(last?.failuresSince ?? 0)
   if (last === null) return
   const { name: device } = describeDevice(last.userAgent)
   const sentence = text('lastLogin', { time: toTime(last.at), device, ip: last.ip })
   byId('last-login-detail', HTMLElement).textContent = sentence
-  const count = last.failuresSince
-  const failures = count === 1 ? text('oneFailure') : text('failures', { count })
+}
+
+/** @param {number} count */
+function showFailures(count) {
   const warning = byId('failures', HTMLElement)
-  warning.textContent = count > 0 ? failures : ''
+  const several = count === 1 ? text('oneFailure') : text('failures', { count })
+  const sentence = count > 0 ? several : ''
+  // Screen readers have read the heading before this arrives.
+  if (sentence && sentence !== warning.textContent) announce(sentence)
+  warning.textContent = sentence
   warning.dataset.kind = count < ALARMING_FAILURES ? 'information' : 'error'
 }
 

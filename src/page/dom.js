@@ -41,8 +41,20 @@ const texts = new Map(
  * @param {TextKey} key
  * @param {Record<string, string | number>} [values]
  */
-export function text(key, values = {}) {
-  return (texts.get(key) ?? key).replace(/\{(\w+)\}/g, (_, name) => String(values[name]))
+export function text(key, values) {
+  return partsOf(key, values).join('')
+}
+
+/**
+ * The pieces of a text, with its values between them.
+ * @template [Value=string | number]
+ * @param {TextKey} key
+ * @param {Record<string, Value>} [values]
+ * @returns {(string | Value)[]}
+ */
+export function partsOf(key, values = {}) {
+  const parts = (texts.get(key) ?? key).split(/\{(\w+)\}/)
+  return parts.map((part, i) => (i % 2 === 0 ? part : (values[part] ?? '')))
 }
 
 const { lang } = document.documentElement
@@ -50,6 +62,7 @@ const { lang } = document.documentElement
 const locale = navigator.languages.find(isOfPage) ?? lang
 const timeOfDay = new Intl.DateTimeFormat(locale, { timeStyle: 'short' })
 const dayAndTime = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' })
+const exactTime = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'medium' })
 const relative = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' })
 const MINUTE_MS = 60_000
 /** @type {[Intl.RelativeTimeFormatUnit, number, number][]} each with its length and where the next one begins */
@@ -75,10 +88,23 @@ export function toTime(moment) {
 }
 
 /**
+ * "5 minutes ago", or the time to the second, which a pointer shows in any case.
+ * @param {string} moment
+ * @param {boolean} isExact
+ */
+export function toTimeElement(moment, isExact) {
+  const element = document.createElement('time')
+  element.dateTime = moment
+  element.title = exactTime.format(new Date(moment))
+  element.textContent = isExact ? element.title : toAge(moment)
+  return element
+}
+
+/**
  * "5 minutes ago", and a date after a week. The clocks of the service and of the browser may differ.
  * @param {string} moment
  */
-export function toAge(moment) {
+function toAge(moment) {
   const ageMs = Math.max(0, Date.now() - Date.parse(moment))
   if (ageMs < MINUTE_MS) return text('justNow')
   const [unit, lengthMs] = UNITS.find(([, , endMs]) => ageMs < endMs) ?? []
@@ -115,12 +141,18 @@ export const notice = byId('notice', HTMLElement)
 const status = byId('status', HTMLElement)
 
 /**
- * Shows a sentence under the heading; screen readers read it at once.
+ * Shows a sentence under the heading; screen readers read it. An error is an alert, and a new element each time:
+ * with Firefox, a changed text in an existing alert is not read. Information comes with a new view, where
+ * a new alert would not be read either.
  * @param {string} sentence
  * @param {'error' | 'information'} [kind]
  */
 export function say(sentence, kind = 'error') {
-  notice.textContent = sentence
+  const shown = document.createElement('span')
+  shown.textContent = sentence
+  if (kind === 'error') shown.setAttribute('role', 'alert')
+  else if (sentence) announce(sentence)
+  notice.replaceChildren(...(sentence ? [shown] : []))
   notice.dataset.kind = kind
 }
 

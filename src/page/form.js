@@ -90,7 +90,7 @@ export function startForm(onLogin) {
   })
   startPasswordField(form)
   logInButton.disabled = false
-  continueWait()
+  restore()
 }
 
 /** @param {string} [sentence] why the form is shown again */
@@ -121,10 +121,21 @@ export function clearForm() {
 }
 
 function check() {
-  for (const { input, message, isRight } of CHECKS) mark(input, isRight() ? '' : message)
-  const wrong = CHECKS.find(({ isRight }) => !isRight())
-  wrong?.input.focus()
-  return !wrong
+  const wrong = CHECKS.filter(({ isRight }) => !isRight())
+  showErrors(wrong)
+  return wrong.length === 0
+}
+
+/**
+ * Focuses the first. The errors are announced too: the focus may be there already.
+ * @param {typeof CHECKS} wrong
+ */
+function showErrors(wrong) {
+  for (const { input, message } of CHECKS) {
+    mark(input, wrong.some(one => one.input === input) ? message : '')
+  }
+  announce(wrong.map(({ message }) => text(message)).join(' '))
+  wrong[0]?.input.focus()
 }
 
 /**
@@ -154,11 +165,9 @@ async function logIn() {
 function react({ status, error, retryAfterSeconds }, sentEmail) {
   switch (status) {
     case 400: {
-      say('')
       const named = CHECKS.filter(({ input }) => error?.fields?.includes(input.id))
-      for (const { input, message } of named) mark(input, message)
-      if (named[0]) return named[0].input.focus()
-      return say(text('unexpected'))
+      showErrors(named)
+      return say(named.length > 0 ? '' : text('unexpected'))
     }
     case 401:
       say(text('invalidCredentials'))
@@ -171,14 +180,25 @@ function react({ status, error, retryAfterSeconds }, sentEmail) {
   }
 }
 
-/** After a reload the wait goes on, for the same email. */
-function continueWait() {
+/**
+ * Loads the page from another address, with the email in the form. It is not part of the address, which servers
+ * log: the browser keeps `history.state` for this page when it is reloaded, and only then.
+ * @param {string} address
+ */
+export function reloadAt(address) {
+  history.replaceState({ ...history.state, email: email.value }, '', address)
+  location.reload()
+}
+
+/** After a reload, the wait goes on, for the same email. */
+function restore() {
   const { email: kept, endsAt } = history.state ?? {}
+  history.replaceState(null, '')
+  if (typeof kept !== 'string') return
+  email.value = kept
   const seconds = Math.ceil((endsAt - Date.now()) / 1000)
   // The clock may have been changed.
-  if (typeof kept !== 'string' || !(seconds > 0 && seconds <= WAIT_MAX_SECONDS)) return
-  email.value = kept
-  startWait(kept, seconds)
+  if (seconds > 0 && seconds <= WAIT_MAX_SECONDS) startWait(kept, seconds)
 }
 
 /**
@@ -191,7 +211,6 @@ function startWait(forEmail, askedSeconds) {
   const clocks = [Date, performance]
   const ends = clocks.map(clock => clock.now() + seconds * 1000)
   waitingEmail = forEmail
-  // Kept by the browser for this page when it is reloaded, and only then.
   history.replaceState({ email: forEmail, endsAt: ends[0] }, '')
   password.value = ''
   logInButton.disabled = true

@@ -3,12 +3,12 @@
 import { checkSession, isAccountShown, showAccount, startAccount } from './account.js'
 import { call } from './api.js'
 import { adviceOn, announce, say, text } from './dom.js'
-import { clearForm, isFormInUse, isFormShown, showForm, startForm } from './form.js'
+import { clearForm, isFormInUse, isFormShown, reloadAt, showForm, startForm } from './form.js'
 import {
   isLeaving,
-  isReturnRefused,
   leave,
   mayGoOn,
+  refusal,
   returnTo,
   sentBack,
   showDestination,
@@ -30,7 +30,7 @@ startForm(async data => {
 })
 startAccount(showForm)
 showDestination()
-keepAddressInLanguageLinks()
+startLanguageLinks()
 
 // A page from the browser's back/forward cache shows an outdated state.
 addEventListener('pageshow', event => {
@@ -41,7 +41,6 @@ hearOtherWindows(news => {
   else if (!isLeaving()) resume()
 })
 
-const refusal = isReturnRefused ? text('returnRefused') : ''
 // The form is hidden only if a session cookie came with the request for the page. From a page of another site
 // none comes, so the service is asked in any case.
 if (isFormShown()) showForm(refusal)
@@ -66,10 +65,17 @@ async function resume() {
   return status
 }
 
-function keepAddressInLanguageLinks() {
+/** They keep the query, and the email in the form unless they open another window. */
+function startLanguageLinks() {
   for (const link of document.querySelectorAll('footer [hreflang]')) {
     const address = new URL(location.href)
     address.searchParams.set('lang', link.getAttribute('hreflang') ?? '')
     link.setAttribute('href', address.search)
+    link.addEventListener('click', event => {
+      const { ctrlKey, metaKey, shiftKey } = /** @type {MouseEvent} */ (event)
+      if (ctrlKey || metaKey || shiftKey) return
+      event.preventDefault()
+      reloadAt(address.search)
+    })
   }
 }

@@ -13,13 +13,28 @@ const link = byId('continue', HTMLAnchorElement)
 /** The accepted address, or empty. */
 export const returnTo = link.getAttribute('href') ?? ''
 
-export const isReturnRefused =
-  returnTo === '' && new URLSearchParams(location.search).has('return_to')
+/** Why the user stays here; empty if no address was refused. */
+export const refusal = returnTo
+  ? ''
+  : toRefusal(new URLSearchParams(location.search).get('return_to'))
 
 const target = returnTo || (link.dataset.home ?? '')
 const host = target && new URL(target).host
 
+/** @param {string | null} asked */
+function toRefusal(asked) {
+  if (asked === null) return ''
+  try {
+    const { protocol, host } = new URL(asked)
+    if (/^https?:$/.test(protocol)) return text('returnRefused', { host })
+  } catch {
+    // Not an address.
+  }
+  return text('returnUnreadable')
+}
+
 export function showDestination() {
+  byId('may-close', HTMLElement).hidden = target !== ''
   if (!target) return
   link.href = target
   link.textContent = text(returnTo ? 'continueTo' : 'goTo', { host })

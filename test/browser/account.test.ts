@@ -42,7 +42,10 @@ describe('the account in a browser', () => {
       assert.equal(await page.title(), 'Logged in · Login Service')
       assert.equal(await focused(page), 'name')
       const [own, ...others] = await sessionsOf(page).allInnerTexts()
-      assert.match(String(own), /^Chrome on Linux\sThis device\s+127\.0\.0\.1 · opened just now$/)
+      assert.match(
+        String(own),
+        /^Chrome on Linux\sThis device\s+127\.0\.0\.1 · logged in just now$/,
+      )
       assert.deepEqual(
         others.map(text => text.split('\n')[0]),
         ['curl', 'Safari on iPhone'],
@@ -52,6 +55,41 @@ describe('the account in a browser', () => {
         .evaluateAll(uses => uses.map(use => use.getAttribute('href')))
       assert.deepEqual(icons, ['#computer', '#program', '#phone'])
       await look('account')
+    }),
+  )
+
+  test(
+    'tells sessions apart that look alike, by exact times',
+    visit(async ({ page, service, newUser, logIn, look }) => {
+      const email = await newUser()
+      for (let i = 0; i < 2; i++) {
+        await service.login(email, PASSWORD)
+        service.advance(7_000)
+      }
+      await logIn(email)
+      const [, one, other] = await sessionsOf(page).allInnerTexts()
+      assert.match(`${one}`, /127\.0\.0\.1 · logged in \d+ \w+ \d{4}, \d\d:\d\d:\d\d$/m)
+      assert.notEqual(one, other)
+      const time = page.locator('#sessions li:first-child time')
+      assert.equal(await time.innerText(), 'just now')
+      assert.match(`${await time.getAttribute('title')}`, /^\d+ \w+ \d{4}, \d\d:\d\d:\d\d$/)
+      assert.ok(Date.parse(`${await time.getAttribute('datetime')}`) > 0)
+      await page.getByText('You are logged in. You can close this window.').waitFor()
+      await look('alike')
+    }),
+  )
+
+  test(
+    'keeps a name in another direction beside its initials',
+    visit(async ({ page, newUser, logIn, picture }) => {
+      await logIn(await newUser('كاتي محمود'))
+      const distance = await page.evaluate<number>(`(() => {
+        const range = document.createRange()
+        range.selectNodeContents(document.getElementById('name'))
+        return range.getBoundingClientRect().left - initials.getBoundingClientRect().right
+      })()`)
+      assert.ok(distance > 0 && distance < 20, String(distance))
+      await picture('right-to-left')
     }),
   )
 
@@ -70,10 +108,13 @@ describe('the account in a browser', () => {
       await says(page, 'You are logged out.')
       for (let i = 0; i < 3; i++) await service.login(email, 'not the password')
       await logIn(email)
-      await page.getByText(/^There have been 3 failed attempts since then\./).waitFor()
+      const warning = page.locator('#failures', {
+        hasText: /^3 attempts to log in to your account have failed since your last login\./,
+      })
+      await warning.waitFor()
       await look('failures')
       await page.reload()
-      await page.getByText(/^There have been 3 failed attempts since then\./).waitFor()
+      await warning.waitFor()
     }),
   )
 
@@ -395,11 +436,16 @@ describe('the account in a browser', () => {
       }
       await logIn(email)
       assert.equal(await page.innerText('#name'), name)
-      assert.equal(await sessionsOf(page).count(), 30)
+      await look('many-sessions')
+      assert.equal(await page.locator('#sessions li:visible').count(), 5)
+      await page.getByRole('button', { name: 'Show all 30' }).click()
+      assert.equal(await page.locator('#sessions li:visible').count(), 30)
+      assert.ok(await page.isHidden('#show-all'))
+      const row = `[...document.querySelectorAll('#sessions li')].indexOf(document.activeElement.closest('li'))`
+      assert.equal(await page.evaluate(row), 5)
       assert.match(await page.innerText('#sessions'), /<b onclick=alert\(7\)>M+\n/)
       assert.equal(await page.locator('#account img, #sessions b').count(), 0)
       assert.equal(await overflowOf(page), 0)
-      await look('many-sessions')
     }),
   )
 })

@@ -316,11 +316,12 @@ describe('the form in a browser', () => {
   test(
     'cannot be sent when the script cannot be loaded, and a sentence says what to do',
     visit(
-      async ({ page, fill }) => {
+      async ({ page, fill, picture }) => {
         await fill('kate@example.com')
         await page.locator('#password').press('Enter')
         await page.getByText(/Still loading/).waitFor()
         assert.ok(await page.isDisabled('#log-in'))
+        await picture('still-loading')
       },
       {
         expected: ['net::ERR_FAILED'],
@@ -338,7 +339,8 @@ describe('the form in a browser', () => {
         await page.keyboard.type('kate@example.com')
         await page.keyboard.press('Tab')
         await page.keyboard.type('half a ')
-        const place = () => page.locator('#password').boundingBox()
+        const place = () =>
+          Promise.all(['#password', 'main', 'footer'].map(one => page.locator(one).boundingBox()))
         const before = await place()
         late.resolve()
         await page.locator('#log-in:enabled').waitFor()
@@ -434,6 +436,22 @@ describe('the form in a browser', () => {
           }),
       },
     ),
+  )
+
+  test(
+    'keeps the email, and not in the address, when the language is changed',
+    visit(async ({ page }) => {
+      await page.fill('#email', 'kate@example.com')
+      await page.click('text=Deutsch')
+      await page.getByRole('button', { name: 'Anmelden' }).waitFor()
+      await page.locator('#log-in:enabled').waitFor()
+      assert.equal(await page.inputValue('#email'), 'kate@example.com')
+      assert.doesNotMatch(page.url(), /kate/)
+      assert.equal(await page.evaluate('history.state'), null)
+      await page.reload()
+      await page.locator('#log-in:enabled').waitFor()
+      assert.equal(await page.inputValue('#email'), '')
+    }),
   )
 
   test(

@@ -111,6 +111,19 @@ describe('the appearance of the page', () => {
   )
 
   test(
+    'leads from an address where there is nothing to the login',
+    visit(
+      async ({ page, look }) => {
+        await page.getByRole('heading', { name: 'Page not found' }).waitFor()
+        await look('not-found')
+        await page.getByRole('link', { name: 'To the login' }).click()
+        await page.locator('#log-in:enabled').waitFor()
+      },
+      { path: '/nothing', expected: [404] },
+    ),
+  )
+
+  test(
     'does not move its logo between the form and the account',
     visit(async ({ page, newUser, logIn }) => {
       const place = () => page.locator('header').boundingBox()
@@ -138,6 +151,13 @@ describe('the appearance of the page', () => {
         await page.locator('#log-in:disabled').waitFor()
         await page.emulateMedia({ contrast: 'no-preference', forcedColors: 'active' })
         assert.equal(await style('#log-in', 'opacity'), '1')
+        await page.fill('#email', 'other@example.com')
+        await page.locator('#log-in:enabled').waitFor()
+        const [primary, other] = await Promise.all(
+          ['#log-in', '#reveal'].map(button => style(button, 'backgroundColor')),
+        )
+        assert.notEqual(primary, other)
+        await assertAccessible(page)
         assert.equal(await style('label', 'opacity'), '1')
         await page.emulateMedia({ forcedColors: 'none' })
         await logIn(email)

@@ -1,8 +1,12 @@
-// Debian's packages of the browsers, each with a file that it installs.
+// Debian's packages of the browsers and of the screen reader, each with a file that it installs.
 export const PACKAGES = {
   chromium: '/usr/bin/chromium',
   'chromium-driver': '/usr/bin/chromedriver',
   'firefox-esr': '/usr/bin/firefox-esr',
   'webkit2gtk-driver': '/usr/bin/WebKitWebDriver',
   xvfb: '/usr/bin/Xvfb',
+  orca: '/usr/bin/orca',
+  'at-spi2-core': '/usr/libexec/at-spi-bus-launcher',
+  'dbus-daemon': '/usr/bin/dbus-daemon',
+  'matchbox-window-manager': '/usr/bin/matchbox-window-manager',
 }

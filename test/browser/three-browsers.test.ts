@@ -175,7 +175,7 @@ describe('the page', { concurrency: true }, () => {
           await eventually(async () => assert.equal(await other.url(), target))
           await window.open(`${page}https://app.example.com/`)
           await window.shows('#user-email', email)
-          await window.shows('#notice', en.returnRefused)
+          await window.shows('#notice', en.returnRefused.replace('{host}', 'app.example.com'))
           await window.hides('#continue')
         }),
       )

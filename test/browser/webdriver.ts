@@ -15,20 +15,27 @@ import { PACKAGES } from './packages.ts'
 /** Far longer than anything takes, on a busy machine, too. */
 const LIMIT_MS = 60_000
 
-/** Ends a process when the process of the tests ends, even if that is killed. */
-const WITH_THE_TESTS = ['setpriv', '--pdeathsig', 'KILL']
+/** The process ends when the process of the tests ends, even if that is killed. */
+export function runWithTheTests(command: string[], env: Environment) {
+  return run(env, { command: ['setpriv', '--pdeathsig', 'KILL', ...command] })
+}
 
-/** The language is a tag such as de-DE. The home folder is the browser's own, and is removed with it. */
-type Start = { port: number; home: string; language: string }
+type Environment = Record<string, string>
+/**
+ * The language is a tag such as de-DE. The home folder is the browser's own, and is removed with it. On a
+ * screen, the browser also tells a screen reader what it shows.
+ */
+type Start = { port: number; home: string; language: string; isOnScreen: boolean }
 type Program = {
   commands: string[][]
-  env?: Record<string, string>
+  env?: Environment
   openSession: () => Promise<Send>
 }
 
 const BROWSERS = {
-  chromium({ port, language }: Start): Program {
-    const args = [...FLAGS, '--headless', '--remote-debugging-pipe', `--accept-lang=${language}`]
+  chromium({ port, language, isOnScreen }: Start): Program {
+    const screen = isOnScreen ? '--force-renderer-accessibility' : '--headless'
+    const args = [...FLAGS, screen, '--remote-debugging-pipe', `--accept-lang=${language}`]
     const options = { 'goog:chromeOptions': { binary: findChromium(), args } }
     return {
       commands: [['chromedriver', `--port=${port}`]],
@@ -36,14 +43,16 @@ const BROWSERS = {
     }
   },
 
-  async firefox({ port, home, language }: Start): Promise<Program> {
+  async firefox({ port, home, language, isOnScreen }: Start): Promise<Program> {
+    const screen = isOnScreen ? [] : ['--headless']
+
     const settings = { 'marionette.port': port, 'intl.accept_languages': language }
     const lines = Object.entries(settings).map(
       ([name, value]) => `user_pref(${JSON.stringify(name)}, ${JSON.stringify(value)});`,
     )
     await writeFile(join(home, 'user.js'), lines)
     return {
-      commands: [['firefox-esr', '--headless', '--marionette', '--profile', home]],
+      commands: [['firefox-esr', ...screen, '--marionette', '--profile', home]],
       openSession: () => openFirefoxSession(port),
     }
   },
@@ -71,15 +80,16 @@ export const BROWSER_NAMES = Object.keys(BROWSERS) as BrowserName[]
 
 export type Browser = Awaited<ReturnType<typeof startBrowser>>
 
-/** Starts a browser with an empty profile. */
-export async function startBrowser(name: BrowserName, language: string) {
+/** Starts a browser with an empty profile; with the environment of a screen, on that screen. */
+export async function startBrowser(name: BrowserName, language: string, screen?: Environment) {
   const missing = missingOf(PACKAGES).join(', ')
   assert.equal(missing, '', `missing: ${missing}; "npm run test:browser" installs it`)
   const home = await makeTemporaryFolder('login-browser-')
   const port = await freePort()
-  const { commands, env, openSession } = await BROWSERS[name]({ port, home, language })
+  const isOnScreen = screen !== undefined
+  const { commands, env, openSession } = await BROWSERS[name]({ port, home, language, isOnScreen })
   const processes = commands.map(command =>
-    run({ HOME: home, ...env }, { command: [...WITH_THE_TESTS, ...command] }),
+    runWithTheTests(command, { ...screen, HOME: home, ...env }),
   )
   const stop = async () => {
     for (const { kill } of processes) kill('SIGKILL')

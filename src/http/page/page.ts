@@ -37,6 +37,8 @@ type Document = {
   withForm: Variant
   /** For a request with a session cookie: the account follows, unless the session has ended. */
   withoutForm: Variant
+  /** For a browser that asks for an address where there is nothing. */
+  notFound: Content
 }
 type Variant = { content: Content; withReturnTo: (address: string) => string }
 
@@ -47,7 +49,7 @@ export async function loadPage(config: PageConfig): Promise<Page> {
   // The digest is part of the address, so browsers may cache an asset for ever.
   const parts = [...files].map(([name, { bytes }]) => `${name} ${bytes.toString('base64')}`)
   const folder = `/assets/${digestOf(parts.join('\n')).slice(0, 16)}/`
-  const html = await readText('login.html')
+  const [html, notFoundHtml] = [await readText('login.html'), await readText('not-found.html')]
   const { brandName } = config
   const languages = await loadTexts()
   const documents = new Map<string, Document>()
@@ -59,7 +61,8 @@ export async function loadPage(config: PageConfig): Promise<Page> {
       help: toHelp(config, texts),
       links: toFooter(config, language, languages),
     }
-    documents.set(language, toDocument(html, values))
+    const notFound = compressText('text/html', fill(notFoundHtml, values))
+    documents.set(language, { ...toVariants(html, values), notFound })
   }
   const frame = fill(await readText('reference.html'), { brandName, assets: folder })
   return {
@@ -133,7 +136,7 @@ function readText(name: string): Promise<string> {
   return readFile(join(FOLDER, name), 'utf8')
 }
 
-function toDocument(html: string, values: Texts): Document {
+function toVariants(html: string, values: Texts): Omit<Document, 'notFound'> {
   const toVariant = (formState: string): Variant => {
     const filled = fill(html, { ...values, returnTo: RETURN_TO, formState })
     const [before = '', after = ''] = filled.split(RETURN_TO)

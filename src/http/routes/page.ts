@@ -1,5 +1,6 @@
-// GET /, GET /login and the files that the page loads.
+// GET /, GET /login, the files that the page loads, and the answer to other addresses.
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { sendFailure } from '../answer/envelope.ts'
 import { chooseEncoding, chooseLanguage } from '../page/negotiation.ts'
 import type { Content, Page } from '../page/page.ts'
 import { acceptedReturnTo, originOf } from '../page/return-to.ts'
@@ -19,18 +20,10 @@ export const PAGE_POLICY = [
 /** A changed file gets another address. */
 const FOR_EVER = 'public, max-age=31536000, immutable'
 
-export function pageRoute({ documents }: Page, returnToOrigins: readonly string[]) {
-  const languages = [...documents.keys()]
+export function pageRoute(page: Page, returnToOrigins: readonly string[]) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    const { headers, query } = request
-    const { lang, return_to: asked } = query as { lang?: unknown; return_to?: unknown }
-    const language =
-      languages.find(one => one === lang) ??
-      chooseLanguage(headers['accept-language'], languages, DEFAULT_LANGUAGE)
-    const document = documents.get(language)
-    if (!document) throw new Error(`no page in ${language}`)
-    reply.header('Content-Security-Policy', PAGE_POLICY)
-    addVary(reply, 'Accept-Language')
+    const { return_to: asked } = request.query as { return_to?: unknown }
+    const document = chooseDocument(page, request, reply)
     const hasCookie = sessionCookieOf(request) !== null
     const { content, withReturnTo } = hasCookie ? document.withoutForm : document.withForm
     const returnTo = acceptedReturnTo(asked, returnToOrigins)
@@ -39,6 +32,29 @@ export function pageRoute({ documents }: Page, returnToOrigins: readonly string[
     // Not compressed: this document differs from request to request, so it would cost time each time.
     return reply.type(content.type).send(withReturnTo(returnTo))
   }
+}
+
+/** A browser that shows the answer to a user gets a page; all others get the envelope. */
+export function notFoundRoute(page: Page) {
+  return (request: FastifyRequest, reply: FastifyReply) => {
+    const isForUser = request.method === 'GET' && request.headers.accept?.includes('text/html')
+    if (!isForUser) return sendFailure(reply, 'NOT_FOUND')
+    const { notFound } = chooseDocument(page, request, reply)
+    return sendContent(request, reply.code(404), notFound)
+  }
+}
+
+function chooseDocument({ documents }: Page, request: FastifyRequest, reply: FastifyReply) {
+  const { lang } = request.query as { lang?: unknown }
+  const languages = [...documents.keys()]
+  const language =
+    languages.find(one => one === lang) ??
+    chooseLanguage(request.headers['accept-language'], languages, DEFAULT_LANGUAGE)
+  const document = documents.get(language)
+  if (!document) throw new Error(`no page in ${language}`)
+  reply.header('Content-Security-Policy', PAGE_POLICY)
+  addVary(reply, 'Accept-Language')
+  return document
 }
 
 /** Has the policy of all other answers, so that an SVG logo opened by itself runs no script. */

@@ -59,7 +59,8 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     countConnections: () => null,
     readClock: async () => null,
     listMissingSettings: async () => [],
-    close: () => db.destroy(),
+    // Kysely closes the file only if it has used it.
+    close: async () => database.end(),
   }
 }
 

@@ -59,11 +59,8 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     countConnections: () => null,
     readClock: async () => null,
     listMissingSettings: async () => [],
-    async close() {
-      // Kysely refuses later operations only if it was used before.
-      await db.connection().execute(async () => {})
-      await db.destroy()
-    },
+    // Kysely closes the file only if it has used it.
+    close: async () => database.end(),
   }
 }
 

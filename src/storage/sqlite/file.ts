@@ -22,6 +22,7 @@ export class SqliteFile implements SqliteDatabase {
   /** Device and inode of the file that was opened; null before. */
   #identity: string | null = null
   #isLost = false
+  #isEnded = false
 
   /** If not defensive, statements may change `sqlite_schema`. */
   constructor(file: string, isDefensive = true) {
@@ -104,6 +105,12 @@ export class SqliteFile implements SqliteDatabase {
     this.#connection = null
   }
 
+  /** Closes the file for good. */
+  end(): void {
+    this.close()
+    this.#isEnded = true
+  }
+
   #all(sql: string, parameters: readonly unknown[]): unknown[] {
     return this.#watch(() => this.#prepareOnce(sql).statement.all(...toSqlite(parameters)))
   }
@@ -121,6 +128,7 @@ export class SqliteFile implements SqliteDatabase {
   }
 
   #open(): DatabaseSync {
+    if (this.#isEnded) throw new Error('the database has been closed')
     const location = pathToFileURL(this.#file)
     // Creates the file only the first time: a file that is lost later must not be replaced by an empty one.
     location.searchParams.set('mode', this.#identity === null ? 'rwc' : 'rw')

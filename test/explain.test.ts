@@ -10,8 +10,8 @@ import { type CountedClient, toCountedClient } from '../src/login/client-group.t
 import { throttleScopes } from '../src/login/scopes.ts'
 import { createCli } from './cli.ts'
 import { ENGINES } from './engines.ts'
-import { createDeployment } from './process.ts'
-import { PASSWORD, startTestService, type TestService } from './service.ts'
+import { createDeployment, until } from './process.ts'
+import { type Answer, PASSWORD, startTestService, type TestService } from './service.ts'
 import { changeAt } from './storage/fixtures.ts'
 
 const MINUTE_MS = 60_000
@@ -132,9 +132,14 @@ for (const engine of ENGINES) {
           const isBlocked = throttle.scopes.every(scope => scope.blockedUntil ?? !scope.waitsUntil)
           if (verdict.kind === 'must-wait' && isBlocked) {
             const leftMs = verdict.until.getTime() - service.now().getTime()
-            const retryMs = Number(answer.headers['retry-after']) * 1000
-            // The clock has run on since.
-            assert.ok(Math.abs(retryMs - leftMs) < 60_000, `${retryMs} ${leftMs}`)
+            const isAsShown = ({ headers }: Answer) =>
+              // The clock has run on since.
+              Math.abs(Number(headers['retry-after']) * 1000 - leftMs) < 60_000
+            // A cached block of one scope may hide a longer one of another scope for a moment.
+            const password = step.isRight ? PASSWORD : 'wrong'
+            if (!isAsShown(answer)) {
+              await until(async () => isAsShown(await service.login(email, password, ip)))
+            }
           }
           if (user) assert.equal(user.state === 'inactive', verdict.kind === 'inactive')
           seen.add(verdict.kind)

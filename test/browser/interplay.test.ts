@@ -40,7 +40,7 @@ describe('the page in unusual conditions', () => {
     visit(
       async ({ newUser, logIn, page }) => {
         await logIn(await newUser())
-        assert.match(await page.innerText('#sessions'), /opened just now/)
+        assert.match(await page.innerText('#sessions'), /logged in just now/)
       },
       {
         prepare: page =>

@@ -74,7 +74,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await store.listLiveSessions(userId, { afterId: null, limit: 101 }, now)
   await store.listLiveSessions(userId, { afterId: id, limit: 101 }, now)
   assert.ok((await store.countLiveSessions(userId, now)) > 1)
-  assert.equal(await store.endSessions(userId, id, now), true)
+  assert.ok(await store.endOtherSessions(userId, id, now))
   assert.equal(await store.endSession(id, now), true)
   for (const key of [
     { kind: 'access-token', sessionId: id, userId },
@@ -85,7 +85,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   }
 
   assert.equal(await store.endUserSession((await open(false, 100)).id, changeAt(now)), true)
-  assert.equal(await store.endUserSessions(email, changeAt(now)), true)
+  assert.equal(await store.endUserSessions(email, changeAt(now)), 0)
   await store.findUserByEmail(email)
   await store.upgradePasswordHash(userId, 'a hash', 'another', now)
   for (const role of [undefined, 'user']) {
@@ -121,7 +121,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await store.activateUser(email, changeAt(now))
   await store.revokeDevice(deviceId, changeAt())
   await fillSessions(database, userId, 10, now)
-  assert.equal(await store.deleteUser(email, changeAt()), true)
+  assert.equal(await store.deleteUser(email, changeAt()), 10)
 
   const imported = { id: userId, isIdGiven: true, email, passwordHash: 'a', name: 'Name' }
   const unsaid = { role: null, isActive: null, createdAt: null, lockedUntil: null }

@@ -134,6 +134,29 @@ for (const engine of ENGINES) {
       }
     })
 
+    test('all other sessions end at both, and the kept one and later ones stay live', async () => {
+      const email = await addUser(deployment)
+      for (const [one, other] of [
+        [previous, next],
+        [next, previous],
+        [previous, next],
+      ] as const) {
+        const ended = [await logIn(one, email), await logIn(other, email)]
+        const kept = await logIn(other, email)
+        const headers = bearer(kept.accessToken)
+        const answer = await call(one, { method: 'DELETE', path: `${AUTH}/sessions`, headers })
+        assert.equal(answer.status, 200, answer.text)
+        const later = await logIn(other, email)
+        for (const service of [one, other]) {
+          for (const { accessToken } of ended) {
+            assert.equal((await get(service, '/session', bearer(accessToken))).status, 401)
+          }
+        }
+        await useSession(one, await useSession(other, kept))
+        await useSession(one, await useSession(other, later))
+      }
+    })
+
     test('failures at both are counted together', async () => {
       const email = await addUser(deployment)
       const statuses = []

@@ -9,7 +9,6 @@ import { endSession, endSessions } from './operations/sessions.ts'
 import { requireUser } from './operations/users.ts'
 import { parseEmail, parseId } from './terminal/arguments.ts'
 import { count, formatTime } from './terminal/layout.ts'
-import { countEnded } from './terminal/terminal.ts'
 import { withStore } from './with-store.ts'
 
 export function sessionsCommand(context: Context): Command {
@@ -48,9 +47,7 @@ export function sessionsCommand(context: Context): Command {
           return
         }
         const email = canonicalEmail(which)
-        const counted = countEnded(terminal)
-        await endSessions(admin, email, counted.onEnded)
-        const ended = counted.ended()
+        const ended = await endSessions(admin, email)
         const sentence = `Ended ${count(ended, 'session', 'sessions')} of ${email}.`
         terminal.announce('admin.sessions_ended', { email, ended }, sentence)
       }),

@@ -1,5 +1,5 @@
 // Sessions and refresh tokens, and the operations on them that the store offers.
-import type { OnEnded, User } from './user.ts'
+import type { User } from './user.ts'
 
 export type Session = {
   id: string
@@ -120,8 +120,8 @@ export interface SessionStore {
   /** The same for the session of a token or cookie; null if there is no such live session. */
   endSessionOf(key: SessionKey, now: Date): Promise<{ id: string; userId: string } | null>
   /**
-   * Ends all sessions of a user in one transaction, except the one with `keptId`. False, with nothing
-   * ended, if that one is not live. The rows are marked as ended after it, in batches.
+   * Ends all sessions of a user except the one with `keptId`, and returns their ids. Null, with nothing ended, if
+   * that one is not live.
    */
-  endSessions(userId: string, keptId: string | null, now: Date, onEnded?: OnEnded): Promise<boolean>
+  endOtherSessions(userId: string, keptId: string, now: Date): Promise<string[] | null>
 }

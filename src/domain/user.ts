@@ -67,9 +67,6 @@ export type Device = {
   userAgent: string
 }
 
-/** Called with the ids of sessions that ended or, by a deletion, were removed, one batch at a time. */
-export type OnEnded = (sessionIds: string[]) => void
-
 export interface UserStore {
   findUserByEmail(email: string): Promise<User | null>
   findUserById(id: string): Promise<User | null>
@@ -105,28 +102,22 @@ export interface UserStore {
   /** Clears the user's lock, failures and blocks. */
   unlockUser(email: string, change: Change): Promise<boolean>
   /**
-   * Each of the next four ends all sessions of the user in the same transaction as the change. The rows
-   * of these sessions are marked as ended after it, in batches that `onEnded` reports: a process that dies
-   * in between leaves rows unmarked, and no session live. All changes return false for an unknown email.
-   * `setPassword` also removes the user's devices, in the same transaction.
+   * Each of the next four also ends all sessions of the user. All changes return false for an unknown email.
+   * `setPassword` also removes the user's devices.
    */
-  setPassword(
-    email: string,
-    passwordHash: string,
-    change: Change,
-    onEnded?: OnEnded,
-  ): Promise<boolean>
-  deactivateUser(email: string, change: Change, onEnded?: OnEnded): Promise<boolean>
-  lockUser(email: string, until: Date, change: Change, onEnded?: OnEnded): Promise<boolean>
-  endUserSessions(email: string, change: Change, onEnded?: OnEnded): Promise<boolean>
+  setPassword(email: string, passwordHash: string, change: Change): Promise<boolean>
+  deactivateUser(email: string, change: Change): Promise<boolean>
+  lockUser(email: string, until: Date, change: Change): Promise<boolean>
+  /** Returns how many sessions ended; null for an unknown email. */
+  endUserSessions(email: string, change: Change): Promise<number | null>
   /** False if there is no such live session. */
   endUserSession(id: string, change: Change): Promise<boolean>
   /**
    * Not atomic: deactivates the user and ends all sessions in one transaction, then removes sessions,
    * devices and the user in batches. Calling it again finishes a deletion that was interrupted, and
-   * records it again.
+   * records it again. Returns how many sessions ended; null for an unknown email.
    */
-  deleteUser(email: string, change: Change, onEnded?: OnEnded): Promise<boolean>
+  deleteUser(email: string, change: Change): Promise<number | null>
 
   listDevices(userId: string, now: Date): Promise<Device[]>
   /** False if there is no such device. */

@@ -48,11 +48,11 @@ for (const engine of ENGINES) {
       }
     }
 
-    test('endSession, endSessions and a lock each revoke the token, also after 20 refreshes', async () => {
+    test('each way to end a session revokes its token, also after 20 refreshes', async () => {
       const { email, id } = await newUser()
       const ends = [
         (sessionId: string) => store.endSession(sessionId, later(1)),
-        () => store.endSessions(id, null, later(1)),
+        () => store.endUserSessions(email, changeAt(later(1))),
         () => store.lockUser(email, later(DAY_MS), changeAt(later(1))),
       ]
       for (const end of ends) {
@@ -90,11 +90,13 @@ for (const engine of ENGINES) {
           `select id, token from refresh_tokens where session_id = '${sessionId}'`,
         )
         const next = makeSuccessor(start, later(DAY_MS))
-        const endOthers = Array.from({ length: 4 }, () => store.endSessions(id, sessionId, start))
+        const endOthers = Array.from({ length: 4 }, () =>
+          store.endOtherSessions(id, sessionId, start),
+        )
         const using = store.useRefreshToken(String(row?.id), String(row?.token), next, start)
-        assert.deepEqual(await Promise.all(endOthers), [true, true, true, true])
+        assert.deepEqual(await Promise.all(endOthers), [[], [], [], []])
         assert.equal((await using).kind, 'replaced')
-        const again = Array.from({ length: 4 }, () => store.endSessions(id, sessionId, start))
+        const again = Array.from({ length: 4 }, () => store.endOtherSessions(id, sessionId, start))
         assert.equal(await store.endSession(sessionId, start), true)
         await Promise.all(again)
         assert.equal(await store.countLiveSessions(id, start), 0)
@@ -131,7 +133,7 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('a session of an earlier generation is not live for any operation', async () => {
+    test('a session that the previous release has ended is not live for any operation', async () => {
       const { id } = await newUser()
       await open(id)
       const page = { afterId: null, limit: 9 }
@@ -147,7 +149,7 @@ for (const engine of ENGINES) {
       const tokenId = String(row?.id)
       const successor = makeSuccessor(start, later(DAY_MS))
       assert.equal((await store.findRefreshToken(tokenId, token, start)).kind, 'found')
-      // As after a change of the user, before the rows of its sessions are marked.
+      // That release marks the row of the session later.
       await database.rows(`update users set session_generation = 1 where id = '${id}'`)
       const ended = { kind: 'invalid', reason: 'session-ended' }
       assert.deepEqual(await store.findLiveSession(session.id, start), ended)
@@ -157,7 +159,7 @@ for (const engine of ENGINES) {
       assert.deepEqual(await store.listLiveSessions(id, page, start), [])
       assert.equal(await store.countLiveSessions(id, start), 0)
       assert.equal(await store.endSession(session.id, start), false)
-      assert.equal(await store.endSessions(id, session.id, start), false)
+      assert.equal(await store.endOtherSessions(id, session.id, start), null)
     })
 
     test('a purge removes the tokens of an ended session at once, and the session after a day', async () => {

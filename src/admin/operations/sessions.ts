@@ -1,5 +1,4 @@
 // Operations on the sessions and devices of users. Each throws a Refusal if it cannot be done.
-import type { OnEnded } from '../../domain/user.ts'
 import { isUuid } from '../../identifiers.ts'
 import { Refusal, userNotFound } from '../failures.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
@@ -10,14 +9,11 @@ export async function endSession(deps: AdminDeps, id: string): Promise<void> {
   }
 }
 
-export async function endSessions(
-  deps: AdminDeps,
-  email: string,
-  onEnded?: OnEnded,
-): Promise<void> {
-  if (!(await deps.store.endUserSessions(email, changeNow(deps), onEnded))) {
-    throw userNotFound(email)
-  }
+/** Returns how many sessions ended. */
+export async function endSessions(deps: AdminDeps, email: string): Promise<number> {
+  const ended = await deps.store.endUserSessions(email, changeNow(deps))
+  if (ended === null) throw userNotFound(email)
+  return ended
 }
 
 export async function revokeDevice(deps: AdminDeps, id: string): Promise<void> {

@@ -1,7 +1,7 @@
 // Operations on one user. Each throws a Refusal if it cannot be done.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { NewUser, OnEnded, User, UserFields } from '../../domain/user.ts'
+import type { NewUser, User, UserFields } from '../../domain/user.ts'
 import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
 import { Refusal, userNotFound } from '../failures.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
@@ -43,16 +43,9 @@ export async function setUser(
 }
 
 /** Ends all sessions and removes all devices of the user. */
-export async function setPassword(
-  deps: AdminDeps,
-  email: string,
-  password: string,
-  onEnded?: OnEnded,
-): Promise<void> {
+export async function setPassword(deps: AdminDeps, email: string, password: string): Promise<void> {
   const hash = await deps.hashPassword(password)
-  if (!(await deps.store.setPassword(email, hash, changeNow(deps), onEnded))) {
-    throw userNotFound(email)
-  }
+  if (!(await deps.store.setPassword(email, hash, changeNow(deps)))) throw userNotFound(email)
 }
 
 export async function activateUser(deps: AdminDeps, email: string): Promise<void> {
@@ -60,24 +53,15 @@ export async function activateUser(deps: AdminDeps, email: string): Promise<void
 }
 
 /** Ends all sessions of the user. */
-export async function deactivateUser(
-  deps: AdminDeps,
-  email: string,
-  onEnded?: OnEnded,
-): Promise<void> {
-  if (!(await deps.store.deactivateUser(email, changeNow(deps), onEnded))) throw userNotFound(email)
+export async function deactivateUser(deps: AdminDeps, email: string): Promise<void> {
+  if (!(await deps.store.deactivateUser(email, changeNow(deps)))) throw userNotFound(email)
 }
 
 /** Ends all sessions of the user. */
-export async function lockUser(
-  deps: AdminDeps,
-  email: string,
-  until: Date,
-  onEnded?: OnEnded,
-): Promise<void> {
+export async function lockUser(deps: AdminDeps, email: string, until: Date): Promise<void> {
   const change = changeNow(deps)
   if (until <= change.at) throw new Refusal('invalid', 'A lock must end in the future.')
-  if (!(await deps.store.lockUser(email, until, change, onEnded))) throw userNotFound(email)
+  if (!(await deps.store.lockUser(email, until, change))) throw userNotFound(email)
 }
 
 /** Clears the lock, failures and blocks of an email; false if it has no user: it can be blocked all the same. */
@@ -88,6 +72,6 @@ export async function unlockUser(deps: AdminDeps, email: string): Promise<boolea
   return isUser
 }
 
-export async function deleteUser(deps: AdminDeps, email: string, onEnded?: OnEnded): Promise<void> {
-  if (!(await deps.store.deleteUser(email, changeNow(deps), onEnded))) throw userNotFound(email)
+export async function deleteUser(deps: AdminDeps, email: string): Promise<void> {
+  if ((await deps.store.deleteUser(email, changeNow(deps))) === null) throw userNotFound(email)
 }

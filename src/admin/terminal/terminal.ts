@@ -1,6 +1,5 @@
 // The output and input of commands: data to stdout, everything else to stderr. A change is announced in one
 // line: a sentence on a terminal, a log event anywhere else.
-import type { OnEnded } from '../../domain/user.ts'
 import { hasCode, isDescriptorExposed } from '../../files.ts'
 import { createLog } from '../../log/log.ts'
 import { printable } from '../../log/printable.ts'
@@ -85,19 +84,6 @@ export function createProgress(terminal: Terminal): (sentence: string) => void {
   const startedMs = performance.now()
   return sentence => {
     if (performance.now() - startedMs > SILENT_MS) terminal.progress(sentence)
-  }
-}
-
-/** Counts the sessions that a command ends, and shows the count as progress. */
-export function countEnded(terminal: Terminal): { onEnded: OnEnded; ended: () => number } {
-  const show = createProgress(terminal)
-  let count = 0
-  return {
-    onEnded({ length }) {
-      count += length
-      show(`Ended ${count} sessions so far …`)
-    },
-    ended: () => count,
   }
 }
 

@@ -14,7 +14,7 @@ import {
   unfitPassword,
 } from '../terminal/arguments.ts'
 import { jsonOf } from '../terminal/layout.ts'
-import { countEnded, type Terminal } from '../terminal/terminal.ts'
+import type { Terminal } from '../terminal/terminal.ts'
 import { withMigratedStore, withStore } from '../with-store.ts'
 
 /** 120 random bits, printed in base64url: 20 letters, digits, "-" and "_". */
@@ -57,7 +57,7 @@ export function addPasswordCommands(users: Command, context: Context): void {
       return withStore(context, async ({ admin }) => {
         await requireUser(admin, email)
         const password = await obtainPassword()
-        await setPassword(admin, email, password, countEnded(context.terminal).onEnded)
+        await setPassword(admin, email, password)
         context.terminal.announce(
           'admin.password_set',
           { email },

@@ -1,6 +1,6 @@
 // users add|set-password|list|show|set|activate|deactivate|lock|unlock|delete|import|export
 import { Command } from 'commander'
-import type { OnEnded, UserFields } from '../../domain/user.ts'
+import type { UserFields } from '../../domain/user.ts'
 import type { Context } from '../context.ts'
 import { Failure, WrongUse } from '../failures.ts'
 import { addExportCommand } from '../import/export.ts'
@@ -18,7 +18,6 @@ import {
 } from '../operations/users.ts'
 import { nameParser, parseEmail, parseNewEmail, roleParser } from '../terminal/arguments.ts'
 import { formatTime } from '../terminal/layout.ts'
-import { countEnded } from '../terminal/terminal.ts'
 import { type Moment, parseEnd } from '../terminal/times.ts'
 import { withStore } from '../with-store.ts'
 import { addPasswordCommands } from './passwords.ts'
@@ -37,7 +36,7 @@ export function usersCommand(context: Context): Command {
     description: string,
     event: string,
     done: (email: string) => string,
-    apply: (admin: AdminDeps, email: string, onEnded: OnEnded) => Promise<void>,
+    apply: (admin: AdminDeps, email: string) => Promise<void>,
   ) =>
     users
       .command(name)
@@ -45,7 +44,7 @@ export function usersCommand(context: Context): Command {
       .argument('<email>', 'email of the user', parseEmail)
       .action((email: string) =>
         withStore(context, async ({ admin }) => {
-          await apply(admin, email, countEnded(context.terminal).onEnded)
+          await apply(admin, email)
           context.terminal.announce(event, { email }, done(email))
         }),
       )
@@ -108,7 +107,7 @@ export function usersCommand(context: Context): Command {
       withStore(context, async ({ clock, admin }) => {
         const until = end(clock())
         if (until <= clock()) throw new WrongUse('--until must be in the future.')
-        await lockUser(admin, email, until, countEnded(context.terminal).onEnded)
+        await lockUser(admin, email, until)
         const term = until === FOR_EVER ? '' : ` until ${formatTime(until)}`
         context.terminal.announce(
           'admin.user_locked',
@@ -153,7 +152,7 @@ export function usersCommand(context: Context): Command {
         if (!yes && !(await context.terminal.confirm(`Delete ${email} for good?`))) {
           throw new Failure('Nothing was deleted.')
         }
-        await deleteUser(admin, email, countEnded(context.terminal).onEnded)
+        await deleteUser(admin, email)
         context.terminal.announce('admin.user_deleted', { email }, `Deleted ${email}.`)
       })
     })

@@ -66,18 +66,15 @@ export function createWorkQueue(maxWaiting = MAX_WAITING) {
 
 export type WorkQueue = ReturnType<typeof createWorkQueue>
 
-/** The same store, with a queue before it. Changes in batches do not queue: others run between two batches. */
+/** The same store, with a queue before it. A deletion does not queue: others run between two of its batches. */
 export function queueOperations<T extends object>(store: T): T {
   const queue = createWorkQueue(MAX_WAITING_FOR_STORE)
   return new Proxy(store, {
     get(target, name) {
       const method: unknown = Reflect.get(target, name)
       if (typeof method !== 'function') return method
-      return (...values: unknown[]) => {
-        const isInBatches = typeof values.at(-1) === 'function'
-        const operation = () => method.apply(target, values)
-        return isInBatches ? operation() : queue(operation)
-      }
+      if (name === 'deleteUser') return method
+      return (...values: unknown[]) => queue(() => method.apply(target, values))
     },
   })
 }

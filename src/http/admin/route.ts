@@ -36,6 +36,3 @@ export async function userOf(
   if (!user) throw new Refusal('not-found', 'There is no user with this email or id.')
   return { user, admin: { ...deps, userId: user.id } }
 }
-
-/** Makes a change with many batches report each of them, which keeps its time limit from running out. */
-export const onEnded = () => {}

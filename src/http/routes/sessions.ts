@@ -162,13 +162,14 @@ export const END_OTHER_SESSIONS_OPERATION = operation(
 
 export function endOtherSessionsRoute(deps: SessionAccess) {
   return withSession(deps, async ({ session: current, user }, request, reply, cookie) => {
-    const isLive = await deps.store.endSessions(user.id, current.id, deps.clock(), ids => {
-      for (const id of ids) reportEnded(request, id, user.id, 'user')
-    })
-    if (isLive) return sendSuccess(reply, {})
-    // Another request has ended this session in the meantime.
-    const credential = cookie === null ? 'access-token' : 'cookie'
-    return sendDenied(request, reply, { kind: 'denied', credential, reason: 'session-ended' })
+    const ended = await deps.store.endOtherSessions(user.id, current.id, deps.clock())
+    if (ended === null) {
+      // Another request has ended this session in the meantime.
+      const credential = cookie === null ? 'access-token' : 'cookie'
+      return sendDenied(request, reply, { kind: 'denied', credential, reason: 'session-ended' })
+    }
+    for (const id of ended) reportEnded(request, id, user.id, 'user')
+    return sendSuccess(reply, {})
   })
 }
 

@@ -2,10 +2,9 @@
 import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Change } from '../../domain/audit.ts'
-import type { OnEnded } from '../../domain/user.ts'
 import { writeAudit } from './audit.ts'
 import { isAmong } from './dialect.ts'
-import { NEXT_GENERATION } from './end-all-sessions.ts'
+import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { type Engine, transact, write } from './engine.ts'
 import { chooseSessions, clearSessions } from './remove-sessions.ts'
 import { isChanged } from './user-rows.ts'
@@ -16,46 +15,41 @@ export async function deleteUser(
   engine: Engine,
   email: string,
   change: Change,
-  onEnded?: OnEnded,
-): Promise<boolean> {
+): Promise<number | null> {
   // From here on the user has no live session, and no login opens another.
-  const user = await transact(engine, async trx => {
-    const found = await trx
+  const deleted = await transact(engine, async trx => {
+    const user = await trx
       .updateTable('users')
-      .set({ is_active: 0, session_generation: NEXT_GENERATION })
+      .set({ is_active: 0 })
       .where(isChanged(email, change))
-      .returningAll()
+      .returning(['id', 'name', 'role'])
       .executeTakeFirst()
-    if (found) {
-      const { name, role } = found
-      await writeAudit(trx, change, {
-        action: 'user.deleted',
-        target: email,
-        targetId: found.id,
-        before: { name, role },
-      })
-    }
-    return found
+    if (!user) return null
+    const { id, name, role } = user
+    const ended = await endAllSessions(engine, trx, isOfUser(id), change.at)
+    const event = { action: 'user.deleted' as const, target: email, targetId: id }
+    await writeAudit(trx, change, { ...event, before: { name, role } })
+    return { id, ended: ended.length }
   })
-  if (!user) return false
+  if (!deleted) return null
   // Sessions are deleted before the user: a rotation locks its session's row first, then the user's.
   for (;;) {
-    const removed = await transact(engine, async trx => {
+    const isDone = await transact(engine, async trx => {
       const chosen = await chooseSessions(engine, trx, {
-        condition: sql`user_id = ${user.id}`,
+        condition: isOfUser(deleted.id),
         orderBy: 'user_id',
         mustWait: true,
       })
       const ids = chosen.map(({ id }) => id)
-      return ids.length === 0 ? null : (await clearSessions(engine, trx, ids, 'remove')).sessions
+      await clearSessions(engine, trx, ids, 'remove')
+      return ids.length === 0
     })
-    if (removed === null) break
-    onEnded?.(removed.map(({ id }) => id))
+    if (isDone) break
     await setImmediate()
   }
-  while ((await deleteDevices(engine, user.id)) === DEVICES_AT_A_TIME) await setImmediate()
-  await write(engine, db => db.deleteFrom('users').where('id', '=', user.id).execute())
-  return true
+  while ((await deleteDevices(engine, deleted.id)) === DEVICES_AT_A_TIME) await setImmediate()
+  await write(engine, db => db.deleteFrom('users').where('id', '=', deleted.id).execute())
+  return deleted.ended
 }
 
 async function deleteDevices(engine: Engine, userId: string): Promise<number> {

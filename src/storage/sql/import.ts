@@ -11,13 +11,13 @@ import { DEFAULT_ROLE, isLockedByAdministrator } from '../../domain/user.ts'
 import { digestOf } from '../../identifiers.ts'
 import { changedFacts, toAuditRow } from './audit.ts'
 import { isAmong, rowsAsJson } from './dialect.ts'
-import { markEnded } from './end-all-sessions.ts'
+import { endAllSessions } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime, type Schema } from './schema.ts'
 import { toUser } from './user-rows.ts'
 
 type UserRow = Selectable<Schema['users']>
-/** The new values of a user. `session_generation` is added to the stored one: 1 ends all sessions. */
+/** The new values of a user. */
 type Update = Pick<
   UserRow,
   | 'id'
@@ -28,8 +28,8 @@ type Update = Pick<
   | 'locked_by'
   | 'password_hash'
   | 'upgraded_from'
-> & { session_generation: 0 | 1; updated_at: string }
-type Changed = { row: UserRow; update: Update; isNewHash: boolean }
+> & { updated_at: string }
+type Changed = { row: UserRow; update: Update; isNewHash: boolean; endsSessions: boolean }
 
 export function createImport(engine: Engine): ImportStore {
   return {
@@ -40,11 +40,10 @@ export function createImport(engine: Engine): ImportStore {
         const batch = left
         const run = (db: Kysely<Schema>) => importBatch(engine, db, batch, options, change)
         // A dry run needs no transaction, and so does not wait for a lock.
-        const { decided, endedIds } = await (options.isDryRun
+        const decided = await (options.isDryRun
           ? engine.retrying(() => run(engine.db))
           : transact(engine, run))
         for (const [user, outcome] of decided) outcomes.set(user, outcome)
-        for (const id of endedIds) await markEnded(engine, id, change.at)
         // An existing user prevented the insertion and was deleted before it could be read: try again.
         left = batch.filter(user => !outcomes.has(user))
       }
@@ -81,14 +80,24 @@ async function importBatch(
       if (update) changed.push(update)
     } else if (isDryRun) decided.set(user, 'added')
   }
-  if (isDryRun) return { decided, endedIds: [] }
+  if (isDryRun) return decided
 
   await updateUsers(engine, db, changed)
+  // As `changeUser` in users.ts does for one user.
+  const isOneOf = (among: Changed[]) => {
+    const ids = among.map(({ update }) => update)
+    return isAmong(engine.name, 'user_id', rowsAsJson(engine.name, 'users', ['id'], ids))
+  }
+  const ending = changed.filter(({ endsSessions }) => endsSessions)
+  if (ending.length > 0) await endAllSessions(engine, db, isOneOf(ending), change.at)
+  const withNewHash = changed.filter(({ isNewHash }) => isNewHash)
+  if (withNewHash.length > 0) {
+    await sql`delete from devices where ${isOneOf(withNewHash)}`.execute(db)
+  }
   const events = [...added.map(addedEvent), ...changed.flatMap(updatedEvents)]
   const rows = events.map(event => toAuditRow(change, event))
   if (rows.length > 0) await insertRows(engine, 'audit_events', rows).execute(db)
-  const endedIds = changed.filter(({ update }) => update.session_generation > 0)
-  return { decided, endedIds: endedIds.map(({ update }) => update.id) }
+  return decided
 }
 
 /** The ids of the users that were added. */
@@ -176,30 +185,23 @@ function updateOf(found: UserRow, user: ImportedUser, change: Change): Changed |
     locked_by: isLockChanged ? (lock ? ('administrator' as const) : null) : stored.lockedBy,
     password_hash: isHashChanged ? user.passwordHash : stored.passwordHash,
     upgraded_from: isHashChanged ? null : found.upgraded_from,
-    session_generation: endsSessions ? (1 as const) : (0 as const),
     updated_at: formatTime(change.at),
   }
-  return { row: found, update, isNewHash: isHashChanged }
+  return { row: found, update, isNewHash: isHashChanged, endsSessions }
 }
 
 async function updateUsers(engine: Engine, db: Kysely<Schema>, changed: Changed[]): Promise<void> {
   const [first] = changed
   if (!first) return
   const columns = Object.keys(first.update)
-  const replaced = columns.filter(column => column !== 'id' && column !== 'session_generation')
+  const replaced = columns.filter(column => column !== 'id')
   const assignments = replaced.map(column => sql`${sql.ref(column)} = given.${sql.ref(column)}`)
   const updates = changed.map(({ update }) => update)
   // Looked up by their ids too: for the join alone PostgreSQL might read the whole table.
   const ids = rowsAsJson(engine.name, 'users', ['id'], updates)
-  await sql`update users set ${sql.join(assignments)},
-    session_generation = users.session_generation + given.session_generation
+  await sql`update users set ${sql.join(assignments)}
     from (${rowsAsJson(engine.name, 'users', columns, updates)}) given
     where users.id = given.id and ${isAmong(engine.name, 'users.id', ids)}`.execute(db)
-  // As a new password does, see `changeUser` in users.ts.
-  const withNewHash = changed.filter(({ isNewHash }) => isNewHash).map(({ update }) => update)
-  if (withNewHash.length === 0) return
-  const userIds = rowsAsJson(engine.name, 'users', ['id'], withNewHash)
-  await sql`delete from devices where ${isAmong(engine.name, 'user_id', userIds)}`.execute(db)
 }
 
 function addedEvent({ id, email, name, role, isActive, lockedUntil }: ImportedUser): NewAuditEvent {

@@ -1,5 +1,5 @@
 // The definition of a live session, and the lookup of one together with its user.
-import { type RawBuilder, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { FoundSession, Invalid, LastLogin, Session } from '../../domain/session.ts'
 import { prepare, type RunStatement } from './prepared.ts'
 import {
@@ -12,26 +12,17 @@ import {
 import { isNotLockedByAdministrator } from './user-rows.ts'
 
 /**
- * True for live sessions. With `userId`, an index on user and generation finds all sessions of that user.
- *
- * Without it, one row is compared by ">=". A PostgreSQL statement that waited for the lock of a session sees
- * the session as it is now, but the user as it was before the wait, perhaps with an older generation.
+ * True for live sessions. The generation is read for instances of 0.2.0, which end all sessions of a user by raising
+ * the user's number, and mark the rows later; the next release no longer needs it. It is compared by ">=", because a
+ * PostgreSQL statement that waited for the lock of a session sees the user as it was before the wait.
  */
-export function isLive(now: string, userId: RawBuilder<unknown> | null = null) {
-  const isCurrent = userId
-    ? sql`= ${generationOf(userId)}`
-    : sql`>= ${generationOf(sql.ref('sessions.user_id'))}`
-  return sql<boolean>`(sessions.ended_at is null and sessions.generation ${isCurrent}
-    and ${isNotExpired(now)})`
+export function isLive(now: string) {
+  return sql<boolean>`(sessions.ended_at is null and ${isNotExpired(now)} and sessions.generation >=
+    (select session_generation from users where users.id = sessions.user_id))`
 }
 
 export function isNotExpired(now: string) {
   return sql<boolean>`sessions.idle_expires_at > ${now} and sessions.expires_at > ${now}`
-}
-
-/** The generation that live sessions of this user have. */
-export function generationOf(userId: RawBuilder<unknown>) {
-  return sql<number>`(select session_generation from users where users.id = ${userId})`
 }
 
 /** A session and its user, read by one statement. */

@@ -49,7 +49,7 @@ type Users = LastLoginColumns & {
   locked_by: LockedBy | null
   created_at: Time
   updated_at: Time
-  /** Sessions of another generation are not live: raising this number ends all sessions at once. */
+  /** Only 0.2.0 raises this number, to end all sessions. The next release no longer uses it (decision 0051). */
   session_generation: Generated<number>
 }
 
@@ -71,7 +71,7 @@ export type Schema = {
     cookie_used_at: NullableTime
     user_agent: string
     ip: string
-    /** The user's `session_generation` at the login, or when all other sessions were ended later. */
+    /** The user's `session_generation` at the login. The next release no longer uses it. */
     generation: Generated<number>
     /** The device that logged in; it may have been revoked since. */
     device_id: string | null

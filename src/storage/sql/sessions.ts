@@ -1,9 +1,9 @@
-// Finds, lists and counts live sessions, notes the use of their cookies, and ends one session.
+// Finds, lists and counts live sessions, notes the use of their cookies, and ends them.
 import { type RawBuilder, sql } from 'kysely'
 import type { SessionKey, SessionStore } from '../../domain/session.ts'
 import type { UserStore } from '../../domain/user.ts'
 import { writeAudit } from './audit.ts'
-import { endSessions } from './end-all-sessions.ts'
+import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { findLive, isLive, toSession } from './live-session.ts'
 import { prepare } from './prepared.ts'
@@ -18,7 +18,7 @@ export function createSessions(engine: Engine): Sessions {
     db
       .selectFrom('sessions')
       .where('user_id', '=', userId)
-      .where(isLive(formatTime(now), sql`${userId}`))
+      .where(isLive(formatTime(now)))
 
   const end = (key: SessionKey, now: string) => {
     switch (key.kind) {
@@ -108,8 +108,26 @@ export function createSessions(engine: Engine): Sessions {
         return true
       }),
 
-    endSessions: (userId, keptId, now, onEnded) =>
-      endSessions(engine, userId, keptId, now, onEnded),
+    endOtherSessions: (userId, keptId, now) =>
+      transact(engine, async trx => {
+        // Of two calls that keep different sessions, the second one waits here and finds its session ended.
+        await trx
+          .selectFrom('users')
+          .select('id')
+          .where('id', '=', userId)
+          .$if(engine.name === 'postgres', query => query.forNoKeyUpdate())
+          .execute()
+        const kept = await trx
+          .selectFrom('sessions')
+          .select('id')
+          .where('id', '=', keptId)
+          .where(isOfUser(userId))
+          .where(isLive(formatTime(now)))
+          .executeTakeFirst()
+        if (!kept) return null
+        const isOther = sql<boolean>`${isOfUser(userId)} and id <> ${keptId}`
+        return endAllSessions(engine, trx, isOther, now)
+      }),
   }
 }
 

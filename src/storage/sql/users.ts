@@ -2,11 +2,11 @@
 import { sql, type Transaction, type UpdateObject } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
 import type { AuditAction, Change } from '../../domain/audit.ts'
-import type { OnEnded, User, UserStore } from '../../domain/user.ts'
+import type { User, UserStore } from '../../domain/user.ts'
 import { digestOf } from '../../identifiers.ts'
 import { changedFacts, writeAudit } from './audit.ts'
 import { deleteUser } from './delete-user.ts'
-import { markEnded, NEXT_GENERATION } from './end-all-sessions.ts'
+import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { listEmails } from './list-emails.ts'
 import { listUsers } from './list-users.ts'
@@ -41,9 +41,8 @@ export function createUsers(engine: Engine): Users {
     email: string,
     change: Change,
     { action, columns, endsSessions, clear }: UserChange,
-    onEnded?: OnEnded,
   ): Promise<boolean> {
-    const userId = await transact(engine, async trx => {
+    return transact(engine, async trx => {
       const hasCleared = await clear?.(trx)
       const found = await trx
         .selectFrom('users')
@@ -54,18 +53,15 @@ export function createUsers(engine: Engine): Users {
       const event = { action, target: email, targetId: null }
       if (!found) {
         if (hasCleared) await writeAudit(trx, change, event)
-        return null
+        return false
       }
       const changed = await trx
         .updateTable('users')
-        .set({
-          ...columns,
-          ...(endsSessions && { session_generation: NEXT_GENERATION }),
-          updated_at: formatTime(change.at),
-        })
+        .set({ ...columns, updated_at: formatTime(change.at) })
         .where('id', '=', found.id)
         .returningAll()
         .executeTakeFirstOrThrow()
+      if (endsSessions) await endAllSessions(engine, trx, isOfUser(found.id), change.at)
       const isNewPassword = columns.password_hash !== undefined
       // An attacker that knew the old password may have logged in with it and made a device known.
       if (isNewPassword) await trx.deleteFrom('devices').where('user_id', '=', found.id).execute()
@@ -73,10 +69,8 @@ export function createUsers(engine: Engine): Users {
       if (facts || hasCleared || isNewPassword) {
         await writeAudit(trx, change, { ...event, targetId: found.id, ...facts })
       }
-      return found.id
+      return true
     })
-    if (userId && endsSessions) await markEnded(engine, userId, change.at, onEnded)
-    return userId !== null
   }
 
   return {
@@ -150,37 +144,26 @@ export function createUsers(engine: Engine): Users {
       )
     },
 
-    setPassword: (email, passwordHash, change, onEnded) =>
-      changeUser(
-        email,
-        change,
-        {
-          action: 'password.set',
-          columns: { password_hash: passwordHash, upgraded_from: null },
-          endsSessions: true,
-        },
-        onEnded,
-      ),
-    deactivateUser: (email, change, onEnded) =>
-      changeUser(
-        email,
-        change,
-        { action: 'user.deactivated', columns: { is_active: 0 }, endsSessions: true },
-        onEnded,
-      ),
+    setPassword: (email, passwordHash, change) =>
+      changeUser(email, change, {
+        action: 'password.set',
+        columns: { password_hash: passwordHash, upgraded_from: null },
+        endsSessions: true,
+      }),
+    deactivateUser: (email, change) =>
+      changeUser(email, change, {
+        action: 'user.deactivated',
+        columns: { is_active: 0 },
+        endsSessions: true,
+      }),
     activateUser: (email, change) =>
       changeUser(email, change, { action: 'user.activated', columns: { is_active: 1 } }),
-    lockUser: (email, until, change, onEnded) =>
-      changeUser(
-        email,
-        change,
-        {
-          action: 'user.locked',
-          columns: { locked_until: formatTime(until), locked_by: 'administrator' },
-          endsSessions: true,
-        },
-        onEnded,
-      ),
+    lockUser: (email, until, change) =>
+      changeUser(email, change, {
+        action: 'user.locked',
+        columns: { locked_until: formatTime(until), locked_by: 'administrator' },
+        endsSessions: true,
+      }),
     unlockUser: (email, change) =>
       changeUser(email, change, {
         action: 'user.unlocked',
@@ -188,29 +171,23 @@ export function createUsers(engine: Engine): Users {
         clear: async trx => (await clearFailures(engine, trx, isOfEmail(email))) !== null,
       }),
 
-    async endUserSessions(email, change, onEnded) {
-      const user = await transact(engine, async trx => {
+    endUserSessions: (email, change) =>
+      transact(engine, async trx => {
         const found = await trx
-          .updateTable('users')
-          .set({ session_generation: NEXT_GENERATION })
+          .selectFrom('users')
+          .select('id')
           .where(isChanged(email, change))
-          .returning('id')
+          .$if(engine.name === 'postgres', query => query.forNoKeyUpdate())
           .executeTakeFirst()
-        if (found) {
-          await writeAudit(trx, change, {
-            action: 'sessions.ended',
-            target: email,
-            targetId: found.id,
-          })
-        }
-        return found
-      })
-      if (user) await markEnded(engine, user.id, change.at, onEnded)
-      return user !== undefined
-    },
+        if (!found) return null
+        const ended = await endAllSessions(engine, trx, isOfUser(found.id), change.at)
+        const event = { action: 'sessions.ended' as const, target: email, targetId: found.id }
+        await writeAudit(trx, change, event)
+        return ended.length
+      }),
 
     setUser: (email, fields, change) => setUser(engine, email, fields, change),
 
-    deleteUser: (email, change, onEnded) => deleteUser(engine, email, change, onEnded),
+    deleteUser: (email, change) => deleteUser(engine, email, change),
   }
 }

@@ -7,18 +7,18 @@ export const TIMEOUT_MS = SERVICE_OPERATION_TIMEOUT_MS + 200
 export const TOO_LATE = 'the database did not answer in time'
 
 /** On the clock of `monotonicMs`; null for no limit. */
-type Deadline = { ms: number | null }
+const deadlines = new AsyncLocalStorage<number | null>()
 
-const deadlines = new AsyncLocalStorage<Deadline>()
-
-/** The operation may move the deadline that it was given. */
-export function withDeadline<T>(deadline: Deadline, operation: () => Promise<T>): Promise<T> {
-  return deadlines.run(deadline, operation)
+export function withDeadline<T>(
+  deadlineMs: number | null,
+  operation: () => Promise<T>,
+): Promise<T> {
+  return deadlines.run(deadlineMs, operation)
 }
 
 /** Of the operation that is running. The operations of a command have none. */
 export function currentDeadline(): number | null {
-  return deadlines.getStore()?.ms ?? null
+  return deadlines.getStore() ?? null
 }
 
 /** Throws when the time is over: the caller has got an error, so the operation must not take effect. */

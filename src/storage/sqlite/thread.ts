@@ -11,7 +11,7 @@ export type Call = {
   id: number
   method: Method
   values: unknown[]
-  /** Whether to add a callback as the last value: functions cannot be sent. */
+  /** Whether to add a callback as the last value, which reports the progress: functions cannot be sent. */
   hasCallback: boolean
   /** On the clock of `monotonicMs`; null for no limit. */
   deadlineMs: number | null
@@ -40,8 +40,8 @@ const ENVIRONMENT = { NODE_NO_WARNINGS: '1', ...(CACHE && { NODE_COMPILE_CACHE: 
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 8 }
 /** While the disk does not sync, waiting operations must not use up the memory. */
 const MAX_UNANSWERED = 10_000
-/** Several transactions each, and no caller waits for them. */
-const WITHOUT_LIMIT: Method[] = ['migrate', 'purge']
+/** As many transactions as there are rows. */
+const WITHOUT_LIMIT: Method[] = ['migrate', 'purge', 'deleteUser']
 
 /** `onLost` is called when the thread has died and its operations have been rejected. */
 export function openInThread(file: string, onLost: (error: Error) => void): Store {
@@ -75,9 +75,7 @@ export function openInThread(file: string, onLost: (error: Error) => void): Stor
   /** Ignores an answer that comes after the limit. */
   function settle(answer: Answer): void {
     if ('reported' in answer) {
-      const call = pending.get(answer.id)
-      call?.timer?.refresh()
-      call?.callback?.(answer.reported)
+      pending.get(answer.id)?.callback?.(answer.reported)
       return
     }
     unanswered--

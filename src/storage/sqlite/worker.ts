@@ -2,7 +2,7 @@
 // and then share the next commit (`group-commit.ts`).
 import { parentPort, workerData } from 'node:worker_threads'
 import { openStore } from '../open-store.ts'
-import { checkDeadline, monotonicMs, TIMEOUT_MS, withDeadline } from './deadline.ts'
+import { checkDeadline, withDeadline } from './deadline.ts'
 import type { Answer, Call } from './thread.ts'
 
 const store = await openStore({ engine: 'sqlite', file: workerData })
@@ -10,18 +10,12 @@ const running = new Set<Promise<void>>()
 
 async function run({ id, method, values, hasCallback, deadlineMs }: Call): Promise<void> {
   const post = (answer: Answer) => parentPort?.postMessage(answer)
-  const deadline = { ms: deadlineMs }
-  const callback = (reported: unknown) => {
-    // One batch is done: the next one has the same time.
-    if (deadline.ms !== null) deadline.ms = monotonicMs() + TIMEOUT_MS
-    post({ id, reported })
-  }
   if (method === 'close') await Promise.all(running)
   try {
     checkDeadline(deadlineMs)
-    const given = hasCallback ? [...values, callback] : values
+    const given = hasCallback ? [...values, (reported: unknown) => post({ id, reported })] : values
     const operation = () => Reflect.apply(store[method], store, given)
-    post({ id, result: await withDeadline(deadline, operation) })
+    post({ id, result: await withDeadline(deadlineMs, operation) })
   } catch (error) {
     post({ id, error, properties: { ...Object(error) } })
   }

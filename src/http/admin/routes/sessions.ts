@@ -24,11 +24,7 @@ export const sessionsRoute: Handler = async (deps, request, query) => {
 
 export const endSessionsRoute: Handler = async (deps, request) => {
   const { user, admin } = await userOf(deps, request)
-  let ended = 0
-  await endSessions(admin, user.email, ids => {
-    ended += ids.length
-  })
-  return { data: { ended } }
+  return { data: { ended: await endSessions(admin, user.email) } }
 }
 
 export const endSessionRoute: Handler = async (deps, request) => {

@@ -21,7 +21,7 @@ import {
 } from '../../../admin/terminal/arguments.ts'
 import { DEFAULT_ROLE, USER_STATES } from '../../../domain/user.ts'
 import { bodyOf, InvalidInput, read, readBoolean, readLimit, readRequired } from '../input.ts'
-import { type Handler, onEnded, userOf } from '../route.ts'
+import { type Handler, userOf } from '../route.ts'
 import { SECRET_FIELDS, secretOf } from '../secret.ts'
 
 const parseName = nameParser('name')
@@ -83,7 +83,7 @@ export const changeUserRoute: Handler = async (deps, request) => {
   if (hasFields) await setUser(admin, user.email, fields)
   const email = newEmail ?? user.email
   if (isActive === true) await activateUser(admin, email)
-  if (isActive === false) await deactivateUser(admin, email, onEnded)
+  if (isActive === false) await deactivateUser(admin, email)
   const changed = await deps.store.findUserById(user.id)
   if (!changed) throw userNotFound(email)
   return { data: { user: toShown(changed, deps.clock()) } }
@@ -91,6 +91,6 @@ export const changeUserRoute: Handler = async (deps, request) => {
 
 export const deleteUserRoute: Handler = async (deps, request) => {
   const { user, admin } = await userOf(deps, request)
-  await deleteUser(admin, user.email, onEnded)
+  await deleteUser(admin, user.email)
   return { data: {} }
 }

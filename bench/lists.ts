@@ -53,14 +53,14 @@ for (const filter of filters) {
   const firstMs: number[] = []
   for (let i = 0; i < 5; i++) {
     const startMs = performance.now()
-    await store.listUsers(filter, { after: '', limit: PAGE }, now)
+    await store.users.list(filter, { after: '', limit: PAGE }, now)
     firstMs.push(performance.now() - startMs)
   }
   const callsMs: number[] = []
   let users = 0
   for (let after: string | null = ''; after !== null; ) {
     const startMs = performance.now()
-    const page = await store.listUsers(filter, { after, limit: PAGE }, now)
+    const page = await store.users.list(filter, { after, limit: PAGE }, now)
     callsMs.push(performance.now() - startMs)
     users += page.users.length
     after = page.next
@@ -136,12 +136,12 @@ async function fill(): Promise<void> {
 async function attackSome(): Promise<void> {
   for (let user = 1; user <= 20; user++) {
     const email = `user${Math.ceil((user * rowCount) / 20)}@example.com`
-    const found = await store.findUserByEmail(email)
+    const found = await store.users.findByEmail(email)
     for (let i = 0; i < 10; i++) {
       const client = { group: `203.0.113.${i}`, network: null }
       const scopes = throttleScopes(email, client, BUDGETS)
-      await store.reserveAttempt(scopes, email, now)
-      await store.settleFailure(scopes, found?.id ?? null, now)
+      await store.attempts.reserve(scopes, email, now)
+      await store.attempts.fail(scopes, found?.id ?? null, now)
     }
   }
 }

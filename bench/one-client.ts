@@ -22,7 +22,7 @@ const store = await openStore({
   poolSize: PARALLEL,
   hasPooler: false,
 })
-await store.migrate()
+await store.migrations.apply()
 const print = (line: string) => process.stdout.write(`${line}\n`)
 
 print(machineLine(describeMachine()))
@@ -50,8 +50,8 @@ async function measure(client: () => string | undefined, seconds: number): Promi
   const attempt = async () => {
     while (performance.now() < endsAt) {
       const scopes = makeScopes(undefined, client(), UNLIMITED)
-      await store.reserveAttempt(scopes, 'unknown@example.com', new Date())
-      await store.settleFailure(scopes, null, new Date())
+      await store.attempts.reserve(scopes, 'unknown@example.com', new Date())
+      await store.attempts.fail(scopes, null, new Date())
       count++
     }
   }

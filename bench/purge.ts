@@ -51,7 +51,7 @@ let failure: unknown = null
 delay.enable()
 for (let isDone = false; !isDone; ) {
   const startMs = performance.now()
-  const batch = await store.purge(now).catch((error: unknown) => {
+  const batch = await store.maintenance.purge(now).catch((error: unknown) => {
     failure = error
     return null
   })

@@ -57,7 +57,7 @@ export async function deploy(engine: EngineName, users = 0, cost = COST): Promis
     config.engine === 'sqlite' ? dirname(config.file) : join(folder, crypto.randomUUID())
   await mkdir(dataDir, { recursive: true })
   const store = await openStore(config)
-  await store.migrate()
+  await store.migrations.apply()
   await store.close()
   await seedUsers(config, { from: 0, to: 2 * users, sessionsEach: 0, cost })
   const started: Service[] = []

@@ -71,7 +71,7 @@ try {
 
 async function addUser(): Promise<void> {
   const store = await openStore(config.database)
-  await store.insertUser(
+  await store.users.insert(
     {
       id: randomUUID(),
       email: 'kate@example.com',

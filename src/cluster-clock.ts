@@ -1,6 +1,6 @@
 // One clock for all instances on a database: the clock of the database. An instance measures how far it is from
 // the machine's clock, and corrects every time that is stored or compared. SQLite has only the machine's clock.
-import type { MaintenanceStore } from './domain/store.ts'
+import type { MaintenanceStore } from './domain/maintenance.ts'
 import type { Log } from './log/log.ts'
 
 /** Above this a clock is not synchronised well, and the operator is warned. */

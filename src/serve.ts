@@ -7,7 +7,7 @@ import { openHasher } from './bcrypt/open-hasher.ts'
 import { openClusterClock } from './cluster-clock.ts'
 import { type Config, tokensAt } from './config/config.ts'
 import { watchDescriptors } from './descriptors.ts'
-import type { Store } from './domain/store.ts'
+import type { MaintenanceStore } from './domain/maintenance.ts'
 import { closeServer, createWork, endThreads, trackConnections, trackThreads } from './drain.ts'
 import { findExposure } from './files.ts'
 import { buildAdminApp } from './http/admin/app.ts'
@@ -136,16 +136,16 @@ export async function serve(
   )
   const [page, firstPage] = await Promise.all([
     loadPage(config.page).catch(failStart('The login page or its BRAND_LOGO_FILE cannot be used')),
-    store
-      .migrate(progress => logMigration(log, progress))
-      .then(() => store.listUsers({}, { after: '', limit: 1 }, machineClock()))
+    store.migrations
+      .apply(progress => logMigration(log, progress))
+      .then(() => store.users.list({}, { after: '', limit: 1 }, machineClock()))
       .catch(failStart(`${describeDatabase(config.database)} cannot be used`)),
   ])
-  const deviceKey = await store
-    .readDeviceKey()
+  const deviceKey = await store.devices
+    .readKey()
     .catch(failStart(`${describeDatabase(config.database)} cannot be used`))
   const clusterClock = opened.adopt(
-    await openClusterClock(store, machineClock, log).catch(
+    await openClusterClock(store.maintenance, machineClock, log).catch(
       failStart(`${describeDatabase(config.database)} cannot be used`),
     ),
     measured => measured.close(),
@@ -169,7 +169,7 @@ export async function serve(
     async () => {
       clusterClock.check()
       writeFaults.check()
-      await store.checkWritable(clock())
+      await store.maintenance.checkWritable(clock())
     },
     () => isStopping,
     log,
@@ -188,7 +188,8 @@ export async function serve(
     purgedAt: () => purgedAt,
     lostLogLines: log.countLost,
     // A stalled disk must not delay a scrape.
-    connections: config.database.engine === 'postgres' ? database.countConnections : null,
+    connections:
+      config.database.engine === 'postgres' ? database.maintenance.countConnections : null,
   })
   let isRefusing = false
   const work = createWork()
@@ -196,7 +197,7 @@ export async function serve(
   const tokens = { ...config.tokens }
   const loginDeps = {
     store,
-    throttle: observeThrottle(metrics, createThrottle(store, clock)),
+    throttle: observeThrottle(metrics, createThrottle(store.attempts, clock)),
     passwords: createPasswords(bcryptCost),
     hashQueue,
     pace: createPace(),
@@ -262,7 +263,7 @@ export async function serve(
     if (isPurging) return
     isPurging = true
     // The end does not wait for it: its batches are transactions.
-    purgeAll(store, clock, () => isStopping)
+    purgeAll(store.maintenance, clock, () => isStopping)
       .then(() => {
         purgedAt = machineClock()
       })
@@ -312,9 +313,13 @@ export async function serve(
 }
 
 /** Purges until nothing is due. The pauses between the batches leave the database to logins. */
-async function purgeAll(store: Store, clock: () => Date, mustStop: () => boolean): Promise<void> {
+async function purgeAll(
+  maintenance: MaintenanceStore,
+  clock: () => Date,
+  mustStop: () => boolean,
+): Promise<void> {
   while (!mustStop()) {
-    const purged = await store.purge(clock())
+    const purged = await maintenance.purge(clock())
     if (!purged || purged.isDone) return
     await sleep(PURGE_PAUSE_MS)
   }

@@ -40,7 +40,7 @@ for (const engine of ENGINES) {
       assert.ok(!added.text.includes('$2'))
       assert.equal((await service.login('ann@example.com', PASSWORD)).status, 200)
 
-      const { passwordHash = '' } = (await service.store.findUserByEmail('ann@example.com')) ?? {}
+      const { passwordHash = '' } = (await service.store.users.findByEmail('ann@example.com')) ?? {}
       const answers: string[] = []
       for (const secret of [
         { password: PASSWORD },
@@ -203,7 +203,7 @@ for (const engine of ENGINES) {
       const odd = await admin('GET', '/users/00000000-0000-4000-8000-00000000000a')
       assert.equal(odd.json.data.verdict.kind, 'unreachable-email')
       assert.equal(new Set(seen).size, seen.length)
-      assert.equal(seen.length, await service.store.countUsers())
+      assert.equal(seen.length, await service.store.users.count())
       assert.equal(
         (await admin('DELETE', '/users/00000000-0000-4000-8000-00000000000a')).status,
         200,

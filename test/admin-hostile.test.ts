@@ -84,7 +84,7 @@ for (const engine of ENGINES) {
           answers.map(({ status }) => status),
           [408],
         )
-        assert.equal((await service.store.findUserByEmail(EMAIL))?.isActive, true)
+        assert.equal((await service.store.users.findByEmail(EMAIL))?.isActive, true)
       })
     })
 
@@ -148,12 +148,12 @@ for (const engine of ENGINES) {
         assert.equal(status, 400, about)
         assert.deepEqual(json.error.fields, field === null ? undefined : [field], about)
       }
-      assert.equal(await service.store.findUserByEmail('new@example.com'), null)
+      assert.equal(await service.store.users.findByEmail('new@example.com'), null)
     })
 
     test('every route refuses words of the query and fields of the body that it does not know, and changes nothing', async () => {
       const email = await service.newUser()
-      const before = await service.store.findUserByEmail(email)
+      const before = await service.store.users.findByEmail(email)
       const QUERIES = [
         ...['dryRun=true', 'dryRun', 'DRYRUN=1', '=', '=1', '__proto__=1', '__proto__[a]=1'],
         ...['constructor=x', 'hasOwnProperty=x', '%64ryRun=1', 'dry%00Run=1', 'a?b=1', '%FF=1'],
@@ -180,8 +180,8 @@ for (const engine of ENGINES) {
           assert.equal(status, 400, `${method} ${path} ${wrong}`)
         }
       }
-      assert.deepEqual(await service.store.findUserByEmail(email), before)
-      assert.equal(await service.store.findUserByEmail('dry@example.com'), null)
+      assert.deepEqual(await service.store.users.findByEmail(email), before)
+      assert.equal(await service.store.users.findByEmail('dry@example.com'), null)
       for (const query of ['?', '?&', '?&&']) {
         assert.equal((await send('DELETE', `/users/${email}/sessions${query}`)).status, 200, query)
       }

@@ -32,7 +32,7 @@ for (const engine of ENGINES) {
       )
       assert.deepEqual(countStatuses(answers), { 201: 1, 409: 99 })
       const winner = answers.find(({ status }) => status === 201)
-      const user = await service.store.findUserByEmail(email)
+      const user = await service.store.users.findByEmail(email)
       assert.equal(user?.name, winner?.json.data.user.name)
       const { events } = (await admin('GET', `/audit?target=${email}`)).json.data
       assert.equal(events.length, 1)
@@ -95,7 +95,7 @@ for (const engine of ENGINES) {
 
     test('60 slow lists at once are all answered, and so is a login', async () => {
       const email = await service.newUser()
-      const user = await service.store.findUserByEmail(email)
+      const user = await service.store.users.findByEmail(email)
       await service.database.rows(`insert into audit_events
           (at, actor_kind, actor, host, action, target, target_id)
         with recursive n(i) as (select 1 union all select i + 1 from n where i < 30000)
@@ -110,7 +110,7 @@ for (const engine of ENGINES) {
 
     test('a user with 10,000 sessions, most of them ended, is deleted in one request', async () => {
       const email = await service.newUser()
-      const user = await service.store.findUserByEmail(email)
+      const user = await service.store.users.findByEmail(email)
       assert.ok(user)
       const endedAt = service.now()
       await fillSessions(service.database, user.id, 9_000, service.now(), { endedAt })
@@ -119,7 +119,7 @@ for (const engine of ENGINES) {
       assert.equal(all.status, 200)
       assert.equal(all.json.data.ended, 1_000)
       assert.equal((await admin('DELETE', `/users/${email}`)).status, 200)
-      assert.equal(await service.store.findUserByEmail(email), null)
+      assert.equal(await service.store.users.findByEmail(email), null)
     })
   })
 }
@@ -147,7 +147,7 @@ for (const engine of ENGINES) {
       changes.map(([method]) => `${method} 500`),
     )
     await service.database.rows('alter table away rename to audit_events')
-    assert.equal(await service.store.findUserByEmail('new@example.com'), null)
+    assert.equal(await service.store.users.findByEmail('new@example.com'), null)
     const { user } = (await service.login(email, PASSWORD)).json.data
     assert.equal(user.role, 'user')
   })
@@ -158,7 +158,7 @@ for (const engine of ENGINES) {
     const service = await startAdminService(engine, { BCRYPT_COST: '12' })
     t.after(() => service.stop())
     const [email, newcomer] = [await service.newUser(), await service.newUser()]
-    const user = await service.store.findUserByEmail(email)
+    const user = await service.store.users.findByEmail(email)
     assert.ok(user)
     const path = `/users/${user.id}`
     const hashed = service.admin('PUT', `${path}/password`, { password: 'quite another one' })

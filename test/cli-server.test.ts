@@ -112,7 +112,7 @@ for (const engine of ENGINES_BY_RUN) {
     })
     const liveSessions = async (id: string) => {
       const page = { afterId: null, limit: 10 }
-      const sessions = await service.store.listLiveSessions(id, page, service.now())
+      const sessions = await service.store.sessions.listLive(id, page, service.now())
       return (sessions ?? []).map(session => session.id)
     }
 

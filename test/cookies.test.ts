@@ -242,7 +242,7 @@ for (const engine of ENGINES_BY_RUN) {
       const useUntil = async (moment: number) => {
         service.advanceTo(moment - IDLE_MS / 2)
         const until = new Date(moment + IDLE_MS / 2)
-        await service.store.touchCookie(sessionId, until, service.now(), service.now())
+        await service.store.sessions.touchCookie(sessionId, until, service.now(), service.now())
         service.advanceTo(moment)
       }
       await useUntil(opened + 7 * DAY_MS - 10 * MINUTE_MS)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
-import type { Device } from '../src/domain/user.ts'
+import type { Device } from '../src/domain/device.ts'
 import { createCli } from './cli.ts'
 import { ENGINES_BY_RUN } from './engines.ts'
 import { countHashes } from './hash-counter.ts'
@@ -17,7 +17,7 @@ import {
   type SessionService,
   startSessionService,
 } from './session-client.ts'
-import { changeAt } from './storage/fixtures.ts'
+import { byEmail, changeAt } from './storage/fixtures.ts'
 
 const DEVICE_BUDGET = 5
 const EMAIL_BUDGET = 20
@@ -74,7 +74,7 @@ for (const engine of ENGINES_BY_RUN) {
     test('an account has at most 100 devices: the next one replaces the least recently used', async () => {
       const { email, userId } = await newOwner()
       const ids = async () =>
-        (await service.store.listDevices(userId, service.now())).map(({ id }) => id)
+        (await service.store.devices.list(userId, service.now())).map(({ id }) => id)
       const [first = ''] = await ids()
       for (let i = 1; i < 100; i++) await service.browserLogin(email, { from: newClient() })
       assert.equal((await ids()).length, 100)
@@ -188,9 +188,9 @@ for (const engine of ENGINES_BY_RUN) {
       [
         'of a revoked device',
         async ({ userId, device }) => {
-          for (const { id } of await service.store.listDevices(userId, service.now())) {
-            assert.equal(await service.store.revokeDevice(id, changeAt()), true)
-            assert.equal(await service.store.revokeDevice(id, changeAt()), false)
+          for (const { id } of await service.store.devices.list(userId, service.now())) {
+            assert.equal(await service.store.devices.revoke(id, changeAt()), true)
+            assert.equal(await service.store.devices.revoke(id, changeAt()), false)
           }
           return device
         },
@@ -199,14 +199,14 @@ for (const engine of ENGINES_BY_RUN) {
         'from before the password was changed',
         async ({ email, device }) => {
           const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
-          await service.store.setPassword(email, passwordHash, changeAt(service.now()))
+          await byEmail(service.store).setPassword(email, passwordHash, changeAt(service.now()))
           return device
         },
       ],
       [
         'from before the user was deleted and added again',
         async ({ email, device }) => {
-          await service.store.deleteUser(email, changeAt())
+          await byEmail(service.store).delete(email, changeAt())
           await service.addUser(email)
           return device
         },
@@ -255,7 +255,7 @@ for (const engine of ENGINES_BY_RUN) {
     for (const [life, logins] of LIVES) {
       test(`a device is known ${life}, and its cookie lasts as long`, async () => {
         const { email, device, userId } = await newOwner()
-        const [first] = await service.store.listDevices(userId, service.now())
+        const [first] = await service.store.devices.list(userId, service.now())
         assert.ok(first)
         for (const { day, isKnown, expiresOn = day } of logins) {
           const moment = first.createdAt.getTime() + day * DAY_MS
@@ -264,7 +264,7 @@ for (const engine of ENGINES_BY_RUN) {
           // The login happened within this time after `moment`.
           const withinMs = service.now().getTime() - moment + SECOND_MS
           assert.equal(cookieIn(answer, DEVICE_COOKIE) === device, isKnown, `day ${day}`)
-          const devices = await service.store.listDevices(userId, service.now())
+          const devices = await service.store.devices.list(userId, service.now())
           const known: Device | undefined = devices.find(({ id }) => id === first.id)
           assert.equal(known !== undefined, isKnown)
           if (!known) continue

@@ -46,7 +46,7 @@ export async function openTestStore(
     await store.close()
     await database.drop()
   })
-  await store.migrate()
+  await store.migrations.apply()
   return { store, database }
 }
 

@@ -2,13 +2,20 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import type { Opening } from '../src/domain/attempt.ts'
-import type { NewRefreshToken } from '../src/domain/session.ts'
+import type { NewRefreshToken } from '../src/domain/refresh-token.ts'
 import type { Store } from '../src/domain/store.ts'
 import { USER_STATES } from '../src/domain/user.ts'
 import { limitsOf } from '../src/login/scopes.ts'
 import type { TestDatabase } from './engines.ts'
 import { fillSessions } from './many-sessions.ts'
-import { changeAt, digest, insertTestUser, makeScopes, makeSuccessor } from './storage/fixtures.ts'
+import {
+  byEmail,
+  changeAt,
+  digest,
+  insertTestUser,
+  makeScopes,
+  makeSuccessor,
+} from './storage/fixtures.ts'
 
 const DAY_MS = 24 * 3_600_000
 
@@ -28,7 +35,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   const deviceId = randomUUID()
   const open = async (isFirst: boolean, maxSessions: number) => {
     const scopes = makeScopes()
-    await store.reserveAttempt(scopes, email, now)
+    await store.attempts.reserve(scopes, email, now)
     const [id, refreshToken, cookieDigest] = [randomUUID(), token(), digest(randomUUID())]
     const opening: Opening = {
       user: { id: userId, passwordHash: 'a hash' },
@@ -39,89 +46,92 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
         : { kind: 'known', id: deviceId, expiresAt: later(DAY_MS) },
       displaced: { cookieDigest: digest(randomUUID()), usedBefore: later(-1), maxSessions },
     }
-    assert.ok(await store.openSession(opening, scopes, now))
+    assert.ok(await store.attempts.succeed(opening, scopes, now))
     return { id, refreshToken, cookieDigest }
   }
 
   const scopes = makeScopes(email, 'client', { pair: 1, email: 1, client: 1 })
-  await store.reserveAttempt(scopes, email, now)
-  await store.settleFailure(scopes, userId, now)
-  assert.equal((await store.reserveAttempt(scopes, email, now)).kind, 'blocked')
-  await store.unlockUser(email, changeAt(now))
+  await store.attempts.reserve(scopes, email, now)
+  await store.attempts.fail(scopes, userId, now)
+  assert.equal((await store.attempts.reserve(scopes, email, now)).kind, 'blocked')
+  await byEmail(store).unlock(email, changeAt(now))
   const unknown = makeScopes()
-  await store.reserveAttempt(unknown, 'unknown', now)
-  await store.settleFailure(unknown, null, now)
-  await store.releaseAttempt(unknown)
+  await store.attempts.reserve(unknown, 'unknown', now)
+  await store.attempts.fail(unknown, null, now)
+  await store.attempts.release(unknown)
 
   await open(true, 100)
   await fillSessions(database, userId, 60, now)
   await open(false, 10)
   const { id, refreshToken, cookieDigest } = await open(false, 100)
-  await store.findUserById(userId)
-  await store.readDeviceKey()
-  await store.countConnections()
-  await store.listMissingSettings()
-  await store.findDevice(deviceDigest, email, now)
-  await store.listDevices(userId, now)
-  await store.findLiveSession(id, now)
-  await store.findLiveSessionByCookie(cookieDigest, now)
-  await store.touchCookie(id, later(DAY_MS), now, now)
+  await store.users.findById(userId)
+  await store.devices.readKey()
+  await store.maintenance.countConnections()
+  await store.maintenance.listMissingSettings()
+  await store.devices.find(deviceDigest, email, now)
+  await store.devices.list(userId, now)
+  await store.sessions.findLive(id, now)
+  await store.sessions.findLiveByCookie(cookieDigest, now)
+  await store.sessions.touchCookie(id, later(DAY_MS), now, now)
   const successor = makeSuccessor(now, later(7 * DAY_MS))
-  const used = await store.useRefreshToken(refreshToken.id, refreshToken.digest, successor, now)
+  const used = await store.refreshTokens.use(refreshToken.id, refreshToken.digest, successor, now)
   assert.equal(used.kind, 'replaced')
-  const found = await store.findRefreshToken(refreshToken.id, refreshToken.digest, now)
+  const found = await store.refreshTokens.find(refreshToken.id, refreshToken.digest, now)
   assert.ok(found.kind === 'found' && found.successor)
-  await store.listLiveSessions(userId, { afterId: null, limit: 101 }, now)
-  await store.listLiveSessions(userId, { afterId: id, limit: 101 }, now)
-  assert.ok((await store.countLiveSessions(userId, now)) > 1)
-  assert.ok(await store.endOtherSessions(userId, id, now))
-  assert.equal(await store.endSession(id, now), true)
+  await store.sessions.listLive(userId, { afterId: null, limit: 101 }, now)
+  await store.sessions.listLive(userId, { afterId: id, limit: 101 }, now)
+  assert.ok((await store.sessions.countLive(userId, now)) > 1)
+  assert.ok(await store.sessions.endOthers(userId, id, now))
+  assert.equal(await store.sessions.end(id, now), true)
   for (const key of [
     { kind: 'access-token', sessionId: id, userId },
     { kind: 'refresh-token', id: refreshToken.id, digest: refreshToken.digest },
     { kind: 'cookie', digest: cookieDigest, usedAfter: later(-DAY_MS) },
   ] as const) {
-    assert.equal(await store.endSessionOf(key, now), null)
+    assert.equal(await store.sessions.endOf(key, now), null)
   }
 
-  assert.equal(await store.endUserSession((await open(false, 100)).id, changeAt(now)), true)
-  assert.equal(await store.endUserSessions(email, changeAt(now)), 0)
-  await store.findUserByEmail(email)
-  await store.upgradePasswordHash(userId, 'a hash', 'another', now)
+  assert.equal(
+    await store.sessions.endByAdministrator((await open(false, 100)).id, changeAt(now)),
+    true,
+  )
+  assert.equal(await byEmail(store).endSessions(email, changeAt(now)), 0)
+  await store.users.findByEmail(email)
+  await store.users.upgradePasswordHash(userId, 'a hash', 'another', now)
   for (const role of [undefined, 'user']) {
     for (const search of [undefined, 'example']) {
       for (const state of [undefined, ...USER_STATES]) {
         const filter = { ...(role && { role }), ...(search && { search }), ...(state && { state }) }
-        const { next } = await store.listUsers(filter, { after: '', limit: 10 }, now)
-        await store.listUsers(filter, { after: next ?? '', limit: 10 }, now)
+        const { next } = await store.users.list(filter, { after: '', limit: 10 }, now)
+        await store.users.list(filter, { after: next ?? '', limit: 10 }, now)
       }
     }
   }
   const limits = limitsOf({ pair: 5, email: 20, client: 50, network: 500 })
-  assert.equal((await store.readScopes(scopes, now)).length, 3)
-  assert.equal((await store.readScopesOfEmail(digest(email), limits, now)).length, 2)
+  assert.equal((await store.throttle.read(scopes, now)).length, 3)
+  assert.equal((await store.throttle.readOfEmail(digest(email), limits, now)).length, 2)
   const nothing = { dailyFailures: 0, failures: 0 }
   const above = { emails: nothing, clients: nothing }
-  assert.ok((await store.listScopes(0, limits, now, above)).scopes.length > 0)
+  assert.ok((await store.throttle.list(0, limits, now, above)).scopes.length > 0)
   const keys = scopes.map(({ key }) => key)
-  await store.clearScopes(keys, '203.0.113.7', changeAt(now))
-  await store.reserveAttempt(scopes, email, now)
-  await store.settleFailure(scopes, userId, now)
-  assert.equal(await store.clearScopesOfEmail(email, changeAt(now)), true)
-  assert.ok(await store.findLastLogin(userId))
+  await store.throttle.clear(keys, '203.0.113.7', changeAt(now))
+  await store.attempts.reserve(scopes, email, now)
+  await store.attempts.fail(scopes, userId, now)
+  assert.equal(await store.throttle.clearOfEmail(email, changeAt(now)), true)
+  assert.ok(await store.sessions.findLastLogin(userId))
   const device = makeScopes(email).slice(0, 1)
-  await store.reserveAttempt(device, email, now)
+  await store.attempts.reserve(device, email, now)
   await database.rows(`update login_throttle set scope = 'device' where key = '${device[0]?.key}'`)
   const renamed = `${randomUUID()}@example.com`
-  assert.equal(await store.setUser(email, { email: renamed }, changeAt(now)), 'changed')
-  assert.equal(await store.setUser(renamed, { email }, changeAt(now)), 'changed')
-  await store.setPassword(email, 'a hash', changeAt(now))
-  await store.lockUser(email, later(DAY_MS), changeAt(now))
-  await store.deactivateUser(email, changeAt(now))
-  await store.activateUser(email, changeAt(now))
-  await store.revokeDevice(deviceId, changeAt())
+  assert.equal(await byEmail(store).set(email, { email: renamed }, changeAt(now)), 'changed')
+  assert.equal(await byEmail(store).set(renamed, { email }, changeAt(now)), 'changed')
+  await byEmail(store).setPassword(email, 'a hash', changeAt(now))
+  await byEmail(store).lock(email, later(DAY_MS), changeAt(now))
+  await byEmail(store).deactivate(email, changeAt(now))
+  await byEmail(store).activate(email, changeAt(now))
+  await store.devices.revoke(deviceId, changeAt())
   await fillSessions(database, userId, 10, now)
-  assert.equal(await store.deleteUser(email, changeAt()), 10)
+  assert.equal(await byEmail(store).delete(email, changeAt()), 10)
 
   const imported = { id: userId, isIdGiven: true, email, passwordHash: 'a', name: 'Name' }
   const unsaid = { role: null, isActive: null, createdAt: null, lockedUntil: null }
@@ -131,27 +141,27 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
     ['b', 'updated'],
   ] as const) {
     const user = { ...imported, ...unsaid, passwordHash }
-    assert.deepEqual(await store.importUsers([user], options, changeAt()), [outcome])
+    assert.deepEqual(await store.imports.run([user], options, changeAt()), [outcome])
   }
 
   const page = { since: null, beforeId: null, limit: 3 }
-  const { events, next } = await store.listAuditEvents(email, page)
+  const { events, next } = await store.audit.list(email, page)
   assert.equal(events.length, 3)
   for (const target of [email, null]) {
     for (const since of [null, new Date(0)]) {
-      const more = await store.listAuditEvents(target, { since, beforeId: next, limit: 3 })
+      const more = await store.audit.list(target, { since, beforeId: next, limit: 3 })
       assert.equal(more.events.length, 3)
     }
   }
 
   for (const moment of [now, later(DAY_MS), later(2 * DAY_MS)]) {
-    const purged = await store.purge(moment)
+    const purged = await store.maintenance.purge(moment)
     assert.ok(purged)
     if (moment !== now) {
       const { isDone: _, ...removed } = purged
       for (const [name, rows] of Object.entries(removed)) assert.ok(rows > 0, name)
     }
   }
-  await store.checkWritable(now)
-  await store.readClock()
+  await store.maintenance.checkWritable(now)
+  await store.maintenance.readClock()
 }

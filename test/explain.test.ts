@@ -12,7 +12,7 @@ import { createCli } from './cli.ts'
 import { ENGINES } from './engines.ts'
 import { createDeployment, until } from './process.ts'
 import { type Answer, PASSWORD, startTestService, type TestService } from './service.ts'
-import { changeAt } from './storage/fixtures.ts'
+import { byEmail, changeAt } from './storage/fixtures.ts'
 
 const MINUTE_MS = 60_000
 const HISTORIES = { sqlite: 15, postgres: 8 }
@@ -109,14 +109,14 @@ for (const engine of ENGINES) {
           if (step.kind === 'change') {
             if (step.how === 'lock') {
               const until = new Date(change.at.getTime() + 10 * MINUTE_MS)
-              await service.store.lockUser(email, until, change)
+              await byEmail(service.store).lock(email, until, change)
             }
             // Each of these waits until no block is cached any more.
             if (step.how === 'unlock' || step.how === 'clear email') await clearEmail(deps, email)
-            if (step.how === 'unlock') await service.store.unlockUser(email, change)
+            if (step.how === 'unlock') await byEmail(service.store).unlock(email, change)
             if (step.how === 'clear client') await clearClient(deps, client)
-            if (step.how === 'deactivate') await service.store.deactivateUser(email, change)
-            if (step.how === 'activate') await service.store.activateUser(email, change)
+            if (step.how === 'deactivate') await byEmail(service.store).deactivate(email, change)
+            if (step.how === 'activate') await byEmail(service.store).activate(email, change)
             continue
           }
           const { verdict, throttle, user } = await explainUser(deps, email, client)
@@ -252,12 +252,12 @@ for (const engine of ENGINES) {
     const locked = changeAt(service.now())
     const until = new Date(locked.at.getTime() + 60 * MINUTE_MS)
     assert.equal(await clearEmail(deps, 'ann@example.com'), true)
-    const ann = await service.store.findUserByEmail('ann@example.com')
+    const ann = await service.store.users.findByEmail('ann@example.com')
     assert.deepEqual([ann?.lockedUntil, ann?.lockedBy], [null, null])
     assert.equal((await service.login('ann@example.com', PASSWORD, '127.4.0.1')).status, 200)
-    await service.store.lockUser('ben@example.com', until, locked)
+    await byEmail(service.store).lock('ben@example.com', until, locked)
     assert.equal(await clearEmail(deps, 'ben@example.com'), true)
-    assert.deepEqual((await service.store.findUserByEmail('ben@example.com'))?.lockedUntil, until)
+    assert.deepEqual((await service.store.users.findByEmail('ben@example.com'))?.lockedUntil, until)
     assert.equal(await clearEmail(deps, 'cat@example.com'), false)
 
     // After the window only failures for the day are left, and one of those is forgiven; after the day, nothing.
@@ -285,10 +285,10 @@ for (const engine of ENGINES) {
       for (let i = 0; i < times; i++) {
         const client = clientAt(`203.0.113.${i}`)
         const scopes = throttleScopes(guessed, client, deps.budgets)
-        const reserved = await service.store.reserveAttempt(scopes, guessed, service.now())
+        const reserved = await service.store.attempts.reserve(scopes, guessed, service.now())
         assert.equal(reserved.kind, 'admitted')
         const userId = guessed === email ? id : null
-        await service.store.settleFailure(scopes, userId, service.now())
+        await service.store.attempts.fail(scopes, userId, service.now())
       }
     }
     const sentence = async (shown: string) =>

@@ -11,7 +11,7 @@ import {
   type SessionService,
   startSessionService,
 } from './session-client.ts'
-import { changeAt } from './storage/fixtures.ts'
+import { byEmail, changeAt } from './storage/fixtures.ts'
 
 for (const engine of ENGINES) {
   describe(`the last login on ${engine}`, () => {
@@ -82,7 +82,7 @@ for (const engine of ENGINES) {
       const email = await service.newUser()
       await service.programLogin(email)
       await failFrom(email, '127.5.1.1', 2)
-      await service.store.unlockUser(email, changeAt(service.now()))
+      await byEmail(service.store).unlock(email, changeAt(service.now()))
       service.advance(100 * DAY_MS)
       await failFrom(email, '127.5.1.1', 1)
       assert.equal(await failuresSince(email), 3)
@@ -109,13 +109,13 @@ for (const engine of ENGINES) {
       const email = await service.newUser()
       await service.programLogin(email)
       const change = () => changeAt(service.now())
-      await service.store.lockUser(email, new Date(service.now().getTime() + DAY_MS), change())
+      await byEmail(service.store).lock(email, new Date(service.now().getTime() + DAY_MS), change())
       await failFrom(email, '127.5.3.1', 1)
       assert.equal((await service.login(email, PASSWORD, '127.5.3.2')).status, 401)
-      await service.store.unlockUser(email, change())
-      await service.store.deactivateUser(email, change())
+      await byEmail(service.store).unlock(email, change())
+      await byEmail(service.store).deactivate(email, change())
       assert.equal((await service.login(email, PASSWORD, '127.5.3.2')).status, 401)
-      await service.store.activateUser(email, change())
+      await byEmail(service.store).activate(email, change())
       assert.equal(await failuresSince(email), 3)
     })
 
@@ -123,7 +123,7 @@ for (const engine of ENGINES) {
       const email = await service.newUser()
       await service.programLogin(email)
       await failFrom(email, '127.5.4.1', 1)
-      await service.store.deleteUser(email, changeAt(service.now()))
+      await byEmail(service.store).delete(email, changeAt(service.now()))
       await failFrom(email, '127.5.4.1', 1)
       await service.addUser(email)
       assert.equal(await lastLogin(await service.programLogin(email)), null)

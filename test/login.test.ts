@@ -12,7 +12,7 @@ import {
   type TestService,
   UNLIMITED,
 } from './service.ts'
-import { changeAt } from './storage/fixtures.ts'
+import { byEmail, changeAt } from './storage/fixtures.ts'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
@@ -124,8 +124,8 @@ for (const engine of ENGINES) {
       await service.addUser('long@example.com', {
         passwordHash: await bcrypt.hash('a'.repeat(72), TEST_COST),
       })
-      await service.store.deactivateUser('inactive@example.com', changeAt(service.now()))
-      await service.store.lockUser(
+      await byEmail(service.store).deactivate('inactive@example.com', changeAt(service.now()))
+      await byEmail(service.store).lock(
         'locked@example.com',
         new Date('2999-01-01'),
         changeAt(service.now()),
@@ -210,10 +210,10 @@ for (const engine of ENGINES) {
       const old = await bcrypt.hash(PASSWORD, TEST_COST + 1)
       await service.addUser('rehash@example.com', { passwordHash: old })
       await service.login('rehash@example.com', 'wrong')
-      assert.equal((await service.store.findUserByEmail('rehash@example.com'))?.passwordHash, old)
+      assert.equal((await service.store.users.findByEmail('rehash@example.com'))?.passwordHash, old)
       assert.equal((await service.login('rehash@example.com', PASSWORD)).status, 200)
       const renewed = await until(async () => {
-        const user = await service.store.findUserByEmail('rehash@example.com')
+        const user = await service.store.users.findByEmail('rehash@example.com')
         return user?.passwordHash !== old ? user : null
       })
       assert.equal(bcrypt.getRounds(renewed.passwordHash), TEST_COST)
@@ -230,7 +230,7 @@ for (const engine of ENGINES) {
     test('a failure adds one to the failed logins of the user, and a success clears them', async () => {
       await service.addUser('count@example.com')
       const failures = async () =>
-        (await service.store.findUserByEmail('count@example.com'))?.failedLoginAttempts
+        (await service.store.users.findByEmail('count@example.com'))?.failedLoginAttempts
       await service.login('count@example.com', 'wrong')
       await service.login('count@example.com', 'wrong')
       assert.equal(await failures(), 2)

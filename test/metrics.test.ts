@@ -58,7 +58,7 @@ for (const engine of ENGINES) {
       assert.equal(grew('password_hash_seconds_count'), 6)
       assert.equal(grew('password_queue_wait_seconds_count'), 6)
       assert.equal(
-        grew('database_operation_seconds_count{operation="useRefreshToken",result="done"}'),
+        grew('database_operation_seconds_count{operation="refreshTokens.use",result="done"}'),
         1,
       )
       const request = (route: string, status: number, method = 'POST') =>

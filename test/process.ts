@@ -160,7 +160,7 @@ export async function createDeployment(
     ...env,
   }
   const store = await openStore(config)
-  if (hasTables) await store.migrate()
+  if (hasTables) await store.migrations.apply()
   const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
   const started: RunningProcess[] = []
 
@@ -170,7 +170,7 @@ export async function createDeployment(
     env: fullEnv,
     async addUser(email, hash = passwordHash) {
       const user = { id: randomUUID(), email, name: 'Test', role: 'user' }
-      await store.insertUser({ ...user, passwordHash: hash }, changeAt())
+      await store.users.insert({ ...user, passwordHash: hash }, changeAt())
     },
     async start(more = {}, command = {}) {
       const opsPort = more.OPS_PORT ?? String(await freePort())

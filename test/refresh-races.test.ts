@@ -12,7 +12,7 @@ import {
   startTestService,
   type TestService,
 } from './service.ts'
-import { changeAt, makeSuccessor } from './storage/fixtures.ts'
+import { byEmail, changeAt, makeSuccessor } from './storage/fixtures.ts'
 
 const PARALLEL = 20
 /** Repetitions of a race; which side wins is random. */
@@ -150,12 +150,12 @@ for (const engine of ENGINES) {
       {
         name: 'deactivating the user',
         sessions: 3,
-        end: (_, email) => second.store.deactivateUser(email, changeAt(second.now())),
+        end: (_, email) => byEmail(second.store).deactivate(email, changeAt(second.now())),
       },
       {
         name: 'deleting the user',
         sessions: 3,
-        end: (_, email) => second.store.deleteUser(email, changeAt()),
+        end: (_, email) => byEmail(second.store).delete(email, changeAt()),
       },
     ]
     for (const { name, sessions, end } of opponents) {
@@ -212,7 +212,7 @@ for (const engine of ENGINES) {
       const before = await session()
       const tomorrow = new Date(first.now().getTime() + DAY_MS)
       const late = makeSuccessor(tomorrow, new Date(tomorrow.getTime() + DAY_MS))
-      const used = await first.store.useRefreshToken(idOf(token), digestOf(token), late, tomorrow)
+      const used = await first.store.refreshTokens.use(idOf(token), digestOf(token), late, tomorrow)
       assert.equal(used.kind, 'found')
       assert.deepEqual(await session(), before)
     })

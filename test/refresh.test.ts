@@ -17,7 +17,7 @@ import {
   type SessionService,
   startSessionService,
 } from './session-client.ts'
-import { changeAt } from './storage/fixtures.ts'
+import { byEmail, changeAt } from './storage/fixtures.ts'
 
 /** A repetition counts as one only if it comes from the same client. */
 const OWNER = '127.3.0.1'
@@ -157,13 +157,13 @@ for (const engine of ENGINES_BY_RUN) {
       [
         'deactivated',
         'session-ended',
-        email => service.store.deactivateUser(email, changeAt(service.now())),
+        email => byEmail(service.store).deactivate(email, changeAt(service.now())),
       ],
       [
         'locked by an administrator',
         'session-ended',
         email =>
-          service.store.lockUser(
+          byEmail(service.store).lock(
             email,
             new Date(service.now().getTime() + DAY_MS),
             changeAt(service.now()),
@@ -177,16 +177,16 @@ for (const engine of ENGINES_BY_RUN) {
             `update users set locked_until = '9000-01-01T00:00:00.000Z' where email = '${email}'`,
           ),
       ],
-      ['deleted', 'unknown-token', email => service.store.deleteUser(email, changeAt())],
+      ['deleted', 'unknown-token', email => byEmail(service.store).delete(email, changeAt())],
       [
         'given a new password',
         'session-ended',
-        email => service.store.setPassword(email, '$2b$', changeAt(service.now())),
+        email => byEmail(service.store).setPassword(email, '$2b$', changeAt(service.now())),
       ],
       [
         'logged out',
         'session-ended',
-        (_email, sessionId) => service.store.endSession(sessionId, service.now()),
+        (_email, sessionId) => service.store.sessions.end(sessionId, service.now()),
       ],
     ]
     for (const [name, reason, end] of ENDINGS) {

@@ -55,7 +55,7 @@ for (const engine of ENGINES_BY_RUN) {
 
     type Preparation = (login: Login) => unknown
     const ENDED: [reason: string, prepare: Preparation][] = [
-      ['session-ended', login => service.store.endSession(login.sessionId, service.now())],
+      ['session-ended', login => service.store.sessions.end(login.sessionId, service.now())],
       ['session-expired', login => onSession(login, `expires_at = '${PAST}'`)],
       ['session-expired', login => onSession(login, `idle_expires_at = '${PAST}'`)],
       ['user-inactive', login => onUser(login, `is_active = ${engine === 'sqlite' ? 0 : false}`)],

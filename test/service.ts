@@ -156,7 +156,7 @@ export async function startTestService(
     { passwordHash, name = 'Test User' }: NewUser = {},
   ): Promise<string> {
     const id = randomUUID()
-    await store.insertUser(
+    await store.users.insert(
       {
         id,
         email: canonicalEmail(email),

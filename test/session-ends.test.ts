@@ -7,7 +7,7 @@ import { fillSessions } from './many-sessions.ts'
 import { run, until } from './process.ts'
 import { UNLIMITED } from './service.ts'
 import { bearer, type SessionService, startSessionService } from './session-client.ts'
-import { changeAt } from './storage/fixtures.ts'
+import { byEmail, changeAt } from './storage/fixtures.ts'
 
 /** The largest MAX_SESSIONS_PER_USER. */
 const MOST = 1_000
@@ -34,7 +34,7 @@ for (const engine of ENGINES) {
       return {
         email,
         login,
-        count: () => service.store.countLiveSessions(login.userId, service.now()),
+        count: () => service.store.sessions.countLive(login.userId, service.now()),
       }
     }
     const openRows = async (userId: string) => {
@@ -46,20 +46,20 @@ for (const engine of ENGINES) {
 
     test('can be deactivated within the time limits of the service, then deleted', async () => {
       const { email, login, count } = await userWith(MOST)
-      assert.equal(await service.store.deactivateUser(email, changeAt(service.now())), true)
+      assert.equal(await byEmail(service.store).deactivate(email, changeAt(service.now())), true)
       assert.equal(await count(), 0)
       assert.equal(await openRows(login.userId), 0)
       assert.equal((await service.refresh(login.refreshToken)).status, 401)
 
       await fillSessions(service.database, login.userId, 3, service.now())
-      assert.equal(await service.store.deleteUser(email, changeAt(service.now())), 3)
+      assert.equal(await byEmail(service.store).delete(email, changeAt(service.now())), 3)
       for (const table of ['sessions', 'refresh_tokens', 'devices']) {
         const left = await service.database.rows(
           `select id from ${table} where user_id = '${login.userId}' limit 1`,
         )
         assert.deepEqual(left, [], table)
       }
-      assert.equal(await service.store.findUserByEmail(email), null)
+      assert.equal(await service.store.users.findByEmail(email), null)
     })
 
     test('has no live session once deactivated, even if the command is killed', async () => {
@@ -67,14 +67,14 @@ for (const engine of ENGINES) {
       const command = [process.execPath, MAIN, 'users', 'deactivate', email]
       const deactivation = run(cli.env, { command, cwd: cli.folder })
       const isDeactivated = async () => {
-        const user = await service.store.findUserByEmail(email)
+        const user = await service.store.users.findByEmail(email)
         return user?.isActive === false
       }
       await until(isDeactivated)
       deactivation.kill('SIGKILL')
       await deactivation.exit
       assert.equal(await openRows(login.userId), 0)
-      await service.store.activateUser(email, changeAt(service.now()))
+      await byEmail(service.store).activate(email, changeAt(service.now()))
       assert.equal(await count(), 0)
       assert.equal((await service.refresh(login.refreshToken)).status, 401)
       assert.equal((await service.get('/session', bearer(login.accessToken))).status, 401)

@@ -28,7 +28,7 @@ for (const engine of ENGINES_BY_RUN) {
       await service.stop()
     })
 
-    const count = (userId: string) => service.store.countLiveSessions(userId, service.now())
+    const count = (userId: string) => service.store.sessions.countLive(userId, service.now())
     const isLive = async ({ refreshToken }: Login) =>
       (await service.refresh(refreshToken)).status === 200
     const cookies = (session: string, device: string) => ({

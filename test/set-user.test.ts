@@ -13,7 +13,7 @@ import {
   type SessionService,
   startSessionService,
 } from './session-client.ts'
-import { changeAt } from './storage/fixtures.ts'
+import { byEmail, changeAt } from './storage/fixtures.ts'
 
 const claimsOf = (token: string) =>
   JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
@@ -103,7 +103,7 @@ for (const engine of ENGINES) {
     t.after(() => service.stop())
     const id = await service.addUser('ann@example.org', { name: 'Ann' })
     const set = (email: string, fields: { email?: string; name?: string; role?: string }) =>
-      service.store.setUser(email, fields, changeAt(service.now()))
+      byEmail(service.store).set(email, fields, changeAt(service.now()))
     assert.equal(await set('ann@example.org', { name: 'Ann', role: 'user' }), 'unchanged')
     assert.equal(await set('ann@example.org', { name: 'Ann', role: 'admin' }), 'changed')
     assert.equal(await set('ann@example.org', { email: 'anna@example.org' }), 'changed')
@@ -111,7 +111,7 @@ for (const engine of ENGINES) {
     await service.addUser('ben@example.org')
     assert.equal(await set('anna@example.org', { email: 'ben@example.org', name: 'X' }), 'taken')
     const page = { since: null, beforeId: null, limit: 100 }
-    const { events } = await service.store.listAuditEvents(null, page)
+    const { events } = await service.store.audit.list(null, page)
     const changes = events.filter(({ action }) => action === 'user.changed')
     const expected: [string, AuditFacts, AuditFacts][] = [
       ['ann@example.org', { email: 'ann@example.org' }, { email: 'anna@example.org' }],
@@ -121,7 +121,7 @@ for (const engine of ENGINES) {
       changes.map(({ target, targetId, before, after }) => [target, targetId, before, after]),
       expected.map(([target, before, after]) => [target, id, before, after]),
     )
-    assert.equal((await service.store.findUserByEmail('anna@example.org'))?.name, 'Ann')
+    assert.equal((await service.store.users.findByEmail('anna@example.org'))?.name, 'Ann')
   })
 
   test(`of parallel changes to one email exactly one wins, and the others are told that it is taken, on ${engine}`, async t => {
@@ -137,7 +137,7 @@ for (const engine of ENGINES) {
     for (const email of emails) await service.addUser(email, { passwordHash: '-' })
     for (const taken of ['one@example.org', 'two@example.org']) {
       const outcomes = await Promise.all(
-        emails.map(email => store.setUser(email, { email: taken }, changeAt(service.now()))),
+        emails.map(email => byEmail(store).set(email, { email: taken }, changeAt(service.now()))),
       )
       const changed = outcomes.filter(outcome => outcome === 'changed')
       assert.equal(changed.length, 1)
@@ -155,11 +155,11 @@ for (const engine of ENGINES) {
     // Neither of two users can take the email of the other, also at once.
     const [a, b] = [await service.newUser(), await service.newUser()]
     const swapped = await Promise.all([
-      store.setUser(a, { email: b }, changeAt(service.now())),
-      store.setUser(b, { email: a }, changeAt(service.now())),
+      byEmail(store).set(a, { email: b }, changeAt(service.now())),
+      byEmail(store).set(b, { email: a }, changeAt(service.now())),
     ])
     assert.deepEqual(swapped, ['taken', 'taken'])
-    assert.equal(await service.store.countUsers(), 22)
+    assert.equal(await service.store.users.count(), 22)
   })
 
   test(`logins, changes of the email and clears at once all end without a fault, on ${engine}`, async t => {
@@ -177,8 +177,8 @@ for (const engine of ENGINES) {
     const changes = Array.from({ length: 30 }, async (_, i) => {
       const change = changeAt(service.now())
       const [from, to] = i % 2 === 0 ? emails : emails.toReversed()
-      if (i % 3 === 0) return store.clearScopesOfEmail(from ?? '', change)
-      return store.setUser(from ?? '', { email: to ?? '' }, change)
+      if (i % 3 === 0) return store.throttle.clearOfEmail(from ?? '', change)
+      return byEmail(store).set(from ?? '', { email: to ?? '' }, change)
     })
     const outcomes = await Promise.all(changes)
     for (const { status } of await Promise.all(logins)) {
@@ -186,7 +186,7 @@ for (const engine of ENGINES) {
     }
     const changed = outcomes.filter(outcome => outcome === 'changed').length
     const expected = emails[changed % 2]
-    assert.equal((await service.store.findUserByEmail(expected ?? ''))?.id, id)
-    assert.equal(await service.store.countUsers(), 1)
+    assert.equal((await service.store.users.findByEmail(expected ?? ''))?.id, id)
+    assert.equal(await service.store.users.count(), 1)
   })
 }

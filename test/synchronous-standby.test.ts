@@ -29,7 +29,7 @@ const open = ({ url }: PostgresServer) =>
 
 test('a failure is settled without the standby, and is counted after a failover that loses it', async () => {
   const store = await open(primary)
-  await store.migrate()
+  await store.migrations.apply()
   await nameStandby(primary, '*')
   await until(async () => {
     const [row] = await ask(primary, 'select sync_state from pg_stat_replication')
@@ -37,16 +37,16 @@ test('a failure is settled without the standby, and is counted after a failover 
   })
   const now = new Date()
   const scopes = makeScopes(EMAIL, 'client', BUDGETS)
-  assert.equal((await store.reserveAttempt(scopes, EMAIL, now)).kind, 'admitted')
+  assert.equal((await store.attempts.reserve(scopes, EMAIL, now)).kind, 'admitted')
 
   const [receiver] = await ask(standby, 'select pid from pg_stat_wal_receiver')
   const receiverPid = Number(receiver?.pid)
   assert.ok(receiverPid > 0)
   process.kill(receiverPid, 'SIGSTOP')
   try {
-    await store.settleFailure(scopes, null, now)
+    await store.attempts.fail(scopes, null, now)
     await assert.rejects(
-      store.reserveAttempt(makeScopes(), EMAIL, now),
+      store.attempts.reserve(makeScopes(), EMAIL, now),
       /timeout/,
       'a reservation waits for the standby',
     )
@@ -70,6 +70,6 @@ test('a failure is settled without the standby, and is counted after a failover 
     "select failures, pending from login_throttle where scope = 'pair'",
   )
   assert.deepEqual(row, { failures: 0, pending: 1 }, 'the failure was lost')
-  assert.equal((await promoted.reserveAttempt(scopes, EMAIL, later)).kind, 'blocked')
+  assert.equal((await promoted.attempts.reserve(scopes, EMAIL, later)).kind, 'blocked')
   await promoted.close()
 })

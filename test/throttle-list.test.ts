@@ -46,7 +46,7 @@ for (const engine of ENGINES) {
       const all: ScopeState[] = []
       for (let from: number | null = 0; from !== null; ) {
         const above = { emails: NOTHING, clients: NOTHING }
-        const page: Awaited<ReturnType<typeof store.listScopes>> = await store.listScopes(
+        const page: Awaited<ReturnType<typeof store.throttle.list>> = await store.throttle.list(
           ...([from, limitsOf(BUDGETS), NOW, above] as const),
         )
         all.push(...page.scopes)
@@ -93,7 +93,8 @@ for (const engine of ENGINES) {
       )
       const stored: string[] = []
       for (let from: number | null = 0; from !== null; ) {
-        const page: Awaited<ReturnType<typeof store.listEmails>> = await store.listEmails(from)
+        const page: Awaited<ReturnType<typeof store.users.listEmails>> =
+          await store.users.listEmails(from)
         stored.push(...page.emails)
         from = page.next
       }

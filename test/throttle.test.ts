@@ -148,7 +148,7 @@ for (const engine of ENGINES) {
         service.login('many@example.com', `guess ${i}`, newClient()),
       )
       assert.deepEqual(countStatuses(answers), { 401: 20, 429: 20 })
-      const user = await service.store.findUserByEmail('many@example.com')
+      const user = await service.store.users.findByEmail('many@example.com')
       assert.equal(user?.lockedBy, 'throttle')
       assert.equal(user?.failedLoginAttempts, 20)
       assert.equal((await service.login('many@example.com', PASSWORD, newClient())).status, 429)

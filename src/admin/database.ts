@@ -33,9 +33,9 @@ export function databaseCommand(context: Context): Command {
     .option('--json', 'print JSON')
     .action(({ json }: JsonOption) =>
       withAnyStore(configOf(context), async ({ store, where }) => {
-        const migrations = await store.listMigrations()
+        const migrations = await store.migrations.list()
         const isCurrent = migrations.every(({ appliedAt }) => appliedAt !== null)
-        const users = isCurrent ? await store.countUsers() : null
+        const users = isCurrent ? await store.users.count() : null
         if (json) return terminal.print(jsonOf({ database: where, migrations, users }))
         const states = migrations.map(({ name, appliedAt }) => [
           name,
@@ -60,7 +60,7 @@ export function databaseCommand(context: Context): Command {
         const removed = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0 }
         const showProgress = createProgress(terminal)
         for (;;) {
-          const batch = await store.purge(clock())
+          const batch = await store.maintenance.purge(clock())
           if (batch === null)
             throw new Failure('A service is purging this database now: there is nothing to do.')
           for (const name of NAMES) removed[name] += batch[name]

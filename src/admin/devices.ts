@@ -19,7 +19,7 @@ export function devicesCommand(context: Context): Command {
     .action((email: string, options: JsonOption) =>
       withStore(context, async ({ store, clock, admin }) => {
         const user = await requireUser(admin, email)
-        const known = await store.listDevices(user.id, clock())
+        const known = await store.devices.list(user.id, clock())
         const listed = await printList(context, [known], options, device => ({
           id: device.id,
           'first seen': formatTime(device.createdAt),

@@ -108,7 +108,7 @@ async function withKeyFile(
 async function clockOfKeys(context: Context, config: Config): Promise<() => Date> {
   if (config.database.engine === 'sqlite') return context.clock
   try {
-    return await withAnyStore(config, ({ store }) => clockOf(store, context))
+    return await withAnyStore(config, ({ store }) => clockOf(store.maintenance, context))
   } catch (error) {
     if (!(error instanceof Failure)) throw error
     context.terminal.say(`Warning: ${error.message} This command uses the clock of this machine.`)

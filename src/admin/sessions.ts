@@ -1,7 +1,6 @@
 // sessions list|end
 import { Command } from 'commander'
-import type { Session } from '../domain/session.ts'
-import type { Store } from '../domain/store.ts'
+import type { Session, SessionStore } from '../domain/session.ts'
 import { isUuid } from '../identifiers.ts'
 import { canonicalEmail } from '../login/credentials.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
@@ -23,7 +22,7 @@ export function sessionsCommand(context: Context): Command {
     .action((email: string, options: JsonOption) =>
       withStore(context, async ({ store, clock, admin }) => {
         const user = await requireUser(admin, email)
-        const batches = batchesOf(store, user.id, clock())
+        const batches = batchesOf(store.sessions, user.id, clock())
         const listed = await printList(context, batches, options, session => ({
           id: session.id,
           'logged in': formatTime(session.createdAt),
@@ -47,7 +46,7 @@ export function sessionsCommand(context: Context): Command {
           return
         }
         const email = canonicalEmail(which)
-        const ended = await endSessions(admin, email)
+        const ended = await endSessions(admin, await requireUser(admin, email))
         const sentence = `Ended ${count(ended, 'session', 'sessions')} of ${email}.`
         terminal.announce('admin.sessions_ended', { email, ended }, sentence)
       }),
@@ -58,10 +57,10 @@ export function sessionsCommand(context: Context): Command {
 
 const LIST_BATCH = 1_000
 
-async function* batchesOf(store: Store, userId: string, now: Date) {
+async function* batchesOf(sessions: SessionStore, userId: string, now: Date) {
   for (let afterId: string | null = null; ; ) {
     const batch: Session[] =
-      (await store.listLiveSessions(userId, { afterId, limit: LIST_BATCH }, now)) ?? []
+      (await sessions.listLive(userId, { afterId, limit: LIST_BATCH }, now)) ?? []
     yield batch
     const last = batch.at(-1)
     if (!last || batch.length < LIST_BATCH) return

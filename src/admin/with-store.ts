@@ -4,6 +4,7 @@ import bcrypt from 'bcrypt'
 import { correct, measureOffset } from '../cluster-clock.ts'
 import type { Config } from '../config/config.ts'
 import type { DatabaseConfig } from '../config/database.ts'
+import type { MaintenanceStore } from '../domain/maintenance.ts'
 import { describeProgress, UnusableTables } from '../domain/migration.ts'
 import type { Store } from '../domain/store.ts'
 import { makeFolder } from '../files.ts'
@@ -27,7 +28,7 @@ export function withStore<T>(
 ): Promise<T> {
   return withAnyStore(configOf(context), async opened => {
     const { store, config, where } = opened
-    const pending = (await store.listMigrations()).map(({ appliedAt }) => appliedAt === null)
+    const pending = (await store.migrations.list()).map(({ appliedAt }) => appliedAt === null)
     if (pending.every(Boolean)) {
       throw new Failure(
         `${where} is not set up yet. If ${sourceOf(config.database)} is right, run "users add" or "database migrate" to set it up.`,
@@ -55,7 +56,7 @@ export async function withMigratedStore<T>(
     })
   }
   return using(config, database, async opened => {
-    const applied = await opened.store.migrate(progress =>
+    const applied = await opened.store.migrations.apply(progress =>
       context.terminal.say(`Updating the tables: ${describeProgress(progress)}.`),
     )
     return command({ ...opened, applied, ...(await adminOf(opened, context)) })
@@ -63,13 +64,16 @@ export async function withMigratedStore<T>(
 }
 
 async function adminOf({ store, config }: Opened, context: Context) {
-  const clock = await clockOf(store, context)
+  const clock = await clockOf(store.maintenance, context)
   const hashPassword = (password: string) => bcrypt.hash(password, config.bcryptCost)
   return { clock, admin: { store, clock, by: commandActor(), hashPassword } }
 }
 
-export async function clockOf(store: Store, context: Context): Promise<() => Date> {
-  const offset = await measureOffset(store)
+export async function clockOf(
+  maintenance: MaintenanceStore,
+  context: Context,
+): Promise<() => Date> {
+  const offset = await measureOffset(maintenance)
   return () => correct(context.clock(), offset)
 }
 

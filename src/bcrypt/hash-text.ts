@@ -30,6 +30,14 @@ export function formatHash({ cost, salt, digest }: ParsedHash): string {
   return `$2b$${String(cost).padStart(2, '0')}$${encodeBase64(salt)}${encodeBase64(digest)}`
 }
 
+/**
+ * The same hash with the prefix $2b$: $2a$ and $2y$ mean the same, and npm bcrypt does not know $2y$. A hash is stored
+ * as it was given, and compared in this form.
+ */
+export function canonicalHash(text: string): string {
+  return /^\$2[ay]\$/.test(text) ? `$2b$${text.slice(4)}` : text
+}
+
 export function encodeBase64(bytes: Buffer): string {
   return translate(bytes.toString('base64').replaceAll('=', ''), BASE64_ALPHABET, BCRYPT_ALPHABET)
 }

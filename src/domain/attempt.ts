@@ -1,6 +1,7 @@
-// Login attempts: the scopes that count their failures, and the operations that a login needs of the store.
-import type { NewRefreshToken, Session } from './session.ts'
-import type { Device, User } from './user.ts'
+// Login attempts: the scopes that count their failures, and the operations of the store on them.
+import type { NewRefreshToken } from './refresh-token.ts'
+import type { Session } from './session.ts'
+import type { User } from './user.ts'
 
 export type ScopeName = 'pair' | 'email' | 'client' | 'network' | 'device'
 
@@ -76,17 +77,15 @@ export type EndedSession = {
 }
 
 export interface AttemptStore {
-  /** The device with this digest, if it is known to the account with this email. */
-  findDevice(digest: string, email: string, now: Date): Promise<Device | null>
   /** Makes the attempt pending in every scope or in none; blocks scopes whose failures are used up. */
-  reserveAttempt(scopes: ThrottleScope[], email: string, now: Date): Promise<Reservation>
+  reserve(scopes: ThrottleScope[], email: string, now: Date): Promise<Reservation>
   /** Ends a pending attempt whose password was never verified. */
-  releaseAttempt(scopes: ThrottleScope[]): Promise<void>
+  release(scopes: ThrottleScope[]): Promise<void>
   /**
    * Turns a pending attempt into a failure, in every scope and of the user. An unknown email (null) costs
    * the same writes. Returns the user's consecutive failures, 0 for an unknown email.
    */
-  settleFailure(scopes: ThrottleScope[], userId: string | null, now: Date): Promise<number>
+  fail(scopes: ThrottleScope[], userId: string | null, now: Date): Promise<number>
   /**
    * Opens the session and ends the pending attempt as a success, in one transaction, if the user still has
    * the verified hash, is active and not locked by an administrator. Returns the sessions that it ended.
@@ -96,7 +95,5 @@ export interface AttemptStore {
    * the limit of sessions. A process that dies before them leaves a pending attempt, which becomes a failure
    * when its lease ends, or a surplus session, which the next login ends.
    */
-  openSession(opening: Opening, scopes: ThrottleScope[], now: Date): Promise<EndedSession[] | null>
-  /** Replaces the hash by a new one of the same password; does nothing if it is no longer `oldHash`. */
-  upgradePasswordHash(userId: string, oldHash: string, newHash: string, now: Date): Promise<void>
+  succeed(opening: Opening, scopes: ThrottleScope[], now: Date): Promise<EndedSession[] | null>
 }

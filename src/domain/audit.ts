@@ -9,12 +9,7 @@ export type Actor = {
 }
 
 /** When a change is made, and by which actor. The store records it in the transaction that makes the change. */
-export type Change = {
-  at: Date
-  by: Actor
-  /** If given, only this user is changed: since it was found, its email may have gone to another user. */
-  userId?: string
-}
+export type Change = { at: Date; by: Actor }
 
 export type AuditAction =
   | 'user.added'
@@ -65,5 +60,5 @@ export interface AuditStore {
    * One call looks at a bounded number of events: a page may have fewer than `limit`, even none, while `next` is
    * not null.
    */
-  listAuditEvents(target: string | null, page: AuditPage): Promise<ListedEvents>
+  list(target: string | null, page: AuditPage): Promise<ListedEvents>
 }

@@ -33,9 +33,5 @@ export interface ImportStore {
    * users are deleted at the same time. A changed hash ends all sessions and removes all devices, as
    * `setPassword` does; a hash that the stored one has replaced at a login counts as the same.
    */
-  importUsers(
-    users: ImportedUser[],
-    options: ImportOptions,
-    change: Change,
-  ): Promise<ImportOutcome[]>
+  run(users: ImportedUser[], options: ImportOptions, change: Change): Promise<ImportOutcome[]>
 }

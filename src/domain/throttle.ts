@@ -41,22 +41,22 @@ export type Floor = Pick<ScopeState, 'dailyFailures' | 'failures'>
 
 export interface ThrottleStore {
   /** One state for each of these scopes, with or without a row. */
-  readScopes(scopes: ThrottleScope[], now: Date): Promise<ScopeState[]>
+  read(scopes: ThrottleScope[], now: Date): Promise<ScopeState[]>
   /** The scopes of an email that have a row: email, pairs and devices. */
-  readScopesOfEmail(emailDigest: string, limits: Limits, now: Date): Promise<ScopeState[]>
+  readOfEmail(emailDigest: string, limits: Limits, now: Date): Promise<ScopeState[]>
   /**
    * All emails, clients and networks that must wait or have more failures than `above`; also some others that have
    * failures. One call looks at a bounded number of rows, from 0 on: it may return none while `next` is not null. A
    * scope that changes meanwhile may be missing, or be there twice. Two reads.
    */
-  listScopes(
+  list(
     from: number,
     limits: Limits,
     now: Date,
     above: { emails: Floor; clients: Floor },
   ): Promise<{ scopes: ScopeState[]; next: number | null }>
   /** Clears failures and blocks of these scopes of a client; false if there were none. */
-  clearScopes(keys: string[], client: string, change: Change): Promise<boolean>
+  clear(keys: string[], client: string, change: Change): Promise<boolean>
   /** The same for all scopes of an email; also ends the throttle's lock of its user, but no other lock. */
-  clearScopesOfEmail(email: string, change: Change): Promise<boolean>
+  clearOfEmail(email: string, change: Change): Promise<boolean>
 }

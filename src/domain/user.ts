@@ -1,4 +1,4 @@
-// Users and their devices, and the operations that an administrator needs of the store.
+// Users, and the operations of the store on them.
 import type { Change } from './audit.ts'
 
 /** A lock without a `lockedBy` counts as an administrator's. */
@@ -57,25 +57,15 @@ export type ListedUsers = { users: User[]; next: string | null }
 /** What an administrator may change of a user, apart from its password and its state. */
 export type UserFields = Partial<Pick<User, 'email' | 'name' | 'role'>>
 
-/** A browser that has logged in to the account before. */
-export type Device = {
-  id: string
-  userId: string
-  createdAt: Date
-  lastUsedAt: Date
-  expiresAt: Date
-  userAgent: string
-}
-
 export interface UserStore {
-  findUserByEmail(email: string): Promise<User | null>
-  findUserById(id: string): Promise<User | null>
+  findByEmail(email: string): Promise<User | null>
+  findById(id: string): Promise<User | null>
   /**
    * Users ordered by email, after the given one. One call looks at a bounded number of users: a page may have
    * fewer than `limit`, even none, while `next` is not null. Two reads.
    */
-  listUsers(filter: UserFilter, page: UserPage, now: Date): Promise<ListedUsers>
-  countUsers(): Promise<number>
+  list(filter: UserFilter, page: UserPage, now: Date): Promise<ListedUsers>
+  count(): Promise<number>
   /**
    * A page of the emails of users as they are stored, in no particular order; starts at 0. With `since`, only of
    * users that changed, logged in or had a failed login since then; also of some others. A page may be empty while
@@ -84,42 +74,35 @@ export interface UserStore {
   listEmails(from: number, since?: Date): Promise<{ emails: string[]; next: number | null }>
   /** How many users have a hash of each cost; null for text that is not a bcrypt hash. */
   countHashCosts(): Promise<{ cost: number | null; users: number }[]>
+  /** Replaces the hash by a new one of the same password; does nothing if it is no longer `oldHash`. */
+  upgradePasswordHash(id: string, oldHash: string, newHash: string, now: Date): Promise<void>
 
-  // Every change below is recorded in the same transaction, see audit.ts; one that changes nothing is not.
+  // Every change below is recorded in the same transaction, see audit.ts; one that changes nothing is not. It names
+  // the user by its id, because an email may go to another user meanwhile, and returns false for an unknown id.
 
   /** False if the email is taken. */
-  insertUser(user: NewUser, change: Change): Promise<boolean>
-  activateUser(email: string, change: Change): Promise<boolean>
+  insert(user: NewUser, change: Change): Promise<boolean>
   /**
    * Changes the given fields. Sessions, devices and the password stay; failures and blocks stay with the old
    * email, except those of known devices. `taken`: another user has the new email.
    */
-  setUser(
-    email: string,
+  set(
+    id: string,
     fields: UserFields,
     change: Change,
   ): Promise<'changed' | 'unchanged' | 'unknown' | 'taken'>
+  activate(id: string, change: Change): Promise<boolean>
+  /** Ends all sessions, like `lock` and `setPassword`. */
+  deactivate(id: string, change: Change): Promise<boolean>
+  lock(id: string, until: Date, change: Change): Promise<boolean>
   /** Clears the user's lock, failures and blocks. */
-  unlockUser(email: string, change: Change): Promise<boolean>
-  /**
-   * Each of the next four also ends all sessions of the user. All changes return false for an unknown email.
-   * `setPassword` also removes the user's devices.
-   */
-  setPassword(email: string, passwordHash: string, change: Change): Promise<boolean>
-  deactivateUser(email: string, change: Change): Promise<boolean>
-  lockUser(email: string, until: Date, change: Change): Promise<boolean>
-  /** Returns how many sessions ended; null for an unknown email. */
-  endUserSessions(email: string, change: Change): Promise<number | null>
-  /** False if there is no such live session. */
-  endUserSession(id: string, change: Change): Promise<boolean>
+  unlock(id: string, change: Change): Promise<boolean>
+  /** Also removes the user's devices. */
+  setPassword(id: string, passwordHash: string, change: Change): Promise<boolean>
   /**
    * Not atomic: deactivates the user and ends all sessions in one transaction, then removes sessions,
    * devices and the user in batches. Calling it again finishes a deletion that was interrupted, and
-   * records it again. Returns how many sessions ended; null for an unknown email.
+   * records it again. Returns how many sessions ended; null for an unknown id.
    */
-  deleteUser(email: string, change: Change): Promise<number | null>
-
-  listDevices(userId: string, now: Date): Promise<Device[]>
-  /** False if there is no such device. */
-  revokeDevice(id: string, change: Change): Promise<boolean>
+  delete(id: string, change: Change): Promise<number | null>
 }

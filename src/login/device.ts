@@ -1,9 +1,10 @@
 // Device cookies: a browser that has logged in to an account before has its own attempt budget, so that
 // the guesses of other callers cannot lock the owner out. A device cookie does not authenticate its sender.
 import { createHmac, createSecretKey, randomUUID, timingSafeEqual } from 'node:crypto'
-import type { AttemptStore, UsedDevice } from '../domain/attempt.ts'
+import type { UsedDevice } from '../domain/attempt.ts'
+import type { Device } from '../domain/device.ts'
 import { DEVICE_IDLE_SECONDS, DEVICE_MAX_SECONDS } from '../domain/lifetimes.ts'
-import type { Device } from '../domain/user.ts'
+import type { Store } from '../domain/store.ts'
 import { digestOf, randomToken } from '../identifiers.ts'
 
 /** 256 random bits in base64url. */
@@ -36,7 +37,7 @@ export function createDeviceTokens(hexKey: string): DeviceTokens {
 }
 
 type DeviceDeps = {
-  store: Pick<AttemptStore, 'findDevice'>
+  store: Pick<Store, 'devices'>
   deviceTokens: DeviceTokens
   clock: () => Date
 }
@@ -53,7 +54,7 @@ export async function findKnownDevice(
   email: string,
 ): Promise<KnownDevice | null> {
   if (deviceToken === null || !deviceTokens.isGenuine(deviceToken)) return null
-  const device = await store.findDevice(digestOf(deviceToken), email, clock())
+  const device = await store.devices.find(digestOf(deviceToken), email, clock())
   return device && { ...device, token: deviceToken }
 }
 

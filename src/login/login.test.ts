@@ -3,6 +3,7 @@ import { after, describe, test } from 'node:test'
 import { ENGINES, openTestStore } from '../../test/engines.ts'
 import { countKinds } from '../../test/storage/fixtures.ts'
 import { openHasher } from '../bcrypt/open-hasher.ts'
+import { wrapMethods } from '../domain/operations.ts'
 import type { Store } from '../domain/store.ts'
 import { createGeneration, createKeys, importKeys } from '../keys/key-set.ts'
 import { createDeviceTokens } from './device.ts'
@@ -20,7 +21,7 @@ const passwords = createPasswords(COST)
 const hasher = await openHasher('lanes', 2, () => {}, assert.fail)
 after(() => hasher.close())
 
-const depsOn = (store: Store, throttle = createThrottle(store, clock)) => ({
+const depsOn = (store: Store, throttle = createThrottle(store.attempts, clock)) => ({
   store,
   throttle,
   passwords,
@@ -56,16 +57,14 @@ for (const engine of ENGINES) {
   describe(`the database calls of an attempt, on ${engine}`, async () => {
     const { store } = await openTestStore(engine)
     const asked: string[] = []
-    const watched = new Proxy(store, {
-      get(target, name: keyof Store) {
-        asked.push(name)
-        return target[name]
-      },
+    const watched = wrapMethods(store, (name, operation) => (...values) => {
+      asked.push(name)
+      return operation(...values)
     })
     // This clock stands still, so that no cached block expires.
     const deps = depsOn(
       watched,
-      createThrottle(watched, clock, () => 0),
+      createThrottle(watched.attempts, clock, () => 0),
     )
     const made = deps.deviceTokens.make()
     const FORGED: [string, string | null][] = [
@@ -82,17 +81,17 @@ for (const engine of ENGINES) {
         for (let i = 0; i < 5; i++) {
           asked.length = 0
           assert.equal((await login(deps, guess)).kind, 'rejected')
-          assert.deepEqual(asked, ['reserveAttempt', 'settleFailure'])
+          assert.deepEqual(asked, ['attempts.reserve', 'attempts.fail'])
         }
         asked.length = 0
         assert.equal((await login(deps, guess)).kind, 'throttled')
-        assert.deepEqual(asked, ['reserveAttempt'])
+        assert.deepEqual(asked, ['attempts.reserve'])
         asked.length = 0
         for (let i = 0; i < 100; i++) assert.equal((await login(deps, guess)).kind, 'throttled')
         assert.deepEqual(asked, [])
         // A genuine token may be of a known device, which has its own budget.
         assert.equal((await login(deps, { ...guess, deviceToken: made })).kind, 'throttled')
-        assert.deepEqual(asked, ['findDevice'])
+        assert.deepEqual(asked, ['devices.find'])
       })
     }
   })
@@ -134,11 +133,9 @@ test('an attempt is shed while the only failure that its scope has left is being
 test('a reservation that fails releases its hash slot and reports the fault', async () => {
   const { store } = await openTestStore('sqlite')
   let isBroken = true
-  const breaking = new Proxy(store, {
-    get: (target, name: keyof Store) =>
-      isBroken && name === 'reserveAttempt'
-        ? () => Promise.reject(new Error('no database'))
-        : target[name],
+  const breaking = wrapMethods(store, (name, operation) => async (...values) => {
+    if (isBroken && name === 'attempts.reserve') throw new Error('no database')
+    return operation(...values)
   })
   // A second attempt is admitted only if the first slot was released.
   const slow = { ...hasher, threads: 1, roundMs: () => [1_000] }

@@ -1,11 +1,6 @@
 // The use case: one login attempt, steps 3 to 8, read downwards.
-import type {
-  AttemptStore,
-  Budgets,
-  Reservation,
-  ScopeName,
-  ThrottleScope,
-} from '../domain/attempt.ts'
+import type { Budgets, Reservation, ScopeName, ThrottleScope } from '../domain/attempt.ts'
+import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
 import { turnNetwork } from './client-group.ts'
 import { canonicalEmail, lookupKey, matchablePassword } from './credentials.ts'
@@ -82,7 +77,7 @@ export type LoginOutcome =
 export type ShedReason = 'no-slot' | 'scope-busy' | 'too-late'
 
 type LoginDeps = OpenSessionDeps & {
-  store: AttemptStore
+  store: Pick<Store, 'attempts' | 'devices' | 'users'>
   throttle: Throttle
   passwords: Passwords
   hashQueue: HashQueue
@@ -140,14 +135,14 @@ async function tryToLogIn(deps: LoginDeps, attempt: LoginAttempt): Promise<Login
   const check = passwords.check(password, user?.passwordHash ?? null)
   const digest = await slot.run(finishByMs(), check.job)
   if (digest === null) {
-    await store.releaseAttempt(scopes)
+    await store.attempts.release(scopes)
     throttle.wake(scopes)
     return { kind: 'shed', email, reason: 'too-late' }
   }
   const decision = decide(user, check.matches(digest), clock())
 
   if (decision.kind === 'rejected') {
-    const failures = await store.settleFailure(scopes, user?.id ?? null, clock())
+    const failures = await store.attempts.fail(scopes, user?.id ?? null, clock())
     throttle.wake(scopes)
     return { kind: 'rejected', email, reason: decision.reason, alarm: toAlarm(user, failures) }
   }
@@ -254,6 +249,6 @@ function toRehash(
   return async () => {
     const newHash = await hashQueue.runLast(() => passwords.hash(password))
     if (newHash === null) return
-    await store.upgradePasswordHash(user.id, user.passwordHash, newHash, clock())
+    await store.users.upgradePasswordHash(user.id, user.passwordHash, newHash, clock())
   }
 }

@@ -1,7 +1,8 @@
 // Steps 7 and 8 of a login: signs both tokens, then opens the session in one call to the store.
 import { randomUUID } from 'node:crypto'
-import type { AttemptStore, EndedSession, ThrottleScope, UsedDevice } from '../domain/attempt.ts'
+import type { EndedSession, ThrottleScope, UsedDevice } from '../domain/attempt.ts'
 import { ABANDONED_SECONDS, SESSION_MAX_SECONDS } from '../domain/lifetimes.ts'
+import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
 import { digestOf, randomToken } from '../identifiers.ts'
 import type { Keys } from '../keys/key-set.ts'
@@ -20,7 +21,7 @@ export type OpenedSession = {
 }
 
 export type OpenSessionDeps = {
-  store: Pick<AttemptStore, 'openSession'>
+  store: Pick<Store, 'attempts'>
   keys: Keys
   tokens: TokenSettings
   maxSessionsPerUser: number
@@ -67,7 +68,7 @@ export async function openSession(
       maxSessions: maxSessionsPerUser,
     },
   }
-  const ended = await store.openSession(opening, scopes, now)
+  const ended = await store.attempts.succeed(opening, scopes, now)
   if (!ended) return null
   return { id, ...access, refreshToken: refresh.token, cookie, ended }
 }

@@ -1,7 +1,7 @@
 // The scopes that count the failures of an attempt, and how many each allows.
 import type { Budgets, ScopeName, ThrottleScope } from '../domain/attempt.ts'
+import type { Device } from '../domain/device.ts'
 import type { Limits } from '../domain/throttle.ts'
-import type { Device } from '../domain/user.ts'
 import { digestOf } from '../identifiers.ts'
 
 /** A known device has its own failures, which other callers cannot use up. */

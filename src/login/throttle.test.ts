@@ -20,7 +20,7 @@ describe('a cached block', async () => {
     now = new Date()
     passedMs = 0
     throttle = createThrottle(
-      store,
+      store.attempts,
       () => now,
       () => passedMs,
     )
@@ -32,7 +32,7 @@ describe('a cached block', async () => {
   async function failAs(email: string, times: number): Promise<void> {
     for (let i = 0; i < times; i++) {
       assert.equal((await throttle.reserve(scopesOf(email), email)).kind, 'admitted')
-      await store.settleFailure(scopesOf(email), null, now)
+      await store.attempts.fail(scopesOf(email), null, now)
     }
   }
 
@@ -73,7 +73,7 @@ describe('a cached block', async () => {
     for (let i = 0; i < 2; i++) assert.equal(throttle.recallBlock(ann), null)
     await throttle.reserve(ann, 'ann@example.com')
     assert.ok(throttle.recallBlock(ann))
-    await store.unlockUser('ann@example.com', changeAt(now))
+    await store.throttle.clearOfEmail('ann@example.com', changeAt(now))
     assert.equal((await throttle.reserve(ann, 'x')).kind, 'admitted')
     assert.equal(throttle.recallBlock(ann), null)
   })
@@ -90,7 +90,7 @@ describe('a cached block', async () => {
 
 test('waiting attempts are woken in the order of arrival; a woken one can wait again as the first', async () => {
   const { store } = await openTestStore('sqlite')
-  const throttle = createThrottle(store, () => new Date())
+  const throttle = createThrottle(store.attempts, () => new Date())
   const served: string[] = []
   const wait = async (name: string, isFirst = false) => {
     if (await throttle.waitForScope('a key', performance.now() + MINUTE_MS, isFirst)) {

@@ -30,7 +30,7 @@ export type Throttle = {
 }
 
 export function createThrottle(
-  store: Pick<AttemptStore, 'reserveAttempt'>,
+  attempts: Pick<AttemptStore, 'reserve'>,
   clock: () => Date,
   nowMs = () => performance.now(),
 ): Throttle {
@@ -40,7 +40,7 @@ export function createThrottle(
     recallBlock: blocks.recall,
     async reserve(scopes, email) {
       const askedMs = nowMs()
-      const reservation = await store.reserveAttempt(scopes, email, clock())
+      const reservation = await attempts.reserve(scopes, email, clock())
       if (reservation.kind === 'blocked') blocks.remember(scopes, reservation, askedMs)
       else blocks.forget(scopes)
       return reservation

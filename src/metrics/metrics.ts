@@ -2,6 +2,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import packageJson from '../../package.json' with { type: 'json' }
 import type { ScopeName } from '../domain/attempt.ts'
+import type { OperationName } from '../domain/operations.ts'
 
 export type Metrics = ReturnType<typeof createMetrics>
 
@@ -143,7 +144,7 @@ export function createMetrics(engine: string) {
     hashEnded: (ms: number) => hash.observe(ms / 1000),
     answered: (method: string, route: string, status: number, ms: number) =>
       requests.observe({ method, route, status }, ms / 1000),
-    operationEnded: (operation: string, isDone: boolean, ms: number) =>
+    operationEnded: (operation: OperationName, isDone: boolean, ms: number) =>
       operations.observe({ operation, result: isDone ? 'done' : 'error' }, ms / 1000),
 
     read(sources: Sources): void {

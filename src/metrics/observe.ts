@@ -1,5 +1,7 @@
 // Measures the parts of the service from outside: the use case, the store and the hasher do not know of it.
 import type { Hasher } from '../bcrypt/hasher.ts'
+import { wrapMethods } from '../domain/operations.ts'
+import type { StoreParts } from '../domain/store.ts'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import type { Throttle } from '../login/throttle.ts'
 import type { LoginLabel, Metrics } from './metrics.ts'
@@ -45,35 +47,25 @@ export function observeThrottle(metrics: Metrics, throttle: Throttle): Throttle 
   }
 }
 
-/** Counts every operation under the name of its method, and reports the errors. */
-export function observeStore<T extends object>(
+/** Counts every operation under its name, and reports the errors. */
+export function observeStore(
   metrics: Metrics,
-  store: T,
+  store: StoreParts,
   onError: (error: unknown) => void,
-): T {
-  const observed = new Map<PropertyKey, unknown>()
-  return new Proxy(store, {
-    get(target, name) {
-      if (observed.has(name)) return observed.get(name)
-      const method = Reflect.get(target, name)
-      if (typeof method !== 'function' || name === 'close') return method
-      const observe = async (...values: unknown[]) => {
-        const startMs = performance.now()
-        let isDone = false
-        try {
-          const result = await Reflect.apply(method, target, values)
-          isDone = true
-          return result
-        } catch (error) {
-          onError(error)
-          throw error
-        } finally {
-          metrics.operationEnded(String(name), isDone, performance.now() - startMs)
-        }
-      }
-      observed.set(name, observe)
-      return observe
-    },
+): StoreParts {
+  return wrapMethods(store, (name, operation) => async (...values) => {
+    const startMs = performance.now()
+    let isDone = false
+    try {
+      const result = await operation(...values)
+      isDone = true
+      return result
+    } catch (error) {
+      onError(error)
+      throw error
+    } finally {
+      metrics.operationEnded(name, isDone, performance.now() - startMs)
+    }
   })
 }
 

@@ -1,13 +1,8 @@
 // Finds or ends the session that a request belongs to: by access token, by refresh token or by cookie.
 
 import { COOKIE_IDLE_SECONDS, COOKIE_TOUCH_SECONDS } from '../domain/lifetimes.ts'
-import type {
-  Invalid,
-  LiveSession,
-  SessionKey,
-  SessionReason,
-  SessionStore,
-} from '../domain/session.ts'
+import type { Invalid, LiveSession, SessionKey, SessionReason } from '../domain/session.ts'
+import type { Store } from '../domain/store.ts'
 import { digestOf } from '../identifiers.ts'
 import type { Keys } from '../keys/key-set.ts'
 import { readAccessToken, type TokenSettings } from './access-token.ts'
@@ -15,7 +10,7 @@ import { readRefreshToken } from './refresh-token.ts'
 import type { TokenReason } from './token-reason.ts'
 
 export type SessionDeps = {
-  store: SessionStore
+  store: Pick<Store, 'sessions' | 'refreshTokens'>
   keys: Keys
   tokens: TokenSettings
   clock: () => Date
@@ -44,12 +39,12 @@ export async function authenticate(
   const key = await readCredential(deps, credential, now)
   switch (key.kind) {
     case 'access-token': {
-      const found = await store.findLiveSession(key.sessionId, now)
+      const found = await store.sessions.findLive(key.sessionId, now)
       if (found.kind === 'invalid' || found.user.id === key.userId) return found
       return { kind: 'invalid', reason: 'wrong-user' }
     }
     case 'refresh-token': {
-      const found = await store.findRefreshToken(key.id, key.digest, now)
+      const found = await store.refreshTokens.find(key.id, key.digest, now)
       return found.kind === 'invalid' ? found : { kind: 'live', ...found.live }
     }
     case 'cookie':
@@ -67,14 +62,14 @@ async function useCookie(
   { digest, usedAfter }: Extract<SessionKey, { kind: 'cookie' }>,
   now: Date,
 ): Promise<Authentication> {
-  const found = await store.findLiveSessionByCookie(digest, now)
+  const found = await store.sessions.findLiveByCookie(digest, now)
   if (found.kind === 'invalid') return found
   const usedAt = found.cookieUsedAt ?? new Date(0)
   if (usedAt <= usedAfter) return { kind: 'invalid', reason: 'cookie-idle' }
   const noteBefore = secondsBefore(now, COOKIE_TOUCH_SECONDS)
   if (usedAt <= noteBefore) {
     const until = new Date(now.getTime() + COOKIE_IDLE_SECONDS * 1000)
-    await store.touchCookie(found.session.id, until, noteBefore, now)
+    await store.sessions.touchCookie(found.session.id, until, noteBefore, now)
   }
   return found
 }
@@ -89,7 +84,7 @@ export async function endSessionOf(
   const now = deps.clock()
   const key = await readCredential(deps, credential, now)
   if (key.kind === 'invalid') return key
-  const ended = await deps.store.endSessionOf(key, now)
+  const ended = await deps.store.sessions.endOf(key, now)
   if (ended) return { kind: 'ended', ...ended }
   // Only for the log: why there was no session to end. One that is live had not yet begun.
   const found = await authenticate(deps, credential)

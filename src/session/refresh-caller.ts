@@ -1,7 +1,7 @@
 // Recognises the caller of a refresh when it repeats the refresh. A thief with a copy of the replaced token must not get
 // its successor.
 import { hash } from 'node:crypto'
-import type { CallerDigests, FoundRefreshToken } from '../domain/session.ts'
+import type { CallerDigests, FoundRefreshToken } from '../domain/refresh-token.ts'
 
 /** 132 bits of SHA-256 in base64url: short, because the rows of replaced tokens are kept for a week. */
 const DIGEST_CHARACTERS = 22

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openTestStore } from '../../test/engines.ts'
 import { insertTestUser, makeScopes, NOTHING_DISPLACED } from '../../test/storage/fixtures.ts'
+import type { RefreshTokenStore } from '../domain/refresh-token.ts'
 import type { Store } from '../domain/store.ts'
 import { createGeneration, createKeys, importKeys } from '../keys/key-set.ts'
 import { refresh } from './refresh.ts'
@@ -27,17 +28,15 @@ test('a token that is not replaced although it is unused is used again, and neve
   ] as const) {
     const { sessionId, token } = await openSession(store)
     let left = failures
-    const findOnly: Store['useRefreshToken'] = (id, digest, _successor, now) =>
-      store.findRefreshToken(id, digest, now)
-    const failing = new Proxy(store, {
-      get: (target, name: keyof Store) =>
-        name === 'useRefreshToken' && left-- > 0 ? findOnly : target[name],
-    })
+    const { find, use } = store.refreshTokens
+    const findOnly: typeof use = (id, digest, successor, now) =>
+      left-- > 0 ? find(id, digest, now) : use(id, digest, successor, now)
+    const failing = { ...store, refreshTokens: { find, use: findOnly } }
     const limit = createRefreshLimit(() => now)
     const deps = { store: failing, keys, tokens, clock: () => now, limit }
     const outcome = await refresh(deps, token, caller).catch(() => ({ kind: 'fault' }))
     assert.equal(outcome.kind, kind)
-    assert.equal((await store.findLiveSession(sessionId, now)).kind, 'live')
+    assert.equal((await store.sessions.findLive(sessionId, now)).kind, 'live')
   }
 })
 
@@ -45,14 +44,13 @@ test('a second try gets only the time that the first one has left', async () => 
   const { store } = await openTestStore('sqlite')
   const { token } = await openSession(store)
   const startedMs: number[] = []
-  const slow = new Proxy(store, {
-    get: (target, name: keyof Store) => (name === 'useRefreshToken' ? useSlowly : target[name]),
-  })
-  const useSlowly: Store['useRefreshToken'] = async (id, digest, _successor, now) => {
+  const { find } = store.refreshTokens
+  const useSlowly: RefreshTokenStore['use'] = async (id, digest, _successor, now) => {
     startedMs.push(performance.now())
     await sleep(startedMs.length === 1 ? FIRST_TRY_MS : FOREVER_MS, undefined, { ref: false })
-    return store.findRefreshToken(id, digest, now)
+    return find(id, digest, now)
   }
+  const slow = { ...store, refreshTokens: { find, use: useSlowly } }
   const limit = createRefreshLimit(() => now)
   const deps = { store: slow, keys, tokens, clock: () => now, limit }
   await assert.rejects(refresh(deps, token, caller), /timeout: the database is slow/)
@@ -76,7 +74,7 @@ async function openSession(store: Store) {
     displaced: NOTHING_DISPLACED,
   }
   const scopes = makeScopes(email)
-  await store.reserveAttempt(scopes, email, now)
-  assert.ok(await store.openSession(opening, scopes, now))
+  await store.attempts.reserve(scopes, email, now)
+  assert.ok(await store.attempts.succeed(opening, scopes, now))
   return { sessionId, token: issued.token }
 }

@@ -1,7 +1,8 @@
 // Exchanges a refresh token for its successor. One of several parallel calls performs the rotation; for a
 // short time the others, and repetitions by the same caller, get the same successor.
 import { REFRESH_GRACE_SECONDS } from '../domain/lifetimes.ts'
-import type { FoundRefreshToken, LiveSession, Session } from '../domain/session.ts'
+import type { FoundRefreshToken } from '../domain/refresh-token.ts'
+import type { LiveSession, Session } from '../domain/session.ts'
 import { digestOf } from '../identifiers.ts'
 import { within } from '../time-limit.ts'
 import { signAccessToken } from './access-token.ts'
@@ -52,7 +53,7 @@ export async function refresh(
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const next = issueRefreshToken(refreshKey, tokens.issuer, read.userId, sessionEnd, now)
     const successor = { ...next.stored, ...digestCaller(caller, token, next.stored.id) }
-    const using = store.useRefreshToken(read.id, digest, successor, now)
+    const using = store.refreshTokens.use(read.id, digest, successor, now)
     const used = await within(using, deadlineMs - performance.now(), 'the database is slow')
     if (used.kind === 'invalid') return used
     if (used.kind === 'replaced') {
@@ -123,7 +124,7 @@ async function endReused(
   now: Date,
 ): Promise<RefreshOutcome> {
   // Of several parallel calls, only the one that ends the session reports the reuse.
-  const isEnded = await store.endSession(session.id, now)
+  const isEnded = await store.sessions.end(session.id, now)
   return isEnded
     ? { kind: 'reused', sessionId: session.id, userId: user.id, isOtherCaller }
     : { kind: 'invalid', reason: 'session-ended' }

@@ -3,15 +3,15 @@ import type { DatabaseConfig } from '../config/database.ts'
 import { partsOf } from '../config/postgres-hosts.ts'
 import type { Store } from '../domain/store.ts'
 import { createAudit } from './sql/audit.ts'
-import { createDevices } from './sql/devices.ts'
+import { createDevices } from './sql/device.ts'
 import { type Engine, SERVICE_OPERATION_TIMEOUT_MS } from './sql/engine.ts'
 import { createImport } from './sql/import.ts'
 import { createMaintenance } from './sql/maintenance.ts'
-import { createMigrations } from './sql/migrate.ts'
-import { createRefreshTokens } from './sql/refresh-tokens.ts'
-import { createSessions } from './sql/sessions.ts'
+import { createMigrations } from './sql/migration.ts'
+import { createRefreshTokens } from './sql/refresh-token.ts'
+import { createSessions } from './sql/session.ts'
 import { createThrottle } from './sql/throttle.ts'
-import { createUsers } from './sql/users.ts'
+import { createUsers } from './sql/user.ts'
 
 export async function openStore(
   database: DatabaseConfig,
@@ -20,16 +20,16 @@ export async function openStore(
 ): Promise<Store> {
   const engine = await openEngine(database, onConnectionLost, operationTimeoutMs)
   return {
-    ...engine.attempts,
-    ...createUsers(engine),
-    ...createSessions(engine),
-    ...createRefreshTokens(engine),
-    ...createDevices(engine),
-    ...createThrottle(engine),
-    ...createAudit(engine),
-    ...createImport(engine),
-    ...createMaintenance(engine),
-    ...createMigrations(engine),
+    attempts: engine.attempts,
+    users: createUsers(engine),
+    sessions: createSessions(engine),
+    refreshTokens: createRefreshTokens(engine),
+    devices: createDevices(engine),
+    throttle: createThrottle(engine),
+    audit: createAudit(engine),
+    imports: createImport(engine),
+    maintenance: createMaintenance(engine),
+    migrations: createMigrations(engine),
     close: engine.close,
   }
 }

@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test'
 import de from '../../src/page/texts/de.json' with { type: 'json' }
 import en from '../../src/page/texts/en.json' with { type: 'json' }
 import { PASSWORD, startTestService, type TestService } from '../service.ts'
-import { changeAt } from '../storage/fixtures.ts'
+import { byEmail, changeAt } from '../storage/fixtures.ts'
 import {
   BROWSER_NAMES,
   type Browser,
@@ -116,7 +116,7 @@ describe('the page', { concurrency: true }, () => {
           await window.hides('#log-in:enabled')
           await window.evaluate('(now => { window.Date.now = () => now() + 900_000 })(Date.now)')
           await window.shows('#log-in:enabled', en.logIn)
-          await service.store.unlockUser(email, changeAt(service.now()))
+          await byEmail(service.store).unlock(email, changeAt(service.now()))
           await logIn(window, email)
           await window.shows('#account', /./)
         }),

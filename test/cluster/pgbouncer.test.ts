@@ -55,7 +55,7 @@ describe('behind PgBouncer in transaction mode', () => {
     const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
     for (const email of [OWNER, VICTIM]) {
       const user = { id: randomUUID(), email, name: 'Test', role: 'user' }
-      await store.insertUser({ ...user, passwordHash }, changeAt())
+      await store.users.insert({ ...user, passwordHash }, changeAt())
     }
     await store.close()
   })

@@ -21,7 +21,7 @@ import { refresh } from '../../src/session/refresh.ts'
 import { readRefreshToken } from '../../src/session/refresh-token.ts'
 import { openStore } from '../../src/storage/open-store.ts'
 import { createTestDatabase, ENGINES } from '../engines.ts'
-import { changeAt } from '../storage/fixtures.ts'
+import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { DAY, GRACE, Model, type ModelCaller, SECOND } from './refresh-model.ts'
 
 const HISTORIES = { sqlite: 5_000, postgres: 300 }
@@ -55,7 +55,7 @@ async function createReal(store: Store): Promise<Real> {
     ...{ isActive: true, failedLoginAttempts: 0, lockedUntil: null, lockedBy: null },
     ...{ createdAt: moment, updatedAt: moment },
   }
-  await store.insertUser(user, changeAt(moment))
+  await store.users.insert(user, changeAt(moment))
   return { store, user, keyFile: FIRST_KEYS, keys: FIRST_KEYRING, tokens: [], sessionIds: [] }
 }
 
@@ -116,13 +116,13 @@ async function logoutBoth(model: Model, real: Real, index: number): Promise<void
   const [token, now] = [tokens[index] ?? '', new Date(model.now)]
   const read = await readRefreshToken(keys, TOKENS.issuer, token, now)
   const found =
-    read.kind === 'read' ? await store.findRefreshToken(read.id, digestOf(token), now) : read
+    read.kind === 'read' ? await store.refreshTokens.find(read.id, digestOf(token), now) : read
   assert.equal(found.kind === 'found', model.isValid(index))
   if (found.kind === 'found') await endBoth(model, real, model.token(index).session)
 }
 
 async function endBoth(model: Model, { store, sessionIds }: Real, index: number): Promise<void> {
-  const wasLive = await store.endSession(sessionIds[index] ?? '', new Date(model.now))
+  const wasLive = await store.sessions.end(sessionIds[index] ?? '', new Date(model.now))
   assert.equal(wasLive, model.end(index))
 }
 
@@ -162,7 +162,7 @@ const endOthers = anyIndex.map(n =>
   command(`endOthers(${n})`, async (model, { store, user, sessionIds }) => {
     const kept = n % model.sessions.length
     const keptId = sessionIds[kept] ?? ''
-    const ended = await store.endOtherSessions(user.id, keptId, new Date(model.now))
+    const ended = await store.sessions.endOthers(user.id, keptId, new Date(model.now))
     assert.equal(ended !== null, model.isLive(kept))
     const others = model.sessions.flatMap((_, i) =>
       ended && i !== kept && model.end(i) ? [i] : [],
@@ -172,7 +172,7 @@ const endOthers = anyIndex.map(n =>
 )
 const setActive = fc.boolean().map(isActive =>
   command(`setActive(${isActive})`, async (model, { store, user }) => {
-    const change = isActive ? store.activateUser : store.deactivateUser
+    const change = isActive ? byEmail(store).activate : byEmail(store).deactivate
     await change(user.email, changeAt(new Date(model.now)))
     model.isActive = isActive
     if (!isActive) for (const index of model.sessions.keys()) model.end(index)
@@ -181,7 +181,7 @@ const setActive = fc.boolean().map(isActive =>
 const list = fc.constant(
   command('list', async (model, { store, user, sessionIds }) => {
     const page = { afterId: null, limit: 1_000 }
-    const sessions = await store.listLiveSessions(user.id, page, new Date(model.now))
+    const sessions = await store.sessions.listLive(user.id, page, new Date(model.now))
     assert.ok(sessions)
     const live = sessionIds.filter((_, i) => model.isLive(i))
     assert.deepEqual(new Set(sessions.map(({ id }) => id)), new Set(live))
@@ -189,7 +189,7 @@ const list = fc.constant(
 )
 const purge = fc.constant(
   command('purge', async (model, { store }) => {
-    await store.purge(new Date(model.now))
+    await store.maintenance.purge(new Date(model.now))
   }),
 )
 async function rotateReal({ now }: Model, real: Real): Promise<void> {
@@ -278,7 +278,7 @@ for (const engine of ENGINES) {
     const database = await createTestDatabase(engine)
     const store = await openStore(database.config)
     try {
-      await store.migrate()
+      await store.migrations.apply()
       const goesAsInTheModel = fc.asyncProperty(histories, async ([startMs, commands]) => {
         const [model, real] = [new Model(START + startMs), await createReal(store)]
         await loginBoth(model, real)

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import bcrypt from 'bcrypt'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { PASSWORD, startTestService, TEST_COST, type TestService, UNLIMITED } from '../service.ts'
-import { changeAt } from '../storage/fixtures.ts'
+import { byEmail, changeAt } from '../storage/fixtures.ts'
 
 /** By the convention of the method, a difference of two means below this is noise. */
 const MAX_T = 4.5
@@ -39,7 +39,7 @@ for (const [engine, passwordEngine, rounds] of SETTINGS) {
     })
     assert.equal(login.status, 200)
     await service.addUser('inactive@example.com')
-    await service.store.deactivateUser('inactive@example.com', changeAt(service.now()))
+    await byEmail(service.store).deactivate('inactive@example.com', changeAt(service.now()))
     const times = await measure(service, rounds, WARM_UP_ROUNDS, {
       wrong: ['wrong@example.com', 'not the password'],
       unknown: ['absent@example.com', 'not the password'],

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
 import type { AuditEvent, AuditStore, ListedEvents } from '../../src/domain/audit.ts'
 import { ENGINES, openTestStore } from '../engines.ts'
-import { changeAt, insertTestUser, makeScopes, openFor } from './fixtures.ts'
+import { byEmail, changeAt, insertTestUser, makeScopes, openFor } from './fixtures.ts'
 
 const MANY = 10_000
 
@@ -15,14 +15,14 @@ for (const engine of ENGINES) {
     const change = changeAt(start)
     const newEmail = () => `${randomUUID()}@example.com`
     const eventsOf = async (target: string, limit = 100) =>
-      (await store.listAuditEvents(target, { since: null, beforeId: null, limit })).events
+      (await store.audit.list(target, { since: null, beforeId: null, limit })).events
     const actionsOf = (events: AuditEvent[]) => events.map(({ action }) => action)
 
     test('an event says what changed, when, by which actor, and nothing secret', async () => {
       const email = newEmail()
       const id = await insertTestUser(store, email, start)
-      await store.setPassword(email, 'a secret hash', change)
-      await store.deactivateUser(email, change)
+      await byEmail(store).setPassword(email, 'a secret hash', change)
+      await byEmail(store).deactivate(email, change)
       const events = await eventsOf(email)
       const common = { at: start, by: change.by, target: email, targetId: id }
       assert.deepEqual(
@@ -46,9 +46,9 @@ for (const engine of ENGINES) {
       await insertTestUser(store, email, start)
       const forEver = new Date('9999-12-31T23:59:59.999Z')
       for (let i = 0; i < 3; i++) {
-        assert.equal(await store.activateUser(email, change), true)
-        assert.equal(await store.unlockUser(email, change), true)
-        assert.equal(await store.lockUser(email, forEver, change), true)
+        assert.equal(await byEmail(store).activate(email, change), true)
+        assert.equal(await byEmail(store).unlock(email, change), true)
+        assert.equal(await byEmail(store).lock(email, forEver, change), true)
       }
       assert.deepEqual(actionsOf(await eventsOf(email)), [
         'user.locked',
@@ -58,68 +58,78 @@ for (const engine of ENGINES) {
         'user.locked',
         'user.added',
       ])
-      await store.deactivateUser(email, change)
-      await store.deactivateUser(email, change)
+      await byEmail(store).deactivate(email, change)
+      await byEmail(store).deactivate(email, change)
       assert.equal((await eventsOf(email)).length, 7)
       const unknown = newEmail()
-      assert.equal(await store.unlockUser(unknown, change), false)
-      assert.equal(await store.deactivateUser(unknown, change), false)
+      assert.equal(await byEmail(store).unlock(unknown, change), false)
+      assert.equal(await byEmail(store).deactivate(unknown, change), false)
       assert.deepEqual(await eventsOf(unknown), [])
     })
 
-    test('a change for one user does not reach another one that has got its email', async () => {
+    test('a change reaches its user under a new email, and not another one that has got the old email', async () => {
       const [email, moved, newcomer] = [newEmail(), newEmail(), newEmail()]
       const id = await insertTestUser(store, email, start)
-      await insertTestUser(store, newcomer, start)
-      assert.equal(await store.setUser(email, { email: moved }, change), 'changed')
-      assert.equal(await store.setUser(newcomer, { email }, change), 'changed')
-      const before = await store.findUserByEmail(email)
-      const only = { ...change, userId: id }
+      const otherId = await insertTestUser(store, newcomer, start)
+      assert.equal(await store.users.set(id, { email: moved }, change), 'changed')
+      assert.equal(await store.users.set(otherId, { email }, change), 'changed')
+      const before = await store.users.findByEmail(email)
       const until = new Date('2031-01-01T00:00:00.000Z')
-      assert.equal(await store.setPassword(email, 'another hash', only), false)
-      assert.equal(await store.lockUser(email, until, only), false)
-      assert.equal(await store.deactivateUser(email, only), false)
-      assert.equal(await store.activateUser(email, only), false)
-      assert.equal(await store.unlockUser(email, only), false)
-      assert.equal(await store.endUserSessions(email, only), null)
-      assert.equal(await store.setUser(email, { name: 'Other' }, only), 'unknown')
-      assert.equal(await store.deleteUser(email, only), null)
-      assert.deepEqual(await store.findUserByEmail(email), before)
-      assert.equal(await store.lockUser(moved, until, only), true)
+      assert.equal(await store.users.setPassword(id, 'another hash', change), true)
+      assert.equal(await store.users.lock(id, until, change), true)
+      assert.equal(await store.users.unlock(id, change), true)
+      assert.equal(await store.users.deactivate(id, change), true)
+      assert.equal(await store.users.activate(id, change), true)
+      assert.equal(await store.sessions.endAll(id, change), 0)
+      assert.equal(await store.users.set(id, { name: 'Other' }, change), 'changed')
+      assert.equal(await store.users.delete(id, change), 0)
+      const events = (await eventsOf(moved)).filter(({ target }) => target === moved)
+      assert.equal(events.length, 8)
+      assert.ok(events.every(({ targetId }) => targetId === id))
+      assert.deepEqual(await store.users.findByEmail(email), before)
     })
 
-    test('a change of an unknown email moves no failures of devices', async () => {
+    test('of parallel changes of the email of one user each is made', async () => {
+      const id = await insertTestUser(store, newEmail(), start)
+      const outcomes = await Promise.all(
+        Array.from({ length: 8 }, () => store.users.set(id, { email: newEmail() }, change)),
+      )
+      assert.deepEqual(outcomes, Array(8).fill('changed'))
+    })
+
+    test('a change of an unknown user moves no failures of devices', async () => {
       const [email, other] = [newEmail(), newEmail()]
       const [device] = makeScopes(email).filter(({ name }) => name === 'pair')
       assert.ok(device)
       const scopes = [{ ...device, name: 'device' as const }]
-      await store.reserveAttempt(scopes, email, start)
-      await store.settleFailure(scopes, null, start)
-      assert.equal(await store.setUser(email, { email: other }, change), 'unknown')
-      assert.equal(await store.clearScopesOfEmail(other, change), false)
-      assert.equal(await store.clearScopesOfEmail(email, change), true)
+      await store.attempts.reserve(scopes, email, start)
+      await store.attempts.fail(scopes, null, start)
+      assert.equal(await byEmail(store).set(email, { email: other }, change), 'unknown')
+      assert.equal(await store.throttle.clearOfEmail(other, change), false)
+      assert.equal(await store.throttle.clearOfEmail(email, change), true)
     })
 
-    test('an unlock of failures is an event, also without a user', async () => {
+    test('to clear failures is an event, also without a user', async () => {
       const email = newEmail()
       const scopes = makeScopes(email)
-      await store.reserveAttempt(scopes, email, start)
-      await store.settleFailure(scopes, null, start)
-      await store.unlockUser(email, change)
-      await store.unlockUser(email, change)
-      assert.deepEqual(actionsOf(await eventsOf(email)), ['user.unlocked'])
+      await store.attempts.reserve(scopes, email, start)
+      await store.attempts.fail(scopes, null, start)
+      await store.throttle.clearOfEmail(email, change)
+      await store.throttle.clearOfEmail(email, change)
+      assert.deepEqual(actionsOf(await eventsOf(email)), ['throttle.cleared'])
     })
 
     test('sessions and devices: the event names the session, and belongs to the history of its user', async () => {
       const email = newEmail()
       const id = await insertTestUser(store, email, start)
       await openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
-      const [session] = (await store.listLiveSessions(id, { afterId: null, limit: 1 }, start)) ?? []
+      const [session] =
+        (await store.sessions.listLive(id, { afterId: null, limit: 1 }, start)) ?? []
       assert.ok(session)
-      assert.equal(await store.endUserSession(session.id, change), true)
-      assert.equal(await store.endUserSession(session.id, change), false)
-      assert.equal(await store.endUserSessions(email, change), 0)
-      assert.equal(await store.endUserSessions(newEmail(), change), null)
+      assert.equal(await store.sessions.endByAdministrator(session.id, change), true)
+      assert.equal(await store.sessions.endByAdministrator(session.id, change), false)
+      assert.equal(await byEmail(store).endSessions(email, change), 0)
+      assert.equal(await byEmail(store).endSessions(newEmail(), change), null)
       const expected = ['sessions.ended', 'session.ended', 'user.added']
       assert.deepEqual(actionsOf(await eventsOf(email)), expected)
       assert.deepEqual(actionsOf(await eventsOf(session.id)), expected)
@@ -128,7 +138,7 @@ for (const engine of ENGINES) {
     test('the events of a deleted user stay, and a new user of the email is another one', async () => {
       const email = newEmail()
       const first = await insertTestUser(store, email, start)
-      await store.deleteUser(email, change)
+      await byEmail(store).delete(email, change)
       const second = await insertTestUser(store, email, start)
       const events = await eventsOf(email)
       assert.deepEqual(
@@ -145,13 +155,13 @@ for (const engine of ENGINES) {
       const email = newEmail()
       const id = await insertTestUser(store, email, start)
       const other = { id: randomUUID(), email, passwordHash: 'h', name: 'n', role: 'r' }
-      assert.equal(await store.insertUser(other, change), false)
+      assert.equal(await store.users.insert(other, change), false)
       const tooLong = { ...change, by: { ...change.by, host: 'h'.repeat(256) } }
-      await assert.rejects(store.deactivateUser(email, tooLong))
-      await assert.rejects(store.deleteUser(email, tooLong))
-      await assert.rejects(store.setPassword(email, 'another', tooLong))
+      await assert.rejects(byEmail(store).deactivate(email, tooLong))
+      await assert.rejects(byEmail(store).delete(email, tooLong))
+      await assert.rejects(byEmail(store).setPassword(email, 'another', tooLong))
       assert.deepEqual(actionsOf(await eventsOf(email)), ['user.added'])
-      const user = await store.findUserByEmail(email)
+      const user = await store.users.findByEmail(email)
       assert.ok(user?.isActive && user.passwordHash === 'a hash' && user.id === id)
     })
 
@@ -160,14 +170,14 @@ for (const engine of ENGINES) {
       await insertTestUser(store, email, start)
       await Promise.all(
         Array.from({ length: 20 }, (_, i) =>
-          i % 2 ? store.activateUser(email, change) : store.deactivateUser(email, change),
+          i % 2 ? byEmail(store).activate(email, change) : byEmail(store).deactivate(email, change),
         ),
       )
       const states = (await eventsOf(email)).reverse().map(({ after }) => after?.isActive ?? true)
       for (const [i, isActive] of states.entries()) {
         if (i > 0) assert.notEqual(isActive, states[i - 1])
       }
-      assert.equal((await store.findUserByEmail(email))?.isActive, states.at(-1))
+      assert.equal((await store.users.findByEmail(email))?.isActive, states.at(-1))
     })
 
     test('events can be neither changed nor removed', async () => {
@@ -185,7 +195,7 @@ for (const engine of ENGINES) {
       await database.rows(`insert into audit_events (at, actor_kind, actor, host, action, target, target_id)
         ${series} select '${start.toISOString()}', 'user', 'admin', 'machine', 'user.changed',
           case when i % 2 = 0 then '${email}' else 'earlier-' || i || '@example.com' end, '${id}' from n`)
-      const ids = await idsOfPages(store, email, null, 999)
+      const ids = await idsOfPages(store.audit, email, null, 999)
       assert.deepEqual(
         ids,
         [...new Set(ids)].toSorted((a, b) => b - a),
@@ -222,22 +232,25 @@ for (const engine of ENGINES) {
     assert.equal(expected.length, 65)
     for (const target of [null, email]) {
       for (const limit of [7, 1_000]) {
-        assert.deepEqual(await idsOfPages(store, target, since, limit), expected)
+        assert.deepEqual(await idsOfPages(store.audit, target, since, limit), expected)
       }
     }
-    assert.deepEqual(await idsOfPages(store, null, new Date('2030-01-04T00:00:00.000Z'), 10), [])
+    assert.deepEqual(
+      await idsOfPages(store.audit, null, new Date('2030-01-04T00:00:00.000Z'), 10),
+      [],
+    )
   })
 }
 
 async function idsOfPages(
-  store: AuditStore,
+  audit: AuditStore,
   target: string | null,
   since: Date | null,
   limit: number,
 ): Promise<number[]> {
   const ids: number[] = []
   for (let beforeId: number | null = null; ; ) {
-    const page: ListedEvents = await store.listAuditEvents(target, { since, beforeId, limit })
+    const page: ListedEvents = await audit.list(target, { since, beforeId, limit })
     assert.ok(page.events.length <= limit)
     ids.push(...page.events.map(({ id }) => id))
     if (page.next === null) return ids

@@ -4,6 +4,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import type { ThrottleScope } from '../../src/domain/attempt.ts'
 import type { Change } from '../../src/domain/audit.ts'
 import type { Store } from '../../src/domain/store.ts'
+import type { UserFields } from '../../src/domain/user.ts'
 
 /** No user has this email. */
 export const UNKNOWN_EMAIL = 'unknown@example.com'
@@ -15,6 +16,26 @@ export function changeAt(at = new Date()): Change {
   return { at, by: { kind: 'user', name: 'admin', host: 'machine' } }
 }
 
+/** The changes of one user, by its email. Without a user, the id of none is given. */
+export function byEmail({ users, sessions }: Pick<Store, 'users' | 'sessions'>) {
+  const idOf = async (email: string) => (await users.findByEmail(email))?.id ?? randomUUID()
+  return {
+    set: async (email: string, fields: UserFields, change: Change) =>
+      users.set(await idOf(email), fields, change),
+    activate: async (email: string, change: Change) => users.activate(await idOf(email), change),
+    deactivate: async (email: string, change: Change) =>
+      users.deactivate(await idOf(email), change),
+    lock: async (email: string, until: Date, change: Change) =>
+      users.lock(await idOf(email), until, change),
+    unlock: async (email: string, change: Change) => users.unlock(await idOf(email), change),
+    setPassword: async (email: string, passwordHash: string, change: Change) =>
+      users.setPassword(await idOf(email), passwordHash, change),
+    delete: async (email: string, change: Change) => users.delete(await idOf(email), change),
+    endSessions: async (email: string, change: Change) =>
+      sessions.endAll(await idOf(email), change),
+  }
+}
+
 export async function insertTestUser(
   store: Store,
   email: string,
@@ -22,7 +43,7 @@ export async function insertTestUser(
 ): Promise<string> {
   const id = randomUUID()
   const user = { id, email, passwordHash: 'a hash', name: 'Name', role: 'user' }
-  assert.equal(await store.insertUser(user, changeAt(createdAt)), true)
+  assert.equal(await store.users.insert(user, changeAt(createdAt)), true)
   return id
 }
 
@@ -85,7 +106,7 @@ export async function openFor(
     device: null,
     displaced: { ...NOTHING_DISPLACED, maxSessions },
   }
-  const ended = await store.openSession(opening, scopes, now)
+  const ended = await store.attempts.succeed(opening, scopes, now)
   return ended !== null
 }
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { ENGINES, openTestStore } from '../engines.ts'
-import { changeAt, insertTestUser, makeScopes, openFor } from './fixtures.ts'
+import { byEmail, changeAt, insertTestUser, makeScopes, openFor } from './fixtures.ts'
 
 for (const engine of ENGINES) {
   describe(`the last login on ${engine}`, async () => {
@@ -29,11 +29,11 @@ for (const engine of ENGINES) {
             client,
           )
           if (!isOpen) return undefined
-          const found = await store.findLiveSession(client.id, now)
+          const found = await store.sessions.findLive(client.id, now)
           assert.equal(found.kind, 'live')
           return found.kind === 'live' ? found.lastLogin : undefined
         },
-        fail: (now = start) => store.settleFailure(makeScopes(), id, now),
+        fail: (now = start) => store.attempts.fail(makeScopes(), id, now),
       }
     }
 
@@ -66,12 +66,12 @@ for (const engine of ENGINES) {
       const user = await newUser()
       await user.open('::1')
       await user.fail()
-      await store.unlockUser(user.email, changeAt(start))
-      await store.clearScopesOfEmail(user.email, changeAt(start))
-      await store.setPassword(user.email, 'a hash', changeAt(start))
+      await byEmail(store).unlock(user.email, changeAt(start))
+      await store.throttle.clearOfEmail(user.email, changeAt(start))
+      await byEmail(store).setPassword(user.email, 'a hash', changeAt(start))
       const email = `${randomUUID()}@example.com`
-      await store.setUser(user.email, { email }, changeAt(start))
-      await store.purge(later(365 * 24 * 3_600_000))
+      await byEmail(store).set(user.email, { email }, changeAt(start))
+      await store.maintenance.purge(later(365 * 24 * 3_600_000))
       assert.equal((await user.open('::2'))?.failuresSince, 1)
     })
 

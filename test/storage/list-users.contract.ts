@@ -33,7 +33,7 @@ for (const engine of ENGINES) {
       const emails: string[] = []
       let pages = 0
       for (let after: string | null = ''; after !== null; pages++) {
-        const page = await store.listUsers(filter, { after, limit }, NOW)
+        const page = await store.users.list(filter, { after, limit }, NOW)
         assert.ok(page.users.length <= limit)
         emails.push(...page.users.map(user => user.email))
         after = page.next
@@ -136,7 +136,7 @@ for (const engine of ENGINES) {
       const { emails, pages } = await list({ search: 'needle' })
       assert.deepEqual(emails, ['zz-last@example.com'])
       assert.equal(pages, 3)
-      const first = await store.listUsers({ search: 'needle' }, { after: '', limit: 5 }, NOW)
+      const first = await store.users.list({ search: 'needle' }, { after: '', limit: 5 }, NOW)
       assert.deepEqual(first.users, [])
       assert.notEqual(first.next, null)
     })

@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
-import type { Purged } from '../../src/domain/store.ts'
+import type { Purged } from '../../src/domain/maintenance.ts'
 import { ENGINES, openTestStore } from '../engines.ts'
 import { fillSessions } from '../many-sessions.ts'
 import {
+  byEmail,
   changeAt,
   digest,
   insertTestUser,
@@ -41,7 +42,7 @@ for (const engine of ENGINES) {
     async function purgeAll(now: Date): Promise<Purged[]> {
       const calls: Purged[] = []
       for (;;) {
-        const purged = await store.purge(now)
+        const purged = await store.maintenance.purge(now)
         assert.ok(purged)
         calls.push(purged)
         if (purged.isDone) return calls
@@ -51,12 +52,12 @@ for (const engine of ENGINES) {
     test('each way to end a session revokes its token, also after 20 refreshes', async () => {
       const { email, id } = await newUser()
       const ends = [
-        (sessionId: string) => store.endSession(sessionId, later(1)),
-        () => store.endUserSessions(email, changeAt(later(1))),
-        () => store.lockUser(email, later(DAY_MS), changeAt(later(1))),
+        (sessionId: string) => store.sessions.end(sessionId, later(1)),
+        () => byEmail(store).endSessions(email, changeAt(later(1))),
+        () => byEmail(store).lock(email, later(DAY_MS), changeAt(later(1))),
       ]
       for (const end of ends) {
-        await store.unlockUser(email, changeAt(start))
+        await byEmail(store).unlock(email, changeAt(start))
         await open(id)
         const [session] = await database.rows(
           `select s.id, t.id as token_id, t.token from sessions s join refresh_tokens t on t.session_id = s.id
@@ -65,7 +66,7 @@ for (const engine of ENGINES) {
         let [tokenId, digest] = [String(session?.token_id), String(session?.token)]
         for (let i = 0; i < 20; i++) {
           const next = makeSuccessor(start, later(DAY_MS))
-          await store.useRefreshToken(tokenId, digest, next, start)
+          await store.refreshTokens.use(tokenId, digest, next, start)
           ;[tokenId, digest] = [next.id, next.digest]
         }
         await end(String(session?.id))
@@ -76,7 +77,7 @@ for (const engine of ENGINES) {
 
     const onlySessionOf = async (userId: string) => {
       const [session] =
-        (await store.listLiveSessions(userId, { afterId: null, limit: 1 }, start)) ?? []
+        (await store.sessions.listLive(userId, { afterId: null, limit: 1 }, start)) ?? []
       assert.ok(session)
       return session.id
     }
@@ -91,15 +92,17 @@ for (const engine of ENGINES) {
         )
         const next = makeSuccessor(start, later(DAY_MS))
         const endOthers = Array.from({ length: 4 }, () =>
-          store.endOtherSessions(id, sessionId, start),
+          store.sessions.endOthers(id, sessionId, start),
         )
-        const using = store.useRefreshToken(String(row?.id), String(row?.token), next, start)
+        const using = store.refreshTokens.use(String(row?.id), String(row?.token), next, start)
         assert.deepEqual(await Promise.all(endOthers), [[], [], [], []])
         assert.equal((await using).kind, 'replaced')
-        const again = Array.from({ length: 4 }, () => store.endOtherSessions(id, sessionId, start))
-        assert.equal(await store.endSession(sessionId, start), true)
+        const again = Array.from({ length: 4 }, () =>
+          store.sessions.endOthers(id, sessionId, start),
+        )
+        assert.equal(await store.sessions.end(sessionId, start), true)
         await Promise.all(again)
-        assert.equal(await store.countLiveSessions(id, start), 0)
+        assert.equal(await store.sessions.countLive(id, start), 0)
       }
     })
 
@@ -119,17 +122,17 @@ for (const engine of ENGINES) {
       for (let round = 0; round < 5; round++) {
         const { email, id } = await newUser()
         const logins = Array.from({ length: 12 }, () => open(id))
-        const change = store.deactivateUser(email, changeAt(start))
+        const change = byEmail(store).deactivate(email, changeAt(start))
         await Promise.all([...logins, change])
-        assert.equal(await store.countLiveSessions(id, start), 0)
-        await store.activateUser(email, changeAt(start))
+        assert.equal(await store.sessions.countLive(id, start), 0)
+        await byEmail(store).activate(email, changeAt(start))
         assert.equal(
-          await store.countLiveSessions(id, start),
+          await store.sessions.countLive(id, start),
           0,
           'also after the user is activated again',
         )
         assert.equal(await open(id), true)
-        assert.equal(await store.countLiveSessions(id, start), 1)
+        assert.equal(await store.sessions.countLive(id, start), 1)
       }
     })
 
@@ -137,7 +140,7 @@ for (const engine of ENGINES) {
       const { id } = await newUser()
       await open(id)
       const page = { afterId: null, limit: 9 }
-      const [session] = (await store.listLiveSessions(id, page, start)) ?? []
+      const [session] = (await store.sessions.listLive(id, page, start)) ?? []
       assert.ok(session)
       const [cookie, token] = [digest(randomUUID()), randomUUID()]
       await database.rows(
@@ -148,18 +151,18 @@ for (const engine of ENGINES) {
       )
       const tokenId = String(row?.id)
       const successor = makeSuccessor(start, later(DAY_MS))
-      assert.equal((await store.findRefreshToken(tokenId, token, start)).kind, 'found')
+      assert.equal((await store.refreshTokens.find(tokenId, token, start)).kind, 'found')
       // That release marks the row of the session later.
       await database.rows(`update users set session_generation = 1 where id = '${id}'`)
       const ended = { kind: 'invalid', reason: 'session-ended' }
-      assert.deepEqual(await store.findLiveSession(session.id, start), ended)
-      assert.deepEqual(await store.findLiveSessionByCookie(cookie, start), ended)
-      assert.deepEqual(await store.findRefreshToken(tokenId, token, start), ended)
-      assert.deepEqual(await store.useRefreshToken(tokenId, token, successor, start), ended)
-      assert.deepEqual(await store.listLiveSessions(id, page, start), [])
-      assert.equal(await store.countLiveSessions(id, start), 0)
-      assert.equal(await store.endSession(session.id, start), false)
-      assert.equal(await store.endOtherSessions(id, session.id, start), null)
+      assert.deepEqual(await store.sessions.findLive(session.id, start), ended)
+      assert.deepEqual(await store.sessions.findLiveByCookie(cookie, start), ended)
+      assert.deepEqual(await store.refreshTokens.find(tokenId, token, start), ended)
+      assert.deepEqual(await store.refreshTokens.use(tokenId, token, successor, start), ended)
+      assert.deepEqual(await store.sessions.listLive(id, page, start), [])
+      assert.equal(await store.sessions.countLive(id, start), 0)
+      assert.equal(await store.sessions.end(session.id, start), false)
+      assert.equal(await store.sessions.endOthers(id, session.id, start), null)
     })
 
     test('a purge removes the tokens of an ended session at once, and the session after a day', async () => {
@@ -222,9 +225,9 @@ for (const engine of ENGINES) {
       const idle = await newUser()
       await fillSessions(database, idle.id, 300, start, { idleEnd: later(1) })
       await Promise.all([
-        store.purge(later(2 * DAY_MS)),
-        store.purge(later(2 * DAY_MS)),
-        store.deactivateUser(idle.email, changeAt(later(1))),
+        store.maintenance.purge(later(2 * DAY_MS)),
+        store.maintenance.purge(later(2 * DAY_MS)),
+        byEmail(store).deactivate(idle.email, changeAt(later(1))),
       ])
       await purgeAll(later(2 * DAY_MS))
       assert.deepEqual(await rowsOf(id), { sessions: 0, tokens: 0 })

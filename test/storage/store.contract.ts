@@ -6,6 +6,7 @@ import type { ThrottleScope } from '../../src/domain/attempt.ts'
 import { openStore } from '../../src/storage/open-store.ts'
 import { createTestDatabase, ENGINES, openTestStore } from '../engines.ts'
 import {
+  byEmail,
   changeAt,
   insertTestUser,
   makeScopes,
@@ -24,11 +25,12 @@ for (const engine of ENGINES) {
     const later = (ms: number) => new Date(start.getTime() + ms)
 
     const insertUser = (email: string) => insertTestUser(store, email, start)
-    const reserve = (scopes: ThrottleScope[]) => store.reserveAttempt(scopes, UNKNOWN_EMAIL, start)
+    const reserve = (scopes: ThrottleScope[]) =>
+      store.attempts.reserve(scopes, UNKNOWN_EMAIL, start)
 
     test('a user is read as it was stored, with default values', async () => {
       const id = await insertUser('stored@example.com')
-      assert.deepEqual(await store.findUserByEmail('stored@example.com'), {
+      assert.deepEqual(await store.users.findByEmail('stored@example.com'), {
         id,
         email: 'stored@example.com',
         passwordHash: 'a hash',
@@ -41,7 +43,7 @@ for (const engine of ENGINES) {
         createdAt: start,
         updatedAt: start,
       })
-      assert.equal(await store.findUserByEmail('Stored@example.com'), null)
+      assert.equal(await store.users.findByEmail('Stored@example.com'), null)
     })
 
     test('an admitted attempt returns its user as stored', async () => {
@@ -49,10 +51,10 @@ for (const engine of ENGINES) {
       await insertUser(email)
       const forEver = new Date('9999-12-31T23:59:59.999Z')
       for (const until of [null, later(MINUTE_MS), forEver]) {
-        if (until) await store.lockUser(email, until, changeAt(later(1)))
-        const user = await store.findUserByEmail(email)
+        if (until) await byEmail(store).lock(email, until, changeAt(later(1)))
+        const user = await store.users.findByEmail(email)
         assert.deepEqual(user?.lockedUntil, until)
-        assert.deepEqual(await store.reserveAttempt(makeScopes(), email, start), {
+        assert.deepEqual(await store.attempts.reserve(makeScopes(), email, start), {
           kind: 'admitted',
           user,
         })
@@ -61,9 +63,9 @@ for (const engine of ENGINES) {
 
     test('a closed store does not reserve an attempt', async () => {
       const other = await openStore(database.config)
-      await other.reserveAttempt(makeScopes(), UNKNOWN_EMAIL, start)
+      await other.attempts.reserve(makeScopes(), UNKNOWN_EMAIL, start)
       await other.close()
-      await assert.rejects(other.reserveAttempt(makeScopes(), UNKNOWN_EMAIL, start))
+      await assert.rejects(other.attempts.reserve(makeScopes(), UNKNOWN_EMAIL, start))
     })
 
     if (engine === 'postgres') {
@@ -71,7 +73,7 @@ for (const engine of ENGINES) {
         const reserveAndRelease = async () => {
           const scopes = makeScopes()
           assert.equal((await reserve(scopes)).kind, 'admitted')
-          await store.releaseAttempt(scopes)
+          await store.attempts.release(scopes)
         }
         await database.rows(`create function forget() returns trigger language plpgsql
           as $$ begin execute 'deallocate all'; return null; end $$`)
@@ -89,7 +91,7 @@ for (const engine of ENGINES) {
     test('of parallel insertions of the same email, one succeeds', async () => {
       const results = await Promise.all(
         Array.from({ length: 20 }, () =>
-          store.insertUser(
+          store.users.insert(
             {
               id: randomUUID(),
               email: 'race@example.com',
@@ -132,14 +134,14 @@ for (const engine of ENGINES) {
       }
       assert.equal(await open(), true)
       assert.equal(await open('another hash'), false)
-      await store.lockUser(email, later(MINUTE_MS), changeAt(start))
+      await byEmail(store).lock(email, later(MINUTE_MS), changeAt(start))
       assert.equal(await open(), false)
-      await store.unlockUser(email, changeAt(start))
-      await store.deactivateUser(email, changeAt(start))
+      await byEmail(store).unlock(email, changeAt(start))
+      await byEmail(store).deactivate(email, changeAt(start))
       assert.equal(await open(), false)
-      await store.activateUser(email, changeAt(start))
+      await byEmail(store).activate(email, changeAt(start))
       assert.equal(await open(), true)
-      await store.deleteUser(email, changeAt())
+      await byEmail(store).delete(email, changeAt())
       assert.equal(await open(), false)
     })
 
@@ -152,25 +154,29 @@ for (const engine of ENGINES) {
             (select count(*) from refresh_tokens where user_id = '${id}') as tokens`,
         )
       assert.deepEqual(toNumbers((await count())[0]), { sessions: 1, tokens: 1 })
-      assert.equal(await store.deleteUser('deleted@example.com', changeAt(start)), 1)
+      assert.equal(await byEmail(store).delete('deleted@example.com', changeAt(start)), 1)
       assert.deepEqual(toNumbers((await count())[0]), { sessions: 0, tokens: 0 })
-      assert.equal(await store.deleteUser('deleted@example.com', changeAt()), null)
+      assert.equal(await byEmail(store).delete('deleted@example.com', changeAt()), null)
     })
 
     test('a new password, a lock and a deactivation each end all sessions; an activation none', async () => {
       const id = await insertUser('ends@example.com')
       const changes: [string, () => Promise<boolean>, number][] = [
-        ['activate', () => store.activateUser('ends@example.com', changeAt(start)), 1],
-        ['set-password', () => store.setPassword('ends@example.com', 'a hash', changeAt(start)), 0],
-        ['lock', () => store.lockUser('ends@example.com', later(1), changeAt(start)), 0],
-        ['deactivate', () => store.deactivateUser('ends@example.com', changeAt(start)), 0],
+        ['activate', () => byEmail(store).activate('ends@example.com', changeAt(start)), 1],
+        [
+          'set-password',
+          () => byEmail(store).setPassword('ends@example.com', 'a hash', changeAt(start)),
+          0,
+        ],
+        ['lock', () => byEmail(store).lock('ends@example.com', later(1), changeAt(start)), 0],
+        ['deactivate', () => byEmail(store).deactivate('ends@example.com', changeAt(start)), 0],
       ]
       for (const [name, change, live] of changes) {
-        await store.activateUser('ends@example.com', changeAt(start))
-        await store.unlockUser('ends@example.com', changeAt(start))
+        await byEmail(store).activate('ends@example.com', changeAt(start))
+        await byEmail(store).unlock('ends@example.com', changeAt(start))
         await openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
         assert.equal(await change(), true)
-        assert.equal(await store.countLiveSessions(id, start), live, name)
+        assert.equal(await store.sessions.countLive(id, start), live, name)
         const notEnded = await database.rows(
           `select id from sessions where user_id = '${id}' and ended_at is null`,
         )
@@ -179,12 +185,12 @@ for (const engine of ENGINES) {
     })
 
     test('every change of a user returns false for an unknown email', async () => {
-      assert.equal(await store.setPassword(UNKNOWN_EMAIL, 'h', changeAt(start)), false)
-      assert.equal(await store.lockUser(UNKNOWN_EMAIL, later(1), changeAt(start)), false)
-      assert.equal(await store.unlockUser(UNKNOWN_EMAIL, changeAt(start)), false)
-      assert.equal(await store.deactivateUser(UNKNOWN_EMAIL, changeAt(start)), false)
-      assert.equal(await store.activateUser(UNKNOWN_EMAIL, changeAt(start)), false)
-      assert.equal(await store.deleteUser(UNKNOWN_EMAIL, changeAt()), null)
+      assert.equal(await byEmail(store).setPassword(UNKNOWN_EMAIL, 'h', changeAt(start)), false)
+      assert.equal(await byEmail(store).lock(UNKNOWN_EMAIL, later(1), changeAt(start)), false)
+      assert.equal(await byEmail(store).unlock(UNKNOWN_EMAIL, changeAt(start)), false)
+      assert.equal(await byEmail(store).deactivate(UNKNOWN_EMAIL, changeAt(start)), false)
+      assert.equal(await byEmail(store).activate(UNKNOWN_EMAIL, changeAt(start)), false)
+      assert.equal(await byEmail(store).delete(UNKNOWN_EMAIL, changeAt()), null)
     })
 
     test('a user with more ended sessions than a statement may have parameters can be deactivated and deleted', async () => {
@@ -200,37 +206,37 @@ for (const engine of ENGINES) {
            values ${rows.join()}`,
         )
       }
-      assert.equal(await store.deactivateUser('many@example.com', changeAt(start)), true)
-      assert.deepEqual(await store.listLiveSessions(id, { afterId: null, limit: 9 }, start), [])
-      assert.equal(await store.deleteUser('many@example.com', changeAt()), 0)
+      assert.equal(await byEmail(store).deactivate('many@example.com', changeAt(start)), true)
+      assert.deepEqual(await store.sessions.listLive(id, { afterId: null, limit: 9 }, start), [])
+      assert.equal(await byEmail(store).delete('many@example.com', changeAt()), 0)
     })
 
     test('a hash is upgraded only if it is still the verified one', async () => {
       const id = await insertUser('upgrade@example.com')
-      await store.upgradePasswordHash(id, 'not this one', 'new', start)
-      assert.equal((await store.findUserByEmail('upgrade@example.com'))?.passwordHash, 'a hash')
-      await store.upgradePasswordHash(id, 'a hash', 'new', start)
-      assert.equal((await store.findUserByEmail('upgrade@example.com'))?.passwordHash, 'new')
+      await store.users.upgradePasswordHash(id, 'not this one', 'new', start)
+      assert.equal((await store.users.findByEmail('upgrade@example.com'))?.passwordHash, 'a hash')
+      await store.users.upgradePasswordHash(id, 'a hash', 'new', start)
+      assert.equal((await store.users.findByEmail('upgrade@example.com'))?.passwordHash, 'new')
     })
 
     test('a session opens for a verified hash that was upgraded since, but not after a new password', async () => {
       const id = await insertUser('meanwhile@example.com')
       const open = () => openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
-      await store.upgradePasswordHash(id, 'a hash', 'upgraded', start)
+      await store.users.upgradePasswordHash(id, 'a hash', 'upgraded', start)
       assert.equal(await open(), true)
-      await store.setPassword('meanwhile@example.com', 'another', changeAt(start))
+      await byEmail(store).setPassword('meanwhile@example.com', 'another', changeAt(start))
       assert.equal(await open(), false)
     })
 
     test('users are listed in pages, ordered by email', async () => {
       const seen: string[] = []
       for (;;) {
-        const page = (await store.listUsers({}, { after: seen.at(-1) ?? '', limit: 3 }, start))
+        const page = (await store.users.list({}, { after: seen.at(-1) ?? '', limit: 3 }, start))
           .users
         if (page.length === 0) break
         seen.push(...page.map(user => user.email))
       }
-      assert.equal(seen.length, await store.countUsers())
+      assert.equal(seen.length, await store.users.count())
       assert.deepEqual(seen, seen.toSorted())
     })
 
@@ -239,22 +245,22 @@ for (const engine of ENGINES) {
       const verified = { id, passwordHash: 'a hash' }
       const scopes = makeScopes()
       await openFor(store, verified, scopes, start)
-      const [ending] = (await store.listLiveSessions(id, { afterId: null, limit: 9 }, start)) ?? []
+      const [ending] = (await store.sessions.listLive(id, { afterId: null, limit: 9 }, start)) ?? []
       assert.ok(ending)
-      assert.equal(await store.endSession(ending.id, start), true)
-      assert.equal(await store.endSession(ending.id, start), false, 'it has ended already')
+      assert.equal(await store.sessions.end(ending.id, start), true)
+      assert.equal(await store.sessions.end(ending.id, start), false, 'it has ended already')
       await openFor(store, verified, scopes, later(25 * 60 * MINUTE_MS - 500))
       const count = async (table: string) =>
         Number(
           (await database.rows(`select count(*) as n from ${table} where user_id = '${id}'`))[0]?.n,
         )
       assert.equal(await count('sessions'), 2)
-      await store.purge(later(23 * 60 * MINUTE_MS))
+      await store.maintenance.purge(later(23 * 60 * MINUTE_MS))
       assert.equal(await count('sessions'), 2, 'an ended session is kept for a day')
-      await store.purge(later(25 * 60 * MINUTE_MS))
+      await store.maintenance.purge(later(25 * 60 * MINUTE_MS))
       assert.equal(await count('sessions'), 1)
       assert.equal(await count('refresh_tokens'), 1)
-      await store.purge(later(32 * 24 * 60 * MINUTE_MS))
+      await store.maintenance.purge(later(32 * 24 * 60 * MINUTE_MS))
       assert.equal(await count('sessions'), 0, 'an unused session expires with its last token')
     })
 
@@ -265,7 +271,7 @@ for (const engine of ENGINES) {
       const second = await openStore(database.config)
       const purges = await Promise.all(
         Array.from({ length: 8 }, (_, i) =>
-          (i % 2 === 0 ? store : second).purge(later(60 * MINUTE_MS)),
+          (i % 2 === 0 ? store : second).maintenance.purge(later(60 * MINUTE_MS)),
         ),
       )
       await second.close()
@@ -274,11 +280,11 @@ for (const engine of ENGINES) {
     })
 
     test('a repeated migration, or five parallel ones on an empty database, apply each change once', async () => {
-      assert.deepEqual(await store.migrate(), [])
+      assert.deepEqual(await store.migrations.apply(), [])
       const empty = await createTestDatabase(engine)
       const stores = await Promise.all(Array.from({ length: 5 }, () => openStore(empty.config)))
-      const applied = await Promise.all(stores.map(each => each.migrate()))
-      const migrations = await store.listMigrations()
+      const applied = await Promise.all(stores.map(each => each.migrations.apply()))
+      const migrations = await store.migrations.list()
       assert.deepEqual(
         applied.flat().toSorted(),
         migrations.map(({ name }) => name),

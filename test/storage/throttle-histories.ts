@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import pg from 'pg'
 import type { DatabaseConfig } from '../../src/config/database.ts'
-import type { ScopeName, ThrottleScope } from '../../src/domain/attempt.ts'
+import type { Reservation, ScopeName, ThrottleScope } from '../../src/domain/attempt.ts'
 import type { Store } from '../../src/domain/store.ts'
 import { type ScopeState as ReadScope, waitsUntil } from '../../src/domain/throttle.ts'
 import type { User } from '../../src/domain/user.ts'
@@ -13,7 +13,7 @@ import { digestOf } from '../../src/identifiers.ts'
 import { openStore } from '../../src/storage/open-store.ts'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { createTestDatabase, type Row } from '../engines.ts'
-import { changeAt, openFor } from './fixtures.ts'
+import { byEmail, changeAt, openFor } from './fixtures.ts'
 import { type Expected, type ScopeState, ThrottleModel, type UserState } from './throttle-model.ts'
 
 const SECOND = 1_000
@@ -148,10 +148,10 @@ export async function checkHistories(engine: EngineName, numRuns: number): Promi
   const direct = await connect(database.config)
   const store = await openStore(withOptions(database.config))
   try {
-    await store.migrate()
+    await store.migrations.apply()
     for (const [email, { id, passwordHash }] of USERS) {
       const user = { id, email, passwordHash, name: 'Name', role: 'user' }
-      await store.insertUser(user, changeAt(new Date(START)))
+      await store.users.insert(user, changeAt(new Date(START)))
     }
     const goesAsInTheModel = fc.asyncProperty(histories, async ({ budgets, steps }) => {
       await direct.reset()
@@ -194,11 +194,11 @@ async function runHistory(
     const moment = new Date(at)
     const id = model.users.get(email)?.id ?? null
     if (how === 'release') {
-      await store.releaseAttempt(scopes)
+      await store.attempts.release(scopes)
       model.release(scopes)
     } else if (how === 'fail' || id === null) {
       // An email without a user can only fail.
-      const failures = await store.settleFailure(scopes, id, moment)
+      const failures = await store.attempts.fail(scopes, id, moment)
       assert.equal(failures, model.fail(scopes, email, at))
     } else {
       const passwordHash = how === 'succeed' ? VERIFIED_HASH : 'an old hash'
@@ -213,8 +213,8 @@ async function runHistory(
         const email = emailAt(step.email)
         const scopes = scopesOf(budgets, email, step.client, step.isDevice)
         const at = timeOf(step, keysOf(scopes), email)
-        const read = await store.readScopes(scopes, new Date(at))
-        const reservation = await store.reserveAttempt(scopes, email, new Date(at))
+        const read = await store.throttle.read(scopes, new Date(at))
+        const reservation = await store.attempts.reserve(scopes, email, new Date(at))
         const expected = model.reserve(scopes, email, at)
         assert.deepEqual(toExpected(reservation), expected)
         const { kind } = expected
@@ -237,7 +237,7 @@ async function runHistory(
         return
       case 'unlock': {
         const email = emailAt(step.email)
-        const isUnlocked = await store.unlockUser(email, changeAt(new Date(now)))
+        const isUnlocked = await byEmail(store).unlock(email, changeAt(new Date(now)))
         assert.equal(isUnlocked, model.unlock(email, digestOf(email)))
         return
       }
@@ -247,17 +247,17 @@ async function runHistory(
           const scopes = scopesOf(budgets, email, step.client, false).filter(
             ({ emailDigest }) => emailDigest === null,
           )
-          await store.clearScopes(keysOf(scopes), 'client', changeAt(new Date(now)))
+          await store.throttle.clear(keysOf(scopes), 'client', changeAt(new Date(now)))
           model.clearClient(scopes)
         } else {
-          await store.clearScopesOfEmail(email, changeAt(new Date(now)))
+          await store.throttle.clearOfEmail(email, changeAt(new Date(now)))
           model.clearEmail(email, digestOf(email))
         }
         return
       }
       case 'lock': {
         const email = emailAt(step.email)
-        const isLocked = await store.lockUser(
+        const isLocked = await byEmail(store).lock(
           email,
           new Date(now + step.forMs),
           changeAt(new Date(now)),
@@ -267,7 +267,7 @@ async function runHistory(
       }
       case 'purge': {
         const at = timeOf(step, model.scopes.keys())
-        const purged = await store.purge(new Date(at))
+        const purged = await store.maintenance.purge(new Date(at))
         assert.equal(purged?.throttleRows, model.purge(at))
       }
     }
@@ -343,7 +343,7 @@ function scopesOf(
   ]
 }
 
-function toExpected(reservation: Awaited<ReturnType<Store['reserveAttempt']>>): Expected {
+function toExpected(reservation: Reservation): Expected {
   switch (reservation.kind) {
     case 'admitted':
       return { kind: 'admitted', user: reservation.user && toUserState(reservation.user) }

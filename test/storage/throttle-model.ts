@@ -140,13 +140,11 @@ export class ThrottleModel {
 
   /** Pending attempts stay pending. */
   unlock(email: string, emailDigest: string): boolean {
-    for (const state of this.scopes.values()) {
-      if (state.emailDigest !== emailDigest) continue
-      Object.assign(state, { failures: 0, dailyFailures: 0, blockedUntil: null })
-    }
     const user = this.users.get(email)
-    if (user) Object.assign(user, { failedLoginAttempts: 0, lockedUntil: null, lockedBy: null })
-    return user !== undefined
+    if (!user) return false
+    this.#clearScopesOf(emailDigest)
+    Object.assign(user, { failedLoginAttempts: 0, lockedUntil: null, lockedBy: null })
+    return true
   }
 
   /** The same for the scopes of a client. */
@@ -156,14 +154,18 @@ export class ThrottleModel {
     }
   }
 
-  /** An unlock that leaves the user's failures and the lock of an administrator. */
+  /** With or without a user. Leaves the user's failures and the lock of an administrator. */
   clearEmail(email: string, emailDigest: string): void {
+    this.#clearScopesOf(emailDigest)
     const user = this.users.get(email)
-    const kept = user && { ...user }
-    this.unlock(email, emailDigest)
-    if (!user || !kept) return
-    const isByThrottle = kept.lockedBy === 'throttle'
-    Object.assign(user, kept, isByThrottle && { lockedUntil: null, lockedBy: null })
+    if (user?.lockedBy === 'throttle') Object.assign(user, { lockedUntil: null, lockedBy: null })
+  }
+
+  #clearScopesOf(emailDigest: string): void {
+    for (const state of this.scopes.values()) {
+      if (state.emailDigest !== emailDigest) continue
+      Object.assign(state, { failures: 0, dailyFailures: 0, blockedUntil: null })
+    }
   }
 
   /** Returns how many rows it removed. */

@@ -5,6 +5,7 @@ import type { ScopeName, ThrottleScope } from '../../src/domain/attempt.ts'
 import { openStore } from '../../src/storage/open-store.ts'
 import { ENGINES, openTestStore } from '../engines.ts'
 import {
+  byEmail,
   changeAt,
   countKinds,
   digest,
@@ -24,11 +25,11 @@ for (const engine of ENGINES) {
     const later = (ms: number) => new Date(start.getTime() + ms)
     const insertUser = (email: string) => insertTestUser(store, email, start)
     const reserve = (scopes: ThrottleScope[], now = start, email = UNKNOWN_EMAIL) =>
-      store.reserveAttempt(scopes, email, now)
+      store.attempts.reserve(scopes, email, now)
     async function fail(scopes: ThrottleScope[], times: number, now = start): Promise<void> {
       for (let i = 0; i < times; i++) {
         assert.deepEqual(await reserve(scopes, now), { kind: 'admitted', user: null })
-        await store.settleFailure(scopes, null, now)
+        await store.attempts.fail(scopes, null, now)
       }
     }
 
@@ -47,7 +48,7 @@ for (const engine of ENGINES) {
         const reservations = await Promise.all(
           Array.from({ length: 100 }, async (_, i) => {
             const reservation = await reserve(scopesOf(i))
-            if (reservation.kind === 'admitted') await store.settleFailure(scopesOf(i), null, start)
+            if (reservation.kind === 'admitted') await store.attempts.fail(scopesOf(i), null, start)
             return reservation
           }),
         )
@@ -100,7 +101,7 @@ for (const engine of ENGINES) {
     test('a released attempt is not counted in any scope', async () => {
       const scopes = makeScopes()
       await reserve(scopes)
-      await store.releaseAttempt(scopes)
+      await store.attempts.release(scopes)
       assert.deepEqual(await rowsOf(scopes), { pair: [0, 0], email: [0, 0], client: [0, 0] })
     })
 
@@ -139,12 +140,12 @@ for (const engine of ENGINES) {
         blockedUntil: later(15 * MINUTE_MS),
         lockedUserId: id,
       })
-      const locked = await store.findUserByEmail(email)
+      const locked = await store.users.findByEmail(email)
       assert.deepEqual(locked?.lockedUntil, later(15 * MINUTE_MS))
       assert.equal(locked?.lockedBy, 'throttle')
 
-      assert.equal(await store.unlockUser(email, changeAt(start)), true)
-      assert.equal((await store.findUserByEmail(email))?.lockedUntil, null)
+      assert.equal(await byEmail(store).unlock(email, changeAt(start)), true)
+      assert.equal((await store.users.findByEmail(email))?.lockedUntil, null)
       assert.equal((await reserve(makeScopes(email, 'owner'))).kind, 'admitted')
       assert.equal((await reserve(makeScopes(email, 'guesser 1'))).kind, 'admitted')
     })
@@ -152,11 +153,11 @@ for (const engine of ENGINES) {
     test('the throttle does not change an administrator’s lock', async () => {
       const email = 'both@example.com'
       await insertUser(email)
-      await store.lockUser(email, later(60 * MINUTE_MS), changeAt(start))
+      await byEmail(store).lock(email, later(60 * MINUTE_MS), changeAt(start))
       for (let i = 0; i < 4; i++) await fail(makeScopes(email, `guesser ${i}`), 5)
       const blocked = await reserve(makeScopes(email, 'owner'), start, email)
       assert.equal(blocked.kind === 'blocked' && blocked.lockedUserId, null)
-      assert.equal((await store.findUserByEmail(email))?.lockedBy, 'administrator')
+      assert.equal((await store.users.findByEmail(email))?.lockedBy, 'administrator')
     })
 
     test('consecutive failures are counted on the user, and a failure of an unknown email on a dummy row', async () => {
@@ -164,7 +165,7 @@ for (const engine of ENGINES) {
       const scopes = makeScopes('row@example.com')
       for (const expected of [1, 2]) {
         await reserve(scopes)
-        assert.equal(await store.settleFailure(scopes, id, start), expected)
+        assert.equal(await store.attempts.fail(scopes, id, start), expected)
       }
       const counted = async () =>
         (await database.rows('select sum(failed_login_attempts) as n from unknown_user'))[0]?.n
@@ -191,7 +192,7 @@ for (const engine of ENGINES) {
           const scopes = makeScopes(email, `client ${Math.floor(clients++ / 4)}`)
           const { kind } = await reserve(scopes, later(ms))
           if (kind === 'blocked') return failures
-          await store.settleFailure(scopes, null, later(ms))
+          await store.attempts.fail(scopes, null, later(ms))
           failures++
         }
       }
@@ -224,7 +225,7 @@ for (const engine of ENGINES) {
       assert.deepEqual(countKinds(reservations), { admitted: 7, busy: 23 })
     })
 
-    test('leases that ran out count for the day, and an unlock clears the failures for the day', async () => {
+    test('leases that ran out count for the day, and a clear removes the failures for the day', async () => {
       const email = 'leases@example.com'
       for (let i = 0; i < 20; i++) await reserve(makeScopes(email, `client ${i}`))
       assert.equal((await reserve(makeScopes(email, 'x'), later(2 * MINUTE_MS))).kind, 'blocked')
@@ -235,7 +236,7 @@ for (const engine of ENGINES) {
         return Number(row?.daily_failures)
       }
       assert.equal(await day(), 20)
-      await store.unlockUser(email, changeAt(later(2 * MINUTE_MS)))
+      await store.throttle.clearOfEmail(email, changeAt(later(2 * MINUTE_MS)))
       assert.equal(await day(), 0)
     })
 
@@ -270,7 +271,7 @@ for (const engine of ENGINES) {
         [149 * 15, 1],
         [150 * 15, 0],
       ] as const) {
-        const [, email] = await store.readScopes(scopes, later(minutes * MINUTE_MS))
+        const [, email] = await store.throttle.read(scopes, later(minutes * MINUTE_MS))
         const dayEndsAt = left > 0 ? later(150 * 15 * MINUTE_MS) : null
         assert.deepEqual([email?.dailyFailures, email?.dayEndsAt], [left, dayEndsAt])
       }
@@ -295,7 +296,7 @@ for (const engine of ENGINES) {
       const scopes = makeScopes()
       // The end of this day is 47.5 hours away, and an end up to 48 hours away is believed.
       await fail(scopes, 2, new Date(now.getTime() + 23.5 * 60 * MINUTE_MS))
-      await abroad.reserveAttempt(scopes, 'unknown@example.com', now)
+      await abroad.attempts.reserve(scopes, 'unknown@example.com', now)
       await abroad.close()
       const [row] = await database.rows(
         `select daily_failures from login_throttle where key = '${scopes[1]?.key}'`,
@@ -309,7 +310,7 @@ for (const engine of ENGINES) {
       await fail(idle, 1)
       await fail(blocked, 5, later(5 * MINUTE_MS))
       await reserve(blocked, later(5 * MINUTE_MS))
-      const purge = async (ms: number) => (await store.purge(later(ms)))?.throttleRows
+      const purge = async (ms: number) => (await store.maintenance.purge(later(ms)))?.throttleRows
       assert.equal(await purge(15 * MINUTE_MS), 0)
       assert.equal(await purge(17 * MINUTE_MS), 3)
       assert.equal((await reserve(blocked, later(17 * MINUTE_MS))).kind, 'blocked')
@@ -330,16 +331,16 @@ for (const engine of ENGINES) {
           email: 1e6,
           client: 1e6,
         })
-        await one.reserveAttempt(
+        await one.attempts.reserve(
           i % 3 === 0 ? scopes : scopes.toReversed(),
           'busy@example.com',
           start,
         )
         if (i % 4 === 0) await openFor(one, { id, passwordHash: 'a hash' }, scopes, start)
-        else if (i % 4 === 1) await one.releaseAttempt(scopes)
-        else await one.settleFailure(scopes, id, start)
-        if (i % 20 === 0) await one.purge(start)
-        if (i % 50 === 0) await one.unlockUser('busy@example.com', changeAt(start))
+        else if (i % 4 === 1) await one.attempts.release(scopes)
+        else await one.attempts.fail(scopes, id, start)
+        if (i % 20 === 0) await one.maintenance.purge(start)
+        if (i % 50 === 0) await byEmail(one).unlock('busy@example.com', changeAt(start))
       }
       for (let round = 0; round < 10; round++) {
         await Promise.all(Array.from({ length: 60 }, (_, i) => mix(round, i)))

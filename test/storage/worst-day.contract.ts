@@ -24,9 +24,9 @@ for (const engine of ENGINES) {
     async function guess(atMs: number, most: number): Promise<number> {
       const now = new Date(START + atMs)
       for (let guesses = 0; guesses < most; guesses++) {
-        const { kind } = await store.reserveAttempt(emailScopes, UNKNOWN_EMAIL, now)
+        const { kind } = await store.attempts.reserve(emailScopes, UNKNOWN_EMAIL, now)
         if (kind !== 'admitted') return guesses
-        await store.settleFailure(emailScopes, null, now)
+        await store.attempts.fail(emailScopes, null, now)
       }
       return most
     }
@@ -34,7 +34,7 @@ for (const engine of ENGINES) {
     // Two guesses, then as many as possible from shortly before the first ones are a day old.
     assert.equal(await guess(0, 2), 2)
     const late = 22.75 * 60 * MINUTE_MS
-    await store.purge(new Date(START + late))
+    await store.maintenance.purge(new Date(START + late))
     let inADay = 0
     for (let ms = 0; ms < DAY_MS; ms += 15 * MINUTE_MS) inADay += await guess(late + ms, Infinity)
     assert.ok(inADay <= worst.most, `${inADay} guesses`)

@@ -11,7 +11,8 @@ import {
 } from '../../cluster-clock.ts'
 import type { Config } from '../../config/config.ts'
 import type { DatabaseConfig } from '../../config/database.ts'
-import type { Store } from '../../domain/store.ts'
+import type { MaintenanceStore } from '../../domain/maintenance.ts'
+import type { UserStore } from '../../domain/user.ts'
 import { findExposure } from '../../files.ts'
 import { isReachable } from '../../login/credentials.ts'
 import { messageOf } from '../failures.ts'
@@ -25,7 +26,7 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
   const { database } = config
   try {
     return await withAnyStore(config, async ({ store, where }) => {
-      const pending = (await store.listMigrations()).map(({ appliedAt }) => appliedAt === null)
+      const pending = (await store.migrations.list()).map(({ appliedAt }) => appliedAt === null)
       if (pending.some(Boolean)) {
         return [
           pending.every(Boolean)
@@ -36,15 +37,15 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
               ),
         ]
       }
-      const offset = await measureOffset(store)
-      await store.checkWritable(correct(clock(), offset))
+      const offset = await measureOffset(store.maintenance)
+      await store.maintenance.checkWritable(correct(clock(), offset))
       const exposure = database.engine === 'sqlite' && (await findExposure(database.file))
       return [
         exposure ? warning('database', exposure) : ok('database', where),
-        ...(await checkRole(database, store)),
+        ...(await checkRole(database, store.maintenance)),
         checkDatabaseClock(offset),
-        await checkHashes(store, config.bcryptCost),
-        await checkEmails(store),
+        await checkHashes(store.users, config.bcryptCost),
+        await checkEmails(store.users),
       ]
     })
   } catch (error) {
@@ -53,9 +54,12 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
 }
 
 /** Behind a pooler the service cannot set limits and plans for its connections: its role must have them. */
-async function checkRole(database: DatabaseConfig, store: Store): Promise<Finding[]> {
+async function checkRole(
+  database: DatabaseConfig,
+  maintenance: MaintenanceStore,
+): Promise<Finding[]> {
   if (database.engine !== 'postgres' || !database.hasPooler) return []
-  const missing = await store.listMissingSettings()
+  const missing = await maintenance.listMissingSettings()
   if (missing.length === 0) return [ok('role', 'has the time limits and plan settings')]
   return [
     warning(
@@ -73,8 +77,8 @@ function checkDatabaseClock(offset: Offset): Finding {
     : problem('database clock', `${describeOffset(offset)}; the service is not ready until then`)
 }
 
-async function checkHashes(store: Store, bcryptCost: number): Promise<Finding> {
-  const costs = await store.countHashCosts()
+async function checkHashes(users: UserStore, bcryptCost: number): Promise<Finding> {
+  const costs = await users.countHashCosts()
   const usersWhere = (isCounted: (cost: number | null) => boolean) =>
     costs.reduce((sum, { cost, users }) => sum + (isCounted(cost) ? users : 0), 0)
   const unusable = usersWhere(cost => cost === null || cost > MAX_EVALUATED_COST)
@@ -93,12 +97,12 @@ async function checkHashes(store: Store, bcryptCost: number): Promise<Finding> {
 }
 
 /** A user inserted by SQL may have an email in a form that no login looks up, and can then never log in. */
-async function checkEmails(store: Store): Promise<Finding> {
+async function checkEmails(users: UserStore): Promise<Finding> {
   let all = 0
   let unreachable = 0
   const examples: string[] = []
   for (let from: number | null = 0; from !== null; ) {
-    const { emails, next }: { emails: string[]; next: number | null } = await store.listEmails(from)
+    const { emails, next }: { emails: string[]; next: number | null } = await users.listEmails(from)
     from = next
     all += emails.length
     for (const email of emails) {

@@ -51,7 +51,7 @@ export function addExportCommand(users: Command, context: Context): void {
           if (format === 'csv') await print(`${fields.join()}\r\n`)
           let printed = 0
           for (let after: string | null = ''; after !== null; ) {
-            const page = await store.listUsers({}, { after, limit: PAGE }, now)
+            const page = await store.users.list({}, { after, limit: PAGE }, now)
             const rows = page.users.map(user => toRow(user, fields, now))
             await print(rows.map(format === 'csv' ? toCsv : toJson).join(''))
             printed += rows.length

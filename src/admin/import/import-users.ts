@@ -1,7 +1,7 @@
 // Imports users from a source: reads, checks and stores the rows, and collects the rejected ones.
 import { randomUUID } from 'node:crypto'
 import bcrypt from 'bcrypt'
-import { formatHash, parseHash } from '../../bcrypt/hash-text.ts'
+import { canonicalHash, costOf } from '../../bcrypt/hash-text.ts'
 import type { ImportedUser, ImportOptions } from '../../domain/import.ts'
 import { Failure } from '../failures.ts'
 import { type AdminDeps, changeNow } from '../operations/deps.ts'
@@ -105,7 +105,7 @@ export async function importUsers(
   }
 
   async function storeBatch(batch: WaitingRow[], users: ImportedUser[]): Promise<void> {
-    const outcomes = await deps.store.importUsers(users, options, changeNow(deps))
+    const outcomes = await deps.store.imports.run(users, options, changeNow(deps))
     for (const [index, outcome] of outcomes.entries()) {
       const row = batch[index]
       if (outcome !== 'other-id') counts[outcome]++
@@ -170,13 +170,11 @@ async function hashOf(
   password: string,
   { mayUpdate, isDryRun }: ImportOptions,
 ): Promise<string> {
-  const stored = (await store.findUserByEmail(email))?.passwordHash
+  const stored = (await store.users.findByEmail(email))?.passwordHash
   if (stored && (!mayUpdate || (await isHashOf(stored, password)))) return stored
   return isDryRun ? '' : hashPassword(password)
 }
 
-/** npm bcrypt knows the prefix $2b$ and not $2y$, which means the same. */
 async function isHashOf(stored: string, password: string): Promise<boolean> {
-  const hash = parseHash(stored)
-  return hash !== null && bcrypt.compare(password, formatHash(hash))
+  return costOf(stored) !== null && bcrypt.compare(password, canonicalHash(stored))
 }

@@ -14,7 +14,7 @@ export async function* allEvents(
   let left = limit
   do {
     const page = { since, beforeId, limit: Math.min(left, BATCH) }
-    const { events, next }: ListedEvents = await store.listAuditEvents(target, page)
+    const { events, next }: ListedEvents = await store.audit.list(target, page)
     yield events
     left -= events.length
     beforeId = next

@@ -2,15 +2,18 @@
 import type { Actor, Change } from '../../domain/audit.ts'
 import type { Store } from '../../domain/store.ts'
 
+export type AdminStore = Pick<
+  Store,
+  'users' | 'sessions' | 'devices' | 'throttle' | 'audit' | 'imports'
+>
+
 export type AdminDeps = {
-  store: Store
+  store: AdminStore
   clock: () => Date
   by: Actor
-  /** See Change. */
-  userId?: string
   hashPassword: (password: string) => Promise<string>
 }
 
-export function changeNow({ clock, by, userId }: AdminDeps): Change {
-  return { at: clock(), by, ...(userId && { userId }) }
+export function changeNow({ clock, by }: AdminDeps): Change {
+  return { at: clock(), by }
 }

@@ -1,6 +1,6 @@
 // Why can this user not log in? Everything that decides about it, and the verdict.
 import { parseHash } from '../../bcrypt/hash-text.ts'
-import type { Device } from '../../domain/user.ts'
+import type { Device } from '../../domain/device.ts'
 import type { CountedClient } from '../../login/client-group.ts'
 import { isReachable } from '../../login/credentials.ts'
 import { deviceScopes } from '../../login/scopes.ts'
@@ -50,19 +50,19 @@ export async function explainUser(
   const { store, clock } = deps
   const now = clock()
   const throttle = await showThrottle(deps, { email, client }, now)
-  const found = await store.findUserByEmail(email)
+  const found = await store.users.findByEmail(email)
   if (!found) return { verdict: { kind: 'no-user' }, user: null, throttle }
 
-  const devices = await store.listDevices(found.id, now)
-  const scopes = await store.readScopes(
+  const devices = await store.devices.list(found.id, now)
+  const scopes = await store.throttle.read(
     devices.flatMap(device => deviceScopes(email, device)),
     now,
   )
-  const lastSession = await store.findLastLogin(found.id)
+  const lastSession = await store.sessions.findLastLogin(found.id)
   const user = {
     ...toShown(found, now),
     hashCost: parseHash(found.passwordHash)?.cost ?? null,
-    liveSessions: await store.countLiveSessions(found.id, now),
+    liveSessions: await store.sessions.countLive(found.id, now),
     lastLoginAt: latestOf([
       ...(lastSession ? [lastSession] : []),
       // Written by each login on the device.

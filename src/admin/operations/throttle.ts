@@ -1,7 +1,13 @@
 // The throttle: which emails, clients and networks have failures, how long they wait, and how to end that.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Budgets, ScopeName, ThrottleScope } from '../../domain/attempt.ts'
-import { type Floor, type ScopeState, waitsUntil } from '../../domain/throttle.ts'
+import {
+  type Floor,
+  type ScopeState,
+  type ThrottleStore,
+  waitsUntil,
+} from '../../domain/throttle.ts'
+import type { UserStore } from '../../domain/user.ts'
 import { digestOf } from '../../identifiers.ts'
 import type { CountedClient } from '../../login/client-group.ts'
 import { clientScopes, emailScope, limitsOf, throttleScopes } from '../../login/scopes.ts'
@@ -40,13 +46,13 @@ export async function showThrottle(
   { email, client }: Named,
   now = clock(),
 ): Promise<ShownThrottle> {
-  const scopes = await store.readScopes(scopesOf(email, client, budgets), now)
+  const scopes = await store.throttle.read(scopesOf(email, client, budgets), now)
   return {
     scopes: scopes.map(state => toShown(state, now)),
     clients:
       email === null
         ? null
-        : toClients(await store.readScopesOfEmail(digestOf(email), limitsOf(budgets), now), now),
+        : toClients(await store.throttle.readOfEmail(digestOf(email), limitsOf(budgets), now), now),
   }
 }
 
@@ -101,8 +107,8 @@ export type ThrottleList = {
 /** Failures of a day are kept for 24 hours; twice as long, in case that a clock was wrong. */
 const FAILURES_KEPT_MS = 2 * 24 * 3_600_000
 
-type EmailPage = Awaited<ReturnType<AdminDeps['store']['listEmails']>>
-type ListedScopes = Awaited<ReturnType<AdminDeps['store']['listScopes']>>
+type EmailPage = Awaited<ReturnType<UserStore['listEmails']>>
+type ListedScopes = Awaited<ReturnType<ThrottleStore['list']>>
 
 /**
  * Reads the whole throttle in pages and keeps the `top` of each kind. Emails are found by hashing those of users
@@ -119,7 +125,7 @@ export async function listThrottle(
   let clients: ScopeState[] = []
   for (let from: number | null = 0; from !== null; ) {
     const above = { emails: floorOf(top, emails), clients: floorOf(top, clients) }
-    const { scopes, next }: ListedScopes = await store.listScopes(from, limits, now, above)
+    const { scopes, next }: ListedScopes = await store.throttle.list(from, limits, now, above)
     for (const state of scopes) {
       if (state.name === 'pair' || state.name === 'device') continue
       if (waitsUntil(state, now)) waiting[state.name]++
@@ -130,10 +136,10 @@ export async function listThrottle(
     clients = firstOf(top, clients)
     from = next
   }
-  const names = await findEmails(store, emails, now)
+  const names = await findEmails(store.users, emails, now)
   const attacked: AttackedEmail[] = []
   for (const state of emails) {
-    const ofEmail = await store.readScopesOfEmail(state.emailDigest ?? '', limits, now)
+    const ofEmail = await store.throttle.readOfEmail(state.emailDigest ?? '', limits, now)
     const { digest, failures, dailyFailures, waitsUntil } = toShown(state, now)
     const email = names.get(state.emailDigest ?? '') ?? null
     const { clients } = toClients(ofEmail, now)
@@ -163,7 +169,7 @@ function floorOf(top: number, first: ScopeState[]): Floor {
 
 /** The emails of users by their digest, as far as they are among these scopes. */
 async function findEmails(
-  store: AdminDeps['store'],
+  users: UserStore,
   scopes: ScopeState[],
   now: Date,
 ): Promise<Map<string, string>> {
@@ -171,7 +177,7 @@ async function findEmails(
   const found = new Map<string, string>()
   const since = new Date(now.getTime() - FAILURES_KEPT_MS)
   for (let from: number | null = 0; from !== null && found.size < wanted.size; ) {
-    const page: EmailPage = await store.listEmails(from, since)
+    const page: EmailPage = await users.listEmails(from, since)
     for (const email of page.emails) {
       const digest = digestOf(email)
       if (wanted.has(digest)) found.set(digest, email)
@@ -187,14 +193,14 @@ async function findEmails(
  */
 export async function clearClient(deps: ThrottleDeps, client: CountedClient): Promise<boolean> {
   const keys = clientScopes(client, deps.budgets).map(({ key }) => key)
-  const isCleared = await deps.store.clearScopes(keys, client.ip, changeNow(deps))
+  const isCleared = await deps.store.throttle.clear(keys, client.ip, changeNow(deps))
   await sleep(BLOCK_CACHED_MS)
   return isCleared
 }
 
 /** Clears the failures and blocks of an email, also of its clients and devices. False if there were none. */
 export async function clearEmail(deps: AdminDeps, email: string): Promise<boolean> {
-  const isCleared = await deps.store.clearScopesOfEmail(email, changeNow(deps))
+  const isCleared = await deps.store.throttle.clearOfEmail(email, changeNow(deps))
   await sleep(BLOCK_CACHED_MS)
   return isCleared
 }

@@ -26,7 +26,7 @@ export async function listUsers(
     throw new Refusal('invalid', 'A filter is too long or has characters that cannot be stored.')
   }
   const now = clock()
-  const { users, next } = await store.listUsers(filter, page, now)
+  const { users, next } = await store.users.list(filter, page, now)
   return { users: users.map(user => toShown(user, now)), next }
 }
 

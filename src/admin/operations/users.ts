@@ -14,7 +14,7 @@ export function emailTaken(email: string): Refusal {
 }
 
 export async function requireUser({ store }: AdminDeps, email: string): Promise<User> {
-  const user = await store.findUserByEmail(email)
+  const user = await store.users.findByEmail(email)
   if (!user) throw userNotFound(email)
   return user
 }
@@ -26,52 +26,48 @@ export async function addUser(
 ): Promise<{ id: string }> {
   const passwordHash = await deps.hashPassword(password)
   const user = { id: randomUUID(), email, name, role, passwordHash }
-  if (!(await deps.store.insertUser(user, changeNow(deps)))) throw emailTaken(email)
+  if (!(await deps.store.users.insert(user, changeNow(deps)))) throw emailTaken(email)
   return user
 }
 
 /** Changes the given fields; false if they had these values already. Sessions and devices stay. */
-export async function setUser(
-  deps: AdminDeps,
-  email: string,
-  fields: UserFields,
-): Promise<boolean> {
-  const outcome = await deps.store.setUser(email, fields, changeNow(deps))
-  if (outcome === 'unknown') throw userNotFound(email)
-  if (outcome === 'taken') throw emailTaken(fields.email ?? email)
+export async function setUser(deps: AdminDeps, user: User, fields: UserFields): Promise<boolean> {
+  const outcome = await deps.store.users.set(user.id, fields, changeNow(deps))
+  if (outcome === 'unknown') throw userNotFound(user.email)
+  if (outcome === 'taken') throw emailTaken(fields.email ?? user.email)
   return outcome === 'changed'
 }
 
 /** Ends all sessions and removes all devices of the user. */
-export async function setPassword(deps: AdminDeps, email: string, password: string): Promise<void> {
+export async function setPassword(deps: AdminDeps, user: User, password: string): Promise<void> {
   const hash = await deps.hashPassword(password)
-  if (!(await deps.store.setPassword(email, hash, changeNow(deps)))) throw userNotFound(email)
+  const isSet = await deps.store.users.setPassword(user.id, hash, changeNow(deps))
+  if (!isSet) throw userNotFound(user.email)
 }
 
-export async function activateUser(deps: AdminDeps, email: string): Promise<void> {
-  if (!(await deps.store.activateUser(email, changeNow(deps)))) throw userNotFound(email)
-}
-
-/** Ends all sessions of the user. */
-export async function deactivateUser(deps: AdminDeps, email: string): Promise<void> {
-  if (!(await deps.store.deactivateUser(email, changeNow(deps)))) throw userNotFound(email)
+export async function activateUser(deps: AdminDeps, { id, email }: User): Promise<void> {
+  if (!(await deps.store.users.activate(id, changeNow(deps)))) throw userNotFound(email)
 }
 
 /** Ends all sessions of the user. */
-export async function lockUser(deps: AdminDeps, email: string, until: Date): Promise<void> {
+export async function deactivateUser(deps: AdminDeps, { id, email }: User): Promise<void> {
+  if (!(await deps.store.users.deactivate(id, changeNow(deps)))) throw userNotFound(email)
+}
+
+/** Ends all sessions of the user. */
+export async function lockUser(deps: AdminDeps, { id, email }: User, until: Date): Promise<void> {
   const change = changeNow(deps)
   if (until <= change.at) throw new Refusal('invalid', 'A lock must end in the future.')
-  if (!(await deps.store.lockUser(email, until, change))) throw userNotFound(email)
+  if (!(await deps.store.users.lock(id, until, change))) throw userNotFound(email)
 }
 
-/** Clears the lock, failures and blocks of an email; false if it has no user: it can be blocked all the same. */
-export async function unlockUser(deps: AdminDeps, email: string): Promise<boolean> {
-  const isUser = await deps.store.unlockUser(email, changeNow(deps))
+/** Clears the lock, failures and blocks of the user. */
+export async function unlockUser(deps: AdminDeps, { id, email }: User): Promise<void> {
+  if (!(await deps.store.users.unlock(id, changeNow(deps)))) throw userNotFound(email)
   // After this time no running instance has an earlier block in its cache.
   await sleep(BLOCK_CACHED_MS)
-  return isUser
 }
 
-export async function deleteUser(deps: AdminDeps, email: string): Promise<void> {
-  if ((await deps.store.deleteUser(email, changeNow(deps))) === null) throw userNotFound(email)
+export async function deleteUser(deps: AdminDeps, { id, email }: User): Promise<void> {
+  if ((await deps.store.users.delete(id, changeNow(deps))) === null) throw userNotFound(email)
 }

@@ -34,7 +34,7 @@ export function addPasswordCommands(users: Command, context: Context): void {
   withPasswordOptions(add, parseNewEmail).action((email: string, options: NewUserOptions) => {
     const obtainPassword = passwordSource(context, options)
     return withMigratedStore(context, async ({ store, admin }) => {
-      if (await store.findUserByEmail(email)) throw emailTaken(email)
+      if (await store.users.findByEmail(email)) throw emailTaken(email)
       const password = await obtainPassword()
       const { name, role } = options
       const { id } = await addUser(admin, { email, name, role }, password)
@@ -55,9 +55,9 @@ export function addPasswordCommands(users: Command, context: Context): void {
     (email: string, options: PasswordOptions) => {
       const obtainPassword = passwordSource(context, options)
       return withStore(context, async ({ admin }) => {
-        await requireUser(admin, email)
+        const user = await requireUser(admin, email)
         const password = await obtainPassword()
-        await setPassword(admin, email, password)
+        await setPassword(admin, user, password)
         context.terminal.announce(
           'admin.password_set',
           { email },

@@ -1,11 +1,12 @@
 // users add|set-password|list|show|set|activate|deactivate|lock|unlock|delete|import|export
 import { Command } from 'commander'
-import type { UserFields } from '../../domain/user.ts'
+import type { User, UserFields } from '../../domain/user.ts'
 import type { Context } from '../context.ts'
 import { Failure, WrongUse } from '../failures.ts'
 import { addExportCommand } from '../import/export.ts'
 import { addImportCommand } from '../import/import.ts'
 import type { AdminDeps } from '../operations/deps.ts'
+import { clearEmail } from '../operations/throttle.ts'
 import {
   activateUser,
   deactivateUser,
@@ -36,7 +37,7 @@ export function usersCommand(context: Context): Command {
     description: string,
     event: string,
     done: (email: string) => string,
-    apply: (admin: AdminDeps, email: string) => Promise<void>,
+    apply: (admin: AdminDeps, user: User) => Promise<void>,
   ) =>
     users
       .command(name)
@@ -44,7 +45,7 @@ export function usersCommand(context: Context): Command {
       .argument('<email>', 'email of the user', parseEmail)
       .action((email: string) =>
         withStore(context, async ({ admin }) => {
-          await apply(admin, email)
+          await apply(admin, await requireUser(admin, email))
           context.terminal.announce(event, { email }, done(email))
         }),
       )
@@ -84,7 +85,7 @@ export function usersCommand(context: Context): Command {
         throw new WrongUse('Nothing to set: add --email, --name or --role.')
       }
       return withStore(context, async ({ admin }) => {
-        if (!(await setUser(admin, email, fields))) {
+        if (!(await setUser(admin, await requireUser(admin, email), fields))) {
           context.terminal.say(`${email} has these values already: nothing was changed.`)
           return
         }
@@ -107,7 +108,7 @@ export function usersCommand(context: Context): Command {
       withStore(context, async ({ clock, admin }) => {
         const until = end(clock())
         if (until <= clock()) throw new WrongUse('--until must be in the future.')
-        await lockUser(admin, email, until)
+        await lockUser(admin, await requireUser(admin, email), until)
         const term = until === FOR_EVER ? '' : ` until ${formatTime(until)}`
         context.terminal.announce(
           'admin.user_locked',
@@ -123,11 +124,15 @@ export function usersCommand(context: Context): Command {
     .argument('<email>', 'email to unlock', parseEmail)
     .action((email: string) =>
       withStore(context, async ({ admin }) => {
-        if (!(await unlockUser(admin, email))) {
+        const user = await admin.store.users.findByEmail(email)
+        if (!user) {
+          // An email without a user can be blocked all the same.
+          await clearEmail(admin, email)
           throw new Failure(
             `There is no user ${email}; the failures and blocks of this email were cleared. ${STILL_BLOCKED}`,
           )
         }
+        await unlockUser(admin, user)
         context.terminal.announce(
           'admin.user_unlocked',
           { email },
@@ -148,11 +153,11 @@ export function usersCommand(context: Context): Command {
         )
       }
       return withStore(context, async ({ admin }) => {
-        await requireUser(admin, email)
+        const user = await requireUser(admin, email)
         if (!yes && !(await context.terminal.confirm(`Delete ${email} for good?`))) {
           throw new Failure('Nothing was deleted.')
         }
-        await deleteUser(admin, email)
+        await deleteUser(admin, user)
         context.terminal.announce('admin.user_deleted', { email }, `Deleted ${email}.`)
       })
     })

@@ -1,4 +1,6 @@
 // Limits of the admin API, in memory and per instance.
+import type { AdminStore } from '../../admin/operations/deps.ts'
+import { IN_BATCHES, wrapMethods } from '../../domain/operations.ts'
 
 /** A back office needs a few requests per second, and an import from another system many at a time. */
 const REQUESTS_PER_SECOND = 100
@@ -66,15 +68,10 @@ export function createWorkQueue(maxWaiting = MAX_WAITING) {
 
 export type WorkQueue = ReturnType<typeof createWorkQueue>
 
-/** The same store, with a queue before it. A deletion does not queue: others run between two of its batches. */
-export function queueOperations<T extends object>(store: T): T {
+/** The same store, with a queue before it. Operations in batches do not queue: others run between two batches. */
+export function queueOperations(store: AdminStore): AdminStore {
   const queue = createWorkQueue(MAX_WAITING_FOR_STORE)
-  return new Proxy(store, {
-    get(target, name) {
-      const method: unknown = Reflect.get(target, name)
-      if (typeof method !== 'function') return method
-      if (name === 'deleteUser') return method
-      return (...values: unknown[]) => queue(() => method.apply(target, values))
-    },
-  })
+  return wrapMethods(store, (name, operation) =>
+    IN_BATCHES.includes(name) ? operation : (...values) => queue(() => operation(...values)),
+  )
 }

@@ -20,19 +20,15 @@ export type Handler = (
   query: Values,
 ) => Promise<{ data: object; isNew?: boolean }>
 
-/** The user with this email or id, and what changes this user and no other. */
-export async function userOf(
-  deps: RouteDeps,
-  request: FastifyRequest,
-): Promise<{ user: User; admin: RouteDeps }> {
-  const { store } = deps
+/** The user with this email or id. */
+export async function userOf({ store }: RouteDeps, request: FastifyRequest): Promise<User> {
   const named = paramOf(request, 'user')
   const email = canonicalEmail(named)
   const user = isUuid(named)
-    ? await store.findUserById(named.toLowerCase())
+    ? await store.users.findById(named.toLowerCase())
     : problemWithEmail(email)
       ? null
-      : await store.findUserByEmail(email)
+      : await store.users.findByEmail(email)
   if (!user) throw new Refusal('not-found', 'There is no user with this email or id.')
-  return { user, admin: { ...deps, userId: user.id } }
+  return user
 }

@@ -99,7 +99,7 @@ export function sessionsRoute(deps: SessionAccess) {
     const size = Number(limit ?? PAGE_MAX)
     // One more row than asked for shows whether there is a next page.
     const page = { afterId: after?.toLowerCase() ?? null, limit: size + 1 }
-    const found = await deps.store.listLiveSessions(user.id, page, deps.clock())
+    const found = await deps.store.sessions.listLive(user.id, page, deps.clock())
     if (found === null) return refuse(request, reply, 'BAD_REQUEST', { fields: ['after'] })
     const sessions = found.slice(0, size)
     return sendSuccess(reply, {
@@ -141,7 +141,8 @@ export function endSessionRoute(deps: SessionAccess) {
     if (request.validationError) return sendFailure(reply, 'NOT_FOUND')
     const id = (request.params as { id: string }).id.toLowerCase()
     const key = { kind: 'access-token' as const, sessionId: id, userId: user.id }
-    if (!(await deps.store.endSessionOf(key, deps.clock()))) return sendFailure(reply, 'NOT_FOUND')
+    const ended = await deps.store.sessions.endOf(key, deps.clock())
+    if (!ended) return sendFailure(reply, 'NOT_FOUND')
     reportEnded(request, id, user.id, 'user')
     if (id === current.id && cookie !== null) clearSessionCookie(reply)
     return sendSuccess(reply, {})
@@ -162,7 +163,7 @@ export const END_OTHER_SESSIONS_OPERATION = operation(
 
 export function endOtherSessionsRoute(deps: SessionAccess) {
   return withSession(deps, async ({ session: current, user }, request, reply, cookie) => {
-    const ended = await deps.store.endOtherSessions(user.id, current.id, deps.clock())
+    const ended = await deps.store.sessions.endOthers(user.id, current.id, deps.clock())
     if (ended === null) {
       // Another request has ended this session in the meantime.
       const credential = cookie === null ? 'access-token' : 'cookie'

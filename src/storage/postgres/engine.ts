@@ -18,7 +18,7 @@ import { createMigrating, MIGRATION_TIMEOUT_MS } from './migrating.ts'
 import { Pool } from './pool.ts'
 import { reserve } from './reserve.ts'
 import { listMissingSettings, withSettings } from './settings.ts'
-import { createSettling, type Run } from './settle.ts'
+import { fail, type Run, release, succeed } from './settle.ts'
 import { useToken } from './use-token.ts'
 
 /** The key of the advisory lock: any number that no other program in this database uses. */
@@ -95,9 +95,10 @@ export function openPostgres(options: PostgresOptions): Engine {
       }
     },
     attempts: {
-      reserveAttempt: (scopes, email, now) =>
-        retryingInserts(() => reserve(run, scopes, email, now)),
-      ...createSettling(runRetrying),
+      reserve: (scopes, email, now) => retryingInserts(() => reserve(run, scopes, email, now)),
+      release: scopes => release(runRetrying, scopes),
+      fail: (scopes, userId, now) => fail(runRetrying, scopes, userId, now),
+      succeed: (opening, scopes, now) => succeed(runRetrying, opening, scopes, now),
     },
     async useToken(rotation) {
       const [row] = await runRetrying(useToken, rotation)

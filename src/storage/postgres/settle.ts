@@ -1,8 +1,9 @@
 // Releases and settles attempts in PostgreSQL, each in one statement: one round trip, and row locks that are
 // held only while it runs.
 import { sql } from 'kysely'
+import type { EndedSession, Opening, ThrottleScope } from '../../domain/attempt.ts'
 import { digestOf } from '../../identifiers.ts'
-import { surplusDevices } from '../sql/devices.ts'
+import { surplusDevices } from '../sql/device.ts'
 import {
   endSurplusInPostgres as endSurplus,
   isLeftBehind,
@@ -13,7 +14,6 @@ import {
   surplusValues,
   toEnded,
 } from '../sql/displaced-sessions.ts'
-import type { Attempts } from '../sql/engine.ts'
 import { prepare, type Statement } from '../sql/prepared.ts'
 import { formatTime } from '../sql/schema.ts'
 import {
@@ -27,64 +27,66 @@ import { isNotLockedByAdministrator, LAST_LOGIN, noteLogin } from '../sql/user-r
 
 export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Promise<Row[]>
 
-export function createSettling(run: Run): Omit<Attempts, 'reserveAttempt'> {
-  const settling: Omit<Attempts, 'reserveAttempt'> = {
-    async releaseAttempt(scopes) {
-      await run(releasePending, { keys: keysOf(scopes) })
-    },
+export async function release(run: Run, scopes: ThrottleScope[]): Promise<void> {
+  await run(releasePending, { keys: keysOf(scopes) })
+}
 
-    async settleFailure(scopes, userId, now) {
-      const parameters = { ...momentsAt(now), keys: keysOf(scopes) }
-      if (userId === null) {
-        await run(failDummyUser, { ...parameters, userId: dummyIdOf(scopes) })
-        return 0
-      }
-      const [user] = await run(failUser, { ...parameters, userId })
-      return user?.failed_login_attempts ?? 0
-    },
-
-    async openSession({ user, session, refreshToken, device, displaced }, scopes, now) {
-      const [accepted] = await run(succeed, {
-        ...leftBehindValues(displaced, device),
-        now: formatTime(now),
-        keys: keysOf(scopes),
-        userId: user.id,
-        passwordHash: user.passwordHash,
-        hashDigest: digestOf(user.passwordHash),
-        sessionId: session.id,
-        sessionEnd: formatTime(session.expiresAt),
-        cookieDigest: session.cookieDigest,
-        userAgent: session.userAgent,
-        ip: session.ip,
-        tokenId: refreshToken.id,
-        tokenDigest: refreshToken.digest,
-        keyId: refreshToken.keyId,
-        issuedAt: formatTime(refreshToken.issuedAt),
-        tokenEnd: formatTime(refreshToken.expiresAt),
-        knownDeviceId: device?.kind === 'known' ? device.id : null,
-        newDeviceId: device?.kind === 'new' ? device.id : null,
-        deviceDigest: device?.kind === 'new' ? device.digest : null,
-        deviceEnd: device && formatTime(device.expiresAt),
-      })
-      if (!accepted) {
-        // The statement wrote nothing: the attempt is still pending.
-        await settling.settleFailure(scopes, user.id, now)
-        return null
-      }
-      const ended = accepted.left_behind.map(toEnded)
-      const { maxSessions } = displaced
-      if (Number(accepted.seen) + UNSEEN_LOGINS < maxSessions) return ended
-      // A second statement, after the commit: it must see the sessions of parallel logins. If it fails, the
-      // login still succeeds, and the next login ends the surplus sessions.
-      const values = surplusValues(now, user.id, session.id, maxSessions)
-      const surplus = await run(endSurplus, values).catch(() => [])
-      return [
-        ...ended,
-        ...surplus.map(({ id }) => ({ id, userId: user.id, reason: 'limit' as const })),
-      ]
-    },
+export async function fail(
+  run: Run,
+  scopes: ThrottleScope[],
+  userId: string | null,
+  now: Date,
+): Promise<number> {
+  const parameters = { ...momentsAt(now), keys: keysOf(scopes) }
+  if (userId === null) {
+    await run(failDummyUser, { ...parameters, userId: dummyIdOf(scopes) })
+    return 0
   }
-  return settling
+  const [user] = await run(failUser, { ...parameters, userId })
+  return user?.failed_login_attempts ?? 0
+}
+
+export async function succeed(
+  run: Run,
+  { user, session, refreshToken, device, displaced }: Opening,
+  scopes: ThrottleScope[],
+  now: Date,
+): Promise<EndedSession[] | null> {
+  const [accepted] = await run(openSession, {
+    ...leftBehindValues(displaced, device),
+    now: formatTime(now),
+    keys: keysOf(scopes),
+    userId: user.id,
+    passwordHash: user.passwordHash,
+    hashDigest: digestOf(user.passwordHash),
+    sessionId: session.id,
+    sessionEnd: formatTime(session.expiresAt),
+    cookieDigest: session.cookieDigest,
+    userAgent: session.userAgent,
+    ip: session.ip,
+    tokenId: refreshToken.id,
+    tokenDigest: refreshToken.digest,
+    keyId: refreshToken.keyId,
+    issuedAt: formatTime(refreshToken.issuedAt),
+    tokenEnd: formatTime(refreshToken.expiresAt),
+    knownDeviceId: device?.kind === 'known' ? device.id : null,
+    newDeviceId: device?.kind === 'new' ? device.id : null,
+    deviceDigest: device?.kind === 'new' ? device.digest : null,
+    deviceEnd: device && formatTime(device.expiresAt),
+  })
+  if (!accepted) {
+    // The statement wrote nothing: the attempt is still pending.
+    await fail(run, scopes, user.id, now)
+    return null
+  }
+  const ended = accepted.left_behind.map(toEnded)
+  const { maxSessions } = displaced
+  if (Number(accepted.seen) + UNSEEN_LOGINS < maxSessions) return ended
+  // A second statement, after the commit: it must see the sessions of parallel logins. If it fails, the
+  // login still succeeds, and the next login ends the surplus sessions.
+  const values = surplusValues(now, user.id, session.id, maxSessions)
+  const surplus = await run(endSurplus, values).catch(() => [])
+  return [...ended, ...surplus.map(({ id }) => ({ id, userId: user.id, reason: 'limit' as const }))]
 }
 
 /**
@@ -179,7 +181,7 @@ type Success = {
 }
 
 /** Opens the session and returns a row; does nothing if the user has changed since it was verified. */
-const succeed = prepare<SuccessParameters, Success>((db, parameters) =>
+const openSession = prepare<SuccessParameters, Success>((db, parameters) =>
   sql<Success>`with ${lockedRows(parameters.keys)},
     -- Locked before it is changed: the session keeps the last login as the row's newest version has it.
     accepted as materialized (

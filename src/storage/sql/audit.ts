@@ -88,7 +88,7 @@ export function createAudit(engine: Engine): AuditStore {
   }
 
   return {
-    async listAuditEvents(target, { since, beforeId, limit }) {
+    async list(target, { since, beforeId, limit }) {
       const before = sql`id < ${beforeId ?? Number.MAX_SAFE_INTEGER}`
       const end = since && target === null ? await findWindowEnd(before) : null
       const from = since ? sql`and at >= ${formatTime(since)}` : sql``

@@ -7,36 +7,34 @@ import { isAmong } from './dialect.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { type Engine, transact, write } from './engine.ts'
 import { chooseSessions, clearSessions } from './remove-sessions.ts'
-import { isChanged } from './user-rows.ts'
 
 const DEVICES_AT_A_TIME = 100
 
 export async function deleteUser(
   engine: Engine,
-  email: string,
+  id: string,
   change: Change,
 ): Promise<number | null> {
   // From here on the user has no live session, and no login opens another.
-  const deleted = await transact(engine, async trx => {
+  const ended = await transact(engine, async trx => {
     const user = await trx
       .updateTable('users')
       .set({ is_active: 0 })
-      .where(isChanged(email, change))
-      .returning(['id', 'name', 'role'])
+      .where('id', '=', id)
+      .returning(['email', 'name', 'role'])
       .executeTakeFirst()
     if (!user) return null
-    const { id, name, role } = user
-    const ended = await endAllSessions(engine, trx, isOfUser(id), change.at)
+    const { email, name, role } = user
     const event = { action: 'user.deleted' as const, target: email, targetId: id }
     await writeAudit(trx, change, { ...event, before: { name, role } })
-    return { id, ended: ended.length }
+    return endAllSessions(engine, trx, isOfUser(id), change.at)
   })
-  if (!deleted) return null
+  if (!ended) return null
   // Sessions are deleted before the user: a rotation locks its session's row first, then the user's.
   for (;;) {
     const isDone = await transact(engine, async trx => {
       const chosen = await chooseSessions(engine, trx, {
-        condition: isOfUser(deleted.id),
+        condition: isOfUser(id),
         orderBy: 'user_id',
         mustWait: true,
       })
@@ -47,9 +45,9 @@ export async function deleteUser(
     if (isDone) break
     await setImmediate()
   }
-  while ((await deleteDevices(engine, deleted.id)) === DEVICES_AT_A_TIME) await setImmediate()
-  await write(engine, db => db.deleteFrom('users').where('id', '=', deleted.id).execute())
-  return deleted.ended
+  while ((await deleteDevices(engine, id)) === DEVICES_AT_A_TIME) await setImmediate()
+  await write(engine, db => db.deleteFrom('users').where('id', '=', id).execute())
+  return ended.length
 }
 
 async function deleteDevices(engine: Engine, userId: string): Promise<number> {

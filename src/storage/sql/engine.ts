@@ -10,9 +10,6 @@ import type { Rotation, UsedToken } from './token-rows.ts'
 
 export type EngineName = 'sqlite' | 'postgres'
 
-/** The operations of every login. Each engine has its own implementation, with as few steps as possible. */
-export type Attempts = Omit<AttemptStore, 'findDevice' | 'upgradePasswordHash'>
-
 export type Engine = {
   name: EngineName
   db: Kysely<Schema>
@@ -23,7 +20,8 @@ export type Engine = {
     operation: (migrating: Migrating) => Promise<T>,
     onProgress: OnMigrationProgress,
   ): Promise<T>
-  attempts: Attempts
+  /** The operations of every login. Each engine has its own implementation, with as few steps as possible. */
+  attempts: AttemptStore
   /** Finds a refresh token and replaces it if it may be replaced; one transaction. */
   useToken(rotation: Rotation): Promise<UsedToken | null>
   /** For the statements of every refresh and every request with a session. */
@@ -73,6 +71,9 @@ export function write<T>(
  */
 export const SERVICE_OPERATION_TIMEOUT_MS = 1_500
 
+/** Thrown in a transaction that a parallel one has overtaken, so that it is repeated. */
+export class Overtaken extends Error {}
+
 /** Most locks are gone within a millisecond; for longer ones, growing pauses save work. */
 const FIRST_PAUSE_MS = 4
 const LONGEST_PAUSE_MS = 50
@@ -94,7 +95,8 @@ export async function repeat<T>(
       return await running
     } catch (error) {
       const pauseMs = Math.random() * longestMs
-      if (!mayRepeat(error) || performance.now() + pauseMs > deadline) throw error
+      const isTransient = error instanceof Overtaken || mayRepeat(error)
+      if (!isTransient || performance.now() + pauseMs > deadline) throw error
       await new Promise(resolve => setTimeout(resolve, pauseMs))
       running = within(operation(), deadline - performance.now(), 'a repeated operation')
     }

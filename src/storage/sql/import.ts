@@ -1,5 +1,6 @@
 // Takes users from a file, a batch in one transaction. Statements are few and have one parameter for all rows.
 import { type Kysely, type Selectable, sql } from 'kysely'
+import { canonicalHash } from '../../bcrypt/hash-text.ts'
 import type { Change, NewAuditEvent } from '../../domain/audit.ts'
 import type {
   ImportedUser,
@@ -33,16 +34,16 @@ type Changed = { row: UserRow; update: Update; isNewHash: boolean; endsSessions:
 
 export function createImport(engine: Engine): ImportStore {
   return {
-    async importUsers(users, options, change) {
+    async run(users, options, change) {
       const outcomes = new Map<ImportedUser, ImportOutcome>()
       let left = users
       while (left.length > 0) {
         const batch = left
-        const run = (db: Kysely<Schema>) => importBatch(engine, db, batch, options, change)
+        const runIn = (db: Kysely<Schema>) => importBatch(engine, db, batch, options, change)
         // A dry run needs no transaction, and so does not wait for a lock.
         const decided = await (options.isDryRun
-          ? engine.retrying(() => run(engine.db))
-          : transact(engine, run))
+          ? engine.retrying(() => runIn(engine.db))
+          : transact(engine, runIn))
         for (const [user, outcome] of decided) outcomes.set(user, outcome)
         // An existing user prevented the insertion and was deleted before it could be read: try again.
         left = batch.filter(user => !outcomes.has(user))
@@ -163,7 +164,8 @@ function updateOf(found: UserRow, user: ImportedUser, change: Change): Changed |
     user.lockedUntil !== undefined &&
     (hasLock ? stored.lockedUntil?.getTime() : undefined) !== user.lockedUntil?.getTime()
   const isHashChanged =
-    stored.passwordHash !== user.passwordHash && found.upgraded_from !== digestOf(user.passwordHash)
+    canonicalHash(stored.passwordHash) !== canonicalHash(user.passwordHash) &&
+    found.upgraded_from !== digestOf(user.passwordHash)
   const isActive = user.isActive ?? stored.isActive
   const role = user.role ?? stored.role
   const isChanged =

@@ -1,12 +1,10 @@
 // Maintenance: the purge, and the check that the database accepts a write.
-import type { MaintenanceStore } from '../../domain/store.ts'
+import type { MaintenanceStore } from '../../domain/maintenance.ts'
 import { type Engine, write } from './engine.ts'
 import { createPurge } from './purge.ts'
 import { formatTime } from './schema.ts'
 
-type Maintenance = Omit<MaintenanceStore, 'migrate' | 'listMigrations' | 'readDeviceKey' | 'close'>
-
-export function createMaintenance(engine: Engine): Maintenance {
+export function createMaintenance(engine: Engine): MaintenanceStore {
   return {
     purge: createPurge(engine),
 

@@ -22,7 +22,7 @@ test('a purge reads a session from before the migration once, also while an old 
   await snapshot.connect()
   try {
     await snapshot.query('begin isolation level repeatable read; select from users')
-    while (!(await store.purge(new Date()))?.isDone);
+    while (!(await store.maintenance.purge(new Date()))?.isDone);
     // The server publishes the counters of a connection at the latest when it ends.
     await store.close()
     let read = 0

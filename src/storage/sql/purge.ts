@@ -2,7 +2,7 @@
 // index, so that its duration does not depend on the size of the tables.
 import { setImmediate } from 'node:timers/promises'
 import { type RawBuilder, sql, type Transaction } from 'kysely'
-import type { MaintenanceStore, Purged } from '../../domain/store.ts'
+import type { MaintenanceStore, Purged } from '../../domain/maintenance.ts'
 import { isAmong, lockClause } from './dialect.ts'
 import { type Engine, transact } from './engine.ts'
 import { chooseSessions, clearSessions } from './remove-sessions.ts'

@@ -17,7 +17,7 @@ export function createThrottle(engine: Engine): ThrottleStore {
   const selectedWithScope = () => selected().select(['scope', 'email_digest'])
 
   return {
-    async readScopes(scopes, now) {
+    async read(scopes, now) {
       if (scopes.length === 0) return []
       const rows = await engine.retrying(() =>
         selected().where('key', 'in', keysOf(scopes)).execute(),
@@ -25,14 +25,14 @@ export function createThrottle(engine: Engine): ThrottleStore {
       return statesOf(scopes, rows, now)
     },
 
-    async readScopesOfEmail(emailDigest, limits, now) {
+    async readOfEmail(emailDigest, limits, now) {
       const rows = await engine.retrying(() =>
         selectedWithScope().where('email_digest', '=', emailDigest).execute(),
       )
       return rows.map(row => toState(row, limits, now))
     },
 
-    async listScopes(from, limits, now, above) {
+    async list(from, limits, now, above) {
       const range = storedRange(engine, 'login_throttle', from)
       const rows = await engine.retrying(() =>
         selectedWithScope()
@@ -51,7 +51,7 @@ export function createThrottle(engine: Engine): ThrottleStore {
       return { scopes, next: await range.next() }
     },
 
-    clearScopes: (keys, client, change) =>
+    clear: (keys, client, change) =>
       transact(engine, async trx => {
         const before = await clearFailures(engine, trx, sql`key in (${sql.join(keys)})`)
         if (!before) return false
@@ -59,7 +59,7 @@ export function createThrottle(engine: Engine): ThrottleStore {
         return true
       }),
 
-    clearScopesOfEmail: (email, change) =>
+    clearOfEmail: (email, change) =>
       transact(engine, async trx => {
         const before = await clearFailures(engine, trx, isOfEmail(email))
         const unlocked = await trx

@@ -1,6 +1,5 @@
 // Rows of users: how a login finds one, and how it becomes a `User`.
 import { type Selectable, sql } from 'kysely'
-import type { Change } from '../../domain/audit.ts'
 import type { User } from '../../domain/user.ts'
 import { parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 
@@ -64,12 +63,6 @@ export function noteLogin({ now, ip, userAgent }: { now: string; ip: string; use
     locked_by = case when locked_until <= ${now} then null else locked_by end,
     last_login_at = ${now}, last_login_ip = ${ip}, last_login_user_agent = ${userAgent},
     failures_since_login = 0`
-}
-
-/** The user that a change is for. */
-export function isChanged(email: string, { userId }: Change) {
-  const hasEmail = sql<boolean>`email = ${email}`
-  return userId === undefined ? hasEmail : sql<boolean>`${hasEmail} and id = ${userId}`
 }
 
 /**

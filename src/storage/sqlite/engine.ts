@@ -13,7 +13,7 @@ import { checkDeadline } from './deadline.ts'
 import { isBusy, SqliteFile } from './file.ts'
 import { groupCommits } from './group-commit.ts'
 import { reserve } from './reserve.ts'
-import { createSettling, type Transact } from './settle.ts'
+import { fail, type Run, release, succeed } from './settle.ts'
 import { useToken } from './use-token.ts'
 
 /** Longest that a starting process waits for others to migrate. */
@@ -24,7 +24,7 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
   const db = openDatabase(database)
   const retrying = <T>(operation: () => Promise<T>) => repeat(operation, isBusy, operationTimeoutMs)
   const commitInGroup = groupCommits(db, database)
-  const transact: Transact = operation =>
+  const transact = <T>(operation: (run: Run) => T) =>
     retrying(() =>
       commitInGroup(run => operation((statement, values) => run(statement(db, values)))),
     )
@@ -47,8 +47,10 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
       }
     },
     attempts: {
-      reserveAttempt: (scopes, email, now) => transact(run => reserve(run, scopes, email, now)),
-      ...createSettling(transact),
+      reserve: (scopes, email, now) => transact(run => reserve(run, scopes, email, now)),
+      release: scopes => transact(run => release(run, scopes)),
+      fail: (scopes, userId, now) => transact(run => fail(run, scopes, userId, now)),
+      succeed: (opening, scopes, now) => transact(run => succeed(run, opening, scopes, now)),
     },
     useToken: rotation => transact(run => useToken(run, rotation)),
     readPrepared: (statement, values) =>

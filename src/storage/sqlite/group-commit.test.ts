@@ -43,9 +43,9 @@ const operation = fc
     ({ email, client, session, token, kind }): Operation =>
       (store, { prefix, userId }) => {
         const scopes = makeScopes(`${prefix}${email}`, `${prefix}${client}`, BUDGETS)
-        if (kind === 0) return store.reserveAttempt(scopes, EMAIL, NOW)
-        if (kind === 1) return store.releaseAttempt(scopes)
-        if (kind === 2) return store.settleFailure(scopes, email < 2 ? userId : null, NOW)
+        if (kind === 0) return store.attempts.reserve(scopes, EMAIL, NOW)
+        if (kind === 1) return store.attempts.release(scopes)
+        if (kind === 2) return store.attempts.fail(scopes, email < 2 ? userId : null, NOW)
         // Fails after its first writes if the session or the token exists.
         const opening = {
           user: { id: userId, passwordHash: 'a hash' },
@@ -66,15 +66,15 @@ const operation = fc
           device: null,
           displaced: NOTHING_DISPLACED,
         }
-        return store.openSession(opening, scopes, NOW)
+        return store.attempts.succeed(opening, scopes, NOW)
       },
   )
 
 test('a group has the results of its operations one by one, without those that fail', async () => {
   const [grouped, single] = [await openTestStore('sqlite'), await openTestStore('sqlite')]
   const userId = await insertTestUser(grouped.store, EMAIL, NOW)
-  const user = await grouped.store.findUserByEmail(EMAIL)
-  assert.ok(user && (await single.store.insertUser(user, changeAt(NOW))))
+  const user = await grouped.store.users.findByEmail(EMAIL)
+  assert.ok(user && (await single.store.users.insert(user, changeAt(NOW))))
   const counts = { fulfilled: 0, rejected: 0 }
   await fc.assert(
     fc.asyncProperty(fc.array(operation, { minLength: 10, maxLength: 30 }), async operations => {
@@ -98,7 +98,7 @@ test('operations that arrive together are committed once', async () => {
   const { store } = await openTestStore('sqlite')
   const ran = mock.method(StatementSync.prototype, 'all')
   await Promise.all(
-    Array.from({ length: 50 }, () => store.reserveAttempt(makeScopes(), EMAIL, NOW)),
+    Array.from({ length: 50 }, () => store.attempts.reserve(makeScopes(), EMAIL, NOW)),
   )
   ran.mock.restore()
   const commits = ran.mock.calls.filter(call => Object(call.this).sourceSQL === 'commit')
@@ -108,5 +108,5 @@ test('operations that arrive together are committed once', async () => {
 test('a store that has been closed refuses operations', async () => {
   const { store } = await openTestStore('sqlite')
   await store.close()
-  await assert.rejects(store.releaseAttempt(makeScopes()))
+  await assert.rejects(store.attempts.release(makeScopes()))
 })

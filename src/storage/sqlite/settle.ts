@@ -1,8 +1,14 @@
 // Releases and settles attempts in SQLite, each in one transaction, which holds the only write lock.
 import { sql } from 'kysely'
-import type { Displaced, EndedSession, ThrottleScope, UsedDevice } from '../../domain/attempt.ts'
+import type {
+  Displaced,
+  EndedSession,
+  Opening,
+  ThrottleScope,
+  UsedDevice,
+} from '../../domain/attempt.ts'
 import { digestOf } from '../../identifiers.ts'
-import { surplusDevices } from '../sql/devices.ts'
+import { surplusDevices } from '../sql/device.ts'
 import {
   endSurplusInSqlite as endSurplus,
   isLeftBehind,
@@ -13,9 +19,8 @@ import {
   surplusValues,
   toEnded,
 } from '../sql/displaced-sessions.ts'
-import type { Attempts } from '../sql/engine.ts'
 import { prepare, prepareInsert, type Statement } from '../sql/prepared.ts'
-import { refreshTokenRow } from '../sql/refresh-tokens.ts'
+import { refreshTokenRow } from '../sql/refresh-token.ts'
 import { formatTime } from '../sql/schema.ts'
 import {
   dummyIdOf,
@@ -28,52 +33,46 @@ import { isNotLockedByAdministrator, LAST_LOGIN, noteLogin } from '../sql/user-r
 
 /** Runs a statement of the transaction, synchronously. */
 export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Row[]
-export type Transact = <T>(operation: (run: Run) => T) => Promise<T>
 
-export function createSettling(transact: Transact): Omit<Attempts, 'reserveAttempt'> {
-  return {
-    async releaseAttempt(scopes) {
-      await transact(run => run(releasePending, { keys: toJson(scopes) }))
-    },
+export function release(run: Run, scopes: ThrottleScope[]): void {
+  run(releasePending, { keys: toJson(scopes) })
+}
 
-    settleFailure: (scopes, userId, now) => transact(run => fail(run, scopes, userId, now)),
-
-    openSession: ({ user, session, refreshToken, device, displaced }, scopes, now) =>
-      transact(run => {
-        const { userAgent, ip, cookieDigest } = session
-        const [opened] = run(insertSession, {
-          sessionId: session.id,
-          userId: user.id,
-          passwordHash: user.passwordHash,
-          hashDigest: digestOf(user.passwordHash),
-          now: formatTime(now),
-          tokenEnd: formatTime(refreshToken.expiresAt),
-          sessionEnd: formatTime(session.expiresAt),
-          cookieDigest,
-          cookieUsedAt: cookieDigest === null ? null : formatTime(now),
-          userAgent,
-          ip,
-          deviceId: device?.id ?? null,
-        })
-        if (!opened) {
-          fail(run, scopes, user.id, now)
-          return null
-        }
-        run(noteLoginOf, { userId: user.id, now: formatTime(now), userAgent, ip })
-        run(countSuccess, { keys: toJson(scopes) })
-        const leftBehind = endLeftBehind(run, user.id, displaced, device, now)
-        run(insertRefreshToken, refreshTokenRow(user.id, session.id, refreshToken))
-        if (device) rememberDevice(run, device, user.id, session.userAgent, now)
-        const surplus = run(
-          endSurplus,
-          surplusValues(now, user.id, session.id, displaced.maxSessions),
-        )
-        return [
-          ...leftBehind,
-          ...surplus.map(({ id }) => ({ id, userId: user.id, reason: 'limit' as const })),
-        ]
-      }),
+export function succeed(
+  run: Run,
+  { user, session, refreshToken, device, displaced }: Opening,
+  scopes: ThrottleScope[],
+  now: Date,
+): EndedSession[] | null {
+  const { userAgent, ip, cookieDigest } = session
+  const [opened] = run(insertSession, {
+    sessionId: session.id,
+    userId: user.id,
+    passwordHash: user.passwordHash,
+    hashDigest: digestOf(user.passwordHash),
+    now: formatTime(now),
+    tokenEnd: formatTime(refreshToken.expiresAt),
+    sessionEnd: formatTime(session.expiresAt),
+    cookieDigest,
+    cookieUsedAt: cookieDigest === null ? null : formatTime(now),
+    userAgent,
+    ip,
+    deviceId: device?.id ?? null,
+  })
+  if (!opened) {
+    fail(run, scopes, user.id, now)
+    return null
   }
+  run(noteLoginOf, { userId: user.id, now: formatTime(now), userAgent, ip })
+  run(countSuccess, { keys: toJson(scopes) })
+  const leftBehind = endLeftBehind(run, user.id, displaced, device, now)
+  run(insertRefreshToken, refreshTokenRow(user.id, session.id, refreshToken))
+  if (device) rememberDevice(run, device, user.id, session.userAgent, now)
+  const surplus = run(endSurplus, surplusValues(now, user.id, session.id, displaced.maxSessions))
+  return [
+    ...leftBehind,
+    ...surplus.map(({ id }) => ({ id, userId: user.id, reason: 'limit' as const })),
+  ]
 }
 
 function endLeftBehind(
@@ -94,7 +93,7 @@ const endLeftBehindSessions = prepare<LeftBehindParameters, LeftBehindRow>((db, 
     returning id, user_id, ${isReplaced(parameters)} as is_replaced`.compile(db),
 )
 
-function fail(run: Run, scopes: ThrottleScope[], userId: string | null, now: Date): number {
+export function fail(run: Run, scopes: ThrottleScope[], userId: string | null, now: Date): number {
   run(countFailure, { keys: toJson(scopes), ...momentsAt(now) })
   // Writes a dummy row for an unknown email, so that both failures cost the same.
   if (userId === null) {

@@ -26,23 +26,23 @@ async function open(t: TestContext) {
   const store = openInThread(file, error => lost.push(error))
   t.after(() => store.close())
   // Has no time limit: on a busy machine a thread takes long to start.
-  await store.migrate()
+  await store.migrations.apply()
   return { store, lost }
 }
 
 test('values arrive as they are: dates, null and objects', async t => {
   const { store } = await open(t)
-  const { users } = await store.listUsers({}, { after: '', limit: 1 }, NOW)
+  const { users } = await store.users.list({}, { after: '', limit: 1 }, NOW)
   const [user] = users
-  assert.deepEqual(user, await direct.findUserByEmail(EMAIL))
-  assert.equal(await store.readClock(), null)
-  assert.equal(await store.findDevice('unknown', EMAIL, NOW), null)
+  assert.deepEqual(user, await direct.users.findByEmail(EMAIL))
+  assert.equal(await store.maintenance.readClock(), null)
+  assert.equal(await store.devices.find('unknown', EMAIL, NOW), null)
 })
 
 test('an error keeps its message and codes', async t => {
   const { store } = await open(t)
   const scopes = makeScopes().map(scope => ({ ...scope, key: `too short: ${scope.name}` }))
-  await assert.rejects(store.reserveAttempt(scopes, EMAIL, NOW), {
+  await assert.rejects(store.attempts.reserve(scopes, EMAIL, NOW), {
     name: 'Error',
     message: 'CHECK constraint failed: length(key) = 64',
     code: 'ERR_SQLITE_ERROR',
@@ -56,24 +56,24 @@ test('a callback is called with what the operation reports', async t => {
   const migration = '0009-audit-checks'
   await database.rows(`delete from kysely_migration where name = '${migration}'`)
   const reported: unknown[] = []
-  assert.deepEqual(await store.migrate(progress => reported.push(progress)), [migration])
+  assert.deepEqual(await store.migrations.apply(progress => reported.push(progress)), [migration])
   assert.deepEqual(reported, [{ kind: 'applying', migration, seconds: 0 }])
 })
 
 test('operations in progress end before the store closes, and later ones are refused', async t => {
   const { store } = await open(t)
   const scopes = Array.from({ length: 100 }, () => makeScopes())
-  const reserving = scopes.map(each => store.reserveAttempt(each, EMAIL, NOW))
+  const reserving = scopes.map(each => store.attempts.reserve(each, EMAIL, NOW))
   await store.close()
   for (const { kind } of await Promise.all(reserving)) assert.equal(kind, 'admitted')
-  await assert.rejects(store.reserveAttempt(makeScopes(), EMAIL, NOW), /has been closed/)
+  await assert.rejects(store.attempts.reserve(makeScopes(), EMAIL, NOW), /has been closed/)
 })
 
 test('when the thread dies, its operations fail; the next one starts another thread', async t => {
   const { store, lost } = await open(t)
   const posted = mock.method(Worker.prototype, 'postMessage')
-  const purging = store.purge(NOW)
-  const reserving = store.reserveAttempt(makeScopes(), EMAIL, NOW)
+  const purging = store.maintenance.purge(NOW)
+  const reserving = store.attempts.reserve(makeScopes(), EMAIL, NOW)
   const [thread] = posted.mock.calls.map(call => call.this)
   posted.mock.restore()
   assert.ok(thread instanceof Worker)
@@ -81,16 +81,16 @@ test('when the thread dies, its operations fail; the next one starts another thr
   for (const operation of [purging, reserving]) {
     await assert.rejects(operation, /the database thread ended/)
   }
-  assert.deepEqual(await store.migrate(), [])
-  assert.equal((await store.reserveAttempt(makeScopes(), EMAIL, NOW)).kind, 'admitted')
+  assert.deepEqual(await store.migrations.apply(), [])
+  assert.equal((await store.attempts.reserve(makeScopes(), EMAIL, NOW)).kind, 'admitted')
   assert.equal(lost.length, 1)
 })
 
 test('an argument that cannot be sent fails its own operation only', async t => {
   const { store } = await open(t)
   const symbol = Object(Symbol(randomUUID()))
-  await assert.rejects(store.findLiveSession(symbol, NOW), /could not be cloned/)
-  assert.equal((await store.findLiveSession(randomUUID(), NOW)).kind, 'invalid')
+  await assert.rejects(store.sessions.findLive(symbol, NOW), /could not be cloned/)
+  assert.equal((await store.sessions.findLive(randomUUID(), NOW)).kind, 'invalid')
 })
 
 test('an operation whose time ends while it waits for the commit of another takes no effect', async t => {
@@ -102,16 +102,16 @@ test('an operation whose time ends while it waits for the commit of another take
 
   await stallDisk(disk)
   // Its commit blocks the thread while both others arrive. Then the commit of the last one blocks.
-  const first = store.checkWritable(NOW).catch(() => {})
+  const first = store.maintenance.checkWritable(NOW).catch(() => {})
   await waitForCommit(disk)
   const scopes = makeScopes()
-  const reserving = store.reserveAttempt(scopes, EMAIL, NOW)
-  const last = store.checkWritable(NOW).catch(() => {})
+  const reserving = store.attempts.reserve(scopes, EMAIL, NOW)
+  const last = store.maintenance.checkWritable(NOW).catch(() => {})
   const rejected = assert.rejects(reserving, /did not answer in time/)
   await endOneCommit(disk)
   await Promise.all([first, rejected, last])
   await releaseDisk(disk)
-  await store.migrate()
+  await store.migrations.apply()
   const keys = scopes.map(({ key }) => `'${key}'`)
   const counted = await database.rows(`select * from login_throttle where key in (${keys})`)
   assert.deepEqual(counted, [])
@@ -119,8 +119,8 @@ test('an operation whose time ends while it waits for the commit of another take
 
 test('the operations that wait for the thread are limited', async t => {
   const { store } = await open(t)
-  const reading = Array.from({ length: 10_000 }, () => store.readClock())
-  await assert.rejects(store.readClock(), /did not answer in time/)
+  const reading = Array.from({ length: 10_000 }, () => store.maintenance.readClock())
+  await assert.rejects(store.maintenance.readClock(), /did not answer in time/)
   await Promise.allSettled(reading)
-  assert.equal(await store.readClock(), null)
+  assert.equal(await store.maintenance.readClock(), null)
 })

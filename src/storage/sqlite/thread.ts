@@ -2,14 +2,13 @@
 // because a commit blocks its thread until the disk has synced. Starts the thread again after it has died.
 import { getCompileCacheDir } from 'node:module'
 import { Worker } from 'node:worker_threads'
+import { IN_BATCHES, makeParts, type OperationName } from '../../domain/operations.ts'
 import type { Store } from '../../domain/store.ts'
 import { monotonicMs, TIMEOUT_MS, TOO_LATE } from './deadline.ts'
 
-type Method = keyof Store
-
 export type Call = {
   id: number
-  method: Method
+  operation: OperationName | 'close'
   values: unknown[]
   /** Whether to add a callback as the last value, which reports the progress: functions cannot be sent. */
   hasCallback: boolean
@@ -40,8 +39,6 @@ const ENVIRONMENT = { NODE_NO_WARNINGS: '1', ...(CACHE && { NODE_COMPILE_CACHE: 
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 8 }
 /** While the disk does not sync, waiting operations must not use up the memory. */
 const MAX_UNANSWERED = 10_000
-/** As many transactions as there are rows. */
-const WITHOUT_LIMIT: Method[] = ['migrate', 'purge', 'deleteUser']
 
 /** `onLost` is called when the thread has died and its operations have been rejected. */
 export function openInThread(file: string, onLost: (error: Error) => void): Store {
@@ -90,16 +87,16 @@ export function openInThread(file: string, onLost: (error: Error) => void): Stor
     return call
   }
 
-  function call(method: Method, given: unknown[]): Promise<unknown> {
+  function call(operation: Call['operation'], given: unknown[]): Promise<unknown> {
     const { promise, resolve, reject } = Promise.withResolvers()
     const id = nextId++
     const last = given.at(-1)
     const callback = typeof last === 'function' ? (last as Pending['callback']) : null
     const values = callback ? given.slice(0, -1) : given
-    const hasLimit = !WITHOUT_LIMIT.includes(method)
+    const hasLimit = !IN_BATCHES.some(name => name === operation)
     const deadlineMs = hasLimit ? monotonicMs() + TIMEOUT_MS : null
     worker ??= startWorker()
-    worker.postMessage({ id, method, values, hasCallback: callback !== null, deadlineMs })
+    worker.postMessage({ id, operation, values, hasCallback: callback !== null, deadlineMs })
     unanswered++
     const giveUp = () => end(id)?.reject(new Error(TOO_LATE))
     const timer = hasLimit ? setTimeout(giveUp, TIMEOUT_MS) : null
@@ -116,16 +113,10 @@ export function openInThread(file: string, onLost: (error: Error) => void): Stor
     void worker?.terminate()
   }
 
-  return new Proxy({} as Store, {
-    get(_, method: Method | 'then') {
-      // Asked for by `await`: a store is no promise.
-      if (method === 'then') return undefined
-      if (method === 'close') return close
-      return async (...values: unknown[]) => {
-        if (!isOpen) throw new Error('the database has been closed')
-        if (unanswered >= MAX_UNANSWERED) throw new Error(TOO_LATE)
-        return call(method, values)
-      }
-    },
+  const parts = makeParts(name => async (...values) => {
+    if (!isOpen) throw new Error('the database has been closed')
+    if (unanswered >= MAX_UNANSWERED) throw new Error(TOO_LATE)
+    return call(name, values)
   })
+  return { ...parts, close }
 }

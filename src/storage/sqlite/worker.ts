@@ -1,6 +1,7 @@
 // The thread that uses the SQLite file for the service. Operations that arrive while it syncs a commit wait,
 // and then share the next commit (`group-commit.ts`).
 import { parentPort, workerData } from 'node:worker_threads'
+import { operationOf } from '../../domain/operations.ts'
 import { openStore } from '../open-store.ts'
 import { checkDeadline, withDeadline } from './deadline.ts'
 import type { Answer, Call } from './thread.ts'
@@ -8,14 +9,14 @@ import type { Answer, Call } from './thread.ts'
 const store = await openStore({ engine: 'sqlite', file: workerData })
 const running = new Set<Promise<void>>()
 
-async function run({ id, method, values, hasCallback, deadlineMs }: Call): Promise<void> {
+async function run({ id, operation, values, hasCallback, deadlineMs }: Call): Promise<void> {
   const post = (answer: Answer) => parentPort?.postMessage(answer)
-  if (method === 'close') await Promise.all(running)
+  if (operation === 'close') await Promise.all(running)
   try {
     checkDeadline(deadlineMs)
     const given = hasCallback ? [...values, (reported: unknown) => post({ id, reported })] : values
-    const operation = () => Reflect.apply(store[method], store, given)
-    post({ id, result: await withDeadline(deadlineMs, operation) })
+    const execute = operation === 'close' ? store.close : operationOf(store, operation)
+    post({ id, result: await withDeadline(deadlineMs, () => execute(...given)) })
   } catch (error) {
     post({ id, error, properties: { ...Object(error) } })
   }

@@ -13,7 +13,7 @@ export const auditRoute: Handler = async (deps, _request, query) => {
   const target = read(query, 'target', typed => canonicalEmail(parseTarget(typed))) ?? null
   const since = read(query, 'since', parseTime('since')) ?? null
   const beforeId = read(query, 'before', parseEventId) ?? null
-  return { data: await deps.store.listAuditEvents(target, { since, beforeId, limit }) }
+  return { data: await deps.store.audit.list(target, { since, beforeId, limit }) }
 }
 
 function parseEventId(typed: string): number {

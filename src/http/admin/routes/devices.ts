@@ -5,8 +5,8 @@ import { paramOf } from '../input.ts'
 import { type Handler, userOf } from '../route.ts'
 
 export const devicesRoute: Handler = async (deps, request) => {
-  const { user } = await userOf(deps, request)
-  return { data: { devices: await deps.store.listDevices(user.id, deps.clock()) } }
+  const user = await userOf(deps, request)
+  return { data: { devices: await deps.store.devices.list(user.id, deps.clock()) } }
 }
 
 export const revokeDeviceRoute: Handler = async (deps, request) => {

@@ -8,12 +8,12 @@ import { type Handler, userOf } from '../route.ts'
 export const sessionsRoute: Handler = async (deps, request, query) => {
   const limit = readLimit(query)
   const afterId = read(query, 'after', parseId) ?? null
-  const { user } = await userOf(deps, request)
+  const user = await userOf(deps, request)
   // One more row than asked for shows whether there is a next page.
   const page = { afterId, limit: limit + 1 }
   const found =
     afterId === null || isUuid(afterId)
-      ? await deps.store.listLiveSessions(user.id, page, deps.clock())
+      ? await deps.store.sessions.listLive(user.id, page, deps.clock())
       : null
   if (!found) throw new InvalidInput('after must be the id of a session of this user.', 'after')
   const sessions = found.slice(0, limit)
@@ -23,8 +23,8 @@ export const sessionsRoute: Handler = async (deps, request, query) => {
 }
 
 export const endSessionsRoute: Handler = async (deps, request) => {
-  const { user, admin } = await userOf(deps, request)
-  return { data: { ended: await endSessions(admin, user.email) } }
+  const user = await userOf(deps, request)
+  return { data: { ended: await endSessions(deps, user) } }
 }
 
 export const endSessionRoute: Handler = async (deps, request) => {

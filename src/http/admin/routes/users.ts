@@ -45,7 +45,7 @@ function parseState(typed: string) {
 
 export const userRoute: Handler = async (deps, request, query) => {
   const client = read(query, 'client', parseClient('client')) ?? null
-  const { user } = await userOf(deps, request)
+  const user = await userOf(deps, request)
   return { data: await explainUser(deps, user.email, client) }
 }
 
@@ -59,7 +59,7 @@ export const addUserRoute: Handler = async (deps, request) => {
   }
   const { password, hashPassword } = secretOf(body, deps)
   const { email } = wanted
-  if (await deps.store.findUserByEmail(email)) throw emailTaken(email)
+  if (await deps.store.users.findByEmail(email)) throw emailTaken(email)
   const admin = { ...deps, hashPassword }
   await addUser(admin, wanted, password)
   return { data: { user: toShown(await requireUser(admin, email), deps.clock()) }, isNew: true }
@@ -79,18 +79,17 @@ export const changeUserRoute: Handler = async (deps, request) => {
   }
   const hasFields = Object.keys(fields).length > 0
   if (!hasFields && isActive === undefined) throw new InvalidInput('There is nothing to change.')
-  const { user, admin } = await userOf(deps, request)
-  if (hasFields) await setUser(admin, user.email, fields)
-  const email = newEmail ?? user.email
-  if (isActive === true) await activateUser(admin, email)
-  if (isActive === false) await deactivateUser(admin, email)
-  const changed = await deps.store.findUserById(user.id)
-  if (!changed) throw userNotFound(email)
+  const user = await userOf(deps, request)
+  if (hasFields) await setUser(deps, user, fields)
+  if (isActive === true) await activateUser(deps, user)
+  if (isActive === false) await deactivateUser(deps, user)
+  const changed = await deps.store.users.findById(user.id)
+  if (!changed) throw userNotFound(user.email)
   return { data: { user: toShown(changed, deps.clock()) } }
 }
 
 export const deleteUserRoute: Handler = async (deps, request) => {
-  const { user, admin } = await userOf(deps, request)
-  await deleteUser(admin, user.email)
+  const user = await userOf(deps, request)
+  await deleteUser(deps, user)
   return { data: {} }
 }

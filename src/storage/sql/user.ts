@@ -1,6 +1,5 @@
 // Users, as administrators see and change them.
-import { sql, type Transaction, type UpdateObject } from 'kysely'
-import type { AttemptStore } from '../../domain/attempt.ts'
+import { sql, type UpdateObject } from 'kysely'
 import type { AuditAction, Change } from '../../domain/audit.ts'
 import type { User, UserStore } from '../../domain/user.ts'
 import { digestOf } from '../../identifiers.ts'
@@ -10,76 +9,68 @@ import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { listEmails } from './list-emails.ts'
 import { listUsers } from './list-users.ts'
+import { lockForChange } from './lock-for-change.ts'
 import { formatTime, type Schema } from './schema.ts'
 import { setUser } from './set-user.ts'
 import { clearFailures, isOfEmail } from './throttle-rows.ts'
-import { isChanged, toUser } from './user-rows.ts'
-
-type Users = Omit<UserStore, 'listDevices' | 'revokeDevice' | 'endUserSession'> &
-  Pick<AttemptStore, 'upgradePasswordHash'>
+import { toUser } from './user-rows.ts'
 
 type UserChange = {
   action: AuditAction
   columns: UpdateObject<Schema, 'users'>
   endsSessions?: boolean
-  /** Clears other rows as well; false if there was nothing to clear. */
-  clear?: (trx: Transaction<Schema>) => Promise<boolean>
+  /** Clears the failures and blocks of the user's email. */
+  clearsFailures?: boolean
 }
 
-export function createUsers(engine: Engine): Users {
+export function createUsers(engine: Engine): UserStore {
   const { db } = engine
 
-  async function findUser(column: 'email' | 'id', value: string): Promise<User | null> {
+  async function find(column: 'email' | 'id', value: string): Promise<User | null> {
     const row = await engine.retrying(() =>
       db.selectFrom('users').selectAll().where(column, '=', value).executeTakeFirst(),
     )
     return row ? toUser(row) : null
   }
 
-  /** Changes a user and records it. The throttle's rows are locked before the user's, as logins do. */
-  async function changeUser(
-    email: string,
+  /** Changes a user and records it. */
+  function changeUser(
+    id: string,
     change: Change,
-    { action, columns, endsSessions, clear }: UserChange,
+    { action, columns, endsSessions, clearsFailures }: UserChange,
   ): Promise<boolean> {
     return transact(engine, async trx => {
-      const hasCleared = await clear?.(trx)
-      const found = await trx
-        .selectFrom('users')
-        .selectAll()
-        .where(isChanged(email, change))
-        .$if(engine.name === 'postgres', query => query.forNoKeyUpdate())
-        .executeTakeFirst()
-      const event = { action, target: email, targetId: null }
-      if (!found) {
-        if (hasCleared) await writeAudit(trx, change, event)
-        return false
+      let hasCleared = false
+      const clear = async (email: string) => {
+        hasCleared = (await clearFailures(engine, trx, isOfEmail(email))) !== null
       }
+      const found = await lockForChange(engine, trx, id, clearsFailures ? clear : undefined)
+      if (!found) return false
       const changed = await trx
         .updateTable('users')
         .set({ ...columns, updated_at: formatTime(change.at) })
-        .where('id', '=', found.id)
+        .where('id', '=', id)
         .returningAll()
         .executeTakeFirstOrThrow()
-      if (endsSessions) await endAllSessions(engine, trx, isOfUser(found.id), change.at)
+      if (endsSessions) await endAllSessions(engine, trx, isOfUser(id), change.at)
       const isNewPassword = columns.password_hash !== undefined
       // An attacker that knew the old password may have logged in with it and made a device known.
-      if (isNewPassword) await trx.deleteFrom('devices').where('user_id', '=', found.id).execute()
-      const facts = changedFacts(toUser(found), toUser(changed))
+      if (isNewPassword) await trx.deleteFrom('devices').where('user_id', '=', id).execute()
+      const facts = changedFacts(found, toUser(changed))
       if (facts || hasCleared || isNewPassword) {
-        await writeAudit(trx, change, { ...event, targetId: found.id, ...facts })
+        await writeAudit(trx, change, { action, target: found.email, targetId: id, ...facts })
       }
       return true
     })
   }
 
   return {
-    findUserByEmail: email => findUser('email', email),
-    findUserById: id => findUser('id', id),
+    findByEmail: email => find('email', email),
+    findById: id => find('id', id),
 
-    listUsers: (filter, page, now) => listUsers(engine, filter, page, now),
+    list: (filter, page, now) => listUsers(engine, filter, page, now),
 
-    async countUsers() {
+    async count() {
       const { users } = await db
         .selectFrom('users')
         .select(count => count.fn.countAll().as('users'))
@@ -102,7 +93,7 @@ export function createUsers(engine: Engine): Users {
       return [...costs].map(([cost, users]) => ({ cost, users }))
     },
 
-    insertUser: (user, change) =>
+    insert: (user, change) =>
       transact(engine, async trx => {
         const moment = formatTime(change.at)
         const inserted = await trx
@@ -129,7 +120,7 @@ export function createUsers(engine: Engine): Users {
         return true
       }),
 
-    async upgradePasswordHash(userId, oldHash, newHash, now) {
+    async upgradePasswordHash(id, oldHash, newHash, now) {
       await transact(engine, trx =>
         trx
           .updateTable('users')
@@ -138,56 +129,41 @@ export function createUsers(engine: Engine): Users {
             upgraded_from: digestOf(oldHash),
             updated_at: formatTime(now),
           })
-          .where('id', '=', userId)
+          .where('id', '=', id)
           .where('password_hash', '=', oldHash)
           .execute(),
       )
     },
 
-    setPassword: (email, passwordHash, change) =>
-      changeUser(email, change, {
+    setPassword: (id, passwordHash, change) =>
+      changeUser(id, change, {
         action: 'password.set',
         columns: { password_hash: passwordHash, upgraded_from: null },
         endsSessions: true,
       }),
-    deactivateUser: (email, change) =>
-      changeUser(email, change, {
+    deactivate: (id, change) =>
+      changeUser(id, change, {
         action: 'user.deactivated',
         columns: { is_active: 0 },
         endsSessions: true,
       }),
-    activateUser: (email, change) =>
-      changeUser(email, change, { action: 'user.activated', columns: { is_active: 1 } }),
-    lockUser: (email, until, change) =>
-      changeUser(email, change, {
+    activate: (id, change) =>
+      changeUser(id, change, { action: 'user.activated', columns: { is_active: 1 } }),
+    lock: (id, until, change) =>
+      changeUser(id, change, {
         action: 'user.locked',
         columns: { locked_until: formatTime(until), locked_by: 'administrator' },
         endsSessions: true,
       }),
-    unlockUser: (email, change) =>
-      changeUser(email, change, {
+    unlock: (id, change) =>
+      changeUser(id, change, {
         action: 'user.unlocked',
         columns: { locked_until: null, locked_by: null, failed_login_attempts: 0 },
-        clear: async trx => (await clearFailures(engine, trx, isOfEmail(email))) !== null,
+        clearsFailures: true,
       }),
 
-    endUserSessions: (email, change) =>
-      transact(engine, async trx => {
-        const found = await trx
-          .selectFrom('users')
-          .select('id')
-          .where(isChanged(email, change))
-          .$if(engine.name === 'postgres', query => query.forNoKeyUpdate())
-          .executeTakeFirst()
-        if (!found) return null
-        const ended = await endAllSessions(engine, trx, isOfUser(found.id), change.at)
-        const event = { action: 'sessions.ended' as const, target: email, targetId: found.id }
-        await writeAudit(trx, change, event)
-        return ended.length
-      }),
+    set: (id, fields, change) => setUser(engine, id, fields, change),
 
-    setUser: (email, fields, change) => setUser(engine, email, fields, change),
-
-    deleteUser: (email, change) => deleteUser(engine, email, change),
+    delete: (id, change) => deleteUser(engine, id, change),
   }
 }

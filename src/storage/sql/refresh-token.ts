@@ -1,22 +1,24 @@
 // Refresh tokens: a token is read together with its session, its user and its successor. Each engine has its own
 // way to replace it.
 import type { Insertable } from 'kysely'
-import type { FoundRefreshToken, NewRefreshToken, SessionStore } from '../../domain/session.ts'
+import type {
+  FoundRefreshToken,
+  NewRefreshToken,
+  RefreshTokenStore,
+} from '../../domain/refresh-token.ts'
 import type { Engine } from './engine.ts'
 import { toLive } from './live-session.ts'
 import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 import { findToken, type TokenRow } from './token-rows.ts'
 
-type RefreshTokens = Pick<SessionStore, 'findRefreshToken' | 'useRefreshToken'>
-
-export function createRefreshTokens(engine: Engine): RefreshTokens {
+export function createRefreshTokens(engine: Engine): RefreshTokenStore {
   return {
-    async findRefreshToken(id, digest, now) {
+    async find(id, digest, now) {
       const [row] = await engine.readPrepared(findToken, { id, digest, now: formatTime(now) })
       return toFound(row, now)
     },
 
-    async useRefreshToken(id, digest, successor, now) {
+    async use(id, digest, successor, now) {
       const used = await engine.useToken({
         id,
         digest,

@@ -1,18 +1,15 @@
 // Finds, lists and counts live sessions, notes the use of their cookies, and ends them.
 import { type RawBuilder, sql } from 'kysely'
 import type { SessionKey, SessionStore } from '../../domain/session.ts'
-import type { UserStore } from '../../domain/user.ts'
 import { writeAudit } from './audit.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { findLive, isLive, toSession } from './live-session.ts'
+import { lockForChange } from './lock-for-change.ts'
 import { prepare } from './prepared.ts'
 import { formatTime, parseTimeOrNull } from './schema.ts'
 
-type Sessions = Omit<SessionStore, 'findRefreshToken' | 'useRefreshToken'> &
-  Pick<UserStore, 'endUserSession'>
-
-export function createSessions(engine: Engine): Sessions {
+export function createSessions(engine: Engine): SessionStore {
   const { db, readPrepared, writePrepared } = engine
   const liveOf = (userId: string, now: Date) =>
     db
@@ -20,7 +17,7 @@ export function createSessions(engine: Engine): Sessions {
       .where('user_id', '=', userId)
       .where(isLive(formatTime(now)))
 
-  const end = (key: SessionKey, now: string) => {
+  const endByKey = (key: SessionKey, now: string) => {
     switch (key.kind) {
       case 'access-token':
         return writePrepared(endOfUser, { ...key, now })
@@ -34,9 +31,9 @@ export function createSessions(engine: Engine): Sessions {
   }
 
   return {
-    findLiveSession: (id, now) => findLive(readPrepared, 'id', id, now),
+    findLive: (id, now) => findLive(readPrepared, 'id', id, now),
 
-    findLiveSessionByCookie: (cookieDigest, now) =>
+    findLiveByCookie: (cookieDigest, now) =>
       findLive(readPrepared, 'cookie_digest', cookieDigest, now),
 
     async touchCookie(id, until, usedBefore, now) {
@@ -48,7 +45,7 @@ export function createSessions(engine: Engine): Sessions {
       })
     },
 
-    async listLiveSessions(userId, { afterId, limit }, now) {
+    async listLive(userId, { afterId, limit }, now) {
       const after = afterId === null ? null : await findPosition(engine, userId, afterId)
       if (after === undefined) return null
       const rows = await engine.retrying(() =>
@@ -65,7 +62,7 @@ export function createSessions(engine: Engine): Sessions {
       return rows.map(toSession)
     },
 
-    async countLiveSessions(userId, now) {
+    async countLive(userId, now) {
       const { sessions } = await engine.retrying(() =>
         liveOf(userId, now)
           .select(count => count.fn.countAll().as('sessions'))
@@ -84,17 +81,33 @@ export function createSessions(engine: Engine): Sessions {
       return parseTimeOrNull(rows[0]?.last ?? null)
     },
 
-    async endSession(id, now) {
+    async end(id, now) {
       const [ended] = await writePrepared(endById, { id, now: formatTime(now) })
       return ended !== undefined
     },
 
-    async endSessionOf(key, now) {
-      const [ended] = await end(key, formatTime(now))
+    async endOf(key, now) {
+      const [ended] = await endByKey(key, formatTime(now))
       return ended ? { id: ended.id, userId: ended.user_id } : null
     },
 
-    endUserSession: (id, change) =>
+    endOthers: (userId, keptId, now) =>
+      transact(engine, async trx => {
+        // Of two calls that keep different sessions, the second one waits here and finds its session ended.
+        await lockForChange(engine, trx, userId)
+        const kept = await trx
+          .selectFrom('sessions')
+          .select('id')
+          .where('id', '=', keptId)
+          .where(isOfUser(userId))
+          .where(isLive(formatTime(now)))
+          .executeTakeFirst()
+        if (!kept) return null
+        const isOther = sql<boolean>`${isOfUser(userId)} and id <> ${keptId}`
+        return endAllSessions(engine, trx, isOther, now)
+      }),
+
+    endByAdministrator: (id, change) =>
       transact(engine, async trx => {
         const now = formatTime(change.at)
         const { rows } = await ending(sql`id = ${id}`, now).execute(trx)
@@ -108,25 +121,17 @@ export function createSessions(engine: Engine): Sessions {
         return true
       }),
 
-    endOtherSessions: (userId, keptId, now) =>
+    endAll: (userId, change) =>
       transact(engine, async trx => {
-        // Of two calls that keep different sessions, the second one waits here and finds its session ended.
-        await trx
-          .selectFrom('users')
-          .select('id')
-          .where('id', '=', userId)
-          .$if(engine.name === 'postgres', query => query.forNoKeyUpdate())
-          .execute()
-        const kept = await trx
-          .selectFrom('sessions')
-          .select('id')
-          .where('id', '=', keptId)
-          .where(isOfUser(userId))
-          .where(isLive(formatTime(now)))
-          .executeTakeFirst()
-        if (!kept) return null
-        const isOther = sql<boolean>`${isOfUser(userId)} and id <> ${keptId}`
-        return endAllSessions(engine, trx, isOther, now)
+        const user = await lockForChange(engine, trx, userId)
+        if (!user) return null
+        const ended = await endAllSessions(engine, trx, isOfUser(userId), change.at)
+        await writeAudit(trx, change, {
+          action: 'sessions.ended',
+          target: user.email,
+          targetId: userId,
+        })
+        return ended.length
       }),
   }
 }

@@ -1,21 +1,22 @@
 // Applies the migrations one after the other, each in a transaction of its own, and lists them.
 import { type Kysely, sql } from 'kysely'
-import type { OnMigrationProgress } from '../../domain/migration.ts'
-import { type MaintenanceStore, NewerTables } from '../../domain/store.ts'
+import {
+  type MigrationStore,
+  NewerTables,
+  type OnMigrationProgress,
+} from '../../domain/migration.ts'
 import { createMigrator, FIRST_BESIDE_OTHERS } from '../migrations/migrations.ts'
 import type { Engine, Migrating } from './engine.ts'
 import type { Schema } from './schema.ts'
 
 const REPORT_EVERY_MS = 10_000
 
-export function createMigrations(
-  engine: Engine,
-): Pick<MaintenanceStore, 'migrate' | 'listMigrations'> {
+export function createMigrations(engine: Engine): MigrationStore {
   return {
-    migrate: (onProgress = () => {}) =>
+    apply: (onProgress = () => {}) =>
       engine.migrating(migrating => applyAll(engine, migrating, onProgress), onProgress),
 
-    async listMigrations() {
+    async list() {
       const migrations = await engine.retrying(() => listAll(engine, engine.db))
       return migrations.map(({ name, executedAt }) => ({ name, appliedAt: executedAt ?? null }))
     },

@@ -1,15 +1,9 @@
 // Known devices: browsers that have logged in to an account before.
 import { type Selectable, sql } from 'kysely'
-import type { AttemptStore } from '../../domain/attempt.ts'
-import type { MaintenanceStore } from '../../domain/store.ts'
-import type { Device, UserStore } from '../../domain/user.ts'
+import type { Device, DeviceStore } from '../../domain/device.ts'
 import { writeAudit } from './audit.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime, parseTime, type Schema } from './schema.ts'
-
-type Devices = Pick<MaintenanceStore, 'readDeviceKey'> &
-  Pick<AttemptStore, 'findDevice'> &
-  Pick<UserStore, 'listDevices' | 'revokeDevice'>
 
 /** Most devices of one user. A browser that keeps no cookies gets a new device with each login. */
 const MAX_DEVICES = 100
@@ -20,10 +14,10 @@ export function surplusDevices(userId: string) {
     order by last_used_at desc, id limit 100 offset ${sql.lit(MAX_DEVICES - 1)}`
 }
 
-export function createDevices(engine: Engine): Devices {
+export function createDevices(engine: Engine): DeviceStore {
   const { db } = engine
   return {
-    async readDeviceKey() {
+    async readKey() {
       const row = await engine.retrying(() =>
         db.selectFrom('device_key').select('key').executeTakeFirst(),
       )
@@ -35,7 +29,7 @@ export function createDevices(engine: Engine): Devices {
       return row.key
     },
 
-    async findDevice(digest, email, now) {
+    async find(digest, email, now) {
       const row = await engine.retrying(() =>
         db
           .selectFrom('devices')
@@ -50,7 +44,7 @@ export function createDevices(engine: Engine): Devices {
       return row ? toDevice(row) : null
     },
 
-    async listDevices(userId, now) {
+    async list(userId, now) {
       const rows = await engine.retrying(() =>
         db
           .selectFrom('devices')
@@ -64,7 +58,7 @@ export function createDevices(engine: Engine): Devices {
       return rows.map(toDevice)
     },
 
-    revokeDevice: (id, change) =>
+    revoke: (id, change) =>
       transact(engine, async trx => {
         const revoked = await trx
           .deleteFrom('devices')

@@ -1,5 +1,5 @@
 // The definition of a live session, and the lookup of one together with its user.
-import { type Selectable, sql } from 'kysely'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { FoundSession, Invalid, LastLogin, Session } from '../../domain/session.ts'
 import { prepare, type RunStatement } from './prepared.ts'
 import {
@@ -14,11 +14,12 @@ import { isNotLockedByAdministrator } from './user-rows.ts'
 /**
  * True for live sessions. The generation is read for instances of 0.2.0, which end all sessions of a user by raising
  * the user's number, and mark the rows later; the next release no longer needs it. It is compared by ">=", because a
- * PostgreSQL statement that waited for the lock of a session sees the user as it was before the wait.
+ * PostgreSQL statement that waited for the lock of a session sees the user as it was before the wait. If all sessions
+ * are of one user, `userId` lets the number be read once.
  */
-export function isLive(now: string) {
+export function isLive(now: string, userId: RawBuilder<unknown> = sql.ref('sessions.user_id')) {
   return sql<boolean>`(sessions.ended_at is null and ${isNotExpired(now)} and sessions.generation >=
-    (select session_generation from users where users.id = sessions.user_id))`
+    (select session_generation from users where users.id = ${userId}))`
 }
 
 export function isNotExpired(now: string) {

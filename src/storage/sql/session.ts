@@ -15,7 +15,7 @@ export function createSessions(engine: Engine): SessionStore {
     db
       .selectFrom('sessions')
       .where('user_id', '=', userId)
-      .where(isLive(formatTime(now)))
+      .where(isLive(formatTime(now), sql`${userId}`))
 
   const endByKey = (key: SessionKey, now: string) => {
     switch (key.kind) {

@@ -22,8 +22,7 @@ describe('connections to PostgreSQL', () => {
   let observer: pg.Client
   before(async () => {
     server = await startPostgres(NO_FSYNC)
-    process.env.TEST_DATABASE_URL = server.url
-    deployment = await createDeployment('postgres', UNLIMITED)
+    deployment = await createDeployment('postgres', UNLIMITED, server.url)
     await deployment.addUser(OWNER)
     observer = new pg.Client(server.url)
     await observer.connect()

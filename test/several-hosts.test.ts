@@ -19,8 +19,7 @@ describe('with several hosts', () => {
   before(async () => {
     first = await startPostgres(NO_FSYNC)
     second = await first.createStandby()
-    process.env.TEST_DATABASE_URL = first.url
-    deployment = await createDeployment('postgres', UNLIMITED)
+    deployment = await createDeployment('postgres', UNLIMITED, first.url)
     await deployment.addUser(OWNER)
   })
   after(async () => {

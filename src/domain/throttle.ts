@@ -36,8 +36,8 @@ export function waitsUntil(state: ScopeState, now: Date): Date | null {
   return state.windowEndsAt ?? new Date(now.getTime() + WINDOW_MS)
 }
 
-/** Compared in this order. Only emails have failures of the day. */
-export type Floor = Pick<ScopeState, 'dailyFailures' | 'failures'>
+/** Compared in this order; of equal scopes, the smaller key comes first. Only emails have failures of the day. */
+export type Floor = Pick<ScopeState, 'dailyFailures' | 'failures' | 'key'>
 
 export interface ThrottleStore {
   /** One state for each of these scopes, with or without a row. */

@@ -35,7 +35,7 @@ export function warnOfUnknown(env: Environment, known: readonly string[]): strin
 function findSimilar(name: string, known: readonly string[]): string | null {
   if (name.length > MAX_LENGTH) return null
   const meant =
-    known.find(candidate => lettersOf(candidate) === lettersOf(name)) ??
+    known.find(candidate => hasSameLetters(name, candidate)) ??
     known.find(candidate => isOneLetterOff(name, candidate))
   if (meant) return meant
   const words = name.split('_')
@@ -47,9 +47,10 @@ function findSimilar(name: string, known: readonly string[]): string | null {
     : ''
 }
 
-/** The same for PORT and PROT, and for LOG_LEVEL and LOGLEVEL. */
-function lettersOf(name: string): string {
-  return [...name.replaceAll('_', '')].toSorted().join('')
+/** True for PORT and PROT, and for LOG_LEVEL and LOGLEVEL. */
+function hasSameLetters(one: string, other: string): boolean {
+  const [a, b] = [one.replaceAll('_', ''), other.replaceAll('_', '')]
+  return a.length === b.length && [...a].toSorted().join() === [...b].toSorted().join()
 }
 
 /**
@@ -58,15 +59,15 @@ function lettersOf(name: string): string {
  */
 function isOneLetterOff(name: string, known: string): boolean {
   if (known.length < 8 || Math.abs(name.length - known.length) > 1) return false
-  return [...known].some((_, i) =>
-    new RegExp(`^${known.slice(0, i)}.{0,2}${known.slice(i + 1)}$`).test(name),
+  return [...known].some(
+    (_, i) => name.startsWith(known.slice(0, i)) && name.endsWith(known.slice(i + 1)),
   )
 }
 
 /** True for TRUST and TRUSTED, for KEY and KEYS, and for THROTTLE and THROTTEL. */
 function isSameWord(one: string, other: string): boolean {
   const [short = '', long = ''] = [one, other].toSorted((a, b) => a.length - b.length)
-  return lettersOf(one) === lettersOf(other) || (short.length >= 3 && long.startsWith(short))
+  return (short.length >= 3 && long.startsWith(short)) || hasSameLetters(one, other)
 }
 
 function countShared(words: string[], candidate: string[]): number {

@@ -1,7 +1,7 @@
 // The entry point: parses the arguments, runs a command and sets the exit code.
 import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { Command, CommanderError } from 'commander'
+import { Command, CommanderError, type Help } from 'commander'
 import packageJson from '../package.json' with { type: 'json' }
 import { auditCommand } from './admin/audit.ts'
 import { databaseCommand } from './admin/database.ts'
@@ -16,6 +16,7 @@ import { tokensCommand } from './admin/tokens/tokens.ts'
 import { usersCommand } from './admin/users/users.ts'
 import { ConfigError, loadConfig } from './config/config.ts'
 import { warnOfIgnoredLines } from './config/unknown-variables.ts'
+import { describeVariables } from './config/variables.ts'
 import { hasCode } from './files.ts'
 import { createLog } from './log/log.ts'
 import { StartError } from './start.ts'
@@ -35,16 +36,19 @@ const program = new Command('npm run -s admin --')
   .description('Email and password in, user summary and two JWTs out.')
   .version(packageJson.version)
   .addCommand(
-    new Command('serve').description('run the service').action(async () => {
-      // Loaded here, because the other commands do not need the server's libraries: with them, --help takes
-      // 0.7 s instead of 0.2 s.
-      const { serveUntilSignal } = await import('./serve.ts')
-      const config = loadConfig(process.env, envFileWarnings)
-      const log = createLog(config.logLevel, process.stdout)
-      await serveUntilSignal(config, log, clock).catch(error => {
-        throw error instanceof StartError ? new Failure(error.message) : error
-      })
-    }),
+    new Command('serve')
+      .description('run the service')
+      .addHelpText('after', ({ command }) => helpOnVariables(command.createHelp()))
+      .action(async () => {
+        // Loaded here, because the other commands do not need the server's libraries: with them, --help takes
+        // 0.7 s instead of 0.2 s.
+        const { serveUntilSignal } = await import('./serve.ts')
+        const config = loadConfig(process.env, envFileWarnings)
+        const log = createLog(config.logLevel, process.stdout)
+        await serveUntilSignal(config, log, clock).catch(error => {
+          throw error instanceof StartError ? new Failure(error.message) : error
+        })
+      }),
   )
   .addCommand(usersCommand(context))
   .addCommand(sessionsCommand(context))
@@ -101,6 +105,16 @@ function loadEnvFile(): void {
   } catch (error) {
     if (!hasCode(error, 'ENOENT')) throw new ConfigError([`.env: ${messageOf(error)}`])
   }
+}
+
+function helpOnVariables(help: Help): string {
+  const described = describeVariables().map(({ name, byDefault, values, meaning }) => {
+    const rules = byDefault ? `${values}; default: ${byDefault}` : values
+    return { name, text: `${meaning} [${rules}]`.replaceAll('`', '') }
+  })
+  const width = Math.max(...described.map(({ name }) => name.length))
+  const items = described.map(({ name, text }) => help.formatItem(name, width, text, help))
+  return ['', 'Environment variables:', ...items].join('\n')
 }
 
 /** Commands added with `addCommand` do not inherit these settings, so each one gets them. */

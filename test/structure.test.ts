@@ -2,9 +2,6 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { test } from 'node:test'
-import { VARIABLES } from '../src/config/variables.ts'
-import { FAILURE_CODES } from '../src/http/answer/envelope.ts'
-import { WHEN } from '../src/http/openapi/failures.ts'
 
 const ROOT = resolve(import.meta.dirname, '..')
 const IMPORT =
@@ -106,26 +103,6 @@ function reachedFrom(start: string): Map<string, string[]> {
   return reached
 }
 
-test('the README lists every variable with its default and meaning, and no other', () => {
-  const rows = tableRows('| variable |')
-  const expected = Object.entries(VARIABLES).map(([name, { byDefault, meaning }]) => [
-    name,
-    byDefault,
-    meaning.replaceAll('`', ''),
-  ])
-  assert.deepEqual(rows, expected)
-})
-
-test('the README lists every failure with its status and when it is sent, and no other', () => {
-  const when: Record<string, string> = WHEN
-  const expected = FAILURE_CODES.map(({ code, status }) => [
-    code,
-    String(status),
-    when[code]?.replaceAll('`', ''),
-  ])
-  assert.deepEqual(tableRows('| code |'), expected)
-})
-
 test('the page says the same in every language, and nothing that it does not use', () => {
   const files = globSync('src/page/texts/*.json', { cwd: ROOT })
   const texts = files.map(file => JSON.parse(readFileSync(join(ROOT, file), 'utf8')))
@@ -171,22 +148,3 @@ test('the lock file names no download address', () => {
   const lock = readFileSync(join(ROOT, 'package-lock.json'), 'utf8')
   assert.doesNotMatch(lock, /"resolved"/)
 })
-
-/** The cells of the table with this head, without its code marks. */
-function tableRows(head: string): string[][] {
-  const lines = readFileSync(join(ROOT, 'README.md'), 'utf8').split('\n')
-  const start = lines.findIndex(line => line.startsWith(head))
-  assert.notEqual(start, -1, `no table "${head}" in README.md`)
-  const rows = lines.slice(start + 2)
-  return rows
-    .slice(
-      0,
-      rows.findIndex(line => !line.startsWith('|')),
-    )
-    .map(line =>
-      line
-        .split('|')
-        .slice(1, -1)
-        .map(cell => cell.trim().replaceAll('`', '')),
-    )
-}

@@ -1,6 +1,7 @@
 // Releases and settles attempts in PostgreSQL, each in one statement: one round trip, and row locks that are
 // held only while it runs.
 import { sql } from 'kysely'
+import { WINDOW_MINUTES } from '../../domain/throttle.ts'
 import { digestOf } from '../../identifiers.ts'
 import { surplusDevices } from '../sql/devices.ts'
 import {
@@ -26,6 +27,9 @@ import {
 import { isNotLockedByAdministrator, LAST_LOGIN, noteLogin } from '../sql/user-rows.ts'
 
 export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Promise<Row[]>
+
+/** How often a failure for the day is forgiven. */
+export const WINDOW_INTERVAL = sql.raw(`interval '${WINDOW_MINUTES} minutes'`)
 
 export function createSettling(run: Run): Omit<Attempts, 'reserveAttempt'> {
   const settling: Omit<Attempts, 'reserveAttempt'> = {
@@ -135,7 +139,7 @@ function prepareFailure(table: 'users' | 'unknown_user') {
           when l.day_ends_at > ${parameters.now} then l.day_ends_at else ${parameters.dayEnd} end,
         -- Until all failures for the day are forgiven.
         expires_at = case when l.day_ends_at > ${parameters.now} then greatest(${parameters.expiry},
-            l.day_ends_at - interval '24 hours' + (l.daily_failures + 1) * interval '15 minutes')
+            l.day_ends_at - interval '24 hours' + (l.daily_failures + 1) * ${WINDOW_INTERVAL})
           else ${parameters.expiry} end
       from locked l, all_locked where t.key = l.key returning t.key
     )

@@ -4,10 +4,10 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
-import { nameStandby } from './engines.ts'
-import { NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
-import { until } from './process.ts'
-import { countStatuses, PASSWORD, startTestService, type TestService } from './service.ts'
+import { nameStandby } from '../engines.ts'
+import { NO_FSYNC, type PostgresServer, startPostgres } from '../postgres-server.ts'
+import { until } from '../process.ts'
+import { countStatuses, PASSWORD, startTestService, type TestService } from '../service.ts'
 
 const SESSIONS = 8
 const SECOND_MS = 1_000

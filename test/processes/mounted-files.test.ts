@@ -5,12 +5,12 @@ import { readFileSync } from 'node:fs'
 import { chmod, chown, mkdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import type { Finding } from '../src/admin/doctor/finding.ts'
-import { ensureKeyFile } from '../src/keys/key-file.ts'
-import { makeCertificate } from './certificates.ts'
-import { freePort, UNPRIVILEGED } from './postgres-server.ts'
-import { PROJECT, run, SERVE } from './process.ts'
-import { makeTemporaryFolder } from './temporary-folder.ts'
+import type { Finding } from '../../src/admin/doctor/finding.ts'
+import { ensureKeyFile } from '../../src/keys/key-file.ts'
+import { makeCertificate } from '../certificates.ts'
+import { freePort, UNPRIVILEGED } from '../postgres-server.ts'
+import { PROJECT, run, SERVE } from '../process.ts'
+import { makeTemporaryFolder } from '../temporary-folder.ts'
 
 const MANIFEST = readFileSync(join(PROJECT, 'deploy/kubernetes.yaml'), 'utf8')
 const MOUNTED_MODE = Number.parseInt(/defaultMode: (\d+)/.exec(MANIFEST)?.[1] ?? '', 8)

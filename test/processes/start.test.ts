@@ -6,9 +6,9 @@ import { createServer } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { createTestDatabase } from './engines.ts'
-import { freePort, UNPRIVILEGED } from './postgres-server.ts'
-import { run, SERVE } from './process.ts'
+import { createTestDatabase } from '../engines.ts'
+import { freePort, UNPRIVILEGED } from '../postgres-server.ts'
+import { run, SERVE } from '../process.ts'
 
 let folder: string
 before(async () => {

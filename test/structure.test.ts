@@ -48,7 +48,7 @@ test('no imports form a circle', () => {
   for (const file of imports.keys()) visit(file, [])
 })
 
-const HTTP = /^(fastify$|@fastify\/|helmet$|node:https?$)/
+const HTTP = /^(fastify$|@fastify\/|node:https?$)/
 const SQL = /^(kysely($|\/)|pg$|pg\/|node:sqlite$)/
 const DOMAIN = ['domain', 'login', 'session', 'keys']
 

@@ -1,19 +1,20 @@
 // Opens what the service needs: the hasher, the database, the certificate, the page, the clock and the keys.
 import { availableParallelism } from 'node:os'
-import { adviseOnTokenFile, readTokens } from './admin/tokens/token-file.ts'
+import { checkTokens } from './admin/tokens/check-tokens.ts'
 import { openHasher } from './bcrypt/open-hasher.ts'
 import { openClusterClock } from './cluster-clock.ts'
 import type { Config } from './config/config.ts'
 import { describeProgress, type MigrationProgress } from './domain/migration.ts'
-import { findExposure } from './files.ts'
 import { openTls } from './http/connection/served-tls.ts'
 import { loadPage } from './http/page/page.ts'
-import { adviseOnKeyFile, ensureKeyFile, watchKeys } from './keys/key-file.ts'
+import { checkKeys } from './keys/check-keys.ts'
+import { ensureKeyFile, explainKeyFile, watchKeys } from './keys/key-file.ts'
 import type { Log } from './log/log.ts'
 import { createMetrics } from './metrics/metrics.ts'
 import { observeHasher, observeStore } from './metrics/observe.ts'
-import { failStart, StartError } from './start.ts'
-import { describeDatabase, type openServiceStore } from './storage/open-store.ts'
+import { actOn, failStart, StartError } from './start.ts'
+import { checkStorage } from './storage/check-storage.ts'
+import { explainDatabase, type openServiceStore } from './storage/open-store.ts'
 import { createWriteFaults } from './storage/write-faults.ts'
 
 export type Parts = Awaited<ReturnType<typeof openParts>>
@@ -34,7 +35,9 @@ export async function openParts(
   const metrics = createMetrics(config.database.engine)
   // Its self-test takes a while, so the rest of the start runs beside it.
   const openingHasher = startHasher(config, log, opened)
-  const failDatabase = failStart(`${describeDatabase(config.database)} cannot be used`)
+  const failDatabase = (error: unknown): never => {
+    throw new StartError(`${explainDatabase(config.database, error)}.`)
+  }
 
   let measureClockSoon = () => {}
   const database = opened.adopt(
@@ -42,7 +45,7 @@ export async function openParts(
       log.warn({ event: 'database.connection_lost', err: error })
       // The next connection may be to another server, with a clock of its own.
       measureClockSoon()
-    }),
+    }).catch(failDatabase),
     it => it.close(),
   )
   const writeFaults = createWriteFaults()
@@ -59,6 +62,9 @@ export async function openParts(
       .catch(failDatabase),
   ])
   const hasUsers = firstPage.users.length > 0
+  for (const finding of await checkStorage(config.database, store).catch(failDatabase)) {
+    actOn(finding, log)
+  }
   const deviceKey = await store.readDeviceKey().catch(failDatabase)
   const clusterClock = opened.adopt(
     await openClusterClock(store, machineClock, log).catch(failDatabase),
@@ -68,7 +74,7 @@ export async function openParts(
   const keys = opened.adopt(await openKeys(config, log, clusterClock.now, hasUsers), it =>
     it.close(),
   )
-  if (config.adminPort > 0) await checkAdminTokens(config, log)
+  for (const finding of await checkTokens(config)) actOn(finding, log)
   const hasher = observeHasher(metrics, await openingHasher)
   return {
     ...{ metrics, hasher, database, store, writeFaults, tls, page, hasUsers },
@@ -97,39 +103,17 @@ function startHasher(config: Config, log: Log, opened: AsyncDisposableStack) {
 /** A service with users may have used its keys for long, so short RSA keys stay valid there. */
 async function openKeys(config: Config, log: Log, clock: () => Date, hasUsers: boolean) {
   const { signingKeysFile: path, environment } = config
-  try {
-    if (environment !== 'production' && (await ensureKeyFile(path, clock()))) {
-      log.info({ event: 'keys.created', path }, `made new signing keys in ${path}`)
-    }
-    const advice = await findExposure(path)
-    if (advice) {
-      if (environment === 'production') throw new StartError(advice)
-      log.warn({ event: 'service.warning' }, advice)
-    }
-    return await watchKeys(path, hasUsers, error => {
-      if (error) log.error({ event: 'keys.reload_failed', err: error }, `${path}: ${error.message}`)
-      else log.info({ event: 'keys.reloaded' })
-    })
-  } catch (error) {
-    if (error instanceof StartError || !(error instanceof Error)) throw error
-    throw new StartError(
-      `The signing keys in ${path} cannot be used: ${error.message}. ${adviseOnKeyFile(error)}.`,
-    )
+  const failKeys = (error: unknown) => {
+    throw new StartError(`${explainKeyFile(path, error)}.`)
   }
-}
-
-/** Tokens can be added later: the file is looked at on each request. */
-async function checkAdminTokens(config: Config, log: Log): Promise<void> {
-  const { adminTokensFile: path, environment } = config
-  const problem = await readTokens(path)
-    .then(() => findExposure(path))
-    .catch(
-      (error: Error) =>
-        `The admin tokens in ${path} cannot be used: ${error.message}. ${adviseOnTokenFile(error)}.`,
-    )
-  if (!problem) return
-  if (environment === 'production') throw new StartError(problem)
-  log.warn({ event: 'service.warning' }, problem)
+  if (environment !== 'production' && (await ensureKeyFile(path, clock()).catch(failKeys))) {
+    log.info({ event: 'keys.created', path }, `made new signing keys in ${path}`)
+  }
+  actOn(await checkKeys(config, clock()), log)
+  return watchKeys(path, hasUsers, error => {
+    if (error) log.error({ event: 'keys.reload_failed', err: error }, `${path}: ${error.message}`)
+    else log.info({ event: 'keys.reloaded' })
+  }).catch(failKeys)
 }
 
 function logMigration(log: Log, progress: MigrationProgress): void {

@@ -75,3 +75,8 @@ function judgeAddress(address: string, env: Environment): Judgement {
       return encryption satisfies never
   }
 }
+
+/** The environment variable that selects the database. */
+export function sourceOf({ engine }: DatabaseConfig): string {
+  return engine === 'sqlite' ? 'DATA_DIR' : 'DATABASE_URL'
+}

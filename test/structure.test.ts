@@ -13,8 +13,7 @@ const imports = new Map(
     cwd: ROOT,
     exclude: ['**/node_modules/**'],
   }).map(file => {
-    const text = readFileSync(join(ROOT, file), 'utf8')
-    const named = [...text.matchAll(IMPORT)].map(match => match[1] ?? match[2] ?? '')
+    const named = namedIn(file)
     return [
       file,
       {
@@ -26,6 +25,11 @@ const imports = new Map(
     ] as const
   }),
 )
+
+function namedIn(file: string): string[] {
+  const text = readFileSync(join(ROOT, file), 'utf8')
+  return [...text.matchAll(IMPORT)].map(match => match[1] ?? match[2] ?? '')
+}
 
 test('the project has files, and what they import exists', () => {
   assert.ok(imports.size > 30)
@@ -45,7 +49,7 @@ test('no imports form a circle', () => {
   for (const file of imports.keys()) visit(file, [])
 })
 
-const HTTP = /^(fastify$|@fastify\/|helmet$|node:https?$)/
+const HTTP = /^(fastify$|@fastify\/|node:https?$)/
 const SQL = /^(kysely($|\/)|pg$|pg\/|node:sqlite$)/
 const DOMAIN = ['domain', 'login', 'session', 'keys']
 
@@ -76,6 +80,15 @@ test('the rules above would notice a package', () => {
   const packages = (start: string) => [...reachedFrom(start).values()].flat()
   assert.ok(packages('src/http/app.ts').some(name => HTTP.test(name)))
   assert.ok(packages('src/storage/open-store.ts').some(name => SQL.test(name)))
+})
+
+test('bcrypt/ needs nothing of the project, and could be a package of its own', () => {
+  const exclude = ['**/*.test.ts']
+  const files = globSync('src/bcrypt/*.{ts,js}', { cwd: ROOT, exclude })
+  assert.ok(files.length > 5)
+  for (const file of files) {
+    for (const name of namedIn(file)) assert.match(name, /^(node:|\.\/|bcrypt$|wabt$)/, file)
+  }
 })
 
 test('the domain takes the time from outside', () => {

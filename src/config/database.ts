@@ -36,3 +36,8 @@ export const postgresUrl: Kind<string> = {
     return text
   },
 }
+
+/** The environment variable that selects the database. */
+export function sourceOf({ engine }: DatabaseConfig): string {
+  return engine === 'sqlite' ? 'DATA_DIR' : 'DATABASE_URL'
+}

@@ -1,11 +1,11 @@
 // The output and input of commands: data to stdout, everything else to stderr. A change is announced in one
 // line: a sentence on a terminal, a log event anywhere else.
 import type { OnEnded } from '../../domain/user.ts'
-import { hasCode, isDescriptorExposed } from '../../files.ts'
+import { hasCode, isDescriptorExposed, messageOf } from '../../files.ts'
 import { createLog } from '../../log/log.ts'
 import { printable } from '../../log/printable.ts'
 import { commandActor } from '../actor.ts'
-import { Failure, messageOf, OutputClosed } from '../failures.ts'
+import { Failure, OutputClosed } from '../failures.ts'
 import { askHidden, askLine, readAll } from './prompt.ts'
 
 export type Terminal = {

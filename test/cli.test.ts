@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { open, readFile } from 'node:fs/promises'
+import { open, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { describe, type TestContext, test } from 'node:test'
 import type { EngineName } from '../src/storage/sql/engine.ts'
@@ -57,12 +58,48 @@ test('--help and no command print the help; a group without a command prints its
   const bare = await run([])
   assert.equal(bare.code, 0)
   assert.equal(bare.stderr, '')
-  assert.match(bare.stdout, /^Usage: npm run -s admin -- /)
+  assert.match(bare.stdout, /^Usage: npx login-service /)
   assert.deepEqual(await run(['--help']), bare)
   const users = await run(['users', '--help'])
   assert.equal(users.code, 0)
   const withoutCommand = { code: 2, stdout: '', stderr: users.stdout }
   assert.deepEqual(await run(['users']), withoutCommand)
+})
+
+test('the help marks required options, and "help users add" is the help of "users add"', async t => {
+  const { run } = await createCliFor(t, 'sqlite')
+  const help = await run(['users', 'add', '--help'])
+  assert.match(help.stdout, /^ +--name <name> +display name \(required\)$/m)
+  assert.deepEqual(await run(['help', 'users', 'add']), help)
+  assert.deepEqual(await run(['users', 'help', 'add']), help)
+  assert.deepEqual(await run(['help']), await run([]))
+})
+
+test('the help of every command has examples, and they are valid', async t => {
+  const { run, folder } = await createCliFor(t, 'sqlite')
+  await writeFile(join(folder, 'users.csv'), 'email,name,passwordHash\n')
+  const innerOf = (help: string) =>
+    [...help.replace(/.*^Commands:$/ms, '').matchAll(/^ {2}([a-z-]+) /gm)].flatMap(
+      ([, name = '']) => (name === 'help' ? [] : [name]),
+    )
+  const visit = async (path: string[]): Promise<number> => {
+    const { stdout } = await run([...path, '--help'])
+    const inner = stdout.includes('\nCommands:\n') ? innerOf(stdout) : []
+    const examples = [...stdout.matchAll(/^ {2}npx login-service (.*?)(?: [<>].*)?$/gm)]
+    if (inner.length === 0) assert.ok(examples.length > 0, path.join(' '))
+    for (const [, example = ''] of examples) {
+      const words = [...example.matchAll(/'([^']*)'|(\S+)/g)].map(
+        ([, quoted, word]) => quoted ?? word ?? '',
+      )
+      // This one does not end; other tests start the service.
+      if (example === 'serve') continue
+      const { code, stderr } = await run(words, 'correct horse')
+      assert.notEqual(code, 2, `${example}: ${stderr}`)
+    }
+    const counts = await Promise.all(inner.map(name => visit([...path, name])))
+    return counts.reduce((sum, count) => sum + count, examples.length)
+  }
+  assert.ok((await visit([])) > 30)
 })
 
 test('a change is one log line, with its actor and without a secret', async t => {

@@ -160,7 +160,7 @@ function unsafeInProduction(read: Reader, config: Config, env: Environment): str
   }
   if (!read.text('SIGNING_KEYS_FILE')) {
     problems.push(
-      'In production set SIGNING_KEYS_FILE ("npm run -s admin -- keys rotate" creates one).',
+      'In production set SIGNING_KEYS_FILE ("npx login-service keys rotate" creates one).',
     )
   }
   if (!read.text('JWT_ISSUER')) {

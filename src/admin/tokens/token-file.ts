@@ -24,7 +24,7 @@ export class TokenFileError extends Error {}
 /** What to do about a file of tokens that could not be used because of this error. */
 export function adviseOnTokenFile(error: unknown): string {
   return hasCode(error, 'ENOENT')
-    ? 'If the path is right, run "npm run -s admin -- admin-tokens add" to make it'
+    ? 'If the path is right, run "npx login-service admin-tokens add" to make it'
     : 'Check ADMIN_TOKENS_FILE and the permissions of the file, or remove it: all tokens are then invalid'
 }
 

@@ -1,0 +1,19 @@
+// serve
+import { Command } from 'commander'
+import { loadConfig } from '../config/config.ts'
+import type { Context } from './context.ts'
+import { Failure } from './failures.ts'
+
+export function serveCommand({ env, envFileWarnings, clock }: Context): Command {
+  return new Command('serve').description('run the service').action(async () => {
+    // Loaded here, because help texts and completions do not need the server's libraries.
+    const { createLog } = await import('../log/log.ts')
+    const { serveUntilSignal } = await import('../serve.ts')
+    const { StartError } = await import('../start.ts')
+    const config = loadConfig(env, envFileWarnings)
+    const log = createLog(config.logLevel, process.stdout)
+    await serveUntilSignal(config, log, clock).catch(error => {
+      throw error instanceof StartError ? new Failure(error.message) : error
+    })
+  })
+}

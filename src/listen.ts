@@ -95,6 +95,6 @@ export function announceStart(log: Log, { url, page, admin, engine, hasUsers }: 
   if (hasUsers) return
   log.info(
     { event: 'service.no_users' },
-    'there are no users yet; to add one, run in the same environment: npm run -s admin -- users add EMAIL --name NAME',
+    'there are no users yet; to add one, run in the same environment: npx login-service users add EMAIL --name NAME',
   )
 }

@@ -143,7 +143,7 @@ test('comments, texts and documents are written in plain words', () => {
   const avoided = /\b(who|whom|whoever|nobody|anew|for so long|housekeeping|e-mail)\b/i
   const data = /nobody(-\$\{suffix\})?@localhost/g
   const files = globSync(
-    ['*.md', 'docs/**/*.md', 'launch.cjs', '{src,test,bench,demo,examples}/**/*.{ts,js,html,txt}'],
+    ['*.md', 'docs/**/*.md', '*.cjs', '{src,test,bench,demo,examples}/**/*.{ts,js,html,txt}'],
     { cwd: ROOT, exclude: ['**/node_modules/**', 'bench/trial/**', 'test/structure.test.ts'] },
   )
   assert.ok(files.length > 200)

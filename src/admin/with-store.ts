@@ -1,6 +1,5 @@
 // The configured database, opened for one command.
 import { statSync } from 'node:fs'
-import bcrypt from 'bcrypt'
 import { correct, measureOffset } from '../cluster-clock.ts'
 import type { Config } from '../config/config.ts'
 import { type DatabaseConfig, sourceOf } from '../config/database.ts'
@@ -61,7 +60,10 @@ export async function withMigratedStore<T>(
 
 async function adminOf({ store, config }: Opened, context: Context) {
   const clock = await clockOf(store, context)
-  const hashPassword = (password: string) => bcrypt.hash(password, config.bcryptCost)
+  const hashPassword = async (password: string) => {
+    const { hash } = await import('bcrypt')
+    return hash(password, config.bcryptCost)
+  }
   return { clock, admin: { store, clock, by: commandActor(), hashPassword } }
 }
 

@@ -1,6 +1,5 @@
 // Imports users from a source: reads, checks and stores the rows, and collects the rejected ones.
 import { randomUUID } from 'node:crypto'
-import bcrypt from 'bcrypt'
 import { formatHash, parseHash } from '../../bcrypt/hash-text.ts'
 import type { ImportedUser, ImportOptions } from '../../domain/import.ts'
 import { Failure } from '../failures.ts'
@@ -178,5 +177,7 @@ async function hashOf(
 /** npm bcrypt knows the prefix $2b$ and not $2y$, which means the same. */
 async function isHashOf(stored: string, password: string): Promise<boolean> {
   const hash = parseHash(stored)
-  return hash !== null && bcrypt.compare(password, formatHash(hash))
+  if (!hash) return false
+  const { compare } = await import('bcrypt')
+  return compare(password, formatHash(hash))
 }

@@ -52,7 +52,7 @@ function runHere() {
 
 /**
  * The files of src/ and the 257 files of Kysely name the files that they import exactly. Node would still look for
- * links and package.json files, which takes a third of the CPU time of a command's start.
+ * links and package.json files, which takes 0.12 s of the CPU time of a command.
  */
 function resolveWithoutSearch(specifier, context, search) {
   const { parentURL = '' } = context

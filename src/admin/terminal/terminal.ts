@@ -67,7 +67,7 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
         stderr.write(`${printable(sentence)}\n`)
         return
       }
-      // A line as the service's log has it. The library that writes that log would take 0.1 s to load.
+      // A line as the service's log has it. The library that writes that log would take 0.08 s to load.
       const logged = withoutSecrets({ event, ...facts, actor: commandActor().name })
       const line = { level: 'info', time: new Date(), ...logged, msg: cutMessage(sentence) }
       stderr.write(`${safeJson(JSON.stringify(line))}\n`)

@@ -1,11 +1,66 @@
 // Ends a service without cutting off what it is doing.
-import type { Server, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import type { FastifyInstance } from 'fastify'
+import type { Log } from './log/log.ts'
+import { isOnTerminal } from './signals.ts'
+
+/** Time for load balancers to notice that the service is not ready, before it refuses requests. */
+const DEFAULT_DRAIN_DELAY_MS = 2_000
+/** Time for operations to end after the drain delay: the longest LOGIN_TIME_MS. */
+const DRAIN_TIMEOUT_MS = 5_000
+/** Time for connections to close after that, and for operations that began meanwhile. */
+const CLOSE_TIMEOUT_MS = 500
+/** For all this and the closing of the store. */
+const STOP_TIMEOUT_MS = 6_000
+/** For threads to end after that. With the default delay it is 9 s in all; supervisors wait for 10 s. */
+const THREADS_TIMEOUT_MS = 1_000
+
+export type Drain = ReturnType<typeof createDrain>
+
+/** The end of the service: it is not ready, then it refuses requests, then it closes what it has opened. */
+export function createDrain(configuredDelayMs: number | null, log: Log) {
+  // Nothing balances the load of a service on a terminal. It is asked now, because the terminal may close.
+  const delayMs = configuredDelayMs ?? (isOnTerminal() ? 0 : DEFAULT_DRAIN_DELAY_MS)
+  const work = createWork()
+  let isStopping = false
+  let isRefusing = false
+  let stopped: Promise<void> | null = null
+
+  async function finish(close: () => Promise<void>): Promise<void> {
+    const unfinished = await work.finish(DRAIN_TIMEOUT_MS)
+    if (unfinished > 0) log.error({ event: 'service.cut_off', unfinished })
+    await close()
+  }
+  async function drain(reason: string, close: () => Promise<void>): Promise<void> {
+    log.info({ event: 'service.stopping', reason, delayMs })
+    isStopping = true
+    if (delayMs > 0) await sleep(delayMs)
+    isRefusing = true
+    await Promise.race([finish(close), sleep(STOP_TIMEOUT_MS, undefined, { ref: false })])
+    log.info({ event: 'service.stopped' })
+  }
+  return {
+    /** True once the service has been asked to end. */
+    isStopping: () => isStopping,
+    /** True once the drain delay is over. */
+    isRefusing: () => isRefusing,
+    track: work.run,
+    /** Operations that began while connections closed still end before the store closes. */
+    async finishLateWork(): Promise<void> {
+      await work.finish(CLOSE_TIMEOUT_MS)
+    },
+    /** A second call waits for the first one. */
+    stop(reason: string, close: () => Promise<void>): Promise<void> {
+      stopped ??= drain(reason, close)
+      return stopped
+    },
+  }
+}
 
 /** Tracks operations that must end before the store closes, even if their callers have hung up. */
-export function createWork() {
+function createWork() {
   const running = new Set<Promise<unknown>>()
   async function allDone() {
     while (running.size > 0) await Promise.allSettled(running)
@@ -26,29 +81,25 @@ export function createWork() {
   }
 }
 
-/** Includes connections in their handshake or without a request, which Node's own list leaves out. */
-export function trackConnections(server: Server): Set<Socket> {
+/**
+ * Returns what closes the server: connections finish their answers, and those that are left after the timeout are
+ * destroyed. Includes connections in their handshake or without a request, which Node's own list leaves out.
+ */
+export function prepareClose(app: FastifyInstance): () => Promise<void> {
   const connections = new Set<Socket>()
-  server.on('connection', socket => {
+  app.server.on('connection', (socket: Socket) => {
     connections.add(socket)
     socket.once('close', () => connections.delete(socket))
   })
-  return connections
-}
-
-/** Lets connections finish their answers and close; destroys those that are left after the timeout. */
-export async function closeServer(
-  app: FastifyInstance,
-  connections: Set<Socket>,
-  timeoutMs: number,
-): Promise<void> {
-  const closingIdle = setInterval(() => app.server.closeIdleConnections(), 50)
-  const cuttingOff = setTimeout(() => {
-    for (const connection of connections) connection.destroy()
-  }, timeoutMs)
-  await app.close()
-  clearInterval(closingIdle)
-  clearTimeout(cuttingOff)
+  return async () => {
+    const closingIdle = setInterval(() => app.server.closeIdleConnections(), 50)
+    const cuttingOff = setTimeout(() => {
+      for (const connection of connections) connection.destroy()
+    }, CLOSE_TIMEOUT_MS)
+    await app.close()
+    clearInterval(closingIdle)
+    clearTimeout(cuttingOff)
+  }
 }
 
 /** The threads that are running, from now on. */
@@ -62,11 +113,11 @@ export function trackThreads(): Set<Worker> {
 }
 
 /** False if a thread does not end, because the disk blocks it. The exit of the process would wait for it. */
-export function endThreads(threads: Set<Worker>, timeoutMs: number): Promise<boolean> {
+export function endThreads(threads: Set<Worker>): Promise<boolean> {
   const ending = [...threads].map(thread => {
     // Otherwise its end would be reported as a fault.
     thread.removeAllListeners('exit')
     return thread.terminate()
   })
-  return Promise.race([Promise.all(ending).then(() => true), sleep(timeoutMs, false)])
+  return Promise.race([Promise.all(ending).then(() => true), sleep(THREADS_TIMEOUT_MS, false)])
 }

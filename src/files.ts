@@ -1,4 +1,4 @@
-// Files: replaced atomically, their owners and modes, and the system's error codes.
+// Files: replaced atomically, their owners and modes; and what the system's errors say.
 import { randomUUID } from 'node:crypto'
 import { fstatSync, type Stats } from 'node:fs'
 import {
@@ -21,6 +21,14 @@ export function codeOf(error: unknown): string {
 
 export function hasCode(error: unknown, ...codes: string[]): boolean {
   return codes.includes(codeOf(error))
+}
+
+/** An AggregateError has an empty message, so the messages of its parts are joined. */
+export function messageOf(error: unknown): string {
+  if (error instanceof AggregateError && error.message === '') {
+    return error.errors.map(messageOf).join(', ')
+  }
+  return error instanceof Error ? error.message : String(error)
 }
 
 /** Makes the folder and those above it. Unlike Node's recursive mkdir, it does not hang in /proc. */

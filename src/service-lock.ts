@@ -4,9 +4,10 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { takeLock } from './admin/file-lock.ts'
 import type { Config } from './config/config.ts'
-import { findFolderProblem, makeFolder, replaceFile } from './files.ts'
+import { makeDataFolder } from './data-folder.ts'
+import { replaceFile } from './files.ts'
 import type { Log } from './log/log.ts'
-import { StartError } from './start.ts'
+import { actOn, StartError } from './start.ts'
 
 /** A service that was asked to end needs 9 s at most with the default drain delay. */
 const WAIT_MS = 10_000
@@ -16,19 +17,12 @@ const WAIT_MS = 10_000
  * is needed. A killed process leaves no lock, because the operating system holds it.
  */
 export async function lockDataFolder(
-  { dataDir, database }: Config,
+  config: Config,
   log: Log,
 ): Promise<{ close: () => void } | null> {
-  await makeFolder(dataDir).catch((error: Error) => {
-    throw new StartError(
-      `The data folder ${dataDir} cannot be made: ${error.message}. Set DATA_DIR to a folder that you can write to.`,
-    )
-  })
+  actOn(await makeDataFolder(config), log)
+  const { dataDir, database } = config
   if (database.engine !== 'sqlite') return null
-  const problem = await findFolderProblem(dataDir)
-  if (problem) {
-    throw new StartError(`The data folder ${dataDir} cannot be used: ${problem}, or set DATA_DIR.`)
-  }
   const lockFile = join(dataDir, 'service.lock')
   // Beside the lock, which cannot be read while it is held. It only names the process in messages.
   const holderFile = join(dataDir, 'service.pid')

@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { open, readFile } from 'node:fs/promises'
+import { open, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { describe, type TestContext, test } from 'node:test'
 import type { EngineName } from '../src/storage/sql/engine.ts'
-import { type Cli, createCli, MAIN } from './cli.ts'
+import { type Cli, createCli, MAIN, parseLine } from './cli.ts'
 import { createTestDatabase, ENGINES, type TestDatabase } from './engines.ts'
 
 /** Run on both engines: only the name of the database may differ. */
@@ -57,12 +58,44 @@ test('--help and no command print the help; a group without a command prints its
   const bare = await run([])
   assert.equal(bare.code, 0)
   assert.equal(bare.stderr, '')
-  assert.match(bare.stdout, /^Usage: npm run -s admin -- /)
+  assert.match(bare.stdout, /^Usage: npx login-service /)
   assert.deepEqual(await run(['--help']), bare)
   const users = await run(['users', '--help'])
   assert.equal(users.code, 0)
   const withoutCommand = { code: 2, stdout: '', stderr: users.stdout }
   assert.deepEqual(await run(['users']), withoutCommand)
+})
+
+test('the help marks required options, and "help users add" is the help of "users add"', async t => {
+  const { run } = await createCliFor(t, 'sqlite')
+  const help = await run(['users', 'add', '--help'])
+  assert.match(help.stdout, /^ +--name <name> +display name \(required\)$/m)
+  assert.deepEqual(await run(['help', 'users', 'add']), help)
+  assert.deepEqual(await run(['users', 'help', 'add']), help)
+  assert.deepEqual(await run(['help']), await run([]))
+})
+
+test('the help of every command has examples, and they are valid', async t => {
+  const { run, folder } = await createCliFor(t, 'sqlite')
+  await writeFile(join(folder, 'users.csv'), 'email,name,passwordHash\n')
+  const examples: string[] = []
+  const visit = async (path: string[]): Promise<void> => {
+    const { stdout } = await run([...path, '--help'])
+    const [, listed = ''] = /^Commands:\n((?: .*\n)+)/m.exec(stdout) ?? []
+    const names = [...listed.matchAll(/^ {2}([a-z-]+)/gm)].map(([, name = '']) => name)
+    const shown = [...stdout.matchAll(/^ {2}npx login-service (.*)$/gm)]
+    assert.ok(names.length > 0 || shown.length > 0, path.join(' '))
+    examples.push(...shown.map(([, example = '']) => example))
+    for (const name of names) if (name !== 'help') await visit([...path, name])
+  }
+  await visit([])
+  assert.ok(examples.length > 30)
+  // The service would not end. Other tests start it.
+  for (const example of examples.filter(each => each !== 'serve')) {
+    const { args } = parseLine(example.replace(/ [<>].*/, ''))
+    const { code, stderr } = await run(args, 'correct horse')
+    assert.notEqual(code, 2, `${example}: ${stderr}`)
+  }
 })
 
 test('a change is one log line, with its actor and without a secret', async t => {

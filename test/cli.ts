@@ -69,7 +69,7 @@ export async function createCli({ config }: TestDatabase): Promise<Cli> {
       for (const line of transcript.split('\n')) {
         if (/^(#|$)/.test(line)) lines.push(line)
         if (!line.startsWith('$ ')) continue
-        const { args, input, env } = parse(line.slice(2))
+        const { args, input, env } = parseLine(line.slice(2))
         lines.push(line, ...toLines(await run(args, input, env), masks))
       }
       return lines.join('\n')
@@ -126,7 +126,7 @@ function startHost() {
 }
 
 /** Words in single quotes or none, after an optional `printf '…' |` and assignments. */
-function parse(line: string): { args: string[]; input: Buffer; env: Environment } {
+export function parseLine(line: string): { args: string[]; input: Buffer; env: Environment } {
   const [, typed = '', command = ''] = /^(?:printf '([^']*)' \| )?(.*)$/.exec(line) ?? []
   const input = typed
     .replaceAll('\\r', '\r')

@@ -72,8 +72,8 @@ describe('a certificate that fails, or soon will, is a problem or a warning', {
   concurrency: 2,
 }, () => {
   const cases: { name: string; days: [number, number]; expected: RegExp }[] = [
-    { name: 'expired', days: [-9, -1], expected: /^problem, tls: .* has expired: renew it$/ },
-    { name: 'not yet valid', days: [1, 9], expected: /^problem, tls: .* is not valid yet/ },
+    { name: 'expired', days: [-9, -1], expected: /^problem, tls: .* expired on 2.*: renew it$/ },
+    { name: 'not yet valid', days: [1, 9], expected: /^problem, tls: .* is not valid before 2/ },
     { name: 'soon to expire', days: [-1, 9], expected: /^warning, tls: .* days left: renew it/ },
   ]
   for (const { name, days, expected } of cases) {
@@ -108,11 +108,15 @@ describe('signing keys that cannot be used or are not safe are a problem', {
   test('a missing key file', () =>
     finds({
       env: { SIGNING_KEYS_FILE: join(cli.folder, 'missing.json') },
-      expected: /^problem, keys: .*missing\.json is not there: "keys rotate" makes it$/,
+      expected:
+        /^problem, keys: There is no key file .*missing\.json\. .* "keys rotate" to make it$/,
     }))
 
   test('a key file that is not JSON', () =>
-    finds({ env: { SIGNING_KEYS_FILE: '/dev/null' }, expected: /^problem, keys: .* is not JSON$/ }))
+    finds({
+      env: { SIGNING_KEYS_FILE: '/dev/null' },
+      expected: /^problem, keys: .* is not JSON\. Restore/,
+    }))
 
   test('a key file that others can read', async () => {
     const SIGNING_KEYS_FILE = join(cli.folder, 'open.json')
@@ -184,6 +188,6 @@ test('a data folder that is not a folder is a problem', async () => {
   assert.equal(code, 1)
   assert.match(
     findings.find(({ check }) => check === 'data folder')?.detail ?? '',
-    /^\/dev\/null is not a folder: set DATA_DIR/,
+    /cannot be made: \/dev\/null is not a folder\. Set DATA_DIR/,
   )
 })

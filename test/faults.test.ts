@@ -100,9 +100,9 @@ describe('while PostgreSQL fails', () => {
   let frozen: number[] = []
   before(async () => {
     server = await startPostgres(NO_FSYNC)
-    process.env.TEST_DATABASE_URL = server.url
     // With the default delay, so that the longest end is measured.
-    deployment = await createDeployment('postgres', { ...UNLIMITED, DRAIN_DELAY_MS: '' })
+    const env = { ...UNLIMITED, DRAIN_DELAY_MS: '' }
+    deployment = await createDeployment('postgres', env, server.url)
     service = await startWithUsers(deployment, SERVE)
   })
   after(async () => {

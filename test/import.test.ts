@@ -245,11 +245,11 @@ test('malformed rows of NDJSON are reported too', async t => {
     [JSON.stringify({ ...row, email: 'b@example.org', id: '5' }), 'id is not a UUID'],
     [
       JSON.stringify({ ...row, email: 'b@example.org', createdAt: '0000-01-01' }),
-      'createdAt takes a time such as 2030-01-31 or 2030-01-31T12:00Z',
+      'createdAt takes a time such as 2030-01-31T12:00 (UTC) or 2030-01-31T12:00+09:00',
     ],
     [
       JSON.stringify({ ...row, email: 'b@example.org', createdAt: '9999-12-31T23:59-12:00' }),
-      'createdAt takes a time such as 2030-01-31 or 2030-01-31T12:00Z',
+      'createdAt takes a time such as 2030-01-31T12:00 (UTC) or 2030-01-31T12:00+09:00',
     ],
     [
       JSON.stringify({ ...row, email: 'b@example.org', password: 'x' }),

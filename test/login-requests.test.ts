@@ -11,6 +11,21 @@ import {
 } from './service.ts'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+const PROTECTIVE = {
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'origin-agent-cluster': '?1',
+  'referrer-policy': 'no-referrer',
+  'strict-transport-security': 'max-age=31536000; includeSubDomains',
+  'x-content-type-options': 'nosniff',
+  'x-dns-prefetch-control': 'off',
+  'x-download-options': 'noopen',
+  'x-frame-options': 'DENY',
+  'x-permitted-cross-domain-policies': 'none',
+  'x-xss-protection': '0',
+}
 const ENVELOPE_400 = (...fields: string[]) => ({
   success: false,
   error: { code: 'VALIDATION_ERROR', message: 'Email and password are required', fields },
@@ -180,19 +195,9 @@ for (const engine of ENGINES_BY_RUN) {
       )
       for (const { headers, status } of answers) {
         const label = String(status)
-        assert.equal(headers['cache-control'], 'no-store', label)
-        assert.equal(
-          headers['strict-transport-security'],
-          'max-age=31536000; includeSubDomains',
-          label,
-        )
-        assert.equal(
-          headers['content-security-policy'],
-          "default-src 'none'; frame-ancestors 'none'",
-          label,
-        )
-        assert.equal(headers['x-content-type-options'], 'nosniff', label)
-        assert.equal(headers['referrer-policy'], 'no-referrer', label)
+        for (const [name, value] of Object.entries(PROTECTIVE)) {
+          assert.equal(headers[name], value, `${label}: ${name}`)
+        }
         assert.equal(headers['content-type'], 'application/json; charset=utf-8', label)
         assert.equal(headers['x-powered-by'], undefined, label)
         assert.match(String(headers['x-request-id']), UUID, label)

@@ -136,6 +136,8 @@ describe('the OpenAPI document', () => {
   test('describes every route except the pages', () => {
     const described = Object.values(TARGETS).map(({ method, path }) => `${method} ${path}`)
     const others = [...routes]
+      // Other files of this process may have started the admin API.
+      .filter(route => !route.includes(' /admin/'))
       .map(route => route.replace(':id', MISSING_ID).replace(/(\/assets)\/.*/, '$1'))
       .filter(route => !described.includes(route))
     assert.deepEqual(new Set(others), new Set(NOT_DESCRIBED.map(path => `GET ${path}`)))

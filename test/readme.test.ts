@@ -32,6 +32,8 @@ test('every npm script that the documents name exists', () => {
   for (const file of [
     'README.md',
     'CONTRIBUTING.md',
+    'docs/cli.md',
+    'docs/configuration.md',
     'docs/operations.md',
     'docs/log-events.md',
     'docs/integrating.md',

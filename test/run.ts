@@ -64,7 +64,9 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-const waiting = inBundles(files, suite.filesPerProcess)
+// A few files are spread over all processes.
+const filesPerProcess = Math.min(suite.filesPerProcess, Math.ceil(files.length / suite.processes))
+const waiting = inBundles(files, filesPerProcess)
 await Promise.all(
   Array.from({ length: suite.processes }, async () => {
     for (let bundle = waiting.shift(); bundle; bundle = waiting.shift()) await runBundle(bundle)

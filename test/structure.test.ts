@@ -2,9 +2,6 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { test } from 'node:test'
-import { VARIABLES } from '../src/config/variables.ts'
-import { FAILURE_CODES } from '../src/http/answer/envelope.ts'
-import { WHEN } from '../src/http/openapi/failures.ts'
 
 const ROOT = resolve(import.meta.dirname, '..')
 const IMPORT =
@@ -16,8 +13,7 @@ const imports = new Map(
     cwd: ROOT,
     exclude: ['**/node_modules/**'],
   }).map(file => {
-    const text = readFileSync(join(ROOT, file), 'utf8')
-    const named = [...text.matchAll(IMPORT)].map(match => match[1] ?? match[2] ?? '')
+    const named = namedIn(file)
     return [
       file,
       {
@@ -29,6 +25,11 @@ const imports = new Map(
     ] as const
   }),
 )
+
+function namedIn(file: string): string[] {
+  const text = readFileSync(join(ROOT, file), 'utf8')
+  return [...text.matchAll(IMPORT)].map(match => match[1] ?? match[2] ?? '')
+}
 
 test('the project has files, and what they import exists', () => {
   assert.ok(imports.size > 30)
@@ -48,7 +49,7 @@ test('no imports form a circle', () => {
   for (const file of imports.keys()) visit(file, [])
 })
 
-const HTTP = /^(fastify$|@fastify\/|helmet$|node:https?$)/
+const HTTP = /^(fastify$|@fastify\/|node:https?$)/
 const SQL = /^(kysely($|\/)|pg$|pg\/|node:sqlite$)/
 const DOMAIN = ['domain', 'login', 'session', 'keys']
 
@@ -81,6 +82,15 @@ test('the rules above would notice a package', () => {
   assert.ok(packages('src/storage/open-store.ts').some(name => SQL.test(name)))
 })
 
+test('bcrypt/ needs nothing of the project, and could be a package of its own', () => {
+  const exclude = ['**/*.test.ts']
+  const files = globSync('src/bcrypt/*.{ts,js}', { cwd: ROOT, exclude })
+  assert.ok(files.length > 5)
+  for (const file of files) {
+    for (const name of namedIn(file)) assert.match(name, /^(node:|\.\/|bcrypt$|wabt$)/, file)
+  }
+})
+
 test('the domain takes the time from outside', () => {
   for (const file of DOMAIN.flatMap(filesOf)) {
     assert.doesNotMatch(readFileSync(join(ROOT, file), 'utf8'), /Date\.now\(\)|new Date\(\)/, file)
@@ -105,26 +115,6 @@ function reachedFrom(start: string): Map<string, string[]> {
   visit(start)
   return reached
 }
-
-test('the README lists every variable with its default and meaning, and no other', () => {
-  const rows = tableRows('| variable |')
-  const expected = Object.entries(VARIABLES).map(([name, { byDefault, meaning }]) => [
-    name,
-    byDefault,
-    meaning.replaceAll('`', ''),
-  ])
-  assert.deepEqual(rows, expected)
-})
-
-test('the README lists every failure with its status and when it is sent, and no other', () => {
-  const when: Record<string, string> = WHEN
-  const expected = FAILURE_CODES.map(({ code, status }) => [
-    code,
-    String(status),
-    when[code]?.replaceAll('`', ''),
-  ])
-  assert.deepEqual(tableRows('| code |'), expected)
-})
 
 test('the page says the same in every language, and nothing that it does not use', () => {
   const files = globSync('src/page/texts/*.json', { cwd: ROOT })
@@ -153,7 +143,7 @@ test('comments, texts and documents are written in plain words', () => {
   const avoided = /\b(who|whom|whoever|nobody|anew|for so long|housekeeping|e-mail)\b/i
   const data = /nobody(-\$\{suffix\})?@localhost/g
   const files = globSync(
-    ['*.md', 'docs/**/*.md', 'launch.cjs', '{src,test,bench,demo,examples}/**/*.{ts,js,html,txt}'],
+    ['*.md', 'docs/**/*.md', '*.cjs', '{src,test,bench,demo,examples}/**/*.{ts,js,html,txt}'],
     { cwd: ROOT, exclude: ['**/node_modules/**', 'bench/trial/**', 'test/structure.test.ts'] },
   )
   assert.ok(files.length > 200)
@@ -171,22 +161,3 @@ test('the lock file names no download address', () => {
   const lock = readFileSync(join(ROOT, 'package-lock.json'), 'utf8')
   assert.doesNotMatch(lock, /"resolved"/)
 })
-
-/** The cells of the table with this head, without its code marks. */
-function tableRows(head: string): string[][] {
-  const lines = readFileSync(join(ROOT, 'README.md'), 'utf8').split('\n')
-  const start = lines.findIndex(line => line.startsWith(head))
-  assert.notEqual(start, -1, `no table "${head}" in README.md`)
-  const rows = lines.slice(start + 2)
-  return rows
-    .slice(
-      0,
-      rows.findIndex(line => !line.startsWith('|')),
-    )
-    .map(line =>
-      line
-        .split('|')
-        .slice(1, -1)
-        .map(cell => cell.trim().replaceAll('`', '')),
-    )
-}

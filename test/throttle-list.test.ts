@@ -12,7 +12,7 @@ import { changeAt } from './storage/fixtures.ts'
 const NOW = new Date('2030-01-31T12:00:00.000Z')
 const ROWS = 25_000
 const BUDGETS = { pair: 5, email: 20, client: 50, network: 500 }
-const NOTHING = { dailyFailures: 0, failures: 0 }
+const NOTHING = { dailyFailures: 0, failures: 0, key: '' }
 
 for (const engine of ENGINES) {
   describe(`a large throttle on ${engine}`, async () => {
@@ -56,7 +56,12 @@ for (const engine of ENGINES) {
       const first = (names: string[]) =>
         all
           .filter(({ name }) => names.includes(name))
-          .toSorted((a, b) => b.dailyFailures - a.dailyFailures || b.failures - a.failures)
+          .toSorted(
+            (a, b) =>
+              b.dailyFailures - a.dailyFailures ||
+              b.failures - a.failures ||
+              (a.key < b.key ? -1 : 1),
+          )
           .map(({ key }) => key)
       const waiting = { email: 0, client: 0, network: 0 }
       for (const state of all) {

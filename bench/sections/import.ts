@@ -6,7 +6,6 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import bcrypt from 'bcrypt'
-import packageJson from '../../package.json' with { type: 'json' }
 import { digestOf } from '../../src/identifiers.ts'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { PROJECT } from '../../test/process.ts'
@@ -105,9 +104,9 @@ async function measureEngine(
   }
 }
 
-/** As "npm run admin" runs it. */
+/** As login-service.cjs runs it, without the process between. */
 async function runImport(file: string, env: Record<string, string>) {
-  const [, ...command] = packageJson.scripts.admin.split(' ')
+  const command = ['--max-semi-space-size=4', '--v8-pool-size=0', 'launch.cjs', 'src/main.ts']
   const startMs = performance.now()
   const child = spawn(process.execPath, [...command, 'users', 'import', file], {
     cwd: PROJECT,

@@ -31,11 +31,3 @@ export class OutputClosed extends Failure {
 export function userNotFound(email: string): Refusal {
   return new Refusal('not-found', `There is no user ${email}.`)
 }
-
-/** An AggregateError has an empty message, so the messages of its parts are joined. */
-export function messageOf(error: unknown): string {
-  if (error instanceof AggregateError && error.message === '') {
-    return error.errors.map(messageOf).join(', ')
-  }
-  return error instanceof Error ? error.message : String(error)
-}

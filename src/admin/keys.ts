@@ -1,17 +1,16 @@
 // keys list|rotate
 import { Command } from 'commander'
 import type { Config } from '../config/config.ts'
-import { hasCode } from '../files.ts'
 import {
-  adviseOnKeyFile,
   ensureKeyFile,
+  explainKeyFile,
   loadKeySet,
   readKeyFile,
   replaceKeyFile,
 } from '../keys/key-file.ts'
 import { createKeys, KeyFileError, PUBLISH_SECONDS, rotate } from '../keys/key-set.ts'
 import { type Context, configOf, type JsonOption, printList } from './context.ts'
-import { Failure, messageOf } from './failures.ts'
+import { Failure } from './failures.ts'
 import { FileLockError, withChangeLock } from './file-lock.ts'
 import { formatTime } from './terminal/layout.ts'
 import { clockOf, withAnyStore } from './with-store.ts'
@@ -97,10 +96,7 @@ async function withKeyFile(
   } catch (error) {
     if (error instanceof FileLockError) throw new Failure(error.message)
     if (!(error instanceof KeyFileError) && !isFileError(error)) throw error
-    const problem = hasCode(error, 'ENOENT')
-      ? `There is no key file ${path}`
-      : `The key file ${path} cannot be used: ${messageOf(error)}`
-    throw new Failure(`${problem}. ${adviseOnKeyFile(error)}.`)
+    throw new Failure(`${explainKeyFile(path, error)}.`)
   }
 }
 

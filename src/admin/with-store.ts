@@ -1,16 +1,15 @@
 // The configured database, opened for one command.
 import { statSync } from 'node:fs'
-import bcrypt from 'bcrypt'
 import { correct, measureOffset } from '../cluster-clock.ts'
 import type { Config } from '../config/config.ts'
-import type { DatabaseConfig } from '../config/database.ts'
+import { type DatabaseConfig, sourceOf } from '../config/database.ts'
+import { makeDataFolder } from '../data-folder.ts'
 import type { MaintenanceStore } from '../domain/maintenance.ts'
-import { describeProgress, UnusableTables } from '../domain/migration.ts'
+import { describeProgress } from '../domain/migration.ts'
 import type { Store } from '../domain/store.ts'
-import { makeFolder } from '../files.ts'
 import { commandActor } from './actor.ts'
 import { type Context, configOf } from './context.ts'
-import { Failure, messageOf } from './failures.ts'
+import { Failure } from './failures.ts'
 import type { AdminDeps } from './operations/deps.ts'
 
 /** Longer than the service allows: a command may change more rows than a request does. */
@@ -47,13 +46,10 @@ export async function withMigratedStore<T>(
   command: (opened: OpenedWithClock & { applied: string[] }) => Promise<T>,
 ): Promise<T> {
   const config = configOf(context)
-  const { database, dataDir } = config
+  const { database } = config
   if (database.engine === 'sqlite') {
-    await makeFolder(dataDir).catch(error => {
-      throw new Failure(
-        `The folder ${dataDir} cannot be made: ${messageOf(error)}. Set DATA_DIR to a folder that you can write to.`,
-      )
-    })
+    const { state, detail } = await makeDataFolder(config)
+    if (state === 'problem') throw new Failure(`${detail}.`)
   }
   return using(config, database, async opened => {
     const applied = await opened.store.migrations.apply(progress =>
@@ -65,7 +61,10 @@ export async function withMigratedStore<T>(
 
 async function adminOf({ store, config }: Opened, context: Context) {
   const clock = await clockOf(store.maintenance, context)
-  const hashPassword = (password: string) => bcrypt.hash(password, config.bcryptCost)
+  const hashPassword = async (password: string) => {
+    const { hash } = await import('bcrypt')
+    return hash(password, config.bcryptCost)
+  }
   return { clock, admin: { store, clock, by: commandActor(), hashPassword } }
 }
 
@@ -95,7 +94,7 @@ async function using<T>(
   command: (opened: Opened) => Promise<T>,
 ): Promise<T> {
   // Loading this takes most of a command's start, and help texts and usage errors do not need it.
-  const { describeDatabase, openStore } = await import('../storage/open-store.ts')
+  const { describeDatabase, explainDatabase, openStore } = await import('../storage/open-store.ts')
   const where = describeDatabase(config.database)
   let store: Store | undefined
   try {
@@ -103,11 +102,7 @@ async function using<T>(
     return await command({ store, config, where })
   } catch (error) {
     if (error instanceof Failure || isBug(error)) throw error
-    if (error instanceof UnusableTables)
-      throw new Failure(`${where} cannot be used: ${error.message}.`)
-    throw new Failure(
-      `${where} cannot be used: ${messageOf(error)}. Check that it exists, that you have access to it, and that ${sourceOf(database)} is right.`,
-    )
+    throw new Failure(`${explainDatabase(config.database, error)}.`)
   } finally {
     await store?.close()
   }
@@ -121,11 +116,6 @@ function isMissing(database: DatabaseConfig): boolean {
   } catch {
     return false
   }
-}
-
-/** The environment variable that selects the database. */
-function sourceOf({ engine }: DatabaseConfig): string {
-  return engine === 'sqlite' ? 'DATA_DIR' : 'DATABASE_URL'
 }
 
 /** Errors of this program must not be reported as errors of the database. */

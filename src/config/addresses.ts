@@ -1,8 +1,7 @@
-// Reads and checks the issuer, the origins and the trusted proxies.
+// The kinds of values that name the service, the sites that use it and the proxies in front.
 import { isIPv4 } from 'node:net'
 import ipaddr from 'ipaddr.js'
-import type { Reader } from './reader.ts'
-import type { Variable } from './variables.ts'
+import type { Kind } from './kinds.ts'
 
 /** Keeps a refresh token within the specified 500 characters: its other parts have a fixed length. */
 export const ISSUER_MAX_BYTES = 100
@@ -13,54 +12,94 @@ export function isLoopback(host: string): boolean {
   return ['localhost', '::1', '[::1]'].includes(name) || (isIPv4(name) && name.startsWith('127.'))
 }
 
-export function defaultIssuer(port: number): string {
+export function defaultIssuer(port: number | string): string {
   return `https://localhost:${port}`
 }
 
 /** RFC 8414, section 2. Tokens contain the text as configured, so a URL must be in its normal form. */
-export function readIssuer(read: Reader, isProduction: boolean): string | null {
-  const issuer = read.text('JWT_ISSUER')
-  if (issuer === null) return null
-  const url = URL.canParse(issuer) ? new URL(issuer) : null
-  const isLocal = !isProduction && isLoopback(url?.hostname ?? '')
-  const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLocal)
-  const isNormal = url?.href === issuer || url?.href === `${issuer}/`
-  if (!isSafe || !isNormal || /[?#]/.test(issuer) || url?.username || url?.password) {
-    read.problems.push(
-      'JWT_ISSUER must be a URL such as https://login.example.com: https, in its normal form, without user, query and fragment.',
-    )
-  } else if (issuer.length > ISSUER_MAX_BYTES) {
-    read.problems.push(`JWT_ISSUER must have at most ${ISSUER_MAX_BYTES} characters.`)
-  }
-  return issuer
-}
-
-export function readOrigins(read: Reader, name: Variable): string[] | null {
-  const origins = read.list(name)
-  for (const origin of origins ?? []) {
-    if (!URL.canParse(origin) || new URL(origin).origin !== origin || origin.includes('*')) {
-      read.problems.push(
-        `${name} takes exact origins such as https://app.example.com, not "${origin}".`,
+export const issuer: Kind<string> = {
+  values: 'https URL (outside production also `http://localhost…`)',
+  parse(text, { name, environment, refuse }) {
+    const url = URL.canParse(text) ? new URL(text) : null
+    const isLocal = environment !== 'production' && isLoopback(url?.hostname ?? '')
+    const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLocal)
+    const isNormal = url?.href === text || url?.href === `${text}/`
+    if (!isSafe || !isNormal || /[?#]/.test(text) || url?.username || url?.password) {
+      return refuse(
+        `${name} must be a URL such as https://login.example.com: https, in its normal form, without user, query and fragment.`,
       )
     }
-  }
-  return origins
+    if (text.length <= ISSUER_MAX_BYTES) return text
+    return refuse(`${name} must have at most ${ISSUER_MAX_BYTES} characters.`)
+  },
 }
 
-export function readProxies(read: Reader): string[] {
-  const proxies = read.list('TRUST_PROXY') ?? []
-  for (const proxy of proxies) {
-    if (!isNetwork(proxy)) {
-      read.problems.push(
-        `TRUST_PROXY takes addresses such as 10.0.0.5, 10.0.0.0/28 or ::1, not "${proxy}" (hop counts are not safe).`,
-      )
-    } else if (Number(proxy.split('/')[1] ?? 128) < (proxy.includes(':') ? 16 : 8)) {
-      read.problems.push(
-        `TRUST_PROXY ${proxy} is too wide: every machine in this network could forge client addresses.`,
+/** Production demands https; elsewhere a warning says what will not work. */
+export const origins: Kind<readonly string[]> = {
+  values: 'origins, comma-separated',
+  parse(text, { name, environment, refuse, warn }) {
+    const entries = entriesOf(text)
+    for (const entry of entries) {
+      if (!URL.canParse(entry) || new URL(entry).origin !== entry || entry.includes('*')) {
+        refuse(`${name} takes exact origins such as https://app.example.com, not "${entry}".`)
+      }
+    }
+    const plain = entries.filter(origin => !origin.startsWith('https://')).join(', ')
+    if (plain && environment === 'production') {
+      refuse(`In production ${name} must be https:// origins, not ${plain}.`)
+    }
+    if (plain) {
+      warn(
+        `${name} has ${plain}: browsers take http:// for another site and do not send the session cookie from there. Use https:// (docs/integrating.md).`,
       )
     }
+    return entries
+  },
+}
+
+export const networks: Kind<readonly string[]> = {
+  values: 'addresses or CIDR networks, comma-separated',
+  parse(text, { name, refuse }) {
+    const entries = entriesOf(text)
+    for (const entry of entries) {
+      if (!isNetwork(entry)) {
+        refuse(
+          `${name} takes addresses such as 10.0.0.5, 10.0.0.0/28 or ::1, not "${entry}" (hop counts are not safe).`,
+        )
+      } else if (Number(entry.split('/')[1] ?? 128) < (entry.includes(':') ? 16 : 8)) {
+        refuse(
+          `${name} ${entry} is too wide: every machine in this network could forge client addresses.`,
+        )
+      }
+    }
+    return entries
+  },
+}
+
+/** Refuses `javascript:` and other schemes; in production also plain HTTP. */
+export function link(...otherSchemes: string[]): Kind<string> {
+  const schemes = ['https:', ...otherSchemes]
+  return {
+    values: `${schemes.map(scheme => `\`${scheme}\``).join(', ')} address`,
+    parse(text, { name, environment, refuse }) {
+      const url = URL.canParse(text) ? new URL(text) : null
+      const isLocal =
+        url?.protocol === 'http:' && environment !== 'production' && isLoopback(url.hostname)
+      const isAllowed = isLocal || schemes.includes(url?.protocol ?? '')
+      if (url && isAllowed && !url.username && !url.password) return url.href
+      const or = otherSchemes.map(scheme => `, or a ${scheme} address`).join('')
+      return refuse(
+        `${name} must be an https:// address without user and password${or}, not "${text}".`,
+      )
+    },
   }
-  return proxies
+}
+
+function entriesOf(text: string): string[] {
+  return text
+    .split(',')
+    .map(entry => entry.trim())
+    .filter(Boolean)
 }
 
 /**

@@ -329,6 +329,7 @@ describe('configuration', () => {
       ['an http address to return to', { RETURN_TO_ORIGINS: 'http://b.example' }, /RETURN_TO_ORIG/],
       ['a log without logins', { LOG_LEVEL: 'error' }, /LOG_LEVEL must be info/],
       ['a log without successes', { LOG_LEVEL: 'warn' }, /LOG_LEVEL must be info/],
+      ['an unknown log level', { LOG_LEVEL: 'verbose' }, /LOG_LEVEL must be one of/],
       ['a low cost', { BCRYPT_COST: '9' }, /BCRYPT_COST .* 10 to 15/],
     ]
     for (const [name, env, expected] of UNSAFE) {

@@ -1,8 +1,7 @@
-// Chooses the database, and judges whether the connection to it is safe.
-import { join } from 'node:path'
+// The address of a PostgreSQL, and whether the connection to it is safe.
+import type { Kind } from './kinds.ts'
 import { addressesOf, checkAddresses } from './postgres-hosts.ts'
 import { decideEncryption } from './postgres-tls.ts'
-import type { Environment, Reader } from './reader.ts'
 
 export type PostgresConfig = {
   engine: 'postgres'
@@ -14,64 +13,31 @@ export type PostgresConfig = {
 }
 export type DatabaseConfig = { engine: 'sqlite'; file: string } | PostgresConfig
 
-/** Hashing is the bottleneck and holds no connection; a login holds one for a few milliseconds. */
-const DEFAULT_POOL_SIZE = 10
-
-const CONNECTION = 'The connection to the database'
-
-export function readDatabase(read: Reader, dataDir: string): DatabaseConfig {
-  const url = read.text('DATABASE_URL')
-  const poolSize = read.integer('DATABASE_POOL_SIZE', DEFAULT_POOL_SIZE, 1, 200)
-  const pooler = read.text('DATABASE_POOLER')
-  if (pooler !== null && pooler !== 'transaction') {
-    read.problems.push(
-      `DATABASE_POOLER must be transaction, not "${pooler}". Leave it out if there is no pooler, or one that pools sessions.`,
-    )
-  }
-  if (url === null) return { engine: 'sqlite', file: join(dataDir, 'login.db') }
-  const problem = checkAddresses(url)
-  if (problem) read.problems.push(problem)
-  return { engine: 'postgres', url, poolSize, hasPooler: pooler !== null }
+export const postgresUrl: Kind<string> = {
+  values: '`postgres://…`',
+  parse(text, { environment, env, refuse, warn }) {
+    const problem = checkAddresses(text)
+    if (problem) return refuse(problem)
+    // The settings are the same for all hosts, but one of them may be on this machine.
+    const encryptions = addressesOf(text).map(address => decideEncryption(address, env))
+    if (encryptions.includes('unstated') && environment === 'production') {
+      refuse(
+        'In production a database on another machine needs TLS: add sslmode=verify-full (and sslrootcert=FILE for a CA of your own) to DATABASE_URL, or sslmode=disable if you trust the network in between.',
+      )
+    }
+    if (encryptions.includes('unverified')) {
+      warn(
+        'The connection to the database does not verify the server: set sslmode=verify-full, and sslrootcert=FILE for a CA of your own.',
+      )
+    }
+    if (encryptions.includes('plain')) {
+      warn('The connection to the database is not encrypted (sslmode=disable).')
+    }
+    return text
+  },
 }
 
-/** Problems prevent a start in production; warnings are given in every environment. */
-type Judgement = { problems: string[]; warnings: string[] }
-
-export function judgeDatabase(database: DatabaseConfig, env: Environment): Judgement {
-  const safe = { problems: [], warnings: [] }
-  if (database.engine !== 'postgres' || checkAddresses(database.url)) return safe
-  // The settings are the same for all hosts, but one of them may be on this machine.
-  const judged = addressesOf(database.url).map(address => judgeAddress(address, env))
-  return {
-    problems: [...new Set(judged.flatMap(({ problems }) => problems))],
-    warnings: [...new Set(judged.flatMap(({ warnings }) => warnings))],
-  }
-}
-
-function judgeAddress(address: string, env: Environment): Judgement {
-  const safe = { problems: [], warnings: [] }
-  const encryption = decideEncryption(address, env)
-  switch (encryption) {
-    case 'local':
-    case 'verified':
-      return safe
-    case 'unverified':
-      return {
-        ...safe,
-        warnings: [
-          `${CONNECTION} does not verify the server: set sslmode=verify-full, and sslrootcert=FILE for a CA of your own.`,
-        ],
-      }
-    case 'plain':
-      return { ...safe, warnings: [`${CONNECTION} is not encrypted (sslmode=disable).`] }
-    case 'unstated':
-      return {
-        ...safe,
-        problems: [
-          'In production a database on another machine needs TLS: add sslmode=verify-full (and sslrootcert=FILE for a CA of your own) to DATABASE_URL, or sslmode=disable if you trust the network in between.',
-        ],
-      }
-    default:
-      return encryption satisfies never
-  }
+/** The environment variable that selects the database. */
+export function sourceOf({ engine }: DatabaseConfig): string {
+  return engine === 'sqlite' ? 'DATA_DIR' : 'DATABASE_URL'
 }

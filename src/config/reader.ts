@@ -1,50 +1,39 @@
-// Reads single values from the environment, and checks each.
-import type { Variable } from './variables.ts'
+// Reads every declared variable from the environment.
+import { ENVIRONMENTS, type Environment, type ReadContext } from './kinds.ts'
+import { VARIABLES, type Variable } from './variables.ts'
 
-export type Environment = Record<string, string | undefined>
+export type VariableValues = { [Name in keyof typeof VARIABLES]: ValueOf<(typeof VARIABLES)[Name]> }
+/** Null: not set, and without a default. */
+type ValueOf<V> =
+  V extends Variable<infer T, infer Default> ? T | (Default extends null ? null : never) : never
+
+type Reading = { values: VariableValues; problems: string[]; warnings: string[] }
 
 /** Collects all problems, so that the operator can fix them together. */
-export class Reader {
-  readonly problems: string[] = []
-  readonly #env: Environment
-
-  constructor(env: Environment) {
-    this.#env = env
+export function readVariables(env: Environment): Reading {
+  const problems: string[] = []
+  const warnings: string[] = []
+  const environment = ENVIRONMENTS.find(name => name === env.NODE_ENV?.trim()) ?? 'development'
+  const read = (name: string, variable: Variable<unknown, string | null>) => {
+    const context: ReadContext = {
+      ...{ name, environment, env },
+      refuse: problem => void problems.push(problem),
+      warn: warning => warnings.push(warning),
+    }
+    const { kind, byDefault, isForTestsOnly, inProduction } = variable
+    const text = env[name]?.trim()
+    if (text && isForTestsOnly && environment !== 'test') {
+      problems.push(`${name} is for tests: set NODE_ENV=test too, or remove it.`)
+    } else if (text) {
+      const value = kind.parse(text, context)
+      if (value !== undefined) return value
+    } else if (inProduction && environment === 'production') {
+      problems.push(`In production set ${name} ${inProduction}.`)
+    }
+    return byDefault === null ? null : kind.parse(byDefault, context)
   }
-
-  text(name: Variable): string | null {
-    const value = this.#env[name]?.trim()
-    return value ? value : null
-  }
-
-  integer<Fallback extends number | null>(
-    name: Variable,
-    fallback: Fallback,
-    min: number,
-    max: number,
-  ): number | Fallback {
-    const text = this.text(name)
-    if (text === null) return fallback
-    const value = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
-    if (value >= min && value <= max) return value
-    this.problems.push(`${name} must be a whole number from ${min} to ${max}, not "${text}".`)
-    return fallback
-  }
-
-  oneOf<T extends string>(name: Variable, fallback: T, allowed: readonly T[]): T {
-    const text = this.text(name)
-    if (text === null) return fallback
-    const value = allowed.find(candidate => candidate === text)
-    if (value === undefined)
-      this.problems.push(`${name} must be one of ${allowed.join(', ')}, not "${text}".`)
-    return value ?? fallback
-  }
-
-  list(name: Variable): string[] | null {
-    const entries = this.text(name)
-      ?.split(',')
-      .map(entry => entry.trim())
-      .filter(Boolean)
-    return entries ?? null
-  }
+  const values = Object.fromEntries(
+    Object.entries(VARIABLES).map(([name, variable]) => [name, read(name, variable)]),
+  )
+  return { values: values as VariableValues, problems, warnings }
 }

@@ -8,7 +8,7 @@ export type ScopeName = 'pair' | 'email' | 'client' | 'network' | 'device'
 /** Failures that a scope allows in 15 minutes. A device always allows the same number. */
 export type Budgets = Record<Exclude<ScopeName, 'device'>, number>
 
-/** Failures are counted per scope. ARCHITECTURE.md has the rules in a table. */
+/** Failures are counted per scope. docs/throttle.md has the rules in a table. */
 export type ThrottleScope = {
   name: ScopeName
   /** SHA-256 in hex of the scope's name and of the email, client, network or device that it counts. */

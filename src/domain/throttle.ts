@@ -2,8 +2,12 @@
 import type { ScopeName, ThrottleScope } from './attempt.ts'
 import type { Change } from './audit.ts'
 
-/** How long failures are counted, and how long a scope is blocked. */
-export const WINDOW_MS = 15 * 60_000
+/**
+ * How long failures are counted, how long a scope is blocked, and how often a failure for the day is forgiven. The
+ * specification prescribes it; every other number and text in the code follows from this one.
+ */
+export const WINDOW_MINUTES = 15
+export const WINDOW_MS = WINDOW_MINUTES * 60_000
 
 /** How many failures a scope of each name allows. */
 export type Limits = Record<ScopeName, Pick<ThrottleScope, 'maxFailures' | 'maxDailyFailures'>>
@@ -36,8 +40,8 @@ export function waitsUntil(state: ScopeState, now: Date): Date | null {
   return state.windowEndsAt ?? new Date(now.getTime() + WINDOW_MS)
 }
 
-/** Compared in this order. Only emails have failures of the day. */
-export type Floor = Pick<ScopeState, 'dailyFailures' | 'failures'>
+/** Compared in this order; of equal scopes, the smaller key comes first. Only emails have failures of the day. */
+export type Floor = Pick<ScopeState, 'dailyFailures' | 'failures' | 'key'>
 
 export interface ThrottleStore {
   /** One state for each of these scopes, with or without a row. */

@@ -1,12 +1,18 @@
-// The public app: every hook of its own, and every route.
+// The public app: every route.
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import type { RefreshDeps } from '../session/refresh.ts'
 import { describeRoutes } from './openapi/document.ts'
 import { NOT_DESCRIBED } from './openapi/operation.ts'
 import type { Page } from './page/page.ts'
-import { cors, isListedOrigin, logRefusedOrigins } from './request/cors.ts'
+import { isListedOrigin } from './request/cors.ts'
 import { refuseForeignLogins } from './request/csrf.ts'
+import {
+  END_OTHER_SESSIONS_OPERATION,
+  END_SESSION_OPERATION,
+  endOtherSessionsRoute,
+  endSessionRoute,
+} from './routes/end-sessions.ts'
 import { JWKS_OPERATION, jwksRoute } from './routes/jwks.ts'
 import { LOGIN_OPERATION, type LoginBody, loginRoute } from './routes/login.ts'
 import { LOGOUT_OPERATION, logoutRoute } from './routes/logout.ts'
@@ -14,10 +20,6 @@ import { assetRoute, notFoundRoute, pageRoute } from './routes/page.ts'
 import { openapiRoute, prepareDescription, referenceRoute } from './routes/reference.ts'
 import { REFRESH_OPERATION, refreshRoute } from './routes/refresh.ts'
 import {
-  END_OTHER_SESSIONS_OPERATION,
-  END_SESSION_OPERATION,
-  endOtherSessionsRoute,
-  endSessionRoute,
   SESSION_OPERATION,
   SESSIONS_OPERATION,
   sessionRoute,
@@ -38,10 +40,9 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     isListedOrigin: (origin: string) => isListedOrigin(origin, config),
   }
   const { app, refuseOtherMethods } = createServer(deps, {
-    onFirst: cors(config),
+    origins: config,
     notFound: notFoundRoute(page),
   })
-  app.addHook('onSend', logRefusedOrigins(config))
   await describeRoutes(app)
 
   const auth = '/api/v1/auth'

@@ -1,5 +1,5 @@
-// What the public app and the admin app share: the server's options and limits, the first hooks, and the
-// answers to requests that no route takes.
+// What the public app and the admin app share: the server's options and limits, the hooks of every request, and
+// the answers to requests that no route takes.
 import { METHODS } from 'node:http'
 import { parse as parseQuery } from 'node:querystring'
 import Fastify, {
@@ -8,23 +8,24 @@ import Fastify, {
   type FastifyReply,
   type FastifyRequest,
   LogController,
-  type onRequestHookHandler,
+  type onRequestAsyncHookHandler,
 } from 'fastify'
 import type { Config } from '../config/config.ts'
 import { createCountedLog } from '../log/counted-log.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import { sendFailure } from './answer/envelope.ts'
 import { addHeaders } from './answer/headers.ts'
-import { createRequestCounter, limitConnections, TIMEOUTS } from './connection/connections.ts'
+import { limitConnections, TIMEOUTS } from './connection/connections.ts'
 import { createProtocolErrors } from './connection/protocol-errors.ts'
 import { TLS_OPTIONS, type TlsMaterial } from './connection/tls.ts'
 import { handleError } from './errors.ts'
+import { countAnswers, refuseBadFraming, refuseWhileDraining, setHeaders } from './hooks.ts'
 import { NOT_DESCRIBED } from './openapi/operation.ts'
 import { acceptJsonOnly, BODY_MAX_BYTES, InvalidBody } from './request/body.ts'
 import { identifyClient } from './request/client.ts'
 import { trustProxies } from './request/client-address.ts'
-import { checkFraming } from './request/framing.ts'
-import { CLIENT, COUNTED_LOG, logOf, refuse, requestId } from './request/log.ts'
+import { cors, logRefusedOrigins, type OriginRules } from './request/cors.ts'
+import { CLIENT, COUNTED_LOG, refuse, requestId } from './request/log.ts'
 import { METRICS } from './routes/ended-session.ts'
 
 export type ServerDeps = {
@@ -42,15 +43,16 @@ export type ServerDeps = {
 }
 
 type Options = {
-  /** Runs when the headers of the answer are set, before the request is checked. */
-  onFirst?: onRequestHookHandler
+  /** Which pages of other sites may read the answers; by default none. */
+  origins?: OriginRules
+  /** Refuses callers that are not known. */
+  admit?: onRequestAsyncHookHandler
   /** Of the part of an address that a route takes as its parameter. */
   maxParamLength?: number
   /** Answers requests for addresses that no route has. */
   notFound?: (request: FastifyRequest, reply: FastifyReply) => FastifyReply
 }
 
-const RETRY_DRAINING_SECONDS = 5
 /** Enough for a `return_to` with every character escaped. A longer query is ignored. */
 const QUERY_MAX_CHARACTERS = 8_192
 const QUERY_MAX_PARAMETERS = 20
@@ -58,7 +60,7 @@ const QUERY_MAX_PARAMETERS = 20
 /** Call `refuseOtherMethods` once all routes have been added. */
 export function createServer(
   { config, tls, log, metrics, isStopping, isRefusing }: ServerDeps,
-  { onFirst, maxParamLength, notFound }: Options,
+  { origins, admit, maxParamLength, notFound }: Options,
 ): { app: FastifyInstance; refuseOtherMethods: () => void } {
   const protocolErrors = createProtocolErrors()
   const serverOptions = { ...TIMEOUTS, requireHostHeader: false }
@@ -93,7 +95,6 @@ export function createServer(
     },
   })
   const proxies = trustProxies(config.trustedProxies)
-  const isLastRequest = createRequestCounter()
   protocolErrors.attach(app.server)
   limitConnections(app.server, proxies)
   for (const method of METHODS) {
@@ -106,40 +107,22 @@ export function createServer(
 
   const countedLog = createCountedLog(log)
   app.decorate(COUNTED_LOG, countedLog)
-  app.addHook('onClose', async () => countedLog.flush())
   app.decorate(METRICS, metrics)
+  app.decorateRequest(CLIENT, null)
   /** Of the routes that serve, without those that refuse other methods. */
   const methodsByUrl = new Map<string, string[]>()
-  app.addHook('onResponse', (request, { statusCode: status, elapsedTime }, done) => {
-    const { method, routeOptions } = request
-    const route = routeOptions.url ?? 'none'
-    const isServed = methodsByUrl.get(route)?.includes(method)
-    // Callers choose methods and addresses: each combination that no route serves would add its own series.
-    if (isServed) metrics.answered(method, route, status, elapsedTime)
-    else metrics.answered('other', 'other', status, elapsedTime)
-    if (log.level === 'debug' || log.level === 'trace') {
-      const durationMs = Math.round(elapsedTime)
-      logOf(request).debug({ event: 'request.answered', method, route, status, durationMs })
-    }
-    done()
-  })
-  app.decorateRequest(CLIENT, null)
-  app.addHook('onRequest', (request, reply, done) => {
-    addHeaders(request, reply)
-    if (isLastRequest(request.raw) || isStopping()) reply.header('Connection', 'close')
-    done()
-  })
-  if (onFirst) app.addHook('onRequest', onFirst)
-  app.addHook('onRequest', (request, reply, done) => {
-    const failure = checkFraming(request.raw)
-    if (failure) refuse(request, reply.header('Connection', 'close'), failure)
-    else done()
-  })
+  const isServed = (method: string, url: string) => methodsByUrl.get(url)?.includes(method) ?? false
+
+  // In the order in which they run.
+  app.addHook('onRequest', setHeaders(isStopping))
+  if (origins) app.addHook('onRequest', cors(origins))
+  app.addHook('onRequest', refuseBadFraming)
   app.addHook('onRequest', identifyClient(proxies))
-  app.addHook('onRequest', (request, reply, done) => {
-    if (!isRefusing()) return done()
-    refuse(request, reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_DRAINING_SECONDS })
-  })
+  app.addHook('onRequest', refuseWhileDraining(isRefusing))
+  if (admit) app.addHook('onRequest', admit)
+  if (origins) app.addHook('onSend', logRefusedOrigins(origins))
+  app.addHook('onResponse', countAnswers(metrics, isServed))
+  app.addHook('onClose', async () => countedLog.flush())
 
   let isComplete = false
   app.addHook('onRoute', ({ url, method }) => {

@@ -1,7 +1,7 @@
 // The file with the signing keys: created once, read at the start and again whenever it changes.
 import { link, readFile, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { hasCode, makeFolder, replaceFile, writeTemporaryFile } from '../files.ts'
+import { hasCode, makeFolder, messageOf, replaceFile, writeTemporaryFile } from '../files.ts'
 import { type Followed, followFiles } from '../follow-files.ts'
 import {
   createGeneration,
@@ -23,12 +23,16 @@ export async function loadKeySet(path: string): Promise<KeySet> {
   return importKeys(await readKeyFile(path))
 }
 
-/** What to do about a key file that could not be used because of this error. */
-export function adviseOnKeyFile(error: unknown): string {
-  if (hasCode(error, 'ENOENT')) return 'If the path is right, run "keys rotate" to make it'
-  return error instanceof KeyFileError
-    ? 'Restore it from a backup. Or move it away and run "keys rotate": tokens issued so far become invalid'
-    : 'Check SIGNING_KEYS_FILE and the permissions of the file and its folder'
+/** Why the key file could not be used, and what to do. */
+export function explainKeyFile(path: string, error: unknown): string {
+  if (hasCode(error, 'ENOENT')) {
+    return `There is no key file ${path}. If the path is right, run "keys rotate" to make it`
+  }
+  const advice =
+    error instanceof KeyFileError
+      ? 'Restore it from a backup. Or move it away and run "keys rotate": tokens issued so far become invalid'
+      : 'Check SIGNING_KEYS_FILE and the permissions of the file and its folder'
+  return `The key file ${path} cannot be used: ${messageOf(error)}. ${advice}`
 }
 
 /** Creates the file if there is none, and returns true if this call did. Parallel calls create one file. */

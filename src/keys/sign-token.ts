@@ -1,5 +1,5 @@
-// Signs tokens in this thread. jose, which verifies them, signs in another thread: an ES256 signature then takes
-// 0.24 ms of processor time instead of 0.09 ms, and a refresh, of 2.1 ms in all, takes 7 % more.
+// Signs tokens in this thread. jose, which verifies them, signs in another thread: an access token with ES256 then
+// takes 0.26 ms of processor time instead of 0.16 ms.
 import { createHmac, type KeyObject, sign } from 'node:crypto'
 
 export type AccessAlgorithm = 'ES256' | 'EdDSA' | 'RS256'
@@ -30,26 +30,10 @@ function signatureOf(algorithm: SigningKey['algorithm'], key: KeyObject, text: s
     case 'HS256':
       return createHmac('sha256', key).update(bytes).digest()
     case 'ES256':
-      return withoutAsn1(sign('sha256', bytes, key))
+      return sign('sha256', bytes, { key, dsaEncoding: 'ieee-p1363' })
     case 'EdDSA':
       return sign(null, bytes, key)
     case 'RS256':
       return sign('sha256', bytes, key)
   }
-}
-
-/**
- * Takes the two numbers of a P-256 signature, 32 bytes each, out of their ASN.1. With Node's own
- * `dsaEncoding: 'ieee-p1363'` a signature takes 0.16 ms instead of 0.09 ms, and a refresh 3 % more.
- */
-function withoutAsn1(signature: Buffer): Buffer {
-  const plain = Buffer.alloc(64)
-  const firstEnd = 4 + signature.readUInt8(3)
-  const numbers = [signature.subarray(4, firstEnd), signature.subarray(firstEnd + 2)]
-  for (const [index, number] of numbers.entries()) {
-    // A zero in front keeps a large one positive; a small one is shorter.
-    const digits = number.subarray(Math.max(0, number.length - 32))
-    digits.copy(plain, 32 * (index + 1) - digits.length)
-  }
-  return plain
 }

@@ -211,6 +211,18 @@ test('a log for programs has the time in UTC and the name of the level', () => {
   assert.match(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 })
 
+test('a log for a terminal has the time of day, the level, the event, the text and the other fields', () => {
+  const { log, written } = capture(true)
+  const hidden = { requestId: 'r', address: 'https://localhost', page: 'https://localhost/login' }
+  log.info({ event: 'service.started', database: 'sqlite', ...hidden }, 'listening')
+  log.warn({ event: 'service.warning' }, 'mind this')
+  const lines = written.map(line => line.replace(COLOUR, '').replace(/\d/g, '0'))
+  assert.deepEqual(lines, [
+    '[00:00:00] INFO: service.started listening {"database":"sqlite"}\n',
+    '[00:00:00] WARN: service.warning mind this\n',
+  ])
+})
+
 test('no field is written with more than 512 characters', () => {
   const { log, written } = capture(false)
   const TEXTS = [

@@ -11,8 +11,9 @@ export type RecentHashes = {
 
 /** It remembers no more than the hashes that the machine computes within REMEMBERED_MS. */
 export function createRecentHashes(nowMs: () => number): RecentHashes {
-  /** The oldest hash comes first. */
-  const hashes = new Set<{ names: string[]; untilMs: number }>()
+  /** The oldest hash comes first. Those before `first` are forgotten. */
+  let hashes: { names: string[]; untilMs: number }[] = []
+  let first = 0
   const counts = new Map<string, number>()
 
   function change(names: string[], by: 1 | -1): void {
@@ -24,17 +25,22 @@ export function createRecentHashes(nowMs: () => number): RecentHashes {
   }
 
   function forget(): void {
-    for (const hash of hashes) {
-      if (nowMs() < hash.untilMs) return
-      hashes.delete(hash)
-      change(hash.names, -1)
+    for (
+      let oldest = hashes[first];
+      oldest && oldest.untilMs <= nowMs();
+      oldest = hashes[++first]
+    ) {
+      change(oldest.names, -1)
     }
+    if (first * 2 <= hashes.length) return
+    hashes = hashes.slice(first)
+    first = 0
   }
 
   return {
     add(names) {
       forget()
-      hashes.add({ names, untilMs: nowMs() + REMEMBERED_MS })
+      hashes.push({ names, untilMs: nowMs() + REMEMBERED_MS })
       change(names, 1)
     },
     countOf(name) {

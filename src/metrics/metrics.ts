@@ -1,5 +1,5 @@
 // What Prometheus can scrape. No label takes text from a request: each has a fixed set of values.
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import packageJson from '../../package.json' with { type: 'json' }
 import type { ScopeName } from '../domain/attempt.ts'
 import type { OperationName } from '../domain/operations.ts'

@@ -1,7 +1,9 @@
 // Opens the configured database as a Store: most of it is written once, in `sql/`, for both engines.
-import type { DatabaseConfig } from '../config/database.ts'
+import { type DatabaseConfig, sourceOf } from '../config/database.ts'
 import { partsOf } from '../config/postgres-hosts.ts'
+import { UnusableTables } from '../domain/migration.ts'
 import type { Store } from '../domain/store.ts'
+import { messageOf } from '../files.ts'
 import { createAudit } from './sql/audit.ts'
 import { createDevices } from './sql/device.ts'
 import { type Engine, SERVICE_OPERATION_TIMEOUT_MS } from './sql/engine.ts'
@@ -66,4 +68,11 @@ export function describeDatabase(database: DatabaseConfig): string {
   // The driver also accepts a password as a parameter of the address.
   const [path] = rest.split(/[?#]/)
   return `PostgreSQL ${user}${hosts.join(',')}${path}`
+}
+
+/** Why the database could not be used, and what to do. */
+export function explainDatabase(database: DatabaseConfig, error: unknown): string {
+  const text = `${describeDatabase(database)} cannot be used: ${messageOf(error)}`
+  if (error instanceof UnusableTables) return text
+  return `${text}. Check that it exists, that you have access to it, and that ${sourceOf(database)} is right`
 }

@@ -1,4 +1,4 @@
-// Installs what the suites of deploy/ and docs/integrating.md need.
+// Installs what the suites of deploy/, docs/integrating.md and completion need.
 import { installMissing } from '../debian-packages.ts'
 
 installMissing({
@@ -14,4 +14,6 @@ installMissing({
   'golang-go': '/usr/bin/go',
   'golang-github-golang-jwt-jwt-dev': '/usr/share/gocode/src/github.com/golang-jwt/jwt/go.mod',
   'python3-yaml': '/usr/lib/python3/dist-packages/yaml/__init__.py',
+  zsh: '/usr/bin/zsh',
+  fish: '/usr/bin/fish',
 })

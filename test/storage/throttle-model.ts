@@ -1,4 +1,4 @@
-// The rules of the throttle as a plain program, to compare both engines with. ARCHITECTURE.md has them in
+// The rules of the throttle as a plain program, to compare both engines with. docs/throttle.md has them in
 // a table. Times are milliseconds; constants are written out so that a wrong one in an engine is found.
 import type { ScopeName, ThrottleScope } from '../../src/domain/attempt.ts'
 import type { LockedBy } from '../../src/domain/user.ts'

@@ -1,8 +1,7 @@
 // Reports the configuration and warns of unsafe settings.
-
 import { defaultIssuer, isLoopback } from '../../config/addresses.ts'
-import type { Config } from '../../config/config.ts'
-import { type Finding, ok, warning } from './finding.ts'
+import { type Config, logsAttempts } from '../../config/config.ts'
+import { type Finding, ok, warning } from '../../finding.ts'
 
 /** NIST SP 800-63B-4, 3.2.2 allows at most 100 consecutive failures on one account. */
 const EMAIL_FAILURES_WARNING = 100
@@ -102,7 +101,7 @@ function checkThrottle({ budgets: { pair, email, client, network } }: Config): F
 }
 
 function checkLog({ logLevel }: Config): Finding {
-  return ['trace', 'debug', 'info'].includes(logLevel)
+  return logsAttempts(logLevel)
     ? ok('log', logLevel)
     : warning('log', `${logLevel}: logins are not logged; set LOG_LEVEL=info`)
 }

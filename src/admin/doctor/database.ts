@@ -10,20 +10,17 @@ import {
   WARN_ABOVE_MS,
 } from '../../cluster-clock.ts'
 import type { Config } from '../../config/config.ts'
-import type { DatabaseConfig } from '../../config/database.ts'
-import type { MaintenanceStore } from '../../domain/maintenance.ts'
 import type { UserStore } from '../../domain/user.ts'
-import { findExposure } from '../../files.ts'
+import { messageOf } from '../../files.ts'
+import { type Finding, ok, problem, warning } from '../../finding.ts'
 import { isReachable } from '../../login/credentials.ts'
-import { messageOf } from '../failures.ts'
+import { checkStorage } from '../../storage/check-storage.ts'
 import { withAnyStore } from '../with-store.ts'
-import { type Finding, ok, problem, warning } from './finding.ts'
 
 /** How many of the emails that no login finds are shown. */
 const EXAMPLES = 3
 
 export async function checkDatabase(config: Config, clock: () => Date): Promise<Finding[]> {
-  const { database } = config
   try {
     return await withAnyStore(config, async ({ store, where }) => {
       const pending = (await store.migrations.list()).map(({ appliedAt }) => appliedAt === null)
@@ -39,10 +36,8 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
       }
       const offset = await measureOffset(store.maintenance)
       await store.maintenance.checkWritable(correct(clock(), offset))
-      const exposure = database.engine === 'sqlite' && (await findExposure(database.file))
       return [
-        exposure ? warning('database', exposure) : ok('database', where),
-        ...(await checkRole(database, store.maintenance)),
+        ...(await checkStorage(config.database, store.maintenance)),
         checkDatabaseClock(offset),
         await checkHashes(store.users, config.bcryptCost),
         await checkEmails(store.users),
@@ -51,22 +46,6 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
   } catch (error) {
     return [problem('database', messageOf(error))]
   }
-}
-
-/** Behind a pooler the service cannot set limits and plans for its connections: its role must have them. */
-async function checkRole(
-  database: DatabaseConfig,
-  maintenance: MaintenanceStore,
-): Promise<Finding[]> {
-  if (database.engine !== 'postgres' || !database.hasPooler) return []
-  const missing = await maintenance.listMissingSettings()
-  if (missing.length === 0) return [ok('role', 'has the time limits and plan settings')]
-  return [
-    warning(
-      'role',
-      `lacks settings that the pooler keeps the service from sending: run "${missing.join('; ')}", then let the pooler open new connections (PgBouncer: RECONNECT)`,
-    ),
-  ]
 }
 
 function checkDatabaseClock(offset: Offset): Finding {

@@ -3,10 +3,9 @@
 import { X509Certificate } from 'node:crypto'
 import { connect } from 'node:tls'
 import type { Config } from '../../config/config.ts'
-import { codeOf } from '../../files.ts'
+import { codeOf, messageOf } from '../../files.ts'
+import { type Finding, ok, problem, warning } from '../../finding.ts'
 import { developmentFiles, readTlsFiles } from '../../http/connection/tls.ts'
-import { messageOf } from '../failures.ts'
-import { type Finding, ok, problem, warning } from './finding.ts'
 
 const ANSWER_WITHIN_MS = 2_000
 

@@ -1,6 +1,5 @@
 // Imports users from a source: reads, checks and stores the rows, and collects the rejected ones.
 import { randomUUID } from 'node:crypto'
-import bcrypt from 'bcrypt'
 import { canonicalHash, costOf } from '../../bcrypt/hash-text.ts'
 import type { ImportedUser, ImportOptions } from '../../domain/import.ts'
 import { Failure } from '../failures.ts'
@@ -176,5 +175,7 @@ async function hashOf(
 }
 
 async function isHashOf(stored: string, password: string): Promise<boolean> {
-  return costOf(stored) !== null && bcrypt.compare(password, canonicalHash(stored))
+  if (costOf(stored) === null) return false
+  const { compare } = await import('bcrypt')
+  return compare(password, canonicalHash(stored))
 }

@@ -1,7 +1,8 @@
 // The file with the rejected rows, as they were read. It appears when the import has ended.
 import { randomUUID } from 'node:crypto'
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
-import { Failure, messageOf } from '../failures.ts'
+import { messageOf } from '../../files.ts'
+import { Failure } from '../failures.ts'
 
 const BUFFER_BYTES = 262_144
 

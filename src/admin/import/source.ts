@@ -1,7 +1,8 @@
 // The file or standard input that users are imported from.
 import { type FileHandle, open } from 'node:fs/promises'
 import { addAbortSignal, type Readable } from 'node:stream'
-import { Failure, messageOf } from '../failures.ts'
+import { messageOf } from '../../files.ts'
+import { Failure } from '../failures.ts'
 
 const CHUNK_BYTES = 65_536
 

@@ -158,13 +158,16 @@ export async function listThrottle(
 /** A scope that changed while it was read may be there twice: the later state counts. */
 function firstOf(top: number, scopes: ScopeState[]): ScopeState[] {
   return [...new Map(scopes.map(scope => [scope.key, scope])).values()]
-    .toSorted((a, b) => b.dailyFailures - a.dailyFailures || b.failures - a.failures)
+    .toSorted(
+      (a, b) =>
+        b.dailyFailures - a.dailyFailures || b.failures - a.failures || (a.key < b.key ? -1 : 1),
+    )
     .slice(0, top)
 }
 
-/** What a further scope must exceed to be among the first `top`: equal ones stay in their order. */
+/** What a further scope must exceed to be among the first `top`. */
 function floorOf(top: number, first: ScopeState[]): Floor {
-  return first[top - 1] ?? { dailyFailures: 0, failures: 0 }
+  return first[top - 1] ?? { dailyFailures: 0, failures: 0, key: '' }
 }
 
 /** The emails of users by their digest, as far as they are among these scopes. */

@@ -1,7 +1,7 @@
 // The file of the admin tokens: their names, roles and digests. The tokens themselves are stored nowhere.
 import type { BigIntStats } from 'node:fs'
 import { constants, open, stat } from 'node:fs/promises'
-import { hasCode, replaceFile } from '../../files.ts'
+import { hasCode, messageOf, replaceFile } from '../../files.ts'
 
 export const TOKEN_ROLES = ['read', 'write'] as const
 /** More than any deployment needs. The file is parsed in one go. */
@@ -21,11 +21,12 @@ export type AdminToken = {
 /** Its message tells what is wrong with the file. */
 export class TokenFileError extends Error {}
 
-/** What to do about a file of tokens that could not be used because of this error. */
-export function adviseOnTokenFile(error: unknown): string {
-  return hasCode(error, 'ENOENT')
-    ? 'If the path is right, run "npm run -s admin -- admin-tokens add" to make it'
+/** Why the file of tokens could not be used, and what to do. */
+export function explainTokenFile(path: string, error: unknown): string {
+  const advice = hasCode(error, 'ENOENT')
+    ? 'If the path is right, run "npx login-service admin-tokens add" to make it'
     : 'Check ADMIN_TOKENS_FILE and the permissions of the file, or remove it: all tokens are then invalid'
+  return `The tokens file ${path} cannot be used: ${messageOf(error)}. ${advice}`
 }
 
 export function isTokenName(text: string): boolean {

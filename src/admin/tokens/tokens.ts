@@ -4,12 +4,12 @@ import { Command, Option } from 'commander'
 import { hasCode, makeFolder } from '../../files.ts'
 import { createAdminToken, digestOf } from '../../identifiers.ts'
 import { type Context, configOf, type JsonOption, printList } from '../context.ts'
-import { Failure, messageOf, WrongUse } from '../failures.ts'
+import { Failure, WrongUse } from '../failures.ts'
 import { FileLockError, withChangeLock } from '../file-lock.ts'
 import { formatTime, jsonOf } from '../terminal/layout.ts'
 import {
   type AdminToken,
-  adviseOnTokenFile,
+  explainTokenFile,
   isTokenName,
   readTokens,
   replaceTokens,
@@ -128,8 +128,6 @@ async function withTokenFile(
     if (!(error instanceof TokenFileError) && !(error instanceof Error && 'syscall' in error)) {
       throw error
     }
-    throw new Failure(
-      `The tokens file ${path} cannot be used: ${messageOf(error)}. ${adviseOnTokenFile(error)}.`,
-    )
+    throw new Failure(`${explainTokenFile(path, error)}.`)
   }
 }

@@ -1,5 +1,6 @@
 // The words in which a user, its failures and its waits are shown.
 import type { ScopeName } from '../../domain/attempt.ts'
+import { WINDOW_MINUTES } from '../../domain/throttle.ts'
 import type { User } from '../../domain/user.ts'
 import type { CountedClient } from '../../login/client-group.ts'
 import { userState } from '../../login/user-state.ts'
@@ -78,8 +79,8 @@ function reasonOf({ scope, failures, budget, maxFailures, maxDailyFailures }: Sh
     pair: `${failures} failures for this email from this client`,
     email:
       budget < maxFailures
-        ? `the ${maxDailyFailures} failures for the day are used up, after which one is allowed in 15 minutes`
-        : `${failures} failures in 15 minutes`,
+        ? `the ${maxDailyFailures} failures for the day are used up, after which one is allowed in ${WINDOW_MINUTES} minutes`
+        : `${failures} failures in ${WINDOW_MINUTES} minutes`,
     client: `${failures} failures from this client, with any email`,
     network: `${failures} failures from the network of this client, with any email`,
     device: `${failures} failures from this device`,
@@ -128,7 +129,7 @@ export function fieldsOfThrottle({ scopes, clients }: Explanation['throttle']): 
 function describe(scope: ShownScope): string {
   const { failures, maxFailures, dailyFailures, maxDailyFailures, pending, waitsUntil } = scope
   return [
-    `${failures} of ${maxFailures} in 15 minutes`,
+    `${failures} of ${maxFailures} in ${WINDOW_MINUTES} minutes`,
     ...(maxDailyFailures === null ? [] : [`${dailyFailures} of ${maxDailyFailures} for the day`]),
     ...(pending === 0 ? [] : [`${pending} in progress`]),
     ...(waitsUntil === null ? [] : [`waits${untilOf(waitsUntil)}`]),

@@ -65,9 +65,11 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
   const hashPassword = (password: string) => oneAtATime(() => bcrypt.hash(password, bcryptCost))
   // Its callers reach this port directly: a header that a proxy would set is forged.
   const direct = { ...deps, config: { ...config, trustedProxies: [] } }
-  const { app, refuseOtherMethods } = createServer(direct, { maxParamLength: PARAM_MAX_LENGTH })
+  const { app, refuseOtherMethods } = createServer(direct, {
+    maxParamLength: PARAM_MAX_LENGTH,
+    admit: admit(followTokens(config.adminTokensFile)),
+  })
   app.decorateRequest(TOKEN, null)
-  app.addHook('onRequest', admit(followTokens(config.adminTokensFile)))
 
   for (const route of ADMIN_ROUTES) {
     const [method, url] = route

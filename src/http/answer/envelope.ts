@@ -1,6 +1,7 @@
 // The envelope around every answer, and all failures with their status and message.
 import type { FastifyReply } from 'fastify'
 import type { SessionUser } from '../../domain/session.ts'
+import { WINDOW_MINUTES } from '../../domain/throttle.ts'
 
 const PUBLIC_FAILURES = {
   VALIDATION_ERROR: { status: 400, message: 'Email and password are required' },
@@ -24,7 +25,7 @@ const PUBLIC_FAILURES = {
   EXPECTATION_FAILED: { status: 417, message: 'This expectation cannot be met' },
   TOO_MANY_ATTEMPTS: {
     status: 429,
-    message: 'Too many login attempts. Please try again in 15 minutes.',
+    message: `Too many login attempts. Please try again in ${WINDOW_MINUTES} minutes.`,
   },
   TOO_MANY_REQUESTS: { status: 429, message: 'Too many requests. Please try again shortly.' },
   HEADERS_TOO_LARGE: { status: 431, message: 'The request headers are too large' },
@@ -57,7 +58,7 @@ export const FAILURE_CODES = listOf(PUBLIC_FAILURES)
 export const ADMIN_FAILURE_CODES = listOf(ADMIN_FAILURES)
 
 /** The wait that the specification prescribes; the Retry-After header has the exact seconds. */
-const SPECIFIED_RETRY_AFTER_SECONDS = 900
+const SPECIFIED_RETRY_AFTER_SECONDS = WINDOW_MINUTES * 60
 
 /** RFC 9110 demands a challenge in every 401. Browsers show no login dialog for this one (RFC 6750). */
 const CHALLENGE = 'Bearer realm="login"'

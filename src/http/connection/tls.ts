@@ -4,7 +4,8 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import type { Config, TlsFiles } from '../../config/config.ts'
-import { findExposure, makeFolder, replaceFile } from '../../files.ts'
+import { makeFolder, replaceFile } from '../../files.ts'
+import { checkReaders, type Finding, ok, unsafe, warning } from '../../finding.ts'
 
 export type TlsMaterial = { cert: string; key: string }
 
@@ -32,31 +33,43 @@ export const DAY_MS = 86_400_000
 
 /** Null behind a TLS proxy: the service then needs no certificate. */
 export async function loadTls(config: Config, now: Date): Promise<TlsMaterial | null> {
-  if (config.tls) return readServable(config.tls, config.environment, now)
+  if (config.tls) return readServable(config, config.tls, now)
   if (config.trustedProxies.length > 0) return null
   return developmentCertificate(config.dataDir, now)
 }
 
-/** In production, refuses a certificate that clients would refuse, and an exposed key file. */
-async function readServable(
-  files: TlsFiles,
-  environment: Config['environment'],
-  now: Date,
-): Promise<TlsMaterial> {
+/** Refuses a certificate with a problem. */
+async function readServable(config: Config, files: TlsFiles, now: Date): Promise<TlsMaterial> {
   const material = await readTlsFiles(files)
-  if (environment !== 'production') return material
-  const { validFromDate, validToDate } = new X509Certificate(material.cert)
+  const { state, detail } = await checkCertificate(config, files, material, now)
+  if (state === 'problem') throw new Error(detail)
+  return material
+}
+
+/** Clients refuse a certificate that has expired or is not valid yet. */
+export async function checkCertificate(
+  config: Config,
+  { certFile, keyFile }: TlsFiles,
+  { cert }: TlsMaterial,
+  now: Date,
+): Promise<Finding> {
+  const { validFromDate, validToDate, subjectAltName, subject } = new X509Certificate(cert)
   if (validToDate <= now) {
-    throw new Error(`${files.certFile} expired on ${validToDate.toISOString()}: renew it`)
+    const expiredOn = validToDate.toISOString()
+    return unsafe(config)('tls', `${certFile} expired on ${expiredOn}: renew it`)
   }
   if (validFromDate > now) {
-    throw new Error(
-      `${files.certFile} is not valid before ${validFromDate.toISOString()}: is the clock right?`,
+    const validFrom = validFromDate.toISOString()
+    return unsafe(config)(
+      'tls',
+      `${certFile} is not valid before ${validFrom}: is the clock right?`,
     )
   }
-  const exposure = await findExposure(files.keyFile)
-  if (exposure) throw new Error(exposure)
-  return material
+  const readers = await checkReaders(config, 'tls', keyFile)
+  if (readers) return readers
+  const days = Math.floor(daysLeft(cert, now))
+  const detail = `certificate for ${subjectAltName ?? subject}, ${days} days left`
+  return days < EXPIRY_WARNING_DAYS ? warning('tls', `${detail}: renew it soon`) : ok('tls', detail)
 }
 
 export async function readTlsFiles({ certFile, keyFile }: TlsFiles): Promise<TlsMaterial> {

@@ -3,7 +3,7 @@ import { failureText, type PublicFailureCode, statusOf } from '../answer/envelop
 import type { Response } from './format.ts'
 import { object } from './operation.ts'
 
-/** README.md has these sentences in its table. */
+/** docs/api.md has these sentences in its table. */
 export const WHEN: Record<PublicFailureCode, string> = {
   VALIDATION_ERROR:
     'login: email or password is missing, empty or not a string; or the body is not a JSON object',

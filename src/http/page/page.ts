@@ -2,7 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
-import type { PageConfig } from '../../config/page.ts'
+import type { Config } from '../../config/config.ts'
 import { digestOf } from '../../identifiers.ts'
 import { colorsOf, loadLogo } from './brand.ts'
 import type { Encoding } from './negotiation.ts'
@@ -44,7 +44,7 @@ type Variant = { content: Content; withReturnTo: (address: string) => string }
 
 type Texts = Record<string, string>
 
-export async function loadPage(config: PageConfig): Promise<Page> {
+export async function loadPage(config: Config['page']): Promise<Page> {
   const files = await loadAssets(config)
   // The digest is part of the address, so browsers may cache an asset for ever.
   const parts = [...files].map(([name, { bytes }]) => `${name} ${bytes.toString('base64')}`)
@@ -88,7 +88,7 @@ async function loadTexts(): Promise<Map<string, Texts>> {
   return new Map(await Promise.all(entries))
 }
 
-async function loadAssets(config: PageConfig): Promise<Map<string, Content>> {
+async function loadAssets(config: Config['page']): Promise<Map<string, Content>> {
   const colors = colorsOf(config.brandColor)
   const css = `:root{${toProperties(colors)}}\n${await readText('login.css')}`
   const plainLogo = fill(await readText('logo.svg'), colors)
@@ -153,13 +153,13 @@ function toTemplate(texts: Texts): string {
   return entries.map(([key, text]) => `<data value="${key}">${escapeHtml(text)}</data>`).join('')
 }
 
-function toHelp({ helpUrl, helpText }: PageConfig, texts: Texts): string {
+function toHelp({ helpUrl, helpText }: Config['page'], texts: Texts): string {
   if (helpUrl === null) return escapeHtml(helpText ?? texts.help ?? '')
   return toLink(helpUrl, helpText ?? texts.helpLink ?? '')
 }
 
 function toFooter(
-  { termsUrl, privacyUrl }: PageConfig,
+  { termsUrl, privacyUrl }: Config['page'],
   language: string,
   languages: Map<string, Texts>,
 ): string {

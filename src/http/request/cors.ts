@@ -14,7 +14,7 @@ const PREFLIGHT_HEADERS = {
   'Content-Length': '0',
 }
 
-type OriginRules = Pick<Config, 'corsOrigins' | 'environment'>
+export type OriginRules = Pick<Config, 'corsOrigins' | 'environment'>
 
 /** Adds the CORS headers to answers for allowed origins, and answers preflight requests. */
 export function cors(rules: OriginRules) {

@@ -1,14 +1,13 @@
-// GET /session, GET /sessions, DELETE /sessions/{id}, DELETE /sessions: a user's own sessions.
+// GET /session, GET /sessions: a user's own sessions.
 import type { Session } from '../../domain/session.ts'
 import { UUID_PATTERN } from '../../identifiers.ts'
-import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
-import { CHANGING, object, operation, READING, success } from '../openapi/operation.ts'
-import { CLEARED_COOKIE_HEADER, CSRF_TOKEN_HEADER, ID, NO_DATA } from '../openapi/schemas.ts'
-import { clearSessionCookie } from '../request/cookies.ts'
+import { listOwnSessions } from '../../session/own-sessions.ts'
+import { sendSuccess, toUserObject } from '../answer/envelope.ts'
+import { object, operation, READING, success } from '../openapi/operation.ts'
+import { CSRF_TOKEN_HEADER, ID } from '../openapi/schemas.ts'
 import { sendCsrfToken } from '../request/csrf.ts'
 import { refuse } from '../request/log.ts'
-import { reportEnded } from './ended-session.ts'
-import { type SessionAccess, sendDenied, withSession } from './session-access.ts'
+import { type SessionAccess, withSession } from './session-access.ts'
 
 export const SESSION_OPERATION = operation(
   {
@@ -90,87 +89,20 @@ export const SESSIONS_OPERATION = {
 }
 
 export function sessionsRoute(deps: SessionAccess) {
-  return withSession(deps, async ({ session: current, user }, request, reply) => {
+  return withSession(deps, async (live, request, reply) => {
     const [problem] = request.validationError?.validation ?? []
     if (problem) {
       return refuse(request, reply, 'BAD_REQUEST', { fields: [problem.instancePath.slice(1)] })
     }
     const { limit, after } = request.query as { limit?: string; after?: string }
-    const size = Number(limit ?? PAGE_MAX)
-    // One more row than asked for shows whether there is a next page.
-    const page = { afterId: after?.toLowerCase() ?? null, limit: size + 1 }
-    const found = await deps.store.sessions.listLive(user.id, page, deps.clock())
-    if (found === null) return refuse(request, reply, 'BAD_REQUEST', { fields: ['after'] })
-    const sessions = found.slice(0, size)
+    const page = { afterId: after?.toLowerCase() ?? null, limit: Number(limit ?? PAGE_MAX) }
+    const listed = await listOwnSessions(deps, live, page)
+    if (listed === null) return refuse(request, reply, 'BAD_REQUEST', { fields: ['after'] })
+    const { sessions, next } = listed
     return sendSuccess(reply, {
-      sessions: sessions.map(session => toSessionObject(session, current.id)),
-      ...(found.length > size && { next: sessions.at(-1)?.id }),
+      sessions: sessions.map(session => toSessionObject(session, live.session.id)),
+      ...(next && { next }),
     })
-  })
-}
-
-export const END_SESSION_OPERATION = {
-  ...operation(
-    {
-      operationId: 'endSession',
-      tags: ['Sessions'],
-      summary: 'End one of your sessions',
-      description: 'A session of another user is answered like one that does not exist.',
-      security: CHANGING,
-      params: object(
-        {
-          id: {
-            type: 'string',
-            pattern: UUID_PATTERN,
-            description: 'The id of the session.',
-            examples: ['7c9e6679-7425-40de-944b-e07fc1f90ae7'],
-          },
-        },
-        ['id'],
-      ),
-      response: success('The session has ended.', NO_DATA, CLEARED_COOKIE_HEADER),
-    },
-    ['INVALID_TOKEN', 'CSRF_FAILED', 'NOT_FOUND'],
-  ),
-  attachValidation: true,
-}
-
-/** A session of another user is answered like one that does not exist. */
-export function endSessionRoute(deps: SessionAccess) {
-  return withSession(deps, async ({ session: current, user }, request, reply, cookie) => {
-    if (request.validationError) return sendFailure(reply, 'NOT_FOUND')
-    const id = (request.params as { id: string }).id.toLowerCase()
-    const key = { kind: 'access-token' as const, sessionId: id, userId: user.id }
-    const ended = await deps.store.sessions.endOf(key, deps.clock())
-    if (!ended) return sendFailure(reply, 'NOT_FOUND')
-    reportEnded(request, id, user.id, 'user')
-    if (id === current.id && cookie !== null) clearSessionCookie(reply)
-    return sendSuccess(reply, {})
-  })
-}
-
-export const END_OTHER_SESSIONS_OPERATION = operation(
-  {
-    operationId: 'endOtherSessions',
-    tags: ['Sessions'],
-    summary: 'End all your other sessions',
-    description: 'The session of this request stays.',
-    security: CHANGING,
-    response: success('All other sessions have ended.', NO_DATA),
-  },
-  ['INVALID_TOKEN', 'CSRF_FAILED'],
-)
-
-export function endOtherSessionsRoute(deps: SessionAccess) {
-  return withSession(deps, async ({ session: current, user }, request, reply, cookie) => {
-    const ended = await deps.store.sessions.endOthers(user.id, current.id, deps.clock())
-    if (ended === null) {
-      // Another request has ended this session in the meantime.
-      const credential = cookie === null ? 'access-token' : 'cookie'
-      return sendDenied(request, reply, { kind: 'denied', credential, reason: 'session-ended' })
-    }
-    for (const id of ended) reportEnded(request, id, user.id, 'user')
-    return sendSuccess(reply, {})
   })
 }
 

@@ -10,7 +10,7 @@ import {
   selectUserOrDummy,
   toFoundUser,
 } from '../sql/user-rows.ts'
-import type { Run } from './settle.ts'
+import { type Run, WINDOW_INTERVAL } from './settle.ts'
 
 type ReservedScope = {
   verdict: Reservation['kind']
@@ -115,11 +115,11 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
           and e.blocked_until <= window_limit as is_blocked,
         coalesce(e.blocked_until, e.window_ends_at) <= now
           or coalesce(e.blocked_until, e.window_ends_at) > window_limit as is_over,
-        -- Of the daily failures, one is forgiven for every 15 minutes since they were counted, which was
+        -- Of the daily failures, one is forgiven for every window since they were counted, which was
         -- 24 hours before day_ends_at.
         case when e.day_ends_at <= day_limit then e.daily_failures else 0 end as counted_daily,
-        greatest(floor(extract(epoch from now - e.day_ends_at + interval '24 hours') / 900), 0)::integer
-          as forgiven,
+        greatest(floor(extract(epoch from now - e.day_ends_at + interval '24 hours')
+          / extract(epoch from ${WINDOW_INTERVAL})), 0)::integer as forgiven,
         case when e.lease_ends_at > now and e.lease_ends_at <= lease_limit then 0 else e.pending end
           as lapsed
       from existing e, moment, far
@@ -129,7 +129,7 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
         j.blocked_until,
         case when j.is_over or j.key is null then null else j.window_ends_at end as window_ends_at,
         case when a.max_daily is null then null
-          when j.counted_daily > j.forgiven then j.day_ends_at + j.forgiven * interval '15 minutes'
+          when j.counted_daily > j.forgiven then j.day_ends_at + j.forgiven * ${WINDOW_INTERVAL}
           when j.lapsed > 0 then day_end end as day_ends_at,
         coalesce(case when j.is_over then 0 else j.failures end + j.lapsed, 0) as failures,
         case when a.max_daily is null then 0

@@ -2,6 +2,7 @@
 // held only while it runs.
 import { sql } from 'kysely'
 import type { EndedSession, Opening, ThrottleScope } from '../../domain/attempt.ts'
+import { WINDOW_MINUTES } from '../../domain/throttle.ts'
 import { digestOf } from '../../identifiers.ts'
 import { surplusDevices } from '../sql/device.ts'
 import {
@@ -26,6 +27,9 @@ import {
 import { isNotLockedByAdministrator, LAST_LOGIN, noteLogin } from '../sql/user-rows.ts'
 
 export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Promise<Row[]>
+
+/** How often a failure for the day is forgiven. */
+export const WINDOW_INTERVAL = sql.raw(`interval '${WINDOW_MINUTES} minutes'`)
 
 export async function release(run: Run, scopes: ThrottleScope[]): Promise<void> {
   await run(releasePending, { keys: keysOf(scopes) })
@@ -137,7 +141,7 @@ function prepareFailure(table: 'users' | 'unknown_user') {
           when l.day_ends_at > ${parameters.now} then l.day_ends_at else ${parameters.dayEnd} end,
         -- Until all failures for the day are forgiven.
         expires_at = case when l.day_ends_at > ${parameters.now} then greatest(${parameters.expiry},
-            l.day_ends_at - interval '24 hours' + (l.daily_failures + 1) * interval '15 minutes')
+            l.day_ends_at - interval '24 hours' + (l.daily_failures + 1) * ${WINDOW_INTERVAL})
           else ${parameters.expiry} end
       from locked l, all_locked where t.key = l.key returning t.key
     )

@@ -1,4 +1,4 @@
-// The state of a scope at a moment. ARCHITECTURE.md has the rules in a table; PostgreSQL has them in SQL too,
+// The state of a scope at a moment. docs/throttle.md has the rules in a table; PostgreSQL has them in SQL too,
 // in its reservation.
 import type { Selectable } from 'kysely'
 import type { ThrottleScope } from '../../domain/attempt.ts'

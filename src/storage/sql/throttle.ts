@@ -87,8 +87,10 @@ export function createThrottle(engine: Engine): ThrottleStore {
  */
 function mayMatter(name: ScopeName, limits: Limits, above: Floor) {
   const { maxFailures, maxDailyFailures } = limits[name]
+  const counts = sql`(daily_failures + pending, failures + pending)`
+  const floor = sql`(${above.dailyFailures}, ${above.failures})`
   return sql<boolean>`(scope = ${name} and (
-    (daily_failures + pending, failures + pending) > (${above.dailyFailures}, ${above.failures})
+    ${counts} > ${floor} or (${counts} = ${floor} and key < ${above.key})
     or blocked_until is not null or failures + pending >= ${maxFailures}
     or daily_failures + pending >= ${maxDailyFailures ?? maxFailures}))`
 }

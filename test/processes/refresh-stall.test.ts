@@ -4,10 +4,10 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
-import { nameStandby } from './engines.ts'
-import { NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
-import { until } from './process.ts'
-import { countStatuses, PASSWORD, startTestService, type TestService } from './service.ts'
+import { nameStandby } from '../engines.ts'
+import { NO_FSYNC, type PostgresServer, startPostgres } from '../postgres-server.ts'
+import { until } from '../process.ts'
+import { countStatuses, PASSWORD, startTestService, type TestService } from '../service.ts'
 
 const SESSIONS = 8
 const SECOND_MS = 1_000
@@ -17,8 +17,11 @@ describe('while commits of PostgreSQL wait for a standby', () => {
   let service: TestService
   before(async () => {
     server = await startPostgres(NO_FSYNC)
+    const usual = process.env.TEST_DATABASE_URL
     process.env.TEST_DATABASE_URL = server.url
     service = await startTestService('postgres')
+    // The next files of this process use it again.
+    process.env.TEST_DATABASE_URL = usual
   })
   after(async () => {
     await service.stop()

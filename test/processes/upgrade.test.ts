@@ -5,13 +5,13 @@ import type { OutgoingHttpHeaders } from 'node:http'
 import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe, test } from 'node:test'
 import pg from 'pg'
-import { ENGINES, openTestStore } from './engines.ts'
-import { createDeployment, type Deployment, run, type ServiceProcess, until } from './process.ts'
-import { type Answer, type Call, PASSWORD } from './service.ts'
-import { AUTH, bearer, cookie, cookieIn, SESSION_COOKIE } from './session-client.ts'
-import { addEvent, addUser, migrate, migrationNames, useRelease } from './upgrade/releases.ts'
+import { ENGINES, openTestStore } from '../engines.ts'
+import { createDeployment, type Deployment, run, type ServiceProcess, until } from '../process.ts'
+import { type Answer, type Call, PASSWORD } from '../service.ts'
+import { AUTH, bearer, cookie, cookieIn, SESSION_COOKIE } from '../session-client.ts'
+import { addEvent, addUser, migrate, migrationNames, useRelease } from '../upgrade/releases.ts'
 
-const FAST_MINUTE = new URL('upgrade/fast-minute.ts', import.meta.url).href
+const FAST_MINUTE = new URL('../upgrade/fast-minute.ts', import.meta.url).href
 const CLIENTS = 4
 
 const servePrevious = useRelease('previous')

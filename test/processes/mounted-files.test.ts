@@ -5,12 +5,12 @@ import { readFileSync } from 'node:fs'
 import { chmod, chown, mkdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import type { Finding } from '../src/admin/doctor/finding.ts'
-import { ensureKeyFile } from '../src/keys/key-file.ts'
-import { makeCertificate } from './certificates.ts'
-import { freePort, UNPRIVILEGED } from './postgres-server.ts'
-import { PROJECT, run, SERVE } from './process.ts'
-import { makeTemporaryFolder } from './temporary-folder.ts'
+import type { Finding } from '../../src/finding.ts'
+import { ensureKeyFile } from '../../src/keys/key-file.ts'
+import { makeCertificate } from '../certificates.ts'
+import { freePort, UNPRIVILEGED } from '../postgres-server.ts'
+import { PROJECT, run, SERVE } from '../process.ts'
+import { makeTemporaryFolder } from '../temporary-folder.ts'
 
 const MANIFEST = readFileSync(join(PROJECT, 'deploy/kubernetes.yaml'), 'utf8')
 const MOUNTED_MODE = Number.parseInt(/defaultMode: (\d+)/.exec(MANIFEST)?.[1] ?? '', 8)
@@ -55,12 +55,16 @@ before(async () => {
 })
 after(() => rm(folder, { recursive: true }))
 
-async function examine(as: { uid?: number; gid?: number }): Promise<string[]> {
-  const doctor = run(env, { command: DOCTOR, identity: as })
+async function examine(
+  as: { uid?: number; gid?: number },
+  other: Record<string, string> = {},
+  checks = ['tls', 'keys', 'admin tokens'],
+): Promise<string[]> {
+  const doctor = run({ ...env, ...other }, { command: DOCTOR, identity: as })
   await doctor.exit
   const findings: Finding[] = JSON.parse(doctor.output().replace(/^\d+ problems? found\.$/m, ''))
   return findings
-    .filter(({ check }) => ['tls', 'keys', 'admin tokens'].includes(check))
+    .filter(({ check }) => checks.includes(check))
     .map(({ check, state, detail }) => `${check} ${state}: ${detail}`)
 }
 
@@ -73,7 +77,7 @@ test('the service starts with files that its group may read, and the doctor find
   for (const finding of await examine(identity)) assert.match(finding, /^\D+ ok: /)
 })
 
-test('the doctor warns of a group that the service is not in', {
+test('the doctor and the start warn of a group that the service is not in', {
   skip: !IS_ROOT && 'only root can give a file to a group that it is not in',
 }, async t => {
   const names = ['tls.key', 'signing-keys.json', 'admin-tokens.json']
@@ -87,4 +91,28 @@ test('the doctor warns of a group that the service is not in', {
       /^\D+ warning: \S+ can be read by the group 1, which this process is not in: chgrp it/,
     )
   }
+  const service = run(env, { identity })
+  t.after(() => service.kill('SIGKILL'))
+  await service.line('service.started')
+  const warned = service.lines().filter(({ event }) => event === 'service.warning')
+  for (const name of ['signing-keys.json', 'admin-tokens.json']) {
+    const text = `${mounted(name)} can be read by the group 1`
+    assert.equal(warned.filter(({ msg }) => String(msg).startsWith(text)).length, 1, name)
+  }
+})
+
+test('a data folder that cannot be written to is ok with PostgreSQL in production, not with SQLite', {
+  skip: !IS_ROOT && 'only root can run the doctor as another user',
+}, async () => {
+  const DATA_DIR = join(folder, 'of-root')
+  await mkdir(DATA_DIR)
+  const DATABASE_URL = 'postgres://ann@127.0.0.1:1/login?sslmode=disable'
+  assert.deepEqual(await examine(identity, { DATA_DIR, DATABASE_URL }, ['data folder']), [
+    `data folder ok: ${DATA_DIR}`,
+  ])
+  const [refused = ''] = await examine(identity, { DATA_DIR }, ['data folder'])
+  assert.match(
+    refused,
+    /^data folder problem: The data folder .* belongs to the user with the id 0/,
+  )
 })

@@ -2,11 +2,11 @@
 // lease of its reservation ends.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { openStore } from '../src/storage/open-store.ts'
-import { nameStandby, query } from './engines.ts'
-import { NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
-import { until } from './process.ts'
-import { makeScopes } from './storage/fixtures.ts'
+import { openStore } from '../../src/storage/open-store.ts'
+import { nameStandby, query } from '../engines.ts'
+import { NO_FSYNC, type PostgresServer, startPostgres } from '../postgres-server.ts'
+import { until } from '../process.ts'
+import { makeScopes } from '../storage/fixtures.ts'
 
 const LEASE_MS = 60_000
 const EMAIL = 'unknown@example.com'

@@ -6,11 +6,11 @@ import { createConnection } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import packageJson from '../package.json' with { type: 'json' }
-import { ensureKeyFile } from '../src/keys/key-file.ts'
-import { LAUNCH, NO_PINNED_NODE, oldNode, preload } from './old-node.ts'
-import { freePort } from './postgres-server.ts'
-import { PROJECT, type RunningProcess, run, SERVE, until } from './process.ts'
+import packageJson from '../../package.json' with { type: 'json' }
+import { ensureKeyFile } from '../../src/keys/key-file.ts'
+import { LAUNCH, NO_PINNED_NODE, oldNode, preload } from '../old-node.ts'
+import { freePort } from '../postgres-server.ts'
+import { PROJECT, type RunningProcess, run, SERVE, until } from '../process.ts'
 
 const [node = '', ...serve] = SERVE
 

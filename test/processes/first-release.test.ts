@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import { createDeployment, run, until } from './process.ts'
-import { addUser, migrate, migrationNames, useRelease } from './upgrade/releases.ts'
+import { createDeployment, run, until } from '../process.ts'
+import { addUser, migrate, migrationNames, useRelease } from '../upgrade/releases.ts'
 
 const serveFirst = useRelease('first')
 

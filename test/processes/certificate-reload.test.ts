@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { connect, type TLSSocket } from 'node:tls'
-import { ensureKeyFile } from '../src/keys/key-file.ts'
-import { makeCertificate, type TestCertificate } from './certificates.ts'
-import { type Line, type RunningProcess, run, SERVE, until } from './process.ts'
+import { ensureKeyFile } from '../../src/keys/key-file.ts'
+import { makeCertificate, type TestCertificate } from '../certificates.ts'
+import { type Line, type RunningProcess, run, SERVE, until } from '../process.ts'
 
 let folder: string
 let production: Record<string, string>

@@ -5,10 +5,10 @@ import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import { query } from './engines.ts'
-import { freePort, NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
-import { createDeployment, type Deployment, run, type ServiceProcess, until } from './process.ts'
-import { UNLIMITED } from './service.ts'
+import { query } from '../engines.ts'
+import { freePort, NO_FSYNC, type PostgresServer, startPostgres } from '../postgres-server.ts'
+import { createDeployment, type Deployment, run, type ServiceProcess, until } from '../process.ts'
+import { UNLIMITED } from '../service.ts'
 
 const OWNER = 'owner@example.com'
 
@@ -19,8 +19,7 @@ describe('with several hosts', () => {
   before(async () => {
     first = await startPostgres(NO_FSYNC)
     second = await first.createStandby()
-    process.env.TEST_DATABASE_URL = first.url
-    deployment = await createDeployment('postgres', UNLIMITED)
+    deployment = await createDeployment('postgres', UNLIMITED, first.url)
     await deployment.addUser(OWNER)
   })
   after(async () => {

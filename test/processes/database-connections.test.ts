@@ -5,10 +5,10 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
-import { nameStandby } from './engines.ts'
-import { NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
-import { createDeployment, type Deployment, run, type ServiceProcess, until } from './process.ts'
-import { UNLIMITED } from './service.ts'
+import { nameStandby } from '../engines.ts'
+import { NO_FSYNC, type PostgresServer, startPostgres } from '../postgres-server.ts'
+import { createDeployment, type Deployment, run, type ServiceProcess, until } from '../process.ts'
+import { UNLIMITED } from '../service.ts'
 
 const POOL_SIZE = 4
 const FAULT_MS = 6_000
@@ -22,8 +22,7 @@ describe('connections to PostgreSQL', () => {
   let observer: pg.Client
   before(async () => {
     server = await startPostgres(NO_FSYNC)
-    process.env.TEST_DATABASE_URL = server.url
-    deployment = await createDeployment('postgres', UNLIMITED)
+    deployment = await createDeployment('postgres', UNLIMITED, server.url)
     await deployment.addUser(OWNER)
     observer = new pg.Client(server.url)
     await observer.connect()

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { connect as connectTls } from 'node:tls'
 import bcrypt from 'bcrypt'
-import { NO_PINNED_NODE, oldNode } from './old-node.ts'
+import { NO_PINNED_NODE, oldNode } from '../old-node.ts'
 import {
   createDeployment,
   type Deployment,
@@ -19,8 +19,8 @@ import {
   SERVE,
   type ServiceProcess,
   until,
-} from './process.ts'
-import { createClient, LOGIN, PASSWORD } from './service.ts'
+} from '../process.ts'
+import { createClient, LOGIN, PASSWORD } from '../service.ts'
 
 const EXIT_WITHIN_MS = 10_000
 /** Slow enough that a signal arrives while logins are verified. */

@@ -6,9 +6,9 @@ import { createServer } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { createTestDatabase } from './engines.ts'
-import { freePort, UNPRIVILEGED } from './postgres-server.ts'
-import { run, SERVE } from './process.ts'
+import { createTestDatabase } from '../engines.ts'
+import { freePort, UNPRIVILEGED } from '../postgres-server.ts'
+import { run, SERVE } from '../process.ts'
 
 let folder: string
 before(async () => {
@@ -154,13 +154,13 @@ describe('a start that fails prints the reason without a stack trace, and ends',
       'its key file is not JSON',
       () => ({ SIGNING_KEYS_FILE: join(folder, 'file') }),
       1,
-      [/^The signing keys in \S+ cannot be used: it is not JSON\. Restore it from a backup\. Or/],
+      [/^The key file \S+ cannot be used: it is not JSON\. Restore it from a backup\. Or/],
     ],
     [
       'one of its keys is too weak',
       () => ({ SIGNING_KEYS_FILE: join(folder, 'keys') }),
       1,
-      [/^The signing keys in \S+ cannot be used: key 1: a secret needs at least 32 bytes\./],
+      [/^The key file \S+ cannot be used: key 1: a secret needs at least 32 bytes\./],
     ],
     [
       'its certificate is not a certificate',

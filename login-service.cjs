@@ -1,0 +1,18 @@
+#!/usr/bin/env node
+// The command of "npx login-service" and "npm run admin": runs src/main.ts, with options that keep a short process
+// small. Plain JavaScript, as launch.cjs is.
+'use strict'
+// biome-ignore lint/style/useNodejsImportProtocol: see launch.cjs
+const { join } = require('path')
+
+const [, , group, command] = process.argv
+const isService = group === 'serve'
+/** They handle many users, and may need more memory. */
+const isBulk = group === 'users' && (command === 'import' || command === 'export')
+
+const nodeOptions = ['--max-semi-space-size=4']
+if (!isService) nodeOptions.push('--v8-pool-size=0')
+if (!isService && !isBulk) nodeOptions.push('--max-old-space-size=64')
+
+process.argv.splice(1, 1, join(__dirname, 'launch.cjs'), ...nodeOptions, 'src/main.ts')
+require('./launch.cjs')

@@ -1,0 +1,91 @@
+// Composes the servers from the parts that have been opened.
+import { type Config, tokensAt } from './config/config.ts'
+import type { Drain } from './drain.ts'
+import { buildAdminApp } from './http/admin/app.ts'
+import { buildApp } from './http/app.ts'
+import { expiryOf } from './http/connection/tls.ts'
+import { createOpsServer } from './http/ops.ts'
+import type { Log } from './log/log.ts'
+import { createDeviceTokens } from './login/device.ts'
+import { createHashQueue } from './login/hash-queue.ts'
+import { login } from './login/login.ts'
+import { createPace } from './login/pace.ts'
+import { createPasswords } from './login/passwords.ts'
+import { createThrottle } from './login/throttle.ts'
+import { observeLogin, observeThrottle } from './metrics/observe.ts'
+import type { Parts } from './open.ts'
+import { createReadiness } from './readiness.ts'
+import { createRefreshLimit } from './session/refresh-limit.ts'
+
+export type Servers = Awaited<ReturnType<typeof composeServers>>
+
+export async function composeServers(
+  { config, log }: { config: Config; log: Log },
+  parts: Parts,
+  purgedAt: () => Date,
+  { isStopping, isRefusing, track }: Drain,
+) {
+  const { metrics, store, clusterClock, writeFaults, tls, keys, page } = parts
+  const { budgets, maxSessionsPerUser, bcryptCost, loginTimeMs } = config
+  const clock = clusterClock.now
+  const hashQueue = createHashQueue(
+    parts.hasher,
+    { cost: bcryptCost, loginTimeMs },
+    undefined,
+    metrics.hashStarted,
+  )
+  const readiness = createReadiness(
+    async () => {
+      clusterClock.check()
+      writeFaults.check()
+      await store.maintenance.checkWritable(clock())
+    },
+    isStopping,
+    log,
+  )
+  metrics.read({
+    queueDepth: hashQueue.depth,
+    certificateExpiry() {
+      const material = tls.current()
+      return material && expiryOf(material.cert)
+    },
+    signingSince: () => new Date(keys.signingAt(clock()).accessKey.signsFrom * 1000),
+    wasReady: readiness.wasReady,
+    clockOffsetMs: clusterClock.offsetMs,
+    purgedAt,
+    lostLogLines: log.countLost,
+    // A stalled disk must not delay a scrape.
+    connections:
+      config.database.engine === 'postgres' ? parts.database.maintenance.countConnections : null,
+  })
+  const tokens = { ...config.tokens }
+  const loginDeps = {
+    store,
+    throttle: observeThrottle(metrics, createThrottle(store.attempts, clock)),
+    passwords: createPasswords(bcryptCost),
+    hashQueue,
+    pace: createPace(),
+    deviceTokens: createDeviceTokens(parts.deviceKey),
+    keys,
+    budgets,
+    maxSessionsPerUser,
+    loginTimeMs,
+    tokens,
+    clock,
+  }
+  const shared = { config, tls: tls.current(), log, metrics, isStopping, isRefusing, track }
+  return {
+    app: await buildApp({
+      ...shared,
+      page,
+      sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
+      login: observeLogin(metrics, attempt => login(loginDeps, attempt)),
+    }),
+    admin: config.adminPort > 0 ? buildAdminApp({ ...shared, store, clock }) : null,
+    ops: createOpsServer({ metrics, checkReady: readiness.check, opsHost: config.opsHost, log }),
+    /** Tells the default issuer and audience the port that was bound. */
+    usePort(port: number): void {
+      Object.assign(tokens, tokensAt(port, config))
+    },
+  }
+}

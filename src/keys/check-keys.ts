@@ -1,0 +1,33 @@
+// Checks that the signing keys can be used and are safe.
+import type { Config } from '../config/config.ts'
+import { hasCode } from '../files.ts'
+import { checkReaders, type Finding, ok, problem, warning } from '../finding.ts'
+import { explainKeyFile, loadKeySet } from './key-file.ts'
+import { findShortKey, type KeySet } from './key-set.ts'
+
+export async function checkKeys(config: Config, now: Date): Promise<Finding> {
+  const { signingKeysFile: path, environment } = config
+  let keySet: KeySet
+  try {
+    keySet = await loadKeySet(path)
+  } catch (error) {
+    return hasCode(error, 'ENOENT') && environment !== 'production'
+      ? warning('keys', `${path} is not there: the service makes it at its start`)
+      : problem('keys', explainKeyFile(path, error))
+  }
+  const readers = await checkReaders(config, 'keys', path)
+  if (readers) return readers
+  const short = findShortKey(keySet, () => false)
+  if (short) return warning('keys', `${path}: ${short}: "keys rotate" replaces it`)
+  const { accessKeys, refreshKeys } = keySet
+  const detail = `${path}: ${accessKeys.length} for access tokens, ${refreshKeys.length} for refresh tokens`
+  const isTooEarly = [accessKeys, refreshKeys].some(keys =>
+    keys.every(({ signsFrom }) => signsFrom * 1000 > now.getTime()),
+  )
+  return isTooEarly
+    ? warning(
+        'keys',
+        `${detail}; all keys of a kind start in the future: check the clock of this machine`,
+      )
+    : ok('keys', detail)
+}

@@ -1,0 +1,100 @@
+// Opens the ports, and announces the addresses.
+import type { Server } from 'node:net'
+import type { Servers } from './compose.ts'
+import type { Config } from './config/config.ts'
+import type { DatabaseConfig } from './config/database.ts'
+import { watchDescriptors } from './descriptors.ts'
+import { type Drain, prepareClose } from './drain.ts'
+import { codeOf, hasCode } from './files.ts'
+import type { Log } from './log/log.ts'
+import type { Parts } from './open.ts'
+import { StartError } from './start.ts'
+
+/** Returns the public port. The servers are closed with `opened`. */
+export async function openPorts(
+  { config, log }: { config: Config; log: Log },
+  { tls }: Parts,
+  { app, admin, ops, usePort }: Servers,
+  drain: Drain,
+  opened: AsyncDisposableStack,
+): Promise<number> {
+  opened.defer(() => {
+    ops.close()
+    ops.closeAllConnections()
+  })
+  opened.defer(drain.finishLateWork)
+  const apps = admin ? [app, admin] : [app]
+  await Promise.all(apps.map(it => it.ready()))
+  for (const { server } of apps) tls.serveOn(server)
+  const closers = apps.map(prepareClose)
+  opened.defer(async () => {
+    await Promise.all(closers.map(close => close()))
+  })
+  opened.adopt(watchDescriptors(log), it => it.close())
+
+  const port = await listen(app.server, config.port, config.host, 'PORT')
+  // Connections are accepted in a later turn of the event loop, so no request has seen the default issuer.
+  usePort(port)
+  if (config.opsPort > 0) await listen(ops, config.opsPort, config.opsHost, 'OPS_PORT')
+  if (admin) await listen(admin.server, config.adminPort, config.adminHost, 'ADMIN_PORT')
+  return port
+}
+
+/** Returns the port that was bound. */
+async function listen(
+  server: Server,
+  port: number,
+  host: string,
+  variable: string,
+): Promise<number> {
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject).listen(port, host, resolve)
+    })
+  } catch (error) {
+    if (hasCode(error, 'EADDRINUSE')) {
+      throw new StartError(`Port ${port} is taken: stop the other process or set ${variable}.`)
+    }
+    const hostVariable = variable.replace('PORT', 'HOST')
+    throw new StartError(
+      `${host}:${port} cannot be listened on (${codeOf(error)}): set ${hostVariable} or ${variable}.`,
+    )
+  }
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('not listening on a port')
+  return address.port
+}
+
+export function urlOf(host: string, port: number, isEncrypted: boolean): string {
+  const name = host.includes(':') ? `[${host}]` : host
+  return `${isEncrypted ? 'https' : 'http'}://${name}:${port}`
+}
+
+type Start = {
+  /** Where the service listens. */
+  url: string
+  /** Where users log in; null if the service does not know its public address. */
+  page: string | null
+  /** Where the admin API listens; null if it is off. */
+  admin: string | null
+  engine: DatabaseConfig['engine']
+  hasUsers: boolean
+}
+
+export function announceStart(log: Log, { url, page, admin, engine, hasUsers }: Start): void {
+  log.info(
+    {
+      event: 'service.started',
+      address: url,
+      ...(page && { page }),
+      ...(admin && { admin }),
+      database: engine,
+    },
+    `listening on ${url}${page ? `, login page at ${page}` : ''}`,
+  )
+  if (hasUsers) return
+  log.info(
+    { event: 'service.no_users' },
+    'there are no users yet; to add one, run in the same environment: npx login-service users add EMAIL --name NAME',
+  )
+}

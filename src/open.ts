@@ -1,0 +1,126 @@
+// Opens what the service needs: the hasher, the database, the certificate, the page, the clock and the keys.
+import { availableParallelism } from 'node:os'
+import { checkTokens } from './admin/tokens/check-tokens.ts'
+import { openHasher } from './bcrypt/open-hasher.ts'
+import { openClusterClock } from './cluster-clock.ts'
+import type { Config } from './config/config.ts'
+import { describeProgress, type MigrationProgress } from './domain/migration.ts'
+import { openTls } from './http/connection/served-tls.ts'
+import { loadPage } from './http/page/page.ts'
+import { checkKeys } from './keys/check-keys.ts'
+import { ensureKeyFile, explainKeyFile, watchKeys } from './keys/key-file.ts'
+import type { Log } from './log/log.ts'
+import { createMetrics } from './metrics/metrics.ts'
+import { observeHasher, observeStore } from './metrics/observe.ts'
+import { actOn, failStart, StartError } from './start.ts'
+import { checkStorage } from './storage/check-storage.ts'
+import { explainDatabase, type openServiceStore } from './storage/open-store.ts'
+import { createWriteFaults } from './storage/write-faults.ts'
+
+export type Parts = Awaited<ReturnType<typeof openParts>>
+
+/** `machineClock` is corrected by its offset to the database's clock, see cluster-clock.ts. */
+type Given = {
+  config: Config
+  log: Log
+  machineClock: () => Date
+  openStore: typeof openServiceStore
+}
+
+/** Whatever has been opened is closed with `opened`. */
+export async function openParts(
+  { config, log, machineClock, openStore }: Given,
+  opened: AsyncDisposableStack,
+) {
+  const metrics = createMetrics(config.database.engine)
+  // Its self-test takes a while, so the rest of the start runs beside it.
+  const openingHasher = startHasher(config, log, opened)
+  const failDatabase = (error: unknown): never => {
+    throw new StartError(`${explainDatabase(config.database, error)}.`)
+  }
+
+  let measureClockSoon = () => {}
+  const database = opened.adopt(
+    await openStore(config.database, error => {
+      log.warn({ event: 'database.connection_lost', err: error })
+      // The next connection may be to another server, with a clock of its own.
+      measureClockSoon()
+    }).catch(failDatabase),
+    it => it.close(),
+  )
+  const writeFaults = createWriteFaults()
+  const store = observeStore(metrics, database, writeFaults.report)
+  const tls = opened.adopt(
+    await openTls(config, log, machineClock).catch(failStart('The TLS certificate cannot be used')),
+    it => it.close(),
+  )
+  const [page, firstPage] = await Promise.all([
+    loadPage(config.page).catch(failStart('The login page or its BRAND_LOGO_FILE cannot be used')),
+    store.migrations
+      .apply(progress => logMigration(log, progress))
+      .then(() => store.users.list({}, { after: '', limit: 1 }, machineClock()))
+      .catch(failDatabase),
+  ])
+  const hasUsers = firstPage.users.length > 0
+  for (const finding of await checkStorage(config.database, store.maintenance).catch(
+    failDatabase,
+  )) {
+    actOn(finding, log)
+  }
+  const deviceKey = await store.devices.readKey().catch(failDatabase)
+  const clusterClock = opened.adopt(
+    await openClusterClock(store.maintenance, machineClock, log).catch(failDatabase),
+    it => it.close(),
+  )
+  measureClockSoon = clusterClock.measureSoon
+  const keys = opened.adopt(await openKeys(config, log, clusterClock.now, hasUsers), it =>
+    it.close(),
+  )
+  for (const finding of await checkTokens(config)) actOn(finding, log)
+  const hasher = observeHasher(metrics, await openingHasher)
+  return {
+    ...{ metrics, hasher, database, store, writeFaults, tls, page, hasUsers },
+    ...{ deviceKey, clusterClock, machineClock, keys },
+  }
+}
+
+function startHasher(config: Config, log: Log, opened: AsyncDisposableStack) {
+  const opening = openHasher(
+    config.passwordEngine,
+    availableParallelism(),
+    warning => log.warn({ event: 'service.warning' }, warning),
+    error => log.error({ event: 'hashing.thread_lost', err: error }),
+  )
+  const closing = () =>
+    opening.then(
+      hasher => hasher.close(),
+      () => {},
+    )
+  // The caller awaits it last; if the start fails before that, its error is the one to report.
+  opening.catch(() => {})
+  opened.defer(closing)
+  return opening
+}
+
+/** A service with users may have used its keys for long, so short RSA keys stay valid there. */
+async function openKeys(config: Config, log: Log, clock: () => Date, hasUsers: boolean) {
+  const { signingKeysFile: path, environment } = config
+  const failKeys = (error: unknown) => {
+    throw new StartError(`${explainKeyFile(path, error)}.`)
+  }
+  if (environment !== 'production' && (await ensureKeyFile(path, clock()).catch(failKeys))) {
+    log.info({ event: 'keys.created', path }, `made new signing keys in ${path}`)
+  }
+  actOn(await checkKeys(config, clock()), log)
+  return watchKeys(path, hasUsers, error => {
+    if (error) log.error({ event: 'keys.reload_failed', err: error }, `${path}: ${error.message}`)
+    else log.info({ event: 'keys.reloaded' })
+  }).catch(failKeys)
+}
+
+function logMigration(log: Log, progress: MigrationProgress): void {
+  const { kind, ...facts } = progress
+  const sentence = describeProgress(progress)
+  if (kind === 'applying') log.info({ event: 'database.migrating', ...facts }, sentence)
+  else log.warn({ event: 'database.migration_waiting', ...facts }, sentence)
+}

@@ -1,0 +1,93 @@
+// How a command starts: by npx, with options of Node that suit it, and with no library that it does not need.
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { promisify } from 'node:util'
+import { type Cli, createCli } from './cli.ts'
+import { createTestDatabase, type TestDatabase } from './engines.ts'
+import { LAUNCH, NO_PINNED_NODE, oldNode, preload } from './old-node.ts'
+import { PROJECT } from './process.ts'
+
+const execute = promisify(execFile)
+const LOGIN_SERVICE = join(PROJECT, 'login-service.cjs')
+
+let database: TestDatabase
+let cli: Cli
+before(async () => {
+  database = await createTestDatabase('sqlite')
+  cli = await createCli(database)
+  await cli.run(['database', 'migrate'])
+})
+after(async () => {
+  await cli.remove()
+  await database.drop()
+})
+
+test('npx runs a command without a question and without the network', async () => {
+  // Nothing listens at this address.
+  const env = { ...cli.env, HOME: cli.folder, npm_config_registry: 'http://127.0.0.1:1' }
+  const { stdout, stderr } = await execute('npx', ['login-service', 'users', 'list', '--json'], {
+    cwd: PROJECT,
+    env,
+  })
+  assert.deepEqual([stdout, stderr], ['[]\n', ''])
+})
+
+describe('commands get options of Node', () => {
+  const SMALL = ['--max-semi-space-size=4', '--v8-pool-size=0']
+  const CASES: [command: string[], options: string[]][] = [
+    [
+      ['users', 'list'],
+      [...SMALL, '--max-old-space-size=64'],
+    ],
+    [
+      ['keys', 'list', '--help'],
+      [...SMALL, '--max-old-space-size=64'],
+    ],
+    [['users', 'export'], SMALL],
+    [['users', 'import', '-'], SMALL],
+    [['serve', '--help'], ['--max-semi-space-size=4']],
+  ]
+  const print = preload(`if (process.env.LAUNCHER_PID) process.on('exit', () => {
+    console.error('options:', ...process.execArgv.filter(word => /^--.*size/.test(word)))
+  })`)
+  for (const [name, old, skip] of [
+    ['its own', [], false],
+    ['the pinned', oldNode(), NO_PINNED_NODE],
+  ] as const) {
+    test(`on ${name} Node`, { skip }, async () => {
+      for (const [command, options] of CASES) {
+        const args = [...print, ...old, LOGIN_SERVICE, ...command]
+        const ending = execute(process.execPath, args, { cwd: cli.folder, env: cli.env })
+        ending.child.stdin?.end()
+        const { stderr } = await ending.catch(error => error)
+        assert.match(stderr, new RegExp(`^options: ${options.join(' ')}$`, 'm'), command.join(' '))
+      }
+    })
+  }
+})
+
+test('a command loads no library that it does not need', async () => {
+  const list = preload(`const { registerHooks } = await import('node:module')
+    const names = new Set()
+    registerHooks({
+      load(url, context, next) {
+        const [, name] = /node_modules\\/(@[^/]+\\/[^/]+|[^/]+)/.exec(url) ?? []
+        if (name) names.add(name)
+        return next(url, context)
+      },
+    })
+    process.on('exit', () => console.error('packages:', ...names))`)
+  for (const [command, packages] of [
+    ['users list', 'commander ipaddr.js kysely'],
+    ['users add --help', 'commander ipaddr.js'],
+    ['users lits', 'commander ipaddr.js'],
+    ['serve --help', 'commander ipaddr.js'],
+  ] as const) {
+    const args = [...list, LAUNCH, 'src/main.ts', ...command.split(' ')]
+    const ending = execute(process.execPath, args, { cwd: cli.folder, env: cli.env })
+    const { stderr } = await ending.catch(error => error)
+    assert.match(stderr, new RegExp(`^packages: ${packages}$`, 'm'), command)
+  }
+})

@@ -43,20 +43,18 @@ async function killInRotations({ database, addUser, start }: Deployment) {
   const forerunner = await start()
   forerunner.kill('SIGTERM')
   await forerunner.exit
-  const survivor = await start()
 
   const percents = fc.integer({ min: 0, max: 120 })
   const kills = fc.sample(fc.noBias(percents), { seed: SEED, numRuns: KILLS_EACH })
-  let starting = start()
+  let victim = await start()
   for (const [index, percent] of kills.entries()) {
-    const victim = await starting
-    if (index + 1 < kills.length) starting = start()
     const { tokens, roundMs } = await openSessions(victim)
     const refreshing = Promise.allSettled(tokens.map(token => refresh(victim, token)))
     await setTimeout((percent / 100) * roundMs)
     victim.kill('SIGKILL')
     const results = await refreshing
     await victim.exit
+    const survivor = await start()
 
     const rotated = await idsOf(
       database,
@@ -77,6 +75,7 @@ async function killInRotations({ database, addUser, start }: Deployment) {
       const next = await refresh(survivor, tokenOf(again))
       assert.equal(next.status, 200, `kill ${index}: the successor does not work: ${next.text}`)
     }
+    victim = survivor
   }
   const live = await idsOf(
     database,

@@ -1,4 +1,5 @@
-// Releases of the service as files, because a clone may lack their commits. They use our `node_modules`.
+// Releases of the service as files, because a clone may lack their commits. They use our `node_modules`, so packages
+// that only the previous release needs are dev dependencies until it is renewed: helmet, pino-pretty, prom-client.
 // docs/decisions/0040 says how the previous one is renewed:
 //   git archive 730ae5e launch.cjs package.json src ':!src/**/*.test.ts' | gzip -9n > test/upgrade/previous-release.tar.gz
 // The first one has the tables of migration 0001. It stays as it is:

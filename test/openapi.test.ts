@@ -9,7 +9,7 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import bcrypt from 'bcrypt'
 import type { FastifyInstance } from 'fastify'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
-import type { Response, Schema } from '../src/http/openapi/format.ts'
+import type { JsonSchema, Response } from '../src/http/openapi/format.ts'
 import { createDescription, type Description } from './described.ts'
 import { CASES } from './hostile-cases.ts'
 import { PROJECT, until } from './process.ts'
@@ -149,7 +149,7 @@ describe('the OpenAPI document', () => {
   test('its examples are valid', () => {
     const visit = (part: unknown): void => {
       if (part === null || typeof part !== 'object') return
-      const { examples } = part as Schema
+      const { examples } = part as JsonSchema
       if (Array.isArray(examples)) {
         for (const example of examples) description.assertValid(part, example, String(example))
       }

@@ -1,7 +1,7 @@
 // DATABASE_URL may name several hosts, as in postgres://a:5432,b:5432/login. The driver knows only one.
 
 /** `start` ends before the hosts, `rest` begins after them. */
-export function partsOf(url: string): { start: string; hosts: string[]; rest: string } {
+export function splitUrl(url: string): { start: string; hosts: string[]; rest: string } {
   // A password may contain a comma.
   const [, start = '', hosts = '', rest = ''] =
     /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(url) ?? []
@@ -10,13 +10,13 @@ export function partsOf(url: string): { start: string; hosts: string[]; rest: st
 
 /** One address per host. */
 export function addressesOf(url: string): string[] {
-  const { start, hosts, rest } = partsOf(url)
+  const { start, hosts, rest } = splitUrl(url)
   return hosts.map(host => `${start}${host}${rest}`)
 }
 
 /** The problem of an address that the service cannot use, or null. Does not repeat it: it may have a password. */
 export function checkAddresses(url: string): string | null {
-  const { hosts } = partsOf(url)
+  const { hosts } = splitUrl(url)
   const isWellFormed = addressesOf(url).every(address => URL.canParse(address))
   if (!isWellFormed || (hosts.length > 1 && hosts.some(host => /^(:|$)/.test(host)))) {
     return 'DATABASE_URL must look like postgres://user:password@host:5432/name, or postgres://user:password@host1:5432,host2:5432/name.'
@@ -34,7 +34,7 @@ export function checkAddresses(url: string): string | null {
 /** Whether a connection is used only if its server accepts writes and was not replaced by another one. */
 export function mustBeWritable(url: string): boolean {
   const isStated = parameterOf(url, 'target_session_attrs') === 'read-write'
-  return isStated || partsOf(url).hosts.length > 1
+  return isStated || splitUrl(url).hosts.length > 1
 }
 
 /** The driver takes the last of several values. */

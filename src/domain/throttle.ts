@@ -10,7 +10,10 @@ export const WINDOW_MINUTES = 15
 export const WINDOW_MS = WINDOW_MINUTES * 60_000
 
 /** How many failures a scope of each name allows. */
-export type Limits = Record<ScopeName, Pick<ThrottleScope, 'maxFailures' | 'maxDailyFailures'>>
+export type ThrottleLimits = Record<
+  ScopeName,
+  Pick<ThrottleScope, 'maxFailures' | 'maxDailyFailures'>
+>
 
 /** A scope as a reservation finds it: what is over does not count, and an ended lease is a failure. */
 export type ScopeState = ThrottleScope & {
@@ -47,7 +50,7 @@ export interface ThrottleStore {
   /** One state for each of these scopes, with or without a row. */
   read(scopes: ThrottleScope[], now: Date): Promise<ScopeState[]>
   /** The scopes of an email that have a row: email, pairs and devices. */
-  readOfEmail(emailDigest: string, limits: Limits, now: Date): Promise<ScopeState[]>
+  readOfEmail(emailDigest: string, limits: ThrottleLimits, now: Date): Promise<ScopeState[]>
   /**
    * All emails, clients and networks that must wait or have more failures than `above`; also some others that have
    * failures. One call looks at a bounded number of rows, from 0 on: it may return none while `next` is not null. A
@@ -55,7 +58,7 @@ export interface ThrottleStore {
    */
   list(
     from: number,
-    limits: Limits,
+    limits: ThrottleLimits,
     now: Date,
     above: { emails: Floor; clients: Floor },
   ): Promise<{ scopes: ScopeState[]; next: number | null }>

@@ -7,12 +7,12 @@ export const MARGIN_MS = 120
 /** More logins at the same moment are not counted: at a low cost there would be thousands. */
 export const MOST_COUNTED = 100
 
-export type Limits = { cost: number; loginTimeMs: number }
+export type QueueLimits = { cost: number; loginTimeMs: number }
 
 /** What each thread computes, and how many hashes at a time it may compute so that one ends in time. */
 export function loadsOf<W extends Work & { hashing: Hashing | null }>(
   hasher: Hasher,
-  { cost, loginTimeMs }: Limits,
+  { cost, loginTimeMs }: QueueLimits,
   works: W[],
 ): ThreadLoad<W>[] {
   const loads = Array.from({ length: hasher.threads }, (_, thread): ThreadLoad<W> => {
@@ -42,7 +42,10 @@ export function isIdle({ running }: ThreadLoad<Work>): boolean {
  * How many hashes are computed at a time, and how many logins that arrive at the same moment are all answered
  * in time; the latter is not counted beyond MOST_COUNTED.
  */
-export function capacityOf(hasher: Hasher, limits: Limits): { hashes: number; logins: number } {
+export function capacityOf(
+  hasher: Hasher,
+  limits: QueueLimits,
+): { hashes: number; logins: number } {
   const threads: ThreadLoad<Work>[] = loadsOf(hasher, limits, [])
   const isInTime = (logins: number) => {
     const waiting = Array.from({ length: logins }, () => ({ roundsLeft: 2 ** limits.cost }))

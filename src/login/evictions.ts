@@ -1,6 +1,6 @@
 // Which attempts have to give way, so that one more can be hashed in time.
 import type { Hasher, Hashing, HashJob } from '../bcrypt/hasher.ts'
-import { asIfBusy, isIdle, type Limits, loadsOf } from './capacity.ts'
+import { asIfBusy, isIdle, loadsOf, type QueueLimits } from './capacity.ts'
 import type { Claim } from './fair-order.ts'
 import { forecast, type ThreadLoad, type Work } from './forecast.ts'
 
@@ -23,7 +23,7 @@ export type SlotHolder = Claim &
 
 export type Prospects = {
   hasher: Hasher
-  limits: Limits
+  limits: QueueLimits
   nowMs: number
   /** How long before `finishByMs` the hash of the newcomer must end. */
   marginMs: number

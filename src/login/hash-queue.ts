@@ -2,7 +2,7 @@
 // before it, will be answered in time; else it is shed before it costs anything. When there is no room, an
 // attempt of a client with few hashes evicts one of a client with many: see fair-order.ts.
 import type { Hasher, HashJob } from '../bcrypt/hasher.ts'
-import { isIdle, type Limits, loadsOf, MARGIN_MS } from './capacity.ts'
+import { isIdle, loadsOf, MARGIN_MS, type QueueLimits } from './capacity.ts'
 import {
   findEvictions,
   isUnreserved,
@@ -57,7 +57,7 @@ export type HashSlot = {
 
 export function createHashQueue(
   hasher: Hasher,
-  limits: Limits,
+  limits: QueueLimits,
   nowMs = () => performance.now(),
   onStart: (waitedMs: number) => void = () => {},
 ): HashQueue {

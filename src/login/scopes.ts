@@ -1,7 +1,7 @@
 // The scopes that count the failures of an attempt, and how many each allows.
 import type { Budgets, ScopeName, ThrottleScope } from '../domain/attempt.ts'
 import type { Device } from '../domain/device.ts'
-import type { Limits } from '../domain/throttle.ts'
+import type { ThrottleLimits } from '../domain/throttle.ts'
 import { digestOf } from '../identifiers.ts'
 
 /** A known device has its own failures, which other callers cannot use up. */
@@ -14,7 +14,7 @@ const DAILY_EMAIL_FAILURES = 100
 
 type Client = { group: string; network: string | null }
 
-export function limitsOf(budgets: Budgets): Limits {
+export function limitsOf(budgets: Budgets): ThrottleLimits {
   const inWindow = (maxFailures: number) => ({ maxFailures, maxDailyFailures: null })
   return {
     pair: inWindow(budgets.pair),
@@ -58,7 +58,7 @@ function toScope(
   name: ScopeName,
   counted: string[],
   emailDigest: string | null,
-  limit: Limits[ScopeName],
+  limit: ThrottleLimits[ScopeName],
 ): ThrottleScope {
   const key = digestOf(JSON.stringify([name, ...counted]))
   return { name, key, emailDigest, ...limit }

@@ -1,6 +1,6 @@
 // Opens the configured database as a Store: most of it is written once, in `sql/`, for both engines.
 import { type DatabaseConfig, sourceOf } from '../config/database.ts'
-import { partsOf } from '../config/postgres-hosts.ts'
+import { splitUrl } from '../config/postgres-hosts.ts'
 import { UnusableTables } from '../domain/migration.ts'
 import type { Store } from '../domain/store.ts'
 import { messageOf } from '../files.ts'
@@ -12,7 +12,7 @@ import { createMaintenance } from './sql/maintenance.ts'
 import { createMigrations } from './sql/migration.ts'
 import { createRefreshTokens } from './sql/refresh-token.ts'
 import { createSessions } from './sql/session.ts'
-import { createThrottle } from './sql/throttle.ts'
+import { createThrottleStore } from './sql/throttle.ts'
 import { createUsers } from './sql/user.ts'
 
 export async function openStore(
@@ -27,7 +27,7 @@ export async function openStore(
     sessions: createSessions(engine),
     refreshTokens: createRefreshTokens(engine),
     devices: createDevices(engine),
-    throttle: createThrottle(engine),
+    throttle: createThrottleStore(engine),
     audit: createAudit(engine),
     imports: createImport(engine),
     maintenance: createMaintenance(engine),
@@ -63,7 +63,7 @@ async function openEngine(
 /** Names the database in messages, without its password. */
 export function describeDatabase(database: DatabaseConfig): string {
   if (database.engine === 'sqlite') return `SQLite ${database.file}`
-  const { start, hosts, rest } = partsOf(database.url)
+  const { start, hosts, rest } = splitUrl(database.url)
   const user = start.replace(/(\/\/[^:]*):.*@$/s, '$1:***@')
   // The driver also accepts a password as a parameter of the address.
   const [path] = rest.split(/[?#]/)

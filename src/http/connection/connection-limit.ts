@@ -1,10 +1,10 @@
 // Limits the number of connections. At the limit, the client with the most connections loses an idle one.
 
-export type Limits = { total: number; perClient: number }
+export type ConnectionLimits = { total: number; perClient: number }
 
-export type Client = string | symbol
+export type ClientKey = string | symbol
 
-export type Connection = {
+export type CountedConnection = {
   close: () => void
   /** False if it is idle; otherwise calls back once it is idle again. Called only at the limit. */
   isBusy: (onIdle: () => void) => boolean
@@ -18,15 +18,15 @@ export type Entry = {
 }
 
 type Holder = {
-  client: Client
+  client: ClientKey
   connections: number
   /** Of the connections that may be idle; the least recently used comes first. */
   closers: Set<() => boolean>
 }
 
 /** The cost of an operation is bounded by `perClient` and does not grow with the number of clients. */
-export function createConnectionLimit({ total, perClient }: Limits) {
-  const holders = new Map<Client, Holder>()
+export function createConnectionLimit({ total, perClient }: ConnectionLimits) {
+  const holders = new Map<ClientKey, Holder>()
   /** The holders that may have an idle connection, by the number of all their connections. */
   const bySize = Array.from({ length: perClient + 1 }, () => new Set<Holder>())
   let connections = 0
@@ -53,7 +53,7 @@ export function createConnectionLimit({ total, perClient }: Limits) {
 
   return {
     /** Null if the client is at its limit, or if the total is reached and no connection is idle. */
-    add(client: Client, connection: Connection): Entry | null {
+    add(client: ClientKey, connection: CountedConnection): Entry | null {
       const holder = holders.get(client) ?? { client, connections: 0, closers: new Set() }
       if (holder.connections >= perClient || (connections >= total && !closeIdle())) return null
       let isCounted = true

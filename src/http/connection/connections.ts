@@ -1,10 +1,10 @@
-// Limits of connections: how many, how long they may take, and how many requests each may carry.
+// ConnectionLimits of connections: how many, how long they may take, and how many requests each may carry.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import { clientGroup } from '../../login/client-group.ts'
 import type { Proxies } from '../request/client-address.ts'
-import { createConnectionLimit, type Entry, type Limits } from './connection-limit.ts'
+import { type ConnectionLimits, createConnectionLimit, type Entry } from './connection-limit.ts'
 
 /** Handshakes have a limit of their own: unfinished ones must not use up the room for requests. */
 const LIMITS = {
@@ -39,7 +39,7 @@ export const TIMEOUTS = {
 export function limitConnections(
   server: Server,
   proxies: Proxies,
-  limits: { connections: Limits; handshakes: Limits } = LIMITS,
+  limits: { connections: ConnectionLimits; handshakes: ConnectionLimits } = LIMITS,
 ): void {
   const entries = new WeakMap<Socket, Entry>()
   const count = createCounting(proxies, limits.connections, (socket, callback) => {
@@ -68,7 +68,7 @@ export function limitConnections(
 function afterHandshake(
   server: Server,
   proxies: Proxies,
-  limits: Limits,
+  limits: ConnectionLimits,
   onSecure: (socket: Socket) => void,
 ): void {
   const count = createCounting(proxies, limits, () => false)
@@ -94,7 +94,7 @@ function afterHandshake(
 /** Counts a socket until it closes. One beyond the limit is closed at once. */
 function createCounting(
   proxies: Proxies,
-  limits: Limits,
+  limits: ConnectionLimits,
   isBusy: (socket: Socket, callback: () => void) => boolean,
 ) {
   const limit = createConnectionLimit(limits)

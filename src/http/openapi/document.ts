@@ -6,7 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import type { PublicFailureCode } from '../answer/envelope.ts'
 import { COMMON_FAILURES, FAILURE, headerRef, toResponses } from './failures.ts'
 import type { Document } from './format.ts'
-import { LAST_LOGIN, SESSION, USER } from './schemas.ts'
+import { LAST_LOGIN_SCHEMA, SESSION, USER } from './schemas.ts'
 
 const PACKAGE = join(import.meta.dirname, '../../../package.json')
 const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8'))
@@ -90,7 +90,7 @@ export async function describeRoutes(app: FastifyInstance): Promise<void> {
   })
   app.addSchema(USER)
   app.addSchema(SESSION)
-  app.addSchema(LAST_LOGIN)
+  app.addSchema(LAST_LOGIN_SCHEMA)
 }
 
 /** Once the app is ready. Adds what operations share: failures, and the request's id. */

@@ -1,23 +1,23 @@
 // The parts of the OpenAPI format that this service uses.
 import type { PublicFailureCode } from '../answer/envelope.ts'
 
-export type Schema = {
+export type JsonSchema = {
   $ref?: string
   type?: string | string[]
   format?: string
   const?: unknown
   description?: string
   examples?: unknown[]
-  properties?: Record<string, Schema>
+  properties?: Record<string, JsonSchema>
   required?: readonly string[]
-  items?: Schema
+  items?: JsonSchema
 }
 
-type Content = Record<string, { schema: Schema; examples?: Record<string, object> }>
+type Content = Record<string, { schema: JsonSchema; examples?: Record<string, object> }>
 
 type Reference = { $ref: string }
 
-export type Header = { description: string; required?: boolean; schema: Schema }
+export type Header = { description: string; required?: boolean; schema: JsonSchema }
 
 export type Response = {
   description: string
@@ -45,7 +45,7 @@ export type Document = {
   tags: { name: string; description: string }[]
   paths: Record<string, Record<string, Operation>>
   components: {
-    schemas: Record<string, Schema>
+    schemas: Record<string, JsonSchema>
     responses?: Record<string, Response>
     securitySchemes: Record<string, { description: string }>
   }

@@ -2,7 +2,7 @@
 import { type PublicFailureCode, statusOf } from '../answer/envelope.ts'
 import { escapeHtml } from '../page/page.ts'
 import { COMMON_FAILURES, codesOf, WHEN } from './failures.ts'
-import type { Document, Header, Operation, Schema } from './format.ts'
+import type { Document, Header, JsonSchema, Operation } from './format.ts'
 
 const CREDENTIALS: Record<string, string> = {
   accessToken: 'bearer access token',
@@ -113,7 +113,7 @@ function note(text = ''): string {
   return text && `<p>${prose(text)}</p>`
 }
 
-function fields({ properties = {}, required = [] }: Schema = {}): string {
+function fields({ properties = {}, required = [] }: JsonSchema = {}): string {
   const rows = Object.entries(properties).map(([name, schema]) => {
     const isOptional = required.length > 0 && !required.includes(name)
     const description = schema.description ? ` ${prose(schema.description)}` : ''
@@ -127,7 +127,7 @@ function fields({ properties = {}, required = [] }: Schema = {}): string {
 
 const FORMATS: Record<string, string> = { uuid: 'UUID', 'date-time': 'Time (ISO 8601, UTC)' }
 
-function typeOf({ $ref, type = '', format = '', items }: Schema): string {
+function typeOf({ $ref, type = '', format = '', items }: JsonSchema): string {
   const name = $ref?.split('/').at(-1)
   if (name) return `<a href="#${name}">${name}</a>`
   if (items) return `List of ${typeOf(items)}`
@@ -145,13 +145,13 @@ function row(term: string, definition: string): string {
   return `<div><dt>${term}</dt><dd>${definition}</dd></div>`
 }
 
-function example(document: Document, schema: Schema): string {
+function example(document: Document, schema: JsonSchema): string {
   const text = JSON.stringify(exampleOf(document, schema), null, 2)
   return `<details><summary>Example</summary><pre>${escapeHtml(text)}</pre></details>`
 }
 
 /** Undefined for an optional field without an example, which is left out. */
-function exampleOf(document: Document, schema: Schema): unknown {
+function exampleOf(document: Document, schema: JsonSchema): unknown {
   const { $ref, type, properties, items, examples, const: constant } = schema
   const found = $ref && document.components.schemas[$ref.split('/').at(-1) ?? '']
   if (found) return exampleOf(document, found)

@@ -72,7 +72,7 @@ export const SESSION = {
   ),
 }
 
-export const LAST_LOGIN = {
+export const LAST_LOGIN_SCHEMA = {
   $id: 'LastLogin',
   ...object(
     {

@@ -11,7 +11,7 @@ import { FIRST_DUMMY_ID, formatTime, parseTimeOrNull, type Schema } from './sche
 /** Longer than any attempt takes. A lease ends only if the process or the database failed meanwhile. */
 export const LEASE_MS = 60_000
 /** The column `day_ends_at` is this long after the moment at which the failures for the day were counted. */
-export const DAY_MS = 24 * 3_600_000
+export const COUNTED_DAY_MS = 24 * 3_600_000
 
 /** The times that a write at `now` uses, as they are stored. */
 export type Moments = ReturnType<typeof momentsAt>
@@ -21,7 +21,7 @@ export function momentsAt(now: Date) {
     now: formatTime(now),
     leaseEnd: formatTime(now, LEASE_MS),
     windowEnd: formatTime(now, WINDOW_MS),
-    dayEnd: formatTime(now, DAY_MS),
+    dayEnd: formatTime(now, COUNTED_DAY_MS),
     /** When a row may be purged, unless it has failures for the day. */
     expiry: formatTime(now, LEASE_MS + WINDOW_MS),
   }

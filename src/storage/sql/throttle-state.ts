@@ -4,7 +4,7 @@ import type { Selectable } from 'kysely'
 import type { ThrottleScope } from '../../domain/attempt.ts'
 import { type ScopeState, WINDOW_MS } from '../../domain/throttle.ts'
 import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
-import { DAY_MS, LEASE_MS } from './throttle-rows.ts'
+import { COUNTED_DAY_MS, LEASE_MS } from './throttle-rows.ts'
 
 export const STATE_COLUMNS = [
   ...(['key', 'failures', 'daily_failures', 'pending', 'lease_ends_at'] as const),
@@ -50,10 +50,10 @@ export function stateOf(scope: ThrottleScope, row: StateRow | undefined, now: Da
 /** Of the daily failures, one is forgiven for every 15 minutes since they were counted. */
 function dayOf(scope: ThrottleScope, row: StateRow, lapsed: number, now: Date) {
   if (scope.maxDailyFailures === null) return { dailyFailures: 0, dayEndsAt: null }
-  const countedMs = (parseTimeOrNull(row.day_ends_at)?.getTime() ?? 0) - DAY_MS
+  const countedMs = (parseTimeOrNull(row.day_ends_at)?.getTime() ?? 0) - COUNTED_DAY_MS
   const agoMs = now.getTime() - countedMs
   const forgiven = Math.max(0, Math.floor(agoMs / WINDOW_MS))
-  const left = agoMs < -DAY_MS ? 0 : Math.max(0, row.daily_failures - forgiven)
+  const left = agoMs < -COUNTED_DAY_MS ? 0 : Math.max(0, row.daily_failures - forgiven)
   const dailyFailures = left + lapsed
   if (dailyFailures === 0) return { dailyFailures, dayEndsAt: null }
   const fromMs = left > 0 ? countedMs + forgiven * WINDOW_MS : now.getTime()
@@ -62,7 +62,7 @@ function dayOf(scope: ThrottleScope, row: StateRow, lapsed: number, now: Date) {
 
 /** The column `day_ends_at`: 24 hours after the moment at which the daily failures were counted. */
 export function toStoredDay({ dailyFailures, dayEndsAt }: ScopeState): string | null {
-  return dayEndsAt && formatTime(dayEndsAt, DAY_MS - dailyFailures * WINDOW_MS)
+  return dayEndsAt && formatTime(dayEndsAt, COUNTED_DAY_MS - dailyFailures * WINDOW_MS)
 }
 
 /** When the daily failures are used up, each window allows one more. */

@@ -2,7 +2,7 @@
 import { type Selectable, sql } from 'kysely'
 import type { ScopeName } from '../../domain/attempt.ts'
 import type { AuditFacts } from '../../domain/audit.ts'
-import type { Floor, Limits, ScopeState, ThrottleStore } from '../../domain/throttle.ts'
+import type { Floor, ScopeState, ThrottleLimits, ThrottleStore } from '../../domain/throttle.ts'
 import { writeAudit } from './audit.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime, type Schema } from './schema.ts'
@@ -12,7 +12,7 @@ import { STATE_COLUMNS, type StateRow, stateOf, statesOf } from './throttle-stat
 
 type ScopeRow = StateRow & Pick<Selectable<Schema['login_throttle']>, 'scope' | 'email_digest'>
 
-export function createThrottle(engine: Engine): ThrottleStore {
+export function createThrottleStore(engine: Engine): ThrottleStore {
   const selected = () => engine.db.selectFrom('login_throttle').select(STATE_COLUMNS)
   const selectedWithScope = () => selected().select(['scope', 'email_digest'])
 
@@ -85,7 +85,7 @@ export function createThrottle(engine: Engine): ThrottleStore {
  * False only if the scope neither waits nor has more failures than `above`. Pending attempts may be failures, and
  * failures may be over: the row is an upper limit of the state.
  */
-function mayMatter(name: ScopeName, limits: Limits, above: Floor) {
+function mayMatter(name: ScopeName, limits: ThrottleLimits, above: Floor) {
   const { maxFailures, maxDailyFailures } = limits[name]
   const counts = sql`(daily_failures + pending, failures + pending)`
   const floor = sql`(${above.dailyFailures}, ${above.failures})`
@@ -100,7 +100,7 @@ function cleared(target: string, before: AuditFacts | null) {
   return { action: 'throttle.cleared' as const, target, before, after }
 }
 
-function toState(row: ScopeRow, limits: Limits, now: Date): ScopeState {
+function toState(row: ScopeRow, limits: ThrottleLimits, now: Date): ScopeState {
   const { key, scope: name, email_digest: emailDigest } = row
   return stateOf({ name, key, emailDigest, ...limits[name] }, row, now)
 }

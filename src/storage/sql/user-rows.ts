@@ -53,7 +53,7 @@ export function toUser(row: UserRow): User {
 }
 
 /** What a session keeps of its user: the login before its own, and the failures in between. */
-export const LAST_LOGIN = sql`last_login_at, last_login_ip, last_login_user_agent, failures_since_login`
+export const LAST_LOGIN_COLUMNS = sql`last_login_at, last_login_ip, last_login_user_agent, failures_since_login`
 
 /** The assignments to a user by which a login is noted. */
 export function noteLogin({ now, ip, userAgent }: { now: string; ip: string; userAgent: string }) {

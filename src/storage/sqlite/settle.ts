@@ -29,7 +29,7 @@ import {
   momentsAt,
   ONE_FAILURE_MORE,
 } from '../sql/throttle-rows.ts'
-import { isNotLockedByAdministrator, LAST_LOGIN, noteLogin } from '../sql/user-rows.ts'
+import { isNotLockedByAdministrator, LAST_LOGIN_COLUMNS, noteLogin } from '../sql/user-rows.ts'
 
 /** Runs a statement of the transaction, synchronously. */
 export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Row[]
@@ -176,10 +176,10 @@ type OpenParameters = {
 const insertSession = prepare<OpenParameters, { id: string }>((db, at) =>
   sql<{ id: string }>`insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at,
       purge_at, expires_at, cookie_digest, cookie_used_at, user_agent, ip, generation, device_id,
-      ${LAST_LOGIN})
+      ${LAST_LOGIN_COLUMNS})
     select ${at.sessionId}, id, ${at.now}, ${at.now}, ${at.tokenEnd}, ${at.tokenEnd}, ${at.sessionEnd},
       ${at.cookieDigest}, ${at.cookieUsedAt}, ${at.userAgent}, ${at.ip}, session_generation,
-      ${at.deviceId}, ${LAST_LOGIN}
+      ${at.deviceId}, ${LAST_LOGIN_COLUMNS}
     from users where id = ${at.userId} and is_active and ${isNotLockedByAdministrator(at.now)}
       -- A parallel login may have upgraded the hash; the password is still the same.
       and (password_hash = ${at.passwordHash} or upgraded_from = ${at.hashDigest})

@@ -13,7 +13,7 @@ export type Kind<T> = {
 }
 
 export type ReadContext = {
-  /** Of the variable. */
+  /** The name of the variable. */
   name: string
   environment: (typeof ENVIRONMENTS)[number]
   env: Environment

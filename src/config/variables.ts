@@ -11,7 +11,7 @@ export const PASSWORD_ENGINES = ['lanes', 'native'] as const
 
 export type Variable<T, Default extends string | null> = Rules & {
   kind: Kind<T>
-  /** As the operator would write it. Null: none, or config.ts decides it. */
+  /** Written as the operator would write it. Null: there is none, or config.ts decides it. */
   byDefault: Default
   meaning: string
 }

@@ -62,7 +62,7 @@ export type Displaced = {
 }
 
 export type Opening = {
-  /** As it was when its password was verified. */
+  /** The user at the time at which the password was verified. */
   user: Pick<User, 'id' | 'passwordHash'>
   session: NewSession
   refreshToken: NewRefreshToken

@@ -31,7 +31,7 @@ export type AuditFacts = Record<string, string | number | boolean | null>
 
 export type NewAuditEvent = {
   action: AuditAction
-  /** As an administrator names it: an email, the id of a session or device, or the address of a client. */
+  /** What an administrator would call it: an email, the id of a session or device, or the address of a client. */
   target: string
   /** The user that it concerns; null if there is none. */
   targetId: string | null

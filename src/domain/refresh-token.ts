@@ -25,7 +25,7 @@ export type FoundRefreshToken =
       kind: 'found'
       live: LiveSession
       revokedAt: Date | null
-      /** Of the refresh that issued this token; null if its caller sent no request id. */
+      /** The digest of the request id with which this token was issued; null if its caller sent none. */
       requestDigest: string | null
       /** The token that replaced it; null if none has. */
       successor: Successor | null

@@ -32,7 +32,7 @@ export function isLockedByAdministrator(
   return !(user.lockedUntil <= now)
 }
 
-/** Of a new user for which no role is given. */
+/** A new user gets this role if none is given. */
 export const DEFAULT_ROLE = 'user'
 
 export type NewUser = Pick<User, 'id' | 'email' | 'passwordHash' | 'name' | 'role'>

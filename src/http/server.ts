@@ -47,7 +47,7 @@ type Options = {
   origins?: OriginRules
   /** Refuses callers that are not known. */
   admit?: onRequestAsyncHookHandler
-  /** Of the part of an address that a route takes as its parameter. */
+  /** The longest part of an address that a route takes as its parameter. */
   maxParamLength?: number
   /** Answers requests for addresses that no route has. */
   notFound?: (request: FastifyRequest, reply: FastifyReply) => FastifyReply
@@ -109,7 +109,7 @@ export function createServer(
   app.decorate(COUNTED_LOG, countedLog)
   app.decorate(METRICS, metrics)
   app.decorateRequest(CLIENT, null)
-  /** Of the routes that serve, without those that refuse other methods. */
+  /** The methods of the routes that serve, without those that refuse other methods. */
   const methodsByUrl = new Map<string, string[]>()
   const isServed = (method: string, url: string) => methodsByUrl.get(url)?.includes(method) ?? false
 

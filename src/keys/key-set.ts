@@ -37,7 +37,7 @@ export type KeyFile = { keys: StoredKey[] }
 export const PUBLISH_SECONDS = 60
 const SECRET_MIN_BYTES = 32
 const RSA_MIN_BITS = 2048
-/** Of a key that comes into use: 128 bits of security, as the other keys have. */
+/** A key that comes into use must have 128 bits of security, as the other kinds of keys have. */
 const RSA_NEW_MIN_BITS = 3072
 /** Only characters that take one byte in the JSON of a token, because its length is limited. */
 const KEY_ID = /^[!#-[\]-~]{1,64}$/

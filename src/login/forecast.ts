@@ -25,18 +25,21 @@ const ROUNDING = 0.01
 /** When each hash ends, in milliseconds from now. Those that wait begin in their order, when a lane is free. */
 export function forecast<W extends Work>(threads: ThreadLoad<W>[], waiting: W[]): Map<W, number> {
   const endsMs = new Map<W, number>()
-  const lines = threads.map(load => new Line(load, endsMs))
+  const futures = threads.map(load => new FutureThread(load, endsMs))
   let nowMs = 0
   for (const work of waiting) {
-    let line = threadFor(work, lines)
-    while (!line) {
-      nowMs = lines.reduce((ms, { nextEndMs }) => Math.min(ms, nextEndMs), Number.POSITIVE_INFINITY)
-      for (const each of lines) each.advanceTo(nowMs)
-      line = threadFor(work, lines)
+    let thread = threadFor(work, futures)
+    while (!thread) {
+      nowMs = futures.reduce(
+        (ms, { nextEndMs }) => Math.min(ms, nextEndMs),
+        Number.POSITIVE_INFINITY,
+      )
+      for (const each of futures) each.advanceTo(nowMs)
+      thread = threadFor(work, futures)
     }
-    line.add(work)
+    thread.add(work)
   }
-  for (const line of lines) while (line.running.length > 0) line.advanceTo(line.nextEndMs)
+  for (const thread of futures) while (thread.running.length > 0) thread.advanceTo(thread.nextEndMs)
   return endsMs
 }
 
@@ -59,8 +62,8 @@ export function threadFor<T extends ThreadLoad<Work>>(
   return best && best.running.length < best.lanes ? best : null
 }
 
-/** A thread in the future. */
-class Line<W extends Work> implements ThreadLoad<Work> {
+/** A thread and its hashes at a moment in the future. */
+class FutureThread<W extends Work> implements ThreadLoad<Work> {
   running: { work: W; roundsLeft: number }[]
   readonly roundMs: readonly number[]
   readonly lanes: number

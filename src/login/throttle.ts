@@ -11,7 +11,7 @@ const REVALIDATE_MS = 100
 export const BLOCK_CACHED_MS = 2 * REVALIDATE_MS
 /** How often the first waiting attempt asks the store, since another instance may have settled an attempt. */
 const POLL_EVERY_MS = 100
-/** As many as one client may have connections; further attempts are shed at once. */
+/** This many attempts may wait, as many as one client may have connections. Further ones are shed at once. */
 const MAX_WAITING = 256
 
 export type Throttle = {

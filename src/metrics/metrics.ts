@@ -6,7 +6,7 @@ import type { OperationName } from '../domain/operations.ts'
 
 export type Metrics = ReturnType<typeof createMetrics>
 
-/** As in the log: `login.succeeded`, `login.failed` and so on; `error` is a 500. */
+/** The outcomes are those of the log: `login.succeeded`, `login.failed` and so on; `error` is a 500. */
 const OUTCOMES = ['succeeded', 'failed', 'throttled', 'shed', 'error'] as const
 export type LoginLabel = (typeof OUTCOMES)[number]
 

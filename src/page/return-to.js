@@ -28,7 +28,7 @@ function toRefusal(asked) {
     const { protocol, host } = new URL(asked)
     if (/^https?:$/.test(protocol)) return text('returnRefused', { host })
   } catch {
-    // Not an address.
+    // The text is no address.
   }
   return text('returnUnreadable')
 }
@@ -67,7 +67,7 @@ export function wasSentBack() {
   return address === returnTo && Math.abs(Date.now() - Number(leftAt)) < SENT_BACK_MS
 }
 
-/** Not where the browser offers no storage: whether the user was sent back is not known then. */
+/** This is false where the browser offers no storage: whether the user was sent back is not known then. */
 export function mayGoOn() {
   return returnTo !== '' && readLeft() !== null && !wasSentBack()
 }

@@ -4,7 +4,7 @@ import { byId, copyOf, partsOf, text, toTimeElement } from './dom.js'
 
 /** The second click of a double click must not end the session that has moved up in the list. */
 const DOUBLE_CLICK_MS = 500
-/** Of a longer list, the first sessions are shown until the user asks for all. */
+/** A longer list shows this many sessions until the user asks for all. */
 const SHOWN_AT_FIRST = 5
 
 /** @typedef {(button: HTMLButtonElement, id: string) => void} OnEnd */

@@ -7,7 +7,7 @@ import type { CallerDigests, FoundRefreshToken } from '../domain/refresh-token.t
 const DIGEST_CHARACTERS = 22
 
 export type RefreshCaller = {
-  /** As the client sent it; null if it sent none, or no UUID. */
+  /** The request id that the client sent; null if it sent none, or no UUID. */
   requestId: string | null
   group: string
   userAgent: string

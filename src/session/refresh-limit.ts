@@ -17,16 +17,16 @@ export type RefreshLimit = {
 }
 
 export function createRefreshLimit(clock: () => Date): RefreshLimit {
-  const windows = new Map<string, { endsAtMs: number; refreshes: number; waiting: string[] }>()
+  const windows = new Map<string, { endsAtMs: number; refreshes: number; slowedTokens: string[] }>()
   /** The sessions of tokens that must wait. */
-  const waiting = new Map<string, string>()
+  const slowedTokens = new Map<string, string>()
 
   function removeEnded(nowMs: number): void {
     // A map keeps the order of insertion, so the oldest windows come first.
     for (const [id, window] of windows) {
       if (window.endsAtMs > nowMs) break
       windows.delete(id)
-      for (const tokenId of window.waiting) waiting.delete(tokenId)
+      for (const tokenId of window.slowedTokens) slowedTokens.delete(tokenId)
     }
   }
 
@@ -37,20 +37,20 @@ export function createRefreshLimit(clock: () => Date): RefreshLimit {
       const window = windows.get(sessionId) ?? {
         endsAtMs: nowMs + LIMIT_WINDOW_MS,
         refreshes: 0,
-        waiting: [],
+        slowedTokens: [],
       }
       windows.set(sessionId, window)
       window.refreshes++
-      if (nextTokenId && window.refreshes >= MAX_REFRESHES && !waiting.has(nextTokenId)) {
-        waiting.set(nextTokenId, sessionId)
-        window.waiting.push(nextTokenId)
+      if (nextTokenId && window.refreshes >= MAX_REFRESHES && !slowedTokens.has(nextTokenId)) {
+        slowedTokens.set(nextTokenId, sessionId)
+        window.slowedTokens.push(nextTokenId)
       }
       return window.refreshes <= MAX_REFRESHES ? null : secondsUntil(window.endsAtMs, nowMs)
     },
     check(tokenId) {
       const nowMs = clock().getTime()
       removeEnded(nowMs)
-      const sessionId = waiting.get(tokenId)
+      const sessionId = slowedTokens.get(tokenId)
       const window = sessionId && windows.get(sessionId)
       if (!sessionId || !window) return null
       return { sessionId, retryAfterSeconds: secondsUntil(window.endsAtMs, nowMs) }

@@ -123,7 +123,7 @@ async function endReused(
   isOtherCaller: boolean,
   now: Date,
 ): Promise<RefreshOutcome> {
-  // Of several parallel calls, only the one that ends the session reports the reuse.
+  // If several calls run in parallel, only the one that ends the session reports the reuse.
   const isEnded = await store.sessions.end(session.id, now)
   return isEnded
     ? { kind: 'reused', sessionId: session.id, userId: user.id, isOtherCaller }

@@ -20,7 +20,7 @@ export type Entry = {
 type Holder = {
   client: ClientKey
   connections: number
-  /** Of the connections that may be idle; the least recently used comes first. */
+  /** These close the connections that may be idle; the least recently used comes first. */
   closers: Set<() => boolean>
 }
 

@@ -1,4 +1,4 @@
-// ConnectionLimits of connections: how many, how long they may take, and how many requests each may carry.
+// The limits of connections: how many, how long they may take, and how many requests each may carry.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'

@@ -29,7 +29,7 @@ export const WHEN: Record<PublicFailureCode, string> = {
   SERVICE_UNAVAILABLE: 'the service is overloaded or is stopping; try again after `Retry-After`',
 }
 
-/** Of every operation. */
+/** Every operation may answer these. */
 export const COMMON_FAILURES: PublicFailureCode[] = [
   'BAD_REQUEST',
   'HTTPS_REQUIRED',

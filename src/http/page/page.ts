@@ -105,7 +105,7 @@ async function loadAssets(config: Config['page']): Promise<Map<string, Content>>
   ])
 }
 
-/** As CSS: `--on-brand:#fff` for `onBrand`. */
+/** Writes the colours as CSS: `--on-brand:#fff` for `onBrand`. */
 function toProperties(colors: Texts): string {
   return Object.entries(colors)
     .map(

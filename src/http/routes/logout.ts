@@ -40,7 +40,7 @@ export function logoutRoute(deps: SessionAccess) {
       token === null
         ? credentialOf(deps, request)
         : { kind: 'refresh-token' as const, value: token }
-    if (shown.kind === 'forged') return sendDenied(request, reply, shown)
+    if (shown.kind === 'cross-site') return sendDenied(request, reply, shown)
     if (shown.kind === 'absent' && isTokenMisplaced(request)) return sendTokenMisplaced(reply)
     if (shown.kind !== 'absent') {
       const outcome = await endSessionOf(deps, shown)

@@ -29,7 +29,7 @@ export function pageRoute(page: Page, returnToOrigins: readonly string[]) {
     const returnTo = acceptedReturnTo(asked, returnToOrigins)
     if (asked !== undefined && returnTo === null) logRefused(request, 'return-to', originOf(asked))
     if (returnTo === null) return sendContent(request, reply, content)
-    // Not compressed: this document differs from request to request, so it would cost time each time.
+    // This document is not compressed: it differs from request to request, so that would cost time each time.
     return reply.type(content.type).send(withReturnTo(returnTo))
   }
 }

@@ -15,10 +15,10 @@ import { logOf, logRefused } from '../request/log.ts'
 
 export type SessionAccess = SessionDeps & { isListedOrigin: (origin: string) => boolean }
 
-type Forged = { kind: 'forged'; reason: CsrfReason }
+type CrossSite = { kind: 'cross-site'; reason: CsrfReason }
 type Denied = { kind: 'denied'; credential: Credential['kind']; reason: AccessReason }
 /** Why a request is not accepted. */
-export type NoAccess = { kind: 'absent' } | Denied | Forged
+export type NoAccess = { kind: 'absent' } | Denied | CrossSite
 
 type Access = { kind: 'granted'; live: LiveSession; cookie: string | null } | NoAccess
 
@@ -44,7 +44,7 @@ function accessOf(deps: SessionAccess, request: FastifyRequest): Promise<Access>
 }
 
 export async function accessBy(deps: SessionAccess, shown: Shown): Promise<Access> {
-  if (shown.kind === 'absent' || shown.kind === 'forged') return shown
+  if (shown.kind === 'absent' || shown.kind === 'cross-site') return shown
   const found = await authenticate(deps, shown)
   return found.kind === 'live'
     ? { kind: 'granted', live: found, cookie: shown.kind === 'cookie' ? shown.value : null }
@@ -52,7 +52,7 @@ export async function accessBy(deps: SessionAccess, shown: Shown): Promise<Acces
 }
 
 /** What a request has shown. */
-type Shown = Credential | { kind: 'absent' } | Forged
+type Shown = Credential | { kind: 'absent' } | CrossSite
 
 export function credentialOf(deps: SessionAccess, request: FastifyRequest): Shown {
   const token = bearerTokenOf(request)
@@ -65,12 +65,12 @@ export function cookieOf(deps: SessionAccess, request: FastifyRequest): Shown {
   if (value === null) return { kind: 'absent' }
   const isChange = request.method !== 'GET' && request.method !== 'HEAD'
   const reason = isChange ? checkCsrf(request, value, deps.isListedOrigin) : null
-  return reason ? { kind: 'forged', reason } : { kind: 'cookie', value }
+  return reason ? { kind: 'cross-site', reason } : { kind: 'cookie', value }
 }
 
 export function sendDenied(request: FastifyRequest, reply: FastifyReply, access: NoAccess) {
   logDenied(request, access)
-  if (access.kind === 'forged') return sendFailure(reply, 'CSRF_FAILED')
+  if (access.kind === 'cross-site') return sendFailure(reply, 'CSRF_FAILED')
   const isTokenRefused = access.kind === 'denied' && access.credential !== 'cookie'
   return sendFailure(reply, 'INVALID_TOKEN', { isTokenRefused })
 }
@@ -81,7 +81,7 @@ export function logDenied(request: FastifyRequest, access: NoAccess): void {
     const { credential, reason } = access
     logOf(request).counted('info', { event: 'session.refused', credential, reason })
   }
-  if (access.kind === 'forged') logRefused(request, access.reason, request.headers.origin)
+  if (access.kind === 'cross-site') logRefused(request, access.reason, request.headers.origin)
 }
 
 /**

@@ -61,7 +61,7 @@ export function openPostgres(options: PostgresOptions): Engine {
   const db = openDatabase(pool, operationTimeoutMs)
   const retrying = <T>(operation: () => Promise<T>) =>
     repeat(operation, hasSqlState(...TRANSIENT_ERRORS), operationTimeoutMs)
-  // Of two parallel first attempts of a scope, the second cannot insert the row; repeated, it finds the row.
+  // The second of two parallel first attempts of a scope cannot insert the row; repeated, it finds the row.
   const retryingInserts = <T>(operation: () => Promise<T>) =>
     repeat(operation, hasSqlState(UNIQUE_VIOLATION, ...TRANSIENT_ERRORS), operationTimeoutMs)
   // Without Kysely, whose handling of connections costs as much as the statement.

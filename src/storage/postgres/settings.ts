@@ -26,7 +26,7 @@ const PLAN_SETTINGS = {
   jit: 'off',
 }
 
-/** As options in the address: if the server rejects one, the connection fails. */
+/** The settings as options in the address: if the server rejects one, the connection fails. */
 export function withSettings(url: string, operationTimeoutMs: number): string {
   const connection = new URL(url)
   const given = connection.searchParams.getAll('options').at(-1) ?? process.env.PGOPTIONS ?? ''

@@ -61,7 +61,7 @@ function byEmail(found: Condition): IndexRange {
   }
 }
 
-/** Not `role = …`: PostgreSQL would take the index of all emails if it believes that most users have this role. */
+/** A comparison of pairs: with `role = …`, PostgreSQL would take the index of all emails if most users had this role. */
 function byRole(role: string): IndexRange {
   return {
     from: after => sql`(role, email) > (${role}, ${after})`,
@@ -80,7 +80,7 @@ function conditionsOf(engine: EngineName, { search, role, state }: UserFilter, n
   const latest = formatTime(now, 2 * WINDOW_MS)
   switch (state) {
     case 'inactive':
-      // As the index is declared, and not a parameter, so that the index can be used.
+      // Written as the index is declared, without a parameter, so that the index can be used.
       index = byEmail(engine === 'postgres' ? sql`is_active = false` : sql`is_active = 0`)
       break
     case 'locked':
@@ -99,7 +99,7 @@ function conditionsOf(engine: EngineName, { search, role, state }: UserFilter, n
         or locked_by = 'throttle' and locked_until > ${latest})`)
   }
   const hasOwnIndex = state !== undefined && state !== 'active'
-  // Not a plain column: the index of roles may find most users, where that of the state finds a few.
+  // An expression instead of the column: the index of roles may find most users, where that of the state finds a few.
   if (role !== undefined && hasOwnIndex) checked.push(sql`role || '' = ${role}`)
   if (search !== undefined) checked.push(contains(engine, search))
   return { index, checked }

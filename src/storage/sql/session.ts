@@ -93,7 +93,7 @@ export function createSessions(engine: Engine): SessionStore {
 
     endOthers: (userId, keptId, now) =>
       transact(engine, async trx => {
-        // Of two calls that keep different sessions, the second one waits here and finds its session ended.
+        // If two calls keep different sessions, the second one waits here and finds its session ended.
         await lockForChange(engine, trx, userId)
         const kept = await trx
           .selectFrom('sessions')

@@ -48,7 +48,7 @@ export function toBlock(
   return { kind: 'blocked', ...longest, lockedUserId }
 }
 
-/** Of a user or a dummy row. Wraps around before the columns overflow: dummy rows are never reset. */
+/** Counts a failure of a user or a dummy row. Wraps around before the columns overflow: dummy rows are never reset. */
 export const ONE_FAILURE_MORE = sql`failed_login_attempts = (failed_login_attempts + 1) % 1000000000,
   failures_since_login = (failures_since_login + 1) % 1000000000`
 

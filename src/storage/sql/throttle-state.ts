@@ -47,7 +47,7 @@ export function stateOf(scope: ThrottleScope, row: StateRow | undefined, now: Da
   }
 }
 
-/** Of the daily failures, one is forgiven for every 15 minutes since they were counted. */
+/** One of the daily failures is forgiven for every 15 minutes since they were counted. */
 function dayOf(scope: ThrottleScope, row: StateRow, lapsed: number, now: Date) {
   if (scope.maxDailyFailures === null) return { dailyFailures: 0, dayEndsAt: null }
   const countedMs = (parseTimeOrNull(row.day_ends_at)?.getTime() ?? 0) - COUNTED_DAY_MS

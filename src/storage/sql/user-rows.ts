@@ -3,7 +3,7 @@ import { type Selectable, sql } from 'kysely'
 import type { User } from '../../domain/user.ts'
 import { parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 
-/** Not the last login, which no dummy row has: reading it would take longer for users. */
+/** The last login is left out, because no dummy row has one: reading it would take longer for users. */
 const USER_COLUMNS = [
   'id',
   'email',

@@ -16,7 +16,7 @@ export function withDeadline<T>(
   return deadlines.run(deadlineMs, operation)
 }
 
-/** Of the operation that is running. The operations of a command have none. */
+/** The time at which the running operation must end. The operations of a command have none. */
 export function currentDeadline(): number | null {
   return deadlines.getStore() ?? null
 }

@@ -104,7 +104,7 @@ export function fail(run: Run, scopes: ThrottleScope[], userId: string | null, n
   return user?.failed_login_attempts ?? 0
 }
 
-/** As one parameter, so that the statement is the same for any number of scopes. */
+/** Passes the keys as one parameter, so that the statement is the same for any number of scopes. */
 export function toJson(scopes: ThrottleScope[]): string {
   return JSON.stringify(keysOf(scopes))
 }

@@ -33,7 +33,7 @@ type Pending = {
 
 const WORKER = new URL('worker.ts', import.meta.url)
 const CACHE = getCompileCacheDir()
-/** As the launcher does for the main thread: types are stripped once, and warnings of features are hidden. */
+/** As in the main thread, types are stripped once, and warnings of features are hidden. */
 const ENVIRONMENT = { NODE_NO_WARNINGS: '1', ...(CACHE && { NODE_COMPILE_CACHE: CACHE }) }
 /** It holds compiled statements and the operations in progress. More would be a leak. */
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 8 }
@@ -109,7 +109,7 @@ export function openInThread(file: string, onLost: (error: Error) => void): Stor
     if (!worker) return
     // If the thread does not answer, it is ended all the same.
     await call('close', []).catch(() => {})
-    // Not awaited: a thread does not end while the disk blocks it in a system call.
+    // This is not awaited: a thread does not end while the disk blocks it in a system call.
     void worker?.terminate()
   }
 

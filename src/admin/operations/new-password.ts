@@ -5,8 +5,13 @@ import { describeFlaw, findPasswordFlaw } from '../../login/password-rules.ts'
 import { Refusal, unfitPassword } from '../failures.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
 
-/** `allowWeak`: the administrator overrules the rules. */
-export type NewPassword = { password: string; allowWeak?: boolean | undefined }
+type NewPassword = {
+  password: string
+  /** The administrator overrules the rules. */
+  allowWeak?: boolean | undefined
+  /** It is random, and may be shorter than the rules demand of a password that a person chooses. */
+  isGenerated?: boolean | undefined
+}
 /** A password, or its hash from another system. */
 export type GivenPassword = NewPassword | { passwordHash: string }
 type Owner = Pick<User, 'email' | 'name'>
@@ -14,10 +19,10 @@ type Owner = Pick<User, 'email' | 'name'>
 /** `isOverruled`: the password breaks a rule, and may be set all the same. */
 export async function checkNewPassword(
   { passwordRules: { toOverrule, ...rules } }: Pick<AdminDeps, 'passwordRules'>,
-  { password, allowWeak }: NewPassword,
+  { password, allowWeak, isGenerated }: NewPassword,
   { email, name }: Owner,
 ): Promise<{ refusal: Refusal | null; isOverruled: boolean }> {
-  const flaw = await findPasswordFlaw(password, { ...rules, email, name })
+  const flaw = isGenerated ? null : await findPasswordFlaw(password, { ...rules, email, name })
   // A password that is too long cannot be stored.
   const isOverruled = flaw !== null && flaw !== 'too_long' && allowWeak === true
   if (flaw === null || isOverruled) return { refusal: null, isOverruled }

@@ -35,11 +35,15 @@ export function addPasswordCommands(users: Command, context: Context): void {
     const obtainPassword = passwordSource(context, options)
     return withMigratedStore(context, async ({ store, admin }) => {
       if (await store.users.findByEmail(email)) throw emailTaken(email)
-      const { name, role, allowWeak } = options
+      const { name, role, allowWeak, generate: isGenerated } = options
       const password = await obtainPassword(password =>
         checkNewPassword(admin, { password, allowWeak }, { email, name }),
       )
-      const { id } = await addUser(admin, { email, name, role }, { password, allowWeak })
+      const { id } = await addUser(
+        admin,
+        { email, name, role },
+        { password, allowWeak, isGenerated },
+      )
       context.terminal.announce(
         'admin.user_added',
         { email, userId: id, role },
@@ -58,11 +62,11 @@ export function addPasswordCommands(users: Command, context: Context): void {
       const obtainPassword = passwordSource(context, options)
       return withStore(context, async ({ admin }) => {
         const user = await requireUser(admin, email)
-        const { allowWeak } = options
+        const { allowWeak, generate: isGenerated } = options
         const password = await obtainPassword(password =>
           checkNewPassword(admin, { password, allowWeak }, user),
         )
-        await setPassword(admin, user, { password, allowWeak })
+        await setPassword(admin, user, { password, allowWeak, isGenerated })
         context.terminal.announce(
           'admin.password_set',
           { email },

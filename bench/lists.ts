@@ -70,9 +70,10 @@ for (const filter of filters) {
   )
 }
 const by = { kind: 'user' as const, name: 'bench', host: 'bench' }
+const passwordRules = { minLength: 8, brandName: '', toOverrule: '' }
 const startMs = performance.now()
 await listThrottle(
-  { store, clock: () => now, by, hashPassword: async () => '', budgets: BUDGETS },
+  { store, clock: () => now, by, hashPassword: async () => '', passwordRules, budgets: BUDGETS },
   20,
 )
 print(`throttle: ${ms(performance.now() - startMs)}`)

@@ -122,6 +122,42 @@ for (const engine of ENGINES) {
       assert.equal((await admin('DELETE', `/users/${encodeURIComponent(email)}`)).status, 200)
     })
 
+    test('a weak password is refused unless the administrator allows it, and that is recorded', async () => {
+      const email = 'weak@example.com'
+      const add = (secret: object) => admin('POST', '/users', { email, name: 'Weak', ...secret })
+      const set = (secret: object) => admin('PUT', `/users/${email}/password`, secret)
+      const refused = async (send: typeof add, secret: object, problem: RegExp) => {
+        const { status, json } = await send(secret)
+        assert.deepEqual(
+          [status, json.error.code, json.error.fields],
+          [400, 'INVALID_REQUEST', ['password']],
+        )
+        assert.match(json.error.message, problem)
+      }
+      await refused(add, { password: 'sunshine' }, /common.*, or send "allowWeak": true\.$/)
+      await refused(add, { password: 'sunshine', allowWeak: false }, /common/)
+      const added = await add({ password: 'sunshine', allowWeak: true })
+      assert.equal(added.status, 201)
+      assert.deepEqual((await lastEvent(email))?.after, {
+        name: 'Weak',
+        role: 'user',
+        allowWeak: true,
+      })
+      assert.equal((await service.login(email, 'sunshine')).status, 200)
+
+      await refused(set, { password: 'Weak@Example.com' }, /email or name/)
+      await refused(set, { password: 'short' }, /fewer than 8 characters; choose a longer one/)
+      await refused(set, { password: 'x'.repeat(73), allowWeak: true }, /more than 72 bytes\.$/)
+      await refused(set, { password: '', allowWeak: true }, /empty/)
+      assert.equal((await set({ password: 'short', allowWeak: true })).status, 200)
+      const event = await lastEvent(email)
+      assert.deepEqual([event?.action, event?.after], ['password.set', { allowWeak: true }])
+      assert.equal((await service.login(email, 'short')).status, 200)
+      // It breaks no rule, so there was nothing to overrule.
+      assert.equal((await set({ password: PASSWORD, allowWeak: true })).status, 200)
+      assert.equal((await lastEvent(email))?.after, null)
+    })
+
     test('a new password ends all sessions', async () => {
       const email = await service.newUser()
       const { accessToken } = (await service.login(email, PASSWORD)).json.data

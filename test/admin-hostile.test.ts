@@ -121,6 +121,7 @@ for (const engine of ENGINES) {
         ['POST', '/users', { ...user, password: 'x'.repeat(73) }, 'password'],
         ['POST', '/users', { ...user, password: '\ud800'.repeat(10) }, 'password'],
         ['POST', '/users', { ...user, password: 12345678 }, 'password'],
+        ['POST', '/users', { ...user, allowWeak: 'true' }, 'allowWeak'],
         ['POST', '/users', { ...user, password: undefined }, 'password'],
         ['POST', '/users', { ...user, passwordHash: `$2b$04$${'a'.repeat(53)}` }, 'passwordHash'],
         ['POST', '/users', { ...user, isAdmin: true }, null],

@@ -28,7 +28,8 @@ function clientAt(ip: string): CountedClient {
 function depsOf({ store, now, env }: TestService) {
   const { budgets } = loadConfig(env)
   const { by } = changeAt()
-  return { store, clock: now, by, hashPassword: async () => '-', budgets }
+  const passwordRules = { minLength: 8, brandName: '', toOverrule: '' }
+  return { store, clock: now, by, hashPassword: async () => '-', passwordRules, budgets }
 }
 
 type Step =

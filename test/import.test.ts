@@ -119,6 +119,35 @@ for (const engine of ENGINES) {
       assert.deepEqual(changed.counts, counts(0, 3, 0, 0))
     })
 
+    test('weak passwords are rejected unless they are allowed, and then recorded', async t => {
+      const cli = await createCliFor(t, engine)
+      const rows = `a@example.org,Ann,${PASSWORD}\nb@example.org,Bob,Sunshine\nc@example.org,Cecily,cecily!!\n`
+      const file = `email,name,password\n${rows}`
+      const rejected = await cli.importFile('p.csv', file, '--hash-passwords', '--dry-run')
+      assert.deepEqual(rejected.counts, counts(1, 0, 0, 2))
+      assert.match(rejected.said.join('\n'), /Line 3: .*common.*\n.*Line 4: .*email or name/)
+      const overruled = ['--hash-passwords', '--allow-weak']
+      const imported = await cli.importFile('p.csv', file, ...overruled)
+      assert.deepEqual(imported.counts, counts(3, 0, 0, 0))
+      const other = file.replace('Sunshine', 'baseball')
+      const updated = await cli.importFile('p.csv', other, ...overruled, '--update')
+      assert.deepEqual(updated.counts, counts(0, 1, 2, 0))
+      const { stdout } = await cli.run(['audit', 'list', '--json'])
+      const events: { action: string; target: string; after: { allowWeak?: true } | null }[] =
+        JSON.parse(stdout)
+      assert.deepEqual(
+        events
+          .map(({ action, target, after }) => [target, action, after?.allowWeak === true])
+          .toSorted(),
+        [
+          ['a@example.org', 'user.imported', false],
+          ['b@example.org', 'password.set', true],
+          ['b@example.org', 'user.imported', true],
+          ['c@example.org', 'user.imported', true],
+        ],
+      )
+    })
+
     test('a killed import is finished by the next run, and each user is recorded once', async t => {
       const cli = await createCliFor(t, engine)
       const rows = 20_000
@@ -394,7 +423,7 @@ test('passwords are hashed only if asked for, and existing users cost no hash', 
   const hashed = await cli.importFile('p.csv', file, '--hash-passwords')
   assert.deepEqual(hashed.counts, counts(1, 0, 0, 1))
   assert.deepEqual(hashed.said, [
-    'Line 3: This password cannot be used: it has fewer than 8 characters.',
+    'Line 3: This password cannot be used: it has fewer than 8 characters; choose a longer one, or pass --allow-weak.',
   ])
   const [user] = await cli.users()
   assert.equal(await bcrypt.compare(PASSWORD, String(user?.password_hash)), true)

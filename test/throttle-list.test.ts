@@ -23,6 +23,7 @@ for (const engine of ENGINES) {
     const deps = {
       ...{ store, budgets: BUDGETS, clock: () => NOW },
       ...{ by: changeAt().by, hashPassword: async () => '' },
+      passwordRules: { minLength: 8, brandName: '', toOverrule: '' },
     }
     const at = (minutes: number) => {
       const text = `'${new Date(NOW.getTime() + minutes * 60_000).toISOString()}'`

@@ -11,10 +11,13 @@ export class Failure extends Error {
 /** An operation that cannot be done, with the reason for the admin API. */
 export class Refusal extends Failure {
   readonly reason: 'not-found' | 'taken' | 'invalid'
+  /** The field of the request that is to blame. */
+  readonly field: string | undefined
 
-  constructor(reason: Refusal['reason'], message: string) {
+  constructor(reason: Refusal['reason'], message: string, field?: string) {
     super(message)
     this.reason = reason
+    this.field = field
   }
 }
 
@@ -30,4 +33,8 @@ export class OutputClosed extends Failure {
 
 export function userNotFound(email: string): Refusal {
   return new Refusal('not-found', `There is no user ${email}.`)
+}
+
+export function unfitPassword(problem: string): string {
+  return `This password cannot be used: ${problem}.`
 }

@@ -65,7 +65,12 @@ async function adminOf({ store, config }: Opened, context: Context) {
     const { hash } = await import('bcrypt')
     return hash(password, config.bcryptCost)
   }
-  return { clock, admin: { store, clock, by: commandActor(), hashPassword } }
+  const passwordRules = {
+    minLength: config.passwordMinLength,
+    brandName: config.page.brandName,
+    toOverrule: 'pass --allow-weak',
+  }
+  return { clock, admin: { store, clock, by: commandActor(), hashPassword, passwordRules } }
 }
 
 export async function clockOf(

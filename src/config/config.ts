@@ -87,6 +87,8 @@ function toConfig(values: VariableValues, warnings: readonly string[]) {
       accessSeconds: values.ACCESS_TOKEN_SECONDS,
     },
     bcryptCost: values.BCRYPT_COST,
+    /** In characters. */
+    passwordMinLength: values.PASSWORD_MIN_LENGTH,
     passwordEngine: values.PASSWORD_ENGINE,
     /** An attempt that would take longer than this is shed. */
     loginTimeMs: values.LOGIN_TIME_MS,

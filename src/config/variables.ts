@@ -117,6 +117,11 @@ export const VARIABLES = {
   ),
   // A lower cost makes guessing at stolen hashes too fast. Hashes of tests protect nothing.
   BCRYPT_COST: variable(integer(10, 15, 4), '12', 'each step doubles the work of a login'),
+  PASSWORD_MIN_LENGTH: variable(
+    integer(8, 64),
+    '8',
+    'fewest characters of a password that is set; 15 or more are recommended',
+  ),
   PASSWORD_ENGINE: variable(
     choice(PASSWORD_ENGINES),
     'lanes',

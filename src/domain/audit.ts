@@ -9,7 +9,12 @@ export type Actor = {
 }
 
 /** When a change is made, and by which actor. The store records it in the transaction that makes the change. */
-export type Change = { at: Date; by: Actor }
+export type Change = {
+  at: Date
+  by: Actor
+  /** Set if the administrator allowed a password that breaks a rule. The record says so, but not which rule. */
+  allowWeak?: boolean
+}
 
 export type AuditAction =
   | 'user.added'

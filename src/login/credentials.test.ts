@@ -240,13 +240,10 @@ describe('what an administrator may give a user', () => {
   }
 
   const PASSWORDS: [password: string, problem: RegExp | null][] = [
-    ['12345678', null],
-    ['        ', null],
-    [EMOJI.repeat(8), null],
+    ['1', null],
+    [' ', null],
     ['a'.repeat(72), null],
-    ['1234567', /fewer than 8/],
-    [EMOJI.repeat(7), /fewer than 8/],
-    ['', /fewer than 8/],
+    ['', /is empty/],
     ['a'.repeat(73), /more than 72 bytes/],
     [HAN.repeat(25), /more than 72 bytes/],
     [`${'a'.repeat(10)}\ud800`, /cannot be stored/],

@@ -1,9 +1,8 @@
 // Normalises and checks emails and passwords. Lookups, counters and uniqueness use the same form of an email.
 
 const EMAIL_MAX_LENGTH = 254
-const PASSWORD_MIN_CHARACTERS = 8
 /** bcrypt ignores further bytes, so a longer password would match by its first 72 bytes alone. */
-const PASSWORD_MAX_BYTES = 72
+export const PASSWORD_MAX_BYTES = 72
 /** Has no "@", so no user has it. Looking it up costs as much as any other lookup. */
 const NO_EMAIL = 'no-email'
 
@@ -72,12 +71,10 @@ export function codePointOf(character: string): string {
   return `U+${character.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0')}`
 }
 
-/** Why an administrator cannot set this password; null if nothing is wrong with it. */
+/** Why no user can have this password, whatever the rules are; null if nothing is wrong with it. */
 export function problemWithPassword(password: string): string | null {
+  if (password === '') return 'it is empty'
   if (!password.isWellFormed()) return 'it has characters that cannot be stored'
-  if ([...password].length < PASSWORD_MIN_CHARACTERS) {
-    return `it has fewer than ${PASSWORD_MIN_CHARACTERS} characters`
-  }
   if (matchablePassword(password) === null) return `it has more than ${PASSWORD_MAX_BYTES} bytes`
   return null
 }

@@ -4,6 +4,7 @@ import { canonicalHash, costOf } from '../../bcrypt/hash-text.ts'
 import type { ImportedUser, ImportOptions } from '../../domain/import.ts'
 import { Failure } from '../failures.ts'
 import { type AdminDeps, changeNow } from '../operations/deps.ts'
+import { checkNewPassword } from '../operations/new-password.ts'
 import { type CheckedRow, checkRow } from './check-row.ts'
 import {
   type Format,
@@ -28,6 +29,7 @@ export type Import = ImportOptions & {
   source: Source
   format: Format
   secret: SecretField
+  allowWeak: boolean | undefined
   maxCost: number
   /** Null for a dry run. */
   rejectedFile: RejectedFile | null
@@ -71,11 +73,19 @@ export async function importUsers(
     lastLine = line
     const row = checked(values)
     if (typeof row === 'string') return reject(record, row)
+    const { refusal } = await checkSecret(row)
+    if (refusal) return reject(record, refusal.message.replace(/\.$/, ''))
     const first = repeated.firstLineOf(row.email, line)
     if (first !== null) return reject(record, `its email is also in line ${first}`)
     if (window.add(row.email, record)) return
     await storeAll()
     window.add(row.email, record)
+  }
+
+  /** A hash has no password to check. */
+  async function checkSecret(row: CheckedRow) {
+    if (secret === 'passwordHash') return { refusal: null, isOverruled: false }
+    return checkNewPassword(deps, { password: row.secret, allowWeak: options.allowWeak }, row)
   }
 
   async function storeAll(): Promise<void> {
@@ -119,7 +129,8 @@ export async function importUsers(
     const { id, secret: given, ...user } = row
     const passwordHash =
       secret === 'passwordHash' ? given : await hashOf(deps, row.email, given, options)
-    return { ...user, id: id ?? newId, isIdGiven: id !== null, passwordHash }
+    const { isOverruled: allowWeak } = await checkSecret(row)
+    return { ...user, id: id ?? newId, isIdGiven: id !== null, passwordHash, allowWeak }
   }
 
   async function* counted(chunks: AsyncIterable<Buffer>) {

@@ -22,6 +22,7 @@ type Options = JsonOption & {
   dryRun?: boolean
   update?: boolean
   hashPasswords?: boolean
+  allowWeak?: boolean
 }
 
 export function addImportCommand(users: Command, context: Context): void {
@@ -38,6 +39,10 @@ export function addImportCommand(users: Command, context: Context): void {
     .option('--dry-run', 'check all rows, also against the database, and write nothing')
     .option('--update', 'also change users that exist, where the file differs')
     .option('--hash-passwords', 'the file has passwords in plain text; store their hashes')
+    .option(
+      '--allow-weak',
+      'with --hash-passwords: also take passwords that are short, common or personal',
+    )
     .option('--json', 'print how many users were added, updated, unchanged and rejected as JSON')
     .addHelpText(
       'after',
@@ -75,7 +80,7 @@ async function importFrom(
   source: Source,
   format: Format,
   rejectedPath: string,
-  { dryRun: isDryRun = false, update: mayUpdate = false, hashPasswords, json }: Options,
+  { dryRun: isDryRun = false, update: mayUpdate = false, hashPasswords, allowWeak, json }: Options,
 ): Promise<void> {
   const { terminal } = context
   const counts: ImportCounts = { added: 0, updated: 0, unchanged: 0, rejected: 0 }
@@ -89,6 +94,7 @@ async function importFrom(
           source,
           format,
           secret: hashPasswords ? 'password' : 'passwordHash',
+          allowWeak,
           maxCost: config.bcryptCost,
           mayUpdate,
           isDryRun,

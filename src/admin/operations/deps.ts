@@ -12,6 +12,12 @@ export type AdminDeps = {
   clock: () => Date
   by: Actor
   hashPassword: (password: string) => Promise<string>
+  passwordRules: {
+    minLength: number
+    brandName: string
+    /** What a caller does to overrule them, as the end of a sentence. */
+    toOverrule: string
+  }
 }
 
 export function changeNow({ clock, by }: AdminDeps): Change {

@@ -5,6 +5,7 @@ import type { NewUser, User, UserFields } from '../../domain/user.ts'
 import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
 import { Refusal, userNotFound } from '../failures.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
+import { type GivenPassword, hashNewPassword } from './new-password.ts'
 
 /** The end of a lock without a term. */
 export const FOR_EVER = new Date('9999-12-31T23:59:59.999Z')
@@ -22,11 +23,11 @@ export async function requireUser({ store }: AdminDeps, email: string): Promise<
 export async function addUser(
   deps: AdminDeps,
   { email, name, role }: Pick<NewUser, 'email' | 'name' | 'role'>,
-  password: string,
+  given: GivenPassword,
 ): Promise<{ id: string }> {
-  const passwordHash = await deps.hashPassword(password)
+  const { passwordHash, change } = await hashNewPassword(deps, given, { email, name })
   const user = { id: randomUUID(), email, name, role, passwordHash }
-  if (!(await deps.store.users.insert(user, changeNow(deps)))) throw emailTaken(email)
+  if (!(await deps.store.users.insert(user, change))) throw emailTaken(email)
   return user
 }
 
@@ -39,9 +40,13 @@ export async function setUser(deps: AdminDeps, user: User, fields: UserFields): 
 }
 
 /** Ends all sessions and removes all devices of the user. */
-export async function setPassword(deps: AdminDeps, user: User, password: string): Promise<void> {
-  const hash = await deps.hashPassword(password)
-  const isSet = await deps.store.users.setPassword(user.id, hash, changeNow(deps))
+export async function setPassword(
+  deps: AdminDeps,
+  user: User,
+  given: GivenPassword,
+): Promise<void> {
+  const { passwordHash, change } = await hashNewPassword(deps, given, user)
+  const isSet = await deps.store.users.setPassword(user.id, passwordHash, change)
   if (!isSet) throw userNotFound(user.email)
 }
 

@@ -9,7 +9,7 @@ import {
   problemWithNewEmail,
   problemWithPassword,
 } from '../../login/credentials.ts'
-import { WrongUse } from '../failures.ts'
+import { unfitPassword, WrongUse } from '../failures.ts'
 
 /** Invisible characters and those that reorder text: with one of them, a name or role looks like another one. */
 const INVISIBLE = /[\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800\ufff9-\ufffb]/u
@@ -77,10 +77,6 @@ export function parsePassword(typed: string): string {
   const problem = problemWithPassword(typed)
   if (problem) throw new WrongUse(unfitPassword(problem))
   return typed
-}
-
-export function unfitPassword(problem: string): string {
-  return `This password cannot be used: ${problem}.`
 }
 
 export function parseCount(option: string) {

@@ -4,15 +4,10 @@ import { type Command, Option } from 'commander'
 import { DEFAULT_ROLE } from '../../domain/user.ts'
 import { problemWithPassword } from '../../login/credentials.ts'
 import type { Context, JsonOption } from '../context.ts'
-import { Failure, WrongUse } from '../failures.ts'
+import { Failure, unfitPassword, WrongUse } from '../failures.ts'
+import { checkNewPassword } from '../operations/new-password.ts'
 import { addUser, emailTaken, requireUser, setPassword } from '../operations/users.ts'
-import {
-  nameParser,
-  parseEmail,
-  parseNewEmail,
-  roleParser,
-  unfitPassword,
-} from '../terminal/arguments.ts'
+import { nameParser, parseEmail, parseNewEmail, roleParser } from '../terminal/arguments.ts'
 import { jsonOf } from '../terminal/layout.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { withMigratedStore, withStore } from '../with-store.ts'
@@ -22,7 +17,12 @@ const GENERATED_BYTES = 15
 /** More than the longest password with its line end. */
 const INPUT_MAX_BYTES = 1_024
 
-type PasswordOptions = JsonOption & { passwordStdin?: boolean; generate?: boolean }
+type PasswordOptions = JsonOption & {
+  passwordStdin?: boolean
+  generate?: boolean
+  allowWeak?: boolean
+}
+type Check = (password: string) => ReturnType<typeof checkNewPassword>
 type NewUserOptions = PasswordOptions & { name: string; role: string }
 
 export function addPasswordCommands(users: Command, context: Context): void {
@@ -35,9 +35,15 @@ export function addPasswordCommands(users: Command, context: Context): void {
     const obtainPassword = passwordSource(context, options)
     return withMigratedStore(context, async ({ store, admin }) => {
       if (await store.users.findByEmail(email)) throw emailTaken(email)
-      const password = await obtainPassword()
-      const { name, role } = options
-      const { id } = await addUser(admin, { email, name, role }, password)
+      const { name, role, allowWeak, generate: isGenerated } = options
+      const password = await obtainPassword(password =>
+        checkNewPassword(admin, { password, allowWeak }, { email, name }),
+      )
+      const { id } = await addUser(
+        admin,
+        { email, name, role },
+        { password, allowWeak, isGenerated },
+      )
       context.terminal.announce(
         'admin.user_added',
         { email, userId: id, role },
@@ -56,8 +62,11 @@ export function addPasswordCommands(users: Command, context: Context): void {
       const obtainPassword = passwordSource(context, options)
       return withStore(context, async ({ admin }) => {
         const user = await requireUser(admin, email)
-        const password = await obtainPassword()
-        await setPassword(admin, user, password)
+        const { allowWeak, generate: isGenerated } = options
+        const password = await obtainPassword(password =>
+          checkNewPassword(admin, { password, allowWeak }, user),
+        )
+        await setPassword(admin, user, { password, allowWeak, isGenerated })
         context.terminal.announce(
           'admin.password_set',
           { email },
@@ -76,6 +85,7 @@ function withPasswordOptions(command: Command, parse: (typed: string) => string)
       new Option('--password-stdin', 'read the password from standard input').conflicts('generate'),
     )
     .option('--generate', 'generate a password and print it')
+    .option('--allow-weak', 'set a password that is short, common or personal all the same')
     .option('--json', 'print the outcome as JSON')
     .allowExcessArguments()
     .hook('preAction', (_, { args }) => {
@@ -89,7 +99,10 @@ function withPasswordOptions(command: Command, parse: (typed: string) => string)
 }
 
 /** How to obtain the password. Refuses before the database is opened if there is no way to obtain it. */
-function passwordSource({ terminal }: Context, options: PasswordOptions): () => Promise<string> {
+function passwordSource(
+  { terminal }: Context,
+  options: PasswordOptions,
+): (check: Check) => Promise<string> {
   if (options.generate) return async () => randomBytes(GENERATED_BYTES).toString('base64url')
   if (options.passwordStdin) {
     if (terminal.isInputTyped) {
@@ -104,15 +117,16 @@ function passwordSource({ terminal }: Context, options: PasswordOptions): () => 
       'There is no terminal to ask for the password: use --password-stdin or --generate.',
     )
   }
-  return () => askTwice(terminal)
+  return check => askTwice(terminal, check)
 }
 
 /** Asks until two answers agree on a password that can be used, or the prompt is cancelled. */
-async function askTwice(terminal: Terminal): Promise<string> {
+async function askTwice(terminal: Terminal, check: Check): Promise<string> {
   for (;;) {
     const password = await terminal.askHidden('Password: ')
     const problem = problemWithPassword(password)
-    if (problem) terminal.say(unfitPassword(problem))
+    const refusal = problem ? unfitPassword(problem) : (await check(password)).refusal?.message
+    if (refusal) terminal.say(refusal)
     else if ((await terminal.askHidden('Repeat the password: ')) === password) return password
     else terminal.say('The two passwords differ.')
   }

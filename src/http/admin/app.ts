@@ -60,6 +60,11 @@ type AdminAppDeps = ServerDeps & {
 export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
   const { config, clock, track } = deps
   const { bcryptCost, budgets } = config
+  const passwordRules = {
+    minLength: config.passwordMinLength,
+    brandName: config.page.brandName,
+    toOverrule: 'send "allowWeak": true',
+  }
   const store = queueOperations(deps.store)
   const oneAtATime = createWorkQueue()
   const hashPassword = (password: string) => oneAtATime(() => bcrypt.hash(password, bcryptCost))
@@ -75,7 +80,8 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
     const [method, url] = route
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
       const by = { kind: 'token' as const, name: tokenOf(request).name, host: clientOf(request).ip }
-      const routeDeps = { store, clock, by, budgets, bcryptCost, hashPassword, oneAtATime }
+      const hashing = { bcryptCost, hashPassword, passwordRules, oneAtATime }
+      const routeDeps = { store, clock, by, budgets, ...hashing }
       let outcome: Outcome = { code: 'INTERNAL_ERROR', details: {} }
       try {
         outcome = await track(() => outcomeOf(route, routeDeps, request))
@@ -105,12 +111,10 @@ async function outcomeOf(
     if (method === 'DELETE' && request.body !== undefined) bodyOf(request, [])
     return await handle(deps, request, query)
   } catch (error) {
-    if (error instanceof Refusal) {
-      return { code: CODE_OF[error.reason], details: { message: error.message } }
-    }
-    if (error instanceof InvalidInput) {
+    if (error instanceof Refusal || error instanceof InvalidInput) {
       const { message, field } = error
-      return { code: 'INVALID_REQUEST', details: { message, ...(field && { fields: [field] }) } }
+      const code = error instanceof Refusal ? CODE_OF[error.reason] : 'INVALID_REQUEST'
+      return { code, details: { message, ...(field && { fields: [field] }) } }
     }
     if (error instanceof TooMuchWork) {
       return { code: 'SERVICE_UNAVAILABLE', details: { retryAfterSeconds: RETRY_WORK_SECONDS } }

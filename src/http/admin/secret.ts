@@ -1,28 +1,20 @@
 // The password of a request, or its hash from another system.
 import { WrongUse } from '../../admin/failures.ts'
-import type { AdminDeps } from '../../admin/operations/deps.ts'
+import type { GivenPassword } from '../../admin/operations/new-password.ts'
 import { parsePassword } from '../../admin/terminal/arguments.ts'
 import { costOf } from '../../bcrypt/hash-text.ts'
-import { InvalidInput, read, type Values } from './input.ts'
+import { InvalidInput, read, readBoolean, type Values } from './input.ts'
 import type { RouteDeps } from './route.ts'
 
-export const SECRET_FIELDS = ['password', 'passwordHash'] as const
+export const SECRET_FIELDS = ['password', 'passwordHash', 'allowWeak'] as const
 
-export type Secret = {
-  /** Empty if the hash is given. */
-  password: string
-  hashPassword: AdminDeps['hashPassword']
-}
-
-/** Exactly one of the two must be given. */
-export function secretOf(body: Values, deps: RouteDeps): Secret {
-  const { bcryptCost, hashPassword } = deps
+/** Exactly one of password and hash must be given. */
+export function secretOf(body: Values, { bcryptCost }: RouteDeps): GivenPassword {
   const password = read(body, 'password', parsePassword)
-  const given = read(body, 'passwordHash', typed => parseGivenHash(typed, bcryptCost))
-  if (password !== undefined && given === undefined) return { password, hashPassword }
-  if (given !== undefined && password === undefined) {
-    return { password: '', hashPassword: async () => given }
-  }
+  const passwordHash = read(body, 'passwordHash', typed => parseGivenHash(typed, bcryptCost))
+  const allowWeak = readBoolean(body, 'allowWeak')
+  if (password !== undefined && passwordHash === undefined) return { password, allowWeak }
+  if (passwordHash !== undefined && password === undefined) return { passwordHash }
   throw new InvalidInput('Send either password or passwordHash.', 'password')
 }
 

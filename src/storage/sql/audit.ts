@@ -38,7 +38,7 @@ export async function writeAudit(
     .execute()
 }
 
-export function toAuditRow({ at, by }: Change, event: NewAuditEvent) {
+export function toAuditRow({ at, by, allowWeak }: Change, event: NewAuditEvent) {
   const { action, target, targetId, before = null, after = null } = event
   return {
     at: formatTime(at),
@@ -49,7 +49,7 @@ export function toAuditRow({ at, by }: Change, event: NewAuditEvent) {
     target,
     target_id: targetId,
     before,
-    after,
+    after: allowWeak ? { ...after, allowWeak } : after,
   }
 }
 

@@ -30,7 +30,13 @@ type Update = Pick<
   | 'password_hash'
   | 'upgraded_from'
 > & { updated_at: string }
-type Changed = { row: UserRow; update: Update; isNewHash: boolean; endsSessions: boolean }
+type Changed = {
+  row: UserRow
+  update: Update
+  isNewHash: boolean
+  endsSessions: boolean
+  user: ImportedUser
+}
 
 export function createImport(engine: Engine): ImportStore {
   return {
@@ -189,7 +195,7 @@ function updateOf(found: UserRow, user: ImportedUser, change: Change): Changed |
     upgraded_from: isHashChanged ? null : found.upgraded_from,
     updated_at: formatTime(change.at),
   }
-  return { row: found, update, isNewHash: isHashChanged, endsSessions }
+  return { row: found, update, isNewHash: isHashChanged, endsSessions, user }
 }
 
 async function updateUsers(engine: Engine, db: Kysely<Schema>, changed: Changed[]): Promise<void> {
@@ -206,21 +212,24 @@ async function updateUsers(engine: Engine, db: Kysely<Schema>, changed: Changed[
     where users.id = given.id and ${isAmong(engine.name, 'users.id', ids)}`.execute(db)
 }
 
-function addedEvent({ id, email, name, role, isActive, lockedUntil }: ImportedUser): NewAuditEvent {
+function addedEvent(user: ImportedUser): NewAuditEvent {
+  const { id, email, name, role, isActive, lockedUntil, allowWeak } = user
   const after = {
     name,
     role: role ?? DEFAULT_ROLE,
     ...(isActive === false && { isActive }),
     ...(lockedUntil && { lockedUntil: formatTime(lockedUntil) }),
+    ...(allowWeak && { allowWeak }),
   }
   return { action: 'user.imported', target: email, targetId: id, after }
 }
 
-function updatedEvents({ row, update, isNewHash }: Changed): NewAuditEvent[] {
+function updatedEvents({ row, update, isNewHash, user }: Changed): NewAuditEvent[] {
   const event = { target: row.email, targetId: row.id }
   const facts = changedFacts(toUser(row), toUser({ ...row, ...update }))
+  const after = user.allowWeak ? { allowWeak: true } : null
   return [
     ...(facts ? [{ ...event, action: 'user.changed' as const, ...facts }] : []),
-    ...(isNewHash ? [{ ...event, action: 'password.set' as const }] : []),
+    ...(isNewHash ? [{ ...event, action: 'password.set' as const, after }] : []),
   ]
 }

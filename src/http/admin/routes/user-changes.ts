@@ -6,9 +6,9 @@ import { type Handler, userOf } from '../route.ts'
 import { SECRET_FIELDS, secretOf } from '../secret.ts'
 
 export const passwordRoute: Handler = async (deps, request) => {
-  const { password, hashPassword } = secretOf(bodyOf(request, SECRET_FIELDS), deps)
+  const given = secretOf(bodyOf(request, SECRET_FIELDS), deps)
   const user = await userOf(deps, request)
-  await setPassword({ ...deps, hashPassword }, user, password)
+  await setPassword(deps, user, given)
   return { data: {} }
 }
 

@@ -1,0 +1,47 @@
+// A password that an administrator sets: its rules, and its hash.
+import type { Change } from '../../domain/audit.ts'
+import type { User } from '../../domain/user.ts'
+import { describeFlaw, findPasswordFlaw } from '../../login/password-rules.ts'
+import { Refusal, unfitPassword } from '../failures.ts'
+import { type AdminDeps, changeNow } from './deps.ts'
+
+type NewPassword = {
+  password: string
+  /** The administrator overrules the rules. */
+  allowWeak?: boolean | undefined
+  /** It is random, and may be shorter than the rules demand of a password that a person chooses. */
+  isGenerated?: boolean | undefined
+}
+/** A password, or its hash from another system. */
+export type GivenPassword = NewPassword | { passwordHash: string }
+type Owner = Pick<User, 'email' | 'name'>
+
+/** `isOverruled`: the password breaks a rule, and may be set all the same. */
+export async function checkNewPassword(
+  { passwordRules: { toOverrule, ...rules } }: Pick<AdminDeps, 'passwordRules'>,
+  { password, allowWeak, isGenerated }: NewPassword,
+  { email, name }: Owner,
+): Promise<{ refusal: Refusal | null; isOverruled: boolean }> {
+  const flaw = isGenerated ? null : await findPasswordFlaw(password, { ...rules, email, name })
+  // A password that is too long cannot be stored.
+  const isOverruled = flaw !== null && flaw !== 'too_long' && allowWeak === true
+  if (flaw === null || isOverruled) return { refusal: null, isOverruled }
+  const advice = flaw === 'too_long' ? '' : `, or ${toOverrule}`
+  const problem = unfitPassword(describeFlaw(flaw, rules.minLength) + advice)
+  return { refusal: new Refusal('invalid', problem, 'password'), isOverruled }
+}
+
+/** The hash to store, and the change to record. */
+export async function hashNewPassword(
+  deps: AdminDeps,
+  given: GivenPassword,
+  owner: Owner,
+): Promise<{ passwordHash: string; change: Change }> {
+  if ('passwordHash' in given) {
+    return { passwordHash: given.passwordHash, change: changeNow(deps) }
+  }
+  const { refusal, isOverruled } = await checkNewPassword(deps, given, owner)
+  if (refusal) throw refusal
+  const passwordHash = await deps.hashPassword(given.password)
+  return { passwordHash, change: { ...changeNow(deps), allowWeak: isOverruled } }
+}

@@ -1,10 +1,14 @@
 // Random hash jobs for an engine of src/bcrypt, with the digests that npm bcrypt computes for them.
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import bcrypt from 'bcrypt'
 import fc from 'fast-check'
 import { encodeBase64, parseHash } from '../src/bcrypt/hash-text.ts'
 import type { Hasher } from '../src/bcrypt/hasher.ts'
+import { createLanes, instantiate } from '../src/bcrypt/lanes.js'
+import { createTimes, type KernelName } from '../src/bcrypt/times.js'
 
 type HashInput = {
   password: Uint8Array
@@ -89,4 +93,36 @@ export async function checkInAllLanes(hasher: Hasher, cases: HashCase[]): Promis
   const threads = Array.from({ length: hasher.threads }, (_, thread) => thread)
   await Promise.all(threads.flatMap(thread => hasher.roundMs(thread).map(() => runNext(thread))))
   return cancelled
+}
+
+const KERNEL = resolve(import.meta.dirname, '../src/bcrypt/kernel.wasm')
+const SETS_OF_LANES = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]
+
+/** Compares the digests of one kernel, even if another one is faster here. Returns how many. */
+export function checkKernel(name: KernelName, cases: HashCase[]): number {
+  const lanes = createLanes(
+    instantiate(new WebAssembly.Module(readFileSync(KERNEL))),
+    createTimes(),
+  )
+  let compared = 0
+  for (let turn = 0; compared < cases.length; turn++) {
+    const set = SETS_OF_LANES[turn % SETS_OF_LANES.length] ?? []
+    const expected = new Map<number, Buffer>()
+    for (const [i, each] of cases.slice(compared, compared + set.length).entries()) {
+      const { cost, salt, digest } = parseHash(each.passwordHash) ?? assert.fail()
+      const [lane, rounds] = [set[i] ?? 0, 2 ** cost]
+      const key = Uint8Array.from([...each.password, 0])
+      const totalRounds = rounds * 2 ** each.levelledBy
+      const roundsLeft = new Float64Array(1)
+      lanes.join({ id: lane, lane, key, salt, rounds, totalRounds, roundsLeft })
+      expected.set(lane, digest)
+    }
+    while (lanes.isBusy()) {
+      for (const { id, digest } of lanes.runChunk(name)) {
+        assert.deepEqual(Buffer.from(digest), expected.get(id))
+        compared++
+      }
+    }
+  }
+  return compared
 }

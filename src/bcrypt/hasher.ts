@@ -25,9 +25,15 @@ export type Hasher = {
   threads: number
   /**
    * How long one round of all hashes of a thread takes, as measured lately: the first value with one hash at
-   * a time, the second with two. There are as many values as a thread can compute hashes at a time.
+   * a time, the second with two. There are as many values as a thread should compute hashes at a time; that
+   * may change when faster rounds have been measured.
    */
   roundMs(thread: number): readonly number[]
+  /**
+   * The fastest round so far by kernel, in milliseconds: the first value with one hash at a time in a thread,
+   * the second with two. For each number of hashes, a thread of the lanes uses the faster one of its kernels.
+   */
+  fastestMs(): Record<string, number[]>
   /** Begins at once. There must be a free lane. */
   start(thread: number, job: HashJob): Hashing
   close(): Promise<void>

@@ -98,8 +98,33 @@ export async function checkInAllLanes(hasher: Hasher, cases: HashCase[]): Promis
 const KERNEL = resolve(import.meta.dirname, '../src/bcrypt/kernel.wasm')
 const SETS_OF_LANES = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]
 
+// Test vectors of Openwall's crypt_blowfish (wrapper.c), except those that reproduce errors of old versions.
+const PUBLISHED: [password: string, hash: string][] = [
+  ['U*U', '$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW'],
+  ['U*U*', '$2a$05$CCCCCCCCCCCCCCCCCCCCC.VGOzA784oUp/Z0DY336zx7pLYAy0lwK'],
+  ['U*U*U', '$2a$05$XXXXXXXXXXXXXXXXXXXXXOAcXxm9kjPGEMsLznoKqmqw7tc8WCx4a'],
+  ['', '$2a$05$CCCCCCCCCCCCCCCCCCCCC.7uG0VCzI2bS7j6ymqJi9CdcdxiRTWNy'],
+  [
+    '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789',
+    '$2a$05$abcdefghijklmnopqrstuu5s2v8.iXieOjg/.AySBTTZIIVFJeBui',
+  ],
+  ['\xff\xff\xa3', '$2y$05$/OK.fbVrR/bpIqNJ5ianF.CE5elHaaO4EbggVDjb8P19RukzXSM3e'],
+  ['\xa3', '$2y$05$/OK.fbVrR/bpIqNJ5ianF.Sa7shbm4.OzKpvFnX1pQLmQW96oUlCq'],
+  ['\xaa'.repeat(72), '$2a$05$/OK.fbVrR/bpIqNJ5ianF.swQOIzjOiJ9GHEPuhEkvqrUyvWhEMx6'],
+]
+
+type KernelCase = Pick<HashCase, 'password' | 'passwordHash' | 'levelledBy'>
+
+/** Each published password in each place of the sets of lanes: it has another place in each turn of the sets. */
+export const PUBLISHED_CASES = PUBLISHED.flatMap((_, turn) =>
+  SETS_OF_LANES.flat().map((_, place): KernelCase => {
+    const [password = '', passwordHash = ''] = PUBLISHED[(place + turn) % PUBLISHED.length] ?? []
+    return { password: Buffer.from(password, 'latin1'), passwordHash, levelledBy: 0 }
+  }),
+)
+
 /** Compares the digests of one kernel, even if another one is faster here. Returns how many. */
-export function checkKernel(name: KernelName, cases: HashCase[]): number {
+export function checkKernel(name: KernelName, cases: KernelCase[]): number {
   const lanes = createLanes(
     instantiate(new WebAssembly.Module(readFileSync(KERNEL))),
     createTimes(),

@@ -20,6 +20,13 @@ export type Hashing = {
   cancel: (() => void) | null
 }
 
+export type HashingSpeed = {
+  /** The kernel that a thread uses for one hash at a time, for two and so on. */
+  kernels: string[]
+  /** The fastest round of all threads by kernel: the first value with one hash at a time. */
+  fastestMs: Record<string, number[]>
+}
+
 export type Hasher = {
   name: 'lanes' | 'native'
   threads: number
@@ -29,11 +36,8 @@ export type Hasher = {
    * may change when faster rounds have been measured.
    */
   roundMs(thread: number): readonly number[]
-  /**
-   * The fastest round so far by kernel, in milliseconds: the first value with one hash at a time in a thread,
-   * the second with two. For each number of hashes, a thread of the lanes uses the faster one of its kernels.
-   */
-  fastestMs(): Record<string, number[]>
+  /** What has been measured so far, for people. */
+  speed(): HashingSpeed
   /** Begins at once. There must be a free lane. */
   start(thread: number, job: HashJob): Hashing
   close(): Promise<void>

@@ -33,7 +33,7 @@ export async function openNative(threads: number): Promise<Hasher> {
     name: 'native',
     threads,
     roundMs: () => [roundMs],
-    fastestMs: () => ({ native: [fastestMs] }),
+    speed: () => ({ kernels: ['native'], fastestMs: { native: [fastestMs] } }),
     start(thread, job) {
       const beganMs = performance.now()
       return {

@@ -12,8 +12,10 @@ import {
   bestLanes,
   bestRoundMs,
   createTimes,
+  fasterKernel,
   fastestMs,
   KERNEL_NAMES,
+  type KernelName,
   LANE_COUNTS,
 } from './times.js'
 import type { KnownAnswer, Message, WorkerData } from './worker.js'
@@ -93,6 +95,8 @@ export async function openLanes(threads: number, onLost: (error: Error) => void)
   for (const { worker } of pool) worker?.unref()
   const allTimes = pool.map(({ times }) => times)
   let lanes = bestLanes(allTimes)
+  const fastestOfAll = (name: KernelName) =>
+    LANE_COUNTS.map(count => Math.min(...allTimes.map(times => fastestMs(times, name, count))))
 
   return {
     name: 'lanes',
@@ -102,15 +106,10 @@ export async function openLanes(threads: number, onLost: (error: Error) => void)
       const slowdown = times[0] ?? 1
       return LANE_COUNTS.slice(0, lanes).map(count => slowdown * bestRoundMs(times, count))
     },
-    fastestMs: () =>
-      Object.fromEntries(
-        KERNEL_NAMES.map(name => [
-          name,
-          LANE_COUNTS.map(count =>
-            Math.min(...allTimes.map(times => fastestMs(times, name, count))),
-          ),
-        ]),
-      ),
+    speed: () => ({
+      kernels: LANE_COUNTS.slice(0, lanes).map(count => fasterKernel(at(pool, 0).times, count)),
+      fastestMs: Object.fromEntries(KERNEL_NAMES.map(name => [name, fastestOfAll(name)])),
+    }),
     start(index, { password, salt, rounds, totalRounds }) {
       if (!isOpen) throw new Error('the hashing threads have been closed')
       const thread = at(pool, index)

@@ -74,7 +74,7 @@ for (const [index, name] of names.entries()) {
   const kept = keep(findings, machine, isQuick)
   results[name] = kept
   // Saved after each section, so that results are not lost if a later section fails.
-  await savePlots(folder, findings)
+  await savePlots(folder, findings, machine)
   await saveResults(folder, results)
   progress(`${name}: done\n`)
 }

@@ -45,6 +45,7 @@ export async function composeServers(
   )
   metrics.read({
     queueDepth: hashQueue.depth,
+    speed: parts.hasher.speed,
     certificateExpiry() {
       const material = tls.current()
       return material && expiryOf(material.cert)

@@ -1,6 +1,7 @@
 // Opens what the service needs: the hasher, the database, the certificate, the page, the clock and the keys.
 import { availableParallelism } from 'node:os'
 import { checkTokens } from './admin/tokens/check-tokens.ts'
+import type { Hasher } from './bcrypt/hasher.ts'
 import { openHasher } from './bcrypt/open-hasher.ts'
 import { openClusterClock } from './cluster-clock.ts'
 import type { Config } from './config/config.ts'
@@ -78,6 +79,7 @@ export async function openParts(
   )
   for (const finding of await checkTokens(config)) actOn(finding, log)
   const hasher = observeHasher(metrics, await openingHasher)
+  logSpeed(log, hasher)
   return {
     ...{ metrics, hasher, database, store, writeFaults, tls, page, hasUsers },
     ...{ deviceKey, clusterClock, machineClock, keys },
@@ -100,6 +102,20 @@ function startHasher(config: Config, log: Log, opened: AsyncDisposableStack) {
   opening.catch(() => {})
   opened.defer(closing)
   return opening
+}
+
+function logSpeed(log: Log, { name: engine, threads, speed }: Hasher): void {
+  const { kernels, fastestMs } = speed()
+  const roundMs = Object.fromEntries(
+    Object.entries(fastestMs).map(([kernel, all]) => [
+      kernel,
+      all.map(ms => Number(ms.toFixed(4))),
+    ]),
+  )
+  log.info(
+    { event: 'hashing.measured', engine, threads, kernels, roundMs },
+    `${threads} threads verify ${kernels.length} passwords at a time each`,
+  )
 }
 
 /** A service with users may have used its keys for long, so short RSA keys stay valid there. */

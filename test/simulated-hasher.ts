@@ -51,6 +51,7 @@ export function simulateHasher({ threads: count, roundMs, canCancel = true }: Op
     name: canCancel ? 'lanes' : 'native',
     threads: count,
     roundMs: () => speed.roundMs,
+    speed: () => ({ kernels: [], fastestMs: {} }),
     start(index, job) {
       const thread = threads[index]
       if (!thread || thread.lanes.length >= speed.roundMs.length) throw new Error('no free lane')

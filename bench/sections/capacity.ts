@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Constants, capacityTable } from '../capacity-model.ts'
 import { type Findings, fixed, type Run } from '../findings.ts'
+import { describeMachine } from '../machine.ts'
 import { seedUsers } from '../seed.ts'
 import { type Deployment, deploy } from '../service.ts'
 import { median } from '../statistics.ts'
@@ -79,14 +80,14 @@ type Measured = {
 }
 
 async function readConstants(): Promise<Omit<Constants, 'rowBytes'>> {
+  const { processor } = describeMachine()
   const file = join(import.meta.dirname, '../../docs/performance.json')
   const sections = JSON.parse(await readFile(file, 'utf8'))
   const measured = <Name extends keyof Measured>(name: Name): Measured[Name] => {
-    const section = sections[name]
-    if (!section) throw new Error(`measure the section ${name} first`)
+    const section = sections[name]?.[processor]
+    if (!section) throw new Error(`measure the section ${name} on this processor first`)
     return section.measured
   }
-  const { cores } = sections.ceiling.machine
   const ofPostgres = <T extends { engine: string }>(rows: T[], isRight: (row: T) => boolean): T => {
     const found = rows.find(row => row.engine === 'postgres' && isRight(row))
     if (!found) throw new Error('a figure for PostgreSQL is missing')
@@ -94,6 +95,7 @@ async function readConstants(): Promise<Omit<Constants, 'rowBytes'>> {
   }
   const { figures, costs } = measured('refresh')
   const service = measured('ceiling').services.find(({ name }) => name === 'lanes, postgres')
+  const { cores } = sections.ceiling[processor].machine
   const login = ofPostgres(costs, ({ operation }) => operation === 'login')
   const refresh = ofPostgres(costs, ({ operation }) => operation === 'refresh')
   return {

@@ -2,14 +2,14 @@
 //
 // A single hash spends most of its time waiting for its own loads from the S-boxes. The functions below
 // interleave the instructions of several hashes ("lanes"), so that one lane computes while another waits.
+// Each exists with two kinds of addresses, because processors differ in which kind is faster.
 // README.md explains the idea; `npm run bcrypt:generate` runs this file, and a test compares its output.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import wabt from 'wabt'
+import { type Addresses, CONSTANTS, declareBoxes, LOCALS, P_WORDS, setBoxes } from './addresses.ts'
 import { INITIAL_AT, KEY_AT, MAX_LANES, OUTPUT_AT, SALT_AT, STATE_BYTES } from './memory.js'
 
-const P_WORDS = 18
-const S_BOX_BYTES = 1024
 const CIPHERTEXT = 'OrpheanBeholderScryDoubt'
 
 /** The module in binary form. The same source and version of wabt yield the same bytes. */
@@ -19,14 +19,18 @@ export async function assemble(): Promise<Uint8Array> {
 }
 
 function toWat(): string {
-  const lanes = range(MAX_LANES)
+  const sets = range(2 ** MAX_LANES).map(bits =>
+    range(MAX_LANES).filter(lane => bits & (1 << lane)),
+  )
   return `(module
   (memory (export "memory") 1)
   (data (i32.const ${INITIAL_AT}) "${toBytes(piFraction(P_WORDS + 4 * 256))}")
-  ${lanes.map(lane => `(global $base${lane} (export "base${lane}") (mut i32) (i32.const 0))`).join('\n  ')}
   ${toEncipher()}
   ${toBegin()}
-  ${lanes.map(lane => toRounds(lane + 1)).join('\n  ')}
+  ${range(MAX_LANES)
+    .map(lane => toRoundsWithLocals(lane + 1))
+    .join('\n  ')}
+  ${sets.map(toRoundsWithConstants).slice(1).join('\n  ')}
   ${toFinish()}
 )`
 }
@@ -36,7 +40,7 @@ function toEncipher(): string {
   return `(func $encipher (param $p0 i32) (param $left0 i32) (param $right0 i32) (result i32 i32)
     ${declareBoxes([0])}
     ${setBoxes([0])}
-    ${encipher([0])}
+    ${encipher([0], LOCALS)}
     (local.get $left0) (local.get $right0))`
 }
 
@@ -44,7 +48,9 @@ function toEncipher(): string {
 function toBegin(): string {
   return `(func (export "begin") (param $p0 i32) (local $n i32) (local $left0 i32) (local $right0 i32)
     (memory.copy (local.get $p0) (i32.const ${INITIAL_AT}) (i32.const ${STATE_BYTES}))
-    ${xorIntoP(0, `(i32.add (local.get $p0) (i32.const ${KEY_AT}))`)}
+    (local.set $n (i32.const ${KEY_AT}))
+    ${xorIntoP(0, 'n', LOCALS)}
+    (local.set $n (i32.const 0))
     (loop $next
       ${[
         ['left0', SALT_AT],
@@ -57,32 +63,48 @@ function toBegin(): string {
         .join('\n      ')}
       (call $encipher (local.get $p0) (local.get $left0) (local.get $right0))
       (local.set $right0) (local.set $left0)
-      ${storeBlock(0)}
+      ${storeBlock(0, LOCALS)}
       ${loopWhile('next', STATE_BYTES)}))`
 }
 
-/** `count` times: expands the state of each lane with its key, then with its salt. */
-function toRounds(laneCount: number): string {
-  const lanes = range(laneCount)
-  return `(func (export "rounds${laneCount}") (param $count i32) (local $n i32) (local $words i32)
-    ${lanes.map(lane => `(local $p${lane} i32) (local $left${lane} i32) (local $right${lane} i32)`).join(' ')}
+/** `localsN` for N lanes, with the addresses of their regions as parameters. */
+function toRoundsWithLocals(count: number): string {
+  const lanes = range(count)
+  return `(func (export "locals${count}") (param $count i32) ${lanes.map(lane => `(param $p${lane} i32)`).join(' ')}
     ${declareBoxes(lanes)}
-    ${lanes.map(lane => `(local.set $p${lane} (global.get $base${lane}))`).join(' ')}
+    ${declareRounds(lanes)}
     ${setBoxes(lanes)}
-    (loop $round
+    ${toRounds(lanes, LOCALS)})`
+}
+
+/** `constantsN` for the lanes of a set: the bits of N. */
+function toRoundsWithConstants(lanes: number[], bits: number): string {
+  return `(func (export "constants${bits}") (param $count i32)
+    ${declareRounds(lanes)}
+    ${toRounds(lanes, CONSTANTS)})`
+}
+
+function declareRounds(lanes: number[]): string {
+  const halves = lanes.map(lane => `(local $left${lane} i32) (local $right${lane} i32)`)
+  return `(local $n i32) (local $words i32) ${halves.join(' ')}`
+}
+
+/** `count` times: expands the state of each lane with its key, then with its salt. */
+function toRounds(lanes: number[], addresses: Addresses): string {
+  return `(loop $round
       (local.set $words (i32.const ${KEY_AT}))
       (loop $expand
-        ${lanes.map(lane => xorIntoP(lane, `(i32.add (local.get $p${lane}) (local.get $words))`)).join('\n        ')}
+        ${lanes.map(lane => xorIntoP(lane, 'words', addresses)).join('\n        ')}
         ${lanes.map(lane => `(local.set $left${lane} (i32.const 0)) (local.set $right${lane} (i32.const 0))`).join(' ')}
         (local.set $n (i32.const 0))
         (loop $next
-          ${encipher(lanes)}
-          ${lanes.map(storeBlock).join('\n          ')}
+          ${encipher(lanes, addresses)}
+          ${lanes.map(lane => storeBlock(lane, addresses)).join('\n          ')}
           ${loopWhile('next', STATE_BYTES)})
         (br_if $expand (i32.le_u
           (local.tee $words (i32.add (local.get $words) (i32.const ${SALT_AT - KEY_AT})))
           (i32.const ${SALT_AT}))))
-      (br_if $round (local.tee $count (i32.sub (local.get $count) (i32.const 1))))))`
+      (br_if $round (local.tee $count (i32.sub (local.get $count) (i32.const 1)))))`
 }
 
 /** The digest: bcrypt's text, encrypted 64 times with the state. */
@@ -102,36 +124,27 @@ function toFinish(): string {
     ${blocks.join('\n    ')})`
 }
 
-function declareBoxes(lanes: number[]): string {
-  return lanes.flatMap(lane => range(4).map(box => `(local $s${lane}_${box} i32)`)).join(' ')
-}
-
-/** In locals, because V8 then reads an S-box with three instructions: extract a byte, add it shifted, load. */
-function setBoxes(lanes: number[]): string {
-  return lanes
-    .flatMap(lane =>
-      range(4).map(
-        box =>
-          `(local.set $s${lane}_${box} (i32.add (local.get $p${lane}) (i32.const ${4 * P_WORDS + box * S_BOX_BYTES})))`,
-      ),
-    )
-    .join('\n    ')
-}
-
 /** One block of each lane: 16 rounds, unrolled, with the lanes interleaved. */
-function encipher(lanes: number[]): string {
-  const steps = lanes.map(lane => xorInto(`left${lane}`, loadP(lane, 0)))
+function encipher(lanes: number[], addresses: Addresses): string {
+  const steps = lanes.map(
+    lane =>
+      `(local.set $left${lane} (i32.xor (local.get $left${lane}) ${loadP(lane, 0, addresses)}))`,
+  )
   for (const round of range(16)) {
     for (const lane of lanes) {
       const [from, to] = round % 2 === 0 ? ['left', 'right'] : ['right', 'left']
       // P first: the result of the S-boxes arrives last, and one operation after it is enough.
-      const early = `(i32.xor (local.get $${to}${lane}) ${loadP(lane, round + 1)})`
-      steps.push(`(local.set $${to}${lane} (i32.xor ${early} ${feistel(lane, `${from}${lane}`)}))`)
+      const early = `(i32.xor (local.get $${to}${lane}) ${loadP(lane, round + 1, addresses)})`
+      const [a, b, c, d] = range(4).map(box =>
+        addresses.loadFromBox(lane, box, `(local.get $${from}${lane})`),
+      )
+      const late = `(i32.add (i32.xor (i32.add ${a} ${b}) ${c}) ${d})`
+      steps.push(`(local.set $${to}${lane} (i32.xor ${early} ${late}))`)
     }
   }
   for (const lane of lanes) {
     // The halves change places after the last round.
-    const right = `(i32.xor (local.get $right${lane}) ${loadP(lane, 17)})`
+    const right = `(i32.xor (local.get $right${lane}) ${loadP(lane, 17, addresses)})`
     steps.push(
       `${right} (local.get $left${lane}) (local.set $right${lane}) (local.set $left${lane})`,
     )
@@ -139,38 +152,28 @@ function encipher(lanes: number[]): string {
   return steps.join('\n          ')
 }
 
-function feistel(lane: number, half: string): string {
-  const [a, b, c, d] = range(4).map(box => {
-    const shift = 24 - 8 * box
-    const shifted =
-      shift === 0 ? `(local.get $${half})` : `(i32.shr_u (local.get $${half}) (i32.const ${shift}))`
-    const byte = shift === 24 ? shifted : `(i32.and ${shifted} (i32.const 255))`
-    return `(i32.load (i32.add (local.get $s${lane}_${box}) (i32.shl ${byte} (i32.const 2))))`
-  })
-  return `(i32.add (i32.xor (i32.add ${a} ${b}) ${c}) ${d})`
+function loadP(lane: number, word: number, addresses: Addresses): string {
+  const { base, offset } = addresses.region(lane)
+  return `(i32.load offset=${offset + 4 * word} ${base})`
 }
 
-function xorInto(local: string, value: string): string {
-  return `(local.set $${local} (i32.xor (local.get $${local}) ${value}))`
-}
-
-function loadP(lane: number, word: number): string {
-  return `(i32.load offset=${4 * word} (local.get $p${lane}))`
-}
-
-function xorIntoP(lane: number, words: string): string {
+/** P xor the 18 words that begin at `$words` of the region. */
+function xorIntoP(lane: number, words: string, addresses: Addresses): string {
+  const { base, offset } = addresses.region(lane)
+  const from = `(i32.add ${base} (local.get $${words}))`
   return range(P_WORDS)
-    .map(
-      word =>
-        `(i32.store offset=${4 * word} (local.get $p${lane}) (i32.xor ${loadP(lane, word)} (i32.load offset=${4 * word} ${words})))`,
-    )
+    .map(word => {
+      const at = `offset=${offset + 4 * word}`
+      return `(i32.store ${at} ${base} (i32.xor ${loadP(lane, word, addresses)} (i32.load ${at} ${from})))`
+    })
     .join('\n        ')
 }
 
 /** P and the S-boxes lie one behind the other, so the blocks fill both from the start. */
-function storeBlock(lane: number): string {
-  const at = `(i32.add (local.get $p${lane}) (local.get $n))`
-  return `(i32.store ${at} (local.get $left${lane})) (i32.store offset=4 ${at} (local.get $right${lane}))`
+function storeBlock(lane: number, addresses: Addresses): string {
+  const { base, offset } = addresses.region(lane)
+  const at = `(i32.add ${base} (local.get $n))`
+  return `(i32.store offset=${offset} ${at} (local.get $left${lane})) (i32.store offset=${offset + 4} ${at} (local.get $right${lane}))`
 }
 
 function loopWhile(label: string, end: number): string {

@@ -1,6 +1,7 @@
 // Up to three hashes at a time in one thread. Jobs join and leave between chunks of about 2 ms. In plain
 // JavaScript, because the worker imports it.
-import { KEY_AT, LANE_BYTES, OUTPUT_AT, SALT_AT } from './memory.js'
+import { KEY_AT, LANE_BYTES, MAX_LANES, OUTPUT_AT, SALT_AT } from './memory.js'
+import { fasterKernel, fastestMs, KERNEL_NAMES, placeOf } from './times.js'
 
 /**
  * @typedef {object} Job
@@ -16,20 +17,22 @@ import { KEY_AT, LANE_BYTES, OUTPUT_AT, SALT_AT } from './memory.js'
  *
  * @typedef {{ job: Job, roundsDone: number, digest: Uint8Array | null }} Lane
  *
+ * @typedef {import('./times.js').KernelName} KernelName
+ *
  * @typedef {{
  *   memory: WebAssembly.Memory
  *   begin: (base: number) => void
- *   rounds1: (count: number) => void
- *   rounds2: (count: number) => void
- *   rounds3: (count: number) => void
  *   finish: (base: number) => void
- *   base0: { value: number }
- *   base1: { value: number }
- *   base2: { value: number }
+ *   [rounds: `${KernelName}${number}`]: (count: number, ...bases: number[]) => void
  * }} Kernel
  */
 
 const CHUNK_MS = 2
+/**
+ * One of so many chunks is a trial: it uses the kernels and the numbers of lanes in turn, so that a measurement
+ * that other load disturbed is corrected. A trial takes less than a millisecond longer than another chunk.
+ */
+const TRIAL_EVERY = 128
 const SHORTEST_MS = 0.001
 const KEY_BYTES = 72
 const DIGEST_BYTES = 23
@@ -46,48 +49,85 @@ export function instantiate(module) {
 }
 
 /**
+ * The function that computes rounds of these lanes.
  * @param {Kernel} kernel
- * @param {Float64Array} times What is measured. First the slowdown: how many times as long as the fastest
- *   rounds the latest ones took. Then the fastest round with one busy lane, with two and with three.
+ * @param {KernelName} name
+ * @param {number[]} lanes
  */
-export function createLanes(kernel, times) {
+export function roundsOf(kernel, name, lanes) {
+  const bits = lanes.reduce((sum, lane) => sum + (1 << lane), 0)
+  const rounds = kernel[`${name}${name === 'locals' ? lanes.length : bits}`]
+  return (/** @type {number} */ count) => rounds?.(count, ...lanes.map(baseOf))
+}
+
+/**
+ * @param {Kernel} kernel
+ * @param {Float64Array} times What is measured, see `createTimes`.
+ * @param {number} chunkMs
+ */
+export function createLanes(kernel, times, chunkMs = CHUNK_MS) {
   const memory = new DataView(kernel.memory.buffer)
-  const bases = [kernel.base0, kernel.base1, kernel.base2]
-  const functions = [kernel.rounds1, kernel.rounds2, kernel.rounds3]
   /** @type {Map<number, Lane>} The busy lanes by the ids of their jobs. */
   const busy = new Map()
   let slowdowns = NEWEST_SHARES.map(() => 1)
+  let chunks = 0
 
   /** @param {number} id */
   function leave(id) {
     const lane = busy.get(id)
     if (!lane) return
-    new Uint8Array(kernel.memory.buffer, baseOf(lane), LANE_BYTES).fill(0)
+    clear(lane.job.lane)
     busy.delete(id)
   }
 
-  /** @param {number} count */
-  function runRounds(count) {
-    const regions = Array.from(busy.values(), baseOf)
-    for (const [i, base] of bases.entries()) base.value = regions[i] ?? 0
-    functions[regions.length - 1]?.(count)
+  /** @param {number} lane */
+  function clear(lane) {
+    new Uint8Array(kernel.memory.buffer, baseOf(lane), LANE_BYTES).fill(0)
+  }
+
+  /** Rounds of the busy lanes, and of free ones if there are not enough; how many rounds. */
+  function runTrial() {
+    const trial = chunks / TRIAL_EVERY
+    const name = KERNEL_NAMES[trial % KERNEL_NAMES.length]
+    const size = 1 + (Math.floor(trial / KERNEL_NAMES.length) % MAX_LANES)
+    const lanes = busyLanes()
+    const free = [...Array(MAX_LANES).keys()].filter(lane => !lanes.includes(lane))
+    const added = free.slice(0, Math.max(0, size - lanes.length))
+    for (const lane of added) kernel.begin(baseOf(lane))
+    const count = runRounds([...lanes, ...added], name)
+    for (const lane of added) clear(lane)
+    return count
   }
 
   /**
-   * @param {number} count
-   * @param {number} wholeCount
-   * @param {number} tookMs
+   * As many rounds as fit into a chunk, and no more than a busy lane needs; how many.
+   * @param {number[]} lanes
+   * @param {KernelName} name
    */
-  function measure(count, wholeCount, tookMs) {
+  function runRounds(lanes, name = fasterKernel(times, lanes.length)) {
+    const expectedMs = (times[0] ?? 1) * fastestMs(times, name, lanes.length)
+    const wholeCount = Math.max(1, Math.round(chunkMs / expectedMs))
+    let count = wholeCount
+    for (const { job, roundsDone, digest } of busy.values()) {
+      count = Math.min(count, (digest ? job.totalRounds : job.rounds) - roundsDone)
+    }
+    const run = roundsOf(kernel, name, lanes)
+    const beganMs = performance.now()
+    run(count)
     // A clock may be too coarse to see a short chunk.
-    const roundMs = Math.max(tookMs, SHORTEST_MS) / count
-    const fastestMs = Math.min(times[busy.size] ?? 0, roundMs)
-    times[busy.size] = fastestMs
+    const roundMs = Math.max(performance.now() - beganMs, SHORTEST_MS) / count
+    const bestMs = Math.min(fastestMs(times, name, lanes.length), roundMs)
+    times[placeOf(name, lanes.length)] = bestMs
     slowdowns = slowdowns.map((slowdown, i) => {
       const share = (NEWEST_SHARES[i] ?? 0) * (count / wholeCount)
-      return slowdown + (roundMs / fastestMs - slowdown) * share
+      return slowdown + (roundMs / bestMs - slowdown) * share
     })
     times[0] = Math.max(...slowdowns)
+    return count
+  }
+
+  function busyLanes() {
+    return Array.from(busy.values(), ({ job }) => job.lane)
   }
 
   /**
@@ -112,30 +152,24 @@ export function createLanes(kernel, times) {
     isBusy: () => busy.size > 0,
     /** @param {Job} job */
     join(job) {
-      for (const other of busy.values()) {
-        if (other.job.lane === job.lane) throw new Error(`lane ${job.lane} is occupied`)
-      }
-      const lane = { job, roundsDone: 0, digest: null }
-      const base = baseOf(lane)
+      if (busyLanes().includes(job.lane)) throw new Error(`lane ${job.lane} is occupied`)
+      const base = baseOf(job.lane)
       writeWords(base + KEY_AT, job.key)
       writeWords(base + SALT_AT, job.salt)
       job.key.fill(0)
       kernel.begin(base)
-      busy.set(job.id, lane)
+      busy.set(job.id, { job, roundsDone: 0, digest: null })
     },
     /** Removes the job, if it has not ended, and overwrites its region with zeros. */
     leave,
-    /** Some rounds of all busy lanes; the jobs that these rounds completed. There must be a busy lane. */
-    runChunk() {
-      const expectedMs = (times[0] ?? 1) * (times[busy.size] ?? 0)
-      const wholeCount = Math.max(1, Math.round(CHUNK_MS / expectedMs))
-      let count = wholeCount
-      for (const { job, roundsDone, digest } of busy.values()) {
-        count = Math.min(count, (digest ? job.totalRounds : job.rounds) - roundsDone)
-      }
-      const beganMs = performance.now()
-      runRounds(count)
-      measure(count, wholeCount, performance.now() - beganMs)
+    /**
+     * Some rounds of all busy lanes; the jobs that these rounds completed. There must be a busy lane.
+     * @param {KernelName} [name] Without it, the faster kernel is used.
+     */
+    runChunk(name) {
+      chunks++
+      const isTrial = chunks % TRIAL_EVERY === 0 && !name
+      const count = isTrial ? runTrial() : runRounds(busyLanes(), name)
 
       /** @type {Done[]} */
       const done = []
@@ -143,7 +177,7 @@ export function createLanes(kernel, times) {
         const { job } = lane
         lane.roundsDone += count
         job.roundsLeft[0] = job.totalRounds - lane.roundsDone
-        if (lane.roundsDone === job.rounds) lane.digest = readDigest(baseOf(lane))
+        if (lane.roundsDone === job.rounds) lane.digest = readDigest(baseOf(job.lane))
         if (!lane.digest || lane.roundsDone < job.totalRounds) continue
         leave(job.id)
         done.push({ id: job.id, digest: lane.digest })
@@ -153,7 +187,7 @@ export function createLanes(kernel, times) {
   }
 }
 
-/** @param {Lane} lane */
-function baseOf({ job }) {
-  return job.lane * LANE_BYTES
+/** @param {number} lane */
+function baseOf(lane) {
+  return lane * LANE_BYTES
 }

@@ -3,38 +3,54 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
+import { checkKernel, PUBLISHED_CASES } from '../../test/hash-cases.ts'
 import { assemble } from './generate.ts'
-import { parseHash } from './hash-text.ts'
 import { createLanes, type Done, instantiate, type Job } from './lanes.js'
 import { INITIAL_AT } from './memory.js'
+import {
+  bestLanes,
+  createTimes,
+  fasterKernel,
+  KERNEL_NAMES,
+  type KernelName,
+  placeOf,
+} from './times.js'
 
 const bytes = readFileSync(join(import.meta.dirname, 'kernel.wasm'))
 const module = new WebAssembly.Module(bytes)
 
-/** Lanes with a clock that only rounds move. `roundMs` is the time of a round with one busy lane, two and three. */
+/** How many lanes the functions compute: `locals1` one lane, `constants3` two. */
+const LANES_OF: Record<KernelName, number[]> = {
+  locals: [1, 2, 3],
+  constants: [1, 1, 2, 1, 2, 2, 3],
+}
+const FUNCTIONS = KERNEL_NAMES.flatMap(name =>
+  LANES_OF[name].map((lanes, i) => ({ name, number: i + 1, lanes })),
+)
+
+/**
+ * Lanes with a clock that only rounds move. `roundMs` is the time of a round of the kernel `locals` with one
+ * busy lane, two and three; those of `constants` take twice as long.
+ */
 function createRig(t: TestContext, roundMs: [number, number, number] = [1, 1, 1]) {
   const load = { nowMs: 0, slowdown: 1 }
   t.mock.method(performance, 'now', () => load.nowMs)
-  const kernel = instantiate(module)
-  const counts: number[] = []
-  const counted = (run: (count: number) => void, ms: number) => (count: number) => {
-    run(count)
-    counts.push(count)
-    load.nowMs += count * ms * load.slowdown
+  const kernel = { ...instantiate(module) }
+  const chunks: { name: KernelName; lanes: number; count: number }[] = []
+  const times = createTimes()
+  for (const { name, number, lanes } of FUNCTIONS) {
+    const run = kernel[`${name}${number}`]
+    const ms = (roundMs[lanes - 1] ?? 0) * (name === 'locals' ? 1 : 2)
+    times[placeOf(name, lanes)] = ms
+    kernel[`${name}${number}`] = (count, ...bases) => {
+      run?.(count, ...bases)
+      chunks.push({ name, lanes, count })
+      load.nowMs += count * ms * load.slowdown
+    }
   }
-  const [one, two, three] = roundMs
-  const times = Float64Array.of(1, ...roundMs)
-  const lanes = createLanes(
-    {
-      ...kernel,
-      rounds1: counted(kernel.rounds1, one),
-      rounds2: counted(kernel.rounds2, two),
-      rounds3: counted(kernel.rounds3, three),
-    },
-    times,
-  )
+  const lanes = createLanes(kernel, times)
   return {
-    ...{ lanes, load, counts, times },
+    ...{ lanes, load, chunks, times },
     memory: Buffer.from(kernel.memory.buffer, 0, INITIAL_AT),
     join(lane: number, job: Partial<Job>): Job {
       const defaults = { id: lane, lane, key: Buffer.from('a\0'), salt: Buffer.alloc(16) }
@@ -56,51 +72,21 @@ test('the kernel is what generate.ts assembles', async () => {
 })
 
 describe('a digest', () => {
-  // Test vectors of Openwall's crypt_blowfish (wrapper.c), except those that reproduce errors of old versions.
-  const VECTORS: [password: string, hash: string][] = [
-    ['U*U', '$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW'],
-    ['U*U*', '$2a$05$CCCCCCCCCCCCCCCCCCCCC.VGOzA784oUp/Z0DY336zx7pLYAy0lwK'],
-    ['U*U*U', '$2a$05$XXXXXXXXXXXXXXXXXXXXXOAcXxm9kjPGEMsLznoKqmqw7tc8WCx4a'],
-    ['', '$2a$05$CCCCCCCCCCCCCCCCCCCCC.7uG0VCzI2bS7j6ymqJi9CdcdxiRTWNy'],
-    [
-      '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789',
-      '$2a$05$abcdefghijklmnopqrstuu5s2v8.iXieOjg/.AySBTTZIIVFJeBui',
-    ],
-    ['\xff\xff\xa3', '$2y$05$/OK.fbVrR/bpIqNJ5ianF.CE5elHaaO4EbggVDjb8P19RukzXSM3e'],
-    ['\xa3', '$2y$05$/OK.fbVrR/bpIqNJ5ianF.Sa7shbm4.OzKpvFnX1pQLmQW96oUlCq'],
-    ['\xaa'.repeat(72), '$2a$05$/OK.fbVrR/bpIqNJ5ianF.swQOIzjOiJ9GHEPuhEkvqrUyvWhEMx6'],
-  ]
-  for (const busyLanes of [1, 2, 3]) {
-    test(`is that of the published test vectors with ${busyLanes} of the lanes busy`, t => {
-      const { join, runToEnd } = createRig(t)
-      for (const start of VECTORS.keys()) {
-        const vectors = Array.from({ length: busyLanes }, (_, lane) => {
-          const [password = '', text = ''] = VECTORS[(start + lane) % VECTORS.length] ?? []
-          const hash = parseHash(text)
-          assert.ok(hash)
-          return { key: Buffer.from(`${password}\0`, 'latin1'), ...hash }
-        })
-        for (const [lane, { key, salt, cost }] of vectors.entries()) {
-          join(lane, { key, salt, rounds: 2 ** cost, totalRounds: 2 ** cost })
-        }
-        const done = runToEnd()
-        assert.equal(done.length, busyLanes)
-        for (const { id, digest } of done) {
-          assert.deepEqual(Buffer.from(digest), vectors[id]?.digest)
-        }
-      }
+  for (const name of KERNEL_NAMES) {
+    test(`is that of the published test vectors with the kernel ${name}`, () => {
+      assert.equal(checkKernel(name, PUBLISHED_CASES), PUBLISHED_CASES.length)
     })
   }
 
   test('is the same with further rounds, and all of them are computed', t => {
-    const { join, runToEnd, lanes, counts } = createRig(t)
+    const { join, runToEnd, lanes, chunks } = createRig(t)
     join(0, {})
     const [alone] = runToEnd()
-    counts.length = 0
+    chunks.length = 0
     const { roundsLeft } = join(0, { totalRounds: 64 })
     while (lanes.isBusy()) {
       const done = lanes.runChunk()
-      const computed = counts.reduce((sum, count) => sum + count, 0)
+      const computed = chunks.reduce((sum, { count }) => sum + count, 0)
       assert.equal(roundsLeft[0], 64 - computed)
       assert.deepEqual(done, computed === 64 ? [alone] : [])
     }
@@ -164,12 +150,15 @@ describe('the measured times', () => {
   const ENDLESS = { rounds: 2 ** 30, totalRounds: 2 ** 30 }
 
   test('give chunks of about 2 ms', t => {
-    const { join, lanes, counts } = createRig(t, [0.1, 0.125, 0.5])
+    const { join, lanes, chunks } = createRig(t, [0.1, 0.125, 0.5])
     for (const lane of [0, 1, 2]) {
       join(lane, ENDLESS)
       lanes.runChunk()
     }
-    assert.deepEqual(counts, [20, 16, 4])
+    assert.deepEqual(
+      chunks.map(({ count }) => count),
+      [20, 16, 4],
+    )
   })
 
   test('learn with one busy lane that all rounds are slower', t => {
@@ -177,9 +166,9 @@ describe('the measured times', () => {
     join(0, ENDLESS)
     load.slowdown = 2
     while (load.nowMs < 200) lanes.runChunk()
-    const [slowdown = 0, ...fastestMs] = times
+    const [slowdown = 0, ...fastest] = times
     assert.ok(slowdown > 1.6 && slowdown < 1.9, String(slowdown))
-    assert.deepEqual(fastestMs, [0.1, 0.125, 0.5])
+    assert.deepEqual(fastest, [0.1, 0.125, 0.5, 0.2, 0.25, 1])
     load.slowdown = 1
     while (load.nowMs < 400) lanes.runChunk()
     assert.ok((times[0] ?? 0) > 1.1, String(times[0]))
@@ -207,5 +196,42 @@ describe('the measured times', () => {
     lanes.runChunk()
     assert.ok(Math.abs((times[1] ?? 0) - 0.05) < 1e-9)
     assert.ok((times[0] ?? 0) > 1)
+  })
+
+  test('that a busy neighbour disturbed at the start are corrected while one lane is busy', t => {
+    const { join, runToEnd, times, memory } = createRig(t, [1, 1.25, 1.5])
+    const [, ...undisturbed] = times
+    const disturb = (name: KernelName, count: number) => {
+      times[placeOf(name, count)] = 10 * (times[placeOf(name, count)] ?? 0)
+    }
+    join(0, {})
+    const [alone] = runToEnd()
+    disturb('locals', 1)
+    for (const name of KERNEL_NAMES) disturb(name, 3)
+    assert.equal(fasterKernel(times, 1), 'constants')
+    assert.equal(bestLanes([times]), 2)
+
+    join(0, { totalRounds: 2 ** 11 })
+    const done = runToEnd()
+    assert.equal(fasterKernel(times, 1), 'locals')
+    assert.equal(bestLanes([times]), 3)
+    const [, ...corrected] = times
+    for (const [i, ms] of corrected.entries())
+      assert.ok(Math.abs(ms - (undisturbed[i] ?? 0)) < 1e-9)
+    assert.deepEqual(done, [alone])
+    assert.ok(memory.every(byte => byte === 0))
+  })
+
+  test('choose the faster kernel for each number of lanes', t => {
+    const { join, lanes, chunks, times } = createRig(t)
+    times[placeOf('constants', 2)] = 0.5
+    for (const lane of [0, 1, 2]) {
+      join(lane, ENDLESS)
+      lanes.runChunk()
+    }
+    assert.deepEqual(
+      chunks.map(({ name }) => name),
+      ['locals', 'constants', 'locals'],
+    )
   })
 })

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import type { Worker } from 'node:worker_threads'
+import { Worker } from 'node:worker_threads'
 import bcrypt from 'bcrypt'
 import {
   checkInAllLanes,
@@ -13,6 +14,7 @@ import {
   OFTEN_CANCELLED,
 } from '../../test/hash-cases.ts'
 import { parseHash } from './hash-text.ts'
+import { MAX_LANES } from './memory.js'
 import { openLanes } from './pool.ts'
 
 const ENDLESS = 2 ** 30
@@ -31,7 +33,7 @@ async function openRig() {
     hasher.start(thread, { password: Buffer.from('password'), salt, rounds: 16, totalRounds })
   /** One job in every lane of the thread. */
   const startAll = (thread: number, totalRounds?: number) =>
-    hasher.roundMs(thread).map(() => start(thread, totalRounds))
+    Array.from({ length: MAX_LANES }, () => start(thread, totalRounds))
   return { hasher, lost, start, startAll }
 }
 
@@ -56,6 +58,16 @@ describe('hashing', async () => {
     for (const thread of [0, 1]) {
       assert.equal(hasher.roundMs(thread).length, lanes)
       for (const ms of hasher.roundMs(thread)) assert.ok(ms > 0 && ms < 1_000, String(ms))
+    }
+  })
+
+  test('the times of a round are those of the faster kernel', () => {
+    const { kernels, fastestMs } = hasher.speed()
+    const roundMs = hasher.roundMs(0)
+    assert.equal(kernels.length, roundMs.length)
+    for (const [i, name] of kernels.entries()) {
+      assert.ok(['locals', 'constants'].includes(name))
+      assert.ok((roundMs[i] ?? 0) >= Math.min(...Object.values(fastestMs).map(ms => ms[i] ?? 0)))
     }
   })
 
@@ -147,4 +159,28 @@ describe('the end', () => {
     const { stdout } = await run(process.execPath, ['--input-type=module', '-e', script])
     assert.equal(stdout, 'done\n')
   })
+})
+
+/** A neighbour disturbs a time by a factor of two or more. Without one, two measurements differ by some percent. */
+const SAME_SPEED = 1.5
+
+test('what busy neighbours disturb during the start is corrected by work', async () => {
+  const neighbours = Array.from(
+    { length: 2 * availableParallelism() },
+    () => new Worker('for (;;) {}', { eval: true }),
+  )
+  const disturbed = await openRig()
+  await Promise.all(neighbours.map(neighbour => neighbour.terminate()))
+  const quiet = await openRig()
+  const isCorrected = () => {
+    const expected = quiet.hasher.speed().fastestMs
+    return Object.entries(disturbed.hasher.speed().fastestMs).every(([name, times]) =>
+      times.every((ms, i) => ms < SAME_SPEED * (expected[name]?.[i] ?? 0)),
+    )
+  }
+  do {
+    await Promise.all([disturbed, quiet].map(({ start }) => start(0, 2 ** 10).digest))
+  } while (!isCorrected() || disturbed.hasher.roundMs(0).length !== quiet.hasher.roundMs(0).length)
+  await disturbed.hasher.close()
+  await quiet.hasher.close()
 })

@@ -8,6 +8,16 @@ import { parseHash } from './hash-text.ts'
 import type { Hasher } from './hasher.ts'
 import type { Done, Job } from './lanes.js'
 import { MAX_LANES } from './memory.js'
+import {
+  bestLanes,
+  bestRoundMs,
+  createTimes,
+  fasterKernel,
+  fastestMs,
+  KERNEL_NAMES,
+  type KernelName,
+  LANE_COUNTS,
+} from './times.js'
 import type { KnownAnswer, Message, WorkerData } from './worker.js'
 
 type Running = {
@@ -20,7 +30,7 @@ type Thread = {
   worker: Worker | null
   /** By the ids of the jobs. */
   running: Map<number, Running>
-  /** Written by the worker, see `createLanes`. */
+  /** Written by the worker. */
   times: Float64Array
 }
 
@@ -28,14 +38,12 @@ const WORKER = join(import.meta.dirname, 'worker.js')
 const KERNEL = join(import.meta.dirname, 'kernel.wasm')
 /** A worker holds some objects and the kernel's memory. More would be a leak. */
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 2 }
-/** One more lane must raise the throughput by this factor, because each hash then takes longer. */
-const SMALLEST_GAIN = 1.03
 
-/** Test vectors of Openwall's crypt_blowfish (wrapper.c), one per lane, which a worker checks at its start. */
+/** Test vectors of pyca/bcrypt, one per lane, which a worker checks at its start. Their cost is the lowest. */
 const KNOWN_ANSWERS = [
-  ['U*U', '$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW'],
-  ['U*U*', '$2a$05$CCCCCCCCCCCCCCCCCCCCC.VGOzA784oUp/Z0DY336zx7pLYAy0lwK'],
-  ['U*U*U', '$2a$05$XXXXXXXXXXXXXXXXXXXXXOAcXxm9kjPGEMsLznoKqmqw7tc8WCx4a'],
+  ['Kk4DQuMMfZL9o', '$2b$04$cVWp4XaNU8a4v1uMRum2SO026BWLIoQMD/TXg5uZV.0P.uO8m3YEm'],
+  ['9IeRXmnGxMYbs', '$2b$04$pQ7gRO7e6wx/936oXhNjrOUNOHL1D0h1N2IDbJZYs.1ppzSof6SPy'],
+  ['xVQVbwa1S0M8r', '$2b$04$SQe9knOzepOVKoYXo9xTteNYr6MBwVz4tpriJVe3PNgYufGIsgKcW'],
 ] as const
 
 /** `onLost` is called when a worker has died and its jobs have been rejected. */
@@ -85,20 +93,30 @@ export async function openLanes(threads: number, onLost: (error: Error) => void)
   }
   isOpen = true
   for (const { worker } of pool) worker?.unref()
-  const lanes = bestLanes(pool)
+  const allTimes = pool.map(({ times }) => times)
+  let lanes = bestLanes(allTimes)
+  const fastestOfAll = (name: KernelName) =>
+    LANE_COUNTS.map(count => Math.min(...allTimes.map(times => fastestMs(times, name, count))))
 
   return {
     name: 'lanes',
     threads,
     roundMs(thread) {
-      const [slowdown = 1, ...fastestMs] = at(pool, thread).times
-      return fastestMs.slice(0, lanes).map(ms => ms * slowdown)
+      const { times } = at(pool, thread)
+      const slowdown = times[0] ?? 1
+      return LANE_COUNTS.slice(0, lanes).map(count => slowdown * bestRoundMs(times, count))
     },
+    speed: () => ({
+      kernels: LANE_COUNTS.slice(0, lanes).map(count => fasterKernel(at(pool, 0).times, count)),
+      fastestMs: Object.fromEntries(KERNEL_NAMES.map(name => [name, fastestOfAll(name)])),
+    }),
     start(index, { password, salt, rounds, totalRounds }) {
       if (!isOpen) throw new Error('the hashing threads have been closed')
       const thread = at(pool, index)
       const { running } = thread
-      const lane = freeLane(thread, lanes)
+      const lane = freeLane(thread)
+      // Rounds under work may have shown that the load at the start disturbed its measurement.
+      lanes = bestLanes(allTimes)
       const worker = thread.worker ?? startWorker(thread)
       const id = nextId++
       const roundsLeft = new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT))
@@ -129,11 +147,7 @@ export async function openLanes(threads: number, onLost: (error: Error) => void)
 }
 
 function createThread(): Thread {
-  const bytes = (1 + MAX_LANES) * Float64Array.BYTES_PER_ELEMENT
-  const times = new Float64Array(new SharedArrayBuffer(bytes))
-  times.fill(Number.POSITIVE_INFINITY)
-  times[0] = 1
-  return { worker: null, running: new Map(), times }
+  return { worker: null, running: new Map(), times: createTimes() }
 }
 
 /** Frees the job's lane; undefined if the job has ended before. */
@@ -145,21 +159,10 @@ function end({ worker, running }: Thread, id: number): Running | undefined {
   return job
 }
 
-function freeLane({ running }: Thread, lanes: number): number {
+function freeLane({ running }: Thread): number {
   const taken = new Set(Array.from(running.values(), job => job.lane))
-  for (let lane = 0; lane < lanes; lane++) if (!taken.has(lane)) return lane
+  for (let lane = 0; lane < MAX_LANES; lane++) if (!taken.has(lane)) return lane
   throw new Error('the thread has no free lane')
-}
-
-/** The number of lanes with the highest throughput, by the fastest rounds of all threads. */
-function bestLanes(pool: Thread[]): number {
-  const hashesPerMs = (lanes: number) =>
-    lanes / Math.min(...pool.map(({ times }) => times[lanes] ?? 0))
-  let best = 1
-  for (let lanes = 2; lanes <= MAX_LANES; lanes++) {
-    if (hashesPerMs(lanes) >= hashesPerMs(best) * SMALLEST_GAIN) best = lanes
-  }
-  return best
 }
 
 /** The password and a NUL. Outside V8's heap, where small arrays are copied and the copies stay. */

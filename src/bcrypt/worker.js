@@ -2,7 +2,7 @@
 // worker that runs TypeScript needs 22 MiB more.
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { createLanes, instantiate } from './lanes.js'
-import { MAX_LANES } from './memory.js'
+import { KERNEL_NAMES } from './times.js'
 
 /**
  * @typedef {import('./lanes.js').Job} Job
@@ -11,8 +11,16 @@ import { MAX_LANES } from './memory.js'
  * @typedef {Job | { cancelledId: number }} Message
  */
 
-/** Long enough for V8's optimising compiler, and for some measurements after it. */
-const SELF_TEST_MS = 30
+/** One set of each size, by which the kernels are measured; then the other sets, which are only tested. */
+const MEASURED_SETS = [[0], [0, 1], [0, 1, 2]]
+const OTHER_SETS = [[1], [2], [0, 2], [1, 2]]
+/** Short, so that other load on the machine interrupts only some of the chunks. */
+const MEASURED_CHUNK_MS = 0.25
+// The measurement ends when two passes have changed no time by more than three percent: then V8's optimising
+// compiler has ended, and so has most of what disturbed it. Lanes at work correct what is still wrong.
+const LAST_PASSES = 2
+const CHANGED = 0.97
+const MOST_PASSES = 10
 
 const port = parentPort
 if (!port) throw new Error('to be run as a worker')
@@ -37,34 +45,40 @@ function receive(message) {
   else lanes.join(message)
 }
 
-/** Computes hashes with known digests in one lane, in two and in three, which also measures the times. */
+/** Computes hashes with known digests by each function of the kernels, which also measures the times. */
 function testAndMeasure() {
-  const lanes = createLanes(instantiate(module), times)
-  const endsMs = performance.now() + SELF_TEST_MS
-  do {
-    for (let count = 1; count <= MAX_LANES; count++) {
-      for (const [lane, { key, salt, rounds }] of knownAnswers.slice(0, count).entries()) {
-        const roundsLeft = new Float64Array(1)
-        lanes.join({
-          id: lane,
-          lane,
-          key: key.slice(),
-          salt,
-          rounds,
-          totalRounds: rounds,
-          roundsLeft,
-        })
-      }
-      while (lanes.isBusy()) {
-        for (const { id, digest } of lanes.runChunk()) {
-          const expected = knownAnswers[id]?.digest
-          if (!expected || Buffer.compare(digest, expected) !== 0) {
-            throw new Error('the kernel computed a wrong digest')
-          }
+  const lanes = createLanes(instantiate(module), times, MEASURED_CHUNK_MS)
+  for (const set of [...MEASURED_SETS, ...OTHER_SETS]) testSet(lanes, set)
+  const fastest = times.subarray(1)
+  for (let passes = 0, unchanged = 0; passes < MOST_PASSES && unchanged < LAST_PASSES; passes++) {
+    const before = fastest.slice()
+    for (const set of MEASURED_SETS) testSet(lanes, set)
+    const isChanged = fastest.some((ms, i) => ms < (before[i] ?? 0) * CHANGED)
+    unchanged = isChanged ? 0 : unchanged + 1
+  }
+  // What it measured was V8's compiler rather than other load.
+  times[0] = 1
+}
+
+/**
+ * @param {ReturnType<typeof createLanes>} lanes
+ * @param {number[]} set
+ */
+function testSet(lanes, set) {
+  for (const name of KERNEL_NAMES) {
+    for (const lane of set) {
+      const answer = knownAnswers[lane]
+      if (!answer) throw new Error(`lane ${lane} has no known answer`)
+      const { key, salt, rounds } = answer
+      const work = { rounds, totalRounds: rounds, roundsLeft: new Float64Array(1) }
+      lanes.join({ id: lane, lane, key: key.slice(), salt, ...work })
+    }
+    while (lanes.isBusy()) {
+      for (const { id, digest } of lanes.runChunk(name)) {
+        if (Buffer.compare(digest, knownAnswers[id]?.digest ?? new Uint8Array()) !== 0) {
+          throw new Error('the kernel computed a wrong digest')
         }
       }
     }
-  } while (performance.now() < endsMs)
-  // What it measured was V8's compiler rather than other load.
-  times[0] = 1
+  }
 }

@@ -105,6 +105,7 @@ class FutureThread<W extends Work> implements ThreadLoad<Work> {
   }
 
   #msPerRound(): number {
-    return this.roundMs[this.running.length - 1] ?? Number.POSITIVE_INFINITY
+    // A thread may have begun more hashes than it should compute at a time by now.
+    return this.roundMs[this.running.length - 1] ?? this.roundMs.at(-1) ?? Number.POSITIVE_INFINITY
   }
 }

@@ -1,6 +1,7 @@
 // What Prometheus can scrape. No label takes text from a request: each has a fixed set of values.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import packageJson from '../../package.json' with { type: 'json' }
+import type { HashingSpeed } from '../bcrypt/hasher.ts'
 import type { ScopeName } from '../domain/attempt.ts'
 import type { OperationName } from '../domain/operations.ts'
 
@@ -27,6 +28,7 @@ const STATEMENT_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
 /** Values that are read when they are scraped. */
 export type Sources = {
   queueDepth: () => number
+  speed: () => HashingSpeed
   /** Null if the service has no certificate of its own. */
   certificateExpiry: () => Date | null
   signingSince: () => Date
@@ -148,7 +150,7 @@ export function createMetrics(engine: string) {
       operations.observe({ operation, result: isDone ? 'done' : 'error' }, ms / 1000),
 
     read(sources: Sources): void {
-      const { queueDepth, certificateExpiry, signingSince, connections } = sources
+      const { queueDepth, speed, certificateExpiry, signingSince, connections } = sources
       const { wasReady, clockOffsetMs, purgedAt, lostLogLines } = sources
       new Gauge({
         name: 'login_service_ready',
@@ -189,6 +191,25 @@ export function createMetrics(engine: string) {
         registers,
         collect() {
           this.set(queueDepth())
+        },
+      })
+      new Gauge({
+        name: 'password_lanes',
+        help: 'Hashes that a thread computes at a time',
+        registers,
+        collect() {
+          this.set(speed().kernels.length)
+        },
+      })
+      new Gauge({
+        name: 'password_round_seconds',
+        help: 'Fastest bcrypt round of a thread so far, by kernel and by the number of hashes that it computes at a time',
+        labelNames: ['kernel', 'hashes'],
+        registers,
+        collect() {
+          for (const [kernel, roundMs] of Object.entries(speed().fastestMs)) {
+            for (const [i, ms] of roundMs.entries()) this.set({ kernel, hashes: i + 1 }, ms / 1000)
+          }
         },
       })
       new Gauge({

@@ -2,11 +2,19 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openLanes } from '../../src/bcrypt/pool.ts'
-import { checkInAllLanes, makeHashCases, NEVER_CANCELLED } from '../hash-cases.ts'
+import { KERNEL_NAMES } from '../../src/bcrypt/times.js'
+import { checkInAllLanes, checkKernel, makeHashCases, NEVER_CANCELLED } from '../hash-cases.ts'
+
+const cases = await makeHashCases(10_000, NEVER_CANCELLED)
 
 test('10,000 hashes have the digests of npm bcrypt', async () => {
   const hasher = await openLanes(2, assert.ifError)
-  const cases = await makeHashCases(10_000, NEVER_CANCELLED)
   assert.equal(await checkInAllLanes(hasher, cases), 0)
   await hasher.close()
 })
+
+for (const name of KERNEL_NAMES) {
+  test(`10,000 hashes of the kernel ${name} have the digests of npm bcrypt`, () => {
+    assert.equal(checkKernel(name, cases), cases.length)
+  })
+}

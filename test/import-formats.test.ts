@@ -37,7 +37,7 @@ type Sample = {
   /** Options that the recipe does not have. */
   more?: string[]
   said: string[]
-  /** The first user, who logs in, and the others. */
+  /** The first one logs in. */
   users: Record<string, unknown>[]
 }
 

@@ -8,6 +8,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { after, before, describe, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import bcrypt from 'bcrypt'
 import { hashKindOf } from '../src/admin/import/hash-kinds.ts'
 import { type Cli, createCli, MAIN, parseLine } from './cli.ts'
@@ -90,7 +91,7 @@ const SAMPLES: Sample[] = [
   },
   {
     heading: 'Auth0',
-    sample: 'auth0.json',
+    sample: 'auth0.ndjson',
     said: [
       'Reading FILE as NDJSON from Auth0.',
       'Imported FILE: 2 added, 0 updated, 0 unchanged, 0 skipped, 0 rejected.',
@@ -294,6 +295,9 @@ test('an interruption is noticed between two batches, and the next run continues
     env: cli.env,
   })
   await until(async () => (await usersAt('int.example.com')).length > 0)
+  // As on a terminal, where the launcher forwards the signal that the command has got already.
+  child.kill('SIGINT')
+  await setTimeout(10)
   child.kill('SIGINT')
   const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
   const stored = (await usersAt('int.example.com')).length

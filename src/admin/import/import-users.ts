@@ -39,7 +39,9 @@ export type Import = ImportOptions & {
   onProgress: (rows: number) => void
 }
 
-type WaitingRow = { record: SourceRecord; row: CheckedRow }
+/** Where a row was read. */
+type Place = Pick<SourceRecord, 'line' | 'bytes'>
+type WaitingRow = Place & { row: CheckedRow }
 
 /**
  * Not atomic: one transaction per batch. A further run finishes an import that was interrupted. Rows are sorted by
@@ -59,7 +61,7 @@ export async function importUsers(
   let window: WaitingRow[] = []
   let rows = 0
 
-  async function leave(left: Left, { line, bytes }: SourceRecord, reason: string): Promise<void> {
+  async function leave(left: Left, { line, bytes }: Place, reason: string): Promise<void> {
     counts[left]++
     report.add(left, line, reason)
     if (left === 'skipped') return
@@ -79,9 +81,10 @@ export async function importUsers(
       const first = key && firstLines.get(key)
       if (first) return leave('rejected', record, `its ${what} is also in line ${first}`)
     }
-    firstLines.set(row.email, record.line)
+    // A copy: the email is a part of the text of its line, which would stay in memory with it.
+    firstLines.set(Buffer.from(row.email).toString(), record.line)
     if (row.id) firstLines.set(row.id, record.line)
-    window.push({ record, row })
+    window.push({ line: record.line, bytes: record.bytes, row })
     if (window.length === windowRows) await storeWindow()
   }
 
@@ -110,9 +113,9 @@ export async function importUsers(
   async function storeBatch(batch: WaitingRow[], users: ImportedUser[]): Promise<void> {
     const outcomes = await deps.store.imports.run(users, options, changeNow(deps))
     for (const [index, outcome] of outcomes.entries()) {
-      const record = batch[index]?.record
+      const row = batch[index]
       if (outcome !== 'other-id') counts[outcome]++
-      else if (record) await leave('rejected', record, OTHER_ID)
+      else if (row) await leave('rejected', row, OTHER_ID)
     }
     onProgress(rows)
   }

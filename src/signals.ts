@@ -38,21 +38,30 @@ export function switchLogLevel(log: Log): void {
   })
 }
 
+const FORWARDED_WITHIN_MS = 1_000
+
 /**
- * Aborts on SIGINT or SIGTERM, so that a command can stop after the step in progress. A second signal ends the
- * process at once.
+ * Aborts on SIGINT or SIGTERM, so that a command can stop after the step in progress. A signal that comes a second or more
+ * later ends the process at once. One that comes sooner is the same: the terminal sends it to all processes, and the
+ * launcher forwards it.
  */
 export async function untilInterrupted<T>(
   command: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const controller = new AbortController()
-  const abort = () => controller.abort()
   const signals = ['SIGINT', 'SIGTERM'] as const
-  for (const signal of signals) process.once(signal, abort)
+  const stopListening = () => {
+    for (const signal of signals) process.off(signal, abort)
+  }
+  const abort = () => {
+    controller.abort()
+    setTimeout(stopListening, FORWARDED_WITHIN_MS).unref()
+  }
+  for (const signal of signals) process.on(signal, abort)
   try {
     return await command(controller.signal)
   } finally {
-    for (const signal of signals) process.off(signal, abort)
+    stopListening()
   }
 }
 

@@ -1,4 +1,4 @@
-// The code of docs/integrating.md, and a folder in which it runs as printed, except for the addresses.
+// The code of docs/integrating.md and docs/migrating.md, and a folder in which it runs as printed, except for the addresses.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -10,10 +10,11 @@ import { PROJECT } from './process.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 export const DOCUMENT = readFileSync(join(PROJECT, 'docs/integrating.md'), 'utf8')
+export const DOCUMENT_ON_MIGRATING = readFileSync(join(PROJECT, 'docs/migrating.md'), 'utf8')
 
 /** The n-th block in this language under a heading that begins like this. */
-export function recipe(heading: string, language: string, n = 0): string {
-  const [, section] = DOCUMENT.split(new RegExp(`^#+ ${heading}.*\\n`, 'm'))
+export function recipe(heading: string, language: string, n = 0, document = DOCUMENT): string {
+  const [, section] = document.split(new RegExp(`^#+ ${heading}.*\\n`, 'm'))
   const [own = ''] = section?.split(/^#+ /m) ?? []
   const blocks = [...own.matchAll(/^```(\w+)\n(.*?)^```$/gms)].filter(it => it[1] === language)
   const code = blocks[n]?.[2]

@@ -161,7 +161,7 @@ function toFindings(found: Found[], rows: number): Findings {
         digits: 0,
         unit: 'MiB',
         is: 'below' as const,
-        limit: 200,
+        limit: 500,
       },
     ]),
     plots: [],

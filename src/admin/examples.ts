@@ -16,7 +16,10 @@ export const EXAMPLES: Record<string, string[]> = {
   'users lock': ['users lock ann@example.org --until 2h', 'users lock ann@example.org'],
   'users unlock': ['users unlock ann@example.org'],
   'users delete': ['users delete ann@example.org --yes'],
-  'users import': ['users import users.csv --dry-run', 'users import users.csv --update'],
+  'users import': [
+    'users import users.csv --dry-run',
+    'users import users.csv --map login=email --ignore-unknown',
+  ],
   'users export': [
     'users export --with-hashes --output users.ndjson',
     'users export --for-spreadsheets > users.csv',

@@ -5,7 +5,9 @@ import { isUuid } from '../../identifiers.ts'
 import { Failure } from '../failures.ts'
 import { nameParser, parseNewEmail, parsePassword, roleParser } from '../terminal/arguments.ts'
 import { parseTime } from '../terminal/times.ts'
-import type { SecretField, Values } from './records.ts'
+import type { SecretField } from './fields.ts'
+import { hashKindOf } from './hash-kinds.ts'
+import type { Values } from './records.ts'
 
 export type CheckedRow = Omit<ImportedUser, 'id' | 'isIdGiven' | 'passwordHash'> & {
   id: string | null
@@ -13,8 +15,17 @@ export type CheckedRow = Omit<ImportedUser, 'id' | 'isIdGiven' | 'passwordHash'>
   secret: string
 }
 
+/** The row has no password, or a hash that cannot be stored. All the rest of it is right. */
+export class NoUsablePassword extends Failure {}
+
 const parseName = nameParser('name')
 const parseRole = roleParser('role')
+
+/** Databases write a space for the T, up to six digits, and short zones: 2019-03-02 10:11:12.123456+00. */
+const SQL_TIME =
+  /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)\d{0,6}(?: ?UTC|(Z|[+-]\d\d(?::\d\d)?))?$/
+const TRUE: unknown[] = [true, 'true', 't', '1']
+const FALSE: unknown[] = [false, 'false', 'f', '0']
 
 /** Throws a Failure whose message says what is wrong. A missing value, null and an empty text are the same. */
 export function checkRow(
@@ -24,7 +35,7 @@ export function checkRow(
   now: Date,
 ): CheckedRow {
   const id = textIn(values, 'id')
-  if (id !== null && !isUuid(id)) throw new Failure('id is not a UUID.')
+  if (id !== null && !isUuid(id)) throw new Failure('id is not a UUID: --map id= leaves it out.')
   const role = textIn(values, 'role')
   const lockedUntil = timeIn(values, 'lockedUntil')
   return {
@@ -37,20 +48,29 @@ export function checkRow(
     // A lock that is over is none.
     lockedUntil:
       lockedUntil && lockedUntil <= now ? null : 'lockedUntil' in values ? lockedUntil : undefined,
-    secret:
-      secret === 'password'
-        ? parsePassword(requiredIn(values, secret))
-        : checkHash(requiredIn(values, secret), maxCost),
+    // Last, so that a row that has no usable password is right otherwise.
+    secret: checkSecret(textIn(values, secret), secret, maxCost),
   }
 }
 
-function checkHash(hash: string, maxCost: number): string {
-  const cost = costOf(hash)
+function checkSecret(given: string | null, secret: SecretField, maxCost: number): string {
+  if (given === null) throw new NoUsablePassword(`${secret} is missing.`)
+  const kind = hashKindOf(given)
+  if (secret === 'password') {
+    if (kind === null) return parsePassword(given)
+    throw new Failure(
+      `password seems to be a hash (${kind}): add --map password=passwordHash instead of --hash-passwords.`,
+    )
+  }
+  const cost = costOf(given)
+  if (cost === null && kind && kind !== 'bcrypt') {
+    throw new NoUsablePassword(`passwordHash is ${kind}, not bcrypt.`)
+  }
   if (cost === null) throw new Failure('passwordHash is not a bcrypt hash ($2a$, $2b$ or $2y$).')
   if (cost > maxCost) {
     throw new Failure(`passwordHash has the cost ${cost}, which is above BCRYPT_COST (${maxCost}).`)
   }
-  return hash
+  return given
 }
 
 function textIn(values: Values, field: string): string | null {
@@ -65,16 +85,19 @@ function requiredIn(values: Values, field: string): string {
   return text
 }
 
-/** CSV has text only. */
+/** CSV has text only, and each database writes its own. */
 function flagIn(values: Values, field: string): boolean | null {
   const value = values[field] ?? ''
   if (value === '') return null
-  if (value === true || value === 'true') return true
-  if (value === false || value === 'false') return false
+  if (TRUE.includes(value)) return true
+  if (FALSE.includes(value)) return false
   throw new Failure(`${field} must be true or false.`)
 }
 
 function timeIn(values: Values, field: string): Date | null {
   const text = textIn(values, field)
-  return text === null ? null : parseTime(field)(text)
+  if (text === null) return null
+  const [, day, clock, zone = 'Z'] = SQL_TIME.exec(text) ?? []
+  if (day === undefined) return parseTime(field)(text)
+  return parseTime(field)(`${day}T${clock}${zone.length === 3 ? `${zone}:00` : zone}`)
 }

@@ -1,19 +1,25 @@
-// CSV as in RFC 4180: fields in quotes may have commas, quotes (doubled) and line breaks. If a record is
+// CSV as in RFC 4180: fields in quotes may have delimiters, quotes (doubled) and line breaks. If a record is
 // malformed, only its first line is rejected, and the next line starts a record. So an unclosed quote
 // costs one line and not the rest of the file.
 import { isUtf8 } from 'node:buffer'
 import { type Line, MAX_LINE_BYTES } from './lines.ts'
 
 const QUOTE = 0x22
-const FIELD = /(?:"([^"]*(?:""[^"]*)*)"|([^",]*))(,|$)/y
+const DELIMITERS = [',', ';', '\t']
 
 export const TOO_LONG = `the line has more than ${MAX_LINE_BYTES} bytes`
-export const NOT_UTF8 = 'it is not valid UTF-8'
+export const NOT_UTF8 = 'it is not valid UTF-8: if the file comes from Excel, add --encoding latin1'
 const NOT_CLOSED = 'a quote is not closed'
 const MISPLACED = 'a quote is not at the start or the end of a field'
 
 /** `line` is the number of its first line, `fields` what was read or what is wrong with it. */
 export type CsvRecord = { line: number; bytes: Buffer; fields: string[] | string }
+
+/** The one that occurs most in the heading. */
+export function delimiterIn(heading: string): string {
+  const occurrences = (delimiter: string) => heading.split(delimiter).length
+  return DELIMITERS.reduce((best, each) => (occurrences(each) > occurrences(best) ? each : best))
+}
 
 /**
  * The records of these lines. `open` are the lines at the end that begin a record whose end may follow: pass
@@ -22,6 +28,7 @@ export type CsvRecord = { line: number; bytes: Buffer; fields: string[] | string
 export function csvRecordsOf(
   lines: Line[],
   isEnd: boolean,
+  delimiter: string,
 ): { records: CsvRecord[]; open: Line[] } {
   const records: CsvRecord[] = []
   for (let first = 0; first < lines.length; ) {
@@ -30,6 +37,7 @@ export function csvRecordsOf(
     const record = readRecord(
       lines.slice(first, typeof end === 'number' ? end : first),
       lines[first],
+      delimiter,
     )
     records.push(record)
     first = typeof record.fields === 'string' ? first + 1 : Number(end)
@@ -38,12 +46,12 @@ export function csvRecordsOf(
 }
 
 /** A malformed record is its first line only. Without lines, no end was found. */
-function readRecord(lines: Line[], first: Line | undefined): CsvRecord {
+function readRecord(lines: Line[], first: Line | undefined, delimiter: string): CsvRecord {
   const { number: line = 0, bytes: firstBytes = Buffer.alloc(0), isTooLong } = first ?? {}
   if (isTooLong) return { line, bytes: firstBytes, fields: TOO_LONG }
   if (lines.length === 0) return { line, bytes: firstBytes, fields: NOT_CLOSED }
   const bytes = lines.length === 1 ? firstBytes : Buffer.concat(lines.map(each => each.bytes))
-  const fields = fieldsOf(bytes)
+  const fields = fieldsOf(bytes, delimiter)
   return { line, bytes: typeof fields === 'string' ? firstBytes : bytes, fields }
 }
 
@@ -69,19 +77,27 @@ function hasOddQuotes(bytes: Buffer): boolean {
 }
 
 /** The fields of a record with its line end, or what is wrong with it. */
-export function fieldsOf(bytes: Buffer): string[] | string {
+export function fieldsOf(bytes: Buffer, delimiter: string): string[] | string {
   const text = textOf(bytes)
   if (text === null) return NOT_UTF8
-  if (!text.includes('"')) return text.split(',')
+  if (!text.includes('"')) return text.split(delimiter)
+  const escaped = `\\u${delimiter.charCodeAt(0).toString(16).padStart(4, '0')}`
+  const field = new RegExp(`(?:"([^"]*(?:""[^"]*)*)"|([^"${escaped}]*))(${escaped}|$)`, 'y')
   const fields: string[] = []
-  FIELD.lastIndex = 0
   for (;;) {
-    const match = FIELD.exec(text)
+    const match = field.exec(text)
     if (!match) return MISPLACED
     const [, quoted, plain = '', separator] = match
     fields.push(quoted?.replaceAll('""', '"') ?? plain)
     if (separator === '') return fields
   }
+}
+
+/** A record as it is written. */
+export function csvLine(fields: string[], delimiter: string): string {
+  const quoted = (field: string) =>
+    /["\r\n]/.test(field) || field.includes(delimiter) ? `"${field.replaceAll('"', '""')}"` : field
+  return `${fields.map(quoted).join(delimiter)}\r\n`
 }
 
 /** Without the line end; null if it is not valid UTF-8. */

@@ -8,7 +8,8 @@ import type { Context } from '../context.ts'
 import { Failure, WrongUse } from '../failures.ts'
 import { count } from '../terminal/layout.ts'
 import { withStore } from '../with-store.ts'
-import { EXPORTED_FIELDS, type Format } from './records.ts'
+import { csvLine } from './csv.ts'
+import { EXPORTED_FIELDS } from './fields.ts'
 
 const PAGE = 1_000
 const EXPOSED =
@@ -17,7 +18,12 @@ const EXPOSED =
 /** What a spreadsheet takes for the start of a formula, also in its wide forms. */
 const FORMULA = /^[=+\-@\t\r\n\uff0b\uff0d\uff1d\uff20]/
 
-type Options = { format: Format; withHashes?: boolean; output?: string; forSpreadsheets?: boolean }
+type Options = {
+  format: 'csv' | 'ndjson'
+  withHashes?: boolean
+  output?: string
+  forSpreadsheets?: boolean
+}
 type Row = Record<string, unknown>
 type Print = (text: string) => Promise<void>
 
@@ -44,8 +50,8 @@ export function addExportCommand(users: Command, context: Context): void {
       return withStore(context, async ({ store, clock }) => {
         const fields = [...EXPORTED_FIELDS, ...(withHashes ? ['passwordHash'] : [])]
         const toCell = (value: unknown) =>
-          quoted(forSpreadsheets ? withoutFormula(toText(value)) : toText(value))
-        const toCsv = (row: Row) => `${Object.values(row).map(toCell).join()}\r\n`
+          forSpreadsheets ? withoutFormula(toText(value)) : toText(value)
+        const toCsv = (row: Row) => csvLine(Object.values(row).map(toCell), ',')
         const now = clock()
         const printAll = async (print: Print) => {
           if (format === 'csv') await print(`${fields.join()}\r\n`)
@@ -111,5 +117,3 @@ const toText = (value: unknown) =>
   value instanceof Date ? value.toISOString() : String(value ?? '')
 
 const withoutFormula = (text: string) => (FORMULA.test(text) ? `'${text}` : text)
-
-const quoted = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)

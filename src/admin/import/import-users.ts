@@ -1,85 +1,95 @@
-// Imports users from a source: reads, checks and stores the rows, and collects the rejected ones.
+// Imports users from records: checks and stores the rows, and collects the rejected ones.
 import { randomUUID } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
 import { canonicalHash, costOf } from '../../bcrypt/hash-text.ts'
 import type { ImportedUser, ImportOptions } from '../../domain/import.ts'
 import { Failure } from '../failures.ts'
 import { type AdminDeps, changeNow } from '../operations/deps.ts'
 import { checkNewPassword } from '../operations/new-password.ts'
-import { type CheckedRow, checkRow } from './check-row.ts'
-import {
-  type Format,
-  type ParsedRecord,
-  recordsOf,
-  type SecretField,
-  type Values,
-} from './records.ts'
+import { type CheckedRow, checkRow, NoUsablePassword } from './check-row.ts'
+import type { FieldReader, SecretField } from './fields.ts'
+import type { Records, SourceRecord } from './records.ts'
 import type { RejectedFile } from './rejected-file.ts'
-import { RepeatedEmails } from './repeated-emails.ts'
-import type { Source } from './source.ts'
-import { type WaitingRow, Window } from './window.ts'
+import type { Left, Report } from './report.ts'
 
-/** bcrypt takes longer than all the rest, so what was hashed is stored soon. */
-const HASHED_WINDOW_ROWS = 100
+/** The more rows are sorted together, the fewer pages of the indexes a batch of neighbours changes. */
+const WINDOW_ROWS = 100_000
 /** One transaction. On SQLite it takes some 20 ms, for which logins wait. */
 const BATCH_ROWS = 500
+/** As many as are hashed at a time: what was hashed is stored soon, and an interruption waits for these only. */
+const HASHED_BATCH_ROWS = 4
 
-export type ImportCounts = Record<'added' | 'updated' | 'unchanged' | 'rejected', number>
+export type ImportCounts = Record<
+  'added' | 'updated' | 'unchanged' | 'skipped' | 'rejected',
+  number
+>
 
 export type Import = ImportOptions & {
-  source: Source
-  format: Format
+  records: Records
+  fields: FieldReader
   secret: SecretField
   allowWeak: boolean | undefined
   maxCost: number
+  /** Rows without a usable password are skipped, not rejected. */
+  isSkipping: boolean
   /** Null for a dry run. */
   rejectedFile: RejectedFile | null
-  /** Counts while the import runs, so that they are also known if it fails. */
+  /** Count while the import runs, so that they are also known if it fails. */
   counts: ImportCounts
-  onRejected: (line: number, problem: string) => void
-  onProgress: (bytes: number) => void
+  report: Report
+  /** `rows` were read so far. */
+  onProgress: (rows: number) => void
 }
+
+/** Where a row was read. */
+type Place = Pick<SourceRecord, 'line' | 'bytes'>
+type WaitingRow = Place & { row: CheckedRow }
 
 /**
  * Not atomic: one transaction per batch. A further run finishes an import that was interrupted. Rows are sorted by
- * email before they are stored: neighbours in an index are then written together, which makes SQLite several
- * times faster, and parallel imports lock users in the same order.
+ * email before they are stored, and new ids too: neighbours in an index are then written together, which makes SQLite
+ * several times faster, and parallel imports lock users in the same order.
  */
 export async function importUsers(
   deps: AdminDeps,
   options: Import,
   signal: AbortSignal,
 ): Promise<void> {
-  const { source, format, secret, maxCost, rejectedFile, counts, onRejected, onProgress } = options
-  const repeated = new RepeatedEmails()
-  const window = new Window(secret === 'password' ? HASHED_WINDOW_ROWS : undefined)
-  let heading: Buffer | null = null
-  let valuesOf: (bytes: Buffer) => Values | string = () => ''
-  let lastLine = 0
-  let bytes = 0
+  const { records, fields, secret, maxCost, rejectedFile, counts, report, onProgress } = options
+  const batchRows = secret === 'password' ? HASHED_BATCH_ROWS : BATCH_ROWS
+  const windowRows = secret === 'password' ? HASHED_BATCH_ROWS : WINDOW_ROWS
+  /** The first line of each email and each id. */
+  const firstLines = new Map<string, number>()
+  let window: WaitingRow[] = []
+  let rows = 0
 
-  const checked = (values: Values | string) =>
-    typeof values === 'string' ? values : tryCheck(values, secret, maxCost, deps.clock())
-
-  async function reject({ line, bytes }: WaitingRow, problem: string): Promise<void> {
-    counts.rejected++
-    onRejected(line, problem)
-    await rejectedFile?.add(bytes, heading)
+  async function leave(left: Left, { line, bytes }: Place, reason: string): Promise<void> {
+    counts[left]++
+    report.add(left, line, reason)
+    if (left === 'skipped') return
+    await rejectedFile?.add(records.toRejected(bytes, reason), records.rejectedHeading)
   }
 
-  async function take(record: ParsedRecord): Promise<void> {
-    const { line, values } = record
-    // The next part of a line that is too long.
-    if (line === lastLine) return rejectedFile?.add(record.bytes, heading)
-    lastLine = line
-    const row = checked(values)
-    if (typeof row === 'string') return reject(record, row)
+  async function take(record: SourceRecord): Promise<void> {
+    rows++
+    const values = typeof record.row === 'string' ? record.row : fields.valuesOf(record.row)
+    if (typeof values === 'string') return leave('rejected', record, values)
+    const row = tryCheck(values, secret, maxCost, deps.clock())
+    if (row instanceof Failure) {
+      const isSkipped = options.isSkipping && row instanceof NoUsablePassword
+      return leave(isSkipped ? 'skipped' : 'rejected', record, row.message.replace(/\.$/, ''))
+    }
     const { refusal } = await checkSecret(row)
-    if (refusal) return reject(record, refusal.message.replace(/\.$/, ''))
-    const first = repeated.firstLineOf(row.email, line)
-    if (first !== null) return reject(record, `its email is also in line ${first}`)
-    if (window.add(row.email, record)) return
-    await storeAll()
-    window.add(row.email, record)
+    if (refusal) return leave('rejected', record, refusal.message.replace(/\.$/, ''))
+    for (const [what, key] of Object.entries({ email: row.email, id: row.id })) {
+      const first = key && firstLines.get(key)
+      if (first) return leave('rejected', record, `its ${what} is also in line ${first}`)
+    }
+    // A copy: the email is a part of the text of its line, which would stay in memory with it.
+    firstLines.set(Buffer.from(row.email).toString(), record.line)
+    if (row.id) firstLines.set(row.id, record.line)
+    window.push({ line: record.line, bytes: record.bytes, row })
+    if (window.length === windowRows) await storeWindow()
   }
 
   /** A hash has no password to check. */
@@ -88,27 +98,24 @@ export async function importUsers(
     return checkNewPassword(deps, { password: row.secret, allowWeak: options.allowWeak }, row)
   }
 
-  async function storeAll(): Promise<void> {
-    const { rows: total } = window
-    let batch: WaitingRow[] = []
-    let taken = 0
+  async function storeWindow(): Promise<void> {
+    const sorted = window.sort((a, b) => (a.row.email < b.row.email ? -1 : 1))
+    const ids = Array.from(sorted, () => randomUUID()).sort()
+    window = []
     // PostgreSQL stores a batch while the next one is prepared.
     let storing = Promise.resolve()
-    for (const row of window.sorted()) {
-      batch.push(row)
-      if (batch.length < BATCH_ROWS && taken + batch.length < total) continue
-      const rows = batch
-      const first = taken
+    for (let first = 0; first < sorted.length; first += batchRows) {
+      const batch = sorted.slice(first, first + batchRows)
       const users = await Promise.all(
-        rows.map((row, index) => toUser(row, orderedId((first + index) / total))),
+        batch.map(({ row }, index) => toUser(row, ids[first + index] ?? randomUUID())),
       )
       await storing
-      if (signal.aborted) return
-      storing = storeBatch(rows, users)
+      // SQLite does not wait for anything: without this, a signal would not be noticed.
+      await setImmediate()
+      if (signal.aborted) throw new Failure('Interrupted.')
+      storing = storeBatch(batch, users)
       // It is awaited before the next one; until then its failure is not unhandled.
       storing.catch(() => {})
-      taken += rows.length
-      batch = []
     }
     await storing
   }
@@ -118,14 +125,12 @@ export async function importUsers(
     for (const [index, outcome] of outcomes.entries()) {
       const row = batch[index]
       if (outcome !== 'other-id') counts[outcome]++
-      else if (row) await reject(row, OTHER_ID)
+      else if (row) await leave('rejected', row, OTHER_ID)
     }
-    onProgress(bytes)
+    onProgress(rows)
   }
 
-  async function toUser({ bytes }: WaitingRow, newId: string): Promise<ImportedUser> {
-    const row = checked(valuesOf(bytes))
-    if (typeof row === 'string') throw new Error(`a checked row is no longer valid: ${row}`)
+  async function toUser(row: CheckedRow, newId: string): Promise<ImportedUser> {
     const { id, secret: given, ...user } = row
     const passwordHash =
       secret === 'passwordHash' ? given : await hashOf(deps, row.email, given, options)
@@ -133,42 +138,27 @@ export async function importUsers(
     return { ...user, id: id ?? newId, isIdGiven: id !== null, passwordHash, allowWeak }
   }
 
-  async function* counted(chunks: AsyncIterable<Buffer>) {
-    for await (const chunk of chunks) {
-      bytes += chunk.length
-      yield chunk
-    }
-  }
-
   try {
-    for await (const part of recordsOf(counted(source.chunks(signal)), format, secret)) {
-      heading = part.heading
-      valuesOf = part.valuesOf
-      for (const record of part.records) await take(record)
-      onProgress(bytes)
+    for await (const part of records.parts) {
+      for (const record of part) await take(record)
+      onProgress(rows)
     }
-    await storeAll()
-    if (signal.aborted) throw new Failure('Interrupted.')
+    if (rows === 0) throw new Failure('The file has no users.')
+    await storeWindow()
     await rejectedFile?.finish()
   } finally {
     await rejectedFile?.discard()
   }
 }
 
-/** A random UUID that begins with this share of its range: ids in the order of the emails, for the same reason. */
-function orderedId(share: number): string {
-  const start = Math.floor(share * 2 ** 32).toString(16)
-  return start.padStart(8, '0') + randomUUID().slice(8)
-}
-
 const OTHER_ID = 'its email and its id belong to different users, or the user has another id'
 
 /** The checked row, or what is wrong with it. */
-function tryCheck(...row: Parameters<typeof checkRow>): CheckedRow | string {
+function tryCheck(...row: Parameters<typeof checkRow>): CheckedRow | Failure {
   try {
     return checkRow(...row)
   } catch (error) {
-    if (error instanceof Failure) return error.message.replace(/\.$/, '')
+    if (error instanceof Failure) return error
     throw error
   }
 }

@@ -5,35 +5,47 @@ import { untilInterrupted } from '../../signals.ts'
 import type { Context, JsonOption } from '../context.ts'
 import { Failure, WrongUse } from '../failures.ts'
 import { jsonOf } from '../terminal/layout.ts'
-import { createProgress } from '../terminal/terminal.ts'
 import { withMigratedStore, withStore } from '../with-store.ts'
+import { ENCODINGS } from './encoding.ts'
+import { type ColumnMap, IMPORTED_FIELDS } from './fields.ts'
+import { FORMATS } from './formats.ts'
 import { type ImportCounts, importUsers } from './import-users.ts'
-import type { Format } from './records.ts'
+import { type LayoutOptions, openLayout } from './layout.ts'
+import { showProgress } from './progress.ts'
 import { RejectedFile } from './rejected-file.ts'
+import { Report } from './report.ts'
 import { openFile, type Source, standardInput } from './source.ts'
 
 const STDIN = '-'
-/** More are counted only. */
-const REPORTED_ROWS = 1_000
-const BAR_WIDTH = 20
+const OWN_FORMATS = ['csv', 'ndjson']
 
-type Options = JsonOption & {
-  format?: Format
-  dryRun?: boolean
-  update?: boolean
-  hashPasswords?: boolean
-  allowWeak?: boolean
-}
+type Options = JsonOption &
+  LayoutOptions & {
+    withoutPasswords?: 'skip'
+    allowWeak?: boolean
+    dryRun?: boolean
+    update?: boolean
+  }
 
 export function addImportCommand(users: Command, context: Context): void {
   users
     .command('import')
-    .description('add the users of a CSV or NDJSON file, with bcrypt hashes of their passwords')
-    .argument('<file>', 'a file that ends with .csv or .ndjson, or - for standard input')
+    .description('add the users of a file, with bcrypt hashes of their passwords')
+    .argument('<file>', 'CSV, NDJSON or JSON; - for standard input')
     .addOption(
-      new Option('--format <format>', 'format, if the name of the file does not tell it').choices([
-        'csv',
-        'ndjson',
+      new Option('--from <format>', 'what the file is, if the content does not tell it').choices([
+        ...Object.keys(FORMATS).toSorted(),
+        ...OWN_FORMATS,
+      ]),
+    )
+    .addOption(new Option('--format <format>').choices(OWN_FORMATS).hideHelp())
+    .option('--map <column=field>', 'take a column as this field; may be repeated', parseMap)
+    .option('--ignore-unknown', 'leave out columns that are not fields')
+    .option('--delimiter <character>', 'what separates the fields of CSV', parseDelimiter)
+    .addOption(new Option('--encoding <encoding>', 'encoding of the file').choices(ENCODINGS))
+    .addOption(
+      new Option('--without-passwords <what>', 'users without a bcrypt hash: skip them').choices([
+        'skip',
       ]),
     )
     .option('--dry-run', 'check all rows, also against the database, and write nothing')
@@ -43,15 +55,15 @@ export function addImportCommand(users: Command, context: Context): void {
       '--allow-weak',
       'with --hash-passwords: also take passwords that are short, common or personal',
     )
-    .option('--json', 'print how many users were added, updated, unchanged and rejected as JSON')
+    .option('--json', 'print how many users were added, updated … as JSON')
     .addHelpText(
       'after',
       `
 Fields: email, name, passwordHash (with --hash-passwords: password); optional: role, id, isActive,
-lockedUntil, createdAt. Rejected rows are reported with their lines and written to FILE.rejected.`,
+lockedUntil, createdAt. Rejected rows are written to FILE.rejected with their reasons. Recipes for
+other systems: docs/migrating.md.`,
     )
     .action(async (file: string, options: Options) => {
-      const format = options.format ?? formatOf(file)
       const rejectedPath = `${file === STDIN ? 'stdin' : file}.rejected`
       if (file === STDIN && !options.dryRun && existsSync(rejectedPath)) {
         throw new Failure(
@@ -60,54 +72,68 @@ lockedUntil, createdAt. Rejected rows are reported with their lines and written 
       }
       const source = file === STDIN ? standardInput(context.terminal.stdin) : await openFile(file)
       try {
-        await importFrom(context, source, format, rejectedPath, options)
+        await importFrom(context, source, rejectedPath, options)
       } finally {
         await source.close()
       }
     })
 }
 
-/** Rejected rows can be mended and imported from their file. */
-function formatOf(file: string): Format {
-  if (file === STDIN) return 'ndjson'
-  const ending = /\.(csv|ndjson)(\.rejected)*$/i.exec(file)?.[1]?.toLowerCase()
-  if (ending === 'csv' || ending === 'ndjson') return ending
-  throw new WrongUse(`${file} ends neither with .csv nor with .ndjson: add --format.`)
+function parseMap(typed: string, previous: ColumnMap = {}): ColumnMap {
+  const [, column = '', field = ''] = /^(.+)=(.*)$/.exec(typed) ?? []
+  if (column !== '' && ['', ...IMPORTED_FIELDS].includes(field)) {
+    return { ...previous, [column]: field }
+  }
+  throw new WrongUse(
+    `--map takes COLUMN=FIELD, with one of the fields ${IMPORTED_FIELDS.join(', ')}; COLUMN= leaves a column out.`,
+  )
+}
+
+function parseDelimiter(typed: string): string {
+  const delimiter = typed === '\\t' || typed === 'tab' ? '\t' : typed
+  if (delimiter.length === 1 && delimiter !== '"') return delimiter
+  throw new WrongUse('--delimiter takes one character, or "tab".')
 }
 
 async function importFrom(
   context: Context,
   source: Source,
-  format: Format,
   rejectedPath: string,
-  { dryRun: isDryRun = false, update: mayUpdate = false, hashPasswords, allowWeak, json }: Options,
+  options: Options,
 ): Promise<void> {
   const { terminal } = context
-  const counts: ImportCounts = { added: 0, updated: 0, unchanged: 0, rejected: 0 }
+  const { dryRun: isDryRun = false, update: mayUpdate = false, json } = options
+  const counts: ImportCounts = { added: 0, updated: 0, unchanged: 0, skipped: 0, rejected: 0 }
+  const report = new Report()
+  const progress = showProgress(terminal, counts, source.totalBytes)
+  let unit = 'line'
   // A dry run must not create tables either.
   const open = isDryRun ? withStore : withMigratedStore
   await open(context, ({ admin, config }) =>
-    untilInterrupted(signal =>
-      importUsers(
+    untilInterrupted(async signal => {
+      const chunks = progress.counting(source.chunks(signal))
+      const { records, fields, secret, sentence } = await openLayout(source.name, chunks, options)
+      unit = records.container === 'json' ? 'user' : 'line'
+      terminal.say(sentence)
+      await importUsers(
         admin,
         {
-          source,
-          format,
-          secret: hashPasswords ? 'password' : 'passwordHash',
-          allowWeak,
+          records,
+          fields,
+          secret,
+          allowWeak: options.allowWeak,
           maxCost: config.bcryptCost,
+          isSkipping: options.withoutPasswords === 'skip',
           mayUpdate,
           isDryRun,
           rejectedFile: isDryRun ? null : new RejectedFile(rejectedPath),
           counts,
-          onRejected(line, problem) {
-            if (counts.rejected <= REPORTED_ROWS) terminal.say(`Line ${line}: ${problem}.`)
-          },
-          onProgress: showProgress(context, counts, source.totalBytes),
+          report,
+          onProgress: progress.show,
         },
         signal,
-      ),
-    ).catch(error => {
+      )
+    }).catch(error => {
       const { added, updated, unchanged } = counts
       if (!isDryRun && added + updated + unchanged > 0) {
         terminal.say(
@@ -117,9 +143,7 @@ async function importFrom(
       throw error
     }),
   )
-  if (counts.rejected > REPORTED_ROWS) {
-    terminal.say(`${counts.rejected - REPORTED_ROWS} more lines were rejected.`)
-  }
+  for (const sentence of report.sentences(unit)) terminal.say(sentence)
   const where = counts.rejected > 0 && !isDryRun ? ` Rejected rows are in ${rejectedPath}.` : ''
   terminal.announce(
     'admin.users_imported',
@@ -138,20 +162,6 @@ async function importFrom(
   if (counts.rejected > 0) throw new Failure()
 }
 
-function summaryOf({ added, updated, unchanged, rejected }: ImportCounts): string {
-  return `${added} added, ${updated} updated, ${unchanged} unchanged, ${rejected} rejected`
-}
-
-function showProgress({ terminal }: Context, counts: ImportCounts, totalBytes: number | null) {
-  const show = createProgress(terminal)
-  const startedMs = performance.now()
-  return (bytes: number) => {
-    const rows = Object.values(counts).reduce((sum, count) => sum + count)
-    const perSecond = Math.round(rows / ((performance.now() - startedMs) / 1_000))
-    const speed = `${rows.toLocaleString('en')} rows, ${perSecond.toLocaleString('en')} per second`
-    if (totalBytes === null) return show(speed)
-    const share = Math.min(1, bytes / totalBytes)
-    const bar = '#'.repeat(Math.floor(share * BAR_WIDTH)).padEnd(BAR_WIDTH, '.')
-    show(`[${bar}] ${Math.floor(share * 100)} % · ${speed}`)
-  }
+function summaryOf({ added, updated, unchanged, skipped, rejected }: ImportCounts): string {
+  return `${added} added, ${updated} updated, ${unchanged} unchanged, ${skipped} skipped, ${rejected} rejected`
 }

@@ -1,14 +1,12 @@
-// Splits a file into lines. Every byte of the file is in exactly one line, and memory is bounded: a line that
-// is too long comes in parts.
+// Splits a file into lines. Memory is bounded: of a line that is too long, only the start is kept.
 
-/** The longest row with allowed values has less than 4 KB. */
-export const MAX_LINE_BYTES = 65_536
+/** Exports of other systems have columns of metadata, some with a picture. */
+export const MAX_LINE_BYTES = 1_048_576
 const LINE_FEED = 0x0a
-const BYTE_ORDER_MARK = Buffer.from('\ufeff')
 
 export type Line = {
   number: number
-  /** Ends with a line feed, unless the next part of a long line follows. */
+  /** Ends with a line feed, unless it is too long. */
   bytes: Buffer
   isTooLong: boolean
 }
@@ -25,26 +23,21 @@ export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Li
     for (;;) {
       const end = bytes.indexOf(LINE_FEED, start) + 1
       if (end === 0) break
-      const isTooLong = isInLongLine || end - start > MAX_LINE_BYTES
-      lines.push({ number, bytes: bytes.subarray(start, end), isTooLong })
+      const isTooLong = end - start > MAX_LINE_BYTES
+      if (!isInLongLine) lines.push({ number, bytes: bytes.subarray(start, end), isTooLong })
       isInLongLine = false
       number++
       start = end
     }
     rest = bytes.subarray(start)
-    if (rest.length > MAX_LINE_BYTES) {
-      lines.push({ number, bytes: rest, isTooLong: true })
+    if (rest.length > MAX_LINE_BYTES || isInLongLine) {
+      if (!isInLongLine) lines.push({ number, bytes: rest, isTooLong: true })
       isInLongLine = true
       rest = Buffer.alloc(0)
     }
     yield lines
   }
-  if (rest.length > 0 || isInLongLine) {
-    const bytes = Buffer.concat([rest, Buffer.of(LINE_FEED)])
-    yield [{ number, bytes, isTooLong: isInLongLine }]
+  if (rest.length > 0) {
+    yield [{ number, bytes: Buffer.concat([rest, Buffer.of(LINE_FEED)]), isTooLong: false }]
   }
-}
-
-export function withoutByteOrderMark(bytes: Buffer): Buffer {
-  return bytes.subarray(0, 3).equals(BYTE_ORDER_MARK) ? bytes.subarray(3) : bytes
 }

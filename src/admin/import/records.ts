@@ -1,161 +1,202 @@
-// The records of a file, CSV or NDJSON: each with its bytes, and its values or what is wrong with it.
-import { Failure, WrongUse } from '../failures.ts'
-import { csvRecordsOf, fieldsOf, NOT_UTF8, TOO_LONG, textOf } from './csv.ts'
-import { type Line, linesOf, withoutByteOrderMark } from './lines.ts'
+// The records of a file: CSV, NDJSON (one JSON object per line), or one JSON document with all users. Which one it
+// is, the content tells.
+import { text } from 'node:stream/consumers'
+import { Failure } from '../failures.ts'
+import { csvLine, csvRecordsOf, delimiterIn, fieldsOf, NOT_UTF8, TOO_LONG, textOf } from './csv.ts'
+import { type Line, linesOf } from './lines.ts'
 
-export type Format = 'csv' | 'ndjson'
-/** The field that holds the secret of a row. */
-export type SecretField = 'passwordHash' | 'password'
+/** The column or field of a file of rejected rows that says what is wrong. */
+export const REASON = 'reason'
+
+export type Container = 'csv' | 'ndjson' | 'json'
+/** What was read of a user: texts from CSV, any values from JSON. */
 export type Values = Record<string, unknown>
 
-/** `line` is the number of its first line; `values` is a text if something is wrong with the record. */
-export type ParsedRecord = { line: number; bytes: Buffer; values: Values | string }
+/** `line` is the number of its first line; `row` is a text if something is wrong with the record. */
+export type SourceRecord = { line: number; bytes: Buffer; row: Values | string }
 export type Records = {
-  /** The first line of a CSV file. */
-  heading: Buffer | null
-  records: ParsedRecord[]
-  /** Reads a record again. */
-  valuesOf: (bytes: Buffer) => Values | string
+  container: Container
+  /** Null if the container is not CSV. */
+  delimiter: string | null
+  /** The names in the heading, or in the first object. */
+  columns: string[]
+  /** The first row, if it can be read; a guess at what the columns hold. */
+  first: Values
+  parts: AsyncIterable<SourceRecord[]>
+  /** The first line of a file of rejected rows. */
+  rejectedHeading: string
+  /** A rejected row with the reason. A row that cannot be read stays as it is. */
+  toRejected: (bytes: Buffer, reason: string) => Buffer | string
+}
+type Chunks = AsyncIterable<Buffer>
+
+export async function openRecords(
+  name: string,
+  chunks: Chunks,
+  given: { container: Container | undefined; delimiter: string | undefined },
+): Promise<Records> {
+  const { start, all } = await untilFirstLine(chunks)
+  const firstLine = textOf(start)?.split('\n', 1)[0]?.trim() ?? ''
+  if (start.toString('latin1').trim() === '') throw new Failure(`${name} is empty.`)
+  const container = given.container ?? containerOf(firstLine)
+  if (container === 'csv') return csvOf(start, all, given.delimiter)
+  return container === 'json' ? documentOf(name, all) : ndjsonOf(firstLine, all)
 }
 
-const REQUIRED = ['email', 'name']
-const OPTIONAL = ['id', 'role', 'isActive', 'lockedUntil', 'createdAt']
-
-/** In the order of an export, which may add the hash. */
-export const EXPORTED_FIELDS = [
-  'id',
-  'email',
-  'name',
-  'role',
-  'isActive',
-  'lockedUntil',
-  'createdAt',
-]
-
-/** Refuses a file whose fields do not fit the options before its first row is returned. */
-export function recordsOf(
-  chunks: AsyncIterable<Buffer>,
-  format: Format,
-  secret: SecretField,
-): AsyncGenerator<Records> {
-  return format === 'csv' ? csvOf(chunks, secret) : ndjsonOf(chunks, secret)
+function containerOf(firstLine: string): Container {
+  if (!/^[[{]/.test(firstLine)) return 'csv'
+  const value = parseJson(firstLine)
+  const isObject = typeof value !== 'string' && !Array.isArray(value.users)
+  return isObject || (firstLine.startsWith('{') && value === NOT_JSON && firstLine.endsWith('}'))
+    ? 'ndjson'
+    : 'json'
 }
 
-async function* csvOf(chunks: AsyncIterable<Buffer>, secret: SecretField): AsyncGenerator<Records> {
-  let heading: Buffer | null = null
-  let columns: string[] = []
-  let open: Line[] = []
-  const valuesOf = (fields: string[] | string) => {
+/** The start of the file with at least its first line that is not blank. */
+async function untilFirstLine(chunks: Chunks): Promise<{ start: Buffer; all: Chunks }> {
+  const iterator = chunks[Symbol.asyncIterator]()
+  const read: Buffer[] = []
+  let isFound = false
+  while (!isFound) {
+    const { done, value } = await iterator.next()
+    if (done) break
+    read.push(value)
+    isFound = value.includes('\n') && Buffer.concat(read).toString('latin1').trim() !== ''
+  }
+  async function* all() {
+    yield* read
+    yield* { [Symbol.asyncIterator]: () => iterator }
+  }
+  return { start: Buffer.concat(read), all: all() }
+}
+
+function csvOf(start: Buffer, chunks: Chunks, givenDelimiter: string | undefined): Records {
+  const [heading = '', second = ''] = start.toString().split(/\r?\n/, 2)
+  const delimiter = givenDelimiter ?? delimiterIn(heading)
+  const names = fieldsOf(Buffer.from(heading), delimiter)
+  if (typeof names === 'string') throw new Failure(`The heading cannot be read: ${names}.`)
+  const columns = names.map(name => name.trim())
+  if (new Set(columns).size < columns.length) throw new Failure('A column occurs twice.')
+  const withoutReason = (fields: string[]) => fields.filter((_, index) => columns[index] !== REASON)
+
+  const toRow = (fields: string[] | string): Values | string => {
     if (typeof fields === 'string') return fields
     if (fields.length !== columns.length) {
       return `the number of its fields is ${fields.length} instead of ${columns.length}`
     }
     return Object.fromEntries(columns.map((name, index) => [name, fields[index]]))
   }
-  const parse = (lines: Line[], isEnd: boolean): Records => {
-    const found = csvRecordsOf(lines, isEnd)
-    open = found.open
-    const records: ParsedRecord[] = []
-    for (const { line, bytes, fields } of found.records) {
-      if (!heading) {
-        columns = columnsOf(fields, secret)
-        heading = bytes
-      } else if (!isBlank(fields)) records.push({ line, bytes, values: valuesOf(fields) })
+  async function* parts() {
+    let open: Line[] = []
+    const parse = (lines: Line[], isEnd: boolean): SourceRecord[] => {
+      const found = csvRecordsOf(lines, isEnd, delimiter)
+      open = found.open
+      return found.records
+        .filter(({ line, fields }) => line > 1 && !isBlank(fields))
+        .map(({ line, bytes, fields }) => ({ line, bytes, row: toRow(fields) }))
     }
-    return { heading, records, valuesOf: bytes => valuesOf(fieldsOf(bytes)) }
+    for await (const lines of linesOf(chunks)) yield parse([...open, ...lines], false)
+    yield parse(open, true)
   }
-  for await (const lines of withoutMark(linesOf(chunks))) yield parse([...open, ...lines], false)
-  yield parse(open, true)
+  return {
+    container: 'csv',
+    delimiter,
+    columns,
+    first: firstOf(toRow(fieldsOf(Buffer.from(second), delimiter))),
+    parts: parts(),
+    rejectedHeading: csvLine([...withoutReason(columns), REASON], delimiter),
+    toRejected(bytes, reason) {
+      const fields = fieldsOf(bytes, delimiter)
+      if (typeof fields !== 'string') return csvLine([...withoutReason(fields), reason], delimiter)
+      const end = Buffer.from(`${delimiter}${csvLine([reason], delimiter)}`)
+      return Buffer.concat([bytes.subarray(0, bytes.length - lineEndOf(bytes)), end])
+    },
+  }
 }
 
 const isBlank = (fields: string[] | string) => fields.length === 1 && fields[0]?.trim() === ''
 
-function columnsOf(fields: string[] | string, secret: SecretField): string[] {
-  const columns = typeof fields === 'string' ? [] : fields.map(field => field.trim())
-  refuseOtherSecret(columns, secret)
-  if (columns.length === 1 && columns[0]?.includes(';')) {
-    throw new Failure(
-      'The fields are separated by semicolons: save the file as CSV with commas, or as NDJSON.',
-    )
-  }
-  const required = [...REQUIRED, secret]
-  const missing = required.find(name => !columns.includes(name))
-  const problem =
-    (typeof fields === 'string' ? fields : problemWithFields(columns, secret)) ??
-    (new Set(columns).size < columns.length ? 'a column occurs twice' : null) ??
-    (missing === undefined ? null : `"${missing}" is missing`)
-  if (problem === null) return columns
-  throw new Failure(
-    `Line 1 must be a heading with the columns ${required.join(', ')} and any of ${OPTIONAL.join(', ')}: ${problem}.`,
-  )
+function lineEndOf(bytes: Buffer): number {
+  return /\r?\n?$/.exec(bytes.subarray(-2).toString('latin1'))?.[0].length ?? 0
 }
 
-async function* ndjsonOf(
-  chunks: AsyncIterable<Buffer>,
-  secret: SecretField,
-): AsyncGenerator<Records> {
-  let isFirst = true
-  const valuesOf = parseJson
-  for await (const lines of withoutMark(linesOf(chunks))) {
-    const records: ParsedRecord[] = []
-    for (const { number: line, bytes, isTooLong } of lines) {
-      if (!isTooLong && isEmpty(bytes)) continue
-      const values = isTooLong ? TOO_LONG : valuesOf(bytes)
-      if (isFirst && typeof values === 'object') refuseOtherSecret(Object.keys(values), secret)
-      isFirst = false
-      records.push({
-        line,
-        bytes,
-        values: typeof values === 'string' ? values : known(values, secret),
-      })
+function ndjsonOf(firstLine: string, chunks: Chunks): Records {
+  async function* parts() {
+    for await (const lines of linesOf(chunks)) {
+      yield lines
+        .filter(({ bytes }) => bytes.length > 2 || bytes.toString().trim() !== '')
+        .map(({ number: line, bytes, isTooLong }): SourceRecord => {
+          const text = textOf(bytes)
+          const row = isTooLong ? TOO_LONG : text === null ? NOT_UTF8 : parseJson(text)
+          return { line, bytes, row }
+        })
     }
-    yield { heading: null, records, valuesOf }
+  }
+  const first = firstOf(parseJson(firstLine))
+  return {
+    container: 'ndjson',
+    delimiter: null,
+    columns: Object.keys(first),
+    first,
+    parts: parts(),
+    rejectedHeading: '',
+    toRejected: toRejectedJson,
   }
 }
 
-const isEmpty = (bytes: Buffer) => bytes.length < 3 && bytes.toString().trim() === ''
+/** An array of users, or an object with the array "users". It is read as a whole. */
+async function documentOf(name: string, chunks: Chunks): Promise<Records> {
+  const content = await text(chunks)
+  const users = usersIn(name, content)
+  const records = users.map((user: unknown, index): SourceRecord => {
+    const row = isObject(user) ? user : NOT_AN_OBJECT
+    return { line: index + 1, bytes: Buffer.from(`${JSON.stringify(user)}\n`), row }
+  })
+  const first = firstOf(records[0]?.row ?? '')
+  return {
+    container: 'json',
+    delimiter: null,
+    columns: Object.keys(first),
+    first,
+    parts: (async function* () {
+      yield records
+    })(),
+    rejectedHeading: '',
+    toRejected: toRejectedJson,
+  }
+}
 
-function parseJson(bytes: Buffer): Values | string {
-  const text = textOf(bytes)
-  if (text === null) return NOT_UTF8
+function usersIn(name: string, text: string): unknown[] {
+  let document: unknown
+  try {
+    document = JSON.parse(text)
+  } catch (error) {
+    throw new Failure(`${name} is not valid JSON: ${error instanceof Error ? error.message : ''}.`)
+  }
+  const users = isObject(document) ? document.users : document
+  if (Array.isArray(users)) return users
+  throw new Failure(`${name} is JSON without an array of users.`)
+}
+
+function toRejectedJson(bytes: Buffer, reason: string): Buffer | string {
+  const row = parseJson(textOf(bytes) ?? '')
+  return typeof row === 'string' ? bytes : `${JSON.stringify({ ...row, [REASON]: reason })}\n`
+}
+
+const firstOf = (row: Values | string): Values => (typeof row === 'string' ? {} : row)
+
+const NOT_JSON = 'it is not valid JSON'
+const NOT_AN_OBJECT = 'it is not a JSON object'
+
+function parseJson(text: string): Values | string {
   try {
     const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : 'it is not a JSON object'
+    return isObject(value) ? value : NOT_AN_OBJECT
   } catch {
-    return 'it is not valid JSON'
+    return NOT_JSON
   }
-}
-
-function known(values: Values, secret: SecretField): Values | string {
-  return problemWithFields(Object.keys(values), secret) ?? values
 }
 
 function isObject(value: unknown): value is Values {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function problemWithFields(names: string[], secret: SecretField): string | null {
-  const unknown = names.find(
-    name => name !== secret && !REQUIRED.includes(name) && !OPTIONAL.includes(name),
-  )
-  return unknown === undefined ? null : `"${unknown}" is not a field of a user`
-}
-
-function refuseOtherSecret(names: string[], secret: SecretField): void {
-  if (secret === 'passwordHash' && names.includes('password')) {
-    throw new WrongUse(
-      'The file has passwords in plain text: add --hash-passwords to store their hashes, or replace "password" by "passwordHash".',
-    )
-  }
-  if (secret === 'password' && names.includes('passwordHash')) {
-    throw new WrongUse('The file has hashes of passwords: leave out --hash-passwords.')
-  }
-}
-
-async function* withoutMark(batches: AsyncIterable<Line[]>): AsyncGenerator<Line[]> {
-  for await (const lines of batches) {
-    const [first] = lines
-    if (first?.number === 1) lines[0] = { ...first, bytes: withoutByteOrderMark(first.bytes) }
-    yield lines
-  }
 }

@@ -1,0 +1,93 @@
+// How a file is to be read: what the options say, and otherwise what its content tells.
+import { WrongUse } from '../failures.ts'
+import { type Encoding, toUtf8 } from './encoding.ts'
+import { type ColumnMap, FieldReader, formatNameOf, type SecretField } from './fields.ts'
+import { FORMATS } from './formats.ts'
+import { hashKindOf } from './hash-kinds.ts'
+import { openRecords, type Records } from './records.ts'
+
+const DELIMITER_NAMES: Record<string, string> = { ',': 'commas', ';': 'semicolons', '\t': 'tabs' }
+
+export type LayoutOptions = {
+  from?: string
+  format?: string
+  map?: ColumnMap
+  ignoreUnknown?: boolean
+  delimiter?: string
+  encoding?: Encoding
+  hashPasswords?: boolean
+}
+
+/** `sentence` tells the user what was recognised. */
+export type Layout = {
+  records: Records
+  fields: FieldReader
+  secret: SecretField
+  sentence: string
+}
+
+export async function openLayout(
+  name: string,
+  chunks: AsyncIterable<Buffer>,
+  options: LayoutOptions,
+): Promise<Layout> {
+  const { from = options.format, map = {}, ignoreUnknown = false, hashPasswords } = options
+  const { delimiter, encoding } = options
+  let found: Encoding = 'utf8'
+  const utf8 = toUtf8(chunks, encoding, recognised => {
+    found = recognised
+  })
+  const container = from === 'csv' || from === 'ndjson' ? from : undefined
+  const records = await openRecords(name, utf8, { container, delimiter })
+  const formatName = container ? null : (from ?? formatNameOf(records.columns))
+  const format = (formatName && FORMATS[formatName]) || null
+  const secret = hashPasswords ? 'password' : 'passwordHash'
+  const isMapped = Object.values(map).includes(secret)
+  if (format && hashPasswords && !isMapped) {
+    throw new WrongUse(
+      `${name} seems to come from ${format.title}, which has hashes: leave out --hash-passwords. If it has passwords in plain text, add --from ${records.container === 'csv' ? 'csv' : 'ndjson'}.`,
+    )
+  }
+  if (!format && !isMapped) refuseOtherSecret(records, secret)
+  if (secret === 'password') refuseHashes(records, map)
+  const fields = new FieldReader({ format, map, isIgnoringUnknown: ignoreUnknown, secret })
+  if (records.container === 'csv') fields.checkColumns(records.columns)
+  return { records, fields, secret, sentence: sentenceOf(name, records, format?.title, found) }
+}
+
+function sentenceOf(
+  name: string,
+  { container, delimiter }: Records,
+  title: string | undefined,
+  encoding: Encoding,
+): string {
+  const parts = [
+    `${container.toUpperCase()}${title ? ` from ${title}` : ''}`,
+    ...(delimiter ? [`with ${DELIMITER_NAMES[delimiter] ?? `"${delimiter}"`}`] : []),
+    ...(encoding === 'utf8' ? [] : [`in ${encoding}`]),
+  ]
+  return `Reading ${name} as ${parts.join(' ')}.`
+}
+
+function refuseOtherSecret({ columns, first }: Records, secret: SecretField): void {
+  if (secret === 'passwordHash' && columns.includes('password')) {
+    const kind = hashKindOf(String(first.password))
+    throw new WrongUse(
+      kind
+        ? `The column "password" seems to have hashes (${kind}): add --map password=passwordHash.`
+        : 'The file has passwords in plain text: add --hash-passwords to store their hashes.',
+    )
+  }
+  if (secret === 'password' && columns.includes('passwordHash')) {
+    throw new WrongUse('The file has hashes of passwords: leave out --hash-passwords.')
+  }
+}
+
+function refuseHashes({ first }: Records, map: ColumnMap): void {
+  const column = Object.keys(map).find(each => map[each] === 'password') ?? 'password'
+  const kind = hashKindOf(String(first[column]))
+  if (!kind) return
+  throw new WrongUse(
+    `The column "${column}" seems to have hashes (${kind}): add --map ${column}=passwordHash instead of --hash-passwords.`,
+  )
+}

@@ -1,0 +1,312 @@
+// The recipes of docs/migrating.md: exports of other systems go in as they come, and their users log in. The samples in
+// exports/ have the columns that each system documents (src/admin/import/formats.ts names the pages).
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import bcrypt from 'bcrypt'
+import { hashKindOf } from '../src/admin/import/hash-kinds.ts'
+import { type Cli, createCli, MAIN, parseLine } from './cli.ts'
+import { PROJECT, until } from './process.ts'
+import { DOCUMENT_ON_MIGRATING, recipe } from './recipes.ts'
+import { PASSWORD, startTestService, TEST_COST, type TestService } from './service.ts'
+
+const HASH = (await bcrypt.hash(PASSWORD, TEST_COST)).slice('$2b$'.length)
+let service: TestService
+let cli: Cli
+
+before(async () => {
+  service = await startTestService('sqlite')
+  cli = await createCli(service.database)
+})
+after(async () => {
+  await cli?.remove()
+  await service?.stop()
+})
+
+const usersAt = (domain: string) =>
+  service.database.rows(`select * from users where email like '%@${domain}' order by email`)
+
+type Sample = {
+  heading: string
+  sample: string
+  /** Options that the recipe does not have. */
+  more?: string[]
+  said: string[]
+  /** The first one logs in. */
+  users: Record<string, unknown>[]
+}
+
+const CREATED = '2019-03-02T10:11:12'
+const SAMPLES: Sample[] = [
+  {
+    heading: 'Laravel',
+    sample: 'laravel.tsv',
+    more: ['--without-passwords', 'skip'],
+    said: [
+      'Reading FILE as CSV from Laravel with tabs.',
+      '1 row skipped: passwordHash is Argon2, not bcrypt (line 4).',
+      'Imported FILE: 2 added, 0 updated, 0 unchanged, 1 skipped, 0 rejected.',
+    ],
+    users: [
+      { name: 'Anna Öz', is_active: 1, created_at: `${CREATED}.000Z` },
+      { name: 'Gone', is_active: 0 },
+    ],
+  },
+  {
+    heading: 'Devise',
+    sample: 'devise.csv',
+    said: [
+      'Reading FILE as CSV from Devise with commas.',
+      'Imported FILE: 2 added, 0 updated, 0 unchanged, 0 skipped, 0 rejected.',
+    ],
+    users: [
+      { name: 'anna', is_active: 1, created_at: `${CREATED}.123Z` },
+      { name: 'new', is_active: 0 },
+    ],
+  },
+  {
+    heading: 'Supabase',
+    sample: 'supabase.csv',
+    more: ['--without-passwords', 'skip'],
+    said: [
+      'Reading FILE as CSV from Supabase with commas.',
+      '1 row skipped: passwordHash is missing (line 3).',
+      'Imported FILE: 2 added, 0 updated, 0 unchanged, 1 skipped, 0 rejected.',
+    ],
+    users: [
+      {
+        id: '5f0c6a52-8d3c-4d3e-9a51-6d2f7a4d1b11',
+        name: 'Anna, Öz',
+        created_at: `${CREATED}.123Z`,
+        locked_until: null,
+      },
+      { name: 'banned', locked_until: '2099-01-01T00:00:00.000Z' },
+    ],
+  },
+  {
+    heading: 'Auth0',
+    sample: 'auth0.ndjson',
+    said: [
+      'Reading FILE as NDJSON from Auth0.',
+      'Imported FILE: 2 added, 0 updated, 0 unchanged, 0 skipped, 0 rejected.',
+    ],
+    users: [{ name: 'anna' }, { name: 'bob' }],
+  },
+  {
+    heading: 'Keycloak',
+    sample: 'keycloak.json',
+    said: [
+      'Reading FILE as JSON from Keycloak.',
+      '1 row skipped: passwordHash is PBKDF2, not bcrypt (user 2).',
+      '1 row skipped: passwordHash is Argon2, not bcrypt (user 3).',
+      'Imported FILE: 1 added, 0 updated, 0 unchanged, 2 skipped, 0 rejected.',
+    ],
+    users: [
+      {
+        id: '5f0c6a52-8d3c-4d3e-9a51-6d2f7a4d1b21',
+        name: 'Anna Öz',
+        created_at: `${CREATED}.123Z`,
+      },
+    ],
+  },
+  {
+    heading: 'Spreadsheets',
+    sample: 'excel.csv',
+    said: [
+      'Reading FILE as CSV with semicolons in latin1.',
+      'Imported FILE: 1 added, 0 updated, 0 unchanged, 0 skipped, 0 rejected.',
+    ],
+    users: [{ name: 'Anna Öz', created_at: `${CREATED}.000Z` }],
+  },
+]
+
+describe('the recipe of docs/migrating.md, from the export to the first login', () => {
+  for (const { heading, sample, more = [], said, users } of SAMPLES) {
+    test(heading, async () => {
+      const domain = `${heading.toLowerCase()}.example.com`
+      const [trial = '', real = ''] = recipe(heading, 'sh', 0, DOCUMENT_ON_MIGRATING).match(
+        /(?<=npx login-service ).*/g,
+      ) ?? ['']
+      const file = String(/users import (\S+)/.exec(real)?.[1])
+      const content = readFileSync(join(PROJECT, 'test/exports', sample), 'latin1')
+      const filled = content.replaceAll('HASH', HASH).replaceAll('example.com', domain)
+      await writeFile(join(cli.folder, file), filled, 'latin1')
+
+      const saidBy = async (command: string) => {
+        const { code, stderr } = await cli.run([...parseLine(command).args, ...more])
+        assert.equal(code, 0, stderr)
+        const lines = stderr.trimEnd().split('\n')
+        return lines.map(line => (line.startsWith('{') ? String(JSON.parse(line).msg) : line))
+      }
+      const expected = said.map(line => line.replace('FILE', file))
+      const tried = await saidBy(trial)
+      assert.deepEqual(await usersAt(domain), [])
+      assert.deepEqual(
+        tried.map(line =>
+          line.replace('Nothing was written. An import would give, for', 'Imported'),
+        ),
+        expected,
+      )
+      assert.deepEqual(await saidBy(real), expected)
+      const stored = await usersAt(domain)
+      assert.equal(stored.length, users.length)
+      for (const [index, user] of users.entries()) {
+        assert.partialDeepStrictEqual({ ...stored[index] }, user)
+      }
+      assert.equal((await service.login(`anna@${domain}`, PASSWORD)).status, 200)
+    })
+  }
+})
+
+async function importText(name: string, content: string | Buffer, ...options: string[]) {
+  await writeFile(join(cli.folder, name), content)
+  return cli.run(['users', 'import', name, ...options])
+}
+
+test('a hash is never hashed, and the option that helps is named', async () => {
+  const heading = 'email,name,password\n'
+  const row = `a@hash.example.com,Ann,$2y$${HASH}\n`
+  for (const options of [[], ['--hash-passwords']]) {
+    const { code, stderr } = await importText('h.csv', heading + row, ...options)
+    assert.equal(code, 2)
+    assert.match(
+      stderr,
+      /^The column "password" seems to have hashes \(bcrypt\): add --map password=passwordHash/,
+    )
+  }
+  // The first row does not tell it.
+  const mixed = `${heading}b@hash.example.com,Bob,correct horse\n${row}c@hash.example.com,C,pbkdf2_sha256$1$x$y\n`
+  const { code, stderr } = await importText('h.csv', mixed, '--hash-passwords')
+  assert.equal(code, 1)
+  assert.match(stderr, /1 row rejected: password seems to be a hash \(bcrypt\): .*\(line 3\)/)
+  assert.match(stderr, /1 row rejected: password seems to be a hash \(PBKDF2\): .*\(line 4\)/)
+  const mapped = await importText('h.csv', heading + row, '--map', 'password=passwordHash')
+  assert.equal(mapped.code, 0, mapped.stderr)
+  assert.equal((await service.login('a@hash.example.com', PASSWORD)).status, 200)
+})
+
+test('kinds of hashes are recognised, and passwords are not', () => {
+  const kinds: [text: string, kind: string | null][] = [
+    ['$2y$10$abc', 'bcrypt'],
+    ['$argon2id$v=19$m=65536,t=4,p=1$c2FsdA$aGFzaA', 'Argon2'],
+    ['pbkdf2_sha256$600000$salt$hash=', 'PBKDF2'],
+    ['bcrypt_sha256$$2b$12$x', 'bcrypt over SHA-256'],
+    ['{SSHA}abc=', 'LDAP'],
+    ['$6$salt$hash', 'crypt'],
+    ['$P$Bsalthash', 'WordPress'],
+    ['correct horse', null],
+    ['$ecret$', null],
+    ['{"a"}', null],
+  ]
+  for (const [given, kind] of kinds) assert.equal(hashKindOf(given), kind, given)
+})
+
+test('all unknown columns are named at once; they are mapped or left out', async () => {
+  const content = `login,name,hash,plan,id\nu@map.example.com,Uma,$2b$${HASH},pro,7\n`
+  const refused = await importText('m.csv', content)
+  assert.equal(refused.code, 1)
+  assert.match(refused.stderr, /"login", "hash", "plan" are not fields of a user/)
+  const map = ['--map', 'login=email', '--map', 'hash=passwordHash', '--map', 'id=']
+  const taken = await importText('m.csv', content, ...map, '--ignore-unknown')
+  assert.equal(taken.code, 0, taken.stderr)
+  assert.equal((await service.login('u@map.example.com', PASSWORD)).status, 200)
+  for (const wrong of [
+    ['--map', 'login=mail'],
+    ['--map', 'absent=email'],
+    ['--delimiter', '||'],
+  ]) {
+    assert.equal((await importText('m.csv', content, ...wrong)).code, 2, wrong.join(' '))
+  }
+})
+
+test('UTF-16 with its mark is read, and Latin-1 is asked for', async () => {
+  const content = `email;name;passwordHash\r\nö@enc.example.com;Zoë;$2b$${HASH}\r\n`.replace(
+    'ö@',
+    'o@',
+  )
+  const latin1 = await importText('e.csv', Buffer.from(content, 'latin1'))
+  assert.match(
+    latin1.stderr,
+    /it is not valid UTF-8: if the file comes from Excel, add --encoding latin1/,
+  )
+  const utf16 = await importText('e.csv', Buffer.from(`\ufeff${content}`, 'utf16le'))
+  assert.equal(utf16.code, 0, utf16.stderr)
+  assert.match(utf16.stderr, /^Reading e\.csv as CSV with semicolons in utf16le\.\n/)
+  assert.equal((await usersAt('enc.example.com'))[0]?.name, 'Zoë')
+})
+
+test('rejected rows have their reasons, and are taken when they are mended', async () => {
+  const rows = `a@r.example.com;;$2b$${HASH}\r\nb@r.example.com;"B; ""x""";$2b$${HASH}\r\n`
+  const rejected = await importText('r.csv', `email;name;passwordHash\r\n${rows}`)
+  assert.equal(rejected.code, 1)
+  const path = join(cli.folder, 'r.csv.rejected')
+  assert.equal((await stat(path)).mode & 0o777, 0o600)
+  const kept = await readFile(path, 'utf8')
+  assert.equal(
+    kept,
+    `email;name;passwordHash;reason\r\na@r.example.com;;$2b$${HASH};name is missing\r\n`,
+  )
+  const again = await importText('r.csv.rejected', kept)
+  assert.equal(again.code, 1)
+  assert.equal(await readFile(`${path}.rejected`, 'utf8'), kept)
+  const mended = await importText('r.csv.rejected', kept.replace(';;', ';Ann;'))
+  assert.equal(mended.code, 0, mended.stderr)
+  assert.deepEqual(
+    (await usersAt('r.example.com')).map(({ name }) => name),
+    ['Ann', 'B; "x"'],
+  )
+})
+
+test('rejected users of a JSON document can be imported as they are kept', async () => {
+  const user = { username: 'x', createdTimestamp: 1, email: 'x@k.example.com', credentials: [] }
+  const rejected = await importText('k.json', JSON.stringify({ realm: 'r', users: [user] }))
+  assert.equal(rejected.code, 1)
+  const kept = await readFile(join(cli.folder, 'k.json.rejected'), 'utf8')
+  assert.deepEqual(JSON.parse(kept), { ...user, reason: 'passwordHash is missing' })
+  const again = await importText('k.json.rejected', kept, '--without-passwords', 'skip')
+  assert.equal(again.code, 0, again.stderr)
+  assert.match(again.stderr, /^Reading k\.json\.rejected as NDJSON from Keycloak\.\n1 row skipped/)
+})
+
+test('a dry run says what an import says, also of ids that occur twice', async () => {
+  const row = { id: '5f0c6a52-8d3c-4d3e-9a51-6d2f7a4d1b99', name: 'D', passwordHash: `$2b$${HASH}` }
+  const rows = ['a', 'b'].map(name => JSON.stringify({ ...row, email: `${name}@d.example.com` }))
+  const run = async (...options: string[]) => {
+    const { stdout, stderr } = await importText('d.ndjson', rows.join('\n'), '--json', ...options)
+    return [stdout, stderr.split('\n').slice(0, 2)]
+  }
+  const trial = await run('--dry-run')
+  assert.deepEqual(await usersAt('d.example.com'), [])
+  assert.deepEqual(await run(), trial)
+  assert.match(String(trial[1]), /its id is also in an earlier line \(line 2\)/)
+})
+
+test('an interruption is noticed between two batches, and the next run continues', async () => {
+  const rows = Array.from({ length: 20_000 }, (_, i) => `i${i}@int.example.com,Ida,$2b$${HASH}\n`)
+  await writeFile(join(cli.folder, 'i.csv'), `email,name,passwordHash\n${rows.join('')}`)
+  const child = spawn(process.execPath, [MAIN, 'users', 'import', 'i.csv'], {
+    cwd: cli.folder,
+    env: cli.env,
+  })
+  await until(async () => (await usersAt('int.example.com')).length > 0)
+  // As on a terminal, where the launcher forwards the signal that the command has got already.
+  child.kill('SIGINT')
+  await setTimeout(10)
+  child.kill('SIGINT')
+  const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
+  const stored = (await usersAt('int.example.com')).length
+  assert.equal(code, 1)
+  assert.ok(stored < rows.length)
+  assert.match(said, new RegExp(`So far ${stored} added.*run the command again to continue`))
+  const ended = await cli.run(['users', 'import', 'i.csv', '--json'])
+  assert.partialDeepStrictEqual(JSON.parse(ended.stdout), {
+    added: rows.length - stored,
+    unchanged: stored,
+  })
+})

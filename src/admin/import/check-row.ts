@@ -3,8 +3,8 @@ import { costOf } from '../../bcrypt/hash-text.ts'
 import type { ImportedUser } from '../../domain/import.ts'
 import { isUuid } from '../../identifiers.ts'
 import { Failure } from '../failures.ts'
-import { nameParser, parseNewEmail, parsePassword, roleParser } from '../terminal/arguments.ts'
-import { parseTime } from '../terminal/times.ts'
+import { timeParser } from '../input/times.ts'
+import { nameParser, parseNewEmail, parsePassword, roleParser } from '../input/values.ts'
 import type { SecretField, Values } from './records.ts'
 
 export type CheckedRow = Omit<ImportedUser, 'id' | 'isIdGiven' | 'passwordHash'> & {
@@ -76,5 +76,5 @@ function flagIn(values: Values, field: string): boolean | null {
 
 function timeIn(values: Values, field: string): Date | null {
   const text = textIn(values, field)
-  return text === null ? null : parseTime(field)(text)
+  return text === null ? null : timeParser(field)(text)
 }

@@ -4,7 +4,7 @@ import { hasCode, isDescriptorExposed, messageOf } from '../../files.ts'
 import { printable, safeJson } from '../../log/printable.ts'
 import { cutMessage, withoutSecrets } from '../../log/redaction.ts'
 import { commandActor } from '../actor.ts'
-import { Failure, OutputClosed } from '../failures.ts'
+import { Failure } from '../failures.ts'
 import { askHidden, askLine, readAll } from './prompt.ts'
 
 export type Terminal = {
@@ -89,6 +89,6 @@ export function createProgress(terminal: Terminal): (sentence: string) => void {
 }
 
 function unwritten(error: Error): Error {
-  if (hasCode(error, 'EPIPE')) return new OutputClosed()
+  if (hasCode(error, 'EPIPE')) return new Failure('', { code: 'output-closed' })
   return new Failure(`The output could not be written: ${messageOf(error)}.`)
 }

@@ -4,15 +4,15 @@ import { type Command, Option } from 'commander'
 import { DEFAULT_ROLE } from '../../domain/user.ts'
 import { problemWithPassword } from '../../login/credentials.ts'
 import type { Context, JsonOption } from '../context.ts'
-import { Failure, WrongUse } from '../failures.ts'
-import { addUser, emailTaken, requireUser, setPassword } from '../operations/users.ts'
+import { emailTaken, Failure, WrongUse } from '../failures.ts'
 import {
   nameParser,
   parseEmail,
   parseNewEmail,
   roleParser,
   unfitPassword,
-} from '../terminal/arguments.ts'
+} from '../input/values.ts'
+import { addUser, requireUser, setPassword } from '../operations/users.ts'
 import { jsonOf } from '../terminal/layout.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { withMigratedStore, withStore } from '../with-store.ts'

@@ -1,27 +1,96 @@
 // PUT …/password, PUT and DELETE …/lock: changes of one user.
+import { WrongUse } from '../../../admin/failures.ts'
+import { endParser } from '../../../admin/input/times.ts'
+import { hashParser, parsePassword } from '../../../admin/input/values.ts'
+import type { AdminDeps } from '../../../admin/operations/deps.ts'
 import { FOR_EVER, lockUser, setPassword, unlockUser } from '../../../admin/operations/users.ts'
-import { parseTime } from '../../../admin/terminal/times.ts'
-import { bodyOf, read } from '../input.ts'
-import { type Handler, userOf } from '../route.ts'
-import { SECRET_FIELDS, secretOf } from '../secret.ts'
+import { NO_DATA, TIME } from '../../openapi/schemas.ts'
+import { adminRoute, parseField, type RouteDeps, userOf } from '../route.ts'
+import { whole } from '../schemas.ts'
 
-export const passwordRoute: Handler = async (deps, request) => {
-  const { password, hashPassword } = secretOf(bodyOf(request, SECRET_FIELDS), deps)
-  const user = await userOf(deps, request)
-  await setPassword({ ...deps, hashPassword }, user, password)
-  return { data: {} }
+export const SECRET_FIELDS = {
+  password: { type: 'string', parse: parsePassword, examples: ['correct horse battery'] },
+  passwordHash: {
+    type: 'string',
+    description: 'A bcrypt hash (`$2a`, `$2b`, `$2y`) of cost 4 up to `BCRYPT_COST`.',
+  },
+} as const
+
+type Secret = {
+  /** Empty if the hash is given. */
+  password: string
+  hashPassword: AdminDeps['hashPassword']
 }
 
-export const lockRoute: Handler = async (deps, request) => {
-  const body = request.body === undefined ? {} : bodyOf(request, ['until'])
-  const until = read(body, 'until', parseTime('until')) ?? FOR_EVER
-  const user = await userOf(deps, request)
-  await lockUser(deps, user, until)
-  return { data: { until } }
+/** The password of a request, or its hash from another system: exactly one must be given. */
+export function secretOf(
+  { password, passwordHash }: { password?: string; passwordHash?: string },
+  { bcryptCost, hashPassword }: RouteDeps,
+): Secret {
+  const parseHash = hashParser('passwordHash', bcryptCost)
+  const given =
+    passwordHash === undefined ? undefined : parseField('passwordHash', passwordHash, parseHash)
+  if (password !== undefined && given === undefined) return { password, hashPassword }
+  if (given !== undefined && password === undefined) {
+    return { password: '', hashPassword: async () => given }
+  }
+  throw new WrongUse('Send either password or passwordHash.', 'password')
 }
 
-export const unlockRoute: Handler = async (deps, request) => {
-  const user = await userOf(deps, request)
-  await unlockUser(deps, user)
-  return { data: {} }
-}
+export const passwordRoute = adminRoute(
+  {
+    operationId: 'setPassword',
+    tag: 'Users',
+    summary: 'Set the password of a user',
+    description: 'Send either `password` or `passwordHash`. Ends all sessions.',
+    body: SECRET_FIELDS,
+    done: 'The password was set.',
+    data: NO_DATA,
+  },
+  async (deps, { named, body }) => {
+    const { password, hashPassword } = secretOf(body, deps)
+    const user = await userOf(deps, named)
+    await setPassword({ ...deps, hashPassword }, user, password)
+    return {}
+  },
+)
+
+export const lockRoute = adminRoute(
+  {
+    operationId: 'lockUser',
+    tag: 'Users',
+    summary: 'Lock a user',
+    description: 'Ends all sessions.',
+    body: {
+      until: {
+        type: 'string',
+        description:
+          'A time, in UTC if it has no zone, or a duration such as `90m`, `2h` or `30d`. Without it the lock does not end.',
+        examples: ['2030-01-31T12:00'],
+        parse: endParser('until'),
+      },
+    },
+    done: 'The user is locked.',
+    data: whole({ until: TIME }),
+  },
+  async (deps, { named, body }) => {
+    const until = body.until?.(deps.clock()) ?? FOR_EVER
+    await lockUser(deps, await userOf(deps, named), until)
+    return { until }
+  },
+)
+
+export const unlockRoute = adminRoute(
+  {
+    operationId: 'unlockUser',
+    tag: 'Users',
+    summary: 'Unlock a user',
+    description: 'Clears the lock, failures and blocks of the email.',
+    done: 'The user is not locked.',
+    data: NO_DATA,
+  },
+  async (deps, { named }) => {
+    await unlockUser(deps, await userOf(deps, named))
+    return {}
+  },
+)

@@ -100,7 +100,7 @@ export async function buildAdminApp(deps: AdminAppDeps): Promise<FastifyInstance
   return app
 }
 
-type Outcome = { status: number; data: object } | { code: FailureCode; details: Details }
+type Outcome = { status: number; data: unknown } | { code: FailureCode; details: Details }
 
 async function outcomeOf(
   { status, handle }: AdminRoute,
@@ -108,7 +108,7 @@ async function outcomeOf(
   request: FastifyRequest,
 ): Promise<Outcome> {
   try {
-    return { status, data: await handle(deps, request) }
+    return { status, data: (await handle(deps, request)) ?? {} }
   } catch (error) {
     const code = error instanceof Failure && CODE_OF[error.code]
     if (code) {

@@ -8,6 +8,7 @@ import { isUuid } from '../../identifiers.ts'
 import { canonicalEmail, problemWithEmail } from '../../login/credentials.ts'
 import type { FailureCode } from '../answer/envelope.ts'
 import { IN_GIVEN_ORDER, object, operation, success } from '../openapi/operation.ts'
+import { ID, NO_DATA } from '../openapi/schemas.ts'
 import type { WorkQueue } from './limits.ts'
 
 export type RouteDeps = ThrottleDeps & {
@@ -17,7 +18,8 @@ export type RouteDeps = ThrottleDeps & {
 
 /** The schema of a part of a query or body. `parse` is a parser of admin/input/, which commands use too. */
 type Field = {
-  type: 'string' | 'boolean'
+  /** By default a string. */
+  type?: 'boolean'
   enum?: readonly string[]
   description?: string
   examples?: readonly unknown[]
@@ -35,40 +37,42 @@ type Parsed<F extends Fields> = {
         : string
 }
 
-type About<Q, B> = {
+type About<Q, B, R> = {
   operationId: string
-  tag: string
   summary: string
   description: string
   query?: Q
   body?: B
-  required?: (keyof B & string)[]
-  /** What is done when the answer is sent, and the data of the answer. */
-  done: string
-  data: object
+  required?: R[]
+  /** The data of the answer; by default none. */
+  data?: object
   status?: 201
   failures?: FailureCode[]
 }
 
 /** `named` is the user, session or device in the address. */
-type Input<Q extends Fields, B extends Fields> = {
+type Input<Q extends Fields, B extends Fields, R extends keyof B> = {
   named: string
   query: Parsed<Q>
-  body: Parsed<B>
+  body: Parsed<B> & Required<Pick<Parsed<B>, R>>
 }
 
 export type AdminRoute = {
   status: 200 | 201
   optionsFor: (method: HTTPMethods, url: string) => RouteShorthandOptions
   /** Resolves to the data of the answer. Throws a Failure if the request cannot be performed. */
-  handle: (deps: RouteDeps, request: FastifyRequest) => Promise<object>
+  handle: (deps: RouteDeps, request: FastifyRequest) => Promise<unknown>
 }
 
-export function adminRoute<Q extends Fields = Fields, B extends Fields = Fields>(
-  about: About<Q, B>,
-  handle: (deps: RouteDeps, input: Input<Q, B>) => Promise<object>,
+export function adminRoute<
+  Q extends Fields = Fields,
+  B extends Fields = Fields,
+  R extends keyof B & string = never,
+>(
+  about: About<Q, B, R>,
+  handle: (deps: RouteDeps, input: Input<Q, B, R>) => Promise<unknown>,
 ): AdminRoute {
-  const { tag, query = {}, body = {}, required = [], done, data, status = 200, ...rest } = about
+  const { query = {}, body = {}, required = [], data = NO_DATA, status = 200, ...rest } = about
   return {
     status,
     optionsFor(method, url) {
@@ -76,12 +80,12 @@ export function adminRoute<Q extends Fields = Fields, B extends Fields = Fields>
       const { failures = [], ...words } = rest
       const description = {
         ...words,
-        tags: [tag],
+        tags: [tagOf(url)],
         security: [{ adminToken: [] }],
         ...(param && { params: object({ [param]: PARAMS[param] ?? {} }, [param]) }),
         querystring: toSchema(query),
         ...(method !== 'GET' && { body: toSchema(body, required) }),
-        response: success(done, data, {}, status),
+        response: success('The request was performed.', data, {}, status),
       }
       return {
         ...operation(description, [
@@ -97,7 +101,7 @@ export function adminRoute<Q extends Fields = Fields, B extends Fields = Fields>
         },
       }
     },
-    handle(deps, request) {
+    async handle(deps, request) {
       requireUtf8(request.url)
       requireValid(request, { querystring: query, body })
       const [named = ''] = Object.values(Object(request.params)).map(String)
@@ -105,22 +109,30 @@ export function adminRoute<Q extends Fields = Fields, B extends Fields = Fields>
       return handle(deps, {
         named,
         query: parseFields(query, request.query) as Parsed<Q>,
-        body: parseFields(body, request.body) as Parsed<B>,
+        body: parseFields(body, request.body) as Input<Q, B, R>['body'],
       })
     },
   }
 }
 
-const ID_PARAM = { type: 'string', examples: ['7c9e6679-7425-40de-944b-e07fc1f90ae7'] }
-
 const PARAMS: Record<string, object> = {
   user: { type: 'string', description: 'An email or an id.', examples: ['kate@example.com'] },
-  id: ID_PARAM,
+  id: ID,
+}
+
+/** The section of the document. */
+function tagOf(url: string): string {
+  if (/sessions|devices/.test(url)) return 'Sessions'
+  if (url.endsWith('/throttle')) return 'Throttle'
+  return url.endsWith('/audit') ? 'Audit' : 'Users'
 }
 
 /** Unknown fields are refused: they are probably misspelt. */
 function toSchema(fields: Fields, required: string[] = []) {
-  const properties = Object.entries(fields).map(([name, { parse: _, ...schema }]) => [name, schema])
+  const properties = Object.entries(fields).map(([name, { parse: _, ...schema }]) => [
+    name,
+    { type: 'string', ...schema },
+  ])
   return { ...object(Object.fromEntries(properties), required), additionalProperties: false }
 }
 

@@ -8,7 +8,6 @@ export const PAGE_MAX = 100
 
 export function countField(label: string, byDefault = PAGE_MAX) {
   return {
-    type: 'string' as const,
     description: `How many: 1 to ${PAGE_MAX}; by default ${byDefault}.`,
     examples: ['20'],
     parse: countParser(label, PAGE_MAX),
@@ -16,7 +15,6 @@ export function countField(label: string, byDefault = PAGE_MAX) {
 }
 
 export const CLIENT_FIELD = {
-  type: 'string' as const,
   description: 'The IP address of a client.',
   examples: ['203.0.113.9'],
   parse: clientParser('client'),

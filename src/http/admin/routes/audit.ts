@@ -7,18 +7,15 @@ import { countField, listOf, NEXT, PAGE_MAX, whole } from '../schemas.ts'
 export const auditRoute = adminRoute(
   {
     operationId: 'listAudit',
-    tag: 'Audit',
     summary: 'List what administrators have changed',
     description:
       'The event that was recorded last comes first. A page may have fewer events than `limit` before the end.',
     query: {
       target: {
-        type: 'string',
         description: 'An email: its user’s events, also under other emails. Or another target.',
         parse: targetParser('target'),
       },
       since: {
-        type: 'string',
         description:
           'A time, in UTC if it has no zone, or a duration until now such as `90m`, `2h` or `30d`.',
         examples: ['30d'],
@@ -26,12 +23,10 @@ export const auditRoute = adminRoute(
       },
       limit: countField('limit'),
       before: {
-        type: 'string',
         description: '`next` of the previous page.',
         parse: eventIdParser('before'),
       },
     },
-    done: 'A page of the list.',
     data: whole({
       events: listOf('AuditEvent'),
       next: {

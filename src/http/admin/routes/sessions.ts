@@ -3,21 +3,18 @@ import { WrongUse } from '../../../admin/failures.ts'
 import { parseId } from '../../../admin/input/values.ts'
 import { endSession, endSessions, revokeDevice } from '../../../admin/operations/sessions.ts'
 import { isUuid } from '../../../identifiers.ts'
-import { NO_DATA } from '../../openapi/schemas.ts'
 import { adminRoute, userOf } from '../route.ts'
 import { countField, listOf, NEXT, PAGE_MAX, whole } from '../schemas.ts'
 
 export const userSessionsRoute = adminRoute(
   {
     operationId: 'listSessions',
-    tag: 'Sessions',
     summary: 'List the live sessions of a user',
     description: 'In the order of their logins.',
     query: {
       limit: countField('limit'),
-      after: { type: 'string', description: '`next` of the previous page.', parse: parseId },
+      after: { description: '`next` of the previous page.', parse: parseId },
     },
-    done: 'A page of the list.',
     data: whole({ sessions: listOf('Session'), next: NEXT }),
   },
   async (deps, { named, query: { limit = PAGE_MAX, after: afterId = null } }) => {
@@ -37,11 +34,9 @@ export const userSessionsRoute = adminRoute(
 export const endUserSessionsRoute = adminRoute(
   {
     operationId: 'endSessions',
-    tag: 'Sessions',
     summary: 'End all sessions of a user',
     description: 'Known devices stay.',
-    done: 'How many sessions have ended.',
-    data: whole({ ended: { type: 'integer', examples: [2] } }),
+    data: whole({ ended: { type: 'integer', description: 'How many.', examples: [2] } }),
   },
   async (deps, { named }) => ({ ended: await endSessions(deps, await userOf(deps, named)) }),
 )
@@ -49,25 +44,17 @@ export const endUserSessionsRoute = adminRoute(
 export const endAnySessionRoute = adminRoute(
   {
     operationId: 'endSession',
-    tag: 'Sessions',
     summary: 'End a session',
     description: 'Of any user.',
-    done: 'The session has ended.',
-    data: NO_DATA,
   },
-  async (deps, { named }) => {
-    await endSession(deps, parseId(named))
-    return {}
-  },
+  (deps, { named }) => endSession(deps, parseId(named)),
 )
 
 export const devicesRoute = adminRoute(
   {
     operationId: 'listDevices',
-    tag: 'Sessions',
     summary: 'List the known devices of a user',
     description: 'Browsers that have logged in before, which have their own budget of failures.',
-    done: 'The list.',
     data: whole({ devices: listOf('Device') }),
   },
   async (deps, { named }) => {
@@ -79,14 +66,8 @@ export const devicesRoute = adminRoute(
 export const revokeDeviceRoute = adminRoute(
   {
     operationId: 'revokeDevice',
-    tag: 'Sessions',
     summary: 'Revoke a known device',
     description: 'Its browser becomes an unknown one. Its sessions stay.',
-    done: 'The device is not known.',
-    data: NO_DATA,
   },
-  async (deps, { named }) => {
-    await revokeDevice(deps, parseId(named))
-    return {}
-  },
+  (deps, { named }) => revokeDevice(deps, parseId(named)),
 )

@@ -14,22 +14,19 @@ const DEFAULT_TOP = 20
 
 const NAMES = {
   email: {
-    type: 'string',
     description: 'An email, with or without a user.',
     examples: ['kate@example.com'],
     parse: parseEmail,
   },
   client: CLIENT_FIELD,
-} as const
+}
 
 export const throttleRoute = adminRoute(
   {
     operationId: 'getThrottle',
-    tag: 'Throttle',
     summary: 'Get failures and waits',
     description: 'Of an email, a client or both; otherwise those with the most failures.',
     query: { top: countField('top', DEFAULT_TOP), ...NAMES },
-    done: 'A list of the most failures, or the scopes of the email and client.',
     data: { anyOf: [{ $ref: 'ThrottleList#' }, { $ref: 'Throttle#' }] },
   },
   async (deps, { query: { top, email = null, client = null } }) => {
@@ -44,12 +41,12 @@ export const throttleRoute = adminRoute(
 export const clearThrottleRoute = adminRoute(
   {
     operationId: 'clearThrottle',
-    tag: 'Throttle',
     summary: 'Clear failures and blocks',
     description: 'Send either `email` or `client`.',
     query: NAMES,
-    done: 'Whether there was anything to clear.',
-    data: whole({ cleared: { type: 'boolean', examples: [true] } }),
+    data: whole({
+      cleared: { type: 'boolean', description: 'False if there was nothing to clear.' },
+    }),
   },
   async (deps, { query: { email, client } }) => {
     if (email && !client) return { cleared: await clearEmail(deps, email) }

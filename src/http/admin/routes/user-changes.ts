@@ -4,17 +4,16 @@ import { endParser } from '../../../admin/input/times.ts'
 import { hashParser, parsePassword } from '../../../admin/input/values.ts'
 import type { AdminDeps } from '../../../admin/operations/deps.ts'
 import { FOR_EVER, lockUser, setPassword, unlockUser } from '../../../admin/operations/users.ts'
-import { NO_DATA, TIME } from '../../openapi/schemas.ts'
+import { TIME } from '../../openapi/schemas.ts'
 import { adminRoute, parseField, type RouteDeps, userOf } from '../route.ts'
 import { whole } from '../schemas.ts'
 
 export const SECRET_FIELDS = {
-  password: { type: 'string', parse: parsePassword, examples: ['correct horse battery'] },
+  password: { parse: parsePassword, examples: ['correct horse battery'] },
   passwordHash: {
-    type: 'string',
     description: 'A bcrypt hash (`$2a`, `$2b`, `$2y`) of cost 4 up to `BCRYPT_COST`.',
   },
-} as const
+}
 
 type Secret = {
   /** Empty if the hash is given. */
@@ -40,37 +39,30 @@ export function secretOf(
 export const passwordRoute = adminRoute(
   {
     operationId: 'setPassword',
-    tag: 'Users',
     summary: 'Set the password of a user',
     description: 'Send either `password` or `passwordHash`. Ends all sessions.',
     body: SECRET_FIELDS,
-    done: 'The password was set.',
-    data: NO_DATA,
   },
   async (deps, { named, body }) => {
     const { password, hashPassword } = secretOf(body, deps)
     const user = await userOf(deps, named)
     await setPassword({ ...deps, hashPassword }, user, password)
-    return {}
   },
 )
 
 export const lockRoute = adminRoute(
   {
     operationId: 'lockUser',
-    tag: 'Users',
     summary: 'Lock a user',
     description: 'Ends all sessions.',
     body: {
       until: {
-        type: 'string',
         description:
           'A time, in UTC if it has no zone, or a duration such as `90m`, `2h` or `30d`. Without it the lock does not end.',
         examples: ['2030-01-31T12:00'],
         parse: endParser('until'),
       },
     },
-    done: 'The user is locked.',
     data: whole({ until: TIME }),
   },
   async (deps, { named, body }) => {
@@ -83,14 +75,8 @@ export const lockRoute = adminRoute(
 export const unlockRoute = adminRoute(
   {
     operationId: 'unlockUser',
-    tag: 'Users',
     summary: 'Unlock a user',
     description: 'Clears the lock, failures and blocks of the email.',
-    done: 'The user is not locked.',
-    data: NO_DATA,
   },
-  async (deps, { named }) => {
-    await unlockUser(deps, await userOf(deps, named))
-    return {}
-  },
+  async (deps, { named }) => unlockUser(deps, await userOf(deps, named)),
 )

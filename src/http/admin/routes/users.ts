@@ -19,7 +19,6 @@ import {
   requireUser,
 } from '../../../admin/operations/users.ts'
 import { DEFAULT_ROLE, USER_STATES } from '../../../domain/user.ts'
-import { NO_DATA } from '../../openapi/schemas.ts'
 import { adminRoute, userOf } from '../route.ts'
 import { CLIENT_FIELD, countField, listOf, NEXT, PAGE_MAX, whole } from '../schemas.ts'
 import { SECRET_FIELDS, secretOf } from './user-changes.ts'
@@ -27,33 +26,29 @@ import { SECRET_FIELDS, secretOf } from './user-changes.ts'
 const ONE_USER = whole({ user: { $ref: 'User#' } })
 
 const IDENTITY_FIELDS = {
-  email: { type: 'string', parse: parseNewEmail, examples: ['kate@example.com'] },
-  name: { type: 'string', parse: nameParser('name'), examples: ['Kate'] },
-  role: { type: 'string', parse: roleParser('role'), examples: ['editor'] },
-} as const
+  email: { parse: parseNewEmail, examples: ['kate@example.com'] },
+  name: { parse: nameParser('name'), examples: ['Kate'] },
+  role: { parse: roleParser('role'), examples: ['editor'] },
+}
 
 export const usersRoute = adminRoute(
   {
     operationId: 'listUsers',
-    tag: 'Users',
     summary: 'List users',
     description: 'Ordered by email. A page may have fewer users than `limit` before the end.',
     query: {
       search: {
-        type: 'string',
         description: 'A part of the email or name.',
         parse: searchParser('search'),
       },
-      role: { type: 'string', parse: roleFilterParser('role') },
-      state: { type: 'string', enum: USER_STATES },
+      role: { parse: roleFilterParser('role') },
+      state: { enum: USER_STATES },
       limit: countField('limit'),
       after: {
-        type: 'string',
         description: '`next` of the previous page.',
         parse: storedEmailParser('after'),
       },
     },
-    done: 'A page of the list.',
     data: whole({ users: listOf('User'), next: NEXT }),
   },
   (deps, { query: { limit = PAGE_MAX, after = '', ...filter } }) =>
@@ -63,11 +58,9 @@ export const usersRoute = adminRoute(
 export const userRoute = adminRoute(
   {
     operationId: 'getUser',
-    tag: 'Users',
     summary: 'Get a user, and why the user can or cannot log in',
     description: 'With `client`, it also tells whether a login from there would have to wait.',
     query: { client: CLIENT_FIELD },
-    done: 'The user and the verdict.',
     data: { $ref: 'Explanation#' },
   },
   async (deps, { named, query: { client = null } }) => {
@@ -80,18 +73,16 @@ export const userRoute = adminRoute(
 export const addUserRoute = adminRoute(
   {
     operationId: 'addUser',
-    tag: 'Users',
     summary: 'Add a user',
     description: `Send either \`password\` or \`passwordHash\`. Without \`role\` it is \`${DEFAULT_ROLE}\`.`,
     body: { ...IDENTITY_FIELDS, ...SECRET_FIELDS },
     required: ['email', 'name'],
     status: 201,
-    done: 'The user was added.',
     data: ONE_USER,
     failures: ['EMAIL_TAKEN'],
   },
   async (deps, { body }) => {
-    const { email = '', name = '', role = DEFAULT_ROLE } = body
+    const { email, name, role = DEFAULT_ROLE } = body
     const { password, hashPassword } = secretOf(body, deps)
     if (await deps.store.users.findByEmail(email)) throw emailTaken(email)
     await addUser({ ...deps, hashPassword }, { email, name, role }, password)
@@ -103,11 +94,9 @@ export const addUserRoute = adminRoute(
 export const changeUserRoute = adminRoute(
   {
     operationId: 'changeUser',
-    tag: 'Users',
     summary: 'Change a user',
     description: 'Changes the fields that are sent. `isActive: false` ends all sessions.',
     body: { ...IDENTITY_FIELDS, isActive: { type: 'boolean', examples: [true] } },
-    done: 'The user was changed.',
     data: ONE_USER,
     failures: ['EMAIL_TAKEN'],
   },
@@ -127,14 +116,8 @@ export const changeUserRoute = adminRoute(
 export const deleteUserRoute = adminRoute(
   {
     operationId: 'deleteUser',
-    tag: 'Users',
     summary: 'Delete a user',
     description: 'With all sessions and devices.',
-    done: 'The user was deleted.',
-    data: NO_DATA,
   },
-  async (deps, { named }) => {
-    await removeUser(deps, await userOf(deps, named))
-    return {}
-  },
+  async (deps, { named }) => removeUser(deps, await userOf(deps, named)),
 )

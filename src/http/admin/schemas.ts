@@ -36,6 +36,7 @@ export function listOf(name: string) {
 export const NEXT = {
   type: ['string', 'null'],
   description: 'Send it as `after` to get the next page. Null at the end.',
+  examples: [null],
 }
 
 const INTEGER = { type: 'integer', examples: [0] }
@@ -62,7 +63,9 @@ const USER_FIELDS = {
 }
 
 const { lastUsedAt, expiresAt, userAgent, ip } = SESSION.properties
-const DEVICE_FIELDS = { id: ID, userId: id, createdAt: TIME, lastUsedAt, expiresAt, userAgent }
+const DEVICE_FIELDS = {
+  ...{ id: ID, userId: id, createdAt: TIME, lastUsedAt: TIME, expiresAt: TIME, userAgent },
+}
 const COUNTED = { failures: INTEGER, budget: INTEGER, waitsUntil: WAITS_UNTIL }
 const SCOPE_NAME = { type: 'string', enum: ['pair', 'email', 'client', 'network', 'device'] }
 
@@ -134,8 +137,8 @@ export const ADMIN_SCHEMAS = Object.entries({
           kind: {
             type: 'string',
             enum: [
-              ...['can-log-in', 'no-user', 'inactive', 'locked', 'unreachable-email'],
-              ...['unusable-hash', 'must-wait'],
+              ...['must-wait', 'can-log-in', 'no-user', 'inactive', 'locked'],
+              ...['unreachable-email', 'unusable-hash'],
             ],
           },
           until: { ...TIME, description: 'Only if `locked` or `must-wait`.' },

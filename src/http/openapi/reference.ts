@@ -175,7 +175,7 @@ function example(document: Document, schema: Schema): string {
 
 /** Undefined for an optional field without an example, which is left out. */
 function exampleOf(document: Document, schema: Schema): unknown {
-  const { $ref, type, properties, items, anyOf, examples, const: constant } = schema
+  const { $ref, type, properties, items, anyOf, examples, const: constant, enum: values } = schema
   const found = $ref && document.components.schemas[$ref.split('/').at(-1) ?? '']
   if (found) return exampleOf(document, found)
   if (anyOf?.[0]) return exampleOf(document, anyOf[0])
@@ -187,7 +187,7 @@ function exampleOf(document: Document, schema: Schema): unknown {
     ])
     return Object.fromEntries(values)
   }
-  return constant ?? examples?.[0]
+  return constant ?? (examples ?? values)?.[0]
 }
 
 /** Text between backticks is code. */

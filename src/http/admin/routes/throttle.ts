@@ -45,7 +45,11 @@ export const clearThrottleRoute = adminRoute(
     description: 'Send either `email` or `client`.',
     query: NAMES,
     data: whole({
-      cleared: { type: 'boolean', description: 'False if there was nothing to clear.' },
+      cleared: {
+        type: 'boolean',
+        description: 'False if there was nothing to clear.',
+        examples: [true],
+      },
     }),
   },
   async (deps, { query: { email, client } }) => {

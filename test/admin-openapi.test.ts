@@ -49,11 +49,11 @@ describe('the OpenAPI document of the admin API', () => {
   })
 
   test('an answer that it does not describe would be noticed', () => {
-    const { headers } = { headers: { 'content-type': 'application/json; charset=utf-8' } }
+    const type = 'application/json; charset=utf-8'
     const check = (status: number, body: object) => () =>
       service.described.check('GET', `${ADMIN}/users/${EMAIL}/devices`, {
         status,
-        headers: { ...headers, 'x-request-id': UNKNOWN },
+        headers: { 'content-type': type, 'x-request-id': UNKNOWN },
         text: JSON.stringify(body),
       })
     check(200, { success: true, data: { devices: [] } })()

@@ -42,7 +42,7 @@ export function parseId(typed: string): string {
 }
 
 /** Counts characters, not UTF-16 units, as the database does. */
-export function textParser(label: string, maxLength: number) {
+function textParser(label: string, maxLength: number) {
   return (typed: string) => {
     const text = typed.trim()
     // Characters are counted only if there may be too many.

@@ -26,7 +26,7 @@ export const ADMIN_API: ApiDescription = {
     'INVALID_REQUEST',
     'INVALID_TOKEN',
     'TOO_MANY_REQUESTS',
-    // The port has always TLS.
+    // This port always has TLS.
     ...COMMON_FAILURES.filter(code => code !== 'HTTPS_REQUIRED'),
   ],
   when: {

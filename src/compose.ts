@@ -82,7 +82,7 @@ export async function composeServers(
       sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
       login: observeLogin(metrics, attempt => login(loginDeps, attempt)),
     }),
-    admin: config.adminPort > 0 ? buildAdminApp({ ...shared, store, clock }) : null,
+    admin: config.adminPort > 0 ? await buildAdminApp({ ...shared, page, store, clock }) : null,
     ops: createOpsServer({ metrics, checkReady: readiness.check, opsHost: config.opsHost, log }),
     /** Tells the default issuer and audience the port that was bound. */
     usePort(port: number): void {

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { type Command, CommanderError } from 'commander'
-import { FAILED, Failure, WRONG_USE } from './admin/failures.ts'
+import { Failure } from './admin/failures.ts'
 import { createProgram } from './admin/program.ts'
 import { createTerminal } from './admin/terminal/terminal.ts'
 import { ConfigError } from './config/config.ts'
@@ -14,6 +14,15 @@ import { hasCode, messageOf } from './files.ts'
 process.env.UV_THREADPOOL_SIZE ??= String(availableParallelism() + 4)
 // Only the owner may read or write the databases, keys and certificates that this process creates.
 process.umask(0o077)
+
+const EXIT_CODES: Record<Failure['code'], number> = {
+  'output-closed': 0,
+  failed: 1,
+  'not-found': 1,
+  'email-taken': 1,
+  'weak-password': 1,
+  'wrong-use': 2,
+}
 
 const terminal = createTerminal(process)
 const envFileWarnings: string[] = []
@@ -64,20 +73,20 @@ function explain(error: unknown): number {
     if (error.exitCode === 0) return 0
     // Commander has printed the help because a subcommand is missing.
     if (error.code !== 'commander.help') terminal.say(toSentence(error.message))
-    return WRONG_USE
+    return EXIT_CODES['wrong-use']
   }
   if (error instanceof ConfigError) {
     terminal.say(error.message)
-    return WRONG_USE
+    return EXIT_CODES['wrong-use']
   }
   if (error instanceof Failure) {
     if (error.message) terminal.say(error.message)
-    return error.exitCode
+    return EXIT_CODES[error.code]
   }
   // The operating system refused a file or socket, and the message names it.
   if (error instanceof Error && 'syscall' in error) {
     terminal.say(`${messageOf(error)}.`)
-    return FAILED
+    return EXIT_CODES.failed
   }
   throw error
 }

@@ -1,6 +1,6 @@
 // Opens what the service needs: the hasher, the database, the certificate, the page, the clock and the keys.
 import { availableParallelism } from 'node:os'
-import { checkTokens } from './admin/tokens/check-tokens.ts'
+import { checkTokens } from './admin/tokens/token-file.ts'
 import type { Hasher } from './bcrypt/hasher.ts'
 import { openHasher } from './bcrypt/open-hasher.ts'
 import { openClusterClock } from './cluster-clock.ts'

@@ -190,6 +190,10 @@ for (const engine of ENGINES) {
       assert.equal((await admin('PUT', `${path}/lock`, { until: '2020-01-01' })).status, 400)
       const inUtc = await admin('PUT', `${path}/lock`, { until: '2990-01-31T12:00' })
       assert.deepEqual(inUtc.json.data, { until: '2990-01-31T12:00:00.000Z' })
+      const before = service.now().getTime()
+      const forHours = await admin('PUT', `${path}/lock`, { until: '2h' })
+      const end = new Date(String(forHours.json.data.until)).getTime()
+      assert.ok(end >= before + 7_200_000 && end <= service.now().getTime() + 7_200_000)
       assert.equal((await admin('DELETE', `${path}/lock`)).status, 200)
       assert.equal((await service.login(email, PASSWORD)).status, 200)
       assert.equal((await lastEvent(email))?.action, 'user.unlocked')
@@ -327,6 +331,8 @@ for (const engine of ENGINES) {
         before = `&before=${next}`
       }
       assert.deepEqual(actions, ['user.activated', 'user.deactivated', 'user.added'])
+      const lately = await admin('GET', `/audit?target=${email}&since=1d`)
+      assert.equal(lately.json.data.events.length, 3)
       const future = await admin('GET', '/audit?since=2099-01-01')
       assert.deepEqual(future.json.data, { events: [], next: null })
     })

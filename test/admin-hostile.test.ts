@@ -160,6 +160,7 @@ for (const engine of ENGINES) {
         ...['constructor=x', 'hasOwnProperty=x', '%64ryRun=1', 'dry%00Run=1', 'a?b=1', '%FF=1'],
         ...['limit[]=1', 'limit%5B%5D=1', 'Limit=1', ' limit=1', 'user=a', 'id=a', ';limit=1'],
         `${'x=1&'.repeat(1_000)}x=1`,
+        `${'&'.repeat(1_000)}x=1`,
         `x=${'y'.repeat(9_000)}`,
       ].map(encodeSpaces)
       const BODIES: Record<string, object> = {

@@ -1,9 +1,10 @@
-// A service with its admin API, and a client with tokens of both roles.
+// A service with its admin API, and a client with tokens of both roles that compares every answer with the document.
 import { chmod } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type AdminToken, replaceTokens } from '../src/admin/tokens/token-file.ts'
 import { createAdminToken, digestOf } from '../src/identifiers.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
+import { createDescription, type Description } from './described.ts'
 import { freePort } from './postgres-server.ts'
 import {
   type Answer,
@@ -35,6 +36,7 @@ export type AdminAnswer = Omit<Answer, 'json'> & {
       }[]
       next: string | number | null
       ended: number
+      until: string
       verdict: { kind: string }
       scopes: { failures: number }[]
       emails: { email: string | null }[]
@@ -57,6 +59,8 @@ export type AdminCall = Call & { token?: string | null }
 
 export type AdminService = Omit<TestService, 'stop'> & {
   adminUrl: string
+  /** The OpenAPI document of the admin API. */
+  described: Description
   tokensFile: string
   write: string
   read: string
@@ -99,9 +103,14 @@ export async function startAdminService(
     ...Object.fromEntries(more.map((token, i) => [`more-${i}`, { token, role: 'write' as const }])),
   })
 
+  const headers = { Authorization: `Bearer ${more[0]}` }
+  const document = await client.call({ method: 'GET', path: '/openapi.json', headers })
+  const described = createDescription(document.text)
+
   return {
     ...service,
     adminUrl,
+    described,
     tokensFile,
     write,
     read,
@@ -109,14 +118,17 @@ export async function startAdminService(
     setTokens,
     async admin(method, path, body, { token = write, headers, ...call } = {}) {
       const authorization = token === null ? {} : { Authorization: `Bearer ${token}` }
-      const answer: unknown = await client.call({
+      const address = path.startsWith('/') ? `${ADMIN}${path}` : path
+      const answer = await client.call({
         method,
-        path: path.startsWith('/') ? `${ADMIN}${path}` : path,
+        path: address,
         body,
         headers: { ...authorization, ...headers },
         ...call,
       })
-      return answer as AdminAnswer
+      described.check(method, address, answer)
+      const parts: unknown = answer
+      return parts as AdminAnswer
     },
     async stop() {
       client.close()

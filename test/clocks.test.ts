@@ -299,7 +299,7 @@ describe('a command on a machine with a wrong clock', () => {
     const shown = await runAt(20 * MINUTE_MS, 'users', 'show', 'kate@example.com')
     assert.match(shown.stdout, /locked by administrator until/)
     const behind = await runAt(-20 * MINUTE_MS, ...lock, minutesFromNow(-10))
-    assert.deepEqual([behind.code, behind.stderr], [2, '--until must be in the future.\n'])
+    assert.deepEqual([behind.code, behind.stderr], [2, 'A lock must end in the future.\n'])
   })
 
   test('new keys sign by the clock of the database', async () => {

@@ -1,12 +1,11 @@
 // audit list
 import { Command } from 'commander'
-import type { AuditEvent, AuditFacts } from '../domain/audit.ts'
-import { canonicalEmail } from '../login/credentials.ts'
+import type { AuditEvent, AuditFacts, AuditPage, ListedEvents } from '../domain/audit.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
-import { allEvents } from './operations/audit.ts'
-import { parseCount } from './terminal/arguments.ts'
-import { count, formatTime } from './terminal/layout.ts'
-import { type Moment, parseStart } from './terminal/times.ts'
+import { type Moment, startParser } from './input/times.ts'
+import { countParser, targetParser } from './input/values.ts'
+import type { AdminDeps } from './operations/deps.ts'
+import { count, timeText } from './terminal/layout.ts'
 import { withStore } from './with-store.ts'
 
 type Options = JsonOption & { target?: string; since?: Moment; limit?: number }
@@ -20,14 +19,14 @@ export function auditCommand(context: Context): Command {
     .option(
       '--target <email>',
       'only changes of this user, also under other emails (or of a session, device or client)',
-      canonicalEmail,
+      targetParser('--target'),
     )
     .option(
       '--since <time>',
       'only changes since a time, such as 2030-01-31T12:00 (UTC), or in the last 90m, 2h or 30d',
-      parseStart('--since'),
+      startParser('--since'),
     )
-    .option('--limit <n>', 'at most this many', parseCount('--limit'))
+    .option('--limit <n>', 'at most this many', countParser('--limit'))
     .option('--json', 'print JSON')
     .action((options: Options) =>
       withStore(context, async ({ admin, clock }) => {
@@ -38,16 +37,35 @@ export function auditCommand(context: Context): Command {
         if (options.json || (listed > 0 && !since)) return
         const found =
           listed > 0 ? `Listed ${count(listed, 'change', 'changes')}` : 'No change is recorded'
-        context.terminal.say(since ? `${found} since ${formatTime(since)}.` : `${found}.`)
+        context.terminal.say(since ? `${found} since ${timeText(since)}.` : `${found}.`)
       }),
     )
 
   return audit
 }
 
+const BATCH = 1_000
+
+/** All pages, until `limit` events were listed. */
+async function* allEvents(
+  { store }: AdminDeps,
+  target: string | null,
+  { since, limit }: Pick<AuditPage, 'since' | 'limit'>,
+): AsyncGenerator<AuditEvent[]> {
+  let beforeId: number | null = null
+  let left = limit
+  do {
+    const page = { since, beforeId, limit: Math.min(left, BATCH) }
+    const { events, next }: ListedEvents = await store.audit.list(target, page)
+    yield events
+    left -= events.length
+    beforeId = next
+  } while (left > 0 && beforeId !== null)
+}
+
 function toRow({ at, by, action, target, before, after }: AuditEvent) {
   return {
-    time: formatTime(at),
+    time: timeText(at),
     action,
     target,
     change: describe(before, after),

@@ -2,7 +2,7 @@
 import { Command } from 'commander'
 import { type Context, configOf, type JsonOption } from './context.ts'
 import { Failure } from './failures.ts'
-import { fieldsOf, formatTime, jsonOf } from './terminal/layout.ts'
+import { fieldLines, jsonOf, timeText } from './terminal/layout.ts'
 import { createProgress } from './terminal/terminal.ts'
 import { withAnyStore, withMigratedStore, withStore } from './with-store.ts'
 
@@ -39,10 +39,10 @@ export function databaseCommand(context: Context): Command {
         if (json) return terminal.print(jsonOf({ database: where, migrations, users }))
         const states = migrations.map(({ name, appliedAt }) => [
           name,
-          appliedAt ? `applied ${formatTime(appliedAt)}` : 'pending: run "database migrate"',
+          appliedAt ? `applied ${timeText(appliedAt)}` : 'pending: run "database migrate"',
         ])
         return terminal.print(
-          fieldsOf({
+          fieldLines({
             database: where,
             ...Object.fromEntries(states),
             ...(users === null ? {} : { users: String(users) }),

@@ -1,10 +1,10 @@
 // devices list|revoke
 import { Command } from 'commander'
 import { type Context, type JsonOption, printList } from './context.ts'
+import { parseEmail, parseId } from './input/values.ts'
 import { revokeDevice } from './operations/sessions.ts'
 import { requireUser } from './operations/users.ts'
-import { parseEmail, parseId } from './terminal/arguments.ts'
-import { formatTime } from './terminal/layout.ts'
+import { timeText } from './terminal/layout.ts'
 import { withStore } from './with-store.ts'
 
 export function devicesCommand(context: Context): Command {
@@ -22,9 +22,9 @@ export function devicesCommand(context: Context): Command {
         const known = await store.devices.list(user.id, clock())
         const listed = await printList(context, [known], options, device => ({
           id: device.id,
-          'first seen': formatTime(device.createdAt),
-          'last used': formatTime(device.lastUsedAt),
-          expires: formatTime(device.expiresAt),
+          'first seen': timeText(device.createdAt),
+          'last used': timeText(device.lastUsedAt),
+          expires: timeText(device.expiresAt),
           'user agent': device.userAgent,
         }))
         if (listed === 0 && !options.json) terminal.say(`${email} has no known devices.`)

@@ -1,38 +1,38 @@
-// Failures that the user of a command can fix: shown as a sentence, without a stack trace.
+// Failures that an administrator can fix: a sentence for people, and a code for programs. main.ts maps the code to
+// the exit code of a command, http/admin/route.ts to an answer of the admin API.
 
-/** The exit code of a command that was refused or found nothing. */
-export const FAILED = 1
-export const WRONG_USE = 2
-
-export class Failure extends Error {
-  readonly exitCode: number = FAILED
+type Details = {
+  /** `output-closed`: the reader closed the output, as `| head` does. The command ends without a message. */
+  code?: 'failed' | 'wrong-use' | 'not-found' | 'email-taken' | 'weak-password' | 'output-closed'
+  /** The part of a request that cannot be used. */
+  field?: string | undefined
+  cause?: unknown
 }
 
-/** An operation that cannot be done, with the reason for the admin API. */
-export class Refusal extends Failure {
-  readonly reason: 'not-found' | 'taken' | 'invalid'
-  /** The field of the request that is to blame. */
+export class Failure extends Error {
+  readonly code: NonNullable<Details['code']>
   readonly field: string | undefined
 
-  constructor(reason: Refusal['reason'], message: string, field?: string) {
-    super(message)
-    this.reason = reason
+  constructor(message = '', { code = 'failed', field, cause }: Details = {}) {
+    super(message, { cause })
+    this.code = code
     this.field = field
   }
 }
 
-/** The arguments of the command are wrong. */
+/** The arguments of a command, or the fields of a request, are wrong. */
 export class WrongUse extends Failure {
-  override readonly exitCode = WRONG_USE
+  constructor(message: string, field?: string) {
+    super(message, { code: 'wrong-use', field })
+  }
 }
 
-/** The reader closed the output, as `| head` does: the command ends without a message and succeeds. */
-export class OutputClosed extends Failure {
-  override readonly exitCode = 0
+export function userNotFound(email: string): Failure {
+  return new Failure(`There is no user ${email}.`, { code: 'not-found' })
 }
 
-export function userNotFound(email: string): Refusal {
-  return new Refusal('not-found', `There is no user ${email}.`)
+export function emailTaken(email: string): Failure {
+  return new Failure(`There is already a user ${email}.`, { code: 'email-taken' })
 }
 
 export function unfitPassword(problem: string): string {

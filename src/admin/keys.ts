@@ -12,7 +12,7 @@ import { createKeys, KeyFileError, PUBLISH_SECONDS, rotate } from '../keys/key-s
 import { type Context, configOf, type JsonOption, printList } from './context.ts'
 import { Failure } from './failures.ts'
 import { FileLockError, withChangeLock } from './file-lock.ts'
-import { formatTime } from './terminal/layout.ts'
+import { timeText } from './terminal/layout.ts'
 import { clockOf, withAnyStore } from './with-store.ts'
 
 export function keysCommand(context: Context): Command {
@@ -80,7 +80,7 @@ async function printKeys(
   await printList(context, [rows], options, ({ keyId, signsFrom, ...row }) => ({
     key: keyId,
     ...row,
-    'signs from': formatTime(signsFrom),
+    'signs from': timeText(signsFrom),
   }))
 }
 

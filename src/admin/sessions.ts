@@ -4,10 +4,10 @@ import type { Session, SessionStore } from '../domain/session.ts'
 import { isUuid } from '../identifiers.ts'
 import { canonicalEmail } from '../login/credentials.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
+import { parseEmail, parseId } from './input/values.ts'
 import { endSession, endSessions } from './operations/sessions.ts'
 import { requireUser } from './operations/users.ts'
-import { parseEmail, parseId } from './terminal/arguments.ts'
-import { count, formatTime } from './terminal/layout.ts'
+import { count, timeText } from './terminal/layout.ts'
 import { withStore } from './with-store.ts'
 
 export function sessionsCommand(context: Context): Command {
@@ -25,8 +25,8 @@ export function sessionsCommand(context: Context): Command {
         const batches = batchesOf(store.sessions, user.id, clock())
         const listed = await printList(context, batches, options, session => ({
           id: session.id,
-          'logged in': formatTime(session.createdAt),
-          'last used': formatTime(session.lastUsedAt),
+          'logged in': timeText(session.createdAt),
+          'last used': timeText(session.lastUsedAt),
           ip: session.ip,
           'user agent': session.userAgent,
         }))

@@ -3,6 +3,7 @@ import { Command } from 'commander'
 import type { CountedClient } from '../login/client-group.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
 import { WrongUse } from './failures.ts'
+import { clientParser, countParser, parseEmail } from './input/values.ts'
 import {
   type AttackedEmail,
   clearClient,
@@ -11,8 +12,7 @@ import {
   listThrottle,
   showThrottle,
 } from './operations/throttle.ts'
-import { parseClient, parseCount, parseEmail } from './terminal/arguments.ts'
-import { count, fieldsOf, formatTime, jsonOf } from './terminal/layout.ts'
+import { count, fieldLines, jsonOf, timeText } from './terminal/layout.ts'
 import { fieldsOfThrottle, SCOPE_LABELS } from './users/explanation.ts'
 import { withStore } from './with-store.ts'
 
@@ -33,11 +33,14 @@ export function throttleCommand(context: Context): Command {
   throttle
     .command('list')
     .description('list the emails, clients and networks with the most failures')
-    .option('--top <n>', `how many of each (default: ${DEFAULT_TOP})`, parseCount('--top'))
+    .option(
+      '--top <n>',
+      `how many of each (default: ${DEFAULT_TOP})`,
+      countParser('--top', MAX_TOP),
+    )
     .option('--json', 'print JSON')
-    .action(({ top = DEFAULT_TOP, json }: JsonOption & { top?: number }) => {
-      if (top > MAX_TOP) throw new WrongUse(`--top takes at most ${MAX_TOP}.`)
-      return withStore(context, async ({ admin, config: { budgets } }) => {
+    .action(({ top = DEFAULT_TOP, json }: JsonOption & { top?: number }) =>
+      withStore(context, async ({ admin, config: { budgets } }) => {
         const list = await listThrottle({ ...admin, budgets }, top)
         if (json) return terminal.print(jsonOf(list))
         const { waiting, emails, clients } = list
@@ -51,8 +54,8 @@ export function throttleCommand(context: Context): Command {
             'Of clients, networks and emails without a user, only digests are stored, which cannot be turned back. The log has them: look for login.failed and login.throttled, with email and ip. "throttle show --client IP" prints the digests of an address.',
           )
         }
-      })
-    })
+      }),
+    )
 
   withNames(throttle.command('show'))
     .description('show failures and waits of an email, of a client, or of both together')
@@ -71,7 +74,7 @@ export function throttleCommand(context: Context): Command {
         await terminal.print(
           json
             ? jsonOf({ email: named.email, client: client?.ip ?? null, ...shown })
-            : fieldsOf({ ...fieldsOfThrottle(shown), ...Object.fromEntries(digests) }),
+            : fieldLines({ ...fieldsOfThrottle(shown), ...Object.fromEntries(digests) }),
         )
       })
     })
@@ -114,7 +117,7 @@ export function throttleCommand(context: Context): Command {
 function withNames(command: Command): Command {
   return command
     .option('--email <email>', 'the email, with or without a user', parseEmail)
-    .option('--client <ip>', 'the address of the client', parseClient('--client'))
+    .option('--client <ip>', 'the address of the client', clientParser('--client'))
 }
 
 function toEmailRow({
@@ -143,7 +146,7 @@ function toClientRow({ scope, digest, failures, waitsUntil }: FailingClient) {
 }
 
 function toTime(time: Date | null): string {
-  return time ? formatTime(time) : '-'
+  return time ? timeText(time) : '-'
 }
 
 function shorten(digest: string): string {

@@ -7,10 +7,10 @@ import { makeDataFolder } from '../data-folder.ts'
 import type { MaintenanceStore } from '../domain/maintenance.ts'
 import { describeProgress } from '../domain/migration.ts'
 import type { Store } from '../domain/store.ts'
-import { commandActor } from './actor.ts'
 import { type Context, configOf } from './context.ts'
 import { Failure } from './failures.ts'
 import type { AdminDeps } from './operations/deps.ts'
+import { commandActor } from './terminal/terminal.ts'
 
 /** Longer than the service allows: a command may change more rows than a request does. */
 const COMMAND_TIMEOUT_MS = 60_000

@@ -4,6 +4,7 @@ import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import type { RefreshDeps } from '../session/refresh.ts'
 import { describeRoutes } from './openapi/document.ts'
 import { NOT_DESCRIBED } from './openapi/operation.ts'
+import { PUBLIC_API } from './openapi/public-api.ts'
 import type { Page } from './page/page.ts'
 import { isListedOrigin } from './request/cors.ts'
 import { refuseForeignLogins } from './request/csrf.ts'
@@ -17,7 +18,7 @@ import { JWKS_OPERATION, jwksRoute } from './routes/jwks.ts'
 import { LOGIN_OPERATION, type LoginBody, loginRoute } from './routes/login.ts'
 import { LOGOUT_OPERATION, logoutRoute } from './routes/logout.ts'
 import { assetRoute, notFoundRoute, pageRoute } from './routes/page.ts'
-import { openapiRoute, prepareDescription, referenceRoute } from './routes/reference.ts'
+import { addReference } from './routes/reference.ts'
 import { REFRESH_OPERATION, refreshRoute } from './routes/refresh.ts'
 import {
   SESSION_OPERATION,
@@ -26,6 +27,9 @@ import {
   sessionsRoute,
 } from './routes/sessions.ts'
 import { createServer, type ServerDeps } from './server.ts'
+
+/** The description of the API changes only with the version of the service and its brand. */
+const CACHE_CONTROL = 'public, max-age=300'
 
 type AppDeps = ServerDeps & {
   sessions: RefreshDeps
@@ -43,7 +47,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     origins: config,
     notFound: notFoundRoute(page),
   })
-  await describeRoutes(app)
+  await describeRoutes(app, PUBLIC_API)
 
   const auth = '/api/v1/auth'
   const tracked =
@@ -70,9 +74,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     app.get(url, NOT_DESCRIBED, pageRoute(page, config.returnToOrigins))
   }
   for (const [url, content] of page.assets) app.get(url, NOT_DESCRIBED, assetRoute(content))
-  const description = prepareDescription(app, page)
-  app.get('/openapi.json', NOT_DESCRIBED, openapiRoute(description))
-  app.get('/docs', NOT_DESCRIBED, referenceRoute(description))
+  addReference(app, page, PUBLIC_API, CACHE_CONTROL)
 
   refuseOtherMethods()
   return app

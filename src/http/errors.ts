@@ -7,7 +7,7 @@ import { logOf, refuse } from './request/log.ts'
 export function handleError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
   // The caller disconnected while sending the body. This is no fault of the service, so it is not logged.
   if (request.raw.readableAborted) return sendFailure(reply, 'BAD_REQUEST')
-  // Only the login route has required fields, which the answer names.
+  // Only the login route has required fields, which the answer names. The admin API names them by itself.
   if (error instanceof MalformedBody || error.code === 'FST_ERR_CTP_INVALID_CONTENT_LENGTH') {
     const fields = fieldsOf(request)
     return fields.length > 0
@@ -37,7 +37,8 @@ export function handleError(error: FastifyError, request: FastifyRequest, reply:
 function fieldsOf({ routeOptions }: FastifyRequest): string[] {
   const body = routeOptions.schema?.body
   const hasFields = body !== null && typeof body === 'object' && 'required' in body
-  return hasFields && Array.isArray(body.required) ? body.required : []
+  const isNamed = hasFields && !routeOptions.attachValidation
+  return isNamed && Array.isArray(body.required) ? body.required : []
 }
 
 /** Each field once, in the order of the schema; all fields if the body is no object. */

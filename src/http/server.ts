@@ -49,6 +49,8 @@ type Options = {
   admit?: onRequestAsyncHookHandler
   /** The longest part of an address that a route takes as its parameter. */
   maxParamLength?: number
+  /** True if a longer query is not cut: every word in it must be checked. */
+  isWholeQueryRead?: boolean
   /** Answers requests for addresses that no route has. */
   notFound?: (request: FastifyRequest, reply: FastifyReply) => FastifyReply
 }
@@ -60,7 +62,7 @@ const QUERY_MAX_PARAMETERS = 20
 /** Call `refuseOtherMethods` once all routes have been added. */
 export function createServer(
   { config, tls, log, metrics, isStopping, isRefusing }: ServerDeps,
-  { origins, admit, maxParamLength, notFound }: Options,
+  { origins, admit, maxParamLength, isWholeQueryRead, notFound }: Options,
 ): { app: FastifyInstance; refuseOtherMethods: () => void } {
   const protocolErrors = createProtocolErrors()
   const serverOptions = { ...TIMEOUTS, requireHostHeader: false }
@@ -79,9 +81,9 @@ export function createServer(
     routerOptions: {
       ...(maxParamLength && { maxParamLength }),
       querystringParser: text =>
-        text.length > QUERY_MAX_CHARACTERS
+        text.length > QUERY_MAX_CHARACTERS && !isWholeQueryRead
           ? {}
-          : parseQuery(text, '&', '=', { maxKeys: QUERY_MAX_PARAMETERS }),
+          : parseQuery(text, '&', '=', { maxKeys: isWholeQueryRead ? 0 : QUERY_MAX_PARAMETERS }),
     },
     return503OnClosing: false,
     schemaErrorFormatter: () => new InvalidBody(),

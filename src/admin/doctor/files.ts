@@ -6,7 +6,7 @@ import { type Finding, ok, problem, warning } from '../../finding.ts'
 import { checkCertificate, developmentFiles, readTlsFiles } from '../../http/connection/tls.ts'
 import { loadLogo } from '../../http/page/brand.ts'
 import { checkKeys } from '../../keys/check-keys.ts'
-import { checkTokens } from '../tokens/check-tokens.ts'
+import { checkTokens } from '../tokens/token-file.ts'
 
 export async function checkFiles(config: Config, now: Date): Promise<Finding[]> {
   const { logoFile } = config.page

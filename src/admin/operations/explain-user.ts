@@ -10,9 +10,9 @@ import {
   type ShownThrottle,
   showThrottle,
   type ThrottleDeps,
-  toShown as toShownScope,
+  toShownScope,
 } from './throttle.ts'
-import { type ShownUser, toShown } from './user-list.ts'
+import { type ShownUser, toShownUser } from './user-list.ts'
 
 /** What the right password would lead to, on a device that is not known. */
 export type Verdict =
@@ -60,7 +60,7 @@ export async function explainUser(
   )
   const lastSession = await store.sessions.findLastLogin(found.id)
   const user = {
-    ...toShown(found, now),
+    ...toShownUser(found, now),
     hashCost: parseHash(found.passwordHash)?.cost ?? null,
     liveSessions: await store.sessions.countLive(found.id, now),
     lastLoginAt: latestOf([

@@ -2,7 +2,7 @@
 import type { Change } from '../../domain/audit.ts'
 import type { User } from '../../domain/user.ts'
 import { describeFlaw, findPasswordFlaw } from '../../login/password-rules.ts'
-import { Refusal, unfitPassword } from '../failures.ts'
+import { Failure, unfitPassword } from '../failures.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
 
 type NewPassword = {
@@ -21,14 +21,15 @@ export async function checkNewPassword(
   { passwordRules: { toOverrule, ...rules } }: Pick<AdminDeps, 'passwordRules'>,
   { password, allowWeak, isGenerated }: NewPassword,
   { email, name }: Owner,
-): Promise<{ refusal: Refusal | null; isOverruled: boolean }> {
+): Promise<{ refusal: Failure | null; isOverruled: boolean }> {
   const flaw = isGenerated ? null : await findPasswordFlaw(password, { ...rules, email, name })
   // A password that is too long cannot be stored.
   const isOverruled = flaw !== null && flaw !== 'too_long' && allowWeak === true
   if (flaw === null || isOverruled) return { refusal: null, isOverruled }
   const advice = flaw === 'too_long' ? '' : `, or ${toOverrule}`
   const problem = unfitPassword(describeFlaw(flaw, rules.minLength) + advice)
-  return { refusal: new Refusal('invalid', problem, 'password'), isOverruled }
+  const refusal = new Failure(problem, { code: 'weak-password', field: 'password' })
+  return { refusal, isOverruled }
 }
 
 /** The hash to store, and the change to record. */

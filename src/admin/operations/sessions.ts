@@ -1,12 +1,12 @@
-// Operations on the sessions and devices of users. Each throws a Refusal if it cannot be done.
+// Operations on the sessions and devices of users. Each throws a Failure if it cannot be done.
 import type { User } from '../../domain/user.ts'
 import { isUuid } from '../../identifiers.ts'
-import { Refusal, userNotFound } from '../failures.ts'
+import { Failure, userNotFound } from '../failures.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
 
 export async function endSession(deps: AdminDeps, id: string): Promise<void> {
   if (!isUuid(id) || !(await deps.store.sessions.endByAdministrator(id, changeNow(deps)))) {
-    throw new Refusal('not-found', `There is no live session ${id}.`)
+    throw new Failure(`There is no live session ${id}.`, { code: 'not-found' })
   }
 }
 
@@ -19,6 +19,6 @@ export async function endSessions(deps: AdminDeps, { id, email }: User): Promise
 
 export async function revokeDevice(deps: AdminDeps, id: string): Promise<void> {
   if (!isUuid(id) || !(await deps.store.devices.revoke(id, changeNow(deps)))) {
-    throw new Refusal('not-found', `There is no device ${id}.`)
+    throw new Failure(`There is no device ${id}.`, { code: 'not-found' })
   }
 }

@@ -48,7 +48,7 @@ export async function showThrottle(
 ): Promise<ShownThrottle> {
   const scopes = await store.throttle.read(scopesOf(email, client, budgets), now)
   return {
-    scopes: scopes.map(state => toShown(state, now)),
+    scopes: scopes.map(state => toShownScope(state, now)),
     clients:
       email === null
         ? null
@@ -65,7 +65,7 @@ function scopesOf(
   return client === null ? [emailScope(email, budgets)] : throttleScopes(email, client, budgets)
 }
 
-export function toShown(state: ScopeState, now: Date): ShownScope {
+export function toShownScope(state: ScopeState, now: Date): ShownScope {
   const { name, key, emailDigest: _, ...rest } = state
   return { scope: name, digest: key, ...rest, waitsUntil: waitsUntil(state, now) }
 }
@@ -140,7 +140,7 @@ export async function listThrottle(
   const attacked: AttackedEmail[] = []
   for (const state of emails) {
     const ofEmail = await store.throttle.readOfEmail(state.emailDigest ?? '', limits, now)
-    const { digest, failures, dailyFailures, waitsUntil } = toShown(state, now)
+    const { digest, failures, dailyFailures, waitsUntil } = toShownScope(state, now)
     const email = names.get(state.emailDigest ?? '') ?? null
     const { clients } = toClients(ofEmail, now)
     attacked.push({ email, digest, failures, dailyFailures, clients, waitsUntil })
@@ -149,7 +149,7 @@ export async function listThrottle(
     waiting,
     emails: attacked,
     clients: clients.map(state => {
-      const { scope, digest, failures, waitsUntil } = toShown(state, now)
+      const { scope, digest, failures, waitsUntil } = toShownScope(state, now)
       return { scope, digest, failures, waitsUntil }
     }),
   }

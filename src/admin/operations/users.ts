@@ -1,18 +1,14 @@
-// Operations on one user. Each throws a Refusal if it cannot be done.
+// Operations on one user. Each throws a Failure if it cannot be done.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { NewUser, User, UserFields } from '../../domain/user.ts'
 import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
-import { Refusal, userNotFound } from '../failures.ts'
+import { emailTaken, userNotFound, WrongUse } from '../failures.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
 import { type GivenPassword, hashNewPassword } from './new-password.ts'
 
 /** The end of a lock without a term. */
 export const FOR_EVER = new Date('9999-12-31T23:59:59.999Z')
-
-export function emailTaken(email: string): Refusal {
-  return new Refusal('taken', `There is already a user ${email}.`)
-}
 
 export async function requireUser({ store }: AdminDeps, email: string): Promise<User> {
   const user = await store.users.findByEmail(email)
@@ -32,7 +28,11 @@ export async function addUser(
 }
 
 /** Changes the given fields; false if they had these values already. Sessions and devices stay. */
-export async function setUser(deps: AdminDeps, user: User, fields: UserFields): Promise<boolean> {
+export async function changeUser(
+  deps: AdminDeps,
+  user: User,
+  fields: UserFields,
+): Promise<boolean> {
   const outcome = await deps.store.users.set(user.id, fields, changeNow(deps))
   if (outcome === 'unknown') throw userNotFound(user.email)
   if (outcome === 'taken') throw emailTaken(fields.email ?? user.email)
@@ -62,7 +62,7 @@ export async function deactivateUser(deps: AdminDeps, { id, email }: User): Prom
 /** Ends all sessions of the user. */
 export async function lockUser(deps: AdminDeps, { id, email }: User, until: Date): Promise<void> {
   const change = changeNow(deps)
-  if (until <= change.at) throw new Refusal('invalid', 'A lock must end in the future.')
+  if (until <= change.at) throw new WrongUse('A lock must end in the future.', 'until')
   if (!(await deps.store.users.lock(id, until, change))) throw userNotFound(email)
 }
 
@@ -73,6 +73,6 @@ export async function unlockUser(deps: AdminDeps, { id, email }: User): Promise<
   await sleep(BLOCK_CACHED_MS)
 }
 
-export async function deleteUser(deps: AdminDeps, { id, email }: User): Promise<void> {
+export async function removeUser(deps: AdminDeps, { id, email }: User): Promise<void> {
   if ((await deps.store.users.delete(id, changeNow(deps))) === null) throw userNotFound(email)
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { printable } from '../../log/printable.ts'
-import { fieldsOf, jsonListOf, jsonOf, type Row, tableOf } from './layout.ts'
+import { fieldLines, jsonListOf, jsonOf, type Row, tableOf } from './layout.ts'
 
 async function* batches<T>(...all: T[][]) {
   yield* all
@@ -15,14 +15,14 @@ test('control characters in a text do not reach the terminal', async () => {
   const row: Row = { name: `${EVIL}\nsecond line` }
   for (const shown of [
     printable(EVIL),
-    fieldsOf(row),
+    fieldLines(row),
     await text(tableOf(batches([row]), cells => cells)),
     jsonOf(row),
     await text(jsonListOf(batches([row]))),
   ]) {
     assert.doesNotMatch(shown, /[^\P{Cc}\n]|\u202e/u)
   }
-  assert.equal(fieldsOf(row).split('\n').length, 2)
+  assert.equal(fieldLines(row).split('\n').length, 2)
 })
 
 test('JSON holds exactly the stored values', async () => {

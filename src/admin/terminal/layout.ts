@@ -3,7 +3,7 @@ import { printableLine, safeJson } from '../../log/printable.ts'
 
 export type Row = Record<string, string>
 
-export function formatTime(time: Date): string {
+export function timeText(time: Date): string {
   return time.toISOString().replace(/\.\d+Z$/, 'Z')
 }
 
@@ -44,7 +44,7 @@ export async function* tableOf<T>(
   }
 }
 
-export function fieldsOf(fields: Row): string {
+export function fieldLines(fields: Row): string {
   const width = Math.max(...Object.keys(fields).map(name => name.length))
   return Object.entries(fields)
     .map(([name, value]) => `${name.padEnd(width)}  ${printableLine(value)}\n`)

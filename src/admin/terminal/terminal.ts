@@ -1,10 +1,11 @@
 // The output and input of commands: data to stdout, everything else to stderr. A change is announced in one
 // line: a sentence on a terminal, a log event anywhere else.
+import { hostname, userInfo } from 'node:os'
+import type { Actor } from '../../domain/audit.ts'
 import { hasCode, isDescriptorExposed, messageOf } from '../../files.ts'
 import { printable, safeJson } from '../../log/printable.ts'
 import { cutMessage, withoutSecrets } from '../../log/redaction.ts'
-import { commandActor } from '../actor.ts'
-import { Failure, OutputClosed } from '../failures.ts'
+import { Failure } from '../failures.ts'
 import { askHidden, askLine, readAll } from './prompt.ts'
 
 export type Terminal = {
@@ -89,6 +90,20 @@ export function createProgress(terminal: Terminal): (sentence: string) => void {
 }
 
 function unwritten(error: Error): Error {
-  if (hasCode(error, 'EPIPE')) return new OutputClosed()
+  if (hasCode(error, 'EPIPE')) return new Failure('', { code: 'output-closed' })
   return new Failure(`The output could not be written: ${messageOf(error)}.`)
+}
+
+/** The user of the operating system that runs a command, for the log and the audit. */
+export function commandActor(): Actor {
+  return { kind: 'user', name: userName(), host: hostname() }
+}
+
+/** In a container the user may have no name. */
+function userName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return `uid ${process.getuid?.()}`
+  }
 }

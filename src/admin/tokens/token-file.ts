@@ -1,7 +1,9 @@
 // The file of the admin tokens: their names, roles and digests. The tokens themselves are stored nowhere.
 import type { BigIntStats } from 'node:fs'
 import { constants, open, stat } from 'node:fs/promises'
+import type { Config } from '../../config/config.ts'
 import { hasCode, messageOf, replaceFile } from '../../files.ts'
+import { checkReaders, type Finding, ok, unsafe } from '../../finding.ts'
 
 export const TOKEN_ROLES = ['read', 'write'] as const
 /** More than any deployment needs. The file is parsed in one go. */
@@ -27,6 +29,23 @@ export function explainTokenFile(path: string, error: unknown): string {
     ? 'If the path is right, run "npx login-service admin-tokens add" to make it'
     : 'Check ADMIN_TOKENS_FILE and the permissions of the file, or remove it: all tokens are then invalid'
   return `The tokens file ${path} cannot be used: ${messageOf(error)}. ${advice}`
+}
+
+/** Empty if the admin API is off. Outside production a broken file is a warning: it is read on each request. */
+export async function checkTokens(config: Config): Promise<Finding[]> {
+  if (config.adminPort === 0) return []
+  const { adminTokensFile: path } = config
+  let tokens: AdminToken[]
+  try {
+    ;({ tokens } = await readTokens(path))
+  } catch (error) {
+    return [unsafe(config)('admin tokens', explainTokenFile(path, error))]
+  }
+  const readers = await checkReaders(config, 'admin tokens', path)
+  const writing = tokens.filter(({ role }) => role === 'write').length
+  return [
+    readers ?? ok('admin tokens', `${path}: ${tokens.length} tokens, ${writing} of them may write`),
+  ]
 }
 
 export function isTokenName(text: string): boolean {

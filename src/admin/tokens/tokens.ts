@@ -6,7 +6,7 @@ import { createAdminToken, digestOf } from '../../identifiers.ts'
 import { type Context, configOf, type JsonOption, printList } from '../context.ts'
 import { Failure, WrongUse } from '../failures.ts'
 import { FileLockError, withChangeLock } from '../file-lock.ts'
-import { formatTime, jsonOf } from '../terminal/layout.ts'
+import { jsonOf, timeText } from '../terminal/layout.ts'
 import {
   type AdminToken,
   explainTokenFile,
@@ -68,7 +68,7 @@ export function tokensCommand(context: Context): Command {
         const listed = await printList(context, [known], options, ({ name, role, createdAt }) => ({
           name,
           role,
-          created: formatTime(createdAt),
+          created: timeText(createdAt),
         }))
         if (listed === 0 && !options.json) {
           terminal.say('There are no tokens yet: run "admin-tokens add" to add one.')

@@ -8,7 +8,7 @@ import type { Explanation } from '../operations/explain-user.ts'
 import type { ClientsOfEmail, ShownScope } from '../operations/throttle.ts'
 import { latestOf } from '../operations/throttle.ts'
 import { FOR_EVER } from '../operations/users.ts'
-import { count, formatTime, type Row } from '../terminal/layout.ts'
+import { count, type Row, timeText } from '../terminal/layout.ts'
 
 export function describeState(
   user: Pick<User, 'isActive' | 'lockedUntil' | 'lockedBy'>,
@@ -23,7 +23,7 @@ export function describeState(
 }
 
 function untilOf(end: Date): string {
-  return end >= FOR_EVER ? '' : ` until ${formatTime(end)}`
+  return end >= FOR_EVER ? '' : ` until ${timeText(end)}`
 }
 
 /** The verdict in one line. */
@@ -109,12 +109,12 @@ export function fieldsOfUser({ user, throttle }: Explanation, now: Date): Row {
     state: describeState(user, now),
     'failures in a row': String(user.failedLoginAttempts),
     ...counted,
-    'last login': user.lastLoginAt ? formatTime(user.lastLoginAt) : 'none is known',
+    'last login': user.lastLoginAt ? timeText(user.lastLoginAt) : 'none is known',
     devices: `${user.devices.length} known${waitingOf(waits.length, latestOf(waits))}`,
     sessions: `${user.liveSessions} live`,
     'password hash': user.hashCost === null ? 'unusable' : `bcrypt, cost ${user.hashCost}`,
-    created: formatTime(user.createdAt),
-    updated: formatTime(user.updatedAt),
+    created: timeText(user.createdAt),
+    updated: timeText(user.updatedAt),
   }
 }
 

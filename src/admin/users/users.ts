@@ -5,21 +5,21 @@ import type { Context } from '../context.ts'
 import { Failure, WrongUse } from '../failures.ts'
 import { addExportCommand } from '../import/export.ts'
 import { addImportCommand } from '../import/import.ts'
+import { endParser, type Moment } from '../input/times.ts'
+import { nameParser, parseEmail, parseNewEmail, roleParser } from '../input/values.ts'
 import type { AdminDeps } from '../operations/deps.ts'
 import { clearEmail } from '../operations/throttle.ts'
 import {
   activateUser,
+  changeUser,
   deactivateUser,
-  deleteUser,
   FOR_EVER,
   lockUser,
+  removeUser,
   requireUser,
-  setUser,
   unlockUser,
 } from '../operations/users.ts'
-import { nameParser, parseEmail, parseNewEmail, roleParser } from '../terminal/arguments.ts'
-import { formatTime } from '../terminal/layout.ts'
-import { type Moment, parseEnd } from '../terminal/times.ts'
+import { timeText } from '../terminal/layout.ts'
 import { withStore } from '../with-store.ts'
 import { addPasswordCommands } from './passwords.ts'
 import { addViewCommands } from './views.ts'
@@ -85,7 +85,7 @@ export function usersCommand(context: Context): Command {
         throw new WrongUse('Nothing to set: add --email, --name or --role.')
       }
       return withStore(context, async ({ admin }) => {
-        if (!(await setUser(admin, await requireUser(admin, email), fields))) {
+        if (!(await changeUser(admin, await requireUser(admin, email), fields))) {
           context.terminal.say(`${email} has these values already: nothing was changed.`)
           return
         }
@@ -102,14 +102,13 @@ export function usersCommand(context: Context): Command {
     .option(
       '--until <time>',
       'when the lock ends: a time, such as 2030-01-31T12:00 (UTC), or a duration, such as 90m, 2h or 30d (default: never)',
-      parseEnd('--until'),
+      endParser('--until'),
     )
     .action((email: string, { until: end = () => FOR_EVER }: { until?: Moment }) =>
       withStore(context, async ({ clock, admin }) => {
         const until = end(clock())
-        if (until <= clock()) throw new WrongUse('--until must be in the future.')
         await lockUser(admin, await requireUser(admin, email), until)
-        const term = until === FOR_EVER ? '' : ` until ${formatTime(until)}`
+        const term = until === FOR_EVER ? '' : ` until ${timeText(until)}`
         context.terminal.announce(
           'admin.user_locked',
           { email, until },
@@ -157,7 +156,7 @@ export function usersCommand(context: Context): Command {
         if (!yes && !(await context.terminal.confirm(`Delete ${email} for good?`))) {
           throw new Failure('Nothing was deleted.')
         }
-        await deleteUser(admin, user)
+        await removeUser(admin, user)
         context.terminal.announce('admin.user_deleted', { email }, `Deleted ${email}.`)
       })
     })

@@ -4,16 +4,17 @@ import { USER_STATES, type UserState } from '../../domain/user.ts'
 import type { CountedClient } from '../../login/client-group.ts'
 import { type Context, type JsonOption, printList } from '../context.ts'
 import { Failure } from '../failures.ts'
+import {
+  clientParser,
+  countParser,
+  parseEmail,
+  roleFilterParser,
+  searchParser,
+  storedEmailParser,
+} from '../input/values.ts'
 import { explainUser } from '../operations/explain-user.ts'
 import { allUsers, type ShownUser } from '../operations/user-list.ts'
-import {
-  parseClient,
-  parseCount,
-  parseEmail,
-  parseText,
-  roleFilterParser,
-} from '../terminal/arguments.ts'
-import { count, fieldsOf, jsonOf } from '../terminal/layout.ts'
+import { count, fieldLines, jsonOf } from '../terminal/layout.ts'
 import { withStore } from '../with-store.ts'
 import { describeState, fieldsOfUser, sentenceOf } from './explanation.ts'
 
@@ -33,7 +34,7 @@ export function addViewCommands(users: Command, context: Context): void {
     .option(
       '--search <text>',
       'only users with this text in their email or name',
-      parseText('--search', 254),
+      searchParser('--search'),
     )
     .option('--role <role>', 'only users with this role', roleFilterParser('--role'))
     .addOption(
@@ -42,8 +43,8 @@ export function addViewCommands(users: Command, context: Context): void {
         'only users in this state (locked: by an administrator; waiting: by the throttle)',
       ).choices(USER_STATES),
     )
-    .option('--limit <n>', 'at most this many', parseCount('--limit'))
-    .option('--after <email>', 'only users after this email')
+    .option('--limit <n>', 'at most this many', countParser('--limit'))
+    .option('--after <email>', 'only users after this email', storedEmailParser('--after'))
     .option('--json', 'print JSON')
     .action(({ json, limit, after = '', ...filter }: ListOptions) =>
       withStore(context, async ({ admin, clock }) => {
@@ -83,7 +84,7 @@ export function addViewCommands(users: Command, context: Context): void {
     .command('show')
     .description('show one user, and why the user can or cannot log in')
     .argument('<email>', 'email of the user', parseEmail)
-    .option('--client <ip>', 'the address that the user logs in from', parseClient('--client'))
+    .option('--client <ip>', 'the address that the user logs in from', clientParser('--client'))
     .option('--json', 'print JSON')
     .action((email: string, { json, client }: JsonOption & { client?: CountedClient }) =>
       withStore(context, async ({ admin, clock, config: { budgets } }) => {
@@ -93,7 +94,7 @@ export function addViewCommands(users: Command, context: Context): void {
         await terminal.print(
           json
             ? jsonOf({ ...(user ?? { email }), client: client?.ip ?? null, verdict, throttle })
-            : (user ? `${sentence}\n` : '') + fieldsOf(fieldsOfUser(explained, clock())),
+            : (user ? `${sentence}\n` : '') + fieldLines(fieldsOfUser(explained, clock())),
         )
         if (!user) throw new Failure(sentence)
       }),

@@ -1,19 +1,27 @@
 // The admin app: every route, and how its outcome is answered and logged.
 import bcrypt from 'bcrypt'
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
-import { Refusal } from '../../admin/failures.ts'
+import { Failure } from '../../admin/failures.ts'
 import { type Details, type FailureCode, sendFailure, statusOf } from '../answer/envelope.ts'
+import { describeRoutes } from '../openapi/document.ts'
+import type { Page } from '../page/page.ts'
 import { clientOf } from '../request/client.ts'
 import { logOf } from '../request/log.ts'
+import { addReference } from '../routes/reference.ts'
 import { createServer, type ServerDeps } from '../server.ts'
 import { admit, isChange, TOKEN, tokenOf } from './access.ts'
 import { followTokens } from './current-tokens.ts'
-import { bodyOf, InvalidInput, queryOf } from './input.ts'
+import { ADMIN_API } from './description.ts'
 import { createWorkQueue, queueOperations, TooMuchWork } from './limits.ts'
-import type { Handler, RouteDeps } from './route.ts'
+import type { AdminRoute, RouteDeps } from './route.ts'
 import { auditRoute } from './routes/audit.ts'
-import { devicesRoute, revokeDeviceRoute } from './routes/devices.ts'
-import { endSessionRoute, endSessionsRoute, sessionsRoute } from './routes/sessions.ts'
+import {
+  devicesRoute,
+  endAnySessionRoute,
+  endUserSessionsRoute,
+  revokeDeviceRoute,
+  userSessionsRoute,
+} from './routes/sessions.ts'
 import { clearThrottleRoute, throttleRoute } from './routes/throttle.ts'
 import { lockRoute, passwordRoute, unlockRoute } from './routes/user-changes.ts'
 import {
@@ -26,26 +34,23 @@ import {
 
 const USER = '/admin/v1/users/:user'
 
-type Route = [method: HTTPMethods, url: string, handle: Handler, query?: readonly string[]]
-
-/** `query` names what a request may have in its query; by default nothing. */
-export const ADMIN_ROUTES: Route[] = [
-  ['GET', '/admin/v1/users', usersRoute, ['search', 'role', 'state', 'limit', 'after']],
+export const ADMIN_ROUTES: [method: HTTPMethods, url: string, route: AdminRoute][] = [
+  ['GET', '/admin/v1/users', usersRoute],
   ['POST', '/admin/v1/users', addUserRoute],
-  ['GET', USER, userRoute, ['client']],
+  ['GET', USER, userRoute],
   ['PATCH', USER, changeUserRoute],
   ['DELETE', USER, deleteUserRoute],
   ['PUT', `${USER}/password`, passwordRoute],
   ['PUT', `${USER}/lock`, lockRoute],
   ['DELETE', `${USER}/lock`, unlockRoute],
-  ['GET', `${USER}/sessions`, sessionsRoute, ['limit', 'after']],
-  ['DELETE', `${USER}/sessions`, endSessionsRoute],
-  ['DELETE', '/admin/v1/sessions/:id', endSessionRoute],
+  ['GET', `${USER}/sessions`, userSessionsRoute],
+  ['DELETE', `${USER}/sessions`, endUserSessionsRoute],
+  ['DELETE', '/admin/v1/sessions/:id', endAnySessionRoute],
   ['GET', `${USER}/devices`, devicesRoute],
   ['DELETE', '/admin/v1/devices/:id', revokeDeviceRoute],
-  ['GET', '/admin/v1/throttle', throttleRoute, ['top', 'email', 'client']],
-  ['DELETE', '/admin/v1/throttle', clearThrottleRoute, ['email', 'client']],
-  ['GET', '/admin/v1/audit', auditRoute, ['target', 'since', 'limit', 'before']],
+  ['GET', '/admin/v1/throttle', throttleRoute],
+  ['DELETE', '/admin/v1/throttle', clearThrottleRoute],
+  ['GET', '/admin/v1/audit', auditRoute],
 ]
 
 /** An email of 254 characters, each of which takes nine in an address. */
@@ -55,9 +60,10 @@ const RETRY_WORK_SECONDS = 5
 type AdminAppDeps = ServerDeps & {
   store: RouteDeps['store']
   clock: () => Date
+  page: Page
 }
 
-export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
+export async function buildAdminApp(deps: AdminAppDeps): Promise<FastifyInstance> {
   const { config, clock, track } = deps
   const { bcryptCost, budgets } = config
   const passwordRules = {
@@ -72,12 +78,13 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
   const direct = { ...deps, config: { ...config, trustedProxies: [] } }
   const { app, refuseOtherMethods } = createServer(direct, {
     maxParamLength: PARAM_MAX_LENGTH,
+    isWholeQueryRead: true,
     admit: admit(followTokens(config.adminTokensFile)),
   })
   app.decorateRequest(TOKEN, null)
+  await describeRoutes(app, ADMIN_API)
 
-  for (const route of ADMIN_ROUTES) {
-    const [method, url] = route
+  for (const [method, url, route] of ADMIN_ROUTES) {
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
       const by = { kind: 'token' as const, name: tokenOf(request).name, host: clientOf(request).ip }
       const hashing = { bcryptCost, hashPassword, passwordRules, oneAtATime }
@@ -90,30 +97,28 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
       }
       return 'code' in outcome
         ? sendFailure(reply, outcome.code, outcome.details)
-        : reply.code(statusFor(outcome)).send({ success: true, data: outcome.data })
+        : reply.code(outcome.status).send({ success: true, data: outcome.data })
     }
-    app.route({ method, url, handler })
+    app.route({ method, url, ...route.optionsFor(method, url), handler })
   }
+  addReference(app, deps.page, ADMIN_API)
   refuseOtherMethods()
   return app
 }
 
-type Outcome = { data: object; isNew?: boolean } | { code: FailureCode; details: Details }
+type Outcome = { status: number; data: unknown } | { code: FailureCode; details: Details }
 
 async function outcomeOf(
-  [method, , handle, queryNames = []]: Route,
+  { status, handle }: AdminRoute,
   deps: RouteDeps,
   request: FastifyRequest,
 ): Promise<Outcome> {
   try {
-    const query = queryOf(request, queryNames)
-    // The routes of other methods check the body that they take.
-    if (method === 'DELETE' && request.body !== undefined) bodyOf(request, [])
-    return await handle(deps, request, query)
+    return { status, data: (await handle(deps, request)) ?? {} }
   } catch (error) {
-    if (error instanceof Refusal || error instanceof InvalidInput) {
+    const code = error instanceof Failure && CODE_OF[error.code]
+    if (code) {
       const { message, field } = error
-      const code = error instanceof Refusal ? CODE_OF[error.reason] : 'INVALID_REQUEST'
       return { code, details: { message, ...(field && { fields: [field] }) } }
     }
     if (error instanceof TooMuchWork) {
@@ -123,15 +128,12 @@ async function outcomeOf(
   }
 }
 
-const CODE_OF: Record<Refusal['reason'], FailureCode> = {
+/** Other failures are those of commands. */
+const CODE_OF: Partial<Record<Failure['code'], FailureCode>> = {
   'not-found': 'NOT_FOUND',
-  taken: 'EMAIL_TAKEN',
-  invalid: 'INVALID_REQUEST',
-}
-
-function statusFor(outcome: Outcome): number {
-  if ('code' in outcome) return statusOf(outcome.code)
-  return outcome.isNew ? 201 : 200
+  'email-taken': 'EMAIL_TAKEN',
+  'weak-password': 'INVALID_REQUEST',
+  'wrong-use': 'INVALID_REQUEST',
 }
 
 /** Written when the change is done, whether or not its caller is still connected. */
@@ -145,8 +147,9 @@ function logChange(request: FastifyRequest, outcome: Outcome): void {
     tokenName: tokenOf(request).name,
     method,
     route: routeOptions.url,
-    status: statusFor(outcome),
-    ...('code' in outcome && { code: outcome.code }),
+    ...('code' in outcome
+      ? { status: statusOf(outcome.code), code: outcome.code }
+      : { status: outcome.status }),
     ...(typeof target === 'string' && { target }),
   })
 }

@@ -1,6 +1,11 @@
 // When an operation fails, and how the document describes the answer.
-import { failureText, type PublicFailureCode, statusOf } from '../answer/envelope.ts'
-import type { Response } from './format.ts'
+import {
+  type FailureCode,
+  failureText,
+  type PublicFailureCode,
+  statusOf,
+} from '../answer/envelope.ts'
+import type { Reference, Response } from './format.ts'
 import { object } from './operation.ts'
 
 /** docs/api.md has these sentences in its table. */
@@ -71,37 +76,32 @@ const HEADERS: Record<number, string> = {
   503: 'Retry-After',
 }
 
-/** The component of the document that describes failures of one status. */
-export type FailureResponse = { $ref: string }
-
-const COMPONENTS = '#/components/responses/'
-
-export function codesOf({ $ref }: FailureResponse): string[] {
-  return $ref.slice(COMPONENTS.length).split('.')
-}
+/** When each code is sent. */
+export type Occasions = Partial<Record<FailureCode, string>>
 
 /** By status. Adds the components that they refer to. */
 export function toResponses(
-  codes: PublicFailureCode[],
+  codes: FailureCode[],
+  when: Occasions,
   components: Record<string, Response>,
-): Record<string, FailureResponse> {
+): Record<string, Reference> {
   const byStatus = Object.entries(Object.groupBy(codes, statusOf))
   return Object.fromEntries(
     byStatus.map(([status, alike = []]) => {
       const name = alike.join('.')
-      components[name] ??= toResponse(alike, HEADERS[Number(status)])
-      return [status, { $ref: COMPONENTS + name }]
+      components[name] ??= toResponse(alike, when, HEADERS[Number(status)])
+      return [status, { $ref: `#/components/responses/${name}` }]
     }),
   )
 }
 
-function toResponse(codes: PublicFailureCode[], header: string | undefined): Response {
+function toResponse(codes: FailureCode[], when: Occasions, header?: string): Response {
   const examples = codes.map(code => [
     code,
-    { summary: WHEN[code], value: JSON.parse(failureText(code)) },
+    { summary: when[code] ?? '', value: JSON.parse(failureText(code)) },
   ])
   return {
-    description: codes.map(code => `\`${code}\`: ${WHEN[code]}.`).join('\n\n'),
+    description: codes.map(code => `\`${code}\`: ${when[code]}.`).join('\n\n'),
     headers: { ...(header && headerRef(header)), ...headerRef('X-Request-ID') },
     content: {
       'application/json': {

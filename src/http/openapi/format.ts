@@ -1,11 +1,13 @@
 // The parts of the OpenAPI format that this service uses.
-import type { PublicFailureCode } from '../answer/envelope.ts'
+import type { FailureCode } from '../answer/envelope.ts'
 
 export type JsonSchema = {
   $ref?: string
   type?: string | string[]
   format?: string
   const?: unknown
+  enum?: readonly unknown[]
+  anyOf?: JsonSchema[]
   description?: string
   examples?: unknown[]
   properties?: Record<string, JsonSchema>
@@ -13,9 +15,12 @@ export type JsonSchema = {
   items?: JsonSchema
 }
 
-type Content = Record<string, { schema: JsonSchema; examples?: Record<string, object> }>
+type Content = Record<
+  string,
+  { schema: JsonSchema; examples?: Record<string, { summary: string; value: object }> }
+>
 
-type Reference = { $ref: string }
+export type Reference = { $ref: string }
 
 export type Header = { description: string; required?: boolean; schema: JsonSchema }
 
@@ -35,9 +40,10 @@ export type Operation = {
   security: Record<string, []>[]
   parameters: (Parameter | Reference)[]
   requestBody?: { required: boolean; content: Content }
-  responses: { 200: Response; [status: string]: Response | Reference }
+  /** Failures are references. */
+  responses: Record<string, Response | Reference>
   /** Until its failures have become responses. */
-  'x-failures'?: PublicFailureCode[]
+  'x-failures'?: FailureCode[]
 }
 
 export type Document = {
@@ -46,7 +52,15 @@ export type Document = {
   paths: Record<string, Record<string, Operation>>
   components: {
     schemas: Record<string, JsonSchema>
-    responses?: Record<string, Response>
+    responses: Record<string, Response>
     securitySchemes: Record<string, { description: string }>
   }
+}
+
+/** An operation has one answer for success. */
+export function successOf({ responses }: Operation): { status: string; response: Response } {
+  for (const [status, response] of Object.entries(responses)) {
+    if (!('$ref' in response)) return { status, response }
+  }
+  throw new Error('no answer is described')
 }

@@ -1,14 +1,14 @@
 // What an operation accepts and answers. A route takes it as its options: Fastify validates and serialises by
 // its schemas, and document.ts describes the operation by them.
 import type { FastifySchema } from 'fastify'
-import type { PublicFailureCode } from '../answer/envelope.ts'
+import type { FailureCode } from '../answer/envelope.ts'
 
 type Described = Required<Pick<FastifySchema, 'operationId' | 'tags' | 'summary' | 'description'>>
 
 /** `failures`: those that not every operation has. */
 export function operation<S extends FastifySchema>(
   schema: S & Described,
-  failures: PublicFailureCode[] = [],
+  failures: FailureCode[] = [],
 ) {
   // Failures have no schema here: their texts are cached, so Fastify has nothing to serialise.
   return { schema: { ...schema, 'x-failures': failures } }
@@ -37,10 +37,15 @@ export function object<P extends Properties, R extends keyof P & string>(
   return { type: 'object', required, properties } as const
 }
 
-/** An answer with status 200: the envelope around its data. */
-export function success(description: string, data: object, headers: Properties = {}) {
+/** The answer of an operation that succeeds: the envelope around its data. */
+export function success(
+  description: string,
+  data: object,
+  headers: Properties = {},
+  status: 200 | 201 = 200,
+) {
   return {
-    200: {
+    [status]: {
       'x-response-description': description,
       headers,
       ...object({ success: { type: 'boolean', const: true }, data }, ['success', 'data']),

@@ -1,16 +1,16 @@
 // The OpenAPI document as HTML for people. It is generated at the start and needs no script.
-import { type PublicFailureCode, statusOf } from '../answer/envelope.ts'
 import { escapeHtml } from '../page/page.ts'
-import { COMMON_FAILURES, codesOf, WHEN } from './failures.ts'
-import type { Document, Header, JsonSchema, Operation } from './format.ts'
+import { type Document, type Header, type JsonSchema, type Operation, successOf } from './format.ts'
 
 const CREDENTIALS: Record<string, string> = {
   accessToken: 'bearer access token',
+  adminToken: 'bearer admin token',
   sessionCookie: 'session cookie',
   csrfToken: 'its CSRF token in `X-CSRF-Token`',
 }
 
-export function toHtml(document: Document): string {
+/** `common`: the codes of failures that every operation has. They are explained once. */
+export function toHtml(document: Document, common: readonly string[]): string {
   const { info, tags, paths, components } = document
   const all = Object.entries(paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(([method, operation]) => ({ path, method, operation })),
@@ -28,40 +28,47 @@ export function toHtml(document: Document): string {
   const sections = byTag.map(
     ({ name, description, routes }) =>
       `<h2>${escapeHtml(name)}</h2><p>${prose(description)}</p>${routes
-        .map(({ path, method, operation }) => section(document, method, path, operation))
+        .map(({ path, method, operation }) => section(document, method, path, operation, common))
         .join('')}`,
   )
-  const { User, Session, LastLogin } = components.schemas
+  const { Failure: _, ...objects } = components.schemas
+  const everywhere = all
+    .slice(0, 1)
+    .flatMap(({ operation }) => failuresOf(document, operation))
+    .filter(({ code }) => common.includes(code))
   return [
     `<p>${prose(info.description)}</p>`,
     `<p>For programs: <a href="/openapi.json">openapi.json</a>, version ${escapeHtml(info.version)}.</p>`,
     `<nav aria-label="Operations"><ul>${contents.join('')}</ul></nav>`,
     ...sections,
     '<h2>Objects</h2>',
-    ...Object.entries({ User, Session, LastLogin }).map(
+    ...Object.entries(objects).map(
       ([name, schema]) =>
-        `<section id="${name}"><h3>${name}</h3>${note(schema?.description)}${fields(schema)}</section>`,
+        `<section id="${name}"><h3>${name}</h3>${note(schema.description)}${fields(schema)}</section>`,
     ),
     `<h2>Credentials</h2>${credentialList(components.securitySchemes)}`,
-    `<h2>Failures of every operation</h2>${failures(COMMON_FAILURES)}`,
+    `<h2>Failures of every operation</h2>${failures(everywhere)}`,
   ].join('\n')
 }
 
-function section(document: Document, method: string, path: string, operation: Operation): string {
-  const { operationId, summary, description, security, parameters, requestBody, responses } =
-    operation
+function section(
+  document: Document,
+  method: string,
+  path: string,
+  operation: Operation,
+  common: readonly string[],
+): string {
+  const { operationId, summary, description, security, parameters, requestBody } = operation
+  const { status, response } = successOf(operation)
   const asked = parameters.filter(parameter => 'name' in parameter)
-  const sent = Object.entries(responses[200].headers).flatMap(([name, header]) =>
+  const sent = Object.entries(response.headers).flatMap(([name, header]) =>
     'schema' in header ? { name, ...header } : [],
   )
   const body = requestBody?.content['application/json']?.schema
-  const answer = responses[200].content['application/json']?.schema
+  const answer = response.content['application/json']?.schema
   // The envelope is explained once.
   const data = answer?.properties?.data ?? answer
-  const codes = Object.values(responses).flatMap(it => ('$ref' in it ? codesOf(it) : []))
-  const others = (Object.keys(WHEN) as PublicFailureCode[]).filter(
-    code => codes.includes(code) && !COMMON_FAILURES.includes(code),
-  )
+  const others = failuresOf(document, operation).filter(({ code }) => !common.includes(code))
   return `<section id="${operationId}">
     <h3>${escapeHtml(summary)}</h3>
     <p>${address(method, path)}</p>
@@ -69,7 +76,7 @@ function section(document: Document, method: string, path: string, operation: Op
     <h4>Credential</h4><p>${prose(credentials(security))}</p>
     ${described('Parameters', asked)}
     ${body ? `<h4>Body</h4>${note(body.description)}${fields(body)}${example(document, body)}` : ''}
-    <h4>Answer 200</h4>${note(responses[200].description)}${fields(data)}
+    <h4>Answer ${status}</h4>${note(response.description)}${fields(data)}
     ${answer ? example(document, answer) : ''}
     ${described('Headers of the answer', sent)}
     ${others.length > 0 ? `<h4>Failures</h4>${failures(others)}` : ''}
@@ -97,7 +104,7 @@ function credentials(security: Operation['security']): string {
         .map(name => CREDENTIALS[name])
         .join(' and ') || 'refresh token in the body',
   )
-  return `One of: ${ways.join('; ')}.`
+  return ways.length === 1 ? `${capitalised(ways.join())}.` : `One of: ${ways.join('; ')}.`
 }
 
 /** Those that every operation has are references, and are not repeated. */
@@ -113,7 +120,9 @@ function note(text = ''): string {
   return text && `<p>${prose(text)}</p>`
 }
 
-function fields({ properties = {}, required = [] }: JsonSchema = {}): string {
+function fields(schema: JsonSchema = {}): string {
+  const { properties = {}, required = [] } = schema
+  if (schema.$ref || schema.anyOf) return `<p>${typeOf(schema)}.</p>`
   const rows = Object.entries(properties).map(([name, schema]) => {
     const isOptional = required.length > 0 && !required.includes(name)
     const description = schema.description ? ` ${prose(schema.description)}` : ''
@@ -127,16 +136,30 @@ function fields({ properties = {}, required = [] }: JsonSchema = {}): string {
 
 const FORMATS: Record<string, string> = { uuid: 'UUID', 'date-time': 'Time (ISO 8601, UTC)' }
 
-function typeOf({ $ref, type = '', format = '', items }: JsonSchema): string {
+function typeOf({ $ref, type = '', format = '', items, anyOf, enum: values }: JsonSchema): string {
   const name = $ref?.split('/').at(-1)
   if (name) return `<a href="#${name}">${name}</a>`
+  if (anyOf) return anyOf.map(typeOf).join(' or ')
   if (items) return `List of ${typeOf(items)}`
-  return FORMATS[format] ?? capitalised(String(type))
+  if (values) return `One of ${values.map(value => `<code>${value}</code>`).join(', ')}`
+  const [first = '', ...orNull] = [type].flat()
+  return [FORMATS[format] ?? capitalised(first), ...orNull].join(' or ')
 }
 
-function failures(codes: PublicFailureCode[]): string {
-  const rows = codes.map(code =>
-    row(`${statusOf(code)} <code>${code}</code>`, `${prose(capitalised(WHEN[code]))}.`),
+type Failing = { code: string; status: string; when: string }
+
+function failuresOf({ components }: Document, { responses }: Operation): Failing[] {
+  return Object.entries(responses).flatMap(([status, response]) => {
+    const name = '$ref' in response && response.$ref.split('/').at(-1)
+    const { content } = (name && components.responses[name]) || {}
+    const examples = Object.entries(content?.['application/json']?.examples ?? {})
+    return examples.map(([code, { summary }]) => ({ code, status, when: summary }))
+  })
+}
+
+function failures(failing: Failing[]): string {
+  const rows = failing.map(({ code, status, when }) =>
+    row(`${status} <code>${code}</code>`, `${prose(capitalised(when))}.`),
   )
   return `<dl class="failures">${rows.join('')}</dl>`
 }
@@ -152,9 +175,10 @@ function example(document: Document, schema: JsonSchema): string {
 
 /** Undefined for an optional field without an example, which is left out. */
 function exampleOf(document: Document, schema: JsonSchema): unknown {
-  const { $ref, type, properties, items, examples, const: constant } = schema
+  const { $ref, type, properties, items, anyOf, examples, const: constant, enum: values } = schema
   const found = $ref && document.components.schemas[$ref.split('/').at(-1) ?? '']
   if (found) return exampleOf(document, found)
+  if (anyOf?.[0]) return exampleOf(document, anyOf[0])
   if (items) return [exampleOf(document, items)]
   if (type === 'object' || properties) {
     const values = Object.entries(properties ?? {}).map(([name, part]) => [
@@ -163,7 +187,7 @@ function exampleOf(document: Document, schema: JsonSchema): unknown {
     ])
     return Object.fromEntries(values)
   }
-  return constant ?? examples?.[0]
+  return constant ?? (examples ?? values)?.[0]
 }
 
 /** Text between backticks is code. */

@@ -5,7 +5,7 @@ export const NO_DATA = { type: 'object', description: 'Empty.' }
 
 /** Every id. In an address or query, capital letters are accepted too. */
 export const ID = { type: 'string', format: 'uuid' }
-const TIME = { type: 'string', format: 'date-time', examples: ['2026-03-01T09:30:00.000Z'] }
+export const TIME = { type: 'string', format: 'date-time', examples: ['2026-03-01T09:30:00.000Z'] }
 
 export const CSRF_TOKEN_HEADER = {
   'X-CSRF-Token': {

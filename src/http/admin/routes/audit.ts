@@ -1,22 +1,43 @@
 // GET /admin/v1/audit: what administrators have changed, the last change first.
-import { WrongUse } from '../../../admin/failures.ts'
-import { parseText } from '../../../admin/terminal/arguments.ts'
-import { parseTime } from '../../../admin/terminal/times.ts'
-import { canonicalEmail } from '../../../login/credentials.ts'
-import { read, readLimit } from '../input.ts'
-import type { Handler } from '../route.ts'
+import { startParser } from '../../../admin/input/times.ts'
+import { eventIdParser, targetParser } from '../../../admin/input/values.ts'
+import { adminRoute } from '../route.ts'
+import { countField, listOf, NEXT, PAGE_MAX, whole } from '../schemas.ts'
 
-const parseTarget = parseText('target', 254)
-
-export const auditRoute: Handler = async (deps, _request, query) => {
-  const limit = readLimit(query)
-  const target = read(query, 'target', typed => canonicalEmail(parseTarget(typed))) ?? null
-  const since = read(query, 'since', parseTime('since')) ?? null
-  const beforeId = read(query, 'before', parseEventId) ?? null
-  return { data: await deps.store.audit.list(target, { since, beforeId, limit }) }
-}
-
-function parseEventId(typed: string): number {
-  if (/^[1-9]\d{0,14}$/.test(typed)) return Number(typed)
-  throw new WrongUse('before takes the id of an event.')
-}
+export const auditRoute = adminRoute(
+  {
+    operationId: 'listAudit',
+    summary: 'List what administrators have changed',
+    description:
+      'The event that was recorded last comes first. A page may have fewer events than `limit` before the end.',
+    query: {
+      target: {
+        description: 'An email: its user’s events, also under other emails. Or another target.',
+        parse: targetParser('target'),
+      },
+      since: {
+        description:
+          'A time, in UTC if it has no zone, or a duration until now such as `90m`, `2h` or `30d`.',
+        examples: ['30d'],
+        parse: startParser('since'),
+      },
+      limit: countField('limit'),
+      before: {
+        description: '`next` of the previous page.',
+        parse: eventIdParser('before'),
+      },
+    },
+    data: whole({
+      events: listOf('AuditEvent'),
+      next: {
+        ...NEXT,
+        type: ['integer', 'null'],
+        description: NEXT.description.replace('after', 'before'),
+      },
+    }),
+  },
+  (deps, { query: { target = null, since, limit = PAGE_MAX, before: beforeId = null } }) => {
+    const page = { since: since?.(deps.clock()) ?? null, beforeId, limit }
+    return deps.store.audit.list(target, page)
+  },
+)

@@ -1,33 +1,73 @@
-// Live sessions: lists those of a user, ends all of them or one.
-import { endSession, endSessions } from '../../../admin/operations/sessions.ts'
-import { parseId } from '../../../admin/terminal/arguments.ts'
+// Live sessions and known devices: lists those of a user, ends or revokes them.
+import { WrongUse } from '../../../admin/failures.ts'
+import { parseId } from '../../../admin/input/values.ts'
+import { endSession, endSessions, revokeDevice } from '../../../admin/operations/sessions.ts'
 import { isUuid } from '../../../identifiers.ts'
-import { InvalidInput, paramOf, read, readLimit } from '../input.ts'
-import { type Handler, userOf } from '../route.ts'
+import { adminRoute, userOf } from '../route.ts'
+import { countField, listOf, NEXT, PAGE_MAX, whole } from '../schemas.ts'
 
-export const sessionsRoute: Handler = async (deps, request, query) => {
-  const limit = readLimit(query)
-  const afterId = read(query, 'after', parseId) ?? null
-  const user = await userOf(deps, request)
-  // One more row than asked for shows whether there is a next page.
-  const page = { afterId, limit: limit + 1 }
-  const found =
-    afterId === null || isUuid(afterId)
-      ? await deps.store.sessions.listLive(user.id, page, deps.clock())
-      : null
-  if (!found) throw new InvalidInput('after must be the id of a session of this user.', 'after')
-  const sessions = found.slice(0, limit)
-  return {
-    data: { sessions, next: found.length > limit ? (sessions.at(-1)?.id ?? null) : null },
-  }
-}
+export const userSessionsRoute = adminRoute(
+  {
+    operationId: 'listSessions',
+    summary: 'List the live sessions of a user',
+    description: 'In the order of their logins.',
+    query: {
+      limit: countField('limit'),
+      after: { description: '`next` of the previous page.', parse: parseId },
+    },
+    data: whole({ sessions: listOf('Session'), next: NEXT }),
+  },
+  async (deps, { named, query: { limit = PAGE_MAX, after: afterId = null } }) => {
+    const user = await userOf(deps, named)
+    // One more row than asked for shows whether there is a next page.
+    const page = { afterId, limit: limit + 1 }
+    const found =
+      afterId === null || isUuid(afterId)
+        ? await deps.store.sessions.listLive(user.id, page, deps.clock())
+        : null
+    if (!found) throw new WrongUse('after must be the id of a session of this user.', 'after')
+    const sessions = found.slice(0, limit)
+    return { sessions, next: found.length > limit ? (sessions.at(-1)?.id ?? null) : null }
+  },
+)
 
-export const endSessionsRoute: Handler = async (deps, request) => {
-  const user = await userOf(deps, request)
-  return { data: { ended: await endSessions(deps, user) } }
-}
+export const endUserSessionsRoute = adminRoute(
+  {
+    operationId: 'endSessions',
+    summary: 'End all sessions of a user',
+    description: 'Known devices stay.',
+    data: whole({ ended: { type: 'integer', description: 'How many.', examples: [2] } }),
+  },
+  async (deps, { named }) => ({ ended: await endSessions(deps, await userOf(deps, named)) }),
+)
 
-export const endSessionRoute: Handler = async (deps, request) => {
-  await endSession(deps, parseId(paramOf(request, 'id')))
-  return { data: {} }
-}
+export const endAnySessionRoute = adminRoute(
+  {
+    operationId: 'endSession',
+    summary: 'End a session',
+    description: 'Of any user.',
+  },
+  (deps, { named }) => endSession(deps, parseId(named)),
+)
+
+export const devicesRoute = adminRoute(
+  {
+    operationId: 'listDevices',
+    summary: 'List the known devices of a user',
+    description: 'Browsers that have logged in before, which have their own budget of failures.',
+    data: whole({ devices: listOf('Device') }),
+  },
+  async (deps, { named }) => {
+    const { id } = await userOf(deps, named)
+    return { devices: await deps.store.devices.list(id, deps.clock()) }
+  },
+)
+
+export const revokeDeviceRoute = adminRoute(
+  {
+    operationId: 'revokeDevice',
+    summary: 'Revoke a known device',
+    description: 'Its browser becomes an unknown one. Its sessions stay.',
+  },
+  (deps, { named }) => revokeDevice(deps, parseId(named)),
+)

@@ -1,40 +1,60 @@
 // /admin/v1/throttle: failed logins and the waits after them.
+import { WrongUse } from '../../../admin/failures.ts'
+import { parseEmail } from '../../../admin/input/values.ts'
 import {
   clearClient,
   clearEmail,
   listThrottle,
   showThrottle,
 } from '../../../admin/operations/throttle.ts'
-import { parseClient, parseEmail } from '../../../admin/terminal/arguments.ts'
-import { InvalidInput, read, readLimit, type Values } from '../input.ts'
-import type { Handler } from '../route.ts'
+import { adminRoute } from '../route.ts'
+import { CLIENT_FIELD, countField, whole } from '../schemas.ts'
 
 const DEFAULT_TOP = 20
 
-function namedIn(query: Values) {
-  const email = read(query, 'email', parseEmail) ?? null
-  const client = read(query, 'client', parseClient('client')) ?? null
-  return { email, client }
+const NAMES = {
+  email: {
+    description: 'An email, with or without a user.',
+    examples: ['kate@example.com'],
+    parse: parseEmail,
+  },
+  client: CLIENT_FIELD,
 }
 
-/** Of an email, a client or both; otherwise those with the most failures. */
-export const throttleRoute: Handler = async (deps, _request, query) => {
-  const named = namedIn(query)
-  if (named.email === null && named.client === null) {
-    const top = readLimit(query, 'top', DEFAULT_TOP)
-    return { data: await deps.oneAtATime(() => listThrottle(deps, top)) }
-  }
-  if (query.top !== undefined) {
-    throw new InvalidInput('top cannot be combined with email or client.', 'top')
-  }
-  return { data: await showThrottle(deps, named) }
-}
+export const throttleRoute = adminRoute(
+  {
+    operationId: 'getThrottle',
+    summary: 'Get failures and waits',
+    description: 'Of an email, a client or both; otherwise those with the most failures.',
+    query: { top: countField('top', DEFAULT_TOP), ...NAMES },
+    data: { anyOf: [{ $ref: 'ThrottleList#' }, { $ref: 'Throttle#' }] },
+  },
+  async (deps, { query: { top, email = null, client = null } }) => {
+    if (email === null && client === null) {
+      return deps.oneAtATime(() => listThrottle(deps, top ?? DEFAULT_TOP))
+    }
+    if (top === undefined) return showThrottle(deps, { email, client })
+    throw new WrongUse('top cannot be combined with email or client.', 'top')
+  },
+)
 
-export const clearThrottleRoute: Handler = async (deps, _request, query) => {
-  const { email, client } = namedIn(query)
-  if (email !== null && client === null) return { data: { cleared: await clearEmail(deps, email) } }
-  if (client !== null && email === null) {
-    return { data: { cleared: await clearClient(deps, client) } }
-  }
-  throw new InvalidInput('Send either email or client.', 'email')
-}
+export const clearThrottleRoute = adminRoute(
+  {
+    operationId: 'clearThrottle',
+    summary: 'Clear failures and blocks',
+    description: 'Send either `email` or `client`.',
+    query: NAMES,
+    data: whole({
+      cleared: {
+        type: 'boolean',
+        description: 'False if there was nothing to clear.',
+        examples: [true],
+      },
+    }),
+  },
+  async (deps, { query: { email, client } }) => {
+    if (email && !client) return { cleared: await clearEmail(deps, email) }
+    if (client && !email) return { cleared: await clearClient(deps, client) }
+    throw new WrongUse('Send either email or client.', 'email')
+  },
+)

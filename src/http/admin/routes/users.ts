@@ -1,94 +1,123 @@
 // /admin/v1/users: lists, shows, adds, changes and deletes users.
-import { userNotFound, WrongUse } from '../../../admin/failures.ts'
+import { emailTaken, userNotFound, WrongUse } from '../../../admin/failures.ts'
+import {
+  nameParser,
+  parseNewEmail,
+  roleFilterParser,
+  roleParser,
+  searchParser,
+  storedEmailParser,
+} from '../../../admin/input/values.ts'
 import { explainUser } from '../../../admin/operations/explain-user.ts'
-import { listUsers, toShown } from '../../../admin/operations/user-list.ts'
+import { listShownUsers, toShownUser } from '../../../admin/operations/user-list.ts'
 import {
   activateUser,
   addUser,
+  changeUser,
   deactivateUser,
-  deleteUser,
-  emailTaken,
+  removeUser,
   requireUser,
-  setUser,
 } from '../../../admin/operations/users.ts'
-import {
-  nameParser,
-  parseClient,
-  parseNewEmail,
-  parseText,
-  roleFilterParser,
-  roleParser,
-} from '../../../admin/terminal/arguments.ts'
 import { DEFAULT_ROLE, USER_STATES } from '../../../domain/user.ts'
-import { bodyOf, InvalidInput, read, readBoolean, readLimit, readRequired } from '../input.ts'
-import { type Handler, userOf } from '../route.ts'
-import { SECRET_FIELDS, secretOf } from '../secret.ts'
+import { adminRoute, userOf } from '../route.ts'
+import { CLIENT_FIELD, countField, listOf, NEXT, PAGE_MAX, whole } from '../schemas.ts'
+import { SECRET_FIELDS, secretOf } from './user-changes.ts'
 
-const parseName = nameParser('name')
-const parseRole = roleParser('role')
+const ONE_USER = whole({ user: { $ref: 'User#' } })
 
-export const usersRoute: Handler = async (deps, _request, query) => {
-  const search = read(query, 'search', parseText('search', 254))
-  const role = read(query, 'role', roleFilterParser('role'))
-  const state = read(query, 'state', parseState)
-  const filter = { ...(search && { search }), ...(role && { role }), ...(state && { state }) }
-  // As it is: an email that was inserted by SQL may be in another form than logins look up.
-  const after = read(query, 'after', typed => typed) ?? ''
-  return { data: await listUsers(deps, filter, { after, limit: readLimit(query) }) }
+const IDENTITY_FIELDS = {
+  email: { parse: parseNewEmail, examples: ['kate@example.com'] },
+  name: { parse: nameParser('name'), examples: ['Kate'] },
+  role: { parse: roleParser('role'), examples: ['editor'] },
 }
 
-function parseState(typed: string) {
-  const state = USER_STATES.find(known => known === typed)
-  if (state) return state
-  throw new WrongUse(`state is one of ${USER_STATES.join(', ')}.`)
-}
+export const usersRoute = adminRoute(
+  {
+    operationId: 'listUsers',
+    summary: 'List users',
+    description: 'Ordered by email. A page may have fewer users than `limit` before the end.',
+    query: {
+      search: {
+        description: 'A part of the email or name.',
+        parse: searchParser('search'),
+      },
+      role: { parse: roleFilterParser('role') },
+      state: { enum: USER_STATES },
+      limit: countField('limit'),
+      after: {
+        description: '`next` of the previous page.',
+        parse: storedEmailParser('after'),
+      },
+    },
+    data: whole({ users: listOf('User'), next: NEXT }),
+  },
+  (deps, { query: { limit = PAGE_MAX, after = '', ...filter } }) =>
+    listShownUsers(deps, filter, { after, limit }),
+)
 
-export const userRoute: Handler = async (deps, request, query) => {
-  const client = read(query, 'client', parseClient('client')) ?? null
-  const user = await userOf(deps, request)
-  return { data: await explainUser(deps, user.email, client) }
-}
+export const userRoute = adminRoute(
+  {
+    operationId: 'getUser',
+    summary: 'Get a user, and why the user can or cannot log in',
+    description: 'With `client`, it also tells whether a login from there would have to wait.',
+    query: { client: CLIENT_FIELD },
+    data: { $ref: 'Explanation#' },
+  },
+  async (deps, { named, query: { client = null } }) => {
+    const { email } = await userOf(deps, named)
+    return explainUser(deps, email, client)
+  },
+)
 
 /** Refused before the hash if the email is taken: whether the password is the user's must not show. */
-export const addUserRoute: Handler = async (deps, request) => {
-  const body = bodyOf(request, ['email', 'name', 'role', ...SECRET_FIELDS])
-  const wanted = {
-    email: readRequired(body, 'email', parseNewEmail),
-    name: readRequired(body, 'name', parseName),
-    role: read(body, 'role', parseRole) ?? DEFAULT_ROLE,
-  }
-  const given = secretOf(body, deps)
-  const { email } = wanted
-  if (await deps.store.users.findByEmail(email)) throw emailTaken(email)
-  await addUser(deps, wanted, given)
-  return { data: { user: toShown(await requireUser(deps, email), deps.clock()) }, isNew: true }
-}
+export const addUserRoute = adminRoute(
+  {
+    operationId: 'addUser',
+    summary: 'Add a user',
+    description: `Send either \`password\` or \`passwordHash\`. Without \`role\` it is \`${DEFAULT_ROLE}\`.`,
+    body: { ...IDENTITY_FIELDS, ...SECRET_FIELDS },
+    required: ['email', 'name'],
+    status: 201,
+    data: ONE_USER,
+    failures: ['EMAIL_TAKEN'],
+  },
+  async (deps, { body }) => {
+    const { email, name, role = DEFAULT_ROLE } = body
+    const given = secretOf(body, deps)
+    if (await deps.store.users.findByEmail(email)) throw emailTaken(email)
+    await addUser(deps, { email, name, role }, given)
+    return { user: toShownUser(await requireUser(deps, email), deps.clock()) }
+  },
+)
 
 /** Not atomic if `isActive` comes with other fields: these are changed first, in a transaction of their own. */
-export const changeUserRoute: Handler = async (deps, request) => {
-  const body = bodyOf(request, ['email', 'name', 'role', 'isActive'])
-  const newEmail = read(body, 'email', parseNewEmail)
-  const name = read(body, 'name', parseName)
-  const role = read(body, 'role', parseRole)
-  const isActive = readBoolean(body, 'isActive')
-  const fields = {
-    ...(newEmail && { email: newEmail }),
-    ...(name && { name }),
-    ...(role && { role }),
-  }
-  const hasFields = Object.keys(fields).length > 0
-  if (!hasFields && isActive === undefined) throw new InvalidInput('There is nothing to change.')
-  const user = await userOf(deps, request)
-  if (hasFields) await setUser(deps, user, fields)
-  if (isActive === true) await activateUser(deps, user)
-  if (isActive === false) await deactivateUser(deps, user)
-  const changed = await deps.store.users.findById(user.id)
-  if (!changed) throw userNotFound(user.email)
-  return { data: { user: toShown(changed, deps.clock()) } }
-}
+export const changeUserRoute = adminRoute(
+  {
+    operationId: 'changeUser',
+    summary: 'Change a user',
+    description: 'Changes the fields that are sent. `isActive: false` ends all sessions.',
+    body: { ...IDENTITY_FIELDS, isActive: { type: 'boolean', examples: [true] } },
+    data: ONE_USER,
+    failures: ['EMAIL_TAKEN'],
+  },
+  async (deps, { named, body: { isActive, ...fields } }) => {
+    const hasFields = Object.keys(fields).length > 0
+    if (!hasFields && isActive === undefined) throw new WrongUse('There is nothing to change.')
+    const user = await userOf(deps, named)
+    if (hasFields) await changeUser(deps, user, fields)
+    if (isActive === true) await activateUser(deps, user)
+    if (isActive === false) await deactivateUser(deps, user)
+    const changed = await deps.store.users.findById(user.id)
+    if (!changed) throw userNotFound(user.email)
+    return { user: toShownUser(changed, deps.clock()) }
+  },
+)
 
-export const deleteUserRoute: Handler = async (deps, request) => {
-  const user = await userOf(deps, request)
-  await deleteUser(deps, user)
-  return { data: {} }
-}
+export const deleteUserRoute = adminRoute(
+  {
+    operationId: 'deleteUser',
+    summary: 'Delete a user',
+    description: 'With all sessions and devices.',
+  },
+  async (deps, { named }) => removeUser(deps, await userOf(deps, named)),
+)

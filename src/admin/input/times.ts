@@ -13,22 +13,22 @@ const LAST_TIME = new Date('9999-12-31T23:59:59.999Z')
 /** A moment that is known once the time of the database is. */
 export type Moment = (now: Date) => Date
 
-export function parseTime(option: string) {
+export function timeParser(label: string) {
   return (typed: string) => {
     const time = findTime(typed)
     if (time) return time
     throw new WrongUse(
-      `${option} takes a time such as 2030-01-31T12:00 (UTC) or 2030-01-31T12:00+09:00.`,
+      `${label} takes a time such as 2030-01-31T12:00 (UTC) or 2030-01-31T12:00+09:00.`,
     )
   }
 }
 
 /** A time, or a duration from now on. */
-export const parseEnd = (option: string) => momentParser(option, 1)
+export const endParser = (label: string) => momentParser(label, 1)
 /** A time, or a duration until now. */
-export const parseStart = (option: string) => momentParser(option, -1)
+export const startParser = (label: string) => momentParser(label, -1)
 
-function momentParser(option: string, direction: 1 | -1) {
+function momentParser(label: string, direction: 1 | -1) {
   return (typed: string): Moment => {
     const time = findTime(typed)
     if (time) return () => time
@@ -36,7 +36,7 @@ function momentParser(option: string, direction: 1 | -1) {
     const durationMs = Number(amount) * (UNIT_MS[unit] ?? Number.NaN)
     if (durationMs > 0) return now => new Date(now.getTime() + direction * durationMs)
     throw new WrongUse(
-      `${option} takes a time such as 2030-01-31T12:00 (UTC) or a duration such as 90m, 2h or 30d.`,
+      `${label} takes a time such as 2030-01-31T12:00 (UTC) or a duration such as 90m, 2h or 30d.`,
     )
   }
 }

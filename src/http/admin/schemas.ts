@@ -1,0 +1,177 @@
+// The objects in answers of the admin API, and the fields that several of its requests have.
+import { clientParser, countParser } from '../../admin/input/values.ts'
+import { USER_STATES } from '../../domain/user.ts'
+import { object } from '../openapi/operation.ts'
+import { ID, SESSION, TIME, USER } from '../openapi/schemas.ts'
+
+export const PAGE_MAX = 100
+
+export function countField(label: string, byDefault = PAGE_MAX) {
+  return {
+    description: `How many: 1 to ${PAGE_MAX}; by default ${byDefault}.`,
+    examples: ['20'],
+    parse: countParser(label, PAGE_MAX),
+  }
+}
+
+export const CLIENT_FIELD = {
+  description: 'The IP address of a client.',
+  examples: ['203.0.113.9'],
+  parse: clientParser('client'),
+}
+
+/** An object that has all these fields. */
+export function whole<P extends Record<string, object>>(properties: P) {
+  return object(properties, Object.keys(properties))
+}
+
+function orNull<S extends { type: string }>(schema: S) {
+  return { ...schema, type: [schema.type, 'null'] }
+}
+
+export function listOf(name: string) {
+  return { type: 'array', items: { $ref: `${name}#` } }
+}
+
+export const NEXT = {
+  type: ['string', 'null'],
+  description: 'Send it as `after` to get the next page. Null at the end.',
+  examples: [null],
+}
+
+const INTEGER = { type: 'integer', examples: [0] }
+const WAITS_UNTIL = { ...orNull(TIME), description: 'Null if it need not wait.' }
+const DIGEST = {
+  type: 'string',
+  description: 'It stands for the email, client or device, which is not stored.',
+}
+
+const { id, email, name, role, createdAt } = USER.properties
+const USER_FIELDS = {
+  ...{ id, email, name, role },
+  isActive: { type: 'boolean', examples: [true] },
+  failedLoginAttempts: { ...INTEGER, description: 'Since the last login.' },
+  lockedUntil: orNull(TIME),
+  lockedBy: { type: ['string', 'null'], enum: ['throttle', 'administrator', null] },
+  createdAt,
+  updatedAt: TIME,
+  state: {
+    type: 'string',
+    enum: USER_STATES,
+    description: '`locked`: by an administrator. `waiting`: by the throttle.',
+  },
+}
+
+const { lastUsedAt, expiresAt, userAgent, ip } = SESSION.properties
+const DEVICE_FIELDS = {
+  ...{ id: ID, userId: id, createdAt: TIME, lastUsedAt: TIME, expiresAt: TIME, userAgent },
+}
+const COUNTED = { failures: INTEGER, budget: INTEGER, waitsUntil: WAITS_UNTIL }
+const SCOPE_NAME = { type: 'string', enum: ['pair', 'email', 'client', 'network', 'device'] }
+
+const FACTS = {
+  type: ['object', 'null'],
+  description: 'The fields that the change concerns; never a secret.',
+}
+
+/** By their names in the document. */
+export const ADMIN_SCHEMAS = Object.entries({
+  User: whole(USER_FIELDS),
+  Session: whole({
+    ...{ id: SESSION.properties.id, userId: id, createdAt: SESSION.properties.createdAt },
+    ...{ lastUsedAt, expiresAt, userAgent, ip },
+  }),
+  Device: whole(DEVICE_FIELDS),
+  Scope: whole({
+    scope: SCOPE_NAME,
+    digest: DIGEST,
+    maxFailures: { ...INTEGER, description: 'In 15 minutes.' },
+    maxDailyFailures: { ...orNull(INTEGER), description: 'Null if there is no limit for the day.' },
+    failures: { ...INTEGER, description: 'In the current 15 minutes.' },
+    budget: { ...INTEGER, description: 'Failures that the current 15 minutes allow.' },
+    pending: { ...INTEGER, description: 'Attempts in progress.' },
+    windowEndsAt: orNull(TIME),
+    dailyFailures: { ...INTEGER, description: 'One is forgiven every 15 minutes.' },
+    dayEndsAt: { ...orNull(TIME), description: 'When the last of them is forgiven.' },
+    blockedUntil: orNull(TIME),
+    waitsUntil: WAITS_UNTIL,
+  }),
+  Throttle: whole({
+    scopes: {
+      ...listOf('Scope'),
+      description: 'In the order pair, email, client, network; only what was asked for.',
+    },
+    clients: {
+      ...whole({ clients: INTEGER, waiting: INTEGER, waitsUntil: WAITS_UNTIL }),
+      type: ['object', 'null'],
+      description: 'The clients that have failed with the email; null without an email.',
+    },
+  }),
+  ThrottleList: whole({
+    waiting: {
+      ...whole({ email: INTEGER, client: INTEGER, network: INTEGER }),
+      description: 'How many must wait, in the whole throttle.',
+    },
+    emails: {
+      type: 'array',
+      description: 'The most failures for the day first. `email` is null if no user has it.',
+      items: whole({
+        email: orNull(email),
+        digest: DIGEST,
+        ...{ failures: INTEGER, dailyFailures: INTEGER, clients: INTEGER },
+        waitsUntil: WAITS_UNTIL,
+      }),
+    },
+    clients: {
+      type: 'array',
+      description: 'Clients and networks, the most failures first.',
+      items: whole({
+        ...{ scope: SCOPE_NAME, digest: DIGEST, failures: INTEGER, waitsUntil: WAITS_UNTIL },
+      }),
+    },
+  }),
+  Explanation: whole({
+    verdict: {
+      ...object(
+        {
+          kind: {
+            type: 'string',
+            enum: [
+              ...['must-wait', 'can-log-in', 'no-user', 'inactive', 'locked'],
+              ...['unreachable-email', 'unusable-hash'],
+            ],
+          },
+          until: { ...TIME, description: 'Only if `locked` or `must-wait`.' },
+          because: { $ref: 'Scope#', description: 'Only if `must-wait`.' },
+        },
+        ['kind'],
+      ),
+      description: 'What the right password would lead to, on a device that is not known.',
+    },
+    user: {
+      ...whole({
+        ...USER_FIELDS,
+        hashCost: { ...orNull(INTEGER), description: 'Null if the stored hash cannot be used.' },
+        liveSessions: INTEGER,
+        lastLoginAt: { ...orNull(TIME), description: 'Null if none is known.' },
+        devices: { type: 'array', items: whole({ ...DEVICE_FIELDS, ...COUNTED }) },
+      }),
+      type: ['object', 'null'],
+    },
+    throttle: { $ref: 'Throttle#' },
+  }),
+  AuditEvent: whole({
+    id: { type: 'integer', examples: [1] },
+    at: TIME,
+    action: { type: 'string', examples: ['user.locked'] },
+    target: email,
+    targetId: { ...orNull(ID), description: 'The user that it concerns; null if there is none.' },
+    by: whole({
+      kind: { type: 'string', enum: ['user', 'token'] },
+      name: { type: 'string', examples: ['registration'] },
+      host: ip,
+    }),
+    before: FACTS,
+    after: FACTS,
+  }),
+}).map(([$id, schema]) => ({ $id, ...schema }))

@@ -78,6 +78,7 @@ test('the help marks required options, and "help users add" is the help of "user
 test('the help of every command has examples, and they are valid', async t => {
   const { run, folder } = await createCliFor(t, 'sqlite')
   await writeFile(join(folder, 'users.csv'), 'email,name,passwordHash\n')
+  await writeFile(join(folder, 'old-users.csv'), 'login,name,passwordHash\n')
   const examples: string[] = []
   const visit = async (path: string[]): Promise<void> => {
     const { stdout } = await run([...path, '--help'])

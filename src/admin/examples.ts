@@ -18,7 +18,7 @@ export const EXAMPLES: Record<string, string[]> = {
   'users delete': ['users delete ann@example.org --yes'],
   'users import': [
     'users import users.csv --dry-run',
-    'users import users.csv --map login=email --ignore-unknown',
+    'users import old-users.csv --map login=email --ignore-unknown',
   ],
   'users export': [
     'users export --with-hashes --output users.ndjson',

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { describe, type TestContext, test } from 'node:test'
 import type { EngineName } from '../src/storage/sql/engine.ts'
-import { type Cli, createCli, MAIN, parseLine } from './cli.ts'
+import { type Cli, createCli, MAIN, parseLine, setUpCli } from './cli.ts'
 import { createTestDatabase, ENGINES, type TestDatabase } from './engines.ts'
 
 /** Run on both engines: only the name of the database may differ. */
@@ -115,8 +115,7 @@ test('a change is one log line, with its actor and without a secret', async t =>
 
 for (const engine of ENGINES) {
   test(`a list of several batches has every user once, in order, in aligned columns, on ${engine}`, async t => {
-    const { run, database } = await createCliFor(t, engine)
-    await run(['database', 'migrate'])
+    const { run, database } = await setUpCli(engine, t)
     await database.rows(`with recursive n (i) as (select 1 union all select i + 1 from n where i < 2500)
       insert into users (email, password_hash, name)
       select substr('000' || i, length('' || i)) || '@example.org', '-', 'User ' || i from n`)
@@ -299,8 +298,7 @@ test('a time without a zone is UTC in every zone, and a duration counts from now
 
 for (const engine of ENGINES) {
   test(`"audit list --since" finds a change that was recorded after an older one, with and without --limit, on ${engine}`, async t => {
-    const { run, database } = await createCliFor(t, engine)
-    await run(['database', 'migrate'])
+    const { run, database } = await setUpCli(engine, t)
     const days = ['03', '01', '04', '01', '05', '01', '01']
     for (const [i, day] of days.entries()) {
       await database.rows(`insert into audit_events (at, actor_kind, actor, host, action, target)

@@ -3,66 +3,31 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFile, mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { describe, type TestContext, test } from 'node:test'
+import { describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { fieldsOf } from '../src/admin/import/csv.ts'
 import { openFile } from '../src/admin/import/source.ts'
-import type { EngineName } from '../src/storage/sql/engine.ts'
-import { createCli, MAIN } from './cli.ts'
-import { createTestDatabase, ENGINES } from './engines.ts'
+import { MAIN } from './cli.ts'
+import { ENGINES } from './engines.ts'
+import { counts, csvOf, HASH, HEADING, PASSWORD, setUpImports } from './import-cli.ts'
 import { NO_FSYNC, startPostgres } from './postgres-server.ts'
 import { until } from './process.ts'
-import { TEST_COST } from './service.ts'
 
-const PASSWORD = 'correct horse'
-const HASH = await bcrypt.hash(PASSWORD, TEST_COST)
-const HEADING = 'email,name,role,passwordHash'
-
-async function createCliFor(t: TestContext, engine: EngineName, server?: string) {
-  const database = await createTestDatabase(engine, server)
-  const cli = await createCli(database)
-  t.after(async () => {
-    await cli.remove()
-    await database.drop()
-  })
-  await cli.run(['database', 'migrate'])
-  const pathOf = (name: string) => join(cli.folder, name)
-  return {
-    ...cli,
-    database,
-    pathOf,
-    /** Writes a file and imports it. */
-    async importFile(name: string, content: string | Buffer, ...options: string[]) {
-      await writeFile(pathOf(name), content)
-      const ended = await cli.run(['users', 'import', name, '--json', ...options])
-      const events = ended.stderr.split('\n').filter(line => line !== '' && !line.startsWith('{'))
-      return { code: ended.code, counts: JSON.parse(ended.stdout || 'null'), said: events }
-    },
-    users: () => database.rows('select * from users order by email'),
-    events: async () =>
-      Number((await database.rows('select count(*) as n from audit_events'))[0]?.n),
-    spawnImport: (...args: string[]) =>
-      spawn(process.execPath, [MAIN, 'users', 'import', ...args], {
-        cwd: cli.folder,
-        env: cli.env,
-      }),
-  }
-}
-
-const counts = (added: number, updated: number, unchanged: number, rejected: number) => ({
-  ...{ added, updated, unchanged, rejected },
-})
-const csvOf = (rows: number) =>
-  Array.from({ length: rows }, (_, i) => `user${i}@example.org,User ${i},user,${HASH}\n`)
+/** Rows that are hashed are stored after every hundred, so what follows the last hundred waits for more input. */
+const withPasswords = (from: number, to: number) =>
+  Array.from({ length: to - from }, (_, i) =>
+    JSON.stringify({ email: `e${from + i}@example.org`, name: 'Ann', password: PASSWORD }),
+  )
+    .map(row => `${row}\n`)
+    .join('')
 
 for (const engine of ENGINES) {
   describe(`import and export on ${engine}`, () => {
     for (const format of ['csv', 'ndjson']) {
       test(`an export with hashes is a faithful copy, as ${format}`, async t => {
-        const from = await createCliFor(t, engine)
-        const to = await createCliFor(t, engine)
+        const from = await setUpImports(t, engine)
+        const to = await setUpImports(t, engine)
         const names = ['Ann, "the" Ö', '=1+1', '-', 'Zoë']
         const rows = names.map((name, i) => ({
           email: `u${i}@example.org`,
@@ -97,7 +62,7 @@ for (const engine of ENGINES) {
     }
 
     test('an unchanged password changes nothing, whatever the prefix of its stored hash', async t => {
-      const cli = await createCliFor(t, engine)
+      const cli = await setUpImports(t, engine)
       const hashes = ['$2a', '$2b', '$2y'].map(prefix => HASH.replace('$2b', prefix))
       const stored = hashes.map((hash, i) => `u${i}@example.org,U${i},user,${hash}\n`)
       await cli.importFile('h.csv', [`${HEADING}\n`, ...stored].join(''))
@@ -120,22 +85,21 @@ for (const engine of ENGINES) {
     })
 
     test('a killed import is finished by the next run, and each user is recorded once', async t => {
-      const cli = await createCliFor(t, engine)
-      const rows = 20_000
-      await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
-      const child = cli.spawnImport('u.csv')
+      const cli = await setUpImports(t, engine)
+      const child = cli.spawnImport('-', '--hash-passwords')
+      child.stdin.write(withPasswords(0, 150))
       await until(async () => (await cli.users()).length > 0)
       child.kill('SIGKILL')
       await once(child, 'close')
       const stored = (await cli.users()).length
       assert.equal(await cli.events(), stored)
-      const ended = await cli.run(['users', 'import', 'u.csv', '--json'])
-      assert.deepEqual(JSON.parse(ended.stdout), counts(rows - stored, 0, stored, 0))
-      assert.equal(await cli.events(), rows)
+      const ended = await cli.importFile('u.ndjson', withPasswords(0, 200), '--hash-passwords')
+      assert.deepEqual(ended.counts, counts(200 - stored, 0, stored, 0))
+      assert.equal(await cli.events(), 200)
     })
 
     test('two imports of the same file at a time add each user once', async t => {
-      const cli = await createCliFor(t, engine)
+      const cli = await setUpImports(t, engine)
       const rows = 5_000
       await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
       const ended = await Promise.all(
@@ -158,7 +122,7 @@ for (const engine of ENGINES) {
 }
 
 test('malformed rows are reported with their lines, kept, and can be mended', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   const ok = (email: string) => `${email},Ann,user,${HASH}`
   const long = `${'x'.repeat(3_000_000)}`
   const lines: [line: string | Buffer, problem: string | null][] = [
@@ -224,7 +188,7 @@ test('malformed rows are reported with their lines, kept, and can be mended', as
 })
 
 test('malformed rows of NDJSON are reported too', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   const row = { email: 'a@example.org', name: 'Ann', passwordHash: HASH }
   const lines: [line: string, problem: string | null][] = [
     [JSON.stringify(row), null],
@@ -270,7 +234,7 @@ test('malformed rows of NDJSON are reported too', async t => {
 })
 
 test('the first 1,000 rejected rows are reported, the others counted', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   const { said, counts: counted } = await cli.importFile('u.ndjson', '{}\n'.repeat(2_500))
   assert.equal(said.length, 1_001)
   assert.equal(said.at(-1), '1500 more lines were rejected.')
@@ -278,7 +242,7 @@ test('the first 1,000 rejected rows are reported, the others counted', async t =
 })
 
 test('an id of another user is rejected after the database was asked', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   const row = { email: 'a@example.org', name: 'Ann', passwordHash: HASH }
   await cli.importFile('u.ndjson', JSON.stringify(row))
   const [user] = await cli.users()
@@ -292,7 +256,7 @@ test('an id of another user is rejected after the database was asked', async t =
 })
 
 test('an export to a file is readable by its owner only, replaces no file, and is what is printed otherwise', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   await cli.importFile('h.csv', [`${HEADING}\n`, ...csvOf(3)].join(''))
   const args = ['users', 'export', '--with-hashes']
   const printed = await cli.run(args)
@@ -317,7 +281,7 @@ test('an export to a file is readable by its owner only, replaces no file, and i
 })
 
 test('an export with hashes into a file that others can read warns, and does not otherwise', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   await cli.importFile('h.csv', [`${HEADING}\n`, ...csvOf(1)].join(''))
   const warned = async (mode: number | null, ...options: string[]) => {
     const file = mode === null ? null : await open(cli.pathOf('out'), 'w', 0o600)
@@ -344,7 +308,7 @@ test('an export with hashes into a file that others can read warns, and does not
 })
 
 test('an export for spreadsheets has no formulas, and the usual one is not changed', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   const formulas = ['=1+1', '+1', '-1', '@SUM(A1)', '=HYPERLINK("x","y")', '＝1']
   const names = [...formulas, 'a=1', "'=1", 'Ann, B']
   const rows = names.map((name, i) => ({
@@ -377,7 +341,7 @@ test('an export for spreadsheets has no formulas, and the usual one is not chang
 })
 
 test('passwords are hashed only if asked for, and existing users cost no hash', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   const file = `email,name,password\na@example.org,Ann,${PASSWORD}\nb@example.org,Bob,short\n`
   const refused = await cli.importFile('p.csv', file)
   assert.equal(refused.code, 2)
@@ -436,7 +400,7 @@ describe('an import is refused', () => {
   ]
   for (const [what, args, code, said] of cases) {
     test(what, async t => {
-      const cli = await createCliFor(t, 'sqlite')
+      const cli = await setUpImports(t, 'sqlite')
       await mkdir(cli.pathOf('folder.csv'))
       await writeFile(cli.pathOf('column.csv'), `${HEADING},admin\n`)
       await writeFile(cli.pathOf('semicolons.csv'), HEADING.replaceAll(',', ';'))
@@ -453,7 +417,7 @@ describe('an import is refused', () => {
 })
 
 test('rejected rows that cannot be written end the import', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   await mkdir(cli.pathOf('u.ndjson.rejected'))
   await writeFile(cli.pathOf('u.ndjson'), '{}\n')
   const { code, stderr } = await cli.run(['users', 'import', 'u.ndjson'])
@@ -466,15 +430,9 @@ test('rejected rows that cannot be written end the import', async t => {
 })
 
 test('SIGINT ends an import of endless input; what was stored stays', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   const child = cli.spawnImport('-', '--hash-passwords')
-  child.stdin.on('error', () => {})
-  let row = 0
-  const timer = setInterval(() => {
-    const user = { email: `e${row++}@example.org`, name: 'Ann', password: PASSWORD }
-    child.stdin.write(`${JSON.stringify(user)}\n{}\n`)
-  }, 1)
-  t.after(() => clearInterval(timer))
+  child.stdin.write(`${withPasswords(0, 150)}{}\n`)
   await until(async () => (await cli.users()).length > 0)
   child.kill('SIGINT')
   const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
@@ -492,28 +450,26 @@ test('SIGINT ends an import of endless input; what was stored stays', async t =>
 
 test('a database that goes away ends the import, and the next run continues', async t => {
   const server = await startPostgres(NO_FSYNC)
-  const cli = await createCliFor(t, 'postgres', server.url)
+  const cli = await setUpImports(t, 'postgres', server.url)
   t.after(() => server.stop())
-  const rows = 60_000
-  await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
-  const child = cli.spawnImport('u.csv')
+  const child = cli.spawnImport('-', '--hash-passwords')
+  child.stdin.on('error', () => {}).write(withPasswords(0, 150))
   await until(async () => (await cli.events()) > 0)
   await server.end('SIGKILL')
+  child.stdin.write(withPasswords(150, 300))
   const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
   assert.equal(code, 1)
   assert.match(
     said,
-    /^So far \d+ added.*run the command again to continue\.\nPostgreSQL .* cannot be used/s,
+    /^So far 100 added.*run the command again to continue\.\nPostgreSQL .* cannot be used/s,
   )
   await server.start()
-  const stored = (await cli.users()).length
-  assert.ok(stored < rows)
-  const ended = await cli.run(['users', 'import', 'u.csv', '--json'])
-  assert.deepEqual(JSON.parse(ended.stdout), counts(rows - stored, 0, stored, 0))
+  const ended = await cli.importFile('u.ndjson', withPasswords(0, 300), '--hash-passwords')
+  assert.deepEqual(ended.counts, counts(200, 0, 100, 0))
 })
 
 test('a named pipe can be imported, and a changed file is noticed', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   const pipe = cli.pathOf('pipe.csv')
   await once(spawn('mkfifo', [pipe]), 'close')
   const child = cli.spawnImport('pipe.csv', '--json')

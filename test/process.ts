@@ -12,7 +12,7 @@ import bcrypt from 'bcrypt'
 import { openStore } from '../src/storage/open-store.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
 import { copyDevelopmentCertificate } from './certificates.ts'
-import { createTestDatabase, type TestDatabase } from './engines.ts'
+import { createMigratedDatabase, createTestDatabase, type TestDatabase } from './engines.ts'
 import { freePort } from './postgres-server.ts'
 import { type Answer, type Call, createClient, ISSUER, PASSWORD, TEST_COST } from './service.ts'
 import { changeAt } from './storage/fixtures.ts'
@@ -149,7 +149,7 @@ export async function createDeployment(
   server?: string,
   hasTables = true,
 ): Promise<Deployment> {
-  const database = await createTestDatabase(engine, server)
+  const database = await (hasTables ? createMigratedDatabase : createTestDatabase)(engine, server)
   const { config } = database
   const dataDir =
     config.engine === 'sqlite' ? dirname(config.file) : await makeTemporaryFolder('login-service-')
@@ -160,7 +160,6 @@ export async function createDeployment(
     ...env,
   }
   const store = await openStore(config)
-  if (hasTables) await store.migrations.apply()
   const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
   const started: RunningProcess[] = []
 

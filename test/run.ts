@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { loadConfig } from '../src/config/config.ts'
 import { loadTls } from '../src/http/connection/tls.ts'
+import { makeTemplates, query } from './engines.ts'
 import { NO_FSYNC, startPostgres } from './postgres-server.ts'
 import type { Ended } from './reporter.ts'
 import { createSummary } from './summary.ts'
@@ -38,18 +39,21 @@ const patterns = given[0] === '--long' ? longFiles() : given.length > 0 ? given 
 const files = globSync(patterns).sort()
 if (files.length === 0) throw new Error(`no file matches ${patterns.join(' ')}`)
 
-const folder = await mkdtemp(join(tmpdir(), 'login-certificate-'))
+const folder = await mkdtemp(join(tmpdir(), 'login-templates-'))
 const config = loadConfig({ NODE_ENV: 'test', DATA_DIR: folder })
 const [postgres] = await Promise.all([
   process.env.TEST_DATABASE_URL ? null : startPostgres(suite.isLong ? [] : NO_FSYNC),
   // Makes the development certificate in that folder.
   loadTls(config, new Date()),
 ])
+const server = process.env.TEST_DATABASE_URL ?? postgres?.url ?? ''
+const template = await makeTemplates(folder, server)
 const env = {
   ...process.env,
-  TEST_DATABASE_URL: process.env.TEST_DATABASE_URL ?? postgres?.url,
+  TEST_DATABASE_URL: server,
   TEST_FOLDER: process.env.TEST_FOLDER ?? (suite.isLong ? tmpdir() : dataFolder()),
-  TEST_CERTIFICATE_FOLDER: folder,
+  TEST_TEMPLATES: folder,
+  TEST_TEMPLATE_DATABASE: template,
   ...(suite.isLong && { TEST_LONG: '1' }),
   // Hundreds of processes start. Without the cache each would strip the types and compile again.
   NODE_COMPILE_CACHE: resolve('node_modules/.cache'),
@@ -73,6 +77,7 @@ await Promise.all(
   }),
 )
 process.exitCode = summary.print() ? 0 : 1
+await query(server, `drop database ${template}`)
 await postgres?.stop()
 await rm(folder, { recursive: true })
 

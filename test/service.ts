@@ -17,7 +17,7 @@ import { openServiceStore, openStore } from '../src/storage/open-store.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
 import { copyDevelopmentCertificate } from './certificates.ts'
 import { createDescription, type Description } from './described.ts'
-import { createTestDatabase, type TestDatabase } from './engines.ts'
+import { createMigratedDatabase, type TestDatabase } from './engines.ts'
 import { changeAt } from './storage/fixtures.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
@@ -116,7 +116,7 @@ export async function startTestService(
   env: Record<string, string> = {},
   other: TestService | null = null,
 ): Promise<TestService> {
-  const database = other?.database ?? (await createTestDatabase(engine))
+  const database = other?.database ?? (await createMigratedDatabase(engine))
   const dataDir = other?.dataDir ?? (await makeTemporaryFolder('login-service-'))
   if (!other) await copyDevelopmentCertificate(dataDir, env)
   const fullEnv = {

@@ -51,6 +51,7 @@ const template = await makeTemplates(folder, server)
 const env = {
   ...process.env,
   TEST_DATABASE_URL: server,
+  ...(postgres && { TEST_POSTGRES: postgres.folder }),
   TEST_FOLDER: process.env.TEST_FOLDER ?? (suite.isLong ? tmpdir() : dataFolder()),
   TEST_TEMPLATES: folder,
   TEST_TEMPLATE_DATABASE: template,

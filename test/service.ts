@@ -5,6 +5,7 @@ import { readFile, rm } from 'node:fs/promises'
 import http, { type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http'
 import https from 'node:https'
 import { join } from 'node:path'
+import { createSecureContext } from 'node:tls'
 import bcrypt from 'bcrypt'
 import type { JWK } from 'jose'
 import { loadConfig } from '../src/config/config.ts'
@@ -231,7 +232,11 @@ export async function createClient(
   const { request, agent } = url.startsWith('https:')
     ? {
         request: https.request,
-        agent: new https.Agent({ keepAlive: true, ca: await readFile(certFile) }),
+        agent: new https.Agent({
+          keepAlive: true,
+          // One for all connections: by default each one parses the certificate again.
+          secureContext: createSecureContext({ ca: await readFile(certFile) }),
+        }),
       }
     : { request: http.request, agent: new http.Agent({ keepAlive: true }) }
   return {

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import type { AuditFacts } from '../src/domain/audit.ts'
 import { openStore } from '../src/storage/open-store.ts'
 import { createCli } from './cli.ts'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { PASSWORD } from './service.ts'
 import {
   bearer,
@@ -21,7 +21,7 @@ const claimsOf = (token: string) =>
 /** With the time limit of a command: on a busy machine, changes of one row wait for each other. */
 const openWithTime = ({ database }: SessionService) => openStore(database.config, () => {}, 60_000)
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   test(`"users set" keeps sessions, devices and password, and reaches the token at the next refresh, on ${engine}`, async t => {
     const service = await startSessionService(engine)
     const cli = await createCli(service.database)

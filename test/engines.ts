@@ -20,6 +20,7 @@ export const ENGINES: EngineName[] = ['sqlite', 'postgres']
 export const ENGINES_BY_RUN: EngineName[] = process.env.TEST_LONG ? ['postgres'] : ['sqlite']
 
 const TEMPLATE_FILE = 'login.db'
+const OPERATION_TIMEOUT_MS = 60_000
 
 export type Row = Record<string, unknown>
 
@@ -67,8 +68,16 @@ export async function makeTemplates(folder: string, server: string): Promise<str
   return database.name
 }
 
+/** In this thread, with time enough for a busy machine. */
+export function openPatientStore(
+  database: DatabaseConfig,
+  onConnectionLost: (error: Error) => void = () => {},
+): Promise<Store> {
+  return openStore(database, onConnectionLost, OPERATION_TIMEOUT_MS)
+}
+
 async function migrate({ config }: Pick<TestDatabase, 'config'>): Promise<void> {
-  const store = await openStore(config)
+  const store = await openPatientStore(config)
   await store.migrations.apply()
   await store.close()
 }
@@ -78,7 +87,7 @@ export async function openTestStore(
   engine: EngineName,
 ): Promise<{ store: Store; database: TestDatabase }> {
   const database = await createMigratedDatabase(engine)
-  const store = await openStore(database.config)
+  const store = await openPatientStore(database.config)
   after(async () => {
     await store.close()
     await database.drop()

@@ -1,7 +1,7 @@
 // The test command: starts one PostgreSQL for all files, runs them in a few processes, and prints the failures
 // in full. Each process runs several files one after the other, because loading the service takes a second.
 import { type ChildProcess, spawn } from 'node:child_process'
-import { globSync, readFileSync, statfsSync } from 'node:fs'
+import { globSync, readFileSync, statfsSync, statSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -20,9 +20,9 @@ type Suite = {
   isLong?: boolean
 }
 
-const USUAL: Suite = { processes: 4, filesPerProcess: 8 }
-/** Some of these compare times, so they have fewer neighbours. */
-const LONG: Suite = { processes: 2, filesPerProcess: 1, isLong: true }
+const USUAL: Suite = { processes: 4, filesPerProcess: 10 }
+/** Some of these compare times, so they have fewer neighbours, and those in test/long/ a process each. */
+const LONG: Suite = { processes: 2, filesPerProcess: 8, isLong: true }
 /** A file starts up to ten processes. */
 const CLUSTER: Suite = { processes: 1, filesPerProcess: 1 }
 
@@ -36,7 +36,8 @@ const NEEDED_BYTES = 3_000_000_000
 const given = process.argv.slice(2)
 const suite = suiteOf(given)
 const patterns = given[0] === '--long' ? longFiles() : given.length > 0 ? given : USUAL_FILES
-const files = globSync(patterns).sort()
+// Large files take longer on average.
+const files = globSync(patterns).toSorted((a, b) => statSync(b).size - statSync(a).size)
 if (files.length === 0) throw new Error(`no file matches ${patterns.join(' ')}`)
 
 const folder = await mkdtemp(join(tmpdir(), 'login-templates-'))
@@ -69,9 +70,11 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-// A few files are spread over all processes.
-const filesPerProcess = Math.min(suite.filesPerProcess, Math.ceil(files.length / suite.processes))
-const waiting = inBundles(files, filesPerProcess)
+const isAlone = (file: string) => suite.isLong && file.startsWith('test/long/')
+const waiting = [
+  ...files.filter(isAlone).map(file => [file]),
+  ...inBundles(files.filter(file => !isAlone(file))),
+]
 await Promise.all(
   Array.from({ length: suite.processes }, async () => {
     for (let bundle = waiting.shift(); bundle; bundle = waiting.shift()) await runBundle(bundle)
@@ -125,11 +128,15 @@ function longFiles(): string[] {
   return ['test/long/*.test.ts', ...onOtherEngine]
 }
 
-function inBundles(all: string[], size: number): string[][] {
-  const bundles: string[][] = []
-  for (let start = 0; start < all.length; start += size)
-    bundles.push(all.slice(start, start + size))
-  return bundles
+/** Deals the files out, so that each bundle has large and small ones. A few files are spread over all processes. */
+function inBundles(all: string[]): string[][] {
+  const count = Math.max(
+    Math.ceil(all.length / suite.filesPerProcess),
+    Math.min(all.length, suite.processes),
+  )
+  return Array.from({ length: count }, (_, bundle) =>
+    all.filter((_, index) => index % count === bundle),
+  )
 }
 
 /**

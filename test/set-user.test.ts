@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { AuditFacts } from '../src/domain/audit.ts'
-import { openStore } from '../src/storage/open-store.ts'
 import { createCli } from './cli.ts'
-import { ENGINES_BY_RUN } from './engines.ts'
+import { ENGINES_BY_RUN, openPatientStore } from './engines.ts'
 import { PASSWORD } from './service.ts'
 import {
   bearer,
@@ -19,7 +18,7 @@ const claimsOf = (token: string) =>
   JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
 
 /** With the time limit of a command: on a busy machine, changes of one row wait for each other. */
-const openWithTime = ({ database }: SessionService) => openStore(database.config, () => {}, 60_000)
+const openWithTime = ({ database }: SessionService) => openPatientStore(database.config)
 
 for (const engine of ENGINES_BY_RUN) {
   test(`"users set" keeps sessions, devices and password, and reaches the token at the next refresh, on ${engine}`, async t => {

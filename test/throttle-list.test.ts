@@ -1,11 +1,10 @@
 // "throttle list" with more rows and users than fit into a page.
 import assert from 'node:assert/strict'
-import { after, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { listThrottle } from '../src/admin/operations/throttle.ts'
 import { type ScopeState, waitsUntil } from '../src/domain/throttle.ts'
 import { digestOf } from '../src/identifiers.ts'
 import { limitsOf } from '../src/login/scopes.ts'
-import { openStore } from '../src/storage/open-store.ts'
 import { ENGINES_BY_RUN, openTestStore } from './engines.ts'
 import { changeAt } from './storage/fixtures.ts'
 
@@ -16,10 +15,7 @@ const NOTHING = { dailyFailures: 0, failures: 0, key: '' }
 
 for (const engine of ENGINES_BY_RUN) {
   describe(`a large throttle on ${engine}`, async () => {
-    const { database } = await openTestStore(engine)
-    // On a slow machine, too, the rows of a page arrive in time.
-    const store = await openStore(database.config, () => {}, 60_000)
-    after(() => store.close())
+    const { store, database } = await openTestStore(engine)
     const deps = {
       ...{ store, budgets: BUDGETS, clock: () => NOW },
       ...{ by: changeAt().by, hashPassword: async () => '' },

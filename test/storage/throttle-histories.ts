@@ -10,9 +10,8 @@ import type { Store } from '../../src/domain/store.ts'
 import { type ScopeState as ReadScope, waitsUntil } from '../../src/domain/throttle.ts'
 import type { User } from '../../src/domain/user.ts'
 import { digestOf } from '../../src/identifiers.ts'
-import { openStore } from '../../src/storage/open-store.ts'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
-import { createMigratedDatabase, type Row } from '../engines.ts'
+import { createMigratedDatabase, openPatientStore, type Row } from '../engines.ts'
 import { byEmail, changeAt, openFor } from './fixtures.ts'
 import { type Expected, type ScopeState, ThrottleModel, type UserState } from './throttle-model.ts'
 
@@ -146,7 +145,7 @@ const histories = fc.record({
 export async function checkHistories(engine: EngineName, numRuns: number): Promise<void> {
   const database = await createMigratedDatabase(engine)
   const direct = await connect(database.config)
-  const store = await openStore(withOptions(database.config))
+  const store = await openPatientStore(withOptions(database.config))
   try {
     for (const [email, { id, passwordHash }] of USERS) {
       const user = { id, email, passwordHash, name: 'Name', role: 'user' }

@@ -54,7 +54,7 @@ describe('commands print what their transcripts say', () => {
 })
 
 test('--help and no command print the help; a group without a command prints its help and fails', async t => {
-  const { runProcess: run } = await createCliFor(t, 'sqlite')
+  const { run } = await createCliFor(t, 'sqlite')
   const bare = await run([])
   assert.equal(bare.code, 0)
   assert.equal(bare.stderr, '')
@@ -244,7 +244,7 @@ test('a name or role with a character that is invisible or reorders text is refu
 })
 
 test('a time without a zone is UTC in every zone, and a duration counts from now', async t => {
-  const { run, runProcess, database } = await createCliFor(t, 'sqlite')
+  const { run, database } = await createCliFor(t, 'sqlite')
   const email = 'ann@example.org'
   await run(['users', 'add', email, '--name', 'Ann', '--generate'])
   const lockedUntil = async () =>
@@ -257,7 +257,7 @@ test('a time without a zone is UTC in every zone, and a duration counts from now
   ]
   for (const [typed, meant] of TIMES) {
     const args = ['users', 'lock', email, '--until', typed]
-    const { stderr } = await runProcess(args, '', { TZ: 'Asia/Tokyo' })
+    const { stderr } = await run(args, '', { TZ: 'Asia/Tokyo' })
     assert.equal(await lockedUntil(), meant, typed)
     assert.ok(stderr.includes(`until ${meant.replace(/\.\d+Z/, 'Z')}`), stderr)
   }
@@ -273,7 +273,7 @@ test('a time without a zone is UTC in every zone, and a duration counts from now
   }
   const row = { email, name: 'Ann', passwordHash: '$2b$04$'.padEnd(60, '.') }
   const locked = JSON.stringify({ ...row, lockedUntil: '2991-01-31T12:00' })
-  await runProcess(['users', 'import', '-', '--update'], locked, { TZ: 'Asia/Tokyo' })
+  await run(['users', 'import', '-', '--update'], locked, { TZ: 'Asia/Tokyo' })
   assert.equal(await lockedUntil(), '2991-01-31T12:00:00.000Z')
 
   await database.rows(`insert into audit_events (at, actor_kind, actor, host, action, target)
@@ -285,7 +285,7 @@ test('a time without a zone is UTC in every zone, and a duration counts from now
     ['2001-01-01T00:01', false],
   ] as const) {
     const args = ['audit', 'list', '--since', since]
-    const { stdout, stderr } = await runProcess(args, '', { TZ: 'Asia/Tokyo' })
+    const { stdout, stderr } = await run(args, '', { TZ: 'Asia/Tokyo' })
     assert.equal(stdout.includes('old@example.org'), isListed, since)
     assert.match(stderr, /^Listed \d+ changes since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.\n$/)
   }

@@ -4,9 +4,9 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
-import { setUpCli } from './cli.ts'
-import { LAUNCH, NO_PINNED_NODE, oldNode, preload } from './old-node.ts'
-import { PROJECT } from './process.ts'
+import { setUpCli } from '../cli.ts'
+import { LAUNCH, NO_PINNED_NODE, oldNode, preload } from '../old-node.ts'
+import { PROJECT } from '../process.ts'
 
 const execute = promisify(execFile)
 const LOGIN_SERVICE = join(PROJECT, 'login-service.cjs')

@@ -2,9 +2,8 @@
 import { mkdir, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { openStore } from '../src/storage/open-store.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
-import { createTestDatabase, type TestDatabase } from '../test/engines.ts'
+import { createMigratedDatabase, type TestDatabase } from '../test/engines.ts'
 import { freePort, startPostgres } from '../test/postgres-server.ts'
 import { SERVE } from '../test/process.ts'
 import type { Target } from './connection.ts'
@@ -51,14 +50,11 @@ export function usePostgres(): Promise<string> {
 export async function deploy(engine: EngineName, users = 0, cost = COST): Promise<Deployment> {
   const folder = useRunFolder()
   if (engine === 'postgres') await usePostgres()
-  const database = await createTestDatabase(engine)
+  const database = await createMigratedDatabase(engine)
   const { config } = database
   const dataDir =
     config.engine === 'sqlite' ? dirname(config.file) : join(folder, crypto.randomUUID())
   await mkdir(dataDir, { recursive: true })
-  const store = await openStore(config)
-  await store.migrations.apply()
-  await store.close()
   await seedUsers(config, { from: 0, to: 2 * users, sessionsEach: 0, cost })
   const started: Service[] = []
 

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { type AdminService, startAdminService } from './admin-service.ts'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { LOGIN, PASSWORD, TEST_COST } from './service.ts'
 
 const BY = { kind: 'token', name: 'registration', host: '127.0.0.1' }
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`admin API on ${engine}`, () => {
     let service: AdminService
     let admin: AdminService['admin']

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { ADMIN_ROUTES } from '../src/http/admin/app.ts'
 import { sendAnything } from './admin-fuzz.ts'
 import { ADMIN, type AdminService, startAdminService } from './admin-service.ts'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { CASES, type Case, HOST, JSON_TYPE, lines } from './hostile-cases.ts'
 import { answersOf, createRawClient, outsideEnvelope, receive } from './raw-connection.ts'
 import { LOGIN, PASSWORD } from './service.ts'
@@ -17,7 +17,7 @@ const UNKNOWN_ID = '00000000-0000-4000-8000-000000000000'
 /** Node's client sends no address with a space. */
 const encodeSpaces = (query: string) => query.replaceAll(' ', '%20')
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`hostile input to the admin API on ${engine}`, () => {
     let service: AdminService
     const send = (method: string, path: string, body?: unknown) =>

@@ -44,7 +44,7 @@ export async function copyDevelopmentCertificate(
   dataDir: string,
   env: Record<string, string>,
 ): Promise<void> {
-  const folder = process.env.TEST_CERTIFICATE_FOLDER
+  const folder = process.env.TEST_TEMPLATES
   if (!folder || env.TLS_CERT_FILE || env.TRUST_PROXY) return
   const [made, copy] = [developmentFiles(folder), developmentFiles(dataDir)]
   await copyFile(made.certFile, copy.certFile)

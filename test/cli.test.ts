@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { describe, type TestContext, test } from 'node:test'
 import type { EngineName } from '../src/storage/sql/engine.ts'
-import { type Cli, createCli, MAIN, parseLine } from './cli.ts'
+import { type Cli, createCli, MAIN, parseLine, setUpCli } from './cli.ts'
 import { createTestDatabase, ENGINES, type TestDatabase } from './engines.ts'
 
 /** Run on both engines: only the name of the database may differ. */
@@ -54,7 +54,7 @@ describe('commands print what their transcripts say', () => {
 })
 
 test('--help and no command print the help; a group without a command prints its help and fails', async t => {
-  const { runProcess: run } = await createCliFor(t, 'sqlite')
+  const { run } = await createCliFor(t, 'sqlite')
   const bare = await run([])
   assert.equal(bare.code, 0)
   assert.equal(bare.stderr, '')
@@ -116,8 +116,7 @@ test('a change is one log line, with its actor and without a secret', async t =>
 
 for (const engine of ENGINES) {
   test(`a list of several batches has every user once, in order, in aligned columns, on ${engine}`, async t => {
-    const { run, database } = await createCliFor(t, engine)
-    await run(['database', 'migrate'])
+    const { run, database } = await setUpCli(engine, t)
     await database.rows(`with recursive n (i) as (select 1 union all select i + 1 from n where i < 2500)
       insert into users (email, password_hash, name)
       select substr('000' || i, length('' || i)) || '@example.org', '-', 'User ' || i from n`)
@@ -246,7 +245,7 @@ test('a name or role with a character that is invisible or reorders text is refu
 })
 
 test('a time without a zone is UTC in every zone, and a duration counts from now', async t => {
-  const { run, runProcess, database } = await createCliFor(t, 'sqlite')
+  const { run, database } = await createCliFor(t, 'sqlite')
   const email = 'ann@example.org'
   await run(['users', 'add', email, '--name', 'Ann', '--generate'])
   const lockedUntil = async () =>
@@ -259,7 +258,7 @@ test('a time without a zone is UTC in every zone, and a duration counts from now
   ]
   for (const [typed, meant] of TIMES) {
     const args = ['users', 'lock', email, '--until', typed]
-    const { stderr } = await runProcess(args, '', { TZ: 'Asia/Tokyo' })
+    const { stderr } = await run(args, '', { TZ: 'Asia/Tokyo' })
     assert.equal(await lockedUntil(), meant, typed)
     assert.ok(stderr.includes(`until ${meant.replace(/\.\d+Z/, 'Z')}`), stderr)
   }
@@ -275,7 +274,7 @@ test('a time without a zone is UTC in every zone, and a duration counts from now
   }
   const row = { email, name: 'Ann', passwordHash: '$2b$04$'.padEnd(60, '.') }
   const locked = JSON.stringify({ ...row, lockedUntil: '2991-01-31T12:00' })
-  await runProcess(['users', 'import', '-', '--update'], locked, { TZ: 'Asia/Tokyo' })
+  await run(['users', 'import', '-', '--update'], locked, { TZ: 'Asia/Tokyo' })
   assert.equal(await lockedUntil(), '2991-01-31T12:00:00.000Z')
 
   await database.rows(`insert into audit_events (at, actor_kind, actor, host, action, target)
@@ -287,7 +286,7 @@ test('a time without a zone is UTC in every zone, and a duration counts from now
     ['2001-01-01T00:01', false],
   ] as const) {
     const args = ['audit', 'list', '--since', since]
-    const { stdout, stderr } = await runProcess(args, '', { TZ: 'Asia/Tokyo' })
+    const { stdout, stderr } = await run(args, '', { TZ: 'Asia/Tokyo' })
     assert.equal(stdout.includes('old@example.org'), isListed, since)
     assert.match(stderr, /^Listed \d+ changes since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.\n$/)
   }
@@ -300,8 +299,7 @@ test('a time without a zone is UTC in every zone, and a duration counts from now
 
 for (const engine of ENGINES) {
   test(`"audit list --since" finds a change that was recorded after an older one, with and without --limit, on ${engine}`, async t => {
-    const { run, database } = await createCliFor(t, engine)
-    await run(['database', 'migrate'])
+    const { run, database } = await setUpCli(engine, t)
     const days = ['03', '01', '04', '01', '05', '01', '01']
     for (const [i, day] of days.entries()) {
       await database.rows(`insert into audit_events (at, actor_kind, actor, host, action, target)

@@ -6,11 +6,13 @@ import { rm } from 'node:fs/promises'
 import { hostname, userInfo } from 'node:os'
 import { dirname, join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
+import { after } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { describeDatabase } from '../src/storage/open-store.ts'
+import type { EngineName } from '../src/storage/sql/engine.ts'
 import { writeCertificate } from './certificates.ts'
 import type { Ended, HostedCommand } from './cli-host.ts'
-import type { TestDatabase } from './engines.ts'
+import { createMigratedDatabase, type TestDatabase } from './engines.ts'
 import { TEST_COST } from './service.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
@@ -76,6 +78,20 @@ export async function createCli({ config }: TestDatabase): Promise<Cli> {
     },
     remove: () => rm(folder, { recursive: true }),
   }
+}
+
+/** Commands on a new database with all tables; both are removed after the given test, or after the calling suite. */
+export async function setUpCli(
+  engine: EngineName = 'sqlite',
+  owner: { after: (remove: () => Promise<void>) => void } = { after },
+): Promise<Cli & { database: TestDatabase }> {
+  const database = await createMigratedDatabase(engine)
+  const cli = await createCli(database)
+  owner.after(async () => {
+    await cli.remove()
+    await database.drop()
+  })
+  return { ...cli, database }
 }
 
 async function inProcess(

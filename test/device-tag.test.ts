@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { openStore } from '../src/storage/open-store.ts'
-import { createTestDatabase, ENGINES_BY_RUN } from './engines.ts'
+import { createTestDatabase, ENGINES_BY_RUN, openPatientStore } from './engines.ts'
 import { PASSWORD, startTestService } from './service.ts'
 import {
   cookie,
@@ -53,7 +52,9 @@ for (const engine of ENGINES_BY_RUN) {
 
     test('when five stores migrate one database at once, all read the same device key', async t => {
       const database = await createTestDatabase(engine)
-      const stores = await Promise.all(Array.from({ length: 5 }, () => openStore(database.config)))
+      const stores = await Promise.all(
+        Array.from({ length: 5 }, () => openPatientStore(database.config)),
+      )
       t.after(async () => {
         for (const store of stores) await store.close()
         await database.drop()

@@ -2,20 +2,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Finding } from '../src/finding.ts'
-import { createCli } from './cli.ts'
-import { createTestDatabase, ENGINES_BY_RUN } from './engines.ts'
+import { setUpCli } from './cli.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 
 for (const engine of ENGINES_BY_RUN) {
   test(`emails that no login can match are counted, and three of them are shown, on ${engine}`, async t => {
-    const other = await createTestDatabase(engine)
-    const { run, remove } = await createCli(other)
-    t.after(async () => {
-      await remove()
-      await other.drop()
-    })
-    assert.equal((await run(['database', 'migrate'])).code, 0)
+    const { run, database } = await setUpCli(engine, t)
     const insert = (emails: string) =>
-      other.rows(
+      database.rows(
         `insert into users (email, name, password_hash) select email, 'A', '' from (${emails}) as added`,
       )
     const emailsFound = async () => {

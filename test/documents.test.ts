@@ -31,6 +31,24 @@ test('docs/api.md lists every failure with its status and when it is sent, and n
   assert.deepEqual(rowsOf('docs/api.md', '| code |'), expected)
 })
 
+test('every npm script that the documents name exists', () => {
+  const { scripts } = JSON.parse(read('package.json'))
+  for (const file of [
+    'README.md',
+    'CONTRIBUTING.md',
+    'docs/cli.md',
+    'docs/configuration.md',
+    'docs/operations.md',
+    'docs/log-events.md',
+    'docs/integrating.md',
+    'docs/installing.md',
+  ]) {
+    for (const [, name = ''] of read(file).matchAll(/npm run (?:-s )?([a-z:]+)/g)) {
+      assert.ok(scripts[name], `${file}: npm run ${name}`)
+    }
+  }
+})
+
 test('the help of the commands', async context => {
   const database = await createTestDatabase('sqlite')
   const cli = await createCli(database)

@@ -1,30 +1,7 @@
-// Logins during attacks, in simulated time. The same figures are in docs/performance.md.
-import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
-import { describe, test } from 'node:test'
-import { isMet } from '../bench/findings.ts'
-import { fairnessTables, fairnessTargets, type Played } from '../bench/sections/fairness.ts'
-import { BEYOND, OFFICES, playScenario, WITHSTOOD } from './fairness-scenarios.ts'
+import { proveFairness } from './fairness-proof.ts'
+import { BEYOND, OFFICES, WITHSTOOD } from './fairness-scenarios.ts'
 
-const PERFORMANCE = resolve(import.meta.dirname, '../docs/performance.md')
+/** `test/long` plays all of them. */
+const PLAYED = ['one address, 10 accounts with known devices', 'none', '50 networks, no accounts']
 
-describe('users log in during an attack from', () => {
-  const all: Played[] = []
-  for (const scenario of [...WITHSTOOD, ...OFFICES, ...BEYOND]) {
-    test(`${scenario.name}, beside ${scenario.users.count} users`, async () => {
-      const played = { scenario, figures: await playScenario(scenario) }
-      all.push(played)
-      for (const target of fairnessTargets([played])) {
-        assert.ok(isMet(target), `${target.name}: ${target.figure}`)
-      }
-    })
-  }
-
-  test('the figures in the document are these: else run npm run bench -- fairness', () => {
-    const text = readFileSync(PERFORMANCE, 'utf8')
-    for (const { rows } of fairnessTables(all)) {
-      for (const row of rows) assert.ok(text.includes(`| ${row.join(' | ')} |`), row.join(' '))
-    }
-  })
-})
+proveFairness([...WITHSTOOD, ...OFFICES, ...BEYOND].filter(({ name }) => PLAYED.includes(name)))

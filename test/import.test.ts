@@ -3,60 +3,24 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFile, mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { describe, type TestContext, test } from 'node:test'
+import { describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { fieldsOf } from '../src/admin/import/csv.ts'
 import { openFile } from '../src/admin/import/source.ts'
-import type { EngineName } from '../src/storage/sql/engine.ts'
-import { createCli, MAIN } from './cli.ts'
-import { createTestDatabase, ENGINES } from './engines.ts'
+import { MAIN } from './cli.ts'
+import { ENGINES } from './engines.ts'
+import { counts, csvOf, HASH, HEADING, PASSWORD, setUpImports } from './import-cli.ts'
 import { NO_FSYNC, startPostgres } from './postgres-server.ts'
 import { until } from './process.ts'
-import { TEST_COST } from './service.ts'
 
-const PASSWORD = 'correct horse'
-const HASH = await bcrypt.hash(PASSWORD, TEST_COST)
-const HEADING = 'email,name,role,passwordHash'
-
-async function createCliFor(t: TestContext, engine: EngineName, server?: string) {
-  const database = await createTestDatabase(engine, server)
-  const cli = await createCli(database)
-  t.after(async () => {
-    await cli.remove()
-    await database.drop()
-  })
-  await cli.run(['database', 'migrate'])
-  const pathOf = (name: string) => join(cli.folder, name)
-  return {
-    ...cli,
-    database,
-    pathOf,
-    /** Writes a file and imports it. */
-    async importFile(name: string, content: string | Buffer, ...options: string[]) {
-      await writeFile(pathOf(name), content)
-      const ended = await cli.run(['users', 'import', name, '--json', ...options])
-      const said = ended.stderr.split('\n')
-      const events = said.filter(line => !/^($|\{|Reading )/.test(line))
-      return { code: ended.code, counts: JSON.parse(ended.stdout || 'null'), said: events }
-    },
-    users: () => database.rows('select * from users order by email'),
-    events: async () =>
-      Number((await database.rows('select count(*) as n from audit_events'))[0]?.n),
-    spawnImport: (...args: string[]) =>
-      spawn(process.execPath, [MAIN, 'users', 'import', ...args], {
-        cwd: cli.folder,
-        env: cli.env,
-      }),
-  }
-}
-
-const counts = (added: number, updated: number, unchanged: number, rejected: number) => ({
-  ...{ added, updated, unchanged, skipped: 0, rejected },
-})
-const csvOf = (rows: number) =>
-  Array.from({ length: rows }, (_, i) => `user${i}@example.org,User ${i},user,${HASH}\n`)
+/** Rows that are hashed are stored four at a time, so the last two of 150 wait for more input. */
+const withPasswords = (from: number, to: number) =>
+  Array.from({ length: to - from }, (_, i) =>
+    JSON.stringify({ email: `e${from + i}@example.org`, name: 'Ann', password: PASSWORD }),
+  )
+    .map(row => `${row}\n`)
+    .join('')
 
 /** What is said of rows that were rejected for different reasons. */
 const summary = (problems: [line: number, problem: string][]) =>
@@ -66,8 +30,8 @@ for (const engine of ENGINES) {
   describe(`import and export on ${engine}`, () => {
     for (const format of ['csv', 'ndjson']) {
       test(`an export with hashes is a faithful copy, as ${format}`, async t => {
-        const from = await createCliFor(t, engine)
-        const to = await createCliFor(t, engine)
+        const from = await setUpImports(t, engine)
+        const to = await setUpImports(t, engine)
         const names = ['Ann, "the" Ö', '=1+1', '-', 'Zoë']
         const rows = names.map((name, i) => ({
           email: `u${i}@example.org`,
@@ -102,7 +66,7 @@ for (const engine of ENGINES) {
     }
 
     test('an unchanged password changes nothing, whatever the prefix of its stored hash', async t => {
-      const cli = await createCliFor(t, engine)
+      const cli = await setUpImports(t, engine)
       const hashes = ['$2a', '$2b', '$2y'].map(prefix => HASH.replace('$2b', prefix))
       const stored = hashes.map((hash, i) => `u${i}@example.org,U${i},user,${hash}\n`)
       await cli.importFile('h.csv', [`${HEADING}\n`, ...stored].join(''))
@@ -125,7 +89,7 @@ for (const engine of ENGINES) {
     })
 
     test('weak passwords are rejected unless they are allowed, and then recorded', async t => {
-      const cli = await createCliFor(t, engine)
+      const cli = await setUpImports(t, engine)
       const rows = `a@example.org,Ann,${PASSWORD}\nb@example.org,Bob,Sunshine\nc@example.org,Cecily,cecily!!\n`
       const file = `email,name,password\n${rows}`
       const rejected = await cli.importFile('p.csv', file, '--hash-passwords', '--dry-run')
@@ -154,22 +118,21 @@ for (const engine of ENGINES) {
     })
 
     test('a killed import is finished by the next run, and each user is recorded once', async t => {
-      const cli = await createCliFor(t, engine)
-      const rows = 20_000
-      await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
-      const child = cli.spawnImport('u.csv')
+      const cli = await setUpImports(t, engine)
+      const child = cli.spawnImport('-', '--hash-passwords')
+      child.stdin.write(withPasswords(0, 150))
       await until(async () => (await cli.users()).length > 0)
       child.kill('SIGKILL')
       await once(child, 'close')
       const stored = (await cli.users()).length
       assert.equal(await cli.events(), stored)
-      const ended = await cli.run(['users', 'import', 'u.csv', '--json'])
-      assert.deepEqual(JSON.parse(ended.stdout), counts(rows - stored, 0, stored, 0))
-      assert.equal(await cli.events(), rows)
+      const ended = await cli.importFile('u.ndjson', withPasswords(0, 200), '--hash-passwords')
+      assert.deepEqual(ended.counts, counts(200 - stored, 0, stored, 0))
+      assert.equal(await cli.events(), 200)
     })
 
     test('two imports of the same file at a time add each user once', async t => {
-      const cli = await createCliFor(t, engine)
+      const cli = await setUpImports(t, engine)
       const rows = 5_000
       await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
       const ended = await Promise.all(
@@ -192,7 +155,7 @@ for (const engine of ENGINES) {
 }
 
 test('malformed rows are reported with their lines, kept, and can be mended', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   const ok = (email: string) => `${email},Ann,user,${HASH}`
   const long = 'x'.repeat(3_000_000)
   const lines: [line: string | Buffer, problem: string | null][] = [
@@ -272,7 +235,7 @@ test('malformed rows are reported with their lines, kept, and can be mended', as
 })
 
 test('malformed rows of NDJSON are reported too', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   const row = { email: 'a@example.org', name: 'Ann', passwordHash: HASH }
   const lines: [line: string, problem: string | null][] = [
     [JSON.stringify(row), null],
@@ -339,14 +302,14 @@ test('malformed rows of NDJSON are reported too', async t => {
 })
 
 test('rejected rows are counted by reason, with the first three lines', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   const { said, counts: counted } = await cli.importFile('u.ndjson', '{}\n'.repeat(2_500))
   assert.deepEqual(said, ['2500 rows rejected: email is missing (lines 1, 2, 3 …).'])
   assert.equal(counted.rejected, 2_500)
 })
 
 test('an id of another user is rejected after the database was asked', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   const row = { email: 'a@example.org', name: 'Ann', passwordHash: HASH }
   await cli.importFile('u.ndjson', JSON.stringify(row))
   const [user] = await cli.users()
@@ -362,7 +325,7 @@ test('an id of another user is rejected after the database was asked', async t =
 })
 
 test('an export to a file is readable by its owner only, replaces no file, and is what is printed otherwise', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   await cli.importFile('h.csv', [`${HEADING}\n`, ...csvOf(3)].join(''))
   const args = ['users', 'export', '--with-hashes']
   const printed = await cli.run(args)
@@ -387,7 +350,7 @@ test('an export to a file is readable by its owner only, replaces no file, and i
 })
 
 test('an export with hashes into a file that others can read warns, and does not otherwise', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   await cli.importFile('h.csv', [`${HEADING}\n`, ...csvOf(1)].join(''))
   const warned = async (mode: number | null, ...options: string[]) => {
     const file = mode === null ? null : await open(cli.pathOf('out'), 'w', 0o600)
@@ -414,7 +377,7 @@ test('an export with hashes into a file that others can read warns, and does not
 })
 
 test('an export for spreadsheets has no formulas, and the usual one is not changed', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   const formulas = ['=1+1', '+1', '-1', '@SUM(A1)', '=HYPERLINK("x","y")', '＝1']
   const names = [...formulas, 'a=1', "'=1", 'Ann, B']
   const rows = names.map((name, i) => ({
@@ -447,7 +410,7 @@ test('an export for spreadsheets has no formulas, and the usual one is not chang
 })
 
 test('passwords are hashed only if asked for, and existing users cost no hash', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   const file = `email,name,password\na@example.org,Ann,${PASSWORD}\nb@example.org,Bob,short\n`
   const refused = await cli.importFile('p.csv', file)
   assert.equal(refused.code, 2)
@@ -506,7 +469,7 @@ describe('an import is refused', () => {
   ]
   for (const [what, args, code, said] of cases) {
     test(what, async t => {
-      const cli = await createCliFor(t, 'sqlite')
+      const cli = await setUpImports(t, 'sqlite')
       await mkdir(cli.pathOf('folder.csv'))
       await writeFile(cli.pathOf('column.csv'), `${HEADING},admin,x\n`)
       await writeFile(cli.pathOf('semicolons.csv'), HEADING.replaceAll(',', ';'))
@@ -523,7 +486,7 @@ describe('an import is refused', () => {
 })
 
 test('rejected rows that cannot be written end the import', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   await mkdir(cli.pathOf('u.ndjson.rejected'))
   await writeFile(cli.pathOf('u.ndjson'), '{}\n')
   const { code, stderr } = await cli.run(['users', 'import', 'u.ndjson'])
@@ -536,15 +499,9 @@ test('rejected rows that cannot be written end the import', async t => {
 })
 
 test('SIGINT ends an import of endless input; what was stored stays', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   const child = cli.spawnImport('-', '--hash-passwords')
-  child.stdin.on('error', () => {})
-  let row = 0
-  const timer = setInterval(() => {
-    const user = { email: `e${row++}@example.org`, name: 'Ann', password: PASSWORD }
-    child.stdin.write(`${JSON.stringify(user)}\n{}\n`)
-  }, 1)
-  t.after(() => clearInterval(timer))
+  child.stdin.write(`${withPasswords(0, 150)}{}\n`)
   await until(async () => (await cli.users()).length > 0)
   child.kill('SIGINT')
   const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
@@ -562,28 +519,26 @@ test('SIGINT ends an import of endless input; what was stored stays', async t =>
 
 test('a database that goes away ends the import, and the next run continues', async t => {
   const server = await startPostgres(NO_FSYNC)
-  const cli = await createCliFor(t, 'postgres', server.url)
+  const cli = await setUpImports(t, 'postgres', server.url)
   t.after(() => server.stop())
-  const rows = 60_000
-  await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
-  const child = cli.spawnImport('u.csv')
-  await until(async () => (await cli.events()) > 0)
+  const child = cli.spawnImport('-', '--hash-passwords')
+  child.stdin.on('error', () => {}).write(withPasswords(0, 150))
+  await until(async () => (await cli.events()) === 148)
   await server.end('SIGKILL')
+  child.stdin.write(withPasswords(150, 300))
   const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
   assert.equal(code, 1)
   assert.match(
     said,
-    /^Reading .*\nSo far \d+ added.*run the command again to continue\.\nPostgreSQL .* cannot be used/s,
+    /^Reading .*\nSo far 148 added.*run the command again to continue\.\nPostgreSQL .* cannot be used/s,
   )
   await server.start()
-  const stored = (await cli.users()).length
-  assert.ok(stored < rows)
-  const ended = await cli.run(['users', 'import', 'u.csv', '--json'])
-  assert.deepEqual(JSON.parse(ended.stdout), counts(rows - stored, 0, stored, 0))
+  const ended = await cli.importFile('u.ndjson', withPasswords(0, 300), '--hash-passwords')
+  assert.deepEqual(ended.counts, counts(152, 0, 148, 0))
 })
 
 test('a named pipe can be imported, and a changed file is noticed', async t => {
-  const cli = await createCliFor(t, 'sqlite')
+  const cli = await setUpImports(t, 'sqlite')
   const pipe = cli.pathOf('pipe.csv')
   await once(spawn('mkfifo', [pipe]), 'close')
   const child = cli.spawnImport('pipe.csv', '--json')

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises'
 import { METHODS } from 'node:http'
 import { after, before, describe, test } from 'node:test'
 import { startAdminService } from './admin-service.ts'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { namesOf, scrape } from './metrics.ts'
 import { freePort } from './postgres-server.ts'
 import { until } from './process.ts'
@@ -15,7 +15,7 @@ const AUTH = '/api/v1/auth'
 /** One request of a kind may add the buckets of one more series. */
 const SERIES_PER_ROUTE = 20
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`metrics on ${engine}`, () => {
     let service: TestService
     let opsPort: number

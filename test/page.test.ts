@@ -382,17 +382,9 @@ describe('the page of a brand', () => {
   })
 
   test('a logo that cannot be used stops the start with the reason', async () => {
-    const text = join(folder, 'logo.txt')
-    await writeFile(text, 'hello')
-    for (const [file, why] of [
-      [join(folder, 'missing.svg'), /BRAND_LOGO_FILE cannot be used: ENOENT.*missing\.svg/],
-      [text, /BRAND_LOGO_FILE cannot be used: .*logo\.txt is neither SVG, PNG, WebP nor JPEG/],
-      [folder, /BRAND_LOGO_FILE cannot be used: EISDIR/],
-    ] as const) {
-      const service = run({ DATA_DIR: folder, BRAND_LOGO_FILE: file })
-      assert.deepEqual(await service.exit, { code: 1, signal: null })
-      assert.match(service.output(), why)
-    }
+    const service = run({ DATA_DIR: folder, BRAND_LOGO_FILE: join(folder, 'missing.svg') })
+    assert.deepEqual(await service.exit, { code: 1, signal: null })
+    assert.match(service.output(), /BRAND_LOGO_FILE cannot be used: ENOENT.*missing\.svg/)
   })
 })
 

@@ -2,6 +2,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { randomInt, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { chmod, chown, cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -17,6 +18,8 @@ export const UNPRIVILEGED = { uid: 65534, gid: 65534 }
 
 export type PostgresServer = {
   url: string
+  /** Has its data, and what further servers need: see `TEST_POSTGRES`. */
+  folder: string
   /** Ends the server by SIGINT (it shuts down) or SIGKILL; the data stay. */
   end: (signal: 'SIGINT' | 'SIGKILL') => Promise<void>
   /** Starts the server again, on the same port. */
@@ -35,26 +38,17 @@ export async function startPostgres(settings: string[] = []): Promise<PostgresSe
   const folder = await mkdtemp(join(tmpdir(), 'login-postgres-'))
   const isRoot = process.getuid?.() === 0
   const identity = isRoot ? UNPRIVILEGED : {}
-  const binaries = await findBinaries(folder, isRoot)
   if (isRoot) {
     await chmod(folder, 0o755)
     await chown(folder, UNPRIVILEGED.uid, UNPRIVILEGED.gid)
   }
-
+  // Initialising a cluster takes two seconds, so the servers of a test command copy that of the first one.
+  const first = process.env.TEST_POSTGRES ?? folder
+  const binaries = await findBinaries(first, isRoot)
+  const empty = join(first, 'empty')
+  if (first === folder) await initialise(binaries, empty, identity)
   const data = join(folder, 'data')
-  await run(
-    join(binaries, 'initdb'),
-    [
-      '--pgdata',
-      data,
-      '--username=postgres',
-      '--auth=trust',
-      '--encoding=UTF8',
-      '--no-locale',
-      '--no-sync',
-    ],
-    { ...identity, cwd: folder },
-  )
+  await run('cp', ['-a', empty, data])
   const launch = (data: string, settings: string[]) =>
     launchPostgres({ folder, binaries, identity }, data, settings)
   const primary = await launch(data, settings)
@@ -78,6 +72,18 @@ export async function startPostgres(settings: string[] = []): Promise<PostgresSe
       await rm(folder, { recursive: true, force: true })
     },
   }
+}
+
+async function initialise(
+  binaries: string,
+  data: string,
+  identity: Installation['identity'],
+): Promise<void> {
+  const options = ['--username=postgres', '--auth=trust', '--encoding=UTF8', '--no-locale']
+  await run(join(binaries, 'initdb'), ['--pgdata', data, '--no-sync', ...options], {
+    ...identity,
+    cwd: dirname(data),
+  })
 }
 
 type Installation = {
@@ -120,6 +126,7 @@ async function launchPostgres(
 
   return {
     url,
+    folder,
     end,
     start,
     pid: () => server.pid ?? 0,
@@ -141,6 +148,7 @@ async function findBinaries(folder: string, mustCopy: boolean): Promise<string> 
   const native = dirname(dirname(postgres))
   if (!mustCopy) return join(native, 'bin')
   const copy = join(folder, 'native')
+  if (existsSync(copy)) return join(copy, 'bin')
   await cp(native, copy, { recursive: true, verbatimSymlinks: true })
   await run('chmod', ['-R', 'a+rX', copy])
   return join(copy, 'bin')

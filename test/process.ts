@@ -9,10 +9,14 @@ import { createInterface } from 'node:readline'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import bcrypt from 'bcrypt'
-import { openStore } from '../src/storage/open-store.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
 import { copyDevelopmentCertificate } from './certificates.ts'
-import { createTestDatabase, type TestDatabase } from './engines.ts'
+import {
+  createMigratedDatabase,
+  createTestDatabase,
+  openPatientStore,
+  type TestDatabase,
+} from './engines.ts'
 import { freePort } from './postgres-server.ts'
 import { type Answer, type Call, createClient, ISSUER, PASSWORD, TEST_COST } from './service.ts'
 import { changeAt } from './storage/fixtures.ts'
@@ -149,7 +153,7 @@ export async function createDeployment(
   server?: string,
   hasTables = true,
 ): Promise<Deployment> {
-  const database = await createTestDatabase(engine, server)
+  const database = await (hasTables ? createMigratedDatabase : createTestDatabase)(engine, server)
   const { config } = database
   const dataDir =
     config.engine === 'sqlite' ? dirname(config.file) : await makeTemporaryFolder('login-service-')
@@ -159,8 +163,7 @@ export async function createDeployment(
     DATABASE_URL: config.engine === 'postgres' ? config.url : '',
     ...env,
   }
-  const store = await openStore(config)
-  if (hasTables) await store.migrations.apply()
+  const store = await openPatientStore(config)
   const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
   const started: RunningProcess[] = []
 
@@ -199,7 +202,7 @@ export async function createDeployment(
 }
 
 /** Waits until the condition is true; throws if that takes longer than the limit. */
-export async function until(condition: () => Promise<boolean>, withinMs = 60_000): Promise<void> {
+export async function until(condition: () => Promise<boolean>, withinMs = 300_000): Promise<void> {
   const deadline = performance.now() + withinMs
   while (!(await condition())) {
     if (performance.now() > deadline) throw new Error('the condition was not met in time')

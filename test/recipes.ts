@@ -53,7 +53,7 @@ export async function makeRecipeFolder(
     return spawn(file, args, {
       cwd: path,
       env: { PATH: process.env.PATH ?? '', ...trusting, ...env },
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['ignore', 'pipe', 'pipe'],
     })
   }
 
@@ -68,8 +68,13 @@ export async function makeRecipeFolder(
     },
     async run(command, env = {}) {
       const child = start(command, env)
-      const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'exit')])
-      if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}:\n${output}`)
+      const [output, errors, [code]] = await Promise.all([
+        text(child.stdout),
+        text(child.stderr),
+        once(child, 'exit'),
+      ])
+      if (code !== 0)
+        throw new Error(`${command.join(' ')} ended with ${code}:\n${output}${errors}`)
       return output
     },
     async serve(name, port = 0) {
@@ -77,7 +82,13 @@ export async function makeRecipeFolder(
       const env = { CERT_FILE: certFile, KEY_FILE: keyFile, PORT: String(port) }
       const child = start([findMachineNode(), name], env)
       started.push(child)
-      const [address] = await once(child.stdout, 'data')
+      // It also reports the faults that tests cause on purpose.
+      const errors = text(child.stderr)
+      const ended = errors.then(said => {
+        throw new Error(`${name} ended:\n${said}`)
+      })
+      ended.catch(() => {})
+      const [address] = await Promise.race([once(child.stdout, 'data'), ended])
       return String(address).trim()
     },
     async remove() {

@@ -1,12 +1,13 @@
 // The test command: starts one PostgreSQL for all files, runs them in a few processes, and prints the failures
 // in full. Each process runs several files one after the other, because loading the service takes a second.
 import { type ChildProcess, spawn } from 'node:child_process'
-import { globSync, readFileSync, statfsSync } from 'node:fs'
+import { globSync, readFileSync, statfsSync, statSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { loadConfig } from '../src/config/config.ts'
 import { loadTls } from '../src/http/connection/tls.ts'
+import { makeTemplates, query } from './engines.ts'
 import { NO_FSYNC, startPostgres } from './postgres-server.ts'
 import type { Ended } from './reporter.ts'
 import { createSummary } from './summary.ts'
@@ -19,9 +20,9 @@ type Suite = {
   isLong?: boolean
 }
 
-const USUAL: Suite = { processes: 4, filesPerProcess: 8 }
-/** Some of these compare times, so they have fewer neighbours. */
-const LONG: Suite = { processes: 2, filesPerProcess: 1, isLong: true }
+const USUAL: Suite = { processes: 4, filesPerProcess: 10 }
+/** Some of these compare times, so they have fewer neighbours, and those in test/long/ a process each. */
+const LONG: Suite = { processes: 2, filesPerProcess: 8, isLong: true }
 /** A file starts up to ten processes. */
 const CLUSTER: Suite = { processes: 1, filesPerProcess: 1 }
 
@@ -35,21 +36,26 @@ const NEEDED_BYTES = 3_000_000_000
 const given = process.argv.slice(2)
 const suite = suiteOf(given)
 const patterns = given[0] === '--long' ? longFiles() : given.length > 0 ? given : USUAL_FILES
-const files = globSync(patterns).sort()
+// Large files take longer on average.
+const files = globSync(patterns).toSorted((a, b) => statSync(b).size - statSync(a).size)
 if (files.length === 0) throw new Error(`no file matches ${patterns.join(' ')}`)
 
-const folder = await mkdtemp(join(tmpdir(), 'login-certificate-'))
+const folder = await mkdtemp(join(tmpdir(), 'login-templates-'))
 const config = loadConfig({ NODE_ENV: 'test', DATA_DIR: folder })
 const [postgres] = await Promise.all([
   process.env.TEST_DATABASE_URL ? null : startPostgres(suite.isLong ? [] : NO_FSYNC),
   // Makes the development certificate in that folder.
   loadTls(config, new Date()),
 ])
+const server = process.env.TEST_DATABASE_URL ?? postgres?.url ?? ''
+const template = await makeTemplates(folder, server)
 const env = {
   ...process.env,
-  TEST_DATABASE_URL: process.env.TEST_DATABASE_URL ?? postgres?.url,
+  TEST_DATABASE_URL: server,
+  ...(postgres && { TEST_POSTGRES: postgres.folder }),
   TEST_FOLDER: process.env.TEST_FOLDER ?? (suite.isLong ? tmpdir() : dataFolder()),
-  TEST_CERTIFICATE_FOLDER: folder,
+  TEST_TEMPLATES: folder,
+  TEST_TEMPLATE_DATABASE: template,
   ...(suite.isLong && { TEST_LONG: '1' }),
   // Hundreds of processes start. Without the cache each would strip the types and compile again.
   NODE_COMPILE_CACHE: resolve('node_modules/.cache'),
@@ -64,15 +70,18 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-// A few files are spread over all processes.
-const filesPerProcess = Math.min(suite.filesPerProcess, Math.ceil(files.length / suite.processes))
-const waiting = inBundles(files, filesPerProcess)
+const isAlone = (file: string) => suite.isLong && file.startsWith('test/long/')
+const waiting = [
+  ...files.filter(isAlone).map(file => [file]),
+  ...inBundles(files.filter(file => !isAlone(file))),
+]
 await Promise.all(
   Array.from({ length: suite.processes }, async () => {
     for (let bundle = waiting.shift(); bundle; bundle = waiting.shift()) await runBundle(bundle)
   }),
 )
 process.exitCode = summary.print() ? 0 : 1
+await query(server, `drop database ${template}`)
 await postgres?.stop()
 await rm(folder, { recursive: true })
 
@@ -119,11 +128,15 @@ function longFiles(): string[] {
   return ['test/long/*.test.ts', ...onOtherEngine]
 }
 
-function inBundles(all: string[], size: number): string[][] {
-  const bundles: string[][] = []
-  for (let start = 0; start < all.length; start += size)
-    bundles.push(all.slice(start, start + size))
-  return bundles
+/** Deals the files out, so that each bundle has large and small ones. A few files are spread over all processes. */
+function inBundles(all: string[]): string[][] {
+  const count = Math.max(
+    Math.ceil(all.length / suite.filesPerProcess),
+    Math.min(all.length, suite.processes),
+  )
+  return Array.from({ length: count }, (_, bundle) =>
+    all.filter((_, index) => index % count === bundle),
+  )
 }
 
 /**

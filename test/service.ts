@@ -5,26 +5,25 @@ import { readFile, rm } from 'node:fs/promises'
 import http, { type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http'
 import https from 'node:https'
 import { join } from 'node:path'
+import { createSecureContext } from 'node:tls'
 import bcrypt from 'bcrypt'
 import type { JWK } from 'jose'
 import { loadConfig } from '../src/config/config.ts'
-import type { DatabaseConfig } from '../src/config/database.ts'
 import type { Store } from '../src/domain/store.ts'
 import { createLog } from '../src/log/log.ts'
 import { canonicalEmail } from '../src/login/credentials.ts'
 import { serve } from '../src/serve.ts'
-import { openServiceStore, openStore } from '../src/storage/open-store.ts'
+import { openServiceStore } from '../src/storage/open-store.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
 import { copyDevelopmentCertificate } from './certificates.ts'
 import { createDescription, type Description } from './described.ts'
-import { createTestDatabase, type TestDatabase } from './engines.ts'
+import { createMigratedDatabase, openPatientStore, type TestDatabase } from './engines.ts'
 import { changeAt } from './storage/fixtures.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 export const LOGIN = '/api/v1/auth/login'
 /** The issuer of all instances, before and after a restart; without it, it would contain the port. */
 export const ISSUER = 'https://login.example.com'
-const OPERATION_TIMEOUT_MS = 30_000
 export const PASSWORD = 'correct horse battery staple'
 /** Cheap enough for thousands of logins in a test. */
 export const TEST_COST = 4
@@ -116,7 +115,7 @@ export async function startTestService(
   env: Record<string, string> = {},
   other: TestService | null = null,
 ): Promise<TestService> {
-  const database = other?.database ?? (await createTestDatabase(engine))
+  const database = other?.database ?? (await createMigratedDatabase(engine))
   const dataDir = other?.dataDir ?? (await makeTemporaryFolder('login-service-'))
   if (!other) await copyDevelopmentCertificate(dataDir, env)
   const fullEnv = {
@@ -138,8 +137,8 @@ export async function startTestService(
   const log = createLog('info', { write: (line: string) => lines.push(line) })
   const config = { ...loadConfig(fullEnv), database: database.config }
   const hasThreads = config.passwordEngine === 'lanes'
-  const service = await serve(config, log, now, hasThreads ? openServiceStore : openInProcess)
-  const store = await openStore(database.config)
+  const service = await serve(config, log, now, hasThreads ? openServiceStore : openPatientStore)
+  const store = await openPatientStore(database.config)
   const client = await createClient(service.url, dataDir, config.tls?.certFile)
   // Behind a proxy it could not be fetched.
   if (config.trustedProxies.length === 0) description ??= await fetchDescription(service.url)
@@ -201,11 +200,6 @@ export async function startTestService(
   }
 }
 
-/** Without a thread for SQLite, and with time enough for a busy machine. */
-function openInProcess(database: DatabaseConfig, onConnectionLost: (error: Error) => void) {
-  return openStore(database, onConnectionLost, OPERATION_TIMEOUT_MS)
-}
-
 /** On a connection of its own, which no test sees. */
 async function fetchDescription(url: string): Promise<Description> {
   const options = { agent: false, rejectUnauthorized: false }
@@ -231,7 +225,11 @@ export async function createClient(
   const { request, agent } = url.startsWith('https:')
     ? {
         request: https.request,
-        agent: new https.Agent({ keepAlive: true, ca: await readFile(certFile) }),
+        agent: new https.Agent({
+          keepAlive: true,
+          // One for all connections: by default each one parses the certificate again.
+          secureContext: createSecureContext({ ca: await readFile(certFile) }),
+        }),
       }
     : { request: http.request, agent: new http.Agent({ keepAlive: true }) }
   return {

@@ -2,26 +2,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { AuditFacts } from '../src/domain/audit.ts'
-import { openStore } from '../src/storage/open-store.ts'
 import { createCli } from './cli.ts'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { PASSWORD } from './service.ts'
-import {
-  bearer,
-  cookie,
-  DEVICE_COOKIE,
-  type SessionService,
-  startSessionService,
-} from './session-client.ts'
+import { bearer, cookie, DEVICE_COOKIE, startSessionService } from './session-client.ts'
 import { byEmail, changeAt } from './storage/fixtures.ts'
 
 const claimsOf = (token: string) =>
   JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
 
-/** With the time limit of a command: on a busy machine, changes of one row wait for each other. */
-const openWithTime = ({ database }: SessionService) => openStore(database.config, () => {}, 60_000)
-
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   test(`"users set" keeps sessions, devices and password, and reaches the token at the next refresh, on ${engine}`, async t => {
     const service = await startSessionService(engine)
     const cli = await createCli(service.database)
@@ -126,10 +116,9 @@ for (const engine of ENGINES) {
 
   test(`of parallel changes to one email exactly one wins, and the others are told that it is taken, on ${engine}`, async t => {
     const service = await startSessionService(engine)
-    const store = await openWithTime(service)
+    const { store } = service
     const cli = await createCli(service.database)
     t.after(async () => {
-      await store.close()
       await cli.remove()
       await service.stop()
     })
@@ -164,11 +153,8 @@ for (const engine of ENGINES) {
 
   test(`logins, changes of the email and clears at once all end without a fault, on ${engine}`, async t => {
     const service = await startSessionService(engine)
-    const store = await openWithTime(service)
-    t.after(async () => {
-      await store.close()
-      await service.stop()
-    })
+    const { store } = service
+    t.after(() => service.stop())
     const emails = ['ann@example.org', 'anna@example.org'] as const
     const id = await service.addUser(emails[0])
     const logins = Array.from({ length: 60 }, (_, i) =>

@@ -1,12 +1,11 @@
 // "throttle list" with more rows and users than fit into a page.
 import assert from 'node:assert/strict'
-import { after, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { listThrottle } from '../src/admin/operations/throttle.ts'
 import { type ScopeState, waitsUntil } from '../src/domain/throttle.ts'
 import { digestOf } from '../src/identifiers.ts'
 import { limitsOf } from '../src/login/scopes.ts'
-import { openStore } from '../src/storage/open-store.ts'
-import { ENGINES, openTestStore } from './engines.ts'
+import { ENGINES_BY_RUN, openTestStore } from './engines.ts'
 import { changeAt } from './storage/fixtures.ts'
 
 const NOW = new Date('2030-01-31T12:00:00.000Z')
@@ -14,12 +13,9 @@ const ROWS = 25_000
 const BUDGETS = { pair: 5, email: 20, client: 50, network: 500 }
 const NOTHING = { dailyFailures: 0, failures: 0, key: '' }
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`a large throttle on ${engine}`, async () => {
-    const { database } = await openTestStore(engine)
-    // On a slow machine, too, the rows of a page arrive in time.
-    const store = await openStore(database.config, () => {}, 60_000)
-    after(() => store.close())
+    const { store, database } = await openTestStore(engine)
     const deps = {
       ...{ store, budgets: BUDGETS, clock: () => NOW },
       ...{ by: changeAt().by, hashPassword: async () => '' },

@@ -1,5 +1,5 @@
 // Plays attacks on the hash queue in simulated time. The figures do not depend on the machine, and
-// test/fairness.test.ts finds the same ones.
+// test/long/fairness.test.ts finds the same ones.
 import {
   BEYOND,
   type FairnessFigures,

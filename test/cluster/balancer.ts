@@ -21,7 +21,7 @@ export async function chooseTargets(count: number): Promise<Target[]> {
 /** Terminates TLS with the development certificate. The instances trust it as their proxy. */
 export async function startBalancer(name: BalancerName, targets: Target[]) {
   const folder = await makeTemporaryFolder(`login-${name}-`)
-  const certificateFolder = process.env.TEST_CERTIFICATE_FOLDER ?? ''
+  const certificateFolder = process.env.TEST_TEMPLATES ?? ''
   const { certFile, keyFile } = developmentFiles(certificateFolder)
   const pem = join(folder, 'login.pem')
   const parts = await Promise.all([certFile, keyFile].map(part => readFile(part, 'utf8')))

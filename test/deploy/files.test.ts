@@ -17,7 +17,7 @@ import { makeTemporaryFolder } from '../temporary-folder.ts'
 const EMAIL = 'kate@example.com'
 /** Requests in progress, connections and the database have this long after DRAIN_DELAY_MS. */
 const STOP_MS = 7_000
-const CERTIFICATE_FOLDER = process.env.TEST_CERTIFICATE_FOLDER ?? ''
+const CERTIFICATE_FOLDER = process.env.TEST_TEMPLATES ?? ''
 const DATABASE_URL = 'postgres://login@db.internal/login?sslmode=verify-full'
 
 const instructions = read('Dockerfile')

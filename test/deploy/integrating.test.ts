@@ -128,7 +128,7 @@ describe('nginx in front of an application', () => {
     await new Promise<void>(resolve => application.listen(0, '127.0.0.1', resolve))
     const { port: appPort } = application.address() as AddressInfo
     const port = await freePort()
-    const certFile = join(process.env.TEST_CERTIFICATE_FOLDER ?? '', 'development-cert.pem')
+    const certFile = join(process.env.TEST_TEMPLATES ?? '', 'development-cert.pem')
     folder = await makeRecipeFolder(
       {
         'app.example.com': 'localhost',

@@ -19,8 +19,7 @@ import {
 import { openSession } from '../../src/login/open-session.ts'
 import { refresh } from '../../src/session/refresh.ts'
 import { readRefreshToken } from '../../src/session/refresh-token.ts'
-import { openStore } from '../../src/storage/open-store.ts'
-import { createTestDatabase, ENGINES } from '../engines.ts'
+import { createMigratedDatabase, ENGINES, openPatientStore } from '../engines.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { DAY, GRACE, Model, type ModelCaller, SECOND } from './refresh-model.ts'
 
@@ -275,10 +274,9 @@ const histories = fc.tuple(
 
 for (const engine of ENGINES) {
   test(`${HISTORIES[engine]} histories on ${engine} have the outcomes of the model`, async () => {
-    const database = await createTestDatabase(engine)
-    const store = await openStore(database.config)
+    const database = await createMigratedDatabase(engine)
+    const store = await openPatientStore(database.config)
     try {
-      await store.migrations.apply()
       const goesAsInTheModel = fc.asyncProperty(histories, async ([startMs, commands]) => {
         const [model, real] = [new Model(START + startMs), await createReal(store)]
         await loginBoth(model, real)

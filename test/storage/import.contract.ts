@@ -3,8 +3,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
 import type { ImportedUser } from '../../src/domain/import.ts'
-import { openStore } from '../../src/storage/open-store.ts'
-import { ENGINES, openTestStore } from '../engines.ts'
+import { ENGINES, openPatientStore, openTestStore } from '../engines.ts'
 import { byEmail, changeAt, makeScopes, openFor } from './fixtures.ts'
 
 const ADD = { mayUpdate: false, isDryRun: false }
@@ -199,7 +198,9 @@ for (const engine of ENGINES) {
 
     test('of parallel imports each user is added by one, also while users are deleted', async () => {
       const emails = Array.from({ length: 300 }, (_, i) => `parallel${i}@example.com`).sort()
-      const others = await Promise.all(Array.from({ length: 3 }, () => openStore(database.config)))
+      const others = await Promise.all(
+        Array.from({ length: 3 }, () => openPatientStore(database.config)),
+      )
       const runs = await Promise.all(
         [store, ...others].flatMap(each =>
           [UPDATE, ADD].map(async options => {

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
 import type { ThrottleScope } from '../../src/domain/attempt.ts'
-import { openStore } from '../../src/storage/open-store.ts'
-import { createTestDatabase, ENGINES, openTestStore } from '../engines.ts'
+import { createTestDatabase, ENGINES, openPatientStore, openTestStore } from '../engines.ts'
 import {
   byEmail,
   changeAt,
@@ -62,7 +61,7 @@ for (const engine of ENGINES) {
     })
 
     test('a closed store does not reserve an attempt', async () => {
-      const other = await openStore(database.config)
+      const other = await openPatientStore(database.config)
       await other.attempts.reserve(makeScopes(), UNKNOWN_EMAIL, start)
       await other.close()
       await assert.rejects(other.attempts.reserve(makeScopes(), UNKNOWN_EMAIL, start))
@@ -268,7 +267,7 @@ for (const engine of ENGINES) {
       await insertUser('crowd@example.com')
       await database.rows('delete from login_throttle')
       for (let i = 0; i < 20; i++) await reserve(makeScopes())
-      const second = await openStore(database.config)
+      const second = await openPatientStore(database.config)
       const purges = await Promise.all(
         Array.from({ length: 8 }, (_, i) =>
           (i % 2 === 0 ? store : second).maintenance.purge(later(60 * MINUTE_MS)),
@@ -282,7 +281,9 @@ for (const engine of ENGINES) {
     test('a repeated migration, or five parallel ones on an empty database, apply each change once', async () => {
       assert.deepEqual(await store.migrations.apply(), [])
       const empty = await createTestDatabase(engine)
-      const stores = await Promise.all(Array.from({ length: 5 }, () => openStore(empty.config)))
+      const stores = await Promise.all(
+        Array.from({ length: 5 }, () => openPatientStore(empty.config)),
+      )
       const applied = await Promise.all(stores.map(each => each.migrations.apply()))
       const migrations = await store.migrations.list()
       assert.deepEqual(

@@ -10,9 +10,8 @@ import type { Store } from '../../src/domain/store.ts'
 import { type ScopeState as ReadScope, waitsUntil } from '../../src/domain/throttle.ts'
 import type { User } from '../../src/domain/user.ts'
 import { digestOf } from '../../src/identifiers.ts'
-import { openStore } from '../../src/storage/open-store.ts'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
-import { createTestDatabase, type Row } from '../engines.ts'
+import { createMigratedDatabase, openPatientStore, type Row } from '../engines.ts'
 import { byEmail, changeAt, openFor } from './fixtures.ts'
 import { type Expected, type ScopeState, ThrottleModel, type UserState } from './throttle-model.ts'
 
@@ -144,11 +143,10 @@ const histories = fc.record({
 
 /** Fails with the shortest history after which the engine and the model differ, and its seed. */
 export async function checkHistories(engine: EngineName, numRuns: number): Promise<void> {
-  const database = await createTestDatabase(engine)
+  const database = await createMigratedDatabase(engine)
   const direct = await connect(database.config)
-  const store = await openStore(withOptions(database.config))
+  const store = await openPatientStore(withOptions(database.config))
   try {
-    await store.migrations.apply()
     for (const [email, { id, passwordHash }] of USERS) {
       const user = { id, email, passwordHash, name: 'Name', role: 'user' }
       await store.users.insert(user, changeAt(new Date(START)))

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { ScopeName, ThrottleScope } from '../../src/domain/attempt.ts'
-import { openStore } from '../../src/storage/open-store.ts'
-import { ENGINES, openTestStore } from '../engines.ts'
+import { ENGINES, openPatientStore, openTestStore } from '../engines.ts'
 import {
   byEmail,
   changeAt,
@@ -291,7 +290,7 @@ for (const engine of ENGINES) {
     test('a day has 24 hours where the server’s day has 23', async () => {
       const config = { ...database.config }
       if (config.engine === 'postgres') config.url += '?options=-c%20timezone=America/New_York'
-      const abroad = await openStore(config)
+      const abroad = await openPatientStore(config)
       const now = new Date('2030-03-09T00:00:00Z')
       const scopes = makeScopes()
       // The end of this day is 47.5 hours away, and an end up to 48 hours away is believed.
@@ -322,7 +321,7 @@ for (const engine of ENGINES) {
 
     test('parallel reservations, settlements and purges neither fail nor deadlock', async () => {
       const id = await insertUser('busy@example.com')
-      const second = await openStore(database.config)
+      const second = await openPatientStore(database.config)
       const mix = async (round: number, i: number) => {
         const one = i % 2 === 0 ? store : second
         // New clients in each round: rows are inserted while others are updated.

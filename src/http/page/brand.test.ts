@@ -77,4 +77,6 @@ describe('the logo of a brand', () => {
       else await assert.rejects(loadLogo(file), /login-logo-\d+ is (neither|larger)/)
     })
   }
+
+  test('a folder is refused', () => assert.rejects(loadLogo(tmpdir()), { code: 'EISDIR' }))
 })

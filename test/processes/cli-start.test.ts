@@ -2,27 +2,16 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
-import { type Cli, createCli } from './cli.ts'
-import { createTestDatabase, type TestDatabase } from './engines.ts'
-import { LAUNCH, NO_PINNED_NODE, oldNode, preload } from './old-node.ts'
-import { PROJECT } from './process.ts'
+import { setUpCli } from '../cli.ts'
+import { LAUNCH, NO_PINNED_NODE, oldNode, preload } from '../old-node.ts'
+import { PROJECT } from '../process.ts'
 
 const execute = promisify(execFile)
 const LOGIN_SERVICE = join(PROJECT, 'login-service.cjs')
 
-let database: TestDatabase
-let cli: Cli
-before(async () => {
-  database = await createTestDatabase('sqlite')
-  cli = await createCli(database)
-  await cli.run(['database', 'migrate'])
-})
-after(async () => {
-  await cli.remove()
-  await database.drop()
-})
+const cli = await setUpCli()
 
 test('npx runs a command without a question and without the network', async () => {
   // Nothing listens at this address.

@@ -2,11 +2,10 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
-import { type Cli, createCli } from './cli.ts'
-import { createTestDatabase, type TestDatabase } from './engines.ts'
-import { LAUNCH, NO_PINNED_NODE, oldNode } from './old-node.ts'
+import { setUpCli } from '../cli.ts'
+import { LAUNCH, NO_PINNED_NODE, oldNode } from '../old-node.ts'
 
 const CTRL_C = '\x03'
 const CTRL_D = '\x04'
@@ -16,18 +15,7 @@ const START = [process.execPath, ...(NO_PINNED_NODE ? [] : oldNode()), LAUNCH]
   .concat('src/main.ts')
 const ADD = 'users add ann@example.org --name Ann'
 
-let database: TestDatabase
-let cli: Cli
-
-before(async () => {
-  database = await createTestDatabase('sqlite')
-  cli = await createCli(database)
-  await cli.run(['database', 'migrate'])
-})
-after(async () => {
-  await cli.remove()
-  await database.drop()
-})
+const cli = await setUpCli()
 
 /** Types each answer when its question has appeared on the screen. */
 async function converse(command: string, dialogue: [question: string, answer: string][]) {
@@ -54,7 +42,7 @@ async function converse(command: string, dialogue: [question: string, answer: st
   return { code, screen: screen.replace(/\r+\n/g, '\n').replace(/\x1b\[\d+[A-Z]/g, '') }
 }
 
-const usersNow = () => database.rows('select email, password_hash from users')
+const usersNow = () => cli.database.rows('select email, password_hash from users')
 
 test('a password is asked for twice and is never shown', async () => {
   const { code, screen } = await converse(ADD, [

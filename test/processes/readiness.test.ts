@@ -4,9 +4,9 @@ import { execFile } from 'node:child_process'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import type { EngineName } from '../src/storage/sql/engine.ts'
-import { ENGINES } from './engines.ts'
-import { createDeployment, type Deployment, type ServiceProcess, until } from './process.ts'
+import type { EngineName } from '../../src/storage/sql/engine.ts'
+import { ENGINES } from '../engines.ts'
+import { createDeployment, type Deployment, type ServiceProcess, until } from '../process.ts'
 
 /** The service uses the result of a readiness check for this long. */
 const SHARED_MS = 1_000

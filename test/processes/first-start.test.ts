@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { decodeJwt } from 'jose'
-import { ENGINES_BY_RUN } from './engines.ts'
-import { createDeployment, PROJECT } from './process.ts'
+import { ENGINES } from '../engines.ts'
+import { createDeployment, PROJECT } from '../process.ts'
 
 const execute = promisify(execFile)
 
@@ -27,7 +27,7 @@ test('the page is at the logged address, and the certificate is valid for its na
   assert.equal(status, 200)
 })
 
-for (const engine of ENGINES_BY_RUN) {
+for (const engine of ENGINES) {
   test(`without users, the start logs a command that adds the first user, on ${engine}`, async t => {
     const deployment = await createDeployment(engine)
     t.after(() => deployment.remove())

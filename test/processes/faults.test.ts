@@ -7,10 +7,10 @@ import { after, before, describe, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import pg from 'pg'
-import { createLog } from '../src/log/log.ts'
-import { type Fault, OWNER, proveFault, startWithUsers } from './fault-proof.ts'
-import { createFullDisk } from './full-disk.ts'
-import { freePort, NO_FSYNC, type PostgresServer, startPostgres } from './postgres-server.ts'
+import { createLog } from '../../src/log/log.ts'
+import { type Fault, OWNER, proveFault, startWithUsers } from '../fault-proof.ts'
+import { createFullDisk } from '../full-disk.ts'
+import { freePort, NO_FSYNC, type PostgresServer, startPostgres } from '../postgres-server.ts'
 import {
   createDeployment,
   type Deployment,
@@ -19,9 +19,9 @@ import {
   type ServiceProcess,
   timed,
   until,
-} from './process.ts'
-import { createClient, PASSWORD, UNLIMITED } from './service.ts'
-import { releaseDisk, stallDisk, withSlowDisk } from './slow-disk.ts'
+} from '../process.ts'
+import { createClient, PASSWORD, UNLIMITED } from '../service.ts'
+import { releaseDisk, stallDisk, withSlowDisk } from '../slow-disk.ts'
 
 const exec = promisify(execFile)
 

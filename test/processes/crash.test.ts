@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import type { EngineName } from '../src/storage/sql/engine.ts'
-import { kill } from './crash-cycles.ts'
-import { ENGINES_BY_RUN, type Row } from './engines.ts'
-import { createDeployment, type Deployment, until } from './process.ts'
+import type { EngineName } from '../../src/storage/sql/engine.ts'
+import { kill } from '../crash-cycles.ts'
+import { ENGINES, type Row } from '../engines.ts'
+import { createDeployment, type Deployment, until } from '../process.ts'
 
 // Both engines at the same time: starting processes takes most of the time.
 describe('after kill -9', { concurrency: true }, () => {
-  for (const engine of ENGINES_BY_RUN) {
+  for (const engine of ENGINES) {
     describe(`on ${engine}`, { concurrency: false }, () => proveCrashes(engine))
   }
 })

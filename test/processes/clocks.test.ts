@@ -1,19 +1,19 @@
 // Instances on one PostgreSQL whose machines have different clocks, and clocks that are set while they run.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { measureOffset } from '../src/cluster-clock.ts'
-import type { Finding } from '../src/finding.ts'
-import { type Cli, createCli } from './cli.ts'
-import { openTestStore } from './engines.ts'
+import { measureOffset } from '../../src/cluster-clock.ts'
+import type { Finding } from '../../src/finding.ts'
+import { type Cli, createCli } from '../cli.ts'
+import { openTestStore } from '../engines.ts'
 import {
   breakDatabaseClock,
   createMovedClock,
   type MovedClock,
   moveDatabaseClock,
   replaceDatabaseClock,
-} from './moved-clock.ts'
-import { createDeployment, type Deployment, type ServiceProcess, until } from './process.ts'
-import { countStatuses } from './service.ts'
+} from '../moved-clock.ts'
+import { createDeployment, type Deployment, type ServiceProcess, until } from '../process.ts'
+import { countStatuses } from '../service.ts'
 
 const SECOND_MS = 1_000
 const MINUTE_MS = 60 * SECOND_MS

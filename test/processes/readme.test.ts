@@ -1,11 +1,11 @@
-// The commands of the README, the npm scripts that documents name, and the demo work.
+// The commands of the README and the demo work.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
-import { createDeployment, PROJECT } from './process.ts'
+import { createDeployment, PROJECT } from '../process.ts'
 
 const run = promisify(execFile)
 const readme = readFileSync(join(PROJECT, 'README.md'), 'utf8')
@@ -25,25 +25,6 @@ test('the README’s first user logs in with the README’s request', async cont
   const answer = await service.call({ path, headers: { 'Content-Type': type }, body })
   assert.equal(answer.status, 200)
   assert.equal(answer.json.data.user.email, 'kate@example.com')
-})
-
-test('every npm script that the documents name exists', () => {
-  const { scripts } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8'))
-  for (const file of [
-    'README.md',
-    'CONTRIBUTING.md',
-    'docs/cli.md',
-    'docs/configuration.md',
-    'docs/operations.md',
-    'docs/log-events.md',
-    'docs/integrating.md',
-    'docs/installing.md',
-  ]) {
-    const text = readFileSync(join(PROJECT, file), 'utf8')
-    for (const [, name = ''] of text.matchAll(/npm run (?:-s )?([a-z:]+)/g)) {
-      assert.ok(scripts[name], `${file}: npm run ${name}`)
-    }
-  }
 })
 
 test('the demo prints answers of every status and no token, and ends', async () => {

@@ -13,7 +13,7 @@ type Kept = Omit<Findings, 'plots'> & {
 /** By section. */
 export type Results = Record<string, Kept>
 /** By section and processor: a run replaces only the figures of its own processor. */
-export type AllResults = Record<string, Record<string, Kept>>
+type AllResults = Record<string, Record<string, Kept>>
 
 const DATA_FILE = 'performance.json'
 const DOCUMENTS = ['performance.md', 'scaling.md']

@@ -114,7 +114,7 @@ function logSpeed(log: Log, { name: engine, threads, speed }: Hasher): void {
   )
   log.info(
     { event: 'hashing.measured', engine, threads, kernels, roundMs },
-    `${threads} threads verify ${kernels.length} passwords at a time each`,
+    `hashes at a time: ${threads} threads × ${kernels.length}`,
   )
 }
 

@@ -34,6 +34,11 @@ describe('a forecast', () => {
     assert.deepEqual(endsOf([thread(500, 1_000)], []), [60, 110])
   })
 
+  test('knows the end of hashes that began when the thread had one lane more', () => {
+    const shrunk = { ...thread(1_000, 1_000, 1_000), roundMs: ROUND_MS.slice(0, 2), lanes: 2 }
+    assert.deepEqual(endsOf([shrunk], [work()]), [120, 120, 120, 220])
+  })
+
   test('begins those that wait in their order, when a lane is free', () => {
     const threads = [thread(1_000, 1_000, 200), thread(1_000, 1_000, 400)]
     const [, , first, , , second, third, fourth] = endsOf(threads, [work(), work()])

@@ -10,6 +10,7 @@ import { createDeviceTokens } from './login/device.ts'
 import { createHashQueue } from './login/hash-queue.ts'
 import { login } from './login/login.ts'
 import { createPace } from './login/pace.ts'
+import { PASSWORD_MIN_LENGTH } from './login/password-rules.ts'
 import { createPasswords } from './login/passwords.ts'
 import { createThrottle } from './login/throttle.ts'
 import { observeLogin, observeThrottle } from './metrics/observe.ts'
@@ -59,10 +60,15 @@ export async function composeServers(
       config.database.engine === 'postgres' ? parts.database.maintenance.countConnections : null,
   })
   const tokens = { ...config.tokens }
+  const passwordRules = {
+    minLength: PASSWORD_MIN_LENGTH,
+    brandName: config.page.brandName,
+  }
   const loginDeps = {
     store,
     throttle: observeThrottle(metrics, createThrottle(store.attempts, clock)),
     passwords: createPasswords(bcryptCost),
+    passwordRules,
     hashQueue,
     pace: createPace(),
     deviceTokens: createDeviceTokens(parts.deviceKey),
@@ -79,6 +85,7 @@ export async function composeServers(
       ...shared,
       page,
       sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
+      passwordRules,
       login: observeLogin(metrics, attempt => login(loginDeps, attempt)),
     }),
     admin: config.adminPort > 0 ? buildAdminApp({ ...shared, store, clock }) : null,

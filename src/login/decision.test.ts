@@ -18,6 +18,7 @@ const USER: User = {
   failedLoginAttempts: 0,
   lockedUntil: null,
   lockedBy: null,
+  temporaryUntil: null,
   createdAt: PAST,
   updatedAt: PAST,
 }

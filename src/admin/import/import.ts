@@ -43,7 +43,7 @@ export function addImportCommand(users: Command, context: Context): void {
       'after',
       `
 Fields: email, name, passwordHash (with --hash-passwords: password); optional: role, id, isActive,
-lockedUntil, createdAt. Rejected rows are reported with their lines and written to FILE.rejected.`,
+lockedUntil, temporaryUntil, createdAt. Rejected rows are reported with their lines and written to FILE.rejected.`,
     )
     .action(async (file: string, options: Options) => {
       const format = options.format ?? formatOf(file)

@@ -19,7 +19,7 @@ export type Records = {
 }
 
 const REQUIRED = ['email', 'name']
-const OPTIONAL = ['id', 'role', 'isActive', 'lockedUntil', 'createdAt']
+const OPTIONAL = ['id', 'role', 'isActive', 'lockedUntil', 'temporaryUntil', 'createdAt']
 
 /** In the order of an export, which may add the hash. */
 export const EXPORTED_FIELDS = [
@@ -29,6 +29,7 @@ export const EXPORTED_FIELDS = [
   'role',
   'isActive',
   'lockedUntil',
+  'temporaryUntil',
   'createdAt',
 ]
 

@@ -13,7 +13,7 @@ import { checkDeadline } from './deadline.ts'
 import { isBusy, SqliteFile } from './file.ts'
 import { groupCommits } from './group-commit.ts'
 import { reserve } from './reserve.ts'
-import { fail, type Run, release, succeed } from './settle.ts'
+import { fail, pass, type Run, release, succeed } from './settle.ts'
 import { useToken } from './use-token.ts'
 
 /** Longest that a starting process waits for others to migrate. */
@@ -50,6 +50,7 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
       reserve: (scopes, email, now) => transact(run => reserve(run, scopes, email, now)),
       release: scopes => transact(run => release(run, scopes)),
       fail: (scopes, userId, now) => transact(run => fail(run, scopes, userId, now)),
+      pass: scopes => transact(run => pass(run, scopes)),
       succeed: (opening, scopes, now) => transact(run => succeed(run, opening, scopes, now)),
     },
     useToken: rotation => transact(run => useToken(run, rotation)),

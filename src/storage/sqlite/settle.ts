@@ -8,7 +8,13 @@ import type {
   UsedDevice,
 } from '../../domain/attempt.ts'
 import { digestOf } from '../../identifiers.ts'
-import { surplusDevices } from '../sql/device.ts'
+import {
+  changeValues,
+  endOthersInSqlite as endOthers,
+  forgetOtherDevices,
+  replacePassword,
+  toOthers,
+} from '../sql/change-password.ts'
 import {
   endSurplusInSqlite as endSurplus,
   isLeftBehind,
@@ -30,6 +36,7 @@ import {
   ONE_FAILURE_MORE,
 } from '../sql/throttle-rows.ts'
 import { isNotLockedByAdministrator, LAST_LOGIN, noteLogin } from '../sql/user-rows.ts'
+import { rememberDevice } from './remember-device.ts'
 
 /** Runs a statement of the transaction, synchronously. */
 export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Row[]
@@ -38,9 +45,13 @@ export function release(run: Run, scopes: ThrottleScope[]): void {
   run(releasePending, { keys: toJson(scopes) })
 }
 
+export function pass(run: Run, scopes: ThrottleScope[]): void {
+  run(countSuccess, { keys: toJson(scopes) })
+}
+
 export function succeed(
   run: Run,
-  { user, session, refreshToken, device, displaced }: Opening,
+  { user, session, refreshToken, device, displaced, change }: Opening,
   scopes: ThrottleScope[],
   now: Date,
 ): EndedSession[] | null {
@@ -68,6 +79,12 @@ export function succeed(
   const leftBehind = endLeftBehind(run, user.id, displaced, device, now)
   run(insertRefreshToken, refreshTokenRow(user.id, session.id, refreshToken))
   if (device) rememberDevice(run, device, user.id, session.userAgent, now)
+  if (change) {
+    const values = changeValues(user.id, session.id, change, now)
+    run(replacePassword, values)
+    run(forgetOtherDevices, values)
+    return [...leftBehind, ...toOthers(run(endOthers, values), user.id)]
+  }
   const surplus = run(endSurplus, surplusValues(now, user.id, session.id, displaced.maxSessions))
   return [
     ...leftBehind,
@@ -201,45 +218,3 @@ function countingIn(table: 'users' | 'unknown_user') {
 }
 
 export const insertRefreshToken = prepareInsert('refresh_tokens')
-const insertDevice = prepareInsert('devices')
-
-/** Stores a new device, or notes the use of a known one, unless that was revoked meanwhile. */
-function rememberDevice(
-  run: Run,
-  device: UsedDevice,
-  userId: string,
-  userAgent: string,
-  now: Date,
-): void {
-  const used = {
-    last_used_at: formatTime(now),
-    expires_at: formatTime(device.expiresAt),
-    user_agent: userAgent,
-  }
-  if (device.kind === 'known') {
-    run(noteUse, { id: device.id, ...used })
-    return
-  }
-  run(dropDevices, { userId })
-  run(insertDevice, {
-    id: device.id,
-    user_id: userId,
-    token: device.digest,
-    created_at: formatTime(now),
-    ...used,
-  })
-}
-
-const dropDevices = prepare<{ userId: string }>((db, { userId }) =>
-  sql`delete from devices where id in (${surplusDevices(userId)})`.compile(db),
-)
-
-type DeviceUse = { id: string; last_used_at: string; expires_at: string; user_agent: string }
-
-const noteUse = prepare<DeviceUse>((db, { id, last_used_at, expires_at, user_agent }) =>
-  db
-    .updateTable('devices')
-    .set({ last_used_at, expires_at, user_agent })
-    .where('id', '=', id)
-    .compile(),
-)

@@ -23,9 +23,10 @@ export async function addUser(
   deps: AdminDeps,
   { email, name, role }: Pick<NewUser, 'email' | 'name' | 'role'>,
   password: string,
+  temporaryUntil: Date | null,
 ): Promise<{ id: string }> {
   const passwordHash = await deps.hashPassword(password)
-  const user = { id: randomUUID(), email, name, role, passwordHash }
+  const user = { id: randomUUID(), email, name, role, passwordHash, temporaryUntil }
   if (!(await deps.store.users.insert(user, changeNow(deps)))) throw emailTaken(email)
   return user
 }
@@ -39,9 +40,14 @@ export async function setUser(deps: AdminDeps, user: User, fields: UserFields): 
 }
 
 /** Ends all sessions and removes all devices of the user. */
-export async function setPassword(deps: AdminDeps, user: User, password: string): Promise<void> {
+export async function setPassword(
+  deps: AdminDeps,
+  user: User,
+  password: string,
+  temporaryUntil: Date | null,
+): Promise<void> {
   const hash = await deps.hashPassword(password)
-  const isSet = await deps.store.users.setPassword(user.id, hash, changeNow(deps))
+  const isSet = await deps.store.users.setPassword(user.id, hash, changeNow(deps), temporaryUntil)
   if (!isSet) throw userNotFound(user.email)
 }
 

@@ -1,10 +1,10 @@
 // users add|set-password
-import { randomBytes } from 'node:crypto'
 import { type Command, Option } from 'commander'
 import { DEFAULT_ROLE } from '../../domain/user.ts'
 import { problemWithPassword } from '../../login/credentials.ts'
 import type { Context, JsonOption } from '../context.ts'
 import { Failure, WrongUse } from '../failures.ts'
+import { DEFAULT_END, generatePassword, parseValid } from '../operations/temporary-password.ts'
 import { addUser, emailTaken, requireUser, setPassword } from '../operations/users.ts'
 import {
   nameParser,
@@ -13,16 +13,21 @@ import {
   roleParser,
   unfitPassword,
 } from '../terminal/arguments.ts'
-import { jsonOf } from '../terminal/layout.ts'
+import { formatTime, jsonOf } from '../terminal/layout.ts'
 import type { Terminal } from '../terminal/terminal.ts'
+import type { Moment } from '../terminal/times.ts'
 import { withMigratedStore, withStore } from '../with-store.ts'
 
-/** 120 random bits, printed in base64url: 20 letters, digits, "-" and "_". */
-const GENERATED_BYTES = 15
 /** More than the longest password with its line end. */
 const INPUT_MAX_BYTES = 1_024
 
-type PasswordOptions = JsonOption & { passwordStdin?: boolean; generate?: boolean }
+type PasswordOptions = JsonOption & {
+  passwordStdin?: boolean
+  generate?: boolean
+  temporary?: boolean
+  permanent?: boolean
+  valid?: Moment
+}
 type NewUserOptions = PasswordOptions & { name: string; role: string }
 
 export function addPasswordCommands(users: Command, context: Context): void {
@@ -33,17 +38,18 @@ export function addPasswordCommands(users: Command, context: Context): void {
     .option('--role <role>', 'role in the access token', roleParser('--role'), DEFAULT_ROLE)
   withPasswordOptions(add, parseNewEmail).action((email: string, options: NewUserOptions) => {
     const obtainPassword = passwordSource(context, options)
-    return withMigratedStore(context, async ({ store, admin }) => {
+    return withMigratedStore(context, async ({ store, admin, clock }) => {
       if (await store.users.findByEmail(email)) throw emailTaken(email)
+      const temporaryUntil = endOf(options, clock())
       const password = await obtainPassword()
       const { name, role } = options
-      const { id } = await addUser(admin, { email, name, role }, password)
+      const { id } = await addUser(admin, { email, name, role }, password, temporaryUntil)
       context.terminal.announce(
         'admin.user_added',
-        { email, userId: id, role },
-        `Added ${email} with the role "${role}".`,
+        { email, userId: id, role, ...(temporaryUntil && { temporaryUntil }) },
+        `Added ${email} with the role "${role}".${describeEnd(temporaryUntil)}`,
       )
-      const user = { id, email, name, role }
+      const user = { id, email, name, role, ...(temporaryUntil && { temporaryUntil }) }
       await printResult(context, options, user, password)
     })
   })
@@ -54,16 +60,18 @@ export function addPasswordCommands(users: Command, context: Context): void {
   withPasswordOptions(setPasswordCommand, parseEmail).action(
     (email: string, options: PasswordOptions) => {
       const obtainPassword = passwordSource(context, options)
-      return withStore(context, async ({ admin }) => {
+      return withStore(context, async ({ admin, clock }) => {
         const user = await requireUser(admin, email)
+        const temporaryUntil = endOf(options, clock())
         const password = await obtainPassword()
-        await setPassword(admin, user, password)
+        await setPassword(admin, user, password, temporaryUntil)
+        const end = temporaryUntil && { temporaryUntil }
         context.terminal.announce(
           'admin.password_set',
-          { email },
-          `Set the password of ${email} and ended all sessions.`,
+          { email, ...end },
+          `Set the password of ${email} and ended all sessions.${describeEnd(temporaryUntil)}`,
         )
-        await printResult(context, options, { email }, password)
+        await printResult(context, options, { email, ...end }, password)
       })
     },
   )
@@ -75,7 +83,16 @@ function withPasswordOptions(command: Command, parse: (typed: string) => string)
     .addOption(
       new Option('--password-stdin', 'read the password from standard input').conflicts('generate'),
     )
-    .option('--generate', 'generate a password and print it')
+    .option('--generate', 'generate a temporary password and print it')
+    .option('--temporary', 'the password is only good for setting a new one, once')
+    .addOption(
+      new Option('--permanent', 'a generated password is not temporary').conflicts('temporary'),
+    )
+    .option(
+      '--valid <time>',
+      'how long a temporary password is valid: 1h to 30d (default: 72h)',
+      parseValid('--valid'),
+    )
     .option('--json', 'print the outcome as JSON')
     .allowExcessArguments()
     .hook('preAction', (_, { args }) => {
@@ -90,7 +107,10 @@ function withPasswordOptions(command: Command, parse: (typed: string) => string)
 
 /** How to obtain the password. Refuses before the database is opened if there is no way to obtain it. */
 function passwordSource({ terminal }: Context, options: PasswordOptions): () => Promise<string> {
-  if (options.generate) return async () => randomBytes(GENERATED_BYTES).toString('base64url')
+  if (options.valid && !isTemporary(options)) {
+    throw new WrongUse('--valid is for temporary passwords: add --temporary or --generate.')
+  }
+  if (options.generate) return async () => generatePassword()
   if (options.passwordStdin) {
     if (terminal.isInputTyped) {
       throw new WrongUse(
@@ -105,6 +125,21 @@ function passwordSource({ terminal }: Context, options: PasswordOptions): () => 
     )
   }
   return () => askTwice(terminal)
+}
+
+/** A generated password is temporary unless it is said to be permanent; any other only if it is said. */
+function isTemporary({ generate, temporary, permanent }: PasswordOptions): boolean {
+  return temporary ?? (generate === true && !permanent)
+}
+
+function endOf(options: PasswordOptions, now: Date): Date | null {
+  return isTemporary(options) ? (options.valid ?? DEFAULT_END)(now) : null
+}
+
+function describeEnd(temporaryUntil: Date | null): string {
+  return temporaryUntil === null
+    ? ''
+    : ` The password is temporary: until ${formatTime(temporaryUntil)} it can be used once, to set a new one.`
 }
 
 /** Asks until two answers agree on a password that can be used, or the prompt is cancelled. */

@@ -6,10 +6,11 @@ import { type Handler, userOf } from '../route.ts'
 import { SECRET_FIELDS, secretOf } from '../secret.ts'
 
 export const passwordRoute: Handler = async (deps, request) => {
-  const { password, hashPassword } = secretOf(bodyOf(request, SECRET_FIELDS), deps)
+  const secret = secretOf(bodyOf(request, SECRET_FIELDS), deps)
+  const { password, hashPassword, temporaryUntil, shown } = secret
   const user = await userOf(deps, request)
-  await setPassword({ ...deps, hashPassword }, user, password)
-  return { data: {} }
+  await setPassword({ ...deps, hashPassword }, user, password, temporaryUntil)
+  return { data: shown }
 }
 
 export const lockRoute: Handler = async (deps, request) => {

@@ -57,12 +57,13 @@ export const addUserRoute: Handler = async (deps, request) => {
     name: readRequired(body, 'name', parseName),
     role: read(body, 'role', parseRole) ?? DEFAULT_ROLE,
   }
-  const { password, hashPassword } = secretOf(body, deps)
+  const { password, hashPassword, temporaryUntil, shown } = secretOf(body, deps)
   const { email } = wanted
   if (await deps.store.users.findByEmail(email)) throw emailTaken(email)
   const admin = { ...deps, hashPassword }
-  await addUser(admin, wanted, password)
-  return { data: { user: toShown(await requireUser(admin, email), deps.clock()) }, isNew: true }
+  await addUser(admin, wanted, password, temporaryUntil)
+  const user = toShown(await requireUser(admin, email), deps.clock())
+  return { data: { user, ...shown }, isNew: true }
 }
 
 /** Not atomic if `isActive` comes with other fields: these are changed first, in a transaction of their own. */

@@ -51,7 +51,7 @@ test('every listed event has examples of its levels, and there is no other examp
 /** Fields with a closed set of values, and the declarations in `src/` that list them. */
 const CLOSED: [field: string, event: string, declarations: [file: string, start: string][]][] = [
   ['reason', 'login.failed', [['login/decision.ts', 'type RejectionReason =']]],
-  ['reason', 'login.shed', [['login/login.ts', 'type ShedReason =']]],
+  ['reason', 'login.shed', [['login/admission.ts', 'type ShedReason =']]],
   ['scope', 'login.throttled', [['domain/attempt.ts', 'type ScopeName =']]],
   ['reason', 'session.ended', [['metrics/metrics.ts', 'const REASONS =']]],
   ['credential', 'session.refused', [['session/authenticate.ts', 'type Credential =']]],

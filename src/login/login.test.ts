@@ -123,27 +123,48 @@ test('an attempt is shed for want of a hash slot: no-slot', async () => {
   assert.deepEqual(second, { kind: 'shed', email: 'ann@example.com', reason: 'no-slot' })
 })
 
-test('a change is shed for want of a second hash slot: nothing is changed or counted', async () => {
+/** A user with the password "right", and a change of it. */
+async function prepareChange() {
   const { store } = await openTestStore('sqlite')
   const email = 'change@example.com'
   const passwordHash = await passwords.hash('right')
   const user = { id: randomUUID(), email, passwordHash, name: 'Kate', role: 'user' }
   await store.users.insert(user, changeAt(new Date()))
+  const scopes = throttleScopes(email, attempt.client, depsOn(store).budgets)
+  return {
+    store,
+    change: { ...attempt, email, password: 'right', newPassword: 'another password' },
+    async assertUnchanged() {
+      const stored = await store.users.findById(user.id)
+      assert.equal(stored?.passwordHash, passwordHash)
+      const states = await store.throttle.read(scopes, new Date())
+      assert.ok(states.every(({ pending }) => pending === 0))
+      return states.find(({ name }) => name === 'pair')?.failures
+    },
+  }
+}
+
+test('a flaw that is found after the password was verified ends the attempt as a success', async () => {
+  const { store, change, assertUnchanged } = await prepareChange()
+  await login(depsOn(store), { ...change, password: 'wrong' })
+  assert.equal(await assertUnchanged(), 1)
+  const outcome = await login(depsOn(store), { ...change, newPassword: 'short' })
+  assert.deepEqual(outcome, { kind: 'unfit-password', flaw: 'too_short' })
+  assert.equal(await assertUnchanged(), 0)
+})
+
+test('a change is shed for want of a second hash slot: nothing is changed or counted', async () => {
+  const { store, change, assertUnchanged } = await prepareChange()
   const hashQueue = createHashQueue(hasher, { cost: COST, loginTimeMs: 5_000 })
   let admitted = 0
   const onlyFirst: HashQueue = {
     ...hashQueue,
     admit: (...claim) => (admitted++ === 0 ? hashQueue.admit(...claim) : null),
   }
-  const change = { ...attempt, email, password: 'right', newPassword: 'another password' }
+  await login(depsOn(store), { ...change, password: 'wrong' })
   const outcome = await login({ ...depsOn(store), hashQueue: onlyFirst }, change)
-  assert.deepEqual(outcome, { kind: 'shed', email, reason: 'no-slot' })
-  const stored = await store.users.findById(user.id)
-  assert.equal(stored?.passwordHash, passwordHash)
-  assert.equal(stored?.failedLoginAttempts, 0)
-  const scopes = throttleScopes(email, attempt.client, depsOn(store).budgets)
-  const states = await store.throttle.read(scopes, new Date())
-  assert.ok(states.every(({ failures, pending }) => failures === 0 && pending === 0))
+  assert.deepEqual(outcome, { kind: 'shed', email: change.email, reason: 'no-slot' })
+  assert.equal(await assertUnchanged(), 1)
   assert.equal((await login(depsOn(store), change)).kind, 'signed-in')
 })
 

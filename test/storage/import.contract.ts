@@ -251,5 +251,24 @@ for (const engine of ENGINES) {
         assert.deepEqual([user?.name, user?.role], [names[index], names[index]])
       }
     })
+
+    test('the end of a temporary password comes with its hash, and stays with it', async () => {
+      const options = { mayUpdate: true, isDryRun: false }
+      const user = imported({ temporaryUntil: later })
+      const run = (more: Partial<ImportedUser>) =>
+        store.imports.run([{ ...user, ...more }], options, change)
+      const stored = async () => (await store.users.findByEmail(user.email))?.temporaryUntil
+      assert.deepEqual(await run({}), ['added'])
+      assert.deepEqual(await stored(), later)
+      assert.deepEqual(await run({ temporaryUntil: null }), ['unchanged'])
+      assert.deepEqual(await run({ passwordHash: 'another hash', temporaryUntil: null }), [
+        'updated',
+      ])
+      assert.equal(await stored(), null)
+      assert.deepEqual(await run({ passwordHash: 'a third hash', temporaryUntil: later }), [
+        'updated',
+      ])
+      assert.deepEqual(await stored(), later)
+    })
   })
 }

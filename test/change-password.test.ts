@@ -214,14 +214,14 @@ for (const engine of ENGINES) {
       const id = (await service.store.users.findByEmail(inactive))?.id ?? ''
       const by = { kind: 'user' as const, name: 'test', host: 'test' }
       await service.store.users.deactivate(id, { at: service.now(), by })
-      for (const [who, current] of [
+      for (const [given, current] of [
         [email, 'wrong'],
         [email, 'x'.repeat(100)],
         ['unknown@example.com', PASSWORD],
         [inactive, PASSWORD],
       ] as const) {
         const hashes = await countHashes(async () => {
-          const answer = await change(who, current)
+          const answer = await change(given, current)
           assert.equal(answer.status, 401)
           assert.equal(answer.text, REJECTED)
         })

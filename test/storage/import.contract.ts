@@ -49,12 +49,14 @@ for (const engine of ENGINES) {
       const { id, email, passwordHash, name } = bare
       assert.deepEqual(await find(email), {
         ...{ id, email, passwordHash, name, role: 'user', isActive: true, failedLoginAttempts: 0 },
-        ...{ lockedUntil: null, lockedBy: null, createdAt: start, updatedAt: start },
+        ...{ lockedUntil: null, lockedBy: null, temporaryUntil: null },
+        ...{ createdAt: start, updatedAt: start },
       })
       const { isIdGiven: _, ...stored } = full
       assert.deepEqual(await find(full.email), {
         ...stored,
         ...{ failedLoginAttempts: 0, lockedBy: 'administrator', updatedAt: start },
+        temporaryUntil: null,
       })
       const [event] = await eventsOf(full.email)
       assert.equal(event?.action, 'user.imported')

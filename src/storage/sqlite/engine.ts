@@ -8,12 +8,13 @@ import {
   SqliteDriver,
 } from 'kysely'
 import { type Engine, repeat } from '../sql/engine.ts'
+import type { RunNow } from '../sql/prepared.ts'
 import type { Schema } from '../sql/schema.ts'
 import { checkDeadline } from './deadline.ts'
 import { isBusy, SqliteFile } from './file.ts'
 import { groupCommits } from './group-commit.ts'
 import { reserve } from './reserve.ts'
-import { fail, pass, type Run, release, succeed } from './settle.ts'
+import { fail, pass, release, succeed } from './settle.ts'
 import { useToken } from './use-token.ts'
 
 /** Longest that a starting process waits for others to migrate. */
@@ -24,7 +25,7 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
   const db = openDatabase(database)
   const retrying = <T>(operation: () => Promise<T>) => repeat(operation, isBusy, operationTimeoutMs)
   const commitInGroup = groupCommits(db, database)
-  const transact = <T>(operation: (run: Run) => T) =>
+  const transact = <T>(operation: (run: RunNow) => T) =>
     retrying(() =>
       commitInGroup(run => operation((statement, values) => run(statement(db, values)))),
     )

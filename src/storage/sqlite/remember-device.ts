@@ -2,15 +2,14 @@
 import { sql } from 'kysely'
 import type { UsedDevice } from '../../domain/attempt.ts'
 import { surplusDevices } from '../sql/device.ts'
-import { prepare, prepareInsert } from '../sql/prepared.ts'
+import { prepare, prepareInsert, type RunNow } from '../sql/prepared.ts'
 import { formatTime } from '../sql/schema.ts'
-import type { Run } from './settle.ts'
 
 const insertDevice = prepareInsert('devices')
 
 /** Stores a new device, or notes the use of a known one, unless that was revoked meanwhile. */
 export function rememberDevice(
-  run: Run,
+  run: RunNow,
   device: UsedDevice,
   userId: string,
   userAgent: string,

@@ -25,7 +25,7 @@ import {
   surplusValues,
   toEnded,
 } from '../sql/displaced-sessions.ts'
-import { prepare, prepareInsert, type Statement } from '../sql/prepared.ts'
+import { prepare, prepareInsert, type RunNow } from '../sql/prepared.ts'
 import { refreshTokenRow } from '../sql/refresh-token.ts'
 import { formatTime } from '../sql/schema.ts'
 import {
@@ -38,19 +38,16 @@ import {
 import { isNotLockedByAdministrator, LAST_LOGIN, noteLogin } from '../sql/user-rows.ts'
 import { rememberDevice } from './remember-device.ts'
 
-/** Runs a statement of the transaction, synchronously. */
-export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Row[]
-
-export function release(run: Run, scopes: ThrottleScope[]): void {
+export function release(run: RunNow, scopes: ThrottleScope[]): void {
   run(releasePending, { keys: toJson(scopes) })
 }
 
-export function pass(run: Run, scopes: ThrottleScope[]): void {
+export function pass(run: RunNow, scopes: ThrottleScope[]): void {
   run(countSuccess, { keys: toJson(scopes) })
 }
 
 export function succeed(
-  run: Run,
+  run: RunNow,
   { user, session, refreshToken, device, displaced, change }: Opening,
   scopes: ThrottleScope[],
   now: Date,
@@ -93,7 +90,7 @@ export function succeed(
 }
 
 function endLeftBehind(
-  run: Run,
+  run: RunNow,
   userId: string,
   displaced: Displaced,
   device: UsedDevice | null,
@@ -110,7 +107,12 @@ const endLeftBehindSessions = prepare<LeftBehindParameters, LeftBehindRow>((db, 
     returning id, user_id, ${isReplaced(parameters)} as is_replaced`.compile(db),
 )
 
-export function fail(run: Run, scopes: ThrottleScope[], userId: string | null, now: Date): number {
+export function fail(
+  run: RunNow,
+  scopes: ThrottleScope[],
+  userId: string | null,
+  now: Date,
+): number {
   run(countFailure, { keys: toJson(scopes), ...momentsAt(now) })
   // Writes a dummy row for an unknown email, so that both failures cost the same.
   if (userId === null) {

@@ -36,6 +36,10 @@ for (const engine of ENGINES) {
     })
     after(async () => {
       await service.assertSecretsKept()
+      const audit = JSON.stringify(await service.database.rows('select * from audit_events'))
+      for (const password of [PASSWORD, NEW_PASSWORD]) {
+        assert.ok(!service.logText().includes(password) && !audit.includes(password))
+      }
       await service.stop()
     })
 

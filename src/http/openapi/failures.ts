@@ -1,5 +1,4 @@
 // When an operation fails, and how the document describes the answer.
-
 import type { PasswordFlaw } from '../../login/password-rules.ts'
 import { failureText, type PublicFailureCode, statusOf } from '../answer/envelope.ts'
 import type { Response } from './format.ts'

@@ -31,6 +31,7 @@ export type Envelope = {
     error?: {
         code: string;
         message: string;
+        reason?: string;
     };
 };
 export type Call = {
@@ -44,13 +45,15 @@ export declare class LoginError extends Error {
     code: string;
     status: number;
     retryAfterSeconds: number | null;
+    reason: string | null;
     /**
      * @param {string} code
      * @param {string} message
      * @param {number} status
      * @param {number | null} retryAfterSeconds
+     * @param {string | null} reason what is wrong with a new password, such as too_short
      */
-    constructor(code: string, message: string, status: number, retryAfterSeconds?: number | null);
+    constructor(code: string, message: string, status: number, retryAfterSeconds?: number | null, reason?: string | null);
 }
 export declare class LoginClient {
     #private;
@@ -69,6 +72,14 @@ export declare class LoginClient {
      * @param {string} password
      */
     login(email: string, password: string): Promise<User>;
+    /**
+     * A login that also replaces the password. All other sessions of the user end. It is the only use of a temporary
+     * password, for which login() fails with PASSWORD_CHANGE_REQUIRED.
+     * @param {string} email
+     * @param {string} currentPassword
+     * @param {string} newPassword
+     */
+    changePassword(email: string, currentPassword: string, newPassword: string): Promise<User>;
     /** Continues a session from before a restart or a reload of the page; null if there is none, or another user’s. */
     restore(): Promise<User | null>;
     /** A token that does not expire soon. Parallel calls share one refresh. */

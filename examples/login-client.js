@@ -1,4 +1,4 @@
-// A client for browsers and Node 20 or newer: logs in, gives access tokens that do not expire soon, lists and ends
+// A client for browsers and Node 20 or newer: logs in, changes passwords, gives access tokens that do not expire soon, lists and ends
 // sessions. login-client.d.ts is made from this file: npm run types
 //
 //   new LoginClient(url)                    programs: the refresh token stays in memory
@@ -15,7 +15,7 @@
  *   write: (refreshToken: string | null) => Promise<void> }} TokenStorage
  * @typedef {{ user: User, accessToken: string, refreshToken?: string, expiresIn: number,
  *   sessions: Session[], next?: string }} Data
- * @typedef {{ data: Data, error?: { code: string, message: string } }} Envelope
+ * @typedef {{ data: Data, error?: { code: string, message: string, reason?: string } }} Envelope
  * @typedef {{ method: string, path: string, body?: object, headers?: Record<string, string> }} Call
  */
 
@@ -37,12 +37,14 @@ export class LoginError extends Error {
    * @param {string} message
    * @param {number} status
    * @param {number | null} retryAfterSeconds
+   * @param {string | null} reason what is wrong with a new password, such as too_short
    */
-  constructor(code, message, status, retryAfterSeconds = null) {
+  constructor(code, message, status, retryAfterSeconds = null, reason = null) {
     super(message)
     this.code = code
     this.status = status
     this.retryAfterSeconds = retryAfterSeconds
+    this.reason = reason
   }
 }
 
@@ -100,6 +102,22 @@ export class LoginClient {
     return this.#inTurn(async () => {
       const body = { email, password }
       const { data } = await this.#send({ method: 'POST', path: '/login', body })
+      await this.#keep(data)
+      return data.user
+    })
+  }
+
+  /**
+   * A login that also replaces the password. All other sessions of the user end. It is the only use of a temporary
+   * password, for which login() fails with PASSWORD_CHANGE_REQUIRED.
+   * @param {string} email
+   * @param {string} currentPassword
+   * @param {string} newPassword
+   */
+  changePassword(email, currentPassword, newPassword) {
+    return this.#inTurn(async () => {
+      const body = { email, currentPassword, newPassword }
+      const { data } = await this.#send({ method: 'POST', path: '/password', body })
       await this.#keep(data)
       return data.user
     })
@@ -268,7 +286,7 @@ export class LoginClient {
       if (!answer.failure) return answer
       const { failure } = answer
       const isLost = (failure.status === 0 && !answer.isUntrusted) || failure.status >= 500
-      const isRepeatable = isLost && call.path !== '/login'
+      const isRepeatable = isLost && call.path !== '/login' && call.path !== '/password'
       const waitSeconds = failure.retryAfterSeconds ?? (isRepeatable ? tries : Infinity)
       if (tries === MAX_TRIES || waitSeconds > MAX_WAIT_SECONDS) throw failure
       await new Promise(resolve => setTimeout(resolve, waitSeconds * 1000))
@@ -308,7 +326,7 @@ async function failureOf(response) {
   const { code = 'UNEXPECTED', message = `The answer was ${response.status}` } = error ?? {}
   const retryAfter = response.headers.get('Retry-After') ?? ''
   const seconds = /^\d+$/.test(retryAfter) ? Number(retryAfter) : null
-  return new LoginError(code, message, response.status, seconds)
+  return new LoginError(code, message, response.status, seconds, error?.reason ?? null)
 }
 
 /**

@@ -60,10 +60,15 @@ export async function composeServers(
       config.database.engine === 'postgres' ? parts.database.maintenance.countConnections : null,
   })
   const tokens = { ...config.tokens }
+  const passwordRules = {
+    minLength: config.passwordMinLength,
+    brandName: config.page.brandName,
+  }
   const loginDeps = {
     store,
     throttle: observeThrottle(metrics, createThrottle(store.attempts, clock)),
     passwords: createPasswords(bcryptCost),
+    passwordRules,
     hashQueue,
     pace: createPace(),
     deviceTokens: createDeviceTokens(parts.deviceKey),
@@ -80,6 +85,7 @@ export async function composeServers(
       ...shared,
       page,
       sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
+      passwordRules,
       login: observeLogin(metrics, attempt => login(loginDeps, attempt)),
     }),
     admin: config.adminPort > 0 ? await buildAdminApp({ ...shared, page, store, clock }) : null,

@@ -159,7 +159,10 @@ export function parseLine(line: string): { args: string[]; input: Buffer; env: E
 
 /** Values that differ from run to run. In tables a mask is as wide as its value. */
 function masksFor(database: string, dataDir: string): Masks {
-  const days = [-1, 0, 1].map(day => new Date(Date.now() + day * DAY_MS).toISOString().slice(0, 10))
+  // A temporary password ends in three days.
+  const days = [-1, 0, 1, 2, 3, 4].map(day =>
+    new Date(Date.now() + day * DAY_MS).toISOString().slice(0, 10),
+  )
   const filled = (name: string) => (masked: string) => `<${name.padEnd(masked.length - 2, '-')}>`
   return [
     [database, '<database>'],
@@ -169,7 +172,7 @@ function masksFor(database: string, dataDir: string): Masks {
     [/\b[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\b/g, '<id>'],
     [new RegExp(`(${days.join('|')})T[\\d:.]+Z`, 'g'), filled('time')],
     [new RegExp(days.join('|'), 'g'), filled('date')],
-    [/^[\w-]{20}$|(?<="password": ")[\w-]{20}(?=")/gm, '<password>'],
+    [/^[\da-z]{4}(-[\da-z]{4}){4}$|(?<="password": ")[\da-z-]{24}(?=")/gm, '<password>'],
     [/(?<=^|"keyId":")[\w-]{43}(?=[" ])/gm, filled('access key')],
     [/(?<=^|"keyId":")[\w-]{11}(?="| +refresh )/gm, filled('refresh')],
     [/\blsadm_[\w-]{43}\b/g, '<token>'],

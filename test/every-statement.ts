@@ -33,7 +33,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   })
   const deviceDigest = digest(randomUUID())
   const deviceId = randomUUID()
-  const open = async (isFirst: boolean, maxSessions: number) => {
+  const open = async (isFirst: boolean, maxSessions: number, newHash?: string) => {
     const scopes = makeScopes()
     await store.attempts.reserve(scopes, email, now)
     const [id, refreshToken, cookieDigest] = [randomUUID(), token(), digest(randomUUID())]
@@ -45,6 +45,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
         ? { kind: 'new', id: deviceId, digest: deviceDigest, expiresAt: later(DAY_MS) }
         : { kind: 'known', id: deviceId, expiresAt: later(DAY_MS) },
       displaced: { cookieDigest: digest(randomUUID()), usedBefore: later(-1), maxSessions },
+      change: newHash === undefined ? null : { newHash, keptDeviceId: deviceId },
     }
     assert.ok(await store.attempts.succeed(opening, scopes, now))
     return { id, refreshToken, cookieDigest }
@@ -59,10 +60,12 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await store.attempts.reserve(unknown, 'unknown', now)
   await store.attempts.fail(unknown, null, now)
   await store.attempts.release(unknown)
+  await store.attempts.pass(unknown)
 
   await open(true, 100)
   await fillSessions(database, userId, 60, now)
   await open(false, 10)
+  await open(false, 100, 'a hash')
   const { id, refreshToken, cookieDigest } = await open(false, 100)
   await store.users.findById(userId)
   await store.devices.readKey()

@@ -123,6 +123,32 @@ describe(`the client, on ${NODE}`, () => {
     assert.equal(count('session.ended'), 1)
   })
 
+  test('changes a password, tells what is wrong with a new one, and repeats no change', async () => {
+    await service.addUser('change@example.com')
+    const printed = await runScript(
+      service,
+      `const email2 = 'change@example.com', next = 'seven green boats at noon'
+      const error = await client.changePassword(email2, password, 'short').catch(error => error)
+      print([error.code, error.reason])
+      print((await client.changePassword(email2, password, next)).email)
+      print(calls.length)
+      print((await client.sessions()).length)
+      print(await codeOf(new LoginClient(url).login(email2, password)))
+      onAnswer = () => { throw new Error('lost') }
+      print(await codeOf(client.changePassword(email2, next, password)))
+      print(calls.filter(path => path === '/password').length)`,
+    )
+    assert.deepEqual(printed, [
+      ['VALIDATION_ERROR', 'too_short'],
+      'change@example.com',
+      2,
+      1,
+      'INVALID_CREDENTIALS',
+      'NO_ANSWER',
+      3,
+    ])
+  })
+
   test('continues after a restart with a stored token, and not after a logout', async () => {
     const printed = await runScript(
       service,

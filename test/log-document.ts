@@ -33,7 +33,7 @@ export const CLOSED: [
   declarations: [file: string, start: string][],
 ][] = [
   ['reason', 'login.failed', [['login/decision.ts', 'type RejectionReason =']]],
-  ['reason', 'login.shed', [['login/login.ts', 'type ShedReason =']]],
+  ['reason', 'login.shed', [['login/admission.ts', 'type ShedReason =']]],
   ['scope', 'login.throttled', [['domain/attempt.ts', 'type ScopeName =']]],
   ['reason', 'session.ended', [['metrics/metrics.ts', 'const REASONS =']]],
   ['credential', 'session.refused', [['session/authenticate.ts', 'type Credential =']]],

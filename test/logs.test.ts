@@ -16,6 +16,7 @@ import {
   type TestService,
 } from './service.ts'
 
+const AUTH = '/api/v1/auth'
 /** Part of every value that must never be logged. */
 const CANARY = 'c4n4ry'
 const SECRET_PASSWORD = `${CANARY} password`
@@ -57,6 +58,18 @@ for (const engine of ENGINES_BY_RUN) {
         ['an over-long password', { body: { email, password: CANARY.repeat(100) } }, 401],
         ['an unknown email', { body: { email: 'unknown@example.com', password } }, 401],
         ['no email', { body: { password } }, 400],
+        ...[
+          [password, 'short', 400],
+          [`${password}!`, `${CANARY} new`, 401],
+          [CANARY, { newPassword: CANARY }, 400],
+          [`${CANARY} \ud83d`, `${CANARY} \ud83d`, 400],
+          [password, `${password} changed`, 200],
+          [`${password} changed`, password, 200],
+        ].map(([currentPassword, newPassword, status], i): [string, Call, number] => [
+          `a change of the password (${i})`,
+          { path: `${AUTH}/password`, body: { email, currentPassword, newPassword } },
+          Number(status),
+        ]),
         ['an email of another type', { body: { email: { password }, password } }, 400],
         ['a password of another type', { body: { email, password: [password] } }, 400],
         ['unknown keys', { body: { email, password: 'x', [CANARY]: { token: CANARY } } }, 401],

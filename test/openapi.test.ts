@@ -14,7 +14,7 @@ import { createDescription, type Description } from './described.ts'
 import { CASES } from './hostile-cases.ts'
 import { PROJECT, until } from './process.ts'
 import { answersOf, createRawClient, type RawAnswer, receive } from './raw-connection.ts'
-import { type Answer, type Call, createClient, LOGIN, PASSWORD } from './service.ts'
+import { type Answer, type Call, createClient, LOGIN, PASSWORD, TEST_COST } from './service.ts'
 import {
   AUTH,
   bearer,
@@ -23,6 +23,7 @@ import {
   type SessionService,
   startSessionService,
 } from './session-client.ts'
+import { changeAt } from './storage/fixtures.ts'
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 const MISSING_ID = '00000000-0000-4000-8000-000000000000'
@@ -31,10 +32,13 @@ const SLOW_COST = 13
 /** Characters that JSON escapes, and some that it does not. */
 const ODD_NAME = `Zoë "quoted" \\ / \u0001\u2028 😀 <b> ${'x'.repeat(50)}`
 
+const NEW_PASSWORD = { currentPassword: PASSWORD, newPassword: 'seven green boats at noon' }
+
 type Target = { method: string; path: string }
 
 const TARGETS: Record<string, Target> = {
   logIn: { method: 'POST', path: LOGIN },
+  changePassword: { method: 'POST', path: `${AUTH}/password` },
   refresh: { method: 'POST', path: `${AUTH}/refresh` },
   logOut: { method: 'POST', path: `${AUTH}/logout` },
   getSession: { method: 'GET', path: `${AUTH}/session` },
@@ -204,6 +208,7 @@ describe('the OpenAPI document', () => {
       await meet('logOut', { headers: token }, 200),
       await meet('logOut', {}, 200),
       await meet('getKeys', {}, 200),
+      await meet('changePassword', { body: { email, ...NEW_PASSWORD } }, 200),
     ]
     for (const { text: sent, json } of answers) assert.equal(sent, JSON.stringify(json))
     const keys = answers.map(({ json: { data = {} } }) => Object.keys(data).join(' '))
@@ -222,10 +227,23 @@ describe('the OpenAPI document', () => {
     const { cookie: value } = await service.browserLogin(email)
     const token = bearer((await service.programLogin(email)).accessToken)
     const forged = { headers: cookie(value) }
+    const temporary = await service.newUser()
+    const until = new Date(service.now().getTime() + 3_600_000)
+    const hash = await bcrypt.hash(PASSWORD, TEST_COST)
+    const id = (await service.store.users.findByEmail(temporary))?.id ?? ''
+    await service.store.users.setPassword(id, hash, changeAt(service.now()), until)
+    await meet('logIn', { body: { email: temporary, password: PASSWORD } }, 403)
     await meet('logIn', { body: { email } }, 400)
     await meet('logIn', { body: { email }, headers: { 'Sec-Fetch-Site': 'cross-site' } }, 403)
     for (const status of [401, 401, 429]) {
       await meet('logIn', { body: { email, password: 'wrong' } }, status)
+    }
+    const change = { email: temporary, ...NEW_PASSWORD }
+    await meet('changePassword', { body: { ...change, newPassword: 'short' } }, 400)
+    const foreign = { 'Sec-Fetch-Site': 'cross-site' }
+    await meet('changePassword', { body: change, headers: foreign }, 403)
+    for (const status of [401, 401, 429]) {
+      await meet('changePassword', { body: { ...change, currentPassword: 'wrong' } }, status)
     }
     for (const query of ['limit=0', 'after=x', `after=${MISSING_ID}`, 'limit=1&limit=2']) {
       await meet('listSessions', { headers: token, path: `${AUTH}/sessions?${query}` }, 400)

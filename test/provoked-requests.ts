@@ -14,6 +14,7 @@ import { createAddresses, PASSWORD, startTestService, WITH_THREADS } from './ser
 import { AUTH, cookieIn, SESSION_COOKIE } from './session-client.ts'
 
 const EMAIL = 'kate@example.com'
+const NEW = 'kim@example.com'
 const BROWSER = { 'Sec-Fetch-Site': 'same-origin' }
 const PURGE_EVERY_MS = 60_000
 const REFRESHES_PER_MINUTE = 60
@@ -73,6 +74,13 @@ async function requests() {
   await call({ path: `${AUTH}/logout`, headers: { ...own, 'X-CSRF-Token': 'wrong' } })
   await call({ headers: { Origin: 'https://evil.example' }, method: 'GET', path: '/login' })
   await call({ body: { email: EMAIL } })
+
+  // A temporary password, which is replaced.
+  const { json } = await admin('POST', '/users', { email: NEW, name: 'Kim', generate: true })
+  const { password } = Object(json).data
+  await login(NEW, password)
+  const change = { email: NEW, currentPassword: password, newPassword: PASSWORD }
+  await call({ path: `${AUTH}/password`, body: change })
 
   // Guesses, until they are counted.
   for (let i = 0; i <= ALARM_FAILURES + 3; i++) await login(EMAIL, 'wrong')

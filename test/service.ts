@@ -59,7 +59,13 @@ export type Body = {
     sessions: SessionObject[]
     next?: string
   }
-  error: { code: string; message: string; fields?: string[]; retryAfter?: number }
+  error: {
+    code: string
+    message: string
+    fields?: string[]
+    reason?: string
+    retryAfter?: number
+  }
   keys: JWK[]
 }
 

@@ -68,12 +68,21 @@ export type Opening = {
   refreshToken: NewRefreshToken
   device: UsedDevice | null
   displaced: Displaced
+  /** Of a login that also replaces the password. */
+  change?: PasswordChange | null
+}
+
+/** Ends all other sessions of the user and forgets all devices but one. */
+export type PasswordChange = {
+  newHash: string
+  /** The device that came along; null if there was none. */
+  keptDeviceId: string | null
 }
 
 export type EndedSession = {
   id: string
   userId: string
-  reason: 'replaced' | 'abandoned' | 'limit'
+  reason: 'replaced' | 'abandoned' | 'limit' | 'password'
 }
 
 export interface AttemptStore {
@@ -86,9 +95,12 @@ export interface AttemptStore {
    * the same writes. Returns the user's consecutive failures, 0 for an unknown email.
    */
   fail(scopes: ThrottleScope[], userId: string | null, now: Date): Promise<number>
+  /** Ends a pending attempt whose password is right but opens no session. The user's row stays as it is. */
+  pass(scopes: ThrottleScope[]): Promise<void>
   /**
    * Opens the session and ends the pending attempt as a success, in one transaction, if the user still has
-   * the verified hash, is active and not locked by an administrator. Returns the sessions that it ended.
+   * the verified hash, is active and not locked by an administrator. With a `change`, also replaces the password,
+   * in the same transaction. Returns the sessions that it ended.
    * Otherwise returns null: nothing was opened, and the attempt counts as a failure.
    *
    * PostgreSQL applies two parts in transactions of their own: the failure of a user that has changed, and

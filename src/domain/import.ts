@@ -11,6 +11,8 @@ export type ImportedUser = Pick<User, 'id' | 'email' | 'passwordHash' | 'name'> 
   role: string | null
   isActive: boolean | null
   createdAt: Date | null
+  /** Belongs to the hash: an existing user with this hash keeps what it has. */
+  temporaryUntil?: Date | null
   /** The end of an administrator's lock; null for no such lock. An existing user keeps it if undefined. */
   lockedUntil: Date | null | undefined
 }

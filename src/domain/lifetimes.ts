@@ -20,6 +20,10 @@ export const ABANDONED_SECONDS = 2 * ACCESS_TOKEN_SECONDS
 export const REFRESH_GRACE_SECONDS = 60
 /** How much clocks may differ when an access token is verified. */
 export const CLOCK_TOLERANCE_SECONDS = 30
+/** A temporary password is valid for this long, unless an administrator says otherwise. */
+export const TEMPORARY_PASSWORD_SECONDS = 72 * 3600
+export const TEMPORARY_PASSWORD_MIN_SECONDS = 3600
+export const TEMPORARY_PASSWORD_MAX_SECONDS = 30 * 24 * 3600
 /** Idle expiry: a device without a login for this long is forgotten. */
 export const DEVICE_IDLE_SECONDS = 180 * 24 * 3600
 /** Absolute expiry, from the first login on the device. */

@@ -16,7 +16,7 @@ export const IN_BATCHES: OperationName[] = ['users.delete', 'maintenance.purge',
 
 /** Every method, for a layer that has no store to ask for them. */
 const METHODS: { [Part in PartName]: Record<keyof StoreParts[Part], true> } = {
-  attempts: { reserve: true, release: true, fail: true, succeed: true },
+  attempts: { reserve: true, release: true, fail: true, pass: true, succeed: true },
   users: {
     findByEmail: true,
     findById: true,

@@ -15,6 +15,8 @@ export type User = {
   failedLoginAttempts: number
   lockedUntil: Date | null
   lockedBy: LockedBy | null
+  /** Until then the password is good for one thing, setting another one; null if it is not temporary. */
+  temporaryUntil: Date | null
   createdAt: Date
   updatedAt: Date
 }
@@ -35,7 +37,8 @@ export function isLockedByAdministrator(
 /** A new user gets this role if none is given. */
 export const DEFAULT_ROLE = 'user'
 
-export type NewUser = Pick<User, 'id' | 'email' | 'passwordHash' | 'name' | 'role'>
+export type NewUser = Pick<User, 'id' | 'email' | 'passwordHash' | 'name' | 'role'> &
+  Partial<Pick<User, 'temporaryUntil'>>
 
 export const USER_STATES = ['active', 'inactive', 'locked', 'waiting'] as const
 /**
@@ -97,8 +100,13 @@ export interface UserStore {
   lock(id: string, until: Date, change: Change): Promise<boolean>
   /** Clears the user's lock, failures and blocks. */
   unlock(id: string, change: Change): Promise<boolean>
-  /** Also removes the user's devices. */
-  setPassword(id: string, passwordHash: string, change: Change): Promise<boolean>
+  /** Also removes the user's devices. The password is temporary if `temporaryUntil` is given. */
+  setPassword(
+    id: string,
+    passwordHash: string,
+    change: Change,
+    temporaryUntil?: Date | null,
+  ): Promise<boolean>
   /**
    * Not atomic: deactivates the user and ends all sessions in one transaction, then removes sessions,
    * devices and the user in batches. Calling it again finishes a deletion that was interrupted, and

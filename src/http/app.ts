@@ -1,6 +1,7 @@
 // The public app: every route.
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
+import type { NewHashDeps } from '../login/new-hash.ts'
 import type { RefreshDeps } from '../session/refresh.ts'
 import { describeRoutes } from './openapi/document.ts'
 import { NOT_DESCRIBED } from './openapi/operation.ts'
@@ -8,6 +9,11 @@ import { PUBLIC_API } from './openapi/public-api.ts'
 import type { Page } from './page/page.ts'
 import { isListedOrigin } from './request/cors.ts'
 import { refuseForeignLogins } from './request/csrf.ts'
+import {
+  CHANGE_PASSWORD_OPERATION,
+  type ChangePasswordBody,
+  changePasswordRoute,
+} from './routes/change-password.ts'
 import {
   END_OTHER_SESSIONS_OPERATION,
   END_SESSION_OPERATION,
@@ -35,10 +41,11 @@ type AppDeps = ServerDeps & {
   sessions: RefreshDeps
   page: Page
   login: (attempt: LoginAttempt) => Promise<LoginOutcome>
+  passwordRules: NewHashDeps['passwordRules']
 }
 
 export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
-  const { config, login, page, track } = deps
+  const { config, login, passwordRules, page, track } = deps
   const sessions = {
     ...deps.sessions,
     isListedOrigin: (origin: string) => isListedOrigin(origin, config),
@@ -54,11 +61,17 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     <Request>(handler: (request: Request, reply: FastifyReply) => Promise<unknown>) =>
     (request: Request, reply: FastifyReply) =>
       track(() => handler(request, reply))
-  const loginOptions = {
-    ...LOGIN_OPERATION,
-    onRequest: refuseForeignLogins(sessions.isListedOrigin),
-  }
-  app.post<{ Body: LoginBody }>(`${auth}/login`, loginOptions, tracked(loginRoute(login)))
+  const onRequest = refuseForeignLogins(sessions.isListedOrigin)
+  app.post<{ Body: LoginBody }>(
+    `${auth}/login`,
+    { ...LOGIN_OPERATION, onRequest },
+    tracked(loginRoute(login)),
+  )
+  app.post<{ Body: ChangePasswordBody }>(
+    `${auth}/password`,
+    { ...CHANGE_PASSWORD_OPERATION, onRequest },
+    tracked(changePasswordRoute(login, passwordRules)),
+  )
   app.post(`${auth}/refresh`, REFRESH_OPERATION, tracked(refreshRoute(sessions)))
   app.post(`${auth}/logout`, LOGOUT_OPERATION, tracked(logoutRoute(sessions)))
   app.get(`${auth}/session`, SESSION_OPERATION, sessionRoute(sessions))

@@ -4,19 +4,22 @@ import { sendFailure } from './answer/envelope.ts'
 import { MalformedBody } from './request/body.ts'
 import { logOf, refuse } from './request/log.ts'
 
+const CHANGE_NEEDS = 'Email, current password and new password are required'
+
 export function handleError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
   // The caller disconnected while sending the body. This is no fault of the service, so it is not logged.
   if (request.raw.readableAborted) return sendFailure(reply, 'BAD_REQUEST')
-  // Only the login route has required fields, which the answer names. The admin API names them by itself.
+  const required = fieldsOf(request)
+  // Only a login and a change of the password have required fields, which the answer names. The admin API names them by itself.
+  const message = required.includes('newPassword') && { message: CHANGE_NEEDS }
   if (error instanceof MalformedBody || error.code === 'FST_ERR_CTP_INVALID_CONTENT_LENGTH') {
-    const fields = fieldsOf(request)
-    return fields.length > 0
-      ? refuse(request, reply, 'VALIDATION_ERROR', { fields })
+    return required.length > 0
+      ? refuse(request, reply, 'VALIDATION_ERROR', { ...message, fields: required })
       : refuse(request, reply, 'BAD_REQUEST')
   }
   if (error.validation) {
-    const fields = offendingFields(error.validation, fieldsOf(request))
-    return refuse(request, reply, 'VALIDATION_ERROR', { fields })
+    const fields = offendingFields(error.validation, required)
+    return refuse(request, reply, 'VALIDATION_ERROR', { ...message, fields })
   }
   switch (error.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':

@@ -4,6 +4,7 @@ import { safeJson } from './printable.ts'
 
 /** Names of fields that are never logged, at any depth; in lower case. */
 const SECRETS = new Set([
+  ...['currentpassword', 'newpassword', 'newhash'],
   ...['password', 'passwordhash', 'password_hash', 'secret', 'privatekey'],
   ...['token', 'accesstoken', 'access_token', 'refreshtoken', 'refresh_token', 'devicetoken'],
   ...['authorization', 'proxy-authorization', 'cookie', 'set-cookie', 'csrf', 'x-csrf-token'],

@@ -18,6 +18,7 @@ const USER: User = {
   failedLoginAttempts: 0,
   lockedUntil: null,
   lockedBy: null,
+  temporaryUntil: null,
   createdAt: PAST,
   updatedAt: PAST,
 }
@@ -28,6 +29,7 @@ describe('the decision', () => {
     ['a user with many earlier failures', { failedLoginAttempts: 1_000 }],
     ['a user whose lock has ended', { lockedUntil: PAST, lockedBy: 'administrator' }],
     ['a user whose lock ends now', { lockedUntil: NOW, lockedBy: 'administrator' }],
+    ['a temporary password before its end', { temporaryUntil: FUTURE }],
     ['a user locked by the throttle', { lockedUntil: FUTURE, lockedBy: 'throttle' }],
   ]
   for (const [name, change] of ACCEPTED) {
@@ -47,6 +49,18 @@ describe('the decision', () => {
       { ...USER, isActive: false },
       false,
       'wrong-password',
+    ],
+    [
+      'a temporary password at its end',
+      { ...USER, temporaryUntil: NOW },
+      true,
+      'temporary-password-ended',
+    ],
+    [
+      'a temporary password until an invalid date',
+      { ...USER, temporaryUntil: new Date('infinity') },
+      true,
+      'temporary-password-ended',
     ],
     [
       'a user locked by an administrator',

@@ -7,6 +7,7 @@ export type RejectionReason =
   | 'wrong-password'
   | 'inactive'
   | 'locked-by-administrator'
+  | 'temporary-password-ended'
   | 'changed-meanwhile'
 
 type Decision = { kind: 'accepted'; user: User } | { kind: 'rejected'; reason: RejectionReason }
@@ -17,5 +18,8 @@ export function decide(user: User | null, passwordMatches: boolean, now: Date): 
   if (!user.isActive) return { kind: 'rejected', reason: 'inactive' }
   if (isLockedByAdministrator(user, now))
     return { kind: 'rejected', reason: 'locked-by-administrator' }
+  // Negated, so that an invalid date counts as ended.
+  if (user.temporaryUntil !== null && !(user.temporaryUntil > now))
+    return { kind: 'rejected', reason: 'temporary-password-ended' }
   return { kind: 'accepted', user }
 }

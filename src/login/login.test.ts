@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { after, describe, test } from 'node:test'
 import { ENGINES, openTestStore } from '../../test/engines.ts'
-import { countKinds } from '../../test/storage/fixtures.ts'
+import { changeAt, countKinds } from '../../test/storage/fixtures.ts'
 import { openHasher } from '../bcrypt/open-hasher.ts'
 import { wrapMethods } from '../domain/operations.ts'
 import type { Store } from '../domain/store.ts'
 import { createGeneration, createKeys, importKeys } from '../keys/key-set.ts'
 import { createDeviceTokens } from './device.ts'
-import { createHashQueue } from './hash-queue.ts'
+import { createHashQueue, type HashQueue } from './hash-queue.ts'
 import { login } from './login.ts'
 import { createPace } from './pace.ts'
 import { createPasswords } from './passwords.ts'
@@ -25,6 +26,7 @@ const depsOn = (store: Store, throttle = createThrottle(store.attempts, clock)) 
   store,
   throttle,
   passwords,
+  passwordRules: { minLength: 8, brandName: 'Login' },
   hashQueue: createHashQueue(hasher, { cost: COST, loginTimeMs: 5_000 }),
   pace: createPace(),
   deviceTokens: createDeviceTokens('00'.repeat(32)),
@@ -119,6 +121,51 @@ test('an attempt is shed for want of a hash slot: no-slot', async () => {
   const [first, second] = await Promise.all([login(deps, attempt), login(deps, others)])
   assert.equal(first.kind, 'rejected')
   assert.deepEqual(second, { kind: 'shed', email: 'ann@example.com', reason: 'no-slot' })
+})
+
+/** A user with the password "right", and a change of it. */
+async function prepareChange() {
+  const { store } = await openTestStore('sqlite')
+  const email = 'change@example.com'
+  const passwordHash = await passwords.hash('right')
+  const user = { id: randomUUID(), email, passwordHash, name: 'Kate', role: 'user' }
+  await store.users.insert(user, changeAt(new Date()))
+  const scopes = throttleScopes(email, attempt.client, depsOn(store).budgets)
+  return {
+    store,
+    change: { ...attempt, email, password: 'right', newPassword: 'another password' },
+    async assertUnchanged() {
+      const stored = await store.users.findById(user.id)
+      assert.equal(stored?.passwordHash, passwordHash)
+      const states = await store.throttle.read(scopes, new Date())
+      assert.ok(states.every(({ pending }) => pending === 0))
+      return states.find(({ name }) => name === 'pair')?.failures
+    },
+  }
+}
+
+test('a flaw that is found after the password was verified ends the attempt as a success', async () => {
+  const { store, change, assertUnchanged } = await prepareChange()
+  await login(depsOn(store), { ...change, password: 'wrong' })
+  assert.equal(await assertUnchanged(), 1)
+  const outcome = await login(depsOn(store), { ...change, newPassword: 'short' })
+  assert.deepEqual(outcome, { kind: 'unfit-password', flaw: 'too_short' })
+  assert.equal(await assertUnchanged(), 0)
+})
+
+test('a change is shed for want of a second hash slot: nothing is changed or counted', async () => {
+  const { store, change, assertUnchanged } = await prepareChange()
+  const hashQueue = createHashQueue(hasher, { cost: COST, loginTimeMs: 5_000 })
+  let admitted = 0
+  const onlyFirst: HashQueue = {
+    ...hashQueue,
+    admit: (...claim) => (admitted++ === 0 ? hashQueue.admit(...claim) : null),
+  }
+  await login(depsOn(store), { ...change, password: 'wrong' })
+  const outcome = await login({ ...depsOn(store), hashQueue: onlyFirst }, change)
+  assert.deepEqual(outcome, { kind: 'shed', email: change.email, reason: 'no-slot' })
+  assert.equal(await assertUnchanged(), 1)
+  assert.equal((await login(depsOn(store), change)).kind, 'signed-in')
 })
 
 test('an attempt is shed while the only failure that its scope has left is being verified: scope-busy', async () => {

@@ -1,7 +1,8 @@
 // The use case: one login attempt, steps 3 to 8, read downwards.
-import type { Budgets, Reservation, ScopeName, ThrottleScope } from '../domain/attempt.ts'
+import type { Budgets, ScopeName } from '../domain/attempt.ts'
 import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
+import { type AdmissionDeps, admit, type ShedReason } from './admission.ts'
 import { turnNetwork } from './client-group.ts'
 import { canonicalEmail, lookupKey, matchablePassword } from './credentials.ts'
 import { decide, type RejectionReason } from './decision.ts'
@@ -11,23 +12,22 @@ import {
   deviceToRemember,
   findKnownDevice,
 } from './device.ts'
-import type { HashClaim, HashQueue, HashSlot } from './hash-queue.ts'
+import { type NewHashDeps, prepareNewHash } from './new-hash.ts'
 import { type OpenedSession, type OpenSessionDeps, openSession } from './open-session.ts'
 import type { Pace } from './pace.ts'
-import type { Passwords } from './passwords.ts'
+import type { PasswordFlaw } from './password-rules.ts'
 import { deviceScopes, throttleScopes } from './scopes.ts'
-import type { Throttle } from './throttle.ts'
 
 /** Hashing may take this share of a login's time, even if a slow database has used up more than the rest. */
 const HASHING_SHARE = 0.5
-/** The limit of the wait for a busy scope is at least this long. */
-const WAIT_MIN_MS = 2_000
 /** NIST SP 800-63B-4, 3.2.2 allows at most 100 consecutive failures: operators must look at the account. */
 const ALARM_EVERY_FAILURES = 100
 
 export type LoginAttempt = {
   email: string
   password: string
+  /** If it is given, the login also replaces the password by this one. */
+  newPassword?: string
   client: Client
   /** The value of the device cookie that the caller sent. */
   deviceToken: string | null
@@ -53,9 +53,14 @@ export type LoginOutcome =
       session: OpenedSession
       /** Null if the caller is not a browser. */
       deviceCookie: DeviceCookie | null
+      isPasswordChanged: boolean
       /** Replaces a hash of another cost, after the answer; null if that is not necessary. */
       rehash: (() => Promise<void>) | null
     }
+  /** The password is right, but temporary: it is only good for setting another one. */
+  | { kind: 'change-required'; userId: string }
+  /** The password is right, but it was not replaced: the new one is not fit for this user. */
+  | { kind: 'unfit-password'; flaw: PasswordFlaw }
   | {
       kind: 'rejected'
       email: string
@@ -73,21 +78,15 @@ export type LoginOutcome =
   /** The service has no time for it. The attempt is not counted. */
   | { kind: 'shed'; email: string; reason: ShedReason }
 
-/** `too-late`: it had a hash slot, but gave way to others or its turn came too late. */
-export type ShedReason = 'no-slot' | 'scope-busy' | 'too-late'
-
-type LoginDeps = OpenSessionDeps & {
-  store: Pick<Store, 'attempts' | 'devices' | 'users'>
-  throttle: Throttle
-  passwords: Passwords
-  hashQueue: HashQueue
-  pace: Pace
-  deviceTokens: DeviceTokens
-  budgets: Budgets
-  /** A login is shed if waiting for its hash would make it take longer. */
-  loginTimeMs: number
-  clock: () => Date
-}
+type LoginDeps = OpenSessionDeps &
+  AdmissionDeps &
+  NewHashDeps & {
+    store: Pick<Store, 'attempts' | 'devices' | 'users'>
+    pace: Pace
+    deviceTokens: DeviceTokens
+    budgets: Budgets
+    clock: () => Date
+  }
 
 export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<LoginOutcome> {
   const { pace } = deps
@@ -103,8 +102,9 @@ async function tryToLogIn(deps: LoginDeps, attempt: LoginAttempt): Promise<Login
   const { store, throttle, passwords, clock } = deps
   const arrivedMs = performance.now()
   const { loginTimeMs } = deps
-  const finishByMs = () =>
-    Math.max(arrivedMs + loginTimeMs, performance.now() + loginTimeMs * HASHING_SHARE)
+  /** For the first hash, and for that of a new password. */
+  const finishByMs = (hashes = 1) =>
+    Math.max(arrivedMs + hashes * loginTimeMs, performance.now() + loginTimeMs * HASHING_SHARE)
   const email = canonicalEmail(attempt.email)
   const knownDevice = await findKnownDevice(deps, attempt.deviceToken, lookupKey(email))
   const scopes = knownDevice
@@ -147,6 +147,15 @@ async function tryToLogIn(deps: LoginDeps, attempt: LoginAttempt): Promise<Login
     return { kind: 'rejected', email, reason: decision.reason, alarm: toAlarm(user, failures) }
   }
 
+  const preparing = await prepareNewHash(deps, attempt, decision.user, claim, () => finishByMs(2))
+  if (preparing.kind !== 'ready') {
+    const isShed = preparing.kind === 'shed'
+    await (isShed ? store.attempts.release(scopes) : store.attempts.pass(scopes))
+    throttle.wake(scopes)
+    return isShed ? { ...preparing, email } : preparing
+  }
+
+  const { newHash } = preparing
   const { client } = attempt
   const remembered = client.isBrowser ? deviceToRemember(deps, knownDevice) : null
   const accepted = {
@@ -154,6 +163,10 @@ async function tryToLogIn(deps: LoginDeps, attempt: LoginAttempt): Promise<Login
     client,
     device: remembered?.device ?? null,
     oldCookie: attempt.sessionCookie,
+    change:
+      newHash === null
+        ? null
+        : { newHash, keptDeviceId: knownDevice?.id ?? remembered?.device.id ?? null },
   }
   const session = await openSession(deps, accepted, scopes)
   throttle.wake(scopes)
@@ -163,69 +176,8 @@ async function tryToLogIn(deps: LoginDeps, attempt: LoginAttempt): Promise<Login
     user: decision.user,
     session,
     deviceCookie: remembered?.cookie ?? null,
-    rehash: toRehash(deps, decision.user, password),
-  }
-}
-
-type Admission =
-  | { kind: 'admitted'; slot: HashSlot; user: User | null }
-  | { kind: 'shed'; reason: ShedReason }
-  | Extract<Reservation, { kind: 'blocked' }>
-
-const SCOPE_BUSY = { kind: 'shed', reason: 'scope-busy' } as const
-
-/** Admits the attempt, if need be after waiting for a busy scope. While it waits, it holds no hash slot. */
-async function admit(
-  deps: LoginDeps,
-  claim: HashClaim,
-  scopes: ThrottleScope[],
-  finishByMs: () => number,
-): Promise<Admission> {
-  const { throttle, hashQueue } = deps
-  const waitUntilMs = performance.now() + Math.max(WAIT_MIN_MS, deps.loginTimeMs)
-  let wokenIn: string | null = null
-  try {
-    for (;;) {
-      const admission = await tryToAdmit(deps, claim, scopes, finishByMs())
-      if (admission.kind !== 'busy') return admission
-      const { key, capacity } = admission
-      const isFirst = key === wokenIn
-      const ahead = isFirst ? 0 : throttle.countWaiting(key)
-      if (!hashQueue.hasTimeFor(finishByMs(), ahead, capacity)) return SCOPE_BUSY
-      if (wokenIn !== null && !isFirst) throttle.wakeNext(wokenIn)
-      wokenIn = null
-      if (!(await throttle.waitForScope(key, waitUntilMs, isFirst))) return SCOPE_BUSY
-      wokenIn = key
-    }
-  } finally {
-    // The scope may have room for the next attempt too, or be blocked for all of them.
-    if (wokenIn !== null) throttle.wakeNext(wokenIn)
-  }
-}
-
-/** First a hash slot, then a reservation in every scope. */
-async function tryToAdmit(
-  { throttle, hashQueue }: LoginDeps,
-  claim: HashClaim,
-  scopes: ThrottleScope[],
-  finishByMs: number,
-): Promise<Admission | Extract<Reservation, { kind: 'busy' }>> {
-  let slot: ReturnType<HashQueue['admit']>
-  for (;;) {
-    const block = throttle.recallBlock(scopes)
-    if (block) return block
-    slot = hashQueue.admit(claim, finishByMs)
-    if (slot !== 'undecided') break
-    await hashQueue.nextDecision()
-  }
-  if (!slot) return { kind: 'shed', reason: 'no-slot' }
-  let isAdmitted = false
-  try {
-    const reservation = await throttle.reserve(scopes, claim.account)
-    isAdmitted = reservation.kind === 'admitted'
-    return reservation.kind === 'admitted' ? { ...reservation, slot } : reservation
-  } finally {
-    if (!isAdmitted) slot.release()
+    isPasswordChanged: newHash !== null,
+    rehash: newHash === null ? toRehash(deps, decision.user, password) : null,
   }
 }
 

@@ -1,6 +1,6 @@
 // Steps 7 and 8 of a login: signs both tokens, then opens the session in one call to the store.
 import { randomUUID } from 'node:crypto'
-import type { EndedSession, ThrottleScope, UsedDevice } from '../domain/attempt.ts'
+import type { EndedSession, PasswordChange, ThrottleScope, UsedDevice } from '../domain/attempt.ts'
 import { ABANDONED_SECONDS, SESSION_MAX_SECONDS } from '../domain/lifetimes.ts'
 import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
@@ -34,12 +34,13 @@ type Accepted = {
   device: UsedDevice | null
   /** The session cookie that the login request carried. */
   oldCookie: string | null
+  change?: PasswordChange | null
 }
 
 /** Null if the user has changed since the password was verified: the attempt then counts as a failure. */
 export async function openSession(
   { store, keys, tokens, maxSessionsPerUser, clock }: OpenSessionDeps,
-  { user, client, device, oldCookie }: Accepted,
+  { user, client, device, oldCookie, change = null }: Accepted,
   scopes: ThrottleScope[],
 ): Promise<OpenedSession | null> {
   const now = clock()
@@ -67,6 +68,7 @@ export async function openSession(
       usedBefore: new Date(now.getTime() - ABANDONED_SECONDS * 1000),
       maxSessions: maxSessionsPerUser,
     },
+    change,
   }
   const ended = await store.attempts.succeed(opening, scopes, now)
   if (!ended) return null

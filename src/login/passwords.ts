@@ -9,6 +9,8 @@ export type Passwords = {
   /** A null password or a null hash never matches, and is as much work. */
   check(password: string | null, passwordHash: string | null): PasswordCheck
   hash(password: string): Promise<string>
+  /** The same for the hash queue: the job, and the hash that its digest makes. */
+  prepare(password: string): { job: HashJob; toHash(digest: Buffer): string }
   /** True if the hash should be replaced at the next successful login. */
   isOutdated(passwordHash: string): boolean
 }
@@ -36,6 +38,14 @@ export function createPasswords(cost: number): Passwords {
       }
     },
     hash: password => bcrypt.hash(password, cost),
+    prepare(password) {
+      const salt = randomBytes(16)
+      const rounds = 2 ** cost
+      return {
+        job: { password: Buffer.from(password), salt, rounds, totalRounds: rounds },
+        toHash: digest => formatHash({ cost, salt, digest }),
+      }
+    },
     isOutdated: passwordHash => parseHash(passwordHash)?.cost !== cost,
   }
 }

@@ -8,12 +8,20 @@ import type { OperationName } from '../domain/operations.ts'
 export type Metrics = ReturnType<typeof createMetrics>
 
 /** The outcomes are those of the log: `login.succeeded`, `login.failed` and so on; `error` is a 500. */
-const OUTCOMES = ['succeeded', 'failed', 'throttled', 'shed', 'error'] as const
+const OUTCOMES = [
+  'succeeded',
+  'failed',
+  'throttled',
+  'shed',
+  'error',
+  'change_required',
+  'unfit_password',
+] as const
 export type LoginLabel = (typeof OUTCOMES)[number]
 
 const SCOPES = ['pair', 'email', 'client', 'network', 'device'] as const satisfies ScopeName[]
 
-const REASONS = ['logout', 'user', 'reuse', 'replaced', 'abandoned', 'limit'] as const
+const REASONS = ['logout', 'user', 'reuse', 'replaced', 'abandoned', 'limit', 'password'] as const
 export type EndReason = (typeof REASONS)[number]
 
 /** How the caller of a repeated refresh was recognised; `refused` if it was not. */
@@ -73,6 +81,11 @@ export function createMetrics(engine: string) {
   const opened = new Counter({
     name: 'sessions_opened_total',
     help: 'Sessions opened by logins',
+    registers,
+  })
+  const passwordChanges = new Counter({
+    name: 'password_changes_total',
+    help: 'Passwords that users have changed; each is a login that succeeded',
     registers,
   })
   const ended = new Counter({
@@ -140,6 +153,7 @@ export function createMetrics(engine: string) {
     blocked: (scope: ScopeName) => blocks.inc({ scope }),
     waited: (scope: ScopeName) => waits.inc({ scope }),
     sessionOpened: () => opened.inc(),
+    passwordChanged: () => passwordChanges.inc(),
     sessionEnded: (reason: EndReason) => ended.inc({ reason }),
     refreshRepeated: (by: RepeatLabel) => repeats.inc({ by }),
     hashStarted: (waitedMs: number) => queueWait.observe(waitedMs / 1000),

@@ -10,6 +10,8 @@ type Login = (attempt: LoginAttempt) => Promise<LoginOutcome>
 
 const LABELS: Record<LoginOutcome['kind'], LoginLabel> = {
   'signed-in': 'succeeded',
+  'change-required': 'change_required',
+  'unfit-password': 'unfit_password',
   rejected: 'failed',
   throttled: 'throttled',
   shed: 'shed',
@@ -23,7 +25,10 @@ export function observeLogin(metrics: Metrics, login: Login): Login {
     try {
       const outcome = await login(attempt)
       end(LABELS[outcome.kind])
-      if (outcome.kind === 'signed-in') metrics.sessionOpened()
+      if (outcome.kind === 'signed-in') {
+        metrics.sessionOpened()
+        if (outcome.isPasswordChanged) metrics.passwordChanged()
+      }
       if (outcome.kind === 'throttled') metrics.blocked(outcome.scope)
       return outcome
     } catch (error) {

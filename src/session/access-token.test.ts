@@ -25,6 +25,7 @@ const USER: User = {
   failedLoginAttempts: 3,
   lockedUntil: null,
   lockedBy: null,
+  temporaryUntil: null,
   createdAt: NOW,
   updatedAt: NOW,
 }

@@ -52,7 +52,7 @@ async function createReal(store: Store): Promise<Real> {
   const user = {
     ...{ id, email: `${id}@example.com`, passwordHash: 'a hash', name: 'Kate', role: 'user' },
     ...{ isActive: true, failedLoginAttempts: 0, lockedUntil: null, lockedBy: null },
-    ...{ createdAt: moment, updatedAt: moment },
+    ...{ temporaryUntil: null, createdAt: moment, updatedAt: moment },
   }
   await store.users.insert(user, changeAt(moment))
   return { store, user, keyFile: FIRST_KEYS, keys: FIRST_KEYRING, tokens: [], sessionIds: [] }

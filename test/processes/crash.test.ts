@@ -6,6 +6,7 @@ import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { kill } from '../crash-cycles.ts'
 import { ENGINES, type Row } from '../engines.ts'
 import { createDeployment, type Deployment, until } from '../process.ts'
+import { PASSWORD, UNLIMITED } from '../service.ts'
 
 // Both engines at the same time: starting processes takes most of the time.
 describe('after kill -9', { concurrency: true }, () => {
@@ -59,6 +60,35 @@ function proveCrashes(engine: EngineName): void {
     await kill(killed)
     const restarted = await deployment.start()
     assert.equal((await restarted.login('locked@example.com')).status, 429)
+    await kill(restarted)
+  })
+
+  test('a change of the password has left the old one or the new one, and an answered one the new one', async () => {
+    const emails = ['a', 'b', 'c', 'd'].map(name => `${name}@example.com`)
+    for (const email of emails) await deployment.addUser(email)
+    const killed = await deployment.start(UNLIMITED)
+    let answered = 0
+    const changing = emails.map(async email => {
+      for (let current = PASSWORD, i = 0; ; i++) {
+        const newPassword = `${email} number ${i}`
+        const body = { email, currentPassword: current, newPassword }
+        const answer = await killed.call({ path: '/api/v1/auth/password', body }).catch(() => null)
+        if (!answer) return { email, current, newPassword }
+        assert.equal(answer.status, 200)
+        current = newPassword
+        answered++
+      }
+    })
+    await until(async () => answered >= 20)
+    await kill(killed)
+    const restarted = await deployment.start(UNLIMITED)
+    for (const { email, current, newPassword } of await Promise.all(changing)) {
+      const answers = [
+        await restarted.login(email, current),
+        await restarted.login(email, newPassword),
+      ]
+      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 401])
+    }
     await kill(restarted)
   })
 }

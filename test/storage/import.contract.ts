@@ -48,12 +48,14 @@ for (const engine of ENGINES) {
       const { id, email, passwordHash, name } = bare
       assert.deepEqual(await find(email), {
         ...{ id, email, passwordHash, name, role: 'user', isActive: true, failedLoginAttempts: 0 },
-        ...{ lockedUntil: null, lockedBy: null, createdAt: start, updatedAt: start },
+        ...{ lockedUntil: null, lockedBy: null, temporaryUntil: null },
+        ...{ createdAt: start, updatedAt: start },
       })
       const { isIdGiven: _, ...stored } = full
       assert.deepEqual(await find(full.email), {
         ...stored,
         ...{ failedLoginAttempts: 0, lockedBy: 'administrator', updatedAt: start },
+        temporaryUntil: null,
       })
       const [event] = await eventsOf(full.email)
       assert.equal(event?.action, 'user.imported')
@@ -251,6 +253,25 @@ for (const engine of ENGINES) {
         const user = await find(email)
         assert.deepEqual([user?.name, user?.role], [names[index], names[index]])
       }
+    })
+
+    test('the end of a temporary password comes with its hash, and stays with it', async () => {
+      const options = { mayUpdate: true, isDryRun: false }
+      const user = imported({ temporaryUntil: later })
+      const run = (more: Partial<ImportedUser>) =>
+        store.imports.run([{ ...user, ...more }], options, change)
+      const stored = async () => (await store.users.findByEmail(user.email))?.temporaryUntil
+      assert.deepEqual(await run({}), ['added'])
+      assert.deepEqual(await stored(), later)
+      assert.deepEqual(await run({ temporaryUntil: null }), ['unchanged'])
+      assert.deepEqual(await run({ passwordHash: 'another hash', temporaryUntil: null }), [
+        'updated',
+      ])
+      assert.equal(await stored(), null)
+      assert.deepEqual(await run({ passwordHash: 'a third hash', temporaryUntil: later }), [
+        'updated',
+      ])
+      assert.deepEqual(await stored(), later)
     })
   })
 }

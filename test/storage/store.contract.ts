@@ -39,6 +39,7 @@ for (const engine of ENGINES) {
         failedLoginAttempts: 0,
         lockedUntil: null,
         lockedBy: null,
+        temporaryUntil: null,
         createdAt: start,
         updatedAt: start,
       })

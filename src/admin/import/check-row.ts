@@ -45,6 +45,7 @@ export function checkRow(
     role: role === null ? null : parseRole(role),
     isActive: flagIn(values, 'isActive'),
     createdAt: timeIn(values, 'createdAt'),
+    temporaryUntil: timeIn(values, 'temporaryUntil'),
     // A lock that is over is none.
     lockedUntil:
       lockedUntil && lockedUntil <= now ? null : 'lockedUntil' in values ? lockedUntil : undefined,

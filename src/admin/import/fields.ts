@@ -17,6 +17,7 @@ export const EXPORTED_FIELDS = [
   'role',
   'isActive',
   'lockedUntil',
+  'temporaryUntil',
   'createdAt',
 ]
 export const IMPORTED_FIELDS = [...EXPORTED_FIELDS, 'passwordHash', 'password']

@@ -60,8 +60,8 @@ export function addImportCommand(users: Command, context: Context): void {
       'after',
       `
 Fields: email, name, passwordHash (with --hash-passwords: password); optional: role, id, isActive,
-lockedUntil, createdAt. Rejected rows are written to FILE.rejected with their reasons. Recipes for
-other systems: docs/migrating.md.`,
+lockedUntil, temporaryUntil, createdAt. Rejected rows are written to FILE.rejected with their
+reasons. Recipes for other systems: docs/migrating.md.`,
     )
     .action(async (file: string, options: Options) => {
       const rejectedPath = `${file === STDIN ? 'stdin' : file}.rejected`

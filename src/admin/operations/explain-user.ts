@@ -24,6 +24,8 @@ export type Verdict =
   | { kind: 'unreachable-email' }
   | { kind: 'unusable-hash' }
   | { kind: 'must-wait'; until: Date; because: ShownScope }
+  | { kind: 'temporary-password-ended'; at: Date }
+  | { kind: 'must-change-password'; until: Date }
 
 export type Explanation = {
   verdict: Verdict
@@ -75,13 +77,16 @@ export async function explainUser(
       return [{ ...device, failures, budget, waitsUntil }]
     }),
   }
-  return { verdict: decideVerdict(user, throttle), user, throttle }
+  return { verdict: decideVerdict(user, throttle, now), user, throttle }
 }
 
 /** In the order of the login: the user first, because waiting does not help a user that is not active. */
 function decideVerdict(
-  user: Pick<ShownUser, 'email' | 'state' | 'lockedUntil'> & { hashCost: number | null },
+  user: Pick<ShownUser, 'email' | 'state' | 'lockedUntil' | 'temporaryUntil'> & {
+    hashCost: number | null
+  },
   { scopes }: ShownThrottle,
+  now: Date,
 ): Verdict {
   if (!isReachable(user.email)) return { kind: 'unreachable-email' }
   if (user.state === 'inactive') return { kind: 'inactive' }
@@ -89,7 +94,14 @@ function decideVerdict(
     return { kind: 'locked', until: user.lockedUntil }
   }
   if (user.hashCost === null) return { kind: 'unusable-hash' }
+  const { temporaryUntil } = user
+  if (temporaryUntil && temporaryUntil <= now) {
+    return { kind: 'temporary-password-ended', at: temporaryUntil }
+  }
   const until = latestOf(scopes.flatMap(({ waitsUntil }) => waitsUntil ?? []))
   const because = scopes.find(({ waitsUntil }) => waitsUntil === until)
-  return until && because ? { kind: 'must-wait', until, because } : { kind: 'can-log-in' }
+  if (until && because) return { kind: 'must-wait', until, because }
+  return temporaryUntil
+    ? { kind: 'must-change-password', until: temporaryUntil }
+    : { kind: 'can-log-in' }
 }

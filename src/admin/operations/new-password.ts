@@ -13,7 +13,10 @@ type NewPassword = {
   isGenerated?: boolean | undefined
 }
 /** A password, or its hash from another system. */
-export type GivenPassword = NewPassword | { passwordHash: string }
+export type GivenPassword = (NewPassword | { passwordHash: string }) & {
+  /** The end of a temporary password; null or missing for a permanent one. */
+  temporaryUntil?: Date | null
+}
 type Owner = Pick<User, 'email' | 'name'>
 
 /** `isOverruled`: the password breaks a rule, and may be set all the same. */

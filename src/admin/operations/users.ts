@@ -22,7 +22,14 @@ export async function addUser(
   given: GivenPassword,
 ): Promise<{ id: string }> {
   const { passwordHash, change } = await hashNewPassword(deps, given, { email, name })
-  const user = { id: randomUUID(), email, name, role, passwordHash }
+  const user = {
+    id: randomUUID(),
+    email,
+    name,
+    role,
+    passwordHash,
+    temporaryUntil: given.temporaryUntil ?? null,
+  }
   if (!(await deps.store.users.insert(user, change))) throw emailTaken(email)
   return user
 }
@@ -46,7 +53,8 @@ export async function setPassword(
   given: GivenPassword,
 ): Promise<void> {
   const { passwordHash, change } = await hashNewPassword(deps, given, user)
-  const isSet = await deps.store.users.setPassword(user.id, passwordHash, change)
+  const { temporaryUntil = null } = given
+  const isSet = await deps.store.users.setPassword(user.id, passwordHash, change, temporaryUntil)
   if (!isSet) throw userNotFound(user.email)
 }
 

@@ -46,6 +46,10 @@ export function sentenceOf(
       return `${email} cannot log in: no login looks up an email in this form ("doctor" explains it).`
     case 'unusable-hash':
       return `${email} cannot log in: the stored password hash cannot be used ("users set-password" replaces it).`
+    case 'temporary-password-ended':
+      return `${email} cannot log in: the temporary password ended at ${timeText(verdict.at)} ("users set-password --generate" gives a new one).`
+    case 'must-change-password':
+      return `${email} can only set a new password: the current one is temporary${untilOf(verdict.until)}.`
     case 'must-wait': {
       const { because, until } = verdict
       const from = client && because.scope !== 'email' ? `From ${client.ip}, ` : ''
@@ -113,6 +117,9 @@ export function fieldsOfUser({ user, throttle }: Explanation, now: Date): Row {
     devices: `${user.devices.length} known${waitingOf(waits.length, latestOf(waits))}`,
     sessions: `${user.liveSessions} live`,
     'password hash': user.hashCost === null ? 'unusable' : `bcrypt, cost ${user.hashCost}`,
+    ...(user.temporaryUntil && {
+      'temporary password': `until ${timeText(user.temporaryUntil)}`,
+    }),
     created: timeText(user.createdAt),
     updated: timeText(user.updatedAt),
   }

@@ -1,19 +1,18 @@
 // users add|set-password
-import { randomBytes } from 'node:crypto'
 import { type Command, Option } from 'commander'
 import { DEFAULT_ROLE } from '../../domain/user.ts'
 import { problemWithPassword } from '../../login/credentials.ts'
 import type { Context, JsonOption } from '../context.ts'
 import { emailTaken, Failure, unfitPassword, WrongUse } from '../failures.ts'
+import type { Moment } from '../input/times.ts'
 import { nameParser, parseEmail, parseNewEmail, roleParser } from '../input/values.ts'
 import { checkNewPassword } from '../operations/new-password.ts'
+import { DEFAULT_END, generatePassword, parseValid } from '../operations/temporary-password.ts'
 import { addUser, requireUser, setPassword } from '../operations/users.ts'
-import { jsonOf } from '../terminal/layout.ts'
+import { jsonOf, timeText } from '../terminal/layout.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { withMigratedStore, withStore } from '../with-store.ts'
 
-/** 120 random bits, printed in base64url: 20 letters, digits, "-" and "_". */
-const GENERATED_BYTES = 15
 /** More than the longest password with its line end. */
 const INPUT_MAX_BYTES = 1_024
 
@@ -21,6 +20,9 @@ type PasswordOptions = JsonOption & {
   passwordStdin?: boolean
   generate?: boolean
   allowWeak?: boolean
+  temporary?: boolean
+  permanent?: boolean
+  valid?: Moment
 }
 type Check = (password: string) => ReturnType<typeof checkNewPassword>
 type NewUserOptions = PasswordOptions & { name: string; role: string }
@@ -33,23 +35,24 @@ export function addPasswordCommands(users: Command, context: Context): void {
     .option('--role <role>', 'role in the access token', roleParser('--role'), DEFAULT_ROLE)
   withPasswordOptions(add, parseNewEmail).action((email: string, options: NewUserOptions) => {
     const obtainPassword = passwordSource(context, options)
-    return withMigratedStore(context, async ({ store, admin }) => {
+    return withMigratedStore(context, async ({ store, admin, clock }) => {
       if (await store.users.findByEmail(email)) throw emailTaken(email)
       const { name, role, allowWeak, generate: isGenerated } = options
+      const temporaryUntil = endOf(options, clock())
       const password = await obtainPassword(password =>
         checkNewPassword(admin, { password, allowWeak }, { email, name }),
       )
       const { id } = await addUser(
         admin,
         { email, name, role },
-        { password, allowWeak, isGenerated },
+        { password, allowWeak, isGenerated, temporaryUntil },
       )
       context.terminal.announce(
         'admin.user_added',
-        { email, userId: id, role },
-        `Added ${email} with the role "${role}".`,
+        { email, userId: id, role, ...(temporaryUntil && { temporaryUntil }) },
+        `Added ${email} with the role "${role}".${describeEnd(temporaryUntil)}`,
       )
-      const user = { id, email, name, role }
+      const user = { id, email, name, role, ...(temporaryUntil && { temporaryUntil }) }
       await printResult(context, options, user, password)
     })
   })
@@ -60,19 +63,21 @@ export function addPasswordCommands(users: Command, context: Context): void {
   withPasswordOptions(setPasswordCommand, parseEmail).action(
     (email: string, options: PasswordOptions) => {
       const obtainPassword = passwordSource(context, options)
-      return withStore(context, async ({ admin }) => {
+      return withStore(context, async ({ admin, clock }) => {
         const user = await requireUser(admin, email)
         const { allowWeak, generate: isGenerated } = options
+        const temporaryUntil = endOf(options, clock())
         const password = await obtainPassword(password =>
           checkNewPassword(admin, { password, allowWeak }, user),
         )
-        await setPassword(admin, user, { password, allowWeak, isGenerated })
+        await setPassword(admin, user, { password, allowWeak, isGenerated, temporaryUntil })
+        const end = temporaryUntil && { temporaryUntil }
         context.terminal.announce(
           'admin.password_set',
-          { email },
-          `Set the password of ${email} and ended all sessions.`,
+          { email, ...end },
+          `Set the password of ${email} and ended all sessions.${describeEnd(temporaryUntil)}`,
         )
-        await printResult(context, options, { email }, password)
+        await printResult(context, options, { email, ...end }, password)
       })
     },
   )
@@ -84,7 +89,16 @@ function withPasswordOptions(command: Command, parse: (typed: string) => string)
     .addOption(
       new Option('--password-stdin', 'read the password from standard input').conflicts('generate'),
     )
-    .option('--generate', 'generate a password and print it')
+    .option('--generate', 'generate a temporary password and print it')
+    .option('--temporary', 'the password is only good for setting a new one, once')
+    .addOption(
+      new Option('--permanent', 'a generated password is not temporary').conflicts('temporary'),
+    )
+    .option(
+      '--valid <time>',
+      'how long a temporary password is valid: 1h to 30d (default: 72h)',
+      parseValid('--valid'),
+    )
     .option('--allow-weak', 'set a password that is short, common or personal all the same')
     .option('--json', 'print the outcome as JSON')
     .allowExcessArguments()
@@ -103,7 +117,10 @@ function passwordSource(
   { terminal }: Context,
   options: PasswordOptions,
 ): (check: Check) => Promise<string> {
-  if (options.generate) return async () => randomBytes(GENERATED_BYTES).toString('base64url')
+  if (options.valid && !isTemporary(options)) {
+    throw new WrongUse('--valid is for temporary passwords: add --temporary or --generate.')
+  }
+  if (options.generate) return async () => generatePassword()
   if (options.passwordStdin) {
     if (terminal.isInputTyped) {
       throw new WrongUse(
@@ -118,6 +135,21 @@ function passwordSource(
     )
   }
   return check => askTwice(terminal, check)
+}
+
+/** A generated password is temporary unless it is said to be permanent; any other only if it is said. */
+function isTemporary({ generate, temporary, permanent }: PasswordOptions): boolean {
+  return temporary ?? (generate === true && !permanent)
+}
+
+function endOf(options: PasswordOptions, now: Date): Date | null {
+  return isTemporary(options) ? (options.valid ?? DEFAULT_END)(now) : null
+}
+
+function describeEnd(temporaryUntil: Date | null): string {
+  return temporaryUntil === null
+    ? ''
+    : ` The password is temporary: until ${timeText(temporaryUntil)} it can be used once, to set a new one.`
 }
 
 /** Asks until two answers agree on a password that can be used, or the prompt is cancelled. */

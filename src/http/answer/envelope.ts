@@ -17,6 +17,10 @@ const PUBLIC_FAILURES = {
     message:
       'The request could not be verified as your own: its origin or its X-CSRF-Token is missing or not accepted',
   },
+  PASSWORD_CHANGE_REQUIRED: {
+    status: 403,
+    message: 'This password is temporary. Please set a new one.',
+  },
   NOT_FOUND: { status: 404, message: 'There is nothing at this address' },
   METHOD_NOT_ALLOWED: { status: 405, message: 'This method is not supported here' },
   REQUEST_TIMEOUT: { status: 408, message: 'The request took too long to arrive' },
@@ -67,6 +71,8 @@ export type Details = {
   /** In place of the code's own message. */
   message?: string
   fields?: string[]
+  /** What is wrong with the field, for programs. */
+  reason?: string
   retryAfterSeconds?: number
   allow?: string[]
   /** The caller sent an invalid token; the challenge then says so (RFC 6750). */
@@ -80,20 +86,17 @@ export function statusOf(code: FailureCode): number {
 /** Cached bodies: without fields and own message, all failures with the same code have the same text. */
 const TEXTS = new Map<string, string>()
 
-export function failureText(code: FailureCode, { fields, message }: Details = {}): string {
-  if (fields || message) return JSON.stringify(failureBody(code, fields, message))
+export function failureText(code: FailureCode, details: Details = {}): string {
+  if (details.fields || details.message) return JSON.stringify(failureBody(code, details))
   const text = TEXTS.get(code) ?? JSON.stringify(failureBody(code))
   TEXTS.set(code, text)
   return text
 }
 
-function failureBody(
-  code: FailureCode,
-  fields?: string[],
-  message: string = FAILURES[code].message,
-) {
+function failureBody(code: FailureCode, { fields, reason, message }: Details = {}) {
   const retryAfter = code === 'TOO_MANY_ATTEMPTS' ? SPECIFIED_RETRY_AFTER_SECONDS : undefined
-  return { success: false, error: { code, message, fields, retryAfter } }
+  const text = message ?? FAILURES[code].message
+  return { success: false, error: { code, message: text, fields, reason, retryAfter } }
 }
 
 export function sendSuccess(reply: FastifyReply, data: unknown): FastifyReply {

@@ -1,4 +1,6 @@
 // When an operation fails, and how the document describes the answer.
+
+import type { PasswordFlaw } from '../../login/password-rules.ts'
 import {
   type FailureCode,
   failureText,
@@ -11,15 +13,17 @@ import { object } from './operation.ts'
 /** docs/api.md has these sentences in its table. */
 export const WHEN: Record<PublicFailureCode, string> = {
   VALIDATION_ERROR:
-    'login: email or password is missing, empty or not a string; or the body is not a JSON object',
+    'login or change of the password: a field is missing, empty or not a string, or the body is not a JSON object; or the new password cannot be used, and `reason` says why',
   BAD_REQUEST:
     'the request is not valid HTTP, is ambiguous, or came as `http://` to the TLS port; the body is not JSON (except at the login: `VALIDATION_ERROR`); or `limit`, `after` or `refreshToken` is invalid (named in `fields`)',
   INVALID_CREDENTIALS:
-    'unknown email, wrong password, or a user that is inactive or locked by an administrator: always the same answer',
+    'unknown email, wrong password, a temporary password that has ended, or a user that is inactive or locked by an administrator: always the same answer',
   INVALID_TOKEN: 'the token or cookie is missing, or does not belong to a live session',
   HTTPS_REQUIRED: 'the request did not come over HTTPS',
   CSRF_FAILED:
     'a POST or DELETE by cookie came without its CSRF token, or with neither `Sec-Fetch-Site: same-origin` nor an `Origin` that `CORS_ORIGINS` lists; or a login came from a page of another site that it does not list',
+  PASSWORD_CHANGE_REQUIRED:
+    'login: the password is right but temporary; set a new one with `POST /api/v1/auth/password`',
   NOT_FOUND: 'nothing exists at this address, or you have no live session with this id',
   METHOD_NOT_ALLOWED: 'the address supports only the methods in `Allow`',
   REQUEST_TIMEOUT: 'the headers took longer than 5 seconds, or the whole request longer than 10',
@@ -46,6 +50,14 @@ export const COMMON_FAILURES: PublicFailureCode[] = [
   'SERVICE_UNAVAILABLE',
 ]
 
+const PASSWORD_FLAWS = [
+  'too_short',
+  'too_long',
+  'too_common',
+  'personal',
+  'unchanged',
+] satisfies PasswordFlaw[]
+
 export const FAILURE = object(
   {
     success: { type: 'boolean', const: false },
@@ -57,6 +69,11 @@ export const FAILURE = object(
           type: 'array',
           items: { type: 'string' },
           description: 'The fields that are missing or invalid.',
+        },
+        reason: {
+          type: 'string',
+          enum: PASSWORD_FLAWS,
+          description: 'Only for `newPassword`: what is wrong with it.',
         },
         retryAfter: {
           type: 'integer',

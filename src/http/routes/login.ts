@@ -14,9 +14,29 @@ import {
 import { sendCsrfToken } from '../request/csrf.ts'
 import { logOf } from '../request/log.ts'
 import { reportEnded } from './ended-session.ts'
+import { refuseNewPassword } from './new-password.ts'
 
 /** The hash queue is short, so a slot is soon free again. */
 const RETRY_SHED_SECONDS = 1
+
+/** An email of white space counts as empty. */
+export const EMAIL = {
+  type: 'string',
+  pattern: '\\S',
+  description: 'Upper and lower case are not distinguished.',
+  examples: ['kate@example.com'],
+}
+/** A password may consist of spaces. */
+export const PASSWORD = { type: 'string', minLength: 1, examples: ['correct horse battery'] }
+
+export const LOGIN_DATA = object(TOKENS, ['user', 'accessToken', 'refreshToken', 'expiresIn'])
+export const LOGIN_HEADERS = {
+  ...CSRF_TOKEN_HEADER,
+  'Set-Cookie': {
+    type: 'string',
+    description: 'Only for browsers: `__Host-session` and `__Host-device`.',
+  },
+}
 
 export const LOGIN_OPERATION = operation(
   {
@@ -26,32 +46,16 @@ export const LOGIN_OPERATION = operation(
     description:
       'Opens a session. A browser, which sends `Sec-Fetch-Site`, also gets a session cookie, a device cookie and a CSRF token. Without use, a refresh token is valid for 7 days and a session cookie for 30 minutes. A session ends when neither is valid, and at the latest 30 days after the login.',
     security: [],
-    // An email of white space counts as empty; a password may consist of spaces.
-    body: object(
-      {
-        email: {
-          type: 'string',
-          pattern: '\\S',
-          description: 'Upper and lower case are not distinguished.',
-          examples: ['kate@example.com'],
-        },
-        password: { type: 'string', minLength: 1, examples: ['correct horse battery'] },
-      },
-      ['email', 'password'],
-    ),
-    response: success(
-      'The session is open.',
-      object(TOKENS, ['user', 'accessToken', 'refreshToken', 'expiresIn']),
-      {
-        ...CSRF_TOKEN_HEADER,
-        'Set-Cookie': {
-          type: 'string',
-          description: 'Only for browsers: `__Host-session` and `__Host-device`.',
-        },
-      },
-    ),
+    body: object({ email: EMAIL, password: PASSWORD }, ['email', 'password']),
+    response: success('The session is open.', LOGIN_DATA, LOGIN_HEADERS),
   },
-  ['VALIDATION_ERROR', 'INVALID_CREDENTIALS', 'CSRF_FAILED', 'TOO_MANY_ATTEMPTS'],
+  [
+    'VALIDATION_ERROR',
+    'INVALID_CREDENTIALS',
+    'CSRF_FAILED',
+    'PASSWORD_CHANGE_REQUIRED',
+    'TOO_MANY_ATTEMPTS',
+  ],
 )
 
 export type LoginBody = { email: string; password: string }
@@ -59,60 +63,74 @@ export type LoginBody = { email: string; password: string }
 export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcome>) {
   return async (request: FastifyRequest<{ Body: LoginBody }>, reply: FastifyReply) => {
     const { email, password } = request.body
-    const attempt = {
-      email,
-      password,
-      client: clientOf(request),
-      deviceToken: deviceCookieOf(request),
-      sessionCookie: sessionCookieOf(request),
-    }
-    const outcome = await login(attempt)
-    const log = logOf(request)
+    return answerLogin(request, reply, await login({ email, password, ...callerOf(request) }))
+  }
+}
 
-    switch (outcome.kind) {
-      case 'signed-in': {
-        const { user, session, deviceCookie, rehash } = outcome
-        const durationMs = Math.round(reply.elapsedTime)
-        const opened = { userId: user.id, sessionId: session.id, durationMs }
-        log.info({ event: 'login.succeeded', ...opened })
-        for (const { id, userId, reason } of session.ended) {
-          reportEnded(request, id, userId, reason)
-        }
-        if (session.cookie !== null) {
-          setSessionCookie(reply, session.cookie)
-          sendCsrfToken(reply, session.cookie)
-        }
-        if (deviceCookie !== null) setDeviceCookie(reply, deviceCookie)
-        sendSuccess(reply, {
-          user: toUserObject(user),
-          accessToken: session.accessToken,
-          refreshToken: session.refreshToken,
-          expiresIn: session.expiresInSeconds,
-        })
-        // The answer has been sent; the operation ends after the new hash is stored.
-        await rehash?.().catch(error =>
-          log.error({ event: 'login.rehash_failed', userId: user.id, err: error }),
-        )
-        return reply
+/** What an attempt takes from its request beside the body. */
+export function callerOf(request: FastifyRequest) {
+  return {
+    client: clientOf(request),
+    deviceToken: deviceCookieOf(request),
+    sessionCookie: sessionCookieOf(request),
+  }
+}
+
+export async function answerLogin(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  outcome: LoginOutcome,
+) {
+  const log = logOf(request)
+  switch (outcome.kind) {
+    case 'signed-in': {
+      const { user, session, deviceCookie, isPasswordChanged, rehash } = outcome
+      const durationMs = Math.round(reply.elapsedTime)
+      const opened = { userId: user.id, sessionId: session.id, durationMs }
+      log.info({ event: 'login.succeeded', ...opened })
+      if (isPasswordChanged) log.info({ event: 'password.changed', userId: user.id })
+      for (const { id, userId, reason } of session.ended) {
+        reportEnded(request, id, userId, reason)
       }
-      case 'rejected':
-        log.warn({ event: 'login.failed', email: cutEmail(outcome.email), reason: outcome.reason })
-        if (outcome.alarm) log.error({ event: 'account.alarm', ...outcome.alarm })
-        return sendFailure(reply, 'INVALID_CREDENTIALS')
-      case 'throttled': {
-        const { email, scope, lockedUserId, retryAfterSeconds } = outcome
-        log.counted('warn', { event: 'login.throttled', email: cutEmail(email), scope })
-        if (lockedUserId) log.warn({ event: 'account.locked', userId: lockedUserId })
-        return sendFailure(reply, 'TOO_MANY_ATTEMPTS', { retryAfterSeconds })
+      if (session.cookie !== null) {
+        setSessionCookie(reply, session.cookie)
+        sendCsrfToken(reply, session.cookie)
       }
-      case 'shed': {
-        const { email, reason } = outcome
-        log.counted('warn', { event: 'login.shed', email: cutEmail(email), reason })
-        return sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_SHED_SECONDS })
-      }
-      default:
-        return outcome satisfies never
+      if (deviceCookie !== null) setDeviceCookie(reply, deviceCookie)
+      sendSuccess(reply, {
+        user: toUserObject(user),
+        accessToken: session.accessToken,
+        refreshToken: session.refreshToken,
+        expiresIn: session.expiresInSeconds,
+      })
+      // The answer has been sent; the operation ends after the new hash is stored.
+      await rehash?.().catch(error =>
+        log.error({ event: 'login.rehash_failed', userId: user.id, err: error }),
+      )
+      return reply
     }
+    case 'change-required':
+      log.info({ event: 'password.change_required', userId: outcome.userId })
+      return sendFailure(reply, 'PASSWORD_CHANGE_REQUIRED')
+    case 'unfit-password':
+      return refuseNewPassword(request, reply, outcome.flaw)
+    case 'rejected':
+      log.warn({ event: 'login.failed', email: cutEmail(outcome.email), reason: outcome.reason })
+      if (outcome.alarm) log.error({ event: 'account.alarm', ...outcome.alarm })
+      return sendFailure(reply, 'INVALID_CREDENTIALS')
+    case 'throttled': {
+      const { email, scope, lockedUserId, retryAfterSeconds } = outcome
+      log.counted('warn', { event: 'login.throttled', email: cutEmail(email), scope })
+      if (lockedUserId) log.warn({ event: 'account.locked', userId: lockedUserId })
+      return sendFailure(reply, 'TOO_MANY_ATTEMPTS', { retryAfterSeconds })
+    }
+    case 'shed': {
+      const { email, reason } = outcome
+      log.counted('warn', { event: 'login.shed', email: cutEmail(email), reason })
+      return sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_SHED_SECONDS })
+    }
+    default:
+      return outcome satisfies never
   }
 }
 

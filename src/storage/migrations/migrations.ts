@@ -12,6 +12,7 @@ import * as administration from './0006-administration.ts'
 import * as lastLogin from './0007-last-login.ts'
 import * as refreshCaller from './0008-refresh-caller.ts'
 import * as auditChecks from './0009-audit-checks.ts'
+import * as temporaryPasswords from './0010-temporary.ts'
 import { COLUMN_TYPES } from './column-types.ts'
 
 const MIGRATIONS = {
@@ -24,6 +25,7 @@ const MIGRATIONS = {
   '0007-last-login': lastLogin,
   '0008-refresh-caller': refreshCaller,
   '0009-audit-checks': auditChecks,
+  '0010-temporary': temporaryPasswords,
 }
 
 /** Earlier ones change what instances of the previous version use (docs/decisions/0040). */

@@ -1,5 +1,12 @@
 // The PostgreSQL engine: a pool of connections.
-import { Kysely, PostgresAdapter, PostgresDialect, type PostgresPoolClient, sql } from 'kysely'
+import {
+  CompiledQuery,
+  Kysely,
+  PostgresAdapter,
+  PostgresDialect,
+  type PostgresPoolClient,
+  sql,
+} from 'kysely'
 import type pg from 'pg'
 import type { PostgresConfig } from '../../config/database.ts'
 import { addressesOf, mustBeWritable } from '../../config/postgres-hosts.ts'
@@ -15,10 +22,11 @@ import {
   UNKNOWN_STATEMENT,
 } from './connection.ts'
 import { createMigrating, MIGRATION_TIMEOUT_MS } from './migrating.ts'
+import { succeed } from './open-session.ts'
 import { Pool } from './pool.ts'
 import { reserve } from './reserve.ts'
 import { listMissingSettings, withSettings } from './settings.ts'
-import { fail, type Run, release, succeed } from './settle.ts'
+import { fail, pass, type Run, release } from './settle.ts'
 import { useToken } from './use-token.ts'
 
 /** The key of the advisory lock: any number that no other program in this database uses. */
@@ -77,6 +85,16 @@ export function openPostgres(options: PostgresOptions): Engine {
     }
   }
   const runRetrying: RunStatement = (statement, values) => retrying(() => run(statement, values))
+  const inTransaction = <T>(operation: (run: Run) => Promise<T>) =>
+    retrying(() =>
+      db.transaction().execute(trx =>
+        operation(async <Values, Row>(statement: Statement<Values, Row>, values: Values) => {
+          const { sql: text, parameters } = statement(db, values)
+          const { rows } = await trx.executeQuery<Row>(CompiledQuery.raw(text, parameters))
+          return rows
+        }),
+      ),
+    )
   return {
     name: 'postgres',
     db,
@@ -98,7 +116,11 @@ export function openPostgres(options: PostgresOptions): Engine {
       reserve: (scopes, email, now) => retryingInserts(() => reserve(run, scopes, email, now)),
       release: scopes => release(runRetrying, scopes),
       fail: (scopes, userId, now) => fail(runRetrying, scopes, userId, now),
-      succeed: (opening, scopes, now) => succeed(runRetrying, opening, scopes, now),
+      pass: scopes => pass(runRetrying, scopes),
+      succeed: (opening, scopes, now) =>
+        opening.change
+          ? inTransaction(trx => succeed(trx, opening, scopes, now))
+          : succeed(runRetrying, opening, scopes, now),
     },
     async useToken(rotation) {
       const [row] = await runRetrying(useToken, rotation)

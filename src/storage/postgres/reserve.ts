@@ -79,11 +79,15 @@ type ReserveParameters = Moments & {
 }
 
 /**
- * Formats `locked_until` in UTC. A lock without an end lasts until the end of 9999, which in the server's time
+ * Formats times that an administrator chose in UTC. A lock without an end lasts until the end of 9999, which in the server's time
  * zone may be the year 10000, and `Date` cannot parse that.
  */
-const FOUND_AS_JSON = sql`select to_jsonb(found) || jsonb_build_object('locked_until',
-  to_char(locked_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))`
+const FOUND_AS_JSON = sql`select to_jsonb(found) || jsonb_build_object(
+  'locked_until', ${inUtc('locked_until')}, 'temporary_until', ${inUtc('temporary_until')})`
+
+function inUtc(column: string) {
+  return sql`to_char(${sql.ref(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
+}
 
 const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
   sql<ReservedScope>`

@@ -1,22 +1,9 @@
-// Releases and settles attempts in PostgreSQL, each in one statement: one round trip, and row locks that are
-// held only while it runs.
+// Settles attempts that open no session in PostgreSQL, each in one statement: one round trip, and row locks that
+// are held only while it runs.
 import { sql } from 'kysely'
-import type { EndedSession, Opening, ThrottleScope } from '../../domain/attempt.ts'
+import type { ThrottleScope } from '../../domain/attempt.ts'
 import { WINDOW_MINUTES } from '../../domain/throttle.ts'
-import { digestOf } from '../../identifiers.ts'
-import { surplusDevices } from '../sql/device.ts'
-import {
-  endSurplusInPostgres as endSurplus,
-  isLeftBehind,
-  isReplaced,
-  type LeftBehindParameters,
-  type LeftBehindRow,
-  leftBehindValues,
-  surplusValues,
-  toEnded,
-} from '../sql/displaced-sessions.ts'
 import { prepare, type Statement } from '../sql/prepared.ts'
-import { formatTime } from '../sql/schema.ts'
 import {
   dummyIdOf,
   keysOf,
@@ -24,7 +11,6 @@ import {
   momentsAt,
   ONE_FAILURE_MORE,
 } from '../sql/throttle-rows.ts'
-import { isNotLockedByAdministrator, LAST_LOGIN_COLUMNS, noteLogin } from '../sql/user-rows.ts'
 
 export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Promise<Row[]>
 
@@ -33,6 +19,10 @@ export const WINDOW_INTERVAL = sql.raw(`interval '${WINDOW_MINUTES} minutes'`)
 
 export async function release(run: Run, scopes: ThrottleScope[]): Promise<void> {
   await run(releasePending, { keys: keysOf(scopes) })
+}
+
+export async function pass(run: Run, scopes: ThrottleScope[]): Promise<void> {
+  await run(countSuccess, { keys: keysOf(scopes) })
 }
 
 export async function fail(
@@ -50,63 +40,30 @@ export async function fail(
   return user?.failed_login_attempts ?? 0
 }
 
-export async function succeed(
-  run: Run,
-  { user, session, refreshToken, device, displaced }: Opening,
-  scopes: ThrottleScope[],
-  now: Date,
-): Promise<EndedSession[] | null> {
-  const [accepted] = await run(openSession, {
-    ...leftBehindValues(displaced, device),
-    now: formatTime(now),
-    keys: keysOf(scopes),
-    userId: user.id,
-    passwordHash: user.passwordHash,
-    hashDigest: digestOf(user.passwordHash),
-    sessionId: session.id,
-    sessionEnd: formatTime(session.expiresAt),
-    cookieDigest: session.cookieDigest,
-    userAgent: session.userAgent,
-    ip: session.ip,
-    tokenId: refreshToken.id,
-    tokenDigest: refreshToken.digest,
-    keyId: refreshToken.keyId,
-    issuedAt: formatTime(refreshToken.issuedAt),
-    tokenEnd: formatTime(refreshToken.expiresAt),
-    knownDeviceId: device?.kind === 'known' ? device.id : null,
-    newDeviceId: device?.kind === 'new' ? device.id : null,
-    deviceDigest: device?.kind === 'new' ? device.digest : null,
-    deviceEnd: device && formatTime(device.expiresAt),
-  })
-  if (!accepted) {
-    // The statement wrote nothing: the attempt is still pending.
-    await fail(run, scopes, user.id, now)
-    return null
-  }
-  const ended = accepted.left_behind.map(toEnded)
-  const { maxSessions } = displaced
-  if (Number(accepted.seen) + UNSEEN_LOGINS < maxSessions) return ended
-  // A second statement, after the commit: it must see the sessions of parallel logins. If it fails, the
-  // login still succeeds, and the next login ends the surplus sessions.
-  const values = surplusValues(now, user.id, session.id, maxSessions)
-  const surplus = await run(endSurplus, values).catch(() => [])
-  return [...ended, ...surplus.map(({ id }) => ({ id, userId: user.id, reason: 'limit' as const }))]
-}
-
 /**
  * Locks the rows in the order of their keys, like every other statement, and reads their newest versions. A
  * statement that joins `all_locked` locks all rows before it changes one: otherwise a parallel insertion of
  * a changed row could wait for it while holding the next row, a deadlock.
  */
-const lockedRows = (keys: string[]) => sql`locked as materialized (
+export const lockedRows = (keys: string[]) => sql`locked as materialized (
     select * from login_throttle where key = any (${keys}) order by key for update
   ),
   all_locked as materialized (select count(*) from locked)`
-const ONE_PENDING_LESS = sql`greatest(l.pending - 1, 0)`
+export const ONE_PENDING_LESS = sql`greatest(l.pending - 1, 0)`
 
 const releasePending = prepare<{ keys: string[] }>((db, { keys }) =>
   sql`with ${lockedRows(keys)}
     update login_throttle t set pending = ${ONE_PENDING_LESS}
+    from locked l, all_locked where t.key = l.key`.compile(db),
+)
+
+/** A success clears the failures of its pair or device only. */
+export const SUCCEEDED = sql`pending = ${ONE_PENDING_LESS},
+  failures = case when l.scope in ('pair', 'device') then 0 else l.failures end`
+
+const countSuccess = prepare<{ keys: string[] }>((db, { keys }) =>
+  sql`with ${lockedRows(keys)}
+    update login_throttle t set ${SUCCEEDED}
     from locked l, all_locked where t.key = l.key`.compile(db),
 )
 
@@ -150,104 +107,3 @@ function prepareFailure(table: 'users' | 'unknown_user') {
     where u.id = ${parameters.userId} returning u.failed_login_attempts`.compile(db),
   )
 }
-
-/**
- * A login's statement does not see the sessions of parallel logins: up to 50 at five instances with 10
- * connections each. If the sessions that it sees and 50 more are below the limit, no session is over it. With
- * more instances, the next login of the user ends what is over the limit.
- */
-const UNSEEN_LOGINS = 50
-
-type SuccessParameters = LeftBehindParameters & {
-  keys: string[]
-  passwordHash: string
-  hashDigest: string
-  sessionId: string
-  sessionEnd: string
-  cookieDigest: string | null
-  userAgent: string
-  ip: string
-  tokenId: string
-  tokenDigest: string
-  keyId: string
-  issuedAt: string
-  tokenEnd: string
-  knownDeviceId: string | null
-  newDeviceId: string | null
-  deviceDigest: string | null
-  deviceEnd: string | null
-}
-
-type Success = {
-  /** The user's sessions that have not ended, without the new one, counted up to 1,000. */
-  seen: string
-  left_behind: LeftBehindRow[]
-}
-
-/** Opens the session and returns a row; does nothing if the user has changed since it was verified. */
-const openSession = prepare<SuccessParameters, Success>((db, parameters) =>
-  sql<Success>`with ${lockedRows(parameters.keys)},
-    -- Locked before it is changed: the session keeps the last login as the row's newest version has it.
-    accepted as materialized (
-      select u.id, session_generation, ${LAST_LOGIN_COLUMNS} from users u, all_locked
-      where u.id = ${parameters.userId} and is_active and ${isNotLockedByAdministrator(parameters.now)}
-        and (password_hash = ${parameters.passwordHash} or upgraded_from = ${parameters.hashDigest})
-      for no key update of u
-    ),
-    noted as (
-      update users u set ${noteLogin(parameters)} from accepted where u.id = accepted.id
-    ),
-    succeeded as (
-      update login_throttle t set pending = ${ONE_PENDING_LESS},
-        failures = case when l.scope in ('pair', 'device') then 0 else l.failures end
-      from locked l, accepted where t.key = l.key
-    ),
-    opened as (
-      insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at, purge_at,
-        expires_at, cookie_digest, cookie_used_at, user_agent, ip, generation, device_id,
-        ${LAST_LOGIN_COLUMNS})
-      select ${parameters.sessionId}::uuid, id, ${parameters.now}::timestamptz,
-        ${parameters.now}::timestamptz, ${parameters.tokenEnd}::timestamptz,
-        ${parameters.tokenEnd}::timestamptz, ${parameters.sessionEnd}::timestamptz, ${parameters.cookieDigest}::text,
-        case when ${parameters.cookieDigest}::text is not null then ${parameters.now}::timestamptz end,
-        ${parameters.userAgent}::text, ${parameters.ip}::text, session_generation,
-        ${parameters.deviceId}::uuid, ${LAST_LOGIN_COLUMNS}
-      from accepted
-    ),
-    left_behind as materialized (
-      select sessions.id, user_id, ${isReplaced(parameters)} as is_replaced
-      from sessions, accepted where ${isLeftBehind('postgres', parameters)}
-      order by created_at, sessions.id for no key update of sessions
-    ),
-    ended as (
-      update sessions set ended_at = ${parameters.now} from left_behind where sessions.id = left_behind.id
-    ),
-    issued as (
-      insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at)
-      select ${parameters.tokenId}::uuid, id, ${parameters.sessionId}::uuid, ${parameters.tokenDigest}::text,
-        ${parameters.keyId}::text, ${parameters.issuedAt}::timestamptz, ${parameters.tokenEnd}::timestamptz
-      from accepted
-    ),
-    used_device as (
-      update devices d set last_used_at = ${parameters.now}, user_agent = ${parameters.userAgent},
-        expires_at = ${parameters.deviceEnd}::timestamptz
-      from accepted where d.id = ${parameters.knownDeviceId}::uuid
-    ),
-    new_device as (
-      insert into devices (id, user_id, token, created_at, last_used_at, expires_at, user_agent)
-      select ${parameters.newDeviceId}::uuid, id, ${parameters.deviceDigest}::text,
-        ${parameters.now}::timestamptz, ${parameters.now}::timestamptz,
-        ${parameters.deviceEnd}::timestamptz, ${parameters.userAgent}::text
-      from accepted where ${parameters.newDeviceId}::uuid is not null
-    ),
-    dropped_devices as (
-      delete from devices where id = any (array(${surplusDevices(parameters.userId)}))
-        and ${parameters.newDeviceId}::uuid is not null and exists (select from accepted)
-    )
-    select (select coalesce(json_agg(left_behind), '[]') from left_behind) as left_behind,
-      (select count(*) from (
-        select from sessions where user_id = accepted.id and generation = accepted.session_generation
-          and ended_at is null limit 1000
-      ) counted) as seen
-    from accepted`.compile(db),
-)

@@ -63,6 +63,7 @@ function factsOf(user: User): AuditFacts {
     failedLoginAttempts: user.failedLoginAttempts,
     lockedUntil: user.lockedUntil && formatTime(user.lockedUntil),
     lockedBy: user.lockedBy,
+    temporaryUntil: user.temporaryUntil && formatTime(user.temporaryUntil),
   }
 }
 

@@ -29,6 +29,7 @@ type Update = Pick<
   | 'locked_by'
   | 'password_hash'
   | 'upgraded_from'
+  | 'temporary_until'
 > & { updated_at: string }
 type Changed = {
   row: UserRow
@@ -124,6 +125,7 @@ async function insertUsers(
     is_active: user.isActive === false ? 0 : 1,
     locked_until: user.lockedUntil ? formatTime(user.lockedUntil) : null,
     locked_by: user.lockedUntil ? 'administrator' : null,
+    temporary_until: user.temporaryUntil ? formatTime(user.temporaryUntil) : null,
     created_at: user.createdAt ? formatTime(user.createdAt) : now,
     updated_at: now,
   }))
@@ -184,6 +186,7 @@ function updateOf(found: UserRow, user: ImportedUser, change: Change): Changed |
   const lock = isLockChanged ? (user.lockedUntil ?? null) : stored.lockedUntil
   const endsSessions =
     isHashChanged || (isLockChanged && lock !== null) || (stored.isActive && !isActive)
+  const { temporaryUntil } = isHashChanged ? user : stored
   const update = {
     id: stored.id,
     name: user.name,
@@ -193,6 +196,7 @@ function updateOf(found: UserRow, user: ImportedUser, change: Change): Changed |
     locked_by: isLockChanged ? (lock ? ('administrator' as const) : null) : stored.lockedBy,
     password_hash: isHashChanged ? user.passwordHash : stored.passwordHash,
     upgraded_from: isHashChanged ? null : found.upgraded_from,
+    temporary_until: temporaryUntil ? formatTime(temporaryUntil) : null,
     updated_at: formatTime(change.at),
   }
   return { row: found, update, isNewHash: isHashChanged, endsSessions, user }
@@ -213,13 +217,14 @@ async function updateUsers(engine: Engine, db: Kysely<Schema>, changed: Changed[
 }
 
 function addedEvent(user: ImportedUser): NewAuditEvent {
-  const { id, email, name, role, isActive, lockedUntil, allowWeak } = user
+  const { id, email, name, role, isActive, lockedUntil, temporaryUntil, allowWeak } = user
   const after = {
     name,
     role: role ?? DEFAULT_ROLE,
     ...(isActive === false && { isActive }),
     ...(lockedUntil && { lockedUntil: formatTime(lockedUntil) }),
     ...(allowWeak && { allowWeak }),
+    ...(temporaryUntil && { temporaryUntil: formatTime(temporaryUntil) }),
   }
   return { action: 'user.imported', target: email, targetId: id, after }
 }

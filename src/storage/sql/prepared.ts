@@ -23,6 +23,9 @@ export type RunStatement = <Values, Row>(
   values: Values,
 ) => Promise<Row[]>
 
+/** The same in a transaction of SQLite, synchronously. */
+export type RunNow = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Row[]
+
 type Compile<Values, Row> = (
   db: Kysely<Schema>,
   parameters: Values,

@@ -49,6 +49,8 @@ type Users = LastLoginColumns & {
   locked_by: LockedBy | null
   created_at: Time
   updated_at: Time
+  /** The end of a temporary password; null if the password is not temporary. */
+  temporary_until: NullableTime
   /** Only 0.2.0 raises this number, to end all sessions. The next release no longer uses it (decision 0051). */
   session_generation: Generated<number>
 }

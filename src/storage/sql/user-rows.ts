@@ -14,6 +14,7 @@ const USER_COLUMNS = [
   'failed_login_attempts',
   'locked_until',
   'locked_by',
+  'temporary_until',
   'created_at',
   'updated_at',
 ] as const
@@ -47,6 +48,7 @@ export function toUser(row: UserRow): User {
     failedLoginAttempts: row.failed_login_attempts,
     lockedUntil: parseTimeOrNull(row.locked_until),
     lockedBy: row.locked_by,
+    temporaryUntil: parseTimeOrNull(row.temporary_until),
     createdAt: parseTime(row.created_at),
     updatedAt: parseTime(row.updated_at),
   }

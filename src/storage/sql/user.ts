@@ -104,6 +104,7 @@ export function createUsers(engine: Engine): UserStore {
             password_hash: user.passwordHash,
             name: user.name,
             role: user.role,
+            temporary_until: user.temporaryUntil ? formatTime(user.temporaryUntil) : null,
             created_at: moment,
             updated_at: moment,
           })
@@ -115,7 +116,11 @@ export function createUsers(engine: Engine): UserStore {
           action: 'user.added',
           target: user.email,
           targetId: user.id,
-          after: { name: user.name, role: user.role },
+          after: {
+            name: user.name,
+            role: user.role,
+            ...(user.temporaryUntil && { temporaryUntil: formatTime(user.temporaryUntil) }),
+          },
         })
         return true
       }),
@@ -135,10 +140,14 @@ export function createUsers(engine: Engine): UserStore {
       )
     },
 
-    setPassword: (id, passwordHash, change) =>
+    setPassword: (id, passwordHash, change, temporaryUntil = null) =>
       changeUser(id, change, {
         action: 'password.set',
-        columns: { password_hash: passwordHash, upgraded_from: null },
+        columns: {
+          password_hash: passwordHash,
+          upgraded_from: null,
+          temporary_until: temporaryUntil && formatTime(temporaryUntil),
+        },
         endsSessions: true,
       }),
     deactivate: (id, change) =>

@@ -8,12 +8,13 @@ import {
   SqliteDriver,
 } from 'kysely'
 import { type Engine, repeat } from '../sql/engine.ts'
+import type { RunNow } from '../sql/prepared.ts'
 import type { Schema } from '../sql/schema.ts'
 import { checkDeadline } from './deadline.ts'
 import { isBusy, SqliteFile } from './file.ts'
 import { groupCommits } from './group-commit.ts'
 import { reserve } from './reserve.ts'
-import { fail, type Run, release, succeed } from './settle.ts'
+import { fail, pass, release, succeed } from './settle.ts'
 import { useToken } from './use-token.ts'
 
 /** Longest that a starting process waits for others to migrate. */
@@ -24,7 +25,7 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
   const db = openDatabase(database)
   const retrying = <T>(operation: () => Promise<T>) => repeat(operation, isBusy, operationTimeoutMs)
   const commitInGroup = groupCommits(db, database)
-  const transact = <T>(operation: (run: Run) => T) =>
+  const transact = <T>(operation: (run: RunNow) => T) =>
     retrying(() =>
       commitInGroup(run => operation((statement, values) => run(statement(db, values)))),
     )
@@ -50,6 +51,7 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
       reserve: (scopes, email, now) => transact(run => reserve(run, scopes, email, now)),
       release: scopes => transact(run => release(run, scopes)),
       fail: (scopes, userId, now) => transact(run => fail(run, scopes, userId, now)),
+      pass: scopes => transact(run => pass(run, scopes)),
       succeed: (opening, scopes, now) => transact(run => succeed(run, opening, scopes, now)),
     },
     useToken: rotation => transact(run => useToken(run, rotation)),

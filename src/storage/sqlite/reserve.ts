@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Reservation, ThrottleScope } from '../../domain/attempt.ts'
 import type { ScopeState } from '../../domain/throttle.ts'
-import { prepare } from '../sql/prepared.ts'
+import { prepare, type RunNow } from '../sql/prepared.ts'
 import { parseTime } from '../sql/schema.ts'
 import { dummyIdOf, type Moments, momentsAt, toBlock } from '../sql/throttle-rows.ts'
 import { STATE_COLUMNS, type StateRow, statesOf, toStoredDay } from '../sql/throttle-state.ts'
@@ -12,9 +12,14 @@ import {
   selectUserOrDummy,
   toFoundUser,
 } from '../sql/user-rows.ts'
-import { isOneOf, type Run, toJson } from './settle.ts'
+import { isOneOf, toJson } from './settle.ts'
 
-export function reserve(run: Run, scopes: ThrottleScope[], email: string, now: Date): Reservation {
+export function reserve(
+  run: RunNow,
+  scopes: ThrottleScope[],
+  email: string,
+  now: Date,
+): Reservation {
   const rows = run(findRows, { keys: toJson(scopes) })
   const states = statesOf(scopes, rows, now)
   const at = { ...momentsAt(now), dummyId: dummyIdOf(scopes) }
@@ -87,7 +92,7 @@ const findUser = prepare<Dummy & { email: string }, FoundUser>((db, { email, dum
   selectUserOrDummy(email, dummyId).compile(db),
 )
 
-function lockByThrottle(run: Run, email: string, at: Moments & Dummy): string | null {
+function lockByThrottle(run: RunNow, email: string, at: Moments & Dummy): string | null {
   const [locked] = run(lockUser, { email, ...at })
   // An email without a user costs the same write.
   if (!locked) run(touchDummy, at)

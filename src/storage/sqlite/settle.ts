@@ -8,7 +8,13 @@ import type {
   UsedDevice,
 } from '../../domain/attempt.ts'
 import { digestOf } from '../../identifiers.ts'
-import { surplusDevices } from '../sql/device.ts'
+import {
+  changeValues,
+  endOthersInSqlite as endOthers,
+  forgetOtherDevices,
+  replacePassword,
+  toOthers,
+} from '../sql/change-password.ts'
 import {
   endSurplusInSqlite as endSurplus,
   isLeftBehind,
@@ -19,7 +25,7 @@ import {
   surplusValues,
   toEnded,
 } from '../sql/displaced-sessions.ts'
-import { prepare, prepareInsert, type Statement } from '../sql/prepared.ts'
+import { prepare, prepareInsert, type RunNow } from '../sql/prepared.ts'
 import { refreshTokenRow } from '../sql/refresh-token.ts'
 import { formatTime } from '../sql/schema.ts'
 import {
@@ -30,17 +36,19 @@ import {
   ONE_FAILURE_MORE,
 } from '../sql/throttle-rows.ts'
 import { isNotLockedByAdministrator, LAST_LOGIN_COLUMNS, noteLogin } from '../sql/user-rows.ts'
+import { rememberDevice } from './remember-device.ts'
 
-/** Runs a statement of the transaction, synchronously. */
-export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Row[]
-
-export function release(run: Run, scopes: ThrottleScope[]): void {
+export function release(run: RunNow, scopes: ThrottleScope[]): void {
   run(releasePending, { keys: toJson(scopes) })
 }
 
+export function pass(run: RunNow, scopes: ThrottleScope[]): void {
+  run(countSuccess, { keys: toJson(scopes) })
+}
+
 export function succeed(
-  run: Run,
-  { user, session, refreshToken, device, displaced }: Opening,
+  run: RunNow,
+  { user, session, refreshToken, device, displaced, change }: Opening,
   scopes: ThrottleScope[],
   now: Date,
 ): EndedSession[] | null {
@@ -68,6 +76,12 @@ export function succeed(
   const leftBehind = endLeftBehind(run, user.id, displaced, device, now)
   run(insertRefreshToken, refreshTokenRow(user.id, session.id, refreshToken))
   if (device) rememberDevice(run, device, user.id, session.userAgent, now)
+  if (change) {
+    const values = changeValues(user.id, session.id, change, now)
+    run(replacePassword, values)
+    run(forgetOtherDevices, values)
+    return [...leftBehind, ...toOthers(run(endOthers, values), user.id)]
+  }
   const surplus = run(endSurplus, surplusValues(now, user.id, session.id, displaced.maxSessions))
   return [
     ...leftBehind,
@@ -76,7 +90,7 @@ export function succeed(
 }
 
 function endLeftBehind(
-  run: Run,
+  run: RunNow,
   userId: string,
   displaced: Displaced,
   device: UsedDevice | null,
@@ -93,7 +107,12 @@ const endLeftBehindSessions = prepare<LeftBehindParameters, LeftBehindRow>((db, 
     returning id, user_id, ${isReplaced(parameters)} as is_replaced`.compile(db),
 )
 
-export function fail(run: Run, scopes: ThrottleScope[], userId: string | null, now: Date): number {
+export function fail(
+  run: RunNow,
+  scopes: ThrottleScope[],
+  userId: string | null,
+  now: Date,
+): number {
   run(countFailure, { keys: toJson(scopes), ...momentsAt(now) })
   // Writes a dummy row for an unknown email, so that both failures cost the same.
   if (userId === null) {
@@ -201,45 +220,3 @@ function countingIn(table: 'users' | 'unknown_user') {
 }
 
 export const insertRefreshToken = prepareInsert('refresh_tokens')
-const insertDevice = prepareInsert('devices')
-
-/** Stores a new device, or notes the use of a known one, unless that was revoked meanwhile. */
-function rememberDevice(
-  run: Run,
-  device: UsedDevice,
-  userId: string,
-  userAgent: string,
-  now: Date,
-): void {
-  const used = {
-    last_used_at: formatTime(now),
-    expires_at: formatTime(device.expiresAt),
-    user_agent: userAgent,
-  }
-  if (device.kind === 'known') {
-    run(noteUse, { id: device.id, ...used })
-    return
-  }
-  run(dropDevices, { userId })
-  run(insertDevice, {
-    id: device.id,
-    user_id: userId,
-    token: device.digest,
-    created_at: formatTime(now),
-    ...used,
-  })
-}
-
-const dropDevices = prepare<{ userId: string }>((db, { userId }) =>
-  sql`delete from devices where id in (${surplusDevices(userId)})`.compile(db),
-)
-
-type DeviceUse = { id: string; last_used_at: string; expires_at: string; user_agent: string }
-
-const noteUse = prepare<DeviceUse>((db, { id, last_used_at, expires_at, user_agent }) =>
-  db
-    .updateTable('devices')
-    .set({ last_used_at, expires_at, user_agent })
-    .where('id', '=', id)
-    .compile(),
-)

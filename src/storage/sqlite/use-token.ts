@@ -1,10 +1,10 @@
 // Finds a refresh token in SQLite and replaces it, in one transaction, which holds the only write lock.
 import { sql } from 'kysely'
-import { prepare } from '../sql/prepared.ts'
+import { prepare, type RunNow } from '../sql/prepared.ts'
 import { findToken, type Rotation, type TokenRow, type UsedToken } from '../sql/token-rows.ts'
-import { insertRefreshToken, type Run } from './settle.ts'
+import { insertRefreshToken } from './settle.ts'
 
-export function useToken(run: Run, rotation: Rotation): UsedToken | null {
+export function useToken(run: RunNow, rotation: Rotation): UsedToken | null {
   const [row] = run(findToken, rotation)
   if (!row) return null
   const isReplaced = mayBeReplaced(row, rotation)

@@ -19,9 +19,10 @@ import {
   requireUser,
 } from '../../../admin/operations/users.ts'
 import { DEFAULT_ROLE, USER_STATES } from '../../../domain/user.ts'
+import { object } from '../../openapi/operation.ts'
 import { adminRoute, userOf } from '../route.ts'
 import { CLIENT_FIELD, countField, listOf, NEXT, PAGE_MAX, whole } from '../schemas.ts'
-import { SECRET_FIELDS, secretOf } from './user-changes.ts'
+import { SECRET_FIELDS, SECRET_SHOWN, secretOf } from './user-changes.ts'
 
 const ONE_USER = whole({ user: { $ref: 'User#' } })
 
@@ -74,19 +75,19 @@ export const addUserRoute = adminRoute(
   {
     operationId: 'addUser',
     summary: 'Add a user',
-    description: `Send either \`password\` or \`passwordHash\`. Without \`role\` it is \`${DEFAULT_ROLE}\`.`,
+    description: `Send one of \`password\`, \`passwordHash\` and \`generate\`. Without \`role\` it is \`${DEFAULT_ROLE}\`.`,
     body: { ...IDENTITY_FIELDS, ...SECRET_FIELDS },
     required: ['email', 'name'],
     status: 201,
-    data: ONE_USER,
+    data: object({ user: { $ref: 'User#' }, ...SECRET_SHOWN }, ['user']),
     failures: ['EMAIL_TAKEN'],
   },
   async (deps, { body }) => {
     const { email, name, role = DEFAULT_ROLE } = body
-    const given = secretOf(body, deps)
+    const { given, shown } = secretOf(body, deps)
     if (await deps.store.users.findByEmail(email)) throw emailTaken(email)
     await addUser(deps, { email, name, role }, given)
-    return { user: toShownUser(await requireUser(deps, email), deps.clock()) }
+    return { user: toShownUser(await requireUser(deps, email), deps.clock()), ...shown }
   },
 )
 

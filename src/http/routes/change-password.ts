@@ -1,0 +1,56 @@
+// POST /api/v1/auth/password: a login that also replaces the password.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { canonicalEmail } from '../../login/credentials.ts'
+import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
+import type { NewHashDeps } from '../../login/new-hash.ts'
+import { findPasswordFlaw } from '../../login/password-rules.ts'
+import { object, operation, success } from '../openapi/operation.ts'
+import { refuse } from '../request/log.ts'
+import { answerLogin, callerOf, EMAIL, LOGIN_DATA, LOGIN_HEADERS, PASSWORD } from './login.ts'
+import { refuseNewPassword } from './new-password.ts'
+
+export const CHANGE_PASSWORD_OPERATION = operation(
+  {
+    operationId: 'changePassword',
+    tags: ['Login'],
+    summary: 'Set a new password',
+    description:
+      'A login that also replaces the password. It needs no session, counts failed attempts like a login, and is answered like one. All other sessions of the user end, and all other devices are forgotten. A temporary password can be used here only, and once.',
+    security: [],
+    body: object(
+      {
+        email: EMAIL,
+        currentPassword: PASSWORD,
+        newPassword: { type: 'string', minLength: 1, examples: ['seven green boats at noon'] },
+      },
+      ['email', 'currentPassword', 'newPassword'],
+    ),
+    response: success(
+      'The password is replaced, and a new session is open.',
+      LOGIN_DATA,
+      LOGIN_HEADERS,
+    ),
+  },
+  ['VALIDATION_ERROR', 'INVALID_CREDENTIALS', 'CSRF_FAILED', 'TOO_MANY_ATTEMPTS'],
+)
+
+export type ChangePasswordBody = { email: string; currentPassword: string; newPassword: string }
+
+export function changePasswordRoute(
+  login: (attempt: LoginAttempt) => Promise<LoginOutcome>,
+  passwordRules: NewHashDeps['passwordRules'],
+) {
+  return async (request: FastifyRequest<{ Body: ChangePasswordBody }>, reply: FastifyReply) => {
+    const { email, currentPassword: password, newPassword } = request.body
+    if (!newPassword.isWellFormed()) {
+      const message = 'The new password has characters that cannot be stored'
+      return refuse(request, reply, 'VALIDATION_ERROR', { fields: ['newPassword'], message })
+    }
+    // Before the current password is verified, only what the request itself shows may decide.
+    const shown = { email: canonicalEmail(email), current: password }
+    const flaw = await findPasswordFlaw(newPassword, { ...passwordRules, ...shown })
+    if (flaw) return refuseNewPassword(request, reply, flaw)
+    const attempt = { email, password, newPassword, ...callerOf(request) }
+    return answerLogin(request, reply, await login(attempt))
+  }
+}

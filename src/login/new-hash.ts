@@ -1,0 +1,48 @@
+// The hash of a new password, as a second turn in the queue after the current password was verified.
+import type { User } from '../domain/user.ts'
+import type { ShedReason } from './admission.ts'
+import type { HashClaim, HashQueue } from './hash-queue.ts'
+import { findPasswordFlaw, type PasswordFlaw } from './password-rules.ts'
+import type { Passwords } from './passwords.ts'
+
+export type NewHashDeps = {
+  passwords: Passwords
+  hashQueue: HashQueue
+  passwordRules: { minLength: number; brandName: string }
+}
+
+type NewHash =
+  /** Null if the attempt has no new password and needs none. */
+  | { kind: 'ready'; newHash: string | null }
+  | { kind: 'change-required'; userId: string }
+  | { kind: 'unfit-password'; flaw: PasswordFlaw }
+  | { kind: 'shed'; reason: ShedReason }
+
+export async function prepareNewHash(
+  { passwords, hashQueue, passwordRules }: NewHashDeps,
+  { password, newPassword }: { password: string; newPassword?: string },
+  { id, email, name, temporaryUntil }: User,
+  claim: HashClaim,
+  finishByMs: () => number,
+): Promise<NewHash> {
+  if (newPassword === undefined) {
+    return temporaryUntil === null
+      ? { kind: 'ready', newHash: null }
+      : { kind: 'change-required', userId: id }
+  }
+  // The route has judged what the request shows. A flaw that depends on the name would reveal it before now.
+  const flaw = await findPasswordFlaw(newPassword, {
+    ...passwordRules,
+    ...{ email, name, current: password },
+  })
+  if (flaw) return { kind: 'unfit-password', flaw }
+  let slot = hashQueue.admit(claim, finishByMs())
+  while (slot === 'undecided') {
+    await hashQueue.nextDecision()
+    slot = hashQueue.admit(claim, finishByMs())
+  }
+  if (!slot) return { kind: 'shed', reason: 'no-slot' }
+  const { job, toHash } = passwords.prepare(newPassword)
+  const digest = await slot.run(finishByMs(), job)
+  return digest ? { kind: 'ready', newHash: toHash(digest) } : { kind: 'shed', reason: 'too-late' }
+}

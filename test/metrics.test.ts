@@ -199,6 +199,7 @@ test('callers cannot multiply the series by methods: labels name only what a rou
     [...new Set(pairs)].toSorted(),
     [
       ...['GET /admin/v1/audit', 'GET /admin/v1/users', `GET ${AUTH}/sessions`, 'GET /docs'],
+      'GET /openapi.json',
       ...['GET /login', 'HEAD /admin/v1/audit', 'HEAD /admin/v1/users', `HEAD ${AUTH}/sessions`],
       ...['HEAD /docs', 'HEAD /login', 'POST /admin/v1/users', `DELETE ${AUTH}/sessions`],
       'other other',

@@ -53,6 +53,10 @@ const USER_FIELDS = {
   failedLoginAttempts: { ...INTEGER, description: 'Since the last login.' },
   lockedUntil: orNull(TIME),
   lockedBy: { type: ['string', 'null'], enum: ['throttle', 'administrator', null] },
+  temporaryUntil: {
+    ...orNull(TIME),
+    description: 'The end of a temporary password; null if the password is permanent.',
+  },
   createdAt,
   updatedAt: TIME,
   state: {

@@ -8,7 +8,15 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import wabt from 'wabt'
 import { type Addresses, CONSTANTS, declareBoxes, LOCALS, P_WORDS, setBoxes } from './addresses.ts'
-import { INITIAL_AT, KEY_AT, MAX_LANES, OUTPUT_AT, SALT_AT, STATE_BYTES } from './memory.js'
+import {
+  INITIAL_AT,
+  KEY_AT,
+  LANE_BYTES,
+  MAX_LANES,
+  OUTPUT_AT,
+  SALT_AT,
+  STATE_BYTES,
+} from './memory.js'
 
 const CIPHERTEXT = 'OrpheanBeholderScryDoubt'
 
@@ -67,12 +75,18 @@ function toBegin(): string {
       ${loopWhile('next', STATE_BYTES)}))`
 }
 
-/** `localsN` for N lanes, with the addresses of their regions as parameters. */
+/**
+ * `localsN` for N lanes, which are its parameters. With the addresses of their regions as parameters, V8 uses
+ * the registers of an Arm less well, and three lanes take 2 % longer.
+ */
 function toRoundsWithLocals(count: number): string {
   const lanes = range(count)
-  return `(func (export "locals${count}") (param $count i32) ${lanes.map(lane => `(param $p${lane} i32)`).join(' ')}
+  const setRegion = (lane: number) =>
+    `(local.set $p${lane} (i32.mul (local.get $lane${lane}) (i32.const ${LANE_BYTES})))`
+  return `(func (export "locals${count}") (param $count i32) ${lanes.map(lane => `(param $lane${lane} i32)`).join(' ')}
+    ${declareRounds(lanes)} ${lanes.map(lane => `(local $p${lane} i32)`).join(' ')}
     ${declareBoxes(lanes)}
-    ${declareRounds(lanes)}
+    ${lanes.map(setRegion).join(' ')}
     ${setBoxes(lanes)}
     ${toRounds(lanes, LOCALS)})`
 }

@@ -23,7 +23,7 @@ import { fasterKernel, fastestMs, KERNEL_NAMES, placeOf } from './times.js'
  *   memory: WebAssembly.Memory
  *   begin: (base: number) => void
  *   finish: (base: number) => void
- *   [rounds: `${KernelName}${number}`]: (count: number, ...bases: number[]) => void
+ *   [rounds: `${KernelName}${number}`]: (count: number, ...lanes: number[]) => void
  * }} Kernel
  */
 
@@ -57,7 +57,7 @@ export function instantiate(module) {
 export function roundsOf(kernel, name, lanes) {
   const bits = lanes.reduce((sum, lane) => sum + (1 << lane), 0)
   const rounds = kernel[`${name}${name === 'locals' ? lanes.length : bits}`]
-  return (/** @type {number} */ count) => rounds?.(count, ...lanes.map(baseOf))
+  return (/** @type {number} */ count) => rounds?.(count, ...lanes)
 }
 
 /**

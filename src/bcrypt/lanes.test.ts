@@ -42,8 +42,8 @@ function createRig(t: TestContext, roundMs: [number, number, number] = [1, 1, 1]
     const run = kernel[`${name}${number}`]
     const ms = (roundMs[lanes - 1] ?? 0) * (name === 'locals' ? 1 : 2)
     times[placeOf(name, lanes)] = ms
-    kernel[`${name}${number}`] = (count, ...bases) => {
-      run?.(count, ...bases)
+    kernel[`${name}${number}`] = (count, ...numbers) => {
+      run?.(count, ...numbers)
       chunks.push({ name, lanes, count })
       load.nowMs += count * ms * load.slowdown
     }

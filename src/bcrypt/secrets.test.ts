@@ -31,7 +31,13 @@ function isInMemory(order: (i: number) => number): boolean {
     const end = Number.parseInt(to, 16)
     for (let address = Number.parseInt(from, 16); address < end; address += PART_BYTES) {
       const part = buffer.subarray(0, Math.min(buffer.length, end - address))
-      readSync(memory, part, 0, part.length, address)
+      try {
+        readSync(memory, part, 0, part.length, address)
+      } catch (error) {
+        // A thread of V8 has freed it since the list was read.
+        if (error instanceof Error && 'code' in error && error.code === 'EIO') break
+        throw error
+      }
       for (let at = part.indexOf(start); at !== -1; at = part.indexOf(start, at + 1)) {
         isFound ||= mask.every((_, i) => part[at + order(i)] === byteAt(i))
       }

@@ -4,6 +4,7 @@ import { basename, extname, join } from 'node:path'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import type { Config } from '../../config/config.ts'
 import { digestOf } from '../../identifiers.ts'
+import { PASSWORD_MIN_LENGTH } from '../../login/password-rules.ts'
 import { colorsOf, loadLogo } from './brand.ts'
 import type { Encoding } from './negotiation.ts'
 
@@ -11,7 +12,8 @@ const FOLDER = join(import.meta.dirname, '../../page')
 /** A module comes after those that it imports. */
 const SCRIPTS = [
   ...['api.js', 'dom.js', 'windows.js', 'return-to.js', 'device.js', 'session-list.js'],
-  ...['account.js', 'password-field.js', 'form.js', 'login.js'],
+  ...['account.js', 'password-field.js', 'new-password-field.js', 'fields.js'],
+  ...['submit-button.js', 'send.js', 'form.js', 'login.js'],
 ]
 /** The highest quality would save one kilobyte, and cost 60 ms and some megabytes at every start. */
 const BROTLI = {
@@ -57,6 +59,7 @@ export async function loadPage(config: Config['page']): Promise<Page> {
     const values = {
       ...texts,
       ...{ language, brandName, assets: folder, homeUrl: config.homeUrl ?? '' },
+      passwordMinLength: String(PASSWORD_MIN_LENGTH),
       texts: toTemplate(texts),
       help: toHelp(config, texts),
       links: toFooter(config, language, languages),

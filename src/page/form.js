@@ -115,7 +115,9 @@ function setPurpose(next, knownEmail = '') {
   if (knownEmail) email.value = knownEmail
   byId('for-user', HTMLElement).textContent = knownEmail && text('forUser', { email: knownEmail })
   byId('email-part', HTMLElement).hidden = knownEmail !== ''
-  byId('password-part', HTMLElement).hidden = purpose === 'forcedChange'
+  for (const id of ['password-part', 'help']) {
+    byId(id, HTMLElement).hidden = purpose === 'forcedChange'
+  }
   toggleNewPassword(purpose !== 'login')
   byId('cancel', HTMLElement).hidden = purpose === 'login'
 }

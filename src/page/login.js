@@ -49,7 +49,8 @@ hearOtherWindows(news => {
   else if (!isLeaving()) resume()
 })
 addEventListener('hashchange', ({ oldURL }) => {
-  if (isLeaving() || isSending()) return
+  // The form stays until it is known what happened.
+  if (isLeaving() || (isFormShown() && isSending())) return
   if (isChangeAsked()) showChange(isAccountShown() ? closeAccount() : '')
   else if (oldURL.endsWith(CHANGE_HASH)) leaveChange()
 })

@@ -433,22 +433,29 @@ describe('a change of the password whose answer is lost', () => {
     ),
   )
 
-  test(
-    'says that nothing was changed if it was not made, and can be repeated',
-    visit(
-      async ({ page, newUser, logIn }) => {
-        await logIn(await newUser())
-        await openChange(page)
-        await loseRequest(page, CHANGE)
-        await page.fill('#password', PASSWORD)
-        await save(page)
-        await says(page, /your password was not changed\. Try again\./)
-        await page.click('#log-in')
-        await says(page, CHANGED)
-      },
-      { expected: [LOST] },
-    ),
-  )
+  const failProxy = (page: Page, path: string) =>
+    page.route(`**${path}`, route => route.fulfill({ status: 502 }), { times: 1 })
+  for (const [name, lose] of [
+    ['the network', loseRequest],
+    ['a proxy', failProxy],
+  ] as const) {
+    test(
+      `says that nothing was changed if ${name} failed before that, and can be repeated`,
+      visit(
+        async ({ page, newUser, logIn }) => {
+          await logIn(await newUser())
+          await openChange(page)
+          await lose(page, CHANGE)
+          await page.fill('#password', PASSWORD)
+          await save(page)
+          await says(page, /your password was not changed\. Try again\./)
+          await page.click('#log-in')
+          await says(page, CHANGED)
+        },
+        { expected: [LOST, 502] },
+      ),
+    )
+  }
 
   for (const [name, second] of [
     ['the same', NEW_PASSWORD],

@@ -12,7 +12,7 @@ const PASSWORD_MIN_CHARACTERS = 8
 
 export const email = byId('email', HTMLInputElement)
 
-/** By the names that the service has for them. @type {(FieldError & { names: string[], isRight: () => boolean })[]} */
+/** @type {(FieldError & { names: string[], isRight: () => boolean })[]} with the service's names of the fields */
 const CHECKS = [
   {
     names: ['email'],
@@ -34,7 +34,7 @@ const CHECKS = [
   },
 ]
 
-/** Why the service refuses a new password. @type {Record<string, TextKey>} */
+/** @type {Record<string, TextKey>} by the reason for which the service refuses a new password */
 const FLAWS = {
   too_short: 'newPasswordShort',
   too_long: 'newPasswordLong',
@@ -69,19 +69,17 @@ export function checkFields() {
 }
 
 /**
- * Shows errors at the fields that the service names. False if the page has none of these fields.
+ * Shows errors at the fields that the service names. False if the page has no text for any.
  * @param {import('./api.js').Failure | null} failure
  */
 export function showNamedErrors(failure) {
   const named = checks().filter(({ names }) => names.some(name => failure?.fields?.includes(name)))
-  const flaw = FLAWS[failure?.reason ?? '']
-  showErrors(
-    named.map(({ input, message }) => ({
-      input,
-      message: input === newPassword && flaw ? flaw : message,
-    })),
-  )
-  return named.length > 0
+  const errors = named.flatMap(({ input, message }) => {
+    const reason = input === newPassword ? FLAWS[failure?.reason ?? ''] : message
+    return reason ? { input, message: reason } : []
+  })
+  showErrors(errors)
+  return errors.length > 0
 }
 
 export function clearErrors() {

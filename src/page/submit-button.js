@@ -10,7 +10,7 @@ const WAIT_MAX_SECONDS = 24 * 60 * 60
 const submitButton = byId('log-in', HTMLButtonElement)
 const submitText = byId('log-in-text', HTMLElement)
 
-/** The button's text, and its text while the form is sent. @type {[idle: TextKey, sending: TextKey]} */
+/** @type {[idle: TextKey, sending: TextKey]} */
 let labels = ['logIn', 'loggingIn']
 let isFormSending = false
 /** The email of the login that must wait; null if none must. */

@@ -50,7 +50,10 @@ const TARGETS: Record<string, Target> = {
 }
 
 /** Not part of the API: the pages, the files that they load, and the document. */
-const NOT_DESCRIBED = ['/', '/login', '/docs', '/openapi.json', '/assets']
+const NOT_DESCRIBED = [
+  ...['/', '/login', '/.well-known/change-password', '/assets'],
+  ...['/docs', '/openapi.json'],
+]
 
 /** The routes of every app that starts in this process, without those that answer HEAD and 405. */
 const routes = new Set<string>()

@@ -84,9 +84,20 @@ describe('the page', () => {
 
   test('the page has no inline code or style, and refers to no other origin', () => {
     assert.doesNotMatch(html, /<script(?![^>]* src=)|<style|\sstyle=|\son\w+=|javascript:/i)
-    assert.doesNotMatch(html, /(src|href|action)="(?!\/assets\/|\/login"|\?lang=de"|")/)
+    assert.doesNotMatch(
+      html,
+      /(src|href|action)="(?!\/assets\/|\/login"|\?lang=de"|#change-password"|")/,
+    )
     assert.match(html, /<form [^>]*method="post"[^>]*>/)
     assert.doesNotMatch(html, /\{\{/)
+  })
+
+  test('the well-known address for changing a password leads to the page', async () => {
+    const { status, headers } = await get(service, '/.well-known/change-password')
+    assert.equal(status, 302)
+    assert.equal(headers.location, '/login#change-password')
+    assert.equal(headers['cache-control'], 'no-store')
+    assert.match(html, /id="new-password"[^>]* minlength="8"/s)
   })
 
   test('the form is shown, with a button that waits for the script, unless a session cookie came', async () => {

@@ -23,7 +23,7 @@ import {
 import { JWKS_OPERATION, jwksRoute } from './routes/jwks.ts'
 import { LOGIN_OPERATION, type LoginBody, loginRoute } from './routes/login.ts'
 import { LOGOUT_OPERATION, logoutRoute } from './routes/logout.ts'
-import { assetRoute, notFoundRoute, pageRoute } from './routes/page.ts'
+import { assetRoute, changePasswordPageRoute, notFoundRoute, pageRoute } from './routes/page.ts'
 import { addReference } from './routes/reference.ts'
 import { REFRESH_OPERATION, refreshRoute } from './routes/refresh.ts'
 import {
@@ -86,6 +86,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   for (const url of ['/', '/login']) {
     app.get(url, NOT_DESCRIBED, pageRoute(page, config.returnToOrigins))
   }
+  app.get('/.well-known/change-password', NOT_DESCRIBED, changePasswordPageRoute)
   for (const [url, content] of page.assets) app.get(url, NOT_DESCRIBED, assetRoute(content))
   addReference(app, page, PUBLIC_API, CACHE_CONTROL)
 

@@ -18,6 +18,7 @@ const RETRY_MS = 60_000
 const ALARMING_FAILURES = 3
 
 const account = byId('account', HTMLElement)
+const userEmail = byId('user-email', HTMLElement)
 const logOut = byId('log-out', HTMLButtonElement)
 const endOthers = byId('end-others', HTMLButtonElement)
 
@@ -67,7 +68,7 @@ export async function showAccount({ user, session }, ifRefused = 'sessionEnded')
   turn++
   byId('initials', HTMLElement).textContent = initialsOf(user.name)
   byId('name-text', HTMLElement).textContent = user.name
-  byId('user-email', HTMLElement).textContent = user.email
+  userEmail.textContent = user.email
   byId('role', HTMLElement).textContent = user.role
   showLastLogin(null)
   clearList()
@@ -114,11 +115,17 @@ function showFailures(count) {
 function leaveAccount(reason) {
   // A late answer must not disturb the form, which the user may already be filling in.
   if (account.hidden) return
+  closeAccount()
+  onEnd(text(reason))
+}
+
+/** Ignores the answers that are under way. Returns the user's email. */
+export function closeAccount() {
   clearTimeout(renewal)
   turn++
   userId = ''
   clearList()
-  onEnd(text(reason))
+  return userEmail.textContent ?? ''
 }
 
 /** @param {TextKey} [ifRefused] the text to show if there is no session */

@@ -8,7 +8,7 @@
  *   current: boolean }} Session
  * @typedef {{ user: User, session?: Session & { lastLogin: LastLogin | null }, sessions: Session[],
  *   next?: string }} Data
- * @typedef {{ code: string, fields?: string[] }} Failure
+ * @typedef {{ code: string, fields?: string[], reason?: string }} Failure
  * @typedef {{ status: number, data: Data | null, error: Failure | null,
  *   retryAfterSeconds: number | null }} Answer
  */

@@ -124,15 +124,16 @@ export function toCountdown(seconds) {
 }
 
 const brandName = byId('brand', HTMLElement).textContent
+export const formTitle = byId('form-title', HTMLElement)
 const views = ['form', 'leaving', 'account'].map(id => byId(id, HTMLElement))
 
 /** @param {HTMLElement} shown */
 export function show(shown) {
   for (const view of views) view.hidden = view !== shown
   byId('loading', HTMLElement).hidden = true
-  const isAccount = shown.id === 'account'
   document.body.dataset.view = shown.id
-  document.title = `${text(isAccount ? 'accountTitle' : 'loginTitle')} · ${brandName}`
+  const title = shown.id === 'account' ? text('accountTitle') : formTitle.textContent
+  document.title = `${title} · ${brandName}`
   // Moving it without need would remove the focus from it.
   if (!shown.contains(notice)) shown.querySelector('.head')?.after(notice)
 }

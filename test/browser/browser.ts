@@ -15,6 +15,7 @@ import {
 } from 'playwright-core'
 import { PROJECT } from '../process.ts'
 import { LOGIN, PASSWORD, startTestService, type TestService } from '../service.ts'
+import { changeAt } from '../storage/fixtures.ts'
 
 const PLACES = [
   ...['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'],
@@ -29,7 +30,7 @@ export const FLAGS = [
 const FONTS = join(import.meta.dirname, 'fonts.conf')
 const SCREENSHOTS = process.env.SCREENSHOTS ? join(PROJECT, 'docs/screenshots') : null
 /** Of these, there are also screenshots in dark and on a phone. */
-const FULLY_PICTURED = ['form', 'account', 'reference']
+const FULLY_PICTURED = ['form', 'account', 'change-password', 'reference']
 const PHONE_WIDTH = 320
 const DESKTOP = { width: 900, height: 780 }
 
@@ -150,7 +151,7 @@ export function openVisits(env: Record<string, string> = {}) {
           look: name => look(page, name),
         })
         assert.deepEqual(complaints, [])
-        for (const request of requests) assert.ok(!request.url().includes('password'))
+        for (const request of requests) assert.doesNotMatch(request.url(), /[?&=].*password/)
       } finally {
         await context.close()
       }
@@ -224,6 +225,14 @@ export const withoutCookies = (page: Page) =>
 /** The windows of this test hear nothing of each other, as after a message that was lost. */
 export const withoutChannel = (page: Page) =>
   page.addInitScript('BroadcastChannel.prototype.postMessage = () => {}')
+
+/** The user's password stays the same, but is now temporary. */
+export async function makeTemporary({ store, now }: TestService, email: string): Promise<void> {
+  const user = await store.users.findByEmail(email)
+  assert.ok(user)
+  const until = new Date(now().getTime() + 3_600_000)
+  await store.users.setPassword(user.id, user.passwordHash, changeAt(now()), until)
+}
 
 export const sessionsOf = (page: Page) => page.locator('#sessions li')
 

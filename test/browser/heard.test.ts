@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import en from '../../src/page/texts/en.json' with { type: 'json' }
 import { PASSWORD, startTestService, type TestService } from '../service.ts'
+import { makeTemporary } from './browser.ts'
 import { type ScreenReader, startScreenReader } from './screen-reader.ts'
 import { type Browser, eventually, startBrowser, type Window } from './webdriver.ts'
 
@@ -95,6 +96,17 @@ describe('the page, heard', { concurrency: 1 }, () => {
           () => window.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`),
           en.sessionEnded,
         )
+      })
+
+      test('a temporary password, and what is wrong with the new one', async () => {
+        await makeTemporary(service, 'kate@example.com')
+        await hears(() => logIn('kate'), en.temporaryPassword)
+        await hears(() => window.type('#new-password', PASSWORD + ENTER), en.newPasswordUnchanged)
+        await hears(
+          () => window.type('#new-password', `seven green boats${ENTER}`),
+          en.passwordChanged,
+        )
+        await window.click('#log-out')
       })
 
       test('the beginning and the end of a wait', async () => {

@@ -7,6 +7,7 @@ import de from '../../src/page/texts/de.json' with { type: 'json' }
 import en from '../../src/page/texts/en.json' with { type: 'json' }
 import { PASSWORD, startTestService, type TestService } from '../service.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
+import { makeTemporary } from './browser.ts'
 import {
   BROWSER_NAMES,
   type Browser,
@@ -181,6 +182,53 @@ describe('the page', { concurrency: true }, () => {
       )
 
       test(
+        'replaces a temporary password, then the new one from the account',
+        visit(async ({ window, email }) => {
+          await makeTemporary(service, email)
+          await logIn(window, email)
+          await window.shows('#notice', en.temporaryPassword)
+          await window.hides('#email, #password')
+          const focused = 'document.activeElement.id'
+          assert.equal(await window.evaluate(focused), 'new-password')
+          await window.type('#new-password', `seven77${ENTER}`)
+          await window.shows('#new-password-error', en.newPasswordShort.replace('{min}', '8'))
+          await window.type('#new-password', `first new password${ENTER}`)
+          await window.shows('#notice', en.passwordChanged)
+          await window.click('#account a[href="#change-password"]')
+          await window.shows('#for-user', `for ${email}`)
+          await window.type('#password', 'first new password')
+          await window.type('#new-password', 'second new password')
+          await window.click('#reveal-new')
+          assert.equal(
+            await window.evaluate(`document.getElementById('new-password').type`),
+            'text',
+          )
+          await window.click('#log-in:enabled')
+          await window.shows('#notice', en.passwordChanged)
+          await window.shows('#sessions li', /./)
+          await window.click('#log-out')
+          await window.shows('#notice', en.loggedOut)
+          await logIn(window, email, 'second new password')
+          await window.shows('#account', /./)
+        }),
+      )
+
+      test(
+        'changes a password at the well-known address, and goes back',
+        visit(async ({ window, email }) => {
+          await window.open(`${service.url}/.well-known/change-password`)
+          await window.shows('#form-title', en.changePassword)
+          await window.click('#cancel')
+          await window.shows('#form-title', en.loginTitle)
+          await window.open(`${service.url}/.well-known/change-password`)
+          await window.type('#new-password', 'another new password')
+          await logIn(window, email)
+          await window.shows('#notice', en.passwordChanged)
+          assert.equal(await window.url(), `${service.url}/login`)
+        }),
+      )
+
+      test(
         'shows the login and the logout of another window',
         visit(async ({ browser, window, email }) => {
           const other = await browser.openWindow()
@@ -210,6 +258,9 @@ describe('the page', { concurrency: true }, () => {
           await logIn(narrow, email)
           await narrow.shows('#sessions li', /./)
           assert.equal(await narrow.evaluate(overflow), 0)
+          await narrow.click('#account a[href="#change-password"]')
+          await narrow.shows('#form-title', en.changePassword)
+          assert.equal(await narrow.evaluate(overflow), 0)
         }),
       )
 
@@ -225,6 +276,10 @@ describe('the page', { concurrency: true }, () => {
             await logIn(window, email)
             await window.shows('#log-out', de.logOut)
             assert.equal(await window.evaluate('document.documentElement.lang'), 'de')
+            await window.click('#account a[href="#change-password"]')
+            await window.type('#password', PASSWORD)
+            await window.type('#new-password', PASSWORD + ENTER)
+            await window.shows('#new-password-error', de.newPasswordUnchanged)
           }),
         )
       })

@@ -32,7 +32,7 @@ for (const [name, module] of LEFT) {
 test('the joined script has no name twice', async t => {
   const look = { logoFile: null, brandName: 'x', brandColor: '#000000', homeUrl: null }
   const links = { helpText: null, helpUrl: null, termsUrl: null, privacyUrl: null }
-  const { assets } = await loadPage({ ...look, ...links })
+  const { assets } = await loadPage({ ...look, ...links }, 8)
   const [, script] = [...assets].find(([address]) => address.endsWith('.js')) ?? []
   const folder = await mkdtemp(join(tmpdir(), 'login-page-'))
   t.after(() => rm(folder, { recursive: true }))

@@ -11,7 +11,8 @@ const FOLDER = join(import.meta.dirname, '../../page')
 /** A module comes after those that it imports. */
 const SCRIPTS = [
   ...['api.js', 'dom.js', 'windows.js', 'return-to.js', 'device.js', 'session-list.js'],
-  ...['account.js', 'password-field.js', 'form.js', 'login.js'],
+  ...['account.js', 'password-field.js', 'new-password-field.js', 'fields.js'],
+  ...['submit-button.js', 'send.js', 'form.js', 'login.js'],
 ]
 /** The highest quality would save one kilobyte, and cost 60 ms and some megabytes at every start. */
 const BROTLI = {
@@ -44,7 +45,7 @@ type Variant = { content: Content; withReturnTo: (address: string) => string }
 
 type Texts = Record<string, string>
 
-export async function loadPage(config: Config['page']): Promise<Page> {
+export async function loadPage(config: Config['page'], passwordMinLength: number): Promise<Page> {
   const files = await loadAssets(config)
   // The digest is part of the address, so browsers may cache an asset for ever.
   const parts = [...files].map(([name, { bytes }]) => `${name} ${bytes.toString('base64')}`)
@@ -57,6 +58,7 @@ export async function loadPage(config: Config['page']): Promise<Page> {
     const values = {
       ...texts,
       ...{ language, brandName, assets: folder, homeUrl: config.homeUrl ?? '' },
+      passwordMinLength: String(passwordMinLength),
       texts: toTemplate(texts),
       help: toHelp(config, texts),
       links: toFooter(config, language, languages),

@@ -1,4 +1,5 @@
-// GET /, GET /login, the files that the page loads, and the answer to other addresses.
+// GET /, GET /login, GET /.well-known/change-password, the files that the page loads, and the answer to other
+// addresses.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { sendFailure } from '../answer/envelope.ts'
 import { chooseEncoding, chooseLanguage } from '../page/negotiation.ts'
@@ -32,6 +33,11 @@ export function pageRoute(page: Page, returnToOrigins: readonly string[]) {
     // This document is not compressed: it differs from request to request, so that would cost time each time.
     return reply.type(content.type).send(withReturnTo(returnTo))
   }
+}
+
+/** Password managers open this address of any site when a password should be changed. */
+export async function changePasswordPageRoute(_: FastifyRequest, reply: FastifyReply) {
+  return reply.redirect('/login#change-password')
 }
 
 /** A browser that shows the answer to a user gets a page; all others get the envelope. */

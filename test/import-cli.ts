@@ -1,5 +1,5 @@
 // Imports by an administrator, for tests.
-import { spawn } from 'node:child_process'
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
@@ -7,6 +7,7 @@ import bcrypt from 'bcrypt'
 import type { EngineName } from '../src/storage/sql/engine.ts'
 import { createCli, MAIN } from './cli.ts'
 import { createMigratedDatabase } from './engines.ts'
+import { until } from './process.ts'
 import { TEST_COST } from './service.ts'
 
 export const PASSWORD = 'correct horse'
@@ -40,6 +41,18 @@ export async function setUpImports(t: TestContext, engine: EngineName, server?: 
         cwd: cli.folder,
         env: cli.env,
       }),
+    /** Waits until the import has stored users; fails with what it says if it ends instead. */
+    async hasStored({ stderr }: ChildProcessWithoutNullStreams) {
+      let said = ''
+      stderr.on('data', chunk => {
+        said += chunk
+      })
+      await until(async () => {
+        if (stderr.readableEnded) throw new Error(`the import ended: ${said}`)
+        return Number((await database.rows('select count(*) as n from users'))[0]?.n) > 0
+      })
+      return { said: () => said }
+    },
   }
 }
 

@@ -12,7 +12,6 @@ import { MAIN } from './cli.ts'
 import { ENGINES } from './engines.ts'
 import { counts, csvOf, HASH, HEADING, PASSWORD, setUpImports } from './import-cli.ts'
 import { NO_FSYNC, startPostgres } from './postgres-server.ts'
-import { until } from './process.ts'
 
 /** Rows that are hashed are stored four at a time, so the last two of 150 wait for more input. */
 const withPasswords = (from: number, to: number) =>
@@ -121,7 +120,7 @@ for (const engine of ENGINES) {
       const cli = await setUpImports(t, engine)
       const child = cli.spawnImport('-', '--hash-passwords')
       child.stdin.write(withPasswords(0, 150))
-      await until(async () => (await cli.users()).length > 0)
+      await cli.hasStored(child)
       child.kill('SIGKILL')
       await once(child, 'close')
       const stored = (await cli.users()).length
@@ -502,12 +501,12 @@ test('SIGINT ends an import of endless input; what was stored stays', async t =>
   const cli = await setUpImports(t, 'sqlite')
   const child = cli.spawnImport('-', '--hash-passwords')
   child.stdin.write(`${withPasswords(0, 150)}{}\n`)
-  await until(async () => (await cli.users()).length > 0)
+  const { said } = await cli.hasStored(child)
   child.kill('SIGINT')
-  const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
+  const [code] = await once(child, 'close')
   assert.equal(code, 1)
   assert.match(
-    said,
+    said(),
     /Users that were stored stay; run the command again to continue\.\nInterrupted\.\n$/,
   )
   assert.equal(await cli.events(), (await cli.users()).length)
@@ -523,13 +522,14 @@ test('a database that goes away ends the import, and the next run continues', as
   t.after(() => server.stop())
   const child = cli.spawnImport('-', '--hash-passwords')
   child.stdin.on('error', () => {}).write(withPasswords(0, 150))
-  await until(async () => (await cli.events()) === 148)
+  const { said } = await cli.hasStored(child)
+  await until(async () => (await cli.users()).length === 148)
   await server.end('SIGKILL')
   child.stdin.write(withPasswords(150, 300))
-  const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
+  const [code] = await once(child, 'close')
   assert.equal(code, 1)
   assert.match(
-    said,
+    said(),
     /^Reading .*\nSo far 148 added.*run the command again to continue\.\nPostgreSQL .* cannot be used/s,
   )
   await server.start()

@@ -2,12 +2,10 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
-import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { ENGINES } from '../engines.ts'
 import { counts, csvOf, HEADING, setUpImports } from '../import-cli.ts'
 import { NO_FSYNC, startPostgres } from '../postgres-server.ts'
-import { until } from '../process.ts'
 
 for (const engine of ENGINES) {
   test(`a killed import of 20,000 users is finished by the next run, on ${engine}`, async t => {
@@ -15,7 +13,7 @@ for (const engine of ENGINES) {
     const rows = 20_000
     await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
     const child = cli.spawnImport('u.csv')
-    await until(async () => (await cli.users()).length > 0)
+    await cli.hasStored(child)
     child.kill('SIGKILL')
     await once(child, 'close')
     const stored = (await cli.users()).length
@@ -33,12 +31,12 @@ test('a database that goes away ends an import of 60,000 users, and the next run
   const rows = 60_000
   await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
   const child = cli.spawnImport('u.csv')
-  await until(async () => (await cli.events()) > 0)
+  const { said } = await cli.hasStored(child)
   await server.end('SIGKILL')
-  const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
+  const [code] = await once(child, 'close')
   assert.equal(code, 1)
   assert.match(
-    said,
+    said(),
     /^So far \d+ added.*run the command again to continue\.\nPostgreSQL .* cannot be used/s,
   )
   await server.start()

@@ -30,7 +30,7 @@ export type Connection = {
 export async function connect(pool: Pool, timeoutMs: number): Promise<Connection> {
   const startedAt = performance.now()
   const pooled = await pool.take()
-  // Only at the start of the process the wait for a connection may take longer than this.
+  // Only at the start of the process, and for a command, the wait for a connection may take longer than this.
   const waitedMs = Math.min(performance.now() - startedAt, CONNECT_TIMEOUT_MS)
   const deadline = performance.now() + timeoutMs - waitedMs
   let isLost = false

@@ -117,6 +117,23 @@ describe('a connection to PostgreSQL', async () => {
     }
   })
 
+  test('that is in use is waited for as long as an operation may take', async () => {
+    const engine = openPostgres({
+      ...config,
+      poolSize: 1,
+      onConnectionLost: () => {},
+      operationTimeoutMs: 60_000,
+    })
+    try {
+      await sql`select 1`.execute(engine.db)
+      const long = sql`select pg_sleep(1.5)`.execute(engine.db)
+      await sql`select 1`.execute(engine.db)
+      await long
+    } finally {
+      await engine.close()
+    }
+  })
+
   test('gives a repeated operation only the time that is left', async () => {
     const engine = openSingle()
     const fail = sql`do $$ begin raise exception 'in parallel' using errcode = '40001'; end $$`

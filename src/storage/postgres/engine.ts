@@ -65,6 +65,7 @@ export function openPostgres(options: PostgresOptions): Engine {
       connectionTo(hasPooler ? address : withSettings(address, operationTimeoutMs)),
     ),
     size: poolSize,
+    operationTimeoutMs,
   })
   const db = openDatabase(pool, operationTimeoutMs)
   const retrying = <T>(operation: () => Promise<T>) =>
@@ -102,9 +103,10 @@ export function openPostgres(options: PostgresOptions): Engine {
     async migrating(operation, onProgress) {
       // A separate connection, without the settings of the service. Its name tells it from those of running instances.
       const configs = addresses.map(address => connectionTo(address, ' migration'))
+      const operationTimeoutMs = MIGRATION_TIMEOUT_MS
       const migrationDb = openDatabase(
-        new Pool({ ...shared, configs, size: 1 }),
-        MIGRATION_TIMEOUT_MS,
+        new Pool({ ...shared, configs, size: 1, operationTimeoutMs }),
+        operationTimeoutMs,
       )
       try {
         return await operation(createMigrating(migrationDb, onProgress))

@@ -26,10 +26,13 @@ type Waiter = {
 type PoolOptions = Omit<HostsOptions, 'onClosed' | 'onError'> & {
   /** Called when an idle connection breaks; it has left the pool. */
   onConnectionLost: (error: Error) => void
+  /** Longest that one operation may take. One with more time than a request waits longer while others use the connections. */
+  operationTimeoutMs: number
 }
 
 export class Pool {
   readonly #size: number
+  readonly #busyWaitMs: number
   readonly #hosts: Hosts
   readonly #idle: Pooled[] = []
   readonly #waiting: Waiter[] = []
@@ -41,8 +44,9 @@ export class Pool {
   #failure: Error | null = null
   #pause: NodeJS.Timeout | undefined
 
-  constructor({ onConnectionLost, ...hosts }: PoolOptions) {
+  constructor({ onConnectionLost, operationTimeoutMs, ...hosts }: PoolOptions) {
     this.#size = hosts.size
+    this.#busyWaitMs = operationTimeoutMs - CONNECT_TIMEOUT_MS
     this.#hosts = new Hosts({
       ...hosts,
       onError: (pooled, error) => {
@@ -65,14 +69,18 @@ export class Pool {
       return idle
     }
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(
-        () => {
-          this.#waiting.splice(this.#waiting.indexOf(waiter), 1)
-          reject(this.#failure ?? new Error('timeout: no connection to the database is free'))
-        },
-        this.#hasConnected ? CONNECT_TIMEOUT_MS : FIRST_CONNECT_TIMEOUT_MS,
-      )
-      const waiter = { resolve, reject, timer }
+      const startedAt = performance.now()
+      const giveUp = () => {
+        const isInUse = this.#lent > 0 && !this.#failure
+        if (isInUse && performance.now() - startedAt < this.#busyWaitMs) {
+          waiter.timer = setTimeout(giveUp, CONNECT_TIMEOUT_MS)
+          return
+        }
+        this.#waiting.splice(this.#waiting.indexOf(waiter), 1)
+        reject(this.#failure ?? new Error('timeout: no connection to the database is free'))
+      }
+      const firstMs = this.#hasConnected ? CONNECT_TIMEOUT_MS : FIRST_CONNECT_TIMEOUT_MS
+      const waiter = { resolve, reject, timer: setTimeout(giveUp, firstMs) }
       this.#waiting.push(waiter)
       this.#fill()
     })

@@ -12,6 +12,7 @@ import { MAIN } from './cli.ts'
 import { ENGINES } from './engines.ts'
 import { counts, csvOf, HASH, HEADING, PASSWORD, setUpImports } from './import-cli.ts'
 import { NO_FSYNC, startPostgres } from './postgres-server.ts'
+import { until } from './process.ts'
 
 /** Rows that are hashed are stored four at a time, so the last two of 150 wait for more input. */
 const withPasswords = (from: number, to: number) =>

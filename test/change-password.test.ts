@@ -149,6 +149,8 @@ for (const engine of ENGINES) {
       ['73 bytes', `${'ä'.repeat(36)}b`, 'too_long'],
       ['almost 16 KiB', 'x'.repeat(16_000), 'too_long'],
       ['the current password', PASSWORD, 'unchanged'],
+      ['a common password', 'Baseball', 'too_common'],
+      ['the name of the service', 'login service 1!', 'personal'],
       ['half a surrogate pair', 'half a pair \ud83d', undefined],
     ]
     for (const [what, newPassword, reason] of UNFIT) {
@@ -170,6 +172,21 @@ for (const engine of ENGINES) {
         assert.equal((await service.store.users.findByEmail(email))?.failedLoginAttempts, 0)
       })
     }
+
+    test('with the name of the user is refused only after the current password was verified', async () => {
+      const email = 'named@example.com'
+      await service.addUser(email, { name: 'Wilhelmina Byron' })
+      const hash = await hashOf(email)
+      assert.equal((await change(email, 'wrong', 'wilhelmina-1815')).text, REJECTED)
+      const { status, json } = await change(email, PASSWORD, 'wilhelmina-1815')
+      assert.equal(status, 400)
+      assert.deepEqual(json.error.fields, ['newPassword'])
+      assert.equal(json.error.reason, 'personal')
+      assert.equal(await hashOf(email), hash)
+      const { failedLoginAttempts } = (await service.store.users.findByEmail(email)) ?? {}
+      assert.equal(failedLoginAttempts, 1, 'of the wrong password; the right one counts no failure')
+      assert.equal((await login(email, PASSWORD)).status, 200)
+    })
 
     test('refuses a body of more than 16 KiB and one without its fields', async () => {
       const email = await service.newUser()

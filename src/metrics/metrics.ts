@@ -1,9 +1,9 @@
 // What Prometheus can scrape. No label takes text from a request: each has a fixed set of values.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import packageJson from '../../package.json' with { type: 'json' }
-import type { HashingSpeed } from '../bcrypt/hasher.ts'
 import type { ScopeName } from '../domain/attempt.ts'
 import type { OperationName } from '../domain/operations.ts'
+import { addGauges, type Sources } from './gauges.ts'
 
 export type Metrics = ReturnType<typeof createMetrics>
 
@@ -32,21 +32,6 @@ export type RepeatLabel = (typeof REPEATS)[number]
 const REQUEST_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 5]
 /** From a read in memory to the time limit of an operation. */
 const STATEMENT_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2]
-
-/** Values that are read when they are scraped. */
-export type Sources = {
-  queueDepth: () => number
-  speed: () => HashingSpeed
-  /** Null if the service has no certificate of its own. */
-  certificateExpiry: () => Date | null
-  signingSince: () => Date
-  wasReady: () => boolean
-  clockOffsetMs: () => number
-  purgedAt: () => Date
-  lostLogLines: () => number
-  /** Null for SQLite. */
-  connections: (() => Promise<Record<string, number> | null>) | null
-}
 
 export function createMetrics(engine: string) {
   const registers = [new Registry()]
@@ -163,98 +148,6 @@ export function createMetrics(engine: string) {
     operationEnded: (operation: OperationName, isDone: boolean, ms: number) =>
       operations.observe({ operation, result: isDone ? 'done' : 'error' }, ms / 1000),
 
-    read(sources: Sources): void {
-      const { queueDepth, speed, certificateExpiry, signingSince, connections } = sources
-      const { wasReady, clockOffsetMs, purgedAt, lostLogLines } = sources
-      new Gauge({
-        name: 'login_service_ready',
-        help: '1 if the last readiness check succeeded, else 0; each scrape starts a check',
-        registers,
-        collect() {
-          this.set(Number(wasReady()))
-        },
-      })
-      new Gauge({
-        name: 'clock_offset_seconds',
-        help: 'How far the clock of the database is ahead of the clock of this machine',
-        registers,
-        collect() {
-          this.set(clockOffsetMs() / 1000)
-        },
-      })
-      new Gauge({
-        name: 'purge_last_success_timestamp_seconds',
-        help: 'When this instance last found that no expired row is left, or another instance purging; at first its start',
-        registers,
-        collect() {
-          this.set(purgedAt().getTime() / 1000)
-        },
-      })
-      new Counter({
-        name: 'log_lines_lost_total',
-        help: 'Lines of the log that could not be written',
-        registers,
-        collect() {
-          this.reset()
-          this.inc(lostLogLines())
-        },
-      })
-      new Gauge({
-        name: 'password_queue_depth',
-        help: 'Attempts that wait for their hash to begin',
-        registers,
-        collect() {
-          this.set(queueDepth())
-        },
-      })
-      new Gauge({
-        name: 'password_lanes',
-        help: 'Hashes that a thread computes at a time',
-        registers,
-        collect() {
-          this.set(speed().kernels.length)
-        },
-      })
-      new Gauge({
-        name: 'password_round_seconds',
-        help: 'Fastest bcrypt round of a thread so far, by kernel and by the number of hashes that it computes at a time',
-        labelNames: ['kernel', 'hashes'],
-        registers,
-        collect() {
-          for (const [kernel, roundMs] of Object.entries(speed().fastestMs)) {
-            for (const [i, ms] of roundMs.entries()) this.set({ kernel, hashes: i + 1 }, ms / 1000)
-          }
-        },
-      })
-      new Gauge({
-        name: 'tls_certificate_expiry_timestamp_seconds',
-        help: 'When the served certificate expires; absent without one',
-        registers,
-        collect() {
-          const expiry = certificateExpiry()
-          if (expiry) this.set(expiry.getTime() / 1000)
-          else this.reset()
-        },
-      })
-      new Gauge({
-        name: 'signing_key_since_timestamp_seconds',
-        help: 'Since when the current key signs access tokens',
-        registers,
-        collect() {
-          this.set(signingSince().getTime() / 1000)
-        },
-      })
-      if (!connections) return
-      new Gauge({
-        name: 'database_connections',
-        help: 'Connections to PostgreSQL by state, and operations that wait for one',
-        labelNames: ['state'],
-        registers,
-        async collect() {
-          const states = await connections()
-          for (const [state, count] of Object.entries(states ?? {})) this.set({ state }, count)
-        },
-      })
-    },
+    read: (sources: Sources) => addGauges(registers, sources),
   }
 }

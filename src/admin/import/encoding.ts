@@ -3,19 +3,19 @@ import { TextDecoder } from 'node:util'
 
 /** As TextDecoder calls them. Windows-1252 is what programs for Windows mean by Latin-1. */
 const DECODERS = { utf8: null, latin1: 'windows-1252', utf16le: 'utf-16le' } as const
-const MARKS: [encoding: Encoding, mark: Buffer][] = [
+const MARKS: [encoding: TextEncoding, mark: Buffer][] = [
   ['utf8', Buffer.from('\ufeff')],
   ['utf16le', Buffer.from('\ufeff', 'utf16le')],
 ]
 
-export type Encoding = keyof typeof DECODERS
+export type TextEncoding = keyof typeof DECODERS
 export const ENCODINGS: string[] = Object.keys(DECODERS)
 
 /** A byte order mark decides, unless the encoding was given. */
 export async function* toUtf8(
   chunks: AsyncIterable<Buffer>,
-  given: Encoding | undefined,
-  onEncoding: (encoding: Encoding) => void,
+  given: TextEncoding | undefined,
+  onEncoding: (encoding: TextEncoding) => void,
 ): AsyncGenerator<Buffer> {
   let decoder: TextDecoder | null = null
   let isFirst = true

@@ -1,6 +1,6 @@
 // How a file is to be read: what the options say, and otherwise what its content tells.
 import { WrongUse } from '../failures.ts'
-import { type Encoding, toUtf8 } from './encoding.ts'
+import { type TextEncoding, toUtf8 } from './encoding.ts'
 import { type ColumnMap, FieldReader, formatNameOf, type SecretField } from './fields.ts'
 import { FORMATS } from './formats.ts'
 import { hashKindOf } from './hash-kinds.ts'
@@ -14,7 +14,7 @@ export type LayoutOptions = {
   map?: ColumnMap
   ignoreUnknown?: boolean
   delimiter?: string
-  encoding?: Encoding
+  encoding?: TextEncoding
   hashPasswords?: boolean
 }
 
@@ -33,7 +33,7 @@ export async function openLayout(
 ): Promise<Layout> {
   const { from = options.format, map = {}, ignoreUnknown = false, hashPasswords } = options
   const { delimiter, encoding } = options
-  let found: Encoding = 'utf8'
+  let found: TextEncoding = 'utf8'
   const utf8 = toUtf8(chunks, encoding, recognised => {
     found = recognised
   })
@@ -59,7 +59,7 @@ function sentenceOf(
   name: string,
   { container, delimiter }: Records,
   title: string | undefined,
-  encoding: Encoding,
+  encoding: TextEncoding,
 ): string {
   const parts = [
     `${container.toUpperCase()}${title ? ` from ${title}` : ''}`,

@@ -26,7 +26,7 @@ export function isChange({ method }: FastifyRequest): boolean {
 }
 
 /** An onRequest hook, so that no body is read before the token is known to be valid. */
-export function admit(currentTokens: () => Promise<TokensByDigest>) {
+export function admitTokens(currentTokens: () => Promise<TokensByDigest>) {
   const requests = createRequestLimit()
   const failures = createFailureLimit()
 

@@ -9,7 +9,7 @@ import { clientOf } from '../request/client.ts'
 import { logOf } from '../request/log.ts'
 import { addReference } from '../routes/reference.ts'
 import { createServer, type ServerDeps } from '../server.ts'
-import { admit, isChange, TOKEN, tokenOf } from './access.ts'
+import { admitTokens, isChange, TOKEN, tokenOf } from './access.ts'
 import { followTokens } from './current-tokens.ts'
 import { ADMIN_API } from './description.ts'
 import { createWorkQueue, queueOperations, TooMuchWork } from './limits.ts'
@@ -79,7 +79,7 @@ export async function buildAdminApp(deps: AdminAppDeps): Promise<FastifyInstance
   const { app, refuseOtherMethods } = createServer(direct, {
     maxParamLength: PARAM_MAX_LENGTH,
     isWholeQueryRead: true,
-    admit: admit(followTokens(config.adminTokensFile)),
+    admit: admitTokens(followTokens(config.adminTokensFile)),
   })
   app.decorateRequest(TOKEN, null)
   await describeRoutes(app, ADMIN_API)

@@ -1,0 +1,98 @@
+// Values that are read when they are scraped.
+import { Counter, Gauge, type Registry } from '@prometheus-io/client'
+import type { HashingSpeed } from '../bcrypt/hasher.ts'
+
+export type Sources = {
+  queueDepth: () => number
+  speed: () => HashingSpeed
+  /** Null if the service has no certificate of its own. */
+  certificateExpiry: () => Date | null
+  signingSince: () => Date
+  wasReady: () => boolean
+  clockOffsetMs: () => number
+  purgedAt: () => Date
+  lostLogLines: () => number
+  /** Null for SQLite. */
+  connections: (() => Promise<Record<string, number> | null>) | null
+}
+
+export function addGauges(registers: Registry[], sources: Sources): void {
+  const { speed, certificateExpiry, lostLogLines, connections } = sources
+
+  function addGauge(name: string, help: string, read: () => number): void {
+    new Gauge({
+      ...{ name, help, registers },
+      collect() {
+        this.set(read())
+      },
+    })
+  }
+
+  addGauge(
+    'login_service_ready',
+    '1 if the last readiness check succeeded, else 0; each scrape starts a check',
+    () => Number(sources.wasReady()),
+  )
+  addGauge(
+    'clock_offset_seconds',
+    'How far the clock of the database is ahead of the clock of this machine',
+    () => sources.clockOffsetMs() / 1000,
+  )
+  addGauge(
+    'purge_last_success_timestamp_seconds',
+    'When this instance last found that no expired row is left, or another instance purging; at first its start',
+    () => sources.purgedAt().getTime() / 1000,
+  )
+  addGauge('password_queue_depth', 'Attempts that wait for their hash to begin', sources.queueDepth)
+  addGauge(
+    'password_lanes',
+    'Hashes that a thread computes at a time',
+    () => speed().kernels.length,
+  )
+  addGauge(
+    'signing_key_since_timestamp_seconds',
+    'Since when the current key signs access tokens',
+    () => sources.signingSince().getTime() / 1000,
+  )
+  new Gauge({
+    name: 'password_round_seconds',
+    help: 'Fastest bcrypt round of a thread so far, by kernel and by the number of hashes that it computes at a time',
+    labelNames: ['kernel', 'hashes'],
+    registers,
+    collect() {
+      for (const [kernel, roundMs] of Object.entries(speed().fastestMs)) {
+        for (const [i, ms] of roundMs.entries()) this.set({ kernel, hashes: i + 1 }, ms / 1000)
+      }
+    },
+  })
+  new Gauge({
+    name: 'tls_certificate_expiry_timestamp_seconds',
+    help: 'When the served certificate expires; absent without one',
+    registers,
+    collect() {
+      const expiry = certificateExpiry()
+      if (expiry) this.set(expiry.getTime() / 1000)
+      else this.reset()
+    },
+  })
+  new Counter({
+    name: 'log_lines_lost_total',
+    help: 'Lines of the log that could not be written',
+    registers,
+    collect() {
+      this.reset()
+      this.inc(lostLogLines())
+    },
+  })
+  if (!connections) return
+  new Gauge({
+    name: 'database_connections',
+    help: 'Connections to PostgreSQL by state, and operations that wait for one',
+    labelNames: ['state'],
+    registers,
+    async collect() {
+      const states = await connections()
+      for (const [state, count] of Object.entries(states ?? {})) this.set({ state }, count)
+    },
+  })
+}

@@ -7,7 +7,13 @@ import { decodeJwt } from 'jose'
 import { nameStandby } from '../engines.ts'
 import { NO_FSYNC, type PostgresServer, startPostgres } from '../postgres-server.ts'
 import { until } from '../process.ts'
-import { countStatuses, PASSWORD, startTestService, type TestService } from '../service.ts'
+import {
+  countStatuses,
+  PASSWORD,
+  startTestService,
+  type TestService,
+  WITH_THREADS,
+} from '../service.ts'
 
 const SESSIONS = 8
 const SECOND_MS = 1_000
@@ -17,11 +23,8 @@ describe('while commits of PostgreSQL wait for a standby', () => {
   let service: TestService
   before(async () => {
     server = await startPostgres(NO_FSYNC)
-    const usual = process.env.TEST_DATABASE_URL
-    process.env.TEST_DATABASE_URL = server.url
-    service = await startTestService('postgres')
-    // The next files of this process use it again.
-    process.env.TEST_DATABASE_URL = usual
+    // With the limits of the service: it answers while the database stalls.
+    service = await startTestService('postgres', WITH_THREADS, null, server.url)
   })
   after(async () => {
     await service.stop()

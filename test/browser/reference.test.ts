@@ -12,7 +12,7 @@ describe('the reference of the API in a browser', () => {
         assert.equal(await page.title(), 'API reference · Login Service')
         await look('reference')
         const links = page.locator('nav a')
-        assert.equal(await links.count(), 8)
+        assert.equal(await links.count(), 9)
         await page.getByRole('link', { name: 'Log in with email and password' }).click()
         const login = page.locator('#logIn')
         const example = login.getByText('"accessToken"')

@@ -37,7 +37,7 @@ test('a database that goes away ends an import of 60,000 users, and the next run
   assert.equal(code, 1)
   assert.match(
     said(),
-    /^So far \d+ added.*run the command again to continue\.\nPostgreSQL .* cannot be used/s,
+    /^Reading .*\nSo far \d+ added.*run the command again to continue\.\nPostgreSQL .* cannot be used/s,
   )
   await server.start()
   const stored = (await cli.users()).length

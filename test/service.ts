@@ -109,13 +109,17 @@ export type TestService = {
   stop: () => Promise<void>
 }
 
-/** If `other` is given: a second instance on the same database and keys, which must be stopped first. */
+/**
+ * If `other` is given: a second instance on the same database and keys, which must be stopped first. `server`: a
+ * PostgreSQL server other than that of the test command.
+ */
 export async function startTestService(
   engine: EngineName,
   env: Record<string, string> = {},
   other: TestService | null = null,
+  server?: string,
 ): Promise<TestService> {
-  const database = other?.database ?? (await createMigratedDatabase(engine))
+  const database = other?.database ?? (await createMigratedDatabase(engine, server))
   const dataDir = other?.dataDir ?? (await makeTemporaryFolder('login-service-'))
   if (!other) await copyDevelopmentCertificate(dataDir, env)
   const fullEnv = {

@@ -17,11 +17,7 @@ describe('while commits of PostgreSQL wait for a standby', () => {
   let service: TestService
   before(async () => {
     server = await startPostgres(NO_FSYNC)
-    const usual = process.env.TEST_DATABASE_URL
-    process.env.TEST_DATABASE_URL = server.url
-    service = await startTestService('postgres')
-    // The next files of this process use it again.
-    process.env.TEST_DATABASE_URL = usual
+    service = await startTestService('postgres', {}, null, server.url)
   })
   after(async () => {
     await service.stop()

@@ -58,8 +58,11 @@ test('a failure is settled without the standby, and is counted after a failover 
     )
   } finally {
     await primary.end('SIGKILL')
-    // What the standby had not read is lost with its receiver.
+    // What the standby had not read is lost with its receiver. A standby does not always survive the end of
+    // its receiver, so it is started again.
     process.kill(receiverPid, 'SIGKILL')
+    await standby.end('SIGKILL')
+    await standby.start()
     await store.close()
   }
 

@@ -114,6 +114,7 @@ async function launchPostgres(
         cwd: folder,
         stdio: 'ignore',
       })
+      endWithTests(server)
       await answers(url, server)
     })
   }
@@ -156,7 +157,7 @@ async function findBinaries(folder: string, mustCopy: boolean): Promise<string> 
 
 /** Processes that a killed server left behind prevent the next start for a moment. */
 async function repeat(attempt: () => Promise<void>): Promise<void> {
-  const deadline = Date.now() + 20_000
+  const deadline = Date.now() + 120_000
   for (;;) {
     try {
       return await attempt()
@@ -170,11 +171,23 @@ async function repeat(attempt: () => Promise<void>): Promise<void> {
 async function answers(url: string, server: ChildProcess): Promise<void> {
   await repeat(async () => {
     if (hasEnded(server)) return
-    const client = new pg.Client({ connectionString: url })
+    // Without a limit, a server that hangs while it starts would never be asked again.
+    const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 })
     await client.connect()
     await client.end()
   })
   if (hasEnded(server)) throw new Error('PostgreSQL ended while it started')
+}
+
+const children = new Set<ChildProcess>()
+process.once('exit', () => {
+  for (const child of children) child.kill('SIGKILL')
+})
+
+/** Kills the process at the end of the test process, if a failed test has left it running. */
+export function endWithTests(child: ChildProcess): void {
+  children.add(child)
+  child.once('exit', () => children.delete(child))
 }
 
 const FREE_PORTS = { from: 20_000, count: 12_000 }

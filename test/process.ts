@@ -17,7 +17,7 @@ import {
   openPatientStore,
   type TestDatabase,
 } from './engines.ts'
-import { freePort } from './postgres-server.ts'
+import { endWithTests, freePort } from './postgres-server.ts'
 import { type Answer, type Call, createClient, ISSUER, PASSWORD, TEST_COST } from './service.ts'
 import { changeAt } from './storage/fixtures.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
@@ -92,6 +92,7 @@ export function run(
     detached: hasOwnGroup,
     stdio: ['ignore', 'pipe', 'pipe'],
   })
+  endWithTests(child)
   return watch(child, hasOwnGroup)
 }
 

@@ -81,8 +81,9 @@ await Promise.all(
   }),
 )
 process.exitCode = summary.print() ? 0 : 1
-await query(server, `drop database ${template}`)
-await postgres?.stop()
+// A signal to the process group has ended the command's own server already.
+if (postgres) await postgres.stop()
+else await query(server, `drop database ${template}`)
 await rm(folder, { recursive: true })
 
 /** Runs the files in one process. What they leave open does not keep it from ending. */

@@ -102,7 +102,7 @@ describe('the account in a browser', () => {
       await page.click('#log-out')
       await says(page, 'You are logged out.')
       await logIn(email)
-      const last = /^Last login: \d\d:\d\d · Chrome on Linux · 127\.0\.0\.1$/
+      const last = /^Last login: (\d+ \w+ \d{4}, )?\d\d:\d\d · Chrome on Linux · 127\.0\.0\.1$/
       assert.match(await page.innerText('#last-login'), last)
       await page.click('#log-out')
       await says(page, 'You are logged out.')

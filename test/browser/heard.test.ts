@@ -8,7 +8,9 @@ import { type ScreenReader, startScreenReader } from './screen-reader.ts'
 import { type Browser, eventually, startBrowser, type Window } from './webdriver.ts'
 
 const ENTER = '\uE007'
-const TOO_MANY = RegExp(en.tooManyAttempts.replace('{time}', '\\d\\d:\\d\\d'))
+// A wait that ends after midnight is told with its day.
+const TIME = '(\\d+ \\w+ \\d{4}, )?\\d\\d:\\d\\d'
+const TOO_MANY = RegExp(en.tooManyAttempts.replace('{time}', TIME))
 
 describe('the page, heard', { concurrency: 1 }, () => {
   for (const name of ['firefox', 'chromium'] as const) {

@@ -37,7 +37,7 @@ describe('logins in a browser', () => {
         for (let i = 0; i < 5; i++) await service.login(email, 'wrong')
         await fill(email)
         await page.click('#log-in')
-        await says(page, /^Too many attempts. You can try again at \d\d:\d\d\.$/)
+        await says(page, /^Too many attempts. You can try again at (\d+ \w+ \d{4}, )?\d\d:\d\d\.$/)
         assert.ok(await page.isDisabled('#log-in'))
         assert.ok(await page.isEnabled('#email'))
         await assertKept(page, email, '')

@@ -71,7 +71,7 @@ export async function measureRefresh({ isQuick, progress }: Run): Promise<Findin
         kind.answers += lanes.flat().length
       }
     }
-    await bare.stop()
+    await Promise.all([bare.stop(), service.stop()])
     const bareRate = median(kinds[0]?.rates ?? [])
     for (const { name, rates, cpuMs, answers } of kinds) {
       const perSecond = median(rates)

@@ -1,5 +1,5 @@
 // Refresh tokens: each belongs to a session, and is replaced by its successor when it is used.
-import type { Invalid, LiveSession, SessionReason } from './session.ts'
+import type { Invalid, LiveSession, Session, SessionReason } from './session.ts'
 
 export type NewRefreshToken = {
   id: string
@@ -32,6 +32,11 @@ export type FoundRefreshToken =
     }
   | Invalid<SessionReason | 'unknown-token'>
 
+/** What a new access token is made of. */
+export type RefreshedSession = Pick<LiveSession, 'user'> & {
+  session: Pick<Session, 'id' | 'expiresAt'>
+}
+
 export interface RefreshTokenStore {
   /** The token with this id and digest, if its session is live. */
   find(id: string, digest: string, now: Date): Promise<FoundRefreshToken>
@@ -45,5 +50,5 @@ export interface RefreshTokenStore {
     digest: string,
     successor: NewRefreshToken & CallerDigests,
     now: Date,
-  ): Promise<({ kind: 'replaced' } & LiveSession) | FoundRefreshToken>
+  ): Promise<({ kind: 'replaced' } & RefreshedSession) | FoundRefreshToken>
 }

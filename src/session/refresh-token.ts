@@ -47,16 +47,23 @@ export function signRefreshToken(
   })
 }
 
-/** The id and the user of a token that this service has signed and that has not expired. */
+type ReadToken = {
+  id: string
+  userId: string
+  /** Null if the token is not known to end with its session. */
+  sessionEnd: Date | null
+}
+
+/** What a token says that this service has signed and that has not expired. */
 export async function readRefreshToken(
   keys: Keys,
   issuer: string,
   token: string,
   now: Date,
-): Promise<{ kind: 'read'; id: string; userId: string } | Invalid<TokenReason>> {
+): Promise<({ kind: 'read' } & ReadToken) | Invalid<TokenReason>> {
   if (token.length > TOKEN_MAX_CHARACTERS) return { kind: 'invalid', reason: 'malformed' }
   const own = readOwn(keys, issuer, token)
-  if (own && own.expiresAt > now) return { kind: 'read', id: own.id, userId: own.userId }
+  if (own && own.expiresAt > now) return { kind: 'read', ...own }
   // Any other token costs more: this finds out what is wrong with it.
   try {
     const { payload } = await jwtVerify(
@@ -75,7 +82,7 @@ export async function readRefreshToken(
       },
     )
     return isUuid(payload.jti) && isUuid(payload.sub)
-      ? { kind: 'read', id: payload.jti, userId: payload.sub }
+      ? { kind: 'read', id: payload.jti, userId: payload.sub, sessionEnd: null }
       : { kind: 'invalid', reason: 'malformed' }
   } catch (error) {
     return toInvalid(error, token, TYPE)
@@ -90,18 +97,20 @@ function readOwn(
   keys: Keys,
   issuer: string,
   token: string,
-): { id: string; userId: string; expiresAt: Date } | null {
+): (ReadToken & { expiresAt: Date }) | null {
   const [header, claims] = token.split('.', 2).map(parsePart)
   const { kid } = Object(header)
   const { sub, jti, iat, exp } = Object(claims)
   const key = keys.findRefreshKey(String(kid))
   if (!key || !isUuid(sub) || !isUuid(jti)) return null
   const expiresAt = new Date(Number(exp) * 1000)
+  // Only the end of its session shortens a token.
+  const sessionEnd = exp - iat < REFRESH_TOKEN_SECONDS ? expiresAt : null
   const row = { id: jti, issuedAt: new Date(Number(iat) * 1000), expiresAt }
   const signed = Buffer.from(signRefreshToken(key, issuer, sub, row))
   const given = Buffer.from(token)
   const isSame = signed.length === given.length && timingSafeEqual(signed, given)
-  return isSame ? { id: jti, userId: sub, expiresAt } : null
+  return isSame ? { id: jti, userId: sub, expiresAt, sessionEnd } : null
 }
 
 function parsePart(part: string): unknown {

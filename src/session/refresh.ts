@@ -1,7 +1,7 @@
 // Exchanges a refresh token for its successor. One of several parallel calls performs the rotation; for a
 // short time the others, and repetitions by the same caller, get the same successor.
 import { REFRESH_GRACE_SECONDS } from '../domain/lifetimes.ts'
-import type { FoundRefreshToken } from '../domain/refresh-token.ts'
+import type { FoundRefreshToken, RefreshedSession } from '../domain/refresh-token.ts'
 import type { LiveSession, Session } from '../domain/session.ts'
 import { digestOf } from '../identifiers.ts'
 import { within } from '../time-limit.ts'
@@ -17,7 +17,7 @@ const MAX_TRIES = 5
 const TRIES_TIMEOUT_MS = 1_800
 
 type RefreshOutcome =
-  | ({ kind: 'refreshed'; live: LiveSession; refreshToken: string } & Repeated & SignedAccess)
+  | ({ kind: 'refreshed'; live: RefreshedSession; refreshToken: string } & Repeated & SignedAccess)
   | { kind: 'invalid'; reason: AccessReason }
   /**
    * The token had been replaced: two parties hold it, so the session has been ended. `isOtherCaller`: within the
@@ -48,7 +48,7 @@ export async function refresh(
   const digest = digestOf(token)
   const { refreshKey } = keys.signingAt(now)
   /** Most sessions last longer than the new token. */
-  let sessionEnd: Date | null = null
+  let { sessionEnd } = read
   const deadlineMs = performance.now() + TRIES_TIMEOUT_MS
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const next = issueRefreshToken(refreshKey, tokens.issuer, read.userId, sessionEnd, now)
@@ -77,7 +77,7 @@ export async function refresh(
 
 function succeed(
   { keys, tokens }: RefreshDeps,
-  live: LiveSession,
+  live: RefreshedSession,
   refreshToken: string,
   repeatedBy: Repeated['repeatedBy'],
   now: Date,

@@ -1,6 +1,6 @@
 // POST /api/v1/auth/refresh: a new access token, by refresh token or by session cookie.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { LiveSession } from '../../domain/session.ts'
+import type { RefreshedSession } from '../../domain/refresh-token.ts'
 import type { Metrics, RepeatLabel } from '../../metrics/metrics.ts'
 import { type RefreshDeps, refresh, renewAccess } from '../../session/refresh.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
@@ -96,7 +96,7 @@ async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: Fasti
 
 function logRefreshed(
   request: FastifyRequest,
-  { session, user }: LiveSession,
+  { session, user }: RefreshedSession,
   isRepeated: boolean,
 ): void {
   const facts = { sessionId: session.id, userId: user.id, ...(isRepeated && { repeated: true }) }

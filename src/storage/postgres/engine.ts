@@ -126,7 +126,7 @@ export function openPostgres(options: PostgresOptions): Engine {
     },
     async useToken(rotation) {
       const [row] = await runRetrying(useToken, rotation)
-      return row ? { row, isReplaced: row.is_replaced } : null
+      return row ?? null
     },
     readPrepared: runRetrying,
     writePrepared: runRetrying,

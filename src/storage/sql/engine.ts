@@ -6,7 +6,7 @@ import type { OnMigrationProgress } from '../../domain/migration.ts'
 import { within } from '../../time-limit.ts'
 import type { RunStatement } from './prepared.ts'
 import type { Schema } from './schema.ts'
-import type { Rotation, UsedToken } from './token-rows.ts'
+import type { ReplacedRow, Rotation } from './token-rows.ts'
 
 export type EngineName = 'sqlite' | 'postgres'
 
@@ -22,8 +22,8 @@ export type Engine = {
   ): Promise<T>
   /** The operations of every login. Each engine has its own implementation, with as few steps as possible. */
   attempts: AttemptStore
-  /** Finds a refresh token and replaces it if it may be replaced; one transaction. */
-  useToken(rotation: Rotation): Promise<UsedToken | null>
+  /** Replaces a refresh token, in one transaction; null if there is none that may be replaced. */
+  useToken(rotation: Rotation): Promise<ReplacedRow | null>
   /** For the statements of every refresh and every request with a session. */
   readPrepared: RunStatement
   writePrepared: RunStatement

@@ -4,22 +4,25 @@ import type { Insertable } from 'kysely'
 import type {
   FoundRefreshToken,
   NewRefreshToken,
+  RefreshedSession,
   RefreshTokenStore,
 } from '../../domain/refresh-token.ts'
 import type { Engine } from './engine.ts'
 import { toLive } from './live-session.ts'
 import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
-import { findToken, type TokenRow } from './token-rows.ts'
+import { findToken, type ReplacedRow, type TokenRow } from './token-rows.ts'
 
 export function createRefreshTokens(engine: Engine): RefreshTokenStore {
+  const find: RefreshTokenStore['find'] = async (id, digest, now) => {
+    const [row] = await engine.readPrepared(findToken, { id, digest, now: formatTime(now) })
+    return toFound(row, now)
+  }
+
   return {
-    async find(id, digest, now) {
-      const [row] = await engine.readPrepared(findToken, { id, digest, now: formatTime(now) })
-      return toFound(row, now)
-    },
+    find,
 
     async use(id, digest, successor, now) {
-      const used = await engine.useToken({
+      const replaced = await engine.useToken({
         id,
         digest,
         now: formatTime(now),
@@ -31,11 +34,16 @@ export function createRefreshTokens(engine: Engine): RefreshTokenStore {
         requestDigest: successor.requestDigest,
         clientDigest: successor.clientDigest,
       })
-      const found = toFound(used?.row, now)
-      return found.kind === 'found' && used?.isReplaced
-        ? { ...found.live, kind: 'replaced' }
-        : found
+      return replaced ? { kind: 'replaced', ...toRefreshed(replaced) } : find(id, digest, now)
     },
+  }
+}
+
+function toRefreshed(row: ReplacedRow): RefreshedSession {
+  const { id, expires_at, user_id, email, name, role, user_created_at } = row
+  return {
+    session: { id, expiresAt: parseTime(expires_at) },
+    user: { id: user_id, email, name, role, createdAt: parseTime(user_created_at) },
   }
 }
 

@@ -57,5 +57,8 @@ export const findToken = prepare<Find, TokenRow>((db, { id, digest, now }) =>
     where token.id = ${id} and token.token = ${digest}`.compile(db),
 )
 
-/** A token as it was found, and whether it was replaced. */
-export type UsedToken = { row: TokenRow; isReplaced: boolean }
+/** The session and the user of a token that was replaced. */
+export type ReplacedRow = Pick<
+  SessionWithUser,
+  'id' | 'expires_at' | 'user_id' | 'email' | 'name' | 'role' | 'user_created_at'
+>

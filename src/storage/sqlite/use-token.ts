@@ -1,35 +1,40 @@
-// Finds a refresh token in SQLite and replaces it, in one transaction, which holds the only write lock.
+// Replaces a refresh token in SQLite, in one transaction, which holds the only write lock.
 import { sql } from 'kysely'
+import { isLive } from '../sql/live-session.ts'
 import { prepare, type RunNow } from '../sql/prepared.ts'
-import { findToken, type Rotation, type TokenRow, type UsedToken } from '../sql/token-rows.ts'
+import type { ReplacedRow, Rotation } from '../sql/token-rows.ts'
+import { isNotLockedByAdministrator } from '../sql/user-rows.ts'
 import { insertRefreshToken } from './settle.ts'
 
-export function useToken(run: RunNow, rotation: Rotation): UsedToken | null {
-  const [row] = run(findToken, rotation)
+export function useToken(run: RunNow, rotation: Rotation): ReplacedRow | null {
+  const [row] = run(findReplaceable, rotation)
   if (!row) return null
-  const isReplaced = mayBeReplaced(row, rotation)
-  if (isReplaced) {
-    run(revoke, rotation)
-    run(noteUse, { ...rotation, sessionId: row.id })
-    run(insertRefreshToken, {
-      id: rotation.successorId,
-      user_id: row.user_id,
-      session_id: row.id,
-      token: rotation.successorDigest,
-      key_id: rotation.keyId,
-      created_at: rotation.issuedAt,
-      expires_at: rotation.expiresAt,
-      request_digest: rotation.requestDigest,
-      client_digest: rotation.clientDigest,
-    })
-  }
-  return { row, isReplaced }
+  run(revoke, rotation)
+  run(noteUse, { ...rotation, sessionId: row.id })
+  run(insertRefreshToken, {
+    id: rotation.successorId,
+    user_id: row.user_id,
+    session_id: row.id,
+    token: rotation.successorDigest,
+    key_id: rotation.keyId,
+    created_at: rotation.issuedAt,
+    expires_at: rotation.expiresAt,
+    request_digest: rotation.requestDigest,
+    client_digest: rotation.clientDigest,
+  })
+  return row
 }
 
-function mayBeReplaced(row: TokenRow, { expiresAt }: Rotation): boolean {
-  const isUsable = row.is_live && row.is_active && row.is_not_locked
-  return row.token_revoked_at === null && Boolean(isUsable) && row.expires_at >= expiresAt
-}
+const findReplaceable = prepare<Rotation, ReplacedRow>((db, { id, digest, expiresAt, now }) =>
+  sql<ReplacedRow>`select sessions.id, sessions.expires_at, users.id as user_id, email, name, role,
+      users.created_at as user_created_at
+    from refresh_tokens token
+    join sessions on sessions.id = token.session_id
+    join users on users.id = sessions.user_id
+    where token.id = ${id} and token.token = ${digest} and token.revoked_at is null
+      and ${isLive(now)} and sessions.expires_at >= ${expiresAt}
+      and users.is_active and ${isNotLockedByAdministrator(now)}`.compile(db),
+)
 
 const revoke = prepare<Rotation>((db, { id, successorId, now }) =>
   sql`update refresh_tokens set revoked_at = ${now}, successor_id = ${successorId}

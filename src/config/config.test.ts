@@ -58,6 +58,7 @@ describe('configuration', () => {
       maxSessionsPerUser: 100,
       drainDelayMs: null,
       logLevel: 'info',
+      areRefreshesCounted: false,
       warnings: [],
     })
   })
@@ -192,6 +193,7 @@ describe('configuration', () => {
     [{ MAX_SESSIONS_PER_USER: '1000' }, { maxSessionsPerUser: 1_000 }],
     [{ DRAIN_DELAY_MS: '0' }, { drainDelayMs: 0 }],
     [{ DRAIN_DELAY_MS: '60000' }, { drainDelayMs: 60_000 }],
+    [{ LOG_REFRESHES: 'counted' }, { areRefreshesCounted: true }],
     ...LOG_LEVELS.map((logLevel): Taken => [{ LOG_LEVEL: logLevel }, { logLevel }]),
   ]
   for (const [env, expected] of TAKEN) {
@@ -250,6 +252,7 @@ describe('configuration', () => {
     MAX_SESSIONS_PER_USER: ['0', '1001', '-1', 'unlimited'],
     DRAIN_DELAY_MS: ['60001', '-1', '2s'],
     LOG_LEVEL: ['INFO', 'verbose'],
+    LOG_REFRESHES: ['all', 'none', 'Counted'],
   }
   for (const [name, values] of Object.entries(REFUSED)) {
     test(`refuses a wrong ${name}, and names the variable`, () => {

@@ -102,6 +102,7 @@ function toConfig(values: VariableValues, warnings: readonly string[]) {
     /** Null: not set. The service then decides by whether it runs on a terminal. */
     drainDelayMs: values.DRAIN_DELAY_MS,
     logLevel: values.LOG_LEVEL,
+    areRefreshesCounted: values.LOG_REFRESHES === 'counted',
     /** Settings that are probably wrong but do not prevent a start. */
     warnings,
   }

@@ -7,6 +7,7 @@ import { postgresUrl } from './database.ts'
 import { anyText, choice, color, ENVIRONMENTS, integer, type Kind, line, path } from './kinds.ts'
 
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+export const REFRESH_LINES = ['each', 'counted'] as const
 export const PASSWORD_ENGINES = ['lanes', 'native'] as const
 
 export type Variable<T, Default extends string | null> = Rules & {
@@ -151,6 +152,11 @@ export const VARIABLES = {
     choice(LOG_LEVELS),
     'info',
     'what is logged; production demands `info`, `debug` or `trace`, because every login attempt must be logged',
+  ),
+  LOG_REFRESHES: variable(
+    choice(REFRESH_LINES),
+    'each',
+    'whether each refresh of a session has a log line, or all of a second have one with their count; a repeated refresh always has its own line',
   ),
 }
 

@@ -72,7 +72,11 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     { ...CHANGE_PASSWORD_OPERATION, onRequest },
     tracked(changePasswordRoute(login, passwordRules)),
   )
-  app.post(`${auth}/refresh`, REFRESH_OPERATION, tracked(refreshRoute(sessions)))
+  app.post(
+    `${auth}/refresh`,
+    REFRESH_OPERATION,
+    tracked(refreshRoute({ ...sessions, areRefreshesCounted: config.areRefreshesCounted })),
+  )
   app.post(`${auth}/logout`, LOGOUT_OPERATION, tracked(logoutRoute(sessions)))
   app.get(`${auth}/session`, SESSION_OPERATION, sessionRoute(sessions))
   app.get(`${auth}/sessions`, SESSIONS_OPERATION, sessionsRoute(sessions))

@@ -42,8 +42,8 @@ export type CountedLog = ReturnType<typeof createCountedLog>
 
 export function createCountedLog(log: FastifyBaseLogger) {
   const streams = new Map<string, Stream>()
-  /** Counts by event, once there are too many streams. */
-  const overflow = new Map<string, Counted>()
+  /** Counts by event, of all clients together. */
+  const byEvent = new Map<string, Counted>()
   let timer: NodeJS.Timeout | null = null
 
   function streamOf(key: string, about: Omit<Counted, 'leftOut'>): Stream | null {
@@ -62,8 +62,8 @@ export function createCountedLog(log: FastifyBaseLogger) {
       writeCount(stream)
       stream.written = 0
     }
-    for (const counted of overflow.values()) writeCount(counted)
-    overflow.clear()
+    for (const counted of byEvent.values()) writeCount(counted)
+    byEvent.clear()
     timer = streams.size > 0 ? setTimeout(writeCounts, COUNT_EVERY_MS).unref() : null
   }
 
@@ -73,21 +73,31 @@ export function createCountedLog(log: FastifyBaseLogger) {
     counted.leftOut = 0
   }
 
+  function countSoon(): void {
+    timer ??= setTimeout(writeCounts, COUNT_EVERY_MS).unref()
+  }
+
+  /** Counts an event of all clients together, without a line for the first one. */
+  function count(level: Level, event: string, text?: string): void {
+    const key = JSON.stringify([level, text, event])
+    const counted = byEvent.get(key) ?? { level, text, facts: { event }, leftOut: 0 }
+    byEvent.set(key, counted)
+    counted.leftOut++
+    countSoon()
+  }
+
   return {
+    count,
     /** Clients are counted by `group`: one IPv6 network has more addresses than there are streams. */
     write(level: Level, group: string, line: CountedLine, text?: string, err?: Error): void {
       const { requestId: _, userAgent: __, email, origin, ...facts } = line
       const key = JSON.stringify([level, text, { ...facts, ip: group }])
       const stream = streamOf(key, { level, text, facts })
-      timer ??= setTimeout(writeCounts, COUNT_EVERY_MS).unref()
       if (!stream) {
-        const facts = { event: line.event }
-        const key = JSON.stringify([level, text, facts])
-        const counted = overflow.get(key) ?? { level, text, facts, leftOut: 0 }
-        overflow.set(key, counted)
-        counted.leftOut++
+        count(level, line.event, text)
         return
       }
+      countSoon()
       const subject = digestOf(email ?? origin ?? '')
       if (stream.subjects.has(subject) || stream.written >= MAX_LINES_PER_SECOND) {
         stream.leftOut++

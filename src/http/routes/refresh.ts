@@ -1,13 +1,15 @@
 // POST /api/v1/auth/refresh: a new access token, by refresh token or by session cookie.
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Config } from '../../config/config.ts'
 import type { RefreshedSession } from '../../domain/refresh-token.ts'
+import type { CountedLog } from '../../log/counted-log.ts'
 import type { Metrics, RepeatLabel } from '../../metrics/metrics.ts'
 import { type RefreshDeps, refresh, renewAccess } from '../../session/refresh.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
 import { IN_GIVEN_ORDER, object, operation, success } from '../openapi/operation.ts'
 import { REFRESH_TOKEN_BODY, TOKENS } from '../openapi/schemas.ts'
 import { clientOf } from '../request/client.ts'
-import { givenRequestId, logOf } from '../request/log.ts'
+import { COUNTED_LOG, givenRequestId, logOf } from '../request/log.ts'
 import { METRICS, reportEnded } from './ended-session.ts'
 import {
   accessBy,
@@ -19,7 +21,7 @@ import {
   sendTokenMisplaced,
 } from './session-access.ts'
 
-type Deps = SessionAccess & RefreshDeps
+type Deps = SessionAccess & RefreshDeps & Pick<Config, 'areRefreshesCounted'>
 
 export const REFRESH_OPERATION = {
   ...operation(
@@ -54,7 +56,7 @@ export function refreshRoute(deps: Deps) {
       case 'refreshed': {
         const { live, accessToken, refreshToken, expiresInSeconds: expiresIn, repeatedBy } = outcome
         if (repeatedBy) countRepeat(request, repeatedBy)
-        logRefreshed(request, live, repeatedBy !== null)
+        logRefreshed(deps, request, live, repeatedBy !== null)
         return sendSuccess(reply, {
           user: toUserObject(live.user),
           accessToken,
@@ -90,15 +92,20 @@ async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: Fasti
   const outcome = renewAccess(deps, access.live)
   if (outcome.kind === 'limited') return sendLimited(request, reply, outcome)
   const { accessToken, expiresInSeconds: expiresIn } = outcome
-  logRefreshed(request, access.live, false)
+  logRefreshed(deps, request, access.live, false)
   return sendSuccess(reply, { user: toUserObject(access.live.user), accessToken, expiresIn })
 }
 
 function logRefreshed(
+  { areRefreshesCounted }: Deps,
   request: FastifyRequest,
   { session, user }: RefreshedSession,
   isRepeated: boolean,
 ): void {
+  if (areRefreshesCounted && !isRepeated) {
+    request.server.getDecorator<CountedLog>(COUNTED_LOG).count('info', 'session.refreshed')
+    return
+  }
   const facts = { sessionId: session.id, userId: user.id, ...(isRepeated && { repeated: true }) }
   logOf(request).info({ event: 'session.refreshed', ...facts })
 }

@@ -56,7 +56,7 @@ export async function openParts(
     it => it.close(),
   )
   const [page, firstPage] = await Promise.all([
-    loadPage(config.page, config.passwordMinLength).catch(
+    loadPage(config).catch(
       failStart('The login page or its BRAND_LOGO_FILE cannot be used'),
     ),
     store.migrations

@@ -25,8 +25,8 @@ const MAX_TRIES = 3
 /** The client does not wait longer than this by itself; the user decides. */
 const MAX_WAIT_SECONDS = 5
 const REFRESH_BEFORE_MS = 60_000
-/** With the cookie, a refresh is also what keeps the session from expiring after 30 minutes without use. */
-const COOKIE_REFRESH_AFTER_MS = 5 * 60_000
+/** With the cookie, a refresh is also what keeps the session from expiring without use, after 5 minutes at the earliest. */
+const COOKIE_REFRESH_AFTER_MS = 3 * 60_000
 /** The codes of Node for a certificate that it does not trust, such as DEPTH_ZERO_SELF_SIGNED_CERT. */
 const CERTIFICATE_CODE = /CERT|SIGNATURE/
 

@@ -26,7 +26,7 @@ export async function composeServers(
   { isStopping, isRefusing, track }: Drain,
 ) {
   const { metrics, store, clusterClock, writeFaults, tls, keys, page } = parts
-  const { budgets, maxSessionsPerUser, bcryptCost, loginTimeMs } = config
+  const { budgets, bcryptCost, loginTimeMs, cookieIdleSeconds } = config
   const clock = clusterClock.now
   const hashQueue = createHashQueue(
     parts.hasher,
@@ -74,7 +74,8 @@ export async function composeServers(
     deviceTokens: createDeviceTokens(parts.deviceKey),
     keys,
     budgets,
-    maxSessionsPerUser,
+    maxSessionsPerUser: config.maxSessionsPerUser,
+    sessionMaxSeconds: config.sessionMaxSeconds,
     loginTimeMs,
     tokens,
     clock,
@@ -84,7 +85,10 @@ export async function composeServers(
     app: await buildApp({
       ...shared,
       page,
-      sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
+      sessions: {
+        ...{ store, keys, tokens, cookieIdleSeconds, clock },
+        limit: createRefreshLimit(clock),
+      },
       passwordRules,
       login: observeLogin(metrics, attempt => login(loginDeps, attempt)),
     }),

@@ -56,9 +56,7 @@ export async function openParts(
     it => it.close(),
   )
   const [page, firstPage] = await Promise.all([
-    loadPage(config.page, config.passwordMinLength).catch(
-      failStart('The login page or its BRAND_LOGO_FILE cannot be used'),
-    ),
+    loadPage(config).catch(failStart('The login page or its BRAND_LOGO_FILE cannot be used')),
     store.migrations
       .apply(progress => logMigration(log, progress))
       .then(() => store.users.list({}, { after: '', limit: 1 }, machineClock()))

@@ -99,6 +99,8 @@ function toConfig(values: VariableValues, warnings: readonly string[]) {
       network: values.THROTTLE_NETWORK_FAILURES,
     } satisfies Budgets,
     maxSessionsPerUser: values.MAX_SESSIONS_PER_USER,
+    cookieIdleSeconds: values.SESSION_IDLE_MINUTES * 60,
+    sessionMaxSeconds: values.SESSION_MAX_DAYS * 24 * 3600,
     /** Null: not set. The service then decides by whether it runs on a terminal. */
     drainDelayMs: values.DRAIN_DELAY_MS,
     logLevel: values.LOG_LEVEL,

@@ -142,6 +142,16 @@ export const VARIABLES = {
     '100',
     'live sessions; a login beyond them ends the least recently used one',
   ),
+  SESSION_IDLE_MINUTES: variable(
+    integer(5, 1_440),
+    '30',
+    'a session cookie that is not used for this long is invalid; refresh tokens stay valid',
+  ),
+  SESSION_MAX_DAYS: variable(
+    integer(1, 90),
+    '30',
+    'a session ends this long after its login, even if it is in use; sessions that are open keep their end',
+  ),
   DRAIN_DELAY_MS: variable(
     integer(0, 60_000),
     null,

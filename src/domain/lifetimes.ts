@@ -2,10 +2,6 @@
 
 export const ACCESS_TOKEN_SECONDS = 3600
 export const REFRESH_TOKEN_SECONDS = 7 * 24 * 3600
-/** Absolute expiry: a session ends this long after its login, even if it is refreshed. */
-export const SESSION_MAX_SECONDS = 30 * 24 * 3600
-/** Idle expiry: a session cookie that is not used for this long is invalid; the refresh token stays valid. */
-export const COOKIE_IDLE_SECONDS = 30 * 60
 /** The use of a cookie is stored at most this often. */
 export const COOKIE_TOUCH_SECONDS = 60
 /**

@@ -32,6 +32,7 @@ import {
   sessionRoute,
   sessionsRoute,
 } from './routes/sessions.ts'
+import { VERIFY_OPERATION, verifyRoute } from './routes/verify.ts'
 import { createServer, type ServerDeps } from './server.ts'
 
 /** The description of the API changes only with the version of the service and its brand. */
@@ -79,6 +80,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   )
   app.post(`${auth}/logout`, LOGOUT_OPERATION, tracked(logoutRoute(sessions)))
   app.get(`${auth}/session`, SESSION_OPERATION, sessionRoute(sessions))
+  app.get(`${auth}/verify`, VERIFY_OPERATION, verifyRoute(sessions, config))
   app.get(`${auth}/sessions`, SESSIONS_OPERATION, sessionsRoute(sessions))
   app.delete(
     `${auth}/sessions`,

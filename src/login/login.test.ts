@@ -32,6 +32,7 @@ const depsOn = (store: Store, throttle = createThrottle(store.attempts, clock)) 
   deviceTokens: createDeviceTokens('00'.repeat(32)),
   budgets: { pair: 5, email: 20, client: 50, network: 500 },
   maxSessionsPerUser: 100,
+  sessionMaxSeconds: 30 * 24 * 3600,
   loginTimeMs: 5_000,
   keys,
   tokens: { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 },

@@ -1,7 +1,7 @@
 // Steps 7 and 8 of a login: signs both tokens, then opens the session in one call to the store.
 import { randomUUID } from 'node:crypto'
 import type { EndedSession, PasswordChange, ThrottleScope, UsedDevice } from '../domain/attempt.ts'
-import { ABANDONED_SECONDS, SESSION_MAX_SECONDS } from '../domain/lifetimes.ts'
+import { ABANDONED_SECONDS } from '../domain/lifetimes.ts'
 import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
 import { digestOf, randomToken } from '../identifiers.ts'
@@ -25,6 +25,8 @@ export type OpenSessionDeps = {
   keys: Keys
   tokens: TokenSettings
   maxSessionsPerUser: number
+  /** Absolute expiry: a session ends this long after its login, even if it is refreshed. */
+  sessionMaxSeconds: number
   clock: () => Date
 }
 
@@ -39,13 +41,13 @@ type Accepted = {
 
 /** Null if the user has changed since the password was verified: the attempt then counts as a failure. */
 export async function openSession(
-  { store, keys, tokens, maxSessionsPerUser, clock }: OpenSessionDeps,
+  { store, keys, tokens, maxSessionsPerUser, sessionMaxSeconds, clock }: OpenSessionDeps,
   { user, client, device, oldCookie, change = null }: Accepted,
   scopes: ThrottleScope[],
 ): Promise<OpenedSession | null> {
   const now = clock()
   const id = randomUUID()
-  const expiresAt = new Date(now.getTime() + SESSION_MAX_SECONDS * 1000)
+  const expiresAt = new Date(now.getTime() + sessionMaxSeconds * 1000)
   const cookie = client.isBrowser ? randomToken() : null
   const { accessKey, refreshKey } = keys.signingAt(now)
 

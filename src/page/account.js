@@ -7,17 +7,17 @@ import { tellOtherWindows } from './windows.js'
 
 /** @typedef {import('./dom.js').TextKey} TextKey */
 
-/** Before an idle cookie expires (30 minutes). */
-const RENEW_AFTER_MS = 20 * 60_000
-/** A page that is open but unused for this long no longer renews the session. */
-const IDLE_MS = 30 * 60_000
+const account = byId('account', HTMLElement)
+
+/** The cookie expires after this time without use. A page that is unused for as long no longer renews the session. */
+const IDLE_MS = Number(account.dataset.idleSeconds) * 1000
+const RENEW_AFTER_MS = (IDLE_MS * 2) / 3
 /** After this time without a renewal the session has ended, unless another window uses it. */
-const CHECK_AFTER_MS = 40 * 60_000
+const CHECK_AFTER_MS = (IDLE_MS * 4) / 3
 const RETRY_MS = 60_000
 /** Fewer may be the user's own typing errors. */
 const ALARMING_FAILURES = 3
 
-const account = byId('account', HTMLElement)
 const userEmail = byId('user-email', HTMLElement)
 const logOut = byId('log-out', HTMLButtonElement)
 const endOthers = byId('end-others', HTMLButtonElement)

@@ -1,6 +1,6 @@
 // Finds or ends the session that a request belongs to: by access token, by refresh token or by cookie.
 
-import { COOKIE_IDLE_SECONDS, COOKIE_TOUCH_SECONDS } from '../domain/lifetimes.ts'
+import { COOKIE_TOUCH_SECONDS } from '../domain/lifetimes.ts'
 import type { Invalid, LiveSession, SessionKey, SessionReason } from '../domain/session.ts'
 import type { Store } from '../domain/store.ts'
 import { digestOf } from '../identifiers.ts'
@@ -13,6 +13,8 @@ export type SessionDeps = {
   store: Pick<Store, 'sessions' | 'refreshTokens'>
   keys: Keys
   tokens: TokenSettings
+  /** Idle expiry: a session cookie that is not used for this long is invalid; the refresh token stays valid. */
+  cookieIdleSeconds: number
   clock: () => Date
 }
 
@@ -58,7 +60,7 @@ export async function authenticate(
 
 /** Using the cookie postpones its idle expiry, but not the absolute expiry of the session. */
 async function useCookie(
-  { store }: SessionDeps,
+  { store, cookieIdleSeconds }: SessionDeps,
   { digest, usedAfter }: Extract<SessionKey, { kind: 'cookie' }>,
   now: Date,
 ): Promise<Authentication> {
@@ -68,7 +70,7 @@ async function useCookie(
   if (usedAt <= usedAfter) return { kind: 'invalid', reason: 'cookie-idle' }
   const noteBefore = secondsBefore(now, COOKIE_TOUCH_SECONDS)
   if (usedAt <= noteBefore) {
-    const until = new Date(now.getTime() + COOKIE_IDLE_SECONDS * 1000)
+    const until = new Date(now.getTime() + cookieIdleSeconds * 1000)
     await store.sessions.touchCookie(found.session.id, until, noteBefore, now)
   }
   return found
@@ -92,12 +94,12 @@ export async function endSessionOf(
 }
 
 async function readCredential(
-  { keys, tokens }: SessionDeps,
+  { keys, tokens, cookieIdleSeconds }: SessionDeps,
   { kind, value }: Credential,
   now: Date,
 ): Promise<SessionKey | Invalid<TokenReason>> {
   if (kind === 'cookie') {
-    return { kind, digest: digestOf(value), usedAfter: secondsBefore(now, COOKIE_IDLE_SECONDS) }
+    return { kind, digest: digestOf(value), usedAfter: secondsBefore(now, cookieIdleSeconds) }
   }
   if (kind === 'access-token') {
     const token = await readAccessToken(keys, tokens, value, now)

@@ -18,6 +18,7 @@ const FIRST_TRY_MS = 1_500
 const FOREVER_MS = 60_000
 const caller = { requestId: null, group: '192.0.2.1', userAgent: '' }
 const tokens = { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 }
+const cookieIdleSeconds = 1800
 
 test('a token that is not replaced although it is unused is used again, and never taken for reuse', async () => {
   const { store } = await openTestStore('sqlite')
@@ -33,7 +34,7 @@ test('a token that is not replaced although it is unused is used again, and neve
       left-- > 0 ? find(id, digest, now) : use(id, digest, successor, now)
     const failing = { ...store, refreshTokens: { find, use: findOnly } }
     const limit = createRefreshLimit(() => now)
-    const deps = { store: failing, keys, tokens, clock: () => now, limit }
+    const deps = { store: failing, keys, tokens, cookieIdleSeconds, clock: () => now, limit }
     const outcome = await refresh(deps, token, caller).catch(() => ({ kind: 'fault' }))
     assert.equal(outcome.kind, kind)
     assert.equal((await store.sessions.findLive(sessionId, now)).kind, 'live')
@@ -52,7 +53,7 @@ test('a second try gets only the time that the first one has left', async () => 
   }
   const slow = { ...store, refreshTokens: { find, use: useSlowly } }
   const limit = createRefreshLimit(() => now)
-  const deps = { store: slow, keys, tokens, clock: () => now, limit }
+  const deps = { store: slow, keys, tokens, cookieIdleSeconds, clock: () => now, limit }
   await assert.rejects(refresh(deps, token, caller), /timeout: the database is slow/)
   const [firstMs = 0, secondMs = 0] = startedMs
   assert.equal(startedMs.length, 2)

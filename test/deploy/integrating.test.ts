@@ -1,14 +1,9 @@
-// Runs the parts of docs/integrating.md that need Debian's packages: Python, Go and nginx.
+// Runs the parts of docs/integrating.md that need Debian's packages for Python and Go; forward-auth.test.ts has the proxies.
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { freePort } from '../postgres-server.ts'
-import { until } from '../process.ts'
 import { makeRecipeFolder, type RecipeFolder, recipe } from '../recipes.ts'
-import { createClient, PASSWORD, startTestService, type TestService } from '../service.ts'
+import { PASSWORD, startTestService, type TestService } from '../service.ts'
 
 const EMAIL = 'kate@example.com'
 
@@ -101,112 +96,5 @@ func main() {
       const output = await folder.run(['/usr/bin/python3', 'main.py', tokens[0] ?? ''])
       assert.equal(output, 'invalid\n', other)
     }
-  })
-})
-
-describe('nginx in front of an application', () => {
-  let service: TestService
-  let application: Server
-  let folder: RecipeFolder
-  let nginx: ReturnType<typeof spawn>
-  let call: Awaited<ReturnType<typeof createClient>>['call']
-  let close: () => void
-  let stopping: Promise<void> | null = null
-  const stopService = () => {
-    stopping ??= service.stop()
-    return stopping
-  }
-
-  before(async () => {
-    service = await startTestService('sqlite', {
-      TRUST_PROXY: '127.0.0.1',
-      JWT_ISSUER: 'https://localhost',
-      RETURN_TO_ORIGINS: 'https://localhost',
-    })
-    await service.addUser(EMAIL)
-    application = createServer(({ method, url }, response) => response.end(`${method} ${url}`))
-    await new Promise<void>(resolve => application.listen(0, '127.0.0.1', resolve))
-    const { port: appPort } = application.address() as AddressInfo
-    const port = await freePort()
-    const certFile = join(process.env.TEST_TEMPLATES ?? '', 'development-cert.pem')
-    folder = await makeRecipeFolder(
-      {
-        'app.example.com': 'localhost',
-        '127.0.0.1:8443': new URL(service.url).host,
-        '127.0.0.1:3000': `127.0.0.1:${appPort}`,
-        'listen 443': `listen 127.0.0.1:${port}`,
-        '/etc/nginx/app.pem': certFile,
-        '/etc/nginx/app.key': certFile.replace('cert.pem', 'key.pem'),
-      },
-      certFile,
-    )
-    await folder.write(
-      'nginx.conf',
-      `daemon off; master_process off; pid ${folder.path}/pid; error_log ${folder.path}/error.log;
-       events {}
-       http {
-         access_log off; client_body_temp_path ${folder.path}/body; proxy_temp_path ${folder.path}/proxy;
-         fastcgi_temp_path ${folder.path}/f; uwsgi_temp_path ${folder.path}/u; scgi_temp_path ${folder.path}/s;
-         ${recipe('6.', 'nginx')}
-       }`,
-    )
-    nginx = spawn('/usr/sbin/nginx', ['-c', join(folder.path, 'nginx.conf')], { stdio: 'inherit' })
-    const client = await createClient(`https://localhost:${port}`, '', certFile)
-    call = client.call
-    close = client.close
-    await until(() =>
-      call({ method: 'GET', path: '/login' }).then(
-        ({ status }) => status === 200,
-        () => false,
-      ),
-    )
-  })
-  after(async () => {
-    close?.()
-    nginx?.kill()
-    application?.close()
-    application?.closeAllConnections()
-    await folder?.remove()
-    await stopService()
-  })
-
-  test('a visitor is sent to the login page, logs in, and reaches the application until the logout', async () => {
-    const visit = (headers = {}) => call({ method: 'GET', path: '/orders?page=2', headers })
-    const sent = await visit()
-    assert.equal(sent.status, 302)
-    const { location = '' } = sent.headers
-    assert.match(location, /^\/login\?/)
-    const { searchParams } = new URL(location, 'https://localhost')
-    assert.equal(searchParams.get('return_to'), 'https://localhost/orders?page=2')
-    const page = await call({ method: 'GET', path: `/login?${searchParams}` })
-    assert.match(page.text, /https:\/\/localhost\/orders\?page=2/)
-    const [asset = ''] = /\/assets\/[^"]+\.js/.exec(page.text) ?? []
-    assert.equal((await call({ method: 'GET', path: asset })).status, 200)
-
-    const browser = { 'Sec-Fetch-Site': 'same-origin' }
-    const login = await call({ headers: browser, body: { email: EMAIL, password: PASSWORD } })
-    assert.equal(login.status, 200)
-    const cookie = (login.headers['set-cookie'] ?? []).map(set => set.split(';')[0]).join('; ')
-    assert.equal((await visit({ cookie })).text, 'GET /orders?page=2')
-    const upload = { headers: { cookie }, body: { order: 'x'.repeat(100_000) } }
-    assert.equal((await call({ path: '/orders', ...upload })).text, 'POST /orders')
-    const { accessToken } = login.json.data
-    const bearer = await visit({ Authorization: `Bearer ${accessToken}` })
-    assert.equal(bearer.text, 'GET /orders?page=2')
-    // The question that nginx asks is not for visitors.
-    assert.equal((await call({ method: 'GET', path: '/auth', headers: { cookie } })).status, 404)
-
-    const csrf = { 'X-CSRF-Token': String(login.headers['x-csrf-token']) }
-    const path = '/api/v1/auth/logout'
-    assert.equal((await call({ path, headers: { ...browser, ...csrf, cookie } })).status, 200)
-    assert.equal((await visit({ cookie })).status, 302)
-    assert.equal((await visit({ Authorization: `Bearer ${accessToken}` })).status, 302)
-  })
-
-  test('an answer of the login service other than 401 does not open the application', async () => {
-    await stopService()
-    const answer = await call({ method: 'GET', path: '/orders' })
-    assert.equal(answer.status, 500)
-    assert.doesNotMatch(answer.text, /GET/)
   })
 })

@@ -62,6 +62,7 @@ const depsOf = ({ now }: Model, { store, keys }: Real) => ({
   store,
   keys,
   tokens: TOKENS,
+  cookieIdleSeconds: 1800,
   clock: () => new Date(now),
   limit: { count: () => null, check: () => null },
 })
@@ -73,7 +74,8 @@ async function loginBoth(model: Model, real: Real): Promise<void> {
     device: null,
     oldCookie: null,
   }
-  const deps = { ...depsOf(model, real), maxSessionsPerUser: 1_000 }
+  const limits = { maxSessionsPerUser: 1_000, sessionMaxSeconds: 30 * 24 * 3600 }
+  const deps = { ...depsOf(model, real), ...limits }
   const opened = await openSession(deps, accepted, [SCOPE])
   assert.equal(opened !== null, model.login())
   if (!opened) return

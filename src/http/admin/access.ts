@@ -14,6 +14,7 @@ import { createFailureLimit, createRequestLimit } from './limits.ts'
 export const TOKEN = 'adminToken'
 
 const REFUSED = 'This token is not valid. Send the header "Authorization: Bearer TOKEN".'
+const READ_ONLY = 'This token may only read'
 
 type Reason = 'no-token' | 'unknown-token' | 'read-only' | 'limit'
 
@@ -52,7 +53,7 @@ export function admitTokens(currentTokens: () => Promise<TokensByDigest>) {
     }
     if (token.role === 'read' && isChange(request)) {
       logRefused(request, 'read-only', token)
-      return sendFailure(reply, 'FORBIDDEN')
+      return sendFailure(reply, 'FORBIDDEN', { message: READ_ONLY })
     }
     request.setDecorator(TOKEN, token)
   }

@@ -17,6 +17,7 @@ const PUBLIC_FAILURES = {
     message:
       'The request could not be verified as your own: its origin or its X-CSRF-Token is missing or not accepted',
   },
+  FORBIDDEN: { status: 403, message: 'Your role does not allow this' },
   PASSWORD_CHANGE_REQUIRED: {
     status: 403,
     message: 'This password is temporary. Please set a new one.',
@@ -46,7 +47,6 @@ const PUBLIC_FAILURES = {
 /** Sent by the admin API only. */
 const ADMIN_FAILURES = {
   INVALID_REQUEST: { status: 400, message: 'The request has a field that cannot be used' },
-  FORBIDDEN: { status: 403, message: 'This token may only read' },
   EMAIL_TAKEN: { status: 409, message: 'Another user has this email' },
 } as const
 

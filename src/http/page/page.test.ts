@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
+import { loadConfig } from '../../config/config.ts'
 import { joinModules, loadPage } from './page.ts'
 
 test('modules are joined without their imports and exports, also if an import is wrapped', () => {
@@ -30,9 +31,7 @@ for (const [name, module] of LEFT) {
 }
 
 test('the joined script has no name twice', async t => {
-  const look = { logoFile: null, brandName: 'x', brandColor: '#000000', homeUrl: null }
-  const links = { helpText: null, helpUrl: null, termsUrl: null, privacyUrl: null }
-  const { assets } = await loadPage({ ...look, ...links }, 8)
+  const { assets } = await loadPage(loadConfig({}))
   const [, script] = [...assets].find(([address]) => address.endsWith('.js')) ?? []
   const folder = await mkdtemp(join(tmpdir(), 'login-page-'))
   t.after(() => rm(folder, { recursive: true }))

@@ -45,7 +45,14 @@ type Variant = { content: Content; withReturnTo: (address: string) => string }
 
 type Texts = Record<string, string>
 
-export async function loadPage(config: Config['page'], passwordMinLength: number): Promise<Page> {
+/** The settings that the page shows or follows. */
+type PageConfig = Pick<Config, 'page' | 'passwordMinLength' | 'cookieIdleSeconds'>
+
+export async function loadPage({
+  page: config,
+  passwordMinLength,
+  cookieIdleSeconds,
+}: PageConfig): Promise<Page> {
   const files = await loadAssets(config)
   // The digest is part of the address, so browsers may cache an asset for ever.
   const parts = [...files].map(([name, { bytes }]) => `${name} ${bytes.toString('base64')}`)
@@ -59,6 +66,7 @@ export async function loadPage(config: Config['page'], passwordMinLength: number
       ...texts,
       ...{ language, brandName, assets: folder, homeUrl: config.homeUrl ?? '' },
       passwordMinLength: String(passwordMinLength),
+      cookieIdleSeconds: String(cookieIdleSeconds),
       texts: toTemplate(texts),
       help: toHelp(config, texts),
       links: toFooter(config, language, languages),

@@ -43,14 +43,22 @@ export function checkCsrf(
   sessionCookie: string,
   isListedOrigin: IsListedOrigin,
 ): CsrfReason | null {
+  const reason = checkSite(headers, isListedOrigin)
+  if (reason) return reason
   const token = headers['x-csrf-token']
-  const { origin, 'sec-fetch-site': site } = headers
-  if (site !== 'same-origin' && !isFromListed(headers, isListedOrigin)) {
-    return site === undefined && origin === undefined ? 'csrf-no-site' : 'csrf-other-site'
-  }
   if (token === undefined) return 'csrf-no-token'
   const isValid = typeof token === 'string' && isCsrfTokenValid(token, sessionCookie)
   return isValid ? null : 'csrf-wrong-token'
+}
+
+/** Null if the request comes from this site or a listed origin. */
+export function checkSite(
+  headers: IncomingHttpHeaders,
+  isListedOrigin: IsListedOrigin,
+): CsrfReason | null {
+  const { origin, 'sec-fetch-site': site } = headers
+  if (site === 'same-origin' || isFromListed(headers, isListedOrigin)) return null
+  return site === undefined && origin === undefined ? 'csrf-no-site' : 'csrf-other-site'
 }
 
 /**

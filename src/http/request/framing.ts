@@ -47,7 +47,9 @@ export function checkFraming({
   }
   const encoding = headers['content-encoding'] ?? 'identity'
   const type = headers['content-type'] ?? ''
+  // A proxy asks GET /verify with the headers of an upload, but without its body.
+  const hasBody = seen.has('content-length') || headers['transfer-encoding'] !== undefined
   const isUnsupported =
     encoding.toLowerCase() !== 'identity' || type.length > CONTENT_TYPE_MAX_CHARACTERS
-  return isUnsupported ? 'UNSUPPORTED_MEDIA_TYPE' : null
+  return hasBody && isUnsupported ? 'UNSUPPORTED_MEDIA_TYPE' : null
 }

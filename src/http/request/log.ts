@@ -25,7 +25,7 @@ const REASON_OF = {
   SERVICE_UNAVAILABLE: 'stopping',
 } as const
 
-/** Why a request is refused because of the connection or site that it came from, or the address to return to. */
+/** Why a request is refused because of where it came from, the address to return to, or the role of its user. */
 type OriginReason =
   | 'not-https'
   | 'csrf-other-site'
@@ -34,6 +34,7 @@ type OriginReason =
   | 'csrf-wrong-token'
   | 'origin'
   | 'return-to'
+  | 'role'
 
 export type RefusalReason = OriginReason | (typeof REASON_OF)[keyof typeof REASON_OF]
 

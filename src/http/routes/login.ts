@@ -44,7 +44,7 @@ export const LOGIN_OPERATION = operation(
     tags: ['Login'],
     summary: 'Log in with email and password',
     description:
-      'Opens a session. A browser, which sends `Sec-Fetch-Site`, also gets a session cookie, a device cookie and a CSRF token. Without use, a refresh token is valid for 7 days and a session cookie for 30 minutes. A session ends when neither is valid, and at the latest 30 days after the login.',
+      'Opens a session. A browser, which sends `Sec-Fetch-Site`, also gets a session cookie, a device cookie and a CSRF token. Without use, a refresh token is valid for 7 days and a session cookie for 30 minutes (`SESSION_IDLE_MINUTES`). A session ends when neither is valid, and at the latest 30 days (`SESSION_MAX_DAYS`) after the login.',
     security: [],
     body: object({ email: EMAIL, password: PASSWORD }, ['email', 'password']),
     response: success('The session is open.', LOGIN_DATA, LOGIN_HEADERS),

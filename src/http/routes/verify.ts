@@ -1,0 +1,147 @@
+// GET /verify: forward authentication. A proxy asks it about each request to an application on the same host.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Config } from '../../config/config.ts'
+import { failureText, sendFailure, sendSuccess } from '../answer/envelope.ts'
+import { object, operation, READING, success } from '../openapi/operation.ts'
+import { NO_DATA } from '../openapi/schemas.ts'
+import { acceptedReturnTo, originOf } from '../page/return-to.ts'
+import { type Proxies, trustProxies } from '../request/client-address.ts'
+import { checkSite } from '../request/csrf.ts'
+import { logRefused, refuse } from '../request/log.ts'
+import { isAboutChange, originalOf } from '../request/original.ts'
+import {
+  accessBy,
+  credentialOf,
+  logDenied,
+  type NoAccess,
+  type SessionAccess,
+  sendDenied,
+} from './session-access.ts'
+
+type VerifyDeps = SessionAccess & { proxies: Proxies; returnToOrigins: readonly string[] }
+
+const REMOTE = (description: string) => ({ type: 'string', description })
+
+export const VERIFY_OPERATION = {
+  ...operation(
+    {
+      operationId: 'verify',
+      tags: ['Sessions'],
+      summary: 'Tell a proxy which user has sent a request',
+      description:
+        'For nginx `auth_request`, Caddy `forward_auth` and Traefik `ForwardAuth`, if the application is on the host of the service. The proxy says which request it asks about in `X-Original-URL` and `X-Original-Method`, or in `X-Forwarded-Uri`, `X-Forwarded-Host` and `X-Forwarded-Method`; the addresses count only if it is in `TRUST_PROXY`. A 401 for an address of this host that `RETURN_TO_ORIGINS` lists has the address of the login page in `Location`.',
+      security: READING,
+      querystring: {
+        ...object(
+          {
+            role: {
+              type: 'string',
+              pattern: '^[^,]+(,[^,]+)*$',
+              description: 'The user must have one of these roles.',
+              examples: ['admin,auditor'],
+            },
+          },
+          [],
+        ),
+        additionalProperties: false,
+      },
+      response: {
+        ...success('The session is live.', NO_DATA, {
+          'Remote-User': REMOTE('The id of the user.'),
+          'Remote-Email': REMOTE('The email.'),
+          'Remote-Name': REMOTE(
+            'The name. In all four headers, control characters, `%` and non-ASCII characters are percent-encoded as UTF-8.',
+          ),
+          'Remote-Role': REMOTE('The role.'),
+        }),
+        302: {
+          'x-response-description':
+            'There is no live session, and a user has opened the page that `X-Forwarded-Uri` names.',
+          headers: { Location: REMOTE('The login page, with the address to return to.') },
+          ...object({ success: { type: 'boolean', const: false }, error: { type: 'object' } }, [
+            'success',
+            'error',
+          ]),
+        },
+      },
+    },
+    ['INVALID_TOKEN', 'FORBIDDEN', 'CSRF_FAILED'],
+  ),
+  attachValidation: true,
+}
+
+export function verifyRoute(
+  sessions: SessionAccess,
+  { trustedProxies, returnToOrigins }: Pick<Config, 'trustedProxies' | 'returnToOrigins'>,
+) {
+  const deps: VerifyDeps = { ...sessions, proxies: trustProxies(trustedProxies), returnToOrigins }
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    if (!isQueryKnown(request)) {
+      const message = 'The query may only have one "role": roles, separated by commas'
+      return refuse(request, reply, 'BAD_REQUEST', { message, fields: ['role'] })
+    }
+    const access = await accessBy(deps, shownBy(deps, request))
+    if (access.kind !== 'granted') return sendToLogin(deps, request, reply, access)
+    const { user } = access.live
+    const { role } = request.query as { role?: string }
+    if (role !== undefined && !role.split(',').includes(user.role)) {
+      logRefused(request, 'role')
+      return sendFailure(reply, 'FORBIDDEN')
+    }
+    reply.headers({
+      'Remote-User': user.id,
+      'Remote-Email': toHeaderValue(user.email),
+      'Remote-Name': toHeaderValue(user.name),
+      'Remote-Role': toHeaderValue(user.role),
+    })
+    return sendSuccess(reply, {})
+  }
+}
+
+/** A query that is too long arrives empty: without its roles it would admit every user. */
+function isQueryKnown({ url, query, validationError }: FastifyRequest): boolean {
+  const isLost = url.includes('?') && Object.keys(query as object).length === 0
+  return !validationError && !isLost
+}
+
+/** The application has no CSRF token, so only the site that a change came from is checked. */
+function shownBy(deps: VerifyDeps, request: FastifyRequest) {
+  const shown = credentialOf(deps, request)
+  if (shown.kind !== 'cookie' || !isAboutChange(request.headers)) return shown
+  const reason = checkSite(request.headers, deps.isListedOrigin)
+  return reason ? { kind: 'cross-site' as const, reason } : shown
+}
+
+function sendToLogin(
+  deps: VerifyDeps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  access: NoAccess,
+): FastifyReply {
+  const peer = request.raw.socket.remoteAddress ?? ''
+  const original = deps.proxies.isTrusted(peer) ? originalOf(request.headers) : null
+  if (access.kind === 'cross-site' || !original) return sendDenied(request, reply, access)
+  const location = loginAddress(deps, original.address)
+  if (location === null) {
+    logRefused(request, 'return-to', originOf(original.address))
+    return sendDenied(request, reply, access)
+  }
+  reply.header('Location', location)
+  if (original.status === 401) return sendDenied(request, reply, access)
+  logDenied(request, access)
+  reply.code(302).header('Content-Type', 'application/json; charset=utf-8')
+  return reply.send(failureText('INVALID_TOKEN'))
+}
+
+/** Null for another host: it does not get the cookie, so its users would come back from the login without a session. */
+function loginAddress({ tokens, returnToOrigins }: VerifyDeps, original: string): string | null {
+  const returnTo = acceptedReturnTo(original, returnToOrigins)
+  const { origin, hostname } = new URL(tokens.issuer)
+  if (returnTo === null || new URL(returnTo).hostname !== hostname) return null
+  return `${origin}/login?return_to=${encodeURIComponent(returnTo)}`
+}
+
+/** Headers are ASCII. Encoding the percent sign too makes decoding unambiguous. */
+function toHeaderValue(text: string): string {
+  return text.toWellFormed().replace(/[^\x20-\x7e]|%/gu, encodeURIComponent)
+}

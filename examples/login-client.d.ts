@@ -14,24 +14,37 @@ export type Session = {
     ip: string;
     current: boolean;
 };
+export type LastLogin = {
+    at: string;
+    ip: string;
+    userAgent: string;
+    failuresSince: number;
+};
+export type CurrentSession = Session & {
+    lastLogin: LastLogin | null;
+};
 export type TokenStorage = {
     read: () => Promise<string | null>;
     write: (refreshToken: string | null) => Promise<void>;
 };
+export type ServiceCode = 'VALIDATION_ERROR' | 'BAD_REQUEST' | 'INVALID_CREDENTIALS' | 'INVALID_TOKEN' | 'HTTPS_REQUIRED' | 'CSRF_FAILED' | 'PASSWORD_CHANGE_REQUIRED' | 'NOT_FOUND' | 'METHOD_NOT_ALLOWED' | 'REQUEST_TIMEOUT' | 'PAYLOAD_TOO_LARGE' | 'UNSUPPORTED_MEDIA_TYPE' | 'EXPECTATION_FAILED' | 'TOO_MANY_ATTEMPTS' | 'TOO_MANY_REQUESTS' | 'HEADERS_TOO_LARGE' | 'INTERNAL_ERROR' | 'SERVICE_UNAVAILABLE';
+export type ErrorCode = ServiceCode | 'NO_ANSWER' | 'NOT_LOGGED_IN' | 'OTHER_USER' | 'UNEXPECTED';
+export type PasswordFlaw = 'too_short' | 'too_long' | 'too_common' | 'personal' | 'unchanged';
 export type Data = {
     user: User;
     accessToken: string;
     refreshToken?: string;
     expiresIn: number;
+    session: CurrentSession;
     sessions: Session[];
     next?: string;
 };
 export type Envelope = {
     data: Data;
     error?: {
-        code: string;
+        code: ServiceCode;
         message: string;
-        reason?: string;
+        reason?: PasswordFlaw;
     };
 };
 export type Call = {
@@ -42,18 +55,18 @@ export type Call = {
 };
 /** A failure that the service answered with; status 0 if it did not answer. */
 export declare class LoginError extends Error {
-    code: string;
+    code: ErrorCode;
     status: number;
     retryAfterSeconds: number | null;
-    reason: string | null;
+    reason: PasswordFlaw | null;
     /**
-     * @param {string} code
+     * @param {ErrorCode} code
      * @param {string} message
      * @param {number} status
      * @param {number | null} retryAfterSeconds
-     * @param {string | null} reason what is wrong with a new password, such as too_short
+     * @param {PasswordFlaw | null} reason what is wrong with a new password
      */
-    constructor(code: string, message: string, status: number, retryAfterSeconds?: number | null, reason?: string | null);
+    constructor(code: ErrorCode, message: string, status: number, retryAfterSeconds?: number | null, reason?: PasswordFlaw | null);
 }
 export declare class LoginClient {
     #private;
@@ -84,6 +97,8 @@ export declare class LoginClient {
     restore(): Promise<User | null>;
     /** A token that does not expire soon. Parallel calls share one refresh. */
     accessToken(): Promise<string>;
+    /** The session of this client, with the user’s login before it. Fails with INVALID_TOKEN if it has ended. */
+    session(): Promise<CurrentSession>;
     /** All live sessions of the user. */
     sessions(): Promise<Session[]>;
     /** @param {string} id */

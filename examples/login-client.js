@@ -1,5 +1,5 @@
-// A client for browsers and Node 20 or newer: logs in, changes passwords, gives access tokens that do not expire soon, lists and ends
-// sessions. login-client.d.ts is made from this file: npm run types
+// A client for browsers and Node 20 or newer: logs in, changes passwords, gives access tokens that do not expire soon,
+// shows, lists and ends sessions. login-client.d.ts is made from this file: npm run types
 //
 //   new LoginClient(url)                    programs: the refresh token stays in memory
 //   new LoginClient(url, { storage })       native apps: the refresh token is stored, and survives a restart. A storage
@@ -11,11 +11,19 @@
  * @typedef {{ id: string, email: string, name: string, role: string, createdAt: string }} User
  * @typedef {{ id: string, createdAt: string, lastUsedAt: string, expiresAt: string, userAgent: string,
  *   ip: string, current: boolean }} Session
+ * @typedef {{ at: string, ip: string, userAgent: string, failuresSince: number }} LastLogin
+ * @typedef {Session & { lastLogin: LastLogin | null }} CurrentSession
  * @typedef {{ read: () => Promise<string | null>,
  *   write: (refreshToken: string | null) => Promise<void> }} TokenStorage
+ * @typedef {'VALIDATION_ERROR' | 'BAD_REQUEST' | 'INVALID_CREDENTIALS' | 'INVALID_TOKEN' | 'HTTPS_REQUIRED'
+ *   | 'CSRF_FAILED' | 'PASSWORD_CHANGE_REQUIRED' | 'NOT_FOUND' | 'METHOD_NOT_ALLOWED' | 'REQUEST_TIMEOUT'
+ *   | 'PAYLOAD_TOO_LARGE' | 'UNSUPPORTED_MEDIA_TYPE' | 'EXPECTATION_FAILED' | 'TOO_MANY_ATTEMPTS'
+ *   | 'TOO_MANY_REQUESTS' | 'HEADERS_TOO_LARGE' | 'INTERNAL_ERROR' | 'SERVICE_UNAVAILABLE'} ServiceCode
+ * @typedef {ServiceCode | 'NO_ANSWER' | 'NOT_LOGGED_IN' | 'OTHER_USER' | 'UNEXPECTED'} ErrorCode
+ * @typedef {'too_short' | 'too_long' | 'too_common' | 'personal' | 'unchanged'} PasswordFlaw
  * @typedef {{ user: User, accessToken: string, refreshToken?: string, expiresIn: number,
- *   sessions: Session[], next?: string }} Data
- * @typedef {{ data: Data, error?: { code: string, message: string, reason?: string } }} Envelope
+ *   session: CurrentSession, sessions: Session[], next?: string }} Data
+ * @typedef {{ data: Data, error?: { code: ServiceCode, message: string, reason?: PasswordFlaw } }} Envelope
  * @typedef {{ method: string, path: string, body?: object, headers?: Record<string, string> }} Call
  */
 
@@ -33,11 +41,11 @@ const CERTIFICATE_CODE = /CERT|SIGNATURE/
 /** A failure that the service answered with; status 0 if it did not answer. */
 export class LoginError extends Error {
   /**
-   * @param {string} code
+   * @param {ErrorCode} code
    * @param {string} message
    * @param {number} status
    * @param {number | null} retryAfterSeconds
-   * @param {string | null} reason what is wrong with a new password, such as too_short
+   * @param {PasswordFlaw | null} reason what is wrong with a new password
    */
   constructor(code, message, status, retryAfterSeconds = null, reason = null) {
     super(message)
@@ -140,6 +148,12 @@ export class LoginClient {
       this.#refreshing = null
     })
     return this.#refreshing
+  }
+
+  /** The session of this client, with the user’s login before it. Fails with INVALID_TOKEN if it has ended. */
+  async session() {
+    const { data } = await this.#authenticated('GET', '/session')
+    return data.session
   }
 
   /** All live sessions of the user. */

@@ -8,6 +8,7 @@ import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { after, before, beforeEach, describe, test } from 'node:test'
+import { FAILURE_CODES } from '../src/http/answer/envelope.ts'
 import { isUuid } from '../src/identifiers.ts'
 import { findMachineNode } from './old-node.ts'
 import { freePort } from './postgres-server.ts'
@@ -84,6 +85,16 @@ test('the types of the client are those of its code', async context => {
   const name = 'login-client.d.ts'
   const expected = readFileSync(join(folder, name), 'utf8')
   assert.equal(readFileSync(join(EXAMPLES, name), 'utf8'), expected, 'run "npm run types"')
+})
+
+test('the client knows every code that the service answers, and no other', () => {
+  const types = readFileSync(join(EXAMPLES, 'login-client.d.ts'), 'utf8')
+  const [, union = ''] = /type ServiceCode = (.*);/.exec(types) ?? []
+  const codes = FAILURE_CODES.map(({ code }) => code)
+  assert.deepEqual(
+    union.split(' | '),
+    codes.map(code => `'${code}'`),
+  )
 })
 
 describe(`the client, on ${NODE}`, () => {
@@ -326,6 +337,19 @@ describe(`the client, on ${NODE}`, () => {
       ['INVALID_TOKEN', 'INVALID_TOKEN', 'INVALID_TOKEN'],
       null,
     ])
+  })
+
+  test('shows its session with the login before it', async () => {
+    const printed = await runScript(
+      service,
+      `await client.login('kate@example.com', password)
+       const { id } = await client.session()
+       await codeOf(new LoginClient(url).login('kate@example.com', 'wrong'))
+       await client.login('kate@example.com', password)
+       const { id: next, current, lastLogin } = await client.session()
+       print([id !== next, current, lastLogin.failuresSince, lastLogin.ip])`,
+    )
+    assert.deepEqual(printed, [[true, true, 1, '127.0.0.1']])
   })
 
   test('follows the pages of a long list of sessions', async () => {

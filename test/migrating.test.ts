@@ -22,7 +22,7 @@ before(async () => {
   service = await deployment.start({ ADMIN_PORT: String(port) })
   const addresses = { 'https://login.example.com:8444': `https://localhost:${port}` }
   folder = await makeRecipeFolder(addresses, join(deployment.dataDir, 'development-cert.pem'))
-  const code = recipe('Users without a usable hash', 'js', 0, DOCUMENT_ON_MIGRATING)
+  const code = recipe('Moving users at their next login', 'js', 0, DOCUMENT_ON_MIGRATING)
   await folder.write('move-user.js', code)
   await folder.write(
     'old-login.js',

@@ -141,6 +141,29 @@ describe('the OpenAPI document', () => {
     }
   })
 
+  test('names the body of every success, and lists the codes of every failure', () => {
+    const { components } = description.document
+    for (const { operationId, responses } of operations()) {
+      for (const [status, response] of Object.entries(responses)) {
+        const { content } = description.resolve<Response>(response)
+        const { schema = {}, examples = {} } = content['application/json'] ?? {}
+        const { data = schema, error } = schema.properties ?? {}
+        if (status === '200') assert.ok(data.$ref, operationId)
+        else assert.deepEqual(error?.properties?.code?.enum, Object.keys(examples))
+      }
+    }
+    for (const name of Object.values(components).flatMap(Object.keys)) {
+      assert.match(name, /^[A-Za-z-]+$/)
+    }
+    const tokens = ['user', 'accessToken', 'refreshToken', 'expiresIn']
+    assert.deepEqual(components.schemas.Tokens?.required, tokens)
+    for (const path of ['refresh', 'logout']) {
+      const { requestBody } = description.document.paths[`${AUTH}/${path}`]?.post ?? {}
+      const { schema } = requestBody?.content['application/json'] ?? {}
+      assert.deepEqual([requestBody?.required, schema?.required], [false, ['refreshToken']])
+    }
+  })
+
   test('tells how to verify an access token, with every claim', async () => {
     const { accessToken } = await service.programLogin(await service.newUser())
     const about = operations().find(({ operationId }) => operationId === 'getKeys')?.description

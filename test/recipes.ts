@@ -32,14 +32,15 @@ export type RecipeFolder = {
   remove: () => Promise<void>
 }
 
-/** With the client and the packages. Each printed address is replaced by the real one. */
+/** With the client and these packages. Each printed address is replaced by the real one. */
 export async function makeRecipeFolder(
   addresses: Record<string, string>,
   certFile: string,
+  packages = join(PROJECT, 'node_modules'),
 ): Promise<RecipeFolder> {
   const path = await makeTemporaryFolder('login-recipe-')
   await copyFile(join(PROJECT, 'examples/login-client.js'), join(path, 'login-client.js'))
-  await symlink(join(PROJECT, 'node_modules'), join(path, 'node_modules'))
+  await symlink(packages, join(path, 'node_modules'))
   await writeFile(join(path, 'package.json'), '{"type":"module"}')
   const trusting = {
     NODE_EXTRA_CA_CERTS: certFile,

@@ -1,4 +1,7 @@
-// Installs what the suites of deploy/, docs/integrating.md and completion need.
+// Installs what the suites of deploy/, docs/integrating.md, completion and the OpenAPI documents need.
+import { execFileSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { installMissing } from '../debian-packages.ts'
 
 installMissing({
@@ -17,3 +20,8 @@ installMissing({
   zsh: '/usr/bin/zsh',
   fish: '/usr/bin/fish',
 })
+
+const TOOLS = join(import.meta.dirname, 'tools')
+if (!existsSync(join(TOOLS, 'node_modules'))) {
+  execFileSync('npm', ['ci', '--ignore-scripts', '--prefix', TOOLS], { stdio: 'inherit' })
+}

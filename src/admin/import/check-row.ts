@@ -11,12 +11,11 @@ import type { Values } from './records.ts'
 
 export type CheckedRow = Omit<ImportedUser, 'id' | 'isIdGiven' | 'passwordHash'> & {
   id: string | null
-  /** The hash or the password. */
-  secret: string
+  secret: Secret
 }
 
-/** The row has no password, or a hash that cannot be stored. All the rest of it is right. */
-export class NoUsablePassword extends Failure {}
+/** The hash or the password of a row; or that it has none, or a hash that cannot be stored. */
+export type Secret = { text: string } | { problem: string }
 
 const parseName = nameParser('name')
 const parseRole = roleParser('role')
@@ -49,29 +48,28 @@ export function checkRow(
     // A lock that is over is none.
     lockedUntil:
       lockedUntil && lockedUntil <= now ? null : 'lockedUntil' in values ? lockedUntil : undefined,
-    // Last, so that a row that has no usable password is right otherwise.
     secret: checkSecret(textIn(values, secret), secret, maxCost),
   }
 }
 
-function checkSecret(given: string | null, secret: SecretField, maxCost: number): string {
-  if (given === null) throw new NoUsablePassword(`${secret} is missing.`)
+function checkSecret(given: string | null, secret: SecretField, maxCost: number): Secret {
+  if (given === null) return { problem: `${secret} is missing` }
   const kind = hashKindOf(given)
   if (secret === 'password') {
-    if (kind === null) return parsePassword(given)
+    if (kind === null) return { text: parsePassword(given) }
     throw new Failure(
       `password seems to be a hash (${kind}): add --map password=passwordHash instead of --hash-passwords.`,
     )
   }
   const cost = costOf(given)
   if (cost === null && kind && kind !== 'bcrypt') {
-    throw new NoUsablePassword(`passwordHash is ${kind}, not bcrypt.`)
+    return { problem: `passwordHash is ${kind}, not bcrypt` }
   }
   if (cost === null) throw new Failure('passwordHash is not a bcrypt hash ($2a$, $2b$ or $2y$).')
   if (cost > maxCost) {
     throw new Failure(`passwordHash has the cost ${cost}, which is above BCRYPT_COST (${maxCost}).`)
   }
-  return given
+  return { text: given }
 }
 
 function textIn(values: Values, field: string): string | null {

@@ -28,6 +28,8 @@ export type FieldOptions = {
   map: ColumnMap
   isIgnoringUnknown: boolean
   secret: SecretField
+  /** The file need not have a column for it. */
+  isSecretOptional: boolean
 }
 
 /** The name of the format whose columns these are; null for the fields of this service. */
@@ -52,12 +54,12 @@ export class FieldReader {
 
   /** Refuses a file with columns that are not known, or that lacks one. */
   checkColumns(columns: string[]): void {
-    const { format, map, secret } = this.#options
+    const { format, map, secret, isSecretOptional } = this.#options
     const absent = Object.keys(map).find(column => !columns.includes(column))
     if (absent !== undefined) throw new WrongUse(`--map ${absent}=…: there is no such column.`)
     const problem = this.#problemWith(columns)
     if (problem) throw new Failure(`The columns do not fit: ${problem}.`)
-    const required = format ? ['email', secret] : ['email', 'name', secret]
+    const required = ['email', ...(format ? [] : ['name']), ...(isSecretOptional ? [] : [secret])]
     const fields = columns.map(column => this.#known[column])
     const missing = required.filter(field => !fields.includes(field))
     if (missing.length === 0) return

@@ -10,6 +10,8 @@ const KINDS: [kind: string, form: RegExp][] = [
   ['Django', /^(bcrypt|md5|sha1|unsalted_\w+)\$/],
   ['WordPress', /^(\$P\$|\$H\$|\$wp\$)/],
   ['crypt', /^\$[\w-]+\$.+/],
+  // Base64 of 64 bytes.
+  ['scrypt of Firebase', /^[\w+/-]{86}==$/],
 ]
 
 /** The kind of a hash; null for text that is none, and for digests that look like any other text. */

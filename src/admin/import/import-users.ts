@@ -4,10 +4,12 @@ import { setImmediate } from 'node:timers/promises'
 import { canonicalHash, costOf } from '../../bcrypt/hash-text.ts'
 import type { ImportedUser, ImportOptions } from '../../domain/import.ts'
 import { Failure } from '../failures.ts'
+import type { Moment } from '../input/times.ts'
 import { type AdminDeps, changeNow } from '../operations/deps.ts'
 import { checkNewPassword } from '../operations/new-password.ts'
-import { type CheckedRow, checkRow, NoUsablePassword } from './check-row.ts'
+import { type CheckedRow, checkRow } from './check-row.ts'
 import type { FieldReader, SecretField } from './fields.ts'
+import type { PasswordsFile } from './passwords-file.ts'
 import type { Records, SourceRecord } from './records.ts'
 import type { RejectedFile } from './rejected-file.ts'
 import type { Left, Report } from './report.ts'
@@ -17,12 +19,20 @@ const WINDOW_ROWS = 100_000
 /** One transaction. On SQLite it takes some 20 ms, for which logins wait. */
 const BATCH_ROWS = 500
 /** As many as are hashed at a time: what was hashed is stored soon, and an interruption waits for these only. */
-const HASHED_BATCH_ROWS = 4
+const HASHED_ROWS = 4
 
 export type ImportCounts = Record<
   'added' | 'updated' | 'unchanged' | 'skipped' | 'rejected',
   number
 >
+
+export type TemporaryPasswords = {
+  end: Moment
+  /** Null for a dry run. */
+  file: PasswordsFile | null
+  /** Counts while the import runs. */
+  given: number
+}
 
 export type Import = ImportOptions & {
   records: Records
@@ -32,18 +42,22 @@ export type Import = ImportOptions & {
   maxCost: number
   /** Rows without a usable password are skipped, not rejected. */
   isSkipping: boolean
+  /** For rows without a usable password; null if they get none. Users that exist keep what they have. */
+  temporary: TemporaryPasswords | null
   /** Null for a dry run. */
   rejectedFile: RejectedFile | null
   /** Count while the import runs, so that they are also known if it fails. */
   counts: ImportCounts
   report: Report
-  /** `rows` were read so far. */
-  onProgress: (rows: number) => void
+  /** `rows` were read so far. `isHashing`: the last ones get temporary passwords. */
+  onProgress: (rows: number, isHashing: boolean) => void
 }
 
 /** Where a row was read. */
 type Place = Pick<SourceRecord, 'line' | 'bytes'>
 type WaitingRow = Place & { row: CheckedRow }
+/** What a user has, or is to get. */
+type OwnSecret = { storedHash: string } | { password: string }
 
 /**
  * Not atomic: one transaction per batch. A further run finishes an import that was interrupted. Rows are sorted by
@@ -55,13 +69,13 @@ export async function importUsers(
   options: Import,
   signal: AbortSignal,
 ): Promise<void> {
-  const { records, fields, secret, maxCost, rejectedFile, counts, report, onProgress } = options
-  const batchRows = secret === 'password' ? HASHED_BATCH_ROWS : BATCH_ROWS
-  const windowRows = secret === 'password' ? HASHED_BATCH_ROWS : WINDOW_ROWS
+  const { records, fields, secret, maxCost, temporary, rejectedFile, counts, report } = options
   /** The first line of each email and each id. */
   const firstLines = new Map<string, number>()
-  let window: WaitingRow[] = []
+  const withHash: WaitingRow[] = []
+  const toHash: WaitingRow[] = []
   let rows = 0
+  let isHashing = false
 
   async function leave(left: Left, { line, bytes }: Place, reason: string): Promise<void> {
     counts[left]++
@@ -71,13 +85,14 @@ export async function importUsers(
   }
 
   async function take(record: SourceRecord): Promise<void> {
-    rows++
     const values = typeof record.row === 'string' ? record.row : fields.valuesOf(record.row)
     if (typeof values === 'string') return leave('rejected', record, values)
     const row = tryCheck(values, secret, maxCost, deps.clock())
     if (row instanceof Failure) {
-      const isSkipped = options.isSkipping && row instanceof NoUsablePassword
-      return leave(isSkipped ? 'skipped' : 'rejected', record, row.message.replace(/\.$/, ''))
+      return leave('rejected', record, row.message.replace(/\.$/, ''))
+    }
+    if ('problem' in row.secret && !temporary) {
+      return leave(options.isSkipping ? 'skipped' : 'rejected', record, row.secret.problem)
     }
     const { refusal } = await checkSecret(row)
     if (refusal) return leave('rejected', record, refusal.message.replace(/\.$/, ''))
@@ -88,26 +103,34 @@ export async function importUsers(
     // A copy: the email is a part of the text of its line, which would stay in memory with it.
     firstLines.set(Buffer.from(row.email).toString(), record.line)
     if (row.id) firstLines.set(row.id, record.line)
+    const hasHash = secret === 'passwordHash' && 'text' in row.secret
+    const window = hasHash ? withHash : toHash
     window.push({ line: record.line, bytes: record.bytes, row })
-    if (window.length === windowRows) await storeWindow()
+    if (window.length === (hasHash ? WINDOW_ROWS : HASHED_ROWS)) await store(window)
   }
 
   /** A hash has no password to check. */
   async function checkSecret(row: CheckedRow) {
-    if (secret === 'passwordHash') return { refusal: null, isOverruled: false }
-    return checkNewPassword(deps, { password: row.secret, allowWeak: options.allowWeak }, row)
+    if (secret === 'passwordHash' || 'problem' in row.secret) {
+      return { refusal: null, isOverruled: false }
+    }
+    return checkNewPassword(deps, { password: row.secret.text, allowWeak: options.allowWeak }, row)
   }
 
-  async function storeWindow(): Promise<void> {
-    const sorted = window.sort((a, b) => (a.row.email < b.row.email ? -1 : 1))
+  /** Empties the window. */
+  async function store(window: WaitingRow[]): Promise<void> {
+    const batchRows = window === toHash ? HASHED_ROWS : BATCH_ROWS
+    const own = await findOwnSecrets(window)
+    const sorted = window.splice(0).sort((a, b) => (a.row.email < b.row.email ? -1 : 1))
     const ids = Array.from(sorted, () => randomUUID()).sort()
-    window = []
     // PostgreSQL stores a batch while the next one is prepared.
     let storing = Promise.resolve()
     for (let first = 0; first < sorted.length; first += batchRows) {
       const batch = sorted.slice(first, first + batchRows)
       const users = await Promise.all(
-        batch.map(({ row }, index) => toUser(row, ids[first + index] ?? randomUUID())),
+        batch.map(({ row }, index) =>
+          toUser(row, ids[first + index] ?? randomUUID(), own.get(row.email)),
+        ),
       )
       await storing
       // SQLite does not wait for anything: without this, a signal would not be noticed.
@@ -127,27 +150,57 @@ export async function importUsers(
       if (outcome !== 'other-id') counts[outcome]++
       else if (row) await leave('rejected', row, OTHER_ID)
     }
-    onProgress(rows)
+    options.onProgress(rows, isHashing)
   }
 
-  async function toUser(row: CheckedRow, newId: string): Promise<ImportedUser> {
+  /** Of rows without a usable password, in the order of the file. */
+  async function findOwnSecrets(window: WaitingRow[]): Promise<Map<string, OwnSecret>> {
+    const own = new Map<string, OwnSecret>()
+    const emails: string[] = []
+    const { users } = deps.store
+    for (const { row } of window) {
+      if ('text' in row.secret) continue
+      const { email, id } = row
+      // A row with the id of another user will be rejected, and must not be in the file of passwords.
+      const found = (await users.findByEmail(email)) ?? (id && (await users.findById(id)))
+      if (found) own.set(email, { storedHash: found.passwordHash })
+      else emails.push(email)
+    }
+    isHashing = emails.length > 0
+    if (!temporary || !isHashing) return own
+    temporary.given += emails.length
+    const passwords = (await temporary.file?.passwordsFor(emails)) ?? []
+    for (const [i, email] of emails.entries()) own.set(email, { password: passwords[i] ?? '' })
+    return own
+  }
+
+  async function toUser(row: CheckedRow, newId: string, own?: OwnSecret): Promise<ImportedUser> {
     const { id, secret: given, ...user } = row
+    const identified = { ...user, id: id ?? newId, isIdGiven: id !== null }
+    if (own && 'storedHash' in own) return { ...identified, passwordHash: own.storedHash }
+    if (own && temporary) {
+      const passwordHash = options.isDryRun ? '' : await deps.hashPassword(own.password)
+      return { ...identified, passwordHash, temporaryUntil: temporary.end(deps.clock()) }
+    }
+    const text = 'text' in given ? given.text : ''
     const passwordHash =
-      secret === 'passwordHash' ? given : await hashOf(deps, row.email, given, options)
+      secret === 'passwordHash' ? text : await hashOf(deps, row.email, text, options)
     const { isOverruled: allowWeak } = await checkSecret(row)
-    return { ...user, id: id ?? newId, isIdGiven: id !== null, passwordHash, allowWeak }
+    return { ...identified, passwordHash, allowWeak }
   }
 
   try {
     for await (const part of records.parts) {
+      rows += part.length
       for (const record of part) await take(record)
-      onProgress(rows)
+      options.onProgress(rows, isHashing)
     }
     if (rows === 0) throw new Failure('The file has no users.')
-    await storeWindow()
+    for (const window of [withHash, toHash]) await store(window)
     await rejectedFile?.finish()
   } finally {
     await rejectedFile?.discard()
+    await temporary?.file?.close()
   }
 }
 

@@ -4,13 +4,16 @@ import { type Command, Option } from 'commander'
 import { untilInterrupted } from '../../signals.ts'
 import type { Context, JsonOption } from '../context.ts'
 import { Failure, WrongUse } from '../failures.ts'
-import { jsonOf } from '../terminal/layout.ts'
+import type { Moment } from '../input/times.ts'
+import { DEFAULT_END, parseValid } from '../operations/temporary-password.ts'
+import { count, jsonOf } from '../terminal/layout.ts'
 import { withMigratedStore, withStore } from '../with-store.ts'
 import { ENCODINGS } from './encoding.ts'
 import { type ColumnMap, IMPORTED_FIELDS } from './fields.ts'
 import { FORMATS } from './formats.ts'
-import { type ImportCounts, importUsers } from './import-users.ts'
+import { type ImportCounts, importUsers, type TemporaryPasswords } from './import-users.ts'
 import { type LayoutOptions, openLayout } from './layout.ts'
+import { PasswordsFile } from './passwords-file.ts'
 import { showProgress } from './progress.ts'
 import { RejectedFile } from './rejected-file.ts'
 import { Report } from './report.ts'
@@ -21,7 +24,7 @@ const OWN_FORMATS = ['csv', 'ndjson']
 
 type Options = JsonOption &
   LayoutOptions & {
-    withoutPasswords?: 'skip'
+    valid?: Moment
     allowWeak?: boolean
     dryRun?: boolean
     update?: boolean
@@ -44,9 +47,15 @@ export function addImportCommand(users: Command, context: Context): void {
     .option('--delimiter <character>', 'what separates the fields of CSV', parseDelimiter)
     .addOption(new Option('--encoding <encoding>', 'encoding of the file').choices(ENCODINGS))
     .addOption(
-      new Option('--without-passwords <what>', 'users without a bcrypt hash: skip them').choices([
-        'skip',
-      ]),
+      new Option(
+        '--without-passwords <what>',
+        'users without a bcrypt hash: skip them, or give them temporary passwords',
+      ).choices(['skip', 'temporary']),
+    )
+    .option(
+      '--valid <time>',
+      'how long each temporary password is valid: 1h to 30d (default: 72h)',
+      parseValid('--valid'),
     )
     .option('--dry-run', 'check all rows, also against the database, and write nothing')
     .option('--update', 'also change users that exist, where the file differs')
@@ -61,10 +70,14 @@ export function addImportCommand(users: Command, context: Context): void {
       `
 Fields: email, name, passwordHash (with --hash-passwords: password); optional: role, id, isActive,
 lockedUntil, temporaryUntil, createdAt. Rejected rows are written to FILE.rejected with their
-reasons. Recipes for other systems: docs/migrating.md.`,
+reasons, temporary passwords to FILE.passwords. Recipes for other systems: docs/migrating.md.`,
     )
     .action(async (file: string, options: Options) => {
-      const rejectedPath = `${file === STDIN ? 'stdin' : file}.rejected`
+      if (options.valid && options.withoutPasswords !== 'temporary') {
+        throw new WrongUse('--valid is for temporary passwords: add --without-passwords temporary.')
+      }
+      const path = file === STDIN ? 'stdin' : file
+      const rejectedPath = `${path}.rejected`
       if (file === STDIN && !options.dryRun && existsSync(rejectedPath)) {
         throw new Failure(
           `${rejectedPath} may have rows of an earlier import: move it away and try again.`,
@@ -72,7 +85,7 @@ reasons. Recipes for other systems: docs/migrating.md.`,
       }
       const source = file === STDIN ? standardInput(context.terminal.stdin) : await openFile(file)
       try {
-        await importFrom(context, source, rejectedPath, options)
+        await importFrom(context, source, path, options)
       } finally {
         await source.close()
       }
@@ -98,11 +111,17 @@ function parseDelimiter(typed: string): string {
 async function importFrom(
   context: Context,
   source: Source,
-  rejectedPath: string,
+  path: string,
   options: Options,
 ): Promise<void> {
   const { terminal } = context
-  const { dryRun: isDryRun = false, update: mayUpdate = false, json } = options
+  const { dryRun: isDryRun = false, update: mayUpdate = false, valid = DEFAULT_END, json } = options
+  const rejectedPath = `${path}.rejected`
+  const passwordsPath = `${path}.passwords`
+  const temporary: TemporaryPasswords | null =
+    options.withoutPasswords === 'temporary'
+      ? { end: valid, file: isDryRun ? null : new PasswordsFile(passwordsPath), given: 0 }
+      : null
   const counts: ImportCounts = { added: 0, updated: 0, unchanged: 0, skipped: 0, rejected: 0 }
   const report = new Report()
   const progress = showProgress(terminal, counts, source.totalBytes)
@@ -111,6 +130,8 @@ async function importFrom(
   const open = isDryRun ? withStore : withMigratedStore
   await open(context, ({ admin, config }) =>
     untilInterrupted(async signal => {
+      // Refuses a wrong --valid before the first hash.
+      temporary?.end(admin.clock())
       const chunks = progress.counting(source.chunks(signal))
       const { records, fields, secret, sentence } = await openLayout(source.name, chunks, options)
       unit = records.container === 'json' ? 'user' : 'line'
@@ -124,6 +145,7 @@ async function importFrom(
           allowWeak: options.allowWeak,
           maxCost: config.bcryptCost,
           isSkipping: options.withoutPasswords === 'skip',
+          temporary,
           mayUpdate,
           isDryRun,
           rejectedFile: isDryRun ? null : new RejectedFile(rejectedPath),
@@ -144,14 +166,16 @@ async function importFrom(
     }),
   )
   for (const sentence of report.sentences(unit)) terminal.say(sentence)
-  const where = counts.rejected > 0 && !isDryRun ? ` Rejected rows are in ${rejectedPath}.` : ''
+  const rejected = counts.rejected > 0 && !isDryRun ? ` Rejected rows are in ${rejectedPath}.` : ''
+  const given = temporary?.given ? passwordsSentence(temporary.given, passwordsPath, isDryRun) : ''
+  const numbers = { ...counts, ...(temporary && { temporary: temporary.given }) }
   terminal.announce(
     'admin.users_imported',
-    { source: source.name, isDryRun, ...counts },
-    `${isDryRun ? 'Nothing was written. An import would give, for' : 'Imported'} ${source.name}: ${summaryOf(counts)}.${where}`,
+    { source: source.name, isDryRun, ...numbers },
+    `${isDryRun ? 'Nothing was written. An import would give, for' : 'Imported'} ${source.name}: ${summaryOf(counts)}.${rejected}${given}`,
   )
   if (json) {
-    await terminal.print(jsonOf(counts)).catch(error => {
+    await terminal.print(jsonOf(numbers)).catch(error => {
       // A reader that has closed the output must not hide that rows were rejected.
       if (counts.rejected === 0) throw error
     })
@@ -164,4 +188,11 @@ async function importFrom(
 
 function summaryOf({ added, updated, unchanged, skipped, rejected }: ImportCounts): string {
   return `${added} added, ${updated} updated, ${unchanged} unchanged, ${skipped} skipped, ${rejected} rejected`
+}
+
+function passwordsSentence(given: number, path: string, isDryRun: boolean): string {
+  const users = count(given, 'user', 'users')
+  return isDryRun
+    ? ` ${users} would get a temporary password, in ${path}.`
+    : ` ${users} got a temporary password, in ${path}: hand them over, then delete the file.`
 }

@@ -16,6 +16,7 @@ export type LayoutOptions = {
   delimiter?: string
   encoding?: TextEncoding
   hashPasswords?: boolean
+  withoutPasswords?: 'skip' | 'temporary'
 }
 
 /** `sentence` tells the user what was recognised. */
@@ -50,7 +51,10 @@ export async function openLayout(
   }
   if (!format && !isMapped) refuseOtherSecret(records, secret)
   if (secret === 'password') refuseHashes(records, map)
-  const fields = new FieldReader({ format, map, isIgnoringUnknown: ignoreUnknown, secret })
+  const fields = new FieldReader({
+    ...{ format, map, secret, isIgnoringUnknown: ignoreUnknown },
+    isSecretOptional: options.withoutPasswords === 'temporary',
+  })
   if (records.container === 'csv') fields.checkColumns(records.columns)
   return { records, fields, secret, sentence: sentenceOf(name, records, format?.title, found) }
 }

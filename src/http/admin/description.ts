@@ -1,7 +1,6 @@
 // What the document of the admin API says besides its operations.
 import type { ApiDescription } from '../openapi/document.ts'
 import { COMMON_FAILURES, WHEN } from '../openapi/failures.ts'
-import { ADMIN_SCHEMAS } from './schemas.ts'
 
 export const ADMIN_API: ApiDescription = {
   title: 'Login Service: admin API',
@@ -21,7 +20,6 @@ export const ADMIN_API: ApiDescription = {
         'A token of `admin-tokens add`, with each request on this port. With the role `read` it may only send GET requests.',
     },
   },
-  schemas: ADMIN_SCHEMAS,
   failures: [
     'INVALID_REQUEST',
     'INVALID_TOKEN',

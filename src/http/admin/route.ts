@@ -45,7 +45,7 @@ type About<Q, B, R> = {
   body?: B
   required?: R[]
   /** The data of the answer; by default none. */
-  data?: object
+  data?: { title: string }
   status?: 201
   failures?: FailureCode[]
 }

@@ -1,8 +1,8 @@
 // The objects in answers of the admin API, and the fields that several of its requests have.
 import { clientParser, countParser } from '../../admin/input/values.ts'
 import { USER_STATES } from '../../domain/user.ts'
-import { object } from '../openapi/operation.ts'
-import { ID, SESSION, TIME, USER } from '../openapi/schemas.ts'
+import { named, object, whole } from '../openapi/operation.ts'
+import { ID, SESSION_FIELDS, TIME, USER_FIELDS } from '../openapi/schemas.ts'
 
 export const PAGE_MAX = 100
 
@@ -20,17 +20,12 @@ export const CLIENT_FIELD = {
   parse: clientParser('client'),
 }
 
-/** An object that has all these fields. */
-export function whole<P extends Record<string, object>>(properties: P) {
-  return object(properties, Object.keys(properties))
-}
-
 function orNull<S extends { type: string }>(schema: S) {
   return { ...schema, type: [schema.type, 'null'] }
 }
 
-export function listOf(name: string) {
-  return { type: 'array', items: { $ref: `${name}#` } }
+export function listOf(items: object) {
+  return { type: 'array', items }
 }
 
 export const NEXT = {
@@ -46,8 +41,8 @@ const DIGEST = {
   description: 'It stands for the email, client or device, which is not stored.',
 }
 
-const { id, email, name, role, createdAt } = USER.properties
-const USER_FIELDS = {
+const { id, email, name, role, createdAt } = USER_FIELDS
+const SHOWN_USER_FIELDS = {
   ...{ id, email, name, role },
   isActive: { type: 'boolean', examples: [true] },
   failedLoginAttempts: { ...INTEGER, description: 'Since the last login.' },
@@ -66,7 +61,7 @@ const USER_FIELDS = {
   },
 }
 
-const { lastUsedAt, expiresAt, userAgent, ip } = SESSION.properties
+const { lastUsedAt, expiresAt, userAgent, ip } = SESSION_FIELDS
 const DEVICE_FIELDS = {
   ...{ id: ID, userId: id, createdAt: TIME, lastUsedAt: TIME, expiresAt: TIME, userAgent },
 }
@@ -75,18 +70,25 @@ const SCOPE_NAME = { type: 'string', enum: ['pair', 'email', 'client', 'network'
 
 const FACTS = {
   type: ['object', 'null'],
+  additionalProperties: true,
   description: 'The fields that the change concerns; never a secret.',
 }
 
-/** By their names in the document. */
-export const ADMIN_SCHEMAS = Object.entries({
-  User: whole(USER_FIELDS),
-  Session: whole({
-    ...{ id: SESSION.properties.id, userId: id, createdAt: SESSION.properties.createdAt },
+export const SHOWN_USER = named('User', whole(SHOWN_USER_FIELDS))
+
+export const SHOWN_SESSION = named(
+  'Session',
+  whole({
+    ...{ id: SESSION_FIELDS.id, userId: id, createdAt: SESSION_FIELDS.createdAt },
     ...{ lastUsedAt, expiresAt, userAgent, ip },
   }),
-  Device: whole(DEVICE_FIELDS),
-  Scope: whole({
+)
+
+export const DEVICE = named('Device', whole(DEVICE_FIELDS))
+
+const SCOPE = named(
+  'Scope',
+  whole({
     scope: SCOPE_NAME,
     digest: DIGEST,
     maxFailures: { ...INTEGER, description: 'In 15 minutes.' },
@@ -100,9 +102,13 @@ export const ADMIN_SCHEMAS = Object.entries({
     blockedUntil: orNull(TIME),
     waitsUntil: WAITS_UNTIL,
   }),
-  Throttle: whole({
+)
+
+export const THROTTLE = named(
+  'Throttle',
+  whole({
     scopes: {
-      ...listOf('Scope'),
+      ...listOf(SCOPE),
       description: 'In the order pair, email, client, network; only what was asked for.',
     },
     clients: {
@@ -111,7 +117,11 @@ export const ADMIN_SCHEMAS = Object.entries({
       description: 'The clients that have failed with the email; null without an email.',
     },
   }),
-  ThrottleList: whole({
+)
+
+export const THROTTLE_LIST = named(
+  'ThrottleList',
+  whole({
     waiting: {
       ...whole({ email: INTEGER, client: INTEGER, network: INTEGER }),
       description: 'How many must wait, in the whole throttle.',
@@ -134,7 +144,11 @@ export const ADMIN_SCHEMAS = Object.entries({
       }),
     },
   }),
-  Explanation: whole({
+)
+
+export const EXPLANATION = named(
+  'Explanation',
+  whole({
     verdict: {
       ...object(
         {
@@ -146,15 +160,16 @@ export const ADMIN_SCHEMAS = Object.entries({
             ],
           },
           until: { ...TIME, description: 'Only if `locked` or `must-wait`.' },
-          because: { $ref: 'Scope#', description: 'Only if `must-wait`.' },
+          because: SCOPE,
         },
         ['kind'],
       ),
-      description: 'What the right password would lead to, on a device that is not known.',
+      description:
+        'What the right password would lead to, on a device that is not known. `because` is the scope that must wait.',
     },
     user: {
       ...whole({
-        ...USER_FIELDS,
+        ...SHOWN_USER_FIELDS,
         hashCost: { ...orNull(INTEGER), description: 'Null if the stored hash cannot be used.' },
         liveSessions: INTEGER,
         lastLoginAt: { ...orNull(TIME), description: 'Null if none is known.' },
@@ -162,9 +177,13 @@ export const ADMIN_SCHEMAS = Object.entries({
       }),
       type: ['object', 'null'],
     },
-    throttle: { $ref: 'Throttle#' },
+    throttle: THROTTLE,
   }),
-  AuditEvent: whole({
+)
+
+export const AUDIT_EVENT = named(
+  'AuditEvent',
+  whole({
     id: { type: 'integer', examples: [1] },
     at: TIME,
     action: { type: 'string', examples: ['user.locked'] },
@@ -178,4 +197,4 @@ export const ADMIN_SCHEMAS = Object.entries({
     before: FACTS,
     after: FACTS,
   }),
-}).map(([$id, schema]) => ({ $id, ...schema }))
+)

@@ -1,14 +1,21 @@
 // The OpenAPI document, generated from the schemas of the routes.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import swagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
 import type { FailureCode } from '../answer/envelope.ts'
-import { FAILURE, headerRef, type Occasions, toResponses } from './failures.ts'
-import { type Document, successOf } from './format.ts'
+import { headerRef, type Occasions, toResponses } from './failures.ts'
+import { type Document, type JsonSchema, successOf } from './format.ts'
 
 const PACKAGE = join(import.meta.dirname, '../../../package.json')
-const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8'))
+const { version, license } = JSON.parse(readFileSync(PACKAGE, 'utf8'))
+
+/** Linters demand both. The software has no licence that SPDX lists, and no author knows the deployment. */
+const INFO = {
+  license: { name: license, identifier: `LicenseRef-${license}` },
+  contact: { name: 'The operator of this service' },
+}
 
 /** Of every operation. */
 const SHARED_COMPONENTS = {
@@ -50,8 +57,6 @@ export type ApiDescription = {
   description: string
   tags: Document['tags']
   securitySchemes: Record<string, SecurityScheme>
-  /** Named by their `$id`. */
-  schemas: object[]
   /** Those of every operation. */
   failures: FailureCode[]
   when: Occasions
@@ -59,27 +64,26 @@ export type ApiDescription = {
 
 /** Must be awaited before the first route is added. */
 export async function describeRoutes(app: FastifyInstance, api: ApiDescription): Promise<void> {
-  const { title, description, tags, securitySchemes, schemas } = api
+  const { title, description, tags, securitySchemes } = api
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
-      info: { title, version, description },
+      info: { title, version, description, ...INFO },
       servers: [{ url: '/' }],
       tags,
       components: { securitySchemes, ...SHARED_COMPONENTS },
     },
     convertConstToEnum: false,
-    refResolver: { buildLocalReference: ({ $id }) => String($id) },
   })
-  for (const schema of schemas) app.addSchema(schema)
 }
 
 /** Once the app is ready. Adds what operations share: failures, and the request's id. */
 export function toDocument(app: FastifyInstance, api: ApiDescription): Document {
   const document = structuredClone(app.swagger()) as unknown as Document
   const { components } = document
-  components.schemas.Failure = FAILURE
+  components.schemas = {}
   components.responses = {}
+  moveNamed(document.paths, components.schemas)
   for (const [path, operations] of Object.entries(document.paths)) {
     for (const [method, operation] of Object.entries(operations)) {
       if (!operation.operationId) throw new Error(`${method} ${path} is not described`)
@@ -92,10 +96,29 @@ export function toDocument(app: FastifyInstance, api: ApiDescription): Document 
       response.headers = { ...response.headers, ...headerRef('X-Request-ID') }
       Object.assign(responses, toResponses(failures, api.when, components.responses))
       const body = requestBody?.content['application/json']?.schema
-      // A body without required fields may be left out.
-      if (requestBody && !body?.required?.length) requestBody.required = false
-      if (Object.keys(body?.properties ?? {}).length === 0) delete operation.requestBody
+      // `{}` stands for a credential in the body, which another one can replace.
+      const isReplaceable = operation.security.some(isEmpty)
+      // A body without required fields may be left out too.
+      if (requestBody && (isReplaceable || !body?.required?.length)) requestBody.required = false
+      if (isEmpty(body?.properties ?? {})) delete operation.requestBody
     }
   }
   return document
+}
+
+const isEmpty = (value: object) => Object.keys(value).length === 0
+
+/** Puts references in the place of schemas that have a name. */
+function moveNamed(part: object, schemas: Record<string, JsonSchema>): void {
+  for (const [key, value] of Object.entries(part)) {
+    if (value === null || typeof value !== 'object') continue
+    moveNamed(value, schemas)
+    const { title, ...schema } = value
+    // A schema may also describe a field of this name.
+    if (typeof title !== 'string') continue
+    schemas[title] ??= schema
+    if (!isDeepStrictEqual(schemas[title], schema))
+      throw new Error(`two schemas are called ${title}`)
+    Object.assign(part, { [key]: { $ref: `#/components/schemas/${title}` } })
+  }
 }

@@ -59,33 +59,35 @@ const PASSWORD_FLAWS = [
   'unchanged',
 ] satisfies PasswordFlaw[]
 
-export const FAILURE = object(
-  {
-    success: { type: 'boolean', const: false },
-    error: object(
-      {
-        code: { type: 'string', description: 'For programs. It does not change.' },
-        message: { type: 'string', description: 'For people.' },
-        fields: {
-          type: 'array',
-          items: { type: 'string' },
-          description: 'The fields that are missing or invalid.',
+/** The codes are an enumeration, so that generated clients know those of each operation. */
+const failureOf = (codes: FailureCode[]) =>
+  object(
+    {
+      success: { type: 'boolean', const: false },
+      error: object(
+        {
+          code: { type: 'string', enum: codes, description: 'For programs. It does not change.' },
+          message: { type: 'string', description: 'For people.' },
+          fields: {
+            type: 'array',
+            items: { type: 'string' },
+            description: 'The fields that are missing or invalid.',
+          },
+          reason: {
+            type: 'string',
+            enum: PASSWORD_FLAWS,
+            description: 'Only for `newPassword`: what is wrong with it.',
+          },
+          retryAfter: {
+            type: 'integer',
+            description: 'Seconds. Only after too many failed logins; `Retry-After` is exact.',
+          },
         },
-        reason: {
-          type: 'string',
-          enum: PASSWORD_FLAWS,
-          description: 'Only for `newPassword`: what is wrong with it.',
-        },
-        retryAfter: {
-          type: 'integer',
-          description: 'Seconds. Only after too many failed logins; `Retry-After` is exact.',
-        },
-      },
-      ['code', 'message'],
-    ),
-  },
-  ['success', 'error'],
-)
+        ['code', 'message'],
+      ),
+    },
+    ['success', 'error'],
+  )
 
 /** Headers that a failure of this status always has, by the names of the document's components. */
 const HEADERS: Record<number, string> = {
@@ -106,11 +108,17 @@ export function toResponses(
   const byStatus = Object.entries(Object.groupBy(codes, statusOf))
   return Object.fromEntries(
     byStatus.map(([status, alike = []]) => {
-      const name = alike.join('.')
+      const name = alike.map(toTypeName).join('Or')
       components[name] ??= toResponse(alike, when, HEADERS[Number(status)])
       return [status, { $ref: `#/components/responses/${name}` }]
     }),
   )
+}
+
+/** INVALID_TOKEN becomes InvalidToken: generators make the names of types from those of components. */
+function toTypeName(code: FailureCode): string {
+  const words = code.toLowerCase().split('_')
+  return words.map(word => word.charAt(0).toUpperCase() + word.slice(1)).join('')
 }
 
 function toResponse(codes: FailureCode[], when: Occasions, header?: string): Response {
@@ -123,7 +131,7 @@ function toResponse(codes: FailureCode[], when: Occasions, header?: string): Res
     headers: { ...(header && headerRef(header)), ...headerRef('X-Request-ID') },
     content: {
       'application/json': {
-        schema: { $ref: '#/components/schemas/Failure' },
+        schema: failureOf(codes),
         examples: Object.fromEntries(examples),
       },
     },

@@ -37,10 +37,22 @@ export function object<P extends Properties, R extends keyof P & string>(
   return { type: 'object', required, properties } as const
 }
 
+/** An object that has all these fields. */
+export function whole<P extends Properties>(properties: P) {
+  return object(properties, Object.keys(properties))
+}
+
+type Named = { title: string }
+
+/** A schema that the document describes once, as a component of this name, and refers to. */
+export function named<S extends object>(title: string, schema: S): Named & S {
+  return { title, ...schema }
+}
+
 /** The answer of an operation that succeeds: the envelope around its data. */
 export function success(
   description: string,
-  data: object,
+  data: Named,
   headers: Properties = {},
   status: 200 | 201 = 200,
 ) {

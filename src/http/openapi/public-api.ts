@@ -1,7 +1,6 @@
 // What the document of the public API says besides its operations.
 import type { ApiDescription } from './document.ts'
 import { COMMON_FAILURES, WHEN } from './failures.ts'
-import { LAST_LOGIN_SCHEMA, SESSION, USER } from './schemas.ts'
 
 export const PUBLIC_API: ApiDescription = {
   title: 'Login Service',
@@ -38,7 +37,6 @@ export const PUBLIC_API: ApiDescription = {
         'The CSRF token of a login or `GET /api/v1/auth/session`; all of a session stay valid. The request also needs `Sec-Fetch-Site: same-origin`, or an `Origin` that `CORS_ORIGINS` lists.',
     },
   },
-  schemas: [USER, SESSION, LAST_LOGIN_SCHEMA],
   failures: COMMON_FAILURES,
   when: WHEN,
 }

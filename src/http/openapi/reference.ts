@@ -31,7 +31,11 @@ export function toHtml(document: Document, common: readonly string[]): string {
         .map(({ path, method, operation }) => section(document, method, path, operation, common))
         .join('')}`,
   )
-  const { Failure: _, ...objects } = components.schemas
+  const objects = Object.entries(components.schemas).map(([name, schema]) => ({
+    name,
+    html: `<section id="${name}"><h3>${name}</h3>${note(schema.description)}${fields(schema)}</section>`,
+  }))
+  const links = [...sections, ...objects.map(({ html }) => html)].join('')
   const everywhere = all
     .slice(0, 1)
     .flatMap(({ operation }) => failuresOf(document, operation))
@@ -42,10 +46,8 @@ export function toHtml(document: Document, common: readonly string[]): string {
     `<nav aria-label="Operations"><ul>${contents.join('')}</ul></nav>`,
     ...sections,
     '<h2>Objects</h2>',
-    ...Object.entries(objects).map(
-      ([name, schema]) =>
-        `<section id="${name}"><h3>${name}</h3>${note(schema.description)}${fields(schema)}</section>`,
-    ),
+    // The data of an answer is described with its operation.
+    ...objects.filter(({ name }) => links.includes(`href="#${name}"`)).map(({ html }) => html),
     `<h2>Credentials</h2>${credentialList(components.securitySchemes)}`,
     `<h2>Failures of every operation</h2>${failures(everywhere)}`,
   ].join('\n')
@@ -67,7 +69,7 @@ function section(
   const body = requestBody?.content['application/json']?.schema
   const answer = response.content['application/json']?.schema
   // The envelope is explained once.
-  const data = answer?.properties?.data ?? answer
+  const data = resolve(document, answer?.properties?.data ?? answer)
   const others = failuresOf(document, operation).filter(({ code }) => !common.includes(code))
   return `<section id="${operationId}">
     <h3>${escapeHtml(summary)}</h3>
@@ -173,11 +175,14 @@ function example(document: Document, schema: JsonSchema): string {
   return `<details><summary>Example</summary><pre>${escapeHtml(text)}</pre></details>`
 }
 
+function resolve({ components }: Document, schema: JsonSchema = {}): JsonSchema {
+  return components.schemas[schema.$ref?.split('/').at(-1) ?? ''] ?? schema
+}
+
 /** Undefined for an optional field without an example, which is left out. */
 function exampleOf(document: Document, schema: JsonSchema): unknown {
-  const { $ref, type, properties, items, anyOf, examples, const: constant, enum: values } = schema
-  const found = $ref && document.components.schemas[$ref.split('/').at(-1) ?? '']
-  if (found) return exampleOf(document, found)
+  const found = resolve(document, schema)
+  const { type, properties, items, anyOf, examples, const: constant, enum: values } = found
   if (anyOf?.[0]) return exampleOf(document, anyOf[0])
   if (items) return [exampleOf(document, items)]
   if (type === 'object' || properties) {

@@ -1,7 +1,7 @@
 // The schemas that several operations share.
-import { object } from './operation.ts'
+import { named, whole } from './operation.ts'
 
-export const NO_DATA = { type: 'object', description: 'Empty.' }
+export const NO_DATA = named('NoData', { type: 'object', description: 'Empty.' })
 
 /** Every id. In an address or query, capital letters are accepted too. */
 export const ID = { type: 'string', format: 'uuid' }
@@ -22,80 +22,44 @@ export const CLEARED_COOKIE_HEADER = {
   },
 }
 
-export const USER = {
-  $id: 'User',
-  ...object(
-    {
-      id: {
-        ...ID,
-        description: 'Never changes. It is `sub` in the access token.',
-        examples: ['0b7f7c3e-5d0c-4f0a-9a51-2f8f0f1f6a10'],
-      },
-      email: { type: 'string', examples: ['kate@example.com'] },
-      name: { type: 'string', examples: ['Kate'] },
-      role: { type: 'string', examples: ['user'] },
-      createdAt: TIME,
-    },
-    ['id', 'email', 'name', 'role', 'createdAt'],
-  ),
+export const USER_FIELDS = {
+  id: {
+    ...ID,
+    description: 'Never changes. It is `sub` in the access token.',
+    examples: ['0b7f7c3e-5d0c-4f0a-9a51-2f8f0f1f6a10'],
+  },
+  email: { type: 'string', examples: ['kate@example.com'] },
+  name: { type: 'string', examples: ['Kate'] },
+  role: { type: 'string', examples: ['user'] },
+  createdAt: TIME,
 }
 
-export const SESSION = {
-  $id: 'Session',
-  ...object(
-    {
-      id: {
-        ...ID,
-        description: 'It is `sid` in the access token.',
-        examples: ['7c9e6679-7425-40de-944b-e07fc1f90ae7'],
-      },
-      createdAt: { ...TIME, description: 'The time of the login.' },
-      lastUsedAt: TIME,
-      expiresAt: {
-        ...TIME,
-        description: 'The session may end earlier, if it is not used.',
-        examples: ['2026-03-31T09:30:00.000Z'],
-      },
-      userAgent: {
-        type: 'string',
-        description: 'The `User-Agent` header of the login, or empty.',
-        examples: ['curl/8.5.0'],
-      },
-      ip: { type: 'string', examples: ['203.0.113.9'] },
-      current: { type: 'boolean', description: 'True for the session of this request.' },
-      lastLogin: {
-        $ref: 'LastLogin#',
-        description: 'Only in the answer of `GET /api/v1/auth/session`.',
-      },
-    },
-    ['id', 'createdAt', 'lastUsedAt', 'expiresAt', 'userAgent', 'ip', 'current'],
-  ),
-}
+export const USER = named('User', whole(USER_FIELDS))
 
-export const LAST_LOGIN_SCHEMA = {
-  $id: 'LastLogin',
-  ...object(
-    {
-      at: TIME,
-      ip: { type: 'string', examples: ['203.0.113.9'] },
-      userAgent: { type: 'string', examples: ['curl/8.5.0'] },
-      failuresSince: {
-        type: 'integer',
-        description:
-          'Attempts between the two logins that were rejected after their password was checked. Those that got a 429 or 503 are not counted.',
-        examples: [0],
-      },
-    },
-    ['at', 'ip', 'userAgent', 'failuresSince'],
-  ),
-  type: ['object', 'null'],
-  description:
-    'The user’s login before the one that opened the session. Later logins do not change it. Null if none is known.',
+export const SESSION_FIELDS = {
+  id: {
+    ...ID,
+    description: 'It is `sid` in the access token.',
+    examples: ['7c9e6679-7425-40de-944b-e07fc1f90ae7'],
+  },
+  createdAt: { ...TIME, description: 'The time of the login.' },
+  lastUsedAt: TIME,
+  expiresAt: {
+    ...TIME,
+    description: 'The session may end earlier, if it is not used.',
+    examples: ['2026-03-31T09:30:00.000Z'],
+  },
+  userAgent: {
+    type: 'string',
+    description: 'The `User-Agent` header of the login, or empty.',
+    examples: ['curl/8.5.0'],
+  },
+  ip: { type: 'string', examples: ['203.0.113.9'] },
 }
 
 /** The data of a login. */
 export const TOKENS = {
-  user: { $ref: 'User#' },
+  user: USER,
   accessToken: {
     type: 'string',
     description: 'A JWT that other services verify with the published keys.',
@@ -114,9 +78,8 @@ export const TOKENS = {
   },
 }
 
-/** The refresh token of a body. It may have no token if there is another credential. */
+/** The whole body may be missing if there is another credential. */
 export const REFRESH_TOKEN_BODY = {
-  type: 'object',
+  ...whole({ refreshToken: { type: 'string', examples: TOKENS.refreshToken.examples } }),
   description: 'Leave it out to use another credential.',
-  properties: { refreshToken: { type: 'string', examples: TOKENS.refreshToken.examples } },
 }

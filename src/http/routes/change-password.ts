@@ -4,7 +4,7 @@ import { canonicalEmail } from '../../login/credentials.ts'
 import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
 import type { NewHashDeps } from '../../login/new-hash.ts'
 import { findPasswordFlaw } from '../../login/password-rules.ts'
-import { object, operation, success } from '../openapi/operation.ts'
+import { operation, success, whole } from '../openapi/operation.ts'
 import { refuse } from '../request/log.ts'
 import { answerLogin, callerOf, EMAIL, LOGIN_DATA, LOGIN_HEADERS, PASSWORD } from './login.ts'
 import { refuseNewPassword } from './new-password.ts'
@@ -17,14 +17,11 @@ export const CHANGE_PASSWORD_OPERATION = operation(
     description:
       'A login that also replaces the password. It needs no session, counts failed attempts like a login, and is answered like one. All other sessions of the user end, and all other devices are forgotten. A temporary password can be used here only, and once.',
     security: [],
-    body: object(
-      {
-        email: EMAIL,
-        currentPassword: PASSWORD,
-        newPassword: { type: 'string', minLength: 1, examples: ['seven green boats at noon'] },
-      },
-      ['email', 'currentPassword', 'newPassword'],
-    ),
+    body: whole({
+      email: EMAIL,
+      currentPassword: PASSWORD,
+      newPassword: { type: 'string', minLength: 1, examples: ['seven green boats at noon'] },
+    }),
     response: success(
       'The password is replaced, and a new session is open.',
       LOGIN_DATA,

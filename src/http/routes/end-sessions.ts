@@ -2,7 +2,7 @@
 import { UUID_PATTERN } from '../../identifiers.ts'
 import { endOtherSessions, endOwnSession } from '../../session/own-sessions.ts'
 import { sendFailure, sendSuccess } from '../answer/envelope.ts'
-import { CHANGING, object, operation, success } from '../openapi/operation.ts'
+import { CHANGING, operation, success, whole } from '../openapi/operation.ts'
 import { CLEARED_COOKIE_HEADER, NO_DATA } from '../openapi/schemas.ts'
 import { clearSessionCookie } from '../request/cookies.ts'
 import { reportEnded } from './ended-session.ts'
@@ -16,17 +16,14 @@ export const END_SESSION_OPERATION = {
       summary: 'End one of your sessions',
       description: 'A session of another user is answered like one that does not exist.',
       security: CHANGING,
-      params: object(
-        {
-          id: {
-            type: 'string',
-            pattern: UUID_PATTERN,
-            description: 'The id of the session.',
-            examples: ['7c9e6679-7425-40de-944b-e07fc1f90ae7'],
-          },
+      params: whole({
+        id: {
+          type: 'string',
+          pattern: UUID_PATTERN,
+          description: 'The id of the session.',
+          examples: ['7c9e6679-7425-40de-944b-e07fc1f90ae7'],
         },
-        ['id'],
-      ),
+      }),
       response: success('The session has ended.', NO_DATA, CLEARED_COOKIE_HEADER),
     },
     ['INVALID_TOKEN', 'CSRF_FAILED', 'NOT_FOUND'],

@@ -1,12 +1,31 @@
 // GET /.well-known/jwks.json: the keys that verify access tokens.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Keys } from '../../keys/key-set.ts'
-import { IN_GIVEN_ORDER, object, operation } from '../openapi/operation.ts'
+import { IN_GIVEN_ORDER, named, object, operation, whole } from '../openapi/operation.ts'
 
 /** Shorter than the time between a key's publication and its first use, so that caches know it in time. */
 const CACHE_SECONDS = 30
 
 const text = { type: 'string' }
+
+const KEY = object(
+  {
+    kty: { ...text, description: 'EC, OKP or RSA.', examples: ['EC'] },
+    kid: { ...text, examples: ['zLrMFVuQNBOtY1dLWTzVUb_W3BpkLrbOwvmD62LHf_0'] },
+    alg: { ...text, examples: ['ES256'] },
+    use: { ...text, examples: ['sig'] },
+    crv: { ...text, description: 'Of an EC or OKP key, like x.', examples: ['P-256'] },
+    x: { ...text, examples: ['M7cRV3ZgsKQYNmcMOGCAJyRyVxQ1rGPBmvGIrA4qrXY'] },
+    y: {
+      ...text,
+      description: 'Of an EC key.',
+      examples: ['OMVBvJ3nQ0mfMNJhyKPYNhzLhYEEsSQ0O3Z2nwqjHYM'],
+    },
+    n: { ...text, description: 'Of an RSA key, like e.' },
+    e: text,
+  },
+  ['kty', 'kid', 'alg', 'use'],
+)
 
 export const JWKS_OPERATION = {
   ...operation({
@@ -22,36 +41,7 @@ export const JWKS_OPERATION = {
         headers: {
           'Cache-Control': { type: 'string', description: 'How long the keys may be cached.' },
         },
-        ...object(
-          {
-            keys: {
-              type: 'array',
-              items: object(
-                {
-                  kty: { ...text, description: 'EC, OKP or RSA.', examples: ['EC'] },
-                  kid: { ...text, examples: ['zLrMFVuQNBOtY1dLWTzVUb_W3BpkLrbOwvmD62LHf_0'] },
-                  alg: { ...text, examples: ['ES256'] },
-                  use: { ...text, examples: ['sig'] },
-                  crv: {
-                    ...text,
-                    description: 'Of an EC or OKP key, like x.',
-                    examples: ['P-256'],
-                  },
-                  x: { ...text, examples: ['M7cRV3ZgsKQYNmcMOGCAJyRyVxQ1rGPBmvGIrA4qrXY'] },
-                  y: {
-                    ...text,
-                    description: 'Of an EC key.',
-                    examples: ['OMVBvJ3nQ0mfMNJhyKPYNhzLhYEEsSQ0O3Z2nwqjHYM'],
-                  },
-                  n: { ...text, description: 'Of an RSA key, like e.' },
-                  e: text,
-                },
-                ['kty', 'kid', 'alg', 'use'],
-              ),
-            },
-          },
-          ['keys'],
-        ),
+        ...named('KeySet', whole({ keys: { type: 'array', items: named('Key', KEY) } })),
       },
     },
   }),

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
-import { object, operation, success } from '../openapi/operation.ts'
+import { named, operation, success, whole } from '../openapi/operation.ts'
 import { CSRF_TOKEN_HEADER, TOKENS } from '../openapi/schemas.ts'
 import { clientOf } from '../request/client.ts'
 import {
@@ -29,7 +29,7 @@ export const EMAIL = {
 /** A password may consist of spaces. */
 export const PASSWORD = { type: 'string', minLength: 1, examples: ['correct horse battery'] }
 
-export const LOGIN_DATA = object(TOKENS, ['user', 'accessToken', 'refreshToken', 'expiresIn'])
+export const LOGIN_DATA = named('Tokens', whole(TOKENS))
 export const LOGIN_HEADERS = {
   ...CSRF_TOKEN_HEADER,
   'Set-Cookie': {
@@ -46,7 +46,7 @@ export const LOGIN_OPERATION = operation(
     description:
       'Opens a session. A browser, which sends `Sec-Fetch-Site`, also gets a session cookie, a device cookie and a CSRF token. Without use, a refresh token is valid for 7 days and a session cookie for 30 minutes (`SESSION_IDLE_MINUTES`). A session ends when neither is valid, and at the latest 30 days (`SESSION_MAX_DAYS`) after the login.',
     security: [],
-    body: object({ email: EMAIL, password: PASSWORD }, ['email', 'password']),
+    body: whole({ email: EMAIL, password: PASSWORD }),
     response: success('The session is open.', LOGIN_DATA, LOGIN_HEADERS),
   },
   [

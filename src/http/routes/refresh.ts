@@ -6,7 +6,7 @@ import type { CountedLog } from '../../log/counted-log.ts'
 import type { Metrics, RepeatLabel } from '../../metrics/metrics.ts'
 import { type RefreshDeps, refresh, renewAccess } from '../../session/refresh.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
-import { IN_GIVEN_ORDER, object, operation, success } from '../openapi/operation.ts'
+import { IN_GIVEN_ORDER, named, object, operation, success } from '../openapi/operation.ts'
 import { REFRESH_TOKEN_BODY, TOKENS } from '../openapi/schemas.ts'
 import { clientOf } from '../request/client.ts'
 import { COUNTED_LOG, givenRequestId, logOf } from '../request/log.ts'
@@ -35,7 +35,7 @@ export const REFRESH_OPERATION = {
       body: REFRESH_TOKEN_BODY,
       response: success(
         'A new access token.',
-        object(TOKENS, ['user', 'accessToken', 'expiresIn']),
+        named('RenewedTokens', object(TOKENS, ['user', 'accessToken', 'expiresIn'])),
       ),
     },
     ['INVALID_TOKEN', 'CSRF_FAILED', 'TOO_MANY_REQUESTS'],

@@ -3,11 +3,38 @@ import type { Session } from '../../domain/session.ts'
 import { UUID_PATTERN } from '../../identifiers.ts'
 import { listOwnSessions } from '../../session/own-sessions.ts'
 import { sendSuccess, toUserObject } from '../answer/envelope.ts'
-import { object, operation, READING, success } from '../openapi/operation.ts'
-import { CSRF_TOKEN_HEADER, ID } from '../openapi/schemas.ts'
+import { named, object, operation, READING, success, whole } from '../openapi/operation.ts'
+import { CSRF_TOKEN_HEADER, ID, SESSION_FIELDS, TIME, USER } from '../openapi/schemas.ts'
 import { sendCsrfToken } from '../request/csrf.ts'
 import { refuse } from '../request/log.ts'
 import { type SessionAccess, withSession } from './session-access.ts'
+
+const OWN_SESSION_FIELDS = {
+  ...SESSION_FIELDS,
+  current: { type: 'boolean', description: 'True for the session of this request.' },
+}
+
+const LAST_LOGIN = {
+  ...whole({
+    at: TIME,
+    ip: SESSION_FIELDS.ip,
+    userAgent: SESSION_FIELDS.userAgent,
+    failuresSince: {
+      type: 'integer',
+      description:
+        'Attempts between the two logins that were rejected after their password was checked. Those that got a 429 or 503 are not counted.',
+      examples: [0],
+    },
+  }),
+  type: ['object', 'null'],
+  description:
+    'The user’s login before the one that opened the session. Later logins do not change it. Null if none is known.',
+}
+
+const CURRENT_SESSION = whole({
+  ...OWN_SESSION_FIELDS,
+  lastLogin: named('LastLogin', LAST_LOGIN),
+})
 
 export const SESSION_OPERATION = operation(
   {
@@ -19,7 +46,10 @@ export const SESSION_OPERATION = operation(
     security: READING,
     response: success(
       'The session is live.',
-      object({ user: { $ref: 'User#' }, session: { $ref: 'Session#' } }, ['user', 'session']),
+      named(
+        'UserAndSession',
+        whole({ user: USER, session: named('CurrentSession', CURRENT_SESSION) }),
+      ),
       CSRF_TOKEN_HEADER,
     ),
   },
@@ -70,16 +100,19 @@ export const SESSIONS_OPERATION = {
       ),
       response: success(
         'A page of the list.',
-        object(
-          {
-            sessions: { type: 'array', items: { $ref: 'Session#' } },
-            next: {
-              ...ID,
-              description: 'Only if there are more sessions.',
-              examples: ['7c9e6679-7425-40de-944b-e07fc1f90ae7'],
+        named(
+          'SessionPage',
+          object(
+            {
+              sessions: { type: 'array', items: named('Session', whole(OWN_SESSION_FIELDS)) },
+              next: {
+                ...ID,
+                description: 'Only if there are more sessions.',
+                examples: ['7c9e6679-7425-40de-944b-e07fc1f90ae7'],
+              },
             },
-          },
-          ['sessions'],
+            ['sessions'],
+          ),
         ),
       ),
     },

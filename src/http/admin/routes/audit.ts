@@ -1,8 +1,9 @@
 // GET /admin/v1/audit: what administrators have changed, the last change first.
 import { startParser } from '../../../admin/input/times.ts'
 import { eventIdParser, targetParser } from '../../../admin/input/values.ts'
+import { named, whole } from '../../openapi/operation.ts'
 import { adminRoute } from '../route.ts'
-import { countField, listOf, NEXT, PAGE_MAX, whole } from '../schemas.ts'
+import { AUDIT_EVENT, countField, listOf, NEXT, PAGE_MAX } from '../schemas.ts'
 
 export const auditRoute = adminRoute(
   {
@@ -27,14 +28,17 @@ export const auditRoute = adminRoute(
         parse: eventIdParser('before'),
       },
     },
-    data: whole({
-      events: listOf('AuditEvent'),
-      next: {
-        ...NEXT,
-        type: ['integer', 'null'],
-        description: NEXT.description.replace('after', 'before'),
-      },
-    }),
+    data: named(
+      'AuditPage',
+      whole({
+        events: listOf(AUDIT_EVENT),
+        next: {
+          ...NEXT,
+          type: ['integer', 'null'],
+          description: NEXT.description.replace('after', 'before'),
+        },
+      }),
+    ),
   },
   (deps, { query: { target = null, since, limit = PAGE_MAX, before: beforeId = null } }) => {
     const page = { since: since?.(deps.clock()) ?? null, beforeId, limit }

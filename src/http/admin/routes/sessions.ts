@@ -3,8 +3,9 @@ import { WrongUse } from '../../../admin/failures.ts'
 import { parseId } from '../../../admin/input/values.ts'
 import { endSession, endSessions, revokeDevice } from '../../../admin/operations/sessions.ts'
 import { isUuid } from '../../../identifiers.ts'
+import { named, whole } from '../../openapi/operation.ts'
 import { adminRoute, userOf } from '../route.ts'
-import { countField, listOf, NEXT, PAGE_MAX, whole } from '../schemas.ts'
+import { countField, DEVICE, listOf, NEXT, PAGE_MAX, SHOWN_SESSION } from '../schemas.ts'
 
 export const userSessionsRoute = adminRoute(
   {
@@ -15,7 +16,7 @@ export const userSessionsRoute = adminRoute(
       limit: countField('limit'),
       after: { description: '`next` of the previous page.', parse: parseId },
     },
-    data: whole({ sessions: listOf('Session'), next: NEXT }),
+    data: named('SessionPage', whole({ sessions: listOf(SHOWN_SESSION), next: NEXT })),
   },
   async (deps, { named, query: { limit = PAGE_MAX, after: afterId = null } }) => {
     const user = await userOf(deps, named)
@@ -36,7 +37,10 @@ export const endUserSessionsRoute = adminRoute(
     operationId: 'endSessions',
     summary: 'End all sessions of a user',
     description: 'Known devices stay.',
-    data: whole({ ended: { type: 'integer', description: 'How many.', examples: [2] } }),
+    data: named(
+      'EndedSessions',
+      whole({ ended: { type: 'integer', description: 'How many.', examples: [2] } }),
+    ),
   },
   async (deps, { named }) => ({ ended: await endSessions(deps, await userOf(deps, named)) }),
 )
@@ -55,7 +59,7 @@ export const devicesRoute = adminRoute(
     operationId: 'listDevices',
     summary: 'List the known devices of a user',
     description: 'Browsers that have logged in before, which have their own budget of failures.',
-    data: whole({ devices: listOf('Device') }),
+    data: named('DeviceList', whole({ devices: listOf(DEVICE) })),
   },
   async (deps, { named }) => {
     const { id } = await userOf(deps, named)

@@ -7,8 +7,9 @@ import {
   listThrottle,
   showThrottle,
 } from '../../../admin/operations/throttle.ts'
+import { named, whole } from '../../openapi/operation.ts'
 import { adminRoute } from '../route.ts'
-import { CLIENT_FIELD, countField, whole } from '../schemas.ts'
+import { CLIENT_FIELD, countField, THROTTLE, THROTTLE_LIST } from '../schemas.ts'
 
 const DEFAULT_TOP = 20
 
@@ -27,7 +28,7 @@ export const throttleRoute = adminRoute(
     summary: 'Get failures and waits',
     description: 'Of an email, a client or both; otherwise those with the most failures.',
     query: { top: countField('top', DEFAULT_TOP), ...NAMES },
-    data: { anyOf: [{ $ref: 'ThrottleList#' }, { $ref: 'Throttle#' }] },
+    data: named('FoundThrottle', { anyOf: [THROTTLE_LIST, THROTTLE] }),
   },
   async (deps, { query: { top, email = null, client = null } }) => {
     if (email === null && client === null) {
@@ -44,13 +45,16 @@ export const clearThrottleRoute = adminRoute(
     summary: 'Clear failures and blocks',
     description: 'Send either `email` or `client`.',
     query: NAMES,
-    data: whole({
-      cleared: {
-        type: 'boolean',
-        description: 'False if there was nothing to clear.',
-        examples: [true],
-      },
-    }),
+    data: named(
+      'ClearedThrottle',
+      whole({
+        cleared: {
+          type: 'boolean',
+          description: 'False if there was nothing to clear.',
+          examples: [true],
+        },
+      }),
+    ),
   },
   async (deps, { query: { email, client } }) => {
     if (email && !client) return { cleared: await clearEmail(deps, email) }

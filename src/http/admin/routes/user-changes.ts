@@ -9,10 +9,9 @@ import {
   parseValid,
 } from '../../../admin/operations/temporary-password.ts'
 import { FOR_EVER, lockUser, setPassword, unlockUser } from '../../../admin/operations/users.ts'
-import { object } from '../../openapi/operation.ts'
+import { named, object, whole } from '../../openapi/operation.ts'
 import { TIME } from '../../openapi/schemas.ts'
 import { adminRoute, type Parsed, parseField, type RouteDeps, userOf } from '../route.ts'
-import { whole } from '../schemas.ts'
 
 export const SECRET_FIELDS = {
   password: { parse: parsePassword, examples: ['correct horse battery'] },
@@ -81,7 +80,7 @@ export const passwordRoute = adminRoute(
     summary: 'Set the password of a user',
     description: 'Send one of `password`, `passwordHash` and `generate`. Ends all sessions.',
     body: SECRET_FIELDS,
-    data: object(SECRET_SHOWN, []),
+    data: named('SetPassword', object(SECRET_SHOWN, [])),
   },
   async (deps, { named, body }) => {
     const { given, shown } = secretOf(body, deps)
@@ -103,7 +102,7 @@ export const lockRoute = adminRoute(
         parse: endParser('until'),
       },
     },
-    data: whole({ until: TIME }),
+    data: named('Lock', whole({ until: TIME })),
   },
   async (deps, { named, body }) => {
     const until = body.until?.(deps.clock()) ?? FOR_EVER

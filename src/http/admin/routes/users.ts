@@ -19,12 +19,18 @@ import {
   requireUser,
 } from '../../../admin/operations/users.ts'
 import { DEFAULT_ROLE, USER_STATES } from '../../../domain/user.ts'
-import { object } from '../../openapi/operation.ts'
+import { named, object, whole } from '../../openapi/operation.ts'
 import { adminRoute, userOf } from '../route.ts'
-import { CLIENT_FIELD, countField, listOf, NEXT, PAGE_MAX, whole } from '../schemas.ts'
+import {
+  CLIENT_FIELD,
+  countField,
+  EXPLANATION,
+  listOf,
+  NEXT,
+  PAGE_MAX,
+  SHOWN_USER,
+} from '../schemas.ts'
 import { SECRET_FIELDS, SECRET_SHOWN, secretOf } from './user-changes.ts'
-
-const ONE_USER = whole({ user: { $ref: 'User#' } })
 
 const IDENTITY_FIELDS = {
   email: { parse: parseNewEmail, examples: ['kate@example.com'] },
@@ -50,7 +56,7 @@ export const usersRoute = adminRoute(
         parse: storedEmailParser('after'),
       },
     },
-    data: whole({ users: listOf('User'), next: NEXT }),
+    data: named('UserPage', whole({ users: listOf(SHOWN_USER), next: NEXT })),
   },
   (deps, { query: { limit = PAGE_MAX, after = '', ...filter } }) =>
     listShownUsers(deps, filter, { after, limit }),
@@ -62,7 +68,7 @@ export const userRoute = adminRoute(
     summary: 'Get a user, and why the user can or cannot log in',
     description: 'With `client`, it also tells whether a login from there would have to wait.',
     query: { client: CLIENT_FIELD },
-    data: { $ref: 'Explanation#' },
+    data: EXPLANATION,
   },
   async (deps, { named, query: { client = null } }) => {
     const { email } = await userOf(deps, named)
@@ -79,7 +85,7 @@ export const addUserRoute = adminRoute(
     body: { ...IDENTITY_FIELDS, ...SECRET_FIELDS },
     required: ['email', 'name'],
     status: 201,
-    data: object({ user: { $ref: 'User#' }, ...SECRET_SHOWN }, ['user']),
+    data: named('AddedUser', object({ user: SHOWN_USER, ...SECRET_SHOWN }, ['user'])),
     failures: ['EMAIL_TAKEN'],
   },
   async (deps, { body }) => {
@@ -98,7 +104,7 @@ export const changeUserRoute = adminRoute(
     summary: 'Change a user',
     description: 'Changes the fields that are sent. `isActive: false` ends all sessions.',
     body: { ...IDENTITY_FIELDS, isActive: { type: 'boolean', examples: [true] } },
-    data: ONE_USER,
+    data: named('ChangedUser', whole({ user: SHOWN_USER })),
     failures: ['EMAIL_TAKEN'],
   },
   async (deps, { named, body: { isActive, ...fields } }) => {

@@ -99,9 +99,12 @@ function toConfig(values: VariableValues, warnings: readonly string[]) {
       network: values.THROTTLE_NETWORK_FAILURES,
     } satisfies Budgets,
     maxSessionsPerUser: values.MAX_SESSIONS_PER_USER,
+    /** 0: audit events are kept for ever. */
+    auditDays: values.AUDIT_DAYS,
     /** Null: not set. The service then decides by whether it runs on a terminal. */
     drainDelayMs: values.DRAIN_DELAY_MS,
     logLevel: values.LOG_LEVEL,
+    logIp: values.LOG_IP,
     /** Settings that are probably wrong but do not prevent a start. */
     warnings,
   }

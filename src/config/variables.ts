@@ -7,6 +7,7 @@ import { postgresUrl } from './database.ts'
 import { anyText, choice, color, ENVIRONMENTS, integer, type Kind, line, path } from './kinds.ts'
 
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+export const LOG_ADDRESSES = ['full', 'truncated', 'none'] as const
 export const PASSWORD_ENGINES = ['lanes', 'native'] as const
 
 export type Variable<T, Default extends string | null> = Rules & {
@@ -141,6 +142,11 @@ export const VARIABLES = {
     '100',
     'live sessions; a login beyond them ends the least recently used one',
   ),
+  AUDIT_DAYS: variable(
+    integer(0, 36_500),
+    '0',
+    'days after which the purge removes audit events; 0 keeps them for ever',
+  ),
   DRAIN_DELAY_MS: variable(
     integer(0, 60_000),
     null,
@@ -151,6 +157,11 @@ export const VARIABLES = {
     choice(LOG_LEVELS),
     'info',
     'what is logged; production demands `info`, `debug` or `trace`, because every login attempt must be logged',
+  ),
+  LOG_IP: variable(
+    choice(LOG_ADDRESSES),
+    'full',
+    'the addresses of clients in the log; `truncated` keeps the network: an IPv4 /24, an IPv6 /48',
   ),
 }
 

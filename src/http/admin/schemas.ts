@@ -2,7 +2,7 @@
 import { clientParser, countParser } from '../../admin/input/values.ts'
 import { USER_STATES } from '../../domain/user.ts'
 import { object } from '../openapi/operation.ts'
-import { ID, SESSION, TIME, USER } from '../openapi/schemas.ts'
+import { ID, LAST_LOGIN_SCHEMA, SESSION, TIME, USER } from '../openapi/schemas.ts'
 
 export const PAGE_MAX = 100
 
@@ -73,19 +73,45 @@ const DEVICE_FIELDS = {
 const COUNTED = { failures: INTEGER, budget: INTEGER, waitsUntil: WAITS_UNTIL }
 const SCOPE_NAME = { type: 'string', enum: ['pair', 'email', 'client', 'network', 'device'] }
 
+const { $id: _, ...LAST_LOGIN_FIELDS } = LAST_LOGIN_SCHEMA
+export const LAST_LOGIN = { ...LAST_LOGIN_FIELDS, description: 'Null if none is known.' }
+const SESSION_FIELDS = {
+  ...{ id: SESSION.properties.id, userId: id, createdAt: SESSION.properties.createdAt },
+  ...{ lastUsedAt, expiresAt, userAgent, ip },
+}
+
 const FACTS = {
   type: ['object', 'null'],
   description: 'The fields that the change concerns; never a secret.',
 }
 
+const EVENT_FIELDS = {
+  id: { type: 'integer', examples: [1] },
+  at: TIME,
+  action: { type: 'string', examples: ['user.locked'] },
+  target: { ...email, description: 'A pseudonym if the user has been deleted.' },
+  targetId: {
+    ...orNull(ID),
+    description: 'The user that it concerns; null if there is none, or if it has been deleted.',
+  },
+  before: FACTS,
+  after: FACTS,
+}
+
 /** By their names in the document. */
 export const ADMIN_SCHEMAS = Object.entries({
   User: whole(USER_FIELDS),
-  Session: whole({
-    ...{ id: SESSION.properties.id, userId: id, createdAt: SESSION.properties.createdAt },
-    ...{ lastUsedAt, expiresAt, userAgent, ip },
+  Session: whole(SESSION_FIELDS),
+  StoredSession: whole({
+    ...SESSION_FIELDS,
+    endedAt: {
+      ...orNull(TIME),
+      description: 'Null if it has not been ended; it may have expired.',
+    },
+    lastLogin: { ...LAST_LOGIN, description: 'The login before this one. Null if none is known.' },
   }),
   Device: whole(DEVICE_FIELDS),
+  DeviceWithFailures: whole({ ...DEVICE_FIELDS, ...COUNTED }),
   Scope: whole({
     scope: SCOPE_NAME,
     digest: DIGEST,
@@ -158,24 +184,19 @@ export const ADMIN_SCHEMAS = Object.entries({
         hashCost: { ...orNull(INTEGER), description: 'Null if the stored hash cannot be used.' },
         liveSessions: INTEGER,
         lastLoginAt: { ...orNull(TIME), description: 'Null if none is known.' },
-        devices: { type: 'array', items: whole({ ...DEVICE_FIELDS, ...COUNTED }) },
+        devices: listOf('DeviceWithFailures'),
       }),
       type: ['object', 'null'],
     },
     throttle: { $ref: 'Throttle#' },
   }),
   AuditEvent: whole({
-    id: { type: 'integer', examples: [1] },
-    at: TIME,
-    action: { type: 'string', examples: ['user.locked'] },
-    target: email,
-    targetId: { ...orNull(ID), description: 'The user that it concerns; null if there is none.' },
+    ...EVENT_FIELDS,
     by: whole({
       kind: { type: 'string', enum: ['user', 'token'] },
       name: { type: 'string', examples: ['registration'] },
       host: ip,
     }),
-    before: FACTS,
-    after: FACTS,
   }),
+  EventOfUser: whole(EVENT_FIELDS),
 }).map(([$id, schema]) => ({ $id, ...schema }))

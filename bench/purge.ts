@@ -45,7 +45,7 @@ const batchesCpuMs: number[] = []
 timeStatements()
 const store = await openStore(deployment.database.config)
 const delay = monitorEventLoopDelay({ resolution: 1 })
-const removed = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0 }
+const removed = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0, auditEvents: 0 }
 const callsMs: number[] = []
 let failure: unknown = null
 delay.enable()

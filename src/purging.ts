@@ -1,5 +1,6 @@
 // Removes expired rows once a minute, in batches.
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Config } from './config/config.ts'
 import type { MaintenanceStore } from './domain/maintenance.ts'
 import type { Drain } from './drain.ts'
 import type { Log } from './log/log.ts'
@@ -10,6 +11,7 @@ const PURGE_EVERY_MS = 60_000
 const PURGE_PAUSE_MS = 100
 
 export function startPurging(
+  { auditDays }: Config,
   { store, clusterClock, machineClock }: Parts,
   { isStopping }: Drain,
   log: Log,
@@ -21,7 +23,7 @@ export function startPurging(
     if (isPurging) return
     isPurging = true
     // The end does not wait for it: its batches are transactions.
-    purgeAll(store.maintenance, clusterClock.now, isStopping)
+    purgeAll(store.maintenance, auditDays, clusterClock.now, isStopping)
       .then(() => {
         purgedAt = machineClock()
       })
@@ -36,11 +38,12 @@ export function startPurging(
 /** Purges until nothing is due. */
 async function purgeAll(
   maintenance: MaintenanceStore,
+  auditDays: number,
   clock: () => Date,
   mustStop: () => boolean,
 ): Promise<void> {
   while (!mustStop()) {
-    const purged = await maintenance.purge(clock())
+    const purged = await maintenance.purge(clock(), auditDays)
     if (!purged || purged.isDone) return
     await sleep(PURGE_PAUSE_MS)
   }

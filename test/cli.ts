@@ -176,6 +176,7 @@ function masksFor(database: string, dataDir: string): Masks {
     [/(?<=^|"keyId":")[\w-]{43}(?=[" ])/gm, filled('access key')],
     [/(?<=^|"keyId":")[\w-]{11}(?="| +refresh )/gm, filled('refresh')],
     [/\blsadm_[\w-]{43}\b/g, '<token>'],
+    [/\bdeleted-user-[\da-f]{16}\b/g, filled('deleted user')],
     [/\d+ ms/g, '<n> ms'],
   ]
 }

@@ -10,7 +10,7 @@ import { makeTemporaryFolder } from './temporary-folder.ts'
 
 /** What is typed, and the command that it becomes. In the current folder is a file people.csv. */
 const CASES: [typed: string, command: string][] = [
-  ['npx log\tuse\texp\t--form\tc\t', 'npx login-service users export --format csv'],
+  ['npx log\tuse\tlis\t--sta\tw\t', 'npx login-service users list --state waiting'],
   ['npx login-service help use\tset-\t', 'npx login-service help users set-password'],
   ['npx login-service users imp\tpeo\t', 'npx login-service users import people.csv'],
   [

@@ -122,6 +122,12 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await store.attempts.fail(scopes, userId, now)
   assert.equal(await store.throttle.clearOfEmail(email, changeAt(now)), true)
   assert.ok(await store.sessions.findLastLogin(userId))
+  assert.ok(await store.sessions.readLastLogin(userId))
+  const [stored] = await store.sessions.listStored(userId, { afterId: null, limit: 2 })
+  assert.ok(stored)
+  await store.sessions.listStored(userId, { afterId: stored.id, limit: 2 })
+  const own = await store.audit.listOfUser({ id: userId, email }, { beforeId: null, limit: 2 })
+  assert.equal(own.length, 2)
   const device = makeScopes(email).slice(0, 1)
   await store.attempts.reserve(device, email, now)
   await database.rows(`update login_throttle set scope = 'device' where key = '${device[0]?.key}'`)
@@ -147,24 +153,25 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
     assert.deepEqual(await store.imports.run([user], options, changeAt()), [outcome])
   }
 
-  const page = { since: null, beforeId: null, limit: 3 }
+  const page = { since: null, beforeId: null, limit: 1 }
   const { events, next } = await store.audit.list(email, page)
-  assert.equal(events.length, 3)
+  assert.equal(events.length, 1)
   for (const target of [email, null]) {
     for (const since of [null, new Date(0)]) {
-      const more = await store.audit.list(target, { since, beforeId: next, limit: 3 })
-      assert.equal(more.events.length, 3)
+      const more = await store.audit.list(target, { since, beforeId: next, limit: 1 })
+      assert.equal(more.events.length, 1)
     }
   }
 
   for (const moment of [now, later(DAY_MS), later(2 * DAY_MS)]) {
-    const purged = await store.maintenance.purge(moment)
+    const purged = await store.maintenance.purge(moment, 1)
     assert.ok(purged)
     if (moment !== now) {
       const { isDone: _, ...removed } = purged
       for (const [name, rows] of Object.entries(removed)) assert.ok(rows > 0, name)
     }
   }
+  await store.maintenance.vacuum()
   await store.maintenance.checkWritable(now)
   await store.maintenance.readClock()
 }

@@ -245,6 +245,7 @@ async function commands() {
   await command(['users', 'set-password', EMAIL, '--password-stdin'])
   const changed = ['--email', 'kate.miller@example.com', '--name', 'Kate Miller', '--role', 'admin']
   await command(['users', 'set', EMAIL, ...changed])
+  await command(['users', 'export-data', 'kate.miller@example.com'])
   await command(['users', 'delete', 'kate.miller@example.com', '--yes'])
   const imported = {
     email: EMAIL,

@@ -144,8 +144,8 @@ export async function startTestService(
   let offsetMs = 0
   const now = () => new Date(Date.now() + offsetMs)
   const lines: string[] = []
-  const log = createLog('info', { write: (line: string) => lines.push(line) })
   const config = { ...loadConfig(fullEnv), database: database.config }
+  const log = createLog('info', { write: (line: string) => lines.push(line) }, config.logIp)
   const hasThreads = config.passwordEngine === 'lanes'
   const service = await serve(config, log, now, hasThreads ? openServiceStore : openPatientStore)
   const store = await openPatientStore(database.config)

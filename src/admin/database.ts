@@ -6,7 +6,7 @@ import { fieldLines, jsonOf, timeText } from './terminal/layout.ts'
 import { createProgress } from './terminal/terminal.ts'
 import { withAnyStore, withMigratedStore, withStore } from './with-store.ts'
 
-const NAMES = ['sessions', 'refreshTokens', 'devices', 'throttleRows'] as const
+const NAMES = ['sessions', 'refreshTokens', 'devices', 'throttleRows', 'auditEvents'] as const
 
 export function databaseCommand(context: Context): Command {
   const { terminal } = context
@@ -54,21 +54,31 @@ export function databaseCommand(context: Context): Command {
   database
     .command('purge')
     .description('remove expired rows (the service also does this once a minute)')
+    .option('--vacuum', 'SQLite: then write the whole file again; logins wait meanwhile')
     .option('--json', 'print how many rows were removed as JSON')
-    .action(({ json }: JsonOption) =>
-      withStore(context, async ({ store, clock }) => {
-        const removed = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0 }
+    .action(({ json, vacuum }: JsonOption & { vacuum?: boolean }) =>
+      withStore(context, async ({ store, clock, config: { auditDays } }) => {
+        const removed = {
+          sessions: 0,
+          refreshTokens: 0,
+          devices: 0,
+          throttleRows: 0,
+          auditEvents: 0,
+        }
         const showProgress = createProgress(terminal)
         for (;;) {
-          const batch = await store.maintenance.purge(clock())
+          const batch = await store.maintenance.purge(clock(), auditDays)
           if (batch === null)
             throw new Failure('A service is purging this database now: there is nothing to do.')
           for (const name of NAMES) removed[name] += batch[name]
           if (batch.isDone) break
           showProgress(`Removed ${removed.sessions} sessions so far …`)
         }
-        const sentence = `Removed ${removed.sessions} sessions, ${removed.refreshTokens} refresh tokens, ${removed.devices} devices and ${removed.throttleRows} throttle rows.`
+        const sentence = `Removed ${removed.sessions} sessions, ${removed.refreshTokens} refresh tokens, ${removed.devices} devices, ${removed.throttleRows} throttle rows and ${removed.auditEvents} audit events.`
         terminal.announce('admin.database_purged', removed, sentence)
+        if (vacuum && !(await store.maintenance.vacuum())) {
+          terminal.say('PostgreSQL vacuums its tables by itself: --vacuum did nothing.')
+        }
         if (json) await terminal.print(jsonOf(removed))
       }),
     )

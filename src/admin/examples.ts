@@ -24,6 +24,7 @@ export const EXAMPLES: Record<string, string[]> = {
     'users export --with-hashes --output users.ndjson',
     'users export --for-spreadsheets > users.csv',
   ],
+  'users export-data': ['users export-data ann@example.org > ann.json'],
   'sessions list': ['sessions list ann@example.org'],
   'sessions end': ['sessions end ann@example.org'],
   'devices list': ['devices list ann@example.org'],

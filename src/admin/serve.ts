@@ -15,7 +15,7 @@ export function serveCommand({ env, envFileWarnings, clock }: Context): Command 
       const { serveUntilSignal } = await import('../serve.ts')
       const { StartError } = await import('../start.ts')
       const config = loadConfig(env, envFileWarnings)
-      const log = createLog(config.logLevel, process.stdout)
+      const log = createLog(config.logLevel, process.stdout, config.logIp)
       await serveUntilSignal(config, log, clock).catch(error => {
         throw error instanceof StartError ? new Failure(error.message) : error
       })

@@ -101,10 +101,13 @@ function toConfig(values: VariableValues, warnings: readonly string[]) {
     maxSessionsPerUser: values.MAX_SESSIONS_PER_USER,
     cookieIdleSeconds: values.SESSION_IDLE_MINUTES * 60,
     sessionMaxSeconds: values.SESSION_MAX_DAYS * 24 * 3600,
+    /** 0: audit events are kept for ever. */
+    auditDays: values.AUDIT_DAYS,
     /** Null: not set. The service then decides by whether it runs on a terminal. */
     drainDelayMs: values.DRAIN_DELAY_MS,
     logLevel: values.LOG_LEVEL,
     areRefreshesCounted: values.LOG_REFRESHES === 'counted',
+    logIp: values.LOG_IP,
     /** Settings that are probably wrong but do not prevent a start. */
     warnings,
   }

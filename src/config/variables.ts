@@ -8,6 +8,7 @@ import { anyText, choice, color, ENVIRONMENTS, integer, type Kind, line, path } 
 
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 export const REFRESH_LINES = ['each', 'counted'] as const
+export const LOG_ADDRESSES = ['full', 'truncated', 'none'] as const
 export const PASSWORD_ENGINES = ['lanes', 'native'] as const
 
 export type Variable<T, Default extends string | null> = Rules & {
@@ -152,6 +153,11 @@ export const VARIABLES = {
     '30',
     'a session ends this long after its login, even if it is in use; sessions that are open keep their end',
   ),
+  AUDIT_DAYS: variable(
+    integer(0, 36_500),
+    '0',
+    'days after which the purge removes audit events; 0 keeps them for ever',
+  ),
   DRAIN_DELAY_MS: variable(
     integer(0, 60_000),
     null,
@@ -167,6 +173,11 @@ export const VARIABLES = {
     choice(REFRESH_LINES),
     'each',
     'whether each refresh of a session has a log line, or all of a second have one with their count; a repeated refresh always has its own line',
+  ),
+  LOG_IP: variable(
+    choice(LOG_ADDRESSES),
+    'full',
+    'the addresses of clients in the log; `truncated` keeps the network: an IPv4 /24, an IPv6 /48',
   ),
 }
 

@@ -36,9 +36,12 @@ export type AuditFacts = Record<string, string | number | boolean | null>
 
 export type NewAuditEvent = {
   action: AuditAction
-  /** What an administrator would call it: an email, the id of a session or device, or the address of a client. */
+  /**
+   * What an administrator would call it: an email, the id of a session or device, or the address of a client. A
+   * pseudonym once the user has been deleted.
+   */
   target: string
-  /** The user that it concerns; null if there is none. */
+  /** The user that it concerns; null if there is none, or if it has been deleted. */
   targetId: string | null
   before?: AuditFacts | null
   after?: AuditFacts | null
@@ -66,4 +69,9 @@ export interface AuditStore {
    * not null.
    */
   list(target: string | null, page: AuditPage): Promise<ListedEvents>
+  /** The events of one user, in the same order. Those of other users that have had its email are not among them. */
+  listOfUser(
+    user: { id: string; email: string },
+    page: Omit<AuditPage, 'since'>,
+  ): Promise<AuditEvent[]>
 }

@@ -13,6 +13,13 @@ export type Session = {
   ip: string
 }
 
+/** A session that is stored, live or not. */
+export type StoredSession = Session & {
+  endedAt: Date | null
+  /** The user's login before this session's; null if none is known. */
+  lastLogin: LastLogin | null
+}
+
 /** What answers and access tokens say of a user. */
 export type SessionUser = Pick<User, 'id' | 'email' | 'name' | 'role' | 'createdAt'>
 
@@ -69,9 +76,16 @@ export interface SessionStore {
     page: { afterId: string | null; limit: number },
     now: Date,
   ): Promise<Session[] | null>
+  /** All sessions of a user, also those that have ended, in the order of their ids, after `afterId`. */
+  listStored(
+    userId: string,
+    page: { afterId: string | null; limit: number },
+  ): Promise<StoredSession[]>
   countLive(userId: string, now: Date): Promise<number>
   /** The newest login that is known; those of older versions only by sessions that are still stored. */
   findLastLogin(userId: string): Promise<Date | null>
+  /** The last login with its address and browser, which are kept when its session is gone; null if they are not known. */
+  readLastLogin(userId: string): Promise<LastLogin | null>
   /** Ends a session and revokes its tokens; false if it was not live. */
   end(id: string, now: Date): Promise<boolean>
   /** The same for the session of a token or cookie; null if there is no such live session. */

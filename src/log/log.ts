@@ -2,6 +2,7 @@
 import { Writable } from 'node:stream'
 import pino, { type DestinationStream, type Logger, type LoggerOptions } from 'pino'
 import type { Config } from '../config/config.ts'
+import { withoutAddresses } from './client-addresses.ts'
 import { createLogOutput } from './output.ts'
 import { safeJson } from './printable.ts'
 import { cutMessage, withoutSecrets } from './redaction.ts'
@@ -15,10 +16,6 @@ export type Log = Logger & {
 const OPTIONS: LoggerOptions = {
   base: null,
   timestamp: pino.stdTimeFunctions.isoTime,
-  formatters: {
-    level: label => ({ level: label }),
-    log: facts => withoutSecrets(facts),
-  },
   // withoutSecrets() has already described the error.
   serializers: { err: described => described },
   hooks: {
@@ -35,15 +32,18 @@ const OPTIONS: LoggerOptions = {
 export function createLog(
   level: Config['logLevel'],
   output: NodeJS.WriteStream | DestinationStream,
+  logIp: Config['logIp'] = 'full',
 ): Log {
+  const toLogged = (facts: object) => withoutAddresses(withoutSecrets(facts), logIp)
+  const formatters = { level: (label: string) => ({ level: label }), log: toLogged }
   const isTerminal = 'isTTY' in output && output.isTTY
   const toText = isTerminal ? toTerminalText : safeJson
   const { write, countLost } =
     output instanceof Writable
       ? createLogOutput(output, lines => log.error({ event: 'log.lines_lost', lines }))
       : { write: (text: string) => output.write(text), countLost: () => 0 }
-  const log = pino({ ...OPTIONS, level }, { write: line => write(toText(line)) })
+  const log = pino({ ...OPTIONS, formatters, level }, { write: line => write(toText(line)) })
   const { child } = log
-  log.child = ((facts: object) => child.call(log, withoutSecrets(facts))) as Log['child']
+  log.child = ((facts: object) => child.call(log, toLogged(facts))) as Log['child']
   return Object.assign(log, { countLost })
 }

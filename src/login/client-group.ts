@@ -23,6 +23,15 @@ export function turnNetwork({ ip, network }: CountedClient): string {
   return network ?? ip.replace(/\d+$/, '0/24')
 }
 
+/** The first address of the /24 network of an IPv4 address, or of the /48 network of an IPv6 address. */
+export function networkAddress(address: string): string {
+  const parsed = parseAddress(address)
+  if (!parsed) return ''
+  const keptBytes = parsed.kind() === 'ipv4' ? 3 : IPV6_NETWORK_BITS / 8
+  const bytes = parsed.toByteArray().map((byte, index) => (index < keptBytes ? byte : 0))
+  return ipaddr.fromByteArray(bytes).toString()
+}
+
 /** Null unless it is an IPv6 address. */
 function prefixOf(address: string, bits: number): string | null {
   const parsed = address.includes(':') ? parseAddress(address) : null

@@ -1,4 +1,4 @@
-// users add|set-password|list|show|set|activate|deactivate|lock|unlock|delete|import|export
+// users add|set-password|list|show|set|activate|deactivate|lock|unlock|delete|import|export|export-data
 import { Command } from 'commander'
 import type { User, UserFields } from '../../domain/user.ts'
 import type { Context } from '../context.ts'
@@ -21,6 +21,7 @@ import {
 } from '../operations/users.ts'
 import { timeText } from '../terminal/layout.ts'
 import { withStore } from '../with-store.ts'
+import { addExportDataCommand } from './export-data.ts'
 import { addPasswordCommands } from './passwords.ts'
 import { addViewCommands } from './views.ts'
 
@@ -142,7 +143,7 @@ export function usersCommand(context: Context): Command {
 
   users
     .command('delete')
-    .description('delete a user with all sessions')
+    .description('delete a user with all sessions, and forget the user in the audit')
     .argument('<email>', 'email of the user', parseEmail)
     .option('--yes', 'delete without asking')
     .action((email: string, { yes }: { yes?: boolean }) => {
@@ -163,6 +164,7 @@ export function usersCommand(context: Context): Command {
 
   addImportCommand(users, context)
   addExportCommand(users, context)
+  addExportDataCommand(users, context)
   return users
 }
 

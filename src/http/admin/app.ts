@@ -24,6 +24,7 @@ import {
 } from './routes/sessions.ts'
 import { clearThrottleRoute, throttleRoute } from './routes/throttle.ts'
 import { lockRoute, passwordRoute, unlockRoute } from './routes/user-changes.ts'
+import { userDataRoute } from './routes/user-data.ts'
 import {
   addUserRoute,
   changeUserRoute,
@@ -40,6 +41,7 @@ export const ADMIN_ROUTES: [method: HTTPMethods, url: string, route: AdminRoute]
   ['GET', USER, userRoute],
   ['PATCH', USER, changeUserRoute],
   ['DELETE', USER, deleteUserRoute],
+  ['GET', `${USER}/data`, userDataRoute],
   ['PUT', `${USER}/password`, passwordRoute],
   ['PUT', `${USER}/lock`, lockRoute],
   ['DELETE', `${USER}/lock`, unlockRoute],
@@ -93,7 +95,7 @@ export async function buildAdminApp(deps: AdminAppDeps): Promise<FastifyInstance
       try {
         outcome = await track(() => outcomeOf(route, routeDeps, request))
       } finally {
-        if (isChange(request)) logChange(request, outcome)
+        if (isChange(request) || route.isLogged) logRequest(request, outcome)
       }
       return 'code' in outcome
         ? sendFailure(reply, outcome.code, outcome.details)
@@ -136,8 +138,8 @@ const CODE_OF: Partial<Record<Failure['code'], FailureCode>> = {
   'wrong-use': 'INVALID_REQUEST',
 }
 
-/** Written when the change is done, whether or not its caller is still connected. */
-function logChange(request: FastifyRequest, outcome: Outcome): void {
+/** Written when the request is performed, whether or not its caller is still connected. */
+function logRequest(request: FastifyRequest, outcome: Outcome): void {
   const { method, routeOptions, params, query, body } = request
   const { user, id, email, client } = { ...Object(query), ...Object(params) }
   // No other field of the body: one that is misspelt may hold a password.

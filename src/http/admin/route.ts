@@ -48,6 +48,8 @@ type About<Q, B, R> = {
   data?: { title: string }
   status?: 201
   failures?: FailureCode[]
+  /** Each request is logged, as those that change something are. */
+  isLogged?: boolean
 }
 
 /** `named` is the user, session or device in the address. */
@@ -59,6 +61,7 @@ type Input<Q extends Fields, B extends Fields, R extends keyof B> = {
 
 export type AdminRoute = {
   status: 200 | 201
+  isLogged: boolean
   optionsFor: (method: HTTPMethods, url: string) => RouteShorthandOptions
   /** Resolves to the data of the answer. Throws a Failure if the request cannot be performed. */
   handle: (deps: RouteDeps, request: FastifyRequest) => Promise<unknown>
@@ -72,9 +75,11 @@ export function adminRoute<
   about: About<Q, B, R>,
   handle: (deps: RouteDeps, input: Input<Q, B, R>) => Promise<unknown>,
 ): AdminRoute {
-  const { query = {}, body = {}, required = [], data = NO_DATA, status = 200, ...rest } = about
+  const { query = {}, body = {}, required = [], data = NO_DATA, ...others } = about
+  const { status = 200, isLogged = false, ...rest } = others
   return {
     status,
+    isLogged,
     optionsFor(method, url) {
       const [, param] = /:(\w+)/.exec(url) ?? []
       const { failures = [], ...words } = rest

@@ -2,7 +2,7 @@
 import { clientParser, countParser } from '../../admin/input/values.ts'
 import { USER_STATES } from '../../domain/user.ts'
 import { named, object, whole } from '../openapi/operation.ts'
-import { ID, SESSION_FIELDS, TIME, USER_FIELDS } from '../openapi/schemas.ts'
+import { ID, LAST_LOGIN_FIELDS, SESSION_FIELDS, TIME, USER_FIELDS } from '../openapi/schemas.ts'
 
 export const PAGE_MAX = 100
 
@@ -68,23 +68,57 @@ const DEVICE_FIELDS = {
 const COUNTED = { failures: INTEGER, budget: INTEGER, waitsUntil: WAITS_UNTIL }
 const SCOPE_NAME = { type: 'string', enum: ['pair', 'email', 'client', 'network', 'device'] }
 
+export const LAST_LOGIN = {
+  ...whole(LAST_LOGIN_FIELDS),
+  type: ['object', 'null'],
+  description: 'Null if none is known.',
+}
+const SHOWN_SESSION_FIELDS = {
+  ...{ id: SESSION_FIELDS.id, userId: id, createdAt: SESSION_FIELDS.createdAt },
+  ...{ lastUsedAt, expiresAt, userAgent, ip },
+}
+
 const FACTS = {
   type: ['object', 'null'],
   additionalProperties: true,
   description: 'The fields that the change concerns; never a secret.',
 }
 
+const EVENT_FIELDS = {
+  id: { type: 'integer', examples: [1] },
+  at: TIME,
+  action: { type: 'string', examples: ['user.locked'] },
+  target: { ...email, description: 'A pseudonym if the user has been deleted.' },
+  targetId: {
+    ...orNull(ID),
+    description: 'The user that it concerns; null if there is none, or if it has been deleted.',
+  },
+  before: FACTS,
+  after: FACTS,
+}
+
 export const SHOWN_USER = named('User', whole(SHOWN_USER_FIELDS))
 
-export const SHOWN_SESSION = named(
-  'Session',
+export const SHOWN_SESSION = named('Session', whole(SHOWN_SESSION_FIELDS))
+
+export const STORED_SESSION = named(
+  'StoredSession',
   whole({
-    ...{ id: SESSION_FIELDS.id, userId: id, createdAt: SESSION_FIELDS.createdAt },
-    ...{ lastUsedAt, expiresAt, userAgent, ip },
+    ...SHOWN_SESSION_FIELDS,
+    endedAt: {
+      ...orNull(TIME),
+      description: 'Null if it has not been ended; it may have expired.',
+    },
+    lastLogin: { ...LAST_LOGIN, description: 'The login before this one. Null if none is known.' },
   }),
 )
 
 export const DEVICE = named('Device', whole(DEVICE_FIELDS))
+
+export const DEVICE_WITH_FAILURES = named(
+  'DeviceWithFailures',
+  whole({ ...DEVICE_FIELDS, ...COUNTED }),
+)
 
 const SCOPE = named(
   'Scope',
@@ -173,7 +207,7 @@ export const EXPLANATION = named(
         hashCost: { ...orNull(INTEGER), description: 'Null if the stored hash cannot be used.' },
         liveSessions: INTEGER,
         lastLoginAt: { ...orNull(TIME), description: 'Null if none is known.' },
-        devices: { type: 'array', items: whole({ ...DEVICE_FIELDS, ...COUNTED }) },
+        devices: listOf(DEVICE_WITH_FAILURES),
       }),
       type: ['object', 'null'],
     },
@@ -184,17 +218,13 @@ export const EXPLANATION = named(
 export const AUDIT_EVENT = named(
   'AuditEvent',
   whole({
-    id: { type: 'integer', examples: [1] },
-    at: TIME,
-    action: { type: 'string', examples: ['user.locked'] },
-    target: email,
-    targetId: { ...orNull(ID), description: 'The user that it concerns; null if there is none.' },
+    ...EVENT_FIELDS,
     by: whole({
       kind: { type: 'string', enum: ['user', 'token'] },
       name: { type: 'string', examples: ['registration'] },
       host: ip,
     }),
-    before: FACTS,
-    after: FACTS,
   }),
 )
+
+export const EVENT_OF_USER = named('EventOfUser', whole(EVENT_FIELDS))

@@ -57,6 +57,18 @@ export const SESSION_FIELDS = {
   ip: { type: 'string', examples: ['203.0.113.9'] },
 }
 
+export const LAST_LOGIN_FIELDS = {
+  at: TIME,
+  ip: SESSION_FIELDS.ip,
+  userAgent: SESSION_FIELDS.userAgent,
+  failuresSince: {
+    type: 'integer',
+    description:
+      'Attempts between the two logins that were rejected after their password was checked. Those that got a 429 or 503 are not counted.',
+    examples: [0],
+  },
+}
+
 /** The data of a login. */
 export const TOKENS = {
   user: USER,

@@ -4,7 +4,13 @@ import { UUID_PATTERN } from '../../identifiers.ts'
 import { listOwnSessions } from '../../session/own-sessions.ts'
 import { sendSuccess, toUserObject } from '../answer/envelope.ts'
 import { named, object, operation, READING, success, whole } from '../openapi/operation.ts'
-import { CSRF_TOKEN_HEADER, ID, SESSION_FIELDS, TIME, USER } from '../openapi/schemas.ts'
+import {
+  CSRF_TOKEN_HEADER,
+  ID,
+  LAST_LOGIN_FIELDS,
+  SESSION_FIELDS,
+  USER,
+} from '../openapi/schemas.ts'
 import { sendCsrfToken } from '../request/csrf.ts'
 import { refuse } from '../request/log.ts'
 import { type SessionAccess, withSession } from './session-access.ts'
@@ -15,17 +21,7 @@ const OWN_SESSION_FIELDS = {
 }
 
 const LAST_LOGIN = {
-  ...whole({
-    at: TIME,
-    ip: SESSION_FIELDS.ip,
-    userAgent: SESSION_FIELDS.userAgent,
-    failuresSince: {
-      type: 'integer',
-      description:
-        'Attempts between the two logins that were rejected after their password was checked. Those that got a 429 or 503 are not counted.',
-      examples: [0],
-    },
-  }),
+  ...whole(LAST_LOGIN_FIELDS),
   type: ['object', 'null'],
   description:
     'The user’s login before the one that opened the session. Later logins do not change it. Null if none is known.',

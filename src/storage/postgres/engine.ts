@@ -135,6 +135,8 @@ export function openPostgres(options: PostgresOptions): Engine {
         select pg_try_advisory_xact_lock(${sql.lit(PURGE_LOCK)}) as is_locked`.execute(trx)
       return rows[0]?.is_locked === true
     },
+    emptyWriteAheadLog: async () => {},
+    vacuum: async () => false,
     countConnections: () => pool.count(),
     readClock: async () => {
       const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db)

@@ -46,6 +46,7 @@ const LOCK_ORDER: Record<keyof Schema, true> = {
   devices: true,
   device_key: true,
   audit_events: true,
+  audit_purge: true,
   readiness: true,
 }
 const TABLES = sql`array[${sql.join(Object.keys(LOCK_ORDER).map(table => sql.lit(table)))}]`

@@ -1,4 +1,4 @@
-// The record of what administrators change. Rows are only ever added.
+// The record of what administrators change. Rows are added; `forget-user.ts` and the purge alone change or remove them.
 import { type RawBuilder, type Selectable, sql, type Transaction } from 'kysely'
 import type {
   AuditEvent,
@@ -110,6 +110,19 @@ export function createAudit(engine: Engine): AuditStore {
       const events = rows.map(toEvent)
       return { events, next: events.length < limit ? end : (events.at(-1)?.id ?? null) }
     },
+
+    async listOfUser({ id, email }, { beforeId, limit }) {
+      const page = sql`and id < ${beforeId ?? Number.MAX_SAFE_INTEGER}
+        order by id desc limit ${sql.lit(limit)}`
+      // Failures of the email may have been cleared before it had a user.
+      const ids = sql`select id from (select id from audit_events where target_id = ${id} ${page}) own
+        union select id from (select id from audit_events
+          where target = ${email} and target_id is null ${page}) of_email`
+      const { rows } = await engine.retrying(() =>
+        sql<Row>`select * from audit_events where ${isAmong(name, 'id', ids)} ${page}`.execute(db),
+      )
+      return rows.map(toEvent)
+    },
   }
 }
 
@@ -129,6 +142,6 @@ function toEvent(row: Row): AuditEvent {
 }
 
 /** SQLite returns JSON as text, PostgreSQL as an object. */
-function toFacts(stored: AuditFacts | string | null): AuditFacts | null {
+export function toFacts(stored: AuditFacts | string | null): AuditFacts | null {
   return typeof stored === 'string' ? JSON.parse(stored) : stored
 }

@@ -29,6 +29,9 @@ export type Engine = {
   writePrepared: RunStatement
   /** False while another instance purges. True reserves the purge for this instance until `trx` ends. */
   mayPurge(trx: Transaction<Schema>): Promise<boolean>
+  /** SQLite keeps earlier versions of changed pages there. Does nothing while another process reads; and on PostgreSQL. */
+  emptyWriteAheadLog(): Promise<void>
+  vacuum(): Promise<boolean>
   countConnections(): { used: number; idle: number; waiting: number } | null
   readClock(): Promise<Date | null>
   listMissingSettings(): Promise<string[]>

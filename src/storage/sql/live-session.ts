@@ -125,7 +125,7 @@ export function toSession(row: Omit<SessionRow, 'ended_at'>): Session {
   }
 }
 
-function toLastLogin(row: Selectable<LastLoginColumns>): LastLogin | null {
+export function toLastLogin(row: Selectable<LastLoginColumns>): LastLogin | null {
   if (row.last_login_at === null) return null
   return {
     at: parseTime(row.last_login_at),

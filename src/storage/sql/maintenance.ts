@@ -7,6 +7,7 @@ import { formatTime } from './schema.ts'
 export function createMaintenance(engine: Engine): MaintenanceStore {
   return {
     purge: createPurge(engine),
+    vacuum: engine.vacuum,
 
     async checkWritable(now) {
       const checked = { checked_at: formatTime(now) }

@@ -2,9 +2,11 @@
 // index, so that its duration does not depend on the size of the tables.
 import { setImmediate } from 'node:timers/promises'
 import { type RawBuilder, sql, type Transaction } from 'kysely'
-import type { MaintenanceStore, Purged } from '../../domain/maintenance.ts'
+import type { MaintenanceStore } from '../../domain/maintenance.ts'
 import { isAmong, lockClause } from './dialect.ts'
 import { type Engine, transact } from './engine.ts'
+import { lostUsers, oldEvents } from './purge-audit.ts'
+import type { Batch, Position, Removed, Step } from './purge-step.ts'
 import { chooseSessions, clearSessions } from './remove-sessions.ts'
 import { formatTime, parseTime, type Schema } from './schema.ts'
 
@@ -12,13 +14,6 @@ import { formatTime, parseTime, type Schema } from './schema.ts'
 const BATCHES = { sqlite: { rows: 50, rounds: 10 }, postgres: { rows: 500, rounds: 1 } }
 /** Ended sessions are kept for a day so that an operator can look into them; their tokens are not kept. */
 const ENDED_KEPT_MS = 24 * 3600_000
-
-/** Without an id, before all rows of that moment. */
-type Position = { at: string; id?: string }
-/** `from` is the position of the last row that the step has processed; null at the start. */
-type Step = (trx: Transaction<Schema>, now: Date, from: Position | null) => Promise<Batch>
-type Removed = Omit<Purged, 'isDone'>
-type Batch = { removed: Partial<Removed>; isDone: boolean; last: Position | null }
 
 export function createPurge(engine: Engine): MaintenanceStore['purge'] {
   const { rows: maxRows, rounds } = BATCHES[engine.name]
@@ -105,6 +100,8 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
       }),
     expiredSessions,
     expired('devices', 'id', 'devices'),
+    oldEvents(maxRows),
+    lostUsers(engine),
   ]
   /**
    * Where each step continues. PostgreSQL keeps removed rows in its indexes until a vacuum, and a step that
@@ -112,14 +109,14 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
    */
   const positions = new Map<Step, Position>()
 
-  return async now => {
-    const purged: Removed = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0 }
+  return async (now, auditDays = 0) => {
+    const purged = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0, auditEvents: 0 }
     let isAllDone = true
     for (const step of steps) {
       for (let round = 0, isDone = false; round < rounds && !isDone; round++) {
         const from = positions.get(step) ?? null
         const batch = await transact(engine, async trx =>
-          (await engine.mayPurge(trx)) ? step(trx, now, from) : null,
+          (await engine.mayPurge(trx)) ? step(trx, now, from, auditDays) : null,
         )
         // Another instance purges now; report the rows that this one has removed.
         if (batch === null) {
@@ -129,12 +126,13 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
           purged[name as keyof Removed] += rows
         }
         isDone = batch.isDone
-        if (isDone) positions.delete(step)
+        if (isDone && !batch.isLastKept) positions.delete(step)
         else if (batch.last !== null) positions.set(step, batch.last)
         if (round === rounds - 1) isAllDone &&= isDone
         await setImmediate()
       }
     }
+    await engine.emptyWriteAheadLog()
     return { ...purged, isDone: isAllDone }
   }
 }

@@ -129,7 +129,7 @@ export type Schema = {
     blocked_until: NullableTime
     expires_at: Time
   }
-  /** Append-only: triggers refuse every other change. */
+  /** Append-only: triggers refuse every change, except that a deleted user is forgotten and old events are purged. */
   audit_events: {
     id: ColumnType<number | string, never, never>
     at: Time
@@ -142,6 +142,8 @@ export type Schema = {
     before: Json
     after: Json
   }
+  /** One row: while the purge removes events, the moment before which it may; else null. */
+  audit_purge: { id: number; removes_before: NullableTime }
   /** One row, which the readiness check writes. */
   readiness: { id: number; checked_at: Time }
 }

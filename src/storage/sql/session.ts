@@ -4,7 +4,7 @@ import type { SessionKey, SessionStore } from '../../domain/session.ts'
 import { writeAudit } from './audit.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
-import { findLive, isLive, toSession } from './live-session.ts'
+import { findLive, isLive, toLastLogin, toSession } from './live-session.ts'
 import { lockForChange } from './lock-for-change.ts'
 import { prepare } from './prepared.ts'
 import { formatTime, parseTimeOrNull } from './schema.ts'
@@ -62,6 +62,26 @@ export function createSessions(engine: Engine): SessionStore {
       return rows.map(toSession)
     },
 
+    async listStored(userId, { afterId, limit }) {
+      // As text, so that PostgreSQL does not follow the index of the ids, in which those of all users are.
+      const id = sql<string>`cast(id as text)`
+      const rows = await engine.retrying(() =>
+        db
+          .selectFrom('sessions')
+          .selectAll()
+          .where('user_id', '=', userId)
+          .where(id, '>', afterId ?? '')
+          .orderBy(id)
+          .limit(limit)
+          .execute(),
+      )
+      return rows.map(row => ({
+        ...toSession(row),
+        endedAt: parseTimeOrNull(row.ended_at),
+        lastLogin: toLastLogin(row),
+      }))
+    },
+
     async countLive(userId, now) {
       const { sessions } = await engine.retrying(() =>
         liveOf(userId, now)
@@ -79,6 +99,13 @@ export function createSessions(engine: Engine): SessionStore {
           ) logins`.execute(db),
       )
       return parseTimeOrNull(rows[0]?.last ?? null)
+    },
+
+    async readLastLogin(userId) {
+      const row = await engine.retrying(() =>
+        db.selectFrom('users').selectAll().where('id', '=', userId).executeTakeFirst(),
+      )
+      return row ? toLastLogin(row) : null
     },
 
     async end(id, now) {

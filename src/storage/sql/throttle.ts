@@ -74,6 +74,8 @@ export function createThrottleStore(engine: Engine): ThrottleStore {
           .selectFrom('users')
           .select('id')
           .where('email', '=', email)
+          // A deletion that runs meanwhile waits, and forgets the user in this event too.
+          .$if(engine.name === 'postgres', query => query.forNoKeyUpdate())
           .executeTakeFirst()
         await writeAudit(trx, change, { ...cleared(email, before), targetId: user?.id ?? null })
         return true

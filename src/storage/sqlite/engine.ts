@@ -29,6 +29,11 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     retrying(() =>
       commitInGroup(run => operation((statement, values) => run(statement(db, values)))),
     )
+  /** Outside of a transaction. */
+  const run = (text: string) =>
+    db.connection().execute(async () => {
+      database.read({ name: '', sql: text, parameters: [] })
+    })
   return {
     name: 'sqlite',
     db,
@@ -60,6 +65,12 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     writePrepared: (statement, values) => transact(run => run(statement, values)),
     // The transaction holds the write lock, so no other process purges.
     mayPurge: async () => true,
+    emptyWriteAheadLog: () => run('pragma wal_checkpoint(truncate)'),
+    async vacuum() {
+      await retrying(() => run('vacuum'))
+      await run('pragma wal_checkpoint(truncate)')
+      return true
+    },
     countConnections: () => null,
     readClock: async () => null,
     listMissingSettings: async () => [],

@@ -135,7 +135,10 @@ export class SqliteFile implements SqliteDatabase {
     // No busy timeout: it would block the thread; `retrying` waits instead.
     const connection = new DatabaseSync(location, { timeout: 0, defensive: this.#isDefensive })
     try {
-      connection.exec('pragma journal_mode = wal; pragma synchronous = full')
+      // Deleted rows are overwritten with zeros, so that the file does not keep them.
+      connection.exec(
+        'pragma journal_mode = wal; pragma synchronous = full; pragma secure_delete = on',
+      )
       this.#identity = identityOf(this.#file)
     } catch (error) {
       connection.close()

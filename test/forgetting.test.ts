@@ -1,0 +1,168 @@
+// A deleted user leaves no byte of the email, name or addresses in the database; and a person can get what is stored.
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { after, before, describe, test } from 'node:test'
+import { type AdminService, startAdminService } from './admin-service.ts'
+import { type Cli, createCli, setUpCli } from './cli.ts'
+import { ENGINES, type TestDatabase } from './engines.ts'
+import { fillSessions } from './many-sessions.ts'
+import { LOGIN, PASSWORD } from './service.ts'
+
+const MANY = 2_500
+
+/** Everything that the files of SQLite hold; of PostgreSQL, every row, as a dump has it. */
+async function storedText({ config, rows }: TestDatabase): Promise<string> {
+  if (config.engine === 'sqlite') {
+    const files = ['', '-wal', '-shm'].map(end => `${config.file}${end}`).filter(existsSync)
+    // In another process: to close a file releases the locks that SQLite has on it in this one.
+    return execFileSync('cat', files, { encoding: 'latin1', maxBuffer: 1e9 })
+  }
+  const tables = await rows("select tablename from pg_tables where schemaname = 'public'")
+  const texts = await Promise.all(
+    tables.map(({ tablename }) => rows(`select t::text as text from ${tablename} t`)),
+  )
+  return texts.flatMap(table => table.map(({ text }) => String(text))).join('\n')
+}
+
+for (const engine of ENGINES) {
+  describe(`forgetting and exporting on ${engine}`, () => {
+    let service: AdminService
+    let cli: Cli
+    before(async () => {
+      service = await startAdminService(engine)
+      cli = await createCli(service.database)
+    })
+    after(async () => {
+      await cli.remove()
+      await service.stop()
+    })
+
+    const command = async (...args: string[]) => {
+      const { code, stdout, stderr } = await cli.run(args)
+      assert.equal(code, 0, stderr)
+      return stdout
+    }
+
+    /** Leaves traces of a person in every table. Returns the texts that name the person, the current email first. */
+    async function useAccount(mark: string, ip: string) {
+      const [first, email] = [`${mark}@example.com`, `${mark}.lee@example.com`]
+      const userAgent = `Browser of ${mark}`
+      await service.addUser(first, { name: `Ann ${mark}` })
+      const login = (address: string, password: string) =>
+        service.call({
+          body: { email: address, password },
+          headers: { 'User-Agent': userAgent, 'Sec-Fetch-Site': 'same-origin' },
+          from: ip,
+        })
+      assert.equal((await login(first, 'wrong')).status, 401)
+      await command('throttle', 'clear', '--email', first)
+      assert.equal((await login(first, 'wrong')).status, 401)
+      await command('throttle', 'clear', '--client', ip)
+      await command('users', 'set', first, '--email', email, '--name', `Lee ${mark}`)
+      for (let i = 0; i < 2; i++) assert.equal((await login(email, PASSWORD)).status, 200)
+      const { json } = await login(email, PASSWORD)
+      const { refreshToken } = json.data
+      const refreshed = await service.call({
+        path: LOGIN.replace('login', 'refresh'),
+        body: { refreshToken },
+        from: ip,
+      })
+      assert.equal(refreshed.status, 200)
+      const { json: listed } = await service.admin('GET', `/users/${email}/devices`)
+      await command('devices', 'revoke', listed.data.devices[0]?.id ?? '')
+      const { json: sessions } = await service.admin('GET', `/users/${email}/sessions`)
+      await command('sessions', 'end', sessions.data.sessions[0]?.id ?? '')
+      assert.equal((await login(email, 'wrong')).status, 401)
+      return [email, first, `Ann ${mark}`, `Lee ${mark}`, userAgent, ip]
+    }
+
+    test('nothing of a deleted user is in the database: by a command, and by the admin API', async () => {
+      const traces = [
+        ...(await useAccount('command-trace', '127.77.1.91')),
+        ...(await useAccount('api-trace', '127.77.1.92')),
+      ]
+      const text = await storedText(service.database)
+      for (const trace of traces) assert.ok(text.includes(trace), `${trace} is there before`)
+      await command('users', 'delete', 'command-trace.lee@example.com', '--yes')
+      const deleted = await service.admin('DELETE', '/users/api-trace.lee@example.com')
+      assert.equal(deleted.status, 200)
+      await command('database', 'purge')
+      const left = await storedText(service.database)
+      for (const trace of traces) assert.ok(!left.includes(trace), `${trace} is gone`)
+      assert.ok(!left.includes('-trace'))
+    })
+
+    test('a person gets everything that is stored, page by page', async () => {
+      const [email = '', first = '', , , userAgent = '', ip] = await useAccount(
+        'exported',
+        '127.77.1.93',
+      )
+      const id = (await service.store.users.findByEmail(email))?.id ?? ''
+      await fillSessions(service.database, id, MANY, service.now(), { endedAt: service.now() })
+      // Another user that gets the earlier email. Its events are not those of this person.
+      await service.addUser(first, { name: 'Somebody Else' })
+      const text = await command('users', 'export-data', email)
+      const exported = JSON.parse(text)
+      assert.deepEqual(Object.keys(exported), [
+        'user',
+        'lastLogin',
+        'devices',
+        'throttle',
+        'sessions',
+        'auditEvents',
+      ])
+      assert.equal(exported.user.email, email)
+      assert.equal(exported.lastLogin.ip, ip)
+      assert.equal(exported.sessions.length, MANY + 3)
+      assert.ok(exported.sessions.some((session: { ip: string }) => session.ip === ip))
+      assert.equal(exported.devices[0].userAgent, userAgent)
+      assert.equal(exported.throttle.scopes[0].failures, 1)
+      const actions = exported.auditEvents.map(({ action }: { action: string }) => action)
+      assert.deepEqual(actions, [
+        ...['session.ended', 'device.revoked', 'user.changed', 'throttle.cleared', 'user.added'],
+      ])
+      for (const secret of ['$2b$', 'assword', 'Somebody Else', '"by"']) {
+        assert.ok(!text.includes(secret), secret)
+      }
+
+      const sessions: unknown[] = []
+      const auditEvents: unknown[] = []
+      for (let after: string | number | null = ''; after !== null; ) {
+        const query = after === '' ? '' : `&after=${after}`
+        const { status, json } = await service.admin(
+          'GET',
+          `/users/${email}/data?limit=100${query}`,
+        )
+        assert.equal(status, 200)
+        const { data } = JSON.parse(JSON.stringify(json))
+        assert.deepEqual({ ...data.user, updatedAt: '' }, { ...exported.user, updatedAt: '' })
+        sessions.push(...data.sessions)
+        auditEvents.push(...data.auditEvents)
+        after = data.next
+      }
+      assert.deepEqual(sessions, exported.sessions)
+      assert.deepEqual(auditEvents, exported.auditEvents)
+      for (const after of ['x', '0', 'Events']) {
+        const { status } = await service.admin('GET', `/users/${email}/data?after=${after}`)
+        assert.equal(status, 400)
+      }
+      const logged = service.logged().filter(({ route }) => String(route).endsWith('/data'))
+      assert.ok(logged.length > 25)
+      assert.equal(logged[0]?.target, email)
+    })
+  })
+}
+
+test('--vacuum removes what an earlier version has left in the SQLite file', async () => {
+  const { database, run } = await setUpCli('sqlite')
+  // This connection does not overwrite what it deletes.
+  await database.rows(`insert into users (id, email, password_hash, name)
+    values ('${randomUUID()}', 'left-behind@example.com', '', '')`)
+  await database.rows("delete from users where email = 'left-behind@example.com'")
+  assert.ok((await storedText(database)).includes('left-behind'))
+  const { code, stderr } = await run(['database', 'purge', '--vacuum'])
+  assert.equal(code, 0, stderr)
+  assert.ok(!(await storedText(database)).includes('left-behind'))
+})

@@ -84,7 +84,10 @@ export async function composeServers(
     app: await buildApp({
       ...shared,
       page,
-      sessions: { store, keys, tokens, clock, limit: createRefreshLimit(clock) },
+      sessions: {
+        ...{ store, keys, tokens, clock, maxSessionsPerUser },
+        limit: createRefreshLimit(clock),
+      },
       passwordRules,
       login: observeLogin(metrics, attempt => login(loginDeps, attempt)),
     }),

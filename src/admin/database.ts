@@ -6,7 +6,7 @@ import { fieldLines, jsonOf, timeText } from './terminal/layout.ts'
 import { createProgress } from './terminal/terminal.ts'
 import { withAnyStore, withMigratedStore, withStore } from './with-store.ts'
 
-const NAMES = ['sessions', 'refreshTokens', 'devices', 'throttleRows'] as const
+const NAMES = ['sessions', 'refreshTokens', 'codes', 'devices', 'throttleRows'] as const
 
 export function databaseCommand(context: Context): Command {
   const { terminal } = context
@@ -57,7 +57,7 @@ export function databaseCommand(context: Context): Command {
     .option('--json', 'print how many rows were removed as JSON')
     .action(({ json }: JsonOption) =>
       withStore(context, async ({ store, clock }) => {
-        const removed = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0 }
+        const removed = { sessions: 0, refreshTokens: 0, codes: 0, devices: 0, throttleRows: 0 }
         const showProgress = createProgress(terminal)
         for (;;) {
           const batch = await store.maintenance.purge(clock())
@@ -67,7 +67,7 @@ export function databaseCommand(context: Context): Command {
           if (batch.isDone) break
           showProgress(`Removed ${removed.sessions} sessions so far …`)
         }
-        const sentence = `Removed ${removed.sessions} sessions, ${removed.refreshTokens} refresh tokens, ${removed.devices} devices and ${removed.throttleRows} throttle rows.`
+        const sentence = `Removed ${removed.sessions} sessions, ${removed.refreshTokens} refresh tokens, ${removed.codes} codes, ${removed.devices} devices and ${removed.throttleRows} throttle rows.`
         terminal.announce('admin.database_purged', removed, sentence)
         if (json) await terminal.print(jsonOf(removed))
       }),

@@ -99,7 +99,7 @@ async function addressOfOther(name: ApplicationName) {
 /** Waits for the login page. */
 const isForm = (window: Window) =>
   eventually(async () => {
-    assert.ok(String(await window.url()).startsWith(`${service.url}/login?`))
+    assert.match(String(await window.url()), new RegExp(`^${service.url}/login\\?`))
     await window.shows('#form-title', en.loginTitle)
   })
 
@@ -116,7 +116,7 @@ describe('an application of another site', { concurrency: true }, () => {
       async function openWindow(): Promise<Window> {
         const window = await browser.openWindow()
         // Cookies ignore ports.
-        for (const address of [`${service.url}/login`, `${applications.page}api/me`]) {
+        for (const address of [`${service.url}/login`, `${applications.page}login-client.js`]) {
           await window.open(address)
           await window.forgetCookies()
         }

@@ -29,8 +29,8 @@ export function acceptedCallback(
 ): string | null {
   const isChallenge = typeof challenge === 'string' && CHALLENGE.test(challenge)
   if (!isChallenge || !isPlain(asked) || asked.includes('#')) return null
-  const [address = '', ...query] = asked.split('?')
-  const hasCode = new URLSearchParams(query.join('?')).has('code')
+  const [address = ''] = asked.split('?', 1)
+  const hasCode = new URLSearchParams(asked.slice(address.length)).has('code')
   return callbacks.includes(address) && !hasCode ? address : null
 }
 

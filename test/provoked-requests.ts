@@ -79,7 +79,8 @@ async function requests() {
   for (let i = 0; i < 2; i++) {
     await call({ path: `${AUTH}/code`, body: { code, verifier: VERIFIER } })
   }
-  for (let i = 0; i <= REFRESHES_PER_MINUTE; i++) {
+  // The code counts as one of them.
+  for (let i = 0; i < REFRESHES_PER_MINUTE; i++) {
     await call({ path: `${AUTH}/refresh`, headers: own })
   }
   await call({ path: `${AUTH}/logout`, headers: { ...own, 'X-CSRF-Token': 'wrong' } })

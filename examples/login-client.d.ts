@@ -93,6 +93,13 @@ export declare class LoginClient {
      * @param {string} newPassword
      */
     changePassword(email: string, currentPassword: string, newPassword: string): Promise<User>;
+    /**
+     * A login with the code that the login page has added to your address. `verifier` is the text whose SHA-256 was the
+     * `challenge`. Never call it with a code that this browser did not ask for.
+     * @param {string} code
+     * @param {string} verifier
+     */
+    redeem(code: string, verifier: string): Promise<User>;
     /** Continues a session from before a restart or a reload of the page; null if there is none, or another user’s. */
     restore(): Promise<User | null>;
     /** A token that does not expire soon. Parallel calls share one refresh. */

@@ -107,12 +107,7 @@ export class LoginClient {
    * @param {string} password
    */
   login(email, password) {
-    return this.#inTurn(async () => {
-      const body = { email, password }
-      const { data } = await this.#send({ method: 'POST', path: '/login', body })
-      await this.#keep(data)
-      return data.user
-    })
+    return this.#open('/login', { email, password })
   }
 
   /**
@@ -123,12 +118,17 @@ export class LoginClient {
    * @param {string} newPassword
    */
   changePassword(email, currentPassword, newPassword) {
-    return this.#inTurn(async () => {
-      const body = { email, currentPassword, newPassword }
-      const { data } = await this.#send({ method: 'POST', path: '/password', body })
-      await this.#keep(data)
-      return data.user
-    })
+    return this.#open('/password', { email, currentPassword, newPassword })
+  }
+
+  /**
+   * A login with the code that the login page has added to your address. `verifier` is the text whose SHA-256 was the
+   * `challenge`. Never call it with a code that this browser did not ask for.
+   * @param {string} code
+   * @param {string} verifier
+   */
+  redeem(code, verifier) {
+    return this.#open('/code', { code, verifier })
   }
 
   /** Continues a session from before a restart or a reload of the page; null if there is none, or another user’s. */
@@ -187,6 +187,18 @@ export class LoginClient {
   async logoutEverywhere() {
     await this.#authenticated('DELETE', '/sessions')
     await this.logout()
+  }
+
+  /**
+   * @param {string} path
+   * @param {object} body
+   */
+  #open(path, body) {
+    return this.#inTurn(async () => {
+      const { data } = await this.#send({ method: 'POST', path, body })
+      await this.#keep(data)
+      return data.user
+    })
   }
 
   async #refresh() {

@@ -26,7 +26,7 @@ export async function composeServers(
   { isStopping, isRefusing, track }: Drain,
 ) {
   const { metrics, store, clusterClock, writeFaults, tls, keys, page } = parts
-  const { budgets, bcryptCost, loginTimeMs, cookieIdleSeconds } = config
+  const { budgets, bcryptCost, loginTimeMs, cookieIdleSeconds, maxSessionsPerUser } = config
   const clock = clusterClock.now
   const hashQueue = createHashQueue(
     parts.hasher,
@@ -74,7 +74,7 @@ export async function composeServers(
     deviceTokens: createDeviceTokens(parts.deviceKey),
     keys,
     budgets,
-    maxSessionsPerUser: config.maxSessionsPerUser,
+    maxSessionsPerUser,
     sessionMaxSeconds: config.sessionMaxSeconds,
     loginTimeMs,
     tokens,
@@ -86,7 +86,7 @@ export async function composeServers(
       ...shared,
       page,
       sessions: {
-        ...{ store, keys, tokens, cookieIdleSeconds, clock },
+        ...{ store, keys, tokens, cookieIdleSeconds, clock, maxSessionsPerUser },
         limit: createRefreshLimit(clock),
       },
       passwordRules,

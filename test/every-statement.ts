@@ -81,6 +81,17 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   assert.equal(used.kind, 'replaced')
   const found = await store.refreshTokens.find(refreshToken.id, refreshToken.digest, now)
   assert.ok(found.kind === 'found' && found.successor)
+  const code = {
+    callback: 'https://app.example.net/',
+    challenge: 'x'.repeat(43),
+    expiresAt: later(1),
+  }
+  const codeDigest = digest(randomUUID())
+  await store.codes.insert(codeDigest, id, code)
+  assert.equal((await store.codes.find(codeDigest, now)).kind, 'found')
+  const session = { id: randomUUID(), expiresAt: later(DAY_MS), userAgent: '', ip: '' }
+  const redemption = { userId, session, refreshToken: token(), maxSessions: 100 }
+  assert.deepEqual(await store.codes.redeem(codeDigest, redemption, now), [])
   await store.sessions.listLive(userId, { afterId: null, limit: 101 }, now)
   await store.sessions.listLive(userId, { afterId: id, limit: 101 }, now)
   assert.ok((await store.sessions.countLive(userId, now)) > 1)

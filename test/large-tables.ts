@@ -5,6 +5,7 @@ export const LARGE_TABLES = [
   'users',
   'sessions',
   'refresh_tokens',
+  'login_codes',
   'devices',
   'login_throttle',
   'audit_events',
@@ -50,6 +51,8 @@ export async function fillTables(
     `insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at) ${series}
       select ${uuid('0002')}, ${uuid('0000')}, ${uuid('0001')}, ${digest('t')}, 'k', ${at('0')},
         ${at(`i % ${7 * day}`)} from n`,
+    `insert into login_codes (digest, session_id, callback, challenge, expires_at) ${series}
+      select ${digest('l')}, ${uuid('0001')}, '', substr(${digest('x')}, 1, 43), ${at(`i % ${7 * day}`)} from n`,
     `insert into login_throttle (key, scope, email_digest, failures, pending, lease_ends_at,
         window_ends_at, expires_at) ${series}
       select ${digest('k')}, 'email', ${digest('e')}, 1, 0, ${at('0')}, ${at('900')}, ${at('i % 900')} from n`,

@@ -48,6 +48,14 @@ export const CLOSED: [
   ],
   [
     'reason',
+    'code.refused',
+    [
+      ['session/redeem-code.ts', 'type CodeReason ='],
+      ['domain/session.ts', 'type SessionReason ='],
+    ],
+  ],
+  [
+    'reason',
     'request.refused',
     [
       ['http/request/log.ts', 'const REASON_OF ='],

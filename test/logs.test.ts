@@ -20,6 +20,8 @@ const AUTH = '/api/v1/auth'
 /** Part of every value that must never be logged. */
 const CANARY = 'c4n4ry'
 const SECRET_PASSWORD = `${CANARY} password`
+/** Of the form of a login code and of a verifier. */
+const CODE = CANARY.padEnd(43, 'x')
 const AGENT = 'Test/1.0 (logs)'
 const UTC = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const JSON_TYPE = { 'Content-Type': 'application/json' }
@@ -82,6 +84,17 @@ for (const engine of ENGINES_BY_RUN) {
         ['another type', { body: `password=${CANARY}`, headers: { 'Content-Type': 'a/b' } }, 415],
         ['a body that is too large', { body: { password: CANARY.repeat(4_000) } }, 413],
         ['credentials in the query', { path: `${LOGIN}?email=${email}&password=${CANARY}` }, 400],
+        [
+          'a code and its verifier',
+          { path: `${AUTH}/code?code=${CANARY}`, body: { code: CODE, verifier: CODE } },
+          401,
+        ],
+        ['a code of another form', { path: `${AUTH}/code`, body: { code: { x: CANARY } } }, 400],
+        [
+          'a page that is asked for a code',
+          { method: 'GET', path: `/login?return_to=https://a.example/${CANARY}&challenge=${CODE}` },
+          200,
+        ],
         ['an unknown path', { method: 'GET', path: `/${CANARY}?token=${CANARY}` }, 404],
         ['another method', { method: 'GET', path: `${LOGIN}?token=${CANARY}` }, 405],
         [

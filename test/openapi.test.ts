@@ -1,5 +1,6 @@
 // The OpenAPI document is valid, complete and true: every answer that it describes is met.
 import assert from 'node:assert/strict'
+import { hash } from 'node:crypto'
 import { subscribe } from 'node:diagnostics_channel'
 import { readFileSync } from 'node:fs'
 import type { OutgoingHttpHeaders } from 'node:http'
@@ -41,6 +42,10 @@ const SLOW_COST = 12
 /** Characters that JSON escapes, and some that it does not. */
 const ODD_NAME = `Zoë "quoted" \\ / \u0001\u2028 😀 <b> ${'x'.repeat(50)}`
 
+const CALLBACK = 'https://app.example.net/in'
+const VERIFIER = 'v'.repeat(43)
+const ISSUE = { returnTo: CALLBACK, challenge: hash('sha256', VERIFIER, 'base64url') }
+
 const NEW_PASSWORD = { currentPassword: PASSWORD, newPassword: 'seven green boats at noon' }
 
 type Target = { method: string; path: string }
@@ -48,6 +53,8 @@ type Target = { method: string; path: string }
 const TARGETS: Record<string, Target> = {
   logIn: { method: 'POST', path: LOGIN },
   changePassword: { method: 'POST', path: `${AUTH}/password` },
+  redeemCode: { method: 'POST', path: `${AUTH}/code` },
+  issueCode: { method: 'POST', path: `${AUTH}/code/issue` },
   refresh: { method: 'POST', path: `${AUTH}/refresh` },
   logOut: { method: 'POST', path: `${AUTH}/logout` },
   getSession: { method: 'GET', path: `${AUTH}/session` },
@@ -81,7 +88,8 @@ describe('the OpenAPI document', () => {
   const met = new Set<string>()
 
   before(async () => {
-    service = await startSessionService('sqlite', { THROTTLE_PAIR_FAILURES: '2' })
+    const env = { THROTTLE_PAIR_FAILURES: '2', CODE_CALLBACKS: CALLBACK }
+    service = await startSessionService('sqlite', env)
     text = (await service.call({ method: 'GET', path: '/openapi.json' })).text
     description = createDescription(text)
   })
@@ -226,6 +234,9 @@ describe('the OpenAPI document', () => {
     const own = ownChange(browser)
     const credentials = { email, password: PASSWORD }
     const { refreshToken } = program
+    const issued = await meet('issueCode', { headers: own, body: ISSUE }, 200)
+    const code = new URL(issued.json.data.location).searchParams.get('code')
+    const redeemed = await meet('redeemCode', { body: { code, verifier: VERIFIER } }, 200)
     const answers = [
       await meet('logIn', { body: credentials }, 200),
       await meet('logIn', { body: credentials, headers: { 'Sec-Fetch-Site': 'none' } }, 200),
@@ -245,6 +256,7 @@ describe('the OpenAPI document', () => {
       await meet('logOut', { headers: token }, 200),
       await meet('logOut', {}, 200),
       await meet('getKeys', {}, 200),
+      ...[issued, redeemed],
       await meet('changePassword', { body: { email, ...NEW_PASSWORD } }, 200),
     ]
     for (const { text: sent, json } of answers) assert.equal(sent, JSON.stringify(json))
@@ -304,6 +316,15 @@ describe('the OpenAPI document', () => {
     await meet('verify', { headers: changing }, 403)
     await meet('verify', { headers: token, path: `${AUTH}/verify?role=admin` }, 403)
     await meet('verify', { headers: token, path: `${AUTH}/verify?roles=user` }, 400)
+    await meet('redeemCode', { body: { code: 'x' } }, 400)
+    await meet('redeemCode', { body: { code: 'x', verifier: 'x' } }, 401)
+    await meet('issueCode', { body: ISSUE }, 401)
+    await meet('issueCode', { ...forged, body: ISSUE }, 403)
+    await meet('issueCode', {}, 400)
+    const browser = await service.browserLogin(await service.newUser())
+    for (const status of [...Array<number>(60).fill(200), 429]) {
+      await meet('issueCode', { headers: ownChange(browser), body: ISSUE }, status)
+    }
     await meet('endSession', { headers: token }, 404)
     await meet('endSession', { headers: token, path: `${AUTH}/sessions/x` }, 404)
     let current = refreshToken

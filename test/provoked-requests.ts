@@ -1,4 +1,5 @@
 // Provokes the events that a service in this process can log, and returns the lines.
+import { hash } from 'node:crypto'
 import { rename } from 'node:fs/promises'
 import { mock } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
@@ -15,6 +16,8 @@ import { AUTH, cookieIn, SESSION_COOKIE } from './session-client.ts'
 
 const EMAIL = 'kate@example.com'
 const NEW = 'kim@example.com'
+const CALLBACK = 'https://app.example.net/logged-in'
+const VERIFIER = 'v'.repeat(43)
 const BROWSER = { 'Sec-Fetch-Site': 'same-origin' }
 const PURGE_EVERY_MS = 60_000
 const REFRESHES_PER_MINUTE = 60
@@ -37,6 +40,7 @@ async function requests() {
     THROTTLE_EMAIL_FAILURES: String(ALARM_FAILURES + 1),
     THROTTLE_CLIENT_FAILURES: '1000',
     CORS_ORIGINS: 'https://app.example.com',
+    CODE_CALLBACKS: CALLBACK,
   })
   cleanup.defer(service.stop)
   const purge = timers.mock.calls.find(({ arguments: [, ms] }) => ms === PURGE_EVERY_MS)
@@ -61,14 +65,22 @@ async function requests() {
   const owner = newAddress()
   for (const from of [owner, owner, newAddress()]) await refresh(copied, from)
 
-  // A cookie that is used too often and without its CSRF token, a page of another origin, a malformed login.
+  // A code that is redeemed twice, a cookie that is used too often and without its CSRF token, a page of another origin, a malformed login.
   const browser = await call({ body: { email: EMAIL, password: PASSWORD }, headers: BROWSER })
   const own = {
     ...BROWSER,
     Cookie: `${SESSION_COOKIE}=${cookieIn(browser, SESSION_COOKIE)}`,
     'X-CSRF-Token': String(browser.headers['x-csrf-token']),
   }
-  for (let i = 0; i <= REFRESHES_PER_MINUTE; i++) {
+  const challenge = hash('sha256', VERIFIER, 'base64url')
+  const issue = { returnTo: CALLBACK, challenge }
+  const issued = await call({ path: `${AUTH}/code/issue`, headers: own, body: issue })
+  const code = new URL(issued.json.data.location).searchParams.get('code')
+  for (let i = 0; i < 2; i++) {
+    await call({ path: `${AUTH}/code`, body: { code, verifier: VERIFIER } })
+  }
+  // The code counts as one of them.
+  for (let i = 0; i < REFRESHES_PER_MINUTE; i++) {
     await call({ path: `${AUTH}/refresh`, headers: own })
   }
   await call({ path: `${AUTH}/logout`, headers: { ...own, 'X-CSRF-Token': 'wrong' } })

@@ -58,6 +58,7 @@ export type Body = {
     session: SessionObject
     sessions: SessionObject[]
     next?: string
+    location: string
   }
   error: {
     code: string

@@ -125,11 +125,12 @@ function claimOf(token: string, name: string): string {
   return String(claims[name])
 }
 
-/** Every token, and its last part alone: without its signature a token is useless. */
+/** Every token and code, and the last part of a token alone: without its signature it is useless. */
 function secretsIn({ headers, json }: Answer): string[] {
-  const { accessToken, refreshToken } = json.data ?? {}
+  const { accessToken, refreshToken, location } = json.data ?? {}
+  const code = location && new URL(location).searchParams.get('code')
   const cookies = (headers['set-cookie'] ?? []).map(line => /=([^;]*)/.exec(line)?.[1])
-  return [accessToken, refreshToken, headers['x-csrf-token'], ...cookies]
+  return [accessToken, refreshToken, code, headers['x-csrf-token'], ...cookies]
     .filter(secret => typeof secret === 'string' && secret !== '')
     .flatMap(secret => [String(secret), String(secret).split('.').at(-1) ?? ''])
 }

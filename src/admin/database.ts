@@ -6,7 +6,14 @@ import { fieldLines, jsonOf, timeText } from './terminal/layout.ts'
 import { createProgress } from './terminal/terminal.ts'
 import { withAnyStore, withMigratedStore, withStore } from './with-store.ts'
 
-const NAMES = ['sessions', 'refreshTokens', 'devices', 'throttleRows', 'auditEvents'] as const
+const NAMES = [
+  'sessions',
+  'refreshTokens',
+  'codes',
+  'devices',
+  'throttleRows',
+  'auditEvents',
+] as const
 
 export function databaseCommand(context: Context): Command {
   const { terminal } = context
@@ -61,6 +68,7 @@ export function databaseCommand(context: Context): Command {
         const removed = {
           sessions: 0,
           refreshTokens: 0,
+          codes: 0,
           devices: 0,
           throttleRows: 0,
           auditEvents: 0,
@@ -74,7 +82,7 @@ export function databaseCommand(context: Context): Command {
           if (batch.isDone) break
           showProgress(`Removed ${removed.sessions} sessions so far …`)
         }
-        const sentence = `Removed ${removed.sessions} sessions, ${removed.refreshTokens} refresh tokens, ${removed.devices} devices, ${removed.throttleRows} throttle rows and ${removed.auditEvents} audit events.`
+        const sentence = `Removed ${removed.sessions} sessions, ${removed.refreshTokens} refresh tokens, ${removed.codes} codes, ${removed.devices} devices, ${removed.throttleRows} throttle rows and ${removed.auditEvents} audit events.`
         terminal.announce('admin.database_purged', removed, sentence)
         if (vacuum && !(await store.maintenance.vacuum())) {
           terminal.say('PostgreSQL vacuums its tables by itself: --vacuum did nothing.')

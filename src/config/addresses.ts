@@ -57,6 +57,25 @@ export const origins: Kind<readonly string[]> = {
   },
 }
 
+/** Compared as text with what an application asks for, so each must be in its normal form. */
+export const callbacks: Kind<readonly string[]> = {
+  values: 'https addresses (outside production also `http://localhost…`), comma-separated',
+  parse(text, { name, environment, refuse }) {
+    const entries = entriesOf(text)
+    for (const entry of entries) {
+      const url = URL.canParse(entry) ? new URL(entry) : null
+      const isLocal = environment !== 'production' && isLoopback(url?.hostname ?? '')
+      const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLocal)
+      if (!isSafe || url?.href !== entry || /[?#]/.test(entry) || url.username || url.password) {
+        refuse(
+          `${name} takes exact addresses such as https://app.example.net/signed-in: https, with a path, in their normal form, without user, query and fragment; not "${entry}".`,
+        )
+      }
+    }
+    return entries
+  },
+}
+
 export const networks: Kind<readonly string[]> = {
   values: 'addresses or CIDR networks, comma-separated',
   parse(text, { name, refuse }) {

@@ -40,6 +40,7 @@ describe('configuration', () => {
       trustedProxies: [],
       corsOrigins: null,
       returnToOrigins: [],
+      codeCallbacks: [],
       page: {
         ...{ brandName: 'Login Service', logoFile: null, brandColor: '#3451b2' },
         ...{ helpText: null, helpUrl: null, termsUrl: null, privacyUrl: null, homeUrl: null },
@@ -142,6 +143,14 @@ describe('configuration', () => {
       { returnToOrigins: ['https://a.example', 'https://localhost:3000'] },
     ],
     [
+      { CODE_CALLBACKS: 'https://a.example/in, https://[::1]:3000/, http://localhost:3000/a%2Fb' },
+      {
+        codeCallbacks: [
+          ...['https://a.example/in', 'https://[::1]:3000/', 'http://localhost:3000/a%2Fb'],
+        ],
+      },
+    ],
+    [
       {
         ...{ BRAND_NAME: ' Ä & <Co> ', BRAND_COLOR: '#A1f', BRAND_LOGO_FILE: 'logo.svg' },
         ...{ HELP_TEXT: 'Call 1234.', HELP_URL: 'tel:1234', HOME_URL: 'http://localhost:3000/' },
@@ -239,6 +248,23 @@ describe('configuration', () => {
     ],
     CORS_ORIGINS: NOT_ORIGINS,
     RETURN_TO_ORIGINS: NOT_ORIGINS,
+    CODE_CALLBACKS: [
+      ...['a.example', '/in', '//a.example/in', 'https://a.example', 'http://a.example/in', '*'],
+      ...['https://u@a.example/in', 'https://u:p@a.example/in', 'https://@a.example/in'],
+      ...[
+        'https://a.example/in?',
+        'https://a.example/in?a=b',
+        'https://a.example/in#',
+        'javascript:x',
+      ],
+      ...['https://A.example/in', 'https://a.example:443/in', 'https://a.example/b/../in'],
+      ...[
+        'https://a.example\\in',
+        'https://a.example/i n',
+        'ws://localhost/in',
+        'https://é.example/',
+      ],
+    ],
     BRAND_NAME: ['x'.repeat(61), 'two\nlines', 'a\u0000b'],
     HELP_TEXT: ['x'.repeat(201), 'two\nlines'],
     HELP_URL: ['help', 'http://a.example', 'javascript:alert(1)', 'data:text/html,x'],
@@ -340,6 +366,7 @@ describe('configuration', () => {
       ['an http origin', { CORS_ORIGINS: 'https://a.example,http://b.example' }, /http:\/\/b\.ex/],
       ['an origin of another scheme', { CORS_ORIGINS: 'ws://a.example' }, /https:\/\/ origins/],
       ['an http address to return to', { RETURN_TO_ORIGINS: 'http://b.example' }, /RETURN_TO_ORIG/],
+      ['a code for an http address', { CODE_CALLBACKS: 'http://localhost/in' }, /CODE_CALLBACKS/],
       ['a log without logins', { LOG_LEVEL: 'error' }, /LOG_LEVEL must be info/],
       ['a log without successes', { LOG_LEVEL: 'warn' }, /LOG_LEVEL must be info/],
       ['an unknown log level', { LOG_LEVEL: 'verbose' }, /LOG_LEVEL must be one of/],

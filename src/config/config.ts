@@ -67,6 +67,8 @@ function toConfig(values: VariableValues, warnings: readonly string[]) {
     corsOrigins: values.CORS_ORIGINS,
     /** Origins to which the page may send the user after a login. */
     returnToOrigins: values.RETURN_TO_ORIGINS ?? [],
+    /** Addresses of applications of other sites to which the page may give a code. */
+    codeCallbacks: values.CODE_CALLBACKS ?? [],
     page: {
       brandName: values.BRAND_NAME,
       /** Null: the built-in logo in the brand's colour. */

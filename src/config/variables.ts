@@ -2,7 +2,7 @@
 // this table.
 import { ACCESS_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import { WINDOW_MINUTES } from '../domain/throttle.ts'
-import { defaultIssuer, issuer, link, networks, origins } from './addresses.ts'
+import { callbacks, defaultIssuer, issuer, link, networks, origins } from './addresses.ts'
 import { postgresUrl } from './database.ts'
 import { anyText, choice, color, ENVIRONMENTS, integer, type Kind, line, path } from './kinds.ts'
 
@@ -81,6 +81,11 @@ export const VARIABLES = {
     origins,
     null,
     'sites to which the page may send the user after a login',
+  ),
+  CODE_CALLBACKS: variable(
+    callbacks,
+    null,
+    'addresses of applications of other sites, to which the page may send the user with a login code (docs/integrating.md)',
   ),
   // A longer name does not fit on a phone.
   BRAND_NAME: variable(line(60), 'Login Service', 'name at the top of the page'),

@@ -40,10 +40,7 @@ export type Reservation =
       lockedUserId: string | null
     }
 
-type NewSession = Pick<Session, 'id' | 'expiresAt' | 'userAgent' | 'ip'> & {
-  /** SHA-256 of the session cookie in hex; null for a client without cookies. */
-  cookieDigest: string | null
-}
+export type NewSession = Pick<Session, 'id' | 'expiresAt' | 'userAgent' | 'ip'>
 
 /** The device of a login. A new one is stored, without its token; a known one gets its use and new expiry. */
 export type UsedDevice = { id: string; expiresAt: Date } & (
@@ -64,7 +61,10 @@ export type Displaced = {
 export type Opening = {
   /** The user at the time at which the password was verified. */
   user: Pick<User, 'id' | 'passwordHash'>
-  session: NewSession
+  session: NewSession & {
+    /** SHA-256 of the session cookie in hex; null for a client without cookies. */
+    cookieDigest: string | null
+  }
   refreshToken: NewRefreshToken
   device: UsedDevice | null
   displaced: Displaced

@@ -5,6 +5,7 @@ export type Purged = {
   isDone: boolean
   sessions: number
   refreshTokens: number
+  codes: number
   devices: number
   throttleRows: number
   auditEvents: number

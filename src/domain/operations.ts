@@ -50,6 +50,7 @@ const METHODS: { [Part in PartName]: Record<keyof StoreParts[Part], true> } = {
     endAll: true,
   },
   refreshTokens: { find: true, use: true },
+  codes: { insert: true, find: true, redeem: true },
   devices: { find: true, list: true, revoke: true, readKey: true },
   throttle: { read: true, readOfEmail: true, list: true, clear: true, clearOfEmail: true },
   audit: { list: true, listOfUser: true },

@@ -3,6 +3,7 @@
 // its comment says otherwise; connections, transactions and SQL stay inside `storage/`.
 import type { AttemptStore } from './attempt.ts'
 import type { AuditStore } from './audit.ts'
+import type { CodeStore } from './code.ts'
 import type { DeviceStore } from './device.ts'
 import type { ImportStore } from './import.ts'
 import type { MaintenanceStore } from './maintenance.ts'
@@ -17,6 +18,7 @@ export type StoreParts = {
   users: UserStore
   sessions: SessionStore
   refreshTokens: RefreshTokenStore
+  codes: CodeStore
   devices: DeviceStore
   throttle: ThrottleStore
   audit: AuditStore

@@ -2,6 +2,8 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import type { NewHashDeps } from '../login/new-hash.ts'
+import type { IssueDeps } from '../session/issue-code.ts'
+import type { RedeemDeps } from '../session/redeem-code.ts'
 import type { RefreshDeps } from '../session/refresh.ts'
 import { describeRoutes } from './openapi/document.ts'
 import { NOT_DESCRIBED } from './openapi/operation.ts'
@@ -20,10 +22,16 @@ import {
   endOtherSessionsRoute,
   endSessionRoute,
 } from './routes/end-sessions.ts'
+import { ISSUE_CODE_OPERATION, type IssueCodeBody, issueCodeRoute } from './routes/issue-code.ts'
 import { JWKS_OPERATION, jwksRoute } from './routes/jwks.ts'
 import { LOGIN_OPERATION, type LoginBody, loginRoute } from './routes/login.ts'
 import { LOGOUT_OPERATION, logoutRoute } from './routes/logout.ts'
 import { assetRoute, changePasswordPageRoute, notFoundRoute, pageRoute } from './routes/page.ts'
+import {
+  REDEEM_CODE_OPERATION,
+  type RedeemCodeBody,
+  redeemCodeRoute,
+} from './routes/redeem-code.ts'
 import { addReference } from './routes/reference.ts'
 import { REFRESH_OPERATION, refreshRoute } from './routes/refresh.ts'
 import {
@@ -39,7 +47,7 @@ import { createServer, type ServerDeps } from './server.ts'
 const CACHE_CONTROL = 'public, max-age=300'
 
 type AppDeps = ServerDeps & {
-  sessions: RefreshDeps
+  sessions: RefreshDeps & IssueDeps & RedeemDeps
   page: Page
   login: (attempt: LoginAttempt) => Promise<LoginOutcome>
   passwordRules: NewHashDeps['passwordRules']
@@ -73,6 +81,16 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     { ...CHANGE_PASSWORD_OPERATION, onRequest },
     tracked(changePasswordRoute(login, passwordRules)),
   )
+  app.post<{ Body: RedeemCodeBody }>(
+    `${auth}/code`,
+    REDEEM_CODE_OPERATION,
+    tracked(redeemCodeRoute(sessions)),
+  )
+  app.post<{ Body: IssueCodeBody }>(
+    `${auth}/code/issue`,
+    ISSUE_CODE_OPERATION,
+    tracked(issueCodeRoute(sessions, config.codeCallbacks)),
+  )
   app.post(
     `${auth}/refresh`,
     REFRESH_OPERATION,
@@ -90,7 +108,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   app.delete(`${auth}/sessions/:id`, END_SESSION_OPERATION, tracked(endSessionRoute(sessions)))
   app.get('/.well-known/jwks.json', JWKS_OPERATION, jwksRoute(sessions.keys))
   for (const url of ['/', '/login']) {
-    app.get(url, NOT_DESCRIBED, pageRoute(page, config.returnToOrigins))
+    app.get(url, NOT_DESCRIBED, pageRoute(page, config))
   }
   app.get('/.well-known/change-password', NOT_DESCRIBED, changePasswordPageRoute)
   for (const [url, content] of page.assets) app.get(url, NOT_DESCRIBED, assetRoute(content))

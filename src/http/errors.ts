@@ -4,14 +4,20 @@ import { sendFailure } from './answer/envelope.ts'
 import { MalformedBody } from './request/body.ts'
 import { logOf, refuse } from './request/log.ts'
 
-const CHANGE_NEEDS = 'Email, current password and new password are required'
+/** By a field that only this operation requires. */
+const MESSAGES = {
+  newPassword: 'Email, current password and new password are required',
+  verifier: 'Code and verifier are required',
+  challenge: 'The address to return to and the challenge are required',
+}
 
 export function handleError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
   // The caller disconnected while sending the body. This is no fault of the service, so it is not logged.
   if (request.raw.readableAborted) return sendFailure(reply, 'BAD_REQUEST')
   const required = fieldsOf(request)
-  // Only a login and a change of the password have required fields, which the answer names. The admin API names them by itself.
-  const message = required.includes('newPassword') && { message: CHANGE_NEEDS }
+  // The answer names them. A login's message is that of the code; the admin API names its fields by itself.
+  const [, own] = Object.entries(MESSAGES).find(([field]) => required.includes(field)) ?? []
+  const message = own && { message: own }
   if (error instanceof MalformedBody || error.code === 'FST_ERR_CTP_INVALID_CONTENT_LENGTH') {
     return required.length > 0
       ? refuse(request, reply, 'VALIDATION_ERROR', { ...message, fields: required })

@@ -7,7 +7,7 @@
  * @typedef {{ id: string, createdAt: string, lastUsedAt: string, userAgent: string, ip: string,
  *   current: boolean }} Session
  * @typedef {{ user: User, session?: Session & { lastLogin: LastLogin | null }, sessions: Session[],
- *   next?: string }} Data
+ *   next?: string, location?: string }} Data
  * @typedef {{ code: string, fields?: string[], reason?: string }} Failure
  * @typedef {{ status: number, data: Data | null, error: Failure | null,
  *   retryAfterSeconds: number | null }} Answer

@@ -22,7 +22,11 @@ const CHANGE_HASH = '#change-password'
 /** After this time without an answer the form is shown: most visitors have no session. */
 const SESSION_WAIT_MS = 1_500
 
+/** With `prompt=login`, a session that the browser already has does not count. */
+let mustLogIn = new URLSearchParams(location.search).get('prompt') === 'login'
+
 startForm(async (data, isChanged) => {
+  mustLogIn = false
   forgetHash()
   tellOtherWindows('loggedIn')
   announce(text(isChanged ? 'passwordChanged' : 'loggedIn'))
@@ -37,7 +41,11 @@ startForm(async (data, isChanged) => {
   else leave(() => showAccount(data))
 }, leaveChange)
 startAccount(showForm)
-showDestination()
+showDestination(async () => {
+  const { data } = await call('GET', '/session')
+  if (data?.user) leave(() => showAccount(data))
+  else checkSession()
+})
 startLanguageLinks()
 
 // A page from the browser's back/forward cache shows an outdated state.
@@ -91,6 +99,7 @@ async function leaveChange() {
 
 /** Goes on from the form if there is a session and the form is not in use. Returns the answer's status. */
 async function resume() {
+  if (mustLogIn) return 401
   const { status, data } = await call('GET', '/session')
   if (!data?.user || isAccountShown() || isLeaving() || isFormInUse()) return status
   clearForm()

@@ -5,6 +5,7 @@ import { UnusableTables } from '../domain/migration.ts'
 import type { Store } from '../domain/store.ts'
 import { messageOf } from '../files.ts'
 import { createAudit } from './sql/audit.ts'
+import { createCodes } from './sql/code.ts'
 import { createDevices } from './sql/device.ts'
 import { type Engine, SERVICE_OPERATION_TIMEOUT_MS } from './sql/engine.ts'
 import { createImport } from './sql/import.ts'
@@ -26,6 +27,7 @@ export async function openStore(
     users: createUsers(engine),
     sessions: createSessions(engine),
     refreshTokens: createRefreshTokens(engine),
+    codes: createCodes(engine),
     devices: createDevices(engine),
     throttle: createThrottleStore(engine),
     audit: createAudit(engine),

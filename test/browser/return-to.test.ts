@@ -1,6 +1,7 @@
 // The address to which a login leads.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { PASSWORD } from '../service.ts'
 import { openVisits, says, sessionsOf, withoutCookies } from './browser.ts'
 
 const APP = 'https://app.example.com'
@@ -179,6 +180,106 @@ describe('a login with an address to return to', () => {
         }
       },
       { path: asked('https://evil.example/') },
+    ),
+  )
+})
+
+describe('a login with a callback that gets a code', () => {
+  const CALLBACK = `${APP}/in`
+  const CHALLENGE = 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM'
+  const visit = openVisits({ CODE_CALLBACKS: CALLBACK, RETURN_TO_ORIGINS: APP })
+  const asked = (address: string, challenge = CHALLENGE) =>
+    `/login?return_to=${encodeURIComponent(address)}&challenge=${challenge}`
+  const WITH_CODE = /^https:\/\/app\.example\.com\/in\?a=b&code=[\w-]{43}$/
+  const OPTIONS = { path: asked(`${CALLBACK}?a=b`), elsewhere: [APP] }
+
+  test(
+    'goes there with a new code each time; the third time in a moment, the user must click',
+    visit(
+      async ({ page, newUser, fill, service }) => {
+        await page.click('text=Deutsch')
+        await page.getByText('und weiter zu app.example.com').waitFor()
+        await fill(await newUser())
+        await page.click('#log-in')
+        await page.waitForURL(WITH_CODE)
+        assert.equal(await page.evaluate('document.referrer'), '')
+        const addresses = [page.url()]
+        for (let i = 0; i < 2; i++) {
+          await page.goto(service.url + OPTIONS.path)
+          await page.waitForURL(WITH_CODE)
+          addresses.push(page.url())
+        }
+        await page.goto(service.url + OPTIONS.path)
+        await says(page, /You are logged in, but app\.example\.com sent you back here/)
+        await page.getByRole('link', { name: 'Continue to app.example.com' }).click()
+        await page.waitForURL(WITH_CODE)
+        assert.equal(new Set([...addresses, page.url()]).size, 4)
+      },
+      {
+        ...OPTIONS,
+        // "In a moment", however busy the machine is.
+        prepare: page => page.clock.setFixedTime(Date.now()),
+      },
+    ),
+  )
+
+  test(
+    'asks for the password with prompt=login, also in another window that logs in',
+    visit(async ({ page, newUser, logIn, newTab, service, context }) => {
+      await page.goto(`${service.url}/login`)
+      await logIn(await newUser())
+      const tab = await context.newPage()
+      await tab.goto(`${service.url}${OPTIONS.path}&prompt=login`)
+      await tab.locator('#log-in:enabled').waitFor()
+      await page.reload()
+      await sessionsOf(page).waitFor()
+      assert.ok(await tab.isVisible('#form'))
+      await tab.fill('#email', await newUser())
+      await tab.fill('#password', PASSWORD)
+      await tab.click('#log-in')
+      await tab.waitForURL(WITH_CODE)
+      // Without it, the session counts.
+      await (await newTab()).waitForURL(WITH_CODE)
+    }, OPTIONS),
+  )
+
+  test(
+    'shows the account and the reason if there is no code, and a link that tries again',
+    visit(
+      async ({ page, newUser, fill }) => {
+        await page.route('**/code/issue', route => route.fulfill({ status: 503 }))
+        await fill(await newUser())
+        await page.click('#log-in')
+        await says(page, /busy/)
+        await sessionsOf(page).waitFor()
+        await page.unroute('**/code/issue')
+        await page.getByRole('link', { name: 'Continue to app.example.com' }).click()
+        await page.waitForURL(WITH_CODE)
+      },
+      { ...OPTIONS, expected: [503] },
+    ),
+  )
+
+  test(
+    'stays on the page for a callback or challenge that is not accepted',
+    visit(
+      async ({ page, newUser, logIn, service, calls }) => {
+        await logIn(await newUser())
+        for (const path of [
+          ...[asked(`${APP}/`), asked(`${CALLBACK}?code=x`), asked(CALLBACK, 'short')],
+          ...[asked('https://evil.example/in'), `${asked(CALLBACK)}&challenge=x`],
+        ]) {
+          await page.goto(service.url + path)
+          await sessionsOf(page).waitFor()
+          await says(page, /^We cannot send you back to/)
+          assert.ok(await page.isHidden('#continue'), path)
+        }
+        assert.ok(!calls().includes('POST /code/issue'))
+        // And no code is added for the same address without a challenge.
+        await page.goto(`${service.url}/login?return_to=${CALLBACK}`)
+        await page.waitForURL(CALLBACK)
+      },
+      { elsewhere: [APP] },
     ),
   )
 })

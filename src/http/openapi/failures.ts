@@ -13,12 +13,13 @@ import { object } from './operation.ts'
 /** docs/api.md has these sentences in its table. */
 export const WHEN: Record<PublicFailureCode, string> = {
   VALIDATION_ERROR:
-    'login or change of the password: a field is missing, empty or not a string, or the body is not a JSON object; or the new password cannot be used, and `reason` says why',
+    'login, change of the password or login code: a field is missing, empty or not a string, or the body is not a JSON object; the new password cannot be used, and `reason` says why; or no code is given to this address',
   BAD_REQUEST:
     'the request is not valid HTTP, is ambiguous, or came as `http://` to the TLS port; the body is not JSON (except at the login: `VALIDATION_ERROR`); or `limit`, `after`, `role` or `refreshToken` is invalid (named in `fields`)',
   INVALID_CREDENTIALS:
     'unknown email, wrong password, a temporary password that has ended, or a user that is inactive or locked by an administrator: always the same answer',
-  INVALID_TOKEN: 'the token or cookie is missing, or does not belong to a live session',
+  INVALID_TOKEN:
+    'the token, cookie or code is missing or invalid, or does not belong to a live session',
   HTTPS_REQUIRED: 'the request did not come over HTTPS',
   CSRF_FAILED:
     'a POST or DELETE by cookie came without its CSRF token, or with neither `Sec-Fetch-Site: same-origin` nor an `Origin` that `CORS_ORIGINS` lists; or a login came from a page of another site that it does not list; or a proxy asked `GET /verify` about a change by cookie that came from elsewhere',
@@ -32,7 +33,7 @@ export const WHEN: Record<PublicFailureCode, string> = {
   UNSUPPORTED_MEDIA_TYPE: 'the body is not `application/json`, or it is compressed',
   EXPECTATION_FAILED: 'the `Expect` header is not `100-continue`',
   TOO_MANY_ATTEMPTS: 'too many failed logins; `Retry-After` has the exact seconds left',
-  TOO_MANY_REQUESTS: 'more than 60 refreshes of a session in a minute',
+  TOO_MANY_REQUESTS: 'more than 60 refreshes and login codes of a session in a minute',
   HEADERS_TOO_LARGE:
     'address and headers are larger than 16 KiB, or there are more than 100 headers',
   INTERNAL_ERROR: 'an unexpected error, such as a database that does not answer',

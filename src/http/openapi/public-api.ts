@@ -10,7 +10,7 @@ export const PUBLIC_API: ApiDescription = {
     {
       name: 'Login',
       description:
-        'From email and password to tokens, and back. A page may also send its user to `/login?return_to=` and its own address, encoded. After the login the login page sends the user back, if `RETURN_TO_ORIGINS` lists the origin.',
+        'From email and password to tokens, and back. A page may also send its user to `/login?return_to=` and its own address, encoded. After the login the login page sends the user back, if `RETURN_TO_ORIGINS` lists the origin. A page of another site adds a `challenge`, and gets a code if `CODE_CALLBACKS` lists its address.',
     },
     { name: 'Sessions', description: 'A user’s own live sessions.' },
     { name: 'Tokens', description: 'What other services need to verify an access token.' },

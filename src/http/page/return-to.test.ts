@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { acceptedReturnTo } from './return-to.ts'
+import { acceptedCallback, acceptedReturnTo } from './return-to.ts'
 
 const ORIGINS = ['https://app.example.com', 'http://localhost:3000', 'https://app.example.com:8443']
 
@@ -101,5 +101,69 @@ describe('the address to return to', () => {
 
   test('without a list nothing is accepted', () => {
     for (const address of ACCEPTED) assert.equal(acceptedReturnTo(address, []), null)
+  })
+})
+
+describe('the address that gets a code', () => {
+  const CALLBACK = 'https://app.example.com/in'
+  const CALLBACKS = ['https://app.example.net/', CALLBACK, 'http://localhost:3000/in']
+  const CHALLENGE = 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM'
+
+  const ACCEPTED = [
+    ...CALLBACKS,
+    ...['?', '?a=b', '?a=b&c=%2F', '?next=https://evil.example', '?a?b', '?Code=x', '?xcode=x'].map(
+      query => CALLBACK + query,
+    ),
+    `${CALLBACK}?${'a'.repeat(2021)}`,
+  ]
+  for (const address of ACCEPTED) {
+    test(`${address.slice(0, 60)} is accepted`, () => {
+      assert.equal(acceptedCallback(address, CHALLENGE, CALLBACKS), address.split('?')[0])
+    })
+  }
+
+  const REFUSED: unknown[] = [
+    ...[undefined, null, '', 7, [CALLBACK], 'https://app.example.com', 'https://app.example.com/'],
+    ...['https://app.example.net', 'https://app.example.net/in', 'https://app.example.net?a=b'],
+    ...[`${CALLBACK}/`, `${CALLBACK}2`, `${CALLBACK};a`, `${CALLBACK}%3Fa=b`, `${CALLBACK}/../in`],
+    ...[
+      'https://app.example.com//in',
+      'https://app.example.com/%2Fin',
+      'https://app.example.com%2Fin',
+    ],
+    ...['https://app.example.com/%69n', 'https://app.example.com/IN', 'https://APP.example.com/in'],
+    ...['HTTPS://app.example.com/in', 'http://app.example.com/in', '//app.example.com/in'],
+    ...[
+      'https://app.example.com./in',
+      'https://app.example.com:443/in',
+      'https://app.example.com:/in',
+    ],
+    ...['https://kate@app.example.com/in', 'https://@app.example.com/in'],
+    ...['https://app.example.com@evil.example/in', 'https://app.example.com.evil.example/in'],
+    ...['https://app.example.com\\in', 'https:/app.example.com/in', ' https://app.example.com/in'],
+    ...[`${CALLBACK}#`, `${CALLBACK}#a`, `${CALLBACK}?a=b#c`, `${CALLBACK}?a=b\t`, `${CALLBACK}?é`],
+    ...['?code', '?code=', '?code=x', '?a=b&code=x', '?a?&code=x', '?%63ode=x'].map(
+      query => CALLBACK + query,
+    ),
+    `${CALLBACK}?${'a'.repeat(2022)}`,
+  ]
+  for (const address of REFUSED) {
+    test(`${JSON.stringify(address)?.slice(0, 70)} is refused`, () => {
+      assert.equal(acceptedCallback(address, CHALLENGE, CALLBACKS), null)
+    })
+  }
+
+  test('a challenge must have the form of a digest', () => {
+    for (const challenge of [
+      ...[undefined, null, '', [CHALLENGE], CHALLENGE.slice(1), `${CHALLENGE}x`, `${CHALLENGE}=`],
+      ...[CHALLENGE.replace('-', '+'), CHALLENGE.replace('-', 'é'), ` ${CHALLENGE.slice(1)}`],
+      `${CHALLENGE}\n`,
+    ]) {
+      assert.equal(acceptedCallback(CALLBACK, challenge, CALLBACKS), null)
+    }
+  })
+
+  test('without a list nothing is accepted', () => {
+    for (const address of ACCEPTED) assert.equal(acceptedCallback(address, CHALLENGE, []), null)
   })
 })

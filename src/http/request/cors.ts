@@ -14,7 +14,7 @@ const PREFLIGHT_HEADERS = {
   'Content-Length': '0',
 }
 
-export type OriginRules = Pick<Config, 'corsOrigins' | 'environment'>
+export type OriginRules = Pick<Config, 'corsOrigins' | 'codeCallbacks' | 'environment'>
 
 /** Adds the CORS headers to answers for allowed origins, and answers preflight requests. */
 export function cors(rules: OriginRules) {
@@ -50,10 +50,16 @@ export function logRefusedOrigins(rules: OriginRules) {
   }
 }
 
-/** A listed origin may send cookies. In development without a list, any origin may call without cookies. */
+/**
+ * A listed origin may send cookies. That of an application that gets codes may call without cookies, and so may any
+ * origin in development without a list.
+ */
 function originHeaders(origin: string, rules: OriginRules): Record<string, string> | null {
   if (isListedOrigin(origin, rules)) {
     return { 'Access-Control-Allow-Origin': origin, 'Access-Control-Allow-Credentials': 'true' }
+  }
+  if (rules.codeCallbacks.some(callback => new URL(callback).origin === origin)) {
+    return { 'Access-Control-Allow-Origin': origin }
   }
   const isOpen = rules.corsOrigins === null && rules.environment !== 'production'
   return isOpen ? { 'Access-Control-Allow-Origin': '*' } : null

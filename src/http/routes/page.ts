@@ -1,10 +1,11 @@
 // GET /, GET /login, GET /.well-known/change-password, the files that the page loads, and the answer to other
 // addresses.
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Config } from '../../config/config.ts'
 import { sendFailure } from '../answer/envelope.ts'
 import { chooseEncoding, chooseLanguage } from '../page/negotiation.ts'
 import type { Content, Page } from '../page/page.ts'
-import { acceptedReturnTo, originOf } from '../page/return-to.ts'
+import { acceptedCallback, acceptedReturnTo, originOf } from '../page/return-to.ts'
 import { sessionCookieOf } from '../request/cookies.ts'
 import { logRefused } from '../request/log.ts'
 
@@ -21,18 +22,27 @@ export const PAGE_POLICY = [
 /** A changed file gets another address. */
 const FOR_EVER = 'public, max-age=31536000, immutable'
 
-export function pageRoute(page: Page, returnToOrigins: readonly string[]) {
+type Destinations = Pick<Config, 'returnToOrigins' | 'codeCallbacks'>
+
+export function pageRoute(page: Page, destinations: Destinations) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const { return_to: asked } = request.query as { return_to?: unknown }
     const document = chooseDocument(page, request, reply)
     const hasCookie = sessionCookieOf(request) !== null
     const { content, withReturnTo } = hasCookie ? document.withoutForm : document.withForm
-    const returnTo = acceptedReturnTo(asked, returnToOrigins)
+    const returnTo = returnToOf(request, destinations)
     if (asked !== undefined && returnTo === null) logRefused(request, 'return-to', originOf(asked))
     if (returnTo === null) return sendContent(request, reply, content)
     // This document is not compressed: it differs from request to request, so that would cost time each time.
     return reply.type(content.type).send(withReturnTo(returnTo))
   }
+}
+
+/** With a challenge, the application wants a code: the list of origins gives none. */
+function returnToOf({ query }: FastifyRequest, { returnToOrigins, codeCallbacks }: Destinations) {
+  const { return_to: asked, challenge } = query as { return_to?: unknown; challenge?: unknown }
+  if (challenge === undefined) return acceptedReturnTo(asked, returnToOrigins)
+  return acceptedCallback(asked, challenge, codeCallbacks) === null ? null : String(asked)
 }
 
 /** Password managers open this address of any site when a password should be changed. */

@@ -114,7 +114,7 @@ function countRepeat(request: FastifyRequest, by: RepeatLabel): void {
   request.server.getDecorator<Metrics>(METRICS).refreshRepeated(by)
 }
 
-function sendLimited(
+export function sendLimited(
   request: FastifyRequest,
   reply: FastifyReply,
   { sessionId, retryAfterSeconds }: { sessionId: string; retryAfterSeconds: number },

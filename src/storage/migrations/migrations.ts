@@ -13,6 +13,7 @@ import * as lastLogin from './0007-last-login.ts'
 import * as refreshCaller from './0008-refresh-caller.ts'
 import * as auditChecks from './0009-audit-checks.ts'
 import * as temporaryPasswords from './0010-temporary.ts'
+import * as loginCodes from './0011-login-codes.ts'
 import * as forgetting from './0014-forgetting.ts'
 import { COLUMN_TYPES } from './column-types.ts'
 
@@ -27,6 +28,7 @@ const MIGRATIONS = {
   '0008-refresh-caller': refreshCaller,
   '0009-audit-checks': auditChecks,
   '0010-temporary': temporaryPasswords,
+  '0011-login-codes': loginCodes,
   '0014-forgetting': forgetting,
 }
 

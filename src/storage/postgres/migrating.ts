@@ -41,6 +41,7 @@ const LOCK_ORDER: Record<keyof Schema, true> = {
   login_throttle: true,
   sessions: true,
   refresh_tokens: true,
+  login_codes: true,
   users: true,
   unknown_user: true,
   devices: true,

@@ -20,7 +20,7 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
 
   const expired =
     (
-      table: 'login_throttle' | 'refresh_tokens' | 'devices',
+      table: 'login_throttle' | 'refresh_tokens' | 'login_codes' | 'devices',
       id: string,
       name: keyof Removed,
     ): Step =>
@@ -89,6 +89,7 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
   const steps: Step[] = [
     expired('login_throttle', 'key', 'throttleRows'),
     expired('refresh_tokens', 'id', 'refreshTokens'),
+    expired('login_codes', 'digest', 'codes'),
     endedSessions,
     (trx, now, from) =>
       remove(trx, 'sessions', {
@@ -110,7 +111,14 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
   const positions = new Map<Step, Position>()
 
   return async (now, auditDays = 0) => {
-    const purged = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0, auditEvents: 0 }
+    const purged: Removed = {
+      sessions: 0,
+      refreshTokens: 0,
+      codes: 0,
+      devices: 0,
+      throttleRows: 0,
+      auditEvents: 0,
+    }
     let isAllDone = true
     for (const step of steps) {
       for (let round = 0, isDone = false; round < rounds && !isDone; round++) {

@@ -100,6 +100,14 @@ export type Schema = {
     request_digest: string | null
     client_digest: string | null
   }
+  login_codes: {
+    digest: string
+    /** The session of the page that asked for the code. */
+    session_id: string
+    callback: string
+    challenge: string
+    expires_at: Time
+  }
   devices: {
     id: string
     user_id: string

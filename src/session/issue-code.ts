@@ -1,0 +1,29 @@
+// Gives the login page a one-time code, which it passes to an application of another site.
+import { CODE_SECONDS } from '../domain/lifetimes.ts'
+import type { LiveSession } from '../domain/session.ts'
+import type { Store } from '../domain/store.ts'
+import { digestOf, randomToken } from '../identifiers.ts'
+import type { RefreshLimit } from './refresh-limit.ts'
+
+export type IssueDeps = { store: Pick<Store, 'codes'>; clock: () => Date; limit: RefreshLimit }
+
+type IssueOutcome =
+  | { kind: 'issued'; code: string }
+  | { kind: 'limited'; sessionId: string; retryAfterSeconds: number }
+
+/** Counted like a refresh, so that a session cannot fill the table. */
+export async function issueCode(
+  { store, clock, limit }: IssueDeps,
+  { session }: LiveSession,
+  callback: string,
+  challenge: string,
+): Promise<IssueOutcome> {
+  const retryAfterSeconds = limit.count(session.id)
+  if (retryAfterSeconds !== null) {
+    return { kind: 'limited', sessionId: session.id, retryAfterSeconds }
+  }
+  const code = randomToken()
+  const expiresAt = new Date(clock().getTime() + CODE_SECONDS * 1000)
+  await store.codes.insert(digestOf(code), session.id, { callback, challenge, expiresAt })
+  return { kind: 'issued', code }
+}

@@ -1,0 +1,393 @@
+// One-time codes, by which applications of other sites log in.
+import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
+import { after, before, describe, test } from 'node:test'
+import { digestOf } from '../src/identifiers.ts'
+import { ENGINES } from './engines.ts'
+import { countStatuses, loggedBy, PASSWORD } from './service.ts'
+import {
+  AUTH,
+  bearer,
+  CSRF_FAILED,
+  cookie,
+  DAY_MS,
+  INVALID_TOKEN,
+  type Login,
+  MINUTE_MS,
+  ownChange,
+  SECOND_MS,
+  type SessionService,
+  startSessionService,
+} from './session-client.ts'
+import { byEmail, changeAt } from './storage/fixtures.ts'
+
+const ORIGIN = 'https://app.example.net'
+const CALLBACK = `${ORIGIN}/logged-in`
+const OTHER_CALLBACK = 'https://other.example.org/'
+const PARALLEL = 100
+const CODES_PER_MINUTE = 60
+
+const digestInBase64url = (text: string) => createHash('sha256').update(text).digest('base64url')
+const makeVerifier = () => randomBytes(32).toString('base64url')
+
+for (const engine of ENGINES) {
+  describe(`a login code on ${engine}`, () => {
+    let service: SessionService
+    before(async () => {
+      service = await startSessionService(engine, {
+        CODE_CALLBACKS: `${CALLBACK},${OTHER_CALLBACK}`,
+        RETURN_TO_ORIGINS: 'https://app.example.com',
+        CORS_ORIGINS: 'https://app.example.com',
+        MAX_SESSIONS_PER_USER: '3',
+      })
+    })
+    after(async () => {
+      await service.assertSecretsKept()
+      await service.stop()
+    })
+
+    const issue = (login: Login, body: object, headers = {}) =>
+      service.call({
+        path: `${AUTH}/code/issue`,
+        headers: { ...ownChange(login), ...headers },
+        body,
+      })
+    const redeem = (code: unknown, verifier: unknown, headers = {}, from = '127.0.0.1') =>
+      service.call({ path: `${AUTH}/code`, body: { code, verifier }, headers, from })
+
+    /** A user that is logged in at the page, and a code of that session. */
+    async function newCode(returnTo = CALLBACK) {
+      const email = await service.newUser()
+      const login = await service.browserLogin(email)
+      return { email, login, ...(await codeOf(login, returnTo)) }
+    }
+    async function codeOf(login: Login, returnTo = CALLBACK) {
+      const verifier = makeVerifier()
+      const answer = await issue(login, { returnTo, challenge: digestInBase64url(verifier) })
+      assert.equal(answer.status, 200, answer.text)
+      const { location } = answer.json.data
+      return { verifier, location, code: new URL(location).searchParams.get('code') ?? '' }
+    }
+    const sessionsOf = async (accessToken: string) =>
+      (await service.get('/sessions', bearer(accessToken))).json.data.sessions
+
+    test('opens a session of its own, which is listed, refreshed and ended like others', async () => {
+      const { login, code, verifier, location } = await newCode(`${CALLBACK}?order=1&page=2`)
+      assert.equal(location, `${CALLBACK}?order=1&page=2&code=${code}`)
+      const lines = await loggedBy(service, async () => {
+        const { status, headers, json } = await redeem(code, verifier, {
+          'User-Agent': 'the application',
+          'Sec-Fetch-Site': 'cross-site',
+          Origin: ORIGIN,
+          Cookie: `__Host-session=${login.cookie}`,
+        })
+        assert.equal(status, 200)
+        assert.equal(headers['set-cookie'], undefined)
+        assert.equal(headers['x-csrf-token'], undefined)
+        assert.equal(headers['access-control-allow-origin'], ORIGIN)
+        assert.equal(headers['access-control-allow-credentials'], undefined)
+        const { user, accessToken, refreshToken, expiresIn } = json.data
+        assert.deepEqual([user, expiresIn], [login.answer.json.data.user, 3600])
+
+        const listed = await sessionsOf(accessToken)
+        const own = listed.find(({ current }) => current)
+        const page = listed.find(({ id }) => id === login.sessionId)
+        assert.equal(listed.length, 2)
+        assert.equal(own?.userAgent, 'the application')
+        assert.equal(own?.expiresAt, page?.expiresAt)
+        // The session of the page goes on, and is not ended with that of the application.
+        const next = (await service.refresh(refreshToken)).json.data.refreshToken
+        assert.equal((await service.logout(next)).status, 200)
+        assert.equal((await service.get('/session', bearer(accessToken))).status, 401)
+        assert.equal((await service.get('/session', cookie(login.cookie))).status, 200)
+      })
+      const [redeemed] = lines
+      assert.equal(redeemed?.event, 'code.redeemed')
+      assert.equal(redeemed?.userId, login.userId)
+    })
+
+    test('is not a login: the last login and the failures stay as they are', async () => {
+      const email = await service.newUser()
+      await service.browserLogin(email)
+      await service.login(email, 'wrong')
+      const login = await service.browserLogin(email)
+      await service.login(email, 'wrong')
+      const { code, verifier } = await codeOf(login)
+      const before = await service.store.users.findByEmail(email)
+      const { accessToken } = (await redeem(code, verifier)).json.data
+      assert.deepEqual(await service.store.users.findByEmail(email), before)
+      const told = async (headers: object) =>
+        (await service.get('/session', { ...headers })).json.data.session.lastLogin
+      assert.equal((await told(bearer(accessToken)))?.failuresSince, 1)
+      assert.deepEqual(await told(bearer(accessToken)), await told(cookie(login.cookie)))
+    })
+
+    test(`of ${PARALLEL} redemptions at once one opens a session`, async () => {
+      const { login, code, verifier } = await newCode()
+      const lines = await loggedBy(service, async () => {
+        const answers = await Promise.all(
+          Array.from({ length: PARALLEL }, () => redeem(code, verifier)),
+        )
+        assert.deepEqual(countStatuses(answers), { 200: 1, 401: PARALLEL - 1 })
+      })
+      assert.equal((await sessionsOf(login.accessToken)).length, 2)
+      assert.deepEqual(
+        lines.filter(({ err }) => err !== undefined),
+        [],
+      )
+    })
+
+    test('a wrong verifier, a code of other form and a used code are 401 and change nothing', async () => {
+      const { login, code, verifier } = await newCode()
+      const wrong: [unknown, unknown][] = [
+        [code, makeVerifier()],
+        [code, digestInBase64url(verifier)],
+        [code, verifier.slice(0, 42)],
+        [code, verifier.repeat(3)],
+        [code, `${verifier.slice(0, 42)}é`],
+        [code, `${verifier} `],
+        [code, ''],
+        [code, 'x'.repeat(15_000)],
+        [makeVerifier(), verifier],
+        [digestOf(code), verifier],
+        [`${code}=`, verifier],
+        [code.toLowerCase(), verifier],
+        ['', verifier],
+        ['\u0000', verifier],
+        [login.cookie, verifier],
+        [login.refreshToken, verifier],
+      ]
+      for (const [one, other] of wrong) {
+        const { status, text, headers } = await redeem(one, other)
+        assert.deepEqual([status, text], [401, INVALID_TOKEN], String(one))
+        assert.match(String(headers['www-authenticate']), /error="invalid_token"/)
+      }
+      assert.equal((await sessionsOf(login.accessToken)).length, 1)
+      assert.equal((await redeem(code, verifier)).status, 200)
+      assert.equal((await redeem(code, verifier)).text, INVALID_TOKEN)
+      assert.equal((await sessionsOf(login.accessToken)).length, 2)
+    })
+
+    test('a body without its fields is 400, and one that is too large 413', async () => {
+      const { json } = await service.call({ path: `${AUTH}/code`, body: { code: 7 } })
+      assert.deepEqual(json.error, {
+        code: 'VALIDATION_ERROR',
+        message: 'Code and verifier are required',
+        fields: ['code', 'verifier'],
+      })
+      const { status } = await redeem('x'.repeat(16_384), 'x')
+      assert.equal(status, 413)
+    })
+
+    test('a script redeems it in the origin of its callback only', async () => {
+      const { code, verifier } = await newCode()
+      for (const origin of [
+        ...['https://other.example.org', 'https://app.example.com', 'null', ''],
+        ...[`${ORIGIN}/`, `${ORIGIN}.`, `${ORIGIN}:443`, 'http://app.example.net', service.url],
+        'https://APP.example.net',
+      ]) {
+        const answer = await redeem(code, verifier, { Origin: origin })
+        assert.equal(answer.text, INVALID_TOKEN, origin)
+      }
+      const preflight = await service.call({
+        method: 'OPTIONS',
+        path: `${AUTH}/code`,
+        headers: { Origin: ORIGIN, 'Access-Control-Request-Method': 'POST' },
+      })
+      assert.equal(preflight.status, 204)
+      assert.equal(preflight.headers['access-control-allow-origin'], ORIGIN)
+      assert.equal(preflight.headers['access-control-allow-credentials'], undefined)
+      assert.equal((await redeem(code, verifier, { Origin: ORIGIN })).status, 200)
+    })
+
+    test('is valid for 60 seconds, and no longer after the clock was set', async () => {
+      const { login, code, verifier } = await newCode()
+      service.advance(59 * SECOND_MS)
+      const late = await codeOf(login)
+      assert.equal((await redeem(code, verifier)).status, 200)
+      service.advance(60 * SECOND_MS)
+      assert.equal((await redeem(late.code, late.verifier)).text, INVALID_TOKEN)
+      const ahead = await codeOf(login)
+      service.advance(-5 * MINUTE_MS)
+      const lines = await loggedBy(service, async () => {
+        const answer = await redeem(ahead.code, ahead.verifier, {}, '127.0.0.9')
+        assert.equal(answer.text, INVALID_TOKEN)
+      })
+      service.advance(5 * MINUTE_MS)
+      assert.equal(lines[0]?.reason, 'code-expired')
+    })
+
+    const CHANGES: [name: string, change: (email: string, login: Login) => Promise<unknown>][] = [
+      [
+        'a logout',
+        (_, login) => service.call({ path: `${AUTH}/logout`, headers: ownChange(login) }),
+      ],
+      [
+        'another login of the browser',
+        (email, login) => service.browserLogin(email, { headers: cookie(login.cookie) }),
+      ],
+      [
+        'a change of the password',
+        async email => {
+          const body = {
+            email,
+            currentPassword: PASSWORD,
+            newPassword: 'seven green boats at noon',
+          }
+          assert.equal((await service.call({ path: `${AUTH}/password`, body })).status, 200)
+        },
+      ],
+      [
+        'a password of the administrator',
+        email => byEmail(service.store).setPassword(email, 'a hash', changeAt(service.now())),
+      ],
+      [
+        'a deactivation',
+        email => byEmail(service.store).deactivate(email, changeAt(service.now())),
+      ],
+      [
+        'a lock of the administrator',
+        email =>
+          byEmail(service.store).lock(
+            email,
+            new Date(service.now().getTime() + DAY_MS),
+            changeAt(service.now()),
+          ),
+      ],
+      [
+        'the end of the session by the administrator',
+        email => byEmail(service.store).endSessions(email, changeAt(service.now())),
+      ],
+      [
+        'the deletion of the user',
+        email => byEmail(service.store).delete(email, changeAt(service.now())),
+      ],
+    ]
+    for (const [name, change] of CHANGES) {
+      test(`${name} makes it invalid`, async () => {
+        const { email, login, code, verifier } = await newCode()
+        await change(email, login)
+        assert.equal((await redeem(code, verifier)).text, INVALID_TOKEN)
+        const opened = await service.database.rows(
+          `select id from sessions where user_id = '${login.userId}' and cookie_digest is null
+            and created_at > (select min(created_at) from sessions) and ended_at is null`,
+        )
+        assert.equal(opened.length, name === 'a change of the password' ? 1 : 0)
+      })
+    }
+
+    test('a change of the password at the same moment leaves one session', async () => {
+      for (let round = 0; round < 10; round++) {
+        const { email, code, verifier, login } = await newCode()
+        const newPassword = 'seven green boats at noon'
+        const body = { email, currentPassword: PASSWORD, newPassword }
+        const [changed, redeemed] = await Promise.all([
+          service.call({ path: `${AUTH}/password`, body }),
+          redeem(code, verifier),
+        ])
+        assert.equal(changed.status, 200)
+        assert.ok([200, 401].includes(redeemed.status))
+        const live = await service.database.rows(
+          `select id from sessions where user_id = '${login.userId}' and ended_at is null`,
+        )
+        assert.equal(live.length, 1)
+      }
+    })
+
+    test('a lock of the throttle does not stop it', async () => {
+      const { email, code, verifier } = await newCode()
+      for (let i = 0; i < 6; i++) await service.login(email, 'wrong')
+      assert.equal((await service.login(email, PASSWORD)).status, 429)
+      assert.equal((await redeem(code, verifier)).status, 200)
+    })
+
+    test('beyond the limit of sessions, the least recently used one ends', async () => {
+      const { email, login, code, verifier } = await newCode()
+      service.advance(SECOND_MS)
+      await service.programLogin(email)
+      await service.programLogin(email)
+      service.advance(SECOND_MS)
+      const lines = await loggedBy(service, async () => {
+        assert.equal((await redeem(code, verifier)).status, 200)
+      })
+      const ended = lines.filter(({ event }) => event === 'session.ended')
+      assert.deepEqual(
+        ended.map(({ sessionId, reason }) => ({ sessionId, reason })),
+        [{ sessionId: login.sessionId, reason: 'limit' }],
+      )
+    })
+
+    test('is given to the page only: by cookie, with its CSRF token, in the own origin', async () => {
+      const login = await service.browserLogin(await service.newUser())
+      const body = { returnTo: CALLBACK, challenge: digestInBase64url('x') }
+      const path = `${AUTH}/code/issue`
+      const own = ownChange(login)
+      const { 'X-CSRF-Token': _, ...withoutToken } = own
+      const { 'Sec-Fetch-Site': __, ...withoutSite } = own
+      for (const [headers, expected] of [
+        [{}, INVALID_TOKEN],
+        [bearer(login.accessToken), INVALID_TOKEN],
+        [withoutToken, CSRF_FAILED],
+        [withoutSite, CSRF_FAILED],
+        [{ ...withoutSite, Origin: 'https://app.example.com' }, CSRF_FAILED],
+        [{ ...withoutSite, Origin: ORIGIN, 'Sec-Fetch-Site': 'cross-site' }, CSRF_FAILED],
+        [{ ...own, ...cookie(makeVerifier()) }, CSRF_FAILED],
+      ] as const) {
+        assert.equal((await service.call({ path, headers, body })).text, expected)
+      }
+      assert.equal((await issue(login, body)).status, 200)
+    })
+
+    test('is refused for other addresses and challenges', async () => {
+      const login = await service.browserLogin(await service.newUser())
+      const challenge = digestInBase64url('x')
+      for (const body of [
+        { returnTo: 'https://app.example.com/', challenge },
+        { returnTo: `${ORIGIN}/`, challenge },
+        { returnTo: `${CALLBACK}?code=x`, challenge },
+        { returnTo: CALLBACK, challenge: `${challenge}=` },
+        { returnTo: CALLBACK, challenge: '' },
+      ]) {
+        const { status, json } = await issue(login, body)
+        assert.equal(status, 400)
+        assert.deepEqual(json.error.fields, ['returnTo', 'challenge'])
+      }
+      const { json } = await issue(login, { returnTo: CALLBACK })
+      assert.equal(json.error.message, 'The address to return to and the challenge are required')
+    })
+
+    test('a session gets as many in a minute as it may be refreshed, and then a 429', async () => {
+      const login = await service.browserLogin(await service.newUser())
+      const body = { returnTo: CALLBACK, challenge: digestInBase64url('x') }
+      for (let i = 0; i < CODES_PER_MINUTE; i++) await issue(login, body)
+      const { status, json, headers } = await issue(login, body)
+      assert.deepEqual([status, json.error.code], [429, 'TOO_MANY_REQUESTS'])
+      assert.ok(Number(headers['retry-after']) <= 60)
+    })
+
+    test('only its digest is stored, a purge removes it, and the deletion of its user too', async () => {
+      const { login, code } = await newCode()
+      const stored = () => service.database.rows('select digest, session_id from login_codes')
+      const rows = await stored()
+      const row = rows.find(({ digest }) => digest === digestOf(code))
+      assert.equal(row?.session_id, login.sessionId)
+      service.advance(MINUTE_MS)
+      const purged = await service.store.maintenance.purge(service.now())
+      assert.ok((purged?.codes ?? 0) > 0)
+      assert.deepEqual(await stored(), [])
+      const { email } = await newCode()
+      await byEmail(service.store).delete(email, changeAt(service.now()))
+      assert.deepEqual(await stored(), [])
+    })
+
+    test('a redemption that fails at the end leaves the code valid', async () => {
+      const { code, verifier, login } = await newCode()
+      await service.database.rows('alter table refresh_tokens rename to gone')
+      assert.equal((await redeem(code, verifier)).status, 500)
+      await service.database.rows('alter table gone rename to refresh_tokens')
+      const opened = `select id from sessions where user_id = '${login.userId}'`
+      assert.equal((await service.database.rows(opened)).length, 1)
+      assert.equal((await redeem(code, verifier)).status, 200)
+    })
+  })
+}

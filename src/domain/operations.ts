@@ -46,6 +46,7 @@ const METHODS: { [Part in PartName]: Record<keyof StoreParts[Part], true> } = {
     endOthers: true,
     endByAdministrator: true,
     endAll: true,
+    listEnded: true,
   },
   refreshTokens: { find: true, use: true },
   devices: { find: true, list: true, revoke: true, readKey: true },

@@ -13,6 +13,7 @@ import * as lastLogin from './0007-last-login.ts'
 import * as refreshCaller from './0008-refresh-caller.ts'
 import * as auditChecks from './0009-audit-checks.ts'
 import * as temporaryPasswords from './0010-temporary.ts'
+import * as endedSessions from './0012-ended-sessions.ts'
 import { COLUMN_TYPES } from './column-types.ts'
 
 const MIGRATIONS = {
@@ -26,6 +27,7 @@ const MIGRATIONS = {
   '0008-refresh-caller': refreshCaller,
   '0009-audit-checks': auditChecks,
   '0010-temporary': temporaryPasswords,
+  '0012-ended-sessions': endedSessions,
 }
 
 /** Earlier ones change what instances of the previous version use (docs/decisions/0040). */

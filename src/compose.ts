@@ -15,6 +15,7 @@ import { createThrottle } from './login/throttle.ts'
 import { observeLogin, observeThrottle } from './metrics/observe.ts'
 import type { Parts } from './open.ts'
 import { createReadiness } from './readiness.ts'
+import { createEndedFeed } from './session/ended-feed.ts'
 import { createRefreshLimit } from './session/refresh-limit.ts'
 
 export type Servers = Awaited<ReturnType<typeof composeServers>>
@@ -89,6 +90,7 @@ export async function composeServers(
         ...{ store, keys, tokens, cookieIdleSeconds, clock, maxSessionsPerUser },
         limit: createRefreshLimit(clock),
       },
+      endedFeed: createEndedFeed(store.sessions, clock),
       passwordRules,
       login: observeLogin(metrics, attempt => login(loginDeps, attempt)),
     }),

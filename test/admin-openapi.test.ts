@@ -111,7 +111,7 @@ describe('the OpenAPI document of the admin API', () => {
   test('its examples are valid, and every failure is explained', () => {
     const { components } = service.described.document
     for (const [name, response] of Object.entries<Response>(components.responses)) {
-      const { schema = {}, examples = {} } = response.content['application/json'] ?? {}
+      const { schema = {}, examples = {} } = response.content?.['application/json'] ?? {}
       for (const [code, { summary, value }] of Object.entries(examples)) {
         assert.match(summary, /^[a-z`].{10}/, name)
         service.described.assertValid(schema, value, code)

@@ -152,6 +152,8 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await store.devices.revoke(deviceId, changeAt())
   await fillSessions(database, userId, 10, now)
   assert.equal(await byEmail(store).delete(email, changeAt()), 10)
+  const [end] = await store.sessions.listEnded({ endedAt: now }, 1)
+  assert.ok(end && (await store.sessions.listEnded(end, 10_000)).length > 10)
 
   const imported = { id: userId, isIdGiven: true, email, passwordHash: 'a', name: 'Name' }
   const unsaid = { role: null, isActive: null, createdAt: null, lockedUntil: null }

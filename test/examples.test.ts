@@ -10,8 +10,10 @@ import { text } from 'node:stream/consumers'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { FAILURE_CODES } from '../src/http/answer/envelope.ts'
 import { isUuid } from '../src/identifiers.ts'
+import { ENGINES } from './engines.ts'
 import { findMachineNode } from './old-node.ts'
 import { freePort } from './postgres-server.ts'
+import { until } from './process.ts'
 import { PASSWORD, startTestService, type TestService } from './service.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
@@ -41,6 +43,7 @@ async function runScript(
 ): Promise<unknown[]> {
   const code = `
     import { LoginClient, LoginError } from ${JSON.stringify(join(EXAMPLES, 'login-client.js'))}
+    import { createVerifier } from ${JSON.stringify(join(EXAMPLES, 'verifier.js'))}
     const url = ${JSON.stringify(service.url)}
     const email = 'kate@example.com', password = ${JSON.stringify(PASSWORD)}
     const client = new LoginClient(url)
@@ -49,7 +52,7 @@ async function runScript(
     let offsetMs = 0
     const realNow = Date.now
     Date.now = () => realNow() + offsetMs
-    // Before it repeats a request, the client waits 1 or 2 seconds. Other timers, such as those of fetch, stay as they are.
+    // Before it repeats a request, the client waits 1 or 2 seconds, and the verifier 2. Other timers, such as those of fetch, stay as they are.
     const realTimeout = setTimeout
     globalThis.setTimeout = (callback, ms, ...rest) =>
       realTimeout(callback, [1_000, 2_000].includes(ms) ? 20 : ms, ...rest)
@@ -382,32 +385,77 @@ describe(`the client, on ${NODE}`, () => {
   })
 })
 
-test('the resource server accepts an access token, and no refresh token or invalid token', async context => {
-  const service = await startTestService('sqlite', { JWT_ISSUER: 'https://login.example.com' })
-  const server = start(service, process.execPath, [join(EXAMPLES, 'resource-server.ts')], {
-    ISSUER: 'https://login.example.com',
-    JWKS_URL: `${service.url}/.well-known/jwks.json`,
-    PORT: '0',
-  })
-  context.after(async () => {
-    server.kill()
-    await service.stop()
-  })
-  const [line] = await once(createInterface({ input: server.stdout }), 'line')
-  const url = `${String(line).replace('listening on ', '')}/me`
-  await service.addUser('kate@example.com')
-  const { data } = (await service.login('kate@example.com', PASSWORD)).json
-  const ask = (token: string) => fetch(url, { headers: { Authorization: `Bearer ${token}` } })
+for (const engine of ENGINES) {
+  test(`the resource server accepts an access token until its session ends, and no other token, on ${engine}`, async context => {
+    const service = await startTestService(engine, { JWT_ISSUER: 'https://login.example.com' })
+    const server = start(service, process.execPath, [join(EXAMPLES, 'resource-server.ts')], {
+      ISSUER: 'https://login.example.com',
+      LOGIN_URL: service.url,
+      PORT: '0',
+    })
+    context.after(async () => {
+      server.kill()
+      await service.stop()
+    })
+    const [line] = await once(createInterface({ input: server.stdout }), 'line')
+    const url = `${String(line).replace('listening on ', '')}/me`
+    await service.addUser('kate@example.com')
+    const logIn = async () => (await service.login('kate@example.com', PASSWORD)).json.data
+    const [data, second, third] = [await logIn(), await logIn(), await logIn()]
+    const ask = (token: string) => fetch(url, { headers: { Authorization: `Bearer ${token}` } })
 
-  const accepted = await ask(data.accessToken)
-  assert.equal(accepted.status, 200)
-  assert.deepEqual(await accepted.json(), {
-    id: data.user.id,
-    email: 'kate@example.com',
-    role: 'user',
+    const accepted = await ask(data.accessToken)
+    assert.equal(accepted.status, 200)
+    assert.deepEqual(await accepted.json(), {
+      id: data.user.id,
+      email: 'kate@example.com',
+      role: 'user',
+    })
+    const changed = `${data.accessToken.slice(0, -2)}AA`
+    for (const token of [data.refreshToken, changed, 'x', '']) {
+      assert.equal((await ask(token)).status, 401)
+    }
+    const logOut = async ({ accessToken, refreshToken }: typeof data) => {
+      await service.call({ path: '/api/v1/auth/logout', body: { refreshToken } })
+      await until(async () => (await ask(accessToken)).status === 401)
+    }
+    await logOut(data)
+    // The service does not know the verifier's cursor any more.
+    service.advance(-600_000)
+    await logOut(second)
+    assert.equal((await ask(third.accessToken)).status, 200)
   })
-  const changed = `${data.accessToken.slice(0, -2)}AA`
-  for (const token of [data.refreshToken, changed, 'x', '']) {
-    assert.equal((await ask(token)).status, 401)
-  }
+}
+
+test('while the feed is silent the verifier accepts tokens for a minute, then none', async context => {
+  const service = await startTestService('sqlite', { JWT_ISSUER: '' })
+  context.after(() => service.stop())
+  await service.addUser('kate@example.com')
+  const printed = await runScript(
+    service,
+    `const issuer = url.replace('127.0.0.1', 'localhost')
+     let aheadMs = 0
+     const realPerformance = performance.now.bind(performance)
+     performance.now = () => realPerformance() + aheadMs
+     const outcome = (verifier, token) =>
+       verifier.verify(token).then(claims => claims ? 'valid' : 'invalid', error => error.message)
+     await client.login(email, password)
+     const token = await client.accessToken()
+     const verifier = createVerifier(issuer)
+     print(await outcome(verifier, token))
+     // Only the feed: the keys have been fetched.
+     onCall = path => { if (!path) throw new TypeError('offline') }
+     const late = createVerifier(issuer)
+     print(await late.verify(token).catch(error => error.constructor.name))
+     await client.logout()
+     aheadMs = 30_000
+     print(await outcome(verifier, token))
+     aheadMs = 61_000
+     print(await outcome(verifier, token))
+     onCall = () => {}
+     while (await outcome(verifier, token) !== 'invalid') await new Promise(resolve => realTimeout(resolve, 20))
+     print('invalid')`,
+  )
+  const SILENT = 'the feed of ended sessions is silent'
+  assert.deepEqual(printed, ['valid', 'TypeError', 'valid', SILENT, 'invalid'])
 })

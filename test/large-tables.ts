@@ -4,6 +4,7 @@ import type { TestDatabase } from './engines.ts'
 export const LARGE_TABLES = [
   'users',
   'sessions',
+  'ended_sessions',
   'refresh_tokens',
   'login_codes',
   'devices',
@@ -48,6 +49,8 @@ export async function fillTables(
         ${at(`i % ${7 * day}`)}, ${at(`i % ${30 * day}`)}, ${share(10, at(`-(i % ${day})`))},
         ${share(50, digest('c'))}, ${share(50, uuid('0003'))},
         i % 100 >= 9, '', '' from n`,
+    `insert into ended_sessions (id, ended_at) ${series}
+      select ${uuid('0004')}, ${at(`-(i % ${day})`)} from n`,
     `insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at) ${series}
       select ${uuid('0002')}, ${uuid('0000')}, ${uuid('0001')}, ${digest('t')}, 'k', ${at('0')},
         ${at(`i % ${7 * day}`)} from n`,

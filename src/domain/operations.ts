@@ -48,6 +48,7 @@ const METHODS: { [Part in PartName]: Record<keyof StoreParts[Part], true> } = {
     endOthers: true,
     endByAdministrator: true,
     endAll: true,
+    listEnded: true,
   },
   refreshTokens: { find: true, use: true },
   codes: { insert: true, find: true, redeem: true },

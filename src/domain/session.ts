@@ -59,6 +59,9 @@ export type SessionKey =
   /** `usedAfter`: the cookie is idle if it was last used at this moment or before. */
   | { kind: 'cookie'; digest: string; usedAfter: Date }
 
+/** A session that was ended, and did not expire. */
+export type SessionEnd = { id: string; endedAt: Date }
+
 export interface SessionStore {
   findLive(id: string, now: Date): Promise<FoundSession>
   findLiveByCookie(cookieDigest: string, now: Date): Promise<FoundSession>
@@ -99,4 +102,9 @@ export interface SessionStore {
   endByAdministrator(id: string, change: Change): Promise<boolean>
   /** The same for all sessions of a user. Returns how many ended; null for an unknown user. */
   endAll(userId: string, change: Change): Promise<number | null>
+  /**
+   * The sessions that ended at or after a moment, or from an earlier result on, in the order of their ends. Those of
+   * deleted users are known for `ENDED_LISTED_SECONDS`, others for a day.
+   */
+  listEnded(from: { endedAt: Date; id?: string }, limit: number): Promise<SessionEnd[]>
 }

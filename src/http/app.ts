@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import type { NewHashDeps } from '../login/new-hash.ts'
+import type { EndedFeed } from '../session/ended-feed.ts'
 import type { IssueDeps } from '../session/issue-code.ts'
 import type { RedeemDeps } from '../session/redeem-code.ts'
 import type { RefreshDeps } from '../session/refresh.ts'
@@ -22,6 +23,7 @@ import {
   endOtherSessionsRoute,
   endSessionRoute,
 } from './routes/end-sessions.ts'
+import { ENDED_FEED_OPERATION, endedFeedRoute } from './routes/ended-feed.ts'
 import { ISSUE_CODE_OPERATION, type IssueCodeBody, issueCodeRoute } from './routes/issue-code.ts'
 import { JWKS_OPERATION, jwksRoute } from './routes/jwks.ts'
 import { LOGIN_OPERATION, type LoginBody, loginRoute } from './routes/login.ts'
@@ -48,6 +50,7 @@ const CACHE_CONTROL = 'public, max-age=300'
 
 type AppDeps = ServerDeps & {
   sessions: RefreshDeps & IssueDeps & RedeemDeps
+  endedFeed: EndedFeed
   page: Page
   login: (attempt: LoginAttempt) => Promise<LoginOutcome>
   passwordRules: NewHashDeps['passwordRules']
@@ -107,6 +110,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   )
   app.delete(`${auth}/sessions/:id`, END_SESSION_OPERATION, tracked(endSessionRoute(sessions)))
   app.get('/.well-known/jwks.json', JWKS_OPERATION, jwksRoute(sessions.keys))
+  app.get('/.well-known/ended-sessions', ENDED_FEED_OPERATION, endedFeedRoute(deps.endedFeed))
   for (const url of ['/', '/login']) {
     app.get(url, NOT_DESCRIBED, pageRoute(page, config))
   }

@@ -31,7 +31,7 @@ export type Credential = { kind: 'access-token' | 'refresh-token' | 'cookie'; va
 
 export type Authentication = ({ kind: 'live' } & LiveSession) | Invalid<AccessReason>
 
-/** Other services accept an access token until it expires; this one only while its session is live. */
+/** Other services accept an access token until it expires or the feed lists its session; this one only while that is live. */
 export async function authenticate(
   deps: SessionDeps,
   credential: Credential,

@@ -1,7 +1,10 @@
 // Runs the parts of docs/integrating.md that need Debian's packages for Python and Go; forward-auth.test.ts has the proxies.
 import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { ENGINES } from '../engines.ts'
+import { PROJECT } from '../process.ts'
 import { makeRecipeFolder, type RecipeFolder, recipe } from '../recipes.ts'
 import { PASSWORD, startTestService, type TestService } from '../service.ts'
 
@@ -97,4 +100,55 @@ func main() {
       assert.equal(output, 'invalid\n', other)
     }
   })
+
+  // The last ones: the tokens of the others expire.
+  for (const engine of ENGINES) {
+    test(`are refused in Python once their session has ended, on ${engine}`, async context => {
+      const login = await startTestService(engine, { JWT_ISSUER: '' })
+      context.after(() => login.stop())
+      await login.addUser(EMAIL)
+      const [ended, live] = [await login.login(EMAIL, PASSWORD), await login.login(EMAIL, PASSWORD)]
+      await folder.write(
+        'verifier.py',
+        await readFile(join(PROJECT, 'examples/verifier.py'), 'utf8'),
+      )
+      await folder.write(
+        'feed.py',
+        `import json, math, sys, time, urllib.request, jwt
+from verifier import FeedSilent, Verifier
+issuer, ended, refresh_token, live = sys.argv[1:]
+verifier = Verifier(issuer)
+print(verifier.verify(ended)["sub"])
+body = json.dumps({"refreshToken": refresh_token}).encode()
+logout = urllib.request.Request(f"{issuer}/api/v1/auth/logout", body, {"Content-Type": "application/json"})
+urllib.request.urlopen(logout).read()
+try:
+    while True:
+        verifier.verify(ended)
+        time.sleep(0.1)
+except jwt.InvalidTokenError as error: print(error)
+print(verifier.verify(live)["sub"])
+verifier.max_silence = -1
+try: verifier.verify(live)
+except FeedSilent: print("silent")
+nowhere = Verifier("https://localhost:1")
+try: nowhere.is_ended("x")
+except FeedSilent: print("silent")
+nowhere.max_silence = math.inf
+print(nowhere.is_ended("x"))
+`,
+      )
+      const address = login.url.replace('127.0.0.1', 'localhost')
+      const { user, accessToken, refreshToken } = ended.json.data
+      const output = await folder.run(
+        [
+          ...['/usr/bin/python3', 'feed.py', address],
+          ...[accessToken, refreshToken, live.json.data.accessToken],
+        ],
+        { SSL_CERT_FILE: join(login.dataDir, 'development-cert.pem') },
+      )
+      const expected = [user.id, 'the session has ended', user.id, 'silent', 'silent', 'False']
+      assert.deepEqual(output.trim().split('\n'), expected)
+    })
+  }
 })

@@ -29,7 +29,8 @@ export type Header = { description: string; required?: boolean; schema: JsonSche
 export type Response = {
   description: string
   headers: Record<string, Header | Reference>
-  content: Content
+  /** Absent if the answer has no body. */
+  content?: Content
 }
 
 type Parameter = Header & { name: string; in: string }

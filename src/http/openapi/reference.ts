@@ -67,7 +67,7 @@ function section(
     'schema' in header ? { name, ...header } : [],
   )
   const body = requestBody?.content['application/json']?.schema
-  const answer = response.content['application/json']?.schema
+  const answer = response.content?.['application/json']?.schema
   // The envelope is explained once.
   const data = resolve(document, answer?.properties?.data ?? answer)
   const others = failuresOf(document, operation).filter(({ code }) => !common.includes(code))

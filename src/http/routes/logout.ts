@@ -23,7 +23,7 @@ export const LOGOUT_OPERATION = {
       tags: ['Login'],
       summary: 'Log out',
       description:
-        'Ends the session of the refresh token, access token or session cookie. The answer is the same if there is none. Other services accept its access token until it expires.',
+        'Ends the session of the refresh token, access token or session cookie. The answer is the same if there is none. Other services accept its access token until it expires, unless they follow `/.well-known/ended-sessions`.',
       security: [{}, ...CHANGING],
       body: REFRESH_TOKEN_BODY,
       response: success('The session has ended.', NO_DATA, CLEARED_COOKIE_HEADER),

@@ -38,7 +38,7 @@ export const SESSION_OPERATION = operation(
     tags: ['Sessions'],
     summary: 'Get the user and the session of this request',
     description:
-      'Use it to ask whether a session is still live: an access token is valid for an hour, also after a logout.',
+      'Use it to ask whether a session is still live: an access token is valid for an hour, also after a logout. `/.well-known/ended-sessions` answers the same question for many tokens, a second later.',
     security: READING,
     response: success(
       'The session is live.',

@@ -14,6 +14,7 @@ import * as refreshCaller from './0008-refresh-caller.ts'
 import * as auditChecks from './0009-audit-checks.ts'
 import * as temporaryPasswords from './0010-temporary.ts'
 import * as loginCodes from './0011-login-codes.ts'
+import * as endedSessions from './0012-ended-sessions.ts'
 import * as forgetting from './0014-forgetting.ts'
 import { COLUMN_TYPES } from './column-types.ts'
 
@@ -29,6 +30,7 @@ const MIGRATIONS = {
   '0009-audit-checks': auditChecks,
   '0010-temporary': temporaryPasswords,
   '0011-login-codes': loginCodes,
+  '0012-ended-sessions': endedSessions,
   '0014-forgetting': forgetting,
 }
 

@@ -40,6 +40,7 @@ const TRIES_PER_REPORT = 50
 const LOCK_ORDER: Record<keyof Schema, true> = {
   login_throttle: true,
   sessions: true,
+  ended_sessions: true,
   refresh_tokens: true,
   login_codes: true,
   users: true,

@@ -6,6 +6,7 @@ import type { Change } from '../../domain/audit.ts'
 import { writeAudit } from './audit.ts'
 import { isAmong } from './dialect.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
+import { keepEnded } from './ended-sessions.ts'
 import { type Engine, transact, write } from './engine.ts'
 import { forgetNames, forgetUser, pseudonymOf } from './forget-user.ts'
 import { chooseSessions, clearSessions } from './remove-sessions.ts'
@@ -45,6 +46,7 @@ export async function deleteUser(
         mustWait: true,
       })
       const ids = chosen.map(({ id }) => id)
+      await keepEnded(trx, ids, change.at)
       await clearSessions(engine, trx, ids, 'remove')
       return ids.length === 0
     })

@@ -2,6 +2,7 @@
 // index, so that its duration does not depend on the size of the tables.
 import { setImmediate } from 'node:timers/promises'
 import { type RawBuilder, sql, type Transaction } from 'kysely'
+import { ENDED_LISTED_SECONDS } from '../../domain/lifetimes.ts'
 import type { MaintenanceStore } from '../../domain/maintenance.ts'
 import { isAmong, lockClause } from './dialect.ts'
 import { type Engine, transact } from './engine.ts'
@@ -103,6 +104,17 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
     expired('devices', 'id', 'devices'),
     oldEvents(maxRows),
     lostUsers(engine),
+    async (trx, now, from) => {
+      const batch = await remove(trx, 'sessions', {
+        table: 'ended_sessions',
+        id: 'id',
+        orderBy: 'ended_at',
+        isDue: sql`ended_at <= ${formatTime(now, -ENDED_LISTED_SECONDS * 1000)}
+          and ${isFrom('ended_at', 'id', from)}`,
+      })
+      // The sessions themselves were removed with their user.
+      return { ...batch, removed: {} }
+    },
   ]
   /**
    * Where each step continues. PostgreSQL keeps removed rows in its indexes until a vacuum, and a step that
@@ -149,7 +161,7 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
  * True for rows from this position on. Compares pairs of columns, because PostgreSQL expects few rows between
  * two bounds of one column and would sort all of them.
  */
-function isFrom(orderBy: string, id: string, from: Position | null) {
+export function isFrom(orderBy: string, id: string, from: Position | null) {
   if (from === null) return sql`true`
   const fromId = from.id ?? (id === 'id' ? LOWEST_ID : '')
   return sql`(${sql.ref(orderBy)}, ${sql.ref(id)}) >= (${from.at}, ${fromId})`

@@ -85,6 +85,8 @@ export type Schema = {
      */
     purge_at: ColumnType<Date | string, string | undefined, string>
   }
+  /** The ended sessions of deleted users. */
+  ended_sessions: { id: string; ended_at: Time }
   refresh_tokens: {
     id: string
     user_id: string

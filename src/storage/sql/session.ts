@@ -3,6 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { SessionKey, SessionStore } from '../../domain/session.ts'
 import { writeAudit } from './audit.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
+import { listEnded } from './ended-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { findLive, isLive, toLastLogin, toSession } from './live-session.ts'
 import { lockForChange } from './lock-for-change.ts'
@@ -160,6 +161,8 @@ export function createSessions(engine: Engine): SessionStore {
         })
         return ended.length
       }),
+
+    listEnded: (from, limit) => listEnded(engine, from, limit),
   }
 }
 

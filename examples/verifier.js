@@ -1,0 +1,78 @@
+// Verifies access tokens by the published keys and by the feed of ended sessions: a token is refused within seconds
+// after its session has ended. The feed is asked every 2 seconds, however many tokens there are.
+//
+//   const { verify } = createVerifier('https://login.example.com')
+//   const claims = await verify(token)
+import { createRemoteJWKSet, errors, jwtVerify } from 'jose'
+
+const ASK_EVERY_MS = 2_000
+/** Time enough for the first answer, which may have thousands of ids. */
+const ANSWER_WITHIN_MS = 5_000
+/** Longer than a token is accepted: its hour, and 30 seconds for clocks that differ. */
+const KEPT_MS = 65 * 60_000
+/** The keys could not be fetched, which is not the token's fault. */
+const NO_KEYS = ['ERR_JWKS_TIMEOUT', 'ERR_JOSE_GENERIC']
+
+/**
+ * While the feed does not answer, tokens are accepted by what it said last, for `maxSilenceMs`; after that, and if it
+ * has never answered, no token is. `Infinity` accepts them however long it is silent, as without a feed.
+ * `address` is where the service is reached, if that is not the issuer.
+ * @param {string} issuer
+ * @param {{ audience?: string, address?: string, maxSilenceMs?: number }} [options]
+ */
+export function createVerifier(issuer, options = {}) {
+  const { audience = issuer, address = issuer, maxSilenceMs = 60_000 } = options
+  const keys = createRemoteJWKSet(new URL('/.well-known/jwks.json', address))
+  const algorithms = ['ES256', 'EdDSA', 'RS256']
+  const rules = { issuer, audience, typ: 'at+jwt', algorithms, clockTolerance: 30 }
+  const feed = new URL('/.well-known/ended-sessions', address)
+  /** The ids of ended sessions, and when each was learnt. @type {Map<string, number>} */
+  const ended = new Map()
+  let heardMs = Number.NEGATIVE_INFINITY
+  /** @type {unknown} */
+  let cause
+
+  async function ask() {
+    const nowMs = performance.now()
+    const answer = await fetch(feed, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) })
+    // The service does not know the cursor: the next request asks for everything.
+    if (answer.status === 400) feed.search = ''
+    if (!answer.ok) throw new Error(`the feed of ended sessions answered ${answer.status}`)
+    /** @type {{ ended: string[], next: string }} */
+    const { ended: ids, next } = Object(await answer.json())
+    for (const id of ids) if (!ended.has(id)) ended.set(id, nowMs)
+    for (const [id, learntMs] of ended) if (learntMs < nowMs - KEPT_MS) ended.delete(id)
+    feed.searchParams.set('after', next)
+    heardMs = nowMs
+  }
+
+  async function follow() {
+    await ask().catch(error => {
+      cause = error
+    })
+    setTimeout(follow, ASK_EVERY_MS).unref()
+  }
+  const started = follow()
+
+  /** Enough by itself behind a gateway that verifies the tokens. Throws while the feed is silent. @param {unknown} sid */
+  function isEnded(sid) {
+    if (performance.now() - heardMs > maxSilenceMs) {
+      throw new Error('the feed of ended sessions is silent', { cause })
+    }
+    return ended.has(String(sid))
+  }
+
+  /** The claims of a token; null if it is not valid: answer 401. Throws if that is not known: answer 503. @param {string} token */
+  async function verify(token) {
+    await started
+    try {
+      const { payload } = await jwtVerify(token, keys, rules)
+      return isEnded(payload.sid) ? null : payload
+    } catch (error) {
+      if (error instanceof errors.JOSEError && !NO_KEYS.includes(error.code)) return null
+      throw error
+    }
+  }
+
+  return { verify, isEnded }
+}

@@ -91,6 +91,7 @@ export async function startAdminService(
       role,
       digest: digestOf(token),
       createdAt,
+      expiresAt: null,
     }))
     await replaceTokens(tokensFile, list)
     await chmod(tokensFile, 0o600)

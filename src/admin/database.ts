@@ -2,6 +2,7 @@
 import { Command } from 'commander'
 import { type Context, configOf, type JsonOption } from './context.ts'
 import { Failure } from './failures.ts'
+import { changeNow } from './operations/deps.ts'
 import { fieldLines, jsonOf, timeText } from './terminal/layout.ts'
 import { createProgress } from './terminal/terminal.ts'
 import { withAnyStore, withMigratedStore, withStore } from './with-store.ts'
@@ -56,7 +57,7 @@ export function databaseCommand(context: Context): Command {
     .description('remove expired rows (the service also does this once a minute)')
     .option('--json', 'print how many rows were removed as JSON')
     .action(({ json }: JsonOption) =>
-      withStore(context, async ({ store, clock }) => {
+      withStore(context, async ({ store, clock, admin }) => {
         const removed = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0 }
         const showProgress = createProgress(terminal)
         for (;;) {
@@ -66,6 +67,10 @@ export function databaseCommand(context: Context): Command {
           for (const name of NAMES) removed[name] += batch[name]
           if (batch.isDone) break
           showProgress(`Removed ${removed.sessions} sessions so far …`)
+        }
+        if (NAMES.some(name => removed[name] > 0)) {
+          const event = { action: 'database.purged', target: 'database', targetId: null } as const
+          await store.audit.record(changeNow(admin), [{ ...event, after: removed }])
         }
         const sentence = `Removed ${removed.sessions} sessions, ${removed.refreshTokens} refresh tokens, ${removed.devices} devices and ${removed.throttleRows} throttle rows.`
         terminal.announce('admin.database_purged', removed, sentence)

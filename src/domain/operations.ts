@@ -12,7 +12,12 @@ export type OperationName = {
 export type AnyOperation = (...values: unknown[]) => Promise<unknown>
 
 /** These take as many transactions as there are rows: others run in between, and no time limit would fit. */
-export const IN_BATCHES: OperationName[] = ['users.delete', 'maintenance.purge', 'migrations.apply']
+export const IN_BATCHES: OperationName[] = [
+  'users.delete',
+  'sessions.endEvery',
+  'maintenance.purge',
+  'migrations.apply',
+]
 
 /** Every method, for a layer that has no store to ask for them. */
 const METHODS: { [Part in PartName]: Record<keyof StoreParts[Part], true> } = {
@@ -46,11 +51,12 @@ const METHODS: { [Part in PartName]: Record<keyof StoreParts[Part], true> } = {
     endOthers: true,
     endByAdministrator: true,
     endAll: true,
+    endEvery: true,
   },
   refreshTokens: { find: true, use: true },
   devices: { find: true, list: true, revoke: true, readKey: true },
   throttle: { read: true, readOfEmail: true, list: true, clear: true, clearOfEmail: true },
-  audit: { list: true },
+  audit: { list: true, record: true },
   imports: { run: true },
   maintenance: {
     purge: true,

@@ -85,4 +85,9 @@ export interface SessionStore {
   endByAdministrator(id: string, change: Change): Promise<boolean>
   /** The same for all sessions of a user. Returns how many ended; null for an unknown user. */
   endAll(userId: string, change: Change): Promise<number | null>
+  /**
+   * Ends all sessions of all users, in several transactions, the first of which records it. Returns how many ended.
+   * Sessions of logins that come meanwhile may stay.
+   */
+  endEvery(change: Change): Promise<number>
 }

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { SessionKey, SessionStore } from '../../domain/session.ts'
 import { writeAudit } from './audit.ts'
-import { endAllSessions, isOfUser } from './end-all-sessions.ts'
+import { endAllSessions, endEverySession, isOfUser } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { findLive, isLive, toSession } from './live-session.ts'
 import { lockForChange } from './lock-for-change.ts'
@@ -133,6 +133,8 @@ export function createSessions(engine: Engine): SessionStore {
         })
         return ended.length
       }),
+
+    endEvery: change => endEverySession(engine, change),
   }
 }
 

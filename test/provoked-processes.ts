@@ -259,7 +259,7 @@ async function commands() {
     passwordHash: await bcrypt.hash(PASSWORD, TEST_COST),
   }
   await command(['users', 'import', '-'], JSON.stringify(imported))
-  await command(['users', 'export'])
+  await command(['users', 'export', '--output', join(cli.folder, 'users.ndjson')])
   await command(['database', 'purge'])
   return [...lines, ...(await linesUntilEnd(service, 'SIGUSR2'))]
 }

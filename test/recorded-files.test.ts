@@ -149,8 +149,9 @@ for (const engine of ENGINES) {
     assert.deepEqual(changed?.after, { ...first?.after, THROTTLE_EMAIL_FAILURES: '1000' })
   })
 
-  test(`a start on a database that accepts no event goes on, with a warning, on ${engine}`, async t => {
-    const { service, restart } = await setUp(t, engine)
+  test(`on ${engine}, a database that accepts no event stops exports, but no start and no rotation`, async t => {
+    const { service, run, restart, keyIds } = await setUp(t, engine)
+    await service.addUser('ann@example.org')
     const refuse =
       engine === 'sqlite'
         ? `create trigger refuse before insert on audit_events begin select raise(abort, 'no writes'); end`
@@ -160,6 +161,12 @@ for (const engine of ENGINES) {
       await restart({ THROTTLE_EMAIL_FAILURES: '1000' }),
       /"service\.warning".*the audit has no event of this start: /,
     )
+    const rotated = await run(['keys', 'rotate'])
+    assert.equal(rotated.code, 0)
+    assert.match(rotated.stderr, /^Warning: .* cannot be used: .* The audit does not have this/m)
+    assert.equal((await keyIds()).length, 4)
+    const { code, stdout } = await run(['users', 'export'])
+    assert.deepEqual({ code, stdout }, { code: 1, stdout: '' })
   })
 }
 

@@ -67,7 +67,7 @@ export function auditCommand(context: Context): Command {
         const what = event.action === 'key.found' ? 'signing key' : 'admin token'
         context.terminal.announce(
           'admin.file_accepted',
-          { target, ...event.after },
+          { target },
           `Accepted the ${what} ${target}: it is now in the audit.`,
         )
       }),

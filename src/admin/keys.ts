@@ -40,7 +40,8 @@ export function keysCommand(context: Context): Command {
         const { added, removed } = isFirst
           ? { added: keyEvents('key.added', await loadKeySet(path)), removed: [] }
           : await rotateKeyFile(path, clock)
-        const facts = { path, added: targetsOf(added), removed: targetsOf(removed) }
+        const gone = removed.length > 0 && { removed: targetsOf(removed) }
+        const facts = { path, added: targetsOf(added), ...gone }
         if (isFirst)
           announce('admin.keys_created', facts, `Made the first signing keys in ${path}.`)
         else {

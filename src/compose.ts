@@ -2,6 +2,7 @@
 import { type Config, tokensAt } from './config/config.ts'
 import type { Drain } from './drain.ts'
 import { buildAdminApp } from './http/admin/app.ts'
+import { followTokens } from './http/admin/current-tokens.ts'
 import { buildApp } from './http/app.ts'
 import { expiryOf } from './http/connection/tls.ts'
 import { createOpsServer } from './http/ops.ts'
@@ -44,6 +45,7 @@ export async function composeServers(
     isStopping,
     log,
   )
+  const currentTokens = followTokens(config.adminTokensFile)
   metrics.read({
     queueDepth: hashQueue.depth,
     speed: parts.hasher.speed,
@@ -56,6 +58,7 @@ export async function composeServers(
     clockOffsetMs: clusterClock.offsetMs,
     purgedAt,
     lostLogLines: log.countLost,
+    adminTokens: config.adminPort > 0 ? currentTokens : null,
     // A stalled disk must not delay a scrape.
     connections:
       config.database.engine === 'postgres' ? parts.database.maintenance.countConnections : null,
@@ -94,7 +97,10 @@ export async function composeServers(
       passwordRules,
       login: observeLogin(metrics, attempt => login(loginDeps, attempt)),
     }),
-    admin: config.adminPort > 0 ? await buildAdminApp({ ...shared, page, store, clock }) : null,
+    admin:
+      config.adminPort > 0
+        ? await buildAdminApp({ ...shared, page, store, clock, currentTokens })
+        : null,
     ops: createOpsServer({ metrics, checkReady: readiness.check, opsHost: config.opsHost, log }),
     /** Tells the default issuer and audience the port that was bound. */
     usePort(port: number): void {

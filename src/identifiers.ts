@@ -32,3 +32,8 @@ export function maskAdminTokens(text: string): string {
 export function digestOf(text: string): string {
   return hash('sha256', text)
 }
+
+/** 128 bits of the digest in hex: short enough for a table, and too long to find another text with the same ones. */
+export function fingerprintOf(secret: string | Buffer): string {
+  return hash('sha256', secret).slice(0, 32)
+}

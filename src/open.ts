@@ -6,6 +6,7 @@ import { openHasher } from './bcrypt/open-hasher.ts'
 import { openClusterClock } from './cluster-clock.ts'
 import type { Config } from './config/config.ts'
 import { describeProgress, type MigrationProgress } from './domain/migration.ts'
+import { messageOf } from './files.ts'
 import { openTls } from './http/connection/served-tls.ts'
 import { loadPage } from './http/page/page.ts'
 import { checkKeys } from './keys/check-keys.ts'
@@ -13,6 +14,7 @@ import { ensureKeyFile, explainKeyFile, watchKeys } from './keys/key-file.ts'
 import type { Log } from './log/log.ts'
 import { createMetrics } from './metrics/metrics.ts'
 import { observeHasher, observeStore } from './metrics/observe.ts'
+import { recordStart } from './record-start.ts'
 import { actOn, failStart, StartError } from './start.ts'
 import { checkStorage } from './storage/check-storage.ts'
 import { explainDatabase, type openServiceStore } from './storage/open-store.ts'
@@ -74,10 +76,15 @@ export async function openParts(
     it => it.close(),
   )
   measureClockSoon = clusterClock.measureSoon
-  const keys = opened.adopt(await openKeys(config, log, clusterClock.now, hasUsers), it =>
-    it.close(),
-  )
-  for (const finding of await checkTokens(config)) actOn(finding, log)
+  const now = clusterClock.now()
+  const hasMadeKeys = await makeFirstKeys(config, log, now)
+  const keys = opened.adopt(await openKeys(config, log, now, hasUsers), it => it.close())
+  for (const finding of await checkTokens(config, now)) actOn(finding, log)
+  // A database that accepts no writes at this moment does not prevent a start.
+  await recordStart(config, store.audit, now, hasMadeKeys).catch(error => {
+    const text = `the audit has no event of this start: ${messageOf(error)}`
+    log.warn({ event: 'service.warning' }, text)
+  })
   const hasher = observeHasher(metrics, await openingHasher)
   logSpeed(log, hasher)
   return {
@@ -118,20 +125,29 @@ function logSpeed(log: Log, { name: engine, threads, speed }: Hasher): void {
   )
 }
 
-/** A service with users may have used its keys for long, so short RSA keys stay valid there. */
-async function openKeys(config: Config, log: Log, clock: () => Date, hasUsers: boolean) {
-  const { signingKeysFile: path, environment } = config
-  const failKeys = (error: unknown) => {
+function failKeys(path: string) {
+  return (error: unknown): never => {
     throw new StartError(`${explainKeyFile(path, error)}.`)
   }
-  if (environment !== 'production' && (await ensureKeyFile(path, clock()).catch(failKeys))) {
-    log.info({ event: 'keys.created', path }, `made new signing keys in ${path}`)
-  }
-  actOn(await checkKeys(config, clock()), log)
+}
+
+/** Returns true if it has made them. */
+async function makeFirstKeys(config: Config, log: Log, now: Date): Promise<boolean> {
+  const { signingKeysFile: path, environment } = config
+  if (environment === 'production') return false
+  const isFirst = await ensureKeyFile(path, now).catch(failKeys(path))
+  if (isFirst) log.info({ event: 'keys.created', path }, `made new signing keys in ${path}`)
+  return isFirst
+}
+
+/** A service with users may have used its keys for long, so short RSA keys stay valid there. */
+async function openKeys(config: Config, log: Log, now: Date, hasUsers: boolean) {
+  const { signingKeysFile: path } = config
+  actOn(await checkKeys(config, now), log)
   return watchKeys(path, hasUsers, error => {
     if (error) log.error({ event: 'keys.reload_failed', err: error }, `${path}: ${error.message}`)
     else log.info({ event: 'keys.reloaded' })
-  }).catch(failKeys)
+  }).catch(failKeys(path))
 }
 
 function logMigration(log: Log, progress: MigrationProgress): void {

@@ -8,6 +8,7 @@ import { ADMIN_ROUTES } from '../src/http/admin/app.ts'
 import { createAdminToken } from '../src/identifiers.ts'
 import { ADMIN, type AdminAnswer, type AdminService, startAdminService } from './admin-service.ts'
 import { writeCertificate } from './certificates.ts'
+import { scrape } from './metrics.ts'
 import { freePort } from './postgres-server.ts'
 import { until } from './process.ts'
 import { countStatuses, createAddresses, PASSWORD } from './service.ts'
@@ -184,6 +185,32 @@ describe('access to the admin API', () => {
     // 429: the token is valid and has used up its requests.
     assert.ok(earlier.every(({ status }) => status === 200 || status === 429))
     assert.deepEqual(Object.keys(countStatuses(later)), ['401'])
+  })
+
+  test('a token is refused from its end on, and the metrics tell its end and count its reads', async () => {
+    const token = createAdminToken()
+    const expiresAt = new Date(service.now().getTime() + 3_600_000)
+    await service.setTokens({
+      registration: { token: service.write, role: 'write' },
+      ending: { token, role: 'read', expiresAt },
+    })
+    const from = newAddress()
+    assert.equal(await statusOf(token, from), 200)
+    const series = await scrape(opsPort)
+    assert.equal(series.get('admin_reads_total{token="ending"}'), 1)
+    const endOf = (name: string) =>
+      series.get(`admin_token_expiry_timestamp_seconds{token="${name}"}`)
+    assert.equal(endOf('ending'), expiresAt.getTime() / 1000)
+    assert.equal(endOf('registration'), undefined)
+
+    service.advance(expiresAt.getTime() - service.now().getTime() + 1)
+    const known = service.logged().length
+    assert.equal(await statusOf(token, from), 401)
+    assert.equal(await statusOf(service.write, from), 200)
+    const isLogged = ({ event, reason, tokenName }: Record<string, unknown>) =>
+      event === 'admin.refused' && reason === 'expired-token' && tokenName === 'ending'
+    await until(async () => service.logged().slice(known).some(isLogged))
+    assert.equal((await scrape(opsPort)).get('admin_reads_total{token="ending"}'), 1)
   })
 
   test('while the file of tokens cannot be used, every token is refused, this is logged, and the service goes on', async () => {

@@ -337,6 +337,27 @@ for (const engine of ENGINES_BY_RUN) {
       assert.deepEqual(future.json.data, { events: [], next: null })
     })
 
+    test('that a token reads the audit is an event, once in an hour per address', async () => {
+      const reads = async () =>
+        (await service.store.audit.list('audit', { since: null, beforeId: null, limit: 100 }))
+          .events
+      await admin('GET', '/audit')
+      const known = (await reads()).length
+      const token = service.nextToken()
+      for (let i = 0; i < 3; i++) await admin('GET', '/audit?limit=1', undefined, { token })
+      await admin('GET', '/audit?limit=0', undefined, { token, from: '127.0.0.9' })
+      await admin('GET', '/users', undefined, { token })
+      const [last, ...earlier] = await reads()
+      assert.equal(earlier.length, known)
+      assert.equal(last?.action, 'audit.read')
+      assert.equal(last?.by.name, 'more-0')
+      await admin('GET', '/audit', undefined, { token, from: '127.0.0.9' })
+      assert.equal((await reads()).length, known + 2)
+      service.advance(3_600_000)
+      await admin('GET', '/audit', undefined, { token })
+      assert.equal((await reads()).length, known + 3)
+    })
+
     test('of the body only the email is logged, because a misspelt field may hold a password', async () => {
       const known = service.logged().length
       await admin('POST', '/users', { user: PASSWORD, id: PASSWORD, email: 'x@example.com' })

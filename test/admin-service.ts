@@ -57,6 +57,9 @@ type AdminUser = {
 
 export type AdminCall = Call & { token?: string | null }
 
+type NewToken = Pick<AdminToken, 'role'> &
+  Partial<Pick<AdminToken, 'expiresAt'>> & { token: string }
+
 export type AdminService = Omit<TestService, 'stop'> & {
   adminUrl: string
   /** The OpenAPI document of the admin API. */
@@ -69,7 +72,7 @@ export type AdminService = Omit<TestService, 'stop'> & {
   /** With the token that may write, unless another one is given. */
   admin: (method: string, path: string, body?: unknown, call?: AdminCall) => Promise<AdminAnswer>
   /** Replaces all tokens by these. */
-  setTokens: (tokens: Record<string, { token: string; role: AdminToken['role'] }>) => Promise<void>
+  setTokens: (tokens: Record<string, NewToken>) => Promise<void>
   stop: () => Promise<void>
 }
 
@@ -84,13 +87,14 @@ export async function startAdminService(
   const client = await createClient(adminUrl, service.dataDir, env.TLS_CERT_FILE)
   const [write, read] = [createAdminToken(), createAdminToken()]
 
-  async function setTokens(tokens: Parameters<AdminService['setTokens']>[0]): Promise<void> {
+  async function setTokens(tokens: Record<string, NewToken>): Promise<void> {
     const createdAt = new Date()
-    const list = Object.entries(tokens).map(([name, { token, role }]) => ({
+    const list = Object.entries(tokens).map(([name, { token, role, expiresAt = null }]) => ({
       name,
       role,
       digest: digestOf(token),
       createdAt,
+      expiresAt,
     }))
     await replaceTokens(tokensFile, list)
     await chmod(tokensFile, 0o600)

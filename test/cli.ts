@@ -159,8 +159,8 @@ export function parseLine(line: string): { args: string[]; input: Buffer; env: E
 
 /** Values that differ from run to run. In tables a mask is as wide as its value. */
 function masksFor(database: string, dataDir: string): Masks {
-  // A temporary password ends in three days.
-  const days = [-1, 0, 1, 2, 3, 4].map(day =>
+  // A temporary password ends in three days, a token in a year.
+  const days = [-1, 0, 1, 2, 3, 4, 364, 365, 366].map(day =>
     new Date(Date.now() + day * DAY_MS).toISOString().slice(0, 10),
   )
   const filled = (name: string) => (masked: string) => `<${name.padEnd(masked.length - 2, '-')}>`
@@ -173,10 +173,11 @@ function masksFor(database: string, dataDir: string): Masks {
     [new RegExp(`(${days.join('|')})T[\\d:.]+Z`, 'g'), filled('time')],
     [new RegExp(days.join('|'), 'g'), filled('date')],
     [/^[\da-z]{4}(-[\da-z]{4}){4}$|(?<="password": ")[\da-z-]{24}(?=")/gm, '<password>'],
-    [/(?<=^|"keyId":")[\w-]{43}(?=[" ])/gm, filled('access key')],
-    [/(?<=^|"keyId":")[\w-]{11}(?="| +refresh )/gm, filled('refresh')],
+    [/(?<=^|"keyId":"|--target )[\w-]{43}(?=[" ])/gm, filled('access key')],
+    [/(?<=^|"keyId":"|--target )[\w-]{11}(?="| +refresh )/gm, filled('refresh')],
     [/\blsadm_[\w-]{43}\b/g, '<token>'],
     [/\bdeleted-user-[\da-f]{16}\b/g, filled('deleted user')],
+    [/(?<=fingerprint )[\da-f]{32}/g, filled('digest')],
     [/\d+ ms/g, '<n> ms'],
   ]
 }

@@ -166,6 +166,11 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
     assert.deepEqual(await store.imports.run([user], options, changeAt()), [outcome])
   }
 
+  await fillSessions(database, userId, 3, now, { tokensEach: 0 })
+  assert.ok((await store.sessions.endEvery(changeAt(now))) >= 3)
+  const event = { action: 'audit.read', target: 'audit', targetId: null } as const
+  await store.audit.record(changeAt(now), [event])
+
   const page = { since: null, beforeId: null, limit: 1 }
   const { events, next } = await store.audit.list(email, page)
   assert.equal(events.length, 1)

@@ -226,6 +226,12 @@ async function commands() {
   await command(['keys', 'rotate'], '', own)
   await command(['admin-tokens', 'add', 'registration', '--role', 'write'])
   await command(['admin-tokens', 'revoke', 'registration'])
+  const unrecorded = { ADMIN_TOKENS_FILE: join(cli.folder, 'tokens.json') }
+  await command(['admin-tokens', 'add', 'reporting', '--role', 'read'], '', {
+    ...unrecorded,
+    DATABASE_URL: 'postgres://127.0.0.1:1/login',
+  })
+  await command(['audit', 'accept', '--target', 'reporting'], '', unrecorded)
   await command(['users', 'add', EMAIL, '--name', 'Kate', '--password-stdin'])
 
   const body = { email: EMAIL, password: PASSWORD }
@@ -233,6 +239,7 @@ async function commands() {
   const { sessionId } = await service.line('login.succeeded')
   await command(['sessions', 'end', String(sessionId)])
   await command(['sessions', 'end', EMAIL])
+  await command(['sessions', 'end', '--all', '--yes'])
   const [device] = JSON.parse(await command(['devices', 'list', EMAIL, '--json']))
   await command(['devices', 'revoke', device.id])
   await service.login(EMAIL, 'wrong')
@@ -253,6 +260,7 @@ async function commands() {
     passwordHash: await bcrypt.hash(PASSWORD, TEST_COST),
   }
   await command(['users', 'import', '-'], JSON.stringify(imported))
+  await command(['users', 'export', '--output', join(cli.folder, 'users.ndjson')])
   await command(['database', 'purge'])
   return [...lines, ...(await linesUntilEnd(service, 'SIGUSR2'))]
 }

@@ -4,6 +4,7 @@ import { rename } from 'node:fs/promises'
 import { mock } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import bcrypt from 'bcrypt'
+import { createAdminToken } from '../src/identifiers.ts'
 import { createLog } from '../src/log/log.ts'
 import { startAdminService } from './admin-service.ts'
 import { createFullDisk } from './full-disk.ts'
@@ -104,6 +105,12 @@ async function requests() {
   await admin('POST', '/users', {})
   await admin('GET', '/users', undefined, { token: null })
   await admin('POST', '/users', {}, { token: service.read })
+  const expired = createAdminToken()
+  await service.setTokens({
+    registration: { token: service.write, role: 'write' },
+    reporting: { token: expired, role: 'read', expiresAt: service.now() },
+  })
+  await admin('GET', '/users', undefined, { token: expired })
   await rename(service.tokensFile, `${service.tokensFile}.aside`)
   await admin('GET', '/users')
 

@@ -1,24 +1,28 @@
-// audit list
+// audit list|accept
 import { Command } from 'commander'
 import type { AuditEvent, AuditFacts, AuditPage, ListedEvents } from '../domain/audit.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
+import { Failure } from './failures.ts'
+import { findUnexplained } from './file-events.ts'
 import { type Moment, startParser } from './input/times.ts'
 import { countParser, targetParser } from './input/values.ts'
-import type { AdminDeps } from './operations/deps.ts'
+import { type AdminDeps, changeNow } from './operations/deps.ts'
 import { count, timeText } from './terminal/layout.ts'
 import { withStore } from './with-store.ts'
 
 type Options = JsonOption & { target?: string; since?: Moment; limit?: number }
 
 export function auditCommand(context: Context): Command {
-  const audit = new Command('audit').description('show what administrators have changed')
+  const audit = new Command('audit').description(
+    'show and complete what administrators have changed',
+  )
 
   audit
     .command('list')
     .description('list the changes by administrators, newest first')
     .option(
       '--target <email>',
-      'only changes of this user, also under other emails (or of a session, device or client)',
+      'only changes of this user, also under other emails (or of a session, device, client, key or token)',
       targetParser('--target'),
     )
     .option(
@@ -38,6 +42,34 @@ export function auditCommand(context: Context): Command {
         const found =
           listed > 0 ? `Listed ${count(listed, 'change', 'changes')}` : 'No change is recorded'
         context.terminal.say(since ? `${found} since ${timeText(since)}.` : `${found}.`)
+      }),
+    )
+
+  audit
+    .command('accept')
+    .description(
+      'record a signing key or admin token that "doctor" reports, because you know where it is from',
+    )
+    .requiredOption('--target <id>', 'id of the key, or name of the token')
+    .action(({ target }: { target: string }) =>
+      withStore(context, async ({ admin, config }) => {
+        // Reading keys takes a library that the list does not need.
+        const { findFileEvents } = await import('./found-files.ts')
+        const found = await findUnexplained(admin.store.audit, await findFileEvents(config))
+        const accepted = found.filter(event => event.target === target)
+        const [event] = accepted
+        if (!event) {
+          throw new Failure(
+            'No signing key or admin token with this name needs an explanation: run "doctor".',
+          )
+        }
+        await admin.store.audit.record(changeNow(admin), accepted)
+        const what = event.action === 'key.found' ? 'signing key' : 'admin token'
+        context.terminal.announce(
+          'admin.file_accepted',
+          { target },
+          `Accepted the ${what} ${target}: it is now in the audit.`,
+        )
       }),
     )
 

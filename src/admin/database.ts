@@ -2,6 +2,7 @@
 import { Command } from 'commander'
 import { type Context, configOf, type JsonOption } from './context.ts'
 import { Failure } from './failures.ts'
+import { changeNow } from './operations/deps.ts'
 import { fieldLines, jsonOf, timeText } from './terminal/layout.ts'
 import { createProgress } from './terminal/terminal.ts'
 import { withAnyStore, withMigratedStore, withStore } from './with-store.ts'
@@ -64,7 +65,7 @@ export function databaseCommand(context: Context): Command {
     .option('--vacuum', 'SQLite: then write the whole file again; logins wait meanwhile')
     .option('--json', 'print how many rows were removed as JSON')
     .action(({ json, vacuum }: JsonOption & { vacuum?: boolean }) =>
-      withStore(context, async ({ store, clock, config: { auditDays } }) => {
+      withStore(context, async ({ store, clock, config: { auditDays }, admin }) => {
         const removed = {
           sessions: 0,
           refreshTokens: 0,
@@ -83,6 +84,10 @@ export function databaseCommand(context: Context): Command {
           showProgress(`Removed ${removed.sessions} sessions so far …`)
         }
         const sentence = `Removed ${removed.sessions} sessions, ${removed.refreshTokens} refresh tokens, ${removed.codes} codes, ${removed.devices} devices, ${removed.throttleRows} throttle rows and ${removed.auditEvents} audit events.`
+        if (NAMES.some(name => removed[name] > 0)) {
+          const event = { action: 'database.purged', target: 'database', targetId: null } as const
+          await store.audit.record(changeNow(admin), [{ ...event, after: removed }])
+        }
         terminal.announce('admin.database_purged', removed, sentence)
         if (vacuum && !(await store.maintenance.vacuum())) {
           terminal.say('PostgreSQL vacuums its tables by itself: --vacuum did nothing.')

@@ -1,6 +1,6 @@
 // keys list|rotate
 import { Command } from 'commander'
-import type { Config } from '../config/config.ts'
+import type { NewAuditEvent } from '../domain/audit.ts'
 import {
   ensureKeyFile,
   explainKeyFile,
@@ -8,12 +8,13 @@ import {
   readKeyFile,
   replaceKeyFile,
 } from '../keys/key-file.ts'
-import { createKeys, KeyFileError, PUBLISH_SECONDS, rotate } from '../keys/key-set.ts'
+import { createKeys, importKeys, KeyFileError, PUBLISH_SECONDS, rotate } from '../keys/key-set.ts'
 import { type Context, configOf, type JsonOption, printList } from './context.ts'
 import { Failure } from './failures.ts'
+import { type FileChange, prepareFileChange } from './file-changes.ts'
+import { keyEvents } from './file-events.ts'
 import { FileLockError, withChangeLock } from './file-lock.ts'
 import { timeText } from './terminal/layout.ts'
-import { clockOf, withAnyStore } from './with-store.ts'
 
 export function keysCommand(context: Context): Command {
   const keys = new Command('keys').description('list and rotate the signing keys')
@@ -23,7 +24,7 @@ export function keysCommand(context: Context): Command {
     .description('list the signing keys, without their secrets')
     .option('--json', 'print JSON')
     .action((options: JsonOption) =>
-      withKeyFile(context, (path, clock) => printKeys(context, path, clock(), options)),
+      withKeyFile(context, (path, { clock }) => printKeys(context, path, clock(), options)),
     )
 
   keys
@@ -33,18 +34,21 @@ export function keysCommand(context: Context): Command {
     )
     .option('--json', 'print the resulting list of keys as JSON')
     .action((options: JsonOption) =>
-      withKeyFile(context, async (path, clock) => {
+      withKeyFile(context, async (path, { clock, record }) => {
         const { announce } = context.terminal
-        if (await ensureKeyFile(path, clock())) {
-          announce('admin.keys_created', { path }, `Made the first signing keys in ${path}.`)
-        } else {
-          await rotateKeyFile(path, clock)
-          announce(
-            'admin.keys_rotated',
-            { path },
-            `Added new signing keys to ${path}; they start signing in ${PUBLISH_SECONDS} seconds.`,
-          )
+        const isFirst = await ensureKeyFile(path, clock())
+        const { added, removed } = isFirst
+          ? { added: keyEvents('key.added', await loadKeySet(path)), removed: [] }
+          : await rotateKeyFile(path, clock)
+        const gone = removed.length > 0 && { removed: targetsOf(removed) }
+        const facts = { path, added: targetsOf(added), ...gone }
+        if (isFirst)
+          announce('admin.keys_created', facts, `Made the first signing keys in ${path}.`)
+        else {
+          const sentence = `Added new signing keys to ${path}; they start signing in ${PUBLISH_SECONDS} seconds.`
+          announce('admin.keys_rotated', facts, sentence)
         }
+        await record([...added, ...removed])
         if (options.json) await printKeys(context, path, clock(), options)
       }),
     )
@@ -52,12 +56,28 @@ export function keysCommand(context: Context): Command {
   return keys
 }
 
-async function rotateKeyFile(path: string, clock: () => Date): Promise<void> {
+async function rotateKeyFile(path: string, clock: () => Date): Promise<Rotation> {
   // Refuses a file without keys before a lock file is created beside it.
   await readKeyFile(path)
-  await withChangeLock(path, async () => {
-    await replaceKeyFile(path, await rotate(await readKeyFile(path), clock()))
+  return withChangeLock(path, async () => {
+    const file = await readKeyFile(path)
+    // A file that lacks a kind of keys can be rotated too; no service has used it.
+    const before = await importKeys(file).catch(() => ({ accessKeys: [], refreshKeys: [] }))
+    const after = await replaceKeyFile(path, await rotate(file, clock()))
+    const [old, current] = [keyEvents('key.removed', before), keyEvents('key.added', after)]
+    const notIn = (events: NewAuditEvent[]) => {
+      const targets = targetsOf(events)
+      return ({ target }: NewAuditEvent) => !targets.includes(target)
+    }
+    return { added: current.filter(notIn(old)), removed: old.filter(notIn(current)) }
   })
+}
+
+type Rotation = { added: NewAuditEvent[]; removed: NewAuditEvent[] }
+
+/** The ids of the keys. */
+function targetsOf(events: NewAuditEvent[]): string[] {
+  return events.map(({ target }) => target)
 }
 
 async function printKeys(
@@ -86,29 +106,17 @@ async function printKeys(
 
 async function withKeyFile(
   context: Context,
-  command: (path: string, clock: () => Date) => Promise<void>,
+  command: (path: string, change: FileChange) => Promise<void>,
 ): Promise<void> {
   const config = configOf(context)
   const { signingKeysFile: path } = config
-  const clock = await clockOfKeys(context, config)
+  const change = await prepareFileChange(context, config)
   try {
-    await command(path, clock)
+    await command(path, change)
   } catch (error) {
     if (error instanceof FileLockError) throw new Failure(error.message)
     if (!(error instanceof KeyFileError) && !isFileError(error)) throw error
     throw new Failure(`${explainKeyFile(path, error)}.`)
-  }
-}
-
-/** Keys can also be rotated while the database cannot be used, for example after a leak. */
-async function clockOfKeys(context: Context, config: Config): Promise<() => Date> {
-  if (config.database.engine === 'sqlite') return context.clock
-  try {
-    return await withAnyStore(config, ({ store }) => clockOf(store.maintenance, context))
-  } catch (error) {
-    if (!(error instanceof Failure)) throw error
-    context.terminal.say(`Warning: ${error.message} This command uses the clock of this machine.`)
-    return context.clock
   }
 }
 

@@ -4,7 +4,9 @@ import type { Session, SessionStore } from '../domain/session.ts'
 import { isUuid } from '../identifiers.ts'
 import { canonicalEmail } from '../login/credentials.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
+import { Failure, WrongUse } from './failures.ts'
 import { parseEmail, parseId } from './input/values.ts'
+import { changeNow } from './operations/deps.ts'
 import { endSession, endSessions } from './operations/sessions.ts'
 import { requireUser } from './operations/users.ts'
 import { count, timeText } from './terminal/layout.ts'
@@ -12,7 +14,7 @@ import { withStore } from './with-store.ts'
 
 export function sessionsCommand(context: Context): Command {
   const { terminal } = context
-  const sessions = new Command('sessions').description('list and end the sessions of a user')
+  const sessions = new Command('sessions').description('list and end sessions')
 
   sessions
     .command('list')
@@ -36,10 +38,27 @@ export function sessionsCommand(context: Context): Command {
 
   sessions
     .command('end')
-    .description('end one session, or all sessions of a user')
-    .argument('<email-or-id>', 'email of the user, or id of the session', parseId)
-    .action((which: string) =>
-      withStore(context, async ({ admin }) => {
+    .description('end one session, all sessions of a user, or all sessions of all users')
+    .argument('[email-or-id]', 'email of the user, or id of the session', parseId)
+    .option('--all', 'end all sessions of all users; known devices stay')
+    .option('--yes', 'with --all: end them without asking')
+    .action((which: string | undefined, { all, yes }: { all?: boolean; yes?: boolean }) => {
+      if (all ? which !== undefined : which === undefined || yes) {
+        throw new WrongUse('Name a user or a session, or add --all to end all sessions.')
+      }
+      if (all && !yes && !terminal.isInteractive) {
+        throw new WrongUse('There is no terminal to ask for confirmation: add --yes.')
+      }
+      return withStore(context, async ({ admin }) => {
+        if (which === undefined) {
+          if (!yes && !(await terminal.confirm('End all sessions of all users?'))) {
+            throw new Failure('No session was ended.')
+          }
+          const ended = await admin.store.sessions.endEvery(changeNow(admin))
+          const sentence = `Ended ${count(ended, 'session', 'sessions')} of all users.`
+          terminal.announce('admin.all_sessions_ended', { ended }, sentence)
+          return
+        }
         if (isUuid(which)) {
           await endSession(admin, which)
           terminal.announce('admin.session_ended', { sessionId: which }, `Ended session ${which}.`)
@@ -49,8 +68,8 @@ export function sessionsCommand(context: Context): Command {
         const ended = await endSessions(admin, await requireUser(admin, email))
         const sentence = `Ended ${count(ended, 'session', 'sessions')} of ${email}.`
         terminal.announce('admin.sessions_ended', { email, ended }, sentence)
-      }),
-    )
+      })
+    })
 
   return sessions
 }

@@ -6,6 +6,7 @@ import { defaultIssuer } from './addresses.ts'
 import type { DatabaseConfig } from './database.ts'
 import type { Environment } from './kinds.ts'
 import { readVariables, type VariableValues } from './reader.ts'
+import { settingsOf } from './settings.ts'
 import { warnOfUnknown } from './unknown-variables.ts'
 import { type LOG_LEVELS, VARIABLES } from './variables.ts'
 
@@ -26,11 +27,12 @@ export class ConfigError extends Error {
 
 /** `warnings` are those of the file `.env`, which the caller has read. */
 export function loadConfig(env: Environment, warnings: readonly string[] = []): Config {
-  const { values, ...read } = readVariables(env)
+  const { values, given, ...read } = readVariables(env)
   const problems = [...read.problems, ...contradictionsOf(values)]
   if (problems.length > 0) throw new ConfigError(problems)
   const unknown = warnOfUnknown(env, Object.keys(VARIABLES))
-  return deepFreeze(toConfig(values, [...warnings, ...unknown, ...read.warnings]))
+  const allWarnings = [...warnings, ...unknown, ...read.warnings]
+  return deepFreeze(toConfig(values, settingsOf(given), allWarnings))
 }
 
 /** With PORT=0 the system chooses the port; the default issuer and audience contain the chosen one. */
@@ -44,7 +46,11 @@ export function logsAttempts(level: (typeof LOG_LEVELS)[number]): boolean {
   return ['info', 'debug', 'trace'].includes(level)
 }
 
-function toConfig(values: VariableValues, warnings: readonly string[]) {
+function toConfig(
+  values: VariableValues,
+  settings: Record<string, string>,
+  warnings: readonly string[],
+) {
   const { DATA_DIR: dataDir, PORT: port } = values
   const issuer = values.JWT_ISSUER ?? defaultIssuer(port)
   return {
@@ -110,6 +116,8 @@ function toConfig(values: VariableValues, warnings: readonly string[]) {
     logLevel: values.LOG_LEVEL,
     areRefreshesCounted: values.LOG_REFRESHES === 'counted',
     logIp: values.LOG_IP,
+    /** What the audit records: the variables that are not at their default, and can make the service less safe. */
+    settings,
     /** Settings that are probably wrong but do not prevent a start. */
     warnings,
   }

@@ -8,6 +8,15 @@ export function splitUrl(url: string): { start: string; hosts: string[]; rest: s
   return { start, hosts: hosts.split(','), rest }
 }
 
+/** Without its password, and without parameters other than `sslmode`: one of them may be the password too. */
+export function describeUrl(url: string): string {
+  const { start, hosts, rest } = splitUrl(url)
+  const user = start.replace(/(\/\/[^:]*):.*@$/s, '$1:***@')
+  const [path] = rest.split(/[?#]/)
+  const mode = parameterOf(url, 'sslmode')
+  return `${user}${hosts.join(',')}${path}${mode ? `?sslmode=${mode}` : ''}`
+}
+
 /** One address per host. */
 export function addressesOf(url: string): string[] {
   const { start, hosts, rest } = splitUrl(url)

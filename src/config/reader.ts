@@ -7,12 +7,19 @@ export type VariableValues = { [Name in keyof typeof VARIABLES]: ValueOf<(typeof
 type ValueOf<V> =
   V extends Variable<infer T, infer Default> ? T | (Default extends null ? null : never) : never
 
-type Reading = { values: VariableValues; problems: string[]; warnings: string[] }
+/** `given`: the text of each variable that differs from its default. */
+type Reading = {
+  values: VariableValues
+  given: Record<string, string>
+  problems: string[]
+  warnings: string[]
+}
 
 /** Collects all problems, so that the operator can fix them together. */
 export function readVariables(env: Environment): Reading {
   const problems: string[] = []
   const warnings: string[] = []
+  const given: Record<string, string> = {}
   const environment = ENVIRONMENTS.find(name => name === env.NODE_ENV?.trim()) ?? 'development'
   const read = (name: string, variable: Variable<unknown, string | null>) => {
     const context: ReadContext = {
@@ -22,6 +29,7 @@ export function readVariables(env: Environment): Reading {
     }
     const { kind, byDefault, isForTestsOnly, inProduction } = variable
     const text = env[name]?.trim()
+    if (text && text !== byDefault) given[name] = text
     if (text && isForTestsOnly && environment !== 'test') {
       problems.push(`${name} is for tests: set NODE_ENV=test too, or remove it.`)
     } else if (text) {
@@ -35,5 +43,5 @@ export function readVariables(env: Environment): Reading {
   const values = Object.fromEntries(
     Object.entries(VARIABLES).map(([name, variable]) => [name, read(name, variable)]),
   )
-  return { values: values as VariableValues, problems, warnings }
+  return { values: values as VariableValues, given, problems, warnings }
 }

@@ -30,6 +30,17 @@ export type AuditAction =
   | 'sessions.ended'
   | 'device.revoked'
   | 'throttle.cleared'
+  /** The keys and admin tokens are in files. `found`: one that was there when the audit of files began. */
+  | 'key.added'
+  | 'key.removed'
+  | 'key.found'
+  | 'token.added'
+  | 'token.revoked'
+  | 'token.found'
+  | 'service.configured'
+  | 'users.exported'
+  | 'database.purged'
+  | 'audit.read'
 
 /** The fields of the target that the change concerns; never a secret. */
 export type AuditFacts = Record<string, string | number | boolean | null>
@@ -37,8 +48,8 @@ export type AuditFacts = Record<string, string | number | boolean | null>
 export type NewAuditEvent = {
   action: AuditAction
   /**
-   * What an administrator would call it: an email, the id of a session or device, or the address of a client. A
-   * pseudonym once the user has been deleted.
+   * What an administrator would call it: an email, the id of a session, device or key, the name of a token, or the
+   * address of a client. A pseudonym once the user has been deleted.
    */
   target: string
   /** The user that it concerns; null if there is none, or if it has been deleted. */
@@ -74,4 +85,6 @@ export interface AuditStore {
     user: { id: string; email: string },
     page: Omit<AuditPage, 'since'>,
   ): Promise<AuditEvent[]>
+  /** For what is no change of the database: a change of a file, or a read. */
+  record(change: Change, events: NewAuditEvent[]): Promise<void>
 }

@@ -12,7 +12,12 @@ export type OperationName = {
 export type AnyOperation = (...values: unknown[]) => Promise<unknown>
 
 /** These take as many transactions as there are rows: others run in between, and no time limit would fit. */
-export const IN_BATCHES: OperationName[] = ['users.delete', 'maintenance.purge', 'migrations.apply']
+export const IN_BATCHES: OperationName[] = [
+  'users.delete',
+  'sessions.endEvery',
+  'maintenance.purge',
+  'migrations.apply',
+]
 
 /** Every method, for a layer that has no store to ask for them. */
 const METHODS: { [Part in PartName]: Record<keyof StoreParts[Part], true> } = {
@@ -49,12 +54,13 @@ const METHODS: { [Part in PartName]: Record<keyof StoreParts[Part], true> } = {
     endByAdministrator: true,
     endAll: true,
     listEnded: true,
+    endEvery: true,
   },
   refreshTokens: { find: true, use: true },
   codes: { insert: true, find: true, redeem: true },
   devices: { find: true, list: true, revoke: true, readKey: true },
   throttle: { read: true, readOfEmail: true, list: true, clear: true, clearOfEmail: true },
-  audit: { list: true, listOfUser: true },
+  audit: { list: true, listOfUser: true, record: true },
   imports: { run: true },
   maintenance: {
     purge: true,

@@ -107,4 +107,9 @@ export interface SessionStore {
    * deleted users are known for `ENDED_LISTED_SECONDS`, others for a day.
    */
   listEnded(from: { endedAt: Date; id?: string }, limit: number): Promise<SessionEnd[]>
+  /**
+   * Ends all sessions of all users, in several transactions, the first of which records it. Returns how many ended.
+   * Sessions of logins that come meanwhile may stay.
+   */
+  endEvery(change: Change): Promise<number>
 }

@@ -58,9 +58,11 @@ export async function ensureKeyFile(path: string, now: Date): Promise<boolean> {
   }
 }
 
-export async function replaceKeyFile(path: string, file: KeyFile): Promise<void> {
-  await importKeys(file)
+/** Returns the keys of the new file. */
+export async function replaceKeyFile(path: string, file: KeyFile): Promise<KeySet> {
+  const keySet = await importKeys(file)
   await replaceFile(path, toText(file), 0o600)
+  return keySet
 }
 
 function toText(file: KeyFile): string {

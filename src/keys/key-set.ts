@@ -11,15 +11,17 @@ import {
   jwtVerify,
 } from 'jose'
 import { REFRESH_TOKEN_SECONDS } from '../domain/lifetimes.ts'
+import { fingerprintOf } from '../identifiers.ts'
 import { type AccessAlgorithm, type SigningKey, signToken } from './sign-token.ts'
 
-export type AccessKey = SigningKey & {
+/** `fingerprint` tells two keys with the same id apart. */
+type FileKey = SigningKey & { signsFrom: number; fingerprint: string }
+export type AccessKey = FileKey & {
   algorithm: AccessAlgorithm
   publicKey: CryptoKey
   publicJwk: JWK
-  signsFrom: number
 }
-export type RefreshKey = SigningKey & { algorithm: 'HS256'; secret: CryptoKey; signsFrom: number }
+export type RefreshKey = FileKey & { algorithm: 'HS256'; secret: CryptoKey }
 
 export type Keys = {
   signingAt(now: Date): { accessKey: AccessKey; refreshKey: RefreshKey }
@@ -173,6 +175,7 @@ async function importSecret(key: StoredKey): Promise<RefreshKey> {
     signingKey: createSecretKey(secret),
     secret: await crypto.subtle.importKey('raw', secret, hmac, false, ['verify']),
     signsFrom: signsFrom(key),
+    fingerprint: fingerprintOf(secret),
   }
 }
 
@@ -191,7 +194,8 @@ async function importPrivateKey(key: StoredKey): Promise<AccessKey> {
   if (publicKey instanceof Uint8Array) throw new KeyFileError('it is not a private key')
   const signing = { keyId, algorithm, signingKey }
   await jwtVerify(signToken(signing, 'at+jwt', {}), publicKey)
-  return { ...signing, publicKey, publicJwk, signsFrom: signsFrom(key) }
+  const fingerprint = fingerprintOf(JSON.stringify(publicPart))
+  return { ...signing, publicKey, publicJwk, signsFrom: signsFrom(key), fingerprint }
 }
 
 function algorithmOf({ kty, crv, n }: StoredKey): AccessAlgorithm {

@@ -1,5 +1,6 @@
 // Values that are read when they are scraped.
 import { Counter, Gauge, type Registry } from '@prometheus-io/client'
+import type { AdminToken } from '../admin/tokens/token-file.ts'
 import type { HashingSpeed } from '../bcrypt/hasher.ts'
 
 export type Sources = {
@@ -12,12 +13,14 @@ export type Sources = {
   clockOffsetMs: () => number
   purgedAt: () => Date
   lostLogLines: () => number
+  /** Null without an admin API. Rejects while the file cannot be used. */
+  adminTokens: (() => Promise<ReadonlyMap<string, AdminToken>>) | null
   /** Null for SQLite. */
   connections: (() => Promise<Record<string, number> | null>) | null
 }
 
 export function addGauges(registers: Registry[], sources: Sources): void {
-  const { speed, certificateExpiry, lostLogLines, connections } = sources
+  const { speed, certificateExpiry, lostLogLines, adminTokens, connections } = sources
 
   function addGauge(name: string, help: string, read: () => number): void {
     new Gauge({
@@ -84,6 +87,21 @@ export function addGauges(registers: Registry[], sources: Sources): void {
       this.inc(lostLogLines())
     },
   })
+  if (adminTokens) {
+    new Gauge({
+      name: 'admin_token_expiry_timestamp_seconds',
+      help: 'When each token of the admin API ends; absent for a token without an end',
+      labelNames: ['token'],
+      registers,
+      async collect() {
+        const tokens = await adminTokens().catch(() => new Map<string, AdminToken>())
+        this.reset()
+        for (const { name: token, expiresAt } of tokens.values()) {
+          if (expiresAt) this.set({ token }, expiresAt.getTime() / 1000)
+        }
+      },
+    })
+  }
   if (!connections) return
   new Gauge({
     name: 'database_connections',

@@ -1,4 +1,5 @@
-// What Prometheus can scrape. No label takes text from a request: each has a fixed set of values.
+// What Prometheus can scrape. No label takes text from a request: each has a fixed set of values, or is the name of a
+// token in the operator's file.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import packageJson from '../../package.json' with { type: 'json' }
 import type { ScopeName } from '../domain/attempt.ts'
@@ -85,6 +86,12 @@ export function createMetrics(engine: string) {
     labelNames: ['by'],
     registers,
   })
+  const adminReads = new Counter({
+    name: 'admin_reads_total',
+    help: 'Requests to the admin API that change nothing, by the name of their token',
+    labelNames: ['token'],
+    registers,
+  })
   // A series that begins with its first event hides that event from rate().
   for (const outcome of OUTCOMES) attempts.inc({ outcome }, 0)
   for (const scope of SCOPES) {
@@ -141,6 +148,7 @@ export function createMetrics(engine: string) {
     passwordChanged: () => passwordChanges.inc(),
     sessionEnded: (reason: EndReason) => ended.inc({ reason }),
     refreshRepeated: (by: RepeatLabel) => repeats.inc({ by }),
+    adminRead: (token: string) => adminReads.inc({ token }),
     hashStarted: (waitedMs: number) => queueWait.observe(waitedMs / 1000),
     hashEnded: (ms: number) => hash.observe(ms / 1000),
     answered: (method: string, route: string, status: number, ms: number) =>

@@ -1,6 +1,6 @@
 // Opens the configured database as a Store: most of it is written once, in `sql/`, for both engines.
 import { type DatabaseConfig, sourceOf } from '../config/database.ts'
-import { splitUrl } from '../config/postgres-hosts.ts'
+import { describeUrl } from '../config/postgres-hosts.ts'
 import { UnusableTables } from '../domain/migration.ts'
 import type { Store } from '../domain/store.ts'
 import { messageOf } from '../files.ts'
@@ -65,11 +65,7 @@ async function openEngine(
 /** Names the database in messages, without its password. */
 export function describeDatabase(database: DatabaseConfig): string {
   if (database.engine === 'sqlite') return `SQLite ${database.file}`
-  const { start, hosts, rest } = splitUrl(database.url)
-  const user = start.replace(/(\/\/[^:]*):.*@$/s, '$1:***@')
-  // The driver also accepts a password as a parameter of the address.
-  const [path] = rest.split(/[?#]/)
-  return `PostgreSQL ${user}${hosts.join(',')}${path}`
+  return `PostgreSQL ${describeUrl(database.url)}`
 }
 
 /** Why the database could not be used, and what to do. */

@@ -41,6 +41,30 @@ for (const engine of ENGINES) {
       assert.ok(!JSON.stringify(events).includes('hash'))
     })
 
+    test('events of what is no change of the database are recorded together', async () => {
+      const [target, after] = [randomUUID(), { role: 'read', expiresAt: null }]
+      const event = { target, targetId: null }
+      await store.audit.record(change, [
+        { ...event, action: 'token.added', after },
+        { ...event, action: 'token.revoked', before: after },
+      ])
+      await store.audit.record(change, [])
+      assert.deepEqual(
+        (await eventsOf(target)).map(({ id: _, ...recorded }) => recorded),
+        [
+          {
+            ...event,
+            at: start,
+            by: change.by,
+            action: 'token.revoked',
+            before: after,
+            after: null,
+          },
+          { ...event, at: start, by: change.by, action: 'token.added', before: null, after },
+        ],
+      )
+    })
+
     test('a change that changes nothing leaves no event', async () => {
       const email = newEmail()
       await insertTestUser(store, email, start)

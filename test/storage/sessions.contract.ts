@@ -106,6 +106,62 @@ for (const engine of ENGINES) {
       }
     })
 
+    test('all sessions of all users end in batches, also expired ones, and one event says so', async () => {
+      const [first, second] = [await newUser(), await newUser()]
+      await fillSessions(database, first.id, 2_300, start, { tokensEach: 0 })
+      const expired = { tokensEach: 0, idleEnd: later(-1) }
+      await fillSessions(database, second.id, 300, later(-DAY_MS), expired)
+      for (let i = 0; i < 5; i++) await open(second.id)
+      const unended = async () =>
+        Number(
+          (await database.rows('select count(*) as n from sessions where ended_at is null'))[0]?.n,
+        )
+      const [all, at] = [await unended(), later(1)]
+      let isOver = false
+      const ending = store.sessions.endEvery(changeAt(at)).finally(() => {
+        isOver = true
+      })
+      if (engine === 'sqlite') {
+        // Other operations run between two batches.
+        await store.sessions.countLive(first.id, start)
+        assert.equal(isOver, false)
+      }
+      const ended = await ending
+      assert.equal(await unended(), 0)
+      assert.ok(ended >= 2_305 && ended <= all - 300, `${ended} of ${all}`)
+      if (engine === 'postgres') {
+        const [row] = await database.rows(`select count(distinct xmin::text) as n from sessions
+          where ended_at = '${at.toISOString()}'`)
+        assert.ok(Number(row?.n) >= 3)
+      }
+      const page = { since: null, beforeId: null, limit: 10 }
+      const { events } = await store.audit.list('all users', page)
+      assert.deepEqual(
+        events.map(({ action, targetId }) => [action, targetId]),
+        [['sessions.ended', null]],
+      )
+      assert.equal(await store.sessions.endEvery(changeAt(at)), 0)
+    })
+
+    test('all sessions can be ended while sessions are opened, refreshed and ended', async () => {
+      for (let round = 0; round < 5; round++) {
+        const { email, id } = await newUser()
+        for (let i = 0; i < 5; i++) await open(id)
+        const [row] = await database.rows(
+          `select id, token from refresh_tokens where user_id = '${id}'`,
+        )
+        const next = makeSuccessor(start, later(DAY_MS))
+        await Promise.all([
+          ...Array.from({ length: 3 }, () => store.sessions.endEvery(changeAt(start))),
+          ...Array.from({ length: 5 }, () => open(id)),
+          store.refreshTokens.use(String(row?.id), String(row?.token), next, start),
+          byEmail(store).endSessions(email, changeAt(start)),
+        ])
+        await store.sessions.endEvery(changeAt(start))
+        assert.equal(await store.sessions.countLive(id, start), 0)
+      }
+    })
+
     test('a login at the limit of sessions never ends its own session, even if its clock is behind', async () => {
       const { id } = await newUser()
       const openAt = (now: Date) =>

@@ -1,4 +1,4 @@
-// Checks that the database answers and accepts a write, its clock, and that the stored users can log in.
+// Checks that the database answers and accepts a write, its clock, that the stored users can log in, and the audit.
 
 import { MAX_EVALUATED_COST } from '../../bcrypt/hash-text.ts'
 import {
@@ -16,6 +16,7 @@ import { type Finding, ok, problem, warning } from '../../finding.ts'
 import { isReachable } from '../../login/credentials.ts'
 import { checkStorage } from '../../storage/check-storage.ts'
 import { withAnyStore } from '../with-store.ts'
+import { checkRecorded } from './recorded.ts'
 
 /** How many of the emails that no login finds are shown. */
 const EXAMPLES = 3
@@ -41,6 +42,7 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
         checkDatabaseClock(offset),
         await checkHashes(store.users, config.bcryptCost),
         await checkEmails(store.users),
+        ...(await checkRecorded(config, store.audit)),
       ]
     })
   } catch (error) {

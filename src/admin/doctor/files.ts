@@ -14,7 +14,7 @@ export async function checkFiles(config: Config, now: Date): Promise<Finding[]> 
     await checkDataFolder(config),
     await checkTls(config, now),
     await checkKeys(config, now),
-    ...(await checkTokens(config)),
+    ...(await checkTokens(config, now)),
     ...(logoFile ? [await checkLogo(logoFile)] : []),
   ]
 }

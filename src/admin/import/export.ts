@@ -6,6 +6,7 @@ import { hasCode, messageOf } from '../../files.ts'
 import { untilInterrupted } from '../../signals.ts'
 import type { Context } from '../context.ts'
 import { Failure, WrongUse } from '../failures.ts'
+import { changeNow } from '../operations/deps.ts'
 import { count } from '../terminal/layout.ts'
 import { withStore } from '../with-store.ts'
 import { csvLine } from './csv.ts'
@@ -47,7 +48,7 @@ export function addExportCommand(users: Command, context: Context): void {
       if (forSpreadsheets && format !== 'csv') {
         throw new WrongUse('--for-spreadsheets prints CSV: leave out --format.')
       }
-      return withStore(context, async ({ store, clock }) => {
+      return withStore(context, async ({ store, clock, admin }) => {
         const fields = [...EXPORTED_FIELDS, ...(withHashes ? ['passwordHash'] : [])]
         const toCell = (value: unknown) =>
           forSpreadsheets ? withoutFormula(toText(value)) : toText(value)
@@ -65,13 +66,20 @@ export function addExportCommand(users: Command, context: Context): void {
           }
           return printed
         }
-        if (output === undefined) {
-          if (withHashes && terminal.isOutputExposed()) terminal.say(EXPOSED)
-          await printAll(terminal.print)
-          return
-        }
-        const written = await writeNewFile(output, printAll)
-        terminal.say(`Wrote ${count(written, 'user', 'users')} to ${output}.`)
+        if (output === undefined && withHashes && terminal.isOutputExposed()) terminal.say(EXPOSED)
+        // Recorded first: an export that is interrupted has left too, and one that cannot be recorded must not.
+        const facts = { withHashes: withHashes === true }
+        const after = { users: await store.users.count(), ...facts }
+        const event = { action: 'users.exported', target: 'users', targetId: null, after } as const
+        await store.audit.record(changeNow(admin), [event])
+        const written = await (output === undefined
+          ? printAll(terminal.print)
+          : writeNewFile(output, printAll))
+        terminal.announce(
+          'admin.users_exported',
+          { users: written, ...facts, ...(output !== undefined && { output }) },
+          `Wrote ${count(written, 'user', 'users')}${output === undefined ? '' : ` to ${output}`}.`,
+        )
       })
     })
 }

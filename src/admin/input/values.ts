@@ -66,10 +66,13 @@ export const roleFilterParser = (label: string) => textParser(label, 50)
 /** A part of an email or name. */
 export const searchParser = (label: string) => textParser(label, EMAIL_MAX_LENGTH)
 
-/** An email, or the id or address of another target of a change. */
+/** An email, or the id, name or address of another target of a change. The ids of keys are case-sensitive. */
 export function targetParser(label: string) {
   const parse = textParser(label, EMAIL_MAX_LENGTH)
-  return (typed: string) => canonicalEmail(parse(typed))
+  return (typed: string) => {
+    const text = parse(typed)
+    return /[@:]/.test(text) || isUuid(text) ? canonicalEmail(text) : text
+  }
 }
 
 /** The id of an event in the audit. */

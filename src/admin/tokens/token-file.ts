@@ -3,7 +3,7 @@ import type { BigIntStats } from 'node:fs'
 import { constants, open, stat } from 'node:fs/promises'
 import type { Config } from '../../config/config.ts'
 import { hasCode, messageOf, replaceFile } from '../../files.ts'
-import { checkReaders, type Finding, ok, unsafe } from '../../finding.ts'
+import { checkReaders, type Finding, ok, unsafe, warning } from '../../finding.ts'
 
 export const TOKEN_ROLES = ['read', 'write'] as const
 /** More than any deployment needs. The file is parsed in one go. */
@@ -11,6 +11,8 @@ const MAX_TOKENS = 100
 const MAX_BYTES = 64 * 1024
 const NAME = /^[a-z0-9._-]{1,50}$/
 const DIGEST = /^[0-9a-f]{64}$/
+/** Before the end of a token, as before that of a certificate. */
+const WARN_BEFORE_MS = 14 * 24 * 3600_000
 
 export type AdminToken = {
   name: string
@@ -18,6 +20,8 @@ export type AdminToken = {
   /** SHA-256 in hex. */
   digest: string
   createdAt: Date
+  /** Null for a token that was added before tokens had an end. */
+  expiresAt: Date | null
 }
 
 /** Its message tells what is wrong with the file. */
@@ -32,7 +36,7 @@ export function explainTokenFile(path: string, error: unknown): string {
 }
 
 /** Empty if the admin API is off. Outside production a broken file is a warning: it is read on each request. */
-export async function checkTokens(config: Config): Promise<Finding[]> {
+export async function checkTokens(config: Config, now: Date): Promise<Finding[]> {
   if (config.adminPort === 0) return []
   const { adminTokensFile: path } = config
   let tokens: AdminToken[]
@@ -45,7 +49,26 @@ export async function checkTokens(config: Config): Promise<Finding[]> {
   const writing = tokens.filter(({ role }) => role === 'write').length
   return [
     readers ?? ok('admin tokens', `${path}: ${tokens.length} tokens, ${writing} of them may write`),
+    ...tokens.flatMap(token => {
+      const problem = problemWithEnd(token, now)
+      const advice = 'add another one, give it to its program and revoke this one'
+      return problem
+        ? [warning('admin tokens', `the token ${token.name} ${problem}: ${advice}`)]
+        : []
+    }),
   ]
+}
+
+function problemWithEnd(token: AdminToken, now: Date): string | null {
+  const { expiresAt } = token
+  if (!expiresAt) return 'has no end'
+  if (isExpired(token, now)) return `ended at ${expiresAt.toISOString()}`
+  const isSoon = expiresAt.getTime() - now.getTime() < WARN_BEFORE_MS
+  return isSoon ? `ends at ${expiresAt.toISOString()}` : null
+}
+
+export function isExpired({ expiresAt }: AdminToken, now: Date): boolean {
+  return expiresAt !== null && expiresAt <= now
 }
 
 export function isTokenName(text: string): boolean {
@@ -105,18 +128,26 @@ function parse(text: string): AdminToken[] {
 }
 
 function toToken(entry: unknown, index: number): AdminToken {
-  const { name, role, digest, createdAt } = Object(entry) as Record<string, unknown>
+  const { name, role, digest, ...times } = Object(entry) as Record<string, unknown>
   const knownRole = TOKEN_ROLES.find(known => known === role)
-  const created = new Date(typeof createdAt === 'string' ? createdAt : Number.NaN)
+  const createdAt = toDate(times.createdAt)
+  const expiresAt = times.expiresAt == null ? null : toDate(times.expiresAt)
   if (
     typeof name !== 'string' ||
     !isTokenName(name) ||
     !knownRole ||
     typeof digest !== 'string' ||
     !DIGEST.test(digest) ||
-    Number.isNaN(created.getTime())
+    Number.isNaN(createdAt.getTime()) ||
+    Number.isNaN(expiresAt?.getTime())
   ) {
-    throw new TokenFileError(`token ${index + 1} needs a name, a role, a digest and createdAt`)
+    throw new TokenFileError(
+      `token ${index + 1} needs a name, a role, a digest, createdAt and a valid expiresAt`,
+    )
   }
-  return { name, role: knownRole, digest, createdAt: created }
+  return { name, role: knownRole, digest, createdAt, expiresAt }
+}
+
+function toDate(text: unknown): Date {
+  return new Date(typeof text === 'string' ? text : Number.NaN)
 }

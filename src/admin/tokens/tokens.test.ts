@@ -24,7 +24,8 @@ test('the file holds the digest of a token and not the token, and only its owner
   const token = stdout.trim()
   const [{ digest, ...rest }] = await read()
   assert.equal(digest, digestOf(token))
-  assert.deepEqual(Object.keys(rest), ['name', 'role', 'createdAt'])
+  assert.deepEqual(Object.keys(rest), ['name', 'role', 'createdAt', 'expiresAt'])
+  assert.equal(Date.parse(rest.expiresAt) - Date.parse(rest.createdAt), 365 * 24 * 3_600_000)
   assert.ok(!(await readFile(file, 'utf8')).includes(token))
   assert.equal((await stat(file)).mode & 0o777, 0o600)
   await chmod(file, 0o644)
@@ -57,6 +58,8 @@ test('a malformed file is neither used nor overwritten', async t => {
     [{ tokens: [token, { ...token, name: 'B' }] }, /token 2 needs/],
     [{ tokens: [{ ...token, digest: digest.toUpperCase() }] }, /token 1 needs/],
     [{ tokens: [{ ...token, createdAt: 5 }] }, /token 1 needs/],
+    [{ tokens: [{ ...token, expiresAt: '2030-13-01' }] }, /token 1 needs .* a valid expiresAt/],
+    [{ tokens: [{ ...token, expiresAt: 5 }] }, /token 1 needs/],
     [{ tokens: [token, { ...token, digest: digestOf('b') }] }, /the same name/],
     [{ tokens: [token, { ...token, name: 'b' }] }, /the same digest/],
     [{ tokens: Array(101).fill(token) }, /more than 100 tokens/],

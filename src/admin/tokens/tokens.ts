@@ -5,7 +5,10 @@ import { hasCode, makeFolder } from '../../files.ts'
 import { createAdminToken, digestOf } from '../../identifiers.ts'
 import { type Context, configOf, type JsonOption, printList } from '../context.ts'
 import { Failure, WrongUse } from '../failures.ts'
+import { type FileChange, prepareFileChange } from '../file-changes.ts'
+import { tokenEvent } from '../file-events.ts'
 import { FileLockError, withChangeLock } from '../file-lock.ts'
+import { endParser, type Moment } from '../input/times.ts'
 import { jsonOf, timeText } from '../terminal/layout.ts'
 import {
   type AdminToken,
@@ -16,6 +19,10 @@ import {
   TOKEN_ROLES,
   TokenFileError,
 } from './token-file.ts'
+
+const DEFAULT_END: Moment = now => new Date(now.getTime() + 365 * 24 * 3600_000)
+
+type AddOptions = JsonOption & Pick<AdminToken, 'role'> & { valid?: Moment }
 
 export function tokensCommand(context: Context): Command {
   const { terminal } = context
@@ -32,23 +39,33 @@ export function tokensCommand(context: Context): Command {
         .choices(TOKEN_ROLES)
         .makeOptionMandatory(),
     )
+    .option(
+      '--valid <time>',
+      'when the token ends: a time, such as 2030-01-31T12:00 (UTC), or a duration, such as 90d (default: 365d)',
+      endParser('--valid'),
+    )
     .option('--json', 'print JSON')
-    .action((name: string, { role, json }: JsonOption & Pick<AdminToken, 'role'>) =>
-      withTokenFile(context, async path => {
+    .action((name: string, { role, valid = DEFAULT_END, json }: AddOptions) =>
+      withTokenFile(context, async (path, prepare) => {
+        const { clock, record } = await prepare()
         const token = createAdminToken()
-        const createdAt = context.clock()
+        const createdAt = clock()
+        const expiresAt = valid(createdAt)
+        if (expiresAt <= createdAt) throw new WrongUse('--valid takes a time in the future.')
+        const added = { name, role, digest: digestOf(token), createdAt, expiresAt }
         await change(path, tokens => {
           if (tokens.some(known => known.name === name)) {
             throw new Failure(`There is already a token ${name}: revoke it, or use another name.`)
           }
-          return [...tokens, { name, role, digest: digestOf(token), createdAt }]
+          return [...tokens, added]
         })
         terminal.announce(
           'admin.token_added',
-          { name, role },
-          `Added the token ${name} with the role "${role}".`,
+          { name, role, expiresAt },
+          `Added the token ${name} with the role "${role}"; it ends at ${timeText(expiresAt)}.`,
         )
-        const text = json ? jsonOf({ name, role, createdAt, token }) : `${token}\n`
+        await record([tokenEvent('token.added', added)])
+        const text = json ? jsonOf({ name, role, createdAt, expiresAt, token }) : `${token}\n`
         await terminal.print(text).catch(error => {
           const advice = 'revoke it, and add another one'
           throw new Failure(`The token ${name} was added but could not be printed: ${advice}.`, {
@@ -65,10 +82,11 @@ export function tokensCommand(context: Context): Command {
     .action((options: JsonOption) =>
       withTokenFile(context, async path => {
         const known = (await readOrNone(path)).map(({ digest: _, ...token }) => token)
-        const listed = await printList(context, [known], options, ({ name, role, createdAt }) => ({
-          name,
-          role,
-          created: timeText(createdAt),
+        const listed = await printList(context, [known], options, token => ({
+          name: token.name,
+          role: token.role,
+          created: timeText(token.createdAt),
+          ends: token.expiresAt ? timeText(token.expiresAt) : 'never',
         }))
         if (listed === 0 && !options.json) {
           terminal.say('There are no tokens yet: run "admin-tokens add" to add one.')
@@ -81,13 +99,16 @@ export function tokensCommand(context: Context): Command {
     .description('revoke a token; a running service refuses it at once')
     .argument('<name>', 'name of the token', parseName)
     .action((name: string) =>
-      withTokenFile(context, async path => {
+      withTokenFile(context, async (path, prepare) => {
+        let revoked: AdminToken | undefined
         await change(path, tokens => {
-          const kept = tokens.filter(known => known.name !== name)
-          if (kept.length === tokens.length) throw new Failure(`There is no token ${name}.`)
-          return kept
+          revoked = tokens.find(known => known.name === name)
+          if (!revoked) throw new Failure(`There is no token ${name}.`)
+          return tokens.filter(known => known !== revoked)
         })
         terminal.announce('admin.token_revoked', { name }, `Revoked the token ${name}.`)
+        const { record } = await prepare()
+        if (revoked) await record([tokenEvent('token.revoked', revoked)])
       }),
     )
 
@@ -118,11 +139,12 @@ async function readOrNone(path: string): Promise<AdminToken[]> {
 
 async function withTokenFile(
   context: Context,
-  command: (path: string) => Promise<void>,
+  command: (path: string, prepare: () => Promise<FileChange>) => Promise<void>,
 ): Promise<void> {
-  const { adminTokensFile: path } = configOf(context)
+  const config = configOf(context)
+  const { adminTokensFile: path } = config
   try {
-    await command(path)
+    await command(path, () => prepareFileChange(context, config))
   } catch (error) {
     if (error instanceof FileLockError) throw new Failure(error.message)
     if (!(error instanceof TokenFileError) && !(error instanceof Error && 'syscall' in error)) {

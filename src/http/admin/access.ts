@@ -1,6 +1,6 @@
 // Admits requests with a valid admin token.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { AdminToken } from '../../admin/tokens/token-file.ts'
+import { type AdminToken, isExpired } from '../../admin/tokens/token-file.ts'
 import { codeOf } from '../../files.ts'
 import { digestOf } from '../../identifiers.ts'
 import { sendFailure } from '../answer/envelope.ts'
@@ -16,7 +16,7 @@ export const TOKEN = 'adminToken'
 const REFUSED = 'This token is not valid. Send the header "Authorization: Bearer TOKEN".'
 const READ_ONLY = 'This token may only read'
 
-type Reason = 'no-token' | 'unknown-token' | 'read-only' | 'limit'
+type Reason = 'no-token' | 'unknown-token' | 'expired-token' | 'read-only' | 'limit'
 
 export function tokenOf(request: FastifyRequest): AdminToken {
   return request.getDecorator<AdminToken>(TOKEN)
@@ -26,8 +26,14 @@ export function isChange({ method }: FastifyRequest): boolean {
   return method !== 'GET' && method !== 'HEAD'
 }
 
+type AccessDeps = {
+  currentTokens: () => Promise<TokensByDigest>
+  clock: () => Date
+  onRead: (tokenName: string) => void
+}
+
 /** An onRequest hook, so that no body is read before the token is known to be valid. */
-export function admitTokens(currentTokens: () => Promise<TokensByDigest>) {
+export function admitTokens({ currentTokens, clock, onRead }: AccessDeps) {
   const requests = createRequestLimit()
   const failures = createFailureLimit()
 
@@ -39,8 +45,9 @@ export function admitTokens(currentTokens: () => Promise<TokensByDigest>) {
       return null
     })
     const token = tokens?.get(digestOf(shown ?? ''))
-    if (!token) {
-      logRefused(request, shown === null ? 'no-token' : 'unknown-token')
+    if (!token || isExpired(token, clock())) {
+      const unknown = shown === null ? 'no-token' : 'unknown-token'
+      logRefused(request, token ? 'expired-token' : unknown, token)
       // While the file cannot be used, a valid token is refused too, and must not be counted.
       const retryAfterSeconds = tokens && failures.count(clientOf(request).group)
       return retryAfterSeconds
@@ -55,6 +62,7 @@ export function admitTokens(currentTokens: () => Promise<TokensByDigest>) {
       logRefused(request, 'read-only', token)
       return sendFailure(reply, 'FORBIDDEN', { message: READ_ONLY })
     }
+    if (!isChange(request)) onRead(token.name)
     request.setDecorator(TOKEN, token)
   }
 }

@@ -10,9 +10,9 @@ import { logOf } from '../request/log.ts'
 import { addReference } from '../routes/reference.ts'
 import { createServer, type ServerDeps } from '../server.ts'
 import { admitTokens, isChange, TOKEN, tokenOf } from './access.ts'
-import { followTokens } from './current-tokens.ts'
+import type { TokensByDigest } from './current-tokens.ts'
 import { ADMIN_API } from './description.ts'
-import { createWorkQueue, queueOperations, TooMuchWork } from './limits.ts'
+import { createReadRecord, createWorkQueue, queueOperations, TooMuchWork } from './limits.ts'
 import type { AdminRoute, RouteDeps } from './route.ts'
 import { auditRoute } from './routes/audit.ts'
 import {
@@ -62,11 +62,12 @@ const RETRY_WORK_SECONDS = 5
 type AdminAppDeps = ServerDeps & {
   store: RouteDeps['store']
   clock: () => Date
+  currentTokens: () => Promise<TokensByDigest>
   page: Page
 }
 
 export async function buildAdminApp(deps: AdminAppDeps): Promise<FastifyInstance> {
-  const { config, clock, track } = deps
+  const { config, clock, currentTokens, metrics, track } = deps
   const { bcryptCost, budgets } = config
   const passwordRules = {
     minLength: config.passwordMinLength,
@@ -75,13 +76,14 @@ export async function buildAdminApp(deps: AdminAppDeps): Promise<FastifyInstance
   }
   const store = queueOperations(deps.store)
   const oneAtATime = createWorkQueue()
+  const recordRead = createReadRecord()
   const hashPassword = (password: string) => oneAtATime(() => bcrypt.hash(password, bcryptCost))
   // Its callers reach this port directly: a header that a proxy would set is forged.
   const direct = { ...deps, config: { ...config, trustedProxies: [] } }
   const { app, refuseOtherMethods } = createServer(direct, {
     maxParamLength: PARAM_MAX_LENGTH,
     isWholeQueryRead: true,
-    admit: admitTokens(followTokens(config.adminTokensFile)),
+    admit: admitTokens({ currentTokens, clock, onRead: metrics.adminRead }),
   })
   app.decorateRequest(TOKEN, null)
   await describeRoutes(app, ADMIN_API)
@@ -90,7 +92,7 @@ export async function buildAdminApp(deps: AdminAppDeps): Promise<FastifyInstance
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
       const by = { kind: 'token' as const, name: tokenOf(request).name, host: clientOf(request).ip }
       const hashing = { bcryptCost, hashPassword, passwordRules, oneAtATime }
-      const routeDeps = { store, clock, by, budgets, ...hashing }
+      const routeDeps = { store, clock, by, budgets, recordRead, ...hashing }
       let outcome: Outcome = { code: 'INTERNAL_ERROR', details: {} }
       try {
         outcome = await track(() => outcomeOf(route, routeDeps, request))

@@ -1,5 +1,5 @@
 // Limits of the admin API, in memory and per instance.
-import type { AdminStore } from '../../admin/operations/deps.ts'
+import { type AdminDeps, type AdminStore, changeNow } from '../../admin/operations/deps.ts'
 import { IN_BATCHES, wrapMethods } from '../../domain/operations.ts'
 
 /** A back office needs a few requests per second, and an import from another system many at a time. */
@@ -74,4 +74,28 @@ export function queueOperations(store: AdminStore): AdminStore {
   return wrapMethods(store, (name, operation) =>
     IN_BATCHES.includes(name) ? operation : (...values) => queue(() => operation(...values)),
   )
+}
+
+const HOUR_MS = 3600_000
+
+export type ReadRecord = ReturnType<typeof createReadRecord>
+
+/**
+ * Records that a token reads the audit: once in an hour per address. A program that follows the audit may read it every
+ * second, and would otherwise add more events than it reads.
+ */
+export function createReadRecord() {
+  let hour = 0
+  let recorded = new Set<string>()
+  return async (deps: AdminDeps): Promise<void> => {
+    const { name, host } = deps.by
+    const key = `${name} ${host}`
+    const current = Math.floor(deps.clock().getTime() / HOUR_MS)
+    if (current !== hour) recorded = new Set()
+    hour = current
+    if (recorded.has(key)) return
+    const event = { action: 'audit.read', target: 'audit', targetId: null } as const
+    await deps.store.audit.record(changeNow(deps), [event])
+    recorded.add(key)
+  }
 }

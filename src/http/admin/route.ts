@@ -9,11 +9,12 @@ import { canonicalEmail, problemWithEmail } from '../../login/credentials.ts'
 import type { FailureCode } from '../answer/envelope.ts'
 import { IN_GIVEN_ORDER, object, operation, success } from '../openapi/operation.ts'
 import { ID, NO_DATA } from '../openapi/schemas.ts'
-import type { WorkQueue } from './limits.ts'
+import type { ReadRecord, WorkQueue } from './limits.ts'
 
 export type RouteDeps = ThrottleDeps & {
   bcryptCost: number
   oneAtATime: WorkQueue
+  recordRead: ReadRecord
 }
 
 /** The schema of a part of a query or body. `parse` is a parser of admin/input/, which commands use too. */

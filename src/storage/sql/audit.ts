@@ -9,7 +9,7 @@ import type {
 } from '../../domain/audit.ts'
 import type { User } from '../../domain/user.ts'
 import { isAmong } from './dialect.ts'
-import type { Engine } from './engine.ts'
+import { type Engine, transact } from './engine.ts'
 import { formatTime, parseTime, type Schema } from './schema.ts'
 
 /**
@@ -89,6 +89,8 @@ export function createAudit(engine: Engine): AuditStore {
   }
 
   return {
+    record: (change, events) => transact(engine, trx => writeAudit(trx, change, ...events)),
+
     async list(target, { since, beforeId, limit }) {
       const before = sql`id < ${beforeId ?? Number.MAX_SAFE_INTEGER}`
       const end = since && target === null ? await findWindowEnd(before) : null

@@ -1,8 +1,11 @@
 // Ends all sessions of users in one statement, in the transaction of the change that requires it. A user has at most
-// 1,000 live sessions (MAX_SESSIONS_PER_USER).
+// 1,000 live sessions (MAX_SESSIONS_PER_USER). The sessions of all users together are ended in batches.
+import { setImmediate } from 'node:timers/promises'
 import { type Kysely, type RawBuilder, sql } from 'kysely'
+import type { Change } from '../../domain/audit.ts'
+import { writeAudit } from './audit.ts'
 import { isAmong } from './dialect.ts'
-import type { Engine } from './engine.ts'
+import { type Engine, transact } from './engine.ts'
 import { isNotExpired } from './live-session.ts'
 import { formatTime, type Schema } from './schema.ts'
 
@@ -43,4 +46,54 @@ export async function endAllSessions(
 
 export function isOfUser(userId: string) {
   return sql<boolean>`user_id = ${userId}`
+}
+
+/** On SQLite other operations wait for each batch. */
+const BATCH = { sqlite: 100, postgres: 500 }
+/** What the audit calls all users. */
+const EVERY_USER = 'all users'
+
+type Position = { id: string; purge_at: string }
+/** Before all sessions. */
+const FIRST: Position = {
+  id: '00000000-0000-0000-0000-000000000000',
+  purge_at: '1970-01-01T00:00:00.000Z',
+}
+
+/**
+ * Each session is met once: the batches follow the index of the purge, whose values only ever grow. A position in it
+ * keeps PostgreSQL from reading the entries of the batches before, which stay in the index until a vacuum.
+ */
+export async function endEverySession(engine: Engine, change: Change): Promise<number> {
+  let ended = 0
+  for (let after: Position | undefined = FIRST; after; await setImmediate()) {
+    const batch = await endBatch(engine, change, after)
+    ended += batch.ended
+    after = batch.last
+  }
+  return ended
+}
+
+function endBatch(
+  engine: Engine,
+  change: Change,
+  after: Position,
+): Promise<{ ended: number; last: Position | undefined }> {
+  const { id, purge_at } = after
+  return transact(engine, async trx => {
+    if (after === FIRST) {
+      const event = { action: 'sessions.ended', target: EVERY_USER, targetId: null } as const
+      await writeAudit(trx, change, event)
+    }
+    // As text: a Date would round PostgreSQL's microseconds. The first condition on purge_at lets the engines use the
+    // index, which has no nulls; from the second they do not infer that there are none.
+    const { rows } = await sql<Position>`
+      select id, cast(purge_at as text) as purge_at from sessions
+      where ended_at is null and purge_at >= ${purge_at} and (purge_at, id) > (${purge_at}, ${id})
+      order by sessions.purge_at, id limit ${sql.lit(BATCH[engine.name])}`.execute(trx)
+    if (rows.length === 0) return { ended: 0, last: undefined }
+    const isInBatch = sql<boolean>`id in (${sql.join(rows.map(row => row.id))})`
+    const live = await endAllSessions(engine, trx, isInBatch, change.at)
+    return { ended: live.length, last: rows.at(-1) }
+  })
 }

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { SessionKey, SessionStore } from '../../domain/session.ts'
 import { writeAudit } from './audit.ts'
-import { endAllSessions, isOfUser } from './end-all-sessions.ts'
+import { endAllSessions, endEverySession, isOfUser } from './end-all-sessions.ts'
 import { listEnded } from './ended-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { findLive, isLive, toLastLogin, toSession } from './live-session.ts'
@@ -163,6 +163,7 @@ export function createSessions(engine: Engine): SessionStore {
       }),
 
     listEnded: (from, limit) => listEnded(engine, from, limit),
+    endEvery: change => endEverySession(engine, change),
   }
 }
 

@@ -10,7 +10,7 @@ export const auditRoute = adminRoute(
     operationId: 'listAudit',
     summary: 'List what administrators have changed',
     description:
-      'The event that was recorded last comes first. A page may have fewer events than `limit` before the end.',
+      'The event that was recorded last comes first. A page may have fewer events than `limit` before the end. That a token reads them is an event too, once in an hour per address.',
     query: {
       target: {
         description: 'An email: its user’s events, also under other emails. Or another target.',
@@ -40,7 +40,8 @@ export const auditRoute = adminRoute(
       }),
     ),
   },
-  (deps, { query: { target = null, since, limit = PAGE_MAX, before: beforeId = null } }) => {
+  async (deps, { query: { target = null, since, limit = PAGE_MAX, before: beforeId = null } }) => {
+    await deps.recordRead(deps)
     const page = { since: since?.(deps.clock()) ?? null, beforeId, limit }
     return deps.store.audit.list(target, page)
   },

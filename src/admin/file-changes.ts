@@ -1,0 +1,53 @@
+// The clock and the audit for commands that change a file. Both are in the database, but a file can be changed without
+// it: after a leak, the keys must be rotated also while the database is down.
+import type { Config } from '../config/config.ts'
+import type { NewAuditEvent } from '../domain/audit.ts'
+import type { Context } from './context.ts'
+import { Failure } from './failures.ts'
+import { commandActor } from './terminal/terminal.ts'
+import { clockOf, withAnyStore } from './with-store.ts'
+
+export type FileChange = {
+  clock: () => Date
+  /** Called after the change. If the database does not answer, only the log has the change, and a warning says so. */
+  record: (events: NewAuditEvent[]) => Promise<void>
+}
+
+export async function prepareFileChange(context: Context, config: Config): Promise<FileChange> {
+  const { say } = context.terminal
+  let isUsable = true
+
+  /** Undefined, after a warning, if the database cannot be used. */
+  async function attempt<T>(operation: Promise<T>, consequence: string): Promise<T | undefined> {
+    try {
+      return await operation
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error
+      isUsable = false
+      say(`Warning: ${error.message} ${consequence}`)
+    }
+  }
+
+  const readClock = () => withAnyStore(config, ({ store }) => clockOf(store.maintenance, context))
+  const clock =
+    (config.database.engine === 'postgres' &&
+      (await attempt(readClock(), 'This command uses the clock of this machine.'))) ||
+    context.clock
+
+  return {
+    clock,
+    async record(events) {
+      const added = events.filter(({ after }) => after).map(({ target }) => target)
+      const advice = added.map(target => `"audit accept --target ${target}"`).join(' and ')
+      const missing = `The audit does not have this change.${advice && ` Run ${advice} once the database can be used.`}`
+      if (!isUsable) return say(`Warning: ${missing}`)
+      const recording = withAnyStore(config, async ({ store }) => {
+        const migrations = await store.migrations.list()
+        // Of a database that is not set up, the first start records which keys and tokens it finds.
+        if (migrations.every(({ appliedAt }) => appliedAt === null)) return
+        await store.audit.record({ at: clock(), by: commandActor() }, events)
+      })
+      await attempt(recording, missing)
+    },
+  }
+}

@@ -4,6 +4,8 @@ import { chmod, copyFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
+import { replaceTokens } from '../src/admin/tokens/token-file.ts'
+import { createAdminToken, digestOf } from '../src/identifiers.ts'
 import { writeCertificate } from './certificates.ts'
 import { setUpDoctor } from './doctor.ts'
 
@@ -190,4 +192,30 @@ test('a data folder that is not a folder is a problem', async () => {
     findings.find(({ check }) => check === 'data folder')?.detail ?? '',
     /cannot be made: \/dev\/null is not a folder\. Set DATA_DIR/,
   )
+})
+
+describe('an admin token without an end, or with one that is near or past, is a warning', () => {
+  const DAY_MS = 24 * 3_600_000
+  const file = join(cli.folder, 'tokens.json')
+  const cases: [name: string, endsInDays: number | null, expected: RegExp | null][] = [
+    ['without an end', null, /^warning, admin tokens: the token one has no end: add another one/],
+    ['past its end', -1, /^warning, admin tokens: the token one ended at 2/],
+    ['near its end', 13.9, /^warning, admin tokens: the token one ends at 2/],
+    ['far from its end', 14.1, null],
+  ]
+  for (const [name, days, expected] of cases) {
+    test(name, async () => {
+      const now = new Date()
+      const expiresAt = days === null ? null : new Date(now.getTime() + days * DAY_MS)
+      const digest = digestOf(createAdminToken())
+      await replaceTokens(file, [{ name: 'one', role: 'read', digest, createdAt: now, expiresAt }])
+      const env = { ADMIN_PORT: '8444', ADMIN_TOKENS_FILE: file }
+      if (expected) return finds({ env, expected })
+      const { findings } = await examine({ ...production, ...env })
+      assert.deepEqual(
+        findings.filter(({ state }) => state !== 'ok'),
+        [],
+      )
+    })
+  }
 })

@@ -330,9 +330,11 @@ test('an export to a file is readable by its owner only, replaces no file, and i
   const args = ['users', 'export', '--with-hashes']
   const printed = await cli.run(args)
   const written = await cli.run([...args, '--output', 'copy.ndjson'])
+  assert.deepEqual([written.code, written.stdout], [0, ''])
+  const { event, users, withHashes, msg } = JSON.parse(written.stderr)
   assert.deepEqual(
-    [written.code, written.stdout, written.stderr],
-    [0, '', 'Wrote 3 users to copy.ndjson.\n'],
+    [event, users, withHashes, msg],
+    ['admin.users_exported', 3, true, 'Wrote 3 users to copy.ndjson.'],
   )
   assert.equal(await readFile(cli.pathOf('copy.ndjson'), 'utf8'), printed.stdout)
   assert.equal((await stat(cli.pathOf('copy.ndjson'))).mode & 0o777, 0o600)
@@ -371,9 +373,13 @@ test('an export with hashes into a file that others can read warns, and does not
   const warning = /^Warning: other users of this machine can read this file.*--output/
   assert.match(await warned(0o644, '--with-hashes'), warning)
   assert.match(await warned(0o604, '--with-hashes', '--format', 'csv'), warning)
-  assert.equal(await warned(0o600, '--with-hashes'), '')
-  assert.equal(await warned(0o644), '')
-  assert.equal(await warned(null, '--with-hashes'), '')
+  for (const said of [
+    await warned(0o600, '--with-hashes'),
+    await warned(0o644),
+    await warned(null, '--with-hashes'),
+  ]) {
+    assert.equal(JSON.parse(said).event, 'admin.users_exported')
+  }
 })
 
 test('an export for spreadsheets has no formulas, and the usual one is not changed', async t => {

@@ -245,7 +245,8 @@ export async function createClient(
     : { request: http.request, agent: new http.Agent({ keepAlive: true }) }
   return {
     close: () => agent.destroy(),
-    call({ method = 'POST', path = LOGIN, headers = {}, body, from }: Call): Promise<Answer> {
+    call: function send(given: Call): Promise<Answer> {
+      const { method = 'POST', path = LOGIN, headers = {}, body, from } = given
       const isJson = typeof body === 'object' && !Buffer.isBuffer(body)
       const payload = isJson ? JSON.stringify(body) : body
       return new Promise((resolve, reject) => {
@@ -270,7 +271,12 @@ export async function createClient(
             })
           },
         )
-        outgoing.once('error', reject)
+        outgoing.once('error', (error: NodeJS.ErrnoException) => {
+          // The service has closed the idle connection in the moment in which it was used again.
+          const isClosed = outgoing.reusedSocket && error.code === 'ECONNRESET'
+          if (isClosed) resolve(send(given))
+          else reject(error)
+        })
         outgoing.end(payload)
       })
     },

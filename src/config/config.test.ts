@@ -62,6 +62,8 @@ describe('configuration', () => {
       drainDelayMs: null,
       logLevel: 'info',
       areRefreshesCounted: false,
+      logIp: 'full',
+      auditDays: 0,
       settings: {},
       warnings: [],
     })

@@ -1,7 +1,7 @@
 // GET /verify: forward authentication. A proxy asks it about each request to an application on the same host.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../config/config.ts'
-import { failureText, sendFailure, sendSuccess } from '../answer/envelope.ts'
+import { sendFailure, sendSuccess } from '../answer/envelope.ts'
 import { object, operation, READING, success } from '../openapi/operation.ts'
 import { NO_DATA } from '../openapi/schemas.ts'
 import { acceptedReturnTo, originOf } from '../page/return-to.ts'
@@ -58,10 +58,7 @@ export const VERIFY_OPERATION = {
           'x-response-description':
             'There is no live session, and a user has opened the page that `X-Forwarded-Uri` names.',
           headers: { Location: REMOTE('The login page, with the address to return to.') },
-          ...object({ success: { type: 'boolean', const: false }, error: { type: 'object' } }, [
-            'success',
-            'error',
-          ]),
+          type: 'null',
         },
       },
     },
@@ -129,8 +126,7 @@ function sendToLogin(
   reply.header('Location', location)
   if (original.status === 401) return sendDenied(request, reply, access)
   logDenied(request, access)
-  reply.code(302).header('Content-Type', 'application/json; charset=utf-8')
-  return reply.send(failureText('INVALID_TOKEN'))
+  return reply.code(302).send()
 }
 
 /** Null for another host: it does not get the cookie, so its users would come back from the login without a session. */

@@ -61,7 +61,8 @@ export async function untilInterrupted<T>(
   try {
     return await command(controller.signal)
   } finally {
-    stopListening()
+    // After an interruption the same signal may still be on its way from the launcher.
+    if (!controller.signal.aborted) stopListening()
   }
 }
 

@@ -121,7 +121,8 @@ for (const engine of ENGINES) {
       assert.equal(exported.throttle.scopes[0].failures, 1)
       const actions = exported.auditEvents.map(({ action }: { action: string }) => action)
       assert.deepEqual(actions, [
-        ...['session.ended', 'device.revoked', 'user.changed', 'throttle.cleared', 'user.added'],
+        ...['user.exported', 'session.ended', 'device.revoked'],
+        ...['user.changed', 'throttle.cleared', 'user.added'],
       ])
       for (const secret of ['$2b$', 'assword', 'Somebody Else', '"by"']) {
         assert.ok(!text.includes(secret), secret)
@@ -143,7 +144,8 @@ for (const engine of ENGINES) {
         after = data.next
       }
       assert.deepEqual(sessions, exported.sessions)
-      assert.deepEqual(auditEvents, exported.auditEvents)
+      // The first page is an export too.
+      assert.deepEqual(auditEvents.slice(1), exported.auditEvents)
       for (const after of ['x', '0', 'Events']) {
         const { status } = await service.admin('GET', `/users/${email}/data?after=${after}`)
         assert.equal(status, 400)

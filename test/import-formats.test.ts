@@ -299,9 +299,10 @@ test('an interruption is noticed between two batches, and the next run continues
   child.kill('SIGINT')
   await setTimeout(10)
   child.kill('SIGINT')
-  const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
+  const [said, [code, signal]] = await Promise.all([text(child.stderr), once(child, 'close')])
   const stored = (await usersAt('int.example.com')).length
-  assert.equal(code, 1)
+  // The second signal can meet a process that has said everything and is about to exit.
+  assert.ok(code === 1 || signal === 'SIGINT', `${code} ${signal}`)
   assert.ok(stored < rows.length)
   assert.match(said, new RegExp(`So far ${stored} added.*run the command again to continue`))
   const ended = await cli.run(['users', 'import', 'i.csv', '--json'])

@@ -38,6 +38,7 @@ export type AuditAction =
   | 'token.revoked'
   | 'token.found'
   | 'service.configured'
+  | 'user.exported'
   | 'users.exported'
   | 'database.purged'
   | 'audit.read'

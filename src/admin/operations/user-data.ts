@@ -3,12 +3,19 @@ import type { AuditEvent } from '../../domain/audit.ts'
 import type { StoredSession } from '../../domain/session.ts'
 import type { User } from '../../domain/user.ts'
 import { userNotFound } from '../failures.ts'
+import { type AdminDeps, changeNow } from './deps.ts'
 import { explainUser } from './explain-user.ts'
 import type { ThrottleDeps } from './throttle.ts'
 
 /** Without the actor: an administrator's name is not data about the user. */
 type ShownEvent = Omit<AuditEvent, 'by'>
 type Owner = Pick<User, 'id' | 'email'>
+
+/** Before the data leave. The event names the user by the id alone, which a deletion may leave behind. */
+export async function recordExport(deps: AdminDeps, { id }: Owner): Promise<void> {
+  const event = { action: 'user.exported', target: id, targetId: id } as const
+  await deps.store.audit.record(changeNow(deps), [event])
+}
 
 /** Everything except the two long lists. */
 export async function summarizeUser(deps: ThrottleDeps, { id, email }: Owner) {

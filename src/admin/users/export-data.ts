@@ -2,7 +2,12 @@
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 import { parseEmail } from '../input/values.ts'
-import { listEventsOf, listStoredSessions, summarizeUser } from '../operations/user-data.ts'
+import {
+  listEventsOf,
+  listStoredSessions,
+  recordExport,
+  summarizeUser,
+} from '../operations/user-data.ts'
 import { requireUser } from '../operations/users.ts'
 import { jsonListOf, jsonOf } from '../terminal/layout.ts'
 import { withStore } from '../with-store.ts'
@@ -19,6 +24,7 @@ export function addExportDataCommand(users: Command, context: Context): void {
       withStore(context, async ({ admin, config: { budgets } }) => {
         const deps = { ...admin, budgets }
         const user = await requireUser(admin, email)
+        await recordExport(admin, user)
         const summary = jsonOf(await summarizeUser(deps, user))
         await terminal.print(summary.replace(/\n}\n$/, ''))
         const lists = {

@@ -3,6 +3,7 @@ import { eventIdParser } from '../../../admin/input/values.ts'
 import {
   listEventsOf,
   listStoredSessions,
+  recordExport,
   summarizeUser,
 } from '../../../admin/operations/user-data.ts'
 import type { User } from '../../../domain/user.ts'
@@ -57,9 +58,14 @@ export const userDataRoute = adminRoute(
     ),
     isLogged: true,
   },
-  async (deps, { named, query: { limit = PAGE_MAX, after = { sessionId: null } } }) => {
+  async (deps, { named, query: { limit = PAGE_MAX, after } }) => {
     const user = await userOf(deps, named)
-    return { ...(await summarizeUser(deps, user)), ...(await readPage(deps, user, after, limit)) }
+    // With the first page the caller begins to read the rest.
+    if (!after) await recordExport(deps, user)
+    return {
+      ...(await summarizeUser(deps, user)),
+      ...(await readPage(deps, user, after ?? { sessionId: null }, limit)),
+    }
   },
 )
 

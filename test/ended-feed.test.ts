@@ -1,7 +1,7 @@
 // The feed of ended sessions: what it lists and for how long, its cursor, and what it costs.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { scrape } from './metrics.ts'
 import { freePort } from './postgres-server.ts'
 import {
@@ -29,7 +29,7 @@ const FEED = '/.well-known/ended-sessions'
 const LISTED_MS = 65 * MINUTE_MS
 type Feed = { ended: string[]; next: string }
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`the feed of ended sessions on ${engine}`, () => {
     let service: SessionService
     let opsPort: number

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import {
   bearer,
   cookie,
@@ -15,7 +15,7 @@ import {
 
 const expiryOf = (token: string) => Number(decodeJwt(token).exp) * SECOND_MS
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`lifetimes on ${engine}`, () => {
     for (const minutes of [5, 1_440]) {
       test(`a cookie that is not used for ${minutes} minutes is refused; its refresh token still works`, async context => {

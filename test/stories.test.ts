@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { createCli } from './cli.ts'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { PROJECT } from './process.ts'
 import { PASSWORD, startTestService } from './service.ts'
 
@@ -20,7 +20,7 @@ const masked = (transcript: string) =>
     .replace(/^(<time>.* )\S+$/gm, '$1<actor>')
     .replace(/^! (admin\.\w+: )?/gm, '')
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   test(`the stories in docs/operations.md are true, on ${engine}`, async t => {
     const service = await startTestService(engine, { TRUST_PROXY: '127.0.0.1', BCRYPT_COST: '4' })
     const cli = await createCli(service.database)

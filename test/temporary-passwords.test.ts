@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { type AdminService, startAdminService } from './admin-service.ts'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { countHashes } from './hash-counter.ts'
 import { countStatuses, createAddresses, loggedBy, PASSWORD, TEST_COST } from './service.ts'
 import { AUTH, MINUTE_MS } from './session-client.ts'
@@ -16,7 +16,7 @@ const CHANGE_REQUIRED =
 const REJECTED =
   '{"success":false,"error":{"code":"INVALID_CREDENTIALS","message":"Invalid email or password"}}'
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`temporary passwords on ${engine}`, () => {
     let service: AdminService
     before(async () => {

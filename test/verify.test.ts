@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { after, before, describe, test } from 'node:test'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { countStatuses, ISSUER, loggedBy } from './service.ts'
 import { bearer, CSRF_FAILED, cookie, type Login, MINUTE_MS } from './session-client.ts'
 import {
@@ -13,7 +13,7 @@ import {
   type VerifyService,
 } from './verify-client.ts'
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`forward authentication on ${engine}`, () => {
     let service: VerifyService
     let login: Login

@@ -22,7 +22,10 @@ const SERVER = `
   const tls = { cert: readFileSync(CERT_FILE), key: readFileSync(KEY_FILE) }
   createServer(tls, async (request, response) => {
     const user = userOf(request)
-    if (request.url === '/log-in') goToLogin(request, response)
+    const forgotten = ['__Host-app', '__Host-verifier'].map(name => name + '=; Max-Age=0; Path=/; Secure')
+    if (request.url === '/forget') {
+      response.writeHead(200, { 'Content-Type': 'text/html', 'Set-Cookie': forgotten }).end('<p>Forgotten')
+    } else if (request.url === '/log-in') goToLogin(request, response)
     else if (request.url.startsWith('/logged-in')) await logIn(request, response)
     else if (user) response.writeHead(200, { 'Content-Type': 'text/html' }).end('<p>Hello ' + user.name)
     else response.writeHead(302, { Location: '/log-in' }).end()
@@ -115,11 +118,11 @@ describe('an application of another site', { concurrency: true }, () => {
       /** A new window, without the cookies of the visits before. */
       async function openWindow(): Promise<Window> {
         const window = await browser.openWindow()
-        // Cookies ignore ports.
-        for (const address of [`${service.url}/login`, `${applications.page}login-client.js`]) {
-          await window.open(address)
-          await window.forgetCookies()
-        }
+        await window.open(`${service.url}/login`)
+        await window.forgetCookies()
+        // The page has no cookies.
+        await window.open(`${applications.server}forget`)
+        await window.shows('p', 'Forgotten')
         return window
       }
 

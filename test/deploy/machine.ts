@@ -84,15 +84,23 @@ function start(command: string, args: string[]): ChildProcess {
 async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   child.kill('SIGTERM')
+  // A container that has not booted yet ignores the first signal, and ends at the second.
+  const again = setInterval(() => child.kill('SIGTERM'), 10_000)
   await once(child, 'exit')
+  clearInterval(again)
 }
 
 /** The process that is the first one inside the container. */
 async function findLeader({ pid }: ChildProcess): Promise<string> {
   let leader = ''
   await until(async () => {
-    leader = (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).trim()
-    return leader !== '' && (await readFile(`/proc/${leader}/comm`, 'utf8')) === 'systemd\n'
+    // At first there is also a process that prepares the container, and then ends.
+    const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    for (const child of children.split(' ').filter(Boolean)) {
+      const name = await readFile(`/proc/${child}/comm`, 'utf8').catch(() => '')
+      if (name === 'systemd\n') leader = child
+    }
+    return leader !== ''
   }, LOCK_MS)
   return leader
 }

@@ -5,6 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import pg from 'pg'
+import { addRemoved, NONE_REMOVED } from '../src/domain/maintenance.ts'
 import { openStore } from '../src/storage/open-store.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
 import { describeMachine, machineLine } from './machine.ts'
@@ -45,7 +46,7 @@ const batchesCpuMs: number[] = []
 timeStatements()
 const store = await openStore(deployment.database.config)
 const delay = monitorEventLoopDelay({ resolution: 1 })
-const removed = { sessions: 0, refreshTokens: 0, devices: 0, throttleRows: 0, auditEvents: 0 }
+const removed = { ...NONE_REMOVED }
 const callsMs: number[] = []
 let failure: unknown = null
 delay.enable()
@@ -57,7 +58,7 @@ for (let isDone = false; !isDone; ) {
   })
   callsMs.push(performance.now() - startMs)
   if (!batch) break
-  for (const name of Object.keys(removed) as (keyof typeof removed)[]) removed[name] += batch[name]
+  addRemoved(removed, batch)
   isDone = batch.isDone
   if (callsMs.length % 200 === 0) {
     progress(`${removed.sessions} sessions, ${removed.refreshTokens} tokens removed`)

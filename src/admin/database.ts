@@ -1,20 +1,12 @@
 // database migrate|status|purge
 import { Command } from 'commander'
+import { addRemoved, NONE_REMOVED } from '../domain/maintenance.ts'
 import { type Context, configOf, type JsonOption } from './context.ts'
 import { Failure } from './failures.ts'
 import { changeNow } from './operations/deps.ts'
 import { fieldLines, jsonOf, timeText } from './terminal/layout.ts'
 import { createProgress } from './terminal/terminal.ts'
 import { withAnyStore, withMigratedStore, withStore } from './with-store.ts'
-
-const NAMES = [
-  'sessions',
-  'refreshTokens',
-  'codes',
-  'devices',
-  'throttleRows',
-  'auditEvents',
-] as const
 
 export function databaseCommand(context: Context): Command {
   const { terminal } = context
@@ -66,25 +58,18 @@ export function databaseCommand(context: Context): Command {
     .option('--json', 'print how many rows were removed as JSON')
     .action(({ json, vacuum }: JsonOption & { vacuum?: boolean }) =>
       withStore(context, async ({ store, clock, config: { auditDays }, admin }) => {
-        const removed = {
-          sessions: 0,
-          refreshTokens: 0,
-          codes: 0,
-          devices: 0,
-          throttleRows: 0,
-          auditEvents: 0,
-        }
+        const removed = { ...NONE_REMOVED }
         const showProgress = createProgress(terminal)
         for (;;) {
           const batch = await store.maintenance.purge(clock(), auditDays)
           if (batch === null)
             throw new Failure('A service is purging this database now: there is nothing to do.')
-          for (const name of NAMES) removed[name] += batch[name]
+          addRemoved(removed, batch)
           if (batch.isDone) break
           showProgress(`Removed ${removed.sessions} sessions so far …`)
         }
         const sentence = `Removed ${removed.sessions} sessions, ${removed.refreshTokens} refresh tokens, ${removed.codes} codes, ${removed.devices} devices, ${removed.throttleRows} throttle rows and ${removed.auditEvents} audit events.`
-        if (NAMES.some(name => removed[name] > 0)) {
+        if (Object.values(removed).some(Boolean)) {
           const event = { action: 'database.purged', target: 'database', targetId: null } as const
           await store.audit.record(changeNow(admin), [{ ...event, after: removed }])
         }

@@ -1,14 +1,22 @@
 // The state of the database, and the removal of expired rows.
 
+/** The rows that a purge removes, to count from. */
+export const NONE_REMOVED = {
+  sessions: 0,
+  refreshTokens: 0,
+  codes: 0,
+  devices: 0,
+  throttleRows: 0,
+  auditEvents: 0,
+}
+
+export type Removed = typeof NONE_REMOVED
+
 /** How many rows a purge removed, and whether it left none that are due. */
-export type Purged = {
-  isDone: boolean
-  sessions: number
-  refreshTokens: number
-  codes: number
-  devices: number
-  throttleRows: number
-  auditEvents: number
+export type Purged = Removed & { isDone: boolean }
+
+export function addRemoved(sum: Removed, rows: Partial<Removed>): void {
+  for (const name of Object.keys(sum) as (keyof Removed)[]) sum[name] += rows[name] ?? 0
 }
 
 export interface MaintenanceStore {

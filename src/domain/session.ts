@@ -49,6 +49,11 @@ export type SessionReason =
   | 'user-locked'
 
 export type Invalid<Reason extends string> = { kind: 'invalid'; reason: Reason }
+
+export function invalid<Reason extends string>(reason: Reason): Invalid<Reason> {
+  return { kind: 'invalid', reason }
+}
+
 export type FoundSession = ({ kind: 'live' } & LiveSession) | Invalid<SessionReason>
 
 /** Names a session by what a request has shown: a token or a cookie. */

@@ -3,7 +3,7 @@
 import { hash, randomUUID } from 'node:crypto'
 import type { EndedSession } from '../domain/attempt.ts'
 import { CODE_SECONDS } from '../domain/lifetimes.ts'
-import type { Invalid, SessionReason, SessionUser } from '../domain/session.ts'
+import { type Invalid, invalid, type SessionReason, type SessionUser } from '../domain/session.ts'
 import type { Store } from '../domain/store.ts'
 import { digestOf } from '../identifiers.ts'
 import { signAccessToken } from './access-token.ts'
@@ -88,8 +88,4 @@ export async function redeemCode(
     refreshToken: refresh.token,
     ended,
   }
-}
-
-function invalid(reason: CodeReason): Invalid<CodeReason> {
-  return { kind: 'invalid', reason }
 }

@@ -5,7 +5,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Change } from '../../domain/audit.ts'
 import { writeAudit } from './audit.ts'
 import { isAmong } from './dialect.ts'
-import { type Engine, transact } from './engine.ts'
+import { type Engine, ROWS_AT_A_TIME, transact } from './engine.ts'
 import { isNotExpired } from './live-session.ts'
 import { formatTime, type Schema } from './schema.ts'
 
@@ -48,8 +48,6 @@ export function isOfUser(userId: string) {
   return sql<boolean>`user_id = ${userId}`
 }
 
-/** On SQLite other operations wait for each batch. */
-const BATCH = { sqlite: 100, postgres: 500 }
 /** What the audit calls all users. */
 const EVERY_USER = 'all users'
 
@@ -90,7 +88,7 @@ function endBatch(
     const { rows } = await sql<Position>`
       select id, cast(purge_at as text) as purge_at from sessions
       where ended_at is null and purge_at >= ${purge_at} and (purge_at, id) > (${purge_at}, ${id})
-      order by sessions.purge_at, id limit ${sql.lit(BATCH[engine.name])}`.execute(trx)
+      order by sessions.purge_at, id limit ${sql.lit(ROWS_AT_A_TIME[engine.name])}`.execute(trx)
     if (rows.length === 0) return { ended: 0, last: undefined }
     const isInBatch = sql<boolean>`id in (${sql.join(rows.map(row => row.id))})`
     const live = await endAllSessions(engine, trx, isInBatch, change.at)

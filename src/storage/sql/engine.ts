@@ -10,6 +10,9 @@ import type { ReplacedRow, Rotation } from './token-rows.ts'
 
 export type EngineName = 'sqlite' | 'postgres'
 
+/** Of work in batches. SQLite has smaller ones, because other operations wait for each transaction. */
+export const ROWS_AT_A_TIME = { sqlite: 100, postgres: 500 }
+
 export type Engine = {
   name: EngineName
   db: Kysely<Schema>

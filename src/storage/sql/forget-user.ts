@@ -5,11 +5,9 @@ import type { AuditFacts } from '../../domain/audit.ts'
 import { digestOf } from '../../identifiers.ts'
 import { toFacts } from './audit.ts'
 import { isAmong, rowsAsJson } from './dialect.ts'
-import type { Engine } from './engine.ts'
+import { type Engine, ROWS_AT_A_TIME } from './engine.ts'
 import type { Schema } from './schema.ts'
 
-/** SQLite has smaller batches, because other operations wait for each one. */
-export const EVENTS_AT_A_TIME = { sqlite: 100, postgres: 500 }
 /** The fields of an event that name a user. */
 const PERSONAL = ['email', 'name', 'userAgent']
 
@@ -30,7 +28,7 @@ export async function forgetUser(
   trx: Transaction<Schema>,
   userId: string,
 ): Promise<boolean> {
-  const limit = EVENTS_AT_A_TIME[engine.name]
+  const limit = ROWS_AT_A_TIME[engine.name]
   const { rows } = await sql<EventRow>`select ${COLUMNS} from audit_events
     where target_id = ${userId} order by id limit ${sql.lit(limit)}`.execute(trx)
   await forgetIn(engine, trx, rows)
@@ -50,7 +48,7 @@ export async function forgetLostUsers(
     select ${COLUMNS}, target_id is not null
         and (select users.id from users where users.id = target_id) is null as is_lost
       from (select ${COLUMNS} from audit_events where id > ${afterId}
-        order by id limit ${sql.lit(EVENTS_AT_A_TIME[engine.name])}) seen order by id`.execute(trx)
+        order by id limit ${sql.lit(ROWS_AT_A_TIME[engine.name])}) seen order by id`.execute(trx)
   await forgetIn(
     engine,
     trx,

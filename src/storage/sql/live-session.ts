@@ -1,6 +1,6 @@
 // The definition of a live session, and the lookup of one together with its user.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
-import type { FoundSession, Invalid, LastLogin, Session } from '../../domain/session.ts'
+import { type FoundSession, invalid, type LastLogin, type Session } from '../../domain/session.ts'
 import { prepare, type RunStatement } from './prepared.ts'
 import {
   formatTime,
@@ -107,10 +107,6 @@ export function toLive(row: SessionWithUser, now: Date): FoundSession {
 function isExpired(session: SessionWithUser, now: Date): boolean {
   const ends = [session.idle_expires_at, session.expires_at].map(parseTime)
   return session.ended_at === null && ends.some(end => end <= now)
-}
-
-function invalid<Reason extends string>(reason: Reason): Invalid<Reason> {
-  return { kind: 'invalid', reason }
 }
 
 export function toSession(row: Omit<SessionRow, 'ended_at'>): Session {

@@ -1,6 +1,6 @@
 // What a step of the purge is: one transaction that removes a batch of rows of one kind.
 import type { Transaction } from 'kysely'
-import type { Purged } from '../../domain/maintenance.ts'
+import type { Removed } from '../../domain/maintenance.ts'
 import type { Schema } from './schema.ts'
 
 /** In the order of a step's rows, by a time or by the id of an audit event. Without an id, before all rows of `at`. */
@@ -13,8 +13,6 @@ export type Step = (
   from: Position | null,
   auditDays: number,
 ) => Promise<Batch>
-
-export type Removed = Omit<Purged, 'isDone'>
 
 export type Batch = {
   removed: Partial<Removed>

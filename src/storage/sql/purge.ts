@@ -3,11 +3,16 @@
 import { setImmediate } from 'node:timers/promises'
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { ENDED_LISTED_SECONDS } from '../../domain/lifetimes.ts'
-import type { MaintenanceStore } from '../../domain/maintenance.ts'
+import {
+  addRemoved,
+  type MaintenanceStore,
+  NONE_REMOVED,
+  type Removed,
+} from '../../domain/maintenance.ts'
 import { isAmong, lockClause } from './dialect.ts'
 import { type Engine, transact } from './engine.ts'
 import { lostUsers, oldEvents } from './purge-audit.ts'
-import type { Batch, Position, Removed, Step } from './purge-step.ts'
+import type { Batch, Position, Step } from './purge-step.ts'
 import { chooseSessions, clearSessions } from './remove-sessions.ts'
 import { formatTime, parseTime, type Schema } from './schema.ts'
 
@@ -123,14 +128,7 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
   const positions = new Map<Step, Position>()
 
   return async (now, auditDays = 0) => {
-    const purged: Removed = {
-      sessions: 0,
-      refreshTokens: 0,
-      codes: 0,
-      devices: 0,
-      throttleRows: 0,
-      auditEvents: 0,
-    }
+    const purged = { ...NONE_REMOVED }
     let isAllDone = true
     for (const step of steps) {
       for (let round = 0, isDone = false; round < rounds && !isDone; round++) {
@@ -142,9 +140,7 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
         if (batch === null) {
           return Object.values(purged).some(Boolean) ? { ...purged, isDone: false } : null
         }
-        for (const [name, rows] of Object.entries(batch.removed)) {
-          purged[name as keyof Removed] += rows
-        }
+        addRemoved(purged, batch.removed)
         isDone = batch.isDone
         if (isDone && !batch.isLastKept) positions.delete(step)
         else if (batch.last !== null) positions.set(step, batch.last)

@@ -1,4 +1,5 @@
-// Runs in each process of the test command and tells the command about every test that has ended.
+// Runs in each process of the test command and tells the command about every test that has ended,
+// and what it has measured.
 import { relative } from 'node:path'
 import type { TestEvent } from 'node:test/reporters'
 import { inspect } from 'node:util'
@@ -11,8 +12,13 @@ export type Ended = {
   failure: string | null
 }
 
+/** What a test has measured. */
+export type Figures = { figures: string }
+
 export default async function* report(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   for await (const { type, data } of source) {
+    // Node's own diagnostics have no file.
+    if (type === 'test:diagnostic' && data.file) process.send?.({ figures: data.message })
     if (type !== 'test:pass' && type !== 'test:fail') continue
     const { name, file, details, line } = data
     const error = type === 'test:fail' ? data.details.error : null

@@ -9,7 +9,7 @@ import { loadConfig } from '../src/config/config.ts'
 import { loadTls } from '../src/http/connection/tls.ts'
 import { makeTemplates, query } from './engines.ts'
 import { NO_FSYNC, startPostgres } from './postgres-server.ts'
-import type { Ended } from './reporter.ts'
+import type { Ended, Figures } from './reporter.ts'
 import { createSummary } from './summary.ts'
 
 type Suite = {
@@ -101,9 +101,10 @@ async function runBundle(bundle: string[]): Promise<void> {
   }
   const silence = setTimeout(giveUp, SILENCE_LIMIT_MS)
   let hasReported = false
-  child.on('message', (message: Ended | 'done') => {
+  child.on('message', (message: Ended | Figures | 'done') => {
     silence.refresh()
     if (message === 'done') hasReported = true
+    else if ('figures' in message) summary.show(message.figures)
     else summary.add(message)
   })
   const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>(resolve =>

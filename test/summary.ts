@@ -1,4 +1,5 @@
-// What the test command prints: a line of progress on a terminal, failures in full, and the slowest files.
+// What the test command prints: a line of progress on a terminal, failures in full, what tests have measured, and the
+// slowest files.
 import { stripVTControlCharacters } from 'node:util'
 import type { Ended } from './reporter.ts'
 
@@ -35,6 +36,8 @@ export function createSummary(files: number) {
       else fail(`${name}\n${stripVTControlCharacters(failure)}`)
       showProgress()
     },
+    /** What a test has measured. */
+    show: (figures: string) => print(figures),
     /** All these files have been run. */
     end(bundle: string[]): void {
       endedFiles += bundle.length

@@ -17,7 +17,7 @@ export const ENGINES: EngineName[] = ['sqlite', 'postgres']
  * For suites that take long or hardly depend on the engine: SQLite in `npm test`, PostgreSQL in
  * `npm run test:long`.
  */
-export const ENGINES_BY_RUN: EngineName[] = process.env.TEST_LONG ? ['postgres'] : ['sqlite']
+export const ENGINES_BY_RUN: [EngineName] = process.env.TEST_LONG ? ['postgres'] : ['sqlite']
 
 const TEMPLATE_FILE = 'login.db'
 const OPERATION_TIMEOUT_MS = 60_000

@@ -205,12 +205,17 @@ function toEvent(line: string): string {
   return `${event}: ${msg}`
 }
 
+/** What production demands besides the keys, and a certificate or a proxy. */
+export const PRODUCTION = {
+  NODE_ENV: 'production',
+  BCRYPT_COST: '10',
+  JWT_ISSUER: 'https://login.example.org',
+}
+
 /** An environment in which the doctor finds nothing unsafe. Creates the key file. */
 export async function productionEnv(cli: Cli): Promise<Record<string, string>> {
   const env = {
-    NODE_ENV: 'production',
-    BCRYPT_COST: '10',
-    JWT_ISSUER: 'https://login.example.org',
+    ...PRODUCTION,
     SIGNING_KEYS_FILE: join(cli.folder, 'keys.json'),
     ...(await writeCertificate(cli.folder, 'valid')),
   }

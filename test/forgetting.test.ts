@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { after, before, describe, test } from 'node:test'
+import type { AuditEvent } from '../src/domain/audit.ts'
 import { type AdminService, startAdminService } from './admin-service.ts'
 import { type Cli, createCli, setUpCli } from './cli.ts'
 import { ENGINES, type TestDatabase } from './engines.ts'
@@ -11,17 +12,22 @@ import { fillSessions } from './many-sessions.ts'
 import { LOGIN, PASSWORD } from './service.ts'
 
 const MANY = 2_500
+const DAY_MS = 86_400_000
 
-/** Everything that the files of SQLite hold; of PostgreSQL, every row, as a dump has it. */
+/**
+ * Everything that the files of SQLite hold; of PostgreSQL, every row of every table as text. pg_dump, which the package of
+ * the tests' server does not have, writes the same rows (by COPY, which formats values by the same functions).
+ */
 async function storedText({ config, rows }: TestDatabase): Promise<string> {
   if (config.engine === 'sqlite') {
     const files = ['', '-wal', '-shm'].map(end => `${config.file}${end}`).filter(existsSync)
     // In another process: to close a file releases the locks that SQLite has on it in this one.
     return execFileSync('cat', files, { encoding: 'latin1', maxBuffer: 1e9 })
   }
-  const tables = await rows("select tablename from pg_tables where schemaname = 'public'")
+  const tables = await rows(`select format('%I.%I', schemaname, tablename) as name from pg_tables
+    where schemaname not in ('pg_catalog', 'information_schema')`)
   const texts = await Promise.all(
-    tables.map(({ tablename }) => rows(`select t::text as text from ${tablename} t`)),
+    tables.map(({ name }) => rows(`select t::text as text from ${name} t`)),
   )
   return texts.flatMap(table => table.map(({ text }) => String(text))).join('\n')
 }
@@ -154,6 +160,24 @@ for (const engine of ENGINES) {
       assert.ok(logged.length > 25)
       assert.equal(logged[0]?.target, email)
     })
+  })
+}
+
+for (const engine of ENGINES) {
+  test(`a purge by hand is recorded with what it removed, unless that is nothing, on ${engine}`, async t => {
+    const { database, run } = await setUpCli(engine, t)
+    const id = randomUUID()
+    await database.rows(`insert into users (id, email, password_hash, name)
+      values ('${id}', 'ann@example.com', '', '')`)
+    const longAgo = new Date(Date.now() - 90 * DAY_MS)
+    await fillSessions(database, id, 3, longAgo)
+    for (let i = 0; i < 2; i++) assert.equal((await run(['database', 'purge'])).code, 0)
+    const { stdout } = await run(['audit', 'list', '--target', 'database', '--json'])
+    const events: AuditEvent[] = JSON.parse(stdout)
+    assert.deepEqual(
+      events.map(({ action, after }) => [action, after?.sessions, after?.refreshTokens]),
+      [['database.purged', 3, 3]],
+    )
   })
 }
 

@@ -200,6 +200,7 @@ for (const engine of ENGINES_BY_RUN) {
         }
         assert.equal(headers['content-type'], 'application/json; charset=utf-8', label)
         assert.equal(headers['x-powered-by'], undefined, label)
+        assert.equal(headers.server, undefined, label)
         assert.match(String(headers['x-request-id']), UUID, label)
       }
     })

@@ -1,35 +1,146 @@
+// docs/security.md lists requirements, the proof of each, and all cryptography. Compares it with the tests and the source.
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { test } from 'node:test'
 
-const DOCS = resolve(import.meta.dirname, '../docs')
-const ROW = /^\| (\d+) \| (.+?) \| (.+?) \| (.+?) \|$/
+const ROOT = resolve(import.meta.dirname, '..')
+const DOCS = resolve(ROOT, 'docs')
+const ROW = /^\| ([\d.]+(?:-\w+)?) \| (.+?) \| (.+?) \| (.+?) \| (.+) \|$/gm
 const PROOF = /\[[^\]]+\]\(([^)]+)\) “([^”]+)”/g
+const STATUSES = ['met', 'not met', 'not applicable']
 
-const rows = readFileSync(resolve(DOCS, 'security.md'), 'utf8')
-  .split('\n')
-  .flatMap(line => {
-    const [, number, requirement = '', how = '', proof = ''] = ROW.exec(line) ?? []
-    return number ? [{ number: Number(number), requirement, how, proof }] : []
+/** The sections of ASVS 5.0.0 in the chapters that are listed: the level of each requirement, in order. */
+const ASVS = {
+  ...{ '6.1': '122', '6.2': '111111112222', '6.3': '11223333', '6.4': '112233' },
+  ...{ '6.5': '22222333', '6.6': '2223', '6.7': '33', '6.8': '2222' },
+  ...{ '7.1': '222', '7.2': '1111', '7.3': '22', '7.4': '11222', '7.5': '223', '7.6': '22' },
+  ...{ '9.1': '111', '9.2': '1222' },
+  ...{ '11.1': '2233', '11.2': '22233', '11.3': '11233', '11.4': '1222' },
+  ...{ '11.5': '23', '11.6': '23', '11.7': '33' },
+  ...{ '13.1': '2333', '13.2': '222223', '13.3': '2233', '13.4': '1222233' },
+  ...{ '16.1': '2', '16.2': '22222', '16.3': '2222', '16.4': '222', '16.5': '2223' },
+}
+/** Of SP 800-63B-4: the numbers of each list, and our letters for paragraphs. */
+const NIST = {
+  ...{ '3.1.1.2': '123456789abcdefghijkl', '3.2.2': 'ab', '2.1.3': 'a' },
+  ...{ '5.1': '123456abcdef', '5.1.1': '1234567', '5.1.2': 'a', '5.2': 'ab' },
+}
+const LEVELS = new Map<string, string>(
+  Object.entries(ASVS).flatMap(([section, levels]) =>
+    [...levels].map((level, i) => [`${section}.${i + 1}`, level] as const),
+  ),
+)
+const NUMBERS = [
+  ...LEVELS.keys(),
+  ...Object.entries(NIST).flatMap(([section, ends]) => [...ends].map(end => `${section}-${end}`)),
+  // The further requirements. One number was given up.
+  ...Array.from({ length: 81 }, (_, i) => String(i + 1)).filter(number => number !== '48'),
+]
+
+const document = readFileSync(resolve(DOCS, 'security.md'), 'utf8')
+
+type Row = { number: string; level: string; status: string; proof: string }
+
+function rowsOf(text: string): Row[] {
+  return [...text.matchAll(ROW)].map(([, number = '', level = '', , status = '', proof = '']) => {
+    return { number, level, status, proof }
   })
+}
 
-test('every point of the checklist is listed once', () => {
-  const expected = Array.from({ length: 81 }, (_, i) => i + 1).filter(number => number !== 48)
+/** What is wrong with a version of the document. */
+function findFaults(text: string): string[] {
+  const rows = rowsOf(text)
+  const numbers = rows.map(({ number }) => number)
+  return [
+    ...NUMBERS.filter(number => !numbers.includes(number)).map(number => `${number} is missing`),
+    ...numbers.filter((number, i) => number !== NUMBERS[i]).map(number => `${number} is misplaced`),
+    ...rows.filter(row => !STATUSES.includes(row.status)).map(row => `${row.number}: no status`),
+    ...rows.flatMap(({ number, level, status, proof }) => {
+      if (level !== (LEVELS.get(number) ?? level)) return [`${number}: another level`]
+      const proofs = [...proof.matchAll(PROOF)]
+      if (status === 'met' && proofs.length === 0) return [`${number} has no proof`]
+      return proofs.flatMap(([, file = '', name = '']) =>
+        isNamedIn(resolve(DOCS, file), name) ? [] : [`${number}: “${name}” in ${file}`],
+      )
+    }),
+  ]
+}
+
+/** A comment about a test proves nothing, and a row of the document not itself. */
+function isNamedIn(path: string, name: string): boolean {
+  if (!existsSync(path)) return false
+  const lines = readFileSync(path, 'utf8').replaceAll(`“${name}”`, '').split('\n')
+  return lines.some(line => line.includes(name) && !/^\s*(\/\/|\/\*|\* )/.test(line))
+}
+
+test('every requirement is listed once, has a status, and its proofs exist', () => {
+  assert.deepEqual(findFaults(document), [])
+})
+
+test('a missing row, a second one, another status or level and a lost proof would be noticed', () => {
+  const [row = ''] = /^\| 6\.3\.8 .*$/m.exec(document) ?? []
+  const faultsWith = (replacement: string) => findFaults(document.replace(row, () => replacement))
+  assert.deepEqual(faultsWith(row), [])
+  assert.equal(faultsWith('')[0], '6.3.8 is missing')
+  assert.equal(faultsWith(`${row}\n${row}`)[0], '6.3.8 is misplaced')
+  assert.deepEqual(faultsWith(row.replace('| met |', '| partly |')), ['6.3.8: no status'])
+  assert.deepEqual(faultsWith(row.replace('| 3 |', '| 2 |')), ['6.3.8: another level'])
+  assert.deepEqual(faultsWith(row.replace(PROOF, '')), ['6.3.8 has no proof'])
+  const renamed = faultsWith(row.replace('byte for byte', 'bit for bit'))
+  assert.equal(renamed.length, 1)
+  assert.match(renamed[0] ?? '', /^6\.3\.8: “.* bit for bit” in /)
+  const moved = faultsWith(row.replace('(../test/login.test.ts)', '(../test/lost.test.ts)'))
+  assert.equal(moved.length, 1)
+  assert.match(moved[0] ?? '', / in \.\.\/test\/lost\.test\.ts$/)
+  const commented = resolve(import.meta.dirname, 'forgetting.test.ts')
+  assert.ok(!isNamedIn(commented, 'A deleted user leaves no byte'))
+})
+
+test('the summary has the numbers of the rows', () => {
+  const rows = rowsOf(document)
+  const countOf = (level: RegExp) => {
+    const chosen = rows.filter(row => level.test(row.level))
+    return STATUSES.map(one => chosen.filter(({ status }) => status === one).length).join(' | ')
+  }
+  for (const [name, level] of [
+    ['ASVS, level 1', /^1$/],
+    ['ASVS, level 2', /^2$/],
+    ['ASVS, level 3', /^3$/],
+    ['NIST SP 800-63B-4', /^SH/],
+  ] as const) {
+    assert.ok(document.includes(`\n| ${name} | ${countOf(level)} |\n`), countOf(level))
+  }
+})
+
+/** Ids are random, but no secrets: to make one is no cryptography. */
+const USES = [
+  /^import (?!type |\{ randomUUID \} )[^']*'(node:crypto|node:tls|jose|bcrypt|pg)'/m,
+  /^import [^']*\b(digestOf|fingerprintOf|randomToken|createAdminToken)\b/m,
+  /\bimport\('(bcrypt|selfsigned)'\)|\bcrypto\.subtle\b/,
+]
+const sources = globSync('**/*.{ts,js}', { cwd: resolve(ROOT, 'src'), exclude: ['**/*.test.ts'] })
+const read = (file: string) => readFileSync(resolve(ROOT, 'src', file), 'utf8')
+const users = sources.filter(file => USES.some(use => use.test(read(file))))
+
+test('the inventory names every file that uses cryptography, and no file that does not exist', () => {
+  const [, inventory = ''] = document.split(/^##+ (?:Cryptography|Keys, .*)$/m)
+  const named = [...inventory.matchAll(/`([\w/-]+\.[jt]s)`/g)].map(([, file]) => file)
+  assert.ok(users.length > 30)
   assert.deepEqual(
-    rows.map(({ number }) => number),
-    expected,
+    users.filter(file => !named.includes(file)),
+    [],
+  )
+  assert.deepEqual(
+    named.filter(file => !sources.some(source => source === file)),
+    [],
   )
 })
 
-test('every test that is named as a proof exists', () => {
-  for (const { number, proof } of rows) {
-    const proofs = [...proof.matchAll(PROOF)]
-    assert.ok(proofs.length > 0 || proof.startsWith('does not apply'), `${number} has no proof`)
-    for (const [, file = '', name = ''] of proofs) {
-      const path = resolve(DOCS, file)
-      assert.ok(existsSync(path), `${number}: ${file}`)
-      assert.ok(readFileSync(path, 'utf8').includes(name), `${number}: “${name}” in ${file}`)
-    }
-  }
+test('SHA-256 is the only hash function besides bcrypt', () => {
+  const calls = users.flatMap(file => [
+    ...read(file).matchAll(/\b(?:hash|createHash|createHmac|sign)\(\s*'([^']+)'/g),
+  ])
+  assert.ok(calls.length > 8)
+  assert.deepEqual([...new Set(calls.map(([, algorithm]) => algorithm))], ['sha256'])
 })

@@ -77,6 +77,17 @@ describe('TLS', () => {
     })
   }
 
+  test('the keys of TLS 1.3 withstand quantum computers, if OpenSSL knows how', async () => {
+    const socket = await shakeHands({ minVersion: 'TLSv1.3' })
+    const [major = 0, minor = 0] = process.versions.openssl.split('.').map(Number)
+    const isExpected = major > 3 || (major === 3 && minor >= 5)
+    assert.equal(
+      Object(socket.getEphemeralKeyInfo()).name,
+      isExpected ? 'X25519MLKEM768' : 'X25519',
+    )
+    socket.destroy()
+  })
+
   test('callers that reset their connections cause no error line', async () => {
     const { port } = new URL(service.url)
     const lines = await loggedBy(service, async () => {

@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { setUpCli } from '../cli.ts'
+import { fillSessions } from '../many-sessions.ts'
 import { LAUNCH, NO_PINNED_NODE, oldNode } from '../old-node.ts'
 
 const CTRL_C = '\x03'
@@ -121,6 +122,20 @@ test('--password-stdin is refused at a terminal, which would show the password',
   const { code, screen } = await converse('users set-password ann@example.org --password-stdin', [])
   assert.match(screen, /^--password-stdin is for pipes/)
   assert.equal(code, 2)
+})
+
+test('all sessions of all users end only after the answer "y"', async () => {
+  const [user] = await cli.database.rows('select id from users')
+  await fillSessions(cli.database, String(user?.id), 3, new Date())
+  const countLive = async () =>
+    (await cli.database.rows('select id from sessions where ended_at is null')).length
+  const question = 'End all sessions of all users? [y/N] '
+  const refused = await converse('sessions end --all', [[question, 'all\r']])
+  assert.deepEqual(refused, { code: 1, screen: `${question}all\nNo session was ended.\n` })
+  assert.equal(await countLive(), 3)
+  const ended = await converse('sessions end --all', [[question, 'y\r']])
+  assert.deepEqual(ended, { code: 0, screen: `${question}y\nEnded 3 sessions of all users.\n` })
+  assert.equal(await countLive(), 0)
 })
 
 test('a user is deleted only after the answer "y"', async () => {

@@ -1,36 +1,17 @@
 // A deleted user leaves no byte of the email, name or addresses in the database; and a person can get what is stored.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import { after, before, describe, test } from 'node:test'
 import type { AuditEvent } from '../src/domain/audit.ts'
 import { type AdminService, startAdminService } from './admin-service.ts'
 import { type Cli, createCli, setUpCli } from './cli.ts'
-import { ENGINES, type TestDatabase } from './engines.ts'
+import { ENGINES } from './engines.ts'
 import { fillSessions } from './many-sessions.ts'
 import { LOGIN, PASSWORD } from './service.ts'
+import { storedText } from './stored-text.ts'
 
 const MANY = 2_500
 const DAY_MS = 86_400_000
-
-/**
- * Everything that the files of SQLite hold; of PostgreSQL, every row of every table as text. pg_dump, which the package of
- * the tests' server does not have, writes the same rows (by COPY, which formats values by the same functions).
- */
-async function storedText({ config, rows }: TestDatabase): Promise<string> {
-  if (config.engine === 'sqlite') {
-    const files = ['', '-wal', '-shm'].map(end => `${config.file}${end}`).filter(existsSync)
-    // In another process: to close a file releases the locks that SQLite has on it in this one.
-    return execFileSync('cat', files, { encoding: 'latin1', maxBuffer: 1e9 })
-  }
-  const tables = await rows(`select format('%I.%I', schemaname, tablename) as name from pg_tables
-    where schemaname not in ('pg_catalog', 'information_schema')`)
-  const texts = await Promise.all(
-    tables.map(({ name }) => rows(`select t::text as text from ${name} t`)),
-  )
-  return texts.flatMap(table => table.map(({ text }) => String(text))).join('\n')
-}
 
 for (const engine of ENGINES) {
   describe(`forgetting and exporting on ${engine}`, () => {

@@ -5,6 +5,8 @@ import { after, before, describe, test } from 'node:test'
 import { connect } from 'node:tls'
 import bcrypt from 'bcrypt'
 import { ENGINES_BY_RUN } from './engines.ts'
+import { scrape } from './metrics.ts'
+import { freePort } from './postgres-server.ts'
 import {
   type Call,
   createAddresses,
@@ -15,6 +17,7 @@ import {
   TEST_COST,
   type TestService,
 } from './service.ts'
+import { storedText } from './stored-text.ts'
 
 const AUTH = '/api/v1/auth'
 /** Part of every value that must never be logged. */
@@ -29,8 +32,11 @@ const JSON_TYPE = { 'Content-Type': 'application/json' }
 for (const engine of ENGINES_BY_RUN) {
   describe(`the log on ${engine}`, () => {
     let service: TestService
+    let opsPort: number
     before(async () => {
+      opsPort = await freePort()
       service = await startTestService(engine, {
+        OPS_PORT: String(opsPort),
         THROTTLE_PAIR_FAILURES: '200',
         THROTTLE_EMAIL_FAILURES: '201',
         THROTTLE_CLIENT_FAILURES: '1000000',
@@ -119,10 +125,20 @@ for (const engine of ENGINES_BY_RUN) {
         test(`for ${what}`, async () => {
           const answer = await service.call({ from: newAddress(), ...call })
           assert.equal(answer.status, status)
+          assert.ok(!answer.text.includes(CANARY))
           assert.ok(!service.logText().includes(CANARY))
           assert.ok(!service.logText().includes(passwordHash))
         })
       }
+
+      test('of all these, nor have the metrics and the database', async () => {
+        const series = await scrape(opsPort)
+        assert.ok(series.size > 0)
+        assert.ok(![...series.keys()].some(text => text.includes(CANARY)))
+        const stored = await storedText(service.database)
+        assert.ok(stored.includes(email))
+        assert.ok(!stored.includes(CANARY))
+      })
 
       test('for issued tokens', async () => {
         const { data } = (await attempt(email, password)).json

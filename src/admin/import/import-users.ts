@@ -7,7 +7,7 @@ import { Failure } from '../failures.ts'
 import type { Moment } from '../input/times.ts'
 import { type AdminDeps, changeNow } from '../operations/deps.ts'
 import { checkNewPassword } from '../operations/new-password.ts'
-import { type CheckedRow, checkRow } from './check-row.ts'
+import { type CheckedRow, checkRow, type Secret } from './check-row.ts'
 import type { FieldReader, SecretField } from './fields.ts'
 import type { PasswordsFile } from './passwords-file.ts'
 import type { Records, SourceRecord } from './records.ts'
@@ -94,26 +94,26 @@ export async function importUsers(
     if ('problem' in row.secret && !temporary) {
       return leave(options.isSkipping ? 'skipped' : 'rejected', record, row.secret.problem)
     }
-    const { refusal } = await checkSecret(row)
+    const hasHash = secret === 'passwordHash' && 'text' in row.secret
+    const refusal = hasHash ? null : (await checkPassword(row)).refusal
     if (refusal) return leave('rejected', record, refusal.message.replace(/\.$/, ''))
-    for (const [what, key] of Object.entries({ email: row.email, id: row.id })) {
+    const { id } = row
+    // A copy: a part of the text of its line keeps that text in memory, and takes longer to compare.
+    const email = Buffer.from(row.email).toString()
+    for (const [what, key] of [['email', email] as const, ['id', id] as const]) {
       const first = key && firstLines.get(key)
       if (first) return leave('rejected', record, `its ${what} is also in line ${first}`)
     }
-    // A copy: the email is a part of the text of its line, which would stay in memory with it.
-    firstLines.set(Buffer.from(row.email).toString(), record.line)
-    if (row.id) firstLines.set(row.id, record.line)
-    const hasHash = secret === 'passwordHash' && 'text' in row.secret
+    firstLines.set(email, record.line)
+    if (id) firstLines.set(id, record.line)
     const window = hasHash ? withHash : toHash
-    window.push({ line: record.line, bytes: record.bytes, row })
+    window.push({ line: record.line, bytes: record.bytes, row: { ...row, email } })
     if (window.length === (hasHash ? WINDOW_ROWS : HASHED_ROWS)) await store(window)
   }
 
-  /** A hash has no password to check. */
-  async function checkSecret(row: CheckedRow) {
-    if (secret === 'passwordHash' || 'problem' in row.secret) {
-      return { refusal: null, isOverruled: false }
-    }
+  /** Of a row without a hash, which may have no password either. */
+  async function checkPassword(row: CheckedRow) {
+    if ('problem' in row.secret) return { refusal: null, isOverruled: false }
     return checkNewPassword(deps, { password: row.secret.text, allowWeak: options.allowWeak }, row)
   }
 
@@ -122,29 +122,42 @@ export async function importUsers(
     const batchRows = window === toHash ? HASHED_ROWS : BATCH_ROWS
     const own = await findOwnSecrets(window)
     const sorted = window.splice(0).sort((a, b) => (a.row.email < b.row.email ? -1 : 1))
-    const ids = Array.from(sorted, () => randomUUID()).sort()
-    // PostgreSQL stores a batch while the next one is prepared.
-    let storing = Promise.resolve()
-    for (let first = 0; first < sorted.length; first += batchRows) {
-      const batch = sorted.slice(first, first + batchRows)
-      const users = await Promise.all(
-        batch.map(({ row }, index) =>
-          toUser(row, ids[first + index] ?? randomUUID(), own.get(row.email)),
-        ),
-      )
-      await storing
-      // SQLite does not wait for anything: without this, a signal would not be noticed.
-      await setImmediate()
-      if (signal.aborted) throw new Failure('Interrupted.')
-      storing = storeBatch(batch, users)
-      // It is awaited before the next one; until then its failure is not unhandled.
-      storing.catch(() => {})
+    const ids = sortedIds(sorted.length)
+    // PostgreSQL stores two batches while the next one is prepared.
+    let beforeLast = Promise.resolve()
+    let last = beforeLast
+    try {
+      for (let first = 0; first < sorted.length; first += batchRows) {
+        const batch = sorted.slice(first, first + batchRows)
+        const toId = (index: number) => ids[first + index] ?? randomUUID()
+        const users =
+          window === withHash
+            ? batch.map(({ row }, index) => toUser(row, toId(index), textIn(row.secret)))
+            : await Promise.all(
+                batch.map(({ row }, index) => withNewHash(row, toId(index), own.get(row.email))),
+              )
+        await beforeLast
+        // SQLite does not wait for anything: without this, a signal would not be noticed.
+        await setImmediate()
+        if (signal.aborted) throw new Failure('Interrupted.')
+        beforeLast = last
+        last = storeBatch(batch, users, beforeLast)
+        // It is awaited later; until then its failure is not unhandled.
+        last.catch(() => {})
+      }
+    } finally {
+      await last
     }
-    await storing
   }
 
-  async function storeBatch(batch: WaitingRow[], users: ImportedUser[]): Promise<void> {
+  /** Reports the outcomes after those of the batch `before`. */
+  async function storeBatch(
+    batch: WaitingRow[],
+    users: ImportedUser[],
+    before: Promise<void>,
+  ): Promise<void> {
     const outcomes = await deps.store.imports.run(users, options, changeNow(deps))
+    await before
     for (const [index, outcome] of outcomes.entries()) {
       const row = batch[index]
       if (outcome !== 'other-id') counts[outcome]++
@@ -174,19 +187,19 @@ export async function importUsers(
     return own
   }
 
-  async function toUser(row: CheckedRow, newId: string, own?: OwnSecret): Promise<ImportedUser> {
-    const { id, secret: given, ...user } = row
-    const identified = { ...user, id: id ?? newId, isIdGiven: id !== null }
-    if (own && 'storedHash' in own) return { ...identified, passwordHash: own.storedHash }
+  async function withNewHash(
+    row: CheckedRow,
+    newId: string,
+    own?: OwnSecret,
+  ): Promise<ImportedUser> {
+    if (own && 'storedHash' in own) return toUser(row, newId, own.storedHash)
     if (own && temporary) {
-      const passwordHash = options.isDryRun ? '' : await deps.hashPassword(own.password)
-      return { ...identified, passwordHash, temporaryUntil: temporary.end(deps.clock()) }
+      const hash = options.isDryRun ? '' : await deps.hashPassword(own.password)
+      return { ...toUser(row, newId, hash), temporaryUntil: temporary.end(deps.clock()) }
     }
-    const text = 'text' in given ? given.text : ''
-    const passwordHash =
-      secret === 'passwordHash' ? text : await hashOf(deps, row.email, text, options)
-    const { isOverruled: allowWeak } = await checkSecret(row)
-    return { ...identified, passwordHash, allowWeak }
+    const hash = await hashOf(deps, row.email, textIn(row.secret), options)
+    const { isOverruled: allowWeak } = await checkPassword(row)
+    return { ...toUser(row, newId, hash), allowWeak }
   }
 
   try {
@@ -215,6 +228,21 @@ function tryCheck(...row: Parameters<typeof checkRow>): CheckedRow | Failure {
     throw error
   }
 }
+
+/** In one piece each: `randomUUID` joins its texts from parts, which takes longer to sort. */
+function sortedIds(length: number): string[] {
+  return Array.from({ length }, () => Buffer.from(randomUUID()).toString()).sort()
+}
+
+function toUser(
+  { id, secret: _, ...user }: CheckedRow,
+  newId: string,
+  passwordHash: string,
+): ImportedUser {
+  return { ...user, id: id ?? newId, isIdGiven: id !== null, passwordHash }
+}
+
+const textIn = (secret: Secret) => ('text' in secret ? secret.text : '')
 
 /** The stored hash, if the user exists and needs no other one. A dry run computes no new one. */
 async function hashOf(

@@ -1,14 +1,14 @@
 // Imports users from records: checks and stores the rows, and collects the rejected ones.
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import { canonicalHash, costOf } from '../../bcrypt/hash-text.ts'
 import type { ImportedUser, ImportOptions } from '../../domain/import.ts'
 import { Failure } from '../failures.ts'
 import type { Moment } from '../input/times.ts'
 import { type AdminDeps, changeNow } from '../operations/deps.ts'
 import { checkNewPassword } from '../operations/new-password.ts'
-import { type CheckedRow, checkRow, type Secret } from './check-row.ts'
+import { type CheckedRow, type Secret, tryCheck } from './check-row.ts'
 import type { FieldReader, SecretField } from './fields.ts'
+import { hashOf } from './hash-of.ts'
 import type { PasswordsFile } from './passwords-file.ts'
 import type { Records, SourceRecord } from './records.ts'
 import type { RejectedFile } from './rejected-file.ts'
@@ -74,6 +74,8 @@ export async function importUsers(
   const firstLines = new Map<string, number>()
   const withHash: WaitingRow[] = []
   const toHash: WaitingRow[] = []
+  /** The last full window, which is stored while the next one is read. */
+  let storing: ReturnType<typeof store> = Promise.resolve([])
   let rows = 0
   let isHashing = false
 
@@ -108,7 +110,11 @@ export async function importUsers(
     if (id) firstLines.set(id, record.line)
     const window = hasHash ? withHash : toHash
     window.push({ line: record.line, bytes: record.bytes, row: { ...row, email } })
-    if (window.length === (hasHash ? WINDOW_ROWS : HASHED_ROWS)) await store(window)
+    if (toHash.length === HASHED_ROWS) await rejectOthers(store(toHash))
+    if (withHash.length < WINDOW_ROWS) return
+    await rejectOthers(storing)
+    storing = store(withHash)
+    storing.catch(() => {})
   }
 
   /** Of a row without a hash, which may have no password either. */
@@ -117,12 +123,14 @@ export async function importUsers(
     return checkNewPassword(deps, { password: row.secret.text, allowWeak: options.allowWeak }, row)
   }
 
-  /** Empties the window. */
-  async function store(window: WaitingRow[]): Promise<void> {
+  /** Empties the window. Returns the rows whose email and id do not belong together. */
+  async function store(window: WaitingRow[]): Promise<WaitingRow[]> {
     const batchRows = window === toHash ? HASHED_ROWS : BATCH_ROWS
-    const own = await findOwnSecrets(window)
-    const sorted = window.splice(0).sort((a, b) => (a.row.email < b.row.email ? -1 : 1))
+    const waiting = window.splice(0)
+    const own = await findOwnSecrets(waiting)
+    const sorted = waiting.sort((a, b) => (a.row.email < b.row.email ? -1 : 1))
     const ids = sortedIds(sorted.length)
+    const others: WaitingRow[] = []
     // PostgreSQL stores two batches while the next one is prepared.
     let beforeLast = Promise.resolve()
     let last = beforeLast
@@ -141,29 +149,28 @@ export async function importUsers(
         await setImmediate()
         if (signal.aborted) throw new Failure('Interrupted.')
         beforeLast = last
-        last = storeBatch(batch, users, beforeLast)
+        last = storeBatch(batch, users, others)
         // It is awaited later; until then its failure is not unhandled.
         last.catch(() => {})
       }
+      await Promise.all([beforeLast, last])
     } finally {
-      await last
+      await Promise.allSettled([beforeLast, last])
     }
+    return others.sort((a, b) => a.line - b.line)
   }
 
-  /** Reports the outcomes after those of the batch `before`. */
-  async function storeBatch(
-    batch: WaitingRow[],
-    users: ImportedUser[],
-    before: Promise<void>,
-  ): Promise<void> {
+  async function storeBatch(batch: WaitingRow[], users: ImportedUser[], others: WaitingRow[]) {
     const outcomes = await deps.store.imports.run(users, options, changeNow(deps))
-    await before
     for (const [index, outcome] of outcomes.entries()) {
-      const row = batch[index]
       if (outcome !== 'other-id') counts[outcome]++
-      else if (row) await leave('rejected', row, OTHER_ID)
+      else others.push(...batch.slice(index, index + 1))
     }
     options.onProgress(rows, isHashing)
+  }
+
+  async function rejectOthers(stored: Promise<WaitingRow[]>): Promise<void> {
+    for (const row of await stored) await leave('rejected', row, OTHER_ID)
   }
 
   /** Of rows without a usable password, in the order of the file. */
@@ -209,25 +216,18 @@ export async function importUsers(
       options.onProgress(rows, isHashing)
     }
     if (rows === 0) throw new Failure('The file has no users.')
-    for (const window of [withHash, toHash]) await store(window)
+    await rejectOthers(storing)
+    for (const window of [withHash, toHash]) await rejectOthers(store(window))
     await rejectedFile?.finish()
   } finally {
+    // After a failure, too, the database must not be closed before it has ended.
+    await storing.catch(() => {})
     await rejectedFile?.discard()
     await temporary?.file?.close()
   }
 }
 
 const OTHER_ID = 'its email and its id belong to different users, or the user has another id'
-
-/** The checked row, or what is wrong with it. */
-function tryCheck(...row: Parameters<typeof checkRow>): CheckedRow | Failure {
-  try {
-    return checkRow(...row)
-  } catch (error) {
-    if (error instanceof Failure) return error
-    throw error
-  }
-}
 
 /** In one piece each: `randomUUID` joins its texts from parts, which takes longer to sort. */
 function sortedIds(length: number): string[] {
@@ -243,21 +243,3 @@ function toUser(
 }
 
 const textIn = (secret: Secret) => ('text' in secret ? secret.text : '')
-
-/** The stored hash, if the user exists and needs no other one. A dry run computes no new one. */
-async function hashOf(
-  { store, hashPassword }: AdminDeps,
-  email: string,
-  password: string,
-  { mayUpdate, isDryRun }: ImportOptions,
-): Promise<string> {
-  const stored = (await store.users.findByEmail(email))?.passwordHash
-  if (stored && (!mayUpdate || (await isHashOf(stored, password)))) return stored
-  return isDryRun ? '' : hashPassword(password)
-}
-
-async function isHashOf(stored: string, password: string): Promise<boolean> {
-  if (costOf(stored) === null) return false
-  const { compare } = await import('bcrypt')
-  return compare(password, canonicalHash(stored))
-}

@@ -134,12 +134,9 @@ export function openPostgres(options: PostgresOptions): Engine {
     async insertRows(trx, table, rows) {
       const columns = Object.keys(rows[0] ?? {})
       const names = sql.join(columns.map(column => sql.ref(column)))
-      const { rows: inserted } = await sql<{
-        id: unknown
-      }>`insert into ${sql.table(table)} (${names})
-        ${rowsAsJson('postgres', table, columns, rows)} on conflict do nothing returning id`.execute(
-        trx,
-      )
+      const insertion = sql<{ id: unknown }>`insert into ${sql.table(table)} (${names})
+        ${rowsAsJson('postgres', table, columns, rows)} on conflict do nothing returning id`
+      const { rows: inserted } = await insertion.execute(trx)
       const ids = new Set(inserted.map(({ id }) => id))
       return rows.map(({ id }) => ids.has(id))
     },

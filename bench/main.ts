@@ -18,6 +18,7 @@ import { measureImport } from './sections/import.ts'
 import { measureOverhead } from './sections/overhead.ts'
 import { measureOverload } from './sections/overload.ts'
 import { measurePeers } from './sections/peers.ts'
+import { measureProcesses } from './sections/processes.ts'
 import { measureRefresh } from './sections/refresh.ts'
 import { measureRefusals } from './sections/refusals.ts'
 import { measureSimultaneous } from './sections/simultaneous.ts'
@@ -33,6 +34,7 @@ const SECTIONS: Record<string, Section> = {
   fairness: measureFairness,
   refusals: measureRefusals,
   refresh: measureRefresh,
+  processes: measureProcesses,
   peers: measurePeers,
   growth: measureGrowth,
   import: measureImport,

@@ -153,7 +153,7 @@ function toFindings(found: Found[], rows: number): Findings {
         digits: 0,
         unit: 's',
         is: 'below' as const,
-        limit: 60,
+        limit: 50,
       },
       {
         name: `peak memory, ${engine}`,

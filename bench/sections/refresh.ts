@@ -3,26 +3,31 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { loopbackAddress } from '../clients.ts'
-import { type Sample, steadyRate } from '../closed-loop.ts'
+import { steadyRate } from '../closed-loop.ts'
 import { Connection, get, post, type Target } from '../connection.ts'
 import { type Findings, fixed, type Run } from '../findings.ts'
 import { CHEAP_COST, emailOf, loginRequest } from '../seed.ts'
 import { CHEAP_NATIVE, type Deployment, deploy, type Service, startBare } from '../service.ts'
+import {
+  type Caller,
+  CONNECTIONS,
+  callersOf,
+  callInTurns,
+  ONE_ISSUER,
+  openSessions,
+  refreshes,
+  refreshOf,
+  SESSIONS,
+  SESSIONS_EACH,
+  type Tokens,
+} from '../session-callers.ts'
 import { median } from '../statistics.ts'
 
-const CONNECTIONS = 32
-/** A session may be refreshed 60 times per minute, so the callers take turns with many. */
-const SESSIONS_EACH = 64
-const SESSIONS = CONNECTIONS * SESSIONS_EACH
 const ENGINES = ['sqlite', 'postgres'] as const
-/** One issuer for two processes on different ports. */
-const ENV = { ...CHEAP_NATIVE, JWT_ISSUER: 'https://login.example.com' }
+const ENV = { ...CHEAP_NATIVE, ...ONE_ISSUER }
 /** Few enough that SQLite does not write its log back in between. */
 const COUNTED = 50
 
-type Tokens = { accessToken: string; refreshToken: string }
-/** The next request of a caller, and what it does with the answer. */
-type Caller = (turn: number) => { request: Buffer; onAnswer?: (body: Buffer) => void }
 type Process = { target: Target; cpuMs: () => Promise<number> }
 type Kind = {
   name: string
@@ -125,47 +130,6 @@ export async function measureRefresh({ isQuick, progress }: Run): Promise<Findin
   }
 }
 
-async function openSessions(target: Target): Promise<Tokens[]> {
-  const sessions: Tokens[] = []
-  let next = 0
-  await Promise.all(
-    Array.from({ length: 8 }, async (_, lane) => {
-      const connection = new Connection(target, loopbackAddress(lane))
-      while (next < SESSIONS) {
-        const { status, body } = await connection.send(loginRequest(emailOf(next++, CHEAP_COST)))
-        if (status !== 200) throw new Error(`a login was answered ${status}`)
-        sessions.push(JSON.parse(body.toString()).data)
-      }
-      connection.close()
-    }),
-  )
-  return sessions
-}
-
-/** Each caller has sessions of its own. */
-function callersOf(
-  act: (session: Tokens) => ReturnType<Caller>,
-  sessions: Tokens[],
-  sessionsEach = SESSIONS_EACH,
-): Caller[] {
-  return Array.from({ length: CONNECTIONS }, (_, lane) => (turn: number) => {
-    const session = sessions[lane * SESSIONS_EACH + (turn % sessionsEach)]
-    if (!session) throw new Error('too few sessions')
-    return act(session)
-  })
-}
-
-function refreshes(sessions: Tokens[]): Caller[] {
-  return callersOf(session => refreshOf(session), sessions)
-}
-
-function refreshOf(session: Tokens): ReturnType<Caller> {
-  return {
-    request: post('/api/v1/auth/refresh', { refreshToken: session.refreshToken }),
-    onAnswer: body => Object.assign(session, JSON.parse(body.toString()).data),
-  }
-}
-
 /** Each caller shows one token again and again, as an application does within the hour of its validity. */
 function reads(sessions: Tokens[]): Caller[] {
   return callersOf(session => readOf(session), sessions, 1)
@@ -179,27 +143,6 @@ function updates(): Caller[] {
   return Array.from({ length: CONNECTIONS }, (_, lane) => (turn: number) => ({
     request: post('/', { id: lane * SESSIONS_EACH + (turn % SESSIONS_EACH) }),
   }))
-}
-
-/** A closed loop in which the answer to a request is needed for a later one. */
-function callInTurns(target: Target, callers: Caller[], durationMs: number): Promise<Sample[][]> {
-  const endMs = performance.now() + durationMs
-  return Promise.all(
-    callers.map(async (caller, lane) => {
-      const connection = new Connection(target, loopbackAddress(lane))
-      const samples: Sample[] = []
-      for (let turn = 0; performance.now() < endMs; turn++) {
-        const { request, onAnswer } = caller(turn)
-        const startedMs = performance.now()
-        const { status, body } = await connection.send(request)
-        samples.push({ status, startedMs, endedMs: performance.now() })
-        if (status !== 200) throw new Error(`answered ${status}: ${body}`)
-        onAnswer?.(body)
-      }
-      connection.close()
-      return samples
-    }),
-  )
 }
 
 /** Statements and write-ahead log of single operations, one after the other. */

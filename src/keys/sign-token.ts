@@ -1,5 +1,4 @@
-// Signs tokens in this thread. jose, which verifies them, signs in another thread: an access token with ES256 then
-// takes 0.26 ms of processor time instead of 0.16 ms.
+// Signs tokens in this thread. jose, which verifies them, signs in another thread, which takes more processor time.
 import { createHmac, type KeyObject, sign } from 'node:crypto'
 
 export type AccessAlgorithm = 'ES256' | 'EdDSA' | 'RS256'
@@ -30,10 +29,28 @@ function signatureOf(algorithm: SigningKey['algorithm'], key: KeyObject, text: s
     case 'HS256':
       return createHmac('sha256', key).update(bytes).digest()
     case 'ES256':
-      return sign('sha256', bytes, { key, dsaEncoding: 'ieee-p1363' })
+      return toJoined(sign('sha256', bytes, key))
     case 'EdDSA':
       return sign(null, bytes, key)
     case 'RS256':
       return sign('sha256', bytes, key)
   }
+}
+
+const NUMBER_BYTES = 32
+
+/**
+ * A signature with ES256 is two numbers, which OpenSSL writes as DER: 30 LENGTH 02 LENGTH R 02 LENGTH S. Tokens have 32
+ * bytes of each. Node's own conversion (`dsaEncoding`) takes as long as the signature.
+ */
+function toJoined(der: Buffer): Buffer {
+  const r = der.subarray(4, 4 + der.readUInt8(3))
+  const s = der.subarray(4 + r.length + 2)
+  const joined = Buffer.alloc(2 * NUMBER_BYTES)
+  for (const [end, number] of [[NUMBER_BYTES, r] as const, [2 * NUMBER_BYTES, s] as const]) {
+    // A number has a leading zero byte if its first bit is set, and less than 32 bytes if it is small.
+    const digits = number.subarray(-NUMBER_BYTES)
+    digits.copy(joined, end - digits.length)
+  }
+  return joined
 }

@@ -1,7 +1,6 @@
 // Counted lines: the first of its kind is written at once, its repetitions as one count per second.
 // A client that is refused again and again must not be able to fill the disk.
 import type { FastifyBaseLogger } from 'fastify'
-import { digestOf } from '../identifiers.ts'
 
 const COUNT_EVERY_MS = 1_000
 /** Kinds of lines that are counted per client and reason. All others are counted by level, text and event. */
@@ -32,7 +31,7 @@ type Counted = {
 
 /** Lines with the same level, text, event, client and reason. */
 type Stream = Counted & {
-  /** Digests of the emails or origins that were written last. */
+  /** The emails or origins that were written last. */
   subjects: Set<string>
   /** Lines since the last count that were written. */
   written: number
@@ -98,7 +97,7 @@ export function createCountedLog(log: FastifyBaseLogger) {
         return
       }
       countSoon()
-      const subject = digestOf(email ?? origin ?? '')
+      const subject = email ?? origin ?? ''
       if (stream.subjects.has(subject) || stream.written >= MAX_LINES_PER_SECOND) {
         stream.leftOut++
         return

@@ -30,11 +30,12 @@ export function limitsOf(budgets: Budgets): ThrottleLimits {
 }
 
 export function throttleScopes(email: string, client: Client, budgets: Budgets): ThrottleScope[] {
-  const { pair } = limitsOf(budgets)
+  const limits = limitsOf(budgets)
+  const emailDigest = digestOf(email)
   return [
-    toScope('pair', [email, client.group], digestOf(email), pair),
-    emailScope(email, budgets),
-    ...clientScopes(client, budgets),
+    toScope('pair', [email, client.group], emailDigest, limits.pair),
+    toScope('email', [email], emailDigest, limits.email),
+    ...toClientScopes(client, limits),
   ]
 }
 
@@ -43,8 +44,11 @@ export function emailScope(email: string, budgets: Budgets): ThrottleScope {
 }
 
 /** The scopes that count all attempts of a client, at any email. */
-export function clientScopes({ group, network }: Client, budgets: Budgets): ThrottleScope[] {
-  const limits = limitsOf(budgets)
+export function clientScopes(client: Client, budgets: Budgets): ThrottleScope[] {
+  return toClientScopes(client, limitsOf(budgets))
+}
+
+function toClientScopes({ group, network }: Client, limits: ThrottleLimits): ThrottleScope[] {
   const client = toScope('client', [group], null, limits.client)
   return network === null ? [client] : [client, toScope('network', [network], null, limits.network)]
 }

@@ -26,13 +26,18 @@ const SQL_TIME =
 const TRUE: unknown[] = [true, 'true', 't', '1']
 const FALSE: unknown[] = [false, 'false', 'f', '0']
 
-/** Throws a Failure whose message says what is wrong. A missing value, null and an empty text are the same. */
-export function checkRow(
-  values: Values,
-  secret: SecretField,
-  maxCost: number,
-  now: Date,
-): CheckedRow {
+/** The checked row, or what is wrong with it. A missing value, null and an empty text are the same. */
+export function tryCheck(...row: Parameters<typeof checkRow>): CheckedRow | Failure {
+  try {
+    return checkRow(...row)
+  } catch (error) {
+    if (error instanceof Failure) return error
+    throw error
+  }
+}
+
+/** Throws a Failure whose message says what is wrong. */
+function checkRow(values: Values, secret: SecretField, maxCost: number, now: Date): CheckedRow {
   const id = textIn(values, 'id')
   if (id !== null && !isUuid(id)) throw new Failure('id is not a UUID: --map id= leaves it out.')
   const role = textIn(values, 'role')

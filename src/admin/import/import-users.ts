@@ -1,14 +1,14 @@
 // Imports users from records: checks and stores the rows, and collects the rejected ones.
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import { canonicalHash, costOf } from '../../bcrypt/hash-text.ts'
 import type { ImportedUser, ImportOptions } from '../../domain/import.ts'
 import { Failure } from '../failures.ts'
 import type { Moment } from '../input/times.ts'
 import { type AdminDeps, changeNow } from '../operations/deps.ts'
 import { checkNewPassword } from '../operations/new-password.ts'
-import { type CheckedRow, checkRow } from './check-row.ts'
+import { type CheckedRow, type Secret, tryCheck } from './check-row.ts'
 import type { FieldReader, SecretField } from './fields.ts'
+import { hashOf } from './hash-of.ts'
 import type { PasswordsFile } from './passwords-file.ts'
 import type { Records, SourceRecord } from './records.ts'
 import type { RejectedFile } from './rejected-file.ts'
@@ -74,6 +74,8 @@ export async function importUsers(
   const firstLines = new Map<string, number>()
   const withHash: WaitingRow[] = []
   const toHash: WaitingRow[] = []
+  /** The last full window, which is stored while the next one is read. */
+  let storing: ReturnType<typeof store> = Promise.resolve([])
   let rows = 0
   let isHashing = false
 
@@ -94,63 +96,81 @@ export async function importUsers(
     if ('problem' in row.secret && !temporary) {
       return leave(options.isSkipping ? 'skipped' : 'rejected', record, row.secret.problem)
     }
-    const { refusal } = await checkSecret(row)
+    const hasHash = secret === 'passwordHash' && 'text' in row.secret
+    const refusal = hasHash ? null : (await checkPassword(row)).refusal
     if (refusal) return leave('rejected', record, refusal.message.replace(/\.$/, ''))
-    for (const [what, key] of Object.entries({ email: row.email, id: row.id })) {
+    const { id } = row
+    // A copy: a part of the text of its line keeps that text in memory, and takes longer to compare.
+    const email = Buffer.from(row.email).toString()
+    for (const [what, key] of [['email', email] as const, ['id', id] as const]) {
       const first = key && firstLines.get(key)
       if (first) return leave('rejected', record, `its ${what} is also in line ${first}`)
     }
-    // A copy: the email is a part of the text of its line, which would stay in memory with it.
-    firstLines.set(Buffer.from(row.email).toString(), record.line)
-    if (row.id) firstLines.set(row.id, record.line)
-    const hasHash = secret === 'passwordHash' && 'text' in row.secret
+    firstLines.set(email, record.line)
+    if (id) firstLines.set(id, record.line)
     const window = hasHash ? withHash : toHash
-    window.push({ line: record.line, bytes: record.bytes, row })
-    if (window.length === (hasHash ? WINDOW_ROWS : HASHED_ROWS)) await store(window)
+    window.push({ line: record.line, bytes: record.bytes, row: { ...row, email } })
+    if (toHash.length === HASHED_ROWS) await rejectOthers(store(toHash))
+    if (withHash.length < WINDOW_ROWS) return
+    await rejectOthers(storing)
+    storing = store(withHash)
+    storing.catch(() => {})
   }
 
-  /** A hash has no password to check. */
-  async function checkSecret(row: CheckedRow) {
-    if (secret === 'passwordHash' || 'problem' in row.secret) {
-      return { refusal: null, isOverruled: false }
-    }
+  /** Of a row without a hash, which may have no password either. */
+  async function checkPassword(row: CheckedRow) {
+    if ('problem' in row.secret) return { refusal: null, isOverruled: false }
     return checkNewPassword(deps, { password: row.secret.text, allowWeak: options.allowWeak }, row)
   }
 
-  /** Empties the window. */
-  async function store(window: WaitingRow[]): Promise<void> {
+  /** Empties the window. Returns the rows whose email and id do not belong together. */
+  async function store(window: WaitingRow[]): Promise<WaitingRow[]> {
     const batchRows = window === toHash ? HASHED_ROWS : BATCH_ROWS
-    const own = await findOwnSecrets(window)
-    const sorted = window.splice(0).sort((a, b) => (a.row.email < b.row.email ? -1 : 1))
-    const ids = Array.from(sorted, () => randomUUID()).sort()
-    // PostgreSQL stores a batch while the next one is prepared.
-    let storing = Promise.resolve()
-    for (let first = 0; first < sorted.length; first += batchRows) {
-      const batch = sorted.slice(first, first + batchRows)
-      const users = await Promise.all(
-        batch.map(({ row }, index) =>
-          toUser(row, ids[first + index] ?? randomUUID(), own.get(row.email)),
-        ),
-      )
-      await storing
-      // SQLite does not wait for anything: without this, a signal would not be noticed.
-      await setImmediate()
-      if (signal.aborted) throw new Failure('Interrupted.')
-      storing = storeBatch(batch, users)
-      // It is awaited before the next one; until then its failure is not unhandled.
-      storing.catch(() => {})
+    const waiting = window.splice(0)
+    const own = await findOwnSecrets(waiting)
+    const sorted = waiting.sort((a, b) => (a.row.email < b.row.email ? -1 : 1))
+    const ids = sortedIds(sorted.length)
+    const others: WaitingRow[] = []
+    // PostgreSQL stores two batches while the next one is prepared.
+    let beforeLast = Promise.resolve()
+    let last = beforeLast
+    try {
+      for (let first = 0; first < sorted.length; first += batchRows) {
+        const batch = sorted.slice(first, first + batchRows)
+        const toId = (index: number) => ids[first + index] ?? randomUUID()
+        const users =
+          window === withHash
+            ? batch.map(({ row }, index) => toUser(row, toId(index), textIn(row.secret)))
+            : await Promise.all(
+                batch.map(({ row }, index) => withNewHash(row, toId(index), own.get(row.email))),
+              )
+        await beforeLast
+        // SQLite does not wait for anything: without this, a signal would not be noticed.
+        await setImmediate()
+        if (signal.aborted) throw new Failure('Interrupted.')
+        beforeLast = last
+        last = storeBatch(batch, users, others)
+        // It is awaited later; until then its failure is not unhandled.
+        last.catch(() => {})
+      }
+      await Promise.all([beforeLast, last])
+    } finally {
+      await Promise.allSettled([beforeLast, last])
     }
-    await storing
+    return others.sort((a, b) => a.line - b.line)
   }
 
-  async function storeBatch(batch: WaitingRow[], users: ImportedUser[]): Promise<void> {
+  async function storeBatch(batch: WaitingRow[], users: ImportedUser[], others: WaitingRow[]) {
     const outcomes = await deps.store.imports.run(users, options, changeNow(deps))
     for (const [index, outcome] of outcomes.entries()) {
-      const row = batch[index]
       if (outcome !== 'other-id') counts[outcome]++
-      else if (row) await leave('rejected', row, OTHER_ID)
+      else others.push(...batch.slice(index, index + 1))
     }
     options.onProgress(rows, isHashing)
+  }
+
+  async function rejectOthers(stored: Promise<WaitingRow[]>): Promise<void> {
+    for (const row of await stored) await leave('rejected', row, OTHER_ID)
   }
 
   /** Of rows without a usable password, in the order of the file. */
@@ -174,19 +194,19 @@ export async function importUsers(
     return own
   }
 
-  async function toUser(row: CheckedRow, newId: string, own?: OwnSecret): Promise<ImportedUser> {
-    const { id, secret: given, ...user } = row
-    const identified = { ...user, id: id ?? newId, isIdGiven: id !== null }
-    if (own && 'storedHash' in own) return { ...identified, passwordHash: own.storedHash }
+  async function withNewHash(
+    row: CheckedRow,
+    newId: string,
+    own?: OwnSecret,
+  ): Promise<ImportedUser> {
+    if (own && 'storedHash' in own) return toUser(row, newId, own.storedHash)
     if (own && temporary) {
-      const passwordHash = options.isDryRun ? '' : await deps.hashPassword(own.password)
-      return { ...identified, passwordHash, temporaryUntil: temporary.end(deps.clock()) }
+      const hash = options.isDryRun ? '' : await deps.hashPassword(own.password)
+      return { ...toUser(row, newId, hash), temporaryUntil: temporary.end(deps.clock()) }
     }
-    const text = 'text' in given ? given.text : ''
-    const passwordHash =
-      secret === 'passwordHash' ? text : await hashOf(deps, row.email, text, options)
-    const { isOverruled: allowWeak } = await checkSecret(row)
-    return { ...identified, passwordHash, allowWeak }
+    const hash = await hashOf(deps, row.email, textIn(row.secret), options)
+    const { isOverruled: allowWeak } = await checkPassword(row)
+    return { ...toUser(row, newId, hash), allowWeak }
   }
 
   try {
@@ -196,9 +216,12 @@ export async function importUsers(
       options.onProgress(rows, isHashing)
     }
     if (rows === 0) throw new Failure('The file has no users.')
-    for (const window of [withHash, toHash]) await store(window)
+    await rejectOthers(storing)
+    for (const window of [withHash, toHash]) await rejectOthers(store(window))
     await rejectedFile?.finish()
   } finally {
+    // After a failure, too, the database must not be closed before it has ended.
+    await storing.catch(() => {})
     await rejectedFile?.discard()
     await temporary?.file?.close()
   }
@@ -206,30 +229,17 @@ export async function importUsers(
 
 const OTHER_ID = 'its email and its id belong to different users, or the user has another id'
 
-/** The checked row, or what is wrong with it. */
-function tryCheck(...row: Parameters<typeof checkRow>): CheckedRow | Failure {
-  try {
-    return checkRow(...row)
-  } catch (error) {
-    if (error instanceof Failure) return error
-    throw error
-  }
+/** In one piece each: `randomUUID` joins its texts from parts, which takes longer to sort. */
+function sortedIds(length: number): string[] {
+  return Array.from({ length }, () => Buffer.from(randomUUID()).toString()).sort()
 }
 
-/** The stored hash, if the user exists and needs no other one. A dry run computes no new one. */
-async function hashOf(
-  { store, hashPassword }: AdminDeps,
-  email: string,
-  password: string,
-  { mayUpdate, isDryRun }: ImportOptions,
-): Promise<string> {
-  const stored = (await store.users.findByEmail(email))?.passwordHash
-  if (stored && (!mayUpdate || (await isHashOf(stored, password)))) return stored
-  return isDryRun ? '' : hashPassword(password)
+function toUser(
+  { id, secret: _, ...user }: CheckedRow,
+  newId: string,
+  passwordHash: string,
+): ImportedUser {
+  return { ...user, id: id ?? newId, isIdGiven: id !== null, passwordHash }
 }
 
-async function isHashOf(stored: string, password: string): Promise<boolean> {
-  if (costOf(stored) === null) return false
-  const { compare } = await import('bcrypt')
-  return compare(password, canonicalHash(stored))
-}
+const textIn = (secret: Secret) => ('text' in secret ? secret.text : '')

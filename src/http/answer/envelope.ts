@@ -118,8 +118,8 @@ export function sendFailure(
     const challenge = isTokenRefused ? `${CHALLENGE}, error="invalid_token"` : CHALLENGE
     reply.header('WWW-Authenticate', challenge)
   }
-  if (retryAfterSeconds !== undefined) reply.header('Retry-After', String(retryAfterSeconds))
+  if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))
   if (allow) reply.header('Allow', allow.join(', '))
-  reply.code(statusOf(code)).header('Content-Type', 'application/json; charset=utf-8')
+  reply.code(statusOf(code)).header('content-type', 'application/json; charset=utf-8')
   return reply.send(failureText(code, details))
 }

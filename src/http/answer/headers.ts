@@ -1,4 +1,4 @@
-// The headers that every answer has.
+// The headers that every answer has. Names in lower case save Fastify from making them so for every answer.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
 export const PROTECTIVE_HEADERS: Record<string, string> = {
@@ -31,5 +31,5 @@ export const PROTECTIVE_HEADERS: Record<string, string> = {
 }
 
 export function addHeaders(request: FastifyRequest, reply: FastifyReply): void {
-  reply.headers({ ...PROTECTIVE_HEADERS, 'X-Request-ID': request.id })
+  reply.headers(PROTECTIVE_HEADERS).header('x-request-id', request.id)
 }

@@ -19,7 +19,7 @@ export type OriginRules = Pick<Config, 'corsOrigins' | 'codeCallbacks' | 'enviro
 /** Adds the CORS headers to answers for allowed origins, and answers preflight requests. */
 export function cors(rules: OriginRules) {
   return ({ method, headers }: FastifyRequest, reply: FastifyReply, done: () => void) => {
-    reply.header('Vary', 'Origin')
+    reply.header('vary', 'Origin')
     const { origin } = headers
     const allowed = origin === undefined ? null : originHeaders(origin, rules)
     if (!allowed) return done()
@@ -41,9 +41,10 @@ export function logRefusedOrigins(rules: OriginRules) {
     done: (error: null, payload: unknown) => void,
   ) => {
     const { origin, host, 'sec-fetch-site': site } = request.headers
+    if (origin === undefined) return done(null, payload)
     // Browsers send Origin with requests of our own page too.
     const isOwn = site === 'same-origin' || origin === `https://${host}`
-    if (origin !== undefined && !isOwn && !originHeaders(origin, rules) && !isRefused(request)) {
+    if (!isOwn && !originHeaders(origin, rules) && !isRefused(request)) {
       logRefused(request, 'origin', origin)
     }
     done(null, payload)

@@ -10,6 +10,7 @@ import {
 import type pg from 'pg'
 import type { PostgresConfig } from '../../config/database.ts'
 import { addressesOf, mustBeWritable } from '../../config/postgres-hosts.ts'
+import { rowsAsJson } from '../sql/dialect.ts'
 import { type Engine, repeat } from '../sql/engine.ts'
 import type { RunStatement, Statement } from '../sql/prepared.ts'
 import type { Schema } from '../sql/schema.ts'
@@ -130,6 +131,15 @@ export function openPostgres(options: PostgresOptions): Engine {
     },
     readPrepared: runRetrying,
     writePrepared: runRetrying,
+    async insertRows(trx, table, rows) {
+      const columns = Object.keys(rows[0] ?? {})
+      const names = sql.join(columns.map(column => sql.ref(column)))
+      const insertion = sql<{ id: unknown }>`insert into ${sql.table(table)} (${names})
+        ${rowsAsJson('postgres', table, columns, rows)} on conflict do nothing returning id`
+      const { rows: inserted } = await insertion.execute(trx)
+      const ids = new Set(inserted.map(({ id }) => id))
+      return rows.map(({ id }) => ids.has(id))
+    },
     mayPurge: async trx => {
       const { rows } = await sql<{ is_locked: boolean }>`
         select pg_try_advisory_xact_lock(${sql.lit(PURGE_LOCK)}) as is_locked`.execute(trx)

@@ -25,7 +25,7 @@ export async function writeAudit(
   ...events: NewAuditEvent[]
 ): Promise<void> {
   if (events.length === 0) return
-  const rows = events.map(event => toAuditRow(change, event))
+  const rows = toAuditRows(change, events)
   await trx
     .insertInto('audit_events')
     .values(
@@ -38,10 +38,10 @@ export async function writeAudit(
     .execute()
 }
 
-export function toAuditRow({ at, by, allowWeak }: Change, event: NewAuditEvent) {
-  const { action, target, targetId, before = null, after = null } = event
-  return {
-    at: formatTime(at),
+export function toAuditRows({ at, by, allowWeak }: Change, events: NewAuditEvent[]) {
+  const time = formatTime(at)
+  return events.map(({ action, target, targetId, before = null, after = null }) => ({
+    at: time,
     actor_kind: by.kind,
     actor: by.name,
     host: by.host,
@@ -50,7 +50,7 @@ export function toAuditRow({ at, by, allowWeak }: Change, event: NewAuditEvent) 
     target_id: targetId,
     before,
     after: allowWeak ? { ...after, allowWeak } : after,
-  }
+  }))
 }
 
 /** What the record says of a user. */

@@ -36,7 +36,7 @@ export function rowsAsJson(
   const values = columns.map(
     (column, index) => sql`value ->> ${sql.lit(index)} as ${sql.ref(column)}`,
   )
-  // SQLite finds values faster in arrays. Without "where", it would read "on conflict" as part of the query.
+  // SQLite finds values faster in arrays.
   const arrays = JSON.stringify(rows.map(row => columns.map(column => row[column])))
-  return sql`select ${sql.join(values)} from json_each(${arrays}) where true`
+  return sql`select ${sql.join(values)} from json_each(${arrays})`
 }

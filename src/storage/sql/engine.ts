@@ -30,6 +30,12 @@ export type Engine = {
   /** For the statements of every refresh and every request with a session. */
   readPrepared: RunStatement
   writePrepared: RunStatement
+  /** Inserts all rows, which have the same columns, in the transaction `trx`. Returns which ones no stored row conflicts with. */
+  insertRows(
+    trx: Kysely<Schema>,
+    table: 'users' | 'audit_events',
+    rows: Record<string, unknown>[],
+  ): Promise<boolean[]>
   /** False while another instance purges. True reserves the purge for this instance until `trx` ends. */
   mayPurge(trx: Transaction<Schema>): Promise<boolean>
   /** SQLite keeps earlier versions of changed pages there. Does nothing while another process reads; and on PostgreSQL. */

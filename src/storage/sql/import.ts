@@ -1,4 +1,4 @@
-// Takes users from a file, a batch in one transaction. Statements are few and have one parameter for all rows.
+// Takes users from a file, a batch in one transaction.
 import { type Kysely, type Selectable, sql } from 'kysely'
 import { canonicalHash } from '../../bcrypt/hash-text.ts'
 import type { Change, NewAuditEvent } from '../../domain/audit.ts'
@@ -10,7 +10,7 @@ import type {
 } from '../../domain/import.ts'
 import { DEFAULT_ROLE, isLockedByAdministrator } from '../../domain/user.ts'
 import { digestOf } from '../../identifiers.ts'
-import { changedFacts, toAuditRow } from './audit.ts'
+import { changedFacts, toAuditRows } from './audit.ts'
 import { isAmong, rowsAsJson } from './dialect.ts'
 import { endAllSessions } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
@@ -68,8 +68,8 @@ async function importBatch(
   change: Change,
 ) {
   const decided = new Map<ImportedUser, ImportOutcome>()
-  const addedIds = isDryRun ? new Set() : await insertUsers(engine, db, users, change)
-  const added = users.filter(({ id }) => addedIds.has(id))
+  const isAdded = isDryRun ? [] : await engine.insertRows(db, 'users', toRows(users, change))
+  const added = users.filter((_, index) => isAdded[index])
   for (const user of added) decided.set(user, 'added')
 
   const others = users.filter(user => !decided.has(user))
@@ -103,45 +103,26 @@ async function importBatch(
     await sql`delete from devices where ${isOneOf(withNewHash)}`.execute(db)
   }
   const events = [...added.map(addedEvent), ...changed.flatMap(updatedEvents)]
-  const rows = events.map(event => toAuditRow(change, event))
-  if (rows.length > 0) await insertRows(engine, 'audit_events', rows).execute(db)
+  if (events.length > 0) await engine.insertRows(db, 'audit_events', toAuditRows(change, events))
   return decided
 }
 
-/** The ids of the users that were added. */
-async function insertUsers(
-  engine: Engine,
-  db: Kysely<Schema>,
-  users: ImportedUser[],
-  change: Change,
-): Promise<Set<string>> {
+/** A value that is undefined is stored as null, and PostgreSQL need not read it. */
+function toRows(users: ImportedUser[], change: Change) {
   const now = formatTime(change.at)
-  const rows = users.map(user => ({
+  return users.map(user => ({
     id: user.id,
     email: user.email,
     password_hash: user.passwordHash,
     name: user.name,
     role: user.role ?? DEFAULT_ROLE,
     is_active: user.isActive === false ? 0 : 1,
-    locked_until: user.lockedUntil ? formatTime(user.lockedUntil) : null,
-    locked_by: user.lockedUntil ? 'administrator' : null,
-    temporary_until: user.temporaryUntil ? formatTime(user.temporaryUntil) : null,
+    locked_until: user.lockedUntil ? formatTime(user.lockedUntil) : undefined,
+    locked_by: user.lockedUntil ? 'administrator' : undefined,
+    temporary_until: user.temporaryUntil ? formatTime(user.temporaryUntil) : undefined,
     created_at: user.createdAt ? formatTime(user.createdAt) : now,
     updated_at: now,
   }))
-  const { rows: added } = await sql<{ id: string }>`${insertRows(engine, 'users', rows)}
-    on conflict do nothing returning id`.execute(db)
-  return new Set(added.map(({ id }) => id))
-}
-
-function insertRows(
-  engine: Engine,
-  table: 'users' | 'audit_events',
-  rows: Record<string, unknown>[],
-) {
-  const columns = Object.keys(rows[0] ?? {})
-  return sql`insert into ${sql.table(table)} (${sql.join(columns.map(column => sql.ref(column)))})
-    ${rowsAsJson(engine.name, table, columns, rows)}`
 }
 
 async function findUsers(

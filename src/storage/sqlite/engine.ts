@@ -63,6 +63,13 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     readPrepared: (statement, values) =>
       retrying(() => db.connection().execute(async () => database.read(statement(db, values)))),
     writePrepared: (statement, values) => transact(run => run(statement, values)),
+    // One by one: SQLite would take longer to read the rows from JSON, or to return them, than to store them.
+    async insertRows(_trx, table, rows) {
+      const columns = Object.keys(rows[0] ?? {})
+      const insertion = database.prepare(`insert into ${table} (${columns.join(', ')})
+        values (${columns.map(() => '?').join(', ')}) on conflict do nothing`)
+      return rows.map(row => insertion.run(Object.values(row).map(toStored)).changes > 0)
+    },
     // The transaction holds the write lock, so no other process purges.
     mayPurge: async () => true,
     emptyWriteAheadLog: () => run('pragma wal_checkpoint(truncate)'),
@@ -77,6 +84,10 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     // Kysely closes the file only if it has used it.
     close: async () => database.end(),
   }
+}
+
+function toStored(value: unknown) {
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : (value ?? null)
 }
 
 function openDatabase(database: SqliteFile): Kysely<Schema> {

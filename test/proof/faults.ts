@@ -1,6 +1,6 @@
-// Makes the k-th call of one request or command fail: an operation of the store, or a statement of the driver.
+// Makes the k-th call of one request or command fail: an operation of the store, a statement, or one on files.
 
-import { StatementSync } from 'node:sqlite'
+import { DatabaseSync, StatementSync } from 'node:sqlite'
 import { mock } from 'node:test'
 import pg from 'pg'
 import { type OperationName, wrapMethods } from '../../src/domain/operations.ts'
@@ -11,6 +11,9 @@ import type { Store } from '../../src/domain/store.ts'
  * answer, as on a server that was too slow. `lost`: the call takes effect, and its answer is lost.
  */
 export type FaultKind = 'error' | 'timeout' | 'lost'
+
+/** What is counted. */
+export type FaultUnit = 'operation' | 'statement' | 'file'
 
 export type Fault = {
   /** The number of the first call that fails, from 1 on. */
@@ -23,7 +26,11 @@ export type Fault = {
 /** An operation of the store that took effect while a fault was set. */
 export type Performed = { name: OperationName; values: unknown[]; result: unknown }
 
-type Run<T> = { value: T; isReached: boolean; performed: Performed[] }
+/** `hits`: the names of the calls that failed. */
+type Run<T> = { value: T; isReached: boolean; performed: Performed[]; hits: string[] }
+
+/** The name of every statement that failed. */
+export const STATEMENT = 'statement'
 
 /** What SQLite reports of a disk that fails. The connection to the file is then opened again. */
 const SQLITE_IOERR = 10
@@ -39,17 +46,20 @@ export type Faults = ReturnType<typeof createFaults>
 /** `background`: operations that the service runs by itself. They wait while a fault is set. */
 export function createFaults(background: OperationName[] = []) {
   let fault: Fault | null = null
-  let unit: 'operation' | 'statement' = 'operation'
+  let unit: FaultUnit = 'operation'
   let calls = 0
   let performed: Performed[] = []
   let late: (() => Promise<unknown>)[] = []
+  let hits: string[] = []
   let ended = Promise.resolve()
 
   /** The fault of the next call; null if that call works. */
-  function next(counted: typeof unit): FaultKind | null {
+  function next(counted: FaultUnit, name: string): FaultKind | null {
     if (!fault || unit !== counted) return null
     calls++
-    return calls === fault.at || (fault.isLasting && calls > fault.at) ? fault.kind : null
+    if (calls < fault.at || (calls > fault.at && !fault.isLasting)) return null
+    hits.push(name)
+    return fault.kind
   }
 
   function wrap(store: Store): Store {
@@ -58,7 +68,7 @@ export function createFaults(background: OperationName[] = []) {
         await ended
         return operation(...values)
       }
-      const kind = next('operation')
+      const kind = next('operation', name)
       const perform = async () => {
         const result = await operation(...values)
         if (fault) performed.push({ name, values, result })
@@ -72,9 +82,10 @@ export function createFaults(background: OperationName[] = []) {
   }
 
   /** Runs the action with the fault set. Late calls have taken effect when it returns. */
-  async function during<T>(set: Fault, counted: typeof unit, action: () => Promise<T>) {
+  async function during<T>(set: Fault, counted: FaultUnit, action: () => Promise<T>) {
     const end = Promise.withResolvers<void>()
-    ;[fault, unit, calls, performed, late, ended] = [set, counted, 0, [], [], end.promise]
+    ;[fault, unit, calls, ended] = [set, counted, 0, end.promise]
+    ;[performed, late, hits] = [[], [], []]
     try {
       const value = await action()
       const isReached = calls >= set.at
@@ -83,7 +94,7 @@ export function createFaults(background: OperationName[] = []) {
       fault = { ...set, at: Number.POSITIVE_INFINITY }
       // What a late call finds may have changed so that it fails: its caller does not wait for it.
       for (const call of late) await call().catch(() => {})
-      const run: Run<T> = { value, isReached, performed }
+      const run: Run<T> = { value, isReached, performed, hits }
       return run
     } finally {
       fault = null
@@ -97,11 +108,12 @@ export function createFaults(background: OperationName[] = []) {
 /** Lets the statements of both drivers, in this thread, meet the faults. Returns what undoes it. */
 export function injectIntoDrivers({ next }: Faults): () => void {
   const { all, run } = StatementSync.prototype
+  const { exec } = DatabaseSync.prototype
   const failing = <This, Values extends unknown[], Result>(
     method: (this: This, ...values: Values) => Result,
   ) =>
     function (this: This, ...values: Values): Result {
-      const kind = next('statement')
+      const kind = next('statement', STATEMENT)
       const error = Object.assign(new InjectedFault(), { errcode: SQLITE_IOERR })
       if (kind === 'error') throw error
       const result = method.apply(this, values)
@@ -112,11 +124,12 @@ export function injectIntoDrivers({ next }: Faults): () => void {
   const mocks = [
     mock.method(StatementSync.prototype, 'all', failing(all)),
     mock.method(StatementSync.prototype, 'run', failing(run)),
+    mock.method(DatabaseSync.prototype, 'exec', failing(exec)),
     mock.method(
       pg.Client.prototype,
       'query',
       async function (this: pg.Client, ...values: unknown[]) {
-        const kind = next('statement')
+        const kind = next('statement', STATEMENT)
         if (kind === 'error') throw new InjectedFault()
         const result = await query.apply(this, values)
         if (kind === 'lost') throw new InjectedFault()

@@ -1,23 +1,21 @@
-// Every operation of the public API that uses the store.
+// The operations of the public API that open a session: login, change of the password, codes.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { until } from '../process.ts'
 import { type Call, PASSWORD } from '../service.ts'
-import { AUTH, bearer, cookie, DEVICE_COOKIE, MINUTE_MS, ownChange } from '../session-client.ts'
+import { AUTH, DEVICE_COOKIE, MINUTE_MS, ownChange } from '../session-client.ts'
 import { changeAt } from '../storage/fixtures.ts'
 import { matches, NEW_PASSWORD, type Request, type Requests } from './requests.ts'
 
 export const CALLBACK = 'https://app.example.net/logged-in'
+/** The test reads the hash meanwhile, by statements that are counted too. */
+export const RENEWING = 'POST /login that renews the hash'
 const OTHER_COST = 5
 const PAIR_FAILURES = 5
-const SECOND_MS = 1_000
 
-export function publicRequests(requests: Requests): Request[] {
+export function loginRequests(requests: Requests): Request[] {
   const { service, newAddress, newUser, newSession, isLive, isOpened, hasUser } = requests
   const { store, call, now } = service
   const post = (path: string, more: Call) => call({ path: `${AUTH}${path}`, ...more })
-  const get = (path: string, headers: Call['headers'] = {}) =>
-    call({ method: 'GET', path: `${AUTH}${path}`, headers })
-  const isEnded = (sessionId: string) => async () => !(await isLive(sessionId))
   const hasFailed = (email: string) => hasUser(email, user => user.failedLoginAttempts === 1)
 
   async function newCode() {
@@ -29,22 +27,7 @@ export function publicRequests(requests: Requests): Request[] {
     return { ...session, verifier, issue }
   }
 
-  /** The operations that only read, by the headers with which they are asked. */
-  const reading = (title: string, prepareHeaders: (session: Session) => Call['headers']) =>
-    ['/session', '/sessions', '/verify'].map(
-      (path): Request => ({
-        title: `GET ${path} ${title}`,
-        success: 200,
-        async prepare() {
-          const session = await newSession()
-          const headers = prepareHeaders(session)
-          return { email: session.email, run: () => get(path, headers) }
-        },
-      }),
-    )
-  type Session = Awaited<ReturnType<typeof newSession>>
-
-  const logins: Request[] = [
+  return [
     {
       title: 'POST /login by a program',
       success: 200,
@@ -71,7 +54,7 @@ export function publicRequests(requests: Requests): Request[] {
       },
     },
     {
-      title: 'POST /login that renews the hash',
+      title: RENEWING,
       success: 200,
       async prepare() {
         const { email, userId, from } = await newUser(OTHER_COST)
@@ -190,99 +173,4 @@ export function publicRequests(requests: Requests): Request[] {
       },
     },
   ]
-
-  const sessions: Request[] = [
-    {
-      title: 'POST /refresh',
-      success: 200,
-      async prepare() {
-        const { email, refreshToken } = await newSession()
-        const run = () => post('/refresh', { body: { refreshToken } })
-        return { email, run }
-      },
-    },
-    {
-      title: 'POST /refresh again by the same caller',
-      success: 200,
-      async prepare() {
-        const { email, refreshToken } = await newSession()
-        const run = () => post('/refresh', { body: { refreshToken } })
-        await run()
-        return { email, run }
-      },
-    },
-    {
-      title: 'POST /refresh with a token that another caller has used',
-      success: 401,
-      async prepare() {
-        const { email, from, sessionId, refreshToken } = await newSession()
-        await post('/refresh', { body: { refreshToken } })
-        const run = () => post('/refresh', { from, body: { refreshToken } })
-        return { email, run, isDone: isEnded(sessionId) }
-      },
-    },
-    {
-      title: 'POST /refresh by cookie',
-      success: 200,
-      async prepare() {
-        const session = await newSession()
-        return {
-          email: session.email,
-          run: () => post('/refresh', { headers: ownChange(session) }),
-        }
-      },
-    },
-    ...(['refresh token', 'access token', 'cookie'] as const).map(
-      (by): Request => ({
-        title: `POST /logout by ${by}`,
-        success: 200,
-        async prepare() {
-          const session = await newSession()
-          const shown = {
-            'refresh token': { body: { refreshToken: session.refreshToken } },
-            'access token': { headers: bearer(session.accessToken) },
-            cookie: { headers: ownChange(session) },
-          }[by]
-          const run = () => post('/logout', shown)
-          return { email: session.email, run, isDone: isEnded(session.sessionId) }
-        },
-      }),
-    ),
-    ...(['/sessions', '/sessions/{id}'] as const).map(
-      (path): Request => ({
-        title: `DELETE ${path}`,
-        success: 200,
-        async prepare() {
-          const other = await newSession()
-          const { accessToken } = await requests.logIn(other.email)
-          const address = `${AUTH}${path.replace('{id}', other.sessionId)}`
-          const run = () => call({ method: 'DELETE', path: address, headers: bearer(accessToken) })
-          return { email: other.email, run, isDone: isEnded(other.sessionId) }
-        },
-      }),
-    ),
-    ...reading('by access token', ({ accessToken }) => bearer(accessToken)),
-    ...reading('by a cookie whose use is noted', session => {
-      service.advance(MINUTE_MS)
-      return cookie(session.cookie)
-    }),
-    {
-      title: 'GET /.well-known/ended-sessions',
-      success: 200,
-      async prepare() {
-        const { email, sessionId } = await newSession()
-        await store.sessions.end(sessionId, now())
-        return {
-          email,
-          run() {
-            // All callers share one read in a second, also one that failed.
-            service.advance(SECOND_MS)
-            return call({ method: 'GET', path: '/.well-known/ended-sessions' })
-          },
-          isDone: async ({ text }) => text.includes(sessionId),
-        }
-      },
-    },
-  ]
-  return [...logins, ...sessions]
 }

@@ -138,5 +138,5 @@ export async function proveAll<Outcome>(
   const line = `${title}: ${operations.length} operations, ${cases} cases, of which ${undone} failed without effect, ${doneAllTheSame} took effect although they failed, and ${succeeded} succeeded all the same.`
   process.stdout.write(`${line}\n`)
   const command = `${IS_FULL ? 'PROOF=full ' : ''}npm run test:proof`
-  writeSection(title, `${line} ${describeRun(command)}`)
+  writeSection(title, `- ${line} ${describeRun(command)}`)
 }

@@ -7,9 +7,11 @@ import type { AuditAction } from '../../src/domain/audit.ts'
 import type { Store } from '../../src/domain/store.ts'
 import type { User } from '../../src/domain/user.ts'
 import { digestOf } from '../../src/identifiers.ts'
+import { loadKeySet } from '../../src/keys/key-file.ts'
 import { limitsOf } from '../../src/login/scopes.ts'
 import { TEST_COST } from '../service.ts'
-import { changeAt, insertTestUser, makeScopes, openFor } from '../storage/fixtures.ts'
+import { DAY_MS } from '../session-client.ts'
+import { changeAt, insertTestUser, makeScopes, NOTHING_DISPLACED } from '../storage/fixtures.ts'
 import type { Commands, Ended } from './commands.ts'
 import type { Operation } from './loop.ts'
 import { matches, NEW_PASSWORD } from './requests.ts'
@@ -20,15 +22,24 @@ const LIMITS = limitsOf({ pair: 5, email: 20, client: 50, network: 500 })
 export function databaseCommands(commands: Commands, store: Store): Operation<Ended>[] {
   const { run, folder } = commands
 
+  /** With a session and a device. */
   async function newUser() {
-    const email = `${randomUUID()}@example.com`
+    const [sessionId, deviceId, tokenId] = [randomUUID(), randomUUID(), randomUUID()]
+    const email = `${sessionId}@example.com`
     const scopes = makeScopes(email)
-    const id = await insertTestUser(store, email, new Date())
-    await store.attempts.reserve(scopes, email, new Date())
-    await openFor(store, { id, passwordHash: 'a hash' }, scopes, new Date())
-    const [session] =
-      (await store.sessions.listLive(id, { afterId: null, limit: 1 }, new Date())) ?? []
-    return { id, email, scopes, sessionId: String(session?.id) }
+    const now = new Date()
+    const expiresAt = new Date(now.getTime() + DAY_MS)
+    const id = await insertTestUser(store, email, now)
+    await store.attempts.reserve(scopes, email, now)
+    const opening = {
+      user: { id, passwordHash: 'a hash' },
+      session: { id: sessionId, expiresAt, cookieDigest: null, userAgent: '', ip: '::1' },
+      refreshToken: { id: tokenId, digest: tokenId, keyId: 'k', issuedAt: now, expiresAt },
+      device: { kind: 'new', id: deviceId, digest: digestOf(deviceId), expiresAt },
+      displaced: NOTHING_DISPLACED,
+    } as const
+    await store.attempts.succeed(opening, scopes, now)
+    return { id, email, sessionId, deviceId }
   }
   const countEvents = (target: string, action: AuditAction) => async () => {
     const page = { since: null, beforeId: null, limit: 100 }
@@ -176,6 +187,39 @@ export function databaseCommands(commands: Commands, store: Store): Operation<En
         const { id, email } = await newUser()
         const isDone = async () => (await countLive(id)) === 0
         return { email, run: () => run(['sessions', 'end', '--all', '--yes']), isDone }
+      },
+    },
+    {
+      title: 'devices revoke ID',
+      async prepare() {
+        const { id, email, deviceId } = await newUser()
+        return {
+          email,
+          run: () => run(['devices', 'revoke', deviceId]),
+          isDone: async () => (await store.devices.list(id, new Date())).length === 0,
+          countEvents: countEvents(deviceId, 'device.revoked'),
+        }
+      },
+    },
+    {
+      // It changes a file, and says so if the database cannot record that.
+      title: 'keys rotate',
+      async prepare() {
+        const SIGNING_KEYS_FILE = join(folder, `${randomUUID()}.json`)
+        const rotate = () => run(['keys', 'rotate'], '', { SIGNING_KEYS_FILE })
+        await rotate()
+        const { accessKeys: before } = await loadKeySet(SIGNING_KEYS_FILE)
+        return {
+          email: null,
+          run: rotate,
+          async isDone({ stderr }) {
+            const { accessKeys } = await loadKeySet(SIGNING_KEYS_FILE)
+            const added = accessKeys.find(({ keyId }) => !before.some(old => old.keyId === keyId))
+            if (!added) return false
+            const isRecorded = (await countEvents(added.keyId, 'key.added')()) === 1
+            return isRecorded || stderr.includes('The audit does not have this change')
+          },
+        }
       },
     },
     imported('of hashes'),

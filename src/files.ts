@@ -82,14 +82,17 @@ export async function writeTemporaryFile(
   const temporary = `${path}.${randomUUID()}.tmp`
   const handle = await open(temporary, 'wx', mode)
   try {
-    await handle.writeFile(text)
-    await handle.sync()
+    try {
+      await handle.writeFile(text)
+      await handle.sync()
+    } finally {
+      // On a network file system, this too may report that the disk is full.
+      await handle.close()
+    }
     return temporary
   } catch (error) {
     await unlink(temporary)
     throw error
-  } finally {
-    await handle.close()
   }
 }
 

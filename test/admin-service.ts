@@ -79,9 +79,11 @@ export type AdminService = Omit<TestService, 'stop'> & {
 export async function startAdminService(
   engine: EngineName,
   env: Record<string, string> = {},
+  wrap?: Parameters<typeof startTestService>[4],
 ): Promise<AdminService> {
   const port = await freePort()
-  const service = await startTestService(engine, { ...env, ADMIN_PORT: String(port) })
+  const withAdmin = { ...env, ADMIN_PORT: String(port) }
+  const service = await startTestService(engine, withAdmin, null, undefined, wrap)
   const tokensFile = join(service.dataDir, 'admin-tokens.json')
   const adminUrl = `https://127.0.0.1:${port}`
   const client = await createClient(adminUrl, service.dataDir, env.TLS_CERT_FILE)

@@ -118,13 +118,14 @@ export type TestService = {
 
 /**
  * If `other` is given: a second instance on the same database and keys, which must be stopped first.
- * `server`: a PostgreSQL server other than that of the test command.
+ * `server`: a PostgreSQL server other than that of the test command. `wrap`: what the service sees of its store.
  */
 export async function startTestService(
   engine: EngineName,
   env: Record<string, string> = {},
   other: TestService | null = null,
   server?: string,
+  wrap = (store: Store) => store,
 ): Promise<TestService> {
   const database = other?.database ?? (await createMigratedDatabase(engine, server))
   const dataDir = other?.dataDir ?? (await makeTemporaryFolder('login-service-'))
@@ -148,7 +149,8 @@ export async function startTestService(
   const config = { ...loadConfig(fullEnv), database: database.config }
   const log = createLog('info', { write: (line: string) => lines.push(line) }, config.logIp)
   const hasThreads = config.passwordEngine === 'lanes'
-  const service = await serve(config, log, now, hasThreads ? openServiceStore : openPatientStore)
+  const open = hasThreads ? openServiceStore : openPatientStore
+  const service = await serve(config, log, now, async (...opening) => wrap(await open(...opening)))
   const store = await openPatientStore(database.config)
   const client = await createClient(service.url, dataDir, config.tls?.certFile)
   // Behind a proxy it could not be fetched.

@@ -97,18 +97,20 @@ async function writeNewFile<T>(path: string, writeAll: (write: Print) => Promise
   const file = await reporting(open(path, 'wx', 0o600))
   try {
     return await untilInterrupted(async signal => {
-      const result = await writeAll(text => {
-        if (signal.aborted) throw new Failure('Interrupted.')
-        return reporting(file.appendFile(text))
-      })
-      await reporting(file.sync())
-      return result
+      try {
+        const result = await writeAll(text => {
+          if (signal.aborted) throw new Failure('Interrupted.')
+          return reporting(file.appendFile(text))
+        })
+        await reporting(file.sync())
+        return result
+      } finally {
+        await reporting(file.close())
+      }
     })
   } catch (error) {
     await unlink(path)
     throw error
-  } finally {
-    await file.close()
   }
 }
 

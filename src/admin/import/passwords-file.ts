@@ -50,15 +50,17 @@ export class PasswordsFile {
 async function openPasswords(path: string): Promise<Opened> {
   const { O_RDWR, O_CREAT, O_APPEND, O_NOFOLLOW = 0 } = constants
   const handle = await open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0o600)
+  let lock: DatabaseSync | null = null
   try {
     const { uid } = await handle.stat()
     if (isDescriptorExposed(handle.fd) || uid !== (process.getuid?.() ?? uid)) {
       throw new Failure(`${path} is not yours, or not only yours to read: move it away.`)
     }
-    const lock = await takeLock(`${path}.lock`, 0)
+    lock = await takeLock(`${path}.lock`, 0)
     if (!lock) throw new Failure(`Another import writes to ${path}: wait until it has ended.`)
     return { handle, lock, passwords: await readPasswords(path, handle) }
   } catch (error) {
+    lock?.close()
     await handle.close()
     throw error
   }
@@ -85,6 +87,9 @@ async function readPasswords(path: string, handle: FileHandle): Promise<Map<stri
 /** Otherwise a new file could be missing after a power failure. */
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(path)
-  await folder.sync()
-  await folder.close()
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
 }

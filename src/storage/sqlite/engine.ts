@@ -123,7 +123,13 @@ class ImmediateSqliteDriver extends SqliteDriver {
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
     checkDeadline()
     this.#database.checkPlace()
-    await connection.executeQuery(CompiledQuery.raw('begin immediate'))
+    try {
+      await connection.executeQuery(CompiledQuery.raw('begin immediate'))
+    } catch (error) {
+      // It may have begun all the same. Left open, it would lock the file for good.
+      this.#database.rollback()
+      throw error
+    }
   }
 
   /** Never fails: Kysely would report that failure instead of the first one. */

@@ -57,8 +57,8 @@ export class SqliteFile implements SqliteDatabase {
    */
   transact<T>(operations: ((run: RunBound) => T)[]): PromiseSettledResult<T>[] {
     this.checkPlace()
-    this.#all('begin immediate', [])
     try {
+      this.#all('begin immediate', [])
       const results = operations.map(operation => this.#attempt(operation))
       this.#all('commit', [])
       return results

@@ -110,3 +110,27 @@ test('a store that has been closed refuses operations', async () => {
   await store.close()
   await assert.rejects(store.attempts.release(makeScopes()))
 })
+
+for (const [title, use] of Object.entries({
+  'of a group': (store: Store) => store.attempts.reserve(makeScopes(), EMAIL, NOW),
+  'of one operation': (store: Store) => insertTestUser(store, `${randomUUID()}@example.com`, NOW),
+})) {
+  test(`a transaction ${title} that begins and reports an error is not left open`, async () => {
+    const { store } = await openTestStore('sqlite')
+    const mocks = (['all', 'run'] as const).map(name => {
+      const method: (...values: never[]) => unknown = StatementSync.prototype[name]
+      return mock.method(
+        StatementSync.prototype,
+        name,
+        function (this: StatementSync, ...values: never[]) {
+          const result = method.apply(this, values)
+          if (this.sourceSQL === 'begin immediate') throw new Error('disk I/O error')
+          return result
+        },
+      )
+    })
+    await assert.rejects(use(store), /disk I\/O error/)
+    for (const { mock } of mocks) mock.restore()
+    await use(store)
+  })
+}

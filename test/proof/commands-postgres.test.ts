@@ -1,0 +1,3 @@
+import { proveCommands } from './prove-commands.ts'
+
+proveCommands('postgres')

@@ -1,0 +1,3 @@
+import { proveRequests } from './prove-requests.ts'
+
+proveRequests('sqlite')

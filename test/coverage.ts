@@ -12,6 +12,8 @@ const FOLDERS = ['src/login', 'src/session', 'src/storage']
 /** A developer runs it to write a file of the repository. */
 const LEFT_OUT = 'src/login/generate-common-passwords.ts'
 const SHOWN_CHARACTERS = 70
+/** A file of types alone is never loaded. */
+const CODE = /^(export )?(async )?(function|class|const) /m
 
 /** A function or a block, by its characters. V8 names a block only if it ran more or less often than the code around it. */
 type Range = { startOffset: number; endOffset: number; count: number }
@@ -37,6 +39,7 @@ if (otherHalf.length > 0) ends.push(await runTests(otherHalf, { TEST_LONG: '1' }
 const sources = FOLDERS.flatMap(name => globSync(`${name}/**/*.ts`))
   .filter(file => !file.endsWith('.test.ts') && file !== LEFT_OUT)
   .map(toSource)
+  .filter(({ text }) => CODE.test(text))
 const byUrl = new Map(sources.map(source => [pathToFileURL(source.file).href, source]))
 for (const name of readdirSync(folder)) addRuns(readFileSync(join(folder, name), 'utf8'))
 for (const name of FOLDERS) print(name)

@@ -16,14 +16,14 @@ import { proveIpv6Only } from './ipv6-only.ts'
 import { describeRun, writeSection } from './report.ts'
 import {
   BLOCK_SECONDS,
-  EMAIL,
   endGracefully,
   logIn,
   openConnection,
   proveBlock,
   proveRefresh,
   reasonOf,
-  tokenOf,
+  refreshTokenIn,
+  USER_EMAIL,
 } from './right-answers.ts'
 import { createSmallDisk } from './small-disk.ts'
 
@@ -50,6 +50,8 @@ after(() => {
     '| limit | way | what came of it |',
     '|---|---|---|',
     ...found.toSorted(),
+    '',
+    'Proven elsewhere: a process that the kernel kills while it writes (`test/processes/crash.test.ts`, `test/long/crash.test.ts`, `test/long/refresh-crash.test.ts`), and a full disk of PostgreSQL (`test/processes/readiness.test.ts`).',
   ].join('\n')
   process.stdout.write(`\n${text}\n`)
   writeSection('limits', text)
@@ -60,7 +62,7 @@ for (const engine of ENGINES) {
     test(`${CONNECTIONS} connections and ${MAX_DESCRIPTORS} descriptors`, async t => {
       const deployment = await createDeployment(engine, UNLIMITED)
       t.after(deployment.remove)
-      await deployment.addUser(EMAIL)
+      await deployment.addUser(USER_EMAIL)
       const limited = ['sh', '-c', `ulimit -n ${MAX_DESCRIPTORS}; exec "$@"`, 'sh', ...SERVE]
       const service = await deployment.start({}, { command: limited })
       const has = (event: string) => service.lines().some(line => line.event === event)
@@ -86,11 +88,11 @@ for (const engine of ENGINES) {
     test(`a heap of ${MAX_HEAP_MIB} MiB`, async t => {
       const deployment = await createDeployment(engine, UNLIMITED)
       t.after(deployment.remove)
-      await deployment.addUser(EMAIL)
+      await deployment.addUser(USER_EMAIL)
       const [node = '', ...args] = SERVE
       const command = [node, `--max-old-space-size=${MAX_HEAP_MIB}`, ...args]
       const service = await deployment.start({}, { command })
-      const tooLarge = { email: EMAIL, password: 'x'.repeat(1_048_576) }
+      const tooLarge = { email: USER_EMAIL, password: 'x'.repeat(1_048_576) }
       for (let round = 0; round < 3; round++) {
         const logins = Promise.all(Array.from({ length: 32 }, () => logIn(service)))
         const refused = await service.call({ body: tooLarge }).catch(() => null)
@@ -112,11 +114,11 @@ for (const engine of ENGINES) {
     test('a clock that stands still, steps back by 5 hours, and forward by 10', async t => {
       const deployment = await createDeployment(engine)
       t.after(deployment.remove)
-      for (const email of [EMAIL, OTHER]) await deployment.addUser(email)
+      for (const email of [USER_EMAIL, OTHER]) await deployment.addUser(email)
       const clock = await createMovedClock(deployment.dataDir, 0)
       const service = await deployment.start(clock.env)
       await clock.freeze()
-      let token = tokenOf(await service.login(EMAIL))
+      let token = refreshTokenIn(await service.login(USER_EMAIL))
       for (let round = 0; round < 3; round++) token = await proveRefresh(service, token)
       await proveBlock(service, OTHER)
       const wait = async () => Number((await service.login(OTHER)).headers['retry-after'] ?? 0)
@@ -125,7 +127,7 @@ for (const engine of ENGINES) {
         // On PostgreSQL the database's clock counts, which is not moved.
         const expectedMs = Date.now() + (engine === 'sqlite' ? hours * HOUR_MS : 0)
         await until(async () => {
-          const login = await service.login(EMAIL)
+          const login = await service.login(USER_EMAIL)
           assert.equal(login.status, 200)
           const { iat = 0 } = decodeJwt(login.json.data.accessToken)
           return Math.abs(iat * 1_000 - expectedMs) < HOUR_MS
@@ -153,7 +155,7 @@ describe('on SQLite only', () => {
       await deployment.remove()
       await rm(folder, { recursive: true })
     })
-    await deployment.addUser(EMAIL)
+    await deployment.addUser(USER_EMAIL)
     const disk = await createSmallDisk(deployment.dataDir, folder)
     const start = { command: disk.command }
     const service = await deployment.start({ DATA_DIR: disk.dataDir }, start)
@@ -172,7 +174,7 @@ describe('on SQLite only', () => {
     await disk.makeRoom(service)
     await until(async () => (await service.health('/readyz')) === 200)
     assert.equal((await logIn(service))?.status, 200)
-    for (const answer of confirmed) await proveRefresh(service, tokenOf(answer))
+    for (const answer of confirmed) await proveRefresh(service, refreshTokenIn(answer))
 
     await disk.makeReadOnly(service)
     await untilRefused()
@@ -207,22 +209,22 @@ for (const zone of ZONES) {
       await deployment.remove()
     })
     const beforeMs = Date.now()
-    await deployment.addUser(EMAIL)
+    await deployment.addUser(USER_EMAIL)
     const service = await deployment.start({ TZ: zone })
     const headers = { 'Sec-Fetch-Site': 'same-origin' }
-    const login = await service.call({ headers, body: { email: EMAIL, password: PASSWORD } })
+    const login = await service.call({ headers, body: { email: USER_EMAIL, password: PASSWORD } })
     assert.doesNotMatch(String(login.headers['set-cookie']), /expires/i)
     const { iat = 0, exp = 0 } = decodeJwt(login.json.data.accessToken)
     const sessionMs = Date.parse(String(login.json.data.user.createdAt))
     for (const ms of [iat * 1_000 + 1_000, exp * 1_000 - HOUR_MS + 1_000, sessionMs]) {
       assert.ok(ms >= beforeMs && ms <= Date.now() + 1_000, `${ms}`)
     }
-    await proveBlock(service, EMAIL)
-    const lock = ['users', 'lock', EMAIL, '--until', '2130-01-31T12:00']
+    await proveBlock(service, USER_EMAIL)
+    const lock = ['users', 'lock', USER_EMAIL, '--until', '2130-01-31T12:00']
     assert.equal((await cli.runProcess(lock, '', { TZ: zone })).code, 0)
     for (const command of [
-      ...['users list', 'throttle list', 'audit list', `users show ${EMAIL}`],
-      `sessions list ${EMAIL}`,
+      ...['users list', 'throttle list', 'audit list', `users show ${USER_EMAIL}`],
+      `sessions list ${USER_EMAIL}`,
     ]) {
       const [inZone, inUtc] = await Promise.all(
         [zone, 'UTC'].map(TZ => cli.runProcess(command.split(' '), '', { TZ })),

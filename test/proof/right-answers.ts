@@ -4,29 +4,31 @@ import { connect, type Socket } from 'node:net'
 import type { ServiceProcess } from '../process.ts'
 import { type Answer, countStatuses, PASSWORD } from '../service.ts'
 
-export const EMAIL = 'kate@example.com'
+export const USER_EMAIL = 'kate@example.com'
 export const BLOCK_SECONDS = 15 * 60
 
 /** A right password is never refused, a wrong one never accepted, however the machine fails. */
 export async function logIn(service: ServiceProcess): Promise<Answer | null> {
   const [right = null, wrong] = await Promise.all(
-    [PASSWORD, 'wrong password'].map(password => service.login(EMAIL, password).catch(() => null)),
+    [PASSWORD, 'wrong password'].map(password =>
+      service.login(USER_EMAIL, password).catch(() => null),
+    ),
   )
   if (right) assert.ok([200, 500, 503].includes(right.status), `right: ${right.status}`)
   if (wrong) assert.ok([401, 500, 503].includes(wrong.status), `wrong: ${wrong.status}`)
   return right
 }
 
-export const tokenOf = ({ json }: Answer) => json.data.refreshToken
+export const refreshTokenIn = ({ json }: Answer) => json.data.refreshToken
 
 /** The token is replaced, and its repetition gets the same successor. */
 export async function proveRefresh(service: ServiceProcess, refreshToken: string): Promise<string> {
   const refresh = { path: '/api/v1/auth/refresh', body: { refreshToken } }
   const [first, second] = [await service.call(refresh), await service.call(refresh)]
   assert.deepEqual([first.status, second.status], [200, 200])
-  assert.notEqual(tokenOf(first), refreshToken)
-  assert.equal(tokenOf(second), tokenOf(first))
-  return tokenOf(first)
+  assert.notEqual(refreshTokenIn(first), refreshToken)
+  assert.equal(refreshTokenIn(second), refreshTokenIn(first))
+  return refreshTokenIn(first)
 }
 
 /** Of ten guesses five are verified, and the others wait no longer than a block lasts. */

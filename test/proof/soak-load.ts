@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Answer, type Call, PASSWORD } from '../service.ts'
 import { AUTH, bearer } from '../session-client.ts'
 
-export const USERS = 200
+export const SOAK_USERS = 200
 /** Rounds at the same time. */
 const PARALLEL = 8
 const REFRESHES = 8
@@ -13,7 +13,7 @@ const WRONG_EVERY = 4
 /** A machine that is busy with other work may have no time for an attempt. */
 const SHED = 503
 
-export const emailOf = (user: number) => `user${user}@example.com`
+export const soakEmail = (user: number) => `user${user}@example.com`
 
 /** The number of answers of each kind, and of attempts that were shed. */
 export type Counts = { rounds: number; logins: number; wrong: number; others: number; shed: number }
@@ -42,9 +42,9 @@ export async function runRounds(
 
 async function runRound(send: Send, counts: Counts): Promise<void> {
   const round = counts.rounds++
-  const user = round % USERS
+  const user = round % SOAK_USERS
   const from = `127.3.${user + 1}.1`
-  const attempt = (password: string) => send({ from, body: { email: emailOf(user), password } })
+  const attempt = (password: string) => send({ from, body: { email: soakEmail(user), password } })
   const expect = async (status: number, call: Call) => {
     const answer = await send({ from, ...call })
     assert.equal(answer.status, status, `${call.method ?? 'POST'} ${call.path}: ${answer.text}`)
@@ -52,7 +52,7 @@ async function runRound(send: Send, counts: Counts): Promise<void> {
     return answer
   }
   // Another round of each user, because the number of users is a multiple.
-  if ((round + Math.floor(round / USERS)) % WRONG_EVERY === 0) {
+  if ((round + Math.floor(round / SOAK_USERS)) % WRONG_EVERY === 0) {
     const { status, text } = await attempt('wrong password')
     assert.ok(status === 401 || status === SHED, text)
     counts[status === 401 ? 'wrong' : 'shed']++
@@ -69,7 +69,7 @@ async function runRound(send: Send, counts: Counts): Promise<void> {
   }
   const headers = bearer(accessToken)
   const session = await expect(200, { method: 'GET', path: `${AUTH}/session`, headers })
-  assert.equal(session.json.data.user.email, emailOf(user))
+  assert.equal(session.json.data.user.email, soakEmail(user))
   await expect(200, { method: 'GET', path: `${AUTH}/verify`, headers })
   await expect(200, { path: `${AUTH}/logout`, body: { refreshToken } })
   await expect(401, { path: `${AUTH}/refresh`, body: { refreshToken } })

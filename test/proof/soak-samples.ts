@@ -6,7 +6,7 @@ import { scrape } from '../metrics.ts'
 const MIB = 1_048_576
 const HOUR_S = 3_600
 
-export type Sample = Record<Figure, number> & { second: number }
+export type SoakSample = Record<Figure, number> & { second: number }
 
 /** The figures with their units, as the report names them. */
 export const FIGURES = {
@@ -24,7 +24,7 @@ export async function takeSample(
   opsPort: string,
   database: TestDatabase,
   second: number,
-): Promise<Sample> {
+): Promise<SoakSample> {
   const series = await scrape(opsPort)
   const gauge = (name: string) => series.get(name) ?? Number.NaN
   const { tables, wal } = await bytesOf(database)
@@ -51,7 +51,7 @@ async function bytesOf({ config, rows }: TestDatabase): Promise<{ tables: number
 }
 
 /** The mean of the second half, and how much the figure grows in an hour by the line of least squares through it. */
-export function trendOf(samples: Sample[], figure: Figure): { mean: number; perHour: number } {
+export function trendOf(samples: SoakSample[], figure: Figure): { mean: number; perHour: number } {
   const half = samples.slice(Math.floor(samples.length / 2))
   const meanOf = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
   const [meanSecond, mean] = [

@@ -18,8 +18,8 @@ import { freePort } from '../postgres-server.ts'
 import { createDeployment, PROJECT, run, SERVE, until } from '../process.ts'
 import { createClient, PASSWORD } from '../service.ts'
 import { describeRun, writeSection } from './report.ts'
-import { type Counts, emailOf, runRounds, USERS } from './soak-load.ts'
-import { FIGURES, type Figure, type Sample, takeSample, trendOf } from './soak-samples.ts'
+import { type Counts, runRounds, SOAK_USERS, soakEmail } from './soak-load.ts'
+import { FIGURES, type Figure, type SoakSample, takeSample, trendOf } from './soak-samples.ts'
 
 const MINUTES = Number(process.env.PROOF_SOAK_MINUTES ?? 0.5)
 const DURATION_MS = MINUTES * 60_000
@@ -31,7 +31,7 @@ const COST = 12
 const HOST = '127.0.0.1'
 const PLOT = 'plots/soak-memory.svg'
 
-type Soak = { engine: EngineName; roundsPerSecond: number; counts: Counts; samples: Sample[] }
+type Soak = { engine: EngineName; roundsPerSecond: number; counts: Counts; samples: SoakSample[] }
 const soaks: Soak[] = []
 
 describe('at half of the capacity', { concurrency: true }, () => {
@@ -48,7 +48,8 @@ describe('at half of the capacity', { concurrency: true }, () => {
         await deployment.remove()
       })
       const passwordHash = await bcrypt.hash(PASSWORD, COST)
-      for (let user = 0; user < USERS; user++) await deployment.addUser(emailOf(user), passwordHash)
+      for (let user = 0; user < SOAK_USERS; user++)
+        await deployment.addUser(soakEmail(user), passwordHash)
       const inFolder = (name: string) => join(cli.folder, name)
       const [log, trusted] = [inFolder('service.log'), inFolder('trusted.pem')]
       const env = {
@@ -76,7 +77,7 @@ describe('at half of the capacity', { concurrency: true }, () => {
       // A shed attempt is no capacity.
       const roundsPerSecond = Math.max(1, counts.logins) / (CAPACITY_MS / 1_000) / 2
 
-      const samples: Sample[] = []
+      const samples: SoakSample[] = []
       const load = runRounds(client.call, counts, DURATION_MS, roundsPerSecond)
       let isOver = false
       const watching = (async () => {

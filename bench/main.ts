@@ -22,7 +22,6 @@ import { measureProcesses } from './sections/processes.ts'
 import { measureRefresh } from './sections/refresh.ts'
 import { measureRefusals } from './sections/refusals.ts'
 import { measureSimultaneous } from './sections/simultaneous.ts'
-import { measureSoak } from './sections/soak.ts'
 import { measureStarvation } from './sections/starvation.ts'
 
 const SECTIONS: Record<string, Section> = {
@@ -38,7 +37,6 @@ const SECTIONS: Record<string, Section> = {
   peers: measurePeers,
   growth: measureGrowth,
   import: measureImport,
-  soak: measureSoak,
   capacity: measureCapacity,
 }
 

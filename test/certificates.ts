@@ -1,12 +1,13 @@
 // Self-signed certificates for tests. `fromDays` and `toDays` count from now.
-import { X509Certificate } from 'node:crypto'
+import { randomUUID, X509Certificate } from 'node:crypto'
 import { copyFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { developmentFiles } from '../src/http/connection/tls.ts'
 
 const DAY_MS = 86_400_000
 
-type Options = { fromDays?: number; toDays?: number; keyType?: 'ec' | 'rsa' }
+/** `ip`: an address for which it is valid, instead of the name "localhost"; several of them can be trusted at once. */
+type Options = { fromDays?: number; toDays?: number; keyType?: 'ec' | 'rsa'; ip?: string }
 
 export type TestCertificate = { cert: string; key: string; fingerprint: string }
 
@@ -14,14 +15,17 @@ export async function makeCertificate({
   fromDays = -1,
   toDays = 100,
   keyType = 'ec',
+  ip,
 }: Options = {}): Promise<TestCertificate> {
   // Only a few test files need this large library.
   const { generate } = await import('selfsigned')
   const at = (days: number) => new Date(Date.now() + days * DAY_MS)
-  const { cert, private: key } = await generate([{ name: 'commonName', value: 'localhost' }], {
+  const name = ip ? randomUUID() : 'localhost'
+  const { cert, private: key } = await generate([{ name: 'commonName', value: name }], {
     keyType,
     notBeforeDate: at(fromDays),
     notAfterDate: at(toDays),
+    ...(ip && { extensions: [{ name: 'subjectAltName', altNames: [{ type: 7, ip }] }] }),
   })
   return { cert, key, fingerprint: new X509Certificate(cert).fingerprint256 }
 }

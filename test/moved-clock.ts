@@ -10,18 +10,24 @@ export type MovedClock = {
   /** The environment of a process whose clock is moved. */
   env: Record<string, string>
   move: (byMs: number) => Promise<void>
+  /** The clock stands still until it is moved. */
+  freeze: () => Promise<void>
 }
 
 /** Keeps a file in the folder. */
 export async function createMovedClock(folder: string, byMs: number): Promise<MovedClock> {
   const file = join(folder, `moved-clock-${randomUUID()}`)
-  async function move(ms: number): Promise<void> {
+  async function set(text: string): Promise<void> {
     // A process never reads a file that is half written.
-    await writeFile(`${file}.new`, String(ms))
+    await writeFile(`${file}.new`, text)
     await rename(`${file}.new`, file)
   }
-  await move(byMs)
-  return { env: { NODE_OPTIONS: `--import=${MOVED_DATE}`, MOVED_CLOCK_FILE: file }, move }
+  await set(String(byMs))
+  return {
+    env: { NODE_OPTIONS: `--import=${MOVED_DATE}`, MOVED_CLOCK_FILE: file },
+    move: ms => set(String(ms)),
+    freeze: () => set(`=${Date.now()}`),
+  }
 }
 
 /** As after a failover to a server with another clock: all connections break. */

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test'
 import {
   clientGroup,
   clientNetwork,
+  networkAddress,
   normalAddress,
   toCountedClient,
   turnNetwork,
@@ -37,6 +38,10 @@ describe('the group of a client', () => {
     assert.notEqual(clientNetwork('2001:db8:1::1'), clientNetwork('2001:db8:2::1'))
     assert.equal(clientNetwork('203.0.113.9'), null)
     assert.equal(clientNetwork('::ffff:203.0.113.9'), null)
+  })
+
+  test('the network of what is no address is empty', () => {
+    assert.equal(networkAddress('unknown'), '')
   })
 
   test('is that of the IPv4 address for IPv4-mapped IPv6', () => {

@@ -113,6 +113,26 @@ describe('hashing', () => {
     assert.equal(resultOf('d')?.end, 'd')
   })
 
+  test('a hash that cannot begin fails alone', async () => {
+    const { arrive, hasher, resultOf, running } = createRig()
+    const { start } = hasher
+    hasher.start = () => {
+      throw new Error('the thread has ended')
+    }
+    arrive('a')
+    await settled()
+    assert.equal(resultOf('a')?.end, 'Error: the thread has ended')
+    hasher.start = start
+    arrive('b')
+    assert.deepEqual(running(), ['b'])
+  })
+
+  test('the depth counts the attempts that wait for their hash to begin', () => {
+    const { arrive, queue } = createRig()
+    for (const name of 'abcde') arrive(name)
+    assert.equal(queue.depth(), 2)
+  })
+
   test('an attempt whose turn comes too late is shed, and the next one is hashed', async () => {
     const { arrive, setRoundMs, resultOf, advance } = createRig()
     for (const name of 'abc') arrive(name)

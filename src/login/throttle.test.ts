@@ -53,6 +53,15 @@ describe('a cached block', async () => {
     assert.equal(throttle.recallBlock(scopesOf('dan@example.com'))?.scope, 'client')
   })
 
+  test('that lasts longest is recalled', async () => {
+    await failAs('ann@example.com', 2)
+    await throttle.reserve(scopesOf('ann@example.com'), 'ann@example.com')
+    now = new Date(now.getTime() + MINUTE_MS)
+    await failAs('ben@example.com', 1)
+    const longest = await throttle.reserve(scopesOf('cat@example.com'), 'cat@example.com')
+    assert.deepEqual(throttle.recallBlock(scopesOf('ann@example.com')), longest)
+  })
+
   test('is not recalled after its end', async () => {
     await failAs('ann@example.com', 2)
     await throttle.reserve(scopesOf('ann@example.com'), 'ann@example.com')
@@ -108,4 +117,13 @@ test('waiting attempts are woken in the order of arrival; a woken one can wait a
   await Promise.all(waits)
   assert.deepEqual(served, ['ann', 'ann again', 'ben', 'cat'])
   assert.equal(throttle.countWaiting('a key'), 0)
+})
+
+test('beyond 256, attempts do not wait for a scope', async () => {
+  const throttle = createThrottle({ reserve: () => Promise.reject() }, () => new Date())
+  const wait = () => throttle.waitForScope('pair', performance.now() + MINUTE_MS, false)
+  const waiting = Array.from({ length: 256 }, wait)
+  assert.equal(await wait(), false)
+  for (let i = 0; i < 256; i++) throttle.wakeNext('pair')
+  assert.deepEqual(new Set(await Promise.all(waiting)), new Set([true]))
 })

@@ -5,7 +5,8 @@ import { createLocalJWKSet, type JWK, jwtVerify } from 'jose'
 import { ACCESS_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import type { User } from '../domain/user.ts'
 import { createKeys, importKeys } from '../keys/key-set.ts'
-import { signAccessToken } from './access-token.ts'
+import { readAccessToken, signAccessToken } from './access-token.ts'
+import { TOKEN_MAX_CHARACTERS, toInvalid } from './token-reason.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
 const ISSUED_AT = NOW.getTime() / 1000
@@ -107,3 +108,15 @@ for (const [algorithm, key] of KINDS) {
     })
   })
 }
+
+test('a text longer than any token is not parsed', async () => {
+  const keys = createKeys(await importKeys({ keys: [...KINDS.map(([, key]) => key), SECRET] }))
+  const text = 'x'.repeat(TOKEN_MAX_CHARACTERS + 1)
+  const expected = { kind: 'invalid', reason: 'malformed' }
+  assert.deepEqual(await readAccessToken(keys, TOKENS, text, NOW), expected)
+})
+
+test('a fault of the verification is not a reason against the token', () => {
+  const fault = new Error('out of memory')
+  assert.throws(() => toInvalid(fault, '', 'at+jwt'), fault)
+})

@@ -37,15 +37,23 @@ const waiting = mutants.filter(mutant => {
   if (known) report.add(mutant, known, true)
   return !known
 })
+let isStopped = false
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    isStopped = true
+  })
+}
 await Promise.all(
   Array.from({ length: Math.min(Number(values.workers), waiting.length) }, async () => {
     const worker = await createWorker()
     for (let mutant = waiting.shift(); mutant; mutant = waiting.shift()) {
       const verdict = await worker.judge(mutant, stagesOf(mutant.file))
+      // The signal may have ended the tests too. `--resume` goes on with this mutant.
+      if (isStopped) break
       record.add(mutant, verdict)
       report.add(mutant, verdict)
     }
     await worker.end()
   }),
 )
-process.exitCode = report.end() && unknown.length === 0 ? 0 : 1
+process.exitCode = report.end() && unknown.length === 0 && !isStopped ? 0 : 1

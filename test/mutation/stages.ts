@@ -1,6 +1,5 @@
 // Which files are mutated, and which tests are expected to notice.
-import { existsSync, globSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { existsSync } from 'node:fs'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 
 /** Runs in one process. */
@@ -28,7 +27,10 @@ const CONTRACTS = ['store', 'sessions', 'last-login'].map(it => `test/storage/${
 /** Further tests of a topic, by what the name of the file has in it. */
 const TOPICS: [RegExp, string[]][] = [
   [/device/, ['test/device.test.ts', 'test/device-tag.test.ts']],
-  [/hash-queue|capacity|evictions|fair-order|forecast|recent/, ['test/admission.test.ts']],
+  [
+    /hash-queue|capacity|evictions|fair-order|forecast|recent|idle/,
+    ['src/login/hash-queue.test.ts', 'test/admission.test.ts'],
+  ],
   [/evictions|fair-order|recent/, ['test/fairness.test.ts']],
   [/code/, ['test/code.test.ts']],
   [/ended-feed/, ['test/ended-feed.test.ts']],
@@ -41,15 +43,17 @@ const TOPICS: [RegExp, string[]][] = [
 /** The cheapest first: the first failure ends the run of a mutant. */
 export function stagesOf(file: string): Stage[] {
   const own = [file.replace('.ts', '.test.ts')].filter(name => existsSync(name))
-  const beside = globSync(`${dirname(file)}/*.test.ts`)
   const topics = TOPICS.flatMap(([name, files]) => (name.test(file) ? files : []))
   const engines: EngineName[] = /storage\/sql\//.test(file)
     ? ['sqlite', 'postgres']
     : [file.includes('/postgres/') ? 'postgres' : 'sqlite']
   const lists = file.includes('/storage/')
     ? [THROTTLE, CONTRACTS, [...topics, ...(file.includes('use-token') ? SESSION : LOGIN)]]
-    : [own, beside, topics, file.includes('/login/') ? LOGIN : SESSION]
+    : file.includes('/login/')
+      ? [[...own, 'src/login/login.test.ts'], topics, LOGIN]
+      : [own, topics, SESSION]
   return lists
+    .map(files => [...new Set(files)])
     .filter(files => files.length > 0)
     .flatMap(files => engines.map(engine => ({ engine, files })))
 }

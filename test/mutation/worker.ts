@@ -23,8 +23,9 @@ export async function createWorker() {
   const { TEST_FOLDER: memory = '', TEST_DATABASE_URL: server = '' } = env
   const limits = new Map<string, number>()
 
-  /** Stops at the first failure. What the killed process left behind is removed. */
+  /** Stops at the first failure. What the killed process leaves behind is removed. */
   async function runStage({ engine, files }: Stage, mutant: Mutant | null, limitMs: number) {
+    await dropDatabases()
     const folder = await mkdtemp(join(memory, 'login-mutant-'))
     const source = join(folder, 'mutant.ts')
     if (mutant) await writeFile(source, mutant.source)
@@ -56,7 +57,6 @@ export async function createWorker() {
     await new Promise(ended => child.once('exit', ended))
     clearTimeout(timer)
     await rm(folder, { recursive: true, force: true })
-    await dropDatabases()
     const hasPassed = hasReported && passed > 0 && failure === ''
     const verdict: Verdict = isLate ? 'timeout' : hasPassed ? 'survived' : 'killed'
     return { verdict, failure }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, test } from 'node:test'
 import { openTestStore } from '../../test/engines.ts'
-import { changeAt } from '../../test/storage/fixtures.ts'
+import { changeAt, makeScopes } from '../../test/storage/fixtures.ts'
 import { throttleScopes } from './scopes.ts'
 import { createThrottle, type Throttle } from './throttle.ts'
 
@@ -150,10 +150,19 @@ describe('an attempt that waits', async () => {
     assert.equal(await second, true)
   })
 
+  test('is woken at once when an attempt in its scope ends', async () => {
+    const scopes = makeScopes()
+    const waits = scopes.map(({ key }) => wait(key, MINUTE_MS))
+    throttle.wake(scopes)
+    for (const { key } of scopes) assert.equal(throttle.countWaiting(key), 0)
+    assert.deepEqual(await Promise.all(waits), [true, true, true])
+  })
+
   test(`finds at most ${MAX_WAITING - 1} others, else it is refused at once`, async () => {
     const waits = Array.from({ length: MAX_WAITING }, () => wait('full', MINUTE_MS))
+    const refused = wait('full', MINUTE_MS)
     assert.equal(throttle.countWaiting('full'), MAX_WAITING)
-    assert.equal(await wait('full', MINUTE_MS), false)
+    assert.equal(await refused, false)
     for (let i = 0; i < MAX_WAITING; i++) throttle.wakeNext('full')
     assert.deepEqual(new Set(await Promise.all(waits)), new Set([true]))
   })

@@ -14,7 +14,7 @@ const NUMBER = /(?<![\w.])\d+(?![\w.])/g
 const CLAUSE = /\b(?:and|returning|order by|group by|on conflict|limit|for update|union)\b/
 
 export function sqlEdits(statement: string): Edit[] {
-  const text = statement.replace(/--.*/g, comment => '§'.repeat(comment.length))
+  const text = statement.replace(/--.*/g, comment => ' '.repeat(comment.length))
   const edit = (match: RegExpExecArray, to: string) => ({
     from: match.index,
     to: match.index + match[0].length,

@@ -15,6 +15,7 @@ export const MUTATED = [
   'src/session/*.ts',
 ]
 
+const LOGIN_UNIT = 'src/login/login.test.ts'
 const LOGIN = ['test/login.test.ts', 'test/throttle.test.ts', 'test/change-password.test.ts']
 const SESSION = [
   'test/refresh.test.ts',
@@ -50,10 +51,9 @@ export function stagesOf(file: string): Stage[] {
   const lists = file.includes('/storage/')
     ? [THROTTLE, CONTRACTS, [...topics, ...(file.includes('use-token') ? SESSION : LOGIN)]]
     : file.includes('/login/')
-      ? [[...own, 'src/login/login.test.ts'], topics, LOGIN]
+      ? [own, [LOGIN_UNIT].filter(name => !own.includes(name)), topics, LOGIN]
       : [own, topics, SESSION]
   return lists
-    .map(files => [...new Set(files)])
     .filter(files => files.length > 0)
     .flatMap(files => engines.map(engine => ({ engine, files })))
 }

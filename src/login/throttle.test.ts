@@ -150,6 +150,10 @@ describe('an attempt that waits', async () => {
     assert.equal(await second, true)
   })
 
+  test('is woken from time to time to ask again, in each new queue of its scope', async () => {
+    for (let i = 0; i < 2; i++) assert.equal(await wait('polled', MINUTE_MS), true)
+  })
+
   test('is woken at once when an attempt in its scope ends', async () => {
     const scopes = makeScopes()
     const waits = scopes.map(({ key }) => wait(key, MINUTE_MS))

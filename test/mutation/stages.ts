@@ -15,7 +15,6 @@ export const MUTATED = [
   'src/session/*.ts',
 ]
 
-const LOGIN_UNIT = 'src/login/login.test.ts'
 const LOGIN = ['test/login.test.ts', 'test/throttle.test.ts', 'test/change-password.test.ts']
 const SESSION = [
   'test/refresh.test.ts',
@@ -45,14 +44,16 @@ const TOPICS: [RegExp, string[]][] = [
 export function stagesOf(file: string): Stage[] {
   const own = [file.replace('.ts', '.test.ts')].filter(name => existsSync(name))
   const topics = TOPICS.flatMap(([name, files]) => (name.test(file) ? files : []))
+  /** The unit test of the whole use case. */
+  const whole = (test: string) => [test].filter(name => !own.includes(name))
   const engines: EngineName[] = /storage\/sql\//.test(file)
     ? ['sqlite', 'postgres']
     : [file.includes('/postgres/') ? 'postgres' : 'sqlite']
   const lists = file.includes('/storage/')
     ? [THROTTLE, CONTRACTS, [...topics, ...(file.includes('use-token') ? SESSION : LOGIN)]]
     : file.includes('/login/')
-      ? [own, [LOGIN_UNIT].filter(name => !own.includes(name)), topics, LOGIN]
-      : [own, topics, SESSION]
+      ? [own, whole('src/login/login.test.ts'), topics, LOGIN]
+      : [own, whole('src/session/refresh.test.ts'), topics, SESSION]
   return lists
     .filter(files => files.length > 0)
     .flatMap(files => engines.map(engine => ({ engine, files })))

@@ -15,6 +15,9 @@ export const MUTATED = [
   'src/session/*.ts',
 ]
 
+/** These are tested with a simulated hasher; what they decide hardly shows through the front door. */
+const QUEUE_FILES = /hash-queue|capacity|evictions|fair-order|forecast|recent-hashes|idle-jobs/
+const QUEUE = ['src/login/hash-queue.test.ts', 'test/admission.test.ts', 'test/fairness.test.ts']
 const LOGIN = ['test/login.test.ts', 'test/throttle.test.ts', 'test/change-password.test.ts']
 const SESSION = [
   'test/refresh.test.ts',
@@ -27,11 +30,6 @@ const CONTRACTS = ['store', 'sessions', 'last-login'].map(it => `test/storage/${
 /** Further tests of a topic, by what the name of the file has in it. */
 const TOPICS: [RegExp, string[]][] = [
   [/device/, ['test/device.test.ts', 'test/device-tag.test.ts']],
-  [
-    /hash-queue|capacity|evictions|fair-order|forecast|recent|idle/,
-    ['src/login/hash-queue.test.ts', 'test/admission.test.ts'],
-  ],
-  [/evictions|fair-order|recent/, ['test/fairness.test.ts']],
   [/code/, ['test/code.test.ts']],
   [/ended-feed/, ['test/ended-feed.test.ts']],
   [/refresh|use-token/, ['test/refresh-input.test.ts', 'test/refresh-races.test.ts']],
@@ -44,17 +42,21 @@ const TOPICS: [RegExp, string[]][] = [
 export function stagesOf(file: string): Stage[] {
   const own = [file.replace('.ts', '.test.ts')].filter(name => existsSync(name))
   const topics = TOPICS.flatMap(([name, files]) => (name.test(file) ? files : []))
-  /** The unit test of the whole use case. */
-  const whole = (test: string) => [test].filter(name => !own.includes(name))
   const engines: EngineName[] = /storage\/sql\//.test(file)
     ? ['sqlite', 'postgres']
     : [file.includes('/postgres/') ? 'postgres' : 'sqlite']
-  const lists = file.includes('/storage/')
-    ? [THROTTLE, CONTRACTS, [...topics, ...(file.includes('use-token') ? SESSION : LOGIN)]]
-    : file.includes('/login/')
-      ? [own, whole('src/login/login.test.ts'), topics, LOGIN]
-      : [own, whole('src/session/refresh.test.ts'), topics, SESSION]
-  return lists
+  return listsOf(file, own, topics)
     .filter(files => files.length > 0)
     .flatMap(files => engines.map(engine => ({ engine, files })))
+}
+
+function listsOf(file: string, own: string[], topics: string[]): string[][] {
+  if (file.includes('/storage/')) {
+    return [THROTTLE, CONTRACTS, [...topics, ...(file.includes('use-token') ? SESSION : LOGIN)]]
+  }
+  if (QUEUE_FILES.test(file)) return [own, QUEUE]
+  const isLogin = file.includes('/login/')
+  const useCase = isLogin ? 'src/login/login.test.ts' : 'src/session/refresh.test.ts'
+  const units = [...new Set([...own, useCase])].map(unit => [unit])
+  return [...units, topics, isLogin ? LOGIN : SESSION]
 }

@@ -66,13 +66,16 @@ test('a session is refreshed and renewed at most 60 times in a minute', async ()
   const { at, deps, token, sessionId, findSession } = await openRefreshing()
   const limited = { kind: 'limited', sessionId, retryAfterSeconds: 60 }
   assert.deepEqual(await at(0, 'no token'), { kind: 'invalid', reason: 'malformed' })
+  let replaced = ''
   let last = token
   for (let i = 0; i < 60; i++) {
     const outcome = await at(0, last)
     assert.ok(outcome.kind === 'refreshed' && outcome.expiresInSeconds === 3600)
+    replaced = last
     last = outcome.refreshToken
   }
   assert.deepEqual(await at(0, last), limited)
+  assert.deepEqual(await at(0, replaced), limited)
   assert.deepEqual(await at(30_500, last), { ...limited, retryAfterSeconds: 30 })
   const live = await findSession()
   assert.ok(live.kind === 'live')

@@ -18,4 +18,8 @@ export const EQUIVALENT: Record<string, Record<string, string>> = {
     'if (timeLeftMs {<= → <} 0) return false': 'A wait of 0 ms ends at once, too.',
     'if (timeLeftMs <= {0 → 1}) return false': TIMES_ONLY,
   },
+  'src/session/refresh.ts': {
+    'if (revokedAt === null {|| → &&} successor === null || successor.isRevoked) return null':
+      'A token is revoked only by being replaced: it has a successor if it has been revoked.',
+  },
 }

@@ -23,7 +23,7 @@ const files = [...new Set(patterns.flatMap(pattern => globSync(pattern)))].filte
 )
 const mutants = mutantsOf(files)
 const record = openRecord(values.resume)
-const report = createReport(mutants.length)
+const report = createReport(mutants)
 
 const unknown = files.flatMap(file =>
   Object.keys(EQUIVALENT[file] ?? {}).filter(

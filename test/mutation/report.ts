@@ -9,7 +9,8 @@ const RESULTS: Result[] = ['killed', 'timeout', 'equivalent', 'survived']
 /** On a terminal, the progress is shown after each mutant; elsewhere, after this many. */
 const SHOWN_EVERY = 25
 
-export function createReport(total: number) {
+export function createReport(mutants: Mutant[]) {
+  const total = mutants.length
   const startMs = performance.now()
   const results: { mutant: Mutant; result: Result; isKnown: boolean }[] = []
   const countOf = (result: Result, file?: string) =>
@@ -40,12 +41,16 @@ export function createReport(total: number) {
     },
     /** True if none survived. */
     end(): boolean {
-      const files = [...new Set(results.map(({ mutant }) => mutant.file))]
-      const row = (name: string, file?: string) =>
-        `| ${name} | ${RESULTS.map(result => countOf(result, file)).join(' | ')} |`
+      const files = [...new Set(mutants.map(({ file }) => file))]
+      const row = (name: string, file?: string) => {
+        const counts = RESULTS.map(result => countOf(result, file))
+        const all = mutants.filter(mutant => !file || mutant.file === file).length
+        const notRun = all - counts.reduce((a, b) => a + b)
+        return `| ${name} | ${[...counts, notRun].join(' | ')} |`
+      }
       const table = [
-        `| file | ${RESULTS.join(' | ')} |`,
-        `|---|${'---:|'.repeat(RESULTS.length)}`,
+        `| file | ${RESULTS.join(' | ')} | not run |`,
+        `|---|${'---:|'.repeat(RESULTS.length + 1)}`,
         ...files.map(file => row(`\`${file}\``, file)),
         row('all'),
       ].join('\n')

@@ -205,6 +205,28 @@ test('an attempt has its whole time for the hash, a change twice as much, and ha
   assert.ok(states.every(({ pending }) => pending === 0))
 })
 
+test('a browser is remembered as a known device, and claims its next hash slot as one', async () => {
+  const { store, change } = await prepareChange()
+  const { newPassword: _, ...current } = change
+  const deps = depsOn(store)
+  const claims: boolean[] = []
+  const hashQueue: HashQueue = {
+    ...deps.hashQueue,
+    admit(claim, finishByMs) {
+      claims.push(claim.isKnownDevice)
+      return deps.hashQueue.admit(claim, finishByMs)
+    },
+  }
+  const program = await login({ ...deps, hashQueue }, current)
+  assert.ok(program.kind === 'signed-in' && program.deviceCookie === null)
+  const browser = { ...current, client: { ...current.client, isBrowser: true } }
+  const first = await login({ ...deps, hashQueue }, browser)
+  assert.ok(first.kind === 'signed-in' && first.deviceCookie !== null && !first.isPasswordChanged)
+  const known = { ...browser, deviceToken: first.deviceCookie.value }
+  assert.equal((await login({ ...deps, hashQueue }, known)).kind, 'signed-in')
+  assert.deepEqual(claims, [false, false, true])
+})
+
 test('whatever its outcome, an attempt wakes the one that waits for its scopes', async () => {
   const { store, change } = await prepareChange()
   const woken: number[] = []

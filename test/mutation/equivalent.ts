@@ -9,6 +9,10 @@ export const EQUIVALENT: Record<string, Record<string, string>> = {
     'return user && failures > {0 → 1} && failures % ALARM_EVERY_FAILURES === 0':
       '1 is not a multiple of 100 either.',
   },
+  'src/login/admission.ts': {
+    '{wokenIn = null → ;}':
+      'Wakes another attempt once too often; that one finds its scope busy and waits on as the first.',
+  },
   'src/login/throttle.ts': {
     'const POLL_EVERY_MS = {100 → 200}': TIMES_ONLY,
     'if (!longest || known.block.blockedUntil {> → >=} longest.blockedUntil) longest = known.block':

@@ -17,33 +17,10 @@ import {
   isTypeNode,
   isWhileStatement,
 } from 'typescript/unstable/ast/is'
-import { type Edit, otherNumber, sqlEdits } from './sql-edits.ts'
+import { bothWays, type Edit, otherNumber, sqlEdits } from './sql-edits.ts'
 
-const OPERATORS = new Map([
-  ...[
-    ['<', '<='],
-    ['<=', '<'],
-    ['>', '>='],
-    ['>=', '>'],
-    ['===', '!=='],
-    ['!==', '==='],
-  ],
-  ...[
-    ['&&', '||'],
-    ['||', '&&'],
-    ['+', '-'],
-    ['-', '+'],
-    ['*', '/'],
-    ['/', '*'],
-    ['%', '*'],
-  ],
-] as [string, string][])
-const METHODS = new Map([
-  ['min', 'max'],
-  ['max', 'min'],
-  ['some', 'every'],
-  ['every', 'some'],
-])
+const OPERATORS = bothWays('< <=', '> >=', '=== !==', '&& ||', '+ -', '* /')
+const METHODS = bothWays('min max', 'some every')
 /** Returning nothing instead of these changes hardly anything, or is changed as a value. */
 const EMPTY = ['null', 'undefined', 'true', 'false']
 
@@ -64,9 +41,7 @@ function editsAt(node: Node, source: SourceFile): Edit[] {
 
   if (isIfStatement(node) || isWhileStatement(node)) return negate(node.expression)
   if (isConditionalExpression(node)) return negate(node.condition)
-  if (isPrefixUnaryExpression(node) && node.operator === SyntaxKind.ExclamationToken) {
-    return isNegated(node.parent) ? [] : change(node, textOf(node.operand))
-  }
+  if (isNegation(node)) return change(node, textOf(node).slice(1))
   if (isBinaryExpression(node)) {
     const operator = textOf(node.operatorToken)
     if (operator === '??') return change(node, textOf(node.right))
@@ -95,12 +70,11 @@ function editsAt(node: Node, source: SourceFile): Edit[] {
   }
   return []
 
-  /** An equality is negated by its operator. */
+  /** An equality and a negation have a mutant of their own that does it. */
   function negate(condition: Node): Edit[] {
     const isEquality =
       isBinaryExpression(condition) && /^[!=]/.test(textOf(condition.operatorToken))
-    if (isEquality) return []
-    if (isNegation(condition)) return change(condition, textOf(condition).slice(1))
+    if (isEquality || isNegation(condition)) return []
     return change(condition, `!(${textOf(condition)})`)
   }
 
@@ -121,9 +95,4 @@ function editsAt(node: Node, source: SourceFile): Edit[] {
 
 function isNegation(node: Node): boolean {
   return isPrefixUnaryExpression(node) && node.operator === SyntaxKind.ExclamationToken
-}
-
-/** True for a statement or expression whose condition is mutated as a whole. */
-function isNegated(parent: Node): boolean {
-  return isIfStatement(parent) || isWhileStatement(parent) || isConditionalExpression(parent)
 }

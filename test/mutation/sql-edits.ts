@@ -1,12 +1,14 @@
 // The small changes that a mutant may have in a statement of SQL.
 export type Edit = { from: number; to: number; text: string }
 
-const SWAPS: Record<string, string> = {
-  ...{ '<': '<=', '<=': '<', '>': '>=', '>=': '>', '<>': '=', '->': '->', '->>': '->>' },
-  ...{ '+': '-', '-': '+', and: 'or', or: 'and', bool_or: 'bool_and' },
-  ...{ 'max(': 'min(', 'min(': 'max(', 'greatest(': 'least(', 'least(': 'greatest(' },
-  ...{ 'is not null': 'is null', 'is null': 'is not null', 'not ': '', 'for update': '' },
-}
+const SWAPS = bothWays('< <=', '> >=', '+ -', 'and or', 'max( min(', 'greatest( least(')
+  .set('<>', '=')
+  .set('bool_or', 'bool_and')
+  .set('is null', 'is not null')
+  .set('is not null', 'is null')
+  .set('not ', '')
+  .set('for update', '')
+/** With "->" and "->>", which have no swap, so that they are not taken for ">". */
 const SWAPPED =
   /->>?|<=|>=|<>|<|>|(?<= )[+-](?= )|\b(?:and|or|bool_or|for update|is not null|is null|not )\b|\b(?:max|min|greatest|least)\(/g
 const NUMBER = /(?<![\w.])\d+(?![\w.])/g
@@ -20,7 +22,9 @@ export function sqlEdits(statement: string): Edit[] {
     to: match.index + match[0].length,
     text: to,
   })
-  const swaps = [...text.matchAll(SWAPPED)].map(match => edit(match, SWAPS[match[0]] ?? match[0]))
+  const swaps = [...text.matchAll(SWAPPED)].map(match =>
+    edit(match, SWAPS.get(match[0]) ?? match[0]),
+  )
   const numbers = [...text.matchAll(NUMBER)].map(match => edit(match, otherNumber(match[0])))
   const conditions = [...text.matchAll(/\bwhere\b/g)].flatMap(({ index }) =>
     conditionsFrom(text, index + 'where'.length),
@@ -60,4 +64,17 @@ function clauseAt(text: string, at: number): string | null {
 export function otherNumber(text: string): string {
   const number = Number(text.replaceAll('_', ''))
   return String(number > 10 ? number * 2 : number + 1)
+}
+
+/** Pairs such as "< <=", each of which replaces the other. */
+export function bothWays(...pairs: string[]): Map<string, string> {
+  return new Map(
+    pairs.flatMap(pair => {
+      const [one = '', other = ''] = pair.split(' ')
+      return [
+        [one, other],
+        [other, one],
+      ] as const
+    }),
+  )
 }

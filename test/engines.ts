@@ -11,13 +11,18 @@ import { openStore } from '../src/storage/open-store.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
-export const ENGINES: EngineName[] = ['sqlite', 'postgres']
+/** Mutation testing runs the suites of one engine only, where the mutant concerns no other. */
+const ONLY = (['sqlite', 'postgres'] as const).filter(name => name === process.env.TEST_ENGINE)
+
+export const ENGINES: EngineName[] = ONLY.length > 0 ? ONLY : ['sqlite', 'postgres']
 
 /**
  * For suites that take long or hardly depend on the engine: SQLite in `npm test`, PostgreSQL in
  * `npm run test:long`.
  */
-export const ENGINES_BY_RUN: [EngineName] = process.env.TEST_LONG ? ['postgres'] : ['sqlite']
+export const ENGINES_BY_RUN = (
+  ONLY.length > 0 ? ONLY : process.env.TEST_LONG ? ['postgres'] : ['sqlite']
+) as [EngineName, ...EngineName[]]
 
 const TEMPLATE_FILE = 'login.db'
 const OPERATION_TIMEOUT_MS = 60_000

@@ -1,14 +1,8 @@
 // The test command: starts one PostgreSQL for all files, runs them in a few processes, and prints the failures
 // in full. Each process runs several files one after the other, because loading the service takes a second.
 import { type ChildProcess, spawn } from 'node:child_process'
-import { globSync, readFileSync, statfsSync, statSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { loadConfig } from '../src/config/config.ts'
-import { loadTls } from '../src/http/connection/tls.ts'
-import { makeTemplates, query } from './engines.ts'
-import { NO_FSYNC, startPostgres } from './postgres-server.ts'
+import { globSync, readFileSync, statSync } from 'node:fs'
+import { prepareTests, TEST_FLAGS } from './prepare.ts'
 import type { Ended, Figures } from './reporter.ts'
 import { createSummary } from './summary.ts'
 
@@ -29,9 +23,6 @@ const CLUSTER: Suite = { processes: 1, filesPerProcess: 1 }
 const USUAL_FILES = ['src/**/*.test.ts', 'test/storage/*.contract.ts', 'test/*.test.ts']
 /** A process in which no test ends within this time is killed. The slowest test needs a tenth of it. */
 const SILENCE_LIMIT_MS = 15 * 60_000
-const MEMORY = '/dev/shm'
-/** A Debian with PostgreSQL and two versions of the service takes half of it. */
-const NEEDED_BYTES = 3_000_000_000
 
 const given = process.argv.slice(2)
 const suite = suiteOf(given)
@@ -40,26 +31,7 @@ const patterns = given[0] === '--long' ? longFiles() : given.length > 0 ? given 
 const files = globSync(patterns).toSorted((a, b) => statSync(b).size - statSync(a).size)
 if (files.length === 0) throw new Error(`no file matches ${patterns.join(' ')}`)
 
-const folder = await mkdtemp(join(tmpdir(), 'login-templates-'))
-const config = loadConfig({ NODE_ENV: 'test', DATA_DIR: folder })
-const [postgres] = await Promise.all([
-  process.env.TEST_DATABASE_URL ? null : startPostgres(suite.isLong ? [] : NO_FSYNC),
-  // Makes the development certificate in that folder.
-  loadTls(config, new Date()),
-])
-const server = process.env.TEST_DATABASE_URL ?? postgres?.url ?? ''
-const template = await makeTemplates(folder, server)
-const env = {
-  ...process.env,
-  TEST_DATABASE_URL: server,
-  ...(postgres && { TEST_POSTGRES: postgres.folder }),
-  TEST_FOLDER: process.env.TEST_FOLDER ?? (suite.isLong ? tmpdir() : dataFolder()),
-  TEST_TEMPLATES: folder,
-  TEST_TEMPLATE_DATABASE: template,
-  ...(suite.isLong && { TEST_LONG: '1' }),
-  // Hundreds of processes start. Without the cache each would strip the types and compile again.
-  NODE_COMPILE_CACHE: resolve('node_modules/.cache'),
-}
+const { env, end } = await prepareTests(suite.isLong)
 const summary = createSummary(files.length)
 const running = new Set<ChildProcess>()
 // A signal to the process group reaches the tests directly. This process stays to stop PostgreSQL.
@@ -81,16 +53,11 @@ await Promise.all(
   }),
 )
 process.exitCode = summary.print() ? 0 : 1
-// A signal to the process group has ended the command's own server already.
-if (postgres) await postgres.stop()
-else await query(server, `drop database ${template}`)
-await rm(folder, { recursive: true })
+await end()
 
 /** Runs the files in one process. What they leave open does not keep it from ending. */
 async function runBundle(bundle: string[]): Promise<void> {
-  const flags = ['--test', '--test-isolation=none', '--test-force-exit']
-  const reporter = `--test-reporter=${join(import.meta.dirname, 'reporter.ts')}`
-  const child = spawn(process.execPath, [...flags, reporter, ...bundle], {
+  const child = spawn(process.execPath, [...TEST_FLAGS, ...bundle], {
     env,
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
@@ -139,17 +106,4 @@ function inBundles(all: string[]): string[][] {
   return Array.from({ length: count }, (_, bundle) =>
     all.filter((_, index) => index % count === bundle),
   )
-}
-
-/**
- * In memory where there is room: a small SQLite transaction spends most of its time waiting for the disk.
- * No test depends on a disk, since data in memory survive the end of a process, too.
- */
-function dataFolder(): string {
-  try {
-    const { bavail, bsize } = statfsSync(MEMORY)
-    return bavail * bsize > NEEDED_BYTES ? MEMORY : tmpdir()
-  } catch {
-    return tmpdir()
-  }
 }

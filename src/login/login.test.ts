@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, describe, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { ENGINES, openTestStore } from '../../test/engines.ts'
 import { changeAt, countKinds } from '../../test/storage/fixtures.ts'
 import { openHasher } from '../bcrypt/open-hasher.ts'
@@ -111,6 +112,143 @@ test('every attempt is announced to the pace, and every refusal waits for it', a
   for (let i = 0; i < 6; i++) await login(deps, attempt)
   const arrivals = Array<string>(6).fill('arrive 127.0.0.1')
   assert.deepEqual(calls, [...arrivals, 'refuse 127.0.0.1'])
+  // All addresses of a subscriber have one pace.
+  await login(deps, { ...attempt, client: { ...attempt.client, network: '2001:db8::/48' } })
+  assert.equal(calls.at(-1), 'refuse 2001:db8::/48')
+})
+
+test('a throttled attempt is told the rest of the block in seconds, at least one', async () => {
+  const { store } = await openTestStore('sqlite')
+  const start = new Date()
+  let now = start
+  const throttle = createThrottle(store.attempts, () => now)
+  const deps = { ...depsOn(store, throttle), clock: () => now }
+  for (let i = 0; i < 5; i++) await login(deps, attempt)
+  const secondsAfter = async (ms: number) => {
+    now = new Date(start.getTime() + ms)
+    const outcome = await login(deps, attempt)
+    return outcome.kind === 'throttled' ? outcome.retryAfterSeconds : outcome.kind
+  }
+  assert.deepEqual([await secondsAfter(0), await secondsAfter(60_001)], [900, 840])
+  assert.equal(await secondsAfter(15 * 60_000 - 1), 1)
+})
+
+test('every 100th failure of a user is an alarm, and no failure of an unknown email', async () => {
+  const { store, change } = await prepareChange()
+  const deps = depsOn(store)
+  const guess = async (email: string, client: string) => {
+    const from = { ...attempt.client, group: client }
+    const outcome = await login(deps, { ...attempt, email, client: from })
+    return outcome.kind === 'rejected' ? outcome.alarm : outcome.kind
+  }
+  const user = await store.users.findByEmail(change.email)
+  const userId = user?.id ?? ''
+  for (let i = 1; i < 99; i++) await store.attempts.fail([], userId, new Date())
+  assert.equal(await guess(change.email, '10.0.0.1'), null)
+  assert.deepEqual(await guess(change.email, '10.0.0.1'), { userId, failures: 100 })
+  assert.equal(await guess(change.email, '10.0.0.1'), null)
+  assert.equal(await guess('unknown@example.com', '10.0.0.2'), null)
+  // The user is deleted while its password is verified.
+  const deleting = wrapMethods(store, (name, operation) => async (...values) => {
+    if (name === 'attempts.fail') await store.users.delete(userId, changeAt(new Date()))
+    return operation(...values)
+  })
+  const outcome = await login(depsOn(deleting), { ...attempt, email: change.email })
+  assert.deepEqual(outcome.kind === 'rejected' && outcome.alarm, null)
+})
+
+test('an attempt has its whole time for the hash, a change twice as much, and half of it if the database was slow', async () => {
+  const { store, change } = await prepareChange()
+  const queue = createHashQueue(hasher, { cost: COST, loginTimeMs: 5_000 })
+  const admissions: { finishByMs: number; nowMs: number }[] = []
+  const watched: HashQueue = {
+    ...queue,
+    admit(claim, finishByMs) {
+      admissions.push({ finishByMs, nowMs: performance.now() })
+      return queue.admit(claim, finishByMs)
+    },
+  }
+  const loginTimeMs = 60_000
+  const beforeMs = performance.now()
+  await login({ ...depsOn(store), hashQueue: watched, loginTimeMs }, change)
+  for (const [hashes, { finishByMs, nowMs }] of admissions.entries()) {
+    assert.ok(finishByMs >= beforeMs + (hashes + 1) * loginTimeMs)
+    assert.ok(finishByMs <= nowMs + (hashes + 1) * loginTimeMs)
+  }
+  assert.equal(admissions.length, 2)
+
+  const shortMs = 200
+  let reservedMs = 0
+  const slowly = wrapMethods(store, (name, operation) => async (...values) => {
+    const result = await operation(...values)
+    const endMs = performance.now() + shortMs
+    while (name === 'attempts.reserve' && performance.now() < endMs) await setImmediate()
+    reservedMs = performance.now()
+    return result
+  })
+  const tooLate: HashQueue = {
+    ...queue,
+    admit: () => ({
+      async run(finishByMs) {
+        assert.ok(finishByMs >= reservedMs + shortMs / 2)
+        assert.ok(finishByMs <= performance.now() + shortMs / 2)
+        return null
+      },
+      release: assert.fail,
+    }),
+  }
+  const deps = { ...depsOn(slowly), hashQueue: tooLate, loginTimeMs: shortMs }
+  const outcome = await login(deps, change)
+  assert.deepEqual(outcome, { kind: 'shed', email: change.email, reason: 'too-late' })
+  const scopes = throttleScopes(change.email, change.client, deps.budgets)
+  const states = await store.throttle.read(scopes, new Date())
+  assert.ok(states.every(({ pending }) => pending === 0))
+})
+
+test('a browser is remembered as a known device, and claims its next hash slot as one', async () => {
+  const { store, change } = await prepareChange()
+  const { newPassword: _, ...current } = change
+  const deps = depsOn(store)
+  const claims: boolean[] = []
+  const hashQueue: HashQueue = {
+    ...deps.hashQueue,
+    admit(claim, finishByMs) {
+      claims.push(claim.isKnownDevice)
+      return deps.hashQueue.admit(claim, finishByMs)
+    },
+  }
+  const program = await login({ ...deps, hashQueue }, current)
+  assert.ok(program.kind === 'signed-in' && program.deviceCookie === null)
+  const browser = { ...current, client: { ...current.client, isBrowser: true } }
+  const first = await login({ ...deps, hashQueue }, browser)
+  assert.ok(first.kind === 'signed-in' && first.deviceCookie !== null && !first.isPasswordChanged)
+  const known = { ...browser, deviceToken: first.deviceCookie.value }
+  assert.equal((await login({ ...deps, hashQueue }, known)).kind, 'signed-in')
+  assert.deepEqual(claims, [false, false, true])
+})
+
+test('whatever its outcome, an attempt wakes the one that waits for its scopes', async () => {
+  const { store, change } = await prepareChange()
+  const woken: number[] = []
+  const throttle = createThrottle(store.attempts, clock)
+  const deps = depsOn(store, {
+    ...throttle,
+    wake(scopes) {
+      woken.push(scopes.length)
+      throttle.wake(scopes)
+    },
+  })
+  const kinds = []
+  const { newPassword: _, ...current } = change
+  for (const each of [attempt, { ...change, newPassword: 'short' }, current]) {
+    const outcome = await login(deps, each)
+    kinds.push(outcome.kind)
+    if (outcome.kind === 'signed-in') assert.equal(outcome.rehash, null)
+  }
+  const late = { ...deps.hashQueue, admit: () => ({ run: async () => null, release() {} }) }
+  kinds.push((await login({ ...deps, hashQueue: late }, current)).kind)
+  assert.deepEqual(kinds, ['rejected', 'unfit-password', 'signed-in', 'shed'])
+  assert.deepEqual(woken, [3, 3, 3, 3])
 })
 
 test('an attempt is shed for want of a hash slot: no-slot', async () => {

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, test } from 'node:test'
 import { openTestStore } from '../../test/engines.ts'
-import { changeAt } from '../../test/storage/fixtures.ts'
+import { changeAt, makeScopes } from '../../test/storage/fixtures.ts'
 import { throttleScopes } from './scopes.ts'
-import { BLOCK_CACHED_MS, createThrottle, type Throttle } from './throttle.ts'
+import { createThrottle, type Throttle } from './throttle.ts'
 
 const MINUTE_MS = 60_000
+/** An administrator's unlock takes effect within this time. */
+const BLOCK_CACHED_MS = 200
+const MAX_WAITING = 256
 const BUDGETS = { pair: 2, email: 20, client: 3, network: 500 }
 
 describe('a cached block', async () => {
@@ -69,10 +72,21 @@ describe('a cached block', async () => {
     assert.equal(throttle.recallBlock(scopesOf('ann@example.com')), null)
   })
 
+  test('is kept when another one is remembered', async () => {
+    for (const email of ['ann@example.com', 'ben@example.com']) {
+      client = `10.1.0.${++clients}`
+      await failAs(email, 2)
+      await throttle.reserve(scopesOf(email), email)
+    }
+    assert.ok(throttle.recallBlock(scopesOf('ann@example.com', `10.1.0.${clients - 1}`)))
+  })
+
   test('is checked again by one attempt after half its time, and dropped after its whole time', async () => {
     const ann = scopesOf('ann@example.com')
     await failAs('ann@example.com', 2)
     await throttle.reserve(ann, 'ann@example.com')
+    passedMs = BLOCK_CACHED_MS / 2 - 1
+    assert.ok(throttle.recallBlock(ann))
     passedMs = BLOCK_CACHED_MS / 2
     assert.equal(throttle.recallBlock(ann), null)
     assert.ok(throttle.recallBlock(ann), 'only one attempt checks')
@@ -119,11 +133,50 @@ test('waiting attempts are woken in the order of arrival; a woken one can wait a
   assert.equal(throttle.countWaiting('a key'), 0)
 })
 
-test('beyond 256, attempts do not wait for a scope', async () => {
-  const throttle = createThrottle({ reserve: () => Promise.reject() }, () => new Date())
-  const wait = () => throttle.waitForScope('pair', performance.now() + MINUTE_MS, false)
-  const waiting = Array.from({ length: 256 }, wait)
-  assert.equal(await wait(), false)
-  for (let i = 0; i < 256; i++) throttle.wakeNext('pair')
-  assert.deepEqual(new Set(await Promise.all(waiting)), new Set([true]))
+describe('an attempt that waits', async () => {
+  const { store } = await openTestStore('sqlite')
+  const throttle = createThrottle(store.attempts, () => new Date())
+  const wait = (key: string, ms: number) =>
+    throttle.waitForScope(key, performance.now() + ms, false)
+  const countTimers = () =>
+    process.getActiveResourcesInfo().filter(resource => resource === 'Timeout').length
+
+  test('is told so when its time is over, at once if it was over before', async () => {
+    assert.equal(await wait('late', -1), false)
+    assert.equal(await wait('late', 5), false)
+    assert.equal(throttle.countWaiting('late'), 0)
+  })
+
+  test('leaves no timer behind, and its deadline does not concern those that come later', async () => {
+    const before = countTimers()
+    const first = wait('a key', 20)
+    throttle.wakeNext('a key')
+    assert.equal(await first, true)
+    assert.equal(countTimers(), before)
+    const second = wait('a key', MINUTE_MS)
+    await wait('the deadline of the first', 40)
+    throttle.wakeNext('a key')
+    assert.equal(await second, true)
+  })
+
+  test('is woken from time to time to ask again, in each new queue of its scope', async () => {
+    for (let i = 0; i < 2; i++) assert.equal(await wait('polled', MINUTE_MS), true)
+  })
+
+  test('is woken at once when an attempt in its scope ends', async () => {
+    const scopes = makeScopes()
+    const waits = scopes.map(({ key }) => wait(key, MINUTE_MS))
+    throttle.wake(scopes)
+    for (const { key } of scopes) assert.equal(throttle.countWaiting(key), 0)
+    assert.deepEqual(await Promise.all(waits), [true, true, true])
+  })
+
+  test(`finds at most ${MAX_WAITING - 1} others, else it is refused at once`, async () => {
+    const waits = Array.from({ length: MAX_WAITING }, () => wait('full', MINUTE_MS))
+    const refused = wait('full', MINUTE_MS)
+    assert.equal(throttle.countWaiting('full'), MAX_WAITING)
+    assert.equal(await refused, false)
+    for (let i = 0; i < MAX_WAITING; i++) throttle.wakeNext('full')
+    assert.deepEqual(new Set(await Promise.all(waits)), new Set([true]))
+  })
 })

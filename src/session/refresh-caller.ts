@@ -13,6 +13,8 @@ export type RefreshCaller = {
   userAgent: string
 }
 
+type ValidToken = Extract<FoundRefreshToken, { kind: 'found' }>
+
 /** `token` is the one that the caller shows. */
 export function digestCaller(
   caller: RefreshCaller,
@@ -29,7 +31,7 @@ export function digestCaller(
 export function recogniseCaller(
   caller: RefreshCaller,
   { id, token }: { id: string; token: string },
-  { requestDigest, successor }: Extract<FoundRefreshToken, { kind: 'found' }>,
+  { requestDigest, successor }: Pick<ValidToken, 'requestDigest' | 'successor'>,
 ): 'id' | 'client' | null {
   if (successor === null) return null
   const isSame = (digest: string | null, rowId: string) =>

@@ -7,7 +7,7 @@ import { insertTestUser, makeScopes, NOTHING_DISPLACED } from '../../test/storag
 import type { RefreshTokenStore } from '../domain/refresh-token.ts'
 import type { Store } from '../domain/store.ts'
 import { createGeneration, createKeys, importKeys } from '../keys/key-set.ts'
-import { refresh } from './refresh.ts'
+import { refresh, renewAccess } from './refresh.ts'
 import { createRefreshLimit } from './refresh-limit.ts'
 import { issueRefreshToken } from './refresh-token.ts'
 
@@ -19,6 +19,78 @@ const FOREVER_MS = 60_000
 const caller = { requestId: null, group: '192.0.2.1', userAgent: '' }
 const tokens = { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 }
 const cookieIdleSeconds = 1800
+
+async function openRefreshing() {
+  const { store } = await openTestStore('sqlite')
+  const time = { now }
+  const clock = () => time.now
+  const limit = createRefreshLimit(clock)
+  const deps = { store, keys, tokens, cookieIdleSeconds, clock, limit }
+  const opened = await openSession(store)
+  const at = (ms: number, token = opened.token, by = caller) => {
+    time.now = new Date(now.getTime() + ms)
+    return refresh(deps, token, by)
+  }
+  const findSession = () => store.sessions.findLive(opened.sessionId, now)
+  return { ...opened, deps, at, findSession }
+}
+
+test('its caller gets the successor of a token again for 60 seconds; then the session ends', async () => {
+  const { at, sessionId, findSession } = await openRefreshing()
+  const first = await at(0)
+  assert.ok(first.kind === 'refreshed' && first.repeatedBy === null)
+  const again = await at(60_000)
+  assert.ok(again.kind === 'refreshed' && again.repeatedBy === 'client')
+  assert.equal(again.refreshToken, first.refreshToken)
+  const { userId, ...late } = { userId: '', ...(await at(60_001)) }
+  assert.deepEqual(late, { kind: 'reused', sessionId, isOtherCaller: false })
+  assert.equal(userId, first.live.user.id)
+  assert.equal((await findSession()).kind, 'invalid')
+  assert.deepEqual(await at(60_001), { kind: 'invalid', reason: 'session-ended' })
+})
+
+test('a successor that was used is not given again, and another caller gets none', async () => {
+  const used = await openRefreshing()
+  const first = await used.at(0)
+  assert.ok(first.kind === 'refreshed')
+  assert.equal((await used.at(0, first.refreshToken)).kind, 'refreshed')
+  const replayed = await used.at(0)
+  assert.ok(replayed.kind === 'reused' && !replayed.isOtherCaller)
+  const other = await openRefreshing()
+  await other.at(0)
+  const stolen = await other.at(0, other.token, { ...caller, group: '192.0.2.2' })
+  assert.ok(stolen.kind === 'reused' && stolen.isOtherCaller)
+})
+
+test('a session is refreshed and renewed at most 60 times in a minute', async () => {
+  const { at, deps, token, sessionId, findSession } = await openRefreshing()
+  const limited = { kind: 'limited', sessionId, retryAfterSeconds: 60 }
+  assert.deepEqual(await at(0, 'no token'), { kind: 'invalid', reason: 'malformed' })
+  let replaced = ''
+  let last = token
+  for (let i = 0; i < 60; i++) {
+    const outcome = await at(0, last)
+    assert.ok(outcome.kind === 'refreshed' && outcome.expiresInSeconds === 3600)
+    replaced = last
+    last = outcome.refreshToken
+  }
+  assert.deepEqual(await at(0, last), limited)
+  assert.deepEqual(await at(0, replaced), limited)
+  assert.deepEqual(await at(30_500, last), { ...limited, retryAfterSeconds: 30 })
+  const live = await findSession()
+  assert.ok(live.kind === 'live')
+  assert.deepEqual(renewAccess(deps, live), { ...limited, retryAfterSeconds: 30 })
+  assert.equal((await at(60_000, last)).kind, 'refreshed')
+  const renewed = renewAccess(deps, live)
+  assert.ok(renewed.kind === 'renewed' && renewed.expiresInSeconds === 3600)
+})
+
+test('a repetition counts towards the limit too', async () => {
+  const { at, sessionId } = await openRefreshing()
+  for (let i = 0; i < 60; i++) assert.equal((await at(0)).kind, 'refreshed')
+  assert.deepEqual(await at(0), { kind: 'limited', sessionId, retryAfterSeconds: 60 })
+  assert.deepEqual(await at(59_999), { kind: 'limited', sessionId, retryAfterSeconds: 1 })
+})
 
 test('a token that is not replaced although it is unused is used again, and never taken for reuse', async () => {
   const { store } = await openTestStore('sqlite')

@@ -1,0 +1,59 @@
+// Mutation testing: changes one small thing after the other in the code below, and expects that a test fails.
+// npm run test:mutation [-- [--resume] [--workers=N] [FILE…]]
+import { globSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { EQUIVALENT } from './equivalent.ts'
+import { mutantsOf } from './mutants.ts'
+import { openRecord } from './record.ts'
+import { createReport } from './report.ts'
+import { MUTATED, stagesOf } from './stages.ts'
+import { createWorker } from './worker.ts'
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    /** Does not repeat what an earlier run, which may have been interrupted, has found to be killed. */
+    resume: { type: 'boolean', default: false },
+    workers: { type: 'string', default: '2' },
+  },
+})
+const patterns = positionals.length > 0 ? positionals : MUTATED
+const files = [...new Set(patterns.flatMap(pattern => globSync(pattern)))].filter(
+  file => !/\.test\.ts$|generate/.test(file),
+)
+const mutants = mutantsOf(files)
+const record = openRecord(values.resume)
+const report = createReport(mutants)
+
+const unknown = files.flatMap(file =>
+  Object.keys(EQUIVALENT[file] ?? {}).filter(
+    change => !mutants.some(mutant => mutant.file === file && mutant.change === change),
+  ),
+)
+for (const change of unknown) report.print(`answered, but not a mutant any more: ${change}`)
+
+const waiting = mutants.filter(mutant => {
+  const known = EQUIVALENT[mutant.file]?.[mutant.change] ? 'equivalent' : record.find(mutant)
+  if (known) report.add(mutant, known, true)
+  return !known
+})
+let isStopped = false
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    isStopped = true
+  })
+}
+await Promise.all(
+  Array.from({ length: Math.min(Number(values.workers), waiting.length) }, async () => {
+    const worker = await createWorker()
+    for (let mutant = waiting.shift(); mutant; mutant = waiting.shift()) {
+      const verdict = await worker.judge(mutant, stagesOf(mutant.file))
+      // The signal may have ended the tests too. `--resume` goes on with this mutant.
+      if (isStopped) break
+      record.add(mutant, verdict)
+      report.add(mutant, verdict)
+    }
+    await worker.end()
+  }),
+)
+process.exitCode = report.end() && unknown.length === 0 && !isStopped ? 0 : 1

@@ -19,6 +19,9 @@ export const ENGINES: EngineName[] = ['sqlite', 'postgres']
  */
 export const ENGINES_BY_RUN: EngineName[] = process.env.TEST_LONG ? ['postgres'] : ['sqlite']
 
+/** The size of a loop that takes long: a part of it in `npm test`, all of it in `npm run test:long`. */
+export const sizeByRun = (usual: number, long: number) => (process.env.TEST_LONG ? long : usual)
+
 const TEMPLATE_FILE = 'login.db'
 const OPERATION_TIMEOUT_MS = 60_000
 

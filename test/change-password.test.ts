@@ -253,7 +253,7 @@ for (const engine of ENGINES_BY_RUN) {
     })
 
     const WAVES = sizeByRun(5, 25)
-    test(`of ${40 * WAVES} parallel guesses verifies exactly five, and logins share them`, async () => {
+    test('of hundreds of parallel guesses verifies exactly five, and logins share them', async () => {
       const email = await service.newUser()
       const from = newAddress()
       const answers: Answer[] = []

@@ -254,7 +254,7 @@ export async function createClient(
   let session: Buffer | undefined
   return {
     close: () => agent.destroy(),
-    call: function send(given: Call, repeats = 10): Promise<Answer> {
+    call: function send(given: Call, repeats = 3): Promise<Answer> {
       const { method = 'POST', path = LOGIN, headers = {}, body, from } = given
       const isJson = typeof body === 'object' && !Buffer.isBuffer(body)
       const payload = isJson ? JSON.stringify(body) : body

@@ -242,8 +242,10 @@ describe('access to the admin API', () => {
       const from = newAddress()
       await rename(file, aside)
       await replace()
-      const statuses = await Promise.all(Array.from({ length: 30 }, () => statusOf(good, from)))
-      assert.deepEqual(countStatuses(statuses.map(status => ({ status }))), { 401: 30 }, name)
+      // More than the failures that a client may have, at least once.
+      const length = name === 'nothing' ? 30 : 3
+      const statuses = await Promise.all(Array.from({ length }, () => statusOf(good, from)))
+      assert.deepEqual(countStatuses(statuses.map(status => ({ status }))), { 401: length }, name)
       const lines = service.logged().slice(known)
       const faults = lines.filter(({ event }) => event === 'admin.tokens_unusable')
       assert.ok(
@@ -307,7 +309,7 @@ describe('access to the admin API', () => {
     const startedMs = performance.now()
     const answers: AdminAnswer[] = []
     const send = async () => {
-      for (let i = 0; i < 20; i++) {
+      for (let i = 0; i < 10; i++) {
         answers.push(await service.admin('GET', '/audit?limit=1', undefined, { token }))
       }
     }
@@ -316,7 +318,7 @@ describe('access to the admin API', () => {
     const counts = countStatuses(answers)
     const accepted = counts[200] ?? 0
     assert.ok(accepted >= 200 && accepted <= 201 + 100 * seconds, JSON.stringify(counts))
-    assert.equal(accepted + (counts[429] ?? 0), 1_000)
+    assert.equal(accepted + (counts[429] ?? 0), 500)
     for (const { status, headers } of answers) {
       if (status === 429) assert.equal(headers['retry-after'], '1')
     }

@@ -1,7 +1,7 @@
 // GET /session tells the user when and from where the last login was, and how many attempts failed since.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { PASSWORD } from './service.ts'
 import {
   bearer,
@@ -13,7 +13,7 @@ import {
 } from './session-client.ts'
 import { byEmail, changeAt } from './storage/fixtures.ts'
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`the last login on ${engine}`, () => {
     let service: SessionService
     before(async () => {

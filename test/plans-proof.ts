@@ -7,7 +7,7 @@ import pg from 'pg'
 import { type OperationName, wrapMethods } from '../src/domain/operations.ts'
 import { withSettings } from '../src/storage/postgres/settings.ts'
 import { type EngineName, SERVICE_OPERATION_TIMEOUT_MS } from '../src/storage/sql/engine.ts'
-import { openTestStore, query, type TestDatabase } from './engines.ts'
+import { openTestStore, type TestDatabase } from './engines.ts'
 import { useEverything } from './every-statement.ts'
 import { fillTables, LARGE_TABLES } from './large-tables.ts'
 
@@ -55,9 +55,9 @@ export async function provePlans(
     assert.deepEqual(missing, [], 'every operation was called')
     assert.ok(statements.length > 30, `${statements.length} statements`)
     const scans: string[] = []
-    for (const statement of statements) {
-      for (const place of empty ? [database, empty] : [database]) {
-        const plan = await planOf(place, statement)
+    for (const place of empty ? [database, empty] : [database]) {
+      const plans = await plansOf(place, statements)
+      for (const [statement, plan] of plans) {
         const found = engine === 'sqlite' ? scansInSqlite(plan) : scansInPostgres(plan)
         const missing = LISTS.filter(
           ([list, index]) => list.test(statement) && !JSON.stringify(plan).includes(index),
@@ -94,10 +94,24 @@ async function sentBy(engine: EngineName, action: () => Promise<void>): Promise<
 type Rows = Record<string, unknown>[]
 
 /** For unknown parameters, and with the settings that the service gives its connections. */
-function planOf({ config, rows }: TestDatabase, statement: string): Promise<Rows> {
-  if (config.engine === 'sqlite') return rows(`explain query plan ${statement}`)
-  const address = withSettings(config.url, SERVICE_OPERATION_TIMEOUT_MS)
-  return query(address, `explain (generic_plan, format json) ${statement}`)
+async function plansOf(
+  { config, rows }: TestDatabase,
+  statements: string[],
+): Promise<Map<string, Rows>> {
+  const plans = new Map<string, Rows>()
+  if (config.engine === 'sqlite') {
+    for (const each of statements) plans.set(each, await rows(`explain query plan ${each}`))
+    return plans
+  }
+  const connectionString = withSettings(config.url, SERVICE_OPERATION_TIMEOUT_MS)
+  // A connection per statement would take longer than the plans.
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  for (const each of statements) {
+    plans.set(each, (await client.query(`explain (generic_plan, format json) ${each}`)).rows)
+  }
+  await client.end()
+  return plans
 }
 
 /** SEARCH reads a part of an index; SCAN reads a whole index or table. */

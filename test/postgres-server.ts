@@ -10,6 +10,7 @@ import { dirname, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import pg from 'pg'
+import { makeTemporaryFolder } from './temporary-folder.ts'
 
 const run = promisify(execFile)
 
@@ -18,7 +19,7 @@ export const UNPRIVILEGED = { uid: 65534, gid: 65534 }
 
 export type PostgresServer = {
   url: string
-  /** Has its data, and what further servers need: see `TEST_POSTGRES`. */
+  /** Has what further servers need: see `TEST_POSTGRES`. */
   folder: string
   /** Ends the server by SIGINT (it shuts down) or SIGKILL; the data stay. */
   end: (signal: 'SIGINT' | 'SIGKILL') => Promise<void>
@@ -35,19 +36,23 @@ export type PostgresServer = {
 export const NO_FSYNC = ['-c', 'fsync=off', '-c', 'full_page_writes=off']
 
 export async function startPostgres(settings: string[] = []): Promise<PostgresServer> {
-  const folder = await mkdtemp(join(tmpdir(), 'login-postgres-'))
   const isRoot = process.getuid?.() === 0
   const identity = isRoot ? UNPRIVILEGED : {}
-  if (isRoot) {
-    await chmod(folder, 0o755)
-    await chown(folder, UNPRIVILEGED.uid, UNPRIVILEGED.gid)
+  // Programs cannot be run from every folder in memory, so only the data are there.
+  const [folder, dataFolder] = [
+    await mkdtemp(join(tmpdir(), 'login-postgres-')),
+    await makeTemporaryFolder('login-postgres-data-'),
+  ]
+  for (const each of isRoot ? [folder, dataFolder] : []) {
+    await chmod(each, 0o755)
+    await chown(each, UNPRIVILEGED.uid, UNPRIVILEGED.gid)
   }
   // Initialising a cluster takes two seconds, so the servers of a test command copy that of the first one.
   const first = process.env.TEST_POSTGRES ?? folder
   const binaries = await findBinaries(first, isRoot)
   const empty = join(first, 'empty')
   if (first === folder) await initialise(binaries, empty, identity)
-  const data = join(folder, 'data')
+  const data = join(dataFolder, 'data')
   await run('cp', ['-a', empty, data])
   const launch = (data: string, settings: string[]) =>
     launchPostgres({ folder, binaries, identity }, data, settings)
@@ -56,7 +61,7 @@ export async function startPostgres(settings: string[] = []): Promise<PostgresSe
   return {
     ...primary,
     async createStandby(more = []) {
-      const copy = join(folder, randomUUID())
+      const copy = join(dataFolder, randomUUID())
       await primary.end('SIGINT')
       await run('cp', ['-a', data, copy])
       await primary.start()
@@ -69,7 +74,7 @@ export async function startPostgres(settings: string[] = []): Promise<PostgresSe
     },
     async stop() {
       await primary.end('SIGINT')
-      await rm(folder, { recursive: true, force: true })
+      for (const each of [folder, dataFolder]) await rm(each, { recursive: true, force: true })
     },
   }
 }

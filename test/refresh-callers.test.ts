@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { after, before, describe, test } from 'node:test'
-import { ENGINES } from './engines.ts'
+import { ENGINES_BY_RUN } from './engines.ts'
 import { scrape } from './metrics.ts'
 import { freePort } from './postgres-server.ts'
 import { type Answer, loggedBy } from './service.ts'
@@ -31,7 +31,7 @@ function client(address: string, userAgent: string, requestId?: string | string[
   }
 }
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`the caller of a refresh on ${engine}`, () => {
     let service: SessionService
     let opsPort: number

@@ -14,9 +14,11 @@ type Suite = {
   isLong?: boolean
 }
 
-const USUAL: Suite = { processes: 4, filesPerProcess: 10 }
-/** Some of these compare times, so they have fewer neighbours, and those in test/long/ a process each. */
-const LONG: Suite = { processes: 2, filesPerProcess: 8, isLong: true }
+const USUAL: Suite = { processes: 4, filesPerProcess: 15 }
+/** Those in test/long/ have a process each. */
+const LONG: Suite = { processes: 4, filesPerProcess: 8, isLong: true }
+/** Long suites that compare times run before the others, two at once. */
+const COMPARES_TIMES = /^test\/long\/(admin-load|enumeration|overload|parser-costs|timing)\./
 /** A file starts up to ten processes. */
 const CLUSTER: Suite = { processes: 1, filesPerProcess: 1 }
 
@@ -34,26 +36,38 @@ if (files.length === 0) throw new Error(`no file matches ${patterns.join(' ')}`)
 const { env, end } = await prepareTests(suite.isLong)
 const summary = createSummary(files.length)
 const running = new Set<ChildProcess>()
+let isInterrupted = false
 // A signal to the process group reaches the tests directly. This process stays to stop PostgreSQL.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
-    waiting.length = 0
+    isInterrupted = true
     for (const child of running) child.kill(signal)
   })
 }
 
 const isAlone = (file: string) => suite.isLong && file.startsWith('test/long/')
-const waiting = [
+const bundles = [
   ...files.filter(isAlone).map(file => [file]),
   ...inBundles(files.filter(file => !isAlone(file))),
 ]
-await Promise.all(
-  Array.from({ length: suite.processes }, async () => {
-    for (let bundle = waiting.shift(); bundle; bundle = waiting.shift()) await runBundle(bundle)
-  }),
+const isTimed = ([file = '']: string[]) => COMPARES_TIMES.test(file)
+await runAll(bundles.filter(isTimed), 2)
+await runAll(
+  bundles.filter(bundle => !isTimed(bundle)),
+  suite.processes,
 )
 process.exitCode = summary.print() ? 0 : 1
 await end()
+
+async function runAll(waiting: string[][], processes: number): Promise<void> {
+  await Promise.all(
+    Array.from({ length: processes }, async () => {
+      for (let next = waiting.shift(); next && !isInterrupted; next = waiting.shift()) {
+        await runBundle(next)
+      }
+    }),
+  )
+}
 
 /** Runs the files in one process. What they leave open does not keep it from ending. */
 async function runBundle(bundle: string[]): Promise<void> {

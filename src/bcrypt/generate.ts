@@ -222,7 +222,8 @@ function range(length: number): number[] {
   return Array.from({ length }, (_, i) => i)
 }
 
-if (import.meta.main) {
+// The launcher imports this file, so it is never the main module of the process.
+if (process.argv[1] === import.meta.filename) {
   const bytes = await assemble()
   writeFileSync(join(import.meta.dirname, 'kernel.wasm'), bytes)
   process.stdout.write(`kernel.wasm has ${bytes.length} bytes.\n`)

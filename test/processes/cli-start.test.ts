@@ -7,6 +7,7 @@ import { promisify } from 'node:util'
 import { setUpCli } from '../cli.ts'
 import { LAUNCH, NO_PINNED_NODE, oldNode, preload } from '../old-node.ts'
 import { PROJECT } from '../process.ts'
+import { assertTranscript } from '../transcripts.ts'
 
 const execute = promisify(execFile)
 const LOGIN_SERVICE = join(PROJECT, 'login-service.cjs')
@@ -22,6 +23,9 @@ test('npx runs a command without a question and without the network', async () =
   })
   assert.deepEqual([stdout, stderr], ['[]\n', ''])
 })
+
+test('with a process per command, input, environment and exit codes are as in one process, and each ends', t =>
+  assertTranscript(t, 'postgres', 'keys', 'runProcess'))
 
 describe('commands get options of Node', () => {
   const SMALL = ['--max-semi-space-size=4', '--v8-pool-size=0']

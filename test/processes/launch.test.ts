@@ -1,7 +1,7 @@
 // How the scripts of package.json start: on the machine's own Node or on the pinned Node.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createConnection } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
@@ -24,6 +24,16 @@ test('no script contains syntax that only a POSIX shell understands', () => {
   for (const [name, script] of Object.entries(packageJson.scripts)) {
     // On Windows, exec.cmd stands for the "exec" of a POSIX shell.
     assert.doesNotMatch(script.replace(/^exec node /, 'node '), /\bexec\b|['$;]|\.\//, name)
+  }
+})
+
+test('no file that a script starts depends on import.meta.main, which the launcher makes false', async () => {
+  const started = Object.values(packageJson.scripts).flatMap(script =>
+    [...script.matchAll(/launch\.cjs (?:--\S+ )*(\S+\.ts)/g)].map(([, file = '']) => file),
+  )
+  assert.ok(started.includes('src/bcrypt/generate.ts'))
+  for (const file of started) {
+    assert.doesNotMatch(await readFile(join(PROJECT, file), 'utf8'), /import\.meta\.main/, file)
   }
 })
 

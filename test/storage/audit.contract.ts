@@ -6,7 +6,7 @@ import type { AuditEvent, AuditStore, ListedEvents } from '../../src/domain/audi
 import { ENGINES, openTestStore } from '../engines.ts'
 import { byEmail, changeAt, insertTestUser, makeScopes, openFor } from './fixtures.ts'
 
-const MANY = 10_000
+const MANY = 3_000
 
 for (const engine of ENGINES) {
   describe(`audit on ${engine}`, async () => {

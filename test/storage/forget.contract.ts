@@ -5,7 +5,7 @@ import { describe, test } from 'node:test'
 import { ENGINES, openTestStore } from '../engines.ts'
 import { changeAt, insertTestUser, makeScopes, openFor } from './fixtures.ts'
 
-const MANY = 10_000
+const MANY = 3_000
 const DAY_MS = 24 * 3_600_000
 const CLEARED = { failures: 0, blockedUntil: null }
 const PSEUDONYM = /^deleted-user-[0-9a-f]{16}$/

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { ENGINES } from '../engines.ts'
 import { checkHistories } from './throttle-histories.ts'
 
-const HISTORIES = { sqlite: 120, postgres: 75 }
+const HISTORIES = { sqlite: 60, postgres: 40 }
 
 for (const engine of ENGINES) {
   test(`${HISTORIES[engine]} histories of attempts on ${engine} go as in the model`, () =>

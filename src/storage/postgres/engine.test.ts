@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { sql } from 'kysely'
+import { startWire } from '../../../test/cluster/wire.ts'
 import { createTestDatabase } from '../../../test/engines.ts'
 import { until } from '../../../test/process.ts'
 import { SERVICE_OPERATION_TIMEOUT_MS } from '../sql/engine.ts'
@@ -131,6 +132,28 @@ describe('a connection to PostgreSQL', async () => {
       await long
     } finally {
       await engine.close()
+    }
+  })
+
+  test('that a busy server opens late is waited for by an operation with more time than a request', async () => {
+    const wire = await startWire(url)
+    const engine = openPostgres({
+      ...config,
+      url: wire.url,
+      onConnectionLost: () => {},
+      operationTimeoutMs: 60_000,
+    })
+    try {
+      const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(engine.db)
+      await database.rows(`select pg_terminate_backend(${rows[0]?.pid})`)
+      await until(async () => engine.countConnections()?.idle === 0)
+      wire.cut()
+      const waiting = sql`select 1`.execute(engine.db)
+      setTimeout(wire.mend, 1_500)
+      await waiting
+    } finally {
+      await engine.close()
+      wire.stop()
     }
   })
 

@@ -10,8 +10,11 @@ import {
   type Pooled,
 } from './hosts.ts'
 
-/** For the first connection: no request waits yet, and many instances may start at once. */
-const FIRST_CONNECT_TIMEOUT_MS = 10_000
+/**
+ * For the first connection, because no request waits yet and many instances may start at once; and for the operations
+ * of commands, which have more time than those of requests.
+ */
+const LONG_CONNECT_TIMEOUT_MS = 10_000
 const RETRY_PAUSE_MS = 100
 const IDLE_TIMEOUT_MS = 10_000
 /** For the server to close a connection. */
@@ -26,7 +29,7 @@ type Waiter = {
 type PoolOptions = Omit<HostsOptions, 'onClosed' | 'onError'> & {
   /** Called when an idle connection breaks; it has left the pool. */
   onConnectionLost: (error: Error) => void
-  /** Longest that one operation may take. One with more time than a request waits longer while others use the connections. */
+  /** Longest that one operation may take. One with more time than a request waits longer for a connection. */
   operationTimeoutMs: number
 }
 
@@ -79,7 +82,8 @@ export class Pool {
         this.#waiting.splice(this.#waiting.indexOf(waiter), 1)
         reject(this.#failure ?? new Error('timeout: no connection to the database is free'))
       }
-      const firstMs = this.#hasConnected ? CONNECT_TIMEOUT_MS : FIRST_CONNECT_TIMEOUT_MS
+      const isRequest = this.#hasConnected && this.#busyWaitMs < LONG_CONNECT_TIMEOUT_MS
+      const firstMs = isRequest ? CONNECT_TIMEOUT_MS : LONG_CONNECT_TIMEOUT_MS
       const waiter = { resolve, reject, timer: setTimeout(giveUp, firstMs) }
       this.#waiting.push(waiter)
       this.#fill()

@@ -11,6 +11,8 @@ import type { Judge } from './loop.ts'
 
 /** What a command printed, and the error with which it ended. */
 export type Ended = { stdout: string; stderr: string; error: unknown }
+const MAX_TRIES = 5
+
 export type Commands = ReturnType<typeof createCommands>
 
 export function createCommands({ config }: TestDatabase, folder: string) {
@@ -62,7 +64,11 @@ export function judgeCommands(database: TestDatabase): Judge<Ended> {
     },
     async findProblems({ run }) {
       const problems = await findBroken(database, new Date())
-      const { error } = await run()
+      // On a busy machine, PostgreSQL may end a transaction that waits for this process for five seconds.
+      const isStarved = ({ error }: Ended) => /idle-in-transaction/.test(String(error))
+      let ended = await run()
+      for (let tries = 1; tries < MAX_TRIES && isStarved(ended); tries++) ended = await run()
+      const { error } = ended
       const isRefused = error instanceof Failure && !error.message.includes('cannot be used')
       if (error && !isRefused) problems.push(`the same command again: ${error}`)
       return problems

@@ -118,7 +118,8 @@ export function proveRequests(engine: EngineName): void {
         await proveAll(
           context,
           `${title} on ${engine}, statements`,
-          list().filter(({ title }) => title !== RENEWING),
+          // A fault of the disk is remembered for ten seconds, in which the service is not ready.
+          list().filter(({ title }) => title !== RENEWING && title !== readiness.title),
           faults,
           judgeRequests(requests),
           'statement',

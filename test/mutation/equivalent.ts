@@ -26,4 +26,8 @@ export const EQUIVALENT: Record<string, Record<string, string>> = {
     'if (revokedAt === null {|| → &&} successor === null || successor.isRevoked) return null':
       'A token is revoked only by being replaced: it has a successor if it has been revoked.',
   },
+  'src/storage/sqlite/reserve.ts': {
+    "db.selectFrom('login_throttle').select(STATE_COLUMNS){.where(isOneOf(keys)) → }.compile(),":
+      'Reads more rows than are needed; each scope takes the one with its key.',
+  },
 }

@@ -61,9 +61,10 @@ export function createReport(mutants: Mutant[]) {
   }
 }
 
-const COMMAND = 'PROOF_REPORT=1 npm run test:mutation'
+const COMMAND = ['PROOF_REPORT=1 npm run test:mutation --', ...process.argv.slice(2)].join(' ')
 const INTRODUCTION = `## Mutants
 
 Each mutant is a file with one small change: a condition negated, a boundary moved, a call left out, a number or
 operator replaced, in TypeScript and in SQL. It is killed if a test fails, and a timeout if the tests do not end.
-\`test/mutation/equivalent.ts\` says of each other mutant why it behaves like the code.`
+\`test/mutation/equivalent.ts\` says of each equivalent mutant why no test can tell it from the code. What is not run
+yet is left for a run with \`--resume\`, which keeps the verdicts of earlier runs.`

@@ -149,6 +149,21 @@ for (const engine of ENGINES) {
       assert.equal((await reserve(makeScopes(email, 'guesser 1'))).kind, 'admitted')
     })
 
+    test('a block of an unknown email writes one dummy row, in place of a user', async () => {
+      const known = 'known@example.com'
+      await insertUser(known)
+      for (const [email, written, at] of [
+        [known, 0, later(1_000)],
+        [UNKNOWN_EMAIL, 1, later(2_000)],
+      ] as const) {
+        for (let i = 0; i < 4; i++) await fail(makeScopes(email, `guesser ${i}`), 5, at)
+        assert.equal((await reserve(makeScopes(email, 'owner'), at, email)).kind, 'blocked')
+        const rows = await database.rows('select updated_at from unknown_user')
+        const times = rows.map(row => new Date(String(row.updated_at)).getTime())
+        assert.equal(times.filter(time => time === at.getTime()).length, written, email)
+      }
+    })
+
     test('the throttle does not change an administrator’s lock', async () => {
       const email = 'both@example.com'
       await insertUser(email)

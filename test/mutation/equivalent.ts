@@ -30,4 +30,8 @@ export const EQUIVALENT: Record<string, Record<string, string>> = {
     "db.selectFrom('login_throttle').select(STATE_COLUMNS){.where(isOneOf(keys)) → }.compile(),":
       'Reads more rows than are needed; each scope takes the one with its key.',
   },
+  'src/storage/postgres/reserve.ts': {
+    "case when v.kind = 'admitted' {and → or} s.position = 1 then (${FOUND_AS_JSON} from found) end as found":
+      'Returns the user in more rows; it is read only from the first one of an admitted attempt.',
+  },
 }

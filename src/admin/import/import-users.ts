@@ -79,6 +79,10 @@ export async function importUsers(
   let rows = 0
   let isHashing = false
 
+  function stopIfInterrupted(): void {
+    if (signal.aborted) throw new Failure('Interrupted.')
+  }
+
   async function leave(left: Left, { line, bytes }: Place, reason: string): Promise<void> {
     counts[left]++
     report.add(left, line, reason)
@@ -147,7 +151,7 @@ export async function importUsers(
         await beforeLast
         // SQLite does not wait for anything: without this, a signal would not be noticed.
         await setImmediate()
-        if (signal.aborted) throw new Failure('Interrupted.')
+        stopIfInterrupted()
         beforeLast = last
         last = storeBatch(batch, users, others)
         // It is awaited later; until then its failure is not unhandled.
@@ -211,6 +215,7 @@ export async function importUsers(
 
   try {
     for await (const part of records.parts) {
+      stopIfInterrupted()
       rows += part.length
       for (const record of part) await take(record)
       options.onProgress(rows, isHashing)

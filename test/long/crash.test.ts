@@ -3,7 +3,7 @@ import { proveNoAnswerIsLost } from '../crash-cycles.ts'
 import { ENGINES } from '../engines.ts'
 import { createDeployment } from '../process.ts'
 
-const CYCLES = 25
+const CYCLES = 12
 
 describe(`after ${CYCLES} kills (SIGKILL) under load`, { concurrency: true }, () => {
   for (const engine of ENGINES) {

@@ -3,7 +3,7 @@ import { ENGINES } from '../engines.ts'
 import { provePlans } from '../plans-proof.ts'
 
 /** PLAN_ROWS=1000000 is the size at which users would notice a wrong plan. */
-const ROWS = Number(process.env.PLAN_ROWS ?? 100_000)
+const ROWS = Number(process.env.PLAN_ROWS ?? 50_000)
 
 for (const engine of ENGINES) {
   describe(`plans on ${engine}`, () => provePlans(engine, ROWS))

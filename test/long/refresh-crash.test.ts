@@ -12,7 +12,7 @@ import { createDeployment, type Deployment, type ServiceProcess, timed } from '.
 import { type Answer, countStatuses } from '../service.ts'
 
 const SEED = Number(process.env.CRASH_SEED ?? Date.now() % 2 ** 31)
-const KILLS_EACH = 25
+const KILLS_EACH = 12
 const SESSIONS = 3
 
 // Both engines at once: most of the time goes into starting processes.

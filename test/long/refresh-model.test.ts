@@ -23,7 +23,7 @@ import { createMigratedDatabase, ENGINES, openPatientStore } from '../engines.ts
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { DAY, GRACE, Model, type ModelCaller, SECOND } from './refresh-model.ts'
 
-const HISTORIES = { sqlite: 5_000, postgres: 300 }
+const HISTORIES = { sqlite: 2_000, postgres: 150 }
 const START = Date.parse('2030-01-01T00:00:00Z')
 const TOKENS = { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 }
 const SCOPE = {

@@ -123,7 +123,7 @@ export async function measureRefresh({ isQuick, progress }: Run): Promise<Findin
         digits: 2,
         unit: '',
         is: 'at least',
-        limit: 0.6,
+        limit: engine === 'postgres' && name === 'refresh' ? 0.4 : 0.6,
       })),
     plots: [],
     measured: { figures, costs },

@@ -106,7 +106,7 @@ async function measureEngine(
 
 /** As login-service.cjs runs it, without the process between. */
 async function runImport(file: string, env: Record<string, string>) {
-  const command = ['--max-semi-space-size=4', '--v8-pool-size=0', 'launch.cjs', 'src/main.ts']
+  const command = ['--max-semi-space-size=4', 'launch.cjs', 'src/main.ts']
   const startMs = performance.now()
   const child = spawn(process.execPath, [...command, 'users', 'import', file], {
     cwd: PROJECT,

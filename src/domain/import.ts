@@ -5,7 +5,7 @@ import type { User } from './user.ts'
 export type ImportedUser = Pick<User, 'id' | 'email' | 'passwordHash' | 'name'> & {
   /** False if the id was made for this import: an existing user keeps its own. */
   isIdGiven: boolean
-  /** As in `Change`, for this user. */
+  /** The same as in `Change`, but for this user. */
   allowWeak?: boolean
   /** Null, here and below: a new user gets the default, an existing one keeps what it has. */
   role: string | null

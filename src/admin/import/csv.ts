@@ -13,7 +13,7 @@ const NOT_CLOSED = 'a quote is not closed'
 const MISPLACED = 'a quote is not at the start or the end of a field'
 
 /** `line` is the number of its first line, `fields` what was read or what is wrong with it. */
-export type CsvRecord = { line: number; bytes: Buffer; fields: string[] | string }
+type CsvRecord = { line: number; bytes: Buffer; fields: string[] | string }
 
 /** The one that occurs most in the heading. */
 export function delimiterIn(heading: string): string {
@@ -100,7 +100,7 @@ export function csvLine(fields: string[], delimiter: string): string {
   return `${fields.map(quoted).join(delimiter)}\r\n`
 }
 
-/** Without the line end; null if it is not valid UTF-8. */
+/** The text without its line end; null if it is not valid UTF-8. */
 export function textOf(bytes: Buffer): string | null {
   return isUtf8(bytes) ? bytes.toString().replace(/\r?\n$/, '') : null
 }

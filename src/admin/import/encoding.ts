@@ -22,7 +22,8 @@ export async function* toUtf8(
   for await (const chunk of chunks) {
     let bytes = chunk
     if (isFirst) {
-      const [marked, mark] = MARKS.find(([, mark]) => startsWith(chunk, mark)) ?? []
+      const [marked, mark] =
+        MARKS.find(([, mark]) => mark.equals(chunk.subarray(0, mark.length))) ?? []
       const encoding = given ?? marked ?? 'utf8'
       onEncoding(encoding)
       if (mark && marked === encoding) bytes = chunk.subarray(mark.length)
@@ -33,5 +34,3 @@ export async function* toUtf8(
     yield decoder ? Buffer.from(decoder.decode(bytes, { stream: true })) : bytes
   }
 }
-
-const startsWith = (bytes: Buffer, mark: Buffer) => bytes.subarray(0, mark.length).equals(mark)

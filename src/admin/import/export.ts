@@ -48,12 +48,12 @@ export function addExportCommand(users: Command, context: Context): void {
       if (forSpreadsheets && format !== 'csv') {
         throw new WrongUse('--for-spreadsheets prints CSV: leave out --format.')
       }
-      return withStore(context, async ({ store, clock, admin }) => {
+      return withStore(context, async ({ store, admin }) => {
         const fields = [...EXPORTED_FIELDS, ...(withHashes ? ['passwordHash'] : [])]
         const toCell = (value: unknown) =>
           forSpreadsheets ? withoutFormula(toText(value)) : toText(value)
         const toCsv = (row: Row) => csvLine(Object.values(row).map(toCell), ',')
-        const now = clock()
+        const now = admin.clock()
         const printAll = async (print: Print) => {
           if (format === 'csv') await print(`${fields.join()}\r\n`)
           let printed = 0

@@ -9,7 +9,7 @@ export type SecretField = 'passwordHash' | 'password'
 /** Values of --map: an empty field leaves the column out. */
 export type ColumnMap = Record<string, string>
 
-/** In the order of an export, which may add the hash. */
+/** An export has them in this order, and may add the hash. */
 export const EXPORTED_FIELDS = [
   'id',
   'email',
@@ -22,7 +22,7 @@ export const EXPORTED_FIELDS = [
 ]
 export const IMPORTED_FIELDS = [...EXPORTED_FIELDS, 'passwordHash', 'password']
 
-export type FieldOptions = {
+type FieldOptions = {
   /** Null if the columns have the names of the fields. */
   format: UserFormat | null
   map: ColumnMap
@@ -32,12 +32,10 @@ export type FieldOptions = {
   isSecretOptional: boolean
 }
 
-/** The name of the format whose columns these are; null for the fields of this service. */
-export function formatNameOf(columns: string[]): string | null {
-  const [name] =
-    Object.entries(FORMATS).find(([, { marks }]) => marks.every(mark => columns.includes(mark))) ??
-    []
-  return name ?? null
+/** The format whose columns these are; null for the fields of this service. */
+export function formatOf(columns: string[]): UserFormat | null {
+  const hasMarks = ({ marks }: UserFormat) => marks.every(mark => columns.includes(mark))
+  return Object.values(FORMATS).find(hasMarks) ?? null
 }
 
 /** Reads rows by these options. */

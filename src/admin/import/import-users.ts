@@ -18,7 +18,7 @@ import type { Left, Report } from './report.ts'
 const WINDOW_ROWS = 100_000
 /** One transaction. On SQLite it takes some 20 ms, for which logins wait. */
 const BATCH_ROWS = 500
-/** As many as are hashed at a time: what was hashed is stored soon, and an interruption waits for these only. */
+/** So many rows are hashed at a time: they are stored soon, and an interruption waits for these only. */
 const HASHED_ROWS = 4
 
 export type ImportCounts = Record<
@@ -42,7 +42,7 @@ export type Import = ImportOptions & {
   maxCost: number
   /** Rows without a usable password are skipped, not rejected. */
   isSkipping: boolean
-  /** For rows without a usable password; null if they get none. Users that exist keep what they have. */
+  /** What rows without a usable password get; null if nothing. Users that exist keep what they have. */
   temporary: TemporaryPasswords | null
   /** Null for a dry run. */
   rejectedFile: RejectedFile | null
@@ -60,7 +60,7 @@ type WaitingRow = Place & { row: CheckedRow }
 type OwnSecret = { storedHash: string } | { password: string }
 
 /**
- * Not atomic: one transaction per batch. A further run finishes an import that was interrupted. Rows are sorted by
+ * It is not atomic: each batch is a transaction. A further run finishes an import that was interrupted. Rows are sorted by
  * email before they are stored, and new ids too: neighbours in an index are then written together, which makes SQLite
  * several times faster, and parallel imports lock users in the same order.
  */
@@ -103,9 +103,7 @@ export async function importUsers(
     const hasHash = secret === 'passwordHash' && 'text' in row.secret
     const refusal = hasHash ? null : (await checkPassword(row)).refusal
     if (refusal) return leave('rejected', record, refusal.message.replace(/\.$/, ''))
-    const { id } = row
-    // A copy: a part of the text of its line keeps that text in memory, and takes longer to compare.
-    const email = Buffer.from(row.email).toString()
+    const { email, id } = row
     for (const [what, key] of [['email', email] as const, ['id', id] as const]) {
       const first = key && firstLines.get(key)
       if (first) return leave('rejected', record, `its ${what} is also in line ${first}`)
@@ -113,7 +111,7 @@ export async function importUsers(
     firstLines.set(email, record.line)
     if (id) firstLines.set(id, record.line)
     const window = hasHash ? withHash : toHash
-    window.push({ line: record.line, bytes: record.bytes, row: { ...row, email } })
+    window.push({ line: record.line, bytes: record.bytes, row })
     if (toHash.length === HASHED_ROWS) await rejectOthers(store(toHash))
     if (withHash.length < WINDOW_ROWS) return
     await rejectOthers(storing)
@@ -121,7 +119,7 @@ export async function importUsers(
     storing.catch(() => {})
   }
 
-  /** Of a row without a hash, which may have no password either. */
+  /** Checks the password of a row without a hash, which may have no password either. */
   async function checkPassword(row: CheckedRow) {
     if ('problem' in row.secret) return { refusal: null, isOverruled: false }
     return checkNewPassword(deps, { password: row.secret.text, allowWeak: options.allowWeak }, row)
@@ -166,10 +164,8 @@ export async function importUsers(
 
   async function storeBatch(batch: WaitingRow[], users: ImportedUser[], others: WaitingRow[]) {
     const outcomes = await deps.store.imports.run(users, options, changeNow(deps))
-    for (const [index, outcome] of outcomes.entries()) {
-      if (outcome !== 'other-id') counts[outcome]++
-      else others.push(...batch.slice(index, index + 1))
-    }
+    for (const outcome of outcomes) if (outcome !== 'other-id') counts[outcome]++
+    others.push(...batch.filter((_, index) => outcomes[index] === 'other-id'))
     options.onProgress(rows, isHashing)
   }
 
@@ -177,7 +173,7 @@ export async function importUsers(
     for (const row of await stored) await leave('rejected', row, OTHER_ID)
   }
 
-  /** Of rows without a usable password, in the order of the file. */
+  /** Finds what the rows without a usable password have or get, in the order of the file. */
   async function findOwnSecrets(window: WaitingRow[]): Promise<Map<string, OwnSecret>> {
     const own = new Map<string, OwnSecret>()
     const emails: string[] = []
@@ -227,14 +223,17 @@ export async function importUsers(
   } finally {
     // After a failure, too, the database must not be closed before it has ended.
     await storing.catch(() => {})
-    await rejectedFile?.discard()
-    await temporary?.file?.close()
+    try {
+      await rejectedFile?.discard()
+    } finally {
+      await temporary?.file?.close()
+    }
   }
 }
 
 const OTHER_ID = 'its email and its id belong to different users, or the user has another id'
 
-/** In one piece each: `randomUUID` joins its texts from parts, which takes longer to sort. */
+/** Each id is copied: `randomUUID` joins its text from parts, and such texts take longer to sort. */
 function sortedIds(length: number): string[] {
   return Array.from({ length }, () => Buffer.from(randomUUID()).toString()).sort()
 }

@@ -1,7 +1,7 @@
 // How a file is to be read: what the options say, and otherwise what its content tells.
 import { WrongUse } from '../failures.ts'
 import { type TextEncoding, toUtf8 } from './encoding.ts'
-import { type ColumnMap, FieldReader, formatNameOf, type SecretField } from './fields.ts'
+import { type ColumnMap, FieldReader, formatOf, type SecretField } from './fields.ts'
 import { FORMATS } from './formats.ts'
 import { hashKindOf } from './hash-kinds.ts'
 import { openRecords, type Records } from './records.ts'
@@ -20,18 +20,11 @@ export type LayoutOptions = {
 }
 
 /** `sentence` tells the user what was recognised. */
-export type Layout = {
-  records: Records
-  fields: FieldReader
-  secret: SecretField
-  sentence: string
-}
-
 export async function openLayout(
   name: string,
   chunks: AsyncIterable<Buffer>,
   options: LayoutOptions,
-): Promise<Layout> {
+) {
   const { from = options.format, map = {}, ignoreUnknown = false, hashPasswords } = options
   const { delimiter, encoding } = options
   let found: TextEncoding = 'utf8'
@@ -40,9 +33,8 @@ export async function openLayout(
   })
   const container = from === 'csv' || from === 'ndjson' ? from : undefined
   const records = await openRecords(name, utf8, { container, delimiter })
-  const formatName = container ? null : (from ?? formatNameOf(records.columns))
-  const format = (formatName && FORMATS[formatName]) || null
-  const secret = hashPasswords ? 'password' : 'passwordHash'
+  const format = container ? null : (FORMATS[from ?? ''] ?? formatOf(records.columns))
+  const secret: SecretField = hashPasswords ? 'password' : 'passwordHash'
   const isMapped = Object.values(map).includes(secret)
   if (format && hashPasswords && !isMapped) {
     throw new WrongUse(

@@ -41,8 +41,11 @@ export class PasswordsFile {
   }
 
   async close(): Promise<void> {
-    await this.#opened?.handle.close()
-    this.#opened?.lock.close()
+    try {
+      await this.#opened?.handle.close()
+    } finally {
+      this.#opened?.lock.close()
+    }
   }
 }
 

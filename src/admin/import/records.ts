@@ -8,7 +8,7 @@ import { type Line, linesOf } from './lines.ts'
 /** The column or field of a file of rejected rows that says what is wrong. */
 export const REASON = 'reason'
 
-export type Container = 'csv' | 'ndjson' | 'json'
+type Container = 'csv' | 'ndjson' | 'json'
 /** What was read of a user: texts from CSV, any values from JSON. */
 export type Values = Record<string, unknown>
 
@@ -22,7 +22,7 @@ export type Records = {
   columns: string[]
   /** The first row, if it can be read; a guess at what the columns hold. */
   first: Values
-  parts: AsyncIterable<SourceRecord[]>
+  parts: AsyncIterable<SourceRecord[]> | Iterable<SourceRecord[]>
   /** The first line of a file of rejected rows. */
   rejectedHeading: string
   /** A rejected row with the reason. A row that cannot be read stays as it is. */
@@ -132,16 +132,7 @@ function ndjsonOf(firstLine: string, chunks: Chunks): Records {
         })
     }
   }
-  const first = firstOf(parseJson(firstLine))
-  return {
-    container: 'ndjson',
-    delimiter: null,
-    columns: Object.keys(first),
-    first,
-    parts: parts(),
-    rejectedHeading: '',
-    toRejected: toRejectedJson,
-  }
+  return { container: 'ndjson', parts: parts(), ...ofJson(parseJson(firstLine)) }
 }
 
 /** An array of users, or an object with the array "users". It is read as a whole. */
@@ -152,18 +143,14 @@ async function documentOf(name: string, chunks: Chunks): Promise<Records> {
     const row = isObject(user) ? user : NOT_AN_OBJECT
     return { line: index + 1, bytes: Buffer.from(`${JSON.stringify(user)}\n`), row }
   })
-  const first = firstOf(records[0]?.row ?? '')
-  return {
-    container: 'json',
-    delimiter: null,
-    columns: Object.keys(first),
-    first,
-    parts: (async function* () {
-      yield records
-    })(),
-    rejectedHeading: '',
-    toRejected: toRejectedJson,
-  }
+  return { container: 'json', parts: [records], ...ofJson(records[0]?.row ?? '') }
+}
+
+/** What both kinds of JSON have in common. */
+function ofJson(firstRow: Values | string): Omit<Records, 'container' | 'parts'> {
+  const first = firstOf(firstRow)
+  const columns = Object.keys(first)
+  return { delimiter: null, columns, first, rejectedHeading: '', toRejected: toRejectedJson }
 }
 
 function usersIn(name: string, text: string): unknown[] {

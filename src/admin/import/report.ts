@@ -5,29 +5,25 @@ const SHOWN_LINES = 3
 const SHOWN_REASONS = 20
 
 export type Left = 'rejected' | 'skipped'
+/** `lines` are the first ones. */
+type Group = { reason: string; rows: number; lines: number[] }
 
 export class Report {
-  readonly #reasons = {
-    rejected: new Map<string, number[]>(),
-    skipped: new Map<string, number[]>(),
-  }
-  readonly #counts = new Map<number[], number>()
+  readonly #groups = { rejected: new Map<string, Group>(), skipped: new Map<string, Group>() }
 
-  add(left: Left, line: number, reason: string): void {
+  add(left: Left, line: number, given: string): void {
     // One group for all repeated emails, whatever the line of the first.
-    const group = reason.replace(/ in line \d+$/, ' in an earlier line')
-    const lines = this.#reasons[left].get(group) ?? []
-    if (lines.length < SHOWN_LINES) lines.push(line)
-    this.#reasons[left].set(group, lines)
-    this.#counts.set(lines, (this.#counts.get(lines) ?? 0) + 1)
+    const reason = given.replace(/ in line \d+$/, ' in an earlier line')
+    const group = this.#groups[left].get(reason) ?? { reason, rows: 0, lines: [] }
+    this.#groups[left].set(reason, group)
+    group.rows++
+    if (group.lines.length < SHOWN_LINES) group.lines.push(line)
   }
 
   /** The most frequent reason first. `unit` is what the rows are counted by, such as "line". */
   *sentences(unit: string): Generator<string> {
     for (const left of ['rejected', 'skipped'] as const) {
-      const groups = [...this.#reasons[left]]
-        .map(([reason, lines]) => ({ reason, lines, rows: this.#counts.get(lines) ?? 0 }))
-        .toSorted((a, b) => b.rows - a.rows)
+      const groups = [...this.#groups[left].values()].toSorted((a, b) => b.rows - a.rows)
       for (const { reason, lines, rows } of groups.slice(0, SHOWN_REASONS)) {
         const first = `${unit}${rows === 1 ? '' : 's'} ${lines.join(', ')}${rows > SHOWN_LINES ? ' …' : ''}`
         yield `${count(rows, 'row', 'rows')} ${left}: ${reason} (${first}).`

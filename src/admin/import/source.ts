@@ -1,5 +1,5 @@
 // The file or standard input that users are imported from.
-import { type FileHandle, open } from 'node:fs/promises'
+import { open } from 'node:fs/promises'
 import { addAbortSignal, type Readable } from 'node:stream'
 import { messageOf } from '../../files.ts'
 import { Failure } from '../failures.ts'
@@ -18,21 +18,21 @@ export type Source = {
 }
 
 export async function openFile(path: string): Promise<Source> {
-  const handle = await readable(path, open(path))
-  const { isFile, size, mtimeMs } = await stateOf(handle)
-  const start = { size, mtimeMs }
+  const handle = await open(path).catch(error => {
+    throw unreadable(path, error)
+  })
+  const opened = await handle.stat().catch(async error => {
+    await handle.close()
+    throw unreadable(path, error)
+  })
+  const stream = { highWaterMark: CHUNK_BYTES, autoClose: false }
   return {
     name: path,
-    totalBytes: isFile ? size : null,
-    chunks: signal =>
-      chunksOf(
-        path,
-        handle.createReadStream({ highWaterMark: CHUNK_BYTES, autoClose: false }),
-        signal,
-      ),
+    totalBytes: opened.isFile() ? opened.size : null,
+    chunks: signal => chunksOf(path, handle.createReadStream(stream), signal),
     async hasChanged() {
-      const now = await stateOf(handle)
-      return isFile && (now.size !== start.size || now.mtimeMs !== start.mtimeMs)
+      const now = await handle.stat()
+      return now.isFile() && (now.size !== opened.size || now.mtimeMs !== opened.mtimeMs)
     },
     close: () => handle.close(),
   }
@@ -55,17 +55,6 @@ async function* chunksOf(name: string, stream: Readable, signal: AbortSignal) {
   } catch (error) {
     throw signal.aborted ? new Failure('Interrupted.') : unreadable(name, error)
   }
-}
-
-async function stateOf(handle: FileHandle) {
-  const stats = await handle.stat()
-  return { isFile: stats.isFile(), size: stats.size, mtimeMs: stats.mtimeMs }
-}
-
-function readable<T>(name: string, operation: Promise<T>): Promise<T> {
-  return operation.catch(error => {
-    throw unreadable(name, error)
-  })
 }
 
 function unreadable(name: string, error: unknown): Failure {

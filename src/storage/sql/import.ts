@@ -11,33 +11,14 @@ import type {
 import { DEFAULT_ROLE, isLockedByAdministrator } from '../../domain/user.ts'
 import { digestOf } from '../../identifiers.ts'
 import { changedFacts, toAuditRows } from './audit.ts'
-import { isAmong, rowsAsJson } from './dialect.ts'
+import { isAmong, rowsAsJson, updateRows } from './dialect.ts'
 import { endAllSessions } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime, type Schema } from './schema.ts'
 import { toUser } from './user-rows.ts'
 
 type UserRow = Selectable<Schema['users']>
-/** The new values of a user. */
-type Update = Pick<
-  UserRow,
-  | 'id'
-  | 'name'
-  | 'role'
-  | 'is_active'
-  | 'locked_until'
-  | 'locked_by'
-  | 'password_hash'
-  | 'upgraded_from'
-  | 'temporary_until'
-> & { updated_at: string }
-type Changed = {
-  row: UserRow
-  update: Update
-  isNewHash: boolean
-  endsSessions: boolean
-  user: ImportedUser
-}
+type Changed = NonNullable<ReturnType<typeof updateOf>>
 
 export function createImport(engine: Engine): ImportStore {
   return {
@@ -90,8 +71,9 @@ async function importBatch(
   }
   if (isDryRun) return decided
 
-  await updateUsers(engine, db, changed)
-  // As `changeUser` in users.ts does for one user.
+  const updates = changed.map(({ update }) => update)
+  await updateRows(engine.name, db, 'users', updates)
+  // `changeUser` in users.ts does the same for one user.
   const isOneOf = (among: Changed[]) => {
     const ids = among.map(({ update }) => update)
     return isAmong(engine.name, 'user_id', rowsAsJson(engine.name, 'users', ['id'], ids))
@@ -146,7 +128,7 @@ async function findUsers(
 }
 
 /** Null if the user is already as the file says. */
-function updateOf(found: UserRow, user: ImportedUser, change: Change): Changed | null {
+function updateOf(found: UserRow, user: ImportedUser, change: Change) {
   const stored = toUser(found)
   const hasLock = isLockedByAdministrator(stored, change.at)
   const isLockChanged =
@@ -156,14 +138,6 @@ function updateOf(found: UserRow, user: ImportedUser, change: Change): Changed |
     canonicalHash(stored.passwordHash) !== canonicalHash(user.passwordHash) &&
     found.upgraded_from !== digestOf(user.passwordHash)
   const isActive = user.isActive ?? stored.isActive
-  const role = user.role ?? stored.role
-  const isChanged =
-    isLockChanged ||
-    isHashChanged ||
-    isActive !== stored.isActive ||
-    role !== stored.role ||
-    user.name !== stored.name
-  if (!isChanged) return null
   const lock = isLockChanged ? (user.lockedUntil ?? null) : stored.lockedUntil
   const endsSessions =
     isHashChanged || (isLockChanged && lock !== null) || (stored.isActive && !isActive)
@@ -171,7 +145,7 @@ function updateOf(found: UserRow, user: ImportedUser, change: Change): Changed |
   const update = {
     id: stored.id,
     name: user.name,
-    role,
+    role: user.role ?? stored.role,
     is_active: isActive ? 1 : 0,
     locked_until: lock && formatTime(lock),
     locked_by: isLockChanged ? (lock ? ('administrator' as const) : null) : stored.lockedBy,
@@ -180,21 +154,9 @@ function updateOf(found: UserRow, user: ImportedUser, change: Change): Changed |
     temporary_until: temporaryUntil ? formatTime(temporaryUntil) : null,
     updated_at: formatTime(change.at),
   }
-  return { row: found, update, isNewHash: isHashChanged, endsSessions, user }
-}
-
-async function updateUsers(engine: Engine, db: Kysely<Schema>, changed: Changed[]): Promise<void> {
-  const [first] = changed
-  if (!first) return
-  const columns = Object.keys(first.update)
-  const replaced = columns.filter(column => column !== 'id')
-  const assignments = replaced.map(column => sql`${sql.ref(column)} = given.${sql.ref(column)}`)
-  const updates = changed.map(({ update }) => update)
-  // Looked up by their ids too: for the join alone PostgreSQL might read the whole table.
-  const ids = rowsAsJson(engine.name, 'users', ['id'], updates)
-  await sql`update users set ${sql.join(assignments)}
-    from (${rowsAsJson(engine.name, 'users', columns, updates)}) given
-    where users.id = given.id and ${isAmong(engine.name, 'users.id', ids)}`.execute(db)
+  const facts = changedFacts(stored, toUser({ ...found, ...update }))
+  if (!facts && !isHashChanged) return null
+  return { email: stored.email, update, facts, isNewHash: isHashChanged, endsSessions, user }
 }
 
 function addedEvent(user: ImportedUser): NewAuditEvent {
@@ -210,9 +172,8 @@ function addedEvent(user: ImportedUser): NewAuditEvent {
   return { action: 'user.imported', target: email, targetId: id, after }
 }
 
-function updatedEvents({ row, update, isNewHash, user }: Changed): NewAuditEvent[] {
-  const event = { target: row.email, targetId: row.id }
-  const facts = changedFacts(toUser(row), toUser({ ...row, ...update }))
+function updatedEvents({ email, update, facts, isNewHash, user }: Changed): NewAuditEvent[] {
+  const event = { target: email, targetId: update.id }
   const after = user.allowWeak ? { allowWeak: true } : null
   return [
     ...(facts ? [{ ...event, action: 'user.changed' as const, ...facts }] : []),

@@ -1,5 +1,5 @@
 // The public app: every route.
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import type { NewHashDeps } from '../login/new-hash.ts'
 import type { EndedFeed } from '../session/ended-feed.ts'
@@ -12,11 +12,7 @@ import { PUBLIC_API } from './openapi/public-api.ts'
 import type { Page } from './page/page.ts'
 import { isListedOrigin } from './request/cors.ts'
 import { refuseForeignLogins } from './request/csrf.ts'
-import {
-  CHANGE_PASSWORD_OPERATION,
-  type ChangePasswordBody,
-  changePasswordRoute,
-} from './routes/change-password.ts'
+import { CHANGE_PASSWORD_OPERATION, changePasswordRoute } from './routes/change-password.ts'
 import {
   END_OTHER_SESSIONS_OPERATION,
   END_SESSION_OPERATION,
@@ -24,16 +20,12 @@ import {
   endSessionRoute,
 } from './routes/end-sessions.ts'
 import { ENDED_FEED_OPERATION, endedFeedRoute } from './routes/ended-feed.ts'
-import { ISSUE_CODE_OPERATION, type IssueCodeBody, issueCodeRoute } from './routes/issue-code.ts'
+import { ISSUE_CODE_OPERATION, issueCodeRoute } from './routes/issue-code.ts'
 import { JWKS_OPERATION, jwksRoute } from './routes/jwks.ts'
-import { LOGIN_OPERATION, type LoginBody, loginRoute } from './routes/login.ts'
+import { LOGIN_OPERATION, loginRoute } from './routes/login.ts'
 import { LOGOUT_OPERATION, logoutRoute } from './routes/logout.ts'
 import { assetRoute, changePasswordPageRoute, notFoundRoute, pageRoute } from './routes/page.ts'
-import {
-  REDEEM_CODE_OPERATION,
-  type RedeemCodeBody,
-  redeemCodeRoute,
-} from './routes/redeem-code.ts'
+import { REDEEM_CODE_OPERATION, redeemCodeRoute } from './routes/redeem-code.ts'
 import { addReference } from './routes/reference.ts'
 import { REFRESH_OPERATION, refreshRoute } from './routes/refresh.ts'
 import {
@@ -56,10 +48,13 @@ type AppDeps = ServerDeps & {
   passwordRules: NewHashDeps['passwordRules']
 }
 
+type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+
 export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const { config, login, passwordRules, page, track } = deps
   const sessions = {
     ...deps.sessions,
+    areRefreshesCounted: config.areRefreshesCounted,
     isListedOrigin: (origin: string) => isListedOrigin(origin, config),
   }
   const { app, refuseOtherMethods } = createServer(deps, {
@@ -69,36 +64,22 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   await describeRoutes(app, PUBLIC_API)
 
   const auth = '/api/v1/auth'
-  const tracked =
-    <Request>(handler: (request: Request, reply: FastifyReply) => Promise<unknown>) =>
-    (request: Request, reply: FastifyReply) =>
-      track(() => handler(request, reply))
+  const tracked = (handler: Handler) => (request: FastifyRequest, reply: FastifyReply) =>
+    track(() => handler(request, reply))
   const onRequest = refuseForeignLogins(sessions.isListedOrigin)
-  app.post<{ Body: LoginBody }>(
-    `${auth}/login`,
-    { ...LOGIN_OPERATION, onRequest },
-    tracked(loginRoute(login)),
-  )
-  app.post<{ Body: ChangePasswordBody }>(
+  app.post(`${auth}/login`, { ...LOGIN_OPERATION, onRequest }, tracked(loginRoute(login)))
+  app.post(
     `${auth}/password`,
     { ...CHANGE_PASSWORD_OPERATION, onRequest },
     tracked(changePasswordRoute(login, passwordRules)),
   )
-  app.post<{ Body: RedeemCodeBody }>(
-    `${auth}/code`,
-    REDEEM_CODE_OPERATION,
-    tracked(redeemCodeRoute(sessions)),
-  )
-  app.post<{ Body: IssueCodeBody }>(
+  app.post(`${auth}/code`, REDEEM_CODE_OPERATION, tracked(redeemCodeRoute(sessions)))
+  app.post(
     `${auth}/code/issue`,
     ISSUE_CODE_OPERATION,
     tracked(issueCodeRoute(sessions, config.codeCallbacks)),
   )
-  app.post(
-    `${auth}/refresh`,
-    REFRESH_OPERATION,
-    tracked(refreshRoute({ ...sessions, areRefreshesCounted: config.areRefreshesCounted })),
-  )
+  app.post(`${auth}/refresh`, REFRESH_OPERATION, tracked(refreshRoute(sessions)))
   app.post(`${auth}/logout`, LOGOUT_OPERATION, tracked(logoutRoute(sessions)))
   app.get(`${auth}/session`, SESSION_OPERATION, sessionRoute(sessions))
   app.get(`${auth}/verify`, VERIFY_OPERATION, verifyRoute(sessions, config))
@@ -111,9 +92,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   app.delete(`${auth}/sessions/:id`, END_SESSION_OPERATION, tracked(endSessionRoute(sessions)))
   app.get('/.well-known/jwks.json', JWKS_OPERATION, jwksRoute(sessions.keys))
   app.get('/.well-known/ended-sessions', ENDED_FEED_OPERATION, endedFeedRoute(deps.endedFeed))
-  for (const url of ['/', '/login']) {
-    app.get(url, NOT_DESCRIBED, pageRoute(page, config))
-  }
+  for (const url of ['/', '/login']) app.get(url, NOT_DESCRIBED, pageRoute(page, config))
   app.get('/.well-known/change-password', NOT_DESCRIBED, changePasswordPageRoute)
   for (const [url, content] of page.assets) app.get(url, NOT_DESCRIBED, assetRoute(content))
   addReference(app, page, PUBLIC_API, CACHE_CONTROL)

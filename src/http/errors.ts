@@ -1,10 +1,9 @@
 // Turns every thrown error into an answer.
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { sendFailure } from './answer/envelope.ts'
-import { MalformedBody } from './request/body.ts'
 import { logOf, refuse } from './request/log.ts'
 
-/** By a field that only this operation requires. */
+/** Each key is a field that only one operation requires. */
 const MESSAGES = {
   newPassword: 'Email, current password and new password are required',
   verifier: 'Code and verifier are required',
@@ -18,16 +17,17 @@ export function handleError(error: FastifyError, request: FastifyRequest, reply:
   // The answer names them. A login's message is that of the code; the admin API names its fields by itself.
   const [, own] = Object.entries(MESSAGES).find(([field]) => required.includes(field)) ?? []
   const message = own && { message: own }
-  if (error instanceof MalformedBody || error.code === 'FST_ERR_CTP_INVALID_CONTENT_LENGTH') {
-    return required.length > 0
-      ? refuse(request, reply, 'VALIDATION_ERROR', { ...message, fields: required })
-      : refuse(request, reply, 'BAD_REQUEST')
-  }
   if (error.validation) {
     const fields = offendingFields(error.validation, required)
     return refuse(request, reply, 'VALIDATION_ERROR', { ...message, fields })
   }
   switch (error.code) {
+    case 'FST_ERR_CTP_EMPTY_JSON_BODY':
+    case 'FST_ERR_CTP_INVALID_JSON_BODY':
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+      return required.length > 0
+        ? refuse(request, reply, 'VALIDATION_ERROR', { ...message, fields: required })
+        : refuse(request, reply, 'BAD_REQUEST')
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return refuse(request, reply, 'PAYLOAD_TOO_LARGE')
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Metrics } from '../metrics/metrics.ts'
 import { addHeaders } from './answer/headers.ts'
-import { createRequestCounter } from './connection/connections.ts'
+import { isLastRequest } from './connection/connections.ts'
 import { checkFraming } from './request/framing.ts'
 import { logOf, refuse } from './request/log.ts'
 
@@ -10,7 +10,6 @@ const RETRY_DRAINING_SECONDS = 5
 
 /** While the service is stopping, each answer closes its connection. */
 export function setHeaders(isStopping: () => boolean) {
-  const isLastRequest = createRequestCounter()
   return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
     addHeaders(request, reply)
     if (isLastRequest(request.raw) || isStopping()) reply.header('Connection', 'close')

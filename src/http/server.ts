@@ -11,12 +11,13 @@ import Fastify, {
   type onRequestAsyncHookHandler,
 } from 'fastify'
 import type { Config } from '../config/config.ts'
+import type { Drain } from '../drain.ts'
 import { createCountedLog } from '../log/counted-log.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import { sendFailure } from './answer/envelope.ts'
 import { addHeaders } from './answer/headers.ts'
 import { limitConnections, TIMEOUTS } from './connection/connections.ts'
-import { createProtocolErrors } from './connection/protocol-errors.ts'
+import { answerClientError, answerUnrouted } from './connection/protocol-errors.ts'
 import { TLS_OPTIONS, type TlsMaterial } from './connection/tls.ts'
 import { handleError } from './errors.ts'
 import { countAnswers, refuseBadFraming, refuseWhileDraining, setHeaders } from './hooks.ts'
@@ -28,18 +29,12 @@ import { cors, logRefusedOrigins, type OriginRules } from './request/cors.ts'
 import { CLIENT, COUNTED_LOG, refuse, requestId } from './request/log.ts'
 import { METRICS } from './routes/ended-session.ts'
 
-export type ServerDeps = {
+export type ServerDeps = Pick<Drain, 'track' | 'isStopping' | 'isRefusing'> & {
   config: Config
   /** Null: plain HTTP for a TLS proxy in front. */
   tls: TlsMaterial | null
   log: FastifyBaseLogger
   metrics: Metrics
-  /** Makes the shutdown wait for an operation, even if its caller has disconnected. */
-  track: <T>(operation: () => Promise<T>) => Promise<T>
-  /** True once the service has been asked to end. Each answer then closes its connection. */
-  isStopping: () => boolean
-  /** True once the drain delay is over. */
-  isRefusing: () => boolean
 }
 
 type Options = {
@@ -64,7 +59,6 @@ export function createServer(
   { config, tls, log, metrics, isStopping, isRefusing }: ServerDeps,
   { origins, admit, maxParamLength, isWholeQueryRead, notFound }: Options,
 ): { app: FastifyInstance; refuseOtherMethods: () => void } {
-  const protocolErrors = createProtocolErrors()
   const serverOptions = { ...TIMEOUTS, requireHostHeader: false }
   const app = Fastify({
     ...(tls
@@ -87,8 +81,16 @@ export function createServer(
     },
     return503OnClosing: false,
     schemaErrorFormatter: () => new InvalidBody(),
-    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true } },
-    clientErrorHandler: protocolErrors.onClientError,
+    ajv: {
+      customOptions: {
+        coerceTypes: false,
+        removeAdditional: false,
+        allErrors: true,
+        // Tests validate the schemas in the OpenAPI documents. Doing so at every start would take 10 ms.
+        validateSchema: false,
+      },
+    },
+    clientErrorHandler: answerClientError,
     frameworkErrors: (error, request, reply) => {
       addHeaders(request, reply)
       // No id or email is this long, so nothing exists at this address.
@@ -97,7 +99,7 @@ export function createServer(
     },
   })
   const proxies = trustProxies(config.trustedProxies)
-  protocolErrors.attach(app.server)
+  answerUnrouted(app.server)
   limitConnections(app.server, proxies)
   for (const method of METHODS) {
     if (!app.supportedMethods.includes(method)) app.addHttpMethod(method)

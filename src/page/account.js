@@ -28,8 +28,6 @@ let turn = 0
 let usedAt = Date.now()
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let renewal
-/** The request id of a renewal, also when it is repeated. */
-let renewalId = ''
 /** @type {(sentence: string) => void} */
 let onEnd
 
@@ -161,9 +159,7 @@ function renewIfUsed() {
 }
 
 async function renew() {
-  renewalId ||= crypto.randomUUID()
-  const answer = await change('POST', '/refresh', renewalId)
-  if (!answer || answer.data) renewalId = ''
+  const answer = await change('POST', '/refresh')
   if (answer !== null) scheduleRenewal(answer.data ? RENEW_AFTER_MS : RETRY_MS)
 }
 
@@ -225,10 +221,9 @@ async function act(button, method, path) {
  * shown: a change must not reach the account of another user.
  * @param {'POST' | 'DELETE'} method
  * @param {string} path
- * @param {string} [requestId]
  */
-async function change(method, path, requestId) {
-  let answer = await call(method, path, undefined, requestId)
+async function change(method, path) {
+  let answer = await call(method, path)
   if (answer.error?.code === 'CSRF_FAILED') {
     const session = await call('GET', '/session')
     if (account.hidden) return null
@@ -236,7 +231,7 @@ async function change(method, path, requestId) {
       await showOther(session.data)
       return null
     }
-    answer = session.data ? await call(method, path, undefined, requestId) : session
+    answer = session.data ? await call(method, path) : session
   }
   if (account.hidden) return null
   if (answer.status !== 401) return answer

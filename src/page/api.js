@@ -26,17 +26,15 @@ let csrfToken = ''
  * @param {'GET' | 'POST' | 'DELETE'} method
  * @param {string} path
  * @param {object} [body]
- * @param {string} [requestId]
  * @returns {Promise<Answer>}
  */
-export async function call(method, path, body, requestId) {
+export async function call(method, path, body) {
   try {
     const response = await fetch(`/api/v1/auth${path}`, {
       method,
       headers: {
         ...(method !== 'GET' && csrfToken && { 'X-CSRF-Token': csrfToken }),
         ...(body && { 'Content-Type': 'application/json' }),
-        ...(requestId && { 'X-Request-ID': requestId }),
       },
       ...(body && { body: JSON.stringify(body) }),
       signal: AbortSignal.timeout(TIMEOUT_MS),

@@ -82,7 +82,7 @@ function forgetHash() {
   if (isChangeAsked()) history.replaceState(null, '', location.pathname + location.search)
 }
 
-/** For a user that has no session, as far as is known. */
+/** Shows the form to a user that has no session, as far as is known. */
 function showStart() {
   if (isChangeAsked()) showChange()
   else showForm(refusal)

@@ -2,7 +2,7 @@
 // and its handler, which gets the parsed fields of a request.
 import type { FastifyRequest, HTTPMethods, RouteShorthandOptions } from 'fastify'
 import { Failure, WrongUse } from '../../admin/failures.ts'
-import type { ThrottleDeps } from '../../admin/operations/throttle.ts'
+import type { AdminDeps } from '../../admin/operations/deps.ts'
 import type { User } from '../../domain/user.ts'
 import { isUuid } from '../../identifiers.ts'
 import { canonicalEmail, problemWithEmail } from '../../login/credentials.ts'
@@ -11,7 +11,7 @@ import { IN_GIVEN_ORDER, object, operation, success } from '../openapi/operation
 import { ID, NO_DATA } from '../openapi/schemas.ts'
 import type { ReadRecord, WorkQueue } from './limits.ts'
 
-export type RouteDeps = ThrottleDeps & {
+export type RouteDeps = AdminDeps & {
   bcryptCost: number
   oneAtATime: WorkQueue
   recordRead: ReadRecord

@@ -1,7 +1,7 @@
 // The objects in answers of the admin API, and the fields that several of its requests have.
 import { clientParser, countParser } from '../../admin/input/values.ts'
 import { USER_STATES } from '../../domain/user.ts'
-import { named, object, whole } from '../openapi/operation.ts'
+import { named, object, orNull, whole } from '../openapi/operation.ts'
 import { ID, LAST_LOGIN_FIELDS, SESSION_FIELDS, TIME, USER_FIELDS } from '../openapi/schemas.ts'
 
 export const PAGE_MAX = 100
@@ -20,10 +20,6 @@ export const CLIENT_FIELD = {
   parse: clientParser('client'),
 }
 
-function orNull<S extends { type: string }>(schema: S) {
-  return { ...schema, type: [schema.type, 'null'] }
-}
-
 export function listOf(items: object) {
   return { type: 'array', items }
 }
@@ -35,7 +31,7 @@ export const NEXT = {
 }
 
 const INTEGER = { type: 'integer', examples: [0] }
-const WAITS_UNTIL = { ...orNull(TIME), description: 'Null if it need not wait.' }
+const WAITS_UNTIL = orNull(TIME, 'Null if it need not wait.')
 const DIGEST = {
   type: 'string',
   description: 'It stands for the email, client or device, which is not stored.',
@@ -48,10 +44,10 @@ const SHOWN_USER_FIELDS = {
   failedLoginAttempts: { ...INTEGER, description: 'Since the last login.' },
   lockedUntil: orNull(TIME),
   lockedBy: { type: ['string', 'null'], enum: ['throttle', 'administrator', null] },
-  temporaryUntil: {
-    ...orNull(TIME),
-    description: 'The end of a temporary password; null if the password is permanent.',
-  },
+  temporaryUntil: orNull(
+    TIME,
+    'The end of a temporary password; null if the password is permanent.',
+  ),
   createdAt,
   updatedAt: TIME,
   state: {
@@ -68,11 +64,7 @@ const DEVICE_FIELDS = {
 const COUNTED = { failures: INTEGER, budget: INTEGER, waitsUntil: WAITS_UNTIL }
 const SCOPE_NAME = { type: 'string', enum: ['pair', 'email', 'client', 'network', 'device'] }
 
-export const LAST_LOGIN = {
-  ...whole(LAST_LOGIN_FIELDS),
-  type: ['object', 'null'],
-  description: 'Null if none is known.',
-}
+export const LAST_LOGIN = orNull(whole(LAST_LOGIN_FIELDS), 'Null if none is known.')
 const SHOWN_SESSION_FIELDS = {
   ...{ id: SESSION_FIELDS.id, userId: id, createdAt: SESSION_FIELDS.createdAt },
   ...{ lastUsedAt, expiresAt, userAgent, ip },
@@ -89,10 +81,10 @@ const EVENT_FIELDS = {
   at: TIME,
   action: { type: 'string', examples: ['user.locked'] },
   target: { ...email, description: 'A pseudonym if the user has been deleted.' },
-  targetId: {
-    ...orNull(ID),
-    description: 'The user that it concerns; null if there is none, or if it has been deleted.',
-  },
+  targetId: orNull(
+    ID,
+    'The user that it concerns; null if there is none, or if it has been deleted.',
+  ),
   before: FACTS,
   after: FACTS,
 }
@@ -105,10 +97,7 @@ export const STORED_SESSION = named(
   'StoredSession',
   whole({
     ...SHOWN_SESSION_FIELDS,
-    endedAt: {
-      ...orNull(TIME),
-      description: 'Null if it has not been ended; it may have expired.',
-    },
+    endedAt: orNull(TIME, 'Null if it has not been ended; it may have expired.'),
     lastLogin: { ...LAST_LOGIN, description: 'The login before this one. Null if none is known.' },
   }),
 )
@@ -126,13 +115,13 @@ const SCOPE = named(
     scope: SCOPE_NAME,
     digest: DIGEST,
     maxFailures: { ...INTEGER, description: 'In 15 minutes.' },
-    maxDailyFailures: { ...orNull(INTEGER), description: 'Null if there is no limit for the day.' },
+    maxDailyFailures: orNull(INTEGER, 'Null if there is no limit for the day.'),
     failures: { ...INTEGER, description: 'In the current 15 minutes.' },
     budget: { ...INTEGER, description: 'Failures that the current 15 minutes allow.' },
     pending: { ...INTEGER, description: 'Attempts in progress.' },
     windowEndsAt: orNull(TIME),
     dailyFailures: { ...INTEGER, description: 'One is forgiven every 15 minutes.' },
-    dayEndsAt: { ...orNull(TIME), description: 'When the last of them is forgiven.' },
+    dayEndsAt: orNull(TIME, 'When the last of them is forgiven.'),
     blockedUntil: orNull(TIME),
     waitsUntil: WAITS_UNTIL,
   }),
@@ -145,11 +134,10 @@ export const THROTTLE = named(
       ...listOf(SCOPE),
       description: 'In the order pair, email, client, network; only what was asked for.',
     },
-    clients: {
-      ...whole({ clients: INTEGER, waiting: INTEGER, waitsUntil: WAITS_UNTIL }),
-      type: ['object', 'null'],
-      description: 'The clients that have failed with the email; null without an email.',
-    },
+    clients: orNull(
+      whole({ clients: INTEGER, waiting: INTEGER, waitsUntil: WAITS_UNTIL }),
+      'The clients that have failed with the email; null without an email.',
+    ),
   }),
 )
 
@@ -201,16 +189,15 @@ export const EXPLANATION = named(
       description:
         'What the right password would lead to, on a device that is not known. `because` is the scope that must wait.',
     },
-    user: {
-      ...whole({
+    user: orNull(
+      whole({
         ...SHOWN_USER_FIELDS,
-        hashCost: { ...orNull(INTEGER), description: 'Null if the stored hash cannot be used.' },
+        hashCost: orNull(INTEGER, 'Null if the stored hash cannot be used.'),
         liveSessions: INTEGER,
-        lastLoginAt: { ...orNull(TIME), description: 'Null if none is known.' },
+        lastLoginAt: orNull(TIME, 'Null if none is known.'),
         devices: listOf(DEVICE_WITH_FAILURES),
       }),
-      type: ['object', 'null'],
-    },
+    ),
     throttle: THROTTLE,
   }),
 )

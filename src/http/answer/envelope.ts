@@ -3,7 +3,7 @@ import type { FastifyReply } from 'fastify'
 import type { SessionUser } from '../../domain/session.ts'
 import { WINDOW_MINUTES } from '../../domain/throttle.ts'
 
-const PUBLIC_FAILURES = {
+export const PUBLIC_FAILURES = {
   VALIDATION_ERROR: { status: 400, message: 'Email and password are required' },
   BAD_REQUEST: {
     status: 400,
@@ -45,7 +45,7 @@ const PUBLIC_FAILURES = {
 } as const
 
 /** Sent by the admin API only. */
-const ADMIN_FAILURES = {
+export const ADMIN_FAILURES = {
   INVALID_REQUEST: { status: 400, message: 'The request has a field that cannot be used' },
   EMAIL_TAKEN: { status: 409, message: 'Another user has this email' },
 } as const
@@ -55,12 +55,6 @@ const FAILURES = { ...PUBLIC_FAILURES, ...ADMIN_FAILURES }
 export type FailureCode = keyof typeof FAILURES
 export type PublicFailureCode = keyof typeof PUBLIC_FAILURES
 
-const listOf = (failures: Record<string, { status: number }>) =>
-  Object.entries(failures).map(([code, { status }]) => ({ code, status }))
-
-export const FAILURE_CODES = listOf(PUBLIC_FAILURES)
-export const ADMIN_FAILURE_CODES = listOf(ADMIN_FAILURES)
-
 /** The wait that the specification prescribes; the Retry-After header has the exact seconds. */
 const SPECIFIED_RETRY_AFTER_SECONDS = WINDOW_MINUTES * 60
 
@@ -68,7 +62,7 @@ const SPECIFIED_RETRY_AFTER_SECONDS = WINDOW_MINUTES * 60
 const CHALLENGE = 'Bearer realm="login"'
 
 export type Details = {
-  /** In place of the code's own message. */
+  /** It replaces the code's own message. */
   message?: string
   fields?: string[]
   /** What is wrong with the field, for programs. */

@@ -2,9 +2,9 @@
 
 export type ConnectionLimits = { total: number; perClient: number }
 
-export type ClientKey = string | symbol
+type ClientKey = string | symbol
 
-export type CountedConnection = {
+type CountedConnection = {
   close: () => void
   /** False if it is idle; otherwise calls back once it is idle again. Called only at the limit. */
   isBusy: (onIdle: () => void) => boolean

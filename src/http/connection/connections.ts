@@ -36,11 +36,7 @@ export const TIMEOUTS = {
  * A new client can connect unless every connection is busy: at the limit, the client with the most connections loses an idle one. A
  * connection is busy only while a request that has arrived completely is being answered.
  */
-export function limitConnections(
-  server: Server,
-  proxies: Proxies,
-  limits: { connections: ConnectionLimits; handshakes: ConnectionLimits } = LIMITS,
-): void {
+export function limitConnections(server: Server, proxies: Proxies, limits = LIMITS): void {
   const entries = new WeakMap<Socket, Entry>()
   const count = createCounting(proxies, limits.connections, (socket, callback) => {
     const response = latestResponse(socket)
@@ -118,12 +114,11 @@ function nameOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`
 }
 
-/** True for the last request that a connection may carry. Node's own limit would answer without the envelope. */
-export function createRequestCounter(): (request: IncomingMessage) => boolean {
-  const requests = new WeakMap<Socket, number>()
-  return ({ socket }) => {
-    const count = (requests.get(socket) ?? 0) + 1
-    requests.set(socket, count)
-    return count >= MAX_REQUESTS_PER_CONNECTION
-  }
+const requestCounts = new WeakMap<Socket, number>()
+
+/** Counts a request. True for the last one of its connection: Node's own limit would answer without the envelope. */
+export function isLastRequest({ socket }: IncomingMessage): boolean {
+  const count = (requestCounts.get(socket) ?? 0) + 1
+  requestCounts.set(socket, count)
+  return count >= MAX_REQUESTS_PER_CONNECTION
 }

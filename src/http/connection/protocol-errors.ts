@@ -19,42 +19,40 @@ const CODE_OF: Record<string, FailureCode> = {
 /** OpenSSL's error codes for an HTTP request in place of a TLS handshake. */
 const PLAIN_HTTP = ['ERR_SSL_HTTP_REQUEST', 'ERR_SSL_HTTPS_PROXY_REQUEST']
 
-export function createProtocolErrors() {
-  const answered = new WeakSet<Socket>()
+/** The connections that have got their last answer, or are getting it. */
+const answered = new WeakSet<Socket>()
 
-  function hangUp(socket: Socket, code: FailureCode): void {
+/** Answers what Node's parser refuses. */
+export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (answered.has(socket)) return
+  const current = latestResponse(socket)
+  const isAnswering = current?.headersSent === true && !current.writableFinished
+  // Without a finished handshake nothing can be sent.
+  const isUnanswerable = error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' || !socket.writable
+  if (PLAIN_HTTP.includes(error.code ?? '')) answerInClear(socket)
+  else if (isUnanswerable) socket.destroy()
+  else if (isAnswering) {
+    // The answer that is being sent becomes the last one.
     answered.add(socket)
-    socket.on('error', () => socket.destroy())
-    socket.end(rawAnswer(code))
+    current.once('finish', () => socket.end())
     linger(socket)
-  }
+  } else hangUp(socket, CODE_OF[error.code ?? ''] ?? 'BAD_REQUEST')
+}
 
-  return {
-    onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
-      if (answered.has(socket)) return
-      const current = latestResponse(socket)
-      const isAnswering = current?.headersSent === true && !current.writableFinished
-      // Without a finished handshake nothing can be sent.
-      const isUnanswerable = error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' || !socket.writable
-      if (PLAIN_HTTP.includes(error.code ?? '')) answerInClear(socket)
-      else if (isUnanswerable) socket.destroy()
-      else if (isAnswering) {
-        // The answer that is being sent becomes the last one.
-        answered.add(socket)
-        current.once('finish', () => socket.end())
-        linger(socket)
-      } else hangUp(socket, CODE_OF[error.code ?? ''] ?? 'BAD_REQUEST')
-    },
-    attach(server: Server): void {
-      server.on('connect', (_request: IncomingMessage, socket: Socket) => {
-        hangUp(socket, 'METHOD_NOT_ALLOWED')
-      })
-      // Emitted for any expectation but "100-continue". The request is routed as usual and refused there.
-      server.on('checkExpectation', (request, response) =>
-        server.emit('request', request, response),
-      )
-    },
-  }
+/** Answers what Node does not pass to the router. */
+export function answerUnrouted(server: Server): void {
+  server.on('connect', (_request: IncomingMessage, socket: Socket) => {
+    hangUp(socket, 'METHOD_NOT_ALLOWED')
+  })
+  // Emitted for any expectation but "100-continue". The request is routed as usual and refused there.
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response))
+}
+
+function hangUp(socket: Socket, code: FailureCode): void {
+  answered.add(socket)
+  socket.on('error', () => socket.destroy())
+  socket.end(rawAnswer(code))
+  linger(socket)
 }
 
 /**

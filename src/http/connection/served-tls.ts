@@ -1,5 +1,4 @@
 // Serves a renewed certificate without a restart, and logs a warning before it expires.
-import { X509Certificate } from 'node:crypto'
 import type { Server } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import type { Config } from '../../config/config.ts'
@@ -9,6 +8,7 @@ import {
   DAY_MS,
   daysLeft,
   EXPIRY_WARNING_DAYS,
+  expiryOf,
   loadTls,
   TLS_OPTIONS,
   type TlsMaterial,
@@ -43,8 +43,7 @@ export async function openTls(config: Config, log: Log, clock: () => Date): Prom
       return
     }
     apply()
-    const { validToDate } = new X509Certificate(current()?.cert ?? '')
-    log.info({ event: 'tls.reloaded', expiresAt: validToDate.toISOString() })
+    log.info({ event: 'tls.reloaded', expiresAt: expiryOf(current()?.cert ?? '').toISOString() })
     warnOfExpiry()
   }
   const warnOfExpiry = () => {

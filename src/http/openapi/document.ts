@@ -1,15 +1,13 @@
 // The OpenAPI document, generated from the schemas of the routes.
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import swagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
+import packageJson from '../../../package.json' with { type: 'json' }
 import type { FailureCode } from '../answer/envelope.ts'
 import { headerRef, type Occasions, toResponses } from './failures.ts'
 import { type Document, type JsonSchema, successOf } from './format.ts'
 
-const PACKAGE = join(import.meta.dirname, '../../../package.json')
-const { version, license } = JSON.parse(readFileSync(PACKAGE, 'utf8'))
+const { version, license } = packageJson
 
 /** Linters demand both. The software has no licence that SPDX lists, and no author knows the deployment. */
 const INFO = {
@@ -17,7 +15,7 @@ const INFO = {
   contact: { name: 'The operator of this service' },
 }
 
-/** Of every operation. */
+/** Every operation has them. */
 const SHARED_COMPONENTS = {
   parameters: {
     'X-Request-ID': {

@@ -1,12 +1,11 @@
 // When an operation fails, and how the document describes the answer.
-
-import type { PasswordFlaw } from '../../login/password-rules.ts'
 import {
   type FailureCode,
   failureText,
   type PublicFailureCode,
   statusOf,
 } from '../answer/envelope.ts'
+import { FLAW_MESSAGES } from '../routes/new-password.ts'
 import type { Reference, Response } from './format.ts'
 import { object } from './operation.ts'
 
@@ -52,14 +51,6 @@ export const COMMON_FAILURES: PublicFailureCode[] = [
   'SERVICE_UNAVAILABLE',
 ]
 
-const PASSWORD_FLAWS = [
-  'too_short',
-  'too_long',
-  'too_common',
-  'personal',
-  'unchanged',
-] satisfies PasswordFlaw[]
-
 /** The codes are an enumeration, so that generated clients know those of each operation. */
 const failureOf = (codes: FailureCode[]) =>
   object(
@@ -76,7 +67,7 @@ const failureOf = (codes: FailureCode[]) =>
           },
           reason: {
             type: 'string',
-            enum: PASSWORD_FLAWS,
+            enum: Object.keys(FLAW_MESSAGES),
             description: 'Only for `newPassword`: what is wrong with it.',
           },
           retryAfter: {
@@ -100,7 +91,7 @@ const HEADERS: Record<number, string> = {
 /** When each code is sent. */
 export type Occasions = Partial<Record<FailureCode, string>>
 
-/** By status. Adds the components that they refer to. */
+/** Groups them by status, and adds the components that they refer to. */
 export function toResponses(
   codes: FailureCode[],
   when: Occasions,

@@ -3,8 +3,6 @@ import type { FailureCode } from '../answer/envelope.ts'
 
 export type JsonSchema = {
   $ref?: string
-  /** Until the schema has become a component of this name. */
-  title?: string
   type?: string | string[]
   format?: string
   const?: unknown

@@ -42,6 +42,10 @@ export function whole<P extends Properties>(properties: P) {
   return object(properties, Object.keys(properties))
 }
 
+export function orNull<S extends { type: string }>(schema: S, description?: string) {
+  return { ...schema, type: [schema.type, 'null'], ...(description && { description }) }
+}
+
 type Named = { title: string }
 
 /** A schema that the document describes once, as a component of this name, and refers to. */

@@ -163,7 +163,7 @@ function failures(failing: Failing[]): string {
   const rows = failing.map(({ code, status, when }) =>
     row(`${status} <code>${code}</code>`, `${prose(capitalised(when))}.`),
   )
-  return `<dl class="failures">${rows.join('')}</dl>`
+  return `<dl>${rows.join('')}</dl>`
 }
 
 function row(term: string, definition: string): string {

@@ -1,4 +1,5 @@
 // The schemas that several operations share.
+import { UUID_PATTERN } from '../../identifiers.ts'
 import { named, whole } from './operation.ts'
 
 export const NO_DATA = named('NoData', { type: 'object', description: 'Empty.' })
@@ -55,6 +56,13 @@ export const SESSION_FIELDS = {
     examples: ['curl/8.5.0'],
   },
   ip: { type: 'string', examples: ['203.0.113.9'] },
+}
+
+/** A parameter of an address or query. */
+export const SESSION_ID = {
+  type: 'string',
+  pattern: UUID_PATTERN,
+  examples: SESSION_FIELDS.id.examples,
 }
 
 export const LAST_LOGIN_FIELDS = {

@@ -1,6 +1,6 @@
-// Loads the login page at the start: fills it in for each language, and compresses it once.
+// Loads the login page at the start, and fills it in for each language.
 import { readdir, readFile } from 'node:fs/promises'
-import { basename, extname, join } from 'node:path'
+import { join, parse } from 'node:path'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import type { Config } from '../../config/config.ts'
 import { digestOf } from '../../identifiers.ts'
@@ -14,16 +14,19 @@ const SCRIPTS = [
   ...['account.js', 'password-field.js', 'new-password-field.js', 'fields.js'],
   ...['submit-button.js', 'send.js', 'form.js', 'login.js'],
 ]
-/** The highest quality would save one kilobyte, and cost 60 ms and some megabytes at every start. */
+/** The highest quality would save one kilobyte, and cost 60 ms and some megabytes. */
 const BROTLI = {
   params: { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_LGWIN]: 14 },
 }
 /** Stands for the address to return to, which differs from request to request. No text may contain it. */
 const RETURN_TO = '\0'
-/** Marks the place of the reference in reference.html. */
-const PLACE = '<!-- reference -->'
 
-export type Content = { type: string; bytes: Buffer; encoded: Partial<Record<Encoding, Buffer>> }
+export type Content = {
+  type: string
+  bytes: Buffer
+  /** Null: it would not become smaller. */
+  encode: (encoding: Encoding) => Buffer | null
+}
 
 export type Page = {
   /** By language. */
@@ -57,7 +60,9 @@ export async function loadPage({
   // The digest is part of the address, so browsers may cache an asset for ever.
   const parts = [...files].map(([name, { bytes }]) => `${name} ${bytes.toString('base64')}`)
   const folder = `/assets/${digestOf(parts.join('\n')).slice(0, 16)}/`
-  const [html, notFoundHtml] = [await readText('login.html'), await readText('not-found.html')]
+  const html = await readText('login.html')
+  const notFoundHtml = await readText('not-found.html')
+  const referenceHtml = await readText('reference.html')
   const { brandName } = config
   const languages = await loadTexts()
   const documents = new Map<string, Document>()
@@ -71,31 +76,28 @@ export async function loadPage({
       help: toHelp(config, texts),
       links: toFooter(config, language, languages),
     }
-    const notFound = compressText('text/html', fill(notFoundHtml, values))
-    documents.set(language, { ...toVariants(html, values), notFound })
+    documents.set(language, {
+      withForm: toVariant(html, { ...values, formState: '' }),
+      withoutForm: toVariant(html, { ...values, formState: ' hidden' }),
+      notFound: compressText('text/html', fill(notFoundHtml, values)),
+    })
   }
-  const frame = fill(await readText('reference.html'), { brandName, assets: folder })
   return {
     documents,
     assets: new Map([...files].map(([name, file]) => [folder + name, file])),
     toReferencePage: reference =>
-      compressText(
-        'text/html',
-        frame.replace(PLACE, () => reference),
-      ),
+      compressText('text/html', fill(referenceHtml, { brandName, assets: folder, reference })),
   }
 }
 
 /** By language. */
 async function loadTexts(): Promise<Map<string, Texts>> {
-  const files = (await readdir(join(FOLDER, 'texts'))).filter(file => extname(file) === '.json')
-  const entries = files.map(
-    async (file): Promise<[string, Texts]> => [
-      basename(file, '.json'),
-      JSON.parse(await readText(`texts/${file}`)),
-    ],
-  )
-  return new Map(await Promise.all(entries))
+  const languages = new Map<string, Texts>()
+  for (const file of await readdir(join(FOLDER, 'texts'))) {
+    const { name, ext } = parse(file)
+    if (ext === '.json') languages.set(name, JSON.parse(await readText(`texts/${file}`)))
+  }
+  return languages
 }
 
 async function loadAssets(config: Config['page']): Promise<Map<string, Content>> {
@@ -117,12 +119,10 @@ async function loadAssets(config: Config['page']): Promise<Map<string, Content>>
 
 /** Writes the colours as CSS: `--on-brand:#fff` for `onBrand`. */
 function toProperties(colors: Texts): string {
-  return Object.entries(colors)
-    .map(
-      ([name, color]) =>
-        `--${name.replace(/[A-Z]/g, letter => `-${letter}`).toLowerCase()}:${color}`,
-    )
-    .join(';')
+  const properties = Object.entries(colors).map(
+    ([name, color]) => `--${name.replace(/[A-Z]/g, '-$&').toLowerCase()}:${color}`,
+  )
+  return properties.join(';')
 }
 
 /**
@@ -146,16 +146,12 @@ function readText(name: string): Promise<string> {
   return readFile(join(FOLDER, name), 'utf8')
 }
 
-function toVariants(html: string, values: Texts): Omit<Document, 'notFound'> {
-  const toVariant = (formState: string): Variant => {
-    const filled = fill(html, { ...values, returnTo: RETURN_TO, formState })
-    const [before = '', after = ''] = filled.split(RETURN_TO)
-    return {
-      content: compressText('text/html', before + after),
-      withReturnTo: address => before + escapeHtml(address) + after,
-    }
+function toVariant(html: string, values: Texts): Variant {
+  const [before = '', after = ''] = fill(html, { ...values, returnTo: RETURN_TO }).split(RETURN_TO)
+  return {
+    content: compressText('text/html', before + after),
+    withReturnTo: address => before + escapeHtml(address) + after,
   }
-  return { withForm: toVariant(''), withoutForm: toVariant(' hidden') }
 }
 
 function toTemplate(texts: Texts): string {
@@ -207,8 +203,16 @@ export function compressText(type: string, text: string): Content {
   return compress(`${type}; charset=utf-8`, Buffer.from(text))
 }
 
-/** Raster images are compressed already. */
+/** Raster images are compressed already. Anything else is compressed once, when it is first asked for. */
 function compress(type: string, bytes: Buffer): Content {
-  if (!/^text|svg|json/.test(type)) return { type, bytes, encoded: {} }
-  return { type, bytes, encoded: { br: brotliCompressSync(bytes, BROTLI), gzip: gzipSync(bytes) } }
+  if (!/^text|svg|json/.test(type)) return { type, bytes, encode: () => null }
+  const encoded: Partial<Record<Encoding, Buffer>> = {}
+  return {
+    type,
+    bytes,
+    encode(encoding) {
+      encoded[encoding] ??= encoding === 'br' ? brotliCompressSync(bytes, BROTLI) : gzipSync(bytes)
+      return encoded[encoding]
+    },
+  }
 }

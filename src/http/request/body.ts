@@ -3,9 +3,6 @@ import { errorCodes, type FastifyInstance } from 'fastify'
 
 export const BODY_MAX_BYTES = 16 * 1024
 
-/** A body that is not JSON in UTF-8. */
-export class MalformedBody extends Error {}
-
 /** A body with missing or wrong fields. It has no stack, which would cost more than the answer. */
 export class InvalidBody extends Error {
   constructor() {
@@ -30,9 +27,9 @@ export function acceptJsonOnly(app: FastifyInstance): void {
       try {
         text = utf8.decode(body)
       } catch {
-        return done(new MalformedBody())
+        return done(new errorCodes.FST_ERR_CTP_INVALID_JSON_BODY())
       }
-      parseJson(request, text, (error, value) => done(error ? new MalformedBody() : null, value))
+      parseJson(request, text, done)
     },
   )
   // Any content type is accepted while the body is empty.

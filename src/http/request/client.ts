@@ -57,11 +57,5 @@ function isEncrypted(request: FastifyRequest): boolean {
 
 /** Only the right-most entry is read: the trusted peer wrote it. */
 function isForwardedHttps(header: string | string[] | undefined): boolean {
-  const entries = header?.toString() ?? ''
-  return (
-    entries
-      .slice(entries.lastIndexOf(',') + 1)
-      .trim()
-      .toLowerCase() === 'https'
-  )
+  return /(^|,)\s*https\s*$/i.test(header?.toString() ?? '')
 }

@@ -31,14 +31,14 @@ export const CHANGE_PASSWORD_OPERATION = operation(
   ['VALIDATION_ERROR', 'INVALID_CREDENTIALS', 'CSRF_FAILED', 'TOO_MANY_ATTEMPTS'],
 )
 
-export type ChangePasswordBody = { email: string; currentPassword: string; newPassword: string }
+type Body = { email: string; currentPassword: string; newPassword: string }
 
 export function changePasswordRoute(
   login: (attempt: LoginAttempt) => Promise<LoginOutcome>,
   passwordRules: NewHashDeps['passwordRules'],
 ) {
-  return async (request: FastifyRequest<{ Body: ChangePasswordBody }>, reply: FastifyReply) => {
-    const { email, currentPassword: password, newPassword } = request.body
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const { email, currentPassword: password, newPassword } = request.body as Body
     if (!newPassword.isWellFormed()) {
       const message = 'The new password has characters that cannot be stored'
       return refuse(request, reply, 'VALIDATION_ERROR', { fields: ['newPassword'], message })

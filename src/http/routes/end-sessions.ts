@@ -1,9 +1,8 @@
 // DELETE /sessions/{id}, DELETE /sessions: ends one of a user's own sessions, or all others.
-import { UUID_PATTERN } from '../../identifiers.ts'
 import { endOtherSessions, endOwnSession } from '../../session/own-sessions.ts'
 import { sendFailure, sendSuccess } from '../answer/envelope.ts'
 import { CHANGING, operation, success, whole } from '../openapi/operation.ts'
-import { CLEARED_COOKIE_HEADER, NO_DATA } from '../openapi/schemas.ts'
+import { CLEARED_COOKIE_HEADER, NO_DATA, SESSION_ID } from '../openapi/schemas.ts'
 import { clearSessionCookie } from '../request/cookies.ts'
 import { reportEnded } from './ended-session.ts'
 import { type SessionAccess, sendDenied, withSession } from './session-access.ts'
@@ -16,14 +15,7 @@ export const END_SESSION_OPERATION = {
       summary: 'End one of your sessions',
       description: 'A session of another user is answered like one that does not exist.',
       security: CHANGING,
-      params: whole({
-        id: {
-          type: 'string',
-          pattern: UUID_PATTERN,
-          description: 'The id of the session.',
-          examples: ['7c9e6679-7425-40de-944b-e07fc1f90ae7'],
-        },
-      }),
+      params: whole({ id: { ...SESSION_ID, description: 'The id of the session.' } }),
       response: success('The session has ended.', NO_DATA, CLEARED_COOKIE_HEADER),
     },
     ['INVALID_TOKEN', 'CSRF_FAILED', 'NOT_FOUND'],
@@ -31,7 +23,6 @@ export const END_SESSION_OPERATION = {
   attachValidation: true,
 }
 
-/** A session of another user is answered like one that does not exist. */
 export function endSessionRoute(deps: SessionAccess) {
   return withSession(deps, async (live, request, reply, cookie) => {
     if (request.validationError) return sendFailure(reply, 'NOT_FOUND')

@@ -39,16 +39,14 @@ export const ISSUE_CODE_OPERATION = operation(
   ['VALIDATION_ERROR', 'INVALID_TOKEN', 'CSRF_FAILED', 'TOO_MANY_REQUESTS'],
 )
 
-export type IssueCodeBody = { returnTo: string; challenge: string }
-
 export function issueCodeRoute(deps: SessionAccess & IssueDeps, callbacks: readonly string[]) {
   // An application that CORS_ORIGINS lists may use the cookie, but not give it to other sites.
   const pageOnly = { ...deps, isListedOrigin: () => false }
-  return async (request: FastifyRequest<{ Body: IssueCodeBody }>, reply: FastifyReply) => {
-    // Not by access token: its holder could open sessions that outlive it.
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    // An access token does not count: its holder could open sessions that outlive it.
     const access = await accessBy(pageOnly, cookieOf(pageOnly, request))
     if (access.kind !== 'granted') return sendDenied(request, reply, access)
-    const { returnTo, challenge } = request.body
+    const { returnTo, challenge } = request.body as { returnTo: string; challenge: string }
     const callback = acceptedCallback(returnTo, challenge, callbacks)
     if (callback === null) {
       logRefused(request, 'return-to', originOf(returnTo))

@@ -58,11 +58,9 @@ export const LOGIN_OPERATION = operation(
   ],
 )
 
-export type LoginBody = { email: string; password: string }
-
 export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcome>) {
-  return async (request: FastifyRequest<{ Body: LoginBody }>, reply: FastifyReply) => {
-    const { email, password } = request.body
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const { email, password } = request.body as { email: string; password: string }
     return answerLogin(request, reply, await login({ email, password, ...callerOf(request) }))
   }
 }

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { PasswordFlaw } from '../../login/password-rules.ts'
 import { refuse } from '../request/log.ts'
 
-const MESSAGES: Record<PasswordFlaw, string> = {
+export const FLAW_MESSAGES: Record<PasswordFlaw, string> = {
   too_short: 'The new password is too short',
   too_long: 'The new password is too long: it may have up to 72 bytes',
   too_common: 'The new password is one of those that are guessed first',
@@ -16,6 +16,6 @@ export function refuseNewPassword(
   reply: FastifyReply,
   flaw: PasswordFlaw,
 ): FastifyReply {
-  const details = { fields: ['newPassword'], reason: flaw, message: MESSAGES[flaw] }
+  const details = { fields: ['newPassword'], reason: flaw, message: FLAW_MESSAGES[flaw] }
   return refuse(request, reply, 'VALIDATION_ERROR', details)
 }

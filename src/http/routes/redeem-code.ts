@@ -1,12 +1,11 @@
 // POST /api/v1/auth/code: an application of another site redeems a one-time code.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Metrics } from '../../metrics/metrics.ts'
 import { type RedeemDeps, redeemCode } from '../../session/redeem-code.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
 import { object, operation, success } from '../openapi/operation.ts'
 import { clientOf } from '../request/client.ts'
 import { logOf } from '../request/log.ts'
-import { METRICS, reportEnded } from './ended-session.ts'
+import { metricsOf, reportEnded } from './ended-session.ts'
 import { LOGIN_DATA } from './login.ts'
 
 export const REDEEM_CODE_OPERATION = operation(
@@ -33,11 +32,9 @@ export const REDEEM_CODE_OPERATION = operation(
   ['VALIDATION_ERROR', 'INVALID_TOKEN'],
 )
 
-export type RedeemCodeBody = { code: string; verifier: string }
-
 export function redeemCodeRoute(deps: RedeemDeps) {
-  return async (request: FastifyRequest<{ Body: RedeemCodeBody }>, reply: FastifyReply) => {
-    const { code, verifier } = request.body
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const { code, verifier } = request.body as { code: string; verifier: string }
     const { origin } = request.headers
     const outcome = await redeemCode(deps, { code, verifier, origin, client: clientOf(request) })
     if (outcome.kind === 'invalid') {
@@ -47,7 +44,7 @@ export function redeemCodeRoute(deps: RedeemDeps) {
     }
     const { user, sessionId, accessToken, refreshToken, expiresInSeconds: expiresIn } = outcome
     logOf(request).info({ event: 'code.redeemed', userId: user.id, sessionId })
-    request.server.getDecorator<Metrics>(METRICS).sessionOpened()
+    metricsOf(request).sessionOpened()
     for (const { id, userId, reason } of outcome.ended) reportEnded(request, id, userId, reason)
     return sendSuccess(reply, { user: toUserObject(user), accessToken, refreshToken, expiresIn })
   }

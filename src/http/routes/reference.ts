@@ -4,7 +4,7 @@ import { type ApiDescription, toDocument } from '../openapi/document.ts'
 import { NOT_DESCRIBED } from '../openapi/operation.ts'
 import { toHtml } from '../openapi/reference.ts'
 import { type Content, compressText, type Page } from '../page/page.ts'
-import { PAGE_POLICY, sendContent } from './page.ts'
+import { PAGE_HEADERS, sendContent } from './page.ts'
 
 /** By default no cache may keep them. */
 export function addReference(
@@ -13,20 +13,22 @@ export function addReference(
   api: ApiDescription,
   cacheControl?: string,
 ): void {
-  let json: Content
-  let html: Content
-  // Only now all routes are known.
-  app.addHook('onReady', async () => {
+  let made: { json: Content; html: Content } | null = null
+  /** Makes them for the first reader, because most processes never have one. */
+  const reference = () => {
+    if (made) return made
     const document = toDocument(app, api)
-    json = compressText('application/json', JSON.stringify(document))
-    html = page.toReferencePage(toHtml(document, api.failures))
-  })
+    const json = compressText('application/json', JSON.stringify(document))
+    const html = page.toReferencePage(toHtml(document, api.failures))
+    made = { json, html }
+    return made
+  }
   const cached = (reply: FastifyReply) =>
     cacheControl ? reply.header('Cache-Control', cacheControl) : reply
   app.get('/openapi.json', NOT_DESCRIBED, async (request, reply) =>
-    sendContent(request, cached(reply), json),
+    sendContent(request, cached(reply), reference().json),
   )
   app.get('/docs', NOT_DESCRIBED, async (request, reply) =>
-    sendContent(request, cached(reply).header('Content-Security-Policy', PAGE_POLICY), html),
+    sendContent(request, cached(reply).headers(PAGE_HEADERS), reference().html),
   )
 }

@@ -3,14 +3,13 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../config/config.ts'
 import type { RefreshedSession } from '../../domain/refresh-token.ts'
 import type { CountedLog } from '../../log/counted-log.ts'
-import type { Metrics, RepeatLabel } from '../../metrics/metrics.ts'
 import { type RefreshDeps, refresh, renewAccess } from '../../session/refresh.ts'
 import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
 import { IN_GIVEN_ORDER, named, object, operation, success } from '../openapi/operation.ts'
 import { REFRESH_TOKEN_BODY, TOKENS } from '../openapi/schemas.ts'
 import { clientOf } from '../request/client.ts'
 import { COUNTED_LOG, givenRequestId, logOf } from '../request/log.ts'
-import { METRICS, reportEnded } from './ended-session.ts'
+import { metricsOf, reportEnded } from './ended-session.ts'
 import {
   accessBy,
   bodyTokenOf,
@@ -55,7 +54,7 @@ export function refreshRoute(deps: Deps) {
     switch (outcome.kind) {
       case 'refreshed': {
         const { live, accessToken, refreshToken, expiresInSeconds: expiresIn, repeatedBy } = outcome
-        if (repeatedBy) countRepeat(request, repeatedBy)
+        if (repeatedBy) metricsOf(request).refreshRepeated(repeatedBy)
         logRefreshed(deps, request, live, repeatedBy !== null)
         return sendSuccess(reply, {
           user: toUserObject(live.user),
@@ -66,7 +65,7 @@ export function refreshRoute(deps: Deps) {
       }
       case 'reused': {
         const { sessionId, userId, isOtherCaller } = outcome
-        if (isOtherCaller) countRepeat(request, 'refused')
+        if (isOtherCaller) metricsOf(request).refreshRepeated('refused')
         const facts = { sessionId, userId, ...(isOtherCaller && { otherCaller: true }) }
         logOf(request).error({ event: 'session.reuse_detected', ...facts })
         reportEnded(request, sessionId, userId, 'reuse')
@@ -108,10 +107,6 @@ function logRefreshed(
   }
   const facts = { sessionId: session.id, userId: user.id, ...(isRepeated && { repeated: true }) }
   logOf(request).info({ event: 'session.refreshed', ...facts })
-}
-
-function countRepeat(request: FastifyRequest, by: RepeatLabel): void {
-  request.server.getDecorator<Metrics>(METRICS).refreshRepeated(by)
 }
 
 export function sendLimited(

@@ -32,15 +32,10 @@ type SessionHandler = (
 /** Calls the handler only for requests with a live session. */
 export function withSession(deps: SessionAccess, handle: SessionHandler) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    const access = await accessOf(deps, request)
+    const access = await accessBy(deps, credentialOf(deps, request))
     if (access.kind !== 'granted') return sendDenied(request, reply, access)
     return handle(access.live, request, reply, access.cookie)
   }
-}
-
-/** By bearer token or cookie. */
-function accessOf(deps: SessionAccess, request: FastifyRequest): Promise<Access> {
-  return accessBy(deps, credentialOf(deps, request))
 }
 
 export async function accessBy(deps: SessionAccess, shown: Shown): Promise<Access> {
@@ -54,6 +49,7 @@ export async function accessBy(deps: SessionAccess, shown: Shown): Promise<Acces
 /** What a request has shown. */
 type Shown = Credential | { kind: 'absent' } | CrossSite
 
+/** A bearer token or a cookie. */
 export function credentialOf(deps: SessionAccess, request: FastifyRequest): Shown {
   const token = bearerTokenOf(request)
   return token === null ? cookieOf(deps, request) : { kind: 'access-token', value: token }
@@ -85,7 +81,7 @@ export function logDenied(request: FastifyRequest, access: NoAccess): void {
 }
 
 /**
- * Of a request without any credential: true if its body has something else in place of the refresh token, such as a
+ * Asked of a request without any credential: true if its body has something else in place of the refresh token, such as a
  * field of another name. An empty object counts as no body.
  */
 export function isTokenMisplaced({ body }: FastifyRequest): boolean {

@@ -1,14 +1,13 @@
 // GET /session, GET /sessions: a user's own sessions.
 import type { Session } from '../../domain/session.ts'
-import { UUID_PATTERN } from '../../identifiers.ts'
 import { listOwnSessions } from '../../session/own-sessions.ts'
 import { sendSuccess, toUserObject } from '../answer/envelope.ts'
-import { named, object, operation, READING, success, whole } from '../openapi/operation.ts'
+import { named, object, operation, orNull, READING, success, whole } from '../openapi/operation.ts'
 import {
   CSRF_TOKEN_HEADER,
-  ID,
   LAST_LOGIN_FIELDS,
   SESSION_FIELDS,
+  SESSION_ID,
   USER,
 } from '../openapi/schemas.ts'
 import { sendCsrfToken } from '../request/csrf.ts'
@@ -20,12 +19,10 @@ const OWN_SESSION_FIELDS = {
   current: { type: 'boolean', description: 'True for the session of this request.' },
 }
 
-const LAST_LOGIN = {
-  ...whole(LAST_LOGIN_FIELDS),
-  type: ['object', 'null'],
-  description:
-    'The user’s login before the one that opened the session. Later logins do not change it. Null if none is known.',
-}
+const LAST_LOGIN = orNull(
+  whole(LAST_LOGIN_FIELDS),
+  'The user’s login before the one that opened the session. Later logins do not change it. Null if none is known.',
+)
 
 const CURRENT_SESSION = whole({
   ...OWN_SESSION_FIELDS,
@@ -57,10 +54,7 @@ export function sessionRoute(deps: SessionAccess) {
     if (cookie !== null) sendCsrfToken(reply, cookie)
     return sendSuccess(reply, {
       user: toUserObject(user),
-      session: {
-        ...toSessionObject(session, session.id),
-        lastLogin: lastLogin && { ...lastLogin, at: lastLogin.at.toISOString() },
-      },
+      session: { ...toSessionObject(session, session.id), lastLogin },
     })
   })
 }
@@ -80,16 +74,14 @@ export const SESSIONS_OPERATION = {
         {
           limit: {
             type: 'string',
-            // Without sign or leading zeros.
+            // It has no sign and no leading zeros.
             pattern: '^([1-9]\\d?|100)$',
             description: `How many sessions: 1 to ${PAGE_MAX}; by default ${PAGE_MAX}.`,
             examples: ['20'],
           },
           after: {
-            type: 'string',
-            pattern: UUID_PATTERN,
+            ...SESSION_ID,
             description: 'The id of the last session of the previous page.',
-            examples: ['7c9e6679-7425-40de-944b-e07fc1f90ae7'],
           },
         },
         [],
@@ -101,11 +93,7 @@ export const SESSIONS_OPERATION = {
           object(
             {
               sessions: { type: 'array', items: named('Session', whole(OWN_SESSION_FIELDS)) },
-              next: {
-                ...ID,
-                description: 'Only if there are more sessions.',
-                examples: ['7c9e6679-7425-40de-944b-e07fc1f90ae7'],
-              },
+              next: { ...SESSION_FIELDS.id, description: 'Only if there are more sessions.' },
             },
             ['sessions'],
           ),
@@ -137,13 +125,5 @@ export function sessionsRoute(deps: SessionAccess) {
 
 function toSessionObject(session: Session, currentId: string) {
   const { id, createdAt, lastUsedAt, expiresAt, userAgent, ip } = session
-  return {
-    id,
-    createdAt: createdAt.toISOString(),
-    lastUsedAt: lastUsedAt.toISOString(),
-    expiresAt: expiresAt.toISOString(),
-    userAgent,
-    ip,
-    current: id === currentId,
-  }
+  return { id, createdAt, lastUsedAt, expiresAt, userAgent, ip, current: id === currentId }
 }

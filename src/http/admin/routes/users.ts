@@ -97,7 +97,7 @@ export const addUserRoute = adminRoute(
   },
 )
 
-/** Not atomic if `isActive` comes with other fields: these are changed first, in a transaction of their own. */
+/** It is not atomic if `isActive` comes with other fields: these are changed first, in their own transaction. */
 export const changeUserRoute = adminRoute(
   {
     operationId: 'changeUser',

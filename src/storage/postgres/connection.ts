@@ -18,7 +18,7 @@ const READ_ONLY = '25006'
 /** With these the server ends the connection. */
 const FATAL = ['FATAL', 'PANIC']
 
-export type Connection = {
+type Connection = {
   query(text: string, values: unknown[], name?: string): Promise<pg.QueryResult>
   release(discard?: boolean): void
 }

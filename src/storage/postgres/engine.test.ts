@@ -67,8 +67,8 @@ describe('a connection to PostgreSQL', async () => {
       })
     const [direct, pooled] = [open(false), open(true)]
     try {
-      assert.deepEqual(await direct.listMissingSettings(), [])
-      const missing = await pooled.listMissingSettings()
+      assert.deepEqual(await direct.maintenance.listMissingSettings(), [])
+      const missing = await pooled.maintenance.listMissingSettings()
       assert.equal(missing.length, 7)
       assert.equal(missing[0], 'alter role postgres set statement_timeout = 1300')
     } finally {
@@ -146,7 +146,7 @@ describe('a connection to PostgreSQL', async () => {
     try {
       const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(engine.db)
       await database.rows(`select pg_terminate_backend(${rows[0]?.pid})`)
-      await until(async () => engine.countConnections()?.idle === 0)
+      await until(async () => (await engine.maintenance.countConnections())?.idle === 0)
       wire.cut()
       const waiting = sql`select 1`.execute(engine.db)
       setTimeout(wire.mend, 1_500)

@@ -134,11 +134,13 @@ export function openPostgres(options: PostgresOptions): Engine {
     async insertRows(trx, table, rows) {
       const columns = Object.keys(rows[0] ?? {})
       const names = sql.join(columns.map(column => sql.ref(column)))
-      const insertion = sql<{ id: unknown }>`insert into ${sql.table(table)} (${names})
-        ${rowsAsJson('postgres', table, columns, rows)} on conflict do nothing returning id`
-      const { rows: inserted } = await insertion.execute(trx)
+      // A row that gets its id here conflicts with no other, so there is nothing to return.
+      const areNew = !columns.includes('id')
+      const { rows: inserted } = await sql<{ id: unknown }>`
+        insert into ${sql.table(table)} (${names}) ${rowsAsJson('postgres', table, columns, rows)}
+        ${areNew ? sql`` : sql`on conflict do nothing returning id`}`.execute(trx)
       const ids = new Set(inserted.map(({ id }) => id))
-      return rows.map(({ id }) => ids.has(id))
+      return rows.map(({ id }) => areNew || ids.has(id))
     },
     mayPurge: async trx => {
       const { rows } = await sql<{ is_locked: boolean }>`
@@ -146,13 +148,15 @@ export function openPostgres(options: PostgresOptions): Engine {
       return rows[0]?.is_locked === true
     },
     emptyWriteAheadLog: async () => {},
-    vacuum: async () => false,
-    countConnections: () => pool.count(),
-    readClock: async () => {
-      const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db)
-      return rows[0]?.now ?? null
+    maintenance: {
+      vacuum: async () => false,
+      countConnections: async () => pool.count(),
+      readClock: async () => {
+        const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db)
+        return rows[0]?.now ?? null
+      },
+      listMissingSettings: async () => (hasPooler ? listMissingSettings(db) : []),
     },
-    listMissingSettings: async () => (hasPooler ? listMissingSettings(db) : []),
     // Kysely ends the pool only if it has used it.
     close: () => pool.end(),
   }

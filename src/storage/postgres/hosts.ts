@@ -1,4 +1,5 @@
 // Opens connections to the host that accepts writes, out of those that DATABASE_URL names.
+import { once } from 'node:events'
 import { connect, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
@@ -18,7 +19,7 @@ const TOO_MANY_CONNECTIONS = '53300'
 const CANNOT_CONNECT_NOW = '57P03'
 
 /** The server cannot be used now, but may be soon: it is full, starts, or is about to be promoted. */
-export class NotYetUsable extends Error {}
+class NotYetUsable extends Error {}
 
 export type Pooled = {
   client: pg.Client
@@ -31,7 +32,7 @@ export type Pooled = {
   idleTimer?: NodeJS.Timeout | undefined
 }
 
-export type Host = {
+type Host = {
   config: pg.ClientConfig
   /** Connections whose socket is not closed: each may have a process at the server. */
   open: Set<Socket>
@@ -185,11 +186,8 @@ async function closeIfUnreachable({ client, socket }: Pooled): Promise<void> {
   const { host, port } = client
   if (host.startsWith('/')) return
   const probe = connect({ host, port })
-  const connected = new Promise((resolve, reject) =>
-    probe.once('connect', resolve).once('error', reject),
-  )
-  await within(connected, CONNECT_TIMEOUT_MS, 'the host does not answer').catch(error =>
-    socket.destroy(error),
+  await within(once(probe, 'connect'), CONNECT_TIMEOUT_MS, 'the host does not answer').catch(
+    error => socket.destroy(error),
   )
   probe.destroy()
 }

@@ -21,10 +21,10 @@ import {
 export const MIGRATION_TIMEOUT_MS = 3_600_000
 /** The key of the advisory lock: any number that no other program in this database uses. */
 const MIGRATION_LOCK = 710_002
-/** For the migration of another process. */
+/** How long it waits for the migration of another process. */
 const PROCESS_WAIT_MS = 5_000
 /**
- * For all tables together. While a migration waits for a table that a long transaction reads, such as a backup,
+ * How long it waits for all tables together. While a migration waits for a table that a long transaction reads, such as a backup,
  * every statement on that table waits behind it. So it gives up after this time, and tries again after the pause.
  */
 const TABLE_WAIT_MS = 200

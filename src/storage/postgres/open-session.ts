@@ -14,7 +14,6 @@ import {
   endSurplusInPostgres as endSurplus,
   isLeftBehind,
   isReplaced,
-  type LeftBehindParameters,
   type LeftBehindRow,
   leftBehindValues,
   surplusValues,
@@ -29,32 +28,12 @@ import { fail, lockedRows, type Run, SUCCEEDED } from './settle.ts'
 /** A change of the password takes several statements: `run` must then be that of a transaction. */
 export async function succeed(
   run: Run,
-  { user, session, refreshToken, device, displaced, change }: Opening,
+  opening: Opening,
   scopes: ThrottleScope[],
   now: Date,
 ): Promise<EndedSession[] | null> {
-  const [accepted] = await run(openSession, {
-    ...leftBehindValues(displaced, device),
-    now: formatTime(now),
-    keys: keysOf(scopes),
-    userId: user.id,
-    passwordHash: user.passwordHash,
-    hashDigest: digestOf(user.passwordHash),
-    sessionId: session.id,
-    sessionEnd: formatTime(session.expiresAt),
-    cookieDigest: session.cookieDigest,
-    userAgent: session.userAgent,
-    ip: session.ip,
-    tokenId: refreshToken.id,
-    tokenDigest: refreshToken.digest,
-    keyId: refreshToken.keyId,
-    issuedAt: formatTime(refreshToken.issuedAt),
-    tokenEnd: formatTime(refreshToken.expiresAt),
-    knownDeviceId: device?.kind === 'known' ? device.id : null,
-    newDeviceId: device?.kind === 'new' ? device.id : null,
-    deviceDigest: device?.kind === 'new' ? device.digest : null,
-    deviceEnd: device && formatTime(device.expiresAt),
-  })
+  const { user, session, displaced, change } = opening
+  const [accepted] = await run(openSession, openingValues(opening, scopes, now))
   if (!accepted) {
     // The statement wrote nothing: the attempt is still pending.
     await fail(run, scopes, user.id, now)
@@ -84,25 +63,35 @@ export async function succeed(
  */
 const UNSEEN_LOGINS = 50
 
-type SuccessParameters = LeftBehindParameters & {
-  keys: string[]
-  passwordHash: string
-  hashDigest: string
-  sessionId: string
-  sessionEnd: string
-  cookieDigest: string | null
-  userAgent: string
-  ip: string
-  tokenId: string
-  tokenDigest: string
-  keyId: string
-  issuedAt: string
-  tokenEnd: string
-  knownDeviceId: string | null
-  newDeviceId: string | null
-  deviceDigest: string | null
-  deviceEnd: string | null
+function openingValues(
+  { user, session, refreshToken, device, displaced }: Opening,
+  scopes: ThrottleScope[],
+  now: Date,
+) {
+  return {
+    ...leftBehindValues(displaced, device),
+    now: formatTime(now),
+    keys: keysOf(scopes),
+    userId: user.id,
+    passwordHash: user.passwordHash,
+    hashDigest: digestOf(user.passwordHash),
+    sessionId: session.id,
+    sessionEnd: formatTime(session.expiresAt),
+    cookieDigest: session.cookieDigest,
+    userAgent: session.userAgent,
+    ip: session.ip,
+    tokenId: refreshToken.id,
+    tokenDigest: refreshToken.digest,
+    keyId: refreshToken.keyId,
+    issuedAt: formatTime(refreshToken.issuedAt),
+    tokenEnd: formatTime(refreshToken.expiresAt),
+    knownDeviceId: device?.kind === 'known' ? device.id : null,
+    newDeviceId: device?.kind === 'new' ? device.id : null,
+    deviceDigest: device?.kind === 'new' ? device.digest : null,
+    deviceEnd: device && formatTime(device.expiresAt),
+  }
 }
+type SuccessParameters = ReturnType<typeof openingValues>
 
 type Success = {
   /** The user's sessions that have not ended, without the new one, counted up to 1,000. */

@@ -17,7 +17,7 @@ import {
 const LONG_CONNECT_TIMEOUT_MS = 10_000
 const RETRY_PAUSE_MS = 100
 const IDLE_TIMEOUT_MS = 10_000
-/** For the server to close a connection. */
+/** The server has so long to close a connection. */
 const CLOSE_TIMEOUT_MS = 1_000
 
 type Waiter = {

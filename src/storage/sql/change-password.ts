@@ -2,28 +2,20 @@
 // locked the user, and so sees the sessions of all earlier logins; later ones find that the hash has changed.
 import { sql } from 'kysely'
 import type { EndedSession, PasswordChange } from '../../domain/attempt.ts'
-import { isAmong } from './dialect.ts'
+import { type EndedRow, endingAll, isOtherOf, liveIds } from './end-all-sessions.ts'
 import type { EngineName } from './engine.ts'
-import { isNotExpired } from './live-session.ts'
 import { prepare } from './prepared.ts'
 import { formatTime } from './schema.ts'
-
-type ChangeParameters = {
-  now: string
-  userId: string
-  newSessionId: string
-  newHash: string
-  keptDeviceId: string | null
-}
 
 export function changeValues(
   userId: string,
   newSessionId: string,
   { newHash, keptDeviceId }: PasswordChange,
   now: Date,
-): ChangeParameters {
+) {
   return { now: formatTime(now), userId, newSessionId, newHash, keptDeviceId }
 }
+type ChangeParameters = ReturnType<typeof changeValues>
 
 export const replacePassword = prepare<ChangeParameters>((db, { now, userId, newHash }) =>
   sql`update users set password_hash = ${newHash}, upgraded_from = null, temporary_until = null,
@@ -37,24 +29,15 @@ export const forgetOtherDevices = prepare<ChangeParameters>((db, { userId, keptD
   ),
 )
 
-type OtherRow = { id: string; was_live: boolean | number }
-
 export const endOthersInSqlite = prepareEnd('sqlite')
 export const endOthersInPostgres = prepareEnd('postgres')
 
-/** Like `endAllSessions`, as a prepared statement. */
 function prepareEnd(engine: EngineName) {
-  const lock = engine === 'postgres' ? sql`for no key update` : sql``
-  return prepare<ChangeParameters, OtherRow>((db, { now, userId, newSessionId }) => {
-    const others = sql`select id from sessions where user_id = ${userId} and ended_at is null
-      and id <> ${newSessionId} order by created_at, id ${lock}`
-    return sql<OtherRow>`update sessions set ended_at = ${now}
-      where ${isAmong(engine, 'id', others)}
-      returning id, ${isNotExpired(now)} as was_live`.compile(db)
-  })
+  return prepare<ChangeParameters, EndedRow>((db, { now, userId, newSessionId }) =>
+    endingAll(engine, isOtherOf(userId, newSessionId), now).compile(db),
+  )
 }
 
-/** Sessions that had expired are not reported. */
-export function toOthers(rows: OtherRow[], userId: string): EndedSession[] {
-  return rows.filter(row => row.was_live).map(({ id }) => ({ id, userId, reason: 'password' }))
+export function toOthers(rows: EndedRow[], userId: string): EndedSession[] {
+  return liveIds(rows).map(id => ({ id, userId, reason: 'password' }))
 }

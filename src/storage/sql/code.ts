@@ -8,7 +8,8 @@ import { isLive, type SessionWithUser, sessionWithUser, toLive } from './live-se
 import { lockForChange } from './lock-for-change.ts'
 import { prepare } from './prepared.ts'
 import { refreshTokenRow } from './refresh-token.ts'
-import { formatTime, parseTime, parseTimeOrNull } from './schema.ts'
+import { formatTime, parseTime } from './schema.ts'
+import { LAST_LOGIN_COLUMNS } from './user-rows.ts'
 
 export function createCodes(engine: Engine): CodeStore {
   const endSurplus = engine.name === 'postgres' ? endSurplusInPostgres : endSurplusInSqlite
@@ -27,7 +28,7 @@ export function createCodes(engine: Engine): CodeStore {
     redeem: (digest, { userId, session, refreshToken, maxSessions }, now) =>
       transact(engine, async trx => {
         const moment = formatTime(now)
-        // Of parallel calls one removes the row. The others wait for its transaction, and then find none.
+        // One of several parallel calls removes the row. The others wait for its transaction, and then find none.
         const code = await trx
           .deleteFrom('login_codes')
           .where('digest', '=', digest)
@@ -38,34 +39,16 @@ export function createCodes(engine: Engine): CodeStore {
         // A change that ends all sessions of the user either sees the new session, or is seen by the next statement.
         const user = await lockForChange(engine, trx, userId)
         if (!user?.isActive || isLockedByAdministrator(user, now)) return null
-        const page = await trx
-          .selectFrom('sessions')
-          .selectAll()
-          .where('id', '=', code.session_id)
-          .where(isLive(moment))
-          .executeTakeFirst()
-        if (!page) return null
-        const lastLoginAt = parseTimeOrNull(page.last_login_at)
         const firstEnd = formatTime(refreshToken.expiresAt)
-        await trx
-          .insertInto('sessions')
-          .values({
-            id: session.id,
-            user_id: userId,
-            created_at: moment,
-            last_used_at: moment,
-            idle_expires_at: firstEnd,
-            purge_at: firstEnd,
-            expires_at: formatTime(session.expiresAt),
-            user_agent: session.userAgent,
-            ip: session.ip,
-            generation: page.generation,
-            last_login_at: lastLoginAt && formatTime(lastLoginAt),
-            last_login_ip: page.last_login_ip,
-            last_login_user_agent: page.last_login_user_agent,
-            failures_since_login: page.failures_since_login,
-          })
-          .execute()
+        // Takes over what the session of the page has of its user, if that session is still live.
+        const opened = await sql`insert into sessions (id, user_id, created_at, last_used_at,
+            idle_expires_at, purge_at, expires_at, user_agent, ip, generation, ${LAST_LOGIN_COLUMNS})
+          select ${session.id}, user_id, ${moment}, ${moment}, ${firstEnd}, ${firstEnd},
+            ${formatTime(session.expiresAt)}, ${session.userAgent}, ${session.ip}, generation,
+            ${LAST_LOGIN_COLUMNS}
+          from sessions where id = ${code.session_id} and ${isLive(moment)}
+          returning id`.execute(trx)
+        if (opened.rows.length === 0) return null
         const token = refreshTokenRow(userId, session.id, refreshToken)
         await trx.insertInto('refresh_tokens').values(token).execute()
         const surplus = endSurplus(engine.db, surplusValues(now, userId, session.id, maxSessions))

@@ -1,18 +1,15 @@
 // Deletes a user with its sessions, refresh tokens and devices, and forgets it in the audit, in batches so that no
 // statement takes long.
 import { setImmediate } from 'node:timers/promises'
-import { sql, type Transaction } from 'kysely'
+import type { Transaction } from 'kysely'
 import type { Change } from '../../domain/audit.ts'
 import { writeAudit } from './audit.ts'
-import { isAmong } from './dialect.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { keepEnded } from './ended-sessions.ts'
-import { type Engine, transact, write } from './engine.ts'
+import { type Engine, transact } from './engine.ts'
 import { forgetNames, forgetUser, pseudonymOf } from './forget-user.ts'
 import { chooseSessions, clearSessions } from './remove-sessions.ts'
 import type { Schema } from './schema.ts'
-
-const DEVICES_AT_A_TIME = 100
 
 export async function deleteUser(
   engine: Engine,
@@ -53,7 +50,6 @@ export async function deleteUser(
     if (isDone) break
     await setImmediate()
   }
-  while ((await deleteDevices(engine, id)) === DEVICES_AT_A_TIME) await setImmediate()
   while (!(await forgetAndDelete(engine, id))) await setImmediate()
   await engine.emptyWriteAheadLog()
   return ended.length
@@ -70,7 +66,7 @@ async function findAddresses(trx: Transaction<Schema>, userId: string) {
   return sessions.flatMap(session => [session.ip, session.last_login_ip])
 }
 
-/** Forgets the user in a batch of events. In the last one also deletes the user, and returns true. */
+/** Forgets the user in a batch of events. In the last one also deletes the user with its devices, and returns true. */
 function forgetAndDelete(engine: Engine, id: string): Promise<boolean> {
   return transact(engine, async trx => {
     // Changes that add an event lock the user too. It may have been activated meanwhile.
@@ -79,24 +75,4 @@ function forgetAndDelete(engine: Engine, id: string): Promise<boolean> {
     if (isLast) await trx.deleteFrom('users').where('id', '=', id).execute()
     return isLast
   })
-}
-
-async function deleteDevices(engine: Engine, userId: string): Promise<number> {
-  const { numDeletedRows } = await write(engine, db =>
-    db
-      .deleteFrom('devices')
-      .where(
-        isAmong(
-          engine.name,
-          'id',
-          db
-            .selectFrom('devices')
-            .select('id')
-            .where('user_id', '=', userId)
-            .limit(sql.lit(DEVICES_AT_A_TIME)),
-        ),
-      )
-      .executeTakeFirstOrThrow(),
-  )
-  return Number(numDeletedRows)
 }

@@ -12,23 +12,19 @@ import { formatTime } from './schema.ts'
 /** Most surplus sessions that one login ends. If a user has more, the next logins end them. */
 const SURPLUS_MAX = 100
 
-export type LeftBehindParameters = {
-  now: string
-  userId: string
-  oldCookieDigest: string | null
-  deviceId: string | null
-  usedBefore: string
-}
-
 export function leftBehindValues(
   { cookieDigest, usedBefore }: Displaced,
   device: UsedDevice | null,
-): Omit<LeftBehindParameters, 'now' | 'userId'> {
+) {
   return {
     oldCookieDigest: cookieDigest,
     deviceId: device?.id ?? null,
     usedBefore: formatTime(usedBefore),
   }
+}
+export type LeftBehindParameters = ReturnType<typeof leftBehindValues> & {
+  now: string
+  userId: string
 }
 
 /** Live sessions that the browser has left behind. Each of the two kinds is found by an index. */
@@ -50,24 +46,12 @@ export function toEnded({ id, user_id, is_replaced }: LeftBehindRow): EndedSessi
   return { id, userId: user_id, reason: is_replaced ? 'replaced' : 'abandoned' }
 }
 
-type SurplusParameters = {
-  now: string
-  userId: string
-  newId: string
-  maxOthers: number
-  candidates: number
-}
-
 /** `newId` is excluded: after the clock was set back, the new session looks like the oldest. */
-export function surplusValues(
-  now: Date,
-  userId: string,
-  newId: string,
-  maxSessions: number,
-): SurplusParameters {
+export function surplusValues(now: Date, userId: string, newId: string, maxSessions: number) {
   const maxOthers = maxSessions - 1
   return { now: formatTime(now), userId, newId, maxOthers, candidates: maxOthers + SURPLUS_MAX }
 }
+type SurplusParameters = ReturnType<typeof surplusValues>
 
 const SURPLUS = sql`select id from surplus`
 export const endSurplusInSqlite = prepareSurplus(isAmong('sqlite', 'id', SURPLUS))

@@ -5,47 +5,47 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Change } from '../../domain/audit.ts'
 import { writeAudit } from './audit.ts'
 import { isAmong } from './dialect.ts'
-import { type Engine, ROWS_AT_A_TIME, transact } from './engine.ts'
+import { type Engine, type EngineName, ROWS_AT_A_TIME, transact } from './engine.ts'
 import { isNotExpired } from './live-session.ts'
 import { formatTime, type Schema } from './schema.ts'
 
+export type EndedRow = { id: string; was_live: boolean | number }
+
 /**
  * The transaction must have locked the users, as a login does: so it sees the sessions of all earlier logins, and
- * later logins see the change. Returns the ids of the sessions that were live. Expired sessions are ended too, so that
- * no clock that is set back revives them.
+ * later logins see the change. Expired sessions are ended too, so that no clock that is set back revives them. Rows are
+ * locked in the same order as by every other statement, so that no deadlock occurs.
  */
+export function endingAll(engine: EngineName, which: RawBuilder<boolean>, now: string) {
+  const lock = engine === 'postgres' ? sql`for no key update` : sql``
+  const chosen = sql`select id from sessions where ${which} and ended_at is null
+    order by created_at, id ${lock}`
+  return sql<EndedRow>`update sessions set ended_at = ${now} where ${isAmong(engine, 'id', chosen)}
+    returning id, ${isNotExpired(now)} as was_live`
+}
+
+/** Leaves out the sessions that had expired. */
+export function liveIds(ended: EndedRow[]): string[] {
+  return ended.filter(({ was_live }) => was_live).map(({ id }) => id)
+}
+
+/** Returns the ids of the sessions that were live. */
 export async function endAllSessions(
   engine: Engine,
   trx: Kysely<Schema>,
   which: RawBuilder<boolean>,
   now: Date,
 ): Promise<string[]> {
-  const moment = formatTime(now)
-  const ended = await trx
-    .updateTable('sessions')
-    .set({ ended_at: moment })
-    .where(
-      isAmong(
-        engine.name,
-        'id',
-        trx
-          .selectFrom('sessions')
-          .select('id')
-          .where(which)
-          .where('ended_at', 'is', null)
-          // In the same order as every other statement, so that no deadlock occurs.
-          .orderBy('created_at')
-          .orderBy('id')
-          .$if(engine.name === 'postgres', query => query.forNoKeyUpdate()),
-      ),
-    )
-    .returning(['id', sql`${isNotExpired(moment)}`.as('was_live')])
-    .execute()
-  return ended.filter(({ was_live }) => was_live).map(({ id }) => id)
+  const { rows } = await endingAll(engine.name, which, formatTime(now)).execute(trx)
+  return liveIds(rows)
 }
 
 export function isOfUser(userId: string) {
   return sql<boolean>`user_id = ${userId}`
+}
+
+export function isOtherOf(userId: string, keptId: string) {
+  return sql<boolean>`user_id = ${userId} and id <> ${keptId}`
 }
 
 /** What the audit calls all users. */
@@ -83,7 +83,7 @@ function endBatch(
       const event = { action: 'sessions.ended', target: EVERY_USER, targetId: null } as const
       await writeAudit(trx, change, event)
     }
-    // As text: a Date would round PostgreSQL's microseconds. The first condition on purge_at lets the engines use the
+    // The time stays text: a Date would round PostgreSQL's microseconds. The first condition on purge_at lets the engines use the
     // index, which has no nulls; from the second they do not infer that there are none.
     const { rows } = await sql<Position>`
       select id, cast(purge_at as text) as purge_at from sessions

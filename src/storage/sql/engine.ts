@@ -2,6 +2,7 @@
 // transactions that work on both.
 import type { Kysely, Transaction } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
+import type { MaintenanceStore } from '../../domain/maintenance.ts'
 import type { OnMigrationProgress } from '../../domain/migration.ts'
 import { within } from '../../time-limit.ts'
 import type { RunStatement } from './prepared.ts'
@@ -10,7 +11,7 @@ import type { ReplacedRow, Rotation } from './token-rows.ts'
 
 export type EngineName = 'sqlite' | 'postgres'
 
-/** Of work in batches. SQLite has smaller ones, because other operations wait for each transaction. */
+/** The size of a batch. SQLite has smaller ones, because other operations wait for each transaction. */
 export const ROWS_AT_A_TIME = { sqlite: 100, postgres: 500 }
 
 export type Engine = {
@@ -40,10 +41,7 @@ export type Engine = {
   mayPurge(trx: Transaction<Schema>): Promise<boolean>
   /** SQLite keeps earlier versions of changed pages there. Does nothing while another process reads; and on PostgreSQL. */
   emptyWriteAheadLog(): Promise<void>
-  vacuum(): Promise<boolean>
-  countConnections(): { used: number; idle: number; waiting: number } | null
-  readClock(): Promise<Date | null>
-  listMissingSettings(): Promise<string[]>
+  maintenance: Omit<MaintenanceStore, 'purge' | 'checkWritable'>
   close(): Promise<void>
 }
 

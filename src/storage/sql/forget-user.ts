@@ -4,7 +4,7 @@ import { type Selectable, sql, type Transaction } from 'kysely'
 import type { AuditFacts } from '../../domain/audit.ts'
 import { digestOf } from '../../identifiers.ts'
 import { toFacts } from './audit.ts'
-import { isAmong, rowsAsJson } from './dialect.ts'
+import { updateRows } from './dialect.ts'
 import { type Engine, ROWS_AT_A_TIME } from './engine.ts'
 import type { Schema } from './schema.ts'
 
@@ -93,29 +93,17 @@ async function replace(
   rows: EventRow[],
   pseudonymFor: (row: EventRow) => string,
 ): Promise<void> {
-  if (rows.length === 0) return
   const replaced = rows.map(row => {
     const target = pseudonymFor(row)
-    const { id, before, after } = row
     return {
-      ...{ id, target },
-      before: withPseudonym(toFacts(before), target),
-      after: withPseudonym(toFacts(after), target),
+      id: row.id,
+      target,
+      target_id: null,
+      before: withPseudonym(toFacts(row.before), target),
+      after: withPseudonym(toFacts(row.after), target),
     }
   })
-  const given = rowsAsJson(
-    engine.name,
-    'audit_events',
-    ['id', 'target', 'before', 'after'],
-    replaced,
-  )
-  const ids = rowsAsJson(engine.name, 'audit_events', ['id'], replaced)
-  await sql`update audit_events set target = given.target, target_id = null,
-      before = given.before, after = given.after
-    from (${given}) given
-    where audit_events.id = given.id and ${isAmong(engine.name, 'audit_events.id', ids)}`.execute(
-    trx,
-  )
+  await updateRows(engine.name, trx, 'audit_events', replaced)
 }
 
 function withPseudonym(facts: AuditFacts | null, pseudonym: string): AuditFacts | null {

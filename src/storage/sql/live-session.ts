@@ -27,29 +27,20 @@ export function isNotExpired(now: string) {
 }
 
 /** A session and its user, read by one statement. */
-export type SessionWithUser = SessionRow &
-  Selectable<LastLoginColumns> & {
-    is_live: boolean | number
-    email: string
-    name: string
-    role: string
-    user_created_at: Date | string
-    is_active: boolean | number
-    is_not_locked: boolean | number
-  }
+export type SessionWithUser = SessionRow & {
+  is_live: boolean | number
+  email: string
+  name: string
+  role: string
+  user_created_at: Date | string
+  is_active: boolean | number
+  is_not_locked: boolean | number
+}
 
-type SessionRow = Pick<
+/** Leaves out the columns that only conditions use. */
+type SessionRow = Omit<
   Selectable<Schema['sessions']>,
-  | 'id'
-  | 'user_id'
-  | 'created_at'
-  | 'last_used_at'
-  | 'idle_expires_at'
-  | 'expires_at'
-  | 'ended_at'
-  | 'cookie_used_at'
-  | 'user_agent'
-  | 'ip'
+  'cookie_digest' | 'generation' | 'device_id' | 'has_tokens' | 'purge_at'
 >
 
 /** The columns of `SessionWithUser`, from `sessions` joined with `users`. */
@@ -109,7 +100,7 @@ function isExpired(session: SessionWithUser, now: Date): boolean {
   return session.ended_at === null && ends.some(end => end <= now)
 }
 
-export function toSession(row: Omit<SessionRow, 'ended_at'>): Session {
+export function toSession(row: SessionRow): Session {
   return {
     id: row.id,
     userId: row.user_id,

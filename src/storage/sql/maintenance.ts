@@ -6,8 +6,8 @@ import { formatTime } from './schema.ts'
 
 export function createMaintenance(engine: Engine): MaintenanceStore {
   return {
+    ...engine.maintenance,
     purge: createPurge(engine),
-    vacuum: engine.vacuum,
 
     async checkWritable(now) {
       const checked = { checked_at: formatTime(now) }
@@ -19,9 +19,5 @@ export function createMaintenance(engine: Engine): MaintenanceStore {
           .execute(),
       )
     },
-
-    countConnections: async () => engine.countConnections(),
-    readClock: engine.readClock,
-    listMissingSettings: engine.listMissingSettings,
   }
 }

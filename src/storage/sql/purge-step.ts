@@ -14,7 +14,7 @@ export type Step = (
   auditDays: number,
 ) => Promise<Batch>
 
-export type Batch = {
+type Batch = {
   removed: Partial<Removed>
   isDone: boolean
   last: Position | null

@@ -1,7 +1,7 @@
 // The purge: removes expired rows in small batches. Each batch is a transaction that finds its rows by an
 // index, so that its duration does not depend on the size of the tables.
 import { setImmediate } from 'node:timers/promises'
-import { type RawBuilder, sql, type Transaction } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { ENDED_LISTED_SECONDS } from '../../domain/lifetimes.ts'
 import {
   addRemoved,
@@ -12,7 +12,7 @@ import {
 import { isAmong, lockClause } from './dialect.ts'
 import { type Engine, transact } from './engine.ts'
 import { lostUsers, oldEvents } from './purge-audit.ts'
-import type { Batch, Position, Step } from './purge-step.ts'
+import type { Position, Step } from './purge-step.ts'
 import { chooseSessions, clearSessions } from './remove-sessions.ts'
 import { formatTime, parseTime, type Schema } from './schema.ts'
 
@@ -21,37 +21,37 @@ const BATCHES = { sqlite: { rows: 50, rounds: 10 }, postgres: { rows: 500, round
 /** Ended sessions are kept for a day so that an operator can look into them; their tokens are not kept. */
 const ENDED_KEPT_MS = 24 * 3600_000
 
+/** The rows of a table whose time in the column `orderBy` was `keptMs` ago or earlier. */
+type DueRows = {
+  table: keyof Schema
+  id?: string
+  orderBy?: string
+  keptMs?: number
+  condition?: RawBuilder<unknown>
+  /** Under which name they are reported; not at all without one. */
+  counted?: keyof Removed
+}
+
 export function createPurge(engine: Engine): MaintenanceStore['purge'] {
   const { rows: maxRows, rounds } = BATCHES[engine.name]
 
-  const expired =
-    (
-      table: 'login_throttle' | 'refresh_tokens' | 'login_codes' | 'devices',
-      id: string,
-      name: keyof Removed,
-    ): Step =>
-    (trx, now, from) =>
-      remove(trx, name, {
-        table,
-        id,
-        orderBy: 'expires_at',
-        isDue: sql`expires_at <= ${formatTime(now)} and ${isFrom('expires_at', id, from)}`,
-      })
-
-  async function remove(
-    trx: Transaction<Schema>,
-    name: keyof Removed,
-    rows: { table: string; id: string; orderBy: string; isDue: RawBuilder<unknown> },
-  ): Promise<Batch> {
-    const [table, id, orderBy] = [sql.table(rows.table), sql.ref(rows.id), sql.ref(rows.orderBy)]
-    const chosen = sql`select ${id} from ${table} where ${rows.isDue}
-      order by ${orderBy} limit ${sql.lit(maxRows)} ${lockClause(engine, false)}`
-    const removed = await sql<{ position: Date | string }>`
-      delete from ${table} where ${isAmong(engine.name, rows.id, chosen)}
-      returning ${orderBy} as position`.execute(trx)
-    const { length } = removed.rows
-    return { removed: { [name]: length }, isDone: length < maxRows, last: latestOf(removed.rows) }
-  }
+  const remove =
+    ({ table, id = 'id', orderBy = 'expires_at', keptMs = 0, condition, counted }: DueRows): Step =>
+    async (trx, now, from) => {
+      const [target, order] = [sql.table(table), sql.ref(orderBy)]
+      const chosen = sql`select ${sql.ref(id)} from ${target}
+        where ${order} <= ${formatTime(now, -keptMs)} and ${condition ?? sql`true`}
+          and ${isFrom(orderBy, id, from)}
+        order by ${order} limit ${sql.lit(maxRows)} ${lockClause(engine, false)}`
+      const { rows } = await sql<{ position: Date | string }>`
+        delete from ${target} where ${isAmong(engine.name, id, chosen)}
+        returning ${order} as position`.execute(trx)
+      return {
+        removed: counted ? { [counted]: rows.length } : {},
+        isDone: rows.length < maxRows,
+        last: latestOf(rows),
+      }
+    }
 
   const endedSessions: Step = async (trx, _now, from) => {
     const chosen = await chooseSessions(engine, trx, {
@@ -60,11 +60,11 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
       mustWait: false,
     })
     const { refreshTokens, sessions } = await clearSessions(engine, trx, idsOf(chosen), 'mark')
-    const areAllFinished = sessions.length === chosen.length
     return {
       removed: { refreshTokens },
       isDone: chosen.length === 0,
-      last: positionAfter(chosen, areAllFinished),
+      // Sessions with tokens left must be chosen again, so the position stays.
+      last: sessions.length === chosen.length ? latestOf(chosen) : null,
     }
   }
 
@@ -74,7 +74,9 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
       orderBy: 'purge_at',
       mustWait: false,
     })
-    const [expired, used] = partition(chosen, row => parseTime(row.idle_expires_at) <= now)
+    const { expired = [], used = [] } = Object.groupBy(chosen, row =>
+      parseTime(row.idle_expires_at) <= now ? 'expired' : 'used',
+    )
     if (used.length > 0) {
       await trx
         .updateTable('sessions')
@@ -83,43 +85,32 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
         .execute()
     }
     const { refreshTokens, sessions } = await clearSessions(engine, trx, idsOf(expired), 'remove')
-    const areAllFinished = sessions.length === expired.length
     return {
       removed: { refreshTokens, sessions: sessions.length },
       isDone: chosen.length === 0,
-      // Sessions from before purge_at existed share one value of it.
-      last: positionAfter(chosen, areAllFinished, chosen.at(-1)?.id),
+      // With an id, because sessions from before purge_at existed share one value of it.
+      last: sessions.length === expired.length ? latestOf(chosen, chosen.at(-1)?.id) : null,
     }
   }
 
   const steps: Step[] = [
-    expired('login_throttle', 'key', 'throttleRows'),
-    expired('refresh_tokens', 'id', 'refreshTokens'),
-    expired('login_codes', 'digest', 'codes'),
+    remove({ table: 'login_throttle', id: 'key', counted: 'throttleRows' }),
+    remove({ table: 'refresh_tokens', counted: 'refreshTokens' }),
+    remove({ table: 'login_codes', id: 'digest', counted: 'codes' }),
     endedSessions,
-    (trx, now, from) =>
-      remove(trx, 'sessions', {
-        table: 'sessions',
-        id: 'id',
-        orderBy: 'ended_at',
-        isDue: sql`ended_at <= ${formatTime(now, -ENDED_KEPT_MS)} and not has_tokens
-          and ${isFrom('ended_at', 'id', from)}`,
-      }),
+    remove({
+      table: 'sessions',
+      orderBy: 'ended_at',
+      keptMs: ENDED_KEPT_MS,
+      condition: sql`not has_tokens`,
+      counted: 'sessions',
+    }),
     expiredSessions,
-    expired('devices', 'id', 'devices'),
+    remove({ table: 'devices', counted: 'devices' }),
     oldEvents(maxRows),
     lostUsers(engine),
-    async (trx, now, from) => {
-      const batch = await remove(trx, 'sessions', {
-        table: 'ended_sessions',
-        id: 'id',
-        orderBy: 'ended_at',
-        isDue: sql`ended_at <= ${formatTime(now, -ENDED_LISTED_SECONDS * 1000)}
-          and ${isFrom('ended_at', 'id', from)}`,
-      })
-      // The sessions themselves were removed with their user.
-      return { ...batch, removed: {} }
-    },
+    // These are not counted: the sessions themselves were removed with their user.
+    remove({ table: 'ended_sessions', orderBy: 'ended_at', keptMs: ENDED_LISTED_SECONDS * 1000 }),
   ]
   /**
    * Where each step continues. PostgreSQL keeps removed rows in its indexes until a vacuum, and a step that
@@ -165,25 +156,11 @@ export function isFrom(orderBy: string, id: string, from: Position | null) {
 
 const LOWEST_ID = '00000000-0000-0000-0000-000000000000'
 
-/** Sessions with tokens left must be chosen again, so the position stays. */
-function positionAfter(
-  chosen: { position: Date | string }[],
-  areAllFinished: boolean,
-  id?: string,
-): Position | null {
-  const latest = areAllFinished ? latestOf(chosen) : null
-  return latest && id ? { ...latest, id } : latest
-}
-
 function idsOf(rows: { id: string }[]): string[] {
   return rows.map(({ id }) => id)
 }
 
-function partition<T>(items: T[], belongs: (item: T) => boolean): [T[], T[]] {
-  return [items.filter(belongs), items.filter(item => !belongs(item))]
-}
-
-function latestOf(rows: { position: Date | string }[]): Position | null {
+function latestOf(rows: { position: Date | string }[], id?: string): Position | null {
   const latestMs = Math.max(...rows.map(({ position }) => parseTime(position).getTime()))
-  return rows.length > 0 ? { at: formatTime(new Date(latestMs)) } : null
+  return rows.length > 0 ? { at: formatTime(new Date(latestMs)), ...(id && { id }) } : null
 }

@@ -51,38 +51,16 @@ export async function clearSessions(
   finish: 'remove' | 'mark',
 ): Promise<Cleared> {
   if (ids.length === 0) return { refreshTokens: 0, sessions: [] }
-  const size = SIZES[engine.name]
-  const { numDeletedRows } = await trx
-    .deleteFrom('refresh_tokens')
-    .where(
-      isAmong(
-        engine.name,
-        'id',
-        trx
-          .selectFrom('refresh_tokens')
-          .select('id')
-          .where('session_id', 'in', ids)
-          .limit(sql.lit(size.tokens)),
-      ),
-    )
-    .executeTakeFirstOrThrow()
+  const given = sql.join(ids)
+  const tokens = sql`select id from refresh_tokens where session_id in (${given})
+    limit ${sql.lit(SIZES[engine.name].tokens)}`
+  const { numAffectedRows } =
+    await sql`delete from refresh_tokens where ${isAmong(engine.name, 'id', tokens)}`.execute(trx)
+  const change =
+    finish === 'remove' ? sql`delete from sessions` : sql`update sessions set has_tokens = ${0}`
   // "offset 0" keeps PostgreSQL from joining the tables: it looks up each session in the index.
-  const hasNoTokens = sql<boolean>`not exists (select 1 from refresh_tokens
-    where refresh_tokens.session_id = sessions.id limit 1 offset 0)`
-  const sessions =
-    finish === 'remove'
-      ? await trx
-          .deleteFrom('sessions')
-          .where('id', 'in', ids)
-          .where(hasNoTokens)
-          .returning('id')
-          .execute()
-      : await trx
-          .updateTable('sessions')
-          .set({ has_tokens: 0 })
-          .where('id', 'in', ids)
-          .where(hasNoTokens)
-          .returning('id')
-          .execute()
-  return { refreshTokens: Number(numDeletedRows), sessions }
+  const { rows: sessions } = await sql<{ id: string }>`${change} where id in (${given})
+    and not exists (select 1 from refresh_tokens
+      where refresh_tokens.session_id = sessions.id limit 1 offset 0) returning id`.execute(trx)
+  return { refreshTokens: Number(numAffectedRows), sessions }
 }

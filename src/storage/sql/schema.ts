@@ -5,7 +5,7 @@ import type { ScopeName } from '../../domain/attempt.ts'
 import type { Actor, AuditAction, AuditFacts } from '../../domain/audit.ts'
 import type { LockedBy } from '../../domain/user.ts'
 
-export type Time = ColumnType<Date | string, string, string>
+type Time = ColumnType<Date | string, string, string>
 type NullableTime = ColumnType<Date | string | null, string | null, string | null>
 type Json = ColumnType<AuditFacts | string | null, string | null, never>
 type Flag = ColumnType<boolean | number, number | undefined, number>

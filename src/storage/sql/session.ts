@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { SessionKey, SessionStore } from '../../domain/session.ts'
 import { writeAudit } from './audit.ts'
-import { endAllSessions, endEverySession, isOfUser } from './end-all-sessions.ts'
+import { endAllSessions, endEverySession, isOfUser, isOtherOf } from './end-all-sessions.ts'
 import { listEnded } from './ended-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { findLive, isLive, toLastLogin, toSession } from './live-session.ts'
@@ -64,7 +64,7 @@ export function createSessions(engine: Engine): SessionStore {
     },
 
     async listStored(userId, { afterId, limit }) {
-      // As text, so that PostgreSQL does not follow the index of the ids, in which those of all users are.
+      // The id is compared as text: PostgreSQL would follow the index of the ids, which has those of all users.
       const id = sql<string>`cast(id as text)`
       const rows = await engine.retrying(() =>
         db
@@ -131,8 +131,7 @@ export function createSessions(engine: Engine): SessionStore {
           .where(isLive(formatTime(now)))
           .executeTakeFirst()
         if (!kept) return null
-        const isOther = sql<boolean>`${isOfUser(userId)} and id <> ${keptId}`
-        return endAllSessions(engine, trx, isOther, now)
+        return endAllSessions(engine, trx, isOtherOf(userId, keptId), now)
       }),
 
     endByAdministrator: (id, change) =>

@@ -34,26 +34,20 @@ export type TokenRow = SessionWithUser & {
   token_request_digest: string | null
 } & SuccessorRow
 
-/** The columns of `TokenRow`, from `TOKEN_WITH_SESSION`. */
-export function tokenColumns(now: string) {
-  return sql`${sessionWithUser(now)}, token.revoked_at as token_revoked_at,
-    token.request_digest as token_request_digest,
-    successor.id as successor_id, successor.key_id as successor_key_id,
-    successor.created_at as successor_created_at, successor.expires_at as successor_expires_at,
-    successor.revoked_at as successor_revoked_at,
-    successor.request_digest as successor_request_digest,
-    successor.client_digest as successor_client_digest`
-}
-
-export const TOKEN_WITH_SESSION = sql`refresh_tokens token
-  join sessions on sessions.id = token.session_id
-  join users on users.id = sessions.user_id
-  left join refresh_tokens successor on successor.id = token.successor_id`
-
 type Find = Pick<Rotation, 'id' | 'digest' | 'now'>
 
 export const findToken = prepare<Find, TokenRow>((db, { id, digest, now }) =>
-  sql<TokenRow>`select ${tokenColumns(now)} from ${TOKEN_WITH_SESSION}
+  sql<TokenRow>`select ${sessionWithUser(now)}, token.revoked_at as token_revoked_at,
+      token.request_digest as token_request_digest,
+      successor.id as successor_id, successor.key_id as successor_key_id,
+      successor.created_at as successor_created_at, successor.expires_at as successor_expires_at,
+      successor.revoked_at as successor_revoked_at,
+      successor.request_digest as successor_request_digest,
+      successor.client_digest as successor_client_digest
+    from refresh_tokens token
+    join sessions on sessions.id = token.session_id
+    join users on users.id = sessions.user_id
+    left join refresh_tokens successor on successor.id = token.successor_id
     where token.id = ${id} and token.token = ${digest}`.compile(db),
 )
 

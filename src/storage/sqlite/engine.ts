@@ -4,8 +4,9 @@ import {
   type DatabaseConnection,
   Kysely,
   SqliteAdapter,
-  SqliteDialect,
   SqliteDriver,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
 } from 'kysely'
 import { type Engine, repeat } from '../sql/engine.ts'
 import type { RunNow } from '../sql/prepared.ts'
@@ -73,14 +74,16 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     // The transaction holds the write lock, so no other process purges.
     mayPurge: async () => true,
     emptyWriteAheadLog: () => run('pragma wal_checkpoint(truncate)'),
-    async vacuum() {
-      await retrying(() => run('vacuum'))
-      await run('pragma wal_checkpoint(truncate)')
-      return true
+    maintenance: {
+      async vacuum() {
+        await retrying(() => run('vacuum'))
+        await run('pragma wal_checkpoint(truncate)')
+        return true
+      },
+      countConnections: async () => null,
+      readClock: async () => null,
+      listMissingSettings: async () => [],
     },
-    countConnections: () => null,
-    readClock: async () => null,
-    listMissingSettings: async () => [],
     // Kysely closes the file only if it has used it.
     close: async () => database.end(),
   }
@@ -91,27 +94,17 @@ function toStored(value: unknown) {
 }
 
 function openDatabase(database: SqliteFile): Kysely<Schema> {
-  return new Kysely<Schema>({ dialect: new ImmediateSqliteDialect(database) })
+  return new Kysely<Schema>({
+    dialect: {
+      createDriver: () => new ImmediateSqliteDriver(database),
+      createAdapter: () => new TransactionalSqliteAdapter(),
+      createQueryCompiler: () => new SqliteQueryCompiler(),
+      createIntrospector: db => new SqliteIntrospector(db),
+    },
+  })
 }
 
 /** Takes the write lock first: a deferred transaction can fail when it turns from reading to writing. */
-class ImmediateSqliteDialect extends SqliteDialect {
-  readonly #database: SqliteFile
-
-  constructor(database: SqliteFile) {
-    super({ database })
-    this.#database = database
-  }
-
-  override createDriver(): SqliteDriver {
-    return new ImmediateSqliteDriver(this.#database)
-  }
-
-  override createAdapter(): SqliteAdapter {
-    return new TransactionalSqliteAdapter()
-  }
-}
-
 class ImmediateSqliteDriver extends SqliteDriver {
   readonly #database: SqliteFile
 

@@ -131,7 +131,8 @@ export class SqliteFile implements SqliteDatabase {
     if (this.#isEnded) throw new Error('the database has been closed')
     const location = pathToFileURL(this.#file)
     // Creates the file only the first time: a file that is lost later must not be replaced by an empty one.
-    location.searchParams.set('mode', this.#identity === null ? 'rwc' : 'rw')
+    const mode = this.#identity === null ? 'rwc' : 'rw'
+    location.searchParams.set('mode', this.#file === ':memory:' ? 'memory' : mode)
     // No busy timeout: it would block the thread; `retrying` waits instead.
     const connection = new DatabaseSync(location, { timeout: 0, defensive: this.#isDefensive })
     try {

@@ -13,15 +13,10 @@ type Waiting = {
 
 /** Returns a function that runs an operation in the next group. */
 export function groupCommits(db: Kysely<Schema>, database: SqliteFile) {
-  let waiting: Waiting[] = []
-  const takeAll = () => {
-    const group = waiting
-    waiting = []
-    return group
-  }
+  const waiting: Waiting[] = []
 
   async function commitAll(): Promise<void> {
-    const group = takeAll()
+    const group = waiting.splice(0)
     try {
       const results = database.transact(group.map(({ operation }) => operation))
       for (const [index, { resolve, reject }] of group.entries()) {
@@ -40,7 +35,7 @@ export function groupCommits(db: Kysely<Schema>, database: SqliteFile) {
       .connection()
       .execute(commitAll)
       .catch(error => {
-        for (const { reject } of takeAll()) reject(error)
+        for (const { reject } of waiting.splice(0)) reject(error)
       })
 
   return <T>(operation: (run: RunBound) => T): Promise<T> =>

@@ -33,7 +33,7 @@ type Pending = {
 
 const WORKER = new URL('worker.ts', import.meta.url)
 const CACHE = getCompileCacheDir()
-/** As in the main thread, types are stripped once, and warnings of features are hidden. */
+/** The thread, like the main one, strips types once and hides warnings of features. */
 const ENVIRONMENT = { NODE_NO_WARNINGS: '1', ...(CACHE && { NODE_COMPILE_CACHE: CACHE }) }
 /** It holds compiled statements and the operations in progress. More would be a leak. */
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 8 }

@@ -9,6 +9,7 @@ import {
   mkdir,
   open,
   rename,
+  rm,
   stat,
   unlink,
 } from 'node:fs/promises'
@@ -68,7 +69,8 @@ export async function replaceFile(path: string, text: string, mode: number): Pro
     if (owner && !isExposed(owner.mode)) await chmod(temporary, mode | (owner.mode & 0o040))
     await rename(temporary, path)
   } catch (error) {
-    await unlink(temporary)
+    // The rename may have taken effect although it failed. Then there is no temporary file left.
+    await rm(temporary, { force: true })
     throw error
   }
 }

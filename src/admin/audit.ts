@@ -1,12 +1,13 @@
 // audit list|accept
 import { Command } from 'commander'
-import type { AuditEvent, AuditFacts, AuditPage, ListedEvents } from '../domain/audit.ts'
+import type { AuditEvent, AuditFacts } from '../domain/audit.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
 import { Failure } from './failures.ts'
 import { findUnexplained } from './file-events.ts'
 import { type Moment, startParser } from './input/times.ts'
 import { countParser, targetParser } from './input/values.ts'
-import { type AdminDeps, changeNow } from './operations/deps.ts'
+import { changeNow } from './operations/deps.ts'
+import { pagesOf } from './operations/pages.ts'
 import { count, timeText } from './terminal/layout.ts'
 import { withStore } from './with-store.ts'
 
@@ -33,11 +34,14 @@ export function auditCommand(context: Context): Command {
     .option('--limit <n>', 'at most this many', countParser('--limit'))
     .option('--json', 'print JSON')
     .action((options: Options) =>
-      withStore(context, async ({ admin, clock }) => {
-        const { target = null, limit = Number.MAX_SAFE_INTEGER } = options
-        const since = options.since?.(clock()) ?? null
-        const events = allEvents(admin, target, { since, limit })
-        const listed = await printList(context, events, options, toRow)
+      withStore(context, async ({ admin }) => {
+        const since = options.since?.(admin.clock()) ?? null
+        const pages = pagesOf(async (beforeId: number | null, limit) => {
+          const page = { since, beforeId, limit }
+          const { events, next } = await admin.store.audit.list(options.target ?? null, page)
+          return { items: events, next }
+        }, options.limit)
+        const listed = await printList(context, pages, options, toRow)
         if (options.json || (listed > 0 && !since)) return
         const found =
           listed > 0 ? `Listed ${count(listed, 'change', 'changes')}` : 'No change is recorded'
@@ -74,25 +78,6 @@ export function auditCommand(context: Context): Command {
     )
 
   return audit
-}
-
-const BATCH = 1_000
-
-/** All pages, until `limit` events were listed. */
-async function* allEvents(
-  { store }: AdminDeps,
-  target: string | null,
-  { since, limit }: Pick<AuditPage, 'since' | 'limit'>,
-): AsyncGenerator<AuditEvent[]> {
-  let beforeId: number | null = null
-  let left = limit
-  do {
-    const page = { since, beforeId, limit: Math.min(left, BATCH) }
-    const { events, next }: ListedEvents = await store.audit.list(target, page)
-    yield events
-    left -= events.length
-    beforeId = next
-  } while (left > 0 && beforeId !== null)
 }
 
 function toRow({ at, by, action, target, before, after }: AuditEvent) {

@@ -57,11 +57,11 @@ export function databaseCommand(context: Context): Command {
     .option('--vacuum', 'SQLite: then write the whole file again; logins wait meanwhile')
     .option('--json', 'print how many rows were removed as JSON')
     .action(({ json, vacuum }: JsonOption & { vacuum?: boolean }) =>
-      withStore(context, async ({ store, clock, config: { auditDays }, admin }) => {
+      withStore(context, async ({ store, config: { auditDays }, admin }) => {
         const removed = { ...NONE_REMOVED }
         const showProgress = createProgress(terminal)
         for (;;) {
-          const batch = await store.maintenance.purge(clock(), auditDays)
+          const batch = await store.maintenance.purge(admin.clock(), auditDays)
           if (batch === null)
             throw new Failure('A service is purging this database now: there is nothing to do.')
           addRemoved(removed, batch)

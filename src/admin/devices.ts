@@ -17,9 +17,9 @@ export function devicesCommand(context: Context): Command {
     .argument('<email>', 'email of the user', parseEmail)
     .option('--json', 'print JSON')
     .action((email: string, options: JsonOption) =>
-      withStore(context, async ({ store, clock, admin }) => {
+      withStore(context, async ({ store, admin }) => {
         const user = await requireUser(admin, email)
-        const known = await store.devices.list(user.id, clock())
+        const known = await store.devices.list(user.id, admin.clock())
         const listed = await printList(context, [known], options, device => ({
           id: device.id,
           'first seen': timeText(device.createdAt),

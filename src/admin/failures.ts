@@ -1,5 +1,5 @@
 // Failures that an administrator can fix: a sentence for people, and a code for programs. main.ts maps the code to
-// the exit code of a command, http/admin/route.ts to an answer of the admin API.
+// the exit code of a command, http/admin/app.ts to an answer of the admin API.
 
 type Details = {
   /** `output-closed`: the reader closed the output, as `| head` does. The command ends without a message. */

@@ -1,19 +1,42 @@
-// The clock and the audit for commands that change a file. Both are in the database, but a file can be changed without
-// it: after a leak, the keys must be rotated also while the database is down.
+// Commands on a file, with the clock and the audit. Both are in the database, but a file can be changed without it: after
+// a leak, the keys must be rotated also while the database is down.
 import type { Config } from '../config/config.ts'
 import type { NewAuditEvent } from '../domain/audit.ts'
-import type { Context } from './context.ts'
+import { type Context, configOf } from './context.ts'
 import { Failure } from './failures.ts'
 import { commandActor } from './terminal/terminal.ts'
 import { clockOf, withAnyStore } from './with-store.ts'
 
-export type FileChange = {
+export type AdminFile = {
+  pathIn: (config: Config) => string
+  /** True for the error of a file with wrong content. */
+  isWrongContent: (error: unknown) => boolean
+  /** Why the file cannot be used, and what to do. */
+  explain: (path: string, error: unknown) => string
+}
+
+export async function withFile(
+  context: Context,
+  { pathIn, isWrongContent, explain }: AdminFile,
+  command: (path: string, prepare: () => Promise<FileChange>) => Promise<void>,
+): Promise<void> {
+  const config = configOf(context)
+  const path = pathIn(config)
+  try {
+    await command(path, () => prepareFileChange(context, config))
+  } catch (error) {
+    const isRefused = error instanceof Error && 'syscall' in error
+    throw isRefused || isWrongContent(error) ? new Failure(`${explain(path, error)}.`) : error
+  }
+}
+
+type FileChange = {
   clock: () => Date
   /** Called after the change. If the database does not answer, only the log has the change, and a warning says so. */
   record: (events: NewAuditEvent[]) => Promise<void>
 }
 
-export async function prepareFileChange(context: Context, config: Config): Promise<FileChange> {
+async function prepareFileChange(context: Context, config: Config): Promise<FileChange> {
   const { say } = context.terminal
   let isUsable = true
 
@@ -43,7 +66,7 @@ export async function prepareFileChange(context: Context, config: Config): Promi
       if (!isUsable) return say(`Warning: ${missing}`)
       const recording = withAnyStore(config, async ({ store }) => {
         const migrations = await store.migrations.list()
-        // Of a database that is not set up, the first start records which keys and tokens it finds.
+        // If the database is not set up, the first start of the service records the keys and tokens that it finds.
         if (migrations.every(({ appliedAt }) => appliedAt === null)) return
         await store.audit.record({ at: clock(), by: commandActor() }, events)
       })

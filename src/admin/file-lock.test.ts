@@ -5,7 +5,8 @@ import { mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { FileLockError, withFileLock } from './file-lock.ts'
+import { Failure } from './failures.ts'
+import { withFileLock } from './file-lock.ts'
 
 const LONG_MS = 60_000
 const folder = await mkdtemp(join(tmpdir(), 'login-lock-'))
@@ -74,7 +75,7 @@ test('a running holder is waited for until the time limit; a killed holder relea
   await assert.rejects(
     withFileLock(file, 100, async () => assert.fail('two holders')),
     (error: Error) => {
-      assert.ok(error instanceof FileLockError)
+      assert.ok(error instanceof Failure)
       assert.match(error.message, /^Another process has held the lock .* for 0\.1 seconds\. Wait/)
       return true
     },
@@ -91,7 +92,7 @@ test('the error says why a lock cannot be taken', async () => {
     await assert.rejects(
       withFileLock(file, LONG_MS, async () => assert.fail('taken')),
       (error: Error) =>
-        error instanceof FileLockError && error.message.startsWith(`The lock ${file} cannot be`),
+        error instanceof Failure && error.message.startsWith(`The lock ${file} cannot be`),
     )
   }
 })

@@ -2,12 +2,10 @@
 // it when its process ends, so a crash leaves no stale lock behind.
 import { lstatSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import { copyOwner } from '../files.ts'
+import { copyOwner, messageOf } from '../files.ts'
 import { repeat } from '../storage/sql/engine.ts'
 import { isBusy } from '../storage/sqlite/file.ts'
-
-/** Its message tells the administrator why the lock cannot be taken. */
-export class FileLockError extends Error {}
+import { Failure } from './failures.ts'
 
 /**
  * Runs the operation while no other caller holds the lock, in this process or another. The file is made if
@@ -20,7 +18,7 @@ export async function withFileLock<T>(
 ): Promise<T> {
   const lock = await takeLock(file, waitMs)
   if (!lock) {
-    throw new FileLockError(
+    throw new Failure(
       `Another process has held the lock ${file} for ${waitMs / 1000} seconds. Wait until it has finished, or end it, and try again.`,
     )
   }
@@ -48,7 +46,7 @@ export async function takeLock(file: string, waitMs: number): Promise<DatabaseSy
   let lock: DatabaseSync | undefined
   // Root may lock in a folder of another user. Through a link, that user could make root write elsewhere.
   if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink()) {
-    throw new FileLockError(`The lock ${file} is a link: remove it and try again.`)
+    throw new Failure(`The lock ${file} is a link: remove it and try again.`)
   }
   try {
     const opened = new DatabaseSync(file, { timeout: 0 })
@@ -58,9 +56,8 @@ export async function takeLock(file: string, waitMs: number): Promise<DatabaseSy
   } catch (error) {
     lock?.close()
     if (isBusy(error)) return null
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new FileLockError(
-      `The lock ${file} cannot be taken: ${reason}. Check that you may write to it and to its folder.`,
+    throw new Failure(
+      `The lock ${file} cannot be taken: ${messageOf(error)}. Check that you may write to it and to its folder.`,
     )
   }
 }

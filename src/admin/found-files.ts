@@ -5,7 +5,7 @@ import { loadKeySet } from '../keys/key-file.ts'
 import { keyEvents, tokenEvent } from './file-events.ts'
 import { readTokens } from './tokens/token-file.ts'
 
-/** As events. None of a file that is missing or cannot be used: other checks report that. */
+/** An event for each. A file that is missing or cannot be used has none: other checks report that. */
 export async function findFileEvents(config: Config): Promise<NewAuditEvent[]> {
   const keySet = await loadKeySet(config.signingKeysFile).catch(() => null)
   const file = await readTokens(config.adminTokensFile).catch(() => null)

@@ -9,12 +9,17 @@ import {
   replaceKeyFile,
 } from '../keys/key-file.ts'
 import { createKeys, importKeys, KeyFileError, PUBLISH_SECONDS, rotate } from '../keys/key-set.ts'
-import { type Context, configOf, type JsonOption, printList } from './context.ts'
-import { Failure } from './failures.ts'
-import { type FileChange, prepareFileChange } from './file-changes.ts'
+import { type Context, type JsonOption, printList } from './context.ts'
+import { type AdminFile, withFile } from './file-changes.ts'
 import { keyEvents } from './file-events.ts'
-import { FileLockError, withChangeLock } from './file-lock.ts'
+import { withChangeLock } from './file-lock.ts'
 import { timeText } from './terminal/layout.ts'
+
+const KEY_FILE: AdminFile = {
+  pathIn: config => config.signingKeysFile,
+  isWrongContent: error => error instanceof KeyFileError,
+  explain: explainKeyFile,
+}
 
 export function keysCommand(context: Context): Command {
   const keys = new Command('keys').description('list and rotate the signing keys')
@@ -24,7 +29,10 @@ export function keysCommand(context: Context): Command {
     .description('list the signing keys, without their secrets')
     .option('--json', 'print JSON')
     .action((options: JsonOption) =>
-      withKeyFile(context, (path, { clock }) => printKeys(context, path, clock(), options)),
+      withFile(context, KEY_FILE, async (path, prepare) => {
+        const { clock } = await prepare()
+        await printKeys(context, path, clock(), options)
+      }),
     )
 
   keys
@@ -34,16 +42,16 @@ export function keysCommand(context: Context): Command {
     )
     .option('--json', 'print the resulting list of keys as JSON')
     .action((options: JsonOption) =>
-      withKeyFile(context, async (path, { clock, record }) => {
+      withFile(context, KEY_FILE, async (path, prepare) => {
         const { announce } = context.terminal
-        const isFirst = await ensureKeyFile(path, clock())
-        const { added, removed } = isFirst
-          ? { added: keyEvents('key.added', await loadKeySet(path)), removed: [] }
+        const { clock, record } = await prepare()
+        const first = await ensureKeyFile(path, clock())
+        const { added, removed } = first
+          ? { added: keyEvents('key.added', first), removed: [] }
           : await rotateKeyFile(path, clock)
         const gone = removed.length > 0 && { removed: targetsOf(removed) }
         const facts = { path, added: targetsOf(added), ...gone }
-        if (isFirst)
-          announce('admin.keys_created', facts, `Made the first signing keys in ${path}.`)
+        if (first) announce('admin.keys_created', facts, `Made the first signing keys in ${path}.`)
         else {
           const sentence = `Added new signing keys to ${path}; they start signing in ${PUBLISH_SECONDS} seconds.`
           announce('admin.keys_rotated', facts, sentence)
@@ -56,7 +64,7 @@ export function keysCommand(context: Context): Command {
   return keys
 }
 
-async function rotateKeyFile(path: string, clock: () => Date): Promise<Rotation> {
+async function rotateKeyFile(path: string, clock: () => Date) {
   // Refuses a file without keys before a lock file is created beside it.
   await readKeyFile(path)
   return withChangeLock(path, async () => {
@@ -65,15 +73,11 @@ async function rotateKeyFile(path: string, clock: () => Date): Promise<Rotation>
     const before = await importKeys(file).catch(() => ({ accessKeys: [], refreshKeys: [] }))
     const after = await replaceKeyFile(path, await rotate(file, clock()))
     const [old, current] = [keyEvents('key.removed', before), keyEvents('key.added', after)]
-    const notIn = (events: NewAuditEvent[]) => {
-      const targets = targetsOf(events)
-      return ({ target }: NewAuditEvent) => !targets.includes(target)
-    }
-    return { added: current.filter(notIn(old)), removed: old.filter(notIn(current)) }
+    const without = (events: NewAuditEvent[], others: NewAuditEvent[]) =>
+      events.filter(({ target }) => !targetsOf(others).includes(target))
+    return { added: without(current, old), removed: without(old, current) }
   })
 }
-
-type Rotation = { added: NewAuditEvent[]; removed: NewAuditEvent[] }
 
 /** The ids of the keys. */
 function targetsOf(events: NewAuditEvent[]): string[] {
@@ -102,24 +106,4 @@ async function printKeys(
     ...row,
     'signs from': timeText(signsFrom),
   }))
-}
-
-async function withKeyFile(
-  context: Context,
-  command: (path: string, change: FileChange) => Promise<void>,
-): Promise<void> {
-  const config = configOf(context)
-  const { signingKeysFile: path } = config
-  const change = await prepareFileChange(context, config)
-  try {
-    await command(path, change)
-  } catch (error) {
-    if (error instanceof FileLockError) throw new Failure(error.message)
-    if (!(error instanceof KeyFileError) && !isFileError(error)) throw error
-    throw new Failure(`${explainKeyFile(path, error)}.`)
-  }
-}
-
-function isFileError(error: unknown): boolean {
-  return error instanceof Error && 'syscall' in error
 }

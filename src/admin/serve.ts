@@ -3,7 +3,6 @@ import { Command, type Help } from 'commander'
 import { loadConfig } from '../config/config.ts'
 import { describeVariables } from '../config/variables.ts'
 import type { Context } from './context.ts'
-import { Failure } from './failures.ts'
 
 export function serveCommand({ env, envFileWarnings, clock }: Context): Command {
   return new Command('serve')
@@ -13,12 +12,9 @@ export function serveCommand({ env, envFileWarnings, clock }: Context): Command 
       // Loaded here, because help texts and completions do not need the server's libraries.
       const { createLog } = await import('../log/log.ts')
       const { serveUntilSignal } = await import('../serve.ts')
-      const { StartError } = await import('../start.ts')
       const config = loadConfig(env, envFileWarnings)
       const log = createLog(config.logLevel, process.stdout, config.logIp)
-      await serveUntilSignal(config, log, clock).catch(error => {
-        throw error instanceof StartError ? new Failure(error.message) : error
-      })
+      await serveUntilSignal(config, log, clock)
     })
 }
 

@@ -1,12 +1,12 @@
 // sessions list|end
 import { Command } from 'commander'
-import type { Session, SessionStore } from '../domain/session.ts'
 import { isUuid } from '../identifiers.ts'
 import { canonicalEmail } from '../login/credentials.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
 import { Failure, WrongUse } from './failures.ts'
 import { parseEmail, parseId } from './input/values.ts'
 import { changeNow } from './operations/deps.ts'
+import { pagesOf, toPage } from './operations/pages.ts'
 import { endSession, endSessions } from './operations/sessions.ts'
 import { requireUser } from './operations/users.ts'
 import { count, timeText } from './terminal/layout.ts'
@@ -22,10 +22,14 @@ export function sessionsCommand(context: Context): Command {
     .argument('<email>', 'email of the user', parseEmail)
     .option('--json', 'print JSON')
     .action((email: string, options: JsonOption) =>
-      withStore(context, async ({ store, clock, admin }) => {
+      withStore(context, async ({ store, admin }) => {
         const user = await requireUser(admin, email)
-        const batches = batchesOf(store.sessions, user.id, clock())
-        const listed = await printList(context, batches, options, session => ({
+        const now = admin.clock()
+        const pages = pagesOf(async (afterId: string | null, limit) => {
+          const live = await store.sessions.listLive(user.id, { afterId, limit }, now)
+          return toPage(live ?? [], limit)
+        })
+        const listed = await printList(context, pages, options, session => ({
           id: session.id,
           'logged in': timeText(session.createdAt),
           'last used': timeText(session.lastUsedAt),
@@ -72,17 +76,4 @@ export function sessionsCommand(context: Context): Command {
     })
 
   return sessions
-}
-
-const LIST_BATCH = 1_000
-
-async function* batchesOf(sessions: SessionStore, userId: string, now: Date) {
-  for (let afterId: string | null = null; ; ) {
-    const batch: Session[] =
-      (await sessions.listLive(userId, { afterId, limit: LIST_BATCH }, now)) ?? []
-    yield batch
-    const last = batch.at(-1)
-    if (!last || batch.length < LIST_BATCH) return
-    afterId = last.id
-  }
 }

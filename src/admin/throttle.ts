@@ -40,8 +40,8 @@ export function throttleCommand(context: Context): Command {
     )
     .option('--json', 'print JSON')
     .action(({ top = DEFAULT_TOP, json }: JsonOption & { top?: number }) =>
-      withStore(context, async ({ admin, config: { budgets } }) => {
-        const list = await listThrottle({ ...admin, budgets }, top)
+      withStore(context, async ({ admin }) => {
+        const list = await listThrottle(admin, top)
         if (json) return terminal.print(jsonOf(list))
         const { waiting, emails, clients } = list
         await printList(context, [emails], {}, toEmailRow)
@@ -64,9 +64,9 @@ export function throttleCommand(context: Context): Command {
       if (email === undefined && client === undefined) {
         throw new WrongUse('Add --email, --client or both.')
       }
-      return withStore(context, async ({ admin, config: { budgets } }) => {
+      return withStore(context, async ({ admin }) => {
         const named = { email: email ?? null, client: client ?? null }
-        const shown = await showThrottle({ ...admin, budgets }, named)
+        const shown = await showThrottle(admin, named)
         const digests = shown.scopes.map(({ scope, digest }) => [
           `digest of ${SCOPE_LABELS[scope]}`,
           shorten(digest),
@@ -87,11 +87,10 @@ export function throttleCommand(context: Context): Command {
       if ((email === undefined) === (client === undefined)) {
         throw new WrongUse('Add either --email or --client.')
       }
-      return withStore(context, async ({ admin, config: { budgets } }) => {
-        const deps = { ...admin, budgets }
+      return withStore(context, async ({ admin }) => {
         const isCleared = client
-          ? await clearClient(deps, client)
-          : await clearEmail(deps, email ?? '')
+          ? await clearClient(admin, client)
+          : await clearEmail(admin, email ?? '')
         const [name, rest] = client
           ? [
               client.ip,
@@ -120,20 +119,13 @@ function withNames(command: Command): Command {
     .option('--client <ip>', 'the address of the client', clientParser('--client'))
 }
 
-function toEmailRow({
-  email,
-  digest,
-  failures,
-  dailyFailures,
-  clients,
-  waitsUntil,
-}: AttackedEmail) {
+function toEmailRow(attacked: AttackedEmail) {
   return {
-    email: email ?? `digest ${shorten(digest)}`,
-    failures: String(failures),
-    'for the day': String(dailyFailures),
-    clients: String(clients),
-    'waits until': toTime(waitsUntil),
+    email: attacked.email ?? `digest ${shorten(attacked.digest)}`,
+    failures: String(attacked.failures),
+    'for the day': String(attacked.dailyFailures),
+    clients: String(attacked.clients),
+    'waits until': toTime(attacked.waitsUntil),
   }
 }
 

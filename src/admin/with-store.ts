@@ -17,13 +17,12 @@ const COMMAND_TIMEOUT_MS = 60_000
 
 /** `where` names the database in messages. */
 type Opened = { store: Store; config: Config; where: string }
-/** `clock` is the one that the service uses, see cluster-clock.ts. */
-type OpenedWithClock = Opened & { clock: () => Date; admin: AdminDeps }
+type OpenedForAdmin = Opened & { admin: AdminDeps }
 
 /** Requires up-to-date tables, so that a mistyped DATA_DIR does not look like a service without users. */
 export function withStore<T>(
   context: Context,
-  command: (opened: OpenedWithClock) => Promise<T>,
+  command: (opened: OpenedForAdmin) => Promise<T>,
 ): Promise<T> {
   return withAnyStore(configOf(context), async opened => {
     const { store, config, where } = opened
@@ -36,14 +35,14 @@ export function withStore<T>(
     if (pending.some(Boolean)) {
       throw new Failure(`${where} is not up to date: run "database migrate".`)
     }
-    return command({ ...opened, ...(await adminOf(opened, context)) })
+    return command({ ...opened, admin: await adminOf(opened, context) })
   })
 }
 
 /** Creates or updates the database and its tables; `applied` names the migrations that were run. */
 export async function withMigratedStore<T>(
   context: Context,
-  command: (opened: OpenedWithClock & { applied: string[] }) => Promise<T>,
+  command: (opened: OpenedForAdmin & { applied: string[] }) => Promise<T>,
 ): Promise<T> {
   const config = configOf(context)
   const { database } = config
@@ -55,11 +54,11 @@ export async function withMigratedStore<T>(
     const applied = await opened.store.migrations.apply(progress =>
       context.terminal.say(`Updating the tables: ${describeProgress(progress)}.`),
     )
-    return command({ ...opened, applied, ...(await adminOf(opened, context)) })
+    return command({ ...opened, applied, admin: await adminOf(opened, context) })
   })
 }
 
-async function adminOf({ store, config }: Opened, context: Context) {
+async function adminOf({ store, config }: Opened, context: Context): Promise<AdminDeps> {
   const clock = await clockOf(store.maintenance, context)
   const hashPassword = async (password: string) => {
     const { hash } = await import('bcrypt')
@@ -70,7 +69,8 @@ async function adminOf({ store, config }: Opened, context: Context) {
     brandName: config.page.brandName,
     toOverrule: 'pass --allow-weak',
   }
-  return { clock, admin: { store, clock, by: commandActor(), hashPassword, passwordRules } }
+  const { budgets } = config
+  return { store, clock, by: commandActor(), budgets, hashPassword, passwordRules }
 }
 
 export async function clockOf(

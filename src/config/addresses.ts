@@ -20,11 +20,9 @@ export function defaultIssuer(port: number | string): string {
 export const issuer: Kind<string> = {
   values: 'https URL (outside production also `http://localhost…`)',
   parse(text, { name, environment, refuse }) {
-    const url = URL.canParse(text) ? new URL(text) : null
-    const isLocal = environment !== 'production' && isLoopback(url?.hostname ?? '')
-    const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLocal)
+    const url = findSafeUrl(text, environment)
     const isNormal = url?.href === text || url?.href === `${text}/`
-    if (!isSafe || !isNormal || /[?#]/.test(text) || url?.username || url?.password) {
+    if (!isNormal || /[?#]/.test(text)) {
       return refuse(
         `${name} must be a URL such as https://login.example.com: https, in its normal form, without user, query and fragment.`,
       )
@@ -40,7 +38,7 @@ export const origins: Kind<readonly string[]> = {
   parse(text, { name, environment, refuse, warn }) {
     const entries = entriesOf(text)
     for (const entry of entries) {
-      if (!URL.canParse(entry) || new URL(entry).origin !== entry || entry.includes('*')) {
+      if (URL.parse(entry)?.origin !== entry || entry.includes('*')) {
         refuse(`${name} takes exact origins such as https://app.example.com, not "${entry}".`)
       }
     }
@@ -63,10 +61,8 @@ export const callbacks: Kind<readonly string[]> = {
   parse(text, { name, environment, refuse }) {
     const entries = entriesOf(text)
     for (const entry of entries) {
-      const url = URL.canParse(entry) ? new URL(entry) : null
-      const isLocal = environment !== 'production' && isLoopback(url?.hostname ?? '')
-      const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLocal)
-      if (!isSafe || url?.href !== entry || /[?#]/.test(entry) || url.username || url.password) {
+      const url = findSafeUrl(entry, environment)
+      if (url?.href !== entry || /[?#]/.test(entry)) {
         refuse(
           `${name} takes exact addresses such as https://app.example.net/signed-in: https, with a path, in their normal form, without user, query and fragment; not "${entry}".`,
         )
@@ -101,17 +97,22 @@ export function link(...otherSchemes: string[]): Kind<string> {
   return {
     values: `${schemes.map(scheme => `\`${scheme}\``).join(', ')} address`,
     parse(text, { name, environment, refuse }) {
-      const url = URL.canParse(text) ? new URL(text) : null
-      const isLocal =
-        url?.protocol === 'http:' && environment !== 'production' && isLoopback(url.hostname)
-      const isAllowed = isLocal || schemes.includes(url?.protocol ?? '')
-      if (url && isAllowed && !url.username && !url.password) return url.href
+      const url = findSafeUrl(text, environment, schemes)
+      if (url) return url.href
       const or = otherSchemes.map(scheme => `, or a ${scheme} address`).join('')
       return refuse(
         `${name} must be an https:// address without user and password${or}, not "${text}".`,
       )
     },
   }
+}
+
+/** Null for other schemes, and for a URL with user or password. Outside production, `http://localhost…` is safe too. */
+function findSafeUrl(text: string, environment: string, schemes = ['https:']): URL | null {
+  const url = URL.parse(text)
+  if (!url || url.username || url.password) return null
+  const mayBePlain = environment !== 'production' && isLoopback(url.hostname)
+  return schemes.includes(url.protocol) || (mayBePlain && url.protocol === 'http:') ? url : null
 }
 
 function entriesOf(text: string): string[] {

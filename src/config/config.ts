@@ -8,7 +8,7 @@ import type { Environment } from './kinds.ts'
 import { readVariables, type VariableValues } from './reader.ts'
 import { settingsOf } from './settings.ts'
 import { warnOfUnknown } from './unknown-variables.ts'
-import { type LOG_LEVELS, VARIABLES } from './variables.ts'
+import { VARIABLES } from './variables.ts'
 
 export type Config = Readonly<ReturnType<typeof toConfig>>
 
@@ -42,7 +42,7 @@ export function tokensAt(boundPort: number, { tokens, port }: Config): Config['t
 }
 
 /** Whether every attempt is logged at this level. */
-export function logsAttempts(level: (typeof LOG_LEVELS)[number]): boolean {
+export function logsAttempts(level: Config['logLevel']): boolean {
   return ['info', 'debug', 'trace'].includes(level)
 }
 

@@ -1,14 +1,14 @@
 // DATABASE_URL may name several hosts, as in postgres://a:5432,b:5432/login. The driver knows only one.
 
 /** `start` ends before the hosts, `rest` begins after them. */
-export function splitUrl(url: string): { start: string; hosts: string[]; rest: string } {
+function splitUrl(url: string): { start: string; hosts: string[]; rest: string } {
   // A password may contain a comma.
   const [, start = '', hosts = '', rest = ''] =
     /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(url) ?? []
   return { start, hosts: hosts.split(','), rest }
 }
 
-/** Without its password, and without parameters other than `sslmode`: one of them may be the password too. */
+/** Leaves out the password and all parameters but `sslmode`: one of them may be the password too. */
 export function describeUrl(url: string): string {
   const { start, hosts, rest } = splitUrl(url)
   const user = start.replace(/(\/\/[^:]*):.*@$/s, '$1:***@')

@@ -7,16 +7,11 @@ export type VariableValues = { [Name in keyof typeof VARIABLES]: ValueOf<(typeof
 type ValueOf<V> =
   V extends Variable<infer T, infer Default> ? T | (Default extends null ? null : never) : never
 
-/** `given`: the text of each variable that differs from its default. */
-type Reading = {
-  values: VariableValues
-  given: Record<string, string>
-  problems: string[]
-  warnings: string[]
-}
-
-/** Collects all problems, so that the operator can fix them together. */
-export function readVariables(env: Environment): Reading {
+/**
+ * Collects all problems, so that the operator can fix them together. `given` is the text of each variable that differs
+ * from its default.
+ */
+export function readVariables(env: Environment) {
   const problems: string[] = []
   const warnings: string[] = []
   const given: Record<string, string> = {}

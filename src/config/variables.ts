@@ -7,8 +7,6 @@ import { postgresUrl } from './database.ts'
 import { anyText, choice, color, ENVIRONMENTS, integer, type Kind, line, path } from './kinds.ts'
 
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
-export const REFRESH_LINES = ['each', 'counted'] as const
-export const LOG_ADDRESSES = ['full', 'truncated', 'none'] as const
 export const PASSWORD_ENGINES = ['lanes', 'native'] as const
 
 export type Variable<T, Default extends string | null> = Rules & {
@@ -175,12 +173,12 @@ export const VARIABLES = {
     'what is logged; production demands `info`, `debug` or `trace`, because every login attempt must be logged',
   ),
   LOG_REFRESHES: variable(
-    choice(REFRESH_LINES),
+    choice(['each', 'counted']),
     'each',
     'whether each refresh of a session has a log line, or all of a second have one with their count; a repeated refresh always has its own line',
   ),
   LOG_IP: variable(
-    choice(LOG_ADDRESSES),
+    choice(['full', 'truncated', 'none']),
     'full',
     'the addresses of clients in the log; `truncated` keeps the network: an IPv4 /24, an IPv6 /48',
   ),

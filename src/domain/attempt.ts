@@ -68,7 +68,7 @@ export type Opening = {
   refreshToken: NewRefreshToken
   device: UsedDevice | null
   displaced: Displaced
-  /** Of a login that also replaces the password. */
+  /** Set by a login that also replaces the password. */
   change?: PasswordChange | null
 }
 

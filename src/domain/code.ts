@@ -3,7 +3,7 @@ import type { EndedSession, NewSession } from './attempt.ts'
 import type { NewRefreshToken } from './refresh-token.ts'
 import type { Invalid, LiveSession, SessionReason } from './session.ts'
 
-export type Code = {
+type Code = {
   /** The listed address of the application, without its query. */
   callback: string
   /** SHA-256 of the application's verifier, in base64url. */

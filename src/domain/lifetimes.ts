@@ -14,7 +14,7 @@ export const ABANDONED_SECONDS = 2 * ACCESS_TOKEN_SECONDS
  * failover or stall of the database: a refresh may be stored although its caller got a 500.
  */
 export const REFRESH_GRACE_SECONDS = 60
-/** For the way from the login page to the application, which redeems the code at once. */
+/** It covers the way from the login page to the application, which redeems the code at once. */
 export const CODE_SECONDS = 60
 /** How much clocks may differ when an access token is verified. */
 export const CLOCK_TOLERANCE_SECONDS = 30

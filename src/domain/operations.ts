@@ -9,7 +9,7 @@ export type OperationName = {
 }[PartName]
 
 /** An operation, for a layer that only passes its values on. */
-export type AnyOperation = (...values: unknown[]) => Promise<unknown>
+type AnyOperation = (...values: unknown[]) => Promise<unknown>
 
 /** These take as many transactions as there are rows: others run in between, and no time limit would fit. */
 export const IN_BATCHES: OperationName[] = [

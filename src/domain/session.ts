@@ -67,6 +67,8 @@ export type SessionKey =
 /** A session that was ended, and did not expire. */
 export type SessionEnd = { id: string; endedAt: Date }
 
+type SessionPage = { afterId: string | null; limit: number }
+
 export interface SessionStore {
   findLive(id: string, now: Date): Promise<FoundSession>
   findLiveByCookie(cookieDigest: string, now: Date): Promise<FoundSession>
@@ -79,16 +81,9 @@ export interface SessionStore {
    * Live sessions ordered by login, after `afterId`; null if the user has no session of that id. The position
    * of `afterId`, which never changes, is read first; the list itself is one read.
    */
-  listLive(
-    userId: string,
-    page: { afterId: string | null; limit: number },
-    now: Date,
-  ): Promise<Session[] | null>
+  listLive(userId: string, page: SessionPage, now: Date): Promise<Session[] | null>
   /** All sessions of a user, also those that have ended, in the order of their ids, after `afterId`. */
-  listStored(
-    userId: string,
-    page: { afterId: string | null; limit: number },
-  ): Promise<StoredSession[]>
+  listStored(userId: string, page: SessionPage): Promise<StoredSession[]>
   countLive(userId: string, now: Date): Promise<number>
   /** The newest login that is known; those of older versions only by sessions that are still stored. */
   findLastLogin(userId: string): Promise<Date | null>

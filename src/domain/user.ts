@@ -108,7 +108,7 @@ export interface UserStore {
     temporaryUntil?: Date | null,
   ): Promise<boolean>
   /**
-   * Not atomic: deactivates the user and ends all sessions in one transaction, then removes sessions,
+   * It is not atomic: it deactivates the user and ends all sessions in one transaction, then removes sessions,
    * devices and the user in batches. Calling it again finishes a deletion that was interrupted, and
    * records it again. Returns how many sessions ended; null for an unknown id.
    */

@@ -13,7 +13,7 @@ import {
   type WatchedKeys,
   watchKeys,
 } from './key-file.ts'
-import { createGeneration, KeyFileError, rotate } from './key-set.ts'
+import { createGeneration, KeyFileError, type KeySet, rotate } from './key-set.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
 /** The file is polled every two seconds; after this time a change counts as not noticed. */
@@ -36,14 +36,18 @@ describe('creating the key file', () => {
   test('creates folder and file, readable by the owner only, with usable keys', async () => {
     const path = newPath()
     const umask = process.umask(0)
+    let made: KeySet | null
     try {
-      assert.equal(await ensureKeyFile(path, NOW), true)
+      made = await ensureKeyFile(path, NOW)
     } finally {
       process.umask(umask)
     }
     assert.equal(await modeOf(path), 0o600)
     assert.equal(await findExposure(path), null)
     const { accessKeys, refreshKeys } = await loadKeySet(path)
+    const idsOf = (keys: { keyId: string }[] = []) => keys.map(({ keyId }) => keyId)
+    assert.deepEqual(idsOf(made?.accessKeys), idsOf(accessKeys))
+    assert.deepEqual(idsOf(made?.refreshKeys), idsOf(refreshKeys))
     assert.deepEqual([accessKeys.length, refreshKeys.length], [1, 1])
     assert.equal(accessKeys[0]?.signsFrom, NOW.getTime() / 1000)
   })
@@ -51,7 +55,7 @@ describe('creating the key file', () => {
   test('does not change an existing file, even a broken one', async () => {
     const path = await newFile()
     await writeFile(path, 'broken')
-    assert.equal(await ensureKeyFile(path, NOW), false)
+    assert.equal(await ensureKeyFile(path, NOW), null)
     assert.equal(await readFile(path, 'utf8'), 'broken')
   })
 

@@ -35,26 +35,28 @@ export function explainKeyFile(path: string, error: unknown): string {
   return `The key file ${path} cannot be used: ${messageOf(error)}. ${advice}`
 }
 
-/** Creates the file if there is none, and returns true if this call did. Parallel calls create one file. */
-export async function ensureKeyFile(path: string, now: Date): Promise<boolean> {
+/** Creates the file if there is none. Returns its keys if this call did, else null. Parallel calls create one file. */
+export async function ensureKeyFile(path: string, now: Date): Promise<KeySet | null> {
   try {
     await stat(path)
-    return false
+    return null
   } catch (error) {
     if (!hasCode(error, 'ENOENT')) throw error
   }
   await makeFolder(dirname(path))
-  const text = toText({ keys: await createGeneration(now, 0) })
-  const temporary = await writeTemporaryFile(path, text, 0o600)
+  const file = { keys: await createGeneration(now, 0) }
+  const keySet = await importKeys(file)
+  const temporary = await writeTemporaryFile(path, toText(file), 0o600)
   try {
     // Unlike a rename, a link fails if another process has created the file meanwhile.
     await link(temporary, path)
-    return true
+    return keySet
   } catch (error) {
-    if (hasCode(error, 'EEXIST')) return false
+    if (hasCode(error, 'EEXIST')) return null
     throw error
   } finally {
-    await unlink(temporary)
+    // Once the keys are in place, the caller must record them. What cannot be removed is as protected as the keys.
+    await unlink(temporary).catch(() => {})
   }
 }
 

@@ -26,14 +26,10 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
     return await withAnyStore(config, async ({ store, where }) => {
       const pending = (await store.migrations.list()).map(({ appliedAt }) => appliedAt === null)
       if (pending.some(Boolean)) {
-        return [
-          pending.every(Boolean)
-            ? warning('database', `${where} is not set up yet: the service sets it up at its start`)
-            : warning(
-                'database',
-                `${where} is not up to date: the service updates it at its start`,
-              ),
-        ]
+        const state = pending.every(Boolean)
+          ? 'is not set up yet: the service sets it up at its start'
+          : 'is not up to date: the service updates it at its start'
+        return [warning('database', `${where} ${state}`)]
       }
       const offset = await measureOffset(store.maintenance)
       await store.maintenance.checkWritable(correct(clock(), offset))

@@ -1,6 +1,7 @@
 // Checks which certificate a running service serves, as it may not have loaded a renewed file, and that its
 // admin API answers.
 import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
 import { connect } from 'node:tls'
 import type { Config } from '../../config/config.ts'
 import { codeOf, messageOf } from '../../files.ts'
@@ -27,7 +28,7 @@ export async function checkRunning(config: Config, now: Date): Promise<Finding[]
   return [await checkCertificate(config, served.certificate, now), ...(await checkAdmin(config))]
 }
 
-/** Only if the service itself is running: both ports are opened by one process. */
+/** Called only if the service itself is running: one process opens both ports. */
 async function checkAdmin({ adminHost, adminPort }: Config): Promise<Finding[]> {
   if (adminPort === 0) return []
   const where = `${adminHost}, port ${adminPort}`
@@ -67,35 +68,26 @@ async function readInstalled({ tls, dataDir }: Config): Promise<X509Certificate 
 }
 
 /** Makes a TLS handshake and sends nothing, so it does not have to trust the other side. */
-function askForCertificate(host: string, port: number): Promise<Served> {
+async function askForCertificate(host: string, port: number): Promise<Served> {
   const everywhere: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
-  return new Promise(resolve => {
-    const socket = connect({ host: everywhere[host] ?? host, port, rejectUnauthorized: false })
-    let isConnected = false
-    const timer = setTimeout(() => {
-      isConnected = true
-      socket.destroy(new Error(`no answer within ${ANSWER_WITHIN_MS / 1000} s`))
-    }, ANSWER_WITHIN_MS)
-    socket
-      .once('connect', () => {
-        isConnected = true
-      })
-      .once('secureConnect', () => {
-        const certificate = socket.getPeerX509Certificate()
-        if (certificate) resolve({ kind: 'certificate', certificate })
-        else resolve({ kind: 'no-tls', reason: 'no certificate' })
-        socket.destroy()
-      })
-      .on('error', error => {
-        resolve(
-          isConnected
-            ? { kind: 'no-tls', reason: codeOf(error) || messageOf(error) }
-            : { kind: 'nothing' },
-        )
-      })
-      .once('close', () => {
-        clearTimeout(timer)
-        resolve({ kind: 'no-tls', reason: 'it closed the connection' })
-      })
-  })
+  const socket = connect({ host: everywhere[host] ?? host, port, rejectUnauthorized: false })
+  // An error after the answer changes nothing.
+  socket.on('error', () => {})
+  const signal = AbortSignal.timeout(ANSWER_WITHIN_MS)
+  let isConnected = false
+  try {
+    await once(socket, 'connect', { signal })
+    isConnected = true
+    await once(socket, 'secureConnect', { signal })
+    const certificate = socket.getPeerX509Certificate()
+    if (!certificate) return { kind: 'no-tls', reason: 'no certificate' }
+    return { kind: 'certificate', certificate }
+  } catch (error) {
+    const late = `no answer within ${ANSWER_WITHIN_MS / 1000} s`
+    if (signal.aborted) return { kind: 'no-tls', reason: late }
+    if (isConnected) return { kind: 'no-tls', reason: codeOf(error) || messageOf(error) }
+    return { kind: 'nothing' }
+  } finally {
+    socket.destroy()
+  }
 }

@@ -58,7 +58,7 @@ function textParser(label: string, maxLength: number) {
   }
 }
 
-/** As the database limits them. */
+/** The database has the same limits. */
 export const nameParser = (label: string) => visibleText(label, 100, INVISIBLE_IN_NAMES)
 export const roleParser = (label: string) => visibleText(label, 50, INVISIBLE)
 /** Also finds a role that is no longer allowed. */

@@ -1,4 +1,5 @@
 // What every operation of an administrator is given. Operations know neither terminals nor HTTP.
+import type { Budgets } from '../../domain/attempt.ts'
 import type { Actor, Change } from '../../domain/audit.ts'
 import type { Store } from '../../domain/store.ts'
 
@@ -9,8 +10,10 @@ export type AdminStore = Pick<
 
 export type AdminDeps = {
   store: AdminStore
+  /** The clock that the service uses, see cluster-clock.ts. */
   clock: () => Date
   by: Actor
+  budgets: Budgets
   hashPassword: (password: string) => Promise<string>
   passwordRules: {
     minLength: number

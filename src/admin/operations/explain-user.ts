@@ -4,12 +4,12 @@ import type { Device } from '../../domain/device.ts'
 import type { CountedClient } from '../../login/client-group.ts'
 import { isReachable } from '../../login/credentials.ts'
 import { deviceScopes } from '../../login/scopes.ts'
+import type { AdminDeps } from './deps.ts'
 import {
   latestOf,
   type ShownScope,
   type ShownThrottle,
   showThrottle,
-  type ThrottleDeps,
   toShownScope,
 } from './throttle.ts'
 import { type ShownUser, toShownUser } from './user-list.ts'
@@ -27,25 +27,25 @@ export type Verdict =
   | { kind: 'temporary-password-ended'; at: Date }
   | { kind: 'must-change-password'; until: Date }
 
+type ExplainedUser = ShownUser & {
+  /** The cost of the stored hash; null if it cannot be evaluated. */
+  hashCost: number | null
+  liveSessions: number
+  /** Null if none is known. */
+  lastLoginAt: Date | null
+  devices: (Device & Pick<ShownScope, 'failures' | 'budget' | 'waitsUntil'>)[]
+}
+
 export type Explanation = {
   verdict: Verdict
   /** Null if no user has this email, which can have failures and blocks all the same. */
-  user:
-    | (ShownUser & {
-        /** Of the stored bcrypt hash; null if it cannot be evaluated. */
-        hashCost: number | null
-        liveSessions: number
-        /** Null if none is known. */
-        lastLoginAt: Date | null
-        devices: (Device & Pick<ShownScope, 'failures' | 'budget' | 'waitsUntil'>)[]
-      })
-    | null
+  user: ExplainedUser | null
   throttle: ShownThrottle
 }
 
-/** With a client: also whether a login from there would have to wait. */
+/** If a client is given, says also whether a login from there would have to wait. */
 export async function explainUser(
-  deps: ThrottleDeps,
+  deps: AdminDeps,
   email: string,
   client: CountedClient | null,
 ): Promise<Explanation> {
@@ -80,14 +80,8 @@ export async function explainUser(
   return { verdict: decideVerdict(user, throttle, now), user, throttle }
 }
 
-/** In the order of the login: the user first, because waiting does not help a user that is not active. */
-function decideVerdict(
-  user: Pick<ShownUser, 'email' | 'state' | 'lockedUntil' | 'temporaryUntil'> & {
-    hashCost: number | null
-  },
-  { scopes }: ShownThrottle,
-  now: Date,
-): Verdict {
+/** Checks in the order of the login. The user comes first: waiting does not help one that is not active. */
+function decideVerdict(user: ExplainedUser, { scopes }: ShownThrottle, now: Date): Verdict {
   if (!isReachable(user.email)) return { kind: 'unreachable-email' }
   if (user.state === 'inactive') return { kind: 'inactive' }
   if (user.state === 'locked' && user.lockedUntil) {

@@ -14,8 +14,6 @@ import { clientScopes, emailScope, limitsOf, throttleScopes } from '../../login/
 import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
 
-export type ThrottleDeps = AdminDeps & { budgets: Budgets }
-
 export type ShownScope = Omit<ScopeState, 'name' | 'key' | 'emailDigest'> & {
   scope: ScopeName
   /** Names the scope without naming the email, client or device. */
@@ -24,7 +22,7 @@ export type ShownScope = Omit<ScopeState, 'name' | 'key' | 'emailDigest'> & {
 }
 
 /** The clients that have failed with one email. */
-export type ClientsOfEmail = {
+type ClientsOfEmail = {
   clients: number
   waiting: number
   /** When the last of them need no longer wait. */
@@ -42,7 +40,7 @@ export type ShownThrottle = {
 }
 
 export async function showThrottle(
-  { store, clock, budgets }: ThrottleDeps,
+  { store, clock, budgets }: AdminDeps,
   { email, client }: Named,
   now = clock(),
 ): Promise<ShownThrottle> {
@@ -90,7 +88,7 @@ export type AttackedEmail = Pick<
 > & {
   /** Null if no user has this email: a digest cannot be turned back. */
   email: string | null
-  /** That failed with this email. */
+  /** How many clients have failed with this email. */
   clients: number
 }
 export type FailingClient = Pick<ShownScope, 'scope' | 'digest' | 'failures' | 'waitsUntil'>
@@ -115,7 +113,7 @@ type ListedScopes = Awaited<ReturnType<ThrottleStore['list']>>
  * that may have failures. Not atomic: attempts go on meanwhile.
  */
 export async function listThrottle(
-  { store, clock, budgets }: ThrottleDeps,
+  { store, clock, budgets }: AdminDeps,
   top: number,
 ): Promise<ThrottleList> {
   const limits = limitsOf(budgets)
@@ -194,7 +192,7 @@ async function findEmails(
  * Clears the failures and blocks of a client and, for IPv6, of its network. False if there were none. Blocks
  * of single emails from this client stay: their rows do not name the client.
  */
-export async function clearClient(deps: ThrottleDeps, client: CountedClient): Promise<boolean> {
+export async function clearClient(deps: AdminDeps, client: CountedClient): Promise<boolean> {
   const keys = clientScopes(client, deps.budgets).map(({ key }) => key)
   const isCleared = await deps.store.throttle.clear(keys, client.ip, changeNow(deps))
   await sleep(BLOCK_CACHED_MS)

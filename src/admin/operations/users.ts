@@ -22,14 +22,8 @@ export async function addUser(
   given: GivenPassword,
 ): Promise<{ id: string }> {
   const { passwordHash, change } = await hashNewPassword(deps, given, { email, name })
-  const user = {
-    id: randomUUID(),
-    email,
-    name,
-    role,
-    passwordHash,
-    temporaryUntil: given.temporaryUntil ?? null,
-  }
+  const { temporaryUntil = null } = given
+  const user = { id: randomUUID(), email, name, role, passwordHash, temporaryUntil }
   if (!(await deps.store.users.insert(user, change))) throw emailTaken(email)
   return user
 }

@@ -6,13 +6,11 @@ import { hasCode, isDescriptorExposed, messageOf } from '../../files.ts'
 import { printable, safeJson } from '../../log/printable.ts'
 import { cutMessage, withoutSecrets } from '../../log/redaction.ts'
 import { Failure } from '../failures.ts'
-import { askHidden, askLine, readAll } from './prompt.ts'
+import { ask } from './prompt.ts'
 
 export type Terminal = {
   /** True if questions can be asked: input and stderr are a terminal. */
   isInteractive: boolean
-  /** True if standard input is a terminal, which shows what is typed. */
-  isInputTyped: boolean
   /** True if the output goes to a file that other users of this machine can read. */
   isOutputExposed(): boolean
   print(text: string): Promise<void>
@@ -23,8 +21,6 @@ export type Terminal = {
   askHidden(question: string): Promise<string>
   confirm(question: string): Promise<boolean>
   stdin: NodeJS.ReadStream
-  /** Reads standard input, until it has more than `maxBytes`. */
-  readInput(maxBytes: number): Promise<Buffer>
 }
 
 const SILENT_MS = 1_000
@@ -44,7 +40,6 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
 
   return {
     isInteractive: stdin.isTTY && stderr.isTTY,
-    isInputTyped: stdin.isTTY,
     isOutputExposed: () => stdout.fd !== undefined && isDescriptorExposed(stdout.fd),
     print(text) {
       clear()
@@ -72,12 +67,11 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
       const line = { level: 'info', time: new Date(), ...logged, msg: cutMessage(sentence) }
       stderr.write(`${safeJson(JSON.stringify(line))}\n`)
     },
-    askHidden: question => askHidden(question, screen),
+    askHidden: question => ask(question, screen, true),
     async confirm(question) {
-      return /^y(es)?$/i.test((await askLine(`${question} [y/N] `, screen)).trim())
+      return /^y(es)?$/i.test((await ask(`${question} [y/N] `, screen, false)).trim())
     },
     stdin,
-    readInput: maxBytes => readAll(stdin, maxBytes),
   }
 }
 

@@ -3,11 +3,11 @@ import { dirname } from 'node:path'
 import { Command, Option } from 'commander'
 import { hasCode, makeFolder } from '../../files.ts'
 import { createAdminToken, digestOf } from '../../identifiers.ts'
-import { type Context, configOf, type JsonOption, printList } from '../context.ts'
+import { type Context, type JsonOption, printList } from '../context.ts'
 import { Failure, WrongUse } from '../failures.ts'
-import { type FileChange, prepareFileChange } from '../file-changes.ts'
+import { type AdminFile, withFile } from '../file-changes.ts'
 import { tokenEvent } from '../file-events.ts'
-import { FileLockError, withChangeLock } from '../file-lock.ts'
+import { withChangeLock } from '../file-lock.ts'
 import { endParser, type Moment } from '../input/times.ts'
 import { jsonOf, timeText } from '../terminal/layout.ts'
 import {
@@ -19,6 +19,12 @@ import {
   TOKEN_ROLES,
   TokenFileError,
 } from './token-file.ts'
+
+const TOKEN_FILE: AdminFile = {
+  pathIn: config => config.adminTokensFile,
+  isWrongContent: error => error instanceof TokenFileError,
+  explain: explainTokenFile,
+}
 
 const DEFAULT_END: Moment = now => new Date(now.getTime() + 365 * 24 * 3600_000)
 
@@ -46,7 +52,7 @@ export function tokensCommand(context: Context): Command {
     )
     .option('--json', 'print JSON')
     .action((name: string, { role, valid = DEFAULT_END, json }: AddOptions) =>
-      withTokenFile(context, async (path, prepare) => {
+      withFile(context, TOKEN_FILE, async (path, prepare) => {
         const { clock, record } = await prepare()
         const token = createAdminToken()
         const createdAt = clock()
@@ -80,7 +86,7 @@ export function tokensCommand(context: Context): Command {
     .description('list the tokens; only their digests are stored')
     .option('--json', 'print JSON')
     .action((options: JsonOption) =>
-      withTokenFile(context, async path => {
+      withFile(context, TOKEN_FILE, async path => {
         const known = (await readOrNone(path)).map(({ digest: _, ...token }) => token)
         const listed = await printList(context, [known], options, token => ({
           name: token.name,
@@ -99,7 +105,7 @@ export function tokensCommand(context: Context): Command {
     .description('revoke a token; a running service refuses it at once')
     .argument('<name>', 'name of the token', parseName)
     .action((name: string) =>
-      withTokenFile(context, async (path, prepare) => {
+      withFile(context, TOKEN_FILE, async (path, prepare) => {
         let revoked: AdminToken | undefined
         await change(path, tokens => {
           revoked = tokens.find(known => known.name === name)
@@ -134,22 +140,5 @@ async function readOrNone(path: string): Promise<AdminToken[]> {
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return []
     throw error
-  }
-}
-
-async function withTokenFile(
-  context: Context,
-  command: (path: string, prepare: () => Promise<FileChange>) => Promise<void>,
-): Promise<void> {
-  const config = configOf(context)
-  const { adminTokensFile: path } = config
-  try {
-    await command(path, () => prepareFileChange(context, config))
-  } catch (error) {
-    if (error instanceof FileLockError) throw new Failure(error.message)
-    if (!(error instanceof TokenFileError) && !(error instanceof Error && 'syscall' in error)) {
-      throw error
-    }
-    throw new Failure(`${explainTokenFile(path, error)}.`)
   }
 }

@@ -5,8 +5,7 @@ import type { User } from '../../domain/user.ts'
 import type { CountedClient } from '../../login/client-group.ts'
 import { userState } from '../../login/user-state.ts'
 import type { Explanation } from '../operations/explain-user.ts'
-import type { ClientsOfEmail, ShownScope } from '../operations/throttle.ts'
-import { latestOf } from '../operations/throttle.ts'
+import { latestOf, type ShownScope } from '../operations/throttle.ts'
 import { FOR_EVER } from '../operations/users.ts'
 import { count, type Row, timeText } from '../terminal/layout.ts'
 
@@ -100,7 +99,7 @@ export const SCOPE_LABELS: Record<ScopeName, string> = {
   device: 'device',
 }
 
-/** Without a user: only what the throttle knows of the email. */
+/** If no user has the email, these are only what the throttle knows of it. */
 export function fieldsOfUser({ user, throttle }: Explanation, now: Date): Row {
   const counted = fieldsOfThrottle(throttle)
   if (!user) return counted
@@ -129,7 +128,9 @@ export function fieldsOfThrottle({ scopes, clients }: Explanation['throttle']): 
   const fields = scopes.map(scope => [`failures of ${SCOPE_LABELS[scope.scope]}`, describe(scope)])
   return {
     ...Object.fromEntries(fields),
-    ...(clients && { 'clients that failed': describeClients(clients) }),
+    ...(clients && {
+      'clients that failed': `${clients.clients}${waitingOf(clients.waiting, clients.waitsUntil)}`,
+    }),
   }
 }
 
@@ -141,10 +142,6 @@ function describe(scope: ShownScope): string {
     ...(pending === 0 ? [] : [`${pending} in progress`]),
     ...(waitsUntil === null ? [] : [`waits${untilOf(waitsUntil)}`]),
   ].join(', ')
-}
-
-function describeClients({ clients, waiting, waitsUntil }: ClientsOfEmail): string {
-  return `${clients}${waitingOf(waiting, waitsUntil)}`
 }
 
 function waitingOf(waiting: number, until: Date | null): string {

@@ -1,15 +1,17 @@
 // users add|set-password
 import { type Command, Option } from 'commander'
-import { DEFAULT_ROLE } from '../../domain/user.ts'
+import { DEFAULT_ROLE, type User } from '../../domain/user.ts'
 import { problemWithPassword } from '../../login/credentials.ts'
 import type { Context, JsonOption } from '../context.ts'
 import { emailTaken, Failure, unfitPassword, WrongUse } from '../failures.ts'
 import type { Moment } from '../input/times.ts'
 import { nameParser, parseEmail, parseNewEmail, roleParser } from '../input/values.ts'
+import type { AdminDeps } from '../operations/deps.ts'
 import { checkNewPassword } from '../operations/new-password.ts'
 import { DEFAULT_END, generatePassword, parseValid } from '../operations/temporary-password.ts'
 import { addUser, requireUser, setPassword } from '../operations/users.ts'
 import { jsonOf, timeText } from '../terminal/layout.ts'
+import { readAll } from '../terminal/prompt.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { withMigratedStore, withStore } from '../with-store.ts'
 
@@ -24,66 +26,55 @@ type PasswordOptions = JsonOption & {
   permanent?: boolean
   valid?: Moment
 }
-type Check = (password: string) => ReturnType<typeof checkNewPassword>
 type NewUserOptions = PasswordOptions & { name: string; role: string }
 
 export function addPasswordCommands(users: Command, context: Context): void {
+  const { terminal } = context
+
   const add = users
     .command('add')
     .description('add a user; asks for the password unless --password-stdin or --generate is given')
     .requiredOption('--name <name>', 'display name', nameParser('--name'))
     .option('--role <role>', 'role in the access token', roleParser('--role'), DEFAULT_ROLE)
-  withPasswordOptions(add, parseNewEmail).action((email: string, options: NewUserOptions) => {
-    const obtainPassword = passwordSource(context, options)
-    return withMigratedStore(context, async ({ store, admin, clock }) => {
-      if (await store.users.findByEmail(email)) throw emailTaken(email)
-      const { name, role, allowWeak, generate: isGenerated } = options
-      const temporaryUntil = endOf(options, clock())
-      const password = await obtainPassword(password =>
-        checkNewPassword(admin, { password, allowWeak }, { email, name }),
-      )
-      const { id } = await addUser(
-        admin,
-        { email, name, role },
-        { password, allowWeak, isGenerated, temporaryUntil },
-      )
-      context.terminal.announce(
-        'admin.user_added',
-        { email, userId: id, role, ...(temporaryUntil && { temporaryUntil }) },
-        `Added ${email} with the role "${role}".${describeEnd(temporaryUntil)}`,
-      )
-      const user = { id, email, name, role, ...(temporaryUntil && { temporaryUntil }) }
-      await printResult(context, options, user, password)
-    })
-  })
+  withPasswordOptions(add, terminal, parseNewEmail).action(
+    (email: string, options: NewUserOptions) =>
+      withMigratedStore(context, async ({ store, admin }) => {
+        if (await store.users.findByEmail(email)) throw emailTaken(email)
+        const { name, role } = options
+        const given = await obtainPassword(terminal, options, admin, { email, name })
+        const { id } = await addUser(admin, { email, name, role }, given)
+        const end = given.temporaryUntil && { temporaryUntil: given.temporaryUntil }
+        terminal.announce(
+          'admin.user_added',
+          { email, userId: id, role, ...end },
+          `Added ${email} with the role "${role}".${describeEnd(given.temporaryUntil)}`,
+        )
+        await printResult(terminal, options, { id, email, name, role, ...end }, given.password)
+      }),
+  )
 
-  const setPasswordCommand = users
-    .command('set-password')
-    .description('set a new password and end all sessions')
-  withPasswordOptions(setPasswordCommand, parseEmail).action(
-    (email: string, options: PasswordOptions) => {
-      const obtainPassword = passwordSource(context, options)
-      return withStore(context, async ({ admin, clock }) => {
-        const user = await requireUser(admin, email)
-        const { allowWeak, generate: isGenerated } = options
-        const temporaryUntil = endOf(options, clock())
-        const password = await obtainPassword(password =>
-          checkNewPassword(admin, { password, allowWeak }, user),
-        )
-        await setPassword(admin, user, { password, allowWeak, isGenerated, temporaryUntil })
-        const end = temporaryUntil && { temporaryUntil }
-        context.terminal.announce(
-          'admin.password_set',
-          { email, ...end },
-          `Set the password of ${email} and ended all sessions.${describeEnd(temporaryUntil)}`,
-        )
-        await printResult(context, options, { email, ...end }, password)
-      })
-    },
+  const set = users.command('set-password').description('set a new password and end all sessions')
+  withPasswordOptions(set, terminal, parseEmail).action((email: string, options: PasswordOptions) =>
+    withStore(context, async ({ admin }) => {
+      const user = await requireUser(admin, email)
+      const given = await obtainPassword(terminal, options, admin, user)
+      await setPassword(admin, user, given)
+      const end = given.temporaryUntil && { temporaryUntil: given.temporaryUntil }
+      terminal.announce(
+        'admin.password_set',
+        { email, ...end },
+        `Set the password of ${email} and ended all sessions.${describeEnd(given.temporaryUntil)}`,
+      )
+      await printResult(terminal, options, { email, ...end }, given.password)
+    }),
   )
 }
 
-function withPasswordOptions(command: Command, parse: (typed: string) => string): Command {
+function withPasswordOptions(
+  command: Command,
+  terminal: Terminal,
+  parse: (typed: string) => string,
+): Command {
   return command
     .argument('<email>', 'email of the user', parse)
     .addOption(
@@ -102,39 +93,32 @@ function withPasswordOptions(command: Command, parse: (typed: string) => string)
     .option('--allow-weak', 'set a password that is short, common or personal all the same')
     .option('--json', 'print the outcome as JSON')
     .allowExcessArguments()
-    .hook('preAction', (_, { args }) => {
+    .hook('preAction', () => {
       // Commander would repeat the extra argument in its message, and it may be a password.
-      if (args.length > 1) {
+      if (command.args.length > 1) {
         throw new WrongUse(
           'Too many arguments. A password is not accepted here, because other users of this machine could see it: leave it out to be asked for it, or use --password-stdin or --generate.',
         )
       }
+      checkOptions(command.opts<PasswordOptions>(), terminal)
     })
 }
 
-/** How to obtain the password. Refuses before the database is opened if there is no way to obtain it. */
-function passwordSource(
-  { terminal }: Context,
-  options: PasswordOptions,
-): (check: Check) => Promise<string> {
+/** Refuses, before the database is opened, options that do not fit together or give no password. */
+function checkOptions(options: PasswordOptions, terminal: Terminal): void {
   if (options.valid && !isTemporary(options)) {
     throw new WrongUse('--valid is for temporary passwords: add --temporary or --generate.')
   }
-  if (options.generate) return async () => generatePassword()
-  if (options.passwordStdin) {
-    if (terminal.isInputTyped) {
-      throw new WrongUse(
-        '--password-stdin is for pipes; a terminal would show the password. Leave the option out to be asked for it.',
-      )
-    }
-    return async () => toPassword(await terminal.readInput(INPUT_MAX_BYTES))
+  if (options.passwordStdin && terminal.stdin.isTTY) {
+    throw new WrongUse(
+      '--password-stdin is for pipes; a terminal would show the password. Leave the option out to be asked for it.',
+    )
   }
-  if (!terminal.isInteractive) {
+  if (!options.generate && !options.passwordStdin && !terminal.isInteractive) {
     throw new WrongUse(
       'There is no terminal to ask for the password: use --password-stdin or --generate.',
     )
   }
-  return check => askTwice(terminal, check)
 }
 
 /** A generated password is temporary unless it is said to be permanent; any other only if it is said. */
@@ -142,8 +126,22 @@ function isTemporary({ generate, temporary, permanent }: PasswordOptions): boole
   return temporary ?? (generate === true && !permanent)
 }
 
-function endOf(options: PasswordOptions, now: Date): Date | null {
-  return isTemporary(options) ? (options.valid ?? DEFAULT_END)(now) : null
+/** Generates, reads or asks for the password. */
+async function obtainPassword(
+  terminal: Terminal,
+  options: PasswordOptions,
+  admin: AdminDeps,
+  owner: Pick<User, 'email' | 'name'>,
+) {
+  const { generate: isGenerated, passwordStdin, allowWeak, valid = DEFAULT_END } = options
+  // Before it asks: this refuses a time that is not allowed.
+  const temporaryUntil = isTemporary(options) ? valid(admin.clock()) : null
+  const obtain = async () => {
+    if (isGenerated) return generatePassword()
+    if (passwordStdin) return toPassword(await readAll(terminal.stdin, INPUT_MAX_BYTES))
+    return askTwice(terminal, password => checkNewPassword(admin, { password, allowWeak }, owner))
+  }
+  return { password: await obtain(), allowWeak, isGenerated, temporaryUntil }
 }
 
 function describeEnd(temporaryUntil: Date | null): string {
@@ -153,7 +151,10 @@ function describeEnd(temporaryUntil: Date | null): string {
 }
 
 /** Asks until two answers agree on a password that can be used, or the prompt is cancelled. */
-async function askTwice(terminal: Terminal, check: Check): Promise<string> {
+async function askTwice(
+  terminal: Terminal,
+  check: (password: string) => ReturnType<typeof checkNewPassword>,
+): Promise<string> {
   for (;;) {
     const password = await terminal.askHidden('Password: ')
     const problem = problemWithPassword(password)
@@ -181,9 +182,9 @@ function toPassword(input: Buffer): string {
 
 /** Prints a generated password. It is already stored, so a failure to print it must be reported. */
 async function printResult(
-  { terminal }: Context,
+  terminal: Terminal,
   { generate, json }: PasswordOptions,
-  user: { email: string },
+  user: { email: string; [field: string]: unknown },
   password: string,
 ): Promise<void> {
   try {

@@ -1,13 +1,12 @@
 // users add|set-password|list|show|set|activate|deactivate|lock|unlock|delete|import|export|export-data
 import { Command } from 'commander'
-import type { User, UserFields } from '../../domain/user.ts'
+import type { UserFields } from '../../domain/user.ts'
 import type { Context } from '../context.ts'
 import { Failure, WrongUse } from '../failures.ts'
 import { addExportCommand } from '../import/export.ts'
 import { addImportCommand } from '../import/import.ts'
 import { endParser, type Moment } from '../input/times.ts'
 import { nameParser, parseEmail, parseNewEmail, roleParser } from '../input/values.ts'
-import type { AdminDeps } from '../operations/deps.ts'
 import { clearEmail } from '../operations/throttle.ts'
 import {
   activateUser,
@@ -29,42 +28,33 @@ const STILL_BLOCKED =
   'Blocks of clients and networks were not cleared: "throttle clear --client IP" does that.'
 
 export function usersCommand(context: Context): Command {
+  const { terminal } = context
   const users = new Command('users').description('add, show, change and delete users')
   addPasswordCommands(users, context)
   addViewCommands(users, context)
 
-  const change = (
-    name: string,
-    description: string,
-    event: string,
-    done: (email: string) => string,
-    apply: (admin: AdminDeps, user: User) => Promise<void>,
-  ) =>
-    users
-      .command(name)
-      .description(description)
-      .argument('<email>', 'email of the user', parseEmail)
-      .action((email: string) =>
-        withStore(context, async ({ admin }) => {
-          await apply(admin, await requireUser(admin, email))
-          context.terminal.announce(event, { email }, done(email))
-        }),
-      )
+  users
+    .command('activate')
+    .description('let a user log in again')
+    .argument('<email>', 'email of the user', parseEmail)
+    .action((email: string) =>
+      withStore(context, async ({ admin }) => {
+        await activateUser(admin, await requireUser(admin, email))
+        terminal.announce('admin.user_activated', { email }, `Activated ${email}.`)
+      }),
+    )
 
-  change(
-    'activate',
-    'let a user log in again',
-    'admin.user_activated',
-    email => `Activated ${email}.`,
-    activateUser,
-  )
-  change(
-    'deactivate',
-    'stop a user from logging in and end all sessions',
-    'admin.user_deactivated',
-    email => `Deactivated ${email} and ended all sessions.`,
-    deactivateUser,
-  )
+  users
+    .command('deactivate')
+    .description('stop a user from logging in and end all sessions')
+    .argument('<email>', 'email of the user', parseEmail)
+    .action((email: string) =>
+      withStore(context, async ({ admin }) => {
+        await deactivateUser(admin, await requireUser(admin, email))
+        const sentence = `Deactivated ${email} and ended all sessions.`
+        terminal.announce('admin.user_deactivated', { email }, sentence)
+      }),
+    )
 
   users
     .command('set')
@@ -87,12 +77,12 @@ export function usersCommand(context: Context): Command {
       }
       return withStore(context, async ({ admin }) => {
         if (!(await changeUser(admin, await requireUser(admin, email), fields))) {
-          context.terminal.say(`${email} has these values already: nothing was changed.`)
+          terminal.say(`${email} has these values already: nothing was changed.`)
           return
         }
         const changes = Object.entries(fields).map(([name, value]) => `${name} "${value}"`)
         const sentence = `Changed ${email}: ${changes.join(', ')}.`
-        context.terminal.announce('admin.user_changed', { email, ...renamed(fields) }, sentence)
+        terminal.announce('admin.user_changed', { email, ...renamed(fields) }, sentence)
       })
     })
 
@@ -106,11 +96,11 @@ export function usersCommand(context: Context): Command {
       endParser('--until'),
     )
     .action((email: string, { until: end = () => FOR_EVER }: { until?: Moment }) =>
-      withStore(context, async ({ clock, admin }) => {
-        const until = end(clock())
+      withStore(context, async ({ admin }) => {
+        const until = end(admin.clock())
         await lockUser(admin, await requireUser(admin, email), until)
         const term = until === FOR_EVER ? '' : ` until ${timeText(until)}`
-        context.terminal.announce(
+        terminal.announce(
           'admin.user_locked',
           { email, until },
           `Locked ${email}${term} and ended all sessions.`,
@@ -133,11 +123,7 @@ export function usersCommand(context: Context): Command {
           )
         }
         await unlockUser(admin, user)
-        context.terminal.announce(
-          'admin.user_unlocked',
-          { email },
-          `Unlocked ${email}. ${STILL_BLOCKED}`,
-        )
+        terminal.announce('admin.user_unlocked', { email }, `Unlocked ${email}. ${STILL_BLOCKED}`)
       }),
     )
 
@@ -147,18 +133,18 @@ export function usersCommand(context: Context): Command {
     .argument('<email>', 'email of the user', parseEmail)
     .option('--yes', 'delete without asking')
     .action((email: string, { yes }: { yes?: boolean }) => {
-      if (!yes && !context.terminal.isInteractive) {
+      if (!yes && !terminal.isInteractive) {
         throw new WrongUse(
           'There is no terminal to ask for confirmation: add --yes to delete without it.',
         )
       }
       return withStore(context, async ({ admin }) => {
         const user = await requireUser(admin, email)
-        if (!yes && !(await context.terminal.confirm(`Delete ${email} for good?`))) {
+        if (!yes && !(await terminal.confirm(`Delete ${email} for good?`))) {
           throw new Failure('Nothing was deleted.')
         }
         await removeUser(admin, user)
-        context.terminal.announce('admin.user_deleted', { email }, `Deleted ${email}.`)
+        terminal.announce('admin.user_deleted', { email }, `Deleted ${email}.`)
       })
     })
 

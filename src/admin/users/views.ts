@@ -13,7 +13,8 @@ import {
   storedEmailParser,
 } from '../input/values.ts'
 import { explainUser } from '../operations/explain-user.ts'
-import { allUsers, type ShownUser } from '../operations/user-list.ts'
+import { pagesOf } from '../operations/pages.ts'
+import { listShownUsers } from '../operations/user-list.ts'
 import { count, fieldLines, jsonOf } from '../terminal/layout.ts'
 import { withStore } from '../with-store.ts'
 import { describeState, fieldsOfUser, sentenceOf } from './explanation.ts'
@@ -47,17 +48,15 @@ export function addViewCommands(users: Command, context: Context): void {
     .option('--after <email>', 'only users after this email', storedEmailParser('--after'))
     .option('--json', 'print JSON')
     .action(({ json, limit, after = '', ...filter }: ListOptions) =>
-      withStore(context, async ({ admin, clock }) => {
-        const now = clock()
+      withStore(context, async ({ admin }) => {
+        const now = admin.clock()
         let next: string | null = null
-        async function* batches(): AsyncGenerator<ShownUser[]> {
-          const page = { after, limit: limit ?? Number.MAX_SAFE_INTEGER }
-          for await (const { users, next: following } of allUsers(admin, filter, page)) {
-            next = following
-            yield users
-          }
-        }
-        const listed = await printList(context, batches(), { json: json ?? false }, user => ({
+        const pages = pagesOf(async (from: string | null, limit) => {
+          const page = await listShownUsers(admin, filter, { after: from ?? after, limit })
+          next = page.next
+          return { items: page.users, next }
+        }, limit)
+        const listed = await printList(context, pages, { json: json ?? false }, user => ({
           email: user.email,
           role: user.role,
           created: user.createdAt.toISOString().slice(0, 10),
@@ -87,21 +86,21 @@ export function addViewCommands(users: Command, context: Context): void {
     .option('--client <ip>', 'the address that the user logs in from', clientParser('--client'))
     .option('--json', 'print JSON')
     .action((email: string, { json, client }: JsonOption & { client?: CountedClient }) =>
-      withStore(context, async ({ admin, clock, config: { budgets } }) => {
-        const explained = await explainUser({ ...admin, budgets }, email, client ?? null)
+      withStore(context, async ({ admin }) => {
+        const explained = await explainUser(admin, email, client ?? null)
         const { user, verdict, throttle } = explained
         const sentence = sentenceOf(email, client ?? null, explained)
         await terminal.print(
           json
             ? jsonOf({ ...(user ?? { email }), client: client?.ip ?? null, verdict, throttle })
-            : (user ? `${sentence}\n` : '') + fieldLines(fieldsOfUser(explained, clock())),
+            : (user ? `${sentence}\n` : '') + fieldLines(fieldsOfUser(explained, admin.clock())),
         )
         if (!user) throw new Failure(sentence)
       }),
     )
 }
 
-/** For a shell: an email may have characters such as "'" and "$". */
+/** Quotes it for a shell: an email may have characters such as "'" and "$". */
 function quoted(text: string): string {
   return /^[\w.+@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }

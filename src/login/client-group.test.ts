@@ -25,6 +25,7 @@ describe('the group of a client', () => {
     ['203.0.113.9', '203.0.113.10'],
     ['2001:db8:0:0::', '2001:db8:0:1::'],
     ['::1', '1::'],
+    ['2001:db8::', '2a01:db8::'],
     ['0.0.0.1', '::1'],
   ]
   for (const [one, other] of DIFFERENT) {
@@ -40,8 +41,20 @@ describe('the group of a client', () => {
     assert.equal(clientNetwork('::ffff:203.0.113.9'), null)
   })
 
-  test('the network of what is no address is empty', () => {
-    assert.equal(networkAddress('unknown'), '')
+  for (const [address, network] of [
+    ['203.0.113.9', '203.0.113.0'],
+    ['::ffff:203.0.113.9', '203.0.113.0'],
+    ['2001:db8:1:2:3::4', '2001:db8:1::'],
+    ['unknown', ''],
+  ] as const) {
+    test(`the address of the network of ${address} is "${network}"`, () =>
+      assert.equal(networkAddress(address), network))
+  }
+
+  test('is not known for a text that is no address', () => {
+    for (const text of ['', 'unknown', '203.0.113', '203.0.113.256', '2001:db8::g']) {
+      assert.equal(toCountedClient(text), null, text)
+    }
   })
 
   test('is that of the IPv4 address for IPv4-mapped IPv6', () => {

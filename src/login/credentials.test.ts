@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
+import { anyText } from '../../test/any-text.ts'
 import {
   canonicalEmail,
   isReachable,
@@ -42,7 +43,7 @@ describe('the canonical email', () => {
 
   test('does not change when it is computed again', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary' }), typed => {
+      fc.property(anyText(), typed => {
         const once = canonicalEmail(typed)
         assert.equal(canonicalEmail(once), once)
       }),
@@ -51,7 +52,7 @@ describe('the canonical email', () => {
 
   test('changes only ASCII capitals and surrounding white space', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary' }), typed => {
+      fc.property(anyText(), typed => {
         const kept = canonicalEmail(typed)
         const trimmed = typed.trim()
         assert.equal(kept.length, trimmed.length)
@@ -99,7 +100,7 @@ describe('the lookup key', () => {
 
   test('is always text that a database can store', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary', maxLength: 400 }), email => {
+      fc.property(anyText(400), email => {
         const key = lookupKey(email)
         assert.ok(key.isWellFormed() && key.length <= 254 && !key.includes('\u0000'))
       }),
@@ -213,7 +214,7 @@ describe('what an administrator may give a user', () => {
 
   test('a login finds every email that an administrator may give', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (name, domain) => {
+      fc.property(anyText(), anyText(), (name, domain) => {
         const email = canonicalEmail(`${name}@${domain}`)
         if (problemWithNewEmail(email) === null) assert.ok(isReachable(email))
       }),

@@ -77,7 +77,8 @@ describe('the next hash', () => {
     ],
     ['waits for hashes that are about to end, to have fewer neighbours', [[500], [9, 9, 9]], null],
     ['takes an idle thread, even if hashes of another are about to end', [[9, 9, 9], []], 1],
-    ['joins hashes that are about to end', [[500], [9, 9]], 1],
+    ['joins hashes that are about to end', [[500], [50, 50]], 1],
+    ['counts hashes with more than 5 % of its rounds', [[500], [51, 51]], 0],
   ]
   for (const [what, running, index] of CASES) {
     test(what, () => {

@@ -26,11 +26,10 @@ const ROUNDING = 0.01
 export function forecast<W extends Work>(threads: ThreadLoad<W>[], waiting: W[]): Map<W, number> {
   const endsMs = new Map<W, number>()
   const futures = threads.map(load => new FutureThread(load, endsMs))
-  let nowMs = 0
   for (const work of waiting) {
     let thread = threadFor(work, futures)
     while (!thread) {
-      nowMs = futures.reduce(
+      const nowMs = futures.reduce(
         (ms, { nextEndMs }) => Math.min(ms, nextEndMs),
         Number.POSITIVE_INFINITY,
       )

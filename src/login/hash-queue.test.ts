@@ -28,11 +28,12 @@ function createRig(options: RigOptions = {}) {
   const simulated = simulateHasher({ threads, roundMs, canCancel })
   const { hasher, nowMs, running } = simulated
   const limits = { cost: COST, loginTimeMs }
-  const queue = createHashQueue(hasher, limits, nowMs)
+  const waitedMs: number[] = []
+  const queue = createHashQueue(hasher, limits, nowMs, ms => waitedMs.push(Math.round(ms)))
   const results = new Map<string, { end: string; atMs: number }>()
 
   const jobOf = (name: string, cost = COST) => ({
-    password: Buffer.alloc(0),
+    password: Buffer.from('secret'),
     salt: Buffer.from(name),
     rounds: 2 ** cost,
     totalRounds: 2 ** cost,
@@ -42,7 +43,8 @@ function createRig(options: RigOptions = {}) {
     const finishByMs = nowMs() + (arrival.withinMs ?? loginTimeMs)
     const slot = queue.admit({ network, client, account, isKnownDevice }, finishByMs)
     if (slot === 'undecided') return null
-    return slot && { ...slot, run: () => slot.run(finishByMs, jobOf(name, arrival.cost)) }
+    const job = jobOf(name, arrival.cost)
+    return slot && { ...slot, job, run: (moreMs = 0) => slot.run(finishByMs + moreMs, job) }
   }
   /** Asks for a slot and uses it at once; false if the attempt is shed. */
   function arrive(name: string, arrival: Arrival = {}): boolean {
@@ -63,7 +65,7 @@ function createRig(options: RigOptions = {}) {
   }
   return {
     ...simulated,
-    ...{ queue, limits, admit, arrive, arriveMany },
+    ...{ queue, limits, admit, arrive, arriveMany, waitedMs },
     running: () => running().map(({ salt }) => salt.toString()),
     /** What the hash of this attempt ended with, and when. */
     resultOf: (name: string) => results.get(name),
@@ -127,10 +129,25 @@ describe('hashing', () => {
     assert.deepEqual(running(), ['b'])
   })
 
-  test('the depth counts the attempts that wait for their hash to begin', () => {
-    const { arrive, queue } = createRig()
-    for (const name of 'abcde') arrive(name)
+  test('hashes that cannot begin are tried once each', async () => {
+    const { arrive, hasher, advance } = createRig({ roundMs: ROUND_MS.slice(0, 1) })
+    for (const name of 'abc') arrive(name)
+    const tried: string[] = []
+    hasher.start = (_, { salt }) => {
+      tried.push(salt.toString())
+      throw new Error('the thread has ended')
+    }
+    await advance(101)
+    assert.deepEqual(tried, ['b', 'c'])
+  })
+
+  test('the depth counts the attempts that wait for their hash to begin, and each wait is reported', async () => {
+    const { arrive, queue, advance, waitedMs } = createRig({ roundMs: [1 / 8] })
+    await advance(50)
+    for (const name of 'abc') arrive(name)
     assert.equal(queue.depth(), 2)
+    await advance(1_000)
+    assert.deepEqual(waitedMs, [0, 128, 256])
   })
 
   test('an attempt whose turn comes too late is shed, and the next one is hashed', async () => {
@@ -144,13 +161,33 @@ describe('hashing', () => {
     assert.equal(resultOf('patient')?.end, 'patient')
   })
 
-  test('a hash of a higher cost is expected to take longer', async () => {
-    const { arrive } = createRig({ roundMs: ROUND_MS.slice(0, 1), loginTimeMs: 500 })
-    assert.ok(arrive('expensive', { cost: COST + 1 }))
-    // 200 + 100 ms fit into 500 − 120 ms; 200 + 100 + 100 ms do not.
-    assert.ok(arrive('second'))
-    assert.equal(arrive('third'), false)
+  test('an attempt is hashed if its hash will end just in time', async () => {
+    for (const [withinMs, end] of [
+      [510, 'second'],
+      [509, 'shed'],
+    ] as const) {
+      const { arrive, setRoundMs, advance, resultOf } = createRig({ roundMs: [1 / 8] })
+      arrive('first')
+      assert.ok(arrive('second', { withinMs }))
+      // The first hash now ends after 2 + 252 ms, and the second one takes 256 ms.
+      setRoundMs([1 / 4])
+      await advance(1_000)
+      assert.equal(resultOf('second')?.end, end)
+    }
   })
+
+  for (const [first, second] of [
+    [COST, COST + 1],
+    [COST + 1, COST],
+  ] as const) {
+    test(`a hash of a higher cost takes longer in a forecast: ${first}, then ${second}`, () => {
+      const { arrive } = createRig({ roundMs: ROUND_MS.slice(0, 1), loginTimeMs: 500 })
+      assert.ok(arrive('first', { cost: first }))
+      // 100 + 200 ms fit into 500 − 120 ms; 100 + 200 + 100 ms do not.
+      assert.ok(arrive('second', { cost: second }))
+      assert.equal(arrive('third'), false)
+    })
+  }
 })
 
 describe('a hash slot', () => {
@@ -176,6 +213,12 @@ describe('a hash slot', () => {
     assert.equal(arrive('third'), false)
     await advance(5_100)
     assert.ok(arrive('fourth'))
+  })
+
+  test('is not given without time, even if a hash takes less than a millisecond', () => {
+    const { arrive } = createRig({ roundMs: [1 / 2 ** 12] })
+    arrive('first')
+    assert.equal(arrive('second', { withinMs: 120 }), false)
   })
 
   test('uses fewer lanes if hashes would take too long beside each other', () => {
@@ -222,16 +265,110 @@ describe('a hash slot', () => {
     assert.ok(fourth && fourth !== 'undecided')
   })
 
+  test('is lost if the hash cannot end 40 ms before the time that the attempt has then', async () => {
+    for (const [leftMs, moreMs, isLost] of [
+      [160, 0, false],
+      [159, 0, true],
+      [59, 100, true],
+      [60, 100, false],
+    ] as const) {
+      const { admit, arrive, advance } = createRig()
+      arrive('neighbour', { cost: COST + 2 })
+      const slot = admit('slow', { withinMs: 300 })
+      await advance(300 - leftMs)
+      // It takes 120 ms beside the other one.
+      const hashing = slot?.run(moreMs)
+      await advance(leftMs + moreMs)
+      assert.equal((await hashing) === null, isLost)
+    }
+  })
+
+  test('that is lost erases the password and wakes an attempt that is undecided', async () => {
+    const { admit, queue, setRoundMs } = createRig({ roundMs: ROUND_MS.map(ms => 5 * ms) })
+    const [first, , third] = ['a', 'b', 'c'].map(name => admit(name))
+    void first?.run()
+    const decided = queue.nextDecision()
+    // Beside the first hash, the third one would now take 1,200 ms.
+    setRoundMs(ROUND_MS.map(ms => 10 * ms))
+    assert.equal(await third?.run(), null)
+    assert.deepEqual(third?.job.password, Buffer.alloc('secret'.length))
+    await decided
+  })
+
+  test('that another attempt takes, or whose hash cannot begin, erases the password', async () => {
+    for (const isBroken of [false, true]) {
+      const { admit, arrive, hasher, advance } = createRig({ roundMs: [1 / 8] })
+      arrive('first')
+      const second = admit('second', { withinMs: 420 })
+      const hashing = second?.run().catch(() => null)
+      if (isBroken) {
+        hasher.start = () => {
+          throw new Error('the thread has ended')
+        }
+        await advance(200)
+      } else assert.ok(arrive('owner', { isKnownDevice: true }))
+      assert.equal(await hashing, null)
+      assert.deepEqual(second?.job.password, Buffer.alloc('secret'.length))
+    }
+  })
+
+  test('on an idle thread leaves the other lanes to others, even if its time is short', () => {
+    const { admit } = createRig()
+    // Its hash takes 100 ms alone, and 120 ms beside another.
+    assert.ok(admit('hurried', { withinMs: 150 }))
+    assert.ok(admit('second'))
+  })
+
+  test('must be in time beside busy lanes for 2 seconds after an attempt was shed', async () => {
+    for (const [afterMs, isInTime] of [
+      [1_999, false],
+      [2_000, true],
+    ] as const) {
+      const { arrive, advance } = createRig()
+      arrive('first')
+      assert.equal(arrive('shed', { withinMs: 100 }), false)
+      await advance(afterMs - 1)
+      arrive('neighbour')
+      await advance(1)
+      // Its hash takes 120 ms beside the other one, and 150 ms beside two; then the margin of 120 ms.
+      assert.equal(arrive('hurried', { withinMs: 250 }), isInTime)
+    }
+  })
+
+  test('is not refused for the sake of an attempt that is in time, even if its lanes were busy', async () => {
+    const { arrive, advance } = createRig({ threads: 2, roundMs: ROUND_MS.map(ms => 5 * ms) })
+    assert.ok(arrive('on the first thread'))
+    assert.ok(arrive('on the second thread', { cost: COST - 2 }))
+    // It ends after 600 ms, but would end after 712 ms if another hash joined it after 150 ms.
+    assert.ok(arrive('beside the first', { withinMs: 720 }))
+    assert.equal(arrive('shed', { withinMs: 100 }), false)
+    await advance(150)
+    assert.ok(arrive('on the idle thread'))
+  })
+
+  test('is refused with the same forecast to attempts that come within 5 ms', async () => {
+    const { arrive, advance } = createRig()
+    arrive('first')
+    assert.equal(arrive('hurried', { withinMs: 100 }), false)
+    await advance(4)
+    assert.equal(arrive('patient'), false)
+    await advance(1)
+    assert.equal(arrive('patient'), true)
+  })
+
   test('can still be reached by an attempt that waits for its scope only if time is left', () => {
     const { queue } = createRig({ roundMs: ROUND_MS.map(ms => 2.5 * ms) })
-    for (const [ahead, capacity, hasTime] of [
-      [0, 5, true],
-      [9, 5, true],
-      [10, 5, false],
-      [1, 1, true],
-      [2, 1, false],
+    for (const [ahead, capacity, neededMs] of [
+      [0, 5, 620],
+      [4, 5, 620],
+      [5, 5, 870],
+      [9, 5, 870],
+      [10, 5, 1_120],
+      [1, 1, 870],
+      [2, 1, 1_120],
     ] as const) {
-      assert.equal(queue.hasTimeFor(1_000, ahead, capacity), hasTime, `${ahead} of ${capacity}`)
+      assert.ok(queue.hasTimeFor(neededMs, ahead, capacity), `${ahead} of ${capacity}`)
+      assert.ok(!queue.hasTimeFor(neededMs - 1, ahead, capacity), `${ahead} of ${capacity}`)
     }
   })
 })
@@ -308,6 +445,16 @@ describe('fairness', () => {
     assert.equal(arriveMany(1, 'b'), 0)
   })
 
+  test('stops no hash of a client whose only other attempt is being reserved', async () => {
+    const { admit, arrive, advance, running } = createRig({ roundMs: ROUND_MS.slice(0, 1) })
+    assert.ok(admit('reserved', { client: 'client' }))
+    assert.ok(arrive('hashed', { client: 'client', cost: COST + 1 }))
+    await advance(10)
+    // After that hash it would end in 190 + 100 ms; then the margin of 120 ms.
+    assert.equal(arrive('stranger', { withinMs: 400 }), false)
+    assert.deepEqual(running(), ['hashed'])
+  })
+
   test('stops no hash before the attempt has its reservation', async () => {
     const { arriveMany, admit, advance, running } = createRig({
       roundMs: ROUND_MS.map(ms => 5 * ms),
@@ -333,6 +480,16 @@ describe('fairness', () => {
     assert.equal(slots.filter(Boolean).length, 5)
     for (const slot of slots) void slot?.run()
     assert.deepEqual(running().toSorted(), ['a', 'attacker 0', 'b', 'c', 'd', 'e'])
+  })
+
+  test('stops at most one hash on threads of one lane, even if two would make room', async () => {
+    const { arrive, running } = createRig({ threads: 3, roundMs: ROUND_MS.slice(0, 1) })
+    const attackers = ['a', 'b', 'c']
+    for (const name of attackers) arrive(name, { client: 'attacker', cost: COST + 2 })
+    // It waits for 400 ms. If one of those hashes were stopped, it would begin before the next attempt.
+    assert.ok(arrive('patient'))
+    assert.equal(arrive('hurried', { withinMs: 300 }), false)
+    assert.deepEqual(running(), attackers)
   })
 
   test('stops neighbours in one thread, if an attempt would be too late beside them', async () => {
@@ -402,6 +559,22 @@ describe('known devices', () => {
     assert.equal(arrive('fourth', { isKnownDevice: true }), false)
   })
 
+  test('evict an attempt that waits only if its hash would end less than 40 ms before its time', async () => {
+    for (const [withinMs, end] of [
+      [422, 'second'],
+      [421, 'shed'],
+    ] as const) {
+      const { arrive, advance, resultOf } = createRig({ roundMs: [1 / 8] })
+      await advance(50)
+      arrive('first')
+      assert.ok(arrive('second', { withinMs }))
+      // The forecast for the second one is now 126 + 128 + 128 ms: a chunk of 2 ms counts as done.
+      assert.ok(arrive('owner', { isKnownDevice: true }))
+      await advance(1_000)
+      assert.equal(resultOf('second')?.end, end)
+    }
+  })
+
   test('come first with one attempt per account at a time', async () => {
     const { arrive, arriveMany, advance, resultOf } = createRig()
     arriveMany(6, 'attacker')
@@ -443,6 +616,12 @@ describe('known devices', () => {
 })
 
 describe('a job that no caller waits for', () => {
+  test('runs beside a hash on another thread', async () => {
+    const { queue, arrive } = createRig({ threads: 2 })
+    arrive('a')
+    assert.equal(await queue.runLast(async () => 'done'), 'done')
+  })
+
   test('runs when a thread is idle, one at a time, and is dropped if too many wait', async () => {
     const { queue, arriveMany, advance } = createRig()
     const begun: string[] = []

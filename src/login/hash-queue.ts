@@ -125,6 +125,8 @@ export function createHashQueue(
           if (digest) recent.add(namesOfHash(entry))
           return digest
         } finally {
+          // Without a hash, nothing else has erased it.
+          job.password.fill(0)
           leave(entry)
         }
       },
@@ -201,14 +203,14 @@ export function createHashQueue(
   }
 
   function leave(entry: SlotHolder): void {
-    if (remove(entry)) startQueued()
+    remove(entry)
+    startQueued()
   }
 
-  function remove(entry: SlotHolder): boolean {
+  function remove(entry: SlotHolder): void {
     verdict = null
     const index = entries.indexOf(entry)
     if (index !== -1) entries.splice(index, 1)
-    return index !== -1
   }
 
   return {

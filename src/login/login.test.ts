@@ -3,11 +3,11 @@ import { randomUUID } from 'node:crypto'
 import { after, describe, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { ENGINES, openTestStore } from '../../test/engines.ts'
+import { makeKeys } from '../../test/keys.ts'
 import { changeAt, countKinds } from '../../test/storage/fixtures.ts'
 import { openHasher } from '../bcrypt/open-hasher.ts'
 import { wrapMethods } from '../domain/operations.ts'
 import type { Store } from '../domain/store.ts'
-import { createGeneration, createKeys, importKeys } from '../keys/key-set.ts'
 import { createDeviceTokens } from './device.ts'
 import { createHashQueue, type HashQueue } from './hash-queue.ts'
 import { login } from './login.ts'
@@ -18,7 +18,7 @@ import { createThrottle } from './throttle.ts'
 
 const COST = 4
 const clock = () => new Date()
-const keys = createKeys(await importKeys({ keys: await createGeneration(new Date(), 0) }))
+const keys = await makeKeys(new Date())
 const passwords = createPasswords(COST)
 const hasher = await openHasher('lanes', 2, () => {}, assert.fail)
 after(() => hasher.close())
@@ -305,6 +305,26 @@ test('a change is shed for want of a second hash slot: nothing is changed or cou
   assert.deepEqual(outcome, { kind: 'shed', email: change.email, reason: 'no-slot' })
   assert.equal(await assertUnchanged(), 1)
   assert.equal((await login(depsOn(store), change)).kind, 'signed-in')
+})
+
+test('a change asks again for an undecided second slot, and is shed if its turn comes too late', async () => {
+  const { store, change, assertUnchanged } = await prepareChange()
+  const hashQueue = createHashQueue(hasher, { cost: COST, loginTimeMs: 5_000 })
+  const tooLate = { run: async () => null, release: () => {} }
+  const calls: string[] = []
+  const late: HashQueue = {
+    ...hashQueue,
+    admit(...claim) {
+      calls.push('admit')
+      if (calls.length === 1) return hashQueue.admit(...claim)
+      return calls.length === 2 ? 'undecided' : tooLate
+    },
+    nextDecision: async () => void calls.push('wait'),
+  }
+  const outcome = await login({ ...depsOn(store), hashQueue: late }, change)
+  assert.deepEqual(outcome, { kind: 'shed', email: change.email, reason: 'too-late' })
+  assert.deepEqual(calls, ['admit', 'admit', 'wait', 'admit'])
+  assert.equal(await assertUnchanged(), 0)
 })
 
 test('an attempt is shed while the only failure that its scope has left is being verified: scope-busy', async () => {

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
+import { heapGrowth } from '../../test/heap.ts'
 import { settled } from '../../test/simulated-hasher.ts'
 import { createPace } from './pace.ts'
+
+/** The names of all clients of the test take 4 MB. */
+const MOST_BYTES = 1e6
 
 /** A pace with a clock that the test moves. */
 function createRig() {
@@ -67,13 +72,18 @@ describe('refusals', () => {
   })
 
   test('are no longer delayed ten seconds after the last other client', async () => {
-    const { pace, refuse, pass } = createRig()
-    pace.arrive('stranger')
-    refuse('attacker', 100)
-    await pass(10_001)
-    const answered = refuse('attacker', 100)
-    await pass(0)
-    assert.equal(answered(), 100)
+    for (const [afterMs, expected] of [
+      [9_999, 50],
+      [10_000, 100],
+    ] as const) {
+      const { pace, refuse, pass } = createRig()
+      pace.arrive('stranger')
+      refuse('attacker', 100)
+      await pass(afterMs)
+      const answered = refuse('attacker', 100)
+      await pass(0)
+      assert.equal(answered(), expected)
+    }
   })
 
   test('that are delayed hold at most 1,024 connections', async () => {
@@ -82,5 +92,26 @@ describe('refusals', () => {
     const answered = refuse('attacker', 50 + 1_024 + 7)
     await pass(0)
     assert.equal(answered(), 57)
+    await pass(1_000)
+    const later = refuse('attacker', 1_024 + 7)
+    await pass(0)
+    assert.equal(later(), 7)
+  })
+
+  test('of 4,000 clients leave nothing behind, even if one client is always refused', async () => {
+    let now = 0
+    const pace = createPace(
+      () => now,
+      async () => {},
+    )
+    const grown = await heapGrowth(async () => {
+      for (const end = now + 4_000; now < end; now++) {
+        for (const client of ['attacker', randomBytes(500).toString('hex')]) {
+          pace.arrive(client)
+          await pace.beforeRefusal(client)
+        }
+      }
+    })
+    assert.ok(grown < MOST_BYTES, `${grown} bytes`)
   })
 })

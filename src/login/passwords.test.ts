@@ -42,6 +42,14 @@ for (const engine of ['lanes', 'native'] as const) {
       }
     })
 
+    test('accepts a hash that was made by the same engine, as bcrypt does', async () => {
+      const { job, toHash } = passwords.prepare(PASSWORD)
+      const digest = await hasher.start(0, job).digest
+      assert.ok(digest)
+      assert.equal(await verify(PASSWORD, toHash(digest)), true)
+      assert.ok(await bcrypt.compare(PASSWORD, toHash(digest)))
+    })
+
     const UNUSABLE: [what: string, stored: string | null][] = [
       ['no user', null],
       ['an empty hash', ''],

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { createLocalJWKSet, type JWK, jwtVerify } from 'jose'
+import { makeKeys } from '../../test/keys.ts'
 import { ACCESS_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import type { User } from '../domain/user.ts'
 import { createKeys, importKeys } from '../keys/key-set.ts'
 import { readAccessToken, signAccessToken } from './access-token.ts'
-import { TOKEN_MAX_CHARACTERS, toInvalid } from './token-reason.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
 const ISSUED_AT = NOW.getTime() / 1000
@@ -109,14 +109,23 @@ for (const [algorithm, key] of KINDS) {
   })
 }
 
-test('a text longer than any token is not parsed', async () => {
-  const keys = createKeys(await importKeys({ keys: [...KINDS.map(([, key]) => key), SECRET] }))
-  const text = 'x'.repeat(TOKEN_MAX_CHARACTERS + 1)
-  const expected = { kind: 'invalid', reason: 'malformed' }
-  assert.deepEqual(await readAccessToken(keys, TOKENS, text, NOW), expected)
-})
+test('a token that was verified is not verified again, until its key, the settings or the time change', async () => {
+  const [keys, otherKeys] = [await makeKeys(NOW), await makeKeys(NOW)]
+  const { accessKey } = keys.signingAt(NOW)
+  const { accessToken } = signAccessToken(accessKey, TOKENS, USER, SESSION, NOW)
+  const first = await readAccessToken(keys, TOKENS, accessToken, NOW)
+  assert.deepEqual(first, { kind: 'read', sessionId: SESSION.id, userId: USER.id })
+  assert.equal(await readAccessToken(keys, TOKENS, accessToken, NOW), first, 'the same object')
 
-test('a fault of the verification is not a reason against the token', () => {
-  const fault = new Error('out of memory')
-  assert.throws(() => toInvalid(fault, '', 'at+jwt'), fault)
+  const otherSettings = { ...TOKENS, audience: 'another api' }
+  const muchLater = new Date(NOW.getTime() + (ACCESS_TOKEN_SECONDS + 30) * 1000)
+  for (const [reason, ...changed] of [
+    ['unknown-key', otherKeys, TOKENS, NOW],
+    ['wrong-audience', keys, otherSettings, NOW],
+    ['expired', keys, TOKENS, muchLater],
+  ] as const) {
+    const [itsKeys, settings, now] = changed
+    const read = await readAccessToken(itsKeys, settings, accessToken, now)
+    assert.deepEqual(read, { kind: 'invalid', reason })
+  }
 })

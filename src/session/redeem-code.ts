@@ -32,7 +32,7 @@ export type RedeemDeps = Pick<SessionDeps, 'keys' | 'tokens' | 'clock'> & {
 type Redemption = {
   code: string
   verifier: string
-  /** Of the page whose script redeems the code; undefined for a program. */
+  /** The page whose script redeems the code has this origin; undefined for a program. */
   origin: string | undefined
   client: { ip: string; userAgent: string }
 }

@@ -7,8 +7,8 @@ import { ISSUER_MAX_BYTES } from '../config/addresses.ts'
 import { loadConfig } from '../config/config.ts'
 import { REFRESH_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import { digestOf } from '../identifiers.ts'
-import { createGeneration, importKeys, type RefreshKey } from '../keys/key-set.ts'
-import { signRefreshToken } from './refresh-token.ts'
+import { createGeneration, createKeys, importKeys, type RefreshKey } from '../keys/key-set.ts'
+import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
 
 const ISSUER = 'https://login.example.com'
 const USER_ID = randomUUID()
@@ -20,6 +20,7 @@ const TOKEN = {
 }
 const [ACCESS_KEY = {}, SECRET = {}] = await createGeneration(new Date(), 0)
 const KEY = await importSecret({ ...SECRET, kid: 'k1' })
+const KEYS = createKeys({ accessKeys: [], refreshKeys: [KEY] })
 
 async function importSecret(secret: JWK): Promise<RefreshKey> {
   const [key] = (await importKeys({ keys: [ACCESS_KEY, secret] })).refreshKeys
@@ -40,6 +41,48 @@ test('a refresh token has an issuer, a user, an id and times, and no other claim
   const currentDate = new Date(ISSUED_AT * 1000)
   await jwtVerify(token, KEY.secret, { currentDate, algorithms: ['HS256'], typ: 'rt+jwt' })
   await assert.rejects(jwtVerify(token, randomBytes(32), { currentDate }))
+})
+
+test('a token is read as it was issued, with the end of its session if it ends with it', async () => {
+  const now = new Date(ISSUED_AT * 1000 + 999)
+  const inDays = (days: number) => new Date((ISSUED_AT + days * 24 * 3600) * 1000)
+  for (const [sessionEnd, expiresAt, readEnd] of [
+    [null, inDays(7), null],
+    [inDays(30), inDays(7), null],
+    [new Date(inDays(3).getTime() + 999), inDays(3), inDays(3)],
+  ]) {
+    const issued = issueRefreshToken(KEY, ISSUER, USER_ID, sessionEnd ?? null, now)
+    const { id, digest } = issued.stored
+    const row = { id, issuedAt: new Date(ISSUED_AT * 1000), expiresAt, keyId: 'k1', digest }
+    assert.deepEqual(issued.stored, row)
+    const read = await readRefreshToken(KEYS, ISSUER, issued.token, now)
+    assert.partialDeepStrictEqual(read, { kind: 'read', id, userId: USER_ID, sessionEnd: readEnd })
+  }
+})
+
+test('a token is valid until its expiry', async () => {
+  const token = signRefreshToken(KEY, ISSUER, USER_ID, TOKEN)
+  const expiryMs = TOKEN.expiresAt.getTime()
+  const before = await readRefreshToken(KEYS, ISSUER, token, new Date(expiryMs - 1))
+  assert.equal(before.kind, 'read')
+  const expired = { kind: 'invalid', reason: 'expired' }
+  assert.deepEqual(await readRefreshToken(KEYS, ISSUER, token, TOKEN.expiresAt), expired)
+})
+
+test('a token with our signature is read if another release has written its claims, but only with ids', async () => {
+  const { id, issuedAt } = TOKEN
+  const read = { kind: 'read', id, userId: USER_ID, sessionEnd: null }
+  const malformed = { kind: 'invalid', reason: 'malformed' }
+  const ours = decodeJwt(signRefreshToken(KEY, ISSUER, USER_ID, TOKEN))
+  for (const [claims, expected] of [
+    [Object.fromEntries(Object.entries(ours).toReversed()), read],
+    [{ ...ours, sub: 'a user' }, malformed],
+    [{ ...ours, jti: 'a token' }, malformed],
+  ] as const) {
+    const header = { alg: 'HS256', typ: 'rt+jwt', kid: 'k1' }
+    const token = await new SignJWT(claims).setProtectedHeader(header).sign(KEY.signingKey)
+    assert.deepEqual(await readRefreshToken(KEYS, ISSUER, token, issuedAt), expected)
+  }
 })
 
 test('a refresh token derived twice from the same row has the same bytes', () => {

@@ -3,16 +3,16 @@ import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openTestStore } from '../../test/engines.ts'
+import { makeKeys } from '../../test/keys.ts'
 import { insertTestUser, makeScopes, NOTHING_DISPLACED } from '../../test/storage/fixtures.ts'
 import type { RefreshTokenStore } from '../domain/refresh-token.ts'
 import type { Store } from '../domain/store.ts'
-import { createGeneration, createKeys, importKeys } from '../keys/key-set.ts'
 import { refresh, renewAccess } from './refresh.ts'
 import { createRefreshLimit } from './refresh-limit.ts'
 import { issueRefreshToken } from './refresh-token.ts'
 
 const now = new Date()
-const keys = createKeys(await importKeys({ keys: await createGeneration(now, 0) }))
+const keys = await makeKeys(now)
 /** Most of the time that all tries have. */
 const FIRST_TRY_MS = 1_500
 const FOREVER_MS = 60_000

@@ -3,6 +3,11 @@
 const TIMES_ONLY = 'Changes only how long something takes, within what is allowed.'
 const MEMORY_ONLY =
   'Only keeps entries in memory for longer; each one is checked again when it is used.'
+const FORGETS_LATER = 'Changes only when the entries of forgotten hashes are removed from the list.'
+const HAS_TURN = 'Every attempt has a turn before the first comparison.'
+const NEVER_EXACT = 'Forecasts are never off by exactly as much as the tolerance for rounding.'
+const HAS_END = 'The forecast has an end for every attempt.'
+const ALWAYS_KNOWN = 'A thread has a time for every number of hashes that it may compute at a time.'
 
 export const EQUIVALENT: Record<string, Record<string, string>> = {
   'src/login/login.ts': {
@@ -22,16 +27,119 @@ export const EQUIVALENT: Record<string, Record<string, string>> = {
     'if (timeLeftMs {<= → <} 0) return false': 'A wait of 0 ms ends at once, too.',
     'if (timeLeftMs <= {0 → 1}) return false': TIMES_ONLY,
   },
+  'src/login/hash-queue.ts': {
+    'reserved.length {< → <=} entries.length && findRoom(entry, reserved, weaker, MARGIN_MS) !== null':
+      'If all attempts have their reservations, the same search is done again, with the same result.',
+    'const endsMs = nowMs() + job.totalRounds * (thread.roundMs[thread.running.length] ?? {0 → 1})':
+      ALWAYS_KNOWN,
+    'if (endsMs {> → >=} entry.finishByMs + ROUNDING_MS) {': NEVER_EXACT,
+    'const hashMs = rounds * (hasher.roundMs(0)[0] ?? {0 → 1})': ALWAYS_KNOWN,
+  },
+  'src/login/capacity.ts': {
+    'const busyMs = thread.roundMs[thread.lanes - 1] ?? {0 → 1}': ALWAYS_KNOWN,
+  },
+  'src/login/evictions.ts': {
+    'if ((ownEnds.get(newcomer) ?? 0) {> → >=} allowedMs + ROUNDING_MS) return null': NEVER_EXACT,
+    'if ((ownEnds.get(newcomer) ?? {0 → 1}) > allowedMs + ROUNDING_MS) return null': HAS_END,
+    'const isLate = endMs {> → >=} holder.finishByMs - nowMs - MARGIN_AFTER_MS + ROUNDING_MS':
+      NEVER_EXACT,
+    'return endMs {> → >=} (endsWithout.get(holder) ?? 0) + ROUNDING_MS': NEVER_EXACT,
+    'return endMs > (endsWithout.get(holder) ?? {0 → 1}) + ROUNDING_MS': HAS_END,
+    'new Set(kept.filter(holder => holder !== newcomer && isDelayed(holder, ends.get(holder) ?? {0 → 1})))':
+      HAS_END,
+    'return Math.max(0, ...idle.map(({ roundMs, lanes }) => roundsLeft * (roundMs[lanes - 1] ?? {0 → 1})))':
+      ALWAYS_KNOWN,
+  },
+  'src/login/client-group.ts': {
+    "const keptBytes = parsed.kind() === 'ipv4' ? 3 : IPV6_NETWORK_BITS / {8 → 9}":
+      '48 / 9 is more than 5, so that six bytes are kept, too.',
+  },
+  'src/login/fair-order.ts': {
+    'const byTurn = (a: C, b: C) => (turns.get(a) ?? {0 → 1}) - (turns.get(b) ?? 0)': HAS_TURN,
+    'const byTurn = (a: C, b: C) => (turns.get(a) ?? 0) - (turns.get(b) ?? {0 → 1})': HAS_TURN,
+  },
+  'src/login/forecast.ts': {
+    'const ROUNDING = {0.01 → 1.01}': 'Changes a forecast by the time of one round at most.',
+    'const ms = (thread.roundMs[staying] ?? {0 → 1}) * (isFree ? 1 : WORTH_WAITING)': ALWAYS_KNOWN,
+    'if (roundsLeft {< → <=} ROUNDING) this.#endsMs.set(work, ms)': NEVER_EXACT,
+    'return roundsLeft {>= → >} ROUNDING': NEVER_EXACT,
+  },
+  'src/login/pace.ts': {
+    'if (dueMs {> → >=} earliestMs) break':
+      'Keeps an entry that has no effect: a client without one gets the same time.',
+    'Math.max(due.get(client) ?? {0 → 1}, earliestMs) + SPACING_MS,':
+      'Changes one delay by a millisecond, and only in the first half second of a process.',
+  },
+  'src/login/password-rules.ts': {
+    "return lines.slice(lines.indexOf('\\n\\n') {+ → -} 1)":
+      'Adds an empty line to the list. An empty password is too short in any case.',
+  },
+  'src/login/recent-hashes.ts': {
+    'let first = {0 → 1}': 'The first call sets it to 0, because there is no hash yet.',
+    'if ({first * 2 <= hashes.length → !(first * 2 <= hashes.length)}) return': FORGETS_LATER,
+    'if (first * 2 {<= → <} hashes.length) return': FORGETS_LATER,
+    'if (first * {2 → 3} <= hashes.length) return': FORGETS_LATER,
+  },
+  'src/login/user-state.ts': {
+    'const leftMs = (user.lockedUntil?.getTime() ?? {0 → 1}) - now.getTime()':
+      'A lock that ended a millisecond after the beginning of 1970 is over, too.',
+  },
   'src/session/refresh.ts': {
     'if (revokedAt === null {|| → &&} successor === null || successor.isRevoked) return null':
       'A token is revoked only by being replaced: it has a successor if it has been revoked.',
   },
-  'src/storage/sqlite/reserve.ts': {
-    "db.selectFrom('login_throttle').select(STATE_COLUMNS){.where(isOneOf(keys)) → }.compile(),":
-      'Reads more rows than are needed; each scope takes the one with its key.',
+  'src/session/refresh-token.ts': {
+    "const [header, claims] = token.split('.', {2 → 3}).map(parsePart)":
+      'The signature is then parsed too, and the result is not used.',
+  },
+  'src/session/refresh-limit.ts': {
+    'if (!sessionId {|| → &&} !window) return null':
+      'A session whose token waits has a window: both are removed together.',
+  },
+  'src/session/access-token.ts': {
+    'const { sid, sub, exp = {0 → 1} } = payload': 'A token without an expiry is not verified.',
+    'return isSameKey && token.tokens === tokens && now.getTime() {< → <=} token.expiresAtMs':
+      'At this moment, the verification accepts the token too, because clocks may differ.',
+  },
+  'src/session/authenticate.ts': {
+    '{return key satisfies never → return undefined}': 'Never runs: there is no other kind.',
+    'const usedAt = found.cookieUsedAt ?? new Date({0 → 1})':
+      'Both are so long ago that the cookie is idle.',
+  },
+  'src/session/own-sessions.ts': {
+    'const found = await store.sessions.listLive(user.id, { afterId, limit: limit + {1 → 2} }, clock())':
+      'Reads one row more, which is cut off.',
+  },
+  'src/session/ended-feed.ts': {
+    'if (nowMs {< → <=} readMs) {':
+      'The clock has been set back to the millisecond of the last read: an answer may repeat more ends.',
+    'snapshot = [...listed.values()].sort((one, other) => one.seenMs {- → +} other.seenMs)':
+      'The ends are in this order already, and a comparison that is never negative leaves it.',
+    'const last = page.at(-{1 → 2})': 'Reads one end twice; the second time, it is known.',
+  },
+  'src/storage/sqlite/settle.ts': {
+    'if (displaced.cookieDigest {=== → !==} null && device === null) return []':
+      'A login that sent a cookie has a device; one without both ends no session, only by a statement more.',
   },
   'src/storage/postgres/reserve.ts': {
+    "where t.key = s.key and {v.kind = 'blocked' → true} and not s.is_blocked and s.failures >= s.budget":
+      'An attempt is blocked if the failures of one of its scopes are used up.',
+    'else coalesce(greatest(j.counted_daily - j.forgiven, 0) + j.lapsed, {0 → 1}) end as daily_failures,':
+      'Only for a scope without a row: it admits one attempt in any case, and its new row has the default.',
     "case when v.kind = 'admitted' {and → or} s.position = 1 then (${FOUND_AS_JSON} from found) end as found":
       'Returns the user in more rows; it is read only from the first one of an admitted attempt.',
+  },
+  'src/storage/postgres/use-token.ts': {
+    'where {id = ${values.id} → true} and token = ${values.digest} and revoked_at is null':
+      'The id and the digest are those of one token, which either of them finds.',
+    'and {ended_at is null → true} and ${isNotExpired(values.now)} and expires_at >= ${values.expiresAt}':
+      'The end of a session revokes its tokens: none is replaced, only a use of the ended session is noted.',
+  },
+  'src/storage/sql/throttle-state.ts': {
+    'const countedMs = (parseTimeOrNull(row.day_ends_at)?.getTime() ?? {0 → 1}) - COUNTED_DAY_MS':
+      'Both are so long ago that all failures for the day are forgiven.',
+  },
+  'src/storage/sql/throttle-rows.ts': {
+    "const ROW_SALT = randomBytes({16 → 32}).toString('hex')": 'A longer secret is as good.',
   },
 }

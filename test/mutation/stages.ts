@@ -31,11 +31,18 @@ const CONTRACTS = ['store', 'sessions', 'last-login'].map(it => `test/storage/${
 const TOPICS: [RegExp, string[]][] = [
   [/device/, ['test/device.test.ts', 'test/device-tag.test.ts']],
   [/code/, ['test/code.test.ts']],
+  [/open-session/, ['test/lifetimes.test.ts', 'test/session-limit.test.ts']],
   [/ended-feed/, ['test/ended-feed.test.ts']],
   [/refresh|use-token/, ['test/refresh-input.test.ts', 'test/refresh-races.test.ts']],
+  [/(access|refresh)-token/, ['src/session/token-reason.test.ts']],
+  [/access-token/, ['test/long/verified-tokens.test.ts']],
   [/own-sessions|authenticate/, ['test/session-endpoints.test.ts']],
-  [/new-hash|password|user-state/, ['test/temporary-passwords.test.ts']],
-  [/sql\/throttle/, ['test/throttle-list.test.ts', 'test/explain.test.ts']],
+  [/own-sessions|settle/, ['test/session-limit.test.ts']],
+  [/new-hash|password|settle/, ['test/temporary-passwords.test.ts']],
+  [/user-state/, ['test/storage/list-users.contract.ts']],
+  [/sql\/throttle/, ['test/storage/audit.contract.ts', 'test/throttle-list.test.ts']],
+  [/sql\/throttle/, ['test/explain.test.ts']],
+  [/reserve|sql\/throttle/, ['test/plans.test.ts']],
 ]
 
 /** The cheapest first: the first failure ends the run of a mutant. */
@@ -52,7 +59,12 @@ export function stagesOf(file: string): Stage[] {
 
 function listsOf(file: string, own: string[], topics: string[]): string[][] {
   if (file.includes('/storage/')) {
-    return [THROTTLE, CONTRACTS, [...topics, ...(file.includes('use-token') ? SESSION : LOGIN)]]
+    return [
+      own,
+      THROTTLE,
+      CONTRACTS,
+      [...topics, ...(file.includes('use-token') ? SESSION : LOGIN)],
+    ]
   }
   if (QUEUE_FILES.test(file)) return [own, QUEUE]
   const isLogin = file.includes('/login/')

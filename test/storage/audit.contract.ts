@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
+import type { ThrottleScope } from '../../src/domain/attempt.ts'
 import type { AuditEvent, AuditStore, ListedEvents } from '../../src/domain/audit.ts'
 import { ENGINES, openTestStore } from '../engines.ts'
 import { byEmail, changeAt, insertTestUser, makeScopes, openFor } from './fixtures.ts'
@@ -16,6 +17,16 @@ for (const engine of ENGINES) {
     const newEmail = () => `${randomUUID()}@example.com`
     const eventsOf = async (target: string, limit = 100) =>
       (await store.audit.list(target, { since: null, beforeId: null, limit })).events
+    const failAs = async (scopes: ThrottleScope[], times: number) => {
+      for (let i = 0; i < times; i++) {
+        await store.attempts.reserve(scopes, '', start)
+        await store.attempts.fail(scopes, null, start)
+      }
+    }
+    const deviceOf = (email: string) =>
+      makeScopes(email)
+        .filter(({ name }) => name === 'pair')
+        .map(scope => ({ ...scope, name: 'device' as const }))
     const actionsOf = (events: AuditEvent[]) => events.map(({ action }) => action)
 
     test('an event says what changed, when, by which actor, and nothing secret', async () => {
@@ -123,24 +134,86 @@ for (const engine of ENGINES) {
 
     test('a change of an unknown user moves no failures of devices', async () => {
       const [email, other] = [newEmail(), newEmail()]
-      const [device] = makeScopes(email).filter(({ name }) => name === 'pair')
-      assert.ok(device)
-      const scopes = [{ ...device, name: 'device' as const }]
-      await store.attempts.reserve(scopes, email, start)
-      await store.attempts.fail(scopes, null, start)
+      await failAs(deviceOf(email), 1)
       assert.equal(await byEmail(store).set(email, { email: other }, change), 'unknown')
       assert.equal(await store.throttle.clearOfEmail(other, change), false)
       assert.equal(await store.throttle.clearOfEmail(email, change), true)
     })
 
-    test('to clear failures is an event, also without a user', async () => {
-      const email = newEmail()
-      const scopes = makeScopes(email)
-      await store.attempts.reserve(scopes, email, start)
-      await store.attempts.fail(scopes, null, start)
-      await store.throttle.clearOfEmail(email, change)
-      await store.throttle.clearOfEmail(email, change)
-      assert.deepEqual(actionsOf(await eventsOf(email)), ['throttle.cleared'])
+    test('the failures of a device follow its user to a new email, and no other failures do', async () => {
+      const [email, moved, other] = [newEmail(), newEmail(), newEmail()]
+      await insertTestUser(store, email, start)
+      for (const scopes of [deviceOf(email), makeScopes(email), deviceOf(other)]) {
+        await failAs(scopes, 1)
+      }
+      assert.equal(await byEmail(store).set(email, { email: moved }, change), 'changed')
+      for (const each of [email, moved, other]) {
+        assert.equal(await store.throttle.clearOfEmail(each, change), true)
+      }
+    })
+
+    test('to clear failures is an event with the most failures and the last block, also without a user', async () => {
+      const minutesLater = (minutes: number) => new Date(start.getTime() + minutes * 60_000)
+      for (const hasUser of [false, true]) {
+        const email = newEmail()
+        const targetId = hasUser ? await insertTestUser(store, email, start) : null
+        const failAndBlock = async (blockedAt: Date) => {
+          const scopes = makeScopes(email)
+          await failAs(scopes, 5)
+          const { kind } = await store.attempts.reserve(scopes, email, blockedAt)
+          assert.equal(kind, 'blocked')
+        }
+        const clear = () => store.throttle.clearOfEmail(email, change)
+        await failAs(makeScopes(email), 1)
+        assert.equal(await clear(), true)
+        await failAndBlock(minutesLater(1))
+        assert.equal(await clear(), true)
+        for (const minutes of [1, 2]) await failAndBlock(minutesLater(minutes))
+        assert.equal(await clear(), true)
+        assert.equal(await clear(), false)
+        const facts = [
+          { failures: 10, blockedUntil: minutesLater(17).toISOString() },
+          { failures: 5, blockedUntil: minutesLater(16).toISOString() },
+          { failures: 1, blockedUntil: null },
+        ]
+        const events = (await eventsOf(email)).filter(({ action }) => action !== 'user.added')
+        assert.deepEqual(
+          events.map(({ id: _, ...event }) => event),
+          facts.map(before => ({
+            ...{ action: 'throttle.cleared', at: start, by: change.by, target: email, targetId },
+            ...{ before, after: { failures: 0, blockedUntil: null } },
+          })),
+        )
+      }
+    })
+
+    test('to clear the failures of a client is an event, too', async () => {
+      const [client, scopes] = [randomUUID(), makeScopes()]
+      await failAs(scopes, 2)
+      const keys = scopes.filter(({ name }) => name === 'client').map(({ key }) => key)
+      assert.equal(await store.throttle.clear(keys, client, change), true)
+      assert.equal(await store.throttle.clear(keys, client, change), false)
+      const [event, ...others] = await eventsOf(client)
+      const facts = [event?.action, event?.targetId, event?.before]
+      assert.deepEqual(facts, ['throttle.cleared', null, { failures: 2, blockedUntil: null }])
+      assert.deepEqual(others, [])
+    })
+
+    test('to end the lock of the throttle is an event, also without failures', async () => {
+      const [email, other] = [newEmail(), newEmail()]
+      for (const each of [email, other]) await insertTestUser(store, each, start)
+      const isOne = `where email in ('${email}', '${other}')`
+      const until = '2030-01-02T00:00:00.000Z'
+      await database.rows(
+        `update users set locked_until = '${until}', locked_by = 'throttle' ${isOne}`,
+      )
+      assert.equal(await store.throttle.clearOfEmail(email, change), true)
+      assert.equal((await store.users.findByEmail(other))?.lockedBy, 'throttle')
+      const [event] = await eventsOf(email)
+      assert.deepEqual(
+        [event?.action, event?.before, event?.after],
+        ['throttle.cleared', null, null],
+      )
     })
 
     test('sessions and devices: the event names the session, and belongs to the history of its user', async () => {

@@ -82,6 +82,42 @@ for (const engine of ENGINES) {
       return session.id
     }
 
+    test('a token is replaced only in a live session of an active user, by one that ends with the session at the latest', async () => {
+      const { id } = await newUser()
+      await open(id)
+      const [row] = await database.rows(
+        `select id, token from refresh_tokens where user_id = '${id}'`,
+      )
+      const use = (expiresAt: Date, now = start) => {
+        const next = makeSuccessor(start, expiresAt)
+        return store.refreshTokens.use(String(row?.id), String(row?.token), next, now)
+      }
+      const sessionEnd = later(30 * DAY_MS)
+      // Another program does not end the sessions of a user that it deactivates.
+      await database.rows(`update users set is_active = false where id = '${id}'`)
+      assert.deepEqual(await use(sessionEnd), { kind: 'invalid', reason: 'user-inactive' })
+      await database.rows(`update users set is_active = true where id = '${id}'`)
+      const expired = { kind: 'invalid', reason: 'session-expired' }
+      assert.deepEqual(await use(sessionEnd, sessionEnd), expired)
+      assert.equal((await use(later(30 * DAY_MS + 1))).kind, 'found')
+      assert.equal((await use(sessionEnd)).kind, 'replaced')
+    })
+
+    test('the use of a token is a use of its session, and of no other', async () => {
+      const { id } = await newUser()
+      for (let i = 0; i < 2; i++) await open(id)
+      const [row] = await database.rows(
+        `select id, token, session_id from refresh_tokens where user_id = '${id}'`,
+      )
+      const next = makeSuccessor(later(1), later(DAY_MS))
+      await store.refreshTokens.use(String(row?.id), String(row?.token), next, later(1))
+      const sessions = await store.sessions.listLive(id, { afterId: null, limit: 9 }, start)
+      for (const session of sessions ?? []) {
+        assert.deepEqual(session.lastUsedAt, session.id === row?.session_id ? later(1) : start)
+      }
+      assert.equal(sessions?.length, 2)
+    })
+
     test('a session can be refreshed and ended while it ends all other sessions', async () => {
       for (let round = 0; round < 15; round++) {
         const { id } = await newUser()

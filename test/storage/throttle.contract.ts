@@ -1,5 +1,6 @@
 // How attempts are reserved and settled, the same on every engine, also in parallel.
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
 import type { ScopeName, ThrottleScope } from '../../src/domain/attempt.ts'
 import { ENGINES, openPatientStore, openTestStore } from '../engines.ts'
@@ -87,14 +88,25 @@ for (const engine of ENGINES) {
       await fail(makeScopes('victim@example.com', 'owner'), 5)
     })
 
-    test('a success clears the failures of its pair, and of no other scope', async () => {
+    test('a success clears the failures of its pair, and of no other scope, with or without a session', async () => {
       const id = await insertUser('success@example.com')
-      const scopes = makeScopes('success@example.com', 'client of success')
-      await fail(scopes, 4)
-      await reserve(scopes)
-      await openFor(store, { id, passwordHash: 'a hash' }, scopes, start)
-      const rows = await rowsOf(scopes)
-      assert.deepEqual(rows, { pair: [0, 0], email: [4, 0], client: [4, 0] })
+      const [email, client] = ['success@example.com', 'client of success']
+      const [scopes, others] = [makeScopes(email, client), makeScopes(email)]
+      await fail(others, 1)
+      for (const succeed of [
+        () => store.attempts.pass(scopes),
+        () => openFor(store, { id, passwordHash: 'a hash' }, scopes, start),
+      ]) {
+        await fail(scopes, 4)
+        await reserve(scopes)
+        await succeed()
+      }
+      assert.deepEqual(await rowsOf(scopes), { pair: [0, 0], email: [9, 0], client: [8, 0] })
+      assert.deepEqual(await rowsOf(others), { pair: [1, 0], email: [9, 0], client: [1, 0] })
+    })
+
+    test('without scopes, no state is read', async () => {
+      assert.deepEqual(await store.throttle.read([], start), [])
     })
 
     test('a released attempt is not counted in any scope', async () => {
@@ -152,15 +164,24 @@ for (const engine of ENGINES) {
     test('a block of an unknown email writes one dummy row, in place of a user', async () => {
       const known = 'known@example.com'
       await insertUser(known)
+      const writtenAt = async (at: Date) => {
+        const rows = await database.rows('select updated_at from unknown_user')
+        const times = rows.map(row => new Date(String(row.updated_at)).getTime())
+        return times.filter(time => time === at.getTime()).length
+      }
       for (const [email, written, at] of [
         [known, 0, later(1_000)],
         [UNKNOWN_EMAIL, 1, later(2_000)],
       ] as const) {
-        for (let i = 0; i < 4; i++) await fail(makeScopes(email, `guesser ${i}`), 5, at)
-        assert.equal((await reserve(makeScopes(email, 'owner'), at, email)).kind, 'blocked')
-        const rows = await database.rows('select updated_at from unknown_user')
-        const times = rows.map(row => new Date(String(row.updated_at)).getTime())
-        assert.equal(times.filter(time => time === at.getTime()).length, written, email)
+        const isBlocked = async (client: string) =>
+          (await reserve(makeScopes(email, client), at, email)).kind === 'blocked'
+        for (let i = 0; i < 4; i++) {
+          await fail(makeScopes(email, `guesser ${i}`), 5, at)
+          if (i === 0) assert.equal(await isBlocked('guesser 0'), true)
+        }
+        assert.equal(await writtenAt(at), 0, 'a block of email and client')
+        assert.equal(await isBlocked('owner'), true)
+        assert.equal(await writtenAt(at), written, email)
       }
     })
 
@@ -181,6 +202,7 @@ for (const engine of ENGINES) {
         await reserve(scopes)
         assert.equal(await store.attempts.fail(scopes, id, start), expected)
       }
+      assert.equal(await store.attempts.fail(makeScopes(), randomUUID(), start), 0, 'deleted since')
       const counted = async () =>
         (await database.rows('select sum(failed_login_attempts) as n from unknown_user'))[0]?.n
       const before = Number(await counted())
@@ -273,10 +295,10 @@ for (const engine of ENGINES) {
     test('one failure for the day is forgiven every 15 minutes, also of those that the previous release counted', async () => {
       const scopes = makeScopes()
       await fail(scopes, 1)
-      const isOfEmail = `where key = '${scopes[1]?.key}'`
       // That release adds to the failures, and never moves the end of a running day.
       await database.rows(
-        `update login_throttle set daily_failures = daily_failures + 149 ${isOfEmail}`,
+        `update login_throttle set daily_failures = daily_failures + 149
+          where key = '${scopes[1]?.key}'`,
       )
       for (const [minutes, left] of [
         [14, 150],
@@ -290,16 +312,28 @@ for (const engine of ENGINES) {
         assert.deepEqual([email?.dailyFailures, email?.dayEndsAt], [left, dayEndsAt])
       }
       await fail(scopes, 1, later((24 * 60 + 20) * MINUTE_MS))
-      const [row] = await database.rows(
-        `select daily_failures, day_ends_at, expires_at from login_throttle ${isOfEmail}`,
-      )
-      assert.equal(Number(row?.daily_failures), 54)
-      const times = [row?.day_ends_at, row?.expires_at].map(time => new Date(time as string))
       const counted = (24 * 60 + 15) * MINUTE_MS
-      assert.deepEqual(times, [
-        later(counted + 24 * 60 * MINUTE_MS),
-        later(counted + 54 * 15 * MINUTE_MS),
-      ])
+      assert.deepEqual(await dayOf(scopes), {
+        failures: 54,
+        endsAt: later(counted + 24 * 60 * MINUTE_MS),
+        expiresAt: later(counted + 54 * 15 * MINUTE_MS),
+      })
+    })
+
+    test('a failure at the end of a day is the first one of the next day', async () => {
+      const scopes = makeScopes()
+      await reserve(scopes)
+      await fail(scopes, 1)
+      await database.rows(
+        `update login_throttle set daily_failures = 150 where key = '${scopes[1]?.key}'`,
+      )
+      const dayEnd = 24 * 60 * MINUTE_MS
+      await store.attempts.fail(scopes, null, later(dayEnd))
+      assert.deepEqual(await dayOf(scopes), {
+        failures: 1,
+        endsAt: later(2 * dayEnd),
+        expiresAt: later(dayEnd + 16 * MINUTE_MS),
+      })
     })
 
     test('a day has 24 hours where the server’s day has 23', async () => {
@@ -312,10 +346,7 @@ for (const engine of ENGINES) {
       await fail(scopes, 2, new Date(now.getTime() + 23.5 * 60 * MINUTE_MS))
       await abroad.attempts.reserve(scopes, 'unknown@example.com', now)
       await abroad.close()
-      const [row] = await database.rows(
-        `select daily_failures from login_throttle where key = '${scopes[1]?.key}'`,
-      )
-      assert.equal(Number(row?.daily_failures), 2)
+      assert.equal((await dayOf(scopes)).failures, 2)
     })
 
     test('a purge removes throttle rows that have expired, and no others', async () => {
@@ -363,6 +394,18 @@ for (const engine of ENGINES) {
       const pending = await database.rows('select key from login_throttle where pending > 0')
       assert.deepEqual(pending, [])
     })
+
+    /** What the row of the email stores about its day. */
+    async function dayOf([, email]: ThrottleScope[]) {
+      const [row] = await database.rows(
+        `select daily_failures, day_ends_at, expires_at from login_throttle where key = '${email?.key}'`,
+      )
+      return {
+        failures: Number(row?.daily_failures),
+        endsAt: new Date(row?.day_ends_at as string),
+        expiresAt: new Date(row?.expires_at as string),
+      }
+    }
 
     async function rowsOf(scopes: ThrottleScope[]) {
       const rows = await database.rows('select key, failures, pending from login_throttle')

@@ -1,0 +1,30 @@
+// The service remembers the 10,000 access tokens that it verified last, so that its memory does not grow.
+import assert from 'node:assert/strict'
+import { generateKeyPairSync, randomUUID } from 'node:crypto'
+import { test } from 'node:test'
+import { createGeneration, createKeys, importKeys } from '../../src/keys/key-set.ts'
+import { readAccessToken, signAccessToken } from '../../src/session/access-token.ts'
+
+const REMEMBERED = 10_000
+
+test('the 10,001st access token takes the place of the first, and of no other', async () => {
+  const now = new Date()
+  const [, secret = {}] = await createGeneration(now, 0)
+  // The fastest kind.
+  const key = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
+  const keys = createKeys(await importKeys({ keys: [key, secret] }))
+  const { accessKey } = keys.signingAt(now)
+  const settings = { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 }
+  const user = { id: randomUUID(), email: 'ann@example.com', name: 'Ann', role: 'user' }
+  const session = { id: randomUUID(), expiresAt: new Date(now.getTime() + 3_600_000) }
+  const newToken = () => signAccessToken(accessKey, settings, user, session, now).accessToken
+  const read = (token: string) => readAccessToken(keys, settings, token, now)
+
+  const [first, second] = [newToken(), newToken()]
+  const [firstRead, secondRead] = [await read(first), await read(second)]
+  await Promise.all(Array.from({ length: REMEMBERED - 1 }, () => read(newToken())))
+  // A token that is verified again gets another object.
+  assert.equal(await read(second), secondRead)
+  assert.notEqual(await read(first), firstRead)
+  assert.deepEqual(await read(first), firstRead)
+})

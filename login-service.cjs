@@ -7,12 +7,11 @@ const { join } = require('path')
 
 const [, , group, command] = process.argv
 const isService = group === 'serve'
-/** They handle many users, and may need more memory. */
+/** They handle many users, and may need more memory, which V8 then cleans up in threads of its own. */
 const isBulk = group === 'users' && (command === 'import' || command === 'export')
 
 const nodeOptions = ['--max-semi-space-size=4']
-if (!isService) nodeOptions.push('--v8-pool-size=0')
-if (!isService && !isBulk) nodeOptions.push('--max-old-space-size=64')
+if (!isService && !isBulk) nodeOptions.push('--v8-pool-size=0', '--max-old-space-size=64')
 
 process.argv.splice(1, 1, join(__dirname, 'launch.cjs'), ...nodeOptions, 'src/main.ts')
 require('./launch.cjs')

@@ -23,17 +23,6 @@ export type Offset = {
   originMs: number
 }
 
-export type ClusterClock = {
-  now: () => Date
-  /** How far the database's clock is ahead of the machine's; 0 on SQLite. */
-  offsetMs: () => number
-  /** Throws while the machine's clock is too wrong to serve. */
-  check: () => void
-  /** To be called when the database may have become another server. */
-  measureSoon: () => void
-  close: () => void
-}
-
 /**
  * Assumes that the database read its clock in the middle of the round trip; the shortest round trip leaves the
  * smallest error. An expected offset within the possible error stays: it may be more exact than the measurement,
@@ -75,11 +64,7 @@ export function describeOffset({ ms }: Offset): string {
 }
 
 /** Measures now, every minute, and soon after the machine's clock was set. If that fails, the last offset stays. */
-export async function openClusterClock(
-  store: ClockStore,
-  clock: () => Date,
-  log: Log,
-): Promise<ClusterClock> {
+export async function openClusterClock(store: ClockStore, clock: () => Date, log: Log) {
   const report = createReport(log)
   let offset = await measureOffset(store)
   report(offset)
@@ -110,11 +95,14 @@ export async function openClusterClock(
 
   return {
     now: () => correct(new Date(clock().getTime() - stepMs()), offset),
+    /** How far the database's clock is ahead of the machine's; 0 on SQLite. */
     offsetMs: () => offset.ms,
-    check() {
+    /** Throws while the machine's clock is too wrong to serve. */
+    check(): void {
       if (Math.abs(offset.ms) > NOT_READY_ABOVE_MS) throw new Error(describeOffset(offset))
     },
-    measureSoon() {
+    /** To be called when the database may have become another server. */
+    measureSoon(): void {
       dueMs = 0
     },
     close: () => clearInterval(measuring),

@@ -49,10 +49,7 @@ export async function composeServers(
   metrics.read({
     queueDepth: hashQueue.depth,
     speed: parts.hasher.speed,
-    certificateExpiry() {
-      const material = tls.current()
-      return material && expiryOf(material.cert)
-    },
+    certificateExpiry: tls.current() && (() => expiryOf(tls.current()?.cert ?? '')),
     signingSince: () => new Date(keys.signingAt(clock()).accessKey.signsFrom * 1000),
     wasReady: readiness.wasReady,
     clockOffsetMs: clusterClock.offsetMs,

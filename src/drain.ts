@@ -12,9 +12,9 @@ const DEFAULT_DRAIN_DELAY_MS = 2_000
 const DRAIN_TIMEOUT_MS = 5_000
 /** Time for connections to close after that, and for operations that began meanwhile. */
 const CLOSE_TIMEOUT_MS = 500
-/** For all this and the closing of the store. */
+/** All this and the closing of the store may take so long. */
 const STOP_TIMEOUT_MS = 6_000
-/** For threads to end after that. With the default delay it is 9 s in all; supervisors wait for 10 s. */
+/** Threads have so long to end after that. With the default delay it is 9 s in all; supervisors wait for 10 s. */
 const THREADS_TIMEOUT_MS = 1_000
 
 export type Drain = ReturnType<typeof createDrain>

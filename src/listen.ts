@@ -1,5 +1,6 @@
 // Opens the ports, and announces the addresses.
 import type { Server } from 'node:net'
+import { Failure } from './admin/failures.ts'
 import type { Servers } from './compose.ts'
 import type { Config } from './config/config.ts'
 import type { DatabaseConfig } from './config/database.ts'
@@ -8,7 +9,6 @@ import { type Drain, prepareClose } from './drain.ts'
 import { codeOf, hasCode } from './files.ts'
 import type { Log } from './log/log.ts'
 import type { Parts } from './open.ts'
-import { StartError } from './start.ts'
 
 /** Returns the public port. The servers are closed with `opened`. */
 export async function openPorts(
@@ -53,10 +53,10 @@ async function listen(
     })
   } catch (error) {
     if (hasCode(error, 'EADDRINUSE')) {
-      throw new StartError(`Port ${port} is taken: stop the other process or set ${variable}.`)
+      throw new Failure(`Port ${port} is taken: stop the other process or set ${variable}.`)
     }
     const hostVariable = variable.replace('PORT', 'HOST')
-    throw new StartError(
+    throw new Failure(
       `${host}:${port} cannot be listened on (${codeOf(error)}): set ${hostVariable} or ${variable}.`,
     )
   }

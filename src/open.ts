@@ -1,5 +1,6 @@
 // Opens what the service needs: the hasher, the database, the certificate, the page, the clock and the keys.
 import { availableParallelism } from 'node:os'
+import { Failure } from './admin/failures.ts'
 import { checkTokens } from './admin/tokens/token-file.ts'
 import type { Hasher } from './bcrypt/hasher.ts'
 import { openHasher } from './bcrypt/open-hasher.ts'
@@ -15,7 +16,7 @@ import type { Log } from './log/log.ts'
 import { createMetrics } from './metrics/metrics.ts'
 import { observeHasher, observeStore } from './metrics/observe.ts'
 import { recordStart } from './record-start.ts'
-import { actOn, failStart, StartError } from './start.ts'
+import { actOn, failStart } from './start.ts'
 import { checkStorage } from './storage/check-storage.ts'
 import { explainDatabase, type openServiceStore } from './storage/open-store.ts'
 import { createWriteFaults } from './storage/write-faults.ts'
@@ -39,7 +40,7 @@ export async function openParts(
   // Its self-test takes a while, so the rest of the start runs beside it.
   const openingHasher = startHasher(config, log, opened)
   const failDatabase = (error: unknown): never => {
-    throw new StartError(`${explainDatabase(config.database, error)}.`)
+    throw new Failure(`${explainDatabase(config.database, error)}.`)
   }
 
   let measureClockSoon = () => {}
@@ -127,7 +128,7 @@ function logSpeed(log: Log, { name: engine, threads, speed }: Hasher): void {
 
 function failKeys(path: string) {
   return (error: unknown): never => {
-    throw new StartError(`${explainKeyFile(path, error)}.`)
+    throw new Failure(`${explainKeyFile(path, error)}.`)
   }
 }
 
@@ -135,9 +136,9 @@ function failKeys(path: string) {
 async function makeFirstKeys(config: Config, log: Log, now: Date): Promise<boolean> {
   const { signingKeysFile: path, environment } = config
   if (environment === 'production') return false
-  const isFirst = await ensureKeyFile(path, now).catch(failKeys(path))
-  if (isFirst) log.info({ event: 'keys.created', path }, `made new signing keys in ${path}`)
-  return isFirst
+  const made = await ensureKeyFile(path, now).catch(failKeys(path))
+  if (made) log.info({ event: 'keys.created', path }, `made new signing keys in ${path}`)
+  return made !== null
 }
 
 /** A service with users may have used its keys for long, so short RSA keys stay valid there. */

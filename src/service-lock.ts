@@ -2,12 +2,13 @@
 import { readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
+import { Failure } from './admin/failures.ts'
 import { takeLock } from './admin/file-lock.ts'
 import type { Config } from './config/config.ts'
 import { makeDataFolder } from './data-folder.ts'
 import { replaceFile } from './files.ts'
 import type { Log } from './log/log.ts'
-import { actOn, StartError } from './start.ts'
+import { actOn } from './start.ts'
 
 /** A service that was asked to end needs 9 s at most with the default drain delay. */
 const WAIT_MS = 10_000
@@ -30,18 +31,14 @@ export async function lockDataFolder(
     const holder = await readFile(holderFile, 'utf8').catch(() => 'unknown')
     return `Another service (process ${holder.trim()}) uses the SQLite database in ${dataDir}`
   }
-  const take = (waitMs: number) =>
-    takeLock(lockFile, waitMs).catch((error: Error) => {
-      throw new StartError(error.message)
-    })
-  let lock = await take(0)
+  let lock = await takeLock(lockFile, 0)
   if (!lock) {
     const text = `${await describeHolder()}. Waiting ${WAIT_MS / 1000} s for its end.`
     log.warn({ event: 'service.warning' }, text)
-    lock = await take(WAIT_MS)
+    lock = await takeLock(lockFile, WAIT_MS)
   }
   if (!lock) {
-    throw new StartError(
+    throw new Failure(
       `${await describeHolder()}. Stop it first, or set another DATA_DIR. Several services can share a PostgreSQL (DATABASE_URL).`,
     )
   }

@@ -3,7 +3,7 @@
 import { LANE_BYTES } from './memory.js'
 
 export type Addresses = {
-  /** Of the first byte of the region: an expression, and what to add to it. */
+  /** The address of the first byte of the region: an expression, and what to add to it. */
   region(lane: number): { base: string; offset: number }
   /** The word of an S-box that a byte of this half selects. Box 0 belongs to the highest byte. */
   loadFromBox(lane: number, box: number, half: string): string

@@ -10,7 +10,7 @@ const LETTERS_AND_DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const BCRYPT_ALPHABET = `./${LETTERS_AND_DIGITS}`
 const BASE64_ALPHABET = `${LETTERS_AND_DIGITS}+/`
 
-export type ParsedHash = { cost: number; salt: Buffer; digest: Buffer }
+type ParsedHash = { cost: number; salt: Buffer; digest: Buffer }
 
 /** Null if the hash cannot be evaluated, or if no password can match it. */
 export function parseHash(text: string | null): ParsedHash | null {

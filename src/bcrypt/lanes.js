@@ -100,7 +100,7 @@ export function createLanes(kernel, times, chunkMs = CHUNK_MS) {
   }
 
   /**
-   * As many rounds as fit into a chunk, and no more than a busy lane needs; how many.
+   * Runs as many rounds as fit into a chunk, but no more than a busy lane needs. Returns how many.
    * @param {number[]} lanes
    * @param {KernelName} name
    */

@@ -7,7 +7,7 @@ export type Sources = {
   queueDepth: () => number
   speed: () => HashingSpeed
   /** Null if the service has no certificate of its own. */
-  certificateExpiry: () => Date | null
+  certificateExpiry: (() => Date) | null
   signingSince: () => Date
   wasReady: () => boolean
   clockOffsetMs: () => number
@@ -68,16 +68,13 @@ export function addGauges(registers: Registry[], sources: Sources): void {
       }
     },
   })
-  new Gauge({
-    name: 'tls_certificate_expiry_timestamp_seconds',
-    help: 'When the served certificate expires; absent without one',
-    registers,
-    collect() {
-      const expiry = certificateExpiry()
-      if (expiry) this.set(expiry.getTime() / 1000)
-      else this.reset()
-    },
-  })
+  if (certificateExpiry) {
+    addGauge(
+      'tls_certificate_expiry_timestamp_seconds',
+      'When the served certificate expires; absent without one',
+      () => certificateExpiry().getTime() / 1000,
+    )
+  }
   new Counter({
     name: 'log_lines_lost_total',
     help: 'Lines of the log that could not be written',

@@ -27,24 +27,20 @@ export type EndReason = (typeof REASONS)[number]
 
 /** How the caller of a repeated refresh was recognised; `refused` if it was not. */
 const REPEATS = ['id', 'client', 'refused'] as const
-export type RepeatLabel = (typeof REPEATS)[number]
 
-/** From a refusal to the longest login. */
+/** They reach from a refusal to the longest login. */
 const REQUEST_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 5]
-/** From a read in memory to the time limit of an operation. */
+/** They reach from a read in memory to the time limit of an operation. */
 const STATEMENT_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2]
 
 export function createMetrics(engine: string) {
-  const registers = [new Registry()]
-  const [register] = registers as [Registry]
+  const register = new Registry()
+  const registers = [register]
   collectDefaultMetrics({ register })
 
-  const attempts = new Counter({
-    name: 'login_attempts_total',
-    help: 'Login attempts by outcome',
-    labelNames: ['outcome'],
-    registers,
-  })
+  const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
+    new Counter({ name, help, labelNames, registers })
+  const attempts = counter('login_attempts_total', 'Login attempts by outcome', 'outcome')
   const durations = new Histogram({
     name: 'login_duration_seconds',
     help: 'Time of a login, from the validated request to its outcome',
@@ -52,46 +48,32 @@ export function createMetrics(engine: string) {
     buckets: REQUEST_BUCKETS,
     registers,
   })
-  const blocks = new Counter({
-    name: 'throttle_blocks_total',
-    help: 'Login attempts answered with 429, by the scope that is blocked',
-    labelNames: ['scope'],
-    registers,
-  })
-  const waits = new Counter({
-    name: 'throttle_waits_total',
-    help: 'Reservations that found a scope busy, by that scope; the attempt waits and asks again',
-    labelNames: ['scope'],
-    registers,
-  })
-  const opened = new Counter({
-    name: 'sessions_opened_total',
-    help: 'Sessions opened by logins',
-    registers,
-  })
-  const passwordChanges = new Counter({
-    name: 'password_changes_total',
-    help: 'Passwords that users have changed; each is a login that succeeded',
-    registers,
-  })
-  const ended = new Counter({
-    name: 'sessions_ended_total',
-    help: 'Sessions ended by requests, by reason',
-    labelNames: ['reason'],
-    registers,
-  })
-  const repeats = new Counter({
-    name: 'refresh_repeats_total',
-    help: 'Refreshes with a token that was replaced in the last 60 seconds, by what identified the caller',
-    labelNames: ['by'],
-    registers,
-  })
-  const adminReads = new Counter({
-    name: 'admin_reads_total',
-    help: 'Requests to the admin API that change nothing, by the name of their token',
-    labelNames: ['token'],
-    registers,
-  })
+  const blocks = counter(
+    'throttle_blocks_total',
+    'Login attempts answered with 429, by the scope that is blocked',
+    'scope',
+  )
+  const waits = counter(
+    'throttle_waits_total',
+    'Reservations that found a scope busy, by that scope; the attempt waits and asks again',
+    'scope',
+  )
+  const opened = counter('sessions_opened_total', 'Sessions opened by logins')
+  const passwordChanges = counter(
+    'password_changes_total',
+    'Passwords that users have changed; each is a login that succeeded',
+  )
+  const ended = counter('sessions_ended_total', 'Sessions ended by requests, by reason', 'reason')
+  const repeats = counter(
+    'refresh_repeats_total',
+    'Refreshes with a token that was replaced in the last 60 seconds, by what identified the caller',
+    'by',
+  )
+  const adminReads = counter(
+    'admin_reads_total',
+    'Requests to the admin API that change nothing, by the name of their token',
+    'token',
+  )
   // A series that begins with its first event hides that event from rate().
   for (const outcome of OUTCOMES) attempts.inc({ outcome }, 0)
   for (const scope of SCOPES) {
@@ -147,7 +129,7 @@ export function createMetrics(engine: string) {
     sessionOpened: () => opened.inc(),
     passwordChanged: () => passwordChanges.inc(),
     sessionEnded: (reason: EndReason) => ended.inc({ reason }),
-    refreshRepeated: (by: RepeatLabel) => repeats.inc({ by }),
+    refreshRepeated: (by: (typeof REPEATS)[number]) => repeats.inc({ by }),
     adminRead: (token: string) => adminReads.inc({ token }),
     hashStarted: (waitedMs: number) => queueWait.observe(waitedMs / 1000),
     hashEnded: (ms: number) => hash.observe(ms / 1000),

@@ -63,6 +63,9 @@ export async function proveFault(
   }
 }
 
+/** On a slow machine an operation may reach its time limit before the database fails it. */
+const TIME_LIMIT = /^timeout|did not answer in time$/
+
 type Limits = { answeredWithinMs: number; aliveWithinMs: number }
 
 /** Measures as many logins at once as are sent while the database fails. */
@@ -112,7 +115,8 @@ async function proveRefusals(
   )
   for (const { level, err, count } of failures()) {
     assert.equal(level, 'error')
-    if (count === undefined) assert.match(err?.message ?? '', reason)
+    const { message = '' } = err ?? {}
+    if (count === undefined && !TIME_LIMIT.test(message)) assert.match(message, reason)
   }
   const lines = service.lines().slice(linesBefore)
   assert.deepEqual(

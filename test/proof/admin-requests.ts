@@ -2,12 +2,16 @@
 import type { AuditAction } from '../../src/domain/audit.ts'
 import { isLockedByAdministrator, type User } from '../../src/domain/user.ts'
 import { digestOf } from '../../src/identifiers.ts'
-import { limitsOf } from '../../src/login/scopes.ts'
 import { changeAt } from '../storage/fixtures.ts'
 import type { Case } from './loop.ts'
-import { matches, NEW_PASSWORD, type Request, type Requests, type Response } from './requests.ts'
-
-const BUDGETS = limitsOf({ pair: 5, email: 20, client: 50, network: 500 })
+import {
+  LIMITS,
+  matches,
+  NEW_PASSWORD,
+  type Request,
+  type Requests,
+  type Response,
+} from './requests.ts'
 
 export function adminRequests(requests: Requests): Request[] {
   const { service, newUser, newSession, newAddress, isLive, countLive, eventsOf, hasUser } =
@@ -50,7 +54,7 @@ export function adminRequests(requests: Requests): Request[] {
     return user
   }
   const isCleared = (email: string) => async () =>
-    (await store.throttle.readOfEmail(digestOf(email), BUDGETS, now())).every(
+    (await store.throttle.readOfEmail(digestOf(email), LIMITS, now())).every(
       ({ failures }) => failures === 0,
     )
 

@@ -1,12 +1,18 @@
 // Runs commands in this process, and says what must be true after each.
+import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { PassThrough } from 'node:stream'
+import type { TestContext } from 'node:test'
 import { Failure } from '../../src/admin/failures.ts'
 import { createProgram } from '../../src/admin/program.ts'
 import { createTerminal, type Streams } from '../../src/admin/terminal/terminal.ts'
-import type { TestDatabase } from '../engines.ts'
+import type { EngineName } from '../../src/storage/sql/engine.ts'
+import { createMigratedDatabase, openPatientStore, type TestDatabase } from '../engines.ts'
 import { TEST_COST } from '../service.ts'
+import { makeTemporaryFolder } from '../temporary-folder.ts'
+import { createFaults, type Faults } from './faults.ts'
 import { findBroken } from './invariants.ts'
+import { keepConnection } from './kept-connection.ts'
 import type { Judge } from './loop.ts'
 
 /** What a command printed, and the error with which it ended. */
@@ -15,7 +21,27 @@ const MAX_TRIES = 5
 
 export type Commands = ReturnType<typeof createCommands>
 
-export function createCommands({ config }: TestDatabase, folder: string) {
+/** Commands on a new database, whose calls meet faults until the end of the test. */
+export async function setUpCommands(
+  t: TestContext,
+  engine: EngineName,
+  inject: (faults: Faults) => Promise<() => void> | (() => void),
+) {
+  const faults = createFaults()
+  const database = await keepConnection(await createMigratedDatabase(engine))
+  const store = await openPatientStore(database.config)
+  const commands = createCommands(database, await makeTemporaryFolder('login-commands-'))
+  const restore = await inject(faults)
+  t.after(async () => {
+    restore()
+    await store.close()
+    await database.drop()
+    await rm(commands.folder, { recursive: true })
+  })
+  return { faults, database, store, commands }
+}
+
+export function createCommands({ config }: Pick<TestDatabase, 'config'>, folder: string) {
   const env = {
     NODE_ENV: 'test',
     BCRYPT_COST: String(TEST_COST),
@@ -53,7 +79,7 @@ export function createCommands({ config }: TestDatabase, folder: string) {
   }
 }
 
-export function judgeCommands(database: TestDatabase): Judge<Ended> {
+export function judgeCommands(database: Pick<TestDatabase, 'rows'>): Judge<Ended> {
   return {
     isSuccess: ({ error }) => error === null,
     findWrongFailure({ error }) {
@@ -62,16 +88,20 @@ export function judgeCommands(database: TestDatabase): Judge<Ended> {
       if (error instanceof Error && 'syscall' in error) return null
       return `it crashed: ${error instanceof Error ? error.stack : error}`
     },
-    async findProblems({ run }) {
-      const problems = await findBroken(database, new Date())
-      // On a busy machine, PostgreSQL may end a transaction that waits for this process for five seconds.
-      const isStarved = ({ error }: Ended) => /idle-in-transaction/.test(String(error))
-      let ended = await run()
-      for (let tries = 1; tries < MAX_TRIES && isStarved(ended); tries++) ended = await run()
-      const { error } = ended
-      const isRefused = error instanceof Failure && !error.message.includes('cannot be used')
-      if (error && !isRefused) problems.push(`the same command again: ${error}`)
-      return problems
-    },
+    findProblems: async ({ run }) => [
+      ...(await findBroken(database, new Date())),
+      ...(await findWrongRepetition(run)),
+    ],
   }
+}
+
+/** The same command works again, or is refused because it was done. */
+export async function findWrongRepetition(run: () => Promise<Ended>): Promise<string[]> {
+  // On a busy machine, PostgreSQL may end a transaction that waits for this process for five seconds.
+  const isStarved = ({ error }: Ended) => /idle-in-transaction/.test(String(error))
+  let ended = await run()
+  for (let tries = 1; tries < MAX_TRIES && isStarved(ended); tries++) ended = await run()
+  const { error } = ended
+  const isRefused = error instanceof Failure && !error.message.includes('cannot be used')
+  return error && !isRefused ? [`the same command again: ${error}`] : []
 }

@@ -1,173 +1,89 @@
-// Every command that writes to the database.
-import { randomUUID } from 'node:crypto'
-import { writeFile } from 'node:fs/promises'
+// Every command that writes to the database, except for "database migrate".
+import { randomInt, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import bcrypt from 'bcrypt'
-import type { AuditAction } from '../../src/domain/audit.ts'
+import { readTokens } from '../../src/admin/tokens/token-file.ts'
 import type { Store } from '../../src/domain/store.ts'
 import type { User } from '../../src/domain/user.ts'
 import { digestOf } from '../../src/identifiers.ts'
-import { loadKeySet } from '../../src/keys/key-file.ts'
-import { limitsOf } from '../../src/login/scopes.ts'
-import { TEST_COST } from '../service.ts'
+import { ensureKeyFile, loadKeySet } from '../../src/keys/key-file.ts'
+import { toCountedClient } from '../../src/login/client-group.ts'
+import { clientScopes } from '../../src/login/scopes.ts'
 import { DAY_MS } from '../session-client.ts'
-import { changeAt, insertTestUser, makeScopes, NOTHING_DISPLACED } from '../storage/fixtures.ts'
+import { changeAt, makeScopes } from '../storage/fixtures.ts'
+import { createFixtures } from './command-fixtures.ts'
 import type { Commands, Ended } from './commands.ts'
 import type { Operation } from './loop.ts'
-import { matches, NEW_PASSWORD } from './requests.ts'
+import { BUDGETS, LIMITS } from './requests.ts'
+import { userCommands } from './user-commands.ts'
 
-const HASH = bcrypt.hashSync(NEW_PASSWORD, TEST_COST)
-const LIMITS = limitsOf({ pair: 5, email: 20, client: 50, network: 500 })
+const AUDIT_DAYS = 30
+/** What a command that changes a file prints if the database cannot record that. */
+const NOT_RECORDED = 'The audit does not have this change'
 
 export function databaseCommands(commands: Commands, store: Store): Operation<Ended>[] {
   const { run, folder } = commands
+  const fixtures = createFixtures(commands, store)
+  const { newUser, countEvents, countLive, change } = fixtures
 
-  /** With a session and a device. */
-  async function newUser() {
-    const [sessionId, deviceId, tokenId] = [randomUUID(), randomUUID(), randomUUID()]
-    const email = `${sessionId}@example.com`
-    const scopes = makeScopes(email)
-    const now = new Date()
-    const expiresAt = new Date(now.getTime() + DAY_MS)
-    const id = await insertTestUser(store, email, now)
-    await store.attempts.reserve(scopes, email, now)
-    const opening = {
-      user: { id, passwordHash: 'a hash' },
-      session: { id: sessionId, expiresAt, cookieDigest: null, userAgent: '', ip: '::1' },
-      refreshToken: { id: tokenId, digest: tokenId, keyId: 'k', issuedAt: now, expiresAt },
-      device: { kind: 'new', id: deviceId, digest: digestOf(deviceId), expiresAt },
-      displaced: NOTHING_DISPLACED,
-    } as const
-    await store.attempts.succeed(opening, scopes, now)
-    return { id, email, sessionId, deviceId }
+  const isCleared = async ({ email }: User) => {
+    const states = await store.throttle.readOfEmail(digestOf(email), LIMITS, new Date())
+    return states.every(({ failures }) => failures === 0)
   }
-  const countEvents = (target: string, action: AuditAction) => async () => {
-    const page = { since: null, beforeId: null, limit: 100 }
-    const { events } = await store.audit.list(target, page)
-    return events.filter(event => event.action === action).length
-  }
-  const countLive = (id: string) => store.sessions.countLive(id, new Date())
+  const tokenNames = async (file: string) => (await readTokens(file)).tokens.map(({ name }) => name)
+  const newFile = () => join(folder, `${randomUUID()}.json`)
 
-  /** A command about a user that has a session. */
-  const change = (
-    args: string[],
-    action: AuditAction,
-    isChanged: (user: User) => boolean | Promise<boolean>,
-    how: {
-      input?: string
-      before?: (user: { id: string; email: string }) => Promise<unknown>
-    } = {},
-  ): Operation<Ended> => ({
-    title: args.join(' '),
+  /** They change a file, and say so if the database cannot record that. */
+  const tokens = (command: 'add' | 'revoke'): Operation<Ended> => ({
+    title: `admin-tokens ${command} NAME`,
     async prepare() {
-      const { id, email } = await newUser()
-      await how.before?.({ id, email })
-      const named = args.map(arg => (arg === 'EMAIL' ? email : arg))
+      const ADMIN_TOKENS_FILE = newFile()
+      const name = randomUUID()
+      const runTokens = (...args: string[]) =>
+        run(['admin-tokens', ...args], '', { ADMIN_TOKENS_FILE })
+      const add = (added: string) => runTokens('add', added, '--role', 'read')
+      await add('another')
+      if (command === 'revoke') await add(name)
+      const action = command === 'add' ? 'token.added' : 'token.revoked'
       return {
-        email,
-        run: () => run(named, how.input),
-        async isDone() {
-          const user = await store.users.findById(id)
-          return user !== null && (await isChanged(user))
+        email: null,
+        run: () => (command === 'add' ? add(name) : runTokens('revoke', name)),
+        async isDone({ stderr }) {
+          const isThere = (await tokenNames(ADMIN_TOKENS_FILE)).includes(name)
+          if (isThere !== (command === 'add')) return false
+          return (await countEvents(name, action)()) === 1 || stderr.includes(NOT_RECORDED)
         },
-        countEvents: countEvents(email, action),
       }
     },
   })
-  const ofEmail = async (email: string) =>
-    store.throttle.readOfEmail(digestOf(email), LIMITS, new Date())
-  const fail = async ({ id, email }: { id: string; email: string }) => {
-    const scopes = makeScopes(email)
-    await store.attempts.reserve(scopes, email, new Date())
-    await store.attempts.fail(scopes, id, new Date())
-  }
-  const isCleared = async ({ email }: User) =>
-    (await ofEmail(email)).every(({ failures }) => failures === 0)
 
-  const imported = (title: string, ...options: string[]): Operation<Ended> => ({
-    title: `users import ${title}`,
-    // The report of an import is printed after its transaction.
+  const purged = (...options: string[]): Operation<Ended> => ({
+    title: ['database purge', ...options].join(' '),
     isInParts: true,
     async prepare() {
-      const emails = [randomUUID(), randomUUID()].map(name => `${name}@example.com`)
-      const file = join(folder, `${randomUUID()}.ndjson`)
-      const hash = options.includes('temporary') ? {} : { passwordHash: HASH }
-      const lines = emails.map(email => JSON.stringify({ email, name: 'Name', ...hash }))
-      await writeFile(file, `${lines.join('\n')}\n`)
-      const found = () => Promise.all(emails.map(email => store.users.findByEmail(email)))
+      const before = new Date(Date.now() - (AUDIT_DAYS + 1) * DAY_MS)
+      const { id, sessionId } = await newUser(before)
+      const [target, action] = [randomUUID(), 'database.purged'] as const
+      await store.audit.record(changeAt(before), [{ action, target, targetId: null }])
       return {
         email: null,
-        run: () => run(['users', 'import', file, ...options]),
+        run: () => run(['database', 'purge', ...options], '', { AUDIT_DAYS: String(AUDIT_DAYS) }),
         async isDone() {
-          const users = (await found()).filter(user => user !== null)
-          // One transaction stores the batch.
-          if (users.length === 1) throw new Error('half of a batch is stored')
-          return users.length === 2
+          const { kind } = await store.sessions.findLive(sessionId, before)
+          const devices = await store.devices.list(id, before)
+          const events = await countEvents(target, action)()
+          return kind !== 'live' && devices.length + events === 0
         },
       }
     },
   })
 
   return [
-    ...[['--password-stdin'], ['--generate']].map(
-      (options): Operation<Ended> => ({
-        title: `users add ${options}`,
-        async prepare() {
-          const email = `${randomUUID()}@example.com`
-          const args = ['users', 'add', email, '--name', 'Name', ...options]
-          return {
-            email,
-            run: () => run(args, NEW_PASSWORD),
-            isDone: async () => (await store.users.findByEmail(email)) !== null,
-            countEvents: countEvents(email, 'user.added'),
-          }
-        },
-      }),
-    ),
-    change(
-      ['users', 'set', 'EMAIL', '--name', 'Another'],
-      'user.changed',
-      user => user.name === 'Another',
-    ),
-    change(
-      ['users', 'set-password', 'EMAIL', '--password-stdin'],
-      'password.set',
-      async user => user.passwordHash !== 'a hash' && matches(NEW_PASSWORD)(user),
-      { input: NEW_PASSWORD },
-    ),
-    change(['users', 'deactivate', 'EMAIL'], 'user.deactivated', user => !user.isActive),
-    change(['users', 'activate', 'EMAIL'], 'user.activated', user => user.isActive, {
-      before: ({ id }) => store.users.deactivate(id, changeAt()),
-    }),
-    change(['users', 'lock', 'EMAIL'], 'user.locked', user => user.lockedBy === 'administrator'),
-    change(['users', 'unlock', 'EMAIL'], 'user.unlocked', user => user.lockedUntil === null, {
-      before: ({ id }) => store.users.lock(id, new Date('9999-01-01'), changeAt()),
-    }),
+    ...userCommands(commands, store, fixtures),
     change(
       ['sessions', 'end', 'EMAIL'],
       'sessions.ended',
       async ({ id }) => (await countLive(id)) === 0,
     ),
-    change(['throttle', 'clear', '--email', 'EMAIL'], 'throttle.cleared', isCleared, {
-      before: fail,
-    }),
-    {
-      title: 'users export-data EMAIL',
-      // It is recorded before anything is read.
-      async prepare() {
-        const { email } = await newUser()
-        return { email, run: () => run(['users', 'export-data', email]) }
-      },
-    },
-    {
-      title: 'users delete EMAIL --yes',
-      isInParts: true,
-      async prepare() {
-        const { email } = await newUser()
-        const isDone = async () => (await store.users.findByEmail(email)) === null
-        return { email, run: () => run(['users', 'delete', email, '--yes']), isDone }
-      },
-    },
     {
       title: 'sessions end ID',
       async prepare() {
@@ -201,11 +117,52 @@ export function databaseCommands(commands: Commands, store: Store): Operation<En
         }
       },
     },
+    change(['throttle', 'clear', '--email', 'EMAIL'], 'throttle.cleared', isCleared, {
+      async before({ id, email }) {
+        const scopes = makeScopes(email)
+        await store.attempts.reserve(scopes, email, new Date())
+        await store.attempts.fail(scopes, id, new Date())
+      },
+    }),
     {
-      // It changes a file, and says so if the database cannot record that.
+      title: 'throttle clear --client IP',
+      async prepare() {
+        const network = [randomInt(0x10000), randomInt(0x10000)].map(part => part.toString(16))
+        const client = toCountedClient(`2001:db8:${network.join(':')}::1`)
+        if (!client) throw new Error('that is not an address')
+        const scopes = clientScopes(client, BUDGETS)
+        await store.attempts.reserve(scopes, 'unknown@example.com', new Date())
+        await store.attempts.fail(scopes, null, new Date())
+        return {
+          email: null,
+          run: () => run(['throttle', 'clear', '--client', client.ip]),
+          async isDone() {
+            const states = await store.throttle.read(scopes, new Date())
+            return states.every(({ failures }) => failures === 0)
+          },
+          countEvents: countEvents(client.ip, 'throttle.cleared'),
+        }
+      },
+    },
+    {
+      title: 'audit accept --target ID',
+      async prepare() {
+        const SIGNING_KEYS_FILE = newFile()
+        const made = await ensureKeyFile(SIGNING_KEYS_FILE, new Date())
+        const target = made?.accessKeys[0]?.keyId ?? ''
+        const events = countEvents(target, 'key.found')
+        return {
+          email: null,
+          run: () => run(['audit', 'accept', '--target', target], '', { SIGNING_KEYS_FILE }),
+          isDone: async () => (await events()) > 0,
+          countEvents: events,
+        }
+      },
+    },
+    {
       title: 'keys rotate',
       async prepare() {
-        const SIGNING_KEYS_FILE = join(folder, `${randomUUID()}.json`)
+        const SIGNING_KEYS_FILE = newFile()
         const rotate = () => run(['keys', 'rotate'], '', { SIGNING_KEYS_FILE })
         await rotate()
         const { accessKeys: before } = await loadKeySet(SIGNING_KEYS_FILE)
@@ -216,22 +173,15 @@ export function databaseCommands(commands: Commands, store: Store): Operation<En
             const { accessKeys } = await loadKeySet(SIGNING_KEYS_FILE)
             const added = accessKeys.find(({ keyId }) => !before.some(old => old.keyId === keyId))
             if (!added) return false
-            const isRecorded = (await countEvents(added.keyId, 'key.added')()) === 1
-            return isRecorded || stderr.includes('The audit does not have this change')
+            const events = await countEvents(added.keyId, 'key.added')()
+            return events === 1 || stderr.includes(NOT_RECORDED)
           },
         }
       },
     },
-    imported('of hashes'),
-    imported('with temporary passwords', '--without-passwords', 'temporary'),
-    {
-      title: 'users export',
-      prepare: async () => ({ email: null, run: () => run(['users', 'export']) }),
-    },
-    {
-      title: 'database purge',
-      isInParts: true,
-      prepare: async () => ({ email: null, run: () => run(['database', 'purge']) }),
-    },
+    tokens('add'),
+    tokens('revoke'),
+    purged(),
+    purged('--vacuum'),
   ]
 }

@@ -1,10 +1,10 @@
 // Makes the k-th call of one request or command fail: an operation of the store, a statement, or one on files.
-
 import { DatabaseSync, StatementSync } from 'node:sqlite'
 import { mock } from 'node:test'
 import pg from 'pg'
 import { type OperationName, wrapMethods } from '../../src/domain/operations.ts'
 import type { Store } from '../../src/domain/store.ts'
+import { TimeUp } from '../../src/time-limit.ts'
 
 /**
  * `error`: the call fails before it does anything. `timeout`: its caller gives up, and the call takes effect after the
@@ -50,6 +50,8 @@ export function createFaults(background: OperationName[] = []) {
   let calls = 0
   let performed: Performed[] = []
   let late: (() => Promise<unknown>)[] = []
+  /** Statements that take effect before their connection closes. */
+  let closing: Promise<void>[] = []
   let hits: string[] = []
   let ended = Promise.resolve()
 
@@ -85,9 +87,10 @@ export function createFaults(background: OperationName[] = []) {
   async function during<T>(set: Fault, counted: FaultUnit, action: () => Promise<T>) {
     const end = Promise.withResolvers<void>()
     ;[fault, unit, calls, ended] = [set, counted, 0, end.promise]
-    ;[performed, late, hits] = [[], [], []]
+    ;[performed, late, closing, hits] = [[], [], [], []]
     try {
       const value = await action()
+      await Promise.all(closing)
       const isReached = calls >= set.at
       // The rest of the request, if there is any, works.
       unit = 'operation'
@@ -102,11 +105,12 @@ export function createFaults(background: OperationName[] = []) {
     }
   }
 
-  return { wrap, during, next }
+  const awaitClosing = (closed: Promise<void>) => closing.push(closed)
+  return { wrap, during, next, awaitClosing }
 }
 
 /** Lets the statements of both drivers, in this thread, meet the faults. Returns what undoes it. */
-export function injectIntoDrivers({ next }: Faults): () => void {
+export function injectIntoDrivers({ next, awaitClosing }: Faults): () => void {
   const { all, run } = StatementSync.prototype
   const { exec } = DatabaseSync.prototype
   const failing = <This, Values extends unknown[], Result>(
@@ -120,7 +124,23 @@ export function injectIntoDrivers({ next }: Faults): () => void {
       if (kind === 'lost') throw error
       return result
     }
-  const { query } = pg.Client.prototype as { query: (...values: unknown[]) => Promise<unknown> }
+  const { query, end } = pg.Client.prototype as Record<
+    'query' | 'end',
+    (...values: unknown[]) => Promise<unknown>
+  >
+  /** What connections still do before they close, because its caller has given up. */
+  const lateOf = new WeakMap<pg.Client, () => Promise<void>>()
+  function performLate(client: pg.Client, values: unknown[]): void {
+    const closed = Promise.withResolvers<void>()
+    const earlier = lateOf.get(client)
+    awaitClosing(closed.promise)
+    lateOf.set(client, async () => {
+      await earlier?.()
+      // What it finds may have changed so that it fails.
+      await query.apply(client, values).catch(() => {})
+      closed.resolve()
+    })
+  }
   const mocks = [
     mock.method(StatementSync.prototype, 'all', failing(all)),
     mock.method(StatementSync.prototype, 'run', failing(run)),
@@ -131,11 +151,20 @@ export function injectIntoDrivers({ next }: Faults): () => void {
       async function (this: pg.Client, ...values: unknown[]) {
         const kind = next('statement', STATEMENT)
         if (kind === 'error') throw new InjectedFault()
+        if (kind === 'timeout') {
+          performLate(this, values)
+          throw new TimeUp('timeout: the injected fault')
+        }
         const result = await query.apply(this, values)
         if (kind === 'lost') throw new InjectedFault()
         return result
       },
     ),
+    mock.method(pg.Client.prototype, 'end', async function (this: pg.Client, ...values: unknown[]) {
+      await lateOf.get(this)?.()
+      lateOf.delete(this)
+      return end.apply(this, values)
+    }),
   ]
   return () => {
     for (const { mock } of mocks) mock.restore()

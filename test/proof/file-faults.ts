@@ -1,10 +1,9 @@
 // Makes the k-th operation on files of a command fail, as a full or broken disk does.
-
 import fs, { type FileHandle } from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
 import type { Faults } from './faults.ts'
 
-/** The operations that change files, or finish a change. */
+/** The operations of which a change of a file consists. */
 const FUNCTIONS = [
   'open',
   'mkdir',
@@ -15,22 +14,36 @@ const FUNCTIONS = [
   'chmod',
   'lchown',
   'stat',
+  'readFile',
 ] as const
-const METHODS = ['writeFile', 'appendFile', 'readFile', 'truncate', 'sync'] as const
+const METHODS = ['writeFile', 'appendFile', 'readFile', 'truncate', 'sync', 'stat'] as const
 
+/** What the message of every fault has. */
+export const INJECTED = 'the injected fault'
 /** In turn, so that both are met. */
 const CODES = ['EIO', 'ENOSPC']
 
 type Operation = (...values: unknown[]) => Promise<unknown>
+
+const opened = new Set<FileHandle>()
+
+/** Closes the files that were left open, and says how many. */
+export async function findLeftOpen(): Promise<string[]> {
+  const left = [...opened].filter(({ fd }) => fd !== -1)
+  opened.clear()
+  await Promise.all(left.map(handle => handle.close()))
+  return left.length > 0 ? [`${left.length} files are still open`] : []
+}
 
 /** Lets all operations on files in this process meet the faults. Returns what undoes it. */
 export async function injectIntoFiles({ next }: Faults): Promise<() => void> {
   let failures = 0
   const failing = (name: string, operation: Operation): Operation =>
     async function (this: unknown, ...values) {
-      const kind = next('file', name)
+      // Node reads a module by its URL.
+      const kind = values[0] instanceof URL ? null : next('file', name)
       const code = CODES[failures % CODES.length]
-      const error = Object.assign(new Error(`${code}: the injected fault, ${name}`), {
+      const error = Object.assign(new Error(`${code}: ${INJECTED}, ${name}`), {
         code,
         syscall: name,
       })
@@ -38,11 +51,14 @@ export async function injectIntoFiles({ next }: Faults): Promise<() => void> {
       // A descriptor is closed even if that reports an error.
       if (kind === 'error' && name !== 'close') throw error
       const result = await operation.apply(this, values)
-      // Unlike its other methods, this one belongs to each handle.
-      if (name === 'open' && kind === null) replace(Object(result), 'close')
+      if (name === 'open') {
+        opened.add(result as FileHandle)
+        // Unlike its other methods, this one belongs to each handle.
+        if (kind === null) replace(Object(result), 'close')
+        // Its number is lost with the answer.
+        else await (result as FileHandle).close()
+      }
       if (kind === null) return result
-      // A file that was opened is closed again: its number is lost with the answer.
-      if (name === 'open') await (result as FileHandle).close()
       throw error
     }
   const handle = await fs.open(import.meta.filename)

@@ -1,193 +1,44 @@
 // Every command that writes keys, tokens, certificates, passwords or exports, with every fault of every operation on
-// files: a reader finds the old file or the new one, and nothing that is secret is left beside it.
-import assert from 'node:assert/strict'
-import { randomUUID } from 'node:crypto'
+// files: a reader finds the old file or the new one, nothing that is secret is left beside it, and no file stays open.
 import { statSync } from 'node:fs'
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
-import { Failure } from '../../src/admin/failures.ts'
-import { readTokens } from '../../src/admin/tokens/token-file.ts'
-import { loadConfig } from '../../src/config/config.ts'
-import type { Store } from '../../src/domain/store.ts'
-import { loadTls } from '../../src/http/connection/tls.ts'
-import { loadKeySet } from '../../src/keys/key-file.ts'
-import { createMigratedDatabase, openPatientStore, type TestDatabase } from '../engines.ts'
-import { makeTemporaryFolder } from '../temporary-folder.ts'
-import { type Commands, createCommands, type Ended, judgeCommands } from './commands.ts'
-import { createFaults } from './faults.ts'
-import { injectIntoFiles } from './file-faults.ts'
-import { type Operation, proveAll } from './loop.ts'
+import { test } from 'node:test'
+import { type Ended, judgeCommands, setUpCommands } from './commands.ts'
+import { fileCommands } from './file-commands.ts'
+import { findLeftOpen, INJECTED, injectIntoFiles } from './file-faults.ts'
+import { type Judge, proveAll } from './loop.ts'
 
 /** A new file beside the one that is replaced, and the same for rejected rows. */
 const TEMPORARY = /\.tmp$/
 
-describe('faults of files', () => {
-  const faults = createFaults()
-  let database: TestDatabase
-  let store: Store
-  let commands: Commands
-  let restore: () => void
-  before(async () => {
-    database = await createMigratedDatabase('sqlite')
-    store = await openPatientStore(database.config)
-    commands = createCommands(database, await makeTemporaryFolder('login-files-'))
-    restore = await injectIntoFiles(faults)
-  })
-  after(async () => {
-    restore()
-    await store.close()
-    await database.drop()
-    await rm(commands.folder, { recursive: true })
-  })
-
-  async function newFolder() {
-    const folder = join(commands.folder, randomUUID())
-    await mkdir(folder)
-    const env = {
-      SIGNING_KEYS_FILE: join(folder, 'keys.json'),
-      ADMIN_TOKENS_FILE: join(folder, 'admin-tokens.json'),
-    }
-    const run = (...args: string[]) => commands.run(args, '', env)
-    return { folder, env, run }
-  }
-  const isAudited = async (target: string) => {
-    const page = { since: null, beforeId: null, limit: 10 }
-    return (await store.audit.list(target, page)).events.length > 0
-  }
-
-  const keys = (title: string, rotations: number): Operation<Ended> => ({
-    title: `keys rotate: ${title}`,
-    isInParts: true,
-    async prepare() {
-      const { folder, env, run } = await newFolder()
-      for (let made = 0; made < rotations; made++) await run('keys', 'rotate')
-      const path = env.SIGNING_KEYS_FILE
-      const idsOf = async () => {
-        const set = await loadKeySet(path).catch(error => {
-          if (error.code !== 'ENOENT') throw error
-          return { accessKeys: [], refreshKeys: [] }
-        })
-        return [...set.accessKeys, ...set.refreshKeys].map(({ keyId }) => keyId)
-      }
-      const before = await idsOf()
-      return {
-        email: null,
-        folder,
-        run: () => run('keys', 'rotate'),
-        async isDone({ error }) {
-          const added = (await idsOf()).filter(id => !before.includes(id))
-          if (error === null) {
-            for (const id of added) assert.ok(await isAudited(id), 'a key is not in the audit')
-          }
-          return added.length === 2
-        },
-      }
+test('every command that writes files, with every fault of files', async t => {
+  const { faults, database, store, commands } = await setUpCommands(t, 'sqlite', injectIntoFiles)
+  const shared = judgeCommands(database)
+  const judge: Judge<Ended> = {
+    ...shared,
+    findWrongFailure(ended) {
+      const isTold = String(ended.error).includes(INJECTED)
+      return shared.findWrongFailure(ended) ?? (isTold ? null : `${ended.error} hides the fault`)
     },
-  })
-
-  const tokenNames = async (path: string) => (await readTokens(path)).tokens.map(({ name }) => name)
-  const tokens = (command: 'add' | 'revoke'): Operation<Ended> => ({
-    title: `admin-tokens ${command}`,
-    isInParts: true,
-    async prepare() {
-      const { folder, env, run } = await newFolder()
-      const add = (name: string) => run('admin-tokens', 'add', name, '--role', 'read')
-      const [kept, name] = [`kept-${randomUUID()}`, `new-${randomUUID()}`]
-      await add(kept)
-      if (command === 'revoke') await add(name)
-      return {
-        email: null,
-        folder,
-        run: () => (command === 'add' ? add(name) : run('admin-tokens', 'revoke', name)),
-        async isDone({ error }) {
-          const names = await tokenNames(env.ADMIN_TOKENS_FILE)
-          assert.ok(names.includes(kept), 'another token is lost')
-          if (error === null) assert.ok(await isAudited(name), 'the token is not in the audit')
-          return names.includes(name) === (command === 'add')
-        },
-      }
-    },
-  })
-
-  const certificate: Operation<Ended> = {
-    title: 'the certificate for development',
-    isInParts: true,
-    async prepare() {
-      const { folder } = await newFolder()
-      const config = loadConfig({ NODE_ENV: 'test', DATA_DIR: folder })
-      return {
-        email: null,
-        folder,
-        async run() {
-          const ended = { stdout: '', stderr: '', error: null }
-          return loadTls(config, new Date()).then(
-            () => ended,
-            error => ({ ...ended, error }),
-          )
-        },
-        isDone: async () => (await readdir(folder)).includes('development-cert.pem'),
-      }
-    },
-  }
-
-  const exported: Operation<Ended> = {
-    title: 'users export --output FILE',
-    async prepare() {
-      const { folder, run } = await newFolder()
-      const file = join(folder, 'users.ndjson')
-      return {
-        email: null,
-        folder,
-        run: () => run('users', 'export', '--output', file),
-        isDone: async () => (await readdir(folder)).includes('users.ndjson'),
-      }
-    },
-  }
-
-  const imported: Operation<Ended> = {
-    title: 'users import with temporary passwords and rejected rows',
-    isInParts: true,
-    async prepare() {
-      const { folder, run } = await newFolder()
-      const file = join(folder, 'users.ndjson')
-      const email = `${randomUUID()}@example.com`
-      await writeFile(file, `{"email":"${email}","name":"Name"}\n{"email":"wrong"}\n`)
-      return {
-        email: null,
-        folder,
-        async run() {
-          const ended = await run('users', 'import', file, '--without-passwords', 'temporary')
-          // It fails without a message when rows were rejected, and has said so.
-          const isDone = ended.error instanceof Failure && ended.error.message === ''
-          return isDone ? { ...ended, error: null } : ended
-        },
-        async isDone() {
-          if ((await store.users.findByEmail(email)) === null) return false
-          const passwords = await readFile(`${file}.passwords`, 'utf8')
-          assert.ok(passwords.includes(email), 'the password of a stored user is lost')
-          return true
-        },
-      }
-    },
-  }
-
-  test('every command that writes files', context => {
-    const judge = judgeCommands(database)
-    const operations = [
-      ...[keys('the first', 0), keys('others', 1), tokens('add'), tokens('revoke')],
-      ...[certificate, exported, imported],
-    ]
-    const title = 'commands, operations on files'
-    const findProblems: typeof judge.findProblems = async (prepared, met) => {
+    async findProblems(prepared, met) {
       const folder = String(Reflect.get(prepared, 'folder'))
       const names = (await readdir(folder)).filter(name => TEMPORARY.test(name))
       const left = names.filter(name => statSync(join(folder, name)).size > 0)
       // What cannot be removed stays.
       const isExpected = met.hits.some(name => name === 'unlink' || name === 'rm')
-      const problems = await judge.findProblems(prepared, met)
-      return left.length > 0 && !isExpected ? [...problems, `left behind: ${left}`] : problems
-    }
-    return proveAll(context, title, operations, faults, { ...judge, findProblems }, 'file')
+      return [
+        ...(left.length > 0 && !isExpected ? [`left behind: ${left}`] : []),
+        ...(await findLeftOpen()),
+        ...(await shared.findProblems(prepared, met)),
+      ]
+    },
+  }
+  await proveAll(t, 'commands, operations on files', fileCommands(commands, store), {
+    faults,
+    judge,
+    unit: 'file',
+    engine: 'sqlite',
+    clear: database.clear,
   })
 })

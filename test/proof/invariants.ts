@@ -21,9 +21,10 @@ export const INVARIANTS: Record<string, (now: Date) => string> = {
   'a session has two valid refresh tokens': () =>
     `select session_id as id from refresh_tokens where revoked_at is null
       group by session_id having count(*) > 1`,
-  'a session that has not ended has no valid refresh token': () =>
-    `select s.id from sessions s where ended_at is null and not exists
-      (select 1 from refresh_tokens t where t.session_id = s.id and t.revoked_at is null)`,
+  // The purge removes expired tokens before their sessions.
+  'a session that has not ended has no valid refresh token': now =>
+    `select s.id from sessions s where ended_at is null and idle_expires_at > '${now.toISOString()}'
+      and not exists (select 1 from refresh_tokens t where t.session_id = s.id and t.revoked_at is null)`,
   'an ended session has a valid refresh token': () =>
     `select t.id from refresh_tokens t join sessions s on s.id = t.session_id
       where t.revoked_at is null and s.ended_at is not null`,

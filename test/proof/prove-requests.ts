@@ -5,7 +5,6 @@ import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Document } from '../../src/http/openapi/format.ts'
 import { digestOf } from '../../src/identifiers.ts'
-import { limitsOf } from '../../src/login/scopes.ts'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { LEASE_MS } from '../../src/storage/sql/throttle-rows.ts'
 import { type AdminService, startAdminService } from '../admin-service.ts'
@@ -13,16 +12,16 @@ import { freePort } from '../postgres-server.ts'
 import { PASSWORD } from '../service.ts'
 import { adminRequests } from './admin-requests.ts'
 import { createFaults, injectIntoDrivers } from './faults.ts'
+import { type KeptDatabase, keepConnection } from './kept-connection.ts'
 import { CALLBACK, loginRequests, RENEWING } from './login-requests.ts'
 import { IS_FULL, proveAll } from './loop.ts'
-import { createRequests, judgeRequests, type Request, type Requests } from './requests.ts'
+import { createRequests, judgeRequests, LIMITS, type Request, type Requests } from './requests.ts'
 import { sessionRequests } from './session-requests.ts'
 
 /** The only described operation that does not use the store. */
 const KEYS = '/.well-known/jwks.json'
 /** The first operation of a login reserves the attempt. */
 const SETTLING = 2
-const LIMITS = limitsOf({ pair: 5, email: 20, client: 50, network: 500 })
 /** A result of the readiness check is shared for a second, by a timer of this process. */
 const READINESS_SHARED_MS = 1_100
 
@@ -30,30 +29,38 @@ export function proveRequests(engine: EngineName): void {
   describe(`faults of requests on ${engine}`, () => {
     const faults = createFaults(['maintenance.purge', 'maintenance.readClock'])
     let service: AdminService
+    let database: KeptDatabase
     let requests: Requests
     let opsPort: number
     before(async () => {
       opsPort = await freePort()
       const env = { OPS_PORT: String(opsPort), CODE_CALLBACKS: CALLBACK }
       service = await startAdminService(engine, env, faults.wrap)
-      requests = createRequests(service)
+      database = await keepConnection(service.database)
+      requests = createRequests({ ...service, database })
     })
-    after(() => service.stop())
+    after(async () => {
+      await database.close()
+      await service.stop()
+    })
 
-    const readiness: Request = {
-      title: 'GET /readyz',
-      success: 200,
-      async prepare() {
-        return {
-          email: null,
-          async run() {
-            await sleep(READINESS_SHARED_MS)
-            const answer = await fetch(`http://127.0.0.1:${opsPort}/readyz`)
-            return { status: answer.status, text: await answer.text() }
-          },
-        }
-      },
-    }
+    /** Each makes the readiness check, which writes. */
+    const ofOperators = ['/readyz', '/metrics'].map(
+      (path): Request => ({
+        title: `GET ${path}`,
+        success: 200,
+        async prepare() {
+          return {
+            email: null,
+            async run() {
+              await sleep(READINESS_SHARED_MS)
+              const answer = await fetch(`http://127.0.0.1:${opsPort}${path}`)
+              return { status: answer.status, text: await answer.text() }
+            },
+          }
+        },
+      }),
+    )
 
     test('has every operation that the documents of both APIs describe', async () => {
       const document = await service.call({ method: 'GET', path: '/openapi.json' })
@@ -98,33 +105,36 @@ export function proveRequests(engine: EngineName): void {
     })
 
     const suites = {
-      'public API': () => [...loginRequests(requests), ...sessionRequests(requests), readiness],
+      'public API': () => [
+        ...loginRequests(requests),
+        ...sessionRequests(requests),
+        ...ofOperators,
+      ],
       'admin API': () => adminRequests(requests),
     }
     for (const [title, list] of Object.entries(suites)) {
       test(`every operation of the store, ${title}`, context =>
-        proveAll(
-          context,
-          `${title} on ${engine}, operations of the store`,
-          list(),
+        proveAll(context, `${title} on ${engine}, operations of the store`, list(), {
           faults,
-          judgeRequests(requests),
-          'operation',
-        ))
+          judge: judgeRequests(requests),
+          unit: 'operation',
+          engine,
+          clear: database.clear,
+        }))
       if (!IS_FULL) continue
       test(`every statement, ${title}`, async context => {
-        const restore = injectIntoDrivers(faults)
-        after(restore)
-        await proveAll(
-          context,
-          `${title} on ${engine}, statements`,
-          // A fault of the disk is remembered for ten seconds, in which the service is not ready.
-          list().filter(({ title }) => title !== RENEWING && title !== readiness.title),
+        context.after(injectIntoDrivers(faults))
+        // A fault of the disk is remembered for ten seconds, in which the service is not ready.
+        const isLeftOut = ({ title }: Request) =>
+          title === RENEWING || ofOperators.some(left => left.title === title)
+        const chosen = list().filter(request => !isLeftOut(request))
+        await proveAll(context, `${title} on ${engine}, statements`, chosen, {
           faults,
-          judgeRequests(requests),
-          'statement',
-        )
-        restore()
+          judge: judgeRequests(requests),
+          unit: 'statement',
+          engine,
+          clear: database.clear,
+        })
       })
     }
   })

@@ -1,10 +1,12 @@
 // Users, logins and effects for the operations of both APIs, and what must be true after each request.
 import bcrypt from 'bcrypt'
 import { decodeJwt } from 'jose'
+import { loadConfig } from '../../src/config/config.ts'
 import type { Reservation, ThrottleScope } from '../../src/domain/attempt.ts'
 import type { AuditAction } from '../../src/domain/audit.ts'
 import { isLockedByAdministrator, type User } from '../../src/domain/user.ts'
 import { digestOf } from '../../src/identifiers.ts'
+import { limitsOf } from '../../src/login/scopes.ts'
 import type { AdminService } from '../admin-service.ts'
 import { type Answer, type Call, createAddresses, PASSWORD } from '../service.ts'
 import { cookieIn, DEVICE_COOKIE, SESSION_COOKIE } from '../session-client.ts'
@@ -13,9 +15,13 @@ import { findBroken } from './invariants.ts'
 import type { Judge, Operation } from './loop.ts'
 
 export const NEW_PASSWORD = 'seven green boats at noon'
+/** Those of a service without settings. */
+export const { budgets: BUDGETS } = loadConfig({ NODE_ENV: 'test' })
+export const LIMITS = limitsOf(BUDGETS)
 const INTERNAL_ERROR =
   '{"success":false,"error":{"code":"INTERNAL_ERROR","message":"An unexpected error occurred. Please try again later."}}'
 const NOT_READY = 'not ready\n'
+const NO_METRICS = 'a metric cannot be read: see metrics.failed in the log\n'
 
 export type Response = Pick<Answer, 'status' | 'text'>
 export type Request = Operation<Response> & { success: number }
@@ -114,7 +120,8 @@ export function judgeRequests({ service, find, newAddress }: Requests): Judge<Re
   return {
     isSuccess: ({ status }, operation) => status === (operation as Request).success,
     findWrongFailure: ({ status, text }) =>
-      (status === 500 && text === INTERNAL_ERROR) || (status === 503 && text === NOT_READY)
+      (status === 500 && [INTERNAL_ERROR, NO_METRICS].includes(text)) ||
+      (status === 503 && text === NOT_READY)
         ? null
         : `the answer ${status} ${text}`,
     async findProblems({ email, run }, { performed, hits }) {

@@ -1,0 +1,3 @@
+import { proveMigrate } from './prove-migrate.ts'
+
+proveMigrate('sqlite')

@@ -1,8 +1,7 @@
 // The account view: sessions, renewal, and changes made in other tabs.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { Page, Response } from 'playwright-core'
-import { isUuid } from '../../src/identifiers.ts'
+import type { Page } from 'playwright-core'
 import { PASSWORD } from '../service.ts'
 import { MINUTE_MS } from '../session-client.ts'
 import {
@@ -384,9 +383,6 @@ describe('the account in a browser', () => {
         const renewed = page.waitForResponse('**/refresh')
         while (countOf(calls(), 'POST /refresh') < 2) await page.clock.runFor(MINUTE_MS / 2)
         assert.equal((await renewed).status(), 200)
-        const idOf = (response: Response) => response.request().headerValue('X-Request-ID')
-        assert.ok(isUuid(await idOf(await renewed)))
-        assert.equal(await idOf(await renewed), await idOf(await failed))
 
         // The page is not in use any more: no renewal at 40 minutes, and at 80 the session has ended.
         service.advance(20 * MINUTE_MS)

@@ -17,6 +17,8 @@ import { PROJECT } from '../process.ts'
 import { LOGIN, PASSWORD, startTestService, type TestService } from '../service.ts'
 import { changeAt } from '../storage/fixtures.ts'
 
+/** Chromium without windows, which takes half of the time for the same page. */
+const HEADLESS = '/usr/bin/chromium-headless-shell'
 const PLACES = [
   ...['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'],
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
@@ -161,19 +163,19 @@ export function openVisits(env: Record<string, string> = {}) {
 
 export function launchBrowser(flags: string[] = []): Promise<Browser> {
   return chromium.launch({
-    executablePath: findChromium(),
+    executablePath: findChromium([HEADLESS, ...PLACES]),
     args: [...FLAGS, ...flags],
     // Screenshots need a font that looks the same everywhere.
     env: { ...process.env, ...(SCREENSHOTS && { FONTCONFIG_FILE: FONTS }) },
   })
 }
 
-export function findChromium(): string {
+export function findChromium(places = PLACES): string {
   const asked = process.env.CHROMIUM
-  const found = asked ?? PLACES.find(place => existsSync(place))
+  const found = asked ?? places.find(place => existsSync(place))
   if (found && existsSync(found)) return found
   throw new Error(
-    `There is no Chromium at ${asked ?? PLACES.join(', ')}: install it ("npm run test:browser" does) or set CHROMIUM to where it is.`,
+    `There is no Chromium at ${asked ?? places.join(', ')}: install it ("npm run test:browser" does) or set CHROMIUM to where it is.`,
   )
 }
 

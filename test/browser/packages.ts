@@ -1,6 +1,7 @@
 // Debian's packages of the browsers and of the screen reader, each with a file that it installs.
 export const PACKAGES = {
   chromium: '/usr/bin/chromium',
+  'chromium-headless-shell': '/usr/bin/chromium-headless-shell',
   'chromium-driver': '/usr/bin/chromedriver',
   'firefox-esr': '/usr/bin/firefox-esr',
   'webkit2gtk-driver': '/usr/bin/WebKitWebDriver',

@@ -15,6 +15,8 @@ import {
 } from './service.ts'
 
 export const ADMIN = '/admin/v1'
+/** The API's description, which is the same for every service. */
+let description: Description | null = null
 
 /** The parts of an answer of the admin API. A test that reads a missing part fails. */
 export type AdminAnswer = Omit<Answer, 'json'> & {
@@ -110,8 +112,10 @@ export async function startAdminService(
   })
 
   const headers = { Authorization: `Bearer ${more[0]}` }
-  const document = await client.call({ method: 'GET', path: '/openapi.json', headers })
-  const described = createDescription(document.text)
+  description ??= createDescription(
+    (await client.call({ method: 'GET', path: '/openapi.json', headers })).text,
+  )
+  const described = description
 
   return {
     ...service,

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { open, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -27,6 +28,12 @@ test('--help and no command print the help; a group without a command prints its
   assert.equal(users.code, 0)
   const withoutCommand = { code: 2, stdout: '', stderr: users.stdout }
   assert.deepEqual(await run(['users']), withoutCommand)
+})
+
+test('a command that finds no database leaves no file where it was started', async t => {
+  const { run } = await setUpEmptyCli(t, 'sqlite')
+  assert.equal((await run(['users', 'list'])).code, 1)
+  assert.ok(!existsSync(':memory:'))
 })
 
 test('the help marks required options, and "help users add" is the help of "users add"', async t => {

@@ -80,12 +80,16 @@ export async function createCli({ config }: TestDatabase): Promise<Cli> {
   }
 }
 
-/** Commands on a new database with all tables; both are removed after the given test, or after the calling suite. */
+/**
+ * Commands on a new database, by default with all tables; both are removed after the given test, or after the calling
+ * suite.
+ */
 export async function setUpCli(
   engine: EngineName = 'sqlite',
   owner: { after: (remove: () => Promise<void>) => void } = { after },
+  createDatabase: (engine: EngineName) => Promise<TestDatabase> = createMigratedDatabase,
 ): Promise<Cli & { database: TestDatabase }> {
-  const database = await createMigratedDatabase(engine)
+  const database = await createDatabase(engine)
   const cli = await createCli(database)
   owner.after(async () => {
     await cli.remove()

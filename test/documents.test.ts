@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
 import { describeVariables } from '../src/config/variables.ts'
 import { WINDOW_MINUTES } from '../src/domain/throttle.ts'
-import { FAILURE_CODES } from '../src/http/answer/envelope.ts'
+import { PUBLIC_FAILURES } from '../src/http/answer/envelope.ts'
 import { WHEN } from '../src/http/openapi/failures.ts'
 import { createCli } from './cli.ts'
 import { createTestDatabase } from './engines.ts'
@@ -23,7 +23,7 @@ test('docs/configuration.md lists every variable as it is declared, and no other
 
 test('docs/api.md lists every failure with its status and when it is sent, and no other', () => {
   const when: Record<string, string> = WHEN
-  const expected = FAILURE_CODES.map(({ code, status }) => [
+  const expected = Object.entries(PUBLIC_FAILURES).map(([code, { status }]) => [
     code,
     String(status),
     withoutMarks(String(when[code])),

@@ -61,11 +61,16 @@ export async function createMigratedDatabase(
     await migrate(database)
     return database
   }
-  if (engine === 'postgres') return createPostgres(process.env.TEST_DATABASE_URL, template)
-  const database = await createSqlite()
-  if (database.config.engine === 'sqlite')
-    await copyFile(join(folder, TEMPLATE_FILE), database.config.file)
-  return database
+  return engine === 'postgres'
+    ? createPostgres(process.env.TEST_DATABASE_URL, template)
+    : createSqlite(join(folder, TEMPLATE_FILE))
+}
+
+/** A copy of a database that has no open connection. */
+export async function copyDatabase({ config }: TestDatabase): Promise<TestDatabase> {
+  return config.engine === 'postgres'
+    ? createPostgres(process.env.TEST_DATABASE_URL, new URL(config.url).pathname.slice(1))
+    : createSqlite(config.file)
 }
 
 /** Makes the templates of `createMigratedDatabase`; returns the name of that on PostgreSQL. */
@@ -103,9 +108,10 @@ export async function openTestStore(
   return { store, database }
 }
 
-async function createSqlite(): Promise<TestDatabase> {
+async function createSqlite(template?: string): Promise<TestDatabase> {
   const folder = await makeTemporaryFolder('login-sqlite-')
   const file = join(folder, 'login.db')
+  if (template) await copyFile(template, file)
   return {
     config: { engine: 'sqlite', file },
     async rows(statement) {

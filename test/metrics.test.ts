@@ -180,6 +180,7 @@ test('callers cannot multiply the series by methods: labels name only what a rou
   const opsPort = await freePort()
   const service = await startAdminService('sqlite', { OPS_PORT: String(opsPort) })
   t.after(service.stop)
+  await service.call({ method: 'GET', path: '/openapi.json' })
   const methods = METHODS.filter(method => method !== 'CONNECT')
   for (const method of methods) {
     for (const headers of [{}, { Expect: 'nothing' }]) {

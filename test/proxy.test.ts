@@ -5,6 +5,8 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { loadConfig } from '../src/config/config.ts'
 import { loadTls } from '../src/http/connection/tls.ts'
+import { namesOf, scrape } from './metrics.ts'
+import { freePort } from './postgres-server.ts'
 import { countStatuses, loggedBy, PASSWORD, startTestService, type TestService } from './service.ts'
 
 const CLIENT = '203.0.113.9'
@@ -19,8 +21,11 @@ const forwardedLogin = (service: TestService, email: string, headers: Record<str
 
 describe('behind a TLS proxy', () => {
   let service: TestService
+  let opsPort: number
   before(async () => {
+    opsPort = await freePort()
     service = await startTestService('sqlite', {
+      OPS_PORT: String(opsPort),
       TRUST_PROXY: '127.0.0.1/32, 127.0.1.0/24, 10.0.0.0/8',
     })
     await service.addUser('kate@example.com')
@@ -32,6 +37,11 @@ describe('behind a TLS proxy', () => {
     await assert.rejects(readFile(join(service.dataDir, 'development-cert.pem')), {
       code: 'ENOENT',
     })
+  })
+
+  test('the metrics have no certificate: an expiry of 0 would raise the alarm', async () => {
+    const names = namesOf(await scrape(opsPort))
+    assert.ok(!names.has('tls_certificate_expiry_timestamp_seconds'))
   })
 
   const ANSWERED: [what: string, headers: Record<string, string>, ip: string][] = [

@@ -14,17 +14,19 @@ type Suite = {
   isLong?: boolean
 }
 
-const USUAL: Suite = { processes: 4, filesPerProcess: 15 }
+const USUAL: Suite = { processes: 5, filesPerProcess: 28 }
 /** Those in test/long/ have a process each. */
 const LONG: Suite = { processes: 4, filesPerProcess: 8, isLong: true }
 /** Long suites that compare times run before the others, two at once. */
 const COMPARES_TIMES = /^test\/long\/(admin-load|enumeration|overload|parser-costs|timing)\./
 /** A file starts up to ten processes. */
 const CLUSTER: Suite = { processes: 1, filesPerProcess: 1 }
+/** Some files take a hundred times as long as others. */
+const PROOF: Suite = { processes: 4, filesPerProcess: 1 }
 
 const USUAL_FILES = ['src/**/*.test.ts', 'test/storage/*.contract.ts', 'test/*.test.ts']
-/** A process in which no test ends within this time is killed. The slowest test needs a tenth of it. */
-const SILENCE_LIMIT_MS = 15 * 60_000
+/** A process in which no test ends within this time is killed. The slowest test needs a tenth of it, or soaks. */
+const SILENCE_LIMIT_MS = (15 + Number(process.env.PROOF_SOAK_MINUTES ?? 0)) * 60_000
 
 const given = process.argv.slice(2)
 const suite = suiteOf(given)
@@ -100,6 +102,7 @@ async function runBundle(bundle: string[]): Promise<void> {
 function suiteOf(patterns: string[]): Suite {
   const isIn = (folder: string) => patterns.some(pattern => pattern.startsWith(folder))
   if (isIn('--long') || isIn('test/long/')) return LONG
+  if (isIn('test/proof/')) return PROOF
   return isIn('test/cluster/') ? CLUSTER : USUAL
 }
 

@@ -50,7 +50,7 @@ export function simulateHasher({ threads: count, roundMs, canCancel = true }: Op
   const hasher: Hasher = {
     name: canCancel ? 'lanes' : 'native',
     threads: count,
-    roundMs: () => speed.roundMs,
+    roundMs: index => (index < count ? speed.roundMs : []),
     speed: () => ({ kernels: [], fastestMs: {} }),
     start(index, job) {
       const thread = threads[index]

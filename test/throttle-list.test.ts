@@ -29,6 +29,34 @@ for (const engine of ENGINES_BY_RUN) {
     const series = `with recursive n (i) as (select 1 union all select i + 1 from n where i < ${ROWS}),
       r as (select i, cast(i as bigint) * 2654435761 % 4294967296 as r from n)`
 
+    test('reads the rows that may be above a floor or wait, and no others', async () => {
+      const key = 'a'.repeat(64)
+      const isRead = async (row: number[], floor: number[], floorKey = '', blocked = 'null') => {
+        await database.rows(`insert into login_throttle (key, scope, email_digest, daily_failures, failures,
+            pending, lease_ends_at, window_ends_at, day_ends_at, blocked_until, expires_at)
+          values ('${key}', 'email', '${key}', ${row}, ${at(-1)}, ${at(5)}, ${at(60)}, ${blocked}, ${at(99)})`)
+        const [dailyFailures = 0, failures = 0] = floor
+        const above = { emails: { dailyFailures, failures, key: floorKey }, clients: NOTHING }
+        const { scopes } = await store.throttle.list(0, limitsOf(BUDGETS), NOW, above)
+        await database.rows(`delete from login_throttle where key = '${key}'`)
+        return scopes.length === 1
+      }
+      // Failures for the day, failures and pending attempts, and a floor of the first two.
+      assert.ok(await isRead([1, 0, 2], [2, 9]))
+      assert.ok(!(await isRead([1, 0, 2], [3, 2])))
+      assert.ok(await isRead([0, 3, 2], [2, 4]))
+      assert.ok(!(await isRead([0, 3, 2], [2, 5])))
+      assert.ok(await isRead([0, 3, 2], [2, 5], 'b'), 'the same counts, but an earlier key')
+      assert.ok(!(await isRead([0, 3, 2], [2, 5], key)))
+      assert.ok(!(await isRead([0, 3, 2], [2, 6], 'b')))
+      assert.ok(await isRead([0, 18, 2], [999, 0]), 'its failures are used up')
+      assert.ok(!(await isRead([0, 17, 2], [999, 0])))
+      assert.ok(await isRead([98, 0, 2], [999, 0]), 'those for the day are used up')
+      assert.ok(!(await isRead([97, 0, 2], [999, 0])))
+      assert.ok(await isRead([0, 1, 0], [999, 0], '', at(1)), 'it is blocked')
+      assert.ok(!(await isRead([0, 1, 0], [999, 0])))
+    })
+
     test('lists the same as if every row had been compared', async () => {
       await database.rows(`insert into login_throttle (key, scope, email_digest, failures, daily_failures,
           pending, lease_ends_at, window_ends_at, day_ends_at, blocked_until, expires_at) ${series}
@@ -50,6 +78,8 @@ for (const engine of ENGINES_BY_RUN) {
         from = page.next
       }
       assert.ok(all.length > ROWS / 2)
+      const names = new Set(all.map(({ name }) => name))
+      assert.deepEqual([...names].toSorted(), ['client', 'email', 'network'])
       const first = (names: string[]) =>
         all
           .filter(({ name }) => names.includes(name))

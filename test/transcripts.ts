@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import type { TestContext } from 'node:test'
 import type { EngineName } from '../src/storage/sql/engine.ts'
-import { type Cli, createCli } from './cli.ts'
-import { createTestDatabase, type TestDatabase } from './engines.ts'
+import { setUpCli } from './cli.ts'
+import { createTestDatabase } from './engines.ts'
 
 /** The same on both engines: only the name of the database may differ. */
 export const ON_BOTH = ['users', 'sessions', 'not-found', 'database', 'doctor', 'audit', 'throttle']
@@ -12,17 +12,8 @@ export const ON_BOTH = ['users', 'sessions', 'not-found', 'database', 'doctor', 
 export const ON_ONE = ['emails', 'passwords', 'wrong-use', 'keys', 'admin-tokens', 'faults']
 
 /** Commands on a database without tables. */
-export async function setUpEmptyCli(
-  t: TestContext,
-  engine: EngineName,
-): Promise<Cli & { database: TestDatabase }> {
-  const database = await createTestDatabase(engine)
-  const cli = await createCli(database)
-  t.after(async () => {
-    await cli.remove()
-    await database.drop()
-  })
-  return { ...cli, database }
+export function setUpEmptyCli(t: TestContext, engine: EngineName) {
+  return setUpCli(engine, t, createTestDatabase)
 }
 
 /** Fails unless every command prints what the transcript says. */

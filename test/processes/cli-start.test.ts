@@ -28,19 +28,14 @@ test('with a process per command, input, environment and exit codes are as in on
   assertTranscript(t, 'postgres', 'keys', 'runProcess'))
 
 describe('commands get options of Node', () => {
-  const SMALL = ['--max-semi-space-size=4', '--v8-pool-size=0']
+  const USUAL = ['--max-semi-space-size=4']
+  const SMALL = [...USUAL, '--v8-pool-size=0', '--max-old-space-size=64']
   const CASES: [command: string[], options: string[]][] = [
-    [
-      ['users', 'list'],
-      [...SMALL, '--max-old-space-size=64'],
-    ],
-    [
-      ['keys', 'list', '--help'],
-      [...SMALL, '--max-old-space-size=64'],
-    ],
-    [['users', 'export'], SMALL],
-    [['users', 'import', '-'], SMALL],
-    [['serve', '--help'], ['--max-semi-space-size=4']],
+    [['users', 'list'], SMALL],
+    [['keys', 'list', '--help'], SMALL],
+    [['users', 'export'], USUAL],
+    [['users', 'import', '-'], USUAL],
+    [['serve', '--help'], USUAL],
   ]
   const print = preload(`if (process.env.LAUNCHER_PID) process.on('exit', () => {
     console.error('options:', ...process.execArgv.filter(word => /^--.*size/.test(word)))

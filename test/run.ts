@@ -17,7 +17,7 @@ type Suite = {
 const USUAL: Suite = { processes: 5, filesPerProcess: 28 }
 /** Those in test/long/ have a process each. */
 const LONG: Suite = { processes: 4, filesPerProcess: 8, isLong: true }
-/** Long suites that compare times run before the others, two at once. */
+/** Long suites that compare times run first, one after the other, with one other suite beside them. */
 const COMPARES_TIMES = /^test\/long\/(admin-load|enumeration|overload|parser-costs|timing)\./
 /** A file starts up to ten processes. */
 const CLUSTER: Suite = { processes: 1, filesPerProcess: 1 }
@@ -53,14 +53,13 @@ const bundles = [
   ...inBundles(files.filter(file => !isAlone(file))),
 ]
 const isTimed = ([file = '']: string[]) => COMPARES_TIMES.test(file)
-await runAll(bundles.filter(isTimed), 2)
-await runAll(
-  bundles.filter(bundle => !isTimed(bundle)),
-  suite.processes,
-)
+const others = bundles.filter(bundle => !isTimed(bundle))
+const timed = runAll(bundles.filter(isTimed), 1)
+await Promise.all([runAll(others, 1), timed.then(() => runAll(others, suite.processes - 1))])
 process.exitCode = summary.print() ? 0 : 1
 await end()
 
+/** Takes bundles from the list until it is empty. */
 async function runAll(waiting: string[][], processes: number): Promise<void> {
   await Promise.all(
     Array.from({ length: processes }, async () => {

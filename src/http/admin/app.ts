@@ -69,11 +69,7 @@ type AdminAppDeps = ServerDeps & {
 export async function buildAdminApp(deps: AdminAppDeps): Promise<FastifyInstance> {
   const { config, clock, currentTokens, metrics, track } = deps
   const { bcryptCost, budgets } = config
-  const passwordRules = {
-    minLength: config.passwordMinLength,
-    brandName: config.page.brandName,
-    toOverrule: 'send "allowWeak": true',
-  }
+  const passwordRules = { ...config.passwordRules, toOverrule: 'send "allowWeak": true' }
   const store = queueOperations(deps.store)
   const oneAtATime = createWorkQueue()
   const recordRead = createReadRecord()

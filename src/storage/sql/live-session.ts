@@ -27,15 +27,17 @@ export function isNotExpired(now: string) {
 }
 
 /** A session and its user, read by one statement. */
-export type SessionWithUser = SessionRow & {
-  is_live: boolean | number
+export type SessionWithUser = SessionRow & UserColumns & Record<Condition, boolean | number>
+
+export type UserColumns = {
+  user_id: string
   email: string
   name: string
   role: string
   user_created_at: Date | string
-  is_active: boolean | number
-  is_not_locked: boolean | number
 }
+
+type Condition = 'is_live' | 'is_active' | 'is_not_locked'
 
 /** Leaves out the columns that only conditions use. */
 type SessionRow = Omit<
@@ -83,16 +85,14 @@ export function toLive(row: SessionWithUser, now: Date): FoundSession {
   return {
     kind: 'live',
     session: toSession(row),
-    user: {
-      id: row.user_id,
-      email: row.email,
-      name: row.name,
-      role: row.role,
-      createdAt: parseTime(row.user_created_at),
-    },
+    user: toSessionUser(row),
     cookieUsedAt: parseTimeOrNull(row.cookie_used_at),
     lastLogin: toLastLogin(row),
   }
+}
+
+export function toSessionUser({ user_id: id, email, name, role, user_created_at }: UserColumns) {
+  return { id, email, name, role, createdAt: parseTime(user_created_at) }
 }
 
 function isExpired(session: SessionWithUser, now: Date): boolean {

@@ -64,7 +64,7 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
       removed: { refreshTokens },
       isDone: chosen.length === 0,
       // Sessions with tokens left must be chosen again, so the position stays.
-      last: sessions.length === chosen.length ? latestOf(chosen) : null,
+      last: sessions === chosen.length ? latestOf(chosen) : null,
     }
   }
 
@@ -86,10 +86,10 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
     }
     const { refreshTokens, sessions } = await clearSessions(engine, trx, idsOf(expired), 'remove')
     return {
-      removed: { refreshTokens, sessions: sessions.length },
+      removed: { refreshTokens, sessions },
       isDone: chosen.length === 0,
       // With an id, because sessions from before purge_at existed share one value of it.
-      last: sessions.length === expired.length ? latestOf(chosen, chosen.at(-1)?.id) : null,
+      last: sessions === expired.length ? latestOf(chosen, chosen.at(-1)?.id) : null,
     }
   }
 

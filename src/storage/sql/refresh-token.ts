@@ -4,13 +4,12 @@ import type { Insertable } from 'kysely'
 import type {
   FoundRefreshToken,
   NewRefreshToken,
-  RefreshedSession,
   RefreshTokenStore,
 } from '../../domain/refresh-token.ts'
 import type { Engine } from './engine.ts'
-import { toLive } from './live-session.ts'
+import { toLive, toSessionUser } from './live-session.ts'
 import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
-import { findToken, type ReplacedRow, type TokenRow } from './token-rows.ts'
+import { findToken, type TokenRow } from './token-rows.ts'
 
 export function createRefreshTokens(engine: Engine): RefreshTokenStore {
   const find: RefreshTokenStore['find'] = async (id, digest, now) => {
@@ -22,7 +21,7 @@ export function createRefreshTokens(engine: Engine): RefreshTokenStore {
     find,
 
     async use(id, digest, successor, now) {
-      const replaced = await engine.useToken({
+      const row = await engine.useToken({
         id,
         digest,
         now: formatTime(now),
@@ -34,16 +33,10 @@ export function createRefreshTokens(engine: Engine): RefreshTokenStore {
         requestDigest: successor.requestDigest,
         clientDigest: successor.clientDigest,
       })
-      return replaced ? { kind: 'replaced', ...toRefreshed(replaced) } : find(id, digest, now)
+      if (!row) return find(id, digest, now)
+      const session = { id: row.id, expiresAt: parseTime(row.expires_at) }
+      return { kind: 'replaced', session, user: toSessionUser(row) }
     },
-  }
-}
-
-function toRefreshed(row: ReplacedRow): RefreshedSession {
-  const { id, expires_at, user_id, email, name, role, user_created_at } = row
-  return {
-    session: { id, expiresAt: parseTime(expires_at) },
-    user: { id: user_id, email, name, role, createdAt: parseTime(user_created_at) },
   }
 }
 

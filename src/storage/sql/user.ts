@@ -33,7 +33,6 @@ export function createUsers(engine: Engine): UserStore {
     return row ? toUser(row) : null
   }
 
-  /** Changes a user and records it. */
   function changeUser(
     id: string,
     change: Change,

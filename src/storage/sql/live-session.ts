@@ -1,14 +1,8 @@
 // The definition of a live session, and the lookup of one together with its user.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { type FoundSession, invalid, type LastLogin, type Session } from '../../domain/session.ts'
-import { prepare, type RunStatement } from './prepared.ts'
-import {
-  formatTime,
-  type LastLoginColumns,
-  parseTime,
-  parseTimeOrNull,
-  type Schema,
-} from './schema.ts'
+import { prepare } from './prepared.ts'
+import { type LastLoginColumns, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 import { isNotLockedByAdministrator } from './user-rows.ts'
 
 /**
@@ -55,10 +49,8 @@ export function sessionWithUser(now: string) {
     ${isNotLockedByAdministrator(now)} as is_not_locked`
 }
 
-const findBy = {
-  id: prepareFind('id'),
-  cookie_digest: prepareFind('cookie_digest'),
-}
+export const findById = prepareFind('id')
+export const findByCookie = prepareFind('cookie_digest')
 
 function prepareFind(column: 'id' | 'cookie_digest') {
   return prepare<{ value: string; now: string }, SessionWithUser>((db, { value, now }) =>
@@ -66,16 +58,6 @@ function prepareFind(column: 'id' | 'cookie_digest') {
       from sessions join users on users.id = sessions.user_id
       where ${sql.ref(`sessions.${column}`)} = ${value}`.compile(db),
   )
-}
-
-export async function findLive(
-  read: RunStatement,
-  column: keyof typeof findBy,
-  value: string,
-  now: Date,
-): Promise<FoundSession> {
-  const [row] = await read(findBy[column], { value, now: formatTime(now) })
-  return row ? toLive(row, now) : invalid('unknown-session')
 }
 
 export function toLive(row: SessionWithUser, now: Date): FoundSession {

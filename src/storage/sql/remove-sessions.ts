@@ -41,11 +41,11 @@ export async function chooseSessions(
 export async function clearSessions(
   engine: Engine,
   trx: Transaction<Schema>,
-  ids: string[],
+  chosen: { id: string }[],
   finish: 'remove' | 'mark',
 ) {
-  if (ids.length === 0) return { refreshTokens: 0, sessions: 0 }
-  const given = sql.join(ids)
+  if (chosen.length === 0) return { refreshTokens: 0, sessions: 0 }
+  const given = sql.join(chosen.map(({ id }) => id))
   const tokens = sql`select id from refresh_tokens where session_id in (${given})
     limit ${sql.lit(SIZES[engine.name].tokens)}`
   const { numAffectedRows } =

@@ -1,11 +1,8 @@
 // Refresh tokens: a token is read together with its session, its user and its successor. Each engine has its own
 // way to replace it.
 import type { Insertable } from 'kysely'
-import type {
-  FoundRefreshToken,
-  NewRefreshToken,
-  RefreshTokenStore,
-} from '../../domain/refresh-token.ts'
+import type { NewRefreshToken, RefreshTokenStore } from '../../domain/refresh-token.ts'
+import { invalid } from '../../domain/session.ts'
 import type { Engine } from './engine.ts'
 import { toLive, toSessionUser } from './live-session.ts'
 import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
@@ -14,7 +11,16 @@ import { findToken, type TokenRow } from './token-rows.ts'
 export function createRefreshTokens(engine: Engine): RefreshTokenStore {
   const find: RefreshTokenStore['find'] = async (id, digest, now) => {
     const [row] = await engine.readPrepared(findToken, { id, digest, now: formatTime(now) })
-    return toFound(row, now)
+    if (!row) return invalid('unknown-token')
+    const live = toLive(row, now)
+    if (live.kind === 'invalid') return live
+    return {
+      kind: 'found',
+      live,
+      revokedAt: parseTimeOrNull(row.token_revoked_at),
+      requestDigest: row.token_request_digest,
+      successor: toSuccessor(row),
+    }
   }
 
   return {
@@ -40,27 +46,16 @@ export function createRefreshTokens(engine: Engine): RefreshTokenStore {
   }
 }
 
-function toFound(row: TokenRow | undefined, now: Date): FoundRefreshToken {
-  if (!row) return { kind: 'invalid', reason: 'unknown-token' }
-  const live = toLive(row, now)
-  if (live.kind === 'invalid') return live
+function toSuccessor(row: TokenRow) {
+  if (row.successor_id === null) return null
   return {
-    kind: 'found',
-    live,
-    revokedAt: parseTimeOrNull(row.token_revoked_at),
-    requestDigest: row.token_request_digest,
-    successor:
-      row.successor_id === null
-        ? null
-        : {
-            id: row.successor_id,
-            keyId: row.successor_key_id,
-            issuedAt: parseTime(row.successor_created_at),
-            expiresAt: parseTime(row.successor_expires_at),
-            isRevoked: row.successor_revoked_at !== null,
-            requestDigest: row.successor_request_digest,
-            clientDigest: row.successor_client_digest,
-          },
+    id: row.successor_id,
+    keyId: row.successor_key_id,
+    issuedAt: parseTime(row.successor_created_at),
+    expiresAt: parseTime(row.successor_expires_at),
+    isRevoked: row.successor_revoked_at !== null,
+    requestDigest: row.successor_request_digest,
+    clientDigest: row.successor_client_digest,
   }
 }
 

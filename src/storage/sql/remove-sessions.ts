@@ -37,7 +37,7 @@ export async function chooseSessions(
   return rows
 }
 
-/** Sessions without tokens are removed, or marked so that they are not chosen again. Returns how many rows. */
+/** Sessions without tokens are removed, or marked so that they are not chosen again. Returns how many. */
 export async function clearSessions(
   engine: Engine,
   trx: Transaction<Schema>,

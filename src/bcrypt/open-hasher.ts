@@ -26,9 +26,7 @@ export async function openHasher(
       return native
     }
     const throughput = hashesPerMs(lanes) / hashesPerMs(native)
-    if (throughput >= LOWEST_THROUGHPUT) {
-      return withSpeedOf(native, lanes)
-    }
+    if (throughput >= LOWEST_THROUGHPUT) return withSpeedOf(native, lanes)
     await lanes.close()
     if (measurement < MEASUREMENTS) continue
     onWarning(

@@ -11,7 +11,7 @@ type Code = {
   expiresAt: Date
 }
 
-export type FoundCode =
+type FoundCode =
   /** `live` is the session of the page that asked for the code. */
   ({ kind: 'found'; live: LiveSession } & Code) | Invalid<SessionReason | 'unknown-code'>
 

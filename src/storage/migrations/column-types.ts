@@ -4,29 +4,25 @@ import type { EngineName } from '../sql/engine.ts'
 
 export type ColumnTypes = {
   engine: EngineName
-  uuid: { type: RawBuilder<unknown>; random: RawBuilder<unknown>; check: Check }
-  time: { type: RawBuilder<unknown>; now: RawBuilder<unknown> }
-  flag: {
-    type: RawBuilder<unknown>
-    true: RawBuilder<unknown>
-    false: RawBuilder<unknown>
-    check: Check
-  }
-  json: { type: RawBuilder<unknown>; check: Check }
+  uuid: { type: Sql; random: Sql; check: Check }
+  time: { type: Sql; now: Sql }
+  flag: { type: Sql; true: Sql; false: Sql; check: Check }
+  json: { type: Sql; check: Check }
   /** A primary key that counts up. */
-  identity: RawBuilder<unknown>
+  identity: Sql
   /** SQLite compares times as text, so its columns accept one format only, also from other programs. */
   isTime: Check
-  options: RawBuilder<unknown>
+  options: Sql
   /** The statements that create a trigger: after an update of the column, if `when`, it runs `then`. */
-  trigger: (name: string, on: Changed, when: string, then: string) => RawBuilder<unknown>[]
+  trigger: (name: string, on: Changed, when: string, then: string) => Sql[]
   /** The statements that make every change or removal of a row fail. */
-  appendOnly: (table: string) => RawBuilder<unknown>[]
+  appendOnly: (table: string) => Sql[]
   /** True if the column has one of the values that a query selects; an index finds each value. */
   isAmong: (column: string, query: string) => string
 }
+type Sql = RawBuilder<unknown>
 type Changed = { table: string; column: string }
-type Check = (column: string) => RawBuilder<unknown>
+type Check = (column: string) => Sql
 
 const unchecked: Check = () => sql``
 

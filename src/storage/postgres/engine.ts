@@ -105,10 +105,8 @@ export function openPostgres(options: PostgresOptions): Engine {
       // A separate connection, without the settings of the service. Its name tells it from those of running instances.
       const configs = addresses.map(address => connectionTo(address, ' migration'))
       const operationTimeoutMs = MIGRATION_TIMEOUT_MS
-      const migrationDb = openDatabase(
-        new Pool({ ...shared, configs, size: 1, operationTimeoutMs }),
-        operationTimeoutMs,
-      )
+      const migrationPool = new Pool({ ...shared, configs, size: 1, operationTimeoutMs })
+      const migrationDb = openDatabase(migrationPool, operationTimeoutMs)
       try {
         return await operation(createMigrating(migrationDb, onProgress))
       } finally {

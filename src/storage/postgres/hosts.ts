@@ -95,7 +95,6 @@ export class Hosts {
     })
   }
 
-  /** Destroys what is open. */
   destroy(): void {
     for (const socket of this.#sockets()) socket.destroy()
   }

@@ -115,9 +115,8 @@ async function lockTables(trx: Transaction<Schema>): Promise<void> {
 
 async function refuseBesideInstances(trx: Transaction<Schema>): Promise<void> {
   const { rows } = await sql<OtherConnection>`select ${CONNECTION} from pg_stat_activity a
-    where datname = current_database() and application_name = ${APPLICATION_NAME} limit 10`.execute(
-    trx,
-  )
+    where datname = current_database() and application_name = ${APPLICATION_NAME}
+    limit 10`.execute(trx)
   const [first] = rows
   if (!first) return
   throw new UnusableTables(

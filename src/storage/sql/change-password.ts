@@ -24,9 +24,8 @@ export const replacePassword = prepare<ChangeParameters>((db, { now, userId, new
 
 /** A caller that knew the old password may have made its own device known. */
 export const forgetOtherDevices = prepare<ChangeParameters>((db, { userId, keptDeviceId }) =>
-  sql`delete from devices where user_id = ${userId} and id is distinct from ${keptDeviceId}`.compile(
-    db,
-  ),
+  sql`delete from devices
+    where user_id = ${userId} and id is distinct from ${keptDeviceId}`.compile(db),
 )
 
 export const endOthersInSqlite = prepareEnd('sqlite')

@@ -1,6 +1,7 @@
 // One-time codes: a code is read together with the session of the page that asked for it, and redeemed once.
 import { CompiledQuery, sql } from 'kysely'
-import type { CodeStore, FoundCode } from '../../domain/code.ts'
+import type { CodeStore } from '../../domain/code.ts'
+import { invalid } from '../../domain/session.ts'
 import { isLockedByAdministrator } from '../../domain/user.ts'
 import { endSurplusInPostgres, endSurplusInSqlite, surplusValues } from './displaced-sessions.ts'
 import { type Engine, transact, write } from './engine.ts'
@@ -22,7 +23,11 @@ export function createCodes(engine: Engine): CodeStore {
 
     async find(digest, now) {
       const [row] = await engine.readPrepared(findCode, { digest, now: formatTime(now) })
-      return toFound(row, now)
+      if (!row) return invalid('unknown-code')
+      const live = toLive(row, now)
+      if (live.kind === 'invalid') return live
+      const { callback, challenge } = row
+      return { kind: 'found', live, callback, challenge, expiresAt: parseTime(row.code_expires_at) }
     },
 
     redeem: (digest, { userId, session, refreshToken, maxSessions }, now) =>
@@ -74,11 +79,3 @@ const findCode = prepare<{ digest: string; now: string }, CodeRow>((db, { digest
     join users on users.id = sessions.user_id
     where code.digest = ${digest}`.compile(db),
 )
-
-function toFound(row: CodeRow | undefined, now: Date): FoundCode {
-  if (!row) return { kind: 'invalid', reason: 'unknown-code' }
-  const live = toLive(row, now)
-  if (live.kind === 'invalid') return live
-  const { callback, challenge } = row
-  return { kind: 'found', live, callback, challenge, expiresAt: parseTime(row.code_expires_at) }
-}

@@ -44,8 +44,8 @@ export async function deleteUser(
       })
       const ids = chosen.map(({ id }) => id)
       await keepEnded(trx, ids, change.at)
-      await clearSessions(engine, trx, ids, 'remove')
-      return ids.length === 0
+      await clearSessions(engine, trx, chosen, 'remove')
+      return chosen.length === 0
     })
     if (isDone) break
     await setImmediate()

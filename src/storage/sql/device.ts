@@ -16,6 +16,9 @@ export function surplusDevices(userId: string) {
 
 export function createDevices(engine: Engine): DeviceStore {
   const { db } = engine
+  const knownAt = (now: Date) =>
+    db.selectFrom('devices').selectAll().where('expires_at', '>', formatTime(now))
+
   return {
     async readKey() {
       const row = await engine.retrying(() =>
@@ -31,14 +34,11 @@ export function createDevices(engine: Engine): DeviceStore {
 
     async find(digest, email, now) {
       const row = await engine.retrying(() =>
-        db
-          .selectFrom('devices')
-          .selectAll()
+        knownAt(now)
           .where('token', '=', digest)
           .where('user_id', '=', account =>
             account.selectFrom('users').select('id').where('email', '=', email),
           )
-          .where('expires_at', '>', formatTime(now))
           .executeTakeFirst(),
       )
       return row ? toDevice(row) : null
@@ -46,14 +46,7 @@ export function createDevices(engine: Engine): DeviceStore {
 
     async list(userId, now) {
       const rows = await engine.retrying(() =>
-        db
-          .selectFrom('devices')
-          .selectAll()
-          .where('user_id', '=', userId)
-          .where('expires_at', '>', formatTime(now))
-          .orderBy('created_at')
-          .orderBy('id')
-          .execute(),
+        knownAt(now).where('user_id', '=', userId).orderBy('created_at').orderBy('id').execute(),
       )
       return rows.map(toDevice)
     },

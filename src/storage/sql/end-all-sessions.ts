@@ -48,9 +48,6 @@ export function isOtherOf(userId: string, keptId: string) {
   return sql<boolean>`user_id = ${userId} and id <> ${keptId}`
 }
 
-/** What the audit calls all users. */
-const EVERY_USER = 'all users'
-
 type Position = { id: string; purge_at: string }
 /** Before all sessions. */
 const FIRST: Position = {
@@ -80,7 +77,7 @@ function endBatch(
   const { id, purge_at } = after
   return transact(engine, async trx => {
     if (after === FIRST) {
-      const event = { action: 'sessions.ended', target: EVERY_USER, targetId: null } as const
+      const event = { action: 'sessions.ended', target: 'all users', targetId: null } as const
       await writeAudit(trx, change, event)
     }
     // The time stays text: a Date would round PostgreSQL's microseconds. The first condition on purge_at lets the engines use the

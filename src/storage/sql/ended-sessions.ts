@@ -35,17 +35,7 @@ export async function listEnded(
 /** Keeps the ends of sessions whose rows are removed in this transaction. A batch may be removed in several steps. */
 export async function keepEnded(trx: Transaction<Schema>, ids: string[], now: Date): Promise<void> {
   if (ids.length === 0) return
-  await trx
-    .insertInto('ended_sessions')
-    .columns(['id', 'ended_at'])
-    .expression(
-      trx
-        .selectFrom('sessions')
-        .select(['id', 'ended_at'])
-        .where('id', 'in', ids)
-        .where('ended_at', '>', formatTime(now, -ENDED_LISTED_SECONDS * 1000))
-        .$narrowType<{ ended_at: Date | string }>(),
-    )
-    .onConflict(conflict => conflict.doNothing())
-    .execute()
+  await sql`insert into ended_sessions (id, ended_at) select id, ended_at from sessions
+    where id in (${sql.join(ids)}) and ended_at > ${formatTime(now, -ENDED_LISTED_SECONDS * 1000)}
+    on conflict do nothing`.execute(trx)
 }

@@ -49,11 +49,8 @@ export async function forgetLostUsers(
         and (select users.id from users where users.id = target_id) is null as is_lost
       from (select ${COLUMNS} from audit_events where id > ${afterId}
         order by id limit ${sql.lit(ROWS_AT_A_TIME[engine.name])}) seen order by id`.execute(trx)
-  await forgetIn(
-    engine,
-    trx,
-    rows.filter(({ is_lost }) => is_lost),
-  )
+  const lost = rows.filter(({ is_lost }) => is_lost)
+  await forgetIn(engine, trx, lost)
   const last = rows.at(-1)
   return last ? Number(last.id) : null
 }

@@ -24,17 +24,14 @@ export function createImport(engine: Engine): ImportStore {
   return {
     async run(users, options, change) {
       const outcomes = new Map<ImportedUser, ImportOutcome>()
-      let left = users
-      while (left.length > 0) {
-        const batch = left
-        const runIn = (db: Kysely<Schema>) => importBatch(engine, db, batch, options, change)
+      // Repeated if an existing user prevented an insertion and was deleted before it could be read.
+      for (let left = users; left.length > 0; left = left.filter(user => !outcomes.has(user))) {
+        const runIn = (db: Kysely<Schema>) => importBatch(engine, db, left, options, change)
         // A dry run needs no transaction, and so does not wait for a lock.
         const decided = await (options.isDryRun
           ? engine.retrying(() => runIn(engine.db))
           : transact(engine, runIn))
         for (const [user, outcome] of decided) outcomes.set(user, outcome)
-        // An existing user prevented the insertion and was deleted before it could be read: try again.
-        left = batch.filter(user => !outcomes.has(user))
       }
       return users.map(user => outcomes.get(user) ?? 'unchanged')
     },
@@ -54,9 +51,9 @@ async function importBatch(
   for (const user of added) decided.set(user, 'added')
 
   const others = users.filter(user => !decided.has(user))
-  const emails = others.map(({ email }) => email)
+  const emails = others.map(({ email }) => ({ email }))
   const byEmail = await findUsers(engine, db, 'email', emails, mayUpdate && !isDryRun)
-  const givenIds = others.filter(({ isIdGiven }) => isIdGiven).map(({ id }) => id)
+  const givenIds = others.filter(({ isIdGiven }) => isIdGiven).map(({ id }) => ({ id }))
   const byId = await findUsers(engine, db, 'id', givenIds, false)
   const changed: Changed[] = []
   for (const user of others) {
@@ -73,7 +70,7 @@ async function importBatch(
 
   const updates = changed.map(({ update }) => update)
   await updateRows(engine.name, db, 'users', updates)
-  // `changeUser` in users.ts does the same for one user.
+  // `changeUser` in user.ts does the same for one user.
   const isOneOf = (among: Changed[]) => {
     const ids = among.map(({ update }) => update)
     return isAmong(engine.name, 'user_id', rowsAsJson(engine.name, 'users', ['id'], ids))
@@ -111,16 +108,11 @@ async function findUsers(
   engine: Engine,
   db: Kysely<Schema>,
   column: 'email' | 'id',
-  values: string[],
+  values: Record<string, string>[],
   isLocking: boolean,
 ): Promise<Map<string, UserRow>> {
   if (values.length === 0) return new Map()
-  const given = rowsAsJson(
-    engine.name,
-    'users',
-    [column],
-    values.map(value => ({ [column]: value })),
-  )
+  const given = rowsAsJson(engine.name, 'users', [column], values)
   const lock = isLocking && engine.name === 'postgres' ? sql`for no key update` : sql``
   const { rows } = await sql<UserRow>`select * from users
     where ${isAmong(engine.name, column, given)} order by email ${lock}`.execute(db)

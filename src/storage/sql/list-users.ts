@@ -24,16 +24,12 @@ export async function listUsers(
       .selectFrom('users')
       .where(sql<boolean>`${index.from(after)} and ${index.to(last)}`)
       .orderBy(index.order)
+  const lastChecked = query()
+    .select('email')
+    .offset(CHECKED_PER_PAGE - 1)
+    .limit(1)
   const last =
-    checked.length === 0
-      ? undefined
-      : await engine.retrying(() =>
-          query()
-            .select('email')
-            .offset(CHECKED_PER_PAGE - 1)
-            .limit(1)
-            .executeTakeFirst(),
-        )
+    checked.length > 0 ? await engine.retrying(() => lastChecked.executeTakeFirst()) : undefined
   const rows = await engine.retrying(() =>
     query(last?.email)
       .selectAll()

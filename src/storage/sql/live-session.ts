@@ -1,14 +1,8 @@
 // The definition of a live session, and the lookup of one together with its user.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { type FoundSession, invalid, type LastLogin, type Session } from '../../domain/session.ts'
-import { prepare, type RunStatement } from './prepared.ts'
-import {
-  formatTime,
-  type LastLoginColumns,
-  parseTime,
-  parseTimeOrNull,
-  type Schema,
-} from './schema.ts'
+import { prepare } from './prepared.ts'
+import { type LastLoginColumns, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 import { isNotLockedByAdministrator } from './user-rows.ts'
 
 /**
@@ -27,15 +21,17 @@ export function isNotExpired(now: string) {
 }
 
 /** A session and its user, read by one statement. */
-export type SessionWithUser = SessionRow & {
-  is_live: boolean | number
+export type SessionWithUser = SessionRow & UserColumns & Record<Condition, boolean | number>
+
+export type UserColumns = {
+  user_id: string
   email: string
   name: string
   role: string
   user_created_at: Date | string
-  is_active: boolean | number
-  is_not_locked: boolean | number
 }
+
+type Condition = 'is_live' | 'is_active' | 'is_not_locked'
 
 /** Leaves out the columns that only conditions use. */
 type SessionRow = Omit<
@@ -53,10 +49,8 @@ export function sessionWithUser(now: string) {
     ${isNotLockedByAdministrator(now)} as is_not_locked`
 }
 
-const findBy = {
-  id: prepareFind('id'),
-  cookie_digest: prepareFind('cookie_digest'),
-}
+export const findById = prepareFind('id')
+export const findByCookie = prepareFind('cookie_digest')
 
 function prepareFind(column: 'id' | 'cookie_digest') {
   return prepare<{ value: string; now: string }, SessionWithUser>((db, { value, now }) =>
@@ -66,16 +60,6 @@ function prepareFind(column: 'id' | 'cookie_digest') {
   )
 }
 
-export async function findLive(
-  read: RunStatement,
-  column: keyof typeof findBy,
-  value: string,
-  now: Date,
-): Promise<FoundSession> {
-  const [row] = await read(findBy[column], { value, now: formatTime(now) })
-  return row ? toLive(row, now) : invalid('unknown-session')
-}
-
 export function toLive(row: SessionWithUser, now: Date): FoundSession {
   if (!row.is_live) return invalid(isExpired(row, now) ? 'session-expired' : 'session-ended')
   if (!row.is_active) return invalid('user-inactive')
@@ -83,16 +67,14 @@ export function toLive(row: SessionWithUser, now: Date): FoundSession {
   return {
     kind: 'live',
     session: toSession(row),
-    user: {
-      id: row.user_id,
-      email: row.email,
-      name: row.name,
-      role: row.role,
-      createdAt: parseTime(row.user_created_at),
-    },
+    user: toSessionUser(row),
     cookieUsedAt: parseTimeOrNull(row.cookie_used_at),
     lastLogin: toLastLogin(row),
   }
+}
+
+export function toSessionUser({ user_id: id, email, name, role, user_created_at }: UserColumns) {
+  return { id, email, name, role, createdAt: parseTime(user_created_at) }
 }
 
 function isExpired(session: SessionWithUser, now: Date): boolean {

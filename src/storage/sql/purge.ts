@@ -59,12 +59,12 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
       orderBy: 'ended_at',
       mustWait: false,
     })
-    const { refreshTokens, sessions } = await clearSessions(engine, trx, idsOf(chosen), 'mark')
+    const { refreshTokens, sessions } = await clearSessions(engine, trx, chosen, 'mark')
     return {
       removed: { refreshTokens },
       isDone: chosen.length === 0,
       // Sessions with tokens left must be chosen again, so the position stays.
-      last: sessions.length === chosen.length ? latestOf(chosen) : null,
+      last: sessions === chosen.length ? latestOf(chosen) : null,
     }
   }
 
@@ -78,18 +78,15 @@ export function createPurge(engine: Engine): MaintenanceStore['purge'] {
       parseTime(row.idle_expires_at) <= now ? 'expired' : 'used',
     )
     if (used.length > 0) {
-      await trx
-        .updateTable('sessions')
-        .set({ purge_at: sql`idle_expires_at` })
-        .where('id', 'in', idsOf(used))
-        .execute()
+      const ids = sql.join(used.map(({ id }) => id))
+      await sql`update sessions set purge_at = idle_expires_at where id in (${ids})`.execute(trx)
     }
-    const { refreshTokens, sessions } = await clearSessions(engine, trx, idsOf(expired), 'remove')
+    const { refreshTokens, sessions } = await clearSessions(engine, trx, expired, 'remove')
     return {
-      removed: { refreshTokens, sessions: sessions.length },
+      removed: { refreshTokens, sessions },
       isDone: chosen.length === 0,
       // With an id, because sessions from before purge_at existed share one value of it.
-      last: sessions.length === expired.length ? latestOf(chosen, chosen.at(-1)?.id) : null,
+      last: sessions === expired.length ? latestOf(chosen, chosen.at(-1)?.id) : null,
     }
   }
 
@@ -155,10 +152,6 @@ export function isFrom(orderBy: string, id: string, from: Position | null) {
 }
 
 const LOWEST_ID = '00000000-0000-0000-0000-000000000000'
-
-function idsOf(rows: { id: string }[]): string[] {
-  return rows.map(({ id }) => id)
-}
 
 function latestOf(rows: { position: Date | string }[], id?: string): Position | null {
   const latestMs = Math.max(...rows.map(({ position }) => parseTime(position).getTime()))

@@ -1,28 +1,33 @@
 // Refresh tokens: a token is read together with its session, its user and its successor. Each engine has its own
 // way to replace it.
 import type { Insertable } from 'kysely'
-import type {
-  FoundRefreshToken,
-  NewRefreshToken,
-  RefreshedSession,
-  RefreshTokenStore,
-} from '../../domain/refresh-token.ts'
+import type { NewRefreshToken, RefreshTokenStore } from '../../domain/refresh-token.ts'
+import { invalid } from '../../domain/session.ts'
 import type { Engine } from './engine.ts'
-import { toLive } from './live-session.ts'
+import { toLive, toSessionUser } from './live-session.ts'
 import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
-import { findToken, type ReplacedRow, type TokenRow } from './token-rows.ts'
+import { findToken, type TokenRow } from './token-rows.ts'
 
 export function createRefreshTokens(engine: Engine): RefreshTokenStore {
   const find: RefreshTokenStore['find'] = async (id, digest, now) => {
     const [row] = await engine.readPrepared(findToken, { id, digest, now: formatTime(now) })
-    return toFound(row, now)
+    if (!row) return invalid('unknown-token')
+    const live = toLive(row, now)
+    if (live.kind === 'invalid') return live
+    return {
+      kind: 'found',
+      live,
+      revokedAt: parseTimeOrNull(row.token_revoked_at),
+      requestDigest: row.token_request_digest,
+      successor: toSuccessor(row),
+    }
   }
 
   return {
     find,
 
     async use(id, digest, successor, now) {
-      const replaced = await engine.useToken({
+      const row = await engine.useToken({
         id,
         digest,
         now: formatTime(now),
@@ -34,40 +39,23 @@ export function createRefreshTokens(engine: Engine): RefreshTokenStore {
         requestDigest: successor.requestDigest,
         clientDigest: successor.clientDigest,
       })
-      return replaced ? { kind: 'replaced', ...toRefreshed(replaced) } : find(id, digest, now)
+      if (!row) return find(id, digest, now)
+      const session = { id: row.id, expiresAt: parseTime(row.expires_at) }
+      return { kind: 'replaced', session, user: toSessionUser(row) }
     },
   }
 }
 
-function toRefreshed(row: ReplacedRow): RefreshedSession {
-  const { id, expires_at, user_id, email, name, role, user_created_at } = row
+function toSuccessor(row: TokenRow) {
+  if (row.successor_id === null) return null
   return {
-    session: { id, expiresAt: parseTime(expires_at) },
-    user: { id: user_id, email, name, role, createdAt: parseTime(user_created_at) },
-  }
-}
-
-function toFound(row: TokenRow | undefined, now: Date): FoundRefreshToken {
-  if (!row) return { kind: 'invalid', reason: 'unknown-token' }
-  const live = toLive(row, now)
-  if (live.kind === 'invalid') return live
-  return {
-    kind: 'found',
-    live,
-    revokedAt: parseTimeOrNull(row.token_revoked_at),
-    requestDigest: row.token_request_digest,
-    successor:
-      row.successor_id === null
-        ? null
-        : {
-            id: row.successor_id,
-            keyId: row.successor_key_id,
-            issuedAt: parseTime(row.successor_created_at),
-            expiresAt: parseTime(row.successor_expires_at),
-            isRevoked: row.successor_revoked_at !== null,
-            requestDigest: row.successor_request_digest,
-            clientDigest: row.successor_client_digest,
-          },
+    id: row.successor_id,
+    keyId: row.successor_key_id,
+    issuedAt: parseTime(row.successor_created_at),
+    expiresAt: parseTime(row.successor_expires_at),
+    isRevoked: row.successor_revoked_at !== null,
+    requestDigest: row.successor_request_digest,
+    clientDigest: row.successor_client_digest,
   }
 }
 

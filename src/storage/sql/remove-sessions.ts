@@ -8,12 +8,6 @@ import type { Schema } from './schema.ts'
 /** Small enough that a batch in SQLite, for which all other operations wait, takes a few milliseconds. */
 const SIZES = { sqlite: { sessions: 20, tokens: 50 }, postgres: { sessions: 250, tokens: 500 } }
 
-type Cleared = {
-  refreshTokens: number
-  /** Sessions without tokens, which were removed or marked. */
-  sessions: { id: string }[]
-}
-
 type Choice = {
   condition: RawBuilder<unknown>
   /** An indexed column, so that the batch is found without reading other sessions. */
@@ -43,15 +37,15 @@ export async function chooseSessions(
   return rows
 }
 
-/** Sessions without tokens are removed, or marked so that they are not chosen again. */
+/** Sessions without tokens are removed, or marked so that they are not chosen again. Returns how many. */
 export async function clearSessions(
   engine: Engine,
   trx: Transaction<Schema>,
-  ids: string[],
+  chosen: { id: string }[],
   finish: 'remove' | 'mark',
-): Promise<Cleared> {
-  if (ids.length === 0) return { refreshTokens: 0, sessions: [] }
-  const given = sql.join(ids)
+) {
+  if (chosen.length === 0) return { refreshTokens: 0, sessions: 0 }
+  const given = sql.join(chosen.map(({ id }) => id))
   const tokens = sql`select id from refresh_tokens where session_id in (${given})
     limit ${sql.lit(SIZES[engine.name].tokens)}`
   const { numAffectedRows } =
@@ -59,8 +53,8 @@ export async function clearSessions(
   const change =
     finish === 'remove' ? sql`delete from sessions` : sql`update sessions set has_tokens = ${0}`
   // "offset 0" keeps PostgreSQL from joining the tables: it looks up each session in the index.
-  const { rows: sessions } = await sql<{ id: string }>`${change} where id in (${given})
+  const { rows } = await sql`${change} where id in (${given})
     and not exists (select 1 from refresh_tokens
       where refresh_tokens.session_id = sessions.id limit 1 offset 0) returning id`.execute(trx)
-  return { refreshTokens: Number(numAffectedRows), sessions }
+  return { refreshTokens: Number(numAffectedRows), sessions: rows.length }
 }

@@ -1,11 +1,11 @@
 // Finds, lists and counts live sessions, notes the use of their cookies, and ends them.
 import { type RawBuilder, sql } from 'kysely'
-import type { SessionKey, SessionStore } from '../../domain/session.ts'
+import { invalid, type SessionKey, type SessionStore } from '../../domain/session.ts'
 import { writeAudit } from './audit.ts'
 import { endAllSessions, endEverySession, isOfUser, isOtherOf } from './end-all-sessions.ts'
 import { listEnded } from './ended-sessions.ts'
 import { type Engine, transact } from './engine.ts'
-import { findLive, isLive, toLastLogin, toSession } from './live-session.ts'
+import { findByCookie, findById, isLive, toLastLogin, toLive, toSession } from './live-session.ts'
 import { lockForChange } from './lock-for-change.ts'
 import { prepare } from './prepared.ts'
 import { formatTime, parseTimeOrNull } from './schema.ts'
@@ -17,6 +17,11 @@ export function createSessions(engine: Engine): SessionStore {
       .selectFrom('sessions')
       .where('user_id', '=', userId)
       .where(isLive(formatTime(now), sql`${userId}`))
+
+  const find = async (statement: typeof findById, value: string, now: Date) => {
+    const [row] = await readPrepared(statement, { value, now: formatTime(now) })
+    return row ? toLive(row, now) : invalid('unknown-session')
+  }
 
   const endByKey = (key: SessionKey, now: string) => {
     switch (key.kind) {
@@ -32,10 +37,8 @@ export function createSessions(engine: Engine): SessionStore {
   }
 
   return {
-    findLive: (id, now) => findLive(readPrepared, 'id', id, now),
-
-    findLiveByCookie: (cookieDigest, now) =>
-      findLive(readPrepared, 'cookie_digest', cookieDigest, now),
+    findLive: (id, now) => find(findById, id, now),
+    findLiveByCookie: (cookieDigest, now) => find(findByCookie, cookieDigest, now),
 
     async touchCookie(id, until, usedBefore, now) {
       await writePrepared(touch, {

@@ -1,6 +1,6 @@
 // Rows of refresh tokens: how one is found with its session, its user and its successor.
 import { sql } from 'kysely'
-import { type SessionWithUser, sessionWithUser } from './live-session.ts'
+import { type SessionWithUser, sessionWithUser, type UserColumns } from './live-session.ts'
 import { prepare } from './prepared.ts'
 
 /** What the replacement of a token writes, and on which token. */
@@ -52,7 +52,4 @@ export const findToken = prepare<Find, TokenRow>((db, { id, digest, now }) =>
 )
 
 /** The session and the user of a token that was replaced. */
-export type ReplacedRow = Pick<
-  SessionWithUser,
-  'id' | 'expires_at' | 'user_id' | 'email' | 'name' | 'role' | 'user_created_at'
->
+export type ReplacedRow = UserColumns & { id: string; expires_at: StoredTime }

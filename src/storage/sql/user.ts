@@ -7,11 +7,11 @@ import { changedFacts, writeAudit } from './audit.ts'
 import { deleteUser } from './delete-user.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
-import { listEmails } from './list-emails.ts'
 import { listUsers } from './list-users.ts'
 import { lockForChange } from './lock-for-change.ts'
 import { formatTime, type Schema } from './schema.ts'
 import { setUser } from './set-user.ts'
+import { storedRange } from './stored-ranges.ts'
 import { clearFailures, isOfEmail } from './throttle-rows.ts'
 import { toUser } from './user-rows.ts'
 
@@ -33,7 +33,6 @@ export function createUsers(engine: Engine): UserStore {
     return row ? toUser(row) : null
   }
 
-  /** Changes a user and records it. */
   function changeUser(
     id: string,
     change: Change,
@@ -78,7 +77,18 @@ export function createUsers(engine: Engine): UserStore {
       return Number(users)
     },
 
-    listEmails: (from, since) => listEmails(engine, from, since),
+    async listEmails(from, since) {
+      const range = storedRange(engine, 'users', from)
+      const rows = await engine.retrying(() =>
+        db
+          .selectFrom('users')
+          .select('email')
+          .where(range.contains)
+          .where(since ? mayHaveFailed(since) : sql<boolean>`true`)
+          .execute(),
+      )
+      return { emails: rows.map(({ email }) => email), next: await range.next() }
+    },
 
     async countHashCosts() {
       const { rows } = await sql<{ prefix: string; users: number | string }>`
@@ -93,18 +103,19 @@ export function createUsers(engine: Engine): UserStore {
       return [...costs].map(([cost, users]) => ({ cost, users }))
     },
 
-    insert: (user, change) =>
+    insert: ({ id, email, passwordHash, name, role, temporaryUntil }, change) =>
       transact(engine, async trx => {
         const moment = formatTime(change.at)
+        const temporaryEnd = temporaryUntil ? formatTime(temporaryUntil) : null
         const inserted = await trx
           .insertInto('users')
           .values({
-            id: user.id,
-            email: user.email,
-            password_hash: user.passwordHash,
-            name: user.name,
-            role: user.role,
-            temporary_until: user.temporaryUntil ? formatTime(user.temporaryUntil) : null,
+            id,
+            email,
+            password_hash: passwordHash,
+            name,
+            role,
+            temporary_until: temporaryEnd,
             created_at: moment,
             updated_at: moment,
           })
@@ -112,16 +123,8 @@ export function createUsers(engine: Engine): UserStore {
           .returning('id')
           .executeTakeFirst()
         if (!inserted) return false
-        await writeAudit(trx, change, {
-          action: 'user.added',
-          target: user.email,
-          targetId: user.id,
-          after: {
-            name: user.name,
-            role: user.role,
-            ...(user.temporaryUntil && { temporaryUntil: formatTime(user.temporaryUntil) }),
-          },
-        })
+        const after = { name, role, ...(temporaryEnd && { temporaryUntil: temporaryEnd }) }
+        await writeAudit(trx, change, { action: 'user.added', target: email, targetId: id, after })
         return true
       }),
 
@@ -175,4 +178,10 @@ export function createUsers(engine: Engine): UserStore {
 
     delete: (id, change) => deleteUser(engine, id, change),
   }
+}
+
+/** A login sets the failures of a user to 0, an unlock does not. */
+function mayHaveFailed(since: Date) {
+  const moment = formatTime(since)
+  return sql<boolean>`(failures_since_login > 0 or last_login_at > ${moment} or updated_at > ${moment})`
 }

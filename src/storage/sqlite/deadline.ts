@@ -7,14 +7,7 @@ export const TIMEOUT_MS = SERVICE_OPERATION_TIMEOUT_MS + 200
 export const TOO_LATE = 'the database did not answer in time'
 
 /** On the clock of `monotonicMs`; null for no limit. */
-const deadlines = new AsyncLocalStorage<number | null>()
-
-export function withDeadline<T>(
-  deadlineMs: number | null,
-  operation: () => Promise<T>,
-): Promise<T> {
-  return deadlines.run(deadlineMs, operation)
-}
+export const deadlines = new AsyncLocalStorage<number | null>()
 
 /** The time at which the running operation must end. The operations of a command have none. */
 export function currentDeadline(): number | null {

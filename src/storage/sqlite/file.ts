@@ -153,7 +153,7 @@ export class SqliteFile implements SqliteDatabase {
     try {
       return operation()
     } catch (error) {
-      if (LOST_FILE.has(primaryCode(error) ?? 0)) this.#isLost = true
+      if (LOST_FILE.has(primaryCode(error))) this.#isLost = true
       throw error
     }
   }
@@ -172,9 +172,9 @@ function toSqlite(parameters: readonly unknown[]) {
   })
 }
 
-function primaryCode(error: unknown): number | null {
-  const code = error instanceof Error && 'errcode' in error ? error.errcode : null
-  return typeof code === 'number' ? code & 0xff : null
+/** 0 if it is not an error of SQLite. */
+function primaryCode(error: unknown): number {
+  return Object(error).errcode & 0xff
 }
 
 /** True if another connection holds a lock: the operation can be repeated. */

@@ -3,7 +3,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { operationOf } from '../../domain/operations.ts'
 import { openStore } from '../open-store.ts'
-import { checkDeadline, withDeadline } from './deadline.ts'
+import { checkDeadline, deadlines } from './deadline.ts'
 import type { Answer, Call } from './thread.ts'
 
 const store = await openStore({ engine: 'sqlite', file: workerData })
@@ -16,7 +16,7 @@ async function run({ id, operation, values, hasCallback, deadlineMs }: Call): Pr
     checkDeadline(deadlineMs)
     const given = hasCallback ? [...values, (reported: unknown) => post({ id, reported })] : values
     const execute = operation === 'close' ? store.close : operationOf(store, operation)
-    post({ id, result: await withDeadline(deadlineMs, () => execute(...given)) })
+    post({ id, result: await deadlines.run(deadlineMs, () => execute(...given)) })
   } catch (error) {
     post({ id, error, properties: { ...Object(error) } })
   }

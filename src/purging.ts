@@ -1,7 +1,6 @@
 // Removes expired rows once a minute, in batches.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from './config/config.ts'
-import type { Drain } from './drain.ts'
 import type { Log } from './log/log.ts'
 import type { Parts } from './open.ts'
 
@@ -12,30 +11,36 @@ const PURGE_PAUSE_MS = 100
 export function startPurging(
   { auditDays }: Config,
   { store, clusterClock, machineClock }: Parts,
-  { isStopping }: Drain,
   log: Log,
 ) {
   // On the machine's clock, like the time of a scrape.
   let purgedAt = machineClock()
   let isPurging = false
+  let isClosed = false
 
-  /** The end of the service does not wait for it: its batches are transactions. */
+  /** The end of the service does not wait for it: the database, whose batches are transactions, closes meanwhile. */
   async function purge(): Promise<void> {
     if (isPurging) return
     isPurging = true
     try {
-      while (!isStopping()) {
+      while (!isClosed) {
         const purged = await store.maintenance.purge(clusterClock.now(), auditDays)
         if (!purged || purged.isDone) break
         await sleep(PURGE_PAUSE_MS)
       }
       purgedAt = machineClock()
     } catch (error) {
-      log.error({ event: 'purge.failed', err: error })
+      if (!isClosed) log.error({ event: 'purge.failed', err: error })
     } finally {
       isPurging = false
     }
   }
   const purging = setInterval(purge, PURGE_EVERY_MS).unref()
-  return { purgedAt: () => purgedAt, close: () => clearInterval(purging) }
+  return {
+    purgedAt: () => purgedAt,
+    close() {
+      isClosed = true
+      clearInterval(purging)
+    },
+  }
 }

@@ -69,7 +69,7 @@ export async function serve(
   await using opened = new AsyncDisposableStack()
 
   const parts = await openParts(given, opened)
-  const purging = opened.adopt(startPurging(config, parts, drain, log), it => it.close())
+  const purging = opened.adopt(startPurging(config, parts, log), it => it.close())
   const servers = await composeServers(given, parts, purging.purgedAt, drain)
   const port = await openPorts(given, parts, servers, drain, opened)
   const url = announceStart(given, parts, port)

@@ -38,25 +38,23 @@ export const LOGIN_HEADERS = {
   },
 }
 
-export const LOGIN_OPERATION = operation(
-  {
-    operationId: 'logIn',
-    tags: ['Login'],
-    summary: 'Log in with email and password',
-    description:
-      'Opens a session. A browser, which sends `Sec-Fetch-Site`, also gets a session cookie, a device cookie and a CSRF token. Without use, a refresh token is valid for 7 days and a session cookie for 30 minutes (`SESSION_IDLE_MINUTES`). A session ends when neither is valid, and at the latest 30 days (`SESSION_MAX_DAYS`) after the login.',
-    security: [],
-    body: whole({ email: EMAIL, password: PASSWORD }),
-    response: success('The session is open.', LOGIN_DATA, LOGIN_HEADERS),
-  },
-  [
+export const LOGIN_OPERATION = operation({
+  operationId: 'logIn',
+  tags: ['Login'],
+  summary: 'Log in with email and password',
+  description:
+    'Opens a session. A browser, which sends `Sec-Fetch-Site`, also gets a session cookie, a device cookie and a CSRF token. Without use, a refresh token is valid for 7 days and a session cookie for 30 minutes (`SESSION_IDLE_MINUTES`). A session ends when neither is valid, and at the latest 30 days (`SESSION_MAX_DAYS`) after the login.',
+  security: [],
+  body: whole({ email: EMAIL, password: PASSWORD }),
+  response: success('The session is open.', LOGIN_DATA, LOGIN_HEADERS),
+  failures: [
     'VALIDATION_ERROR',
     'INVALID_CREDENTIALS',
     'CSRF_FAILED',
     'PASSWORD_CHANGE_REQUIRED',
     'TOO_MANY_ATTEMPTS',
   ],
-)
+})
 
 export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcome>) {
   return async (request: FastifyRequest, reply: FastifyReply) => {

@@ -22,26 +22,21 @@ import {
 
 type Deps = SessionAccess & RefreshDeps & Pick<Config, 'areRefreshesCounted'>
 
-export const REFRESH_OPERATION = {
-  ...operation(
-    {
-      operationId: 'refresh',
-      tags: ['Login'],
-      summary: 'Get a new access token',
-      description:
-        'With a refresh token in the body, the answer has its successor. If the answer is lost, repeat the request within 60 seconds with the same `X-Request-ID`: it gets the same successor. Send a new random id with each refresh. Without an id, a repetition must come from the same address (IPv6: the same /64 network) with the same `User-Agent`. A replaced token that another caller uses, or that is used later or after its successor, ends the session. With a session cookie, the answer has no refresh token.',
-      security: [{}, { sessionCookie: [], csrfToken: [] }],
-      body: REFRESH_TOKEN_BODY,
-      response: success(
-        'A new access token.',
-        named('RenewedTokens', object(TOKENS, ['user', 'accessToken', 'expiresIn'])),
-      ),
-    },
-    ['INVALID_TOKEN', 'CSRF_FAILED', 'TOO_MANY_REQUESTS'],
+export const REFRESH_OPERATION = operation({
+  operationId: 'refresh',
+  tags: ['Login'],
+  summary: 'Get a new access token',
+  description:
+    'With a refresh token in the body, the answer has its successor. If the answer is lost, repeat the request within 60 seconds with the same `X-Request-ID`: it gets the same successor. Send a new random id with each refresh. Without an id, a repetition must come from the same address (IPv6: the same /64 network) with the same `User-Agent`. A replaced token that another caller uses, or that is used later or after its successor, ends the session. With a session cookie, the answer has no refresh token.',
+  security: [{}, { sessionCookie: [], csrfToken: [] }],
+  body: REFRESH_TOKEN_BODY,
+  response: success(
+    'A new access token.',
+    named('RenewedTokens', object(TOKENS, ['user', 'accessToken', 'expiresIn'])),
   ),
-  ...IN_GIVEN_ORDER,
-  attachValidation: true,
-}
+  failures: ['INVALID_TOKEN', 'CSRF_FAILED', 'TOO_MANY_REQUESTS'],
+  options: { ...IN_GIVEN_ORDER, attachValidation: true },
+})
 
 export function refreshRoute(deps: Deps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {

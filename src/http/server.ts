@@ -124,7 +124,7 @@ export function createServer(
   app.addHook('onRequest', identifyClient(proxies))
   app.addHook('onRequest', refuseWhileDraining(isRefusing))
   if (admit) app.addHook('onRequest', admit)
-  if (origins) app.addHook('onSend', logRefusedOrigins(origins))
+  if (origins) app.addHook('onSend', logRefusedOrigins)
   app.addHook('onResponse', countAnswers(metrics, isServed))
   app.addHook('onClose', async () => countedLog.flush())
 

@@ -102,6 +102,14 @@ export function toUserObject({ id, email, name, role, createdAt }: SessionUser) 
   return { id, email, name, role, createdAt: createdAt.toISOString() }
 }
 
+type Tokens = { accessToken: string; refreshToken?: string; expiresInSeconds: number }
+
+/** The answer to a login or refresh. A refresh by cookie has no refresh token. */
+export function sendTokens(reply: FastifyReply, user: SessionUser, tokens: Tokens): FastifyReply {
+  const { accessToken, refreshToken, expiresInSeconds: expiresIn } = tokens
+  return sendSuccess(reply, { user: toUserObject(user), accessToken, refreshToken, expiresIn })
+}
+
 export function sendFailure(
   reply: FastifyReply,
   code: FailureCode,

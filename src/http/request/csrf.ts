@@ -4,7 +4,7 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { sendFailure } from '../answer/envelope.ts'
-import { logRefused, type RefusalReason } from './log.ts'
+import { logRefused, type OriginReason } from './log.ts'
 
 type IsListedOrigin = (origin: string) => boolean
 
@@ -28,7 +28,7 @@ function toCsrfToken(nonce: string, sessionCookie: string): string {
   return `${nonce}.${mac}`
 }
 
-export type CsrfReason = Extract<RefusalReason, `csrf-${string}`>
+export type CsrfReason = Extract<OriginReason, `csrf-${string}`>
 
 /** Null if the request comes from this site or a listed origin, and carries the session's token. */
 export function checkCsrf(

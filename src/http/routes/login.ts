@@ -1,7 +1,7 @@
 // POST /api/v1/auth/login: turns the request into an attempt, and its outcome into an answer and log lines.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
-import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
+import { sendFailure, sendTokens } from '../answer/envelope.ts'
 import { named, operation, success, whole } from '../openapi/operation.ts'
 import { CSRF_TOKEN_HEADER, TOKENS } from '../openapi/schemas.ts'
 import { clientOf } from '../request/client.ts'
@@ -93,12 +93,7 @@ export async function answerLogin(
         sendCsrfToken(reply, session.cookie)
       }
       if (deviceCookie !== null) setDeviceCookie(reply, deviceCookie)
-      sendSuccess(reply, {
-        user: toUserObject(user),
-        accessToken: session.accessToken,
-        refreshToken: session.refreshToken,
-        expiresIn: session.expiresInSeconds,
-      })
+      sendTokens(reply, user, session)
       // The answer has been sent; the operation ends after the new hash is stored.
       await rehash?.().catch(error =>
         log.error({ event: 'login.rehash_failed', userId: user.id, err: error }),

@@ -1,7 +1,7 @@
 // POST /api/v1/auth/code: an application of another site redeems a one-time code.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type RedeemDeps, redeemCode } from '../../session/redeem-code.ts'
-import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
+import { sendFailure, sendTokens } from '../answer/envelope.ts'
 import { operation, success, whole } from '../openapi/operation.ts'
 import { clientOf } from '../request/client.ts'
 import { logOf } from '../request/log.ts'
@@ -37,10 +37,10 @@ export function redeemCodeRoute(deps: RedeemDeps) {
       logOf(request).counted('info', { event: 'code.refused', reason })
       return sendFailure(reply, 'INVALID_TOKEN', { isTokenRefused: true })
     }
-    const { user, sessionId, accessToken, refreshToken, expiresInSeconds: expiresIn } = outcome
+    const { user, sessionId, ended } = outcome
     logOf(request).info({ event: 'code.redeemed', userId: user.id, sessionId })
     metricsOf(request).sessionOpened()
-    for (const { id, userId, reason } of outcome.ended) reportEnded(request, id, userId, reason)
-    return sendSuccess(reply, { user: toUserObject(user), accessToken, refreshToken, expiresIn })
+    for (const { id, userId, reason } of ended) reportEnded(request, id, userId, reason)
+    return sendTokens(reply, user, outcome)
   }
 }

@@ -68,7 +68,6 @@ export type Details = {
   /** What is wrong with the field, for programs. */
   reason?: string
   retryAfterSeconds?: number
-  allow?: string[]
   /** The caller sent an invalid token; the challenge then says so (RFC 6750). */
   isTokenRefused?: boolean
 }
@@ -115,13 +114,12 @@ export function sendFailure(
   code: FailureCode,
   details: Details = {},
 ): FastifyReply {
-  const { retryAfterSeconds, allow, isTokenRefused } = details
+  const { retryAfterSeconds, isTokenRefused } = details
   if (statusOf(code) === 401) {
     const challenge = isTokenRefused ? `${CHALLENGE}, error="invalid_token"` : CHALLENGE
     reply.header('WWW-Authenticate', challenge)
   }
   if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))
-  if (allow) reply.header('Allow', allow.join(', '))
   reply.code(statusOf(code)).header('content-type', 'application/json; charset=utf-8')
   return reply.send(failureText(code, details))
 }

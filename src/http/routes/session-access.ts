@@ -46,7 +46,6 @@ export async function accessBy(deps: SessionAccess, shown: Shown): Promise<Acces
     : { kind: 'denied', credential: shown.kind, reason: found.reason }
 }
 
-/** What a request has shown. */
 type Shown = Credential | { kind: 'absent' } | CrossSite
 
 /** A bearer token or a cookie. */

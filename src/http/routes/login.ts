@@ -85,9 +85,7 @@ export async function answerLogin(
       const opened = { userId: user.id, sessionId: session.id, durationMs }
       log.info({ event: 'login.succeeded', ...opened })
       if (isPasswordChanged) log.info({ event: 'password.changed', userId: user.id })
-      for (const { id, userId, reason } of session.ended) {
-        reportEnded(request, id, userId, reason)
-      }
+      for (const { id, userId, reason } of session.ended) reportEnded(request, id, userId, reason)
       if (session.cookie !== null) {
         setSessionCookie(reply, session.cookie)
         sendCsrfToken(reply, session.cookie)

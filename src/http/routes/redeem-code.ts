@@ -33,8 +33,7 @@ export function redeemCodeRoute(deps: RedeemDeps) {
     const { origin } = request.headers
     const outcome = await redeemCode(deps, { code, verifier, origin, client: clientOf(request) })
     if (outcome.kind === 'invalid') {
-      const { reason } = outcome
-      logOf(request).counted('info', { event: 'code.refused', reason })
+      logOf(request).counted('info', { event: 'code.refused', reason: outcome.reason })
       return sendFailure(reply, 'INVALID_TOKEN', { isTokenRefused: true })
     }
     const { user, sessionId, ended } = outcome

@@ -29,6 +29,7 @@ export async function composeServers(
 ) {
   const { metrics, store, clusterClock, writeFaults, tls, keys, page } = parts
   const { budgets, bcryptCost, loginTimeMs, cookieIdleSeconds, maxSessionsPerUser } = config
+  const { passwordRules } = config
   const clock = clusterClock.now
   const hashQueue = createHashQueue(
     parts.hasher,
@@ -61,10 +62,6 @@ export async function composeServers(
       config.database.engine === 'postgres' ? parts.database.maintenance.countConnections : null,
   })
   const tokens = { ...config.tokens }
-  const passwordRules = {
-    minLength: config.passwordMinLength,
-    brandName: config.page.brandName,
-  }
   const loginDeps = {
     store,
     throttle: observeThrottle(metrics, createThrottle(store.attempts, clock)),

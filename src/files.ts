@@ -20,8 +20,8 @@ export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : ''
 }
 
-export function hasCode(error: unknown, ...codes: string[]): boolean {
-  return codes.includes(codeOf(error))
+export function hasCode(error: unknown, code: string): boolean {
+  return codeOf(error) === code
 }
 
 /** An AggregateError has an empty message, so the messages of its parts are joined. */

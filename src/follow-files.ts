@@ -39,16 +39,14 @@ export async function followFiles<T>(
     watchFile(path, { interval: POLL_EVERY_MS, persistent: false }, listener)
 
   // Loads run one after the other, so that older content cannot replace newer content.
-  let lastLoad: Promise<void> = load().then(loaded => {
-    value = loaded
-  })
+  const loadNow = async () => {
+    value = await load()
+  }
+  let lastLoad = loadNow()
   function reload(): Promise<void> {
     lastLoad = lastLoad
-      .then(load)
-      .then(loaded => {
-        value = loaded
-        onReload(null)
-      })
+      .then(loadNow)
+      .then(() => onReload(null))
       .catch(error => onReload(error instanceof Error ? error : new Error(String(error))))
     return lastLoad
   }

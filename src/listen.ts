@@ -3,10 +3,10 @@ import type { Server } from 'node:net'
 import { Failure } from './admin/failures.ts'
 import type { Servers } from './compose.ts'
 import type { Config } from './config/config.ts'
-import type { DatabaseConfig } from './config/database.ts'
 import { watchDescriptors } from './descriptors.ts'
 import { type Drain, prepareClose } from './drain.ts'
 import { codeOf, hasCode } from './files.ts'
+import { pageAddress } from './http/page/address.ts'
 import type { Log } from './log/log.ts'
 import type { Parts } from './open.ts'
 
@@ -65,36 +65,35 @@ async function listen(
   return address.port
 }
 
-export function urlOf(host: string, port: number, isEncrypted: boolean): string {
-  const name = host.includes(':') ? `[${host}]` : host
-  return `${isEncrypted ? 'https' : 'http'}://${name}:${port}`
-}
-
-type Start = {
-  /** Where the service listens. */
-  url: string
-  /** Where users log in; null if the service does not know its public address. */
-  page: string | null
-  /** Where the admin API listens; null if it is off. */
-  admin: string | null
-  engine: DatabaseConfig['engine']
-  hasUsers: boolean
-}
-
-export function announceStart(log: Log, { url, page, admin, engine, hasUsers }: Start): void {
+/** Returns the address on which the service listens. */
+export function announceStart(
+  { config, log }: { config: Config; log: Log },
+  { tls, hasUsers }: Parts,
+  port: number,
+): string {
+  const url = urlOf(config.host, port, tls.current() !== null)
+  const page = pageAddress(config, tls.current(), port)
+  const admin = config.adminPort > 0 && urlOf(config.adminHost, config.adminPort, true)
   log.info(
     {
       event: 'service.started',
       address: url,
       ...(page && { page }),
       ...(admin && { admin }),
-      database: engine,
+      database: config.database.engine,
     },
     `listening on ${url}${page ? `, login page at ${page}` : ''}`,
   )
-  if (hasUsers) return
-  log.info(
-    { event: 'service.no_users' },
-    'there are no users yet; to add one, run in the same environment: npx login-service users add EMAIL --name NAME',
-  )
+  if (!hasUsers) {
+    log.info(
+      { event: 'service.no_users' },
+      'there are no users yet; to add one, run in the same environment: npx login-service users add EMAIL --name NAME',
+    )
+  }
+  return url
+}
+
+function urlOf(host: string, port: number, isEncrypted: boolean): string {
+  const name = host.includes(':') ? `[${host}]` : host
+  return `${isEncrypted ? 'https' : 'http'}://${name}:${port}`
 }

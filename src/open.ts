@@ -1,6 +1,5 @@
 // Opens what the service needs: the hasher, the database, the certificate, the page, the clock and the keys.
 import { availableParallelism } from 'node:os'
-import { Failure } from './admin/failures.ts'
 import { checkTokens } from './admin/tokens/token-file.ts'
 import type { Hasher } from './bcrypt/hasher.ts'
 import { openHasher } from './bcrypt/open-hasher.ts'
@@ -16,7 +15,7 @@ import type { Log } from './log/log.ts'
 import { createMetrics } from './metrics/metrics.ts'
 import { observeHasher, observeStore } from './metrics/observe.ts'
 import { recordStart } from './record-start.ts'
-import { actOn, failStart } from './start.ts'
+import { actOn, failWith } from './start.ts'
 import { checkStorage } from './storage/check-storage.ts'
 import { explainDatabase, type openServiceStore } from './storage/open-store.ts'
 import { createWriteFaults } from './storage/write-faults.ts'
@@ -39,9 +38,9 @@ export async function openParts(
   const metrics = createMetrics(config.database.engine)
   // Its self-test takes a while, so the rest of the start runs beside it.
   const openingHasher = startHasher(config, log, opened)
-  const failDatabase = (error: unknown): never => {
-    throw new Failure(`${explainDatabase(config.database, error)}.`)
-  }
+  const failDatabase = failWith(error => `${explainDatabase(config.database, error)}.`)
+  const failFile = (what: string) =>
+    failWith(error => `${what} cannot be used: ${messageOf(error)}`)
 
   let measureClockSoon = () => {}
   const database = opened.adopt(
@@ -55,22 +54,18 @@ export async function openParts(
   const writeFaults = createWriteFaults()
   const store = observeStore(metrics, database, writeFaults.report)
   const tls = opened.adopt(
-    await openTls(config, log, machineClock).catch(failStart('The TLS certificate cannot be used')),
+    await openTls(config, log, machineClock).catch(failFile('The TLS certificate')),
     it => it.close(),
   )
   const [page, firstPage] = await Promise.all([
-    loadPage(config).catch(failStart('The login page or its BRAND_LOGO_FILE cannot be used')),
+    loadPage(config).catch(failFile('The login page or its BRAND_LOGO_FILE')),
     store.migrations
       .apply(progress => logMigration(log, progress))
       .then(() => store.users.list({}, { after: '', limit: 1 }, machineClock()))
       .catch(failDatabase),
   ])
   const hasUsers = firstPage.users.length > 0
-  for (const finding of await checkStorage(config.database, store.maintenance).catch(
-    failDatabase,
-  )) {
-    actOn(finding, log)
-  }
+  actOn(log, ...(await checkStorage(config.database, store.maintenance).catch(failDatabase)))
   const deviceKey = await store.devices.readKey().catch(failDatabase)
   const clusterClock = opened.adopt(
     await openClusterClock(store.maintenance, machineClock, log).catch(failDatabase),
@@ -80,7 +75,7 @@ export async function openParts(
   const now = clusterClock.now()
   const hasMadeKeys = await makeFirstKeys(config, log, now)
   const keys = opened.adopt(await openKeys(config, log, now, hasUsers), it => it.close())
-  for (const finding of await checkTokens(config, now)) actOn(finding, log)
+  actOn(log, ...(await checkTokens(config, now)))
   // A database that accepts no writes at this moment does not prevent a start.
   await recordStart(config, store.audit, now, hasMadeKeys).catch(error => {
     const text = `the audit has no event of this start: ${messageOf(error)}`
@@ -101,14 +96,9 @@ function startHasher(config: Config, log: Log, opened: AsyncDisposableStack) {
     warning => log.warn({ event: 'service.warning' }, warning),
     error => log.error({ event: 'hashing.thread_lost', err: error }),
   )
-  const closing = () =>
-    opening.then(
-      hasher => hasher.close(),
-      () => {},
-    )
   // The caller awaits it last; if the start fails before that, its error is the one to report.
-  opening.catch(() => {})
-  opened.defer(closing)
+  const openedOrNull = opening.catch(() => null)
+  opened.defer(async () => (await openedOrNull)?.close())
   return opening
 }
 
@@ -127,12 +117,9 @@ function logSpeed(log: Log, { name: engine, threads, speed }: Hasher): void {
 }
 
 function failKeys(path: string) {
-  return (error: unknown): never => {
-    throw new Failure(`${explainKeyFile(path, error)}.`)
-  }
+  return failWith(error => `${explainKeyFile(path, error)}.`)
 }
 
-/** Returns true if it has made them. */
 async function makeFirstKeys(config: Config, log: Log, now: Date): Promise<boolean> {
   const { signingKeysFile: path, environment } = config
   if (environment === 'production') return false
@@ -144,7 +131,7 @@ async function makeFirstKeys(config: Config, log: Log, now: Date): Promise<boole
 /** A service with users may have used its keys for long, so short RSA keys stay valid there. */
 async function openKeys(config: Config, log: Log, now: Date, hasUsers: boolean) {
   const { signingKeysFile: path } = config
-  actOn(await checkKeys(config, now), log)
+  actOn(log, await checkKeys(config, now))
   return watchKeys(path, hasUsers, error => {
     if (error) log.error({ event: 'keys.reload_failed', err: error }, `${path}: ${error.message}`)
     else log.info({ event: 'keys.reloaded' })

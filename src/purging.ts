@@ -1,7 +1,6 @@
 // Removes expired rows once a minute, in batches.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from './config/config.ts'
-import type { MaintenanceStore } from './domain/maintenance.ts'
 import type { Drain } from './drain.ts'
 import type { Log } from './log/log.ts'
 import type { Parts } from './open.ts'
@@ -19,32 +18,24 @@ export function startPurging(
   // On the machine's clock, like the time of a scrape.
   let purgedAt = machineClock()
   let isPurging = false
-  const purging = setInterval(() => {
+
+  /** The end of the service does not wait for it: its batches are transactions. */
+  async function purge(): Promise<void> {
     if (isPurging) return
     isPurging = true
-    // The end does not wait for it: its batches are transactions.
-    purgeAll(store.maintenance, auditDays, clusterClock.now, isStopping)
-      .then(() => {
-        purgedAt = machineClock()
-      })
-      .catch(error => log.error({ event: 'purge.failed', err: error }))
-      .finally(() => {
-        isPurging = false
-      })
-  }, PURGE_EVERY_MS).unref()
-  return { purgedAt: () => purgedAt, close: () => clearInterval(purging) }
-}
-
-/** Purges until nothing is due. */
-async function purgeAll(
-  maintenance: MaintenanceStore,
-  auditDays: number,
-  clock: () => Date,
-  mustStop: () => boolean,
-): Promise<void> {
-  while (!mustStop()) {
-    const purged = await maintenance.purge(clock(), auditDays)
-    if (!purged || purged.isDone) return
-    await sleep(PURGE_PAUSE_MS)
+    try {
+      while (!isStopping()) {
+        const purged = await store.maintenance.purge(clusterClock.now(), auditDays)
+        if (!purged || purged.isDone) break
+        await sleep(PURGE_PAUSE_MS)
+      }
+      purgedAt = machineClock()
+    } catch (error) {
+      log.error({ event: 'purge.failed', err: error })
+    } finally {
+      isPurging = false
+    }
   }
+  const purging = setInterval(purge, PURGE_EVERY_MS).unref()
+  return { purgedAt: () => purgedAt, close: () => clearInterval(purging) }
 }

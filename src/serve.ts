@@ -3,8 +3,7 @@
 import { composeServers } from './compose.ts'
 import type { Config } from './config/config.ts'
 import { createDrain, endThreads, trackThreads } from './drain.ts'
-import { pageAddress } from './http/page/address.ts'
-import { announceStart, openPorts, urlOf } from './listen.ts'
+import { announceStart, openPorts } from './listen.ts'
 import type { Log } from './log/log.ts'
 import { openParts } from './open.ts'
 import { startPurging } from './purging.ts'
@@ -73,22 +72,13 @@ export async function serve(
   const purging = opened.adopt(startPurging(config, parts, drain, log), it => it.close())
   const servers = await composeServers(given, parts, purging.purgedAt, drain)
   const port = await openPorts(given, parts, servers, drain, opened)
-
-  const { tls, keys, hasUsers } = parts
-  const url = urlOf(config.host, port, tls.current() !== null)
-  announceStart(log, {
-    url,
-    page: pageAddress(config, tls.current(), port),
-    engine: config.database.engine,
-    admin: servers.admin && urlOf(config.adminHost, config.adminPort, true),
-    hasUsers,
-  })
+  const url = announceStart(given, parts, port)
   const closing = opened.move()
   return {
     url,
     reload() {
-      tls.reload()
-      keys.reload()
+      parts.tls.reload()
+      parts.keys.reload()
     },
     stop: reason => drain.stop(reason, () => closing.disposeAsync()),
   }

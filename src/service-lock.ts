@@ -21,7 +21,7 @@ export async function lockDataFolder(
   config: Config,
   log: Log,
 ): Promise<{ close: () => void } | null> {
-  actOn(await makeDataFolder(config), log)
+  actOn(log, await makeDataFolder(config))
   const { dataDir, database } = config
   if (database.engine !== 'sqlite') return null
   const lockFile = join(dataDir, 'service.lock')

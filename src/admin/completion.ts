@@ -37,7 +37,9 @@ function rulesOf(command: Command, at: string): Rule[] {
   ]
 }
 
-const commandsOf = (rules: Rule[]) => [...new Set(rules.map(({ at }) => at))].slice(1)
+/** The names of all commands, without the program itself. */
+const commandsOf = (rules: Rule[], separator: string) =>
+  [...new Set(rules.map(({ at }) => `'${at}'`))].slice(1).join(separator)
 
 /** If no choice fits, bash completes the name of a file. */
 function bashScript(rules: Rule[]): string {
@@ -48,9 +50,7 @@ function bashScript(rules: Rule[]): string {
   for word in "\${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
     case "$at $word" in
       'npx ${NAME}') at=${NAME} ;;
-      ${commandsOf(rules)
-        .map(at => `'${at}'`)
-        .join('|')}) at="$at $word" ;;
+      ${commandsOf(rules, '|')}) at="$at $word" ;;
     esac
   done
   case "$at|$word" in
@@ -79,9 +79,7 @@ function fishScript(rules: Rule[]): string {
         switch "$at $word"
             case 'npx ${NAME}'
                 set at ${NAME}
-            case ${commandsOf(rules)
-              .map(at => `'${at}'`)
-              .join(' ')}
+            case ${commandsOf(rules, ' ')}
                 set at "$at $word"
         end
     end

@@ -30,13 +30,9 @@ export async function withFile(
   }
 }
 
-type FileChange = {
-  clock: () => Date
-  /** Called after the change. If the database does not answer, only the log has the change, and a warning says so. */
-  record: (events: NewAuditEvent[]) => Promise<void>
-}
+type FileChange = Awaited<ReturnType<typeof prepareFileChange>>
 
-async function prepareFileChange(context: Context, config: Config): Promise<FileChange> {
+async function prepareFileChange(context: Context, config: Config) {
   const { say } = context.terminal
   let isUsable = true
 
@@ -59,7 +55,8 @@ async function prepareFileChange(context: Context, config: Config): Promise<File
 
   return {
     clock,
-    async record(events) {
+    /** Called after the change. If the database does not answer, only the log has the change, and a warning says so. */
+    async record(events: NewAuditEvent[]): Promise<void> {
       const added = events.filter(({ after }) => after).map(({ target }) => target)
       const advice = added.map(target => `"audit accept --target ${target}"`).join(' and ')
       const missing = `The audit does not have this change.${advice && ` Run ${advice} once the database can be used.`}`

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { Failure } from './failures.ts'
-import { withFileLock } from './file-lock.ts'
+import { withChangeLock } from './file-lock.ts'
 
 const LONG_MS = 60_000
 const folder = await mkdtemp(join(tmpdir(), 'login-lock-'))
@@ -14,16 +14,16 @@ after(() => rm(folder, { recursive: true }))
 
 test('a link is refused, so that its target is not created', async () => {
   const [link, target] = [newFile(), newFile()]
-  await symlink(target, link)
+  await symlink(target, `${link}.lock`)
   await assert.rejects(
-    withFileLock(link, 0, async () => {}),
+    withChangeLock(link, async () => {}, 0),
     /is a link: remove it/,
   )
   await assert.rejects(stat(target), { code: 'ENOENT' })
 })
 
 let files = 0
-const newFile = () => join(folder, `${++files}.lock`)
+const newFile = () => join(folder, `${++files}`)
 
 /** Starts a process that takes the lock, prints a line and keeps the lock. */
 async function startHolder(file: string) {
@@ -31,8 +31,8 @@ async function startHolder(file: string) {
   const holder = spawn(process.execPath, [
     '--input-type=module',
     '--eval',
-    `import { withFileLock } from '${module}'
-     await withFileLock('${file}', ${LONG_MS}, async () => {
+    `import { withChangeLock } from '${module}'
+     await withChangeLock('${file}', async () => {
        console.log('held')
        await new Promise(resolve => setTimeout(resolve, ${LONG_MS}))
      })`,
@@ -46,7 +46,7 @@ test('one operation runs at a time, within one process too', async () => {
   let inside = 0
   const most = await Promise.all(
     Array.from({ length: 20 }, () =>
-      withFileLock(file, LONG_MS, async () => {
+      withChangeLock(file, async () => {
         const now = ++inside
         await new Promise(resolve => setImmediate(resolve))
         inside--
@@ -55,44 +55,45 @@ test('one operation runs at a time, within one process too', async () => {
     ),
   )
   assert.deepEqual(most, Array(20).fill(1))
-  assert.equal((await stat(file)).size, 0)
+  assert.equal((await stat(`${file}.lock`)).size, 0)
 })
 
 test('an operation that fails releases the lock', async () => {
   const file = newFile()
   await assert.rejects(
-    withFileLock(file, LONG_MS, async () => {
+    withChangeLock(file, async () => {
       throw new TypeError('failed')
     }),
     TypeError,
   )
-  assert.equal(await withFileLock(file, LONG_MS, async () => 'free'), 'free')
+  assert.equal(await withChangeLock(file, async () => 'free'), 'free')
 })
 
 test('a running holder is waited for until the time limit; a killed holder releases the lock', async () => {
   const file = newFile()
   const holder = await startHolder(file)
   await assert.rejects(
-    withFileLock(file, 100, async () => assert.fail('two holders')),
+    withChangeLock(file, async () => assert.fail('two holders'), 100),
     (error: Error) => {
       assert.ok(error instanceof Failure)
       assert.match(error.message, /^Another process has held the lock .* for 0\.1 seconds\. Wait/)
       return true
     },
   )
-  const waiting = withFileLock(file, LONG_MS, async () => 'taken')
+  const waiting = withChangeLock(file, async () => 'taken')
   holder.kill('SIGKILL')
   assert.equal(await waiting, 'taken')
 })
 
 test('the error says why a lock cannot be taken', async () => {
-  const garbage = newFile()
-  await writeFile(garbage, 'x'.repeat(4096))
-  for (const file of [join(folder, 'missing', 'lock'), folder, garbage]) {
+  const [garbage, blocked] = [newFile(), newFile()]
+  await writeFile(`${garbage}.lock`, 'x'.repeat(4096))
+  await mkdir(`${blocked}.lock`)
+  for (const file of [join(folder, 'missing', 'file'), blocked, garbage]) {
     await assert.rejects(
-      withFileLock(file, LONG_MS, async () => assert.fail('taken')),
+      withChangeLock(file, async () => assert.fail('taken')),
       (error: Error) =>
-        error instanceof Failure && error.message.startsWith(`The lock ${file} cannot be`),
+        error instanceof Failure && error.message.startsWith(`The lock ${file}.lock cannot be`),
     )
   }
 })

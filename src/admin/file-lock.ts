@@ -7,41 +7,34 @@ import { repeat } from '../storage/sql/engine.ts'
 import { isBusy } from '../storage/sqlite/file.ts'
 import { Failure } from './failures.ts'
 
-/**
- * Runs the operation while no other caller holds the lock, in this process or another. The file is made if
- * necessary and stays, empty: if it were removed, two processes could each lock a different file.
- */
-export async function withFileLock<T>(
-  file: string,
-  waitMs: number,
-  operation: () => Promise<T>,
+/** A change holds the lock for some milliseconds; a holder that takes longer than this is stuck. */
+const CHANGE_WAIT_MS = 20_000
+
+/** Changes of this file run one after the other, in this process and others, so that none overwrites another. */
+export async function withChangeLock<T>(
+  path: string,
+  change: () => Promise<T>,
+  waitMs = CHANGE_WAIT_MS,
 ): Promise<T> {
-  const lock = await takeLock(file, waitMs)
+  const lockFile = `${path}.lock`
+  const lock = await takeLock(lockFile, waitMs)
   if (!lock) {
     throw new Failure(
-      `Another process has held the lock ${file} for ${waitMs / 1000} seconds. Wait until it has finished, or end it, and try again.`,
+      `Another process has held the lock ${lockFile} for ${waitMs / 1000} seconds. Wait until it has finished, or end it, and try again.`,
     )
   }
   try {
-    return await operation()
+    await copyOwner(path, lockFile)
+    return await change()
   } finally {
     lock.close()
   }
 }
 
-/** A change holds the lock for some milliseconds; a holder that takes longer than this is stuck. */
-const CHANGE_WAIT_MS = 20_000
-
-/** Parallel changes of this file run one after the other, so that none overwrites another. */
-export function withChangeLock<T>(path: string, change: () => Promise<T>): Promise<T> {
-  const lockFile = `${path}.lock`
-  return withFileLock(lockFile, CHANGE_WAIT_MS, async () => {
-    await copyOwner(path, lockFile)
-    return change()
-  })
-}
-
-/** Null if another caller holds the lock all that time. It is held until it is closed or the process ends. */
+/**
+ * Null if another caller holds the lock all that time. It is held until it is closed or the process ends. The file is
+ * made if necessary and stays, empty: if it were removed, two processes could each lock a different file.
+ */
 export async function takeLock(file: string, waitMs: number): Promise<DatabaseSync | null> {
   let lock: DatabaseSync | undefined
   // Root may lock in a folder of another user. Through a link, that user could make root write elsewhere.

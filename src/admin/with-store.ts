@@ -64,11 +64,7 @@ async function adminOf({ store, config }: Opened, context: Context): Promise<Adm
     const { hash } = await import('bcrypt')
     return hash(password, config.bcryptCost)
   }
-  const passwordRules = {
-    minLength: config.passwordMinLength,
-    brandName: config.page.brandName,
-    toOverrule: 'pass --allow-weak',
-  }
+  const passwordRules = { ...config.passwordRules, toOverrule: 'pass --allow-weak' }
   const { budgets } = config
   return { store, clock, by: commandActor(), budgets, hashPassword, passwordRules }
 }

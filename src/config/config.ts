@@ -36,7 +36,7 @@ export function loadConfig(env: Environment, warnings: readonly string[] = []): 
 }
 
 /** With PORT=0 the system chooses the port; the default issuer and audience contain the chosen one. */
-export function tokensAt(boundPort: number, { tokens, port }: Config): Config['tokens'] {
+export function tokensAt(boundPort: number | 'PORT', { tokens, port }: Config): Config['tokens'] {
   const toBound = (name: string) => (name === defaultIssuer(port) ? defaultIssuer(boundPort) : name)
   return { ...tokens, issuer: toBound(tokens.issuer), audience: toBound(tokens.audience) }
 }
@@ -95,8 +95,8 @@ function toConfig(
       accessSeconds: values.ACCESS_TOKEN_SECONDS,
     },
     bcryptCost: values.BCRYPT_COST,
-    /** In characters. */
-    passwordMinLength: values.PASSWORD_MIN_LENGTH,
+    /** What a new password must obey; `minLength` in characters. */
+    passwordRules: { minLength: values.PASSWORD_MIN_LENGTH, brandName: values.BRAND_NAME },
     passwordEngine: values.PASSWORD_ENGINE,
     /** An attempt that would take longer than this is shed. */
     loginTimeMs: values.LOGIN_TIME_MS,

@@ -1,5 +1,6 @@
 // Decides whether a connection to PostgreSQL is encrypted, by the rules of the driver.
 import { isLoopback } from './addresses.ts'
+import type { Environment } from './kinds.ts'
 
 /**
  * 'local': on this machine. 'verified': TLS, and the server's certificate is checked. 'unverified':
@@ -8,10 +9,8 @@ import { isLoopback } from './addresses.ts'
  */
 export type Encryption = 'local' | 'verified' | 'unverified' | 'plain' | 'unstated'
 
-type Settings = Record<string, string | undefined>
-
 /** The URL names one host. Throws if it cannot be parsed. */
-export function decideEncryption(url: string, env: Settings): Encryption {
+export function decideEncryption(url: string, env: Environment): Encryption {
   const { hostname, searchParams } = new URL(url)
   // The driver takes the last of several values.
   const last = (name: string) => searchParams.getAll(name).at(-1)

@@ -26,6 +26,7 @@ import {
   USER_EMAIL,
 } from './right-answers.ts'
 import { createSmallDisk } from './small-disk.ts'
+import { createSmallMemory } from './small-memory.ts'
 
 const OTHER = 'ann@example.com'
 const ZONES = ['Asia/Kolkata', 'Australia/Lord_Howe']
@@ -34,7 +35,8 @@ const CONNECTIONS = 1_000
 const MAX_DESCRIPTORS = 256
 /** Connections that are opened between two logins. */
 const AT_ONCE = 100
-const MAX_HEAP_MIB = 48
+const MEMORY_MIB = 128
+const LOGINS_AT_ONCE = 64
 
 const found: string[] = []
 /** Adds a row to the report. */
@@ -85,16 +87,18 @@ for (const engine of ENGINES) {
       )
     })
 
-    test(`a heap of ${MAX_HEAP_MIB} MiB`, async t => {
+    test(`${MEMORY_MIB} MiB of memory`, async t => {
       const deployment = await createDeployment(engine, UNLIMITED)
-      t.after(deployment.remove)
+      const memory = await createSmallMemory(MEMORY_MIB)
+      t.after(async () => {
+        await deployment.remove()
+        await memory.remove()
+      })
       await deployment.addUser(USER_EMAIL)
-      const [node = '', ...args] = SERVE
-      const command = [node, `--max-old-space-size=${MAX_HEAP_MIB}`, ...args]
-      const service = await deployment.start({}, { command })
+      const service = await deployment.start({}, { command: memory.command })
       const tooLarge = { email: USER_EMAIL, password: 'x'.repeat(1_048_576) }
       for (let round = 0; round < 3; round++) {
-        const logins = Promise.all(Array.from({ length: 32 }, () => logIn(service)))
+        const logins = Promise.all(Array.from({ length: LOGINS_AT_ONCE }, () => logIn(service)))
         const refused = await service.call({ body: tooLarge }).catch(() => null)
         assert.equal(refused?.status ?? 413, 413)
         await logins
@@ -105,9 +109,9 @@ for (const engine of ENGINES) {
         Math.round(Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1]) / 1_024)
       await endGracefully(service)
       report(
-        `128 MiB of memory, ${engine}`,
-        `\`--max-old-space-size=${MAX_HEAP_MIB}\`, no cgroup`,
-        `with 64 logins at once ${mib('RssAnon')} MiB, and ${mib('RssFile')} MiB of files that the kernel can drop`,
+        `${MEMORY_MIB} MiB of memory, ${engine}`,
+        memory.way,
+        `with ${LOGINS_AT_ONCE} logins at once ${mib('RssAnon')} MiB, and ${mib('RssFile')} MiB of files that the kernel can drop`,
       )
     })
 
@@ -117,10 +121,14 @@ for (const engine of ENGINES) {
       for (const email of [USER_EMAIL, OTHER]) await deployment.addUser(email)
       const clock = await createMovedClock(deployment.dataDir, 0)
       const service = await deployment.start(clock.env)
+      const startMs = performance.now()
+      // The database's clock goes on, so the service may be behind it by the time that has passed.
+      const assertWait = (seconds: number) =>
+        assert.ok(seconds <= BLOCK_SECONDS + (performance.now() - startMs) / 1_000, `${seconds} s`)
       await clock.freeze()
       let token = refreshTokenIn(await service.login(USER_EMAIL))
       for (let round = 0; round < 3; round++) token = await proveRefresh(service, token)
-      await proveBlock(service, OTHER)
+      assertWait(await proveBlock(service, OTHER))
       const wait = async () => Number((await service.login(OTHER)).headers['retry-after'] ?? 0)
       for (const hours of [-5, 5]) {
         await clock.move(hours * HOUR_MS)
@@ -134,7 +142,7 @@ for (const engine of ENGINES) {
         })
         token = await proveRefresh(service, token)
         const seconds = await wait()
-        assert.ok(seconds <= BLOCK_SECONDS, `${seconds} s`)
+        assertWait(seconds)
         if (engine === 'postgres') assert.ok(seconds > 0)
       }
       await endGracefully(service)
@@ -219,7 +227,7 @@ for (const zone of ZONES) {
     for (const ms of [iat * 1_000 + 1_000, exp * 1_000 - HOUR_MS + 1_000, sessionMs]) {
       assert.ok(ms >= beforeMs && ms <= Date.now() + 1_000, `${ms}`)
     }
-    await proveBlock(service, USER_EMAIL)
+    assert.ok((await proveBlock(service, USER_EMAIL)) <= BLOCK_SECONDS)
     const lock = ['users', 'lock', USER_EMAIL, '--until', '2130-01-31T12:00']
     assert.equal((await cli.runProcess(lock, '', { TZ: zone })).code, 0)
     for (const command of [

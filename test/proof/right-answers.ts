@@ -31,13 +31,12 @@ export async function proveRefresh(service: ServiceProcess, refreshToken: string
   return refreshTokenIn(first)
 }
 
-/** Of ten guesses five are verified, and the others wait no longer than a block lasts. */
-export async function proveBlock(service: ServiceProcess, email: string): Promise<void> {
+/** Of ten guesses five are verified. Returns the longest wait of the others, in seconds. */
+export async function proveBlock(service: ServiceProcess, email: string): Promise<number> {
   const answers = []
   for (let i = 0; i < 10; i++) answers.push(await service.login(email, `guess ${i}`))
   assert.deepEqual(countStatuses(answers), { 401: 5, 429: 5 })
-  const waits = answers.map(({ headers }) => Number(headers['retry-after'] ?? 0))
-  assert.ok(Math.max(...waits) <= BLOCK_SECONDS, `${waits}`)
+  return Math.max(...answers.map(({ headers }) => Number(headers['retry-after'] ?? 0)))
 }
 
 /** Why the last request failed, as the log says. */

@@ -28,20 +28,21 @@ export async function createSmallDisk(dataDir: string, folder: string): Promise<
   await writeFile(image, '')
   await truncate(image, DISK_BYTES)
   // The mount ends with the service, because only its namespace has it. The copied index of SQLite's log has holes,
-  // which a full disk could not fill; the service makes another, as on a disk that was never copied.
+  // and the kernel kills a process that fills one on a full disk; the service makes another index while there is room.
   const script = `mount -o loop,errors=remount-ro ${image} ${mountPoint} && rm -f ${mountPoint}/*-shm && exec "$@"`
   const mounted = ['unshare', '--mount', 'sh', '-c', script, 'sh']
   const [unshare = '', ...args] = mounted
   try {
     const env = { ...process.env, PATH }
-    await execute('mkfs.ext4', ['-q', '-b', '4096', '-m', '0', '-d', dataDir, image], { env })
+    // A new index has holes only if blocks are smaller than pages of memory. So these are the hardest disks.
+    await execute('mkfs.ext4', ['-q', '-b', '1024', '-m', '0', '-d', dataDir, image], { env })
     await execute(unshare, [...args, 'true'])
   } catch {
     return injectErrors(dataDir)
   }
   const filler = ({ pid }: ServiceProcess) => `/proc/${pid}/root${mountPoint}/filler`
   return {
-    way: 'an ext4 file system of 16 MiB in a mount namespace',
+    way: 'an ext4 file system of 16 MiB with blocks of 1 KiB, in a mount namespace',
     dataDir: mountPoint,
     command: [...mounted, ...SERVE],
     // It ends with the error that the disk is full.

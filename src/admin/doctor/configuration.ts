@@ -1,6 +1,6 @@
 // Reports the configuration and warns of unsafe settings.
-import { defaultIssuer, isLoopback } from '../../config/addresses.ts'
-import { type Config, logsAttempts } from '../../config/config.ts'
+import { isLoopback } from '../../config/addresses.ts'
+import { type Config, logsAttempts, tokensAt } from '../../config/config.ts'
 import { type Finding, ok, warning } from '../../finding.ts'
 
 /** NIST SP 800-63B-4, 3.2.2 allows at most 100 consecutive failures on one account. */
@@ -75,12 +75,11 @@ function checkAdmin({ adminHost, adminPort }: Config): Finding[] {
 }
 
 /** With PORT=0, the default issuer and audience get their port when the service starts. */
-function describeTokens({ tokens: { issuer, audience }, port }: Config): string {
-  const issued = `issued by ${issuer} for ${audience}`
-  const unknown = defaultIssuer(0)
-  if (port !== 0 || (issuer !== unknown && audience !== unknown)) return issued
-  const named = (name: string) => (name === unknown ? 'https://localhost:PORT' : name)
-  return `issued by ${named(issuer)} for ${named(audience)}, with the port chosen at the start`
+function describeTokens(config: Config): string {
+  const { issuer, audience } = config.port === 0 ? tokensAt('PORT', config) : config.tokens
+  const isPortMissing = issuer !== config.tokens.issuer || audience !== config.tokens.audience
+  const port = isPortMissing ? ', with the port chosen at the start' : ''
+  return `issued by ${issuer} for ${audience}${port}`
 }
 
 function describeOrigins({ corsOrigins, environment }: Config): string {

@@ -93,7 +93,6 @@ export function fieldsOf(bytes: Buffer, delimiter: string): string[] | string {
   }
 }
 
-/** A record as it is written. */
 export function csvLine(fields: string[], delimiter: string): string {
   const quoted = (field: string) =>
     /["\r\n]/.test(field) || field.includes(delimiter) ? `"${field.replaceAll('"', '""')}"` : field

@@ -4,7 +4,6 @@ import { Failure, WrongUse } from '../failures.ts'
 import { FORMATS, isEmpty, type UserFormat } from './formats.ts'
 import { REASON, type Values } from './records.ts'
 
-/** The field that holds the secret of a row. */
 export type SecretField = 'passwordHash' | 'password'
 /** Values of --map: an empty field leaves the column out. */
 export type ColumnMap = Record<string, string>
@@ -38,7 +37,6 @@ export function formatOf(columns: string[]): UserFormat | null {
   return Object.values(FORMATS).find(hasMarks) ?? null
 }
 
-/** Reads rows by these options. */
 export class FieldReader {
   readonly #options: FieldOptions
   readonly #known: Record<string, string | null>

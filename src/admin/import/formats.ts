@@ -122,13 +122,8 @@ const KEYCLOAK: UserFormat = {
     ...without(['username', 'firstName', 'lastName', 'createdTimestamp', 'credentials', 'totp']),
     ...without(['emailVerified', 'attributes', 'disableableCredentialTypes', 'requiredActions']),
     ...without(['realmRoles', 'clientRoles', 'clientConsents', 'notBefore', 'groups', 'access']),
-    ...without([
-      'federatedIdentities',
-      'federationLink',
-      'serviceAccountClientId',
-      'self',
-      'origin',
-    ]),
+    ...without(['federatedIdentities', 'federationLink', 'serviceAccountClientId']),
+    ...without(['self', 'origin']),
   },
   computed({ firstName, lastName, createdTimestamp, credentials }) {
     const all = Array.isArray(credentials) ? credentials.map(objectIn) : []

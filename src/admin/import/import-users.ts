@@ -34,7 +34,7 @@ export type TemporaryPasswords = {
   given: number
 }
 
-export type Import = ImportOptions & {
+type Import = ImportOptions & {
   records: Records
   fields: FieldReader
   secret: SecretField

@@ -136,15 +136,13 @@ async function importFrom(
       // Refuses a wrong --valid before the first hash.
       temporary?.end(admin.clock())
       const chunks = progress.counting(source.chunks(signal))
-      const { records, fields, secret, sentence } = await openLayout(source.name, chunks, options)
-      unit = records.container === 'json' ? 'user' : 'line'
+      const { sentence, ...layout } = await openLayout(source.name, chunks, options)
+      unit = layout.records.container === 'json' ? 'user' : 'line'
       terminal.say(sentence)
       await importUsers(
         admin,
         {
-          records,
-          fields,
-          secret,
+          ...layout,
           allowWeak: options.allowWeak,
           maxCost: config.bcryptCost,
           isSkipping: options.withoutPasswords === 'skip',

@@ -4,8 +4,6 @@ import { addAbortSignal, type Readable } from 'node:stream'
 import { messageOf } from '../../files.ts'
 import { Failure } from '../failures.ts'
 
-const CHUNK_BYTES = 65_536
-
 export type Source = {
   /** Names the source in messages. */
   name: string
@@ -25,11 +23,10 @@ export async function openFile(path: string): Promise<Source> {
     await handle.close()
     throw unreadable(path, error)
   })
-  const stream = { highWaterMark: CHUNK_BYTES, autoClose: false }
   return {
     name: path,
     totalBytes: opened.isFile() ? opened.size : null,
-    chunks: signal => chunksOf(path, handle.createReadStream(stream), signal),
+    chunks: signal => chunksOf(path, handle.createReadStream({ autoClose: false }), signal),
     async hasChanged() {
       const now = await handle.stat()
       return now.isFile() && (now.size !== opened.size || now.mtimeMs !== opened.mtimeMs)

@@ -13,14 +13,12 @@ const LAST_TIME = new Date('9999-12-31T23:59:59.999Z')
 /** A moment that is known once the time of the database is. */
 export type Moment = (now: Date) => Date
 
-export function timeParser(label: string) {
-  return (typed: string) => {
-    const time = findTime(typed)
-    if (time) return time
-    throw new WrongUse(
-      `${label} takes a time such as 2030-01-31T12:00 (UTC) or 2030-01-31T12:00+09:00.`,
-    )
-  }
+export function parseTime(label: string, typed: string): Date {
+  const time = findTime(typed)
+  if (time) return time
+  throw new WrongUse(
+    `${label} takes a time such as 2030-01-31T12:00 (UTC) or 2030-01-31T12:00+09:00.`,
+  )
 }
 
 /** A time, or a duration from now on. */

@@ -75,7 +75,6 @@ export function targetParser(label: string) {
   }
 }
 
-/** The id of an event in the audit. */
 export function eventIdParser(label: string) {
   return (typed: string) => {
     if (/^[1-9]\d{0,14}$/.test(typed)) return Number(typed)

@@ -35,7 +35,6 @@ export async function checkNewPassword(
   return { refusal, isOverruled }
 }
 
-/** The hash to store, and the change to record. */
 export async function hashNewPassword(
   deps: AdminDeps,
   given: GivenPassword,

@@ -41,10 +41,11 @@ export type ShownThrottle = {
 
 export async function showThrottle(
   { store, clock, budgets }: AdminDeps,
-  { email, client }: Named,
+  named: Named,
   now = clock(),
 ): Promise<ShownThrottle> {
-  const scopes = await store.throttle.read(scopesOf(email, client, budgets), now)
+  const { email } = named
+  const scopes = await store.throttle.read(scopesOf(named, budgets), now)
   return {
     scopes: scopes.map(state => toShownScope(state, now)),
     clients:
@@ -54,11 +55,7 @@ export async function showThrottle(
   }
 }
 
-function scopesOf(
-  email: string | null,
-  client: CountedClient | null,
-  budgets: Budgets,
-): ThrottleScope[] {
+function scopesOf({ email, client }: Named, budgets: Budgets): ThrottleScope[] {
   if (email === null) return client === null ? [] : clientScopes(client, budgets)
   return client === null ? [emailScope(email, budgets)] : throttleScopes(email, client, budgets)
 }

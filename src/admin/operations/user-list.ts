@@ -4,8 +4,6 @@ import { userState } from '../../login/user-state.ts'
 import type { AdminDeps } from './deps.ts'
 
 export type ShownUser = Omit<User, 'passwordHash'> & { state: UserState }
-/** `next` is the `after` of the next page; null at the end. A page may be empty before the end. */
-type ShownUsers = { users: ShownUser[]; next: string | null }
 
 export function toShownUser({ passwordHash: _, ...user }: User, now: Date): ShownUser {
   return { ...user, state: userState(user, now) }
@@ -15,7 +13,7 @@ export async function listShownUsers(
   { store, clock }: AdminDeps,
   filter: UserFilter,
   page: UserPage,
-): Promise<ShownUsers> {
+) {
   const now = clock()
   const { users, next } = await store.users.list(filter, page, now)
   return { users: users.map(user => toShownUser(user, now)), next }

@@ -8,27 +8,14 @@ import { cutMessage, withoutSecrets } from '../../log/redaction.ts'
 import { Failure } from '../failures.ts'
 import { ask } from './prompt.ts'
 
-export type Terminal = {
-  /** True if questions can be asked: input and stderr are a terminal. */
-  isInteractive: boolean
-  /** True if the output goes to a file that other users of this machine can read. */
-  isOutputExposed(): boolean
-  print(text: string): Promise<void>
-  say(sentence: string): void
-  /** A line that the next line overwrites; only on a terminal. */
-  progress(sentence: string): void
-  announce(event: string, facts: Record<string, unknown>, sentence: string): void
-  askHidden(question: string): Promise<string>
-  confirm(question: string): Promise<boolean>
-  stdin: NodeJS.ReadStream
-}
+export type Terminal = ReturnType<typeof createTerminal>
 
 const SILENT_MS = 1_000
 const CLEAR_LINE = '\r\x1b[K'
 
 export type Streams = Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr'>
 
-export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
+export function createTerminal({ stdin, stdout, stderr }: Streams) {
   // `print` reports a failed write to stdout. A failed write to stderr cannot be reported anywhere.
   for (const stream of [stdout, stderr]) stream.on('error', () => {})
   const screen = { input: stdin, output: stderr }
@@ -37,38 +24,38 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
     if (isInProgress) stderr.write(CLEAR_LINE)
     isInProgress = false
   }
+  const say = (sentence: string) => {
+    clear()
+    stderr.write(`${printable(sentence)}\n`)
+  }
 
   return {
+    say,
+    /** True if questions can be asked. */
     isInteractive: stdin.isTTY && stderr.isTTY,
+    /** True if the output goes to a file that other users of this machine can read. */
     isOutputExposed: () => stdout.fd !== undefined && isDescriptorExposed(stdout.fd),
-    print(text) {
+    print(text: string): Promise<void> {
       clear()
       return new Promise((resolve, reject) => {
         stdout.write(text, error => (error ? reject(unwritten(error)) : resolve()))
       })
     },
-    say(sentence) {
-      clear()
-      stderr.write(`${printable(sentence)}\n`)
-    },
-    progress(sentence) {
+    /** A line that the next line overwrites; only on a terminal. */
+    progress(sentence: string) {
       if (!stderr.isTTY) return
       stderr.write(`${CLEAR_LINE}${printable(sentence)}`)
       isInProgress = true
     },
-    announce(event, facts, sentence) {
-      clear()
-      if (stderr.isTTY) {
-        stderr.write(`${printable(sentence)}\n`)
-        return
-      }
+    announce(event: string, facts: Record<string, unknown>, sentence: string) {
+      if (stderr.isTTY) return say(sentence)
       // A line as the service's log has it. The library that writes that log would take 0.08 s to load.
       const logged = withoutSecrets({ event, ...facts, actor: commandActor().name })
       const line = { level: 'info', time: new Date(), ...logged, msg: cutMessage(sentence) }
       stderr.write(`${safeJson(JSON.stringify(line))}\n`)
     },
-    askHidden: question => ask(question, screen, true),
-    async confirm(question) {
+    askHidden: (question: string) => ask(question, screen, true),
+    async confirm(question: string): Promise<boolean> {
       return /^y(es)?$/i.test((await ask(`${question} [y/N] `, screen, false)).trim())
     },
     stdin,

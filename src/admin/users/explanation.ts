@@ -1,7 +1,7 @@
 // The words in which a user, its failures and its waits are shown.
 import type { ScopeName } from '../../domain/attempt.ts'
 import { WINDOW_MINUTES } from '../../domain/throttle.ts'
-import type { User } from '../../domain/user.ts'
+import type { User, UserState } from '../../domain/user.ts'
 import type { CountedClient } from '../../login/client-group.ts'
 import { userState } from '../../login/user-state.ts'
 import type { Explanation } from '../operations/explain-user.ts'
@@ -13,10 +13,12 @@ export function describeState(
   user: Pick<User, 'isActive' | 'lockedUntil' | 'lockedBy'>,
   now: Date,
 ): string {
-  const locked = userState({ ...user, isActive: true }, now)
   const term = user.lockedUntil ? untilOf(user.lockedUntil) : ''
-  const words = { locked: `locked by administrator${term}`, waiting: `waiting${term}` }
-  const lock = locked === 'locked' || locked === 'waiting' ? words[locked] : null
+  const locks: Partial<Record<UserState, string>> = {
+    locked: `locked by administrator${term}`,
+    waiting: `waiting${term}`,
+  }
+  const lock = locks[userState({ ...user, isActive: true }, now)]
   if (!user.isActive) return lock ? `inactive, ${lock}` : 'inactive'
   return lock ?? 'active'
 }
@@ -62,13 +64,9 @@ export function sentenceOf(
       const clients = client ? 0 : (throttle.clients?.waiting ?? 0)
       const devices = user?.devices.filter(({ waitsUntil }) => waitsUntil !== null).length ?? 0
       const exceptions = [
-        ...(clients > 0
-          ? [`from ${count(clients, 'client that waits', 'clients that wait')}`]
-          : []),
-        ...(devices > 0
-          ? [`on ${count(devices, 'known device that waits', 'known devices that wait')}`]
-          : []),
-      ]
+        clients > 0 && `from ${count(clients, 'client that waits', 'clients that wait')}`,
+        devices > 0 && `on ${count(devices, 'known device that waits', 'known devices that wait')}`,
+      ].filter(Boolean)
       const except = exceptions.length > 0 ? `, except ${exceptions.join(' and ')}` : ''
       return `${from}${email} can log in${except}.`
     }

@@ -126,7 +126,6 @@ function isTemporary({ generate, temporary, permanent }: PasswordOptions): boole
   return temporary ?? (generate === true && !permanent)
 }
 
-/** Generates, reads or asks for the password. */
 async function obtainPassword(
   terminal: Terminal,
   options: PasswordOptions,

@@ -75,11 +75,7 @@ export async function buildAdminApp(deps: AdminAppDeps): Promise<FastifyInstance
     store: queueOperations(deps.store),
     recordRead: createReadRecord(),
     hashPassword: (password: string) => oneAtATime(() => bcrypt.hash(password, bcryptCost)),
-    passwordRules: {
-      minLength: config.passwordMinLength,
-      brandName: config.page.brandName,
-      toOverrule: 'send "allowWeak": true',
-    },
+    passwordRules: { ...config.passwordRules, toOverrule: 'send "allowWeak": true' },
   }
   // Its callers reach this port directly: a header that a proxy would set is forged.
   const direct = { ...deps, config: { ...config, trustedProxies: [] } }

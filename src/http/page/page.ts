@@ -49,11 +49,11 @@ type Variant = { content: Content; withReturnTo: (address: string) => string }
 type Texts = Record<string, string>
 
 /** The settings that the page shows or follows. */
-type PageConfig = Pick<Config, 'page' | 'passwordMinLength' | 'cookieIdleSeconds'>
+type PageConfig = Pick<Config, 'page' | 'passwordRules' | 'cookieIdleSeconds'>
 
 export async function loadPage({
   page: config,
-  passwordMinLength,
+  passwordRules,
   cookieIdleSeconds,
 }: PageConfig): Promise<Page> {
   const files = await loadAssets(config)
@@ -70,7 +70,7 @@ export async function loadPage({
     const values = {
       ...texts,
       ...{ language, brandName, assets: folder, homeUrl: config.homeUrl ?? '' },
-      passwordMinLength: String(passwordMinLength),
+      passwordMinLength: String(passwordRules.minLength),
       cookieIdleSeconds: String(cookieIdleSeconds),
       texts: toTemplate(texts),
       help: toHelp(config, texts),

@@ -9,7 +9,7 @@ import type { BoundStatement } from '../sql/prepared.ts'
 const BUSY = 5
 const LOCKED = 6
 /** After these errors the connection may not see the current file; a new connection does. */
-const LOST_FILE = new Set([8 /* READONLY */, 10 /* IOERR */, 13 /* FULL */, 14 /* CANTOPEN */])
+const LOST_FILE = new Set([8 /* READONLY */, 10 /* IOERR */, 14 /* CANTOPEN */])
 
 export type RunBound = <Row>(statement: BoundStatement<Row>) => Row[]
 

@@ -55,7 +55,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const sessions = {
     ...deps.sessions,
     areRefreshesCounted: config.areRefreshesCounted,
-    isListedOrigin: (origin: string) => isListedOrigin(origin, config),
+    isListedOrigin: (origin?: string) => origin !== undefined && isListedOrigin(origin, config),
   }
   const { app, refuseOtherMethods } = createServer(deps, {
     origins: config,

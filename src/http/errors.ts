@@ -42,12 +42,9 @@ export function handleError(error: FastifyError, request: FastifyRequest, reply:
   return sendFailure(reply, 'INTERNAL_ERROR')
 }
 
-/** The required fields in the route's schema. */
-function fieldsOf({ routeOptions }: FastifyRequest): string[] {
-  const body = routeOptions.schema?.body
-  const hasFields = body !== null && typeof body === 'object' && 'required' in body
-  const isNamed = hasFields && !routeOptions.attachValidation
-  return isNamed && Array.isArray(body.required) ? body.required : []
+/** The required fields in the route's schema, unless the route answers by itself if one is missing. */
+function fieldsOf({ routeOptions: { attachValidation, schema } }: FastifyRequest): string[] {
+  return attachValidation ? [] : (Object(schema?.body).required ?? [])
 }
 
 /** Each field once, in the order of the schema; all fields if the body is no object. */

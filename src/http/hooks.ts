@@ -35,12 +35,9 @@ export function countAnswers(
   metrics: Metrics,
   isServed: (method: string, route: string) => boolean,
 ) {
-  return (
-    request: FastifyRequest,
-    { statusCode: status, elapsedTime }: FastifyReply,
-    done: () => void,
-  ) => {
+  return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
     const { method, routeOptions, log } = request
+    const { statusCode: status, elapsedTime } = reply
     const route = routeOptions.url ?? 'none'
     if (isServed(method, route)) metrics.answered(method, route, status, elapsedTime)
     else metrics.answered('other', 'other', status, elapsedTime)

@@ -124,29 +124,29 @@ export function createServer(
   app.addHook('onRequest', identifyClient(proxies))
   app.addHook('onRequest', refuseWhileDraining(isRefusing))
   if (admit) app.addHook('onRequest', admit)
-  if (origins) app.addHook('onSend', logRefusedOrigins(origins))
+  if (origins) app.addHook('onSend', logRefusedOrigins)
   app.addHook('onResponse', countAnswers(metrics, isServed))
   app.addHook('onClose', async () => countedLog.flush())
 
   let isComplete = false
   app.addHook('onRoute', ({ url, method }) => {
     if (isComplete) return
-    const methods = [...(methodsByUrl.get(url) ?? []), method].flat()
-    methodsByUrl.set(url, methods)
+    methodsByUrl.set(url, [...(methodsByUrl.get(url) ?? []), method].flat())
   })
   return {
     app,
     refuseOtherMethods() {
       isComplete = true
-      for (const [url, allow] of methodsByUrl) refuseAllBut(app, url, allow)
+      for (const [url, allowed] of methodsByUrl) refuseAllBut(app, url, allowed)
     },
   }
 }
 
 /** Answers before the body is read. */
-function refuseAllBut(app: FastifyInstance, url: string, allow: string[]): void {
+function refuseAllBut(app: FastifyInstance, url: string, allowed: string[]): void {
+  const allow = allowed.join(', ')
   const refuse = async (_request: FastifyRequest, reply: FastifyReply) =>
-    sendFailure(reply, 'METHOD_NOT_ALLOWED', { allow })
-  const method = app.supportedMethods.filter(name => !allow.includes(name))
+    sendFailure(reply.header('Allow', allow), 'METHOD_NOT_ALLOWED')
+  const method = app.supportedMethods.filter(name => !allowed.includes(name))
   app.route({ method, url, ...NOT_DESCRIBED, onRequest: refuse, handler: refuse })
 }

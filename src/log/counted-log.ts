@@ -8,7 +8,7 @@ const MAX_STREAMS = 1_000
 /** Lines of one stream per second, each with another email or origin. */
 const MAX_LINES_PER_SECOND = 10
 
-type Level = 'info' | 'warn' | 'error'
+export type Level = 'info' | 'warn' | 'error'
 
 /** Request id, address, user agent, email and origin may differ between lines that are counted together. */
 type CountedLine = {

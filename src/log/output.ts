@@ -10,18 +10,13 @@ const MAX_HELD_BYTES = 1_048_576
  */
 export function createLogOutput(output: Writable, reportLost: (lines: number) => void) {
   let lostLines = 0
-  let allLostLines = 0
-
-  function lose(): void {
-    lostLines++
-    allLostLines++
-  }
+  let reportedLines = 0
 
   function onWritten(error?: Error | null): void {
-    if (error) lose()
-    else if (lostLines > 0 && output.writableLength < MAX_HELD_BYTES / 2) {
-      const lines = lostLines
-      lostLines = 0
+    if (error) lostLines++
+    else if (lostLines > reportedLines && output.writableLength < MAX_HELD_BYTES / 2) {
+      const lines = lostLines - reportedLines
+      reportedLines = lostLines
       reportLost(lines)
     }
   }
@@ -30,9 +25,9 @@ export function createLogOutput(output: Writable, reportLost: (lines: number) =>
     write(line: string): void {
       const bytes = Buffer.from(line)
       // With a Buffer, `writableLength` counts bytes; with text, a pipe counts characters.
-      if (output.writableLength + bytes.length > MAX_HELD_BYTES) lose()
+      if (output.writableLength + bytes.length > MAX_HELD_BYTES) lostLines++
       else output.write(bytes, onWritten)
     },
-    countLost: () => allLostLines,
+    countLost: () => lostLines,
   }
 }

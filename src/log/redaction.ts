@@ -40,17 +40,9 @@ function fieldsOf(facts: object, depth: number, budget: Budget): Record<string, 
 }
 
 function toLogged(value: unknown, depth: number, budget: Budget): unknown {
-  switch (typeof value) {
-    case 'string':
-      return cut(value)
-    case 'number':
-    case 'boolean':
-      return value
-    case 'object':
-      break
-    default:
-      return undefined
-  }
+  if (typeof value === 'string') return cut(value)
+  if (typeof value === 'number' || typeof value === 'boolean') return value
+  if (typeof value !== 'object') return
   if (value === null || value instanceof Date) return value
   if (value instanceof Error) return describeError(value)
   // Bytes may contain a secret that no field name reveals.

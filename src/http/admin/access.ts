@@ -34,8 +34,8 @@ type AccessDeps = {
 
 /** An onRequest hook, so that no body is read before the token is known to be valid. */
 export function admitTokens({ currentTokens, clock, onRead }: AccessDeps) {
-  const requests = createRequestLimit()
-  const failures = createFailureLimit()
+  const takeRequest = createRequestLimit()
+  const countFailure = createFailureLimit()
 
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const shown = bearerTokenOf(request)
@@ -49,12 +49,12 @@ export function admitTokens({ currentTokens, clock, onRead }: AccessDeps) {
       const unknown = shown === null ? 'no-token' : 'unknown-token'
       logRefused(request, token ? 'expired-token' : unknown, token)
       // While the file cannot be used, a valid token is refused too, and must not be counted.
-      const retryAfterSeconds = tokens && failures.count(clientOf(request).group)
+      const retryAfterSeconds = tokens && countFailure(clientOf(request).group)
       return retryAfterSeconds
         ? sendFailure(reply, 'TOO_MANY_REQUESTS', { retryAfterSeconds })
         : sendFailure(reply, 'INVALID_TOKEN', { message: REFUSED, isTokenRefused: shown !== null })
     }
-    if (!requests.take(token.name)) {
+    if (!takeRequest(token.name)) {
       logRefused(request, 'limit', token)
       return sendFailure(reply, 'TOO_MANY_REQUESTS', { retryAfterSeconds: 1 })
     }

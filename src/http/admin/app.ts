@@ -69,11 +69,14 @@ type AdminAppDeps = ServerDeps & {
 export async function buildAdminApp(deps: AdminAppDeps): Promise<FastifyInstance> {
   const { config, clock, currentTokens, metrics, track } = deps
   const { bcryptCost, budgets } = config
-  const passwordRules = { ...config.passwordRules, toOverrule: 'send "allowWeak": true' }
-  const store = queueOperations(deps.store)
   const oneAtATime = createWorkQueue()
-  const recordRead = createReadRecord()
-  const hashPassword = (password: string) => oneAtATime(() => bcrypt.hash(password, bcryptCost))
+  const shared = {
+    ...{ clock, budgets, bcryptCost, oneAtATime },
+    store: queueOperations(deps.store),
+    recordRead: createReadRecord(),
+    hashPassword: (password: string) => oneAtATime(() => bcrypt.hash(password, bcryptCost)),
+    passwordRules: { ...config.passwordRules, toOverrule: 'send "allowWeak": true' },
+  }
   // Its callers reach this port directly: a header that a proxy would set is forged.
   const direct = { ...deps, config: { ...config, trustedProxies: [] } }
   const { app, refuseOtherMethods } = createServer(direct, {
@@ -87,11 +90,9 @@ export async function buildAdminApp(deps: AdminAppDeps): Promise<FastifyInstance
   for (const [method, url, route] of ADMIN_ROUTES) {
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
       const by = { kind: 'token' as const, name: tokenOf(request).name, host: clientOf(request).ip }
-      const hashing = { bcryptCost, hashPassword, passwordRules, oneAtATime }
-      const routeDeps = { store, clock, by, budgets, recordRead, ...hashing }
       let outcome: Outcome = { code: 'INTERNAL_ERROR', details: {} }
       try {
-        outcome = await track(() => outcomeOf(route, routeDeps, request))
+        outcome = await track(() => outcomeOf(route, { ...shared, by }, request))
       } finally {
         if (isChange(request) || route.isLogged) logRequest(request, outcome)
       }

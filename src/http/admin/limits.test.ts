@@ -4,10 +4,10 @@ import { createFailureLimit, createRequestLimit, createWorkQueue, TooMuchWork } 
 
 test('a token has 200 requests at once, then 100 per second, and never more than 200', () => {
   let nowMs = 0
-  const limit = createRequestLimit(() => nowMs)
+  const take = createRequestLimit(() => nowMs)
   const takeAll = () => {
     let taken = 0
-    while (limit.take('a')) taken++
+    while (take('a')) taken++
     return taken
   }
   assert.equal(takeAll(), 200)
@@ -17,20 +17,20 @@ test('a token has 200 requests at once, then 100 per second, and never more than
   assert.equal(takeAll(), 100)
   nowMs += 3_600_000
   assert.equal(takeAll(), 200)
-  assert.ok(limit.take('b'))
+  assert.ok(take('b'))
 })
 
 test('a client has 20 failures in a minute from the first; further ones do not extend it', () => {
   let nowMs = 0
-  const limit = createFailureLimit(() => nowMs)
-  for (let i = 0; i < 20; i++) assert.equal(limit.count('a'), null)
+  const count = createFailureLimit(() => nowMs)
+  for (let i = 0; i < 20; i++) assert.equal(count('a'), null)
   nowMs += 30_000
-  for (let i = 0; i < 100; i++) assert.equal(limit.count('a'), 30)
-  assert.equal(limit.count('b'), null)
+  for (let i = 0; i < 100; i++) assert.equal(count('a'), 30)
+  assert.equal(count('b'), null)
   nowMs += 29_999
-  assert.equal(limit.count('a'), 1)
+  assert.equal(count('a'), 1)
   nowMs += 1
-  assert.equal(limit.count('a'), null)
+  assert.equal(count('a'), null)
 })
 
 test('hashes run one at a time in their order, 16 may wait, and a failed one lets the next run', async () => {

@@ -15,37 +15,33 @@ const MAX_WAITING_FOR_STORE = REQUESTS_AT_ONCE
 /** A bucket per token: full at the start, and refilled evenly. */
 export function createRequestLimit(nowMs = () => performance.now()) {
   const buckets = new Map<string, { left: number; atMs: number }>()
-  return {
-    /** False if the token has no request left at this moment; it has one again within a second. */
-    take(name: string): boolean {
-      const now = nowMs()
-      const { left, atMs } = buckets.get(name) ?? { left: REQUESTS_AT_ONCE, atMs: now }
-      const refilled = left + ((now - atMs) / 1000) * REQUESTS_PER_SECOND
-      const available = Math.min(REQUESTS_AT_ONCE, refilled)
-      const isAllowed = available >= 1
-      buckets.set(name, { left: isAllowed ? available - 1 : available, atMs: now })
-      return isAllowed
-    },
+  /** False if the token has no request left at this moment; it has one again within a second. */
+  return (name: string): boolean => {
+    const now = nowMs()
+    const { left, atMs } = buckets.get(name) ?? { left: REQUESTS_AT_ONCE, atMs: now }
+    const refilled = left + ((now - atMs) / 1000) * REQUESTS_PER_SECOND
+    const available = Math.min(REQUESTS_AT_ONCE, refilled)
+    const isAllowed = available >= 1
+    buckets.set(name, { left: isAllowed ? available - 1 : available, atMs: now })
+    return isAllowed
   }
 }
 
 /** Counts refused tokens per client. A valid token is never refused because of them. */
 export function createFailureLimit(nowMs = () => performance.now()) {
   const windows = new Map<string, { endsAtMs: number; failures: number }>()
-  return {
-    /** Counts a failure; returns the seconds to wait if it was one too many. */
-    count(client: string): number | null {
-      const now = nowMs()
-      // A map keeps the order of insertion, so the oldest windows come first.
-      for (const [key, { endsAtMs }] of windows) {
-        if (endsAtMs > now) break
-        windows.delete(key)
-      }
-      const window = windows.get(client) ?? { endsAtMs: now + FAILURES_WINDOW_MS, failures: 0 }
-      windows.set(client, window)
-      window.failures++
-      return window.failures <= MAX_FAILURES ? null : Math.ceil((window.endsAtMs - now) / 1000)
-    },
+  /** Counts a failure; returns the seconds to wait if it was one too many. */
+  return (client: string): number | null => {
+    const now = nowMs()
+    // A map keeps the order of insertion, so the oldest windows come first.
+    for (const [key, { endsAtMs }] of windows) {
+      if (endsAtMs > now) break
+      windows.delete(key)
+    }
+    const window = windows.get(client) ?? { endsAtMs: now + FAILURES_WINDOW_MS, failures: 0 }
+    windows.set(client, window)
+    window.failures++
+    return window.failures <= MAX_FAILURES ? null : Math.ceil((window.endsAtMs - now) / 1000)
   }
 }
 

@@ -77,14 +77,13 @@ export function adminRoute<
   handle: (deps: RouteDeps, input: Input<Q, B, R>) => Promise<unknown>,
 ): AdminRoute {
   const { query = {}, body = {}, required = [], data = NO_DATA, ...others } = about
-  const { status = 200, isLogged = false, ...rest } = others
+  const { status = 200, isLogged = false, failures = [], ...words } = others
   return {
     status,
     isLogged,
     optionsFor(method, url) {
       const [, param] = /:(\w+)/.exec(url) ?? []
-      const { failures = [], ...words } = rest
-      const description = {
+      return operation({
         ...words,
         tags: [tagOf(url)],
         security: [{ adminToken: [] }],
@@ -92,20 +91,20 @@ export function adminRoute<
         querystring: toSchema(query),
         ...(method !== 'GET' && { body: toSchema(body, required) }),
         response: success('The request was performed.', data, {}, status),
-      }
-      return {
-        ...operation(description, [
+        failures: [
           ...failures,
           ...(param ? (['NOT_FOUND'] as const) : []),
           ...(method === 'GET' ? [] : (['FORBIDDEN'] as const)),
-        ]),
-        ...IN_GIVEN_ORDER,
-        attachValidation: true,
-        preValidation(request, _reply, next) {
-          if (request.body === undefined && required.length === 0) request.body = {}
-          next()
+        ],
+        options: {
+          ...IN_GIVEN_ORDER,
+          attachValidation: true,
+          preValidation(request, _reply, next) {
+            if (request.body === undefined && required.length === 0) request.body = {}
+            next()
+          },
         },
-      }
+      })
     },
     async handle(deps, request) {
       requireUtf8(request.url)

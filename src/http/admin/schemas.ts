@@ -57,7 +57,8 @@ const SHOWN_USER_FIELDS = {
   },
 }
 
-const { lastUsedAt, expiresAt, userAgent, ip } = SESSION_FIELDS
+const { id: sessionId, ...otherSessionFields } = SESSION_FIELDS
+const { userAgent, ip } = SESSION_FIELDS
 const DEVICE_FIELDS = {
   ...{ id: ID, userId: id, createdAt: TIME, lastUsedAt: TIME, expiresAt: TIME, userAgent },
 }
@@ -65,10 +66,7 @@ const COUNTED = { failures: INTEGER, budget: INTEGER, waitsUntil: WAITS_UNTIL }
 const SCOPE_NAME = { type: 'string', enum: ['pair', 'email', 'client', 'network', 'device'] }
 
 export const LAST_LOGIN = orNull(whole(LAST_LOGIN_FIELDS), 'Null if none is known.')
-const SHOWN_SESSION_FIELDS = {
-  ...{ id: SESSION_FIELDS.id, userId: id, createdAt: SESSION_FIELDS.createdAt },
-  ...{ lastUsedAt, expiresAt, userAgent, ip },
-}
+const SHOWN_SESSION_FIELDS = { id: sessionId, userId: id, ...otherSessionFields }
 
 const FACTS = {
   type: ['object', 'null'],

@@ -68,7 +68,6 @@ export type Details = {
   /** What is wrong with the field, for programs. */
   reason?: string
   retryAfterSeconds?: number
-  allow?: string[]
   /** The caller sent an invalid token; the challenge then says so (RFC 6750). */
   isTokenRefused?: boolean
 }
@@ -102,18 +101,25 @@ export function toUserObject({ id, email, name, role, createdAt }: SessionUser) 
   return { id, email, name, role, createdAt: createdAt.toISOString() }
 }
 
+type Tokens = { accessToken: string; refreshToken?: string; expiresInSeconds: number }
+
+/** The answer to a login or refresh. A refresh by cookie has no refresh token. */
+export function sendTokens(reply: FastifyReply, user: SessionUser, tokens: Tokens): FastifyReply {
+  const { accessToken, refreshToken, expiresInSeconds: expiresIn } = tokens
+  return sendSuccess(reply, { user: toUserObject(user), accessToken, refreshToken, expiresIn })
+}
+
 export function sendFailure(
   reply: FastifyReply,
   code: FailureCode,
   details: Details = {},
 ): FastifyReply {
-  const { retryAfterSeconds, allow, isTokenRefused } = details
+  const { retryAfterSeconds, isTokenRefused } = details
   if (statusOf(code) === 401) {
     const challenge = isTokenRefused ? `${CHALLENGE}, error="invalid_token"` : CHALLENGE
     reply.header('WWW-Authenticate', challenge)
   }
   if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))
-  if (allow) reply.header('Allow', allow.join(', '))
   reply.code(statusOf(code)).header('content-type', 'application/json; charset=utf-8')
   return reply.send(failureText(code, details))
 }

@@ -10,7 +10,6 @@ type CountedConnection = {
   isBusy: (onIdle: () => void) => boolean
 }
 
-/** A counted connection. */
 export type Entry = {
   /** Marks it as used: idle connections are closed in the order of their last use. */
   touch: () => void

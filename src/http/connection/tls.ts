@@ -55,15 +55,11 @@ export async function checkCertificate(
 ): Promise<Finding> {
   const { validFromDate, validToDate, subjectAltName, subject } = new X509Certificate(cert)
   if (validToDate <= now) {
-    const expiredOn = validToDate.toISOString()
-    return unsafe(config)('tls', `${certFile} expired on ${expiredOn}: renew it`)
+    return unsafe(config)('tls', `${certFile} expired on ${validToDate.toISOString()}: renew it`)
   }
   if (validFromDate > now) {
-    const validFrom = validFromDate.toISOString()
-    return unsafe(config)(
-      'tls',
-      `${certFile} is not valid before ${validFrom}: is the clock right?`,
-    )
+    const detail = `${certFile} is not valid before ${validFromDate.toISOString()}`
+    return unsafe(config)('tls', `${detail}: is the clock right?`)
   }
   const readers = await checkReaders(config, 'tls', keyFile)
   if (readers) return readers

@@ -7,7 +7,7 @@ import {
 } from '../answer/envelope.ts'
 import { FLAW_MESSAGES } from '../routes/new-password.ts'
 import type { Reference, Response } from './format.ts'
-import { object } from './operation.ts'
+import { object, whole } from './operation.ts'
 
 /** docs/api.md has these sentences in its table. */
 export const WHEN: Record<PublicFailureCode, string> = {
@@ -53,33 +53,30 @@ export const COMMON_FAILURES: PublicFailureCode[] = [
 
 /** The codes are an enumeration, so that generated clients know those of each operation. */
 const failureOf = (codes: FailureCode[]) =>
-  object(
-    {
-      success: { type: 'boolean', const: false },
-      error: object(
-        {
-          code: { type: 'string', enum: codes, description: 'For programs. It does not change.' },
-          message: { type: 'string', description: 'For people.' },
-          fields: {
-            type: 'array',
-            items: { type: 'string' },
-            description: 'The fields that are missing or invalid.',
-          },
-          reason: {
-            type: 'string',
-            enum: Object.keys(FLAW_MESSAGES),
-            description: 'Only for `newPassword`: what is wrong with it.',
-          },
-          retryAfter: {
-            type: 'integer',
-            description: 'Seconds. Only after too many failed logins; `Retry-After` is exact.',
-          },
+  whole({
+    success: { type: 'boolean', const: false },
+    error: object(
+      {
+        code: { type: 'string', enum: codes, description: 'For programs. It does not change.' },
+        message: { type: 'string', description: 'For people.' },
+        fields: {
+          type: 'array',
+          items: { type: 'string' },
+          description: 'The fields that are missing or invalid.',
         },
-        ['code', 'message'],
-      ),
-    },
-    ['success', 'error'],
-  )
+        reason: {
+          type: 'string',
+          enum: Object.keys(FLAW_MESSAGES),
+          description: 'Only for `newPassword`: what is wrong with it.',
+        },
+        retryAfter: {
+          type: 'integer',
+          description: 'Seconds. Only after too many failed logins; `Retry-After` is exact.',
+        },
+      },
+      ['code', 'message'],
+    ),
+  })
 
 /** Headers that a failure of this status always has, by the names of the document's components. */
 const HEADERS: Record<number, string> = {

@@ -1,17 +1,20 @@
 // What an operation accepts and answers. A route takes it as its options: Fastify validates and serialises by
 // its schemas, and document.ts describes the operation by them.
-import type { FastifySchema } from 'fastify'
+import type { FastifySchema, RouteShorthandOptions } from 'fastify'
 import type { FailureCode } from '../answer/envelope.ts'
 
-type Described = Required<Pick<FastifySchema, 'operationId' | 'tags' | 'summary' | 'description'>>
+type Described = Required<
+  Pick<FastifySchema, 'operationId' | 'tags' | 'summary' | 'description'>
+> & {
+  /** Those that not every operation has. */
+  failures?: FailureCode[]
+  /** How Fastify treats the route. */
+  options?: Omit<RouteShorthandOptions, 'schema'>
+}
 
-/** `failures`: those that not every operation has. */
-export function operation<S extends FastifySchema>(
-  schema: S & Described,
-  failures: FailureCode[] = [],
-) {
+export function operation({ failures = [], options, ...schema }: FastifySchema & Described) {
   // Failures have no schema here: their texts are cached, so Fastify has nothing to serialise.
-  return { schema: { ...schema, 'x-failures': failures } }
+  return { ...options, schema: { ...schema, 'x-failures': failures } }
 }
 
 /** An address that is not part of the API. */
@@ -64,7 +67,7 @@ export function success(
     [status]: {
       'x-response-description': description,
       headers,
-      ...object({ success: { type: 'boolean', const: true }, data }, ['success', 'data']),
+      ...whole({ success: { type: 'boolean', const: true }, data }),
     },
   }
 }

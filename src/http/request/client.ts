@@ -5,7 +5,7 @@ import { clientGroup, clientNetwork } from '../../login/client-group.ts'
 import type { Client } from '../../login/login.ts'
 import { sendFailure } from '../answer/envelope.ts'
 import { clientAddress, type Proxies } from './client-address.ts'
-import { CLIENT, logOf, type RefusalReason } from './log.ts'
+import { CLIENT, logOf, type OriginReason } from './log.ts'
 
 /** The length of the database column. */
 const USER_AGENT_MAX_LENGTH = 256
@@ -20,7 +20,7 @@ export function identifyClient(proxies: Proxies) {
     const userAgent = (headers['user-agent'] ?? '').slice(0, USER_AGENT_MAX_LENGTH)
 
     if (!(isProxied ? isForwardedHttps(headers['x-forwarded-proto']) : isEncrypted(request))) {
-      const reason: RefusalReason = 'not-https'
+      const reason: OriginReason = 'not-https'
       const facts = { event: 'request.refused', reason, ip: peer, userAgent }
       logOf(request).counted('warn', facts, 'not over HTTPS')
       return sendFailure(reply, 'HTTPS_REQUIRED')

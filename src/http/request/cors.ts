@@ -5,6 +5,7 @@ import { isRefused, logRefused } from './log.ts'
 
 const LOCAL_ORIGIN = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/
 
+const ALLOWED = 'access-control-allow-origin'
 const EXPOSED_HEADERS = 'X-Request-ID, X-CSRF-Token, Retry-After'
 const PREFLIGHT_HEADERS = {
   'Access-Control-Allow-Methods': 'GET, POST, DELETE',
@@ -18,10 +19,24 @@ export type OriginRules = Pick<Config, 'corsOrigins' | 'codeCallbacks' | 'enviro
 
 /** Adds the CORS headers to answers for allowed origins, and answers preflight requests. */
 export function cors(rules: OriginRules) {
+  const callbackOrigins = rules.codeCallbacks.map(callback => new URL(callback).origin)
+  const isOpen = rules.corsOrigins === null && rules.environment !== 'production'
+
+  /**
+   * A listed origin may send cookies. That of an application that gets codes may call without cookies, and so may any
+   * origin in development without a list.
+   */
+  function headersFor(origin: string): Record<string, string> | null {
+    if (isListedOrigin(origin, rules)) {
+      return { [ALLOWED]: origin, 'access-control-allow-credentials': 'true' }
+    }
+    if (callbackOrigins.includes(origin)) return { [ALLOWED]: origin }
+    return isOpen ? { [ALLOWED]: '*' } : null
+  }
+
   return ({ method, headers }: FastifyRequest, reply: FastifyReply, done: () => void) => {
     reply.header('vary', 'Origin')
-    const { origin } = headers
-    const allowed = origin === undefined ? null : originHeaders(origin, rules)
+    const allowed = headers.origin === undefined ? null : headersFor(headers.origin)
     if (!allowed) return done()
     reply.headers(allowed).header('Access-Control-Expose-Headers', EXPOSED_HEADERS)
     // Any other OPTIONS request is routed like every method.
@@ -33,37 +48,20 @@ export function cors(rules: OriginRules) {
 }
 
 /** Logs a request from an origin that is not listed: the browser does not show the answer to its page. */
-export function logRefusedOrigins(rules: OriginRules) {
-  return (
-    request: FastifyRequest,
-    _reply: FastifyReply,
-    payload: unknown,
-    done: (error: null, payload: unknown) => void,
-  ) => {
-    const { origin, host, 'sec-fetch-site': site } = request.headers
-    if (origin === undefined) return done(null, payload)
-    // Browsers send Origin with requests of our own page too.
-    const isOwn = site === 'same-origin' || origin === `https://${host}`
-    if (!isOwn && !originHeaders(origin, rules) && !isRefused(request)) {
-      logRefused(request, 'origin', origin)
-    }
-    done(null, payload)
+export function logRefusedOrigins(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  payload: unknown,
+  done: (error: null, payload: unknown) => void,
+) {
+  const { origin, host, 'sec-fetch-site': site } = request.headers
+  if (origin === undefined) return done(null, payload)
+  // Browsers send Origin with requests of our own page too.
+  const isOwn = site === 'same-origin' || origin === `https://${host}`
+  if (!isOwn && !reply.hasHeader(ALLOWED) && !isRefused(request)) {
+    logRefused(request, 'origin', origin)
   }
-}
-
-/**
- * A listed origin may send cookies. That of an application that gets codes may call without cookies, and so may any
- * origin in development without a list.
- */
-function originHeaders(origin: string, rules: OriginRules): Record<string, string> | null {
-  if (isListedOrigin(origin, rules)) {
-    return { 'Access-Control-Allow-Origin': origin, 'Access-Control-Allow-Credentials': 'true' }
-  }
-  if (rules.codeCallbacks.some(callback => new URL(callback).origin === origin)) {
-    return { 'Access-Control-Allow-Origin': origin }
-  }
-  const isOpen = rules.corsOrigins === null && rules.environment !== 'production'
-  return isOpen ? { 'Access-Control-Allow-Origin': '*' } : null
+  done(null, payload)
 }
 
 /** In development without a list, the origins of this machine count as listed. */

@@ -4,9 +4,9 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { sendFailure } from '../answer/envelope.ts'
-import { logRefused, type RefusalReason } from './log.ts'
+import { logRefused, type OriginReason } from './log.ts'
 
-type IsListedOrigin = (origin: string) => boolean
+export type IsListedOrigin = (origin: string | undefined) => boolean
 
 const NONCE_BYTES = 16
 
@@ -28,7 +28,7 @@ function toCsrfToken(nonce: string, sessionCookie: string): string {
   return `${nonce}.${mac}`
 }
 
-export type CsrfReason = Extract<RefusalReason, `csrf-${string}`>
+export type CsrfReason = Extract<OriginReason, `csrf-${string}`>
 
 /** Null if the request comes from this site or a listed origin, and carries the session's token. */
 export function checkCsrf(
@@ -50,7 +50,7 @@ export function checkSite(
   isListedOrigin: IsListedOrigin,
 ): CsrfReason | null {
   const { origin, 'sec-fetch-site': site } = headers
-  if (site === 'same-origin' || isFromListed(headers, isListedOrigin)) return null
+  if (site === 'same-origin' || isListedOrigin(origin)) return null
   return site === undefined && origin === undefined ? 'csrf-no-site' : 'csrf-other-site'
 }
 
@@ -60,16 +60,9 @@ export function checkSite(
  */
 export function refuseForeignLogins(isListedOrigin: IsListedOrigin) {
   return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
-    const { headers } = request
-    const site = headers['sec-fetch-site'] ?? 'none'
-    const isAllowed =
-      site === 'none' || site === 'same-origin' || isFromListed(headers, isListedOrigin)
-    if (isAllowed) return done()
-    logRefused(request, 'csrf-other-site', headers.origin)
+    const { origin, 'sec-fetch-site': site = 'none' } = request.headers
+    if (site === 'none' || site === 'same-origin' || isListedOrigin(origin)) return done()
+    logRefused(request, 'csrf-other-site', origin)
     sendFailure(reply, 'CSRF_FAILED')
   }
-}
-
-function isFromListed({ origin }: IncomingHttpHeaders, isListedOrigin: IsListedOrigin): boolean {
-  return origin !== undefined && isListedOrigin(origin)
 }

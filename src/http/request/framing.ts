@@ -15,20 +15,8 @@ const MAX_HEADERS = 100
 /** Enough for a media type and its parameters. */
 const CONTENT_TYPE_MAX_CHARACTERS = 256
 
-type FramingFailure =
-  | 'BAD_REQUEST'
-  | 'NOT_FOUND'
-  | 'HEADERS_TOO_LARGE'
-  | 'EXPECTATION_FAILED'
-  | 'UNSUPPORTED_MEDIA_TYPE'
-
-/** Null if the request is unambiguous. */
-export function checkFraming({
-  url,
-  rawHeaders,
-  headers,
-  httpVersion,
-}: IncomingMessage): FramingFailure | null {
+/** The code of the failure; null if the request is unambiguous. */
+export function checkFraming({ url, rawHeaders, headers, httpVersion }: IncomingMessage) {
   // `OPTIONS *` concerns the whole server; the router would treat it as `/`.
   if (url === '*') return 'NOT_FOUND'
   if (rawHeaders.length > 2 * MAX_HEADERS) return 'HEADERS_TOO_LARGE'

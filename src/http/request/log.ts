@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isUuid } from '../../identifiers.ts'
-import type { CountedLog } from '../../log/counted-log.ts'
+import type { CountedLog, Level } from '../../log/counted-log.ts'
 import { clientGroup } from '../../login/client-group.ts'
 import type { Client } from '../../login/login.ts'
 import { type Details, sendFailure } from '../answer/envelope.ts'
@@ -11,8 +11,6 @@ import { type Details, sendFailure } from '../answer/envelope.ts'
 /** The request's decorator for its client; null until the client is known. */
 export const CLIENT = 'client'
 export const COUNTED_LOG = 'countedLog'
-
-type Level = 'info' | 'warn' | 'error'
 
 /** Why a request is refused because of its form, or because the service is stopping, by the code of its answer. */
 const REASON_OF = {
@@ -26,7 +24,7 @@ const REASON_OF = {
 } as const
 
 /** Why a request is refused because of where it came from, the address to return to, or the role of its user. */
-type OriginReason =
+export type OriginReason =
   | 'not-https'
   | 'csrf-other-site'
   | 'csrf-no-site'
@@ -35,8 +33,6 @@ type OriginReason =
   | 'origin'
   | 'return-to'
   | 'role'
-
-export type RefusalReason = OriginReason | (typeof REASON_OF)[keyof typeof REASON_OF]
 
 /** Longer than the origin of any site. A header may be as long as all headers together. */
 const ORIGIN_MAX_CHARACTERS = 256

@@ -9,27 +9,25 @@ import { refuse } from '../request/log.ts'
 import { answerLogin, callerOf, EMAIL, LOGIN_DATA, LOGIN_HEADERS, PASSWORD } from './login.ts'
 import { refuseNewPassword } from './new-password.ts'
 
-export const CHANGE_PASSWORD_OPERATION = operation(
-  {
-    operationId: 'changePassword',
-    tags: ['Login'],
-    summary: 'Set a new password',
-    description:
-      'A login that also replaces the password. It needs no session, counts failed attempts like a login, and is answered like one. All other sessions of the user end, and all other devices are forgotten. A temporary password can be used here only, and once.',
-    security: [],
-    body: whole({
-      email: EMAIL,
-      currentPassword: PASSWORD,
-      newPassword: { type: 'string', minLength: 1, examples: ['seven green boats at noon'] },
-    }),
-    response: success(
-      'The password is replaced, and a new session is open.',
-      LOGIN_DATA,
-      LOGIN_HEADERS,
-    ),
-  },
-  ['VALIDATION_ERROR', 'INVALID_CREDENTIALS', 'CSRF_FAILED', 'TOO_MANY_ATTEMPTS'],
-)
+export const CHANGE_PASSWORD_OPERATION = operation({
+  operationId: 'changePassword',
+  tags: ['Login'],
+  summary: 'Set a new password',
+  description:
+    'A login that also replaces the password. It needs no session, counts failed attempts like a login, and is answered like one. All other sessions of the user end, and all other devices are forgotten. A temporary password can be used here only, and once.',
+  security: [],
+  body: whole({
+    email: EMAIL,
+    currentPassword: PASSWORD,
+    newPassword: { type: 'string', minLength: 1, examples: ['seven green boats at noon'] },
+  }),
+  response: success(
+    'The password is replaced, and a new session is open.',
+    LOGIN_DATA,
+    LOGIN_HEADERS,
+  ),
+  failures: ['VALIDATION_ERROR', 'INVALID_CREDENTIALS', 'CSRF_FAILED', 'TOO_MANY_ATTEMPTS'],
+})
 
 type Body = { email: string; currentPassword: string; newPassword: string }
 

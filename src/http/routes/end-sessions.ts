@@ -7,21 +7,17 @@ import { clearSessionCookie } from '../request/cookies.ts'
 import { reportEnded } from './ended-session.ts'
 import { type SessionAccess, sendDenied, withSession } from './session-access.ts'
 
-export const END_SESSION_OPERATION = {
-  ...operation(
-    {
-      operationId: 'endSession',
-      tags: ['Sessions'],
-      summary: 'End one of your sessions',
-      description: 'A session of another user is answered like one that does not exist.',
-      security: CHANGING,
-      params: whole({ id: { ...SESSION_ID, description: 'The id of the session.' } }),
-      response: success('The session has ended.', NO_DATA, CLEARED_COOKIE_HEADER),
-    },
-    ['INVALID_TOKEN', 'CSRF_FAILED', 'NOT_FOUND'],
-  ),
-  attachValidation: true,
-}
+export const END_SESSION_OPERATION = operation({
+  operationId: 'endSession',
+  tags: ['Sessions'],
+  summary: 'End one of your sessions',
+  description: 'A session of another user is answered like one that does not exist.',
+  security: CHANGING,
+  params: whole({ id: { ...SESSION_ID, description: 'The id of the session.' } }),
+  response: success('The session has ended.', NO_DATA, CLEARED_COOKIE_HEADER),
+  failures: ['INVALID_TOKEN', 'CSRF_FAILED', 'NOT_FOUND'],
+  options: { attachValidation: true },
+})
 
 export function endSessionRoute(deps: SessionAccess) {
   return withSession(deps, async (live, request, reply, cookie) => {
@@ -34,17 +30,15 @@ export function endSessionRoute(deps: SessionAccess) {
   })
 }
 
-export const END_OTHER_SESSIONS_OPERATION = operation(
-  {
-    operationId: 'endOtherSessions',
-    tags: ['Sessions'],
-    summary: 'End all your other sessions',
-    description: 'The session of this request stays.',
-    security: CHANGING,
-    response: success('All other sessions have ended.', NO_DATA),
-  },
-  ['INVALID_TOKEN', 'CSRF_FAILED'],
-)
+export const END_OTHER_SESSIONS_OPERATION = operation({
+  operationId: 'endOtherSessions',
+  tags: ['Sessions'],
+  summary: 'End all your other sessions',
+  description: 'The session of this request stays.',
+  security: CHANGING,
+  response: success('All other sessions have ended.', NO_DATA),
+  failures: ['INVALID_TOKEN', 'CSRF_FAILED'],
+})
 
 export function endOtherSessionsRoute(deps: SessionAccess) {
   return withSession(deps, async (live, request, reply, cookie) => {

@@ -27,26 +27,24 @@ const KEY = object(
   ['kty', 'kid', 'alg', 'use'],
 )
 
-export const JWKS_OPERATION = {
-  ...operation({
-    operationId: 'getKeys',
-    tags: ['Tokens'],
-    summary: 'Get the keys that verify access tokens',
-    description:
-      'A JSON Web Key Set (RFC 7517), without the envelope. Choose the key by `kid` in the header of the token. Fetch the set again when a token names a key that you do not have. Check `alg` (`ES256`, unless the operator chose another), `typ` (`at+jwt`), `iss` and `aud` (the public address of the service, unless the operator chose others) and `exp` (with 30 seconds for clocks that differ). The other claims are `sub` (the user’s id), `sid` (the session’s id), `jti`, `iat`, `email`, `name` and `role`.',
-    security: [],
-    response: {
-      200: {
-        'x-response-description': 'The published keys.',
-        headers: {
-          'Cache-Control': { type: 'string', description: 'How long the keys may be cached.' },
-        },
-        ...named('KeySet', whole({ keys: { type: 'array', items: named('Key', KEY) } })),
+export const JWKS_OPERATION = operation({
+  operationId: 'getKeys',
+  tags: ['Tokens'],
+  summary: 'Get the keys that verify access tokens',
+  description:
+    'A JSON Web Key Set (RFC 7517), without the envelope. Choose the key by `kid` in the header of the token. Fetch the set again when a token names a key that you do not have. Check `alg` (`ES256`, unless the operator chose another), `typ` (`at+jwt`), `iss` and `aud` (the public address of the service, unless the operator chose others) and `exp` (with 30 seconds for clocks that differ). The other claims are `sub` (the user’s id), `sid` (the session’s id), `jti`, `iat`, `email`, `name` and `role`.',
+  security: [],
+  response: {
+    200: {
+      'x-response-description': 'The published keys.',
+      headers: {
+        'Cache-Control': { type: 'string', description: 'How long the keys may be cached.' },
       },
+      ...named('KeySet', whole({ keys: { type: 'array', items: named('Key', KEY) } })),
     },
-  }),
-  ...IN_GIVEN_ORDER,
-}
+  },
+  options: IN_GIVEN_ORDER,
+})
 
 export function jwksRoute(keys: Keys) {
   return async (_request: FastifyRequest, reply: FastifyReply) =>

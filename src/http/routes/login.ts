@@ -1,7 +1,7 @@
 // POST /api/v1/auth/login: turns the request into an attempt, and its outcome into an answer and log lines.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
-import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
+import { sendFailure, sendTokens } from '../answer/envelope.ts'
 import { named, operation, success, whole } from '../openapi/operation.ts'
 import { CSRF_TOKEN_HEADER, TOKENS } from '../openapi/schemas.ts'
 import { clientOf } from '../request/client.ts'
@@ -38,25 +38,23 @@ export const LOGIN_HEADERS = {
   },
 }
 
-export const LOGIN_OPERATION = operation(
-  {
-    operationId: 'logIn',
-    tags: ['Login'],
-    summary: 'Log in with email and password',
-    description:
-      'Opens a session. A browser, which sends `Sec-Fetch-Site`, also gets a session cookie, a device cookie and a CSRF token. Without use, a refresh token is valid for 7 days and a session cookie for 30 minutes (`SESSION_IDLE_MINUTES`). A session ends when neither is valid, and at the latest 30 days (`SESSION_MAX_DAYS`) after the login.',
-    security: [],
-    body: whole({ email: EMAIL, password: PASSWORD }),
-    response: success('The session is open.', LOGIN_DATA, LOGIN_HEADERS),
-  },
-  [
+export const LOGIN_OPERATION = operation({
+  operationId: 'logIn',
+  tags: ['Login'],
+  summary: 'Log in with email and password',
+  description:
+    'Opens a session. A browser, which sends `Sec-Fetch-Site`, also gets a session cookie, a device cookie and a CSRF token. Without use, a refresh token is valid for 7 days and a session cookie for 30 minutes (`SESSION_IDLE_MINUTES`). A session ends when neither is valid, and at the latest 30 days (`SESSION_MAX_DAYS`) after the login.',
+  security: [],
+  body: whole({ email: EMAIL, password: PASSWORD }),
+  response: success('The session is open.', LOGIN_DATA, LOGIN_HEADERS),
+  failures: [
     'VALIDATION_ERROR',
     'INVALID_CREDENTIALS',
     'CSRF_FAILED',
     'PASSWORD_CHANGE_REQUIRED',
     'TOO_MANY_ATTEMPTS',
   ],
-)
+})
 
 export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcome>) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
@@ -87,20 +85,13 @@ export async function answerLogin(
       const opened = { userId: user.id, sessionId: session.id, durationMs }
       log.info({ event: 'login.succeeded', ...opened })
       if (isPasswordChanged) log.info({ event: 'password.changed', userId: user.id })
-      for (const { id, userId, reason } of session.ended) {
-        reportEnded(request, id, userId, reason)
-      }
+      for (const { id, userId, reason } of session.ended) reportEnded(request, id, userId, reason)
       if (session.cookie !== null) {
         setSessionCookie(reply, session.cookie)
         sendCsrfToken(reply, session.cookie)
       }
       if (deviceCookie !== null) setDeviceCookie(reply, deviceCookie)
-      sendSuccess(reply, {
-        user: toUserObject(user),
-        accessToken: session.accessToken,
-        refreshToken: session.refreshToken,
-        expiresIn: session.expiresInSeconds,
-      })
+      sendTokens(reply, user, session)
       // The answer has been sent; the operation ends after the new hash is stored.
       await rehash?.().catch(error =>
         log.error({ event: 'login.rehash_failed', userId: user.id, err: error }),

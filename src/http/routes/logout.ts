@@ -16,22 +16,18 @@ import {
   sendTokenMisplaced,
 } from './session-access.ts'
 
-export const LOGOUT_OPERATION = {
-  ...operation(
-    {
-      operationId: 'logOut',
-      tags: ['Login'],
-      summary: 'Log out',
-      description:
-        'Ends the session of the refresh token, access token or session cookie. The answer is the same if there is none. Other services accept its access token until it expires, unless they follow `/.well-known/ended-sessions`.',
-      security: [{}, ...CHANGING],
-      body: REFRESH_TOKEN_BODY,
-      response: success('The session has ended.', NO_DATA, CLEARED_COOKIE_HEADER),
-    },
-    ['CSRF_FAILED'],
-  ),
-  attachValidation: true,
-}
+export const LOGOUT_OPERATION = operation({
+  operationId: 'logOut',
+  tags: ['Login'],
+  summary: 'Log out',
+  description:
+    'Ends the session of the refresh token, access token or session cookie. The answer is the same if there is none. Other services accept its access token until it expires, unless they follow `/.well-known/ended-sessions`.',
+  security: [{}, ...CHANGING],
+  body: REFRESH_TOKEN_BODY,
+  response: success('The session has ended.', NO_DATA, CLEARED_COOKIE_HEADER),
+  failures: ['CSRF_FAILED'],
+  options: { attachValidation: true },
+})
 
 export function logoutRoute(deps: SessionAccess) {
   return async (request: FastifyRequest, reply: FastifyReply) => {

@@ -4,7 +4,7 @@ import type { Config } from '../../config/config.ts'
 import type { RefreshedSession } from '../../domain/refresh-token.ts'
 import type { CountedLog } from '../../log/counted-log.ts'
 import { type RefreshDeps, refresh, renewAccess } from '../../session/refresh.ts'
-import { sendFailure, sendSuccess, toUserObject } from '../answer/envelope.ts'
+import { sendFailure, sendTokens } from '../answer/envelope.ts'
 import { IN_GIVEN_ORDER, named, object, operation, success } from '../openapi/operation.ts'
 import { REFRESH_TOKEN_BODY, TOKENS } from '../openapi/schemas.ts'
 import { clientOf } from '../request/client.ts'
@@ -22,26 +22,21 @@ import {
 
 type Deps = SessionAccess & RefreshDeps & Pick<Config, 'areRefreshesCounted'>
 
-export const REFRESH_OPERATION = {
-  ...operation(
-    {
-      operationId: 'refresh',
-      tags: ['Login'],
-      summary: 'Get a new access token',
-      description:
-        'With a refresh token in the body, the answer has its successor. If the answer is lost, repeat the request within 60 seconds with the same `X-Request-ID`: it gets the same successor. Send a new random id with each refresh. Without an id, a repetition must come from the same address (IPv6: the same /64 network) with the same `User-Agent`. A replaced token that another caller uses, or that is used later or after its successor, ends the session. With a session cookie, the answer has no refresh token.',
-      security: [{}, { sessionCookie: [], csrfToken: [] }],
-      body: REFRESH_TOKEN_BODY,
-      response: success(
-        'A new access token.',
-        named('RenewedTokens', object(TOKENS, ['user', 'accessToken', 'expiresIn'])),
-      ),
-    },
-    ['INVALID_TOKEN', 'CSRF_FAILED', 'TOO_MANY_REQUESTS'],
+export const REFRESH_OPERATION = operation({
+  operationId: 'refresh',
+  tags: ['Login'],
+  summary: 'Get a new access token',
+  description:
+    'With a refresh token in the body, the answer has its successor. If the answer is lost, repeat the request within 60 seconds with the same `X-Request-ID`: it gets the same successor. Send a new random id with each refresh. Without an id, a repetition must come from the same address (IPv6: the same /64 network) with the same `User-Agent`. A replaced token that another caller uses, or that is used later or after its successor, ends the session. With a session cookie, the answer has no refresh token.',
+  security: [{}, { sessionCookie: [], csrfToken: [] }],
+  body: REFRESH_TOKEN_BODY,
+  response: success(
+    'A new access token.',
+    named('RenewedTokens', object(TOKENS, ['user', 'accessToken', 'expiresIn'])),
   ),
-  ...IN_GIVEN_ORDER,
-  attachValidation: true,
-}
+  failures: ['INVALID_TOKEN', 'CSRF_FAILED', 'TOO_MANY_REQUESTS'],
+  options: { ...IN_GIVEN_ORDER, attachValidation: true },
+})
 
 export function refreshRoute(deps: Deps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
@@ -53,15 +48,10 @@ export function refreshRoute(deps: Deps) {
     const outcome = await refresh(deps, token, caller)
     switch (outcome.kind) {
       case 'refreshed': {
-        const { live, accessToken, refreshToken, expiresInSeconds: expiresIn, repeatedBy } = outcome
+        const { live, repeatedBy } = outcome
         if (repeatedBy) metricsOf(request).refreshRepeated(repeatedBy)
         logRefreshed(deps, request, live, repeatedBy !== null)
-        return sendSuccess(reply, {
-          user: toUserObject(live.user),
-          accessToken,
-          refreshToken,
-          expiresIn,
-        })
+        return sendTokens(reply, live.user, outcome)
       }
       case 'reused': {
         const { sessionId, userId, isOtherCaller } = outcome
@@ -90,9 +80,8 @@ async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: Fasti
   if (access.kind !== 'granted') return sendDenied(request, reply, access)
   const outcome = renewAccess(deps, access.live)
   if (outcome.kind === 'limited') return sendLimited(request, reply, outcome)
-  const { accessToken, expiresInSeconds: expiresIn } = outcome
   logRefreshed(deps, request, access.live, false)
-  return sendSuccess(reply, { user: toUserObject(access.live.user), accessToken, expiresIn })
+  return sendTokens(reply, access.live.user, outcome)
 }
 
 function logRefreshed(

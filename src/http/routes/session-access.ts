@@ -10,10 +10,10 @@ import {
 import { sendFailure } from '../answer/envelope.ts'
 import { bearerTokenOf } from '../request/bearer.ts'
 import { sessionCookieOf } from '../request/cookies.ts'
-import { type CsrfReason, checkCsrf } from '../request/csrf.ts'
+import { type CsrfReason, checkCsrf, type IsListedOrigin } from '../request/csrf.ts'
 import { logOf, logRefused } from '../request/log.ts'
 
-export type SessionAccess = SessionDeps & { isListedOrigin: (origin: string) => boolean }
+export type SessionAccess = SessionDeps & { isListedOrigin: IsListedOrigin }
 
 type CrossSite = { kind: 'cross-site'; reason: CsrfReason }
 type Denied = { kind: 'denied'; credential: Credential['kind']; reason: AccessReason }
@@ -46,7 +46,6 @@ export async function accessBy(deps: SessionAccess, shown: Shown): Promise<Acces
     : { kind: 'denied', credential: shown.kind, reason: found.reason }
 }
 
-/** What a request has shown. */
 type Shown = Credential | { kind: 'absent' } | CrossSite
 
 /** A bearer token or a cookie. */

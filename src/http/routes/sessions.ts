@@ -29,25 +29,23 @@ const CURRENT_SESSION = whole({
   lastLogin: named('LastLogin', LAST_LOGIN),
 })
 
-export const SESSION_OPERATION = operation(
-  {
-    operationId: 'getSession',
-    tags: ['Sessions'],
-    summary: 'Get the user and the session of this request',
-    description:
-      'Use it to ask whether a session is still live: an access token is valid for an hour, also after a logout. `/.well-known/ended-sessions` answers the same question for many tokens, a second later.',
-    security: READING,
-    response: success(
-      'The session is live.',
-      named(
-        'UserAndSession',
-        whole({ user: USER, session: named('CurrentSession', CURRENT_SESSION) }),
-      ),
-      CSRF_TOKEN_HEADER,
+export const SESSION_OPERATION = operation({
+  operationId: 'getSession',
+  tags: ['Sessions'],
+  summary: 'Get the user and the session of this request',
+  description:
+    'Use it to ask whether a session is still live: an access token is valid for an hour, also after a logout. `/.well-known/ended-sessions` answers the same question for many tokens, a second later.',
+  security: READING,
+  response: success(
+    'The session is live.',
+    named(
+      'UserAndSession',
+      whole({ user: USER, session: named('CurrentSession', CURRENT_SESSION) }),
     ),
-  },
-  ['INVALID_TOKEN'],
-)
+    CSRF_TOKEN_HEADER,
+  ),
+  failures: ['INVALID_TOKEN'],
+})
 
 export function sessionRoute(deps: SessionAccess) {
   return withSession(deps, async ({ session, user, lastLogin }, _request, reply, cookie) => {
@@ -61,49 +59,45 @@ export function sessionRoute(deps: SessionAccess) {
 
 const PAGE_MAX = 100
 
-export const SESSIONS_OPERATION = {
-  ...operation(
+export const SESSIONS_OPERATION = operation({
+  operationId: 'listSessions',
+  tags: ['Sessions'],
+  summary: 'List your live sessions',
+  description:
+    'In the order of their logins. If there are more, send `next` as `after` to get the next page.',
+  security: READING,
+  querystring: object(
     {
-      operationId: 'listSessions',
-      tags: ['Sessions'],
-      summary: 'List your live sessions',
-      description:
-        'In the order of their logins. If there are more, send `next` as `after` to get the next page.',
-      security: READING,
-      querystring: object(
-        {
-          limit: {
-            type: 'string',
-            // It has no sign and no leading zeros.
-            pattern: '^([1-9]\\d?|100)$',
-            description: `How many sessions: 1 to ${PAGE_MAX}; by default ${PAGE_MAX}.`,
-            examples: ['20'],
-          },
-          after: {
-            ...SESSION_ID,
-            description: 'The id of the last session of the previous page.',
-          },
-        },
-        [],
-      ),
-      response: success(
-        'A page of the list.',
-        named(
-          'SessionPage',
-          object(
-            {
-              sessions: { type: 'array', items: named('Session', whole(OWN_SESSION_FIELDS)) },
-              next: { ...SESSION_FIELDS.id, description: 'Only if there are more sessions.' },
-            },
-            ['sessions'],
-          ),
-        ),
-      ),
+      limit: {
+        type: 'string',
+        // It has no sign and no leading zeros.
+        pattern: '^([1-9]\\d?|100)$',
+        description: `How many sessions: 1 to ${PAGE_MAX}; by default ${PAGE_MAX}.`,
+        examples: ['20'],
+      },
+      after: {
+        ...SESSION_ID,
+        description: 'The id of the last session of the previous page.',
+      },
     },
-    ['INVALID_TOKEN'],
+    [],
   ),
-  attachValidation: true,
-}
+  response: success(
+    'A page of the list.',
+    named(
+      'SessionPage',
+      object(
+        {
+          sessions: { type: 'array', items: named('Session', whole(OWN_SESSION_FIELDS)) },
+          next: { ...SESSION_FIELDS.id, description: 'Only if there are more sessions.' },
+        },
+        ['sessions'],
+      ),
+    ),
+  ),
+  failures: ['INVALID_TOKEN'],
+  options: { attachValidation: true },
+})
 
 export function sessionsRoute(deps: SessionAccess) {
   return withSession(deps, async (live, request, reply) => {

@@ -22,50 +22,46 @@ type VerifyDeps = SessionAccess & { proxies: Proxies; returnToOrigins: readonly 
 
 const REMOTE = (description: string) => ({ type: 'string', description })
 
-export const VERIFY_OPERATION = {
-  ...operation(
-    {
-      operationId: 'verify',
-      tags: ['Sessions'],
-      summary: 'Tell a proxy which user has sent a request',
-      description:
-        'For nginx `auth_request`, Caddy `forward_auth` and Traefik `ForwardAuth`, if the application is on the host of the service. The proxy says which request it asks about in `X-Original-URL` and `X-Original-Method`, or in `X-Forwarded-Uri`, `X-Forwarded-Host` and `X-Forwarded-Method`; the addresses count only if it is in `TRUST_PROXY`. A 401 for an address of this host that `RETURN_TO_ORIGINS` lists has the address of the login page in `Location`.',
-      security: READING,
-      querystring: {
-        ...object(
-          {
-            role: {
-              type: 'string',
-              pattern: '^[^,]+(,[^,]+)*$',
-              description: 'The user must have one of these roles.',
-              examples: ['admin,auditor'],
-            },
-          },
-          [],
-        ),
-        additionalProperties: false,
-      },
-      response: {
-        ...success('The session is live.', NO_DATA, {
-          'Remote-User': REMOTE('The id of the user.'),
-          'Remote-Email': REMOTE('The email.'),
-          'Remote-Name': REMOTE(
-            'The name. In all four headers, control characters, `%` and non-ASCII characters are percent-encoded as UTF-8.',
-          ),
-          'Remote-Role': REMOTE('The role.'),
-        }),
-        302: {
-          'x-response-description':
-            'There is no live session, and a user has opened the page that `X-Forwarded-Uri` names.',
-          headers: { Location: REMOTE('The login page, with the address to return to.') },
-          type: 'null',
+export const VERIFY_OPERATION = operation({
+  operationId: 'verify',
+  tags: ['Sessions'],
+  summary: 'Tell a proxy which user has sent a request',
+  description:
+    'For nginx `auth_request`, Caddy `forward_auth` and Traefik `ForwardAuth`, if the application is on the host of the service. The proxy says which request it asks about in `X-Original-URL` and `X-Original-Method`, or in `X-Forwarded-Uri`, `X-Forwarded-Host` and `X-Forwarded-Method`; the addresses count only if it is in `TRUST_PROXY`. A 401 for an address of this host that `RETURN_TO_ORIGINS` lists has the address of the login page in `Location`.',
+  security: READING,
+  querystring: {
+    ...object(
+      {
+        role: {
+          type: 'string',
+          pattern: '^[^,]+(,[^,]+)*$',
+          description: 'The user must have one of these roles.',
+          examples: ['admin,auditor'],
         },
       },
+      [],
+    ),
+    additionalProperties: false,
+  },
+  response: {
+    ...success('The session is live.', NO_DATA, {
+      'Remote-User': REMOTE('The id of the user.'),
+      'Remote-Email': REMOTE('The email.'),
+      'Remote-Name': REMOTE(
+        'The name. In all four headers, control characters, `%` and non-ASCII characters are percent-encoded as UTF-8.',
+      ),
+      'Remote-Role': REMOTE('The role.'),
+    }),
+    302: {
+      'x-response-description':
+        'There is no live session, and a user has opened the page that `X-Forwarded-Uri` names.',
+      headers: { Location: REMOTE('The login page, with the address to return to.') },
+      type: 'null',
     },
-    ['INVALID_TOKEN', 'FORBIDDEN', 'CSRF_FAILED'],
-  ),
-  attachValidation: true,
-}
+  },
+  failures: ['INVALID_TOKEN', 'FORBIDDEN', 'CSRF_FAILED'],
+  options: { attachValidation: true },
+})
 
 export function verifyRoute(
   sessions: SessionAccess,

@@ -22,10 +22,8 @@ export const userSessionsRoute = adminRoute(
     const user = await userOf(deps, named)
     // One more row than asked for shows whether there is a next page.
     const page = { afterId, limit: limit + 1 }
-    const found =
-      afterId === null || isUuid(afterId)
-        ? await deps.store.sessions.listLive(user.id, page, deps.clock())
-        : null
+    const isId = afterId === null || isUuid(afterId)
+    const found = isId ? await deps.store.sessions.listLive(user.id, page, deps.clock()) : null
     if (!found) throw new WrongUse('after must be the id of a session of this user.', 'after')
     const sessions = found.slice(0, limit)
     return { sessions, next: found.length > limit ? (sessions.at(-1)?.id ?? null) : null }

@@ -44,7 +44,9 @@ export function handleError(error: FastifyError, request: FastifyRequest, reply:
 
 /** The required fields in the route's schema, unless the route answers by itself if one is missing. */
 function fieldsOf({ routeOptions: { attachValidation, schema } }: FastifyRequest): string[] {
-  return attachValidation ? [] : (Object(schema?.body).required ?? [])
+  const body = schema?.body
+  const hasFields = body !== null && typeof body === 'object' && 'required' in body
+  return !attachValidation && hasFields && Array.isArray(body.required) ? body.required : []
 }
 
 /** Each field once, in the order of the schema; all fields if the body is no object. */

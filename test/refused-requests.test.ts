@@ -138,11 +138,14 @@ test('a client that repeats a malformed request writes one line, then counts', a
   const from = newAddress()
   const counted = (lines: { ip?: unknown; count?: unknown }[]) =>
     lines.reduce((sum, { ip, count }) => sum + (ip === from ? Number(count ?? 1) : 0), 0)
+  const startMs = performance.now()
   const lines = await loggedBy(service, async () => {
     for (let i = 0; i < 200; i++) await service.call({ from, body: { email: CANARY, i } })
     await until(async () => counted(service.logged()) === 200)
   })
-  assert.ok(lines.length < 20, `${lines.length} lines`)
+  // Counts are written once a second.
+  const most = 2 + (performance.now() - startMs) / 1_000
+  assert.ok(lines.length <= most, `${lines.length} lines instead of ${most}`)
 })
 
 test('an address or a method that does not exist is not logged', async () => {

@@ -200,7 +200,8 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal((await redeem(code, verifier, { Origin: ORIGIN })).status, 200)
     })
 
-    test('is valid for 60 seconds, and no longer after the clock was set', async () => {
+    test('is valid for 60 seconds, and no longer after the clock was set', async t => {
+      service.stopClock(t)
       const { login, code, verifier } = await newCode()
       service.advance(59 * SECOND_MS)
       const late = await codeOf(login)
@@ -214,7 +215,12 @@ for (const engine of ENGINES_BY_RUN) {
         assert.equal(answer.text, INVALID_TOKEN)
       })
       service.advance(5 * MINUTE_MS)
-      assert.equal(lines[0]?.reason, 'code-expired')
+      // The counts of earlier refusals may be written at this moment.
+      const own = lines.filter(({ ip }) => ip === '127.0.0.9')
+      assert.deepEqual(
+        own.map(({ reason }) => reason),
+        ['code-expired'],
+      )
     })
 
     const CHANGES: [name: string, change: (email: string, login: Login) => Promise<unknown>][] = [

@@ -6,6 +6,7 @@ import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { createServer as createTlsServer } from 'node:tls'
+import type { Finding } from '../src/finding.ts'
 import { makeCertificate, writeCertificate } from './certificates.ts'
 import { setUpDoctor } from './doctor.ts'
 import { freePort } from './postgres-server.ts'
@@ -13,10 +14,16 @@ import { run } from './process.ts'
 
 const { cli, production, examine } = await setUpDoctor()
 
-async function runningWith(env: Record<string, string>): Promise<string> {
-  const { findings } = await examine({ ...production, ...env })
-  const found = findings.find(({ check }) => check === 'running')
-  return found ? `${found.state}: ${found.detail}` : 'nothing'
+/** On a busy machine a service may answer too late for the doctor, which then examines it again. */
+const isTooLate = ({ detail }: Finding) => detail.includes('no answer within')
+
+async function runningWith(env: Record<string, string>, isSilent = false): Promise<string> {
+  for (;;) {
+    const { findings } = await examine({ ...production, ...env })
+    const found = findings.find(({ check }) => check === 'running')
+    if (!found) return 'nothing'
+    if (isSilent || !isTooLate(found)) return `${found.state}: ${found.detail}`
+  }
 }
 
 for (const host of ['0.0.0.0', '::1']) {
@@ -43,7 +50,8 @@ test('the admin API is checked only if it is on: its address, its tokens, and th
   const ADMIN_TOKENS_FILE = join(cli.folder, 'admin-tokens.json')
   const admin = { ...production, ADMIN_PORT, ADMIN_TOKENS_FILE }
   const about = async (env: Record<string, string>) => {
-    const { findings } = await examine({ ...admin, ...env })
+    let { findings } = await examine({ ...admin, ...env })
+    while (findings.some(isTooLate)) findings = (await examine({ ...admin, ...env })).findings
     const shown = findings.filter(({ check, detail }) => /admin/.test(`${check} ${detail}`))
     return shown.map(({ check, state, detail }) => `${check} ${state}: ${detail}`)
   }
@@ -95,7 +103,10 @@ test('a program without TLS is warned of, and a silent one within 2 seconds', as
   const chattyPort = await listenAnywhere(chatty)
   assert.match(await runningWith({ PORT: chattyPort }), /^warning: no TLS on .*another program\?$/)
   const silentPort = await listenAnywhere(silent)
-  assert.match(await runningWith({ PORT: silentPort }), /^warning: no TLS .*within 2 s\): is it/)
+  assert.match(
+    await runningWith({ PORT: silentPort }, true),
+    /^warning: no TLS .*within 2 s\): is it/,
+  )
 })
 
 test('behind a proxy, or without a fixed port, the check is left out', async () => {

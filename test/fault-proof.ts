@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { setTimeout } from 'node:timers/promises'
 import { decodeJwt } from 'jose'
-import { type Deployment, type ServiceProcess, timed, until } from './process.ts'
+import { type Deployment, type ServiceProcess, timedByTicks, until } from './process.ts'
 import { type Answer, PASSWORD } from './service.ts'
 
 const INTERNAL_ERROR =
@@ -70,7 +70,7 @@ type Limits = { answeredWithinMs: number; aliveWithinMs: number }
 
 /** Measures as many logins at once as are sent while the database fails. */
 async function measureHealthy(service: ServiceProcess): Promise<Limits> {
-  const logins = Promise.all(USERS.map(email => timed(service.login(email))))
+  const logins = Promise.all(USERS.map(email => timedByTicks(service.login(email))))
   const slowestPulseMs = await pulseDuring(service, logins)
   const slowestLoginMs = Math.max(...(await logins).map(({ ms }) => ms))
   return {
@@ -87,10 +87,10 @@ async function proveRefusals(
 ): Promise<void> {
   const linesBefore = service.lines().length
   // The result of a check before the fault is used for a second.
-  const readiness = timed(until(async () => (await service.health('/readyz')) === 503))
+  const readiness = timedByTicks(until(async () => (await service.health('/readyz')) === 503))
   const logins = Promise.all(
     USERS.map((email, index) =>
-      timed(service.login(email, index % 2 === 0 ? PASSWORD : 'wrong password')),
+      timedByTicks(service.login(email, index % 2 === 0 ? PASSWORD : 'wrong password')),
     ),
   )
   const slowestPulseMs = await pulseDuring(service, logins)
@@ -135,7 +135,7 @@ async function pulseDuring(service: ServiceProcess, work: Promise<unknown>): Pro
   work.then(over, over)
   let slowestMs = 0
   while (!isOver) {
-    slowestMs = Math.max(slowestMs, (await timed(service.health('/livez'))).ms)
+    slowestMs = Math.max(slowestMs, (await timedByTicks(service.health('/livez'))).ms)
     await setTimeout(PULSE_EVERY_MS)
   }
   return slowestMs
@@ -147,7 +147,7 @@ function startLoad(service: ServiceProcess, { answeredWithinMs }: Limits) {
   let isStopped = false
   const clients = USERS.slice(0, 8).map(async email => {
     while (!isStopped) {
-      const { value, ms } = await timed(service.login(email))
+      const { value, ms } = await timedByTicks(service.login(email))
       assert.ok(ms < answeredWithinMs, `answered after ${ms} ms`)
       answers.push(value)
     }

@@ -3,10 +3,11 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
-import { readFile, stat, writeFile } from 'node:fs/promises'
+import { createWriteStream, readFileSync } from 'node:fs'
+import { readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import bcrypt from 'bcrypt'
@@ -295,8 +296,18 @@ test('a dry run says what an import says, also of ids that occur twice', async (
 })
 
 test('an interruption is noticed between two batches, and the next run continues', async () => {
-  const rows = Array.from({ length: 20_000 }, (_, i) => `i${i}@int.example.com,Ida,$2b$${HASH}\n`)
-  await writeFile(join(cli.folder, 'i.csv'), `email,name,passwordHash\n${rows.join('')}`)
+  const heading = 'email,name,passwordHash\n'
+  const rowsOf = (from: number, to: number) =>
+    Array.from({ length: to - from }, (_, i) => `i${from + i}@int.example.com,Ida,$2b$${HASH}\n`)
+  let rows = 0
+  function* endless() {
+    yield heading
+    for (; ; rows += 1_000) yield rowsOf(rows, rows + 1_000).join('')
+  }
+  // A pipe with rows without end, so that the import cannot end by itself.
+  const file = join(cli.folder, 'i.csv')
+  await once(spawn('mkfifo', [file]), 'close')
+  const feeding = pipeline(endless, createWriteStream(file)).catch(() => {})
   const child = spawn(process.execPath, [MAIN, 'users', 'import', 'i.csv'], {
     cwd: cli.folder,
     env: cli.env,
@@ -310,11 +321,15 @@ test('an interruption is noticed between two batches, and the next run continues
   const stored = (await usersAt('int.example.com')).length
   // The second signal can meet a process that has said everything and is about to exit.
   assert.ok(code === 1 || signal === 'SIGINT', `${code} ${signal}`)
-  assert.ok(stored < rows.length)
   assert.match(said, new RegExp(`So far ${stored} added.*run the command again to continue`))
+  await feeding
+  await rm(file)
+  // The last thousand may have been read in part.
+  const total = rows + 1_000
+  await writeFile(file, [heading, ...rowsOf(0, total)].join(''))
   const ended = await cli.run(['users', 'import', 'i.csv', '--json'])
   assert.partialDeepStrictEqual(JSON.parse(ended.stdout), {
-    added: rows.length - stored,
+    added: total - stored,
     unchanged: stored,
   })
 })

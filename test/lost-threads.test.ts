@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { isHashJob } from './hash-counter.ts'
 import { whileThreadsDie } from './lost-thread.ts'
 import { until } from './process.ts'
-import { startTestService, WITH_THREADS } from './service.ts'
+import { startTestService, UNLIMITED, WITH_THREADS } from './service.ts'
 
 const THREADS = [
   ['that hashes its password', isHashJob, 'hashing.thread_lost'],
@@ -12,17 +12,21 @@ const THREADS = [
 
 for (const [thread, isItsMessage, lost] of THREADS) {
   test(`a login gets a 500 if the thread ${thread} dies, and the next one starts a new thread`, async t => {
-    const service = await startTestService('sqlite', WITH_THREADS)
+    // The attempt of a thread that died stays pending, and would use up the failures of the email.
+    const service = await startTestService('sqlite', { ...WITH_THREADS, ...UNLIMITED })
     t.after(() => service.stop())
     const email = await service.newUser()
     const { status, json } = await whileThreadsDie(isItsMessage, () =>
       service.login(email, 'wrong'),
     )
     assert.deepEqual([status, json.error.code], [500, 'INTERNAL_ERROR'])
-    assert.equal(service.logged().filter(({ event }) => event === lost).length, 1)
+    const countLost = () => service.logged().filter(({ event }) => event === lost).length
+    assert.equal(countLost(), 1)
 
     // On a busy machine the new thread may start too late for the next login.
-    await until(async () => (await service.login(email, 'wrong')).status === 401)
-    for (let i = 0; i < 3; i++) assert.equal((await service.login(email, 'wrong')).status, 401)
+    for (let i = 0; i < 4; i++) {
+      await until(async () => (await service.login(email, 'wrong')).status === 401)
+    }
+    assert.equal(countLost(), 1)
   })
 }

@@ -4,7 +4,7 @@ import { randomInt, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { chmod, chown, cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
+import { createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -199,17 +199,28 @@ const FREE_PORTS = { from: 20_000, count: 12_000 }
 
 /**
  * A random port below the range from which the system takes ports for outgoing connections. A port of that
- * range could be taken by any connection before the caller listens on it.
+ * range could be taken by any connection before the caller listens on it. No other test gets it while this process
+ * runs, even if nothing listens on it yet.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = FREE_PORTS.from + randomInt(FREE_PORTS.count)
+    if (!(await isReserved(port))) continue
     const server = createServer().listen(port, '127.0.0.1')
-    const isFree = await new Promise<boolean>(resolve =>
-      server.once('listening', () => resolve(true)).once('error', () => resolve(false)),
-    )
-    if (!isFree) continue
+    if (!(await isListening(server))) continue
     await new Promise(resolve => server.close(resolve))
     return port
   }
+}
+
+/** Reserves the port by a socket without a file, which Linux removes at the end of the process. */
+async function isReserved(port: number): Promise<boolean> {
+  if (process.platform !== 'linux') return true
+  return isListening(createServer().listen(`\0login-test-port-${port}`).unref())
+}
+
+function isListening(server: Server): Promise<boolean> {
+  return new Promise(resolve => {
+    server.once('listening', () => resolve(true)).once('error', () => resolve(false))
+  })
 }

@@ -108,6 +108,8 @@ export type TestService = {
   logged: () => Record<string, unknown>[]
   logText: () => string
   advance: (ms: number) => void
+  /** From now on until the given test ends, only `advance` moves the clock. */
+  stopClock: (owner: { after: (end: () => void) => void }) => void
   now: () => Date
   /** Fails if the answer is not as the OpenAPI document describes it. */
   call: (call: Call) => Promise<Answer>
@@ -146,7 +148,8 @@ export async function startTestService(
     ...env,
   }
   let offsetMs = 0
-  const now = () => new Date(Date.now() + offsetMs)
+  let stoppedMs: number | null = null
+  const now = () => new Date((stoppedMs ?? Date.now()) + offsetMs)
   const lines: string[] = []
   /** The lines that a test has asked for already. */
   const parsed: Record<string, unknown>[] = []
@@ -198,6 +201,12 @@ export async function startTestService(
     logText: () => lines.join(''),
     advance: ms => {
       offsetMs += ms
+    },
+    stopClock(owner) {
+      stoppedMs = Date.now()
+      owner.after(() => {
+        stoppedMs = null
+      })
     },
     now,
     call,

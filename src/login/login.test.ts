@@ -52,7 +52,8 @@ for (const engine of ENGINES) {
     const { store } = await openTestStore(engine)
 
     test('of 100 guesses five are verified, and all others are throttled', async () => {
-      const deps = depsOn(store)
+      // On a busy machine, too, none is shed.
+      const deps = { ...depsOn(store), loginTimeMs: 60_000 }
       const attempts = Array.from({ length: 100 }, () => login(deps, attempt))
       assert.deepEqual(countKinds(await Promise.all(attempts)), { rejected: 5, throttled: 95 })
     })

@@ -35,6 +35,8 @@ const SCREENSHOTS = process.env.SCREENSHOTS ? join(PROJECT, 'docs/screenshots') 
 const FULLY_PICTURED = ['form', 'account', 'change-password', 'reference']
 const PHONE_WIDTH = 320
 const DESKTOP = { width: 900, height: 780 }
+/** For each step of a visit. A busy machine may need longer than the usual 30 s. */
+export const STEP_LIMIT_MS = 300_000
 
 export type Visit = {
   page: Page
@@ -96,6 +98,7 @@ export function openVisits(env: Record<string, string> = {}) {
         timezoneId: zoneAtNoon(),
         ...options.context,
       })
+      context.setDefaultTimeout(STEP_LIMIT_MS)
       const complaints: string[] = []
       const requests: Request[] = []
       // Without a session, the first call of the page is answered 401.
@@ -163,6 +166,7 @@ export function openVisits(env: Record<string, string> = {}) {
 
 export function launchBrowser(flags: string[] = []): Promise<Browser> {
   return chromium.launch({
+    timeout: STEP_LIMIT_MS,
     executablePath: findChromium([HEADLESS, ...PLACES]),
     args: [...FLAGS, ...flags],
     // Screenshots need a font that looks the same everywhere.

@@ -11,7 +11,7 @@ import { freePort } from '../postgres-server.ts'
 import { PROJECT } from '../process.ts'
 import { makeRecipeFolder, type RecipeFolder, recipe } from '../recipes.ts'
 import { PASSWORD, startTestService, type TestService } from '../service.ts'
-import { launchBrowser } from './browser.ts'
+import { launchBrowser, STEP_LIMIT_MS } from './browser.ts'
 
 const LOGIN = 'https://login.example.com'
 const APP = 'https://app.example.com'
@@ -82,6 +82,7 @@ const serveApplication: RequestListener = async ({ url = '', headers }, response
 function visit(body: (page: Page, context: BrowserContext) => Promise<void>) {
   return async () => {
     const context = await browser.newContext({ ignoreHTTPSErrors: true, locale: 'en-GB' })
+    context.setDefaultTimeout(STEP_LIMIT_MS)
     try {
       await body(await context.newPage(), context)
     } finally {

@@ -39,8 +39,11 @@ async function killInRotations({ database, addUser, start }: Deployment) {
   let victim = await start()
   for (const [index, percent] of kills.entries()) {
     const { tokens, roundMs } = await openSessions(victim)
-    const refreshing = Promise.allSettled(tokens.map(token => refresh(victim, token)))
-    await setTimeout((percent / 100) * roundMs)
+    const refreshes = tokens.map(token => refresh(victim, token))
+    const refreshing = Promise.allSettled(refreshes)
+    // The first kill comes after an answer, and the second one before: chance might choose only one of both.
+    if (index === 0) await Promise.race(refreshes)
+    else await setTimeout(index === 1 ? 0 : (percent / 100) * roundMs)
     victim.kill('SIGKILL')
     const results = await refreshing
     await victim.exit

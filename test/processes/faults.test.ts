@@ -17,7 +17,7 @@ import {
   run,
   SERVE,
   type ServiceProcess,
-  timed,
+  timedByTicks,
   until,
 } from '../process.ts'
 import { createClient, PASSWORD, UNLIMITED } from '../service.ts'
@@ -164,7 +164,7 @@ describe('while PostgreSQL fails', () => {
       const login = service.login(OWNER)
       await until(async () => (await service.health('/readyz')) === 503)
       service.kill('SIGTERM')
-      const { value, ms } = await timed(service.exit)
+      const { value, ms } = await timedByTicks(service.exit)
       assert.deepEqual(value, { code: 0, signal: null })
       assert.ok(ms < 10_000, `ended after ${ms} ms`)
       assert.equal((await login).status, 500)

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { proveNoAnswerIsLost } from '../crash-cycles.ts'
-import { createDeployment, type Deployment, timed, until } from '../process.ts'
+import { createDeployment, type Deployment, timedByTicks, until } from '../process.ts'
 import { countStatuses } from '../service.ts'
 import { releaseDisk, stallDisk, withSlowDisk } from '../slow-disk.ts'
 
@@ -52,7 +52,7 @@ describe('while the disk is slow', () => {
     const login = service.login(EMAIL)
     await until(async () => (await service.health('/readyz')) === 503)
     service.kill('SIGTERM')
-    const { value, ms } = await timed(service.exit)
+    const { value, ms } = await timedByTicks(service.exit)
     // The thread is in a system call, so that only this signal ends the process.
     assert.deepEqual(value, { code: null, signal: 'SIGKILL' })
     assert.ok(ms < 10_000, `ended after ${ms} ms`)

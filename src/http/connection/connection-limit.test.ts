@@ -101,7 +101,9 @@ describe('connections', () => {
       return (user + system) / 1_000
     }
     const fillingMs = cpuMsOf(total, 0)
-    const floodMs = cpuMsOf(10 * total, total) / 10
+    // The least of several floods: other threads of this process may compute during one of them.
+    const floods = [1, 11, 21].map(from => cpuMsOf(10 * total, from * total) / 10)
+    const floodMs = Math.min(...floods)
     assert.ok(floodMs < 10 * fillingMs + 20, `${floodMs} ms at the limit, ${fillingMs} ms below it`)
   })
 })

@@ -21,6 +21,8 @@ const HALF_A_BODY = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\
 async function listen(server: Server, total: number, perClient: number) {
   const limits = { connections: { total, perClient }, handshakes: { total: 2, perClient: 2 } }
   limitConnections(server, trustProxies([PROXY]), limits)
+  // On a busy machine, too, no connection is closed because it is idle.
+  server.keepAliveTimeout = 60_000
   server.on('request', (request, response) => {
     request.resume()
     if (request.url === '/slow') server.emit('slow', response)

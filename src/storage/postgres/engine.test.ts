@@ -8,6 +8,9 @@ import { SERVICE_OPERATION_TIMEOUT_MS } from '../sql/engine.ts'
 import { prepare } from '../sql/prepared.ts'
 import { openPostgres } from './engine.ts'
 
+/** Longer than any operation takes on a busy machine. */
+const PATIENT_MS = 60_000
+
 describe('a connection to PostgreSQL', async () => {
   const database = await createTestDatabase('postgres')
   after(() => database.drop())
@@ -21,7 +24,7 @@ describe('a connection to PostgreSQL', async () => {
       ...config,
       url: address,
       onConnectionLost: () => {},
-      operationTimeoutMs: SERVICE_OPERATION_TIMEOUT_MS,
+      operationTimeoutMs: PATIENT_MS,
     })
     try {
       const { rows } = await sql<{ settings: string[] }>`
@@ -77,22 +80,23 @@ describe('a connection to PostgreSQL', async () => {
     }
   })
 
-  const openSingle = () =>
+  const openSingle = (operationTimeoutMs = PATIENT_MS) =>
     openPostgres({
       ...config,
       poolSize: 1,
       onConnectionLost: () => {},
-      operationTimeoutMs: SERVICE_OPERATION_TIMEOUT_MS,
+      operationTimeoutMs,
     })
 
   test('that the server ends fails only the operation that used it', async () => {
     const engine = openSingle()
     try {
-      const ended = assert.rejects(sql`select pg_sleep(1)`.execute(engine.db), { code: '57P01' })
+      const ended = assert.rejects(sql`select pg_sleep(60)`.execute(engine.db), { code: '57P01' })
       const waiting = [1, 2, 3].map(() => sql`select 1`.execute(engine.db))
       await until(async () => {
         const rows = await database.rows(
-          "select pg_terminate_backend(pid) from pg_stat_activity where query = 'select pg_sleep(1)'",
+          `select pg_terminate_backend(pid) from pg_stat_activity
+            where datname = current_database() and query = 'select pg_sleep(60)'`,
         )
         return rows.length > 0
       })
@@ -119,12 +123,7 @@ describe('a connection to PostgreSQL', async () => {
   })
 
   test('that is in use is waited for as long as an operation may take', async () => {
-    const engine = openPostgres({
-      ...config,
-      poolSize: 1,
-      onConnectionLost: () => {},
-      operationTimeoutMs: 60_000,
-    })
+    const engine = openSingle()
     try {
       await sql`select 1`.execute(engine.db)
       const long = sql`select pg_sleep(1.5)`.execute(engine.db)
@@ -141,7 +140,7 @@ describe('a connection to PostgreSQL', async () => {
       ...config,
       url: wire.url,
       onConnectionLost: () => {},
-      operationTimeoutMs: 60_000,
+      operationTimeoutMs: PATIENT_MS,
     })
     try {
       const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(engine.db)
@@ -158,7 +157,8 @@ describe('a connection to PostgreSQL', async () => {
   })
 
   test('gives a repeated operation only the time that is left', async () => {
-    const engine = openSingle()
+    // Enough for the first run on a busy machine. The test waits until it is over.
+    const engine = openSingle(5_000)
     const fail = sql`do $$ begin raise exception 'in parallel' using errcode = '40001'; end $$`
     let runs = 0
     try {

@@ -205,7 +205,7 @@ const FREE_PORTS = { from: 20_000, count: 12_000 }
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = FREE_PORTS.from + randomInt(FREE_PORTS.count)
-    if (!(await isReserved(port))) continue
+    if (!(await reserve(port))) continue
     const server = createServer().listen(port, '127.0.0.1')
     if (!(await isListening(server))) continue
     await new Promise(resolve => server.close(resolve))
@@ -213,8 +213,8 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** Reserves the port by a socket without a file, which Linux removes at the end of the process. */
-async function isReserved(port: number): Promise<boolean> {
+/** False if another test has the port. Reserves it by a socket without a file, which Linux removes with the process. */
+async function reserve(port: number): Promise<boolean> {
   if (process.platform !== 'linux') return true
   return isListening(createServer().listen(`\0login-test-port-${port}`).unref())
 }

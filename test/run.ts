@@ -25,8 +25,8 @@ const CLUSTER: Suite = { processes: 1, filesPerProcess: 1 }
 const PROOF: Suite = { processes: 4, filesPerProcess: 1 }
 
 const USUAL_FILES = ['src/**/*.test.ts', 'test/storage/*.contract.ts', 'test/*.test.ts']
-/** A process in which no test ends within this time is killed. The slowest test needs a tenth of it, or soaks. */
-const SILENCE_LIMIT_MS = (15 + Number(process.env.PROOF_SOAK_MINUTES ?? 0)) * 60_000
+/** A process in which no test ends within this time is killed. The slowest test needs a tenth of it. */
+const SILENCE_LIMIT_MS = (15 + longestTestMinutes()) * 60_000
 
 const given = process.argv.slice(2)
 const suite = suiteOf(given)
@@ -96,6 +96,12 @@ async function runBundle(bundle: string[]): Promise<void> {
   running.delete(child)
   summary.end(bundle)
   if (!hasReported) summary.fail(bundle, `the process ended with ${code ?? signal}`)
+}
+
+/** Of a soak, and of all faults of all migrations. */
+function longestTestMinutes(): number {
+  const { PROOF, PROOF_SOAK_MINUTES = 0 } = process.env
+  return Math.max(Number(PROOF_SOAK_MINUTES), PROOF === 'full' ? 60 : 0)
 }
 
 function suiteOf(patterns: string[]): Suite {

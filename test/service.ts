@@ -156,7 +156,9 @@ export async function startTestService(
   const config = { ...loadConfig(fullEnv), database: database.config }
   const log = createLog('info', { write: (line: string) => lines.push(line) }, config.logIp)
   const hasThreads = config.passwordEngine === 'lanes'
-  const open = hasThreads ? openServiceStore : openPatientStore
+  // PostgreSQL needs no thread.
+  const isThreaded = hasThreads && database.config.engine === 'sqlite'
+  const open = isThreaded ? openServiceStore : openPatientStore
   const service = await serve(config, log, now, async (...opening) => wrap(await open(...opening)))
   const store = await openPatientStore(database.config)
   const client = await createClient(service.url, dataDir, config.tls?.certFile)

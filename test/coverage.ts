@@ -1,4 +1,5 @@
-// npm run test:coverage: the lines and branches of login, session and storage that `npm test` runs, on both engines.
+// npm run test:coverage: the lines and branches of login, session and storage that the tests run, on both engines: those
+// of `npm test`, those of processes, and the proofs; or those of the given files. A process that is killed counts nothing.
 // Node writes what each process and thread has run (NODE_V8_COVERAGE); here it is added up and printed.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -7,6 +8,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { describeRun, writeSection } from './proof/report.ts'
 
 const FOLDERS = ['src/login', 'src/session', 'src/storage']
 /** A developer runs it to write a file of the repository. */
@@ -28,6 +30,7 @@ type Source = {
   branches: Map<string, Range>
 }
 
+const FURTHER = ['test/processes/*.test.ts', 'test/proof/*.test.ts']
 const given = process.argv.slice(2)
 const folder = await mkdtemp(join(tmpdir(), 'login-coverage-'))
 const otherHalf = globSync(given.length > 0 ? given : 'test/*.test.ts').filter(file =>
@@ -35,6 +38,7 @@ const otherHalf = globSync(given.length > 0 ? given : 'test/*.test.ts').filter(f
 )
 const ends = [await runTests(given)]
 if (otherHalf.length > 0) ends.push(await runTests(otherHalf, { TEST_LONG: '1' }))
+if (given.length === 0) for (const files of FURTHER) ends.push(await runTests([files]))
 
 const sources = FOLDERS.flatMap(name => globSync(`${name}/**/*.ts`))
   .filter(file => !file.endsWith('.test.ts') && file !== LEFT_OUT)
@@ -42,7 +46,12 @@ const sources = FOLDERS.flatMap(name => globSync(`${name}/**/*.ts`))
   .filter(({ text }) => CODE.test(text))
 const byUrl = new Map(sources.map(source => [pathToFileURL(source.file).href, source]))
 for (const name of readdirSync(folder)) addRuns(readFileSync(join(folder, name), 'utf8'))
-for (const name of FOLDERS) print(name)
+const text = FOLDERS.map(describeFolder).join('\n\n')
+process.stdout.write(`\n${text}\n`)
+writeSection(
+  'coverage',
+  `## Coverage\n\n${describeRun('npm run test:coverage')} Branches that no test runs are listed.\n\n${text}`,
+)
 await rm(folder, { recursive: true })
 process.exitCode = ends.every(code => code === 0) ? 0 : 1
 
@@ -81,15 +90,16 @@ function addRuns(json: string): void {
   }
 }
 
-function print(name: string): void {
+function describeFolder(name: string): string {
   const inFolder = sources.filter(({ file }) => file.startsWith(`${name}/`))
   const share = (all: { isRun: boolean }[]) =>
     `${all.filter(({ isRun }) => isRun).length} of ${all.length}`
   const [lines, branches] = [inFolder.flatMap(linesOf), inFolder.flatMap(branchesOf)]
-  process.stdout.write(`\n${name}: ${share(lines)} lines, ${share(branches)} branches\n`)
-  for (const { isRun, where, text } of branches) {
-    if (!isRun) process.stdout.write(`  ${where}  ${text}\n`)
-  }
+  return [
+    `\`${name}\`: ${share(lines)} lines, ${share(branches)} branches.`,
+    '',
+    ...branches.filter(({ isRun }) => !isRun).map(({ where, text }) => `- ${where}: \`${text}\``),
+  ].join('\n')
 }
 
 /** Lines with code. One of which only a part has run counts as run: its branches tell the rest. */

@@ -1,6 +1,5 @@
 // Makes the k-th call of one request or command fail: an operation of the store, a statement, or one on files.
 import { DatabaseSync, StatementSync } from 'node:sqlite'
-import { mock } from 'node:test'
 import pg from 'pg'
 import { type OperationName, wrapMethods } from '../../src/domain/operations.ts'
 import type { Store } from '../../src/domain/store.ts'
@@ -141,11 +140,11 @@ export function injectIntoDrivers({ next, awaitClosing }: Faults): () => void {
       closed.resolve()
     })
   }
-  const mocks = [
-    mock.method(StatementSync.prototype, 'all', failing(all)),
-    mock.method(StatementSync.prototype, 'run', failing(run)),
-    mock.method(DatabaseSync.prototype, 'exec', failing(exec)),
-    mock.method(
+  const undo = [
+    replaceMethod(StatementSync.prototype, 'all', failing(all)),
+    replaceMethod(StatementSync.prototype, 'run', failing(run)),
+    replaceMethod(DatabaseSync.prototype, 'exec', failing(exec)),
+    replaceMethod(
       pg.Client.prototype,
       'query',
       async function (this: pg.Client, ...values: unknown[]) {
@@ -160,13 +159,24 @@ export function injectIntoDrivers({ next, awaitClosing }: Faults): () => void {
         return result
       },
     ),
-    mock.method(pg.Client.prototype, 'end', async function (this: pg.Client, ...values: unknown[]) {
-      await lateOf.get(this)?.()
-      lateOf.delete(this)
-      return end.apply(this, values)
-    }),
+    replaceMethod(
+      pg.Client.prototype,
+      'end',
+      async function (this: pg.Client, ...values: unknown[]) {
+        await lateOf.get(this)?.()
+        lateOf.delete(this)
+        return end.apply(this, values)
+      },
+    ),
   ]
   return () => {
-    for (const { mock } of mocks) mock.restore()
+    for (const each of undo) each()
   }
+}
+
+/** Unlike `mock.method`, keeps no call with its values and result. Returns what undoes it. */
+export function replaceMethod(object: object, name: string, method: unknown): () => void {
+  const replaced = Reflect.get(object, name)
+  Reflect.set(object, name, method)
+  return () => Reflect.set(object, name, replaced)
 }

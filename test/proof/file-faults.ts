@@ -1,7 +1,7 @@
 // Makes the k-th operation on files of a command fail, as a full or broken disk does.
 import fs, { type FileHandle } from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
-import type { Faults } from './faults.ts'
+import { type Faults, replaceMethod } from './faults.ts'
 
 /** The operations of which a change of a file consists. */
 const FUNCTIONS = [
@@ -64,11 +64,8 @@ export async function injectIntoFiles({ next }: Faults): Promise<() => void> {
   const handle = await fs.open(import.meta.filename)
   await handle.close()
   const prototype = Object.getPrototypeOf(handle)
-  const replace = (object: object, name: string) => {
-    const operation: Operation = Reflect.get(object, name)
-    Reflect.set(object, name, failing(name, operation))
-    return () => Reflect.set(object, name, operation)
-  }
+  const replace = (object: object, name: string) =>
+    replaceMethod(object, name, failing(name, Reflect.get(object, name)))
   const undo = [
     ...METHODS.map(name => replace(prototype, name)),
     ...FUNCTIONS.map(name => replace(fs, name)),

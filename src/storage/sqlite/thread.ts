@@ -1,6 +1,7 @@
 // The store of the service on SQLite: passes every operation to a thread that uses the file (`worker.ts`),
 // because a commit blocks its thread until the disk has synced. Starts the thread again after it has died.
 import { getCompileCacheDir } from 'node:module'
+import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { IN_BATCHES, makeParts, type OperationName } from '../../domain/operations.ts'
 import type { Store } from '../../domain/store.ts'
@@ -32,6 +33,7 @@ type Pending = {
 }
 
 const WORKER = new URL('worker.ts', import.meta.url)
+const IMPORT_HOOK = fileURLToPath(new URL('../../import-hook.cjs', import.meta.url))
 const CACHE = getCompileCacheDir()
 /** The thread, like the main one, strips types once and hides warnings of features. */
 const ENVIRONMENT = { NODE_NO_WARNINGS: '1', ...(CACHE && { NODE_COMPILE_CACHE: CACHE }) }
@@ -53,6 +55,7 @@ export function openInThread(file: string, onLost: (error: Error) => void): Stor
     const started = new Worker(WORKER, {
       workerData: file,
       env: { ...process.env, ...ENVIRONMENT },
+      execArgv: ['--require', IMPORT_HOOK],
       resourceLimits: RESOURCE_LIMITS,
     })
     let failure = new Error('the database thread ended')

@@ -189,11 +189,7 @@ export async function createDeployment(
         url,
         call: client.call,
         login: (email, password = PASSWORD) => client.call({ body: { email, password } }),
-        // Without a connection that the service may close at the moment in which it is used again.
-        health: async path => {
-          const headers = { Connection: 'close' }
-          return (await fetch(`http://127.0.0.1:${opsPort}${path}`, { headers })).status
-        },
+        health: async path => (await fetch(`http://127.0.0.1:${opsPort}${path}`)).status,
       }
     },
     async remove() {

@@ -30,6 +30,12 @@ test('--help and no command print the help; a group without a command prints its
   assert.deepEqual(await run(['users']), withoutCommand)
 })
 
+test('an id that begins like an option of the program is an id', async t => {
+  const { run } = await setUpCli('sqlite', t)
+  const { stdout } = await run(['audit', 'list', '--target', '-Vabc', '--json'])
+  assert.deepEqual(JSON.parse(stdout), [])
+})
+
 test('a command that finds no database leaves no file where it was started', async t => {
   const { run } = await setUpEmptyCli(t, 'sqlite')
   assert.equal((await run(['users', 'list'])).code, 1)

@@ -30,6 +30,8 @@ export async function createProgram(
   const program = new Command(PROGRAM)
     .description('Email and password in, user summary and two JWTs out.')
     .version(packageJson.version)
+    // An id of a key may begin with -V, and must not be taken for the option of the program.
+    .enablePositionalOptions()
   const named = GROUPS.get(firstWord)
   for (const load of named ? [named] : GROUPS.values()) {
     const createGroup = await load()

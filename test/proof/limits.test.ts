@@ -36,7 +36,7 @@ const MAX_DESCRIPTORS = 256
 /** Connections that are opened between two logins. */
 const AT_ONCE = 100
 const MEMORY_MIB = 128
-const LOGINS_AT_ONCE = 64
+const LOGINS_AT_ONCE = 32
 
 const found: string[] = []
 /** Adds a row to the report. */

@@ -18,7 +18,7 @@ export function startPurging(
   let isPurging = false
   let isClosed = false
 
-  /** The end of the service does not wait for it: the database, whose batches are transactions, closes meanwhile. */
+  /** The end of the service does not wait for it: each batch is a transaction, so the database may close meanwhile. */
   async function purge(): Promise<void> {
     if (isPurging) return
     isPurging = true

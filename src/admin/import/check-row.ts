@@ -3,7 +3,7 @@ import { costOf } from '../../bcrypt/hash-text.ts'
 import type { ImportedUser } from '../../domain/import.ts'
 import { isUuid } from '../../identifiers.ts'
 import { Failure } from '../failures.ts'
-import { parseTime } from '../input/times.ts'
+import { parseTypedTime } from '../input/times.ts'
 import { nameParser, parseNewEmail, parsePassword, roleParser } from '../input/values.ts'
 import type { SecretField } from './fields.ts'
 import { hashKindOf } from './hash-kinds.ts'
@@ -104,6 +104,6 @@ function timeIn(values: Values, field: string): Date | null {
   const text = textIn(values, field)
   if (text === null) return null
   const [, day, clock, zone = 'Z'] = SQL_TIME.exec(text) ?? []
-  if (day === undefined) return parseTime(field, text)
-  return parseTime(field, `${day}T${clock}${zone.length === 3 ? `${zone}:00` : zone}`)
+  if (day === undefined) return parseTypedTime(field, text)
+  return parseTypedTime(field, `${day}T${clock}${zone.length === 3 ? `${zone}:00` : zone}`)
 }

@@ -13,7 +13,7 @@ const LAST_TIME = new Date('9999-12-31T23:59:59.999Z')
 /** A moment that is known once the time of the database is. */
 export type Moment = (now: Date) => Date
 
-export function parseTime(label: string, typed: string): Date {
+export function parseTypedTime(label: string, typed: string): Date {
   const time = findTime(typed)
   if (time) return time
   throw new WrongUse(

@@ -33,8 +33,8 @@ export const TIMEOUTS = {
 }
 
 /**
- * A new client can connect unless every connection is busy: at the limit, the client with the most connections loses an idle one. A
- * connection is busy only while a request that has arrived completely is being answered.
+ * A new client can connect unless every connection is busy: at the limit, the client with the most connections loses an
+ * idle one. A connection is busy only while a request that has arrived completely is being answered.
  */
 export function limitConnections(server: Server, proxies: Proxies, limits = LIMITS): void {
   const entries = new WeakMap<Socket, Entry>()

@@ -24,8 +24,9 @@ const MIGRATION_LOCK = 710_002
 /** How long it waits for the migration of another process. */
 const PROCESS_WAIT_MS = 5_000
 /**
- * How long it waits for all tables together. While a migration waits for a table that a long transaction reads, such as a backup,
- * every statement on that table waits behind it. So it gives up after this time, and tries again after the pause.
+ * How long it waits for all tables together. While a migration waits for a table that a long transaction reads, such as
+ * a backup, every statement on that table waits behind it. So it gives up after this time, and tries again after the
+ * pause.
  */
 const TABLE_WAIT_MS = 200
 const TABLE_PAUSE_MS = 1_000

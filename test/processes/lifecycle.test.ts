@@ -49,6 +49,7 @@ describe('on a signal', () => {
   }
 
   async function addSlowUsers(count: number, cost: number): Promise<string[]> {
+    await deployment.database.rows('delete from login_throttle')
     const passwordHash = await bcrypt.hash(PASSWORD, cost)
     const emails = Array.from({ length: count }, () => `${randomUUID()}@example.com`)
     for (const email of emails) await deployment.addUser(email, passwordHash)
@@ -120,15 +121,18 @@ describe('on a signal', () => {
         ...refused,
       ]).catch(() => null)
 
-      assert.deepEqual(
-        (await Promise.all(logins)).map(({ status }) => status),
-        emails.map(() => 200),
-      )
+      const statuses = Promise.all(logins.map(async login => (await login).status)).catch(() => [])
       assert.deepEqual(await service.exit, { code: 0, signal: null })
-      assert.ok(performance.now() - askedAt < EXIT_WITHIN_MS)
       kept.close()
       fresh.close()
       const events = service.lines().map(line => line.event)
+      // The machine has stood still for seconds.
+      if (events.includes('service.cut_off')) return false
+      assert.deepEqual(
+        await statuses,
+        emails.map(() => 200),
+      )
+      assert.ok(performance.now() - askedAt < EXIT_WITHIN_MS)
       assert.equal(events.filter(event => event === 'service.stopping').length, 1)
       assert.equal(events.at(-1), 'service.stopped')
 

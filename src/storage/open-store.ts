@@ -1,41 +1,19 @@
-// Opens the configured database as a Store: most of it is written once, in `sql/`, for both engines.
+// Opens the configured database as a Store.
 import { type DatabaseConfig, sourceOf } from '../config/database.ts'
 import { describeUrl } from '../config/postgres-hosts.ts'
 import { UnusableTables } from '../domain/migration.ts'
 import type { Store } from '../domain/store.ts'
 import { messageOf } from '../files.ts'
-import { createAudit } from './sql/audit.ts'
-import { createCodes } from './sql/code.ts'
-import { createDevices } from './sql/device.ts'
 import { type Engine, SERVICE_OPERATION_TIMEOUT_MS } from './sql/engine.ts'
-import { createImport } from './sql/import.ts'
-import { createMaintenance } from './sql/maintenance.ts'
-import { createMigrations } from './sql/migration.ts'
-import { createRefreshTokens } from './sql/refresh-token.ts'
-import { createSessions } from './sql/session.ts'
-import { createThrottleStore } from './sql/throttle.ts'
-import { createUsers } from './sql/user.ts'
 
 export async function openStore(
   database: DatabaseConfig,
   onConnectionLost: (error: Error) => void = () => {},
   operationTimeoutMs = SERVICE_OPERATION_TIMEOUT_MS,
 ): Promise<Store> {
-  const engine = await openEngine(database, onConnectionLost, operationTimeoutMs)
-  return {
-    attempts: engine.attempts,
-    users: createUsers(engine),
-    sessions: createSessions(engine),
-    refreshTokens: createRefreshTokens(engine),
-    codes: createCodes(engine),
-    devices: createDevices(engine),
-    throttle: createThrottleStore(engine),
-    audit: createAudit(engine),
-    imports: createImport(engine),
-    maintenance: createMaintenance(engine),
-    migrations: createMigrations(engine),
-    close: engine.close,
-  }
+  // With SQLite, the service needs the statements only in the thread of the database. They take long to load.
+  const { createStore } = await import('./sql/store.ts')
+  return createStore(await openEngine(database, onConnectionLost, operationTimeoutMs))
 }
 
 /** SQLite is used in a thread of its own, because it blocks the thread that it runs in. */

@@ -4,7 +4,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { globSync, readdirSync, readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -33,6 +33,8 @@ type Source = {
 const FURTHER = ['test/processes/*.test.ts', 'test/proof/*.test.ts']
 const given = process.argv.slice(2)
 const folder = await mkdtemp(join(tmpdir(), 'login-coverage-'))
+// Some tests run the service as another user, whose processes write to it too.
+await chmod(folder, 0o777)
 const otherHalf = globSync(given.length > 0 ? given : 'test/*.test.ts').filter(file =>
   readFileSync(file, 'utf8').includes('ENGINES_BY_RUN'),
 )

@@ -90,6 +90,10 @@ for (const engine of ENGINES) {
       assert.equal(failures, 30)
     })
 
+    test('a user that does not exist has none', async () => {
+      assert.equal(await store.sessions.readLastLogin(randomUUID()), null)
+    })
+
     test('the counters do not overflow', async () => {
       const user = await newUser()
       await user.open('::1')

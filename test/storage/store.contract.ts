@@ -8,8 +8,10 @@ import { fillSessions } from '../many-sessions.ts'
 import {
   byEmail,
   changeAt,
+  digest,
   insertTestUser,
   makeScopes,
+  makeSuccessor,
   openFor,
   toNumbers,
   UNKNOWN_EMAIL,
@@ -185,6 +187,22 @@ for (const engine of ENGINES) {
       }
     })
 
+    test('a code is not redeemed for a user that is no longer active', async () => {
+      const email = 'redeems@example.com'
+      const userId = await insertUser(email)
+      const session = { id: randomUUID(), ip: '::1' }
+      await openFor(store, { id: userId, passwordHash: 'a hash' }, makeScopes(), start, 10, session)
+      const expiresAt = later(MINUTE_MS)
+      const code = { callback: 'https://app.example.net/', challenge: 'x'.repeat(43), expiresAt }
+      await store.codes.insert(digest(email), session.id, code)
+      await database.rows(`update users set is_active = false where id = '${userId}'`)
+      const refreshToken = makeSuccessor(start, expiresAt)
+      const opened = { id: randomUUID(), expiresAt, userAgent: '', ip: '' }
+      const redemption = { userId, session: opened, refreshToken, maxSessions: 10 }
+      assert.equal(await store.codes.redeem(digest(email), redemption, start), null)
+      assert.equal((await store.sessions.findLive(opened.id, start)).kind, 'invalid')
+    })
+
     test('every change of a user returns false for an unknown email', async () => {
       assert.equal(await byEmail(store).setPassword(UNKNOWN_EMAIL, 'h', changeAt(start)), false)
       assert.equal(await byEmail(store).lock(UNKNOWN_EMAIL, later(1), changeAt(start)), false)
@@ -285,6 +303,24 @@ for (const engine of ENGINES) {
       )
       await Promise.all(stores.map(each => each.close()))
       await empty.drop()
+    })
+  })
+
+  describe(`tables without rows on ${engine}`, async () => {
+    const { store, database } = await openTestStore(engine)
+    const now = new Date('2030-01-01T00:00:00.000Z')
+
+    test('the purge finds no event to remove', async () => {
+      const purged = await store.maintenance.purge(now, 1)
+      assert.equal(purged?.auditEvents, 0)
+    })
+
+    test('an error names the row that is missing', async () => {
+      await database.rows('delete from device_key')
+      await assert.rejects(store.devices.readKey(), /device_key has lost its row: insert id 1/)
+      await database.rows('delete from unknown_user')
+      const reserving = store.attempts.reserve(makeScopes(), UNKNOWN_EMAIL, now)
+      await assert.rejects(reserving, /unknown_user has lost a row/)
     })
   })
 }

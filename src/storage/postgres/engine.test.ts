@@ -60,6 +60,12 @@ describe('a connection to PostgreSQL', async () => {
     await assert.rejects(settingsOf(wrong.toString(), 'work_mem'), /no_such_setting/)
   })
 
+  test('fails with the errors of all hosts', async () => {
+    const { host } = new URL(url)
+    const wrong = `${url.replace(host, `${host},${host}`)}?options=-c%20no_such_setting%3D1`
+    await assert.rejects(settingsOf(wrong, 'work_mem'), /no_such_setting.*; .*no_such_setting/)
+  })
+
   test('behind a pooler has only the settings of its role, and lists those that are missing', async () => {
     const open = (hasPooler: boolean) =>
       openPostgres({

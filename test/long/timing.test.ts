@@ -186,7 +186,10 @@ function shuffled<T>(list: T[]): T[] {
     .map(({ item }) => item)
 }
 
-/** `tCropped` leaves out the slowest tenth of both together, which is mostly noise of the machine. */
+/**
+ * Both lists have a time of each round. `tCropped` leaves out the slowest tenth of both together, which is mostly noise
+ * of the machine. The median is that of the differences within a round, whose attempts meet about the same load.
+ */
 function compare(a: number[], b: number[]) {
   const all = [...a, ...b].toSorted((x, y) => x - y)
   const limit = all[Math.floor(all.length * 0.9)] ?? 0
@@ -194,7 +197,7 @@ function compare(a: number[], b: number[]) {
   return {
     t: rounded(welch(a, b)),
     tCropped: rounded(welch(cropped(a), cropped(b))),
-    medianDifferenceMs: rounded(median(a) - median(b)),
+    medianDifferenceMs: rounded(median(a.map((ms, round) => ms - (b[round] ?? 0)))),
   }
 }
 

@@ -80,7 +80,7 @@ export async function composeServers(
   }
   const shared = { config, tls: tls.current(), log, metrics, isStopping, isRefusing, track }
   return {
-    app: await buildApp({
+    app: buildApp({
       ...shared,
       page,
       sessions: {
@@ -92,9 +92,7 @@ export async function composeServers(
       login: observeLogin(metrics, attempt => login(loginDeps, attempt)),
     }),
     admin:
-      config.adminPort > 0
-        ? await buildAdminApp({ ...shared, page, store, clock, currentTokens })
-        : null,
+      config.adminPort > 0 ? buildAdminApp({ ...shared, page, store, clock, currentTokens }) : null,
     ops: createOpsServer({ metrics, checkReady: readiness.check, opsHost: config.opsHost, log }),
     /** Tells the default issuer and audience the port that was bound. */
     usePort(port: number): void {

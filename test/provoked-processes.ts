@@ -12,7 +12,7 @@ import { createTestDatabase } from './engines.ts'
 import { createMovedClock } from './moved-clock.ts'
 import { freePort } from './postgres-server.ts'
 import { createDeployment, type Line, type RunningProcess, run, SERVE, until } from './process.ts'
-import { createAddresses, createClient, PASSWORD, TEST_COST } from './service.ts'
+import { createAddresses, createClient, PASSWORD, TEST_COST, WITH_THREADS } from './service.ts'
 import { stallDisk, withSlowDisk } from './slow-disk.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
@@ -33,7 +33,7 @@ export async function provokeByProcesses(): Promise<Record<string, unknown>[]> {
 /** More logins than fit into their time; then a hash that never ends and a disk that stalls, while the service stops. */
 async function overload() {
   await using cleanup = new AsyncDisposableStack()
-  const deployment = await createDeployment('sqlite')
+  const deployment = await createDeployment('sqlite', WITH_THREADS)
   cleanup.defer(deployment.remove)
   const disk = join(deployment.dataDir, 'slow')
   // From the signal on, no thread is told to hash.

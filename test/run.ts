@@ -48,7 +48,8 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-const isAlone = (file: string) => suite.isLong && file.startsWith('test/long/')
+/** These also use the threads of a real service. */
+const isAlone = (file = '') => suite.isLong && file.startsWith('test/long/')
 const bundles = [
   ...files.filter(isAlone).map(file => [file]),
   ...inBundles(files.filter(file => !isAlone(file))),
@@ -74,7 +75,7 @@ async function runAll(waiting: string[][], processes: number): Promise<void> {
 /** Runs the files in one process. What they leave open does not keep it from ending. */
 async function runBundle(bundle: string[]): Promise<void> {
   const child = spawn(process.execPath, [...TEST_FLAGS, ...bundle], {
-    env,
+    env: { ...env, ...(isAlone(bundle[0]) && { TEST_THREADS: '1' }) },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
   running.add(child)

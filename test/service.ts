@@ -27,10 +27,7 @@ export const ISSUER = 'https://login.example.com'
 export const PASSWORD = 'correct horse battery staple'
 /** Cheap enough for thousands of logins in a test. */
 export const TEST_COST = 4
-/**
- * With the threads that a real service has. They take most of a start, so only the long suites, those about threads
- * and those that start processes have them.
- */
+/** With the threads that a real service has. They take a good part of a start, so only some suites have them. */
 export const WITH_THREADS = { PASSWORD_ENGINE: 'lanes' }
 /** Budgets that no test uses up, for tests that are not about the throttle. */
 export const UNLIMITED = {
@@ -144,7 +141,7 @@ export async function startTestService(
     // On a busy machine, too, attempts are verified and not shed.
     LOGIN_TIME_MS: '5000',
     DRAIN_DELAY_MS: '0',
-    ...(process.env.TEST_LONG ? WITH_THREADS : { PASSWORD_ENGINE: 'native' }),
+    ...(process.env.TEST_THREADS ? WITH_THREADS : { PASSWORD_ENGINE: 'native' }),
     ...env,
   }
   let offsetMs = 0

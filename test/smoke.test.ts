@@ -2,12 +2,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createDeployment } from './process.ts'
+import { WITH_THREADS } from './service.ts'
 import { migrate, migrationNames, useRelease } from './upgrade/releases.ts'
 
 const servePrevious = useRelease('previous')
 
 test('tables of the previous release are updated; the service starts, logs in, reloads its files and ends', async t => {
-  const deployment = await createDeployment('sqlite', {}, undefined, false)
+  const deployment = await createDeployment('sqlite', WITH_THREADS, undefined, false)
   t.after(() => deployment.remove())
   const previous = await deployment.start({}, { command: servePrevious() })
   const before = await migrationNames(deployment)

@@ -6,7 +6,6 @@ import type { EndedFeed } from '../session/ended-feed.ts'
 import type { IssueDeps } from '../session/issue-code.ts'
 import type { RedeemDeps } from '../session/redeem-code.ts'
 import type { RefreshDeps } from '../session/refresh.ts'
-import { describeRoutes } from './openapi/document.ts'
 import { NOT_DESCRIBED } from './openapi/operation.ts'
 import { PUBLIC_API } from './openapi/public-api.ts'
 import type { Page } from './page/page.ts'
@@ -50,7 +49,7 @@ type AppDeps = ServerDeps & {
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 
-export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
+export function buildApp(deps: AppDeps): FastifyInstance {
   const { config, login, passwordRules, page, track } = deps
   const sessions = {
     ...deps.sessions,
@@ -61,7 +60,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     origins: config,
     notFound: notFoundRoute(page),
   })
-  await describeRoutes(app, PUBLIC_API)
+  addReference(app, page, PUBLIC_API, CACHE_CONTROL)
 
   const auth = '/api/v1/auth'
   const tracked = (handler: Handler) => (request: FastifyRequest, reply: FastifyReply) =>
@@ -95,7 +94,6 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   for (const url of ['/', '/login']) app.get(url, NOT_DESCRIBED, pageRoute(page, config))
   app.get('/.well-known/change-password', NOT_DESCRIBED, changePasswordPageRoute)
   for (const [url, content] of page.assets) app.get(url, NOT_DESCRIBED, assetRoute(content))
-  addReference(app, page, PUBLIC_API, CACHE_CONTROL)
 
   refuseOtherMethods()
   return app

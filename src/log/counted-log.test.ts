@@ -78,9 +78,9 @@ describe('counted lines', () => {
     assert.equal(lines.length, 21, 'ten more in the next second')
   })
 
-  test('of 100,000 clients need few lines and little memory, and every line is counted', () => {
+  test('of 20,000 clients need few lines, and every line is counted', () => {
     const { lines, refuse, total, flush } = setUp()
-    for (let i = 0; i < 100_000; i++) {
+    for (let i = 0; i < 20_000; i++) {
       refuse(`198.51.${i >> 8}.${i % 256}`, `user${i}@example.com`, ['a.a', 'b.b'][i % 2])
     }
     assert.equal(lines.length, 1_000)
@@ -88,11 +88,11 @@ describe('counted lines', () => {
     assert.deepEqual(
       lines.slice(1_000).map(({ event, ip, count }) => [event, ip, count]),
       [
-        ['a.a', undefined, 49_500],
-        ['b.b', undefined, 49_500],
+        ['a.a', undefined, 9_500],
+        ['b.b', undefined, 9_500],
       ],
     )
-    assert.equal(total(), 100_000)
+    assert.equal(total(), 20_000)
     // A second without lines removes the streams, so that there is room for others.
     flush()
     refuse('203.0.113.1', 'kate@example.com')

@@ -167,12 +167,14 @@ export function openVisits(env: Record<string, string> = {}) {
 export function launchBrowser(flags: string[] = []): Promise<Browser> {
   return chromium.launch({
     timeout: STEP_LIMIT_MS,
-    executablePath: findChromium([HEADLESS, ...PLACES]),
+    executablePath: findHeadlessChromium(),
     args: [...FLAGS, ...flags],
     // Screenshots need a font that looks the same everywhere.
     env: { ...process.env, ...(SCREENSHOTS && { FONTCONFIG_FILE: FONTS }) },
   })
 }
+
+export const findHeadlessChromium = () => findChromium([HEADLESS, ...PLACES])
 
 export function findChromium(places = PLACES): string {
   const asked = process.env.CHROMIUM

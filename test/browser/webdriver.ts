@@ -8,7 +8,7 @@ import { missingOf } from '../debian-packages.ts'
 import { freePort } from '../postgres-server.ts'
 import { run } from '../process.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
-import { FLAGS, findChromium } from './browser.ts'
+import { FLAGS, findChromium, findHeadlessChromium } from './browser.ts'
 import { openDriverSession, openFirefoxSession, type Send } from './commands.ts'
 import { PACKAGES } from './packages.ts'
 
@@ -36,7 +36,8 @@ const BROWSERS = {
   chromium({ port, language, isOnScreen }: Start): Program {
     const screen = isOnScreen ? '--force-renderer-accessibility' : '--headless'
     const args = [...FLAGS, screen, '--remote-debugging-pipe', `--accept-lang=${language}`]
-    const options = { 'goog:chromeOptions': { binary: findChromium(), args } }
+    const binary = isOnScreen ? findChromium() : findHeadlessChromium()
+    const options = { 'goog:chromeOptions': { binary, args } }
     return {
       commands: [['chromedriver', `--port=${port}`]],
       openSession: () => openDriverSession(port, options),
@@ -45,8 +46,14 @@ const BROWSERS = {
 
   async firefox({ port, home, language, isOnScreen }: Start): Promise<Program> {
     const screen = isOnScreen ? [] : ['--headless']
-
-    const settings = { 'marionette.port': port, 'intl.accept_languages': language }
+    const settings = {
+      'marionette.port': port,
+      'intl.accept_languages': language,
+      // A third less work: fewer frames, no start page, and no processes for pages that nobody opens.
+      'layout.frame_rate': 10,
+      'browser.startup.page': 0,
+      'dom.ipc.processPrelaunch.enabled': false,
+    }
     const lines = Object.entries(settings).map(
       ([name, value]) => `user_pref(${JSON.stringify(name)}, ${JSON.stringify(value)});`,
     )
@@ -69,7 +76,13 @@ const BROWSERS = {
         ['Xvfb', `:${port}`],
         ['WebKitWebDriver', `--port=${port}`],
       ],
-      env: { DISPLAY: `:${port}`, LOCPATH: home, LC_ALL: locale },
+      env: {
+        DISPLAY: `:${port}`,
+        LOCPATH: home,
+        LC_ALL: locale,
+        // Without a graphics card, this way of drawing takes a third more work.
+        WEBKIT_DISABLE_DMABUF_RENDERER: '1',
+      },
       openSession: () => openDriverSession(port, options),
     }
   },

@@ -6,7 +6,7 @@ import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { kill } from '../crash-cycles.ts'
 import { ENGINES, type Row } from '../engines.ts'
 import { createDeployment, type Deployment, until } from '../process.ts'
-import { PASSWORD, UNLIMITED } from '../service.ts'
+import { PASSWORD, UNLIMITED, WITH_THREADS } from '../service.ts'
 
 // Both engines at the same time: starting processes takes most of the time.
 describe('after kill -9', { concurrency: true }, () => {
@@ -18,7 +18,7 @@ describe('after kill -9', { concurrency: true }, () => {
 function proveCrashes(engine: EngineName): void {
   let deployment: Deployment
   before(async () => {
-    deployment = await createDeployment(engine)
+    deployment = await createDeployment(engine, WITH_THREADS)
   })
   after(() => deployment.remove())
 

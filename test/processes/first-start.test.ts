@@ -9,11 +9,12 @@ import { promisify } from 'node:util'
 import { decodeJwt } from 'jose'
 import { ENGINES } from '../engines.ts'
 import { createDeployment, PROJECT } from '../process.ts'
+import { WITH_THREADS } from '../service.ts'
 
 const execute = promisify(execFile)
 
 test('the page is at the logged address, and the certificate is valid for its name', async t => {
-  const deployment = await createDeployment('sqlite')
+  const deployment = await createDeployment('sqlite', WITH_THREADS)
   t.after(() => deployment.remove())
   const service = await deployment.start()
   const { page } = await service.line('service.started')
@@ -29,7 +30,7 @@ test('the page is at the logged address, and the certificate is valid for its na
 
 for (const engine of ENGINES) {
   test(`without users, the start logs a command that adds the first user, on ${engine}`, async t => {
-    const deployment = await createDeployment(engine)
+    const deployment = await createDeployment(engine, WITH_THREADS)
     t.after(() => deployment.remove())
     const first = await deployment.start()
     const { msg } = await first.line('service.no_users')
@@ -50,7 +51,7 @@ for (const engine of ENGINES) {
 }
 
 test('with PORT=0, issuer and audience of tokens have the bound port, and the tokens are accepted', async t => {
-  const deployment = await createDeployment('sqlite', { JWT_ISSUER: '' })
+  const deployment = await createDeployment('sqlite', { ...WITH_THREADS, JWT_ISSUER: '' })
   t.after(() => deployment.remove())
   await deployment.addUser('kate@example.com')
   const service = await deployment.start()

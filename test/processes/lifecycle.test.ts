@@ -21,7 +21,7 @@ import {
   type ServiceProcess,
   until,
 } from '../process.ts'
-import { createClient, LOGIN, PASSWORD } from '../service.ts'
+import { createClient, LOGIN, PASSWORD, WITH_THREADS } from '../service.ts'
 
 const EXIT_WITHIN_MS = 10_000
 const SLOW_COST = 12
@@ -37,7 +37,10 @@ const OLD_SERVE = [node, ...(NO_PINNED_NODE ? [] : oldNode()), ...serve]
 describe('on a signal', () => {
   let deployment: Deployment
   before(async () => {
-    deployment = await createDeployment('sqlite', { BCRYPT_COST: String(SLOW_COST) })
+    deployment = await createDeployment('sqlite', {
+      ...WITH_THREADS,
+      BCRYPT_COST: String(SLOW_COST),
+    })
   })
   after(() => deployment.remove())
 

@@ -6,13 +6,14 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { createDeployment, PROJECT } from '../process.ts'
+import { WITH_THREADS } from '../service.ts'
 
 const run = promisify(execFile)
 const readme = readFileSync(join(PROJECT, 'README.md'), 'utf8')
 const blocks = [...readme.matchAll(/```sh\n(.*?)```/gs)].map(match => match[1] ?? '')
 
 test('the README’s first user logs in with the README’s request', async context => {
-  const deployment = await createDeployment('sqlite')
+  const deployment = await createDeployment('sqlite', WITH_THREADS)
   context.after(() => deployment.remove())
   const service = await deployment.start()
   const block = blocks.find(candidate => candidate.includes('users add')) ?? ''

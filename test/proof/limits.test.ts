@@ -10,7 +10,7 @@ import { createCli } from '../cli.ts'
 import { ENGINES } from '../engines.ts'
 import { createMovedClock } from '../moved-clock.ts'
 import { createDeployment, SERVE, until } from '../process.ts'
-import { type Answer, PASSWORD, UNLIMITED } from '../service.ts'
+import { type Answer, PASSWORD, UNLIMITED, WITH_THREADS } from '../service.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
 import { proveIpv6Only } from './ipv6-only.ts'
 import { describeRun, writeSection } from './report.ts'
@@ -62,7 +62,7 @@ after(() => {
 for (const engine of ENGINES) {
   describe(`on ${engine}`, () => {
     test(`${CONNECTIONS} connections and ${MAX_DESCRIPTORS} descriptors`, async t => {
-      const deployment = await createDeployment(engine, UNLIMITED)
+      const deployment = await createDeployment(engine, { ...WITH_THREADS, ...UNLIMITED })
       t.after(deployment.remove)
       await deployment.addUser(USER_EMAIL)
       const limited = ['sh', '-c', `ulimit -n ${MAX_DESCRIPTORS}; exec "$@"`, 'sh', ...SERVE]
@@ -88,7 +88,7 @@ for (const engine of ENGINES) {
     })
 
     test(`${MEMORY_MIB} MiB of memory`, async t => {
-      const deployment = await createDeployment(engine, UNLIMITED)
+      const deployment = await createDeployment(engine, { ...WITH_THREADS, ...UNLIMITED })
       const memory = await createSmallMemory(MEMORY_MIB)
       t.after(async () => {
         await deployment.remove()
@@ -157,7 +157,7 @@ for (const engine of ENGINES) {
 
 describe('on SQLite only', () => {
   test('a full disk, and a disk that becomes read-only', async t => {
-    const deployment = await createDeployment('sqlite', UNLIMITED)
+    const deployment = await createDeployment('sqlite', { ...WITH_THREADS, ...UNLIMITED })
     const folder = await makeTemporaryFolder('login-disk-')
     t.after(async () => {
       await deployment.remove()

@@ -16,7 +16,7 @@ import { ENGINES } from '../engines.ts'
 import { scrape } from '../metrics.ts'
 import { freePort } from '../postgres-server.ts'
 import { createDeployment, type Line, PROJECT, run, SERVE, until } from '../process.ts'
-import { createClient, PASSWORD } from '../service.ts'
+import { createClient, PASSWORD, WITH_THREADS } from '../service.ts'
 import { describeRun, writeSection } from './report.ts'
 import { type Counts, runRounds, SOAK_USERS, soakEmail } from './soak-load.ts'
 import { FIGURES, type Figure, type SoakSample, takeSample, trendOf } from './soak-samples.ts'
@@ -49,7 +49,10 @@ describe('at half of the capacity', { concurrency: true }, () => {
       const certificates = await Promise.all(
         Array.from({ length: RENEWALS + 1 }, () => makeCertificate({ ip: HOST })),
       )
-      const deployment = await createDeployment(engine, { TLS_CERT_FILE: 'set below' })
+      const deployment = await createDeployment(engine, {
+        ...WITH_THREADS,
+        TLS_CERT_FILE: 'set below',
+      })
       const cli = await createCli(deployment.database)
       t.after(async () => {
         service.kill('SIGKILL')

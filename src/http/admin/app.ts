@@ -3,7 +3,6 @@ import bcrypt from 'bcrypt'
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import { Failure } from '../../admin/failures.ts'
 import { type Details, type FailureCode, sendFailure, statusOf } from '../answer/envelope.ts'
-import { describeRoutes } from '../openapi/document.ts'
 import type { Page } from '../page/page.ts'
 import { clientOf } from '../request/client.ts'
 import { logOf } from '../request/log.ts'
@@ -66,7 +65,7 @@ type AdminAppDeps = ServerDeps & {
   page: Page
 }
 
-export async function buildAdminApp(deps: AdminAppDeps): Promise<FastifyInstance> {
+export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
   const { config, clock, currentTokens, metrics, track } = deps
   const { bcryptCost, budgets } = config
   const oneAtATime = createWorkQueue()
@@ -85,7 +84,7 @@ export async function buildAdminApp(deps: AdminAppDeps): Promise<FastifyInstance
     admit: admitTokens({ currentTokens, clock, onRead: metrics.adminRead }),
   })
   app.decorateRequest(TOKEN, null)
-  await describeRoutes(app, ADMIN_API)
+  addReference(app, deps.page, ADMIN_API)
 
   for (const [method, url, route] of ADMIN_ROUTES) {
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
@@ -102,7 +101,6 @@ export async function buildAdminApp(deps: AdminAppDeps): Promise<FastifyInstance
     }
     app.route({ method, url, ...route.optionsFor(method, url), handler })
   }
-  addReference(app, deps.page, ADMIN_API)
   refuseOtherMethods()
   return app
 }

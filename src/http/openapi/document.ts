@@ -1,7 +1,6 @@
 // The OpenAPI document, generated from the schemas of the routes.
 import { isDeepStrictEqual } from 'node:util'
-import swagger from '@fastify/swagger'
-import type { FastifyInstance } from 'fastify'
+import fastify, { type RouteOptions } from 'fastify'
 import packageJson from '../../../package.json' with { type: 'json' }
 import type { FailureCode } from '../answer/envelope.ts'
 import { headerRef, type Occasions, toResponses } from './failures.ts'
@@ -60,24 +59,9 @@ export type ApiDescription = {
   when: Occasions
 }
 
-/** Must be awaited before the first route is added. */
-export async function describeRoutes(app: FastifyInstance, api: ApiDescription): Promise<void> {
-  const { title, description, tags, securitySchemes } = api
-  await app.register(swagger, {
-    openapi: {
-      openapi: '3.1.0',
-      info: { title, version, description, ...INFO },
-      servers: [{ url: '/' }],
-      tags,
-      components: { securitySchemes, ...SHARED_COMPONENTS },
-    },
-    convertConstToEnum: false,
-  })
-}
-
-/** Once the app is ready. Adds what operations share: failures, and the request's id. */
-export function toDocument(app: FastifyInstance, api: ApiDescription): Document {
-  const document = structuredClone(app.swagger()) as unknown as Document
+/** Describes the operations, with what they share: failures, and the request's id. */
+export async function toDocument(routes: RouteOptions[], api: ApiDescription): Promise<Document> {
+  const document = await describeRoutes(routes, api)
   const { components } = document
   components.schemas = {}
   components.responses = {}
@@ -102,6 +86,31 @@ export function toDocument(app: FastifyInstance, api: ApiDescription): Document 
     }
   }
   return document
+}
+
+/** Loads the library only here, because most processes never have a reader. */
+async function describeRoutes(routes: RouteOptions[], api: ApiDescription): Promise<Document> {
+  const { title, description, tags, securitySchemes } = api
+  const { default: swagger } = await import('@fastify/swagger')
+  const app = fastify({ exposeHeadRoutes: false })
+  // This app answers no requests.
+  app.setValidatorCompiler(() => () => true)
+  app.setSerializerCompiler(() => JSON.stringify)
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: { title, version, description, ...INFO },
+      servers: [{ url: '/' }],
+      tags,
+      components: { securitySchemes, ...SHARED_COMPONENTS },
+    },
+    convertConstToEnum: false,
+  })
+  for (const { method, url, schema = {} } of routes) {
+    app.route({ method, url, schema, handler: () => null })
+  }
+  await app.ready()
+  return structuredClone(app.swagger()) as unknown as Document
 }
 
 const isEmpty = (value: object) => Object.keys(value).length === 0

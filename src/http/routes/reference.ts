@@ -1,34 +1,41 @@
 // GET /openapi.json and GET /docs: the description of an API, for programs and for people.
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, RouteOptions } from 'fastify'
 import { type ApiDescription, toDocument } from '../openapi/document.ts'
 import { NOT_DESCRIBED } from '../openapi/operation.ts'
 import { toHtml } from '../openapi/reference.ts'
-import { type Content, compressText, type Page } from '../page/page.ts'
+import { compressText, type Page } from '../page/page.ts'
 import { PAGE_HEADERS, sendContent } from './page.ts'
 
-/** By default no cache may keep them. */
+/** Describes the routes that are added after it. By default no cache may keep the description. */
 export function addReference(
   app: FastifyInstance,
   page: Page,
   api: ApiDescription,
   cacheControl?: string,
 ): void {
-  let made: { json: Content; html: Content } | null = null
+  const routes: RouteOptions[] = []
+  app.addHook('onRoute', route => {
+    if (!route.schema?.hide) routes.push(route)
+  })
+  const make = async () => {
+    const document = await toDocument(routes, api)
+    return {
+      json: compressText('application/json', JSON.stringify(document)),
+      html: page.toReferencePage(toHtml(document, api.failures)),
+    }
+  }
+  let made: ReturnType<typeof make> | null = null
   /** Makes them for the first reader, because most processes never have one. */
   const reference = () => {
-    if (made) return made
-    const document = toDocument(app, api)
-    const json = compressText('application/json', JSON.stringify(document))
-    const html = page.toReferencePage(toHtml(document, api.failures))
-    made = { json, html }
+    made ??= make()
     return made
   }
   const cached = (reply: FastifyReply) =>
     cacheControl ? reply.header('Cache-Control', cacheControl) : reply
   app.get('/openapi.json', NOT_DESCRIBED, async (request, reply) =>
-    sendContent(request, cached(reply), reference().json),
+    sendContent(request, cached(reply), (await reference()).json),
   )
   app.get('/docs', NOT_DESCRIBED, async (request, reply) =>
-    sendContent(request, cached(reply).headers(PAGE_HEADERS), reference().html),
+    sendContent(request, cached(reply).headers(PAGE_HEADERS), (await reference()).html),
   )
 }

@@ -49,7 +49,7 @@ const BROWSERS = {
     const settings = {
       'marionette.port': port,
       'intl.accept_languages': language,
-      // A third less work: fewer frames, no start page, and no processes for pages that nobody opens.
+      // A third less work: fewer frames, no start page, and no processes in advance.
       'layout.frame_rate': 10,
       'browser.startup.page': 0,
       'dom.ipc.processPrelaunch.enabled': false,

@@ -1,11 +1,14 @@
 // The OpenAPI document, generated from the schemas of the routes.
+import { createRequire } from 'node:module'
 import { isDeepStrictEqual } from 'node:util'
+import type Swagger from '@fastify/swagger'
 import fastify, { type RouteOptions } from 'fastify'
 import packageJson from '../../../package.json' with { type: 'json' }
 import type { FailureCode } from '../answer/envelope.ts'
 import { headerRef, type Occasions, toResponses } from './failures.ts'
 import { type Document, type JsonSchema, successOf } from './format.ts'
 
+const require = createRequire(import.meta.url)
 const { version, license } = packageJson
 
 /** Linters demand both. The software has no licence that SPDX lists, and no author knows the deployment. */
@@ -88,10 +91,13 @@ export async function toDocument(routes: RouteOptions[], api: ApiDescription): P
   return document
 }
 
-/** Loads the library only here, because most processes never have a reader. */
+/**
+ * Loads the library only here, because most processes never have a reader. Unlike `import`, `require` tries again after
+ * it has failed, for example because there were no file descriptors.
+ */
 async function describeRoutes(routes: RouteOptions[], api: ApiDescription): Promise<Document> {
   const { title, description, tags, securitySchemes } = api
-  const { default: swagger } = await import('@fastify/swagger')
+  const swagger: typeof Swagger = require('@fastify/swagger')
   const app = fastify({ exposeHeadRoutes: false })
   // This app answers no requests.
   app.setValidatorCompiler(() => () => true)

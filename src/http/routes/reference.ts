@@ -27,15 +27,20 @@ export function addReference(
   let made: ReturnType<typeof make> | null = null
   /** Makes them for the first reader, because most processes never have one. */
   const reference = () => {
-    made ??= make()
+    made ??= make().catch(error => {
+      made = null
+      throw error
+    })
     return made
   }
   const cached = (reply: FastifyReply) =>
     cacheControl ? reply.header('Cache-Control', cacheControl) : reply
-  app.get('/openapi.json', NOT_DESCRIBED, async (request, reply) =>
-    sendContent(request, cached(reply), (await reference()).json),
-  )
-  app.get('/docs', NOT_DESCRIBED, async (request, reply) =>
-    sendContent(request, cached(reply).headers(PAGE_HEADERS), (await reference()).html),
-  )
+  app.get('/openapi.json', NOT_DESCRIBED, async (request, reply) => {
+    const { json } = await reference()
+    return sendContent(request, cached(reply), json)
+  })
+  app.get('/docs', NOT_DESCRIBED, async (request, reply) => {
+    const { html } = await reference()
+    return sendContent(request, cached(reply).headers(PAGE_HEADERS), html)
+  })
 }

@@ -19,30 +19,36 @@ export const TEST_FLAGS = [
   `--test-reporter=${join(import.meta.dirname, 'reporter.ts')}`,
 ]
 
-/** `isLong`: with a disk and synced commits. */
-export async function prepareTests(isLong = false): Promise<{
+type Prepared = {
   env: NodeJS.ProcessEnv
   /** Stops the server and removes the templates. */
   end: () => Promise<void>
-}> {
-  process.env.TEST_FOLDER ??= isLong ? tmpdir() : dataFolder()
+}
+
+/** `isOnDisk`: with a disk and synced commits. */
+export async function prepareTests(isOnDisk = false): Promise<Prepared> {
+  const given = process.env.TEST_FOLDER
+  const testFolder = given ?? (isOnDisk ? tmpdir() : dataFolder())
+  process.env.TEST_FOLDER = testFolder
   const folder = await makeTemporaryFolder('login-templates-')
   const config = loadConfig({ NODE_ENV: 'test', DATA_DIR: folder })
   const [postgres] = await Promise.all([
-    process.env.TEST_DATABASE_URL ? null : startPostgres(isLong ? [] : NO_FSYNC),
+    process.env.TEST_DATABASE_URL ? null : startPostgres(isOnDisk ? [] : NO_FSYNC),
     // Makes the development certificate in that folder.
     loadTls(config, new Date()),
   ])
   const server = process.env.TEST_DATABASE_URL ?? postgres?.url ?? ''
   const template = await makeTemplates(folder, server)
+  // Another preparation may choose another folder.
+  if (given === undefined) delete process.env.TEST_FOLDER
   return {
     env: {
       ...process.env,
+      TEST_FOLDER: testFolder,
       TEST_DATABASE_URL: server,
       ...(postgres && { TEST_POSTGRES: postgres.folder }),
       TEST_TEMPLATES: folder,
       TEST_TEMPLATE_DATABASE: template,
-      ...(isLong && { TEST_LONG: '1' }),
       // Hundreds of processes start. Without the cache each would strip the types and compile again.
       NODE_COMPILE_CACHE: resolve('node_modules/.cache'),
     },

@@ -10,13 +10,13 @@ type Suite = {
   /** How many processes run at once. Many tests wait for a limit of the service, so more than the cores. */
   processes: number
   filesPerProcess: number
-  /** With a disk and synced commits, and the engine that `npm test` leaves out: see `ENGINES_BY_RUN`. */
+  /** With large sizes, and the engine that `npm test` leaves out: see `ENGINES_BY_RUN`. */
   isLong?: boolean
 }
 
 /** All files at once: another bundle would begin when the others end. */
 const USUAL: Suite = { processes: 5, filesPerProcess: 50 }
-/** Those in test/long/ have a process each. */
+/** Those in test/long/ have a process each, with a disk, synced commits and the threads of a real service. */
 const LONG: Suite = { processes: 4, filesPerProcess: 8, isLong: true }
 /** Long suites that compare times run first, one after the other, with one other suite beside them. */
 const COMPARES_TIMES = /^test\/long\/(admin-load|enumeration|overload|parser-costs|timing)\./
@@ -36,7 +36,8 @@ const patterns = given[0] === '--long' ? longFiles() : given.length > 0 ? given 
 const files = globSync(patterns).toSorted((a, b) => statSync(b).size - statSync(a).size)
 if (files.length === 0) throw new Error(`no file matches ${patterns.join(' ')}`)
 
-const { env, end } = await prepareTests(suite.isLong)
+const inMemory = await prepareTests()
+const onDisk = suite.isLong ? await prepareTests(true) : null
 const summary = createSummary(files.length)
 const running = new Set<ChildProcess>()
 let isInterrupted = false
@@ -48,7 +49,6 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-/** These also use the threads of a real service. */
 const isAlone = (file = '') => suite.isLong && file.startsWith('test/long/')
 const bundles = [
   ...files.filter(isAlone).map(file => [file]),
@@ -59,7 +59,8 @@ const others = bundles.filter(bundle => !isTimed(bundle))
 const timed = runAll(bundles.filter(isTimed), 1)
 await Promise.all([runAll(others, 1), timed.then(() => runAll(others, suite.processes - 1))])
 process.exitCode = summary.print() ? 0 : 1
-await end()
+await inMemory.end()
+await onDisk?.end()
 
 /** Takes bundles from the list until it is empty. */
 async function runAll(waiting: string[][], processes: number): Promise<void> {
@@ -72,10 +73,18 @@ async function runAll(waiting: string[][], processes: number): Promise<void> {
   )
 }
 
+function envOf([file]: string[]): NodeJS.ProcessEnv {
+  if (!suite.isLong) return inMemory.env
+  const long = { TEST_LONG: '1' }
+  return isAlone(file)
+    ? { ...onDisk?.env, ...long, TEST_THREADS: '1' }
+    : { ...inMemory.env, ...long }
+}
+
 /** Runs the files in one process. What they leave open does not keep it from ending. */
 async function runBundle(bundle: string[]): Promise<void> {
   const child = spawn(process.execPath, [...TEST_FLAGS, ...bundle], {
-    env: { ...env, ...(isAlone(bundle[0]) && { TEST_THREADS: '1' }) },
+    env: envOf(bundle),
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
   running.add(child)

@@ -21,7 +21,7 @@ import { describeRun, writeSection } from './report.ts'
 import { type Counts, runRounds, SOAK_USERS, soakEmail } from './soak-load.ts'
 import { FIGURES, type Figure, type SoakSample, takeSample, trendOf } from './soak-samples.ts'
 
-const MINUTES = Number(process.env.PROOF_SOAK_MINUTES ?? 0.5)
+const MINUTES = Number(process.env.PROOF_SOAK_MINUTES ?? 0.25)
 const DURATION_MS = MINUTES * 60_000
 const CAPACITY_MS = Math.min(DURATION_MS / 6, 30_000)
 const SAMPLES = 120

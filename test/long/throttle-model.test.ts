@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { ENGINES } from '../engines.ts'
 import { checkHistories } from '../storage/throttle-histories.ts'
 
-const HISTORIES = { sqlite: 1_000, postgres: 250 }
+const HISTORIES = { sqlite: 700, postgres: 200 }
 
 for (const engine of ENGINES) {
   test(`${HISTORIES[engine]} histories of attempts on ${engine} go as in the model`, () =>

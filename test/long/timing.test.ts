@@ -13,16 +13,16 @@ const MAX_MEDIAN_DIFFERENCE_MS = 0.2
 /** Below this, a median that differs says only that the machine is busy. */
 const CHANCE_T = 2
 /**
- * On an idle machine, without a network, 700 rounds may recognise a known remainder on PostgreSQL: an unknown email
+ * On an idle machine, without a network, 500 rounds may recognise a known remainder on PostgreSQL: an unknown email
  * takes 0.02 to 0.05 ms longer (SECURITY.md). A significant difference must not be larger than this.
  */
 const KNOWN_REMAINDER_MS = 0.08
 const WARM_UP_ROUNDS = 100
 const CHANGE = '/api/v1/auth/password'
 const SETTINGS: [EngineName, passwordEngine: 'lanes' | 'native', rounds: number][] = [
-  ['sqlite', 'lanes', 700],
-  ['sqlite', 'native', 400],
-  ['postgres', 'lanes', 700],
+  ['sqlite', 'lanes', 500],
+  ['sqlite', 'native', 300],
+  ['postgres', 'lanes', 500],
 ]
 
 /** With a new password: a change of it. */

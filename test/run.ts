@@ -36,8 +36,9 @@ const patterns = given[0] === '--long' ? longFiles() : given.length > 0 ? given 
 const files = globSync(patterns).toSorted((a, b) => statSync(b).size - statSync(a).size)
 if (files.length === 0) throw new Error(`no file matches ${patterns.join(' ')}`)
 
-const inMemory = await prepareTests()
-const onDisk = suite.isLong ? await prepareTests(true) : null
+const isAlone = (file = '') => suite.isLong && file.startsWith('test/long/')
+const inMemory = files.every(isAlone) ? null : await prepareTests()
+const onDisk = files.some(isAlone) ? await prepareTests(true) : null
 const summary = createSummary(files.length)
 const running = new Set<ChildProcess>()
 let isInterrupted = false
@@ -49,7 +50,6 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-const isAlone = (file = '') => suite.isLong && file.startsWith('test/long/')
 const bundles = [
   ...files.filter(isAlone).map(file => [file]),
   ...inBundles(files.filter(file => !isAlone(file))),
@@ -59,7 +59,7 @@ const others = bundles.filter(bundle => !isTimed(bundle))
 const timed = runAll(bundles.filter(isTimed), 1)
 await Promise.all([runAll(others, 1), timed.then(() => runAll(others, suite.processes - 1))])
 process.exitCode = summary.print() ? 0 : 1
-await inMemory.end()
+await inMemory?.end()
 await onDisk?.end()
 
 /** Takes bundles from the list until it is empty. */
@@ -74,11 +74,10 @@ async function runAll(waiting: string[][], processes: number): Promise<void> {
 }
 
 function envOf([file]: string[]): NodeJS.ProcessEnv {
-  if (!suite.isLong) return inMemory.env
-  const long = { TEST_LONG: '1' }
-  return isAlone(file)
-    ? { ...onDisk?.env, ...long, TEST_THREADS: '1' }
-    : { ...inMemory.env, ...long }
+  return {
+    ...(isAlone(file) ? { ...onDisk?.env, TEST_THREADS: '1' } : inMemory?.env),
+    ...(suite.isLong && { TEST_LONG: '1' }),
+  }
 }
 
 /** Runs the files in one process. What they leave open does not keep it from ending. */

@@ -13,7 +13,7 @@ export const MINUTE_MS = 60_000
 export const DAY_MS = 24 * 3_600_000
 /** Every token, code and cookie is a part of one of these. */
 const WORDS = /[\w.-]{20,}/g
-const SECRET = /^[\w.-]{20,}$/
+const SECRET = new RegExp(`^${WORDS.source}$`)
 
 export const INVALID_TOKEN =
   '{"success":false,"error":{"code":"INVALID_TOKEN","message":"The session has ended. Please log in again."}}'
@@ -98,7 +98,7 @@ export async function startSessionService(
       assert.ok(secrets.size > 0)
       const places = { log: service.logText(), database: await dumpOf(service, engine) }
       for (const [place, text] of Object.entries(places)) {
-        // The log of SQLite repeats its pages, so that the distinct words are a small part of the text.
+        // The write-ahead log of SQLite repeats its pages, so that the distinct words are a small part of the text.
         const words = [...new Set(text.match(WORDS))].join(' ')
         for (const secret of secrets) {
           assert.match(secret, SECRET)

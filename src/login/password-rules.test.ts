@@ -31,11 +31,11 @@ describe('common passwords', () => {
 
   test('at least 10,000 have 8 or more characters, and none of them can be set in any case', async () => {
     assert.ok(passwords.length >= 10_000)
-    const cases = [toTitle, (text: string) => text.toUpperCase(), (text: string) => text]
-    for (const [index, password] of passwords.entries()) {
+    for (const password of passwords) {
       assert.ok(password.length >= 8, password)
-      const typed = cases[index % cases.length]?.(password) ?? ''
-      assert.equal(await findPasswordFlaw(typed, { minLength: 8 }), 'too_common', typed)
+      for (const typed of [password, password.toUpperCase(), toTitle(password)]) {
+        assert.equal(await findPasswordFlaw(typed, { minLength: 8 }), 'too_common', typed)
+      }
     }
   })
 

@@ -63,9 +63,8 @@ async function proveOperation<Outcome>(
   const tally = { ...NO_CASES }
   let calls = MOST_CALLS
   for (const kind of kinds) {
-    for (const isLasting of IS_FULL || (kind === 'error' && unit !== 'statement')
-      ? [false, true]
-      : [false]) {
+    const canLast = IS_FULL || (kind === 'error' && unit !== 'statement')
+    for (const isLasting of canLast ? [false, true] : [false]) {
       for (let at = 1; at <= calls; at++) {
         const fault = { at, kind, isLasting }
         const prepared = await operation.prepare()

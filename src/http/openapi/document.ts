@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module'
 import { isDeepStrictEqual } from 'node:util'
 import type Swagger from '@fastify/swagger'
-import fastify, { type RouteOptions } from 'fastify'
+import Fastify, { type RouteOptions } from 'fastify'
 import packageJson from '../../../package.json' with { type: 'json' }
 import type { FailureCode } from '../answer/envelope.ts'
 import { headerRef, type Occasions, toResponses } from './failures.ts'
@@ -98,7 +98,7 @@ export async function toDocument(routes: RouteOptions[], api: ApiDescription): P
 async function describeRoutes(routes: RouteOptions[], api: ApiDescription): Promise<Document> {
   const { title, description, tags, securitySchemes } = api
   const swagger: typeof Swagger = require('@fastify/swagger')
-  const app = fastify({ exposeHeadRoutes: false })
+  const app = Fastify({ exposeHeadRoutes: false })
   // This app answers no requests.
   app.setValidatorCompiler(() => () => true)
   app.setSerializerCompiler(() => JSON.stringify)

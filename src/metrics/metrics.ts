@@ -41,7 +41,25 @@ export function createMetrics(engine: string) {
 
   const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
     new Counter({ name, help, labelNames, registers })
-  const attempts = counter('login_attempts_total', 'Login attempts by outcome', 'outcome')
+  /** Counts by one label, whose values are known. The library is told when it is read: its own counting takes longer. */
+  const tally = <V extends string>(
+    name: string,
+    help: string,
+    label: string,
+    values: readonly V[],
+  ) => {
+    // A series that begins with its first event hides that event from rate().
+    const counts = new Map(values.map(value => [value, 0]))
+    new Counter({
+      ...{ name, help, registers, labelNames: [label] },
+      collect() {
+        this.reset()
+        for (const [value, count] of counts) this.inc({ [label]: value }, count)
+      },
+    })
+    return (value: V) => void counts.set(value, (counts.get(value) ?? 0) + 1)
+  }
+  const attempted = tally('login_attempts_total', 'Login attempts by outcome', 'outcome', OUTCOMES)
   const durations = new Histogram({
     name: 'login_duration_seconds',
     help: 'Time of a login, from the validated request to its outcome',
@@ -49,40 +67,40 @@ export function createMetrics(engine: string) {
     buckets: REQUEST_BUCKETS,
     registers,
   })
-  const blocks = counter(
+  const blocked = tally(
     'throttle_blocks_total',
     'Login attempts answered with 429, by the scope that is blocked',
     'scope',
+    SCOPES,
   )
-  const waits = counter(
+  const waited = tally(
     'throttle_waits_total',
     'Reservations that found a scope busy, by that scope; the attempt waits and asks again',
     'scope',
+    SCOPES,
   )
   const opened = counter('sessions_opened_total', 'Sessions opened by logins')
   const passwordChanges = counter(
     'password_changes_total',
     'Passwords that users have changed; each is a login that succeeded',
   )
-  const ended = counter('sessions_ended_total', 'Sessions ended by requests, by reason', 'reason')
-  const repeats = counter(
+  const sessionEnded = tally(
+    'sessions_ended_total',
+    'Sessions ended by requests, by reason',
+    'reason',
+    REASONS,
+  )
+  const refreshRepeated = tally(
     'refresh_repeats_total',
     'Refreshes with a token that was replaced in the last 60 seconds, by what identified the caller',
     'by',
+    REPEATS,
   )
   const adminReads = counter(
     'admin_reads_total',
     'Requests to the admin API that change nothing, by the name of their token',
     'token',
   )
-  // A series that begins with its first event hides that event from rate().
-  for (const outcome of OUTCOMES) attempts.inc({ outcome }, 0)
-  for (const scope of SCOPES) {
-    blocks.inc({ scope }, 0)
-    waits.inc({ scope }, 0)
-  }
-  for (const reason of REASONS) ended.inc({ reason }, 0)
-  for (const by of REPEATS) repeats.inc({ by }, 0)
 
   const queueWait = new Histogram({
     name: 'password_queue_wait_seconds',
@@ -122,15 +140,15 @@ export function createMetrics(engine: string) {
     text: () => register.metrics(),
 
     loginEnded(outcome: LoginLabel, seconds: number): void {
-      attempts.inc({ outcome })
+      attempted(outcome)
       durations.observe({ outcome }, seconds)
     },
-    blocked: (scope: ScopeName) => blocks.inc({ scope }),
-    waited: (scope: ScopeName) => waits.inc({ scope }),
+    blocked,
+    waited,
     sessionOpened: () => opened.inc(),
     passwordChanged: () => passwordChanges.inc(),
-    sessionEnded: (reason: EndReason) => ended.inc({ reason }),
-    refreshRepeated: (by: (typeof REPEATS)[number]) => repeats.inc({ by }),
+    sessionEnded,
+    refreshRepeated,
     adminRead: (token: string) => adminReads.inc({ token }),
     hashStarted: (waitedMs: number) => queueWait.observe(waitedMs / 1000),
     hashEnded: (ms: number) => hash.observe(ms / 1000),

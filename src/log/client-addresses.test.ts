@@ -42,7 +42,7 @@ test('clients of one network are still counted apart', () => {
   const { log, lines } = createTestLog('truncated')
   const counted = createCountedLog(log)
   for (const ip of ['203.0.113.1', '203.0.113.1', '203.0.113.2']) {
-    counted.write('warn', ip, { event: 'x', ip, requestId: '', userAgent: '' })
+    counted.write('warn', ip, { ip, requestId: '', userAgent: '' }, { event: 'x' })
   }
   counted.flush()
   assert.deepEqual(

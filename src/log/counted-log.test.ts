@@ -12,10 +12,12 @@ function setUp() {
   const log = createLog('info', { write: (text: string) => lines.push(JSON.parse(text)) })
   const refusals = createCountedLog(log)
   const refuse = (ip: string, email: string, event = 'login.throttled', scope = 'pair') =>
-    refusals.write('warn', clientGroup(ip), {
-      ...{ requestId: 'r', userAgent: 'u' },
-      ...{ event, ip, email, scope },
-    })
+    refusals.write(
+      'warn',
+      clientGroup(ip),
+      { requestId: 'r', ip, userAgent: 'u' },
+      { event, email, scope },
+    )
   /** Refusals with a line of their own, and those in counts. */
   const total = () => lines.reduce((sum, { count = 1 }) => sum + count, 0)
   return { lines, refuse, total, flush: refusals.flush }

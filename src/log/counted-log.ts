@@ -10,15 +10,11 @@ const MAX_LINES_PER_SECOND = 10
 
 export type Level = 'info' | 'warn' | 'error'
 
-/** Request id, address, user agent, email and origin may differ between lines that are counted together. */
-type CountedLine = {
-  event: string
-  ip: string
-  requestId: string
-  userAgent: string
-  email?: string
-  origin?: string
-} & Record<string, string>
+/** What a line says of its request. It may differ between lines that are counted together. */
+type Caller = { requestId: string; ip: string; userAgent: string }
+
+/** Email and origin may differ between lines that are counted together, the other facts may not. */
+type Facts = { event: string; email?: string; origin?: string } & Record<string, string>
 
 type Counted = {
   level: Level
@@ -45,9 +41,7 @@ export function createCountedLog(log: FastifyBaseLogger) {
   const byEvent = new Map<string, Counted>()
   let timer: NodeJS.Timeout | null = null
 
-  function streamOf(key: string, about: Omit<Counted, 'leftOut'>): Stream | null {
-    const known = streams.get(key)
-    if (known) return known
+  function openStream(key: string, about: Omit<Counted, 'leftOut'>): Stream | null {
     if (streams.size >= MAX_STREAMS) return null
     const stream = { ...about, subjects: new Set<string>(), written: 0, leftOut: 0 }
     streams.set(key, stream)
@@ -88,12 +82,20 @@ export function createCountedLog(log: FastifyBaseLogger) {
   return {
     count,
     /** Clients are counted by `group`: one IPv6 network has more addresses than there are streams. */
-    write(level: Level, group: string, line: CountedLine, text?: string, err?: Error): void {
-      const { requestId: _, userAgent: __, email, origin, ...facts } = line
-      const key = JSON.stringify([level, text, { ...facts, ip: group }])
-      const stream = streamOf(key, { level, text, facts })
+    write(
+      level: Level,
+      group: string,
+      caller: Caller,
+      facts: Facts,
+      text?: string,
+      err?: Error,
+    ): void {
+      const { email, origin, ...shared } = facts
+      const key = JSON.stringify([level, text, group, shared])
+      const stream =
+        streams.get(key) ?? openStream(key, { level, text, facts: { ip: caller.ip, ...shared } })
       if (!stream) {
-        count(level, line.event, text)
+        count(level, facts.event, text)
         return
       }
       countSoon()
@@ -107,7 +109,7 @@ export function createCountedLog(log: FastifyBaseLogger) {
       if (stream.subjects.size > MAX_LINES_PER_SECOND) {
         stream.subjects.delete([...stream.subjects][0] ?? '')
       }
-      log[level](err ? { ...line, err } : line, text)
+      log[level]({ ...caller, ...facts, ...(err && { err }) }, text)
     },
     /** Writes the counts of the last second before the service stops. */
     flush(): void {

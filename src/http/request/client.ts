@@ -5,10 +5,7 @@ import { clientGroup, clientNetwork } from '../../login/client-group.ts'
 import type { Client } from '../../login/login.ts'
 import { sendFailure } from '../answer/envelope.ts'
 import { clientAddress, type Proxies } from './client-address.ts'
-import { CLIENT, logOf, type OriginReason } from './log.ts'
-
-/** The length of the database column. */
-const USER_AGENT_MAX_LENGTH = 256
+import { CLIENT, logOf, type OriginReason, userAgentOf } from './log.ts'
 
 export function identifyClient(proxies: Proxies) {
   return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
@@ -17,19 +14,17 @@ export function identifyClient(proxies: Proxies) {
     if (peer === undefined) return reply.hijack().raw.destroy()
     const { headers } = request
     const isProxied = proxies.isTrusted(peer)
-    const userAgent = (headers['user-agent'] ?? '').slice(0, USER_AGENT_MAX_LENGTH)
 
     if (!(isProxied ? isForwardedHttps(headers['x-forwarded-proto']) : isEncrypted(request))) {
       const reason: OriginReason = 'not-https'
-      const facts = { event: 'request.refused', reason, ip: peer, userAgent }
-      logOf(request).counted('warn', facts, 'not over HTTPS')
+      logOf(request).counted('warn', { event: 'request.refused', reason }, 'not over HTTPS')
       return sendFailure(reply, 'HTTPS_REQUIRED')
     }
     const ip = clientAddress(peer, headers['x-forwarded-for']?.toString(), proxies)
     if (ip === null) {
       logOf(request).counted(
         'error',
-        { event: 'request.failed', ip: peer, userAgent },
+        { event: 'request.failed' },
         'The trusted proxy sent no usable X-Forwarded-For header: make it send one.',
       )
       return sendFailure(reply, 'INTERNAL_ERROR')
@@ -38,7 +33,7 @@ export function identifyClient(proxies: Proxies) {
       ip,
       group: clientGroup(ip),
       network: clientNetwork(ip),
-      userAgent,
+      userAgent: userAgentOf(request),
       // Browsers send this header themselves, and no page can set it.
       isBrowser: headers['sec-fetch-site'] !== undefined,
     }

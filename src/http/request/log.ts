@@ -34,6 +34,8 @@ export type OriginReason =
   | 'return-to'
   | 'role'
 
+/** The length of the database column. */
+const USER_AGENT_MAX_LENGTH = 256
 /** Longer than the origin of any site. A header may be as long as all headers together. */
 const ORIGIN_MAX_CHARACTERS = 256
 
@@ -47,6 +49,10 @@ export function requestId(request: Pick<IncomingMessage, 'headers'>): string {
 export function givenRequestId({ headers }: Pick<IncomingMessage, 'headers'>): string | null {
   const given = headers['x-request-id']
   return isUuid(given) ? given : null
+}
+
+export function userAgentOf({ headers }: FastifyRequest): string {
+  return (headers['user-agent'] ?? '').slice(0, USER_AGENT_MAX_LENGTH)
 }
 
 export function logOf(request: FastifyRequest) {
@@ -69,9 +75,10 @@ export function logOf(request: FastifyRequest) {
       err?: Error,
     ) {
       const countedLog = request.server.getDecorator<CountedLog>(COUNTED_LOG)
-      const peer = { ip: request.raw.socket.remoteAddress ?? '', userAgent: '' }
-      const line = { requestId: request.id, ...peer, ...caller, ...facts }
-      countedLog.write(level, client?.group ?? clientGroup(line.ip), line, text, err)
+      const ip = client?.ip ?? request.raw.socket.remoteAddress ?? ''
+      const userAgent = client?.userAgent ?? userAgentOf(request)
+      const group = client?.group ?? clientGroup(ip)
+      countedLog.write(level, group, { requestId: request.id, ip, userAgent }, facts, text, err)
     },
   }
 }

@@ -94,7 +94,7 @@ export async function openClusterClock(store: ClockStore, clock: () => Date, log
   const measuring = setInterval(measureIfDue, CHECK_EVERY_MS).unref()
 
   return {
-    now: () => correct(new Date(clock().getTime() - stepMs()), offset),
+    now: () => new Date(clock().getTime() - stepMs() + offset.ms),
     /** How far the database's clock is ahead of the machine's; 0 on SQLite. */
     offsetMs: () => offset.ms,
     /** Throws while the machine's clock is too wrong to serve. */

@@ -21,7 +21,8 @@ export function deviceCookieOf(request: FastifyRequest): string | null {
 }
 
 function cookieOf({ headers }: FastifyRequest, name: string, form: RegExp): string | null {
-  for (const pair of (headers.cookie ?? '').split(';', MAX_COOKIES)) {
+  if (headers.cookie === undefined) return null
+  for (const pair of headers.cookie.split(';', MAX_COOKIES)) {
     const cookie = pair.trim()
     if (!cookie.startsWith(`${name}=`)) continue
     const value = cookie.slice(name.length + 1)

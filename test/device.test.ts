@@ -93,6 +93,18 @@ for (const engine of ENGINES_BY_RUN) {
     const throttleRows = (scope: string) =>
       service.database.rows(`select * from login_throttle where scope ${scope} order by key`)
 
+    test('a known device can log in from the address of a client that repeats refused attempts', async () => {
+      const { email, device } = await newOwner()
+      await attack(email)
+      const from = newClient()
+      for (const typed of [email, email, email.toUpperCase(), ` ${email}`]) {
+        assert.equal((await service.login(typed, PASSWORD, from)).status, 429)
+      }
+      assert.equal((await loginWith(email, device, PASSWORD, from)).status, 200)
+      assert.equal((await service.login(email, PASSWORD, from)).status, 429)
+      assert.equal((await service.login(`other-${email}`, PASSWORD, from)).status, 401)
+    })
+
     test('while an email is blocked, its user can log in from a known device and from no other', async () => {
       const { email, device } = await newOwner()
       await attack(email)

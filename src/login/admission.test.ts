@@ -8,7 +8,7 @@ import { createHashQueue, type HashQueue } from './hash-queue.ts'
 import { createThrottle } from './throttle.ts'
 
 const COST = 10
-const CLAIM = { network: 'n', client: 'c', account: 'a', isKnownDevice: false }
+const CLAIM = { network: 'n', client: 'c', account: 'a', isKnownDevice: false, name: null }
 const SCOPES = makeScopes()
 const ADMITTED: Reservation = { kind: 'admitted', user: null }
 const busyIn = (key: string): Reservation => ({ kind: 'busy', key, capacity: 1 })

@@ -14,6 +14,11 @@ export type AdmissionDeps = {
   loginTimeMs: number
 }
 
+type Claim = HashClaim & {
+  /** All attempts with this name have the same scopes. Null if it has none. */
+  name: string | null
+}
+
 /** `too-late`: it had a hash slot, but gave way to others or its turn came too late. */
 export type ShedReason = 'no-slot' | 'scope-busy' | 'too-late'
 
@@ -27,7 +32,7 @@ const SCOPE_BUSY = { kind: 'shed', reason: 'scope-busy' } as const
 /** Admits the attempt, if need be after waiting for a busy scope. While it waits, it holds no hash slot. */
 export async function admit(
   deps: AdmissionDeps,
-  claim: HashClaim,
+  claim: Claim,
   scopes: ThrottleScope[],
   finishByMs: () => number,
 ): Promise<Admission> {
@@ -56,13 +61,13 @@ export async function admit(
 /** First a hash slot, then a reservation in every scope. */
 async function tryToAdmit(
   { throttle, hashQueue }: AdmissionDeps,
-  claim: HashClaim,
+  claim: Claim,
   scopes: ThrottleScope[],
   finishByMs: number,
 ): Promise<Admission | Extract<Reservation, { kind: 'busy' }>> {
   let slot: ReturnType<HashQueue['admit']>
   for (;;) {
-    const block = throttle.recallBlock(scopes)
+    const block = throttle.recallBlock(scopes, claim.name)
     if (block) return block
     slot = hashQueue.admit(claim, finishByMs)
     if (slot !== 'undecided') break

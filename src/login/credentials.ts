@@ -1,6 +1,6 @@
 // Normalises and checks emails and passwords. Lookups, counters and uniqueness use the same form of an email.
 
-const EMAIL_MAX_LENGTH = 254
+export const EMAIL_MAX_LENGTH = 254
 /** bcrypt ignores further bytes, so a longer password would match by its first 72 bytes alone. */
 export const PASSWORD_MAX_BYTES = 72
 /** Has no "@", so no user has it. Looking it up costs as much as any other lookup. */

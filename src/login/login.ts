@@ -4,7 +4,7 @@ import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
 import { type AdmissionDeps, admit, type ShedReason } from './admission.ts'
 import { turnNetwork } from './client-group.ts'
-import { canonicalEmail, lookupKey, matchablePassword } from './credentials.ts'
+import { canonicalEmail, EMAIL_MAX_LENGTH, lookupKey, matchablePassword } from './credentials.ts'
 import { decide, type RejectionReason } from './decision.ts'
 import {
   type DeviceCookie,
@@ -17,6 +17,7 @@ import { type OpenedSession, type OpenSessionDeps, openSession } from './open-se
 import type { Pace } from './pace.ts'
 import type { PasswordFlaw } from './password-rules.ts'
 import { deviceScopes, throttleScopes } from './scopes.ts'
+import type { Block } from './throttle.ts'
 
 /** Hashing may take this share of a login's time, even if a slow database has used up more than the rest. */
 const HASHING_SHARE = 0.5
@@ -89,23 +90,32 @@ type LoginDeps = OpenSessionDeps &
   }
 
 export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<LoginOutcome> {
-  const { pace } = deps
+  const { pace, throttle, clock } = deps
   // An IPv6 network of one subscriber has many addresses, but one pace.
   const client = attempt.client.network ?? attempt.client.group
   pace.arrive(client)
-  const outcome = await tryToLogIn(deps, attempt)
+  const email = canonicalEmail(attempt.email)
+  const name = nameOf(attempt, email)
+  const block = name === null ? null : throttle.recallByName(name)
+  const outcome = block
+    ? toThrottled(block, email, clock())
+    : await tryToLogIn(deps, attempt, email, name)
   if (outcome.kind === 'shed' || outcome.kind === 'throttled') await pace.beforeRefusal(client)
   return outcome
 }
 
-async function tryToLogIn(deps: LoginDeps, attempt: LoginAttempt): Promise<LoginOutcome> {
+async function tryToLogIn(
+  deps: LoginDeps,
+  attempt: LoginAttempt,
+  email: string,
+  name: string | null,
+): Promise<LoginOutcome> {
   const { store, throttle, passwords, clock } = deps
   const arrivedMs = performance.now()
   const { loginTimeMs } = deps
   /** For the first hash, and for that of a new password. */
   const finishByMs = (hashes = 1) =>
     Math.max(arrivedMs + hashes * loginTimeMs, performance.now() + loginTimeMs * HASHING_SHARE)
-  const email = canonicalEmail(attempt.email)
   const knownDevice = await findKnownDevice(deps, attempt.deviceToken, lookupKey(email))
   const scopes = knownDevice
     ? deviceScopes(email, knownDevice)
@@ -116,19 +126,11 @@ async function tryToLogIn(deps: LoginDeps, attempt: LoginAttempt): Promise<Login
     client: attempt.client.group,
     account: lookupKey(email),
     isKnownDevice: knownDevice !== null,
+    name,
   }
   const admission = await admit(deps, claim, scopes, finishByMs)
   if (admission.kind === 'shed') return { ...admission, email }
-  if (admission.kind === 'blocked') {
-    const { scope, blockedUntil, lockedUserId } = admission
-    return {
-      kind: 'throttled',
-      email,
-      scope,
-      retryAfterSeconds: secondsUntil(blockedUntil, clock()),
-      lockedUserId,
-    }
-  }
+  if (admission.kind === 'blocked') return toThrottled(admission, email, clock())
 
   const { slot, user } = admission
   const password = matchablePassword(attempt.password)
@@ -181,8 +183,18 @@ async function tryToLogIn(deps: LoginDeps, attempt: LoginAttempt): Promise<Login
   }
 }
 
-function secondsUntil(moment: Date, now: Date): number {
-  return Math.max(1, Math.ceil((moment.getTime() - now.getTime()) / 1000))
+/**
+ * All attempts by one client at one email have the same scopes, except those with a device cookie. A longer email than
+ * any user has is not worth the memory.
+ */
+function nameOf({ client, deviceToken }: LoginAttempt, email: string): string | null {
+  const hasName = deviceToken === null && email.length <= EMAIL_MAX_LENGTH
+  return hasName ? `${client.group} ${email}` : null
+}
+
+function toThrottled({ scope, blockedUntil, lockedUserId }: Block, email: string, now: Date) {
+  const retryAfterSeconds = Math.max(1, Math.ceil((blockedUntil.getTime() - now.getTime()) / 1000))
+  return { kind: 'throttled' as const, email, scope, retryAfterSeconds, lockedUserId }
 }
 
 function toAlarm(user: User | null, failures: number) {

@@ -41,19 +41,19 @@ describe('a cached block', async () => {
 
   test('is recalled for the scopes that it concerns, and for no others', async () => {
     await failAs('ann@example.com', 2)
-    assert.equal(throttle.recallBlock(scopesOf('ann@example.com')), null)
+    assert.equal(throttle.recallBlock(scopesOf('ann@example.com'), null), null)
     const refused = await throttle.reserve(scopesOf('ann@example.com'), 'ann@example.com')
     assert.equal(refused.kind, 'blocked')
-    assert.deepEqual(throttle.recallBlock(scopesOf('ann@example.com')), refused)
-    assert.equal(throttle.recallBlock(scopesOf('ann@example.com', '10.9.9.9')), null)
-    assert.equal(throttle.recallBlock(scopesOf('ben@example.com')), null)
+    assert.deepEqual(throttle.recallBlock(scopesOf('ann@example.com'), null), refused)
+    assert.equal(throttle.recallBlock(scopesOf('ann@example.com', '10.9.9.9'), null), null)
+    assert.equal(throttle.recallBlock(scopesOf('ben@example.com'), null), null)
   })
 
   test('of a client is recalled for every email', async () => {
     await failAs('ann@example.com', 1)
     await failAs('ben@example.com', 2)
     await throttle.reserve(scopesOf('cat@example.com'), 'cat@example.com')
-    assert.equal(throttle.recallBlock(scopesOf('dan@example.com'))?.scope, 'client')
+    assert.equal(throttle.recallBlock(scopesOf('dan@example.com'), null)?.scope, 'client')
   })
 
   test('that lasts longest is recalled', async () => {
@@ -62,14 +62,14 @@ describe('a cached block', async () => {
     now = new Date(now.getTime() + MINUTE_MS)
     await failAs('ben@example.com', 1)
     const longest = await throttle.reserve(scopesOf('cat@example.com'), 'cat@example.com')
-    assert.deepEqual(throttle.recallBlock(scopesOf('ann@example.com')), longest)
+    assert.deepEqual(throttle.recallBlock(scopesOf('ann@example.com'), null), longest)
   })
 
   test('is not recalled after its end', async () => {
     await failAs('ann@example.com', 2)
     await throttle.reserve(scopesOf('ann@example.com'), 'ann@example.com')
     now = new Date(now.getTime() + 15 * MINUTE_MS)
-    assert.equal(throttle.recallBlock(scopesOf('ann@example.com')), null)
+    assert.equal(throttle.recallBlock(scopesOf('ann@example.com'), null), null)
   })
 
   test('is kept when another one is remembered', async () => {
@@ -78,7 +78,7 @@ describe('a cached block', async () => {
       await failAs(email, 2)
       await throttle.reserve(scopesOf(email), email)
     }
-    assert.ok(throttle.recallBlock(scopesOf('ann@example.com', `10.1.0.${clients - 1}`)))
+    assert.ok(throttle.recallBlock(scopesOf('ann@example.com', `10.1.0.${clients - 1}`), null))
   })
 
   test('is checked again by one attempt after half its time, and dropped after its whole time', async () => {
@@ -86,19 +86,59 @@ describe('a cached block', async () => {
     await failAs('ann@example.com', 2)
     await throttle.reserve(ann, 'ann@example.com')
     passedMs = BLOCK_CACHED_MS / 2 - 1
-    assert.ok(throttle.recallBlock(ann))
+    assert.ok(throttle.recallBlock(ann, null))
     passedMs = BLOCK_CACHED_MS / 2
-    assert.equal(throttle.recallBlock(ann), null)
-    assert.ok(throttle.recallBlock(ann), 'only one attempt checks')
+    assert.equal(throttle.recallBlock(ann, null), null)
+    assert.ok(throttle.recallBlock(ann, null), 'only one attempt checks')
     passedMs = BLOCK_CACHED_MS - 1
-    assert.ok(throttle.recallBlock(ann))
+    assert.ok(throttle.recallBlock(ann, null))
     passedMs = BLOCK_CACHED_MS
-    for (let i = 0; i < 2; i++) assert.equal(throttle.recallBlock(ann), null)
+    for (let i = 0; i < 2; i++) assert.equal(throttle.recallBlock(ann, null), null)
     await throttle.reserve(ann, 'ann@example.com')
-    assert.ok(throttle.recallBlock(ann))
+    assert.ok(throttle.recallBlock(ann, null))
     await store.throttle.clearOfEmail('ann@example.com', changeAt(now))
     assert.equal((await throttle.reserve(ann, 'x')).kind, 'admitted')
-    assert.equal(throttle.recallBlock(ann), null)
+    assert.equal(throttle.recallBlock(ann, null), null)
+  })
+
+  test('is recalled by the name of an attempt for as long as by its scopes', async () => {
+    const ann = scopesOf('ann@example.com')
+    await failAs('ann@example.com', 2)
+    const refused = await throttle.reserve(ann, 'ann@example.com')
+    assert.equal(throttle.recallByName('ann'), null, 'the name is not known yet')
+    assert.deepEqual(throttle.recallBlock(ann, 'ann'), refused)
+    assert.deepEqual(throttle.recallByName('ann'), refused)
+    assert.equal(throttle.recallByName('ben'), null)
+    passedMs = BLOCK_CACHED_MS / 2 - 1
+    assert.ok(throttle.recallByName('ann'))
+    passedMs = BLOCK_CACHED_MS / 2
+    assert.equal(throttle.recallByName('ann'), null, 'an attempt has to check')
+    assert.equal(throttle.recallBlock(ann, 'ann'), null)
+    assert.ok(throttle.recallByName('ann'), 'only one attempt checks')
+    passedMs = BLOCK_CACHED_MS - 1
+    assert.ok(throttle.recallByName('ann'))
+    passedMs = BLOCK_CACHED_MS
+    assert.equal(throttle.recallByName('ann'), null)
+  })
+
+  test('is not recalled by name after its end', async () => {
+    await failAs('ann@example.com', 2)
+    await throttle.reserve(scopesOf('ann@example.com'), 'ann@example.com')
+    assert.ok(throttle.recallBlock(scopesOf('ann@example.com'), 'ann'))
+    now = new Date(now.getTime() + 15 * MINUTE_MS)
+    assert.equal(throttle.recallByName('ann'), null)
+  })
+
+  test('is not recalled by name after the store was asked about any scope', async () => {
+    const [ann, ben] = [scopesOf('ann@example.com'), scopesOf('ben@example.com', '10.9.9.8')]
+    await failAs('ann@example.com', 2)
+    const refused = await throttle.reserve(ann, 'ann@example.com')
+    assert.ok(throttle.recallBlock(ann, 'ann'))
+    assert.equal((await throttle.reserve(ben, 'ben@example.com')).kind, 'admitted')
+    assert.equal(throttle.recallByName('ann'), null)
+    assert.deepEqual(throttle.recallBlock(ann, 'ann'), refused, 'the block itself is still cached')
+    await throttle.reserve(ann, 'ann@example.com')
+    assert.equal(throttle.recallByName('ann'), null)
   })
 
   test('is as old as its question to the store, even if the answer comes late', async () => {
@@ -107,7 +147,7 @@ describe('a cached block', async () => {
     const asking = throttle.reserve(ann, 'ann@example.com')
     passedMs = BLOCK_CACHED_MS
     assert.equal((await asking).kind, 'blocked')
-    assert.equal(throttle.recallBlock(ann), null)
+    assert.equal(throttle.recallBlock(ann, null), null)
   })
 })
 

@@ -3,7 +3,7 @@
 // afterwards, so that parallel guessing gains nothing.
 import type { AttemptStore, Reservation, ThrottleScope } from '../domain/attempt.ts'
 
-type Block = Extract<Reservation, { kind: 'blocked' }>
+export type Block = Extract<Reservation, { kind: 'blocked' }>
 
 /** A cached block is checked again by one attempt after this time … */
 const REVALIDATE_MS = 100
@@ -15,8 +15,10 @@ const POLL_EVERY_MS = 100
 const MAX_WAITING = 256
 
 export type Throttle = {
-  /** A cached block of one of these scopes. */
-  recallBlock(scopes: ThrottleScope[]): Block | null
+  /** A cached block of one of these scopes. All attempts with this name have these scopes. */
+  recallBlock(scopes: ThrottleScope[], name: string | null): Block | null
+  /** The same for a name whose block has been recalled before. It needs no scopes, whose digests take time. */
+  recallByName(name: string): Block | null
   reserve(scopes: ThrottleScope[], email: string): Promise<Reservation>
   countWaiting(key: string): number
   /**
@@ -38,6 +40,7 @@ export function createThrottle(
   const blocks = createBlockCache(clock, nowMs)
   return {
     recallBlock: blocks.recall,
+    recallByName: blocks.recallByName,
     async reserve(scopes, email) {
       const askedMs = nowMs()
       const reservation = await attempts.reserve(scopes, email, clock())
@@ -56,27 +59,41 @@ export function createThrottle(
 
 /** Makes refusals cheap: while a scope is blocked, few attempts reach the database. */
 function createBlockCache(clock: () => Date, nowMs: () => number) {
-  const cached = new Map<string, { block: Block; askedMs: number; isRevalidating: boolean }>()
+  type Known = { block: Block; askedMs: number; isRevalidating: boolean }
+  const cached = new Map<string, Known>()
+  /** By the names of attempts, until the cache changes. */
+  const byName = new Map<string, Known>()
   const isStale = (askedMs: number) => nowMs() - askedMs >= BLOCK_CACHED_MS
+  const isOver = ({ block }: Known) => block.blockedUntil.getTime() <= clock().getTime()
+  const isDue = ({ askedMs, isRevalidating }: Known) =>
+    !isRevalidating && nowMs() - askedMs >= REVALIDATE_MS
+  const isUsable = (known: Known) => !isStale(known.askedMs) && !isOver(known)
 
   return {
-    recall(scopes: ThrottleScope[]): Block | null {
-      let longest: Block | null = null
+    recall(scopes: ThrottleScope[], name: string | null): Block | null {
+      let longest: Known | null = null
       for (const { key } of scopes) {
         const known = cached.get(key)
-        if (!known || isStale(known.askedMs) || known.block.blockedUntil <= clock()) continue
-        if (nowMs() - known.askedMs >= REVALIDATE_MS && !known.isRevalidating) {
+        if (!known || !isUsable(known)) continue
+        if (isDue(known)) {
           known.isRevalidating = true
           return null
         }
-        if (!longest || known.block.blockedUntil > longest.blockedUntil) longest = known.block
+        if (!longest || known.block.blockedUntil > longest.block.blockedUntil) longest = known
       }
-      return longest
+      if (longest && name !== null) byName.set(name, longest)
+      return longest?.block ?? null
+    },
+    recallByName(name: string): Block | null {
+      const known = byName.get(name)
+      return known && isUsable(known) && !isDue(known) ? known.block : null
     },
     forget(scopes: ThrottleScope[]): void {
       for (const { key } of scopes) cached.delete(key)
+      byName.clear()
     },
     remember(scopes: ThrottleScope[], block: Block, askedMs: number): void {
+      byName.clear()
       for (const [key, known] of cached) {
         if (!isStale(known.askedMs)) break
         cached.delete(key)

@@ -6,6 +6,7 @@ import { toCountedClient } from '../../login/client-group.ts'
 import {
   canonicalEmail,
   codePointOf,
+  EMAIL_MAX_LENGTH,
   problemWithEmail,
   problemWithNewEmail,
   problemWithPassword,
@@ -17,8 +18,6 @@ const INVISIBLE = /[\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800\ufff9-\uf
 /** Variation selectors are allowed: emoji and Chinese characters in names have them. */
 const INVISIBLE_IN_NAMES =
   /[[\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800\ufff9-\ufffb]--\p{Variation_Selector}]/v
-
-const EMAIL_MAX_LENGTH = 254
 
 /** The email of an existing user. */
 export const parseEmail = emailParser(problemWithEmail)

@@ -1,5 +1,6 @@
 // POST /api/v1/auth/login: turns the request into an attempt, and its outcome into an answer and log lines.
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { EMAIL_MAX_LENGTH } from '../../login/credentials.ts'
 import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
 import { sendFailure, sendTokens } from '../answer/envelope.ts'
 import { named, operation, success, whole } from '../openapi/operation.ts'
@@ -125,5 +126,5 @@ export async function answerLogin(
 
 /** No stored email is longer; the rest would only make the log line as long as the request. */
 function cutEmail(email: string): string {
-  return email.length > 254 ? `${email.slice(0, 254)}…` : email
+  return email.length > EMAIL_MAX_LENGTH ? `${email.slice(0, EMAIL_MAX_LENGTH)}…` : email
 }

@@ -96,7 +96,7 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
   pace.arrive(client)
   const email = canonicalEmail(attempt.email)
   const name = nameOf(attempt, email)
-  const block = name === null ? null : throttle.recallByName(name)
+  const block = throttle.recallByName(name)
   const outcome = block
     ? toThrottled(block, email, clock())
     : await tryToLogIn(deps, attempt, email, name)

@@ -106,6 +106,8 @@ describe('a cached block', async () => {
     await failAs('ann@example.com', 2)
     const refused = await throttle.reserve(ann, 'ann@example.com')
     assert.equal(throttle.recallByName('ann'), null, 'the name is not known yet')
+    assert.deepEqual(throttle.recallBlock(ann, null), refused)
+    assert.equal(throttle.recallByName(null), null, 'attempts without a name have different scopes')
     assert.deepEqual(throttle.recallBlock(ann, 'ann'), refused)
     assert.deepEqual(throttle.recallByName('ann'), refused)
     assert.equal(throttle.recallByName('ben'), null)

@@ -18,7 +18,7 @@ export type Throttle = {
   /** A cached block of one of these scopes. All attempts with this name have these scopes. */
   recallBlock(scopes: ThrottleScope[], name: string | null): Block | null
   /** The same for a name whose block has been recalled before. It needs no scopes, whose digests take time. */
-  recallByName(name: string): Block | null
+  recallByName(name: string | null): Block | null
   reserve(scopes: ThrottleScope[], email: string): Promise<Reservation>
   countWaiting(key: string): number
   /**
@@ -62,7 +62,7 @@ function createBlockCache(clock: () => Date, nowMs: () => number) {
   type Known = { block: Block; askedMs: number; isRevalidating: boolean }
   const cached = new Map<string, Known>()
   /** By the names of attempts, until the cache changes. */
-  const byName = new Map<string, Known>()
+  const byName = new Map<string | null, Known>()
   const isStale = (askedMs: number) => nowMs() - askedMs >= BLOCK_CACHED_MS
   const isOver = ({ block }: Known) => block.blockedUntil.getTime() <= clock().getTime()
   const isDue = ({ askedMs, isRevalidating }: Known) =>
@@ -84,7 +84,7 @@ function createBlockCache(clock: () => Date, nowMs: () => number) {
       if (longest && name !== null) byName.set(name, longest)
       return longest?.block ?? null
     },
-    recallByName(name: string): Block | null {
+    recallByName(name: string | null): Block | null {
       const known = byName.get(name)
       return known && isUsable(known) && !isDue(known) ? known.block : null
     },

@@ -13,6 +13,7 @@ export const EQUIVALENT: Record<string, Record<string, string>> = {
   'src/login/login.ts': {
     'return user && failures > {0 → 1} && failures % ALARM_EVERY_FAILURES === 0':
       '1 is not a multiple of 100 either.',
+    'const hasName = deviceToken === null && email.length {<= → <} EMAIL_MAX_LENGTH': TIMES_ONLY,
   },
   'src/login/admission.ts': {
     '{wokenIn = null → ;}':
@@ -20,7 +21,7 @@ export const EQUIVALENT: Record<string, Record<string, string>> = {
   },
   'src/login/throttle.ts': {
     'const POLL_EVERY_MS = {100 → 200}': TIMES_ONLY,
-    'if (!longest || known.block.blockedUntil {> → >=} longest.blockedUntil) longest = known.block':
+    'if (!longest || known.block.blockedUntil {> → >=} longest.block.blockedUntil) longest = known':
       'Of two blocks that end at the same moment, either may be reported.',
     '{cached.delete(key) → ;}': MEMORY_ONLY,
     '{cached.delete(key) → ;} (2)': MEMORY_ONLY,

@@ -1,4 +1,5 @@
 // Request bodies: JSON in UTF-8, or empty.
+import { isUtf8 } from 'node:buffer'
 import { errorCodes, type FastifyInstance } from 'fastify'
 
 export const BODY_MAX_BYTES = 16 * 1024
@@ -13,8 +14,6 @@ export class InvalidBody extends Error {
   }
 }
 
-const utf8 = new TextDecoder('utf-8', { fatal: true })
-
 export function acceptJsonOnly(app: FastifyInstance): void {
   const parseJson = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()
@@ -22,14 +21,9 @@ export function acceptJsonOnly(app: FastifyInstance): void {
     'application/json',
     { parseAs: 'buffer' },
     (request, body, done) => {
-      if (body.length === 0) return done(null, undefined)
-      let text: string
-      try {
-        text = utf8.decode(body)
-      } catch {
-        return done(new errorCodes.FST_ERR_CTP_INVALID_JSON_BODY())
-      }
-      parseJson(request, text, done)
+      if (body.length === 0) done(null, undefined)
+      else if (isUtf8(body)) parseJson(request, body.toString(), done)
+      else done(new errorCodes.FST_ERR_CTP_INVALID_JSON_BODY())
     },
   )
   // Any content type is accepted while the body is empty.

@@ -1,7 +1,7 @@
 // Turns every thrown error into an answer.
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { sendFailure } from './answer/envelope.ts'
-import { logOf, refuse } from './request/log.ts'
+import { logCounted, refuse } from './request/log.ts'
 
 /** Each key is a field that only one operation requires. */
 const MESSAGES = {
@@ -38,7 +38,7 @@ export function handleError(error: FastifyError, request: FastifyRequest, reply:
   if (isRefused) return refuse(request, reply, 'BAD_REQUEST')
   // Counted: while the database is down, every request causes a fault.
   const facts = { event: 'request.failed', error: error.code ?? error.name }
-  logOf(request).counted('error', facts, undefined, error)
+  logCounted(request, 'error', facts, undefined, error)
   return sendFailure(reply, 'INTERNAL_ERROR')
 }
 

@@ -6,7 +6,7 @@ import { digestOf } from '../../identifiers.ts'
 import { sendFailure } from '../answer/envelope.ts'
 import { bearerTokenOf } from '../request/bearer.ts'
 import { clientOf } from '../request/client.ts'
-import { logOf } from '../request/log.ts'
+import { logCounted } from '../request/log.ts'
 import type { TokensByDigest } from './current-tokens.ts'
 import { createFailureLimit, createRequestLimit } from './limits.ts'
 
@@ -41,7 +41,7 @@ export function admitTokens({ currentTokens, clock, onRead }: AccessDeps) {
     const shown = bearerTokenOf(request)
     const tokens = await currentTokens().catch((error: Error) => {
       const reason = codeOf(error) || error.message
-      logOf(request).counted('error', { event: 'admin.tokens_unusable', reason })
+      logCounted(request, 'error', { event: 'admin.tokens_unusable', reason })
       return null
     })
     const token = tokens?.get(digestOf(shown ?? ''))
@@ -69,5 +69,5 @@ export function admitTokens({ currentTokens, clock, onRead }: AccessDeps) {
 
 function logRefused(request: FastifyRequest, reason: Reason, token?: AdminToken): void {
   const facts = { event: 'admin.refused', reason, ...(token && { tokenName: token.name }) }
-  logOf(request).counted('warn', facts)
+  logCounted(request, 'warn', facts)
 }

@@ -5,7 +5,7 @@ import { clientGroup, clientNetwork } from '../../login/client-group.ts'
 import type { Client } from '../../login/login.ts'
 import { sendFailure } from '../answer/envelope.ts'
 import { clientAddress, type Proxies } from './client-address.ts'
-import { CLIENT, logOf, type OriginReason, userAgentOf } from './log.ts'
+import { CLIENT, logCounted, type OriginReason, userAgentOf } from './log.ts'
 
 export function identifyClient(proxies: Proxies) {
   return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
@@ -17,12 +17,13 @@ export function identifyClient(proxies: Proxies) {
 
     if (!(isProxied ? isForwardedHttps(headers['x-forwarded-proto']) : isEncrypted(request))) {
       const reason: OriginReason = 'not-https'
-      logOf(request).counted('warn', { event: 'request.refused', reason }, 'not over HTTPS')
+      logCounted(request, 'warn', { event: 'request.refused', reason }, 'not over HTTPS')
       return sendFailure(reply, 'HTTPS_REQUIRED')
     }
     const ip = clientAddress(peer, headers['x-forwarded-for']?.toString(), proxies)
     if (ip === null) {
-      logOf(request).counted(
+      logCounted(
+        request,
         'error',
         { event: 'request.failed' },
         'The trusted proxy sent no usable X-Forwarded-For header: make it send one.',

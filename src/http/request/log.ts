@@ -56,8 +56,7 @@ export function userAgentOf({ headers }: FastifyRequest): string {
 }
 
 export function logOf(request: FastifyRequest) {
-  // Fastify refuses an address that cannot be decoded before the request gets its decorators.
-  const client = CLIENT in request ? request.getDecorator<Client | null>(CLIENT) : null
+  const client = knownClientOf(request)
   const caller = client && { ip: client.ip, userAgent: client.userAgent }
   const write = (level: Level | 'debug') => (facts: object, text?: string) =>
     // A child logger for each request would cost as much as the line.
@@ -67,27 +66,36 @@ export function logOf(request: FastifyRequest) {
     info: write('info'),
     warn: write('warn'),
     error: write('error'),
-    /** For lines that one client can cause at any rate: repetitions are counted, not written. */
-    counted(
-      level: Level,
-      facts: { event: string } & Record<string, string>,
-      text?: string,
-      err?: Error,
-    ) {
-      const countedLog = request.server.getDecorator<CountedLog>(COUNTED_LOG)
-      const ip = client?.ip ?? request.raw.socket.remoteAddress ?? ''
-      const userAgent = client?.userAgent ?? userAgentOf(request)
-      const group = client?.group ?? clientGroup(ip)
-      countedLog.write(level, group, { requestId: request.id, ip, userAgent }, facts, text, err)
-    },
   }
+}
+
+/** For lines that one client can cause at any rate: repetitions are counted, not written. */
+export function logCounted(
+  request: FastifyRequest,
+  level: Level,
+  facts: { event: string } & Record<string, string>,
+  text?: string,
+  err?: Error,
+): void {
+  const client = knownClientOf(request)
+  const ip = client?.ip ?? request.raw.socket.remoteAddress ?? ''
+  const userAgent = client?.userAgent ?? userAgentOf(request)
+  const caller = { requestId: request.id, ip, userAgent }
+  const countedLog = request.server.getDecorator<CountedLog>(COUNTED_LOG)
+  countedLog.write(level, client?.group ?? clientGroup(ip), caller, facts, text, err)
+}
+
+/** Null before the client is identified. Fastify refuses some addresses before the request gets its decorators. */
+function knownClientOf(request: FastifyRequest): Client | null {
+  return CLIENT in request ? request.getDecorator<Client | null>(CLIENT) : null
 }
 
 /** Logs only the origin of an address: the rest of it may hold secrets. */
 export function logRefused(request: FastifyRequest, reason: OriginReason, origin?: string): void {
   refused.add(request)
   const facts = { event: 'request.refused', reason }
-  logOf(request).counted(
+  logCounted(
+    request,
     'warn',
     origin === undefined ? facts : { ...facts, origin: origin.slice(0, ORIGIN_MAX_CHARACTERS) },
   )
@@ -102,7 +110,7 @@ export function refuse(
 ): FastifyReply {
   if (code !== 'NOT_FOUND') {
     refused.add(request)
-    logOf(request).counted('info', { event: 'request.refused', reason: REASON_OF[code] })
+    logCounted(request, 'info', { event: 'request.refused', reason: REASON_OF[code] })
   }
   return sendFailure(reply, code, details)
 }

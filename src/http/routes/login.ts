@@ -13,7 +13,7 @@ import {
   setSessionCookie,
 } from '../request/cookies.ts'
 import { sendCsrfToken } from '../request/csrf.ts'
-import { logOf } from '../request/log.ts'
+import { logCounted, logOf } from '../request/log.ts'
 import { reportEnded } from './ended-session.ts'
 import { refuseNewPassword } from './new-password.ts'
 
@@ -78,9 +78,9 @@ export async function answerLogin(
   reply: FastifyReply,
   outcome: LoginOutcome,
 ) {
-  const log = logOf(request)
   switch (outcome.kind) {
     case 'signed-in': {
+      const log = logOf(request)
       const { user, session, deviceCookie, isPasswordChanged, rehash } = outcome
       const durationMs = Math.round(reply.elapsedTime)
       const opened = { userId: user.id, sessionId: session.id, durationMs }
@@ -100,23 +100,25 @@ export async function answerLogin(
       return reply
     }
     case 'change-required':
-      log.info({ event: 'password.change_required', userId: outcome.userId })
+      logOf(request).info({ event: 'password.change_required', userId: outcome.userId })
       return sendFailure(reply, 'PASSWORD_CHANGE_REQUIRED')
     case 'unfit-password':
       return refuseNewPassword(request, reply, outcome.flaw)
-    case 'rejected':
-      log.warn({ event: 'login.failed', email: cutEmail(outcome.email), reason: outcome.reason })
-      if (outcome.alarm) log.error({ event: 'account.alarm', ...outcome.alarm })
+    case 'rejected': {
+      const { email, reason, alarm } = outcome
+      logOf(request).warn({ event: 'login.failed', email: cutEmail(email), reason })
+      if (alarm) logOf(request).error({ event: 'account.alarm', ...alarm })
       return sendFailure(reply, 'INVALID_CREDENTIALS')
+    }
     case 'throttled': {
       const { email, scope, lockedUserId, retryAfterSeconds } = outcome
-      log.counted('warn', { event: 'login.throttled', email: cutEmail(email), scope })
-      if (lockedUserId) log.warn({ event: 'account.locked', userId: lockedUserId })
+      logCounted(request, 'warn', { event: 'login.throttled', email: cutEmail(email), scope })
+      if (lockedUserId) logOf(request).warn({ event: 'account.locked', userId: lockedUserId })
       return sendFailure(reply, 'TOO_MANY_ATTEMPTS', { retryAfterSeconds })
     }
     case 'shed': {
       const { email, reason } = outcome
-      log.counted('warn', { event: 'login.shed', email: cutEmail(email), reason })
+      logCounted(request, 'warn', { event: 'login.shed', email: cutEmail(email), reason })
       return sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_SHED_SECONDS })
     }
     default:

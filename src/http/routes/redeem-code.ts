@@ -4,7 +4,7 @@ import { type RedeemDeps, redeemCode } from '../../session/redeem-code.ts'
 import { sendFailure, sendTokens } from '../answer/envelope.ts'
 import { operation, success, whole } from '../openapi/operation.ts'
 import { clientOf } from '../request/client.ts'
-import { logOf } from '../request/log.ts'
+import { logCounted, logOf } from '../request/log.ts'
 import { metricsOf, reportEnded } from './ended-session.ts'
 import { LOGIN_DATA } from './login.ts'
 
@@ -33,7 +33,7 @@ export function redeemCodeRoute(deps: RedeemDeps) {
     const { origin } = request.headers
     const outcome = await redeemCode(deps, { code, verifier, origin, client: clientOf(request) })
     if (outcome.kind === 'invalid') {
-      logOf(request).counted('info', { event: 'code.refused', reason: outcome.reason })
+      logCounted(request, 'info', { event: 'code.refused', reason: outcome.reason })
       return sendFailure(reply, 'INVALID_TOKEN', { isTokenRefused: true })
     }
     const { user, sessionId, ended } = outcome

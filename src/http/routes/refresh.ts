@@ -8,7 +8,7 @@ import { sendFailure, sendTokens } from '../answer/envelope.ts'
 import { IN_GIVEN_ORDER, named, object, operation, success } from '../openapi/operation.ts'
 import { REFRESH_TOKEN_BODY, TOKENS } from '../openapi/schemas.ts'
 import { clientOf } from '../request/client.ts'
-import { COUNTED_LOG, givenRequestId, logOf } from '../request/log.ts'
+import { COUNTED_LOG, givenRequestId, logCounted, logOf } from '../request/log.ts'
 import { metricsOf, reportEnded } from './ended-session.ts'
 import {
   accessBy,
@@ -103,6 +103,6 @@ export function sendLimited(
   reply: FastifyReply,
   { sessionId, retryAfterSeconds }: { sessionId: string; retryAfterSeconds: number },
 ) {
-  logOf(request).counted('warn', { event: 'session.limited', sessionId })
+  logCounted(request, 'warn', { event: 'session.limited', sessionId })
   return sendFailure(reply, 'TOO_MANY_REQUESTS', { retryAfterSeconds })
 }

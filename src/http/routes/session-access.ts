@@ -11,7 +11,7 @@ import { sendFailure } from '../answer/envelope.ts'
 import { bearerTokenOf } from '../request/bearer.ts'
 import { sessionCookieOf } from '../request/cookies.ts'
 import { type CsrfReason, checkCsrf, type IsListedOrigin } from '../request/csrf.ts'
-import { logOf, logRefused } from '../request/log.ts'
+import { logCounted, logRefused } from '../request/log.ts'
 
 export type SessionAccess = SessionDeps & { isListedOrigin: IsListedOrigin }
 
@@ -74,7 +74,7 @@ export function sendDenied(request: FastifyRequest, reply: FastifyReply, access:
 export function logDenied(request: FastifyRequest, access: NoAccess): void {
   if (access.kind === 'denied') {
     const { credential, reason } = access
-    logOf(request).counted('info', { event: 'session.refused', credential, reason })
+    logCounted(request, 'info', { event: 'session.refused', credential, reason })
   }
   if (access.kind === 'cross-site') logRefused(request, access.reason, request.headers.origin)
 }

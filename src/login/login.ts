@@ -96,9 +96,10 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
   pace.arrive(client)
   const email = canonicalEmail(attempt.email)
   const name = nameOf(attempt, email)
-  const block = throttle.recallByName(name)
+  const now = clock()
+  const block = throttle.recallByName(name, now)
   const outcome = block
-    ? toThrottled(block, email, clock())
+    ? toThrottled(block, email, now)
     : await tryToLogIn(deps, attempt, email, name)
   if (outcome.kind === 'shed' || outcome.kind === 'throttled') await pace.beforeRefusal(client)
   return outcome

@@ -105,22 +105,26 @@ describe('a cached block', async () => {
     const ann = scopesOf('ann@example.com')
     await failAs('ann@example.com', 2)
     const refused = await throttle.reserve(ann, 'ann@example.com')
-    assert.equal(throttle.recallByName('ann'), null, 'the name is not known yet')
+    assert.equal(throttle.recallByName('ann', now), null, 'the name is not known yet')
     assert.deepEqual(throttle.recallBlock(ann, null), refused)
-    assert.equal(throttle.recallByName(null), null, 'attempts without a name have different scopes')
+    assert.equal(
+      throttle.recallByName(null, now),
+      null,
+      'attempts without a name have different scopes',
+    )
     assert.deepEqual(throttle.recallBlock(ann, 'ann'), refused)
-    assert.deepEqual(throttle.recallByName('ann'), refused)
-    assert.equal(throttle.recallByName('ben'), null)
+    assert.deepEqual(throttle.recallByName('ann', now), refused)
+    assert.equal(throttle.recallByName('ben', now), null)
     passedMs = BLOCK_CACHED_MS / 2 - 1
-    assert.ok(throttle.recallByName('ann'))
+    assert.ok(throttle.recallByName('ann', now))
     passedMs = BLOCK_CACHED_MS / 2
-    assert.equal(throttle.recallByName('ann'), null, 'an attempt has to check')
+    assert.equal(throttle.recallByName('ann', now), null, 'an attempt has to check')
     assert.equal(throttle.recallBlock(ann, 'ann'), null)
-    assert.ok(throttle.recallByName('ann'), 'only one attempt checks')
+    assert.ok(throttle.recallByName('ann', now), 'only one attempt checks')
     passedMs = BLOCK_CACHED_MS - 1
-    assert.ok(throttle.recallByName('ann'))
+    assert.ok(throttle.recallByName('ann', now))
     passedMs = BLOCK_CACHED_MS
-    assert.equal(throttle.recallByName('ann'), null)
+    assert.equal(throttle.recallByName('ann', now), null)
   })
 
   test('is not recalled by name after its end', async () => {
@@ -128,7 +132,7 @@ describe('a cached block', async () => {
     await throttle.reserve(scopesOf('ann@example.com'), 'ann@example.com')
     assert.ok(throttle.recallBlock(scopesOf('ann@example.com'), 'ann'))
     now = new Date(now.getTime() + 15 * MINUTE_MS)
-    assert.equal(throttle.recallByName('ann'), null)
+    assert.equal(throttle.recallByName('ann', now), null)
   })
 
   test('is not recalled by name after the store was asked about any scope', async () => {
@@ -137,10 +141,10 @@ describe('a cached block', async () => {
     const refused = await throttle.reserve(ann, 'ann@example.com')
     assert.ok(throttle.recallBlock(ann, 'ann'))
     assert.equal((await throttle.reserve(ben, 'ben@example.com')).kind, 'admitted')
-    assert.equal(throttle.recallByName('ann'), null)
+    assert.equal(throttle.recallByName('ann', now), null)
     assert.deepEqual(throttle.recallBlock(ann, 'ann'), refused, 'the block itself is still cached')
     await throttle.reserve(ann, 'ann@example.com')
-    assert.equal(throttle.recallByName('ann'), null)
+    assert.equal(throttle.recallByName('ann', now), null)
   })
 
   test('is as old as its question to the store, even if the answer comes late', async () => {

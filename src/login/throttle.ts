@@ -18,7 +18,7 @@ export type Throttle = {
   /** A cached block of one of these scopes. All attempts with this name have these scopes. */
   recallBlock(scopes: ThrottleScope[], name: string | null): Block | null
   /** The same for a name whose block has been recalled before. It needs no scopes, whose digests take time. */
-  recallByName(name: string | null): Block | null
+  recallByName(name: string | null, now: Date): Block | null
   reserve(scopes: ThrottleScope[], email: string): Promise<Reservation>
   countWaiting(key: string): number
   /**
@@ -64,17 +64,18 @@ function createBlockCache(clock: () => Date, nowMs: () => number) {
   /** By the names of attempts, until the cache changes. */
   const byName = new Map<string | null, Known>()
   const isStale = (askedMs: number) => nowMs() - askedMs >= BLOCK_CACHED_MS
-  const isOver = ({ block }: Known) => block.blockedUntil.getTime() <= clock().getTime()
+  const isUsable = ({ block, askedMs }: Known, now: Date) =>
+    !isStale(askedMs) && block.blockedUntil.getTime() > now.getTime()
   const isDue = ({ askedMs, isRevalidating }: Known) =>
     !isRevalidating && nowMs() - askedMs >= REVALIDATE_MS
-  const isUsable = (known: Known) => !isStale(known.askedMs) && !isOver(known)
 
   return {
     recall(scopes: ThrottleScope[], name: string | null): Block | null {
+      const now = clock()
       let longest: Known | null = null
       for (const { key } of scopes) {
         const known = cached.get(key)
-        if (!known || !isUsable(known)) continue
+        if (!known || !isUsable(known, now)) continue
         if (isDue(known)) {
           known.isRevalidating = true
           return null
@@ -84,9 +85,9 @@ function createBlockCache(clock: () => Date, nowMs: () => number) {
       if (longest && name !== null) byName.set(name, longest)
       return longest?.block ?? null
     },
-    recallByName(name: string | null): Block | null {
+    recallByName(name: string | null, now: Date): Block | null {
       const known = byName.get(name)
-      return known && isUsable(known) && !isDue(known) ? known.block : null
+      return known && isUsable(known, now) && !isDue(known) ? known.block : null
     },
     forget(scopes: ThrottleScope[]): void {
       for (const { key } of scopes) cached.delete(key)

@@ -33,7 +33,7 @@ const REQUEST_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4,
 /** They reach from a read in memory to the time limit of an operation. */
 const STATEMENT_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2]
 
-/** Single measurements would find the library's code out of the processor's caches, and take several times as long. */
+/** Events are recorded in batches: one by one, each would find the library's code out of the processor's caches. */
 const BATCH = 256
 
 export function createMetrics(engine: string) {
@@ -44,25 +44,7 @@ export function createMetrics(engine: string) {
 
   const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
     new Counter({ name, help, labelNames, registers })
-  /** Counts by one label, whose values are known. The library is told when it is read: its own counting takes longer. */
-  const tally = <V extends string>(
-    name: string,
-    help: string,
-    label: string,
-    values: readonly V[],
-  ) => {
-    // A series that begins with its first event hides that event from rate().
-    const counts = new Map(values.map(value => [value, 0]))
-    new Counter({
-      ...{ name, help, registers, labelNames: [label] },
-      collect() {
-        this.reset()
-        for (const [value, count] of counts) this.inc({ [label]: value }, count)
-      },
-    })
-    return (value: V) => void counts.set(value, (counts.get(value) ?? 0) + 1)
-  }
-  const attempted = tally('login_attempts_total', 'Login attempts by outcome', 'outcome', OUTCOMES)
+  const attempts = counter('login_attempts_total', 'Login attempts by outcome', 'outcome')
   const durations = new Histogram({
     name: 'login_duration_seconds',
     help: 'Time of a login, from the validated request to its outcome',
@@ -70,40 +52,40 @@ export function createMetrics(engine: string) {
     buckets: REQUEST_BUCKETS,
     registers,
   })
-  const blocked = tally(
+  const blocks = counter(
     'throttle_blocks_total',
     'Login attempts answered with 429, by the scope that is blocked',
     'scope',
-    SCOPES,
   )
-  const waited = tally(
+  const waits = counter(
     'throttle_waits_total',
     'Reservations that found a scope busy, by that scope; the attempt waits and asks again',
     'scope',
-    SCOPES,
   )
   const opened = counter('sessions_opened_total', 'Sessions opened by logins')
   const passwordChanges = counter(
     'password_changes_total',
     'Passwords that users have changed; each is a login that succeeded',
   )
-  const sessionEnded = tally(
-    'sessions_ended_total',
-    'Sessions ended by requests, by reason',
-    'reason',
-    REASONS,
-  )
-  const refreshRepeated = tally(
+  const ended = counter('sessions_ended_total', 'Sessions ended by requests, by reason', 'reason')
+  const repeats = counter(
     'refresh_repeats_total',
     'Refreshes with a token that was replaced in the last 60 seconds, by what identified the caller',
     'by',
-    REPEATS,
   )
   const adminReads = counter(
     'admin_reads_total',
     'Requests to the admin API that change nothing, by the name of their token',
     'token',
   )
+  // A series that begins with its first event hides that event from rate().
+  for (const outcome of OUTCOMES) attempts.inc({ outcome }, 0)
+  for (const scope of SCOPES) {
+    blocks.inc({ scope }, 0)
+    waits.inc({ scope }, 0)
+  }
+  for (const reason of REASONS) ended.inc({ reason }, 0)
+  for (const by of REPEATS) repeats.inc({ by }, 0)
 
   const queueWait = new Histogram({
     name: 'password_queue_wait_seconds',
@@ -138,40 +120,39 @@ export function createMetrics(engine: string) {
     registers,
   }).set({ version: packageJson.version, node: process.version, engine }, 1)
 
-  const measured: (() => void)[] = []
-  const observeAll = () => {
-    for (const observe of measured.splice(0)) observe()
+  const events: (() => void)[] = []
+  const recordAll = () => {
+    for (const record of events.splice(0)) record()
   }
-  const observeSoon = (observe: () => void) => {
-    if (measured.push(observe) >= BATCH) observeAll()
+  const soon = (record: () => void) => {
+    if (events.push(record) >= BATCH) recordAll()
   }
 
   return {
     contentType: register.contentType,
     text() {
-      observeAll()
+      recordAll()
       return register.metrics()
     },
 
-    loginEnded(outcome: LoginLabel, seconds: number): void {
-      attempted(outcome)
-      observeSoon(() => durations.observe({ outcome }, seconds))
-    },
-    blocked,
-    waited,
+    loginEnded: (outcome: LoginLabel, seconds: number) =>
+      soon(() => {
+        attempts.inc({ outcome })
+        durations.observe({ outcome }, seconds)
+      }),
+    blocked: (scope: ScopeName) => soon(() => blocks.inc({ scope })),
+    waited: (scope: ScopeName) => waits.inc({ scope }),
     sessionOpened: () => opened.inc(),
     passwordChanged: () => passwordChanges.inc(),
-    sessionEnded,
-    refreshRepeated,
+    sessionEnded: (reason: EndReason) => ended.inc({ reason }),
+    refreshRepeated: (by: (typeof REPEATS)[number]) => repeats.inc({ by }),
     adminRead: (token: string) => adminReads.inc({ token }),
-    hashStarted: (waitedMs: number) => observeSoon(() => queueWait.observe(waitedMs / 1000)),
-    hashEnded: (ms: number) => observeSoon(() => hash.observe(ms / 1000)),
+    hashStarted: (waitedMs: number) => soon(() => queueWait.observe(waitedMs / 1000)),
+    hashEnded: (ms: number) => soon(() => hash.observe(ms / 1000)),
     answered: (method: string, route: string, status: number, ms: number) =>
-      observeSoon(() => requests.observe({ method, route, status }, ms / 1000)),
+      soon(() => requests.observe({ method, route, status }, ms / 1000)),
     operationEnded: (operation: OperationName, isDone: boolean, ms: number) =>
-      observeSoon(() =>
-        operations.observe({ operation, result: isDone ? 'done' : 'error' }, ms / 1000),
-      ),
+      soon(() => operations.observe({ operation, result: isDone ? 'done' : 'error' }, ms / 1000)),
 
     read: (sources: Sources) => addGauges(registers, sources),
   }

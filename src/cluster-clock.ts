@@ -52,7 +52,7 @@ function machineOriginMs(): number {
   return Date.now() - performance.now()
 }
 
-export function correct(time: Date, offset: Offset): Date {
+export function correct(time: Date, offset: Pick<Offset, 'ms'>): Date {
   return new Date(time.getTime() + offset.ms)
 }
 
@@ -94,7 +94,7 @@ export async function openClusterClock(store: ClockStore, clock: () => Date, log
   const measuring = setInterval(measureIfDue, CHECK_EVERY_MS).unref()
 
   return {
-    now: () => new Date(clock().getTime() - stepMs() + offset.ms),
+    now: () => correct(clock(), { ms: offset.ms - stepMs() }),
     /** How far the database's clock is ahead of the machine's; 0 on SQLite. */
     offsetMs: () => offset.ms,
     /** Throws while the machine's clock is too wrong to serve. */

@@ -14,7 +14,7 @@ export type Level = 'info' | 'warn' | 'error'
 type Caller = { requestId: string; ip: string; userAgent: string }
 
 /** Email and origin may differ between lines that are counted together, the other facts may not. */
-type Facts = { event: string; email?: string; origin?: string } & Record<string, string>
+export type LineFacts = { event: string; email?: string; origin?: string } & Record<string, string>
 
 type Counted = {
   level: Level
@@ -86,7 +86,7 @@ export function createCountedLog(log: FastifyBaseLogger) {
       level: Level,
       group: string,
       caller: Caller,
-      facts: Facts,
+      facts: LineFacts,
       text?: string,
       err?: Error,
     ): void {

@@ -33,7 +33,7 @@ const REQUEST_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4,
 /** They reach from a read in memory to the time limit of an operation. */
 const STATEMENT_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2]
 
-/** Events are recorded in batches: one by one, each would find the library's code out of the processor's caches. */
+/** Frequent events are recorded in batches: one by one, they would find the library's code out of the caches. */
 const BATCH = 256
 
 export function createMetrics(engine: string) {

@@ -2,6 +2,7 @@
 import bcrypt from 'bcrypt'
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import { Failure } from '../../admin/failures.ts'
+import { EMAIL_MAX_LENGTH } from '../../login/credentials.ts'
 import { type Details, type FailureCode, sendFailure, statusOf } from '../answer/envelope.ts'
 import type { Page } from '../page/page.ts'
 import { clientOf } from '../request/client.ts'
@@ -54,8 +55,8 @@ export const ADMIN_ROUTES: [method: HTTPMethods, url: string, route: AdminRoute]
   ['GET', '/admin/v1/audit', auditRoute],
 ]
 
-/** An email of 254 characters, each of which takes nine in an address. */
-const PARAM_MAX_LENGTH = 254 * 9
+/** That of the longest email, each character of which takes nine in an address. */
+const PARAM_MAX_LENGTH = EMAIL_MAX_LENGTH * 9
 const RETRY_WORK_SECONDS = 5
 
 type AdminAppDeps = ServerDeps & {

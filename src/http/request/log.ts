@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isUuid } from '../../identifiers.ts'
-import type { CountedLog, Level } from '../../log/counted-log.ts'
+import type { CountedLog, Level, LineFacts } from '../../log/counted-log.ts'
 import { clientGroup } from '../../login/client-group.ts'
 import type { Client } from '../../login/login.ts'
 import { type Details, sendFailure } from '../answer/envelope.ts'
@@ -73,7 +73,7 @@ export function logOf(request: FastifyRequest) {
 export function logCounted(
   request: FastifyRequest,
   level: Level,
-  facts: { event: string } & Record<string, string>,
+  facts: LineFacts,
   text?: string,
   err?: Error,
 ): void {

@@ -114,6 +114,7 @@ describe('the address that gets a code', () => {
     ...['?', '?a=b', '?a=b&c=%2F', '?next=https://evil.example', '?a?b', '?Code=x', '?xcode=x'].map(
       query => CALLBACK + query,
     ),
+    ...['?a=code', '?code_id=x', '?a=1;xcode=2'].map(query => CALLBACK + query),
     `${CALLBACK}?${'a'.repeat(2021)}`,
   ]
   for (const address of ACCEPTED) {
@@ -143,6 +144,9 @@ describe('the address that gets a code', () => {
     ...['https://app.example.com\\in', 'https:/app.example.com/in', ' https://app.example.com/in'],
     ...[`${CALLBACK}#`, `${CALLBACK}#a`, `${CALLBACK}?a=b#c`, `${CALLBACK}?a=b\t`, `${CALLBACK}?é`],
     ...['?code', '?code=', '?code=x', '?a=b&code=x', '?a?&code=x', '?%63ode=x'].map(
+      query => CALLBACK + query,
+    ),
+    ...['?a=1;code=2', '?code;a', '?code[]=2', '?code%5B0%5D=2', '?[code]=2', '?+code=2'].map(
       query => CALLBACK + query,
     ),
     `${CALLBACK}?${'a'.repeat(2022)}`,

@@ -30,7 +30,9 @@ export function acceptedCallback(
   const isChallenge = typeof challenge === 'string' && CHALLENGE.test(challenge)
   if (!isChallenge || !isPlain(asked) || asked.includes('#')) return null
   const [address = ''] = asked.split('?', 1)
-  const hasCode = new URLSearchParams(asked.slice(address.length)).has('code')
+  // Some parsers also separate parameters by semicolons, and read `code[]` or ` code` as `code`.
+  const query = new URLSearchParams(asked.slice(address.length).replaceAll(';', '&'))
+  const hasCode = [...query.keys()].some(name => /^\W*code(\W|$)/.test(name))
   return callbacks.includes(address) && !hasCode ? address : null
 }
 

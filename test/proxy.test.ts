@@ -107,6 +107,22 @@ describe('behind a TLS proxy', () => {
     })
   }
 
+  test('a preflight gets the refusals that its POST would get', async () => {
+    const preflight = { Origin: 'http://localhost:3000', 'Access-Control-Request-Method': 'POST' }
+    const CASES: [status: number, headers: Record<string, string>][] = [
+      [204, FORWARDED],
+      [403, { ...FORWARDED, 'X-Forwarded-Proto': 'http' }],
+      [417, { ...FORWARDED, Expect: 'more' }],
+      [500, { 'X-Forwarded-Proto': 'https' }],
+    ]
+    for (const [status, own] of CASES) {
+      const answer = await service.call({ method: 'OPTIONS', headers: { ...preflight, ...own } })
+      assert.equal(answer.status, status)
+      assert.equal(answer.headers['access-control-allow-origin'], preflight.Origin)
+      assert.equal('access-control-allow-methods' in answer.headers, status === 204)
+    }
+  })
+
   for (const [what, value, from] of [
     ['no', undefined, '127.0.1.100'],
     ['an empty', '', '127.0.1.101'],

@@ -25,7 +25,7 @@ import { NOT_DESCRIBED } from './openapi/operation.ts'
 import { acceptJsonOnly, BODY_MAX_BYTES, InvalidBody } from './request/body.ts'
 import { identifyClient } from './request/client.ts'
 import { trustProxies } from './request/client-address.ts'
-import { cors, logRefusedOrigins, type OriginRules } from './request/cors.ts'
+import { answerPreflights, cors, logRefusedOrigins, type OriginRules } from './request/cors.ts'
 import { CLIENT, COUNTED_LOG, refuse, requestId } from './request/log.ts'
 import { METRICS } from './routes/ended-session.ts'
 
@@ -122,6 +122,7 @@ export function createServer(
   if (origins) app.addHook('onRequest', cors(origins))
   app.addHook('onRequest', refuseBadFraming)
   app.addHook('onRequest', identifyClient(proxies))
+  if (origins) app.addHook('onRequest', answerPreflights)
   app.addHook('onRequest', refuseWhileDraining(isRefusing))
   if (admit) app.addHook('onRequest', admit)
   if (origins) app.addHook('onSend', logRefusedOrigins)

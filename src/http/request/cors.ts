@@ -17,7 +17,7 @@ const PREFLIGHT_HEADERS = {
 
 export type OriginRules = Pick<Config, 'corsOrigins' | 'codeCallbacks' | 'environment'>
 
-/** Adds the CORS headers to answers for allowed origins, and answers preflight requests. */
+/** Adds the CORS headers to answers for allowed origins. */
 export function cors(rules: OriginRules) {
   const callbackOrigins = rules.codeCallbacks.map(callback => new URL(callback).origin)
   const isOpen = rules.corsOrigins === null && rules.environment !== 'production'
@@ -34,17 +34,23 @@ export function cors(rules: OriginRules) {
     return isOpen ? { [ALLOWED]: '*' } : null
   }
 
-  return ({ method, headers }: FastifyRequest, reply: FastifyReply, done: () => void) => {
+  return ({ headers }: FastifyRequest, reply: FastifyReply, done: () => void) => {
     reply.header('vary', 'Origin')
     const allowed = headers.origin === undefined ? null : headersFor(headers.origin)
-    if (!allowed) return done()
-    reply.headers(allowed).header('Access-Control-Expose-Headers', EXPOSED_HEADERS)
-    // Any other OPTIONS request is routed like every method.
-    const isPreflight =
-      method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
-    if (isPreflight) reply.code(204).headers(PREFLIGHT_HEADERS).send()
-    else done()
+    if (allowed) reply.headers(allowed).header('Access-Control-Expose-Headers', EXPOSED_HEADERS)
+    done()
   }
+}
+
+/** Answers the preflight requests of allowed origins. Any other OPTIONS request is routed like every method. */
+export function answerPreflights(
+  { method, headers }: FastifyRequest,
+  reply: FastifyReply,
+  done: () => void,
+) {
+  const isPreflight = method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
+  if (isPreflight && reply.hasHeader(ALLOWED)) reply.code(204).headers(PREFLIGHT_HEADERS).send()
+  else done()
 }
 
 /** Logs a request from an origin that is not listed: the browser does not show the answer to its page. */

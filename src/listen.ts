@@ -87,7 +87,7 @@ export function announceStart(
   if (!hasUsers) {
     log.info(
       { event: 'service.no_users' },
-      'there are no users yet; to add one, run in the same environment: npx login-service users add EMAIL --name NAME',
+      'there are no users yet; to add one, run in the same environment: ./login-service users add EMAIL --name NAME',
     )
   }
   return url

@@ -22,7 +22,7 @@ test('--help and no command print the help; a group without a command prints its
   const bare = await run([])
   assert.equal(bare.code, 0)
   assert.equal(bare.stderr, '')
-  assert.match(bare.stdout, /^Usage: npx login-service /)
+  assert.match(bare.stdout, /^Usage: \.\/login-service /)
   assert.deepEqual(await run(['--help']), bare)
   const users = await run(['users', '--help'])
   assert.equal(users.code, 0)
@@ -60,7 +60,7 @@ test('the help of every command has examples, and they are valid', async t => {
     const { stdout } = await run([...path, '--help'])
     const [, listed = ''] = /^Commands:\n((?: .*\n)+)/m.exec(stdout) ?? []
     const names = [...listed.matchAll(/^ {2}([a-z-]+)/gm)].map(([, name = '']) => name)
-    const shown = [...stdout.matchAll(/^ {2}npx login-service (.*)$/gm)]
+    const shown = [...stdout.matchAll(/^ {2}\.\/login-service (.*)$/gm)]
     assert.ok(names.length > 0 || shown.length > 0, path.join(' '))
     examples.push(...shown.map(([, example = '']) => example))
     for (const name of names) if (name !== 'help') await visit([...path, name])

@@ -139,7 +139,7 @@ describe('the recipe of docs/migrating.md, from the export to the first login', 
     test(heading, async () => {
       const domain = `${heading.toLowerCase()}.example.com`
       const [trial = '', real = ''] = recipe(heading, 'sh', 0, DOCUMENT_ON_MIGRATING).match(
-        /(?<=npx login-service ).*/g,
+        /(?<=^\.\/login-service ).*/gm,
       ) ?? ['']
       const file = String(/users import (\S+)/.exec(real)?.[1])
       const content = readFileSync(join(PROJECT, 'test/exports', sample), 'latin1')

@@ -153,6 +153,8 @@ test('comments, texts and documents are written in plain words', () => {
       // German keeps its hyphen.
       const text = line.replaceAll('E-Mail-Adresse', '')
       assert.doesNotMatch(text, avoided, `${file}:${index + 1}`)
+      // Outside of the project's folder it would run the package of a stranger.
+      if (file !== 'CHANGELOG.md') assert.doesNotMatch(text, /npx login-service/)
     }
   }
 })

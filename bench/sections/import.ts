@@ -104,7 +104,7 @@ async function measureEngine(
   }
 }
 
-/** As login-service.cjs runs it, without the process between. */
+/** As src/command.cjs runs it, without the process between. */
 async function runImport(file: string, env: Record<string, string>) {
   const command = ['--max-semi-space-size=4', 'launch.cjs', 'src/main.ts']
   const startMs = performance.now()

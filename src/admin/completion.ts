@@ -7,7 +7,7 @@ type Shell = keyof typeof SCRIPTS
 
 const NAME = 'login-service'
 /** `login-admin` is its name on a machine that was set up by docs/installing.md. */
-const NAMES = `${NAME} login-admin npx`
+const NAMES = `${NAME} login-admin`
 
 /** What can follow the command `at`, after a certain word or (`*`) after any other. */
 type Rule = { at: string; after: string; choices: string[] }
@@ -46,15 +46,12 @@ function bashScript(rules: Rule[]): string {
   const patternOf = ({ at, after }: Rule) => (after === '*' ? `'${at}|'*` : `'${at}|${after}'`)
   return `_login_service() {
   local at=${NAME} word= choices=
-  [ "\${1##*/}" = npx ] && at=npx
   for word in "\${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
     case "$at $word" in
-      'npx ${NAME}') at=${NAME} ;;
       ${commandsOf(rules, '|')}) at="$at $word" ;;
     esac
   done
   case "$at|$word" in
-    'npx|') choices=${NAME} ;;
 ${rules.map(rule => `    ${patternOf(rule)}) choices='${rule.choices.join(' ')}' ;;\n`).join('')}  esac
   COMPREPLY=($(compgen -W "$choices" -- "$2"))
 }
@@ -73,20 +70,15 @@ function fishScript(rules: Rule[]): string {
   return `function __login_service
     set -l typed (commandline -opc)
     set -l at ${NAME}
-    string match -q '*npx' -- $typed[1]; and set at npx
     set -l word ''
     for word in $typed[2..]
         switch "$at $word"
-            case 'npx ${NAME}'
-                set at ${NAME}
             case ${commandsOf(rules, ' ')}
                 set at "$at $word"
         end
     end
     set -l choices
     switch "$at|$word"
-        case 'npx|'
-            set choices ${NAME}
 ${rules.map(({ at, after, choices }) => `        case '${at}|${after}'\n            set choices ${choices.join(' ')}\n`).join('')}    end
     set -l fitting (string match -- (commandline -ct)'*' $choices)
     if test -n "$fitting"

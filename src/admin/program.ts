@@ -5,7 +5,7 @@ import { completionCommand } from './completion.ts'
 import type { Context } from './context.ts'
 import { EXAMPLES } from './examples.ts'
 
-const PROGRAM = 'npx login-service'
+const PROGRAM = './login-service'
 
 type Group = (context: Context) => Command
 

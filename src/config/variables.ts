@@ -104,7 +104,7 @@ export const VARIABLES = {
   ),
   SIGNING_KEYS_FILE: variable(path, null, 'private JWK Set', {
     decidedDefault: 'DATA_DIR/signing-keys.json',
-    inProduction: '("npx login-service keys rotate" creates one)',
+    inProduction: '("./login-service keys rotate" creates one)',
   }),
   JWT_ISSUER: variable(issuer, null, '`iss` of the tokens', {
     decidedDefault: defaultIssuer('PORT'),

@@ -42,7 +42,7 @@ describe('in production', () => {
       assert.deepEqual(await service.exit, { code: 1, signal: null })
       return service.output()
     }
-    assert.match(await refusal(), /admin-tokens\.json cannot be used: ENOENT.*"npx login-service/)
+    assert.match(await refusal(), /admin-tokens\.json cannot be used: ENOENT.*"\.\/login-service/)
     await writeFile(tokens(), '{}', { mode: 0o600 })
     assert.match(
       await refusal(),

@@ -1,27 +1,42 @@
-// How a command starts: by npx, with options of Node that suit it, and with no library that it does not need.
+// How a command starts: by its path, with options of Node that suit it, and with no library that it does not need.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { join } from 'node:path'
+import { symlink, writeFile } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
 import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
+import packageJson from '../../package.json' with { type: 'json' }
 import { setUpCli } from '../cli.ts'
 import { LAUNCH, NO_PINNED_NODE, oldNode, preload } from '../old-node.ts'
 import { PROJECT } from '../process.ts'
 import { assertTranscript } from '../transcripts.ts'
 
 const execute = promisify(execFile)
-const LOGIN_SERVICE = join(PROJECT, 'login-service.cjs')
+const LOGIN_SERVICE = join(PROJECT, 'login-service')
 
 const cli = await setUpCli()
 
-test('npx runs a command without a question and without the network', async () => {
-  // Nothing listens at this address.
-  const env = { ...cli.env, HOME: cli.folder, npm_config_registry: 'http://127.0.0.1:1' }
-  const { stdout, stderr } = await execute('npx', ['login-service', 'users', 'list', '--json'], {
-    cwd: PROJECT,
-    env,
-  })
-  assert.deepEqual([stdout, stderr], ['[]\n', ''])
+test('a command runs from any folder by its path, a link to it, the bin of npm and on an old Node', async () => {
+  const link = join(cli.folder, 'link')
+  await symlink(LOGIN_SERVICE, link)
+  const bin = join(cli.folder, 'bin')
+  await symlink(join(PROJECT, packageJson.bin), bin)
+  // Node before 20.10 loads no file without an extension in a package of modules.
+  const old = `case "$1" in *.cjs) exec '${process.execPath}' "$@" ;; esac; exit 9`
+  await writeFile(join(cli.folder, 'node'), `#!/bin/sh\n${old}\n`, { mode: 0o755 })
+  const options = {
+    cwd: cli.folder,
+    env: { ...cli.env, PATH: `${cli.folder}${delimiter}${process.env.PATH}` },
+  }
+  for (const [file, ...args] of [
+    [LOGIN_SERVICE],
+    [link],
+    [process.execPath, LOGIN_SERVICE],
+    [process.execPath, bin],
+  ] as const) {
+    const { stdout, stderr } = await execute(file, [...args, 'users', 'list', '--json'], options)
+    assert.deepEqual([stdout, stderr], ['[]\n', ''], file)
+  }
 })
 
 test('with a process per command, input, environment and exit codes are as in one process, and each ends', t =>

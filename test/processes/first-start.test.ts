@@ -34,7 +34,7 @@ for (const engine of ENGINES) {
     t.after(() => deployment.remove())
     const first = await deployment.start()
     const { msg } = await first.line('service.no_users')
-    const [, command = ''] = /(npx .*)$/.exec(String(msg)) ?? []
+    const [, command = ''] = /(\.\/login-service .*)$/.exec(String(msg)) ?? []
     const typed = command.replace('EMAIL', 'kate@example.com').replace('NAME', 'Kate')
     await execute('sh', ['-c', `${typed} --generate`], {
       cwd: PROJECT,

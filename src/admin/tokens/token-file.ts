@@ -30,7 +30,7 @@ export class TokenFileError extends Error {}
 /** Why the file of tokens could not be used, and what to do. */
 export function explainTokenFile(path: string, error: unknown): string {
   const advice = hasCode(error, 'ENOENT')
-    ? 'If the path is right, run "npx login-service admin-tokens add" to make it'
+    ? 'If the path is right, run "./login-service admin-tokens add" to make it'
     : 'Check ADMIN_TOKENS_FILE and the permissions of the file, or remove it: all tokens are then invalid'
   return `The tokens file ${path} cannot be used: ${messageOf(error)}. ${advice}`
 }

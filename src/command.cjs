@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The command of "npx login-service" and "npm run admin": runs src/main.ts, with options that keep a short process
-// small. Plain JavaScript, as launch.cjs is.
+// What ./login-service and "npm run admin" run: src/main.ts, with options of Node that keep a short process small.
+// Plain JavaScript, as launch.cjs is.
 'use strict'
 // biome-ignore lint/style/useNodejsImportProtocol: see launch.cjs
 const { join } = require('path')
@@ -13,5 +13,6 @@ const isBulk = group === 'users' && (command === 'import' || command === 'export
 const nodeOptions = ['--max-semi-space-size=4']
 if (!isService && !isBulk) nodeOptions.push('--v8-pool-size=0', '--max-old-space-size=64')
 
-process.argv.splice(1, 1, join(__dirname, 'launch.cjs'), ...nodeOptions, 'src/main.ts')
-require('./launch.cjs')
+const launcher = join(__dirname, '../launch.cjs')
+process.argv.splice(1, 1, launcher, ...nodeOptions, 'src/main.ts')
+require(launcher)

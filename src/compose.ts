@@ -27,7 +27,7 @@ export async function composeServers(
   purgedAt: () => Date,
   { isStopping, isRefusing, track }: Drain,
 ) {
-  const { metrics, store, clusterClock, writeFaults, tls, keys, page } = parts
+  const { metrics, store, clusterClock, writeFaults, tls, adminTls, keys, page } = parts
   const { budgets, bcryptCost, loginTimeMs, cookieIdleSeconds, maxSessionsPerUser } = config
   const { passwordRules } = config
   const clock = clusterClock.now
@@ -50,7 +50,8 @@ export async function composeServers(
   metrics.read({
     queueDepth: hashQueue.depth,
     speed: parts.hasher.speed,
-    certificateExpiry: tls.current() && (() => expiryOf(tls.current()?.cert ?? '')),
+    certificateExpiries: () =>
+      [tls, adminTls].flatMap(it => it.current() ?? []).map(({ cert }) => expiryOf(cert)),
     signingSince: () => new Date(keys.signingAt(clock()).accessKey.signsFrom * 1000),
     wasReady: readiness.wasReady,
     clockOffsetMs: clusterClock.offsetMs,
@@ -78,10 +79,11 @@ export async function composeServers(
     tokens,
     clock,
   }
-  const shared = { config, tls: tls.current(), log, metrics, isStopping, isRefusing, track }
+  const shared = { config, log, metrics, isStopping, isRefusing, track }
   return {
     app: buildApp({
       ...shared,
+      tls: tls.current(),
       page,
       sessions: {
         ...{ store, keys, tokens, cookieIdleSeconds, clock, maxSessionsPerUser },
@@ -92,7 +94,9 @@ export async function composeServers(
       login: observeLogin(metrics, attempt => login(loginDeps, attempt)),
     }),
     admin:
-      config.adminPort > 0 ? buildAdminApp({ ...shared, page, store, clock, currentTokens }) : null,
+      config.adminPort > 0
+        ? buildAdminApp({ ...shared, tls: adminTls.current(), page, store, clock, currentTokens })
+        : null,
     ops: createOpsServer({ metrics, checkReady: readiness.check, opsHost: config.opsHost, log }),
     /** Tells the default issuer and audience the port that was bound. */
     usePort(port: number): void {

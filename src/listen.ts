@@ -13,7 +13,7 @@ import type { Parts } from './open.ts'
 /** Returns the public port. The servers are closed with `opened`. */
 export async function openPorts(
   { config, log }: { config: Config; log: Log },
-  { tls }: Parts,
+  { tls, adminTls }: Parts,
   { app, admin, ops, usePort }: Servers,
   drain: Drain,
   opened: AsyncDisposableStack,
@@ -25,7 +25,8 @@ export async function openPorts(
   opened.defer(drain.finishLateWork)
   const apps = admin ? [app, admin] : [app]
   await Promise.all(apps.map(it => it.ready()))
-  for (const { server } of apps) tls.serveOn(server)
+  tls.serveOn(app.server)
+  if (admin) adminTls.serveOn(admin.server)
   const closers = apps.map(prepareClose)
   opened.defer(async () => {
     await Promise.all(closers.map(close => close()))

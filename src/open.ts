@@ -4,7 +4,7 @@ import { checkTokens } from './admin/tokens/token-file.ts'
 import type { Hasher } from './bcrypt/hasher.ts'
 import { openHasher } from './bcrypt/open-hasher.ts'
 import { openClusterClock } from './cluster-clock.ts'
-import type { Config } from './config/config.ts'
+import type { Config, TlsFiles } from './config/config.ts'
 import { describeProgress, type MigrationProgress } from './domain/migration.ts'
 import { messageOf } from './files.ts'
 import { openTls } from './http/connection/served-tls.ts'
@@ -53,10 +53,13 @@ export async function openParts(
   )
   const writeFaults = createWriteFaults()
   const store = observeStore(metrics, database, writeFaults.report)
-  const tls = opened.adopt(
-    await openTls(config, log, machineClock).catch(failFile('The TLS certificate')),
-    it => it.close(),
-  )
+  const openCertificate = async (files: TlsFiles | null) =>
+    opened.adopt(
+      await openTls(config, files, log, machineClock).catch(failFile('The TLS certificate')),
+      it => it.close(),
+    )
+  const tls = await openCertificate(config.tls)
+  const adminTls = config.adminTls ? await openCertificate(config.adminTls) : tls
   const [page, firstPage] = await Promise.all([
     loadPage(config).catch(failFile('The login page or its BRAND_LOGO_FILE')),
     store.migrations
@@ -84,8 +87,8 @@ export async function openParts(
   const hasher = observeHasher(metrics, await openingHasher)
   logSpeed(log, hasher)
   return {
-    ...{ metrics, hasher, database, store, writeFaults, tls, page, hasUsers },
-    ...{ deviceKey, clusterClock, machineClock, keys },
+    ...{ metrics, hasher, database, store, writeFaults, tls, adminTls, page },
+    ...{ hasUsers, deviceKey, clusterClock, machineClock, keys },
   }
 }
 

@@ -77,7 +77,7 @@ export async function serve(
   return {
     url,
     reload() {
-      parts.tls.reload()
+      for (const certificate of new Set([parts.tls, parts.adminTls])) certificate.reload()
       parts.keys.reload()
     },
     stop: reason => drain.stop(reason, () => closing.disposeAsync()),

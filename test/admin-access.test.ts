@@ -329,16 +329,24 @@ describe('access to the admin API', () => {
   })
 })
 
-test('beside a TLS proxy the admin API takes the address and the TLS of the connection, whatever is forwarded', async t => {
+test('beside a TLS proxy the admin API takes the address and the TLS of the connection, whatever is forwarded, and the public port stays plain', async t => {
   const folder = await makeTemporaryFolder('login-admin-proxy-')
-  const certificate = await writeCertificate(folder, 'valid')
-  const service = await startAdminService('sqlite', { TRUST_PROXY: '127.0.0.1', ...certificate })
+  const { TLS_CERT_FILE, TLS_KEY_FILE } = await writeCertificate(folder, 'valid')
+  const service = await startAdminService('sqlite', {
+    TRUST_PROXY: '127.0.0.1',
+    ADMIN_TLS_CERT_FILE: TLS_CERT_FILE,
+    ADMIN_TLS_KEY_FILE: TLS_KEY_FILE,
+  })
   t.after(async () => {
     await service.stop()
     await rm(folder, { recursive: true })
   })
   const email = 'proxied@example.com'
   await service.addUser(email)
+  const forwarded = { 'X-Forwarded-For': '203.0.113.9', 'X-Forwarded-Proto': 'https' }
+  const body = { email, password: PASSWORD }
+  assert.equal((await service.call({ body, headers: forwarded })).status, 200)
+  assert.match(service.url, /^http:/)
   for (const headers of [
     {},
     { 'X-Forwarded-For': '203.0.113.9' },

@@ -88,7 +88,7 @@ export async function startAdminService(
   const service = await startTestService(engine, withAdmin, null, undefined, wrap)
   const tokensFile = join(service.dataDir, 'admin-tokens.json')
   const adminUrl = `https://127.0.0.1:${port}`
-  const client = await createClient(adminUrl, service.dataDir, env.TLS_CERT_FILE)
+  const client = await createClient(adminUrl, service.dataDir, env.ADMIN_TLS_CERT_FILE)
   const [write, read] = [createAdminToken(), createAdminToken()]
 
   async function setTokens(tokens: Record<string, NewToken>): Promise<void> {

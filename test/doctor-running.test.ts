@@ -73,6 +73,14 @@ test('the admin API is checked only if it is on: its address, its tokens, and th
   const PORT = new URL(String(url)).port
   const answers = `running ok: the admin API answers on 127.0.0.1, port ${ADMIN_PORT}`
   assert.deepEqual(await about({ PORT }), [address, present, answers])
+  const own = await writeCertificate(cli.folder, 'own', { fromDays: -0.5 })
+  const [, certificate = '', , older = ''] = await about({
+    PORT,
+    ADMIN_TLS_CERT_FILE: own.TLS_CERT_FILE,
+    ADMIN_TLS_KEY_FILE: own.TLS_KEY_FILE,
+  })
+  assert.match(certificate, /^admin tls ok: certificate for .*, 99 days left$/)
+  assert.match(older, /^running warning: admin API: the running service still serves an older cert/)
   const [, , silent = ''] = await about({ PORT, ADMIN_PORT: '1' })
   assert.match(silent, /^running warning: the admin API does not answer on 127\.0\.0\.1, port 1/)
 
@@ -82,6 +90,27 @@ test('the admin API is checked only if it is on: its address, its tokens, and th
   await writeFile(ADMIN_TOKENS_FILE, '{')
   const [, broken = ''] = await about({})
   assert.match(broken, /^admin tokens problem: .*: it is not JSON\. Check/)
+})
+
+test('a proxy that sends plain HTTP to a port that speaks TLS is warned of', async t => {
+  const OPS_PORT = String(await freePort())
+  const proxied = { ...production, TRUST_PROXY: '127.0.0.1', OPS_PORT }
+  const warned = async () => {
+    const { findings } = await examine(proxied)
+    return findings.filter(({ check }) => check === 'proxies')
+  }
+  assert.deepEqual(await warned(), [])
+  const service = run({ ...proxied, DATA_DIR: cli.folder })
+  t.after(() => service.kill('SIGKILL'))
+  const { address } = await service.line('service.started')
+  assert.deepEqual(await warned(), [])
+  const { host } = new URL(String(address))
+  assert.equal((await fetch(`http://${host}/api/v1/auth/login`, { method: 'POST' })).status, 400)
+  const [{ state, detail } = {}] = await warned()
+  assert.match(
+    `${state}: ${detail}`,
+    /^warning: a proxy sent plain HTTP to PORT, which speaks TLS \(requests since its start: 1\): .* leave out TLS_CERT_FILE/,
+  )
 })
 
 test('an older certificate that has expired is a problem', async t => {

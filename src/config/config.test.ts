@@ -37,6 +37,7 @@ describe('configuration', () => {
       dataDir: resolve('data'),
       database: { engine: 'sqlite', file: resolve('data/login.db') },
       tls: null,
+      adminTls: null,
       trustedProxies: [],
       corsOrigins: null,
       returnToOrigins: [],
@@ -148,6 +149,11 @@ describe('configuration', () => {
       { TLS_CERT_FILE: 'a.pem', TLS_KEY_FILE: '/b.pem' },
       { tls: { certFile: resolve('a.pem'), keyFile: '/b.pem' } },
     ],
+    [
+      { ADMIN_PORT: '8444', ADMIN_TLS_CERT_FILE: '/a.pem', ADMIN_TLS_KEY_FILE: '/b.pem' },
+      { adminPort: 8_444, adminTls: { certFile: '/a.pem', keyFile: '/b.pem' } },
+    ],
+    [{ ADMIN_TLS_CERT_FILE: '/a.pem', ADMIN_TLS_KEY_FILE: '/b.pem' }, {}],
     [{ TRUST_PROXY: '10.0.0.0/8, ::1' }, { trustedProxies: ['10.0.0.0/8', '::1'] }],
     [
       { TRUST_PROXY: '192.0.2.1,2001:db8::/32,' },
@@ -256,6 +262,8 @@ describe('configuration', () => {
     DATABASE_URL: ['login.db', 'mysql://u@db/login', '//db/login', 'postgres:', 'postgres'],
     TLS_CERT_FILE: ['a.pem'],
     TLS_KEY_FILE: ['a.pem'],
+    ADMIN_TLS_CERT_FILE: ['a.pem'],
+    ADMIN_TLS_KEY_FILE: ['a.pem'],
     TRUST_PROXY: [
       ...['1', 'true', '10.1', '10.1/8', '1/8', '*', 'localhost', 'loopback', '10.0.0.0/33'],
       ...[
@@ -326,9 +334,14 @@ describe('configuration', () => {
 
   test('the admin API needs a certificate of its own, also behind a TLS proxy', () => {
     const proxied = { ADMIN_PORT: '8444', TRUST_PROXY: '192.0.2.1' }
-    assert.match(String(problemsOf(proxied)), /^ADMIN_PORT needs TLS of its own/)
+    assert.match(
+      String(problemsOf(proxied)),
+      /^ADMIN_PORT needs TLS .* set ADMIN_TLS_CERT_FILE and/,
+    )
     const files = { TLS_CERT_FILE: 'a.pem', TLS_KEY_FILE: 'b.pem' }
+    const own = { ADMIN_TLS_CERT_FILE: 'a.pem', ADMIN_TLS_KEY_FILE: 'b.pem' }
     assert.deepEqual(problemsOf({ ...proxied, ...files }), [])
+    assert.deepEqual(problemsOf({ ...proxied, ...own }), [])
     assert.deepEqual(problemsOf({ ...proxied, ADMIN_PORT: '0' }), [])
     assert.deepEqual(problemsOf({ ADMIN_PORT: '8444' }), [])
   })
@@ -347,7 +360,7 @@ describe('configuration', () => {
   test('reports every problem at once, in one message with a line for each', () => {
     const env = Object.fromEntries(
       Object.entries(REFUSED)
-        .filter(([name]) => name !== 'TLS_KEY_FILE')
+        .filter(([name]) => !name.endsWith('TLS_KEY_FILE'))
         .map(([name, values]) => [name, String(values[0])]),
     )
     const problems = problemsOf(env)

@@ -66,7 +66,10 @@ function toConfig(
     dataDir,
     database: toDatabase(values),
     /** Null: the development certificate, or plain HTTP behind a trusted proxy. */
-    tls: toTls(values),
+    tls: toPair(values.TLS_CERT_FILE, values.TLS_KEY_FILE),
+    /** Null: the admin API, if there is one, serves the certificate of the public port. */
+    adminTls:
+      values.ADMIN_PORT > 0 ? toPair(values.ADMIN_TLS_CERT_FILE, values.ADMIN_TLS_KEY_FILE) : null,
     /** Proxies whose X-Forwarded-* headers are trusted. */
     trustedProxies: values.TRUST_PROXY ?? [],
     /** Null: not set. Production then allows no origin, development allows any. */
@@ -129,29 +132,30 @@ function toDatabase(values: VariableValues): DatabaseConfig {
   return { engine: 'postgres', url, poolSize, hasPooler: pooler !== null }
 }
 
-function toTls({
-  TLS_CERT_FILE: certFile,
-  TLS_KEY_FILE: keyFile,
-}: VariableValues): TlsFiles | null {
+function toPair(certFile: string | null, keyFile: string | null): TlsFiles | null {
   return certFile && keyFile ? { certFile, keyFile } : null
 }
 
 /** Problems of several variables together. */
 function contradictionsOf(values: VariableValues): string[] {
-  const { NODE_ENV, TLS_CERT_FILE, TLS_KEY_FILE, TRUST_PROXY, ADMIN_PORT, LOG_LEVEL } = values
+  const { NODE_ENV, TLS_CERT_FILE, TRUST_PROXY, ADMIN_TLS_CERT_FILE, ADMIN_PORT, LOG_LEVEL } =
+    values
   const problems: string[] = []
-  const hasTls = toTls(values) !== null
   const hasProxy = TRUST_PROXY !== null && TRUST_PROXY.length > 0
-  if (!hasTls && (TLS_CERT_FILE || TLS_KEY_FILE)) {
-    problems.push('Set both TLS_CERT_FILE and TLS_KEY_FILE, or neither.')
+  for (const prefix of ['', 'ADMIN_'] as const) {
+    const [cert, key] = [`${prefix}TLS_CERT_FILE`, `${prefix}TLS_KEY_FILE`] as const
+    if ((values[cert] === null) !== (values[key] === null)) {
+      problems.push(`Set both ${cert} and ${key}, or neither.`)
+    }
   }
-  if (ADMIN_PORT > 0 && !hasTls && hasProxy) {
+  // Not TLS_CERT_FILE: with it the public port would speak TLS too, and the proxy in front plain HTTP.
+  if (ADMIN_PORT > 0 && !TLS_CERT_FILE && !ADMIN_TLS_CERT_FILE && hasProxy) {
     problems.push(
-      'ADMIN_PORT needs TLS of its own, also behind a TLS proxy: set TLS_CERT_FILE and TLS_KEY_FILE, or leave ADMIN_PORT out.',
+      'ADMIN_PORT needs TLS of its own, also behind a TLS proxy: set ADMIN_TLS_CERT_FILE and ADMIN_TLS_KEY_FILE, or leave ADMIN_PORT out.',
     )
   }
   if (NODE_ENV !== 'production') return problems
-  if (!hasTls && !hasProxy) {
+  if (!TLS_CERT_FILE && !hasProxy) {
     problems.push(
       'In production set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY to the addresses of the TLS proxy in front.',
     )

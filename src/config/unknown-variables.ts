@@ -39,11 +39,13 @@ function findSimilar(name: string, known: readonly string[]): string | null {
     known.find(candidate => isOneLetterOff(name, candidate))
   if (meant) return meant
   const words = name.split('_')
-  if (words.length < 2 || !OWN_WORDS.some(own => isSameWord(own, words[0] ?? ''))) return null
-  const shared = known.map(candidate => countShared(words, candidate.split('_')))
+  const beginsAs = (own: string) => isSameWord(own, words[0] ?? '')
+  if (words.length < 2 || !OWN_WORDS.some(beginsAs)) return null
+  const candidates = known.filter(candidate => beginsAs(candidate.split('_')[0] ?? ''))
+  const shared = candidates.map(candidate => countShared(words, candidate.split('_')))
   const most = Math.max(...shared)
   return shared.indexOf(most) === shared.lastIndexOf(most)
-    ? (known[shared.indexOf(most)] ?? '')
+    ? (candidates[shared.indexOf(most)] ?? '')
     : ''
 }
 

@@ -54,6 +54,12 @@ export const VARIABLES = {
     'digests of the tokens for the admin API; `admin-tokens add` creates it',
     { decidedDefault: 'DATA_DIR/admin-tokens.json' },
   ),
+  ADMIN_TLS_CERT_FILE: variable(path, null, 'certificate chain of the admin API, PEM', {
+    decidedDefault: 'TLS_CERT_FILE',
+  }),
+  ADMIN_TLS_KEY_FILE: variable(path, null, 'private key of this certificate, PEM', {
+    decidedDefault: 'TLS_KEY_FILE',
+  }),
   DATA_DIR: variable(path, './data', 'folder of the files that the service creates'),
   DATABASE_URL: variable(
     postgresUrl,

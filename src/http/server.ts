@@ -17,7 +17,7 @@ import type { Metrics } from '../metrics/metrics.ts'
 import { sendFailure } from './answer/envelope.ts'
 import { addHeaders } from './answer/headers.ts'
 import { limitConnections, TIMEOUTS } from './connection/connections.ts'
-import { answerClientError, answerUnrouted } from './connection/protocol-errors.ts'
+import { answerClientError, answerUnrouted, isPlainHttp } from './connection/protocol-errors.ts'
 import { TLS_OPTIONS, type TlsMaterial } from './connection/tls.ts'
 import { handleError } from './errors.ts'
 import { countAnswers, refuseBadFraming, refuseWhileDraining, setHeaders } from './hooks.ts'
@@ -59,6 +59,7 @@ export function createServer(
   { config, tls, log, metrics, isStopping, isRefusing }: ServerDeps,
   { origins, admit, maxParamLength, isWholeQueryRead, notFound }: Options,
 ): { app: FastifyInstance; refuseOtherMethods: () => void } {
+  const proxies = trustProxies(config.trustedProxies)
   const serverOptions = { ...TIMEOUTS, requireHostHeader: false }
   const app = Fastify({
     ...(tls
@@ -90,7 +91,12 @@ export function createServer(
         validateSchema: false,
       },
     },
-    clientErrorHandler: answerClientError,
+    clientErrorHandler(error, socket) {
+      if (isPlainHttp(error) && proxies.isTrusted(socket.remoteAddress ?? '')) {
+        metrics.plainHttpReceived()
+      }
+      answerClientError(error, socket)
+    },
     frameworkErrors: (error, request, reply) => {
       addHeaders(request, reply)
       // No id or email is this long, so nothing exists at this address.
@@ -98,7 +104,6 @@ export function createServer(
       refuse(request, reply, isTooLong ? 'NOT_FOUND' : 'BAD_REQUEST')
     },
   })
-  const proxies = trustProxies(config.trustedProxies)
   answerUnrouted(app.server)
   limitConnections(app.server, proxies)
   for (const method of METHODS) {

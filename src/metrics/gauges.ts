@@ -6,8 +6,8 @@ import type { HashingSpeed } from '../bcrypt/hasher.ts'
 export type Sources = {
   queueDepth: () => number
   speed: () => HashingSpeed
-  /** Null if the service has no certificate of its own. */
-  certificateExpiry: (() => Date) | null
+  /** Of each certificate that is served. */
+  certificateExpiries: () => Date[]
   signingSince: () => Date
   wasReady: () => boolean
   clockOffsetMs: () => number
@@ -20,7 +20,7 @@ export type Sources = {
 }
 
 export function addGauges(registers: Registry[], sources: Sources): void {
-  const { speed, certificateExpiry, lostLogLines, adminTokens, connections } = sources
+  const { speed, certificateExpiries, lostLogLines, adminTokens, connections } = sources
 
   function addGauge(name: string, help: string, read: () => number): void {
     new Gauge({
@@ -68,11 +68,11 @@ export function addGauges(registers: Registry[], sources: Sources): void {
       }
     },
   })
-  if (certificateExpiry) {
+  if (certificateExpiries().length > 0) {
     addGauge(
       'tls_certificate_expiry_timestamp_seconds',
-      'When the served certificate expires; absent without one',
-      () => certificateExpiry().getTime() / 1000,
+      'When the first of the served certificates expires; absent without one',
+      () => Math.min(...certificateExpiries().map(Number)) / 1000,
     )
   }
   new Counter({

@@ -78,6 +78,10 @@ export function createMetrics(engine: string) {
     'Requests to the admin API that change nothing, by the name of their token',
     'token',
   )
+  const plainHttp = counter(
+    'proxy_plain_http_total',
+    'Requests of trusted proxies in plain HTTP on the public port, which speaks TLS, answered with 400',
+  )
   // A series that begins with its first event hides that event from rate().
   for (const outcome of OUTCOMES) attempts.inc({ outcome }, 0)
   for (const scope of SCOPES) {
@@ -146,6 +150,7 @@ export function createMetrics(engine: string) {
     passwordChanged: () => passwordChanges.inc(),
     sessionEnded: (reason: EndReason) => ended.inc({ reason }),
     refreshRepeated: (by: (typeof REPEATS)[number]) => repeats.inc({ by }),
+    plainHttpReceived: () => plainHttp.inc(),
     adminRead: (token: string) => adminReads.inc({ token }),
     hashStarted: (waitedMs: number) => soon(() => queueWait.observe(waitedMs / 1000)),
     hashEnded: (ms: number) => soon(() => hash.observe(ms / 1000)),

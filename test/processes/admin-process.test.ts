@@ -1,7 +1,8 @@
 // The admin API of a service in its own process: start, commands, certificate and shutdown.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { X509Certificate } from 'node:crypto'
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -61,27 +62,38 @@ describe('in production', () => {
     await service.exit
   })
 
-  test('a renewed certificate is served on the admin port too', async () => {
-    await replaceTokens(tokens(), [])
-    const service = run(production)
-    await service.line('service.started')
-    const served = () =>
-      new Promise<string>((resolve, reject) => {
-        const options = { port: Number(production.ADMIN_PORT), rejectUnauthorized: false }
-        const socket = connect(options, () => {
-          resolve(socket.getPeerCertificate().fingerprint256)
-          socket.destroy()
-        }).on('error', reject)
+  for (const pair of ['the public one', 'its own']) {
+    test(`a renewed certificate is served on the admin port too, if it is ${pair}`, async () => {
+      await replaceTokens(tokens(), [])
+      const own = await writeCertificate(folder, 'own')
+      const files = pair === 'its own' ? own : production
+      const service = run({
+        ...production,
+        ...(files === own && {
+          ADMIN_TLS_CERT_FILE: own.TLS_CERT_FILE,
+          ADMIN_TLS_KEY_FILE: own.TLS_KEY_FILE,
+        }),
       })
-    const first = await served()
-    const { cert, key } = await makeCertificate()
-    await writeFile(production.TLS_KEY_FILE ?? '', key)
-    await writeFile(production.TLS_CERT_FILE ?? '', cert)
-    service.kill('SIGHUP')
-    await until(async () => (await served()) !== first)
-    service.kill('SIGTERM')
-    assert.deepEqual(await service.exit, { code: 0, signal: null })
-  })
+      await service.line('service.started')
+      const served = () =>
+        new Promise<string>((resolve, reject) => {
+          const options = { port: Number(production.ADMIN_PORT), rejectUnauthorized: false }
+          const socket = connect(options, () => {
+            resolve(socket.getPeerCertificate().fingerprint256)
+            socket.destroy()
+          }).on('error', reject)
+        })
+      const installed = new X509Certificate(await readFile(files.TLS_CERT_FILE ?? ''))
+      assert.equal(await served(), installed.fingerprint256)
+      const { cert, key, fingerprint } = await makeCertificate()
+      await writeFile(files.TLS_KEY_FILE ?? '', key)
+      await writeFile(files.TLS_CERT_FILE ?? '', cert)
+      service.kill('SIGHUP')
+      await until(async () => (await served()) === fingerprint)
+      service.kill('SIGTERM')
+      assert.deepEqual(await service.exit, { code: 0, signal: null })
+    })
+  }
 })
 
 for (const engine of ENGINES) {

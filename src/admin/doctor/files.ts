@@ -1,5 +1,5 @@
 // Checks the data folder, the certificate, the signing keys, the admin tokens and the logo.
-import type { Config } from '../../config/config.ts'
+import type { Config, TlsFiles } from '../../config/config.ts'
 import { checkDataFolder } from '../../data-folder.ts'
 import { messageOf } from '../../files.ts'
 import { type Finding, ok, problem, warning } from '../../finding.ts'
@@ -9,25 +9,27 @@ import { checkKeys } from '../../keys/check-keys.ts'
 import { checkTokens } from '../tokens/token-file.ts'
 
 export async function checkFiles(config: Config, now: Date): Promise<Finding[]> {
-  const { logoFile } = config.page
+  const { adminTls, page } = config
+  const { logoFile } = page
   return [
     await checkDataFolder(config),
-    await checkTls(config, now),
+    await checkTls(config, config.tls, now),
+    ...(adminTls ? [{ ...(await checkTls(config, adminTls, now)), check: 'admin tls' }] : []),
     await checkKeys(config, now),
     ...(await checkTokens(config, now)),
     ...(logoFile ? [await checkLogo(logoFile)] : []),
   ]
 }
 
-async function checkTls(config: Config, now: Date): Promise<Finding> {
-  if (!config.tls && config.trustedProxies.length > 0) return ok('tls', 'terminated by the proxies')
-  const files = config.tls ?? developmentFiles(config.dataDir)
+async function checkTls(config: Config, own: TlsFiles | null, now: Date): Promise<Finding> {
+  if (!own && config.trustedProxies.length > 0) return ok('tls', 'terminated by the proxies')
+  const files = own ?? developmentFiles(config.dataDir)
   try {
     const found = await checkCertificate(config, files, await readTlsFiles(files), now)
-    if (config.tls) return found
+    if (own) return found
     return warning('tls', `development ${found.detail}: browsers will not trust it`)
   } catch (error) {
-    return config.tls
+    return own
       ? problem('tls', `the certificate cannot be used: ${messageOf(error)}`)
       : warning('tls', 'no certificate: the service makes one for development at its start')
   }

@@ -1,14 +1,17 @@
-// Checks which certificate a running service serves, as it may not have loaded a renewed file, and that its
-// admin API answers.
+// Checks which certificate a running service serves, as it may not have loaded a renewed file, that its admin API
+// answers, and that no proxy sends plain HTTP to a port that speaks TLS.
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
+import { isIPv6 } from 'node:net'
 import { connect } from 'node:tls'
-import type { Config } from '../../config/config.ts'
+import type { Config, TlsFiles } from '../../config/config.ts'
 import { codeOf, messageOf } from '../../files.ts'
 import { type Finding, ok, problem, warning } from '../../finding.ts'
 import { developmentFiles, readTlsFiles } from '../../http/connection/tls.ts'
 
 const ANSWER_WITHIN_MS = 2_000
+/** The addresses at which a service is reached that listens on all addresses. */
+const LOCAL: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
 type Served =
   | { kind: 'certificate'; certificate: X509Certificate }
@@ -16,52 +19,83 @@ type Served =
   | { kind: 'no-tls'; reason: string }
 
 export async function checkRunning(config: Config, now: Date): Promise<Finding[]> {
+  return [...(await checkPorts(config, now)), ...(await checkProxies(config))]
+}
+
+async function checkPorts(config: Config, now: Date): Promise<Finding[]> {
   const { host, port, tls, trustedProxies } = config
-  const isPlain = !tls && trustedProxies.length > 0
-  if (isPlain || port === 0) return []
+  if (port === 0) return []
   const where = `${host}, port ${port}`
   const served = await askForCertificate(host, port)
+  if (!tls && trustedProxies.length > 0) {
+    return served.kind === 'nothing' ? [] : checkAdmin(config, now)
+  }
   if (served.kind === 'nothing') return [ok('running', `no service is listening on ${where}`)]
   if (served.kind === 'no-tls') {
     return [warning('running', `no TLS on ${where} (${served.reason}): is it another program?`)]
   }
-  return [await checkCertificate(config, served.certificate, now), ...(await checkAdmin(config))]
+  return [
+    await checkCertificate(config, tls, where, served.certificate, now),
+    ...(await checkAdmin(config, now)),
+  ]
 }
 
 /** Called only if the service itself is running: one process opens both ports. */
-async function checkAdmin({ adminHost, adminPort }: Config): Promise<Finding[]> {
+async function checkAdmin(config: Config, now: Date): Promise<Finding[]> {
+  const { adminHost, adminPort, adminTls } = config
   if (adminPort === 0) return []
   const where = `${adminHost}, port ${adminPort}`
-  const { kind } = await askForCertificate(adminHost, adminPort)
+  const served = await askForCertificate(adminHost, adminPort)
+  if (served.kind !== 'certificate') {
+    return [warning('running', `the admin API does not answer on ${where}: restart the service`)]
+  }
+  if (!adminTls) return [ok('running', `the admin API answers on ${where}`)]
+  const found = await checkCertificate(config, adminTls, where, served.certificate, now)
+  return [{ ...found, detail: `admin API: ${found.detail}` }]
+}
+
+/** Each login through such a proxy is answered with 400, and nothing else shows it. */
+async function checkProxies({ opsHost, opsPort, trustedProxies }: Config): Promise<Finding[]> {
+  if (opsPort === 0 || trustedProxies.length === 0) return []
+  const host = LOCAL[opsHost] ?? opsHost
+  const metrics = await fetch(`http://${isIPv6(host) ? `[${host}]` : host}:${opsPort}/metrics`, {
+    signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+  })
+    .then(answer => answer.text())
+    .catch(() => '')
+  const count = Number(/^proxy_plain_http_total (\d+)$/m.exec(metrics)?.[1] ?? 0)
+  if (count === 0) return []
   return [
-    kind === 'certificate'
-      ? ok('running', `the admin API answers on ${where}`)
-      : warning('running', `the admin API does not answer on ${where}: restart the service`),
+    warning(
+      'proxies',
+      `a proxy sent plain HTTP to PORT, which speaks TLS (requests since its start: ${count}): let it use https, or leave out TLS_CERT_FILE and TLS_KEY_FILE; the admin API can have ADMIN_TLS_CERT_FILE and ADMIN_TLS_KEY_FILE`,
+    ),
   ]
 }
 
 async function checkCertificate(
-  config: Config,
+  { dataDir }: Config,
+  files: TlsFiles | null,
+  where: string,
   { fingerprint256, validFromDate, validToDate }: X509Certificate,
   now: Date,
 ): Promise<Finding> {
-  const { host, port, tls } = config
-  const installed = await readInstalled(config)
+  const installed = await readInstalled(files ?? developmentFiles(dataDir))
   if (installed?.fingerprint256 === fingerprint256) {
-    return ok('running', `${host}, port ${port} serves this certificate`)
+    return ok('running', `${where} serves this certificate`)
   }
   const isOlder = installed !== null && validFromDate < installed.validFromDate
   const detail = `the running service ${isOlder ? 'still serves an older' : 'serves another'} certificate`
-  const advice = tls ? 'send it SIGHUP and look for tls.reload_failed in its log' : 'restart it'
+  const advice = files ? 'send it SIGHUP and look for tls.reload_failed in its log' : 'restart it'
   return validToDate <= now
     ? problem('running', `${detail}, which has expired: ${advice}`)
     : warning('running', `${detail}: ${advice}`)
 }
 
 /** Null if the files cannot be read, which `checkFiles` reports. */
-async function readInstalled({ tls, dataDir }: Config): Promise<X509Certificate | null> {
+async function readInstalled(files: TlsFiles): Promise<X509Certificate | null> {
   try {
-    return new X509Certificate((await readTlsFiles(tls ?? developmentFiles(dataDir))).cert)
+    return new X509Certificate((await readTlsFiles(files)).cert)
   } catch {
     return null
   }
@@ -69,8 +103,7 @@ async function readInstalled({ tls, dataDir }: Config): Promise<X509Certificate 
 
 /** Makes a TLS handshake and sends nothing, so it does not have to trust the other side. */
 async function askForCertificate(host: string, port: number): Promise<Served> {
-  const everywhere: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
-  const socket = connect({ host: everywhere[host] ?? host, port, rejectUnauthorized: false })
+  const socket = connect({ host: LOCAL[host] ?? host, port, rejectUnauthorized: false })
   // An error after the answer changes nothing.
   socket.on('error', () => {})
   const signal = AbortSignal.timeout(ANSWER_WITHIN_MS)

@@ -22,6 +22,11 @@ const PLAIN_HTTP = ['ERR_SSL_HTTP_REQUEST', 'ERR_SSL_HTTPS_PROXY_REQUEST']
 /** The connections that have got their last answer, or are getting it. */
 const answered = new WeakSet<Socket>()
 
+/** Whether the error is that of an HTTP request on a TLS port. */
+export function isPlainHttp({ code = '' }: NodeJS.ErrnoException): boolean {
+  return PLAIN_HTTP.includes(code)
+}
+
 /** Answers what Node's parser refuses. */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (answered.has(socket)) return
@@ -29,7 +34,7 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
   const isAnswering = current?.headersSent === true && !current.writableFinished
   // Without a finished handshake nothing can be sent.
   const isUnanswerable = error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' || !socket.writable
-  if (PLAIN_HTTP.includes(error.code ?? '')) answerInClear(socket)
+  if (isPlainHttp(error)) answerInClear(socket)
   else if (isUnanswerable) socket.destroy()
   else if (isAnswering) {
     // The answer that is being sent becomes the last one.

@@ -1,7 +1,7 @@
 // Serves a renewed certificate without a restart, and logs a warning before it expires.
 import type { Server } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
-import type { Config } from '../../config/config.ts'
+import type { Config, TlsFiles } from '../../config/config.ts'
 import { type Followed, followFiles } from '../../follow-files.ts'
 import type { Log } from '../../log/log.ts'
 import {
@@ -24,9 +24,14 @@ type ServedTls = Followed<TlsMaterial | null> & {
  * been replaced so far, this is logged and the previous certificate stays in use. The development
  * certificate is renewed only at a start.
  */
-export async function openTls(config: Config, log: Log, clock: () => Date): Promise<ServedTls> {
-  const { tls: files } = config
+export async function openTls(
+  config: Config,
+  files: TlsFiles | null,
+  log: Log,
+  clock: () => Date,
+): Promise<ServedTls> {
   const servers: Server[] = []
+  const load = () => loadTls(config, clock(), files)
 
   const apply = () => {
     const material = current()
@@ -59,8 +64,8 @@ export async function openTls(config: Config, log: Log, clock: () => Date): Prom
   }
 
   const { current, reload, close }: Followed<TlsMaterial | null> = files
-    ? await followFiles([files.certFile, files.keyFile], () => loadTls(config, clock()), onReload)
-    : unchanging(await loadTls(config, clock()))
+    ? await followFiles([files.certFile, files.keyFile], load, onReload)
+    : unchanging(await load())
   warnOfExpiry()
   const expiryTimer = setInterval(warnOfExpiry, DAY_MS).unref()
   return {

@@ -31,9 +31,13 @@ const VALID_DAYS = 365
 const RENEW_DAYS = 30
 export const DAY_MS = 86_400_000
 
-/** Null behind a TLS proxy: the service then needs no certificate. */
-export async function loadTls(config: Config, now: Date): Promise<TlsMaterial | null> {
-  if (config.tls) return readServable(config, config.tls, now)
+/** Null without files behind a TLS proxy: the service then needs no certificate. */
+export async function loadTls(
+  config: Config,
+  now: Date,
+  files = config.tls,
+): Promise<TlsMaterial | null> {
+  if (files) return readServable(config, files, now)
   if (config.trustedProxies.length > 0) return null
   return developmentCertificate(config.dataDir, now)
 }

@@ -2,6 +2,7 @@
 // exports/ have the columns that each system documents (src/admin/import/formats.ts names the pages).
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
+import { hash } from 'node:crypto'
 import { once } from 'node:events'
 import { createWriteStream, readFileSync } from 'node:fs'
 import { readFile, rm, stat, writeFile } from 'node:fs/promises'
@@ -188,18 +189,62 @@ test('a hash is never hashed, and the option that helps is named', async () => {
       /^The column "password" seems to have hashes \(bcrypt\): add --map password=passwordHash/,
     )
   }
-  // The first row does not tell it.
-  const mixed = `${heading}b@hash.example.com,Bob,correct horse\n${row}c@hash.example.com,C,pbkdf2_sha256$1$x$y\n`
+  // The other rows do not tell it.
+  const plain = ['b', 'c', 'd', 'e'].map(name => `${name}@hash.example.com,B,correct horse\n`)
+  const others = `f@hash.example.com,F,pbkdf2_sha256$1$x$y\ng@hash.example.com,G,${'0'.repeat(40)}\n`
+  const mixed = `${heading}${plain.join('')}${row}${others}`
   const { code, stderr } = await importText('h.csv', mixed, '--hash-passwords')
   assert.equal(code, 1)
-  assert.match(stderr, /1 row rejected: password seems to be a hash \(bcrypt\): .*\(line 3\)/)
-  assert.match(stderr, /1 row rejected: password seems to be a hash \(PBKDF2\): .*\(line 4\)/)
+  assert.match(stderr, /1 row rejected: password seems to be a hash \(bcrypt\): .*\(line 6\)/)
+  assert.match(stderr, /1 row rejected: password seems to be a hash \(PBKDF2\): .*\(line 7\)/)
+  assert.match(stderr, /1 row rejected: password seems to be a hash \(a digest .*\(line 8\)/)
   const mapped = await importText('h.csv', heading + row, '--map', 'password=passwordHash')
   assert.equal(mapped.code, 0, mapped.stderr)
   assert.equal((await service.login('a@hash.example.com', PASSWORD)).status, 200)
 })
 
+test('a column of digests is not taken for passwords, and users get temporary ones instead', async () => {
+  const domain = 'digest.example.com'
+  const digests = ['md5', 'sha1', 'sha256'].map(name => hash(name, PASSWORD))
+  const rows = [PASSWORD, ...digests].map((password, i) => ({
+    ...{ email: `u${i}@${domain}`, name: 'U', password },
+  }))
+  for (const content of [
+    `email,name,password\n${rows.map(row => Object.values(row).join()).join('\n')}\n`,
+    rows.map(row => JSON.stringify(row)).join('\n'),
+    JSON.stringify(rows),
+  ]) {
+    for (const options of [[], ['--hash-passwords']]) {
+      const { code, stderr } = await importText('d.csv', content, ...options)
+      assert.equal(code, 2)
+      assert.match(
+        stderr,
+        /^The column "password" seems to have hashes \(a digest .*\), .* cannot be imported: .* temporary/,
+      )
+    }
+  }
+  assert.deepEqual(await usersAt(domain), [])
+  const content = rows
+    .slice(1)
+    .map(row => JSON.stringify(row))
+    .join('\n')
+  const options = ['--map', 'password=passwordHash', '--without-passwords', 'temporary']
+  const { code, stderr } = await importText('t.ndjson', content, ...options)
+  assert.equal(code, 0, stderr)
+  assert.match(stderr, /3 users got a temporary password/)
+})
+
 test('kinds of hashes are recognised, and passwords are not', () => {
+  const DIGEST = 'a digest such as MD5 or SHA-256'
+  for (const name of ['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512']) {
+    const bytes = hash(name, 'x', 'buffer')
+    const hex = bytes.toString('hex')
+    for (const text of [hex, hex.toUpperCase(), `0a1b:${hex}`, `${hex}:0a1b`]) {
+      assert.equal(hashKindOf(text), DIGEST, text)
+    }
+    const base64 = bytes.toString('base64')
+    assert.equal(hashKindOf(base64), name === 'sha512' ? 'scrypt of Firebase' : DIGEST, base64)
+  }
   const kinds: [text: string, kind: string | null][] = [
     ['$2y$10$abc', 'bcrypt'],
     ['$argon2id$v=19$m=65536,t=4,p=1$c2FsdA$aGFzaA', 'Argon2'],
@@ -209,6 +254,10 @@ test('kinds of hashes are recognised, and passwords are not', () => {
     ['$6$salt$hash', 'crypt'],
     ['$P$Bsalthash', 'WordPress'],
     ['correct horse', null],
+    ['correcthorsebatterystaple'.repeat(3).slice(0, 64), null],
+    ['0123456789abcdef', null],
+    ['12:34', null],
+    ['Tr0ub4dor&3TrOub4dor3TrO', null],
     ['$ecret$', null],
     ['{"a"}', null],
   ]

@@ -64,9 +64,11 @@ function checkSecret(given: string | null, secret: SecretField, maxCost: number)
   const kind = hashKindOf(given)
   if (secret === 'password') {
     if (kind === null) return { text: parsePassword(given) }
-    throw new Failure(
-      `password seems to be a hash (${kind}): add --map password=passwordHash instead of --hash-passwords.`,
-    )
+    const advice =
+      kind === 'bcrypt'
+        ? 'add --map password=passwordHash instead of --hash-passwords'
+        : 'it cannot be imported; if it is a password, use "users add"'
+    throw new Failure(`password seems to be a hash (${kind}): ${advice}.`)
   }
   const cost = costOf(given)
   if (cost === null && kind && kind !== 'bcrypt') {

@@ -3,7 +3,7 @@ import { WrongUse } from '../failures.ts'
 import { type TextEncoding, toUtf8 } from './encoding.ts'
 import { type ColumnMap, FieldReader, formatOf, type SecretField } from './fields.ts'
 import { FORMATS } from './formats.ts'
-import { hashKindOf } from './hash-kinds.ts'
+import { commonKindOf } from './hash-kinds.ts'
 import { openRecords, type Records } from './records.ts'
 
 const DELIMITER_NAMES: Record<string, string> = { ',': 'commas', ';': 'semicolons', '\t': 'tabs' }
@@ -42,7 +42,9 @@ export async function openLayout(
     )
   }
   if (!format && !isMapped) refuseOtherSecret(records, secret)
-  if (secret === 'password') refuseHashes(records, map)
+  if (secret === 'password') {
+    refuseHashes(records, Object.keys(map).find(each => map[each] === secret) ?? secret)
+  }
   const fields = new FieldReader({
     ...{ format, map, secret, isIgnoringUnknown: ignoreUnknown },
     isSecretOptional: options.withoutPasswords === 'temporary',
@@ -65,13 +67,12 @@ function sentenceOf(
   return `Reading ${name} as ${parts.join(' ')}.`
 }
 
-function refuseOtherSecret({ columns, first }: Records, secret: SecretField): void {
+function refuseOtherSecret(records: Records, secret: SecretField): void {
+  const { columns } = records
   if (secret === 'passwordHash' && columns.includes('password')) {
-    const kind = hashKindOf(String(first.password))
+    refuseHashes(records, 'password')
     throw new WrongUse(
-      kind
-        ? `The column "password" seems to have hashes (${kind}): add --map password=passwordHash.`
-        : 'The file has passwords in plain text: add --hash-passwords to store their hashes.',
+      'The file has passwords in plain text: add --hash-passwords to store their hashes.',
     )
   }
   if (secret === 'password' && columns.includes('passwordHash')) {
@@ -79,11 +80,15 @@ function refuseOtherSecret({ columns, first }: Records, secret: SecretField): vo
   }
 }
 
-function refuseHashes({ first }: Records, map: ColumnMap): void {
-  const column = Object.keys(map).find(each => map[each] === 'password') ?? 'password'
-  const kind = hashKindOf(String(first[column]))
+function refuseHashes({ sample }: Records, column: string): void {
+  const texts = sample.flatMap(({ [column]: text }) => (text ? String(text) : []))
+  const kind = commonKindOf(texts)
   if (!kind) return
+  const seems = `The column "${column}" seems to have hashes (${kind})`
+  const advice = `add --map ${column}=passwordHash, not --hash-passwords`
   throw new WrongUse(
-    `The column "${column}" seems to have hashes (${kind}): add --map ${column}=passwordHash instead of --hash-passwords.`,
+    kind === 'bcrypt'
+      ? `${seems}: ${advice}.`
+      : `${seems}, which cannot be imported: ${advice}, and --without-passwords temporary or skip (docs/migrating.md).`,
   )
 }

@@ -20,14 +20,15 @@ export type Records = {
   delimiter: string | null
   /** The names in the heading, or in the first object. */
   columns: string[]
-  /** The first row, if it can be read; a guess at what the columns hold. */
-  first: Values
-  parts: AsyncIterable<SourceRecord[]> | Iterable<SourceRecord[]>
+  /** Those of the first rows that can be read; a guess at what the columns hold. */
+  sample: Values[]
+  parts: AsyncIterable<SourceRecord[]>
   /** The first line of a file of rejected rows. */
   rejectedHeading: string
   /** A rejected row with the reason. A row that cannot be read stays as it is. */
   toRejected: (bytes: Buffer, reason: string) => Buffer | string
 }
+type UnreadRecords = Omit<Records, 'sample'>
 type Chunks = AsyncIterable<Buffer>
 
 export async function openRecords(
@@ -39,8 +40,22 @@ export async function openRecords(
   const firstLine = textOf(start)?.split('\n', 1)[0]?.trim() ?? ''
   if (start.toString('latin1').trim() === '') throw new Failure(`${name} is empty.`)
   const container = given.container ?? containerOf(firstLine)
-  if (container === 'csv') return csvOf(start, all, given.delimiter)
-  return container === 'json' ? documentOf(name, all) : ndjsonOf(firstLine, all)
+  if (container === 'csv') return withSample(csvOf(start, all, given.delimiter))
+  return withSample(container === 'json' ? await documentOf(name, all) : ndjsonOf(firstLine, all))
+}
+
+/** Reads up to the first part with a record in advance. */
+async function withSample(records: UnreadRecords): Promise<Records> {
+  const iterator = records.parts[Symbol.asyncIterator]()
+  let next = await iterator.next()
+  while (!next.done && next.value.length === 0) next = await iterator.next()
+  const part: SourceRecord[] = next.done ? [] : next.value
+  async function* all() {
+    yield part
+    yield* { [Symbol.asyncIterator]: () => iterator }
+  }
+  const sample = part.map(({ row }) => row).filter(row => typeof row !== 'string')
+  return { ...records, sample, parts: all() }
 }
 
 function containerOf(firstLine: string): Container {
@@ -70,8 +85,8 @@ async function untilFirstLine(chunks: Chunks): Promise<{ start: Buffer; all: Chu
   return { start: Buffer.concat(read), all: all() }
 }
 
-function csvOf(start: Buffer, chunks: Chunks, givenDelimiter: string | undefined): Records {
-  const [heading = '', second = ''] = start.toString().split(/\r?\n/, 2)
+function csvOf(start: Buffer, chunks: Chunks, givenDelimiter: string | undefined): UnreadRecords {
+  const [heading = ''] = start.toString().split(/\r?\n/, 1)
   const delimiter = givenDelimiter ?? delimiterIn(heading)
   const names = fieldsOf(Buffer.from(heading), delimiter)
   if (typeof names === 'string') throw new Failure(`The heading cannot be read: ${names}.`)
@@ -102,7 +117,6 @@ function csvOf(start: Buffer, chunks: Chunks, givenDelimiter: string | undefined
     container: 'csv',
     delimiter,
     columns,
-    first: firstOf(toRow(fieldsOf(Buffer.from(second), delimiter))),
     parts: parts(),
     rejectedHeading: csvLine([...withoutReason(columns), REASON], delimiter),
     toRejected(bytes, reason) {
@@ -120,7 +134,7 @@ function lineEndOf(bytes: Buffer): number {
   return /\r?\n?$/.exec(bytes.subarray(-2).toString('latin1'))?.[0].length ?? 0
 }
 
-function ndjsonOf(firstLine: string, chunks: Chunks): Records {
+function ndjsonOf(firstLine: string, chunks: Chunks): UnreadRecords {
   async function* parts() {
     for await (const lines of linesOf(chunks)) {
       yield lines
@@ -136,21 +150,23 @@ function ndjsonOf(firstLine: string, chunks: Chunks): Records {
 }
 
 /** An array of users, or an object with the array "users". It is read as a whole. */
-async function documentOf(name: string, chunks: Chunks): Promise<Records> {
+async function documentOf(name: string, chunks: Chunks): Promise<UnreadRecords> {
   const content = await text(chunks)
   const users = usersIn(name, content)
   const records = users.map((user: unknown, index): SourceRecord => {
     const row = isObject(user) ? user : NOT_AN_OBJECT
     return { line: index + 1, bytes: Buffer.from(`${JSON.stringify(user)}\n`), row }
   })
-  return { container: 'json', parts: [records], ...ofJson(records[0]?.row ?? '') }
+  async function* parts() {
+    yield records
+  }
+  return { container: 'json', parts: parts(), ...ofJson(records[0]?.row ?? '') }
 }
 
 /** What both kinds of JSON have in common. */
-function ofJson(firstRow: Values | string): Omit<Records, 'container' | 'parts'> {
-  const first = firstOf(firstRow)
-  const columns = Object.keys(first)
-  return { delimiter: null, columns, first, rejectedHeading: '', toRejected: toRejectedJson }
+function ofJson(first: Values | string): Omit<UnreadRecords, 'container' | 'parts'> {
+  const columns = typeof first === 'string' ? [] : Object.keys(first)
+  return { delimiter: null, columns, rejectedHeading: '', toRejected: toRejectedJson }
 }
 
 function usersIn(name: string, text: string): unknown[] {
@@ -169,8 +185,6 @@ function toRejectedJson(bytes: Buffer, reason: string): Buffer | string {
   const row = parseJson(textOf(bytes) ?? '')
   return typeof row === 'string' ? bytes : `${JSON.stringify({ ...row, [REASON]: reason })}\n`
 }
-
-const firstOf = (row: Values | string): Values => (typeof row === 'string' ? {} : row)
 
 const NOT_JSON = 'it is not valid JSON'
 const NOT_AN_OBJECT = 'it is not a JSON object'

@@ -27,4 +27,7 @@ export type StoreParts = {
   migrations: MigrationStore
 }
 
+/** Every operation may throw it: it got no connection in time, although the database answered others. Nothing was done. */
+export class DatabaseBusy extends Error {}
+
 export type Store = StoreParts & { close(): Promise<void> }

@@ -1,7 +1,10 @@
 // Turns every thrown error into an answer.
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { DatabaseBusy } from '../domain/store.ts'
 import { sendFailure } from './answer/envelope.ts'
-import { logCounted, refuse } from './request/log.ts'
+import { logCounted, logRefused, refuse } from './request/log.ts'
+
+const RETRY_BUSY_SECONDS = 1
 
 /** Each key is a field that only one operation requires. */
 const MESSAGES = {
@@ -36,6 +39,10 @@ export function handleError(error: FastifyError, request: FastifyRequest, reply:
   // Fastify found fault with the request, such as a QUERY without a type.
   const isRefused = error.code?.startsWith('FST_') && error.statusCode && error.statusCode < 500
   if (isRefused) return refuse(request, reply, 'BAD_REQUEST')
+  if (error instanceof DatabaseBusy) {
+    logRefused(request, 'database-busy')
+    return sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_BUSY_SECONDS })
+  }
   // Counted: while the database is down, every request causes a fault.
   const facts = { event: 'request.failed', error: error.code ?? error.name }
   logCounted(request, 'error', facts, undefined, error)

@@ -1,7 +1,7 @@
 // Measures the parts of the service from outside: the use case, the store and the hasher do not know of it.
 import type { Hasher } from '../bcrypt/hasher.ts'
 import { wrapMethods } from '../domain/operations.ts'
-import type { StoreParts } from '../domain/store.ts'
+import { DatabaseBusy, type StoreParts } from '../domain/store.ts'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import type { Throttle } from '../login/throttle.ts'
 import type { LoginLabel, Metrics } from './metrics.ts'
@@ -32,7 +32,7 @@ export function observeLogin(metrics: Metrics, login: Login): Login {
       if (outcome.kind === 'throttled') metrics.blocked(outcome.scope)
       return outcome
     } catch (error) {
-      end('error')
+      end(error instanceof DatabaseBusy ? 'shed' : 'error')
       throw error
     }
   }

@@ -2,18 +2,21 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { Transform } from 'node:stream'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { nameStandby } from '../engines.ts'
 import { NO_FSYNC, type PostgresServer, startPostgres } from '../postgres-server.ts'
 import { createDeployment, type Deployment, run, type ServiceProcess, until } from '../process.ts'
-import { UNLIMITED } from '../service.ts'
+import { type Answer, countStatuses, UNLIMITED } from '../service.ts'
 
 const POOL_SIZE = 4
 const FAULT_MS = 6_000
 const SAMPLE_EVERY_MS = 20
 const OWNER = 'owner@example.com'
+/** 30 answers take longer than a request waits for a connection, and each of them much less. */
+const ANSWER_DELAY_MS = 100
 
 describe('connections to PostgreSQL', () => {
   let server: PostgresServer
@@ -138,6 +141,36 @@ describe('connections to PostgreSQL', () => {
     })
   }
 
+  test('that are in use for too long: 503 while the database answers others, else 500', async () => {
+    const proxy = await startProxy(Number(new URL(server.url).port), ANSWER_DELAY_MS)
+    const url = new URL(deployment.env.DATABASE_URL ?? '')
+    url.port = proxy.port
+    const busy = await deployment.start({ DATABASE_URL: url.toString(), DATABASE_POOL_SIZE: '1' })
+    const { accessToken } = (await service.login(OWNER)).json.data
+    const headers = { Authorization: `Bearer ${accessToken}` }
+    const ask = () => busy.call({ method: 'GET', path: '/api/v1/auth/session', headers })
+    try {
+      const answers: Answer[] = []
+      const clients = Array.from({ length: 30 }, async () => {
+        while (answers.every(({ status }) => status === 200)) answers.push(await ask())
+      })
+      await Promise.all(clients)
+      assert.deepEqual(Object.keys(countStatuses(answers)), ['200', '503'])
+      for (const { status, headers } of answers) {
+        assert.equal(headers['retry-after'], status === 503 ? '1' : undefined)
+      }
+      assert.equal((await busy.line('request.refused')).reason, 'database-busy')
+
+      proxy.silence(true)
+      const frozen = await Promise.all(Array.from({ length: 5 }, ask))
+      assert.deepEqual(countStatuses(frozen), { 500: 5 })
+    } finally {
+      busy.kill('SIGKILL')
+      await busy.exit
+      proxy.close()
+    }
+  })
+
   /** The environment of a service whose role may have only so many connections. */
   async function asLimited(connections: number): Promise<Record<string, string>> {
     await observer.query('drop role if exists limited')
@@ -175,7 +208,7 @@ describe('connections to PostgreSQL', () => {
 })
 
 /** A TCP proxy that can lose its connections without closing them, like a balancer or a firewall. */
-async function startProxy(serverPort: number) {
+async function startProxy(serverPort: number, answerDelayMs = 0) {
   const flows = new Map<Socket, Socket>()
   let isSilent = false
   const proxy = createServer({ allowHalfOpen: true }, client => {
@@ -185,8 +218,12 @@ async function startProxy(serverPort: number) {
       upstream,
     )
     if (isSilent) lose(client, upstream)
-    else client.pipe(upstream).pipe(client)
+    else client.pipe(upstream).pipe(delayed()).pipe(client)
   })
+  const delayed = () =>
+    new Transform({
+      transform: (chunk, _, done) => setTimeout(answerDelayMs).then(() => done(null, chunk)),
+    })
   const lose = (client: Socket, upstream: Socket) => {
     client.unpipe().resume()
     upstream.unpipe().destroy()

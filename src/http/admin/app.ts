@@ -2,6 +2,7 @@
 import bcrypt from 'bcrypt'
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import { Failure } from '../../admin/failures.ts'
+import { DatabaseBusy } from '../../domain/store.ts'
 import { EMAIL_MAX_LENGTH } from '../../login/credentials.ts'
 import { type Details, type FailureCode, sendFailure, statusOf } from '../answer/envelope.ts'
 import type { Page } from '../page/page.ts'
@@ -121,7 +122,7 @@ async function outcomeOf(
       const { message, field } = error
       return { code, details: { message, ...(field && { fields: [field] }) } }
     }
-    if (error instanceof TooMuchWork) {
+    if (error instanceof TooMuchWork || error instanceof DatabaseBusy) {
       return { code: 'SERVICE_UNAVAILABLE', details: { retryAfterSeconds: RETRY_WORK_SECONDS } }
     }
     throw error

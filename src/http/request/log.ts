@@ -23,7 +23,10 @@ const REASON_OF = {
   SERVICE_UNAVAILABLE: 'stopping',
 } as const
 
-/** Why a request is refused because of where it came from, the address to return to, or the role of its user. */
+/**
+ * Why a request is refused because of where it came from, the address to return to, the role of its user, or a
+ * database that has too much to do.
+ */
 export type OriginReason =
   | 'not-https'
   | 'csrf-other-site'
@@ -33,6 +36,7 @@ export type OriginReason =
   | 'origin'
   | 'return-to'
   | 'role'
+  | 'database-busy'
 
 /** The length of the database column. */
 const USER_AGENT_MAX_LENGTH = 256

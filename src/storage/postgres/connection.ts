@@ -44,7 +44,10 @@ export async function connect(pool: Pool, timeoutMs: number): Promise<Connection
       if (isLost && text === 'rollback') return NOTHING_TO_ROLL_BACK
       const answer = pooled.client.query({ text, values, ...(name && { name }) })
       try {
-        return await within(answer, deadline - performance.now(), 'the database does not answer')
+        const leftMs = deadline - performance.now()
+        const result = await within(answer, leftMs, 'the database does not answer')
+        pool.answeredAt = performance.now()
+        return result
       } catch (error) {
         if (error instanceof TimeUp) late = answer
         // The driver would use a statement again that the server does not know or can no longer run.

@@ -1,5 +1,6 @@
 // The connections of a process to PostgreSQL. A connection counts until the server has closed it, for at most
 // 10 s: an operation whose time is up leaves its statement behind, and the server may work on it for longer.
+import { DatabaseBusy } from '../../domain/store.ts'
 import { within } from '../../time-limit.ts'
 import {
   CONNECT_TIMEOUT_MS,
@@ -34,6 +35,8 @@ type PoolOptions = Omit<HostsOptions, 'onClosed' | 'onError'> & {
 }
 
 export class Pool {
+  /** When a statement was last answered, by `performance.now()`. */
+  answeredAt = 0
   readonly #size: number
   readonly #busyWaitMs: number
   readonly #hosts: Hosts
@@ -62,7 +65,7 @@ export class Pool {
     })
   }
 
-  /** Rejects if no connection is free in time. */
+  /** Rejects if no connection is free in time: with DatabaseBusy, if statements were answered meanwhile. */
   async take(): Promise<Pooled> {
     if (this.#isEnded) throw new Error('the pool is closed')
     const idle = this.#idle.at(-1)
@@ -80,7 +83,9 @@ export class Pool {
           return
         }
         this.#waiting.splice(this.#waiting.indexOf(waiter), 1)
-        reject(this.#failure ?? new Error('timeout: no connection to the database is free'))
+        const message = 'timeout: no connection to the database is free'
+        const isBusy = this.answeredAt > startedAt
+        reject(isBusy ? new DatabaseBusy(message) : (this.#failure ?? new Error(message)))
       }
       const isRequest = this.#hasConnected && this.#busyWaitMs < LONG_CONNECT_TIMEOUT_MS
       const firstMs = isRequest ? CONNECT_TIMEOUT_MS : LONG_CONNECT_TIMEOUT_MS

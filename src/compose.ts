@@ -53,6 +53,7 @@ export async function composeServers(
     certificateExpiries: () =>
       [tls, adminTls].flatMap(it => it.current() ?? []).map(({ cert }) => expiryOf(cert)),
     signingSince: () => new Date(keys.signingAt(clock()).accessKey.signsFrom * 1000),
+    keysHash: keys.hash,
     wasReady: readiness.wasReady,
     clockOffsetMs: clusterClock.offsetMs,
     purgedAt,

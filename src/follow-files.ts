@@ -1,7 +1,7 @@
 // Loads a value from files, and again when one of them changes or on request.
 import { type StatsListener, unwatchFile, watchFile } from 'node:fs'
 
-/** Much shorter than the 60 s for which new signing keys are published before they sign. */
+/** So long after a key was removed from the file, or a certificate replaced, the old one may be used. */
 const POLL_EVERY_MS = 2_000
 /** Waits after a change: a certificate and its key are two files, often written one after the other. */
 const SETTLE_MS = 100

@@ -93,6 +93,7 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal(series.get('log_lines_lost_total'), 0)
       assert.ok(Number(series.get('tls_certificate_expiry_timestamp_seconds')) > now)
       assert.ok(Number(series.get('signing_key_since_timestamp_seconds')) < now)
+      assert.ok(Number.isSafeInteger(series.get('signing_keys_hash')))
       const idle = series.get('database_connections{state="idle"}')
       if (engine === 'postgres') assert.ok(Number(idle) >= 1)
       else assert.equal(idle, undefined)
@@ -162,7 +163,7 @@ for (const engine of ENGINES_BY_RUN) {
       const used = expressions.flatMap(
         text =>
           text.match(
-            /\b\w+(?=\{)|\b\w+_(?:total|seconds|bytes|depth|info|count|bucket|service_ready|fds)\b/g,
+            /\b\w+(?=\{)|\b\w+_(?:total|seconds|bytes|depth|info|count|bucket|service_ready|fds|hash)\b/g,
           ) ?? [],
       )
       assert.ok(used.length > 30)

@@ -38,7 +38,7 @@ export const EXAMPLES: Record<string, string[]> = {
     'throttle clear --client 203.0.113.7',
   ],
   'keys list': ['keys list'],
-  'keys rotate': ['keys rotate'],
+  'keys rotate': ['keys rotate', 'keys rotate --now'],
   'admin-tokens add': ['admin-tokens add registration --role write --valid 90d'],
   'admin-tokens list': ['admin-tokens list'],
   'admin-tokens revoke': ['admin-tokens revoke registration'],

@@ -21,6 +21,9 @@ const KEY_FILE: AdminFile = {
   explain: explainKeyFile,
 }
 
+const MACHINES_WITHOUT_FILE =
+  'Warning: Machines that do not have this file refuse the tokens of the new keys. Copy it to them now.'
+
 export function keysCommand(context: Context): Command {
   const keys = new Command('keys').description('list and rotate the signing keys')
 
@@ -40,21 +43,24 @@ export function keysCommand(context: Context): Command {
     .description(
       'add a new generation of keys, or make the first; a running service loads it by itself',
     )
+    .option('--now', 'sign with the new keys at once, in an emergency, instead of after an hour')
     .option('--json', 'print the resulting list of keys as JSON')
-    .action((options: JsonOption) =>
+    .action((options: JsonOption & { now?: boolean }) =>
       withFile(context, KEY_FILE, async (path, prepare) => {
-        const { announce } = context.terminal
+        const { announce, say } = context.terminal
         const { clock, record } = await prepare()
         const first = await ensureKeyFile(path, clock())
         const { added, removed } = first
           ? { added: keyEvents('key.added', first), removed: [] }
-          : await rotateKeyFile(path, clock)
+          : await rotateKeyFile(path, clock, options.now ? 0 : PUBLISH_SECONDS)
         const gone = removed.length > 0 && { removed: targetsOf(removed) }
         const facts = { path, added: targetsOf(added), ...gone }
         if (first) announce('admin.keys_created', facts, `Made the first signing keys in ${path}.`)
         else {
-          const sentence = `Added new signing keys to ${path}; they start signing in ${PUBLISH_SECONDS} seconds.`
+          const start = options.now ? 'at once.' : 'in an hour. Copy it to all machines before.'
+          const sentence = `Added new signing keys to ${path}; they sign ${start}`
           announce('admin.keys_rotated', facts, sentence)
+          if (options.now) say(MACHINES_WITHOUT_FILE)
         }
         await record([...added, ...removed])
         if (options.json) await printKeys(context, path, clock(), options)
@@ -64,14 +70,14 @@ export function keysCommand(context: Context): Command {
   return keys
 }
 
-async function rotateKeyFile(path: string, clock: () => Date) {
+async function rotateKeyFile(path: string, clock: () => Date, delaySeconds: number) {
   // Refuses a file without keys before a lock file is created beside it.
   await readKeyFile(path)
   return withChangeLock(path, async () => {
     const file = await readKeyFile(path)
     // A file that lacks a kind of keys can be rotated too; no service has used it.
     const before = await importKeys(file).catch(() => ({ accessKeys: [], refreshKeys: [] }))
-    const after = await replaceKeyFile(path, await rotate(file, clock()))
+    const after = await replaceKeyFile(path, await rotate(file, clock(), delaySeconds))
     const [old, current] = [keyEvents('key.removed', before), keyEvents('key.added', after)]
     const without = (events: NewAuditEvent[], others: NewAuditEvent[]) =>
       events.filter(({ target }) => !targetsOf(others).includes(target))

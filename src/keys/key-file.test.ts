@@ -13,7 +13,7 @@ import {
   type WatchedKeys,
   watchKeys,
 } from './key-file.ts'
-import { createGeneration, KeyFileError, type KeySet, rotate } from './key-set.ts'
+import { createGeneration, KeyFileError, type KeySet, PUBLISH_SECONDS, rotate } from './key-set.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
 /** The file is polled every two seconds; after this time a change counts as not noticed. */
@@ -158,7 +158,10 @@ describe('watching the key file', { concurrency: true }, () => {
     assert.equal(keys.publicJwks().keys.length, 2)
     const added = keys.publicJwks().keys[1]?.kid
     assert.notEqual(keys.signingAt(NOW).accessKey.keyId, added)
-    assert.equal(keys.signingAt(new Date(NOW.getTime() + 60_000)).accessKey.keyId, added)
+    assert.equal(
+      keys.signingAt(new Date(NOW.getTime() + PUBLISH_SECONDS * 1000)).accessKey.keyId,
+      added,
+    )
   })
 
   const BROKEN: [what: string, change: (path: string) => Promise<void>, message: RegExp][] = [

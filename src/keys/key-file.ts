@@ -97,6 +97,7 @@ export async function watchKeys(
     findAccessKey: keyId => current().findAccessKey(keyId),
     findRefreshKey: keyId => current().findRefreshKey(keyId),
     publicJwks: () => current().publicJwks(),
+    hash: () => current().hash(),
     reload,
     close,
   }

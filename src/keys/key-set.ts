@@ -28,6 +28,8 @@ export type Keys = {
   findAccessKey(keyId: string): AccessKey | null
   findRefreshKey(keyId: string): RefreshKey | null
   publicJwks(): { keys: JWK[] }
+  /** The same number wherever the same keys are known. */
+  hash(): number
 }
 
 export type KeySet = { accessKeys: AccessKey[]; refreshKeys: RefreshKey[] }
@@ -35,8 +37,8 @@ export type KeySet = { accessKeys: AccessKey[]; refreshKeys: RefreshKey[] }
 type StoredKey = JWK & { iat?: number; nbf?: number }
 export type KeyFile = { keys: StoredKey[] }
 
-/** How long a new key is published before it signs, so that other instances and services can load it. */
-export const PUBLISH_SECONDS = 60
+/** How long a new key is published before it signs, so that other machines and services can get it. */
+export const PUBLISH_SECONDS = 3600
 const SECRET_MIN_BYTES = 32
 const RSA_MIN_BITS = 2048
 /** A key that comes into use must have 128 bits of security, as the other kinds of keys have. */
@@ -66,7 +68,14 @@ export function createKeys(keySet: KeySet): Keys {
     findAccessKey: keyId => keySet.accessKeys.find(key => key.keyId === keyId) ?? null,
     findRefreshKey: keyId => keySet.refreshKeys.find(key => key.keyId === keyId) ?? null,
     publicJwks: () => ({ keys: keySet.accessKeys.map(key => key.publicJwk) }),
+    hash: () => hashOf(keySet),
   }
+}
+
+/** 48 bits, which a number of JavaScript and of Prometheus holds exactly. */
+function hashOf({ accessKeys, refreshKeys }: KeySet): number {
+  const known = [...accessKeys, ...refreshKeys].map(key => `${key.keyId} ${key.fingerprint}`)
+  return Number.parseInt(fingerprintOf(known.toSorted().join()).slice(0, 12), 16)
 }
 
 /** The newest key whose start has passed. If none has started, the clock is behind: the first key signs. */
@@ -96,8 +105,12 @@ export async function createGeneration(now: Date, delaySeconds: number): Promise
 }
 
 /** Adds a generation, and removes superseded keys whose last token has expired. */
-export async function rotate(file: KeyFile, now: Date): Promise<KeyFile> {
-  const keys = [...file.keys, ...(await createGeneration(now, PUBLISH_SECONDS))]
+export async function rotate(
+  file: KeyFile,
+  now: Date,
+  delaySeconds = PUBLISH_SECONDS,
+): Promise<KeyFile> {
+  const keys = [...file.keys, ...(await createGeneration(now, delaySeconds))]
   const oldestNeeded = now.getTime() / 1000 - REFRESH_TOKEN_SECONDS - PUBLISH_SECONDS
   return {
     keys: keys.filter(key => {

@@ -9,6 +9,7 @@ export type Sources = {
   /** Of each certificate that is served. */
   certificateExpiries: () => Date[]
   signingSince: () => Date
+  keysHash: () => number
   wasReady: () => boolean
   clockOffsetMs: () => number
   purgedAt: () => Date
@@ -56,6 +57,11 @@ export function addGauges(registers: Registry[], sources: Sources): void {
     'signing_key_since_timestamp_seconds',
     'Since when the current key signs access tokens',
     () => sources.signingSince().getTime() / 1000,
+  )
+  addGauge(
+    'signing_keys_hash',
+    'A number made of the ids of all signing keys: the same at all instances that have the same keys',
+    sources.keysHash,
   )
   new Gauge({
     name: 'password_round_seconds',

@@ -1,9 +1,12 @@
 // Prometheus accepts the rules, scrapes the service, and its alert fires when passwords are guessed.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
+import { rm, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 import { test } from 'node:test'
 import { freePort } from '../postgres-server.ts'
 import { createDeployment, until } from '../process.ts'
+import { makeTemporaryFolder } from '../temporary-folder.ts'
 import { CONFIGURATION, startPrometheus } from './prometheus.ts'
 
 const EMAIL = 'ann@example.com'
@@ -11,6 +14,34 @@ const EMAIL = 'ann@example.com'
 test('promtool accepts the configuration and the rules', () => {
   const output = execFileSync('promtool', ['check', 'config', `${CONFIGURATION}/prometheus.yml`])
   assert.match(output.toString(), /1 rule files found/)
+})
+
+test('instances with different signing keys fire an alert after ten minutes', async t => {
+  const folder = await makeTemporaryFolder('login-alerts-')
+  t.after(() => rm(folder, { recursive: true }))
+  const file = join(folder, 'test.yml')
+  const series = (instance: string, values: string) => ({
+    series: `signing_keys_hash{job="login-service",instance="${instance}"}`,
+    values,
+  })
+  const firing = (minutes: number, exp_samples: object[]) => ({
+    expr: 'count(ALERTS{alertname="LoginKeysDiffer",alertstate="firing"})',
+    eval_time: `${minutes}m`,
+    exp_samples,
+  })
+  const rules = {
+    rule_files: [resolve(CONFIGURATION, 'alerts.yml')],
+    tests: [
+      {
+        interval: '1m',
+        // From the eleventh minute on they differ.
+        input_series: [series('a', '1x30'), series('b', '1x10 2x20')],
+        promql_expr_test: [firing(20, []), firing(21, [{ labels: '{}', value: 1 }])],
+      },
+    ],
+  }
+  await writeFile(file, JSON.stringify(rules))
+  execFileSync('promtool', ['test', 'rules', file])
 })
 
 test('guessing at a password fires an alert; ordinary logins do not', async t => {

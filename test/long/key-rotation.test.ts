@@ -1,16 +1,19 @@
-// "keys rotate" by several processes at once, and while a service reads the file.
+// "keys rotate" by several processes at once, while a service reads the file, and with a copy of the file elsewhere.
 import assert from 'node:assert/strict'
-import { readdir } from 'node:fs/promises'
+import { copyFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { loadKeySet } from '../../src/keys/key-file.ts'
 import { type Cli, createCli } from '../cli.ts'
 import { createTestDatabase } from '../engines.ts'
+import { scrape } from '../metrics.ts'
+import { freePort } from '../postgres-server.ts'
 import { createDeployment, until } from '../process.ts'
-import { PASSWORD } from '../service.ts'
+import { PASSWORD, startTestService } from '../service.ts'
 
 const AT_ONCE = 5
 const JWKS = '/.well-known/jwks.json'
+const MINUTE_MS = 60_000
 
 async function createCliFor(t: TestContext): Promise<Cli> {
   const database = await createTestDatabase('sqlite')
@@ -82,4 +85,52 @@ test('a running service publishes every new key, and its tokens stay valid', asy
   assert.equal(await status(), 200)
   const failed = service.lines().filter(({ event }) => event === 'keys.reload_failed')
   assert.deepEqual(failed, [])
+})
+
+test('a machine that gets the new keys within an hour accepts every token, and the metrics tell that it lacks them', async t => {
+  const ports = [await freePort(), await freePort()]
+  const [OPS_PORT = '', otherPort = ''] = ports.map(String)
+  const first = await startTestService('sqlite', { OPS_PORT })
+  const file = join(first.dataDir, 'signing-keys.json')
+  const copy = join(first.dataDir, 'copied-keys.json')
+  await copyFile(file, copy)
+  const env = { OPS_PORT: otherPort, SIGNING_KEYS_FILE: copy }
+  const second = await startTestService('sqlite', env, first)
+  const cli = await createCli(first.database)
+  t.after(async () => {
+    await cli.remove()
+    await second.stop()
+    await first.stop()
+  })
+  const email = await first.newUser()
+  const statusAtSecond = async () => {
+    const { accessToken } = (await first.login(email, PASSWORD)).json.data
+    const headers = { Authorization: `Bearer ${accessToken}` }
+    return (await second.call({ method: 'GET', path: '/api/v1/auth/session', headers })).status
+  }
+  const haveSameKeys = async () => {
+    const [one, other] = await Promise.all(ports.map(scrape))
+    return one?.get('signing_keys_hash') === other?.get('signing_keys_hash')
+  }
+  const rotate = async (...options: string[]) => {
+    assert.ok(await haveSameKeys())
+    await cli.run(['keys', 'rotate', ...options], '', { SIGNING_KEYS_FILE: file })
+    await until(async () => !(await haveSameKeys()))
+  }
+  const copyKeys = async () => {
+    await copyFile(file, copy)
+    await until(haveSameKeys)
+  }
+
+  await rotate('--now')
+  assert.equal(await statusAtSecond(), 401)
+  await copyKeys()
+  assert.equal(await statusAtSecond(), 200)
+
+  await rotate()
+  for (const { advance } of [first, second]) advance(59 * MINUTE_MS)
+  assert.equal(await statusAtSecond(), 200)
+  await copyKeys()
+  for (const { advance } of [first, second]) advance(2 * MINUTE_MS)
+  assert.equal(await statusAtSecond(), 200)
 })

@@ -11,7 +11,6 @@ import {
   bearer,
   DAY_MS,
   INVALID_TOKEN,
-  MINUTE_MS,
   refusedReasons,
   SECOND_MS,
   type SessionService,
@@ -110,10 +109,7 @@ for (const engine of ENGINES_BY_RUN) {
     test('after a key rotation a replaced token still gets the same successor', async () => {
       const { refreshToken } = await newLogin()
       const path = join(service.dataDir, 'signing-keys.json')
-      const keyFile = await rotate(
-        await readKeyFile(path),
-        new Date(service.now().getTime() - MINUTE_MS),
-      )
+      const keyFile = await rotate(await readKeyFile(path), service.now(), 0)
       const successor = await rotated(refreshToken)
       await replaceKeyFile(path, keyFile)
       await until(async () => service.logText().includes('keys.reloaded'))

@@ -194,7 +194,7 @@ const purge = fc.constant(
   }),
 )
 async function rotateReal({ now }: Model, real: Real): Promise<void> {
-  real.keyFile = await rotate(real.keyFile, new Date(now))
+  real.keyFile = await rotate(real.keyFile, new Date(now), 60)
   real.keys = createKeys(await importKeys(real.keyFile))
 }
 const rotateKeys = fc.constant(command('rotateKeys', rotateReal))

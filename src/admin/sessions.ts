@@ -47,7 +47,7 @@ export function sessionsCommand(context: Context): Command {
     .option('--all', 'end all sessions of all users; known devices stay')
     .option('--yes', 'with --all: end them without asking')
     .action((which: string | undefined, { all, yes }: { all?: boolean; yes?: boolean }) => {
-      if (all ? which !== undefined : which === undefined || yes) {
+      if (all ? which !== undefined : which === undefined) {
         throw new WrongUse('Name a user or a session, or add --all to end all sessions.')
       }
       if (all && !yes && !terminal.isInteractive) {

@@ -14,6 +14,7 @@ import {
   INVALID_TOKEN,
   type Login,
   MINUTE_MS,
+  NO_CREDENTIAL,
   ownChange,
   SECOND_MS,
   type SessionService,
@@ -331,8 +332,8 @@ for (const engine of ENGINES_BY_RUN) {
       const { 'X-CSRF-Token': _, ...withoutToken } = own
       const { 'Sec-Fetch-Site': __, ...withoutSite } = own
       for (const [headers, expected] of [
-        [{}, INVALID_TOKEN],
-        [bearer(login.accessToken), INVALID_TOKEN],
+        [{}, NO_CREDENTIAL],
+        [bearer(login.accessToken), NO_CREDENTIAL],
         [withoutToken, CSRF_FAILED],
         [withoutSite, CSRF_FAILED],
         [{ ...withoutSite, Origin: 'https://app.example.com' }, CSRF_FAILED],

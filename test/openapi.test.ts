@@ -165,6 +165,11 @@ describe('the OpenAPI document', () => {
         const { data = schema, error } = schema.properties ?? {}
         if (status === '200') assert.ok(data.$ref, operationId)
         else assert.deepEqual(error?.properties?.code?.enum, Object.keys(examples))
+        if (status === '429') {
+          const { retryAfter } = error?.properties ?? {}
+          assert.equal(retryAfter?.const, 900)
+          assert.match(retryAfter?.description ?? '', /header `Retry-After`/)
+        }
       }
     }
     for (const name of Object.values(components).flatMap(Object.keys)) {

@@ -17,6 +17,8 @@ const SECRET = new RegExp(`^${WORDS.source}$`)
 
 export const INVALID_TOKEN =
   '{"success":false,"error":{"code":"INVALID_TOKEN","message":"The session has ended. Please log in again."}}'
+export const NO_CREDENTIAL =
+  '{"success":false,"error":{"code":"INVALID_TOKEN","message":"The request has no credential that this operation accepts. Please log in."}}'
 export const CSRF_FAILED =
   '{"success":false,"error":{"code":"CSRF_FAILED","message":"The request could not be verified as your own: its origin or its X-CSRF-Token is missing or not accepted"}}'
 

@@ -4,7 +4,7 @@ import type { OutgoingHttpHeaders } from 'node:http'
 import { after, before, describe, test } from 'node:test'
 import { ENGINES_BY_RUN } from './engines.ts'
 import { type Answer, ISSUER, loggedBy } from './service.ts'
-import { AUTH, bearer, cookie, INVALID_TOKEN, type Login } from './session-client.ts'
+import { AUTH, bearer, cookie, type Login } from './session-client.ts'
 import {
   assertRefused,
   forwarded,
@@ -51,7 +51,7 @@ for (const engine of ENGINES_BY_RUN) {
         const address = `https://${host}${uri}`
         for (const dead of [{}, cookie('A'.repeat(43)), bearer('x')]) {
           const told = await verify({ ...nginx(address), ...dead })
-          assert.deepEqual([told.status, told.text], [401, INVALID_TOKEN])
+          assert.deepEqual([told.status, told.json.error.code], [401, 'INVALID_TOKEN'])
           assertSentToLogin(told, address)
           const sent = await verify({ ...caddy(host, uri), ...dead })
           assert.deepEqual([sent.status, sent.text], [302, ''])

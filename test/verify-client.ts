@@ -5,12 +5,7 @@ import type { OutgoingHttpHeaders } from 'node:http'
 import { join } from 'node:path'
 import type { EngineName } from '../src/storage/sql/engine.ts'
 import { type Answer, ISSUER } from './service.ts'
-import {
-  INVALID_TOKEN,
-  type Login,
-  type SessionService,
-  startSessionService,
-} from './session-client.ts'
+import { type Login, type SessionService, startSessionService } from './session-client.ts'
 
 export const LISTED = 'https://app.example.com'
 export const IDENTITY = ['remote-user', 'remote-email', 'remote-name', 'remote-role']
@@ -51,8 +46,8 @@ export function forwarded() {
   return { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': address }
 }
 
-export function assertRefused({ status, text, headers }: Answer, about?: string): void {
-  assert.deepEqual([status, text], [401, INVALID_TOKEN], about)
+export function assertRefused({ status, json, headers }: Answer, about?: string): void {
+  assert.deepEqual([status, json.error.code], [401, 'INVALID_TOKEN'], about)
   assert.equal(headers.location, undefined, about)
   for (const name of IDENTITY) assert.equal(headers[name], undefined)
 }

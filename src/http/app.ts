@@ -80,9 +80,9 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   )
   app.post(`${auth}/refresh`, REFRESH_OPERATION, tracked(refreshRoute(sessions)))
   app.post(`${auth}/logout`, LOGOUT_OPERATION, tracked(logoutRoute(sessions)))
-  app.get(`${auth}/session`, SESSION_OPERATION, sessionRoute(sessions))
-  app.get(`${auth}/verify`, VERIFY_OPERATION, verifyRoute(sessions, config))
-  app.get(`${auth}/sessions`, SESSIONS_OPERATION, sessionsRoute(sessions))
+  app.get(`${auth}/session`, SESSION_OPERATION, tracked(sessionRoute(sessions)))
+  app.get(`${auth}/verify`, VERIFY_OPERATION, tracked(verifyRoute(sessions, config)))
+  app.get(`${auth}/sessions`, SESSIONS_OPERATION, tracked(sessionsRoute(sessions)))
   app.delete(
     `${auth}/sessions`,
     END_OTHER_SESSIONS_OPERATION,

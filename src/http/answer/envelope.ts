@@ -56,7 +56,7 @@ export type FailureCode = keyof typeof FAILURES
 export type PublicFailureCode = keyof typeof PUBLIC_FAILURES
 
 /** The wait that the specification prescribes; the Retry-After header has the exact seconds. */
-const SPECIFIED_RETRY_AFTER_SECONDS = WINDOW_MINUTES * 60
+export const SPECIFIED_RETRY_AFTER_SECONDS = WINDOW_MINUTES * 60
 
 /** RFC 9110 demands a challenge in every 401. Browsers show no login dialog for this one (RFC 6750). */
 const CHALLENGE = 'Bearer realm="login"'

@@ -3,6 +3,7 @@ import {
   type FailureCode,
   failureText,
   type PublicFailureCode,
+  SPECIFIED_RETRY_AFTER_SECONDS,
   statusOf,
 } from '../answer/envelope.ts'
 import { FLAW_MESSAGES } from '../routes/new-password.ts'
@@ -71,7 +72,8 @@ const failureOf = (codes: FailureCode[]) =>
         },
         retryAfter: {
           type: 'integer',
-          description: 'Seconds. Only after too many failed logins; `Retry-After` is exact.',
+          const: SPECIFIED_RETRY_AFTER_SECONDS,
+          description: `Seconds. Only after too many failed logins, and then always ${SPECIFIED_RETRY_AFTER_SECONDS}. The header \`Retry-After\` has those that are left.`,
         },
       },
       ['code', 'message'],

@@ -66,8 +66,11 @@ export function cookieOf(deps: SessionAccess, request: FastifyRequest): Shown {
 export function sendDenied(request: FastifyRequest, reply: FastifyReply, access: NoAccess) {
   logDenied(request, access)
   if (access.kind === 'cross-site') return sendFailure(reply, 'CSRF_FAILED')
-  const isTokenRefused = access.kind === 'denied' && access.credential !== 'cookie'
-  return sendFailure(reply, 'INVALID_TOKEN', { isTokenRefused })
+  if (access.kind === 'absent') {
+    const message = 'The request has no credential that this operation accepts. Please log in.'
+    return sendFailure(reply, 'INVALID_TOKEN', { message })
+  }
+  return sendFailure(reply, 'INVALID_TOKEN', { isTokenRefused: access.credential !== 'cookie' })
 }
 
 /** A request without a credential is not logged: the page asks that way whether a user is logged in. */

@@ -59,6 +59,7 @@ export const CLOSED: [
     'request.refused',
     [
       ['http/request/log.ts', 'const REASON_OF ='],
+      ['http/request/log.ts', 'type FormReason ='],
       ['http/request/log.ts', 'type OriginReason ='],
     ],
   ],

@@ -66,6 +66,7 @@ for (const engine of ENGINES_BY_RUN) {
         ['an over-long password', { body: { email, password: CANARY.repeat(100) } }, 401],
         ['an unknown email', { body: { email: 'unknown@example.com', password } }, 401],
         ['no email', { body: { password } }, 400],
+        ['a password in place of the email', { body: { email: password, password } }, 401],
         ...[
           [password, 'short', 400],
           [`${password}!`, `${CANARY} new`, 401],
@@ -224,6 +225,7 @@ for (const engine of ENGINES_BY_RUN) {
 
     test('has one line per attempt, whatever characters are in the email', async () => {
       const emails = [
+        'Not an email',
         'a\r\nb@example.com',
         '\u001b[2j\u001b]0;x\u0007@example.com',
         'a\u2028\u2029x@example.com\u0085y',
@@ -240,7 +242,7 @@ for (const engine of ENGINES_BY_RUN) {
       })
       assert.deepEqual(
         lines.map(line => line.email),
-        emails,
+        ['(no email)', ...emails.slice(1)],
       )
       const text = service.logText().slice(before.length)
       assert.equal(text.trimEnd().split(/[\r\n\u0085\u2028\u2029]/).length, emails.length)

@@ -10,6 +10,7 @@ import { startAdminService } from './admin-service.ts'
 import { createFullDisk } from './full-disk.ts'
 import { isHashJob } from './hash-counter.ts'
 import { whileThreadsDie } from './lost-thread.ts'
+import { keepSessions } from './many-sessions.ts'
 import { freePort } from './postgres-server.ts'
 import { until } from './process.ts'
 import { createAddresses, PASSWORD, startTestService, WITH_THREADS } from './service.ts'
@@ -26,7 +27,12 @@ const ALARM_FAILURES = 100
 
 export async function provokeByRequests(): Promise<Record<string, unknown>[]> {
   // One after the other, because the first one replaces functions of this process.
-  return [...(await requests()), ...(await behindProxy()), ...(await lostLines())]
+  return [
+    ...(await requests()),
+    ...(await behindProxy()),
+    ...(await limit()),
+    ...(await lostLines()),
+  ]
 }
 
 /** What requests to a service and to its admin API log, also while parts of it fail. */
@@ -151,6 +157,17 @@ async function behindProxy() {
   cleanup.defer(service.stop)
   await service.call({ headers: { 'X-Forwarded-Proto': 'http' } })
   await service.call({ headers: { 'X-Forwarded-Proto': 'https' } })
+  return service.logged()
+}
+
+/** More sessions than a user may have, which PostgreSQL does not end. */
+async function limit() {
+  await using cleanup = new AsyncDisposableStack()
+  const service = await startTestService('postgres', { MAX_SESSIONS_PER_USER: '1' })
+  cleanup.defer(service.stop)
+  await service.addUser(EMAIL)
+  await keepSessions(service.database)
+  for (let i = 0; i < 2; i++) await service.login(EMAIL, PASSWORD)
   return service.logged()
 }
 

@@ -97,10 +97,14 @@ test('a refused return_to is logged with its origin, and without its other parts
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 const MALFORMED: [reason: string, status: number, call: Call][] = [
-  ['bad-request', 400, { path: '/api/v1/auth/refresh', body: `{"${CANARY}`, headers: JSON_TYPE }],
+  [
+    'malformed-json',
+    400,
+    { path: '/api/v1/auth/refresh', body: `{"${CANARY}`, headers: JSON_TYPE },
+  ],
   ['bad-request', 400, { method: 'GET', path: `/%zz${CANARY}` }],
   ['invalid-fields', 400, { body: { password: CANARY } }],
-  ['invalid-fields', 400, { body: `{"${CANARY}`, headers: JSON_TYPE }],
+  ['malformed-json', 400, { body: `{"${CANARY}`, headers: JSON_TYPE }],
   ['body-too-large', 413, { body: { password: CANARY.repeat(4_000) } }],
   ['media-type', 415, { body: `password=${CANARY}`, headers: { 'Content-Type': 'a/b' } }],
   ['media-type', 415, { body: {}, headers: { ...JSON_TYPE, 'Content-Encoding': 'gzip' } }],

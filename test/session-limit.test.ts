@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { ENGINES_BY_RUN } from './engines.ts'
-import { fillSessions } from './many-sessions.ts'
+import { fillSessions, keepSessions } from './many-sessions.ts'
 import { countStatuses, loggedBy, PASSWORD, UNLIMITED } from './service.ts'
 import {
   bearer,
@@ -247,3 +247,17 @@ for (const engine of ENGINES_BY_RUN) {
     })
   })
 }
+
+test('a login succeeds although PostgreSQL cannot apply the limit, and that is logged', async t => {
+  const service = await startSessionService('postgres', { MAX_SESSIONS_PER_USER: '1' })
+  t.after(service.stop)
+  const email = await service.newUser()
+  const { userId } = await service.programLogin(email)
+  await keepSessions(service.database)
+  const lines = await loggedBy(service, () => service.programLogin(email))
+  const failed = lines.find(({ event }) => event === 'session.limit_failed')
+  assert.deepEqual([failed?.level, failed?.userId, failed?.msg], ['error', userId, 'kept'])
+  await service.database.rows('drop trigger keeping on sessions')
+  await service.programLogin(email)
+  assert.equal(await service.store.sessions.countLive(userId, service.now()), 1)
+})

@@ -85,6 +85,13 @@ export type EndedSession = {
   reason: 'replaced' | 'abandoned' | 'limit' | 'password'
 }
 
+export type Opened = {
+  /** The earlier sessions that the login ended. */
+  ended: EndedSession[]
+  /** Why the limit of sessions could not be applied, on PostgreSQL. The next login applies it. */
+  limitError?: unknown
+}
+
 export interface AttemptStore {
   /** Makes the attempt pending in every scope or in none; blocks scopes whose failures are used up. */
   reserve(scopes: ThrottleScope[], email: string, now: Date): Promise<Reservation>
@@ -107,5 +114,5 @@ export interface AttemptStore {
    * the limit of sessions. A process that dies before them leaves a pending attempt, which becomes a failure
    * when its lease ends, or a surplus session, which the next login ends.
    */
-  succeed(opening: Opening, scopes: ThrottleScope[], now: Date): Promise<EndedSession[] | null>
+  succeed(opening: Opening, scopes: ThrottleScope[], now: Date): Promise<Opened | null>
 }

@@ -27,10 +27,12 @@ export function handleError(error: FastifyError, request: FastifyRequest, reply:
   switch (error.code) {
     case 'FST_ERR_CTP_EMPTY_JSON_BODY':
     case 'FST_ERR_CTP_INVALID_JSON_BODY':
-    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH': {
+      const reason = 'malformed-json'
       return required.length > 0
-        ? refuse(request, reply, 'VALIDATION_ERROR', { ...message, fields: required })
-        : refuse(request, reply, 'BAD_REQUEST')
+        ? refuse(request, reply, 'VALIDATION_ERROR', { ...message, fields: required }, reason)
+        : refuse(request, reply, 'BAD_REQUEST', {}, reason)
+    }
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return refuse(request, reply, 'PAYLOAD_TOO_LARGE')
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':

@@ -3,11 +3,12 @@ import bcrypt from 'bcrypt'
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import { Failure } from '../../admin/failures.ts'
 import { DatabaseBusy } from '../../domain/store.ts'
+import { isUuid } from '../../identifiers.ts'
 import { EMAIL_MAX_LENGTH } from '../../login/credentials.ts'
 import { type Details, type FailureCode, sendFailure, statusOf } from '../answer/envelope.ts'
 import type { Page } from '../page/page.ts'
 import { clientOf } from '../request/client.ts'
-import { logOf } from '../request/log.ts'
+import { loggedEmail, logOf } from '../request/log.ts'
 import { addReference } from '../routes/reference.ts'
 import { createServer, type ServerDeps } from '../server.ts'
 import { admitTokens, isChange, TOKEN, tokenOf } from './access.ts'
@@ -137,12 +138,19 @@ const CODE_OF: Partial<Record<Failure['code'], FailureCode>> = {
   'wrong-use': 'INVALID_REQUEST',
 }
 
+/** The id or email of a user; undefined if it is no string. */
+function loggedUser(typed: unknown): string | undefined {
+  if (typeof typed !== 'string') return undefined
+  return isUuid(typed) ? typed : loggedEmail(typed)
+}
+
 /** Written when the request is performed, whether or not its caller is still connected. */
 function logRequest(request: FastifyRequest, outcome: Outcome): void {
   const { method, routeOptions, params, query, body } = request
   const { user, id, email, client } = { ...Object(query), ...Object(params) }
   // No other field of the body: one that is misspelt may hold a password.
-  const target = user ?? id ?? email ?? client ?? Object(body).email
+  const target =
+    loggedUser(user) ?? id ?? loggedUser(email) ?? client ?? loggedUser(Object(body).email)
   logOf(request).info({
     event: 'admin.request',
     tokenName: tokenOf(request).name,

@@ -5,6 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isUuid } from '../../identifiers.ts'
 import type { CountedLog, Level, LineFacts } from '../../log/counted-log.ts'
 import { clientGroup } from '../../login/client-group.ts'
+import { EMAIL_MAX_LENGTH } from '../../login/credentials.ts'
 import type { Client } from '../../login/login.ts'
 import { type Details, sendFailure } from '../answer/envelope.ts'
 
@@ -22,6 +23,8 @@ const REASON_OF = {
   HEADERS_TOO_LARGE: 'headers-too-large',
   SERVICE_UNAVAILABLE: 'stopping',
 } as const
+
+type FormReason = (typeof REASON_OF)[keyof typeof REASON_OF] | 'malformed-json'
 
 /**
  * Why a request is refused because of where it came from, the address to return to, the role of its user, or a
@@ -57,6 +60,15 @@ export function givenRequestId({ headers }: Pick<IncomingMessage, 'headers'>): s
 
 export function userAgentOf({ headers }: FastifyRequest): string {
   return (headers['user-agent'] ?? '').slice(0, USER_AGENT_MAX_LENGTH)
+}
+
+/**
+ * People type passwords into the field of the email, so text without an @ is not logged. No stored email is longer than
+ * what is logged; the rest would only make the line as long as the request.
+ */
+export function loggedEmail(typed: string): string {
+  if (!typed.includes('@')) return '(no email)'
+  return typed.length > EMAIL_MAX_LENGTH ? `${typed.slice(0, EMAIL_MAX_LENGTH)}…` : typed
 }
 
 export function logOf(request: FastifyRequest) {
@@ -111,10 +123,11 @@ export function refuse(
   reply: FastifyReply,
   code: keyof typeof REASON_OF | 'NOT_FOUND',
   details?: Details,
+  reason: FormReason | null = code === 'NOT_FOUND' ? null : REASON_OF[code],
 ): FastifyReply {
-  if (code !== 'NOT_FOUND') {
+  if (reason !== null) {
     refused.add(request)
-    logCounted(request, 'info', { event: 'request.refused', reason: REASON_OF[code] })
+    logCounted(request, 'info', { event: 'request.refused', reason })
   }
   return sendFailure(reply, code, details)
 }

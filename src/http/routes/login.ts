@@ -1,6 +1,5 @@
 // POST /api/v1/auth/login: turns the request into an attempt, and its outcome into an answer and log lines.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { EMAIL_MAX_LENGTH } from '../../login/credentials.ts'
 import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
 import { sendFailure, sendTokens } from '../answer/envelope.ts'
 import { named, operation, success, whole } from '../openapi/operation.ts'
@@ -13,7 +12,7 @@ import {
   setSessionCookie,
 } from '../request/cookies.ts'
 import { sendCsrfToken } from '../request/csrf.ts'
-import { logCounted, logOf } from '../request/log.ts'
+import { logCounted, loggedEmail, logOf } from '../request/log.ts'
 import { reportEnded } from './ended-session.ts'
 import { refuseNewPassword } from './new-password.ts'
 
@@ -87,6 +86,9 @@ export async function answerLogin(
       log.info({ event: 'login.succeeded', ...opened })
       if (isPasswordChanged) log.info({ event: 'password.changed', userId: user.id })
       for (const { id, userId, reason } of session.ended) reportEnded(request, id, userId, reason)
+      if (session.limitError) {
+        log.error({ event: 'session.limit_failed', userId: user.id, err: session.limitError })
+      }
       if (session.cookie !== null) {
         setSessionCookie(reply, session.cookie)
         sendCsrfToken(reply, session.cookie)
@@ -106,27 +108,22 @@ export async function answerLogin(
       return refuseNewPassword(request, reply, outcome.flaw)
     case 'rejected': {
       const { email, reason, alarm } = outcome
-      logOf(request).warn({ event: 'login.failed', email: cutEmail(email), reason })
+      logOf(request).warn({ event: 'login.failed', email: loggedEmail(email), reason })
       if (alarm) logOf(request).error({ event: 'account.alarm', ...alarm })
       return sendFailure(reply, 'INVALID_CREDENTIALS')
     }
     case 'throttled': {
       const { email, scope, lockedUserId, retryAfterSeconds } = outcome
-      logCounted(request, 'warn', { event: 'login.throttled', email: cutEmail(email), scope })
+      logCounted(request, 'warn', { event: 'login.throttled', email: loggedEmail(email), scope })
       if (lockedUserId) logOf(request).warn({ event: 'account.locked', userId: lockedUserId })
       return sendFailure(reply, 'TOO_MANY_ATTEMPTS', { retryAfterSeconds })
     }
     case 'shed': {
       const { email, reason } = outcome
-      logCounted(request, 'warn', { event: 'login.shed', email: cutEmail(email), reason })
+      logCounted(request, 'warn', { event: 'login.shed', email: loggedEmail(email), reason })
       return sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_SHED_SECONDS })
     }
     default:
       return outcome satisfies never
   }
-}
-
-/** No stored email is longer; the rest would only make the log line as long as the request. */
-function cutEmail(email: string): string {
-  return email.length > EMAIL_MAX_LENGTH ? `${email.slice(0, EMAIL_MAX_LENGTH)}…` : email
 }

@@ -1,6 +1,6 @@
 // Opens the session of a login in PostgreSQL and settles its attempt as a success, in one statement.
 import { sql } from 'kysely'
-import type { EndedSession, Opening, ThrottleScope } from '../../domain/attempt.ts'
+import type { Opened, Opening, ThrottleScope } from '../../domain/attempt.ts'
 import { digestOf } from '../../identifiers.ts'
 import {
   changeValues,
@@ -18,6 +18,7 @@ import {
   leftBehindValues,
   surplusValues,
   toEnded,
+  toSurplus,
 } from '../sql/displaced-sessions.ts'
 import { prepare } from '../sql/prepared.ts'
 import { formatTime } from '../sql/schema.ts'
@@ -31,7 +32,7 @@ export async function succeed(
   opening: Opening,
   scopes: ThrottleScope[],
   now: Date,
-): Promise<EndedSession[] | null> {
+): Promise<Opened | null> {
   const { user, session, displaced, change } = opening
   const [accepted] = await run(openSession, openingValues(opening, scopes, now))
   if (!accepted) {
@@ -45,15 +46,18 @@ export async function succeed(
     const values = changeValues(user.id, session.id, change, now)
     await run(replacePassword, values)
     await run(forgetOtherDevices, values)
-    return [...ended, ...toOthers(await run(endOthers, values), user.id)]
+    return { ended: [...ended, ...toOthers(await run(endOthers, values), user.id)] }
   }
   const { maxSessions } = displaced
-  if (Number(accepted.seen) + UNSEEN_LOGINS < maxSessions) return ended
+  if (Number(accepted.seen) + UNSEEN_LOGINS < maxSessions) return { ended }
   // A second statement, after the commit: it must see the sessions of parallel logins. If it fails, the
   // login still succeeds, and the next login ends the surplus sessions.
   const values = surplusValues(now, user.id, session.id, maxSessions)
-  const surplus = await run(endSurplus, values).catch(() => [])
-  return [...ended, ...surplus.map(({ id }) => ({ id, userId: user.id, reason: 'limit' as const }))]
+  try {
+    return { ended: [...ended, ...toSurplus(await run(endSurplus, values), user.id)] }
+  } catch (limitError) {
+    return { ended, limitError }
+  }
 }
 
 /**

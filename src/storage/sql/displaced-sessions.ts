@@ -53,6 +53,10 @@ export function surplusValues(now: Date, userId: string, newId: string, maxSessi
 }
 type SurplusParameters = ReturnType<typeof surplusValues>
 
+export function toSurplus(rows: { id: string }[], userId: string): EndedSession[] {
+  return rows.map(({ id }) => ({ id, userId, reason: 'limit' }))
+}
+
 const SURPLUS = sql`select id from surplus`
 export const endSurplusInSqlite = prepareSurplus(isAmong('sqlite', 'id', SURPLUS))
 /** Locks the sessions in the same order as every other statement, so that no deadlock occurs. */

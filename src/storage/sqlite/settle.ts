@@ -3,10 +3,12 @@ import { sql } from 'kysely'
 import type {
   Displaced,
   EndedSession,
+  Opened,
   Opening,
   ThrottleScope,
   UsedDevice,
 } from '../../domain/attempt.ts'
+import { WINDOW_MINUTES } from '../../domain/throttle.ts'
 import { digestOf } from '../../identifiers.ts'
 import {
   changeValues,
@@ -24,6 +26,7 @@ import {
   leftBehindValues,
   surplusValues,
   toEnded,
+  toSurplus,
 } from '../sql/displaced-sessions.ts'
 import { prepare, prepareInsert, type RunNow } from '../sql/prepared.ts'
 import { refreshTokenRow } from '../sql/refresh-token.ts'
@@ -51,7 +54,7 @@ export function succeed(
   { user, session, refreshToken, device, displaced, change }: Opening,
   scopes: ThrottleScope[],
   now: Date,
-): EndedSession[] | null {
+): Opened | null {
   const { userAgent, ip, cookieDigest } = session
   const [opened] = run(insertSession, {
     sessionId: session.id,
@@ -80,13 +83,10 @@ export function succeed(
     const values = changeValues(user.id, session.id, change, now)
     run(replacePassword, values)
     run(forgetOtherDevices, values)
-    return [...leftBehind, ...toOthers(run(endOthers, values), user.id)]
+    return { ended: [...leftBehind, ...toOthers(run(endOthers, values), user.id)] }
   }
   const surplus = run(endSurplus, surplusValues(now, user.id, session.id, displaced.maxSessions))
-  return [
-    ...leftBehind,
-    ...surplus.map(({ id }) => ({ id, userId: user.id, reason: 'limit' as const })),
-  ]
+  return { ended: [...leftBehind, ...toSurplus(surplus, user.id)] }
 }
 
 function endLeftBehind(
@@ -157,7 +157,7 @@ const countFailure = prepare<Moments & { keys: string }>((db, at) =>
         when day_ends_at > ${at.now} then day_ends_at else ${at.dayEnd} end`,
       // Until all failures for the day are forgiven.
       expires_at: sql`case when day_ends_at > ${at.now} then max(${at.expiry},
-        strftime('%Y-%m-%dT%H:%M:%fZ', day_ends_at, '-24 hours', ((daily_failures + 1) * 15) || ' minutes'))
+        strftime('%Y-%m-%dT%H:%M:%fZ', day_ends_at, '-24 hours', ((daily_failures + 1) * ${sql.lit(WINDOW_MINUTES)}) || ' minutes'))
         else ${at.expiry} end`,
     })
     .where(isOneOf(at.keys))

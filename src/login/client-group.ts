@@ -47,7 +47,7 @@ export function normalAddress(address: string): string | null {
 }
 
 export function parseAddress(address: string) {
-  const withoutZone = address.replace(/%.*$/, '')
+  const [withoutZone = ''] = address.split('%', 1)
   const isAddress =
     ipaddr.IPv4.isValidFourPartDecimal(withoutZone) || ipaddr.IPv6.isValid(withoutZone)
   return isAddress ? ipaddr.process(withoutZone) : null

@@ -30,7 +30,7 @@ export async function prepareNewHash(
       ? { kind: 'ready', newHash: null }
       : { kind: 'change-required', userId: id }
   }
-  // The route has judged what the request shows. A flaw that depends on the name would reveal it before now.
+  // The route has judged what does not depend on the user. Before now, this would reveal the name.
   const flaw = await findPasswordFlaw(newPassword, {
     ...passwordRules,
     ...{ email, name, current: password },

@@ -71,12 +71,13 @@ function containerOf(firstLine: string): Container {
 async function untilFirstLine(chunks: Chunks): Promise<{ start: Buffer; all: Chunks }> {
   const iterator = chunks[Symbol.asyncIterator]()
   const read: Buffer[] = []
-  let isFound = false
-  while (!isFound) {
+  let isBlank = true
+  for (;;) {
     const { done, value } = await iterator.next()
     if (done) break
     read.push(value)
-    isFound = value.includes('\n') && Buffer.concat(read).toString('latin1').trim() !== ''
+    isBlank &&= value.toString('latin1').trim() === ''
+    if (!isBlank && value.includes('\n')) break
   }
   async function* all() {
     yield* read

@@ -1,6 +1,5 @@
 // POST /api/v1/auth/password: a login that also replaces the password.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { canonicalEmail } from '../../login/credentials.ts'
 import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
 import type { NewHashDeps } from '../../login/new-hash.ts'
 import { findPasswordFlaw } from '../../login/password-rules.ts'
@@ -33,7 +32,7 @@ type Body = { email: string; currentPassword: string; newPassword: string }
 
 export function changePasswordRoute(
   login: (attempt: LoginAttempt) => Promise<LoginOutcome>,
-  passwordRules: NewHashDeps['passwordRules'],
+  { minLength }: NewHashDeps['passwordRules'],
 ) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const { email, currentPassword: password, newPassword } = request.body as Body
@@ -41,9 +40,8 @@ export function changePasswordRoute(
       const message = 'The new password has characters that cannot be stored'
       return refuse(request, reply, 'VALIDATION_ERROR', { fields: ['newPassword'], message })
     }
-    // Before the current password is verified, only what the request itself shows may decide.
-    const shown = { email: canonicalEmail(email), current: password }
-    const flaw = await findPasswordFlaw(newPassword, { ...passwordRules, ...shown })
+    // What depends on the user is judged after the current password is verified.
+    const flaw = await findPasswordFlaw(newPassword, { minLength, current: password })
     if (flaw) return refuseNewPassword(request, reply, flaw)
     const attempt = { email, password, newPassword, ...callerOf(request) }
     return answerLogin(request, reply, await login(attempt))

@@ -172,20 +172,34 @@ for (const engine of ENGINES_BY_RUN) {
       })
     }
 
-    test('with the name of the user is refused only after the current password was verified', async () => {
-      const email = 'named@example.com'
-      await service.addUser(email, { name: 'Wilhelmina Byron' })
-      const hash = await hashOf(email)
-      assert.equal((await change(email, 'wrong', 'wilhelmina-1815')).text, REJECTED)
-      const { status, json } = await change(email, PASSWORD, 'wilhelmina-1815')
-      assert.equal(status, 400)
-      assert.deepEqual(json.error.fields, ['newPassword'])
-      assert.equal(json.error.reason, 'personal')
-      assert.equal(await hashOf(email), hash)
-      const { failedLoginAttempts } = (await service.store.users.findByEmail(email)) ?? {}
-      assert.equal(failedLoginAttempts, 1, 'of the wrong password; the right one counts no failure')
-      assert.equal((await login(email, PASSWORD)).status, 200)
-    })
+    for (const [what, newPassword] of [
+      ['the name of the user', 'wilhelmina-1815'],
+      ['the email of the user', 'Named.One 1815'],
+      ['the name of the service', 'login service 1!'],
+    ] as const) {
+      test(`with ${what} is refused only after the current password was verified, as a login`, async () => {
+        const email = `named.one@${what.replaceAll(' ', '-')}.example.com`
+        const id = await service.addUser(email, { name: 'Wilhelmina Byron' })
+        const hash = await hashOf(email)
+        assert.equal((await change(email, 'wrong', newPassword)).text, REJECTED)
+        const from = newAddress()
+        const lines = await loggedBy(service, async () => {
+          const { status, json } = await change(email, PASSWORD, newPassword, { from })
+          assert.equal(status, 400)
+          assert.deepEqual(json.error.fields, ['newPassword'])
+          assert.equal(json.error.reason, 'personal')
+        })
+        const own = lines.filter(({ userId }) => userId === id)
+        assert.deepEqual(
+          own.map(({ event }) => event),
+          ['password.refused'],
+        )
+        assert.equal(await hashOf(email), hash)
+        assert.equal((await service.store.users.findById(id))?.failedLoginAttempts, 0)
+        const lastLogin = await service.store.sessions.readLastLogin(id)
+        assert.deepEqual([lastLogin?.ip, lastLogin?.failuresSince], [from, 0])
+      })
+    }
 
     test('refuses a body of more than 16 KiB and one without its fields', async () => {
       const email = await service.newUser()

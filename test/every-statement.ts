@@ -61,6 +61,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await store.attempts.fail(unknown, null, now)
   await store.attempts.release(unknown)
   await store.attempts.pass(unknown)
+  await store.attempts.pass(scopes, { userId, at: now, ip: '::1', userAgent: 'a browser' })
 
   await open(true, 100)
   await fillSessions(database, userId, 60, now)

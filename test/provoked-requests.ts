@@ -99,6 +99,7 @@ async function requests() {
   const { password } = Object(json).data
   await login(NEW, password)
   const change = { email: NEW, currentPassword: password, newPassword: PASSWORD }
+  await call({ path: `${AUTH}/password`, body: { ...change, newPassword: NEW } })
   await call({ path: `${AUTH}/password`, body: change })
 
   // Guesses, until they are counted.

@@ -92,6 +92,9 @@ export type Opened = {
   limitError?: unknown
 }
 
+/** A login as the user is told of it later. */
+export type NotedLogin = { userId: string; at: Date; ip: string; userAgent: string }
+
 export interface AttemptStore {
   /** Makes the attempt pending in every scope or in none; blocks scopes whose failures are used up. */
   reserve(scopes: ThrottleScope[], email: string, now: Date): Promise<Reservation>
@@ -102,8 +105,11 @@ export interface AttemptStore {
    * the same writes. Returns the user's consecutive failures, 0 for an unknown email.
    */
   fail(scopes: ThrottleScope[], userId: string | null, now: Date): Promise<number>
-  /** Ends a pending attempt whose password is right but opens no session. The user's row stays as it is. */
-  pass(scopes: ThrottleScope[]): Promise<void>
+  /**
+   * Ends a pending attempt whose password is right but opens no session. With a `login`, it becomes the user's last
+   * one; otherwise the user's row stays as it is.
+   */
+  pass(scopes: ThrottleScope[], login?: NotedLogin): Promise<void>
   /**
    * Opens the session and ends the pending attempt as a success, in one transaction, if the user still has
    * the verified hash, is active and not locked by an administrator. With a `change`, also replaces the password,

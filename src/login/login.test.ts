@@ -273,6 +273,7 @@ async function prepareChange() {
   const scopes = throttleScopes(email, attempt.client, depsOn(store).budgets)
   return {
     store,
+    user,
     change: { ...attempt, email, password: 'right', newPassword: 'another password' },
     async assertUnchanged() {
       const stored = await store.users.findById(user.id)
@@ -285,11 +286,11 @@ async function prepareChange() {
 }
 
 test('a flaw that is found after the password was verified ends the attempt as a success', async () => {
-  const { store, change, assertUnchanged } = await prepareChange()
+  const { store, user, change, assertUnchanged } = await prepareChange()
   await login(depsOn(store), { ...change, password: 'wrong' })
   assert.equal(await assertUnchanged(), 1)
   const outcome = await login(depsOn(store), { ...change, newPassword: 'short' })
-  assert.deepEqual(outcome, { kind: 'unfit-password', flaw: 'too_short' })
+  assert.deepEqual(outcome, { kind: 'unfit-password', userId: user.id, flaw: 'too_short' })
   assert.equal(await assertUnchanged(), 0)
 })
 

@@ -61,7 +61,7 @@ export type LoginOutcome =
   /** The password is right, but temporary: it is only good for setting another one. */
   | { kind: 'change-required'; userId: string }
   /** The password is right, but it was not replaced: the new one is not fit for this user. */
-  | { kind: 'unfit-password'; flaw: PasswordFlaw }
+  | { kind: 'unfit-password'; userId: string; flaw: PasswordFlaw }
   | {
       kind: 'rejected'
       email: string
@@ -152,10 +152,14 @@ async function tryToLogIn(
 
   const preparing = await prepareNewHash(deps, attempt, decision.user, claim, () => finishByMs(2))
   if (preparing.kind !== 'ready') {
-    const isShed = preparing.kind === 'shed'
-    await (isShed ? store.attempts.release(scopes) : store.attempts.pass(scopes))
+    if (preparing.kind === 'shed') await store.attempts.release(scopes)
+    else if (preparing.kind === 'change-required') await store.attempts.pass(scopes)
+    else {
+      const { ip, userAgent } = attempt.client
+      await store.attempts.pass(scopes, { userId: preparing.userId, at: clock(), ip, userAgent })
+    }
     throttle.wake(scopes)
-    return isShed ? { ...preparing, email } : preparing
+    return preparing.kind === 'shed' ? { ...preparing, email } : preparing
   }
 
   const { newHash } = preparing

@@ -15,7 +15,7 @@ type NewHash =
   /** Null if the attempt has no new password and needs none. */
   | { kind: 'ready'; newHash: string | null }
   | { kind: 'change-required'; userId: string }
-  | { kind: 'unfit-password'; flaw: PasswordFlaw }
+  | { kind: 'unfit-password'; userId: string; flaw: PasswordFlaw }
   | { kind: 'shed'; reason: ShedReason }
 
 export async function prepareNewHash(
@@ -35,7 +35,7 @@ export async function prepareNewHash(
     ...passwordRules,
     ...{ email, name, current: password },
   })
-  if (flaw) return { kind: 'unfit-password', flaw }
+  if (flaw) return { kind: 'unfit-password', userId: id, flaw }
   let slot = hashQueue.admit(claim, finishByMs())
   while (slot === 'undecided') {
     await hashQueue.nextDecision()

@@ -62,6 +62,15 @@ for (const engine of ENGINES) {
       assert.deepEqual([last?.ip, last?.failuresSince], ['::1', 1])
     })
 
+    test('an attempt that opens no session can be the last login too', async () => {
+      const user = await newUser()
+      await user.fail()
+      const login = { userId: user.id, at: later(1), ip: '::1', userAgent: 'a browser' }
+      await store.attempts.pass(makeScopes(), login)
+      const { userId: _, ...told } = login
+      assert.deepEqual(await user.open('::2', later(2)), { ...told, failuresSince: 0 })
+    })
+
     test('no change by an administrator forgets the failures', async () => {
       const user = await newUser()
       await user.open('::1')

@@ -6,7 +6,7 @@ import { findPasswordFlaw } from '../../login/password-rules.ts'
 import { operation, success, whole } from '../openapi/operation.ts'
 import { refuse } from '../request/log.ts'
 import { answerLogin, callerOf, EMAIL, LOGIN_DATA, LOGIN_HEADERS, PASSWORD } from './login.ts'
-import { refuseNewPassword } from './new-password.ts'
+import { detailsOf } from './new-password.ts'
 
 export const CHANGE_PASSWORD_OPERATION = operation({
   operationId: 'changePassword',
@@ -42,7 +42,7 @@ export function changePasswordRoute(
     }
     // What depends on the user is judged after the current password is verified.
     const flaw = await findPasswordFlaw(newPassword, { minLength, current: password })
-    if (flaw) return refuseNewPassword(request, reply, flaw)
+    if (flaw) return refuse(request, reply, 'VALIDATION_ERROR', detailsOf(flaw))
     const attempt = { email, password, newPassword, ...callerOf(request) }
     return answerLogin(request, reply, await login(attempt))
   }

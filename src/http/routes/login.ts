@@ -14,7 +14,7 @@ import {
 import { sendCsrfToken } from '../request/csrf.ts'
 import { logCounted, loggedEmail, logOf } from '../request/log.ts'
 import { reportEnded } from './ended-session.ts'
-import { refuseNewPassword } from './new-password.ts'
+import { detailsOf } from './new-password.ts'
 
 /** The hash queue is short, so a slot is soon free again. */
 const RETRY_SHED_SECONDS = 1
@@ -105,7 +105,8 @@ export async function answerLogin(
       logOf(request).info({ event: 'password.change_required', userId: outcome.userId })
       return sendFailure(reply, 'PASSWORD_CHANGE_REQUIRED')
     case 'unfit-password':
-      return refuseNewPassword(request, reply, outcome.flaw)
+      logOf(request).info({ event: 'password.refused', userId: outcome.userId })
+      return sendFailure(reply, 'VALIDATION_ERROR', detailsOf(outcome.flaw))
     case 'rejected': {
       const { email, reason, alarm } = outcome
       logOf(request).warn({ event: 'login.failed', email: loggedEmail(email), reason })

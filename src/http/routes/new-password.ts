@@ -1,7 +1,6 @@
 // The answer to a new password that cannot be used.
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { PasswordFlaw } from '../../login/password-rules.ts'
-import { refuse } from '../request/log.ts'
+import type { Details } from '../answer/envelope.ts'
 
 export const FLAW_MESSAGES: Record<PasswordFlaw, string> = {
   too_short: 'The new password is too short',
@@ -11,11 +10,6 @@ export const FLAW_MESSAGES: Record<PasswordFlaw, string> = {
   unchanged: 'The new password is the same as the current one',
 }
 
-export function refuseNewPassword(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  flaw: PasswordFlaw,
-): FastifyReply {
-  const details = { fields: ['newPassword'], reason: flaw, message: FLAW_MESSAGES[flaw] }
-  return refuse(request, reply, 'VALIDATION_ERROR', details)
+export function detailsOf(flaw: PasswordFlaw): Details {
+  return { fields: ['newPassword'], reason: flaw, message: FLAW_MESSAGES[flaw] }
 }

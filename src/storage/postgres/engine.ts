@@ -117,7 +117,7 @@ export function openPostgres(options: PostgresOptions): Engine {
       reserve: (scopes, email, now) => retryingInserts(() => reserve(run, scopes, email, now)),
       release: scopes => release(runRetrying, scopes),
       fail: (scopes, userId, now) => fail(runRetrying, scopes, userId, now),
-      pass: scopes => pass(runRetrying, scopes),
+      pass: (scopes, login) => pass(runRetrying, scopes, login),
       succeed: (opening, scopes, now) =>
         opening.change
           ? inTransaction(trx => succeed(trx, opening, scopes, now))

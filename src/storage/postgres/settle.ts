@@ -1,9 +1,10 @@
 // Settles attempts that open no session in PostgreSQL, each in one statement: one round trip, and row locks that
 // are held only while it runs.
 import { sql } from 'kysely'
-import type { ThrottleScope } from '../../domain/attempt.ts'
+import type { NotedLogin, ThrottleScope } from '../../domain/attempt.ts'
 import { WINDOW_MINUTES } from '../../domain/throttle.ts'
 import { prepare, type Statement } from '../sql/prepared.ts'
+import { formatTime } from '../sql/schema.ts'
 import {
   dummyIdOf,
   keysOf,
@@ -11,6 +12,7 @@ import {
   momentsAt,
   ONE_FAILURE_MORE,
 } from '../sql/throttle-rows.ts'
+import { noteLogin } from '../sql/user-rows.ts'
 
 export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Promise<Row[]>
 
@@ -21,8 +23,10 @@ export async function release(run: Run, scopes: ThrottleScope[]): Promise<void> 
   await run(releasePending, { keys: keysOf(scopes) })
 }
 
-export async function pass(run: Run, scopes: ThrottleScope[]): Promise<void> {
-  await run(countSuccess, { keys: keysOf(scopes) })
+export async function pass(run: Run, scopes: ThrottleScope[], login?: NotedLogin): Promise<void> {
+  const keys = keysOf(scopes)
+  if (login) await run(noteSuccess, { ...login, keys, now: formatTime(login.at) })
+  else await run(countSuccess, { keys })
 }
 
 export async function fail(
@@ -65,6 +69,18 @@ const countSuccess = prepare<{ keys: string[] }>((db, { keys }) =>
   sql`with ${lockedRows(keys)}
     update login_throttle t set ${SUCCEEDED}
     from locked l, all_locked where t.key = l.key`.compile(db),
+)
+
+type NoteParameters = { keys: string[]; userId: string; now: string; ip: string; userAgent: string }
+
+const noteSuccess = prepare<NoteParameters>((db, parameters) =>
+  sql`with ${lockedRows(parameters.keys)},
+    counted as (
+      update login_throttle t set ${SUCCEEDED} from locked l, all_locked where t.key = l.key
+    )
+    update users set ${noteLogin(parameters)} from all_locked where id = ${parameters.userId}`.compile(
+    db,
+  ),
 )
 
 type FailureParameters = Moments & { keys: string[]; userId: string }

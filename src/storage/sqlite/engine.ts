@@ -57,7 +57,7 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
       reserve: (scopes, email, now) => transact(run => reserve(run, scopes, email, now)),
       release: scopes => transact(run => release(run, scopes)),
       fail: (scopes, userId, now) => transact(run => fail(run, scopes, userId, now)),
-      pass: scopes => transact(run => pass(run, scopes)),
+      pass: (scopes, login) => transact(run => pass(run, scopes, login)),
       succeed: (opening, scopes, now) => transact(run => succeed(run, opening, scopes, now)),
     },
     useToken: rotation => transact(run => useToken(run, rotation)),

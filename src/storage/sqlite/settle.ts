@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import type {
   Displaced,
   EndedSession,
+  NotedLogin,
   Opened,
   Opening,
   ThrottleScope,
@@ -45,8 +46,9 @@ export function release(run: RunNow, scopes: ThrottleScope[]): void {
   run(releasePending, { keys: toJson(scopes) })
 }
 
-export function pass(run: RunNow, scopes: ThrottleScope[]): void {
+export function pass(run: RunNow, scopes: ThrottleScope[], login?: NotedLogin): void {
   run(countSuccess, { keys: toJson(scopes) })
+  if (login) run(noteLoginOf, { ...login, now: formatTime(login.at) })
 }
 
 export function succeed(

@@ -27,6 +27,7 @@ export type Reservation =
   /** Attempts that are still pending use up the failures that are left in a scope: try again later. */
   | {
       kind: 'busy'
+      user: User | null
       key: string
       /** How many attempts of this scope may be pending at a time. */
       capacity: number
@@ -114,9 +115,9 @@ export interface AttemptStore {
    * Opens the session and ends the pending attempt as a success, in one transaction, if the user still has
    * the verified hash, is active and not locked by an administrator. With a `change`, also replaces the password,
    * in the same transaction. Returns the sessions that it ended.
-   * Otherwise returns null: nothing was opened, and the attempt counts as a failure.
+   * Otherwise returns null: nothing was opened, and the attempt is released, because its password was right.
    *
-   * PostgreSQL applies two parts in transactions of their own: the failure of a user that has changed, and
+   * PostgreSQL applies two parts in transactions of their own: the release of the attempt if the user has changed, and
    * the limit of sessions. A process that dies before them leaves a pending attempt, which becomes a failure
    * when its lease ends, or a surplus session, which the next login ends.
    */

@@ -11,7 +11,7 @@ const COST = 10
 const CLAIM = { network: 'n', client: 'c', account: 'a', isKnownDevice: false, name: null }
 const SCOPES = makeScopes()
 const ADMITTED: Reservation = { kind: 'admitted', user: null }
-const busyIn = (key: string): Reservation => ({ kind: 'busy', key, capacity: 1 })
+const busyIn = (key: string): Reservation => ({ kind: 'busy', user: null, key, capacity: 1 })
 
 /** A store that gives these answers, and a throttle and a queue whose calls are noted. */
 function createRig(answers: Reservation[], more: Partial<HashQueue> = {}, loginTimeMs = 60_000) {

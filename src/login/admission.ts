@@ -38,11 +38,21 @@ export async function admit(
 ): Promise<Admission> {
   const { throttle, hashQueue } = deps
   const waitUntilMs = performance.now() + Math.max(WAIT_MIN_MS, deps.loginTimeMs)
+  /** The hash before the wait: a password that a parallel attempt has replaced since was right. */
+  let hashBefore: string | undefined
   let wokenIn: string | null = null
   try {
     for (;;) {
       const admission = await tryToAdmit(deps, claim, scopes, finishByMs())
+      if (admission.kind === 'admitted') {
+        const { user } = admission
+        return {
+          ...admission,
+          user: user && { ...user, passwordHash: hashBefore ?? user.passwordHash },
+        }
+      }
       if (admission.kind !== 'busy') return admission
+      hashBefore ??= admission.user?.passwordHash
       const { key, capacity } = admission
       const isFirst = key === wokenIn
       const ahead = isFirst ? 0 : throttle.countWaiting(key)

@@ -37,7 +37,7 @@ type Accepted = {
   change?: PasswordChange | null
 }
 
-/** Null if the user has changed since the password was verified: the attempt then counts as a failure. */
+/** Null if the user has changed since the password was verified: the attempt is then released. */
 export async function openSession(
   { store, keys, tokens, maxSessionsPerUser, sessionMaxSeconds, clock }: OpenSessionDeps,
   { user, client, device, oldCookie, change = null }: Accepted,

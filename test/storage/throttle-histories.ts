@@ -344,9 +344,8 @@ function scopesOf(
 function toExpected(reservation: Reservation): Expected {
   switch (reservation.kind) {
     case 'admitted':
-      return { kind: 'admitted', user: reservation.user && toUserState(reservation.user) }
     case 'busy':
-      return reservation
+      return { ...reservation, user: reservation.user && toUserState(reservation.user) }
     case 'blocked':
       return { ...reservation, blockedUntil: reservation.blockedUntil.getTime() }
   }

@@ -33,7 +33,7 @@ export type UserState = {
 
 export type Expected =
   | { kind: 'admitted'; user: UserState | null }
-  | { kind: 'busy'; key: string; capacity: number }
+  | { kind: 'busy'; user: UserState | null; key: string; capacity: number }
   | { kind: 'blocked'; scope: ScopeName; blockedUntil: number; lockedUserId: string | null }
 
 /** True until `end`. An end more than two spans away was written by a clock that was wrong: ignored. */
@@ -72,9 +72,11 @@ export class ThrottleModel {
       if (longest) return { kind: 'blocked', ...longest, lockedUserId }
     }
 
+    const found = this.users.get(email)
+    const user = found ? { ...found } : null
     for (const { key, state, budget } of current) {
       const capacity = budget - state.failures
-      if (state.pending >= capacity) return { kind: 'busy', key, capacity }
+      if (state.pending >= capacity) return { kind: 'busy', user, key, capacity }
     }
 
     for (const { key, state, isWindowOver } of current) {
@@ -83,8 +85,7 @@ export class ThrottleModel {
       if (isWindowOver) state.windowEndsAt = now + WINDOW
       this.#keep(key, state, now)
     }
-    const user = this.users.get(email)
-    return { kind: 'admitted', user: user ? { ...user } : null }
+    return { kind: 'admitted', user }
   }
 
   release(scopes: ThrottleScope[]): void {
@@ -113,11 +114,11 @@ export class ThrottleModel {
     return user.failedLoginAttempts
   }
 
-  /** False, and a failure, if the user is no longer as verified. */
+  /** False, and neither a success nor a failure, if the user is no longer as verified. */
   succeed(scopes: ThrottleScope[], email: string, passwordHash: string, now: number): boolean {
     const user = this.users.get(email)
     if (user?.passwordHash !== passwordHash || isLockedByAdministrator(user, now)) {
-      this.fail(scopes, email, now)
+      this.release(scopes)
       return false
     }
     this.release(scopes)

@@ -133,6 +133,7 @@ for (const engine of ENGINES) {
       for (let i = 0; i < 5; i++) await reserve(scopes)
       assert.deepEqual(await reserve(scopes, later(59_000)), {
         kind: 'busy',
+        user: null,
         key: scopes[0]?.key,
         capacity: 5,
       })

@@ -24,7 +24,7 @@ import { prepare } from '../sql/prepared.ts'
 import { formatTime } from '../sql/schema.ts'
 import { keysOf } from '../sql/throttle-rows.ts'
 import { isNotLockedByAdministrator, LAST_LOGIN_COLUMNS, noteLogin } from '../sql/user-rows.ts'
-import { fail, lockedRows, type Run, SUCCEEDED } from './settle.ts'
+import { lockedRows, type Run, release, SUCCEEDED } from './settle.ts'
 
 /** A change of the password takes several statements: `run` must then be that of a transaction. */
 export async function succeed(
@@ -37,7 +37,7 @@ export async function succeed(
   const [accepted] = await run(openSession, openingValues(opening, scopes, now))
   if (!accepted) {
     // The statement wrote nothing: the attempt is still pending.
-    await fail(run, scopes, user.id, now)
+    await release(run, scopes)
     return null
   }
   const ended = accepted.left_behind.map(toEnded)

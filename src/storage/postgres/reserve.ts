@@ -21,7 +21,7 @@ type ReservedScope = {
   /** Null if this scope does not block the attempt. */
   block_ends_at: Date | null
   locked_user_id: string | null
-  /** Only in the first row of an admitted attempt. */
+  /** Only in the first row of an attempt that is not blocked. */
   found: FoundUser | null
 }
 
@@ -54,7 +54,7 @@ export async function reserve(
       return { kind: 'admitted', user: toFoundUser(first.found) }
     case 'busy': {
       const { key, capacity } = rows.find(row => row.is_full) ?? first
-      return { kind: 'busy', key, capacity }
+      return { kind: 'busy', user: toFoundUser(first.found), key, capacity }
     }
     case 'blocked':
       return toBlock(
@@ -196,6 +196,6 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
       case when s.is_blocked then s.blocked_until
         when s.failures >= s.budget then m.window_end end as block_ends_at,
       (select id from locked) as locked_user_id,
-      case when v.kind = 'admitted' and s.position = 1 then (${FOUND_AS_JSON} from found) end as found
+      case when v.kind <> 'blocked' and s.position = 1 then (${FOUND_AS_JSON} from found) end as found
     from state s, verdict v, moment m order by s.position`.compile(db),
 )

@@ -40,8 +40,9 @@ export function reserve(
     )
   }
 
+  const user = toFoundUser(run(findUser, { ...at, email })[0])
   const full = states.find(s => s.failures + s.pending >= s.budget)
-  if (full) return { kind: 'busy', key: full.key, capacity: full.budget - full.failures }
+  if (full) return { kind: 'busy', user, key: full.key, capacity: full.budget - full.failures }
 
   const reserved = states.map(state => ({
     ...state,
@@ -50,7 +51,7 @@ export function reserve(
     dayEndsAt: toStoredDay(state),
   }))
   run(writeRows, { rows: JSON.stringify(reserved), ...at })
-  return { kind: 'admitted', user: toFoundUser(run(findUser, { ...at, email })[0]) }
+  return { kind: 'admitted', user }
 }
 
 type Dummy = { dummyId: string }

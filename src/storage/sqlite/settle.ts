@@ -73,7 +73,7 @@ export function succeed(
     deviceId: device?.id ?? null,
   })
   if (!opened) {
-    fail(run, scopes, user.id, now)
+    release(run, scopes)
     return null
   }
   run(noteLoginOf, { userId: user.id, now: formatTime(now), userAgent, ip })

@@ -7,7 +7,7 @@ describe('connections', () => {
   function setUp(limits = { total: 4, perClient: 3 }) {
     const limit = createConnectionLimit(limits)
     const closed: string[] = []
-    const working = new Map<string, (() => void)[]>()
+    const working = new Set<string>()
     const open = new Map<string, Entry>()
     return {
       closed,
@@ -15,16 +15,15 @@ describe('connections', () => {
       add(name: string) {
         const entry = limit.add(name.charAt(0), {
           close: () => closed.push(name),
-          isBusy: callback => (working.get(name)?.push(callback) ?? 0) > 0,
+          isBusy: () => working.has(name),
         })
         if (entry) open.set(name, entry)
         return entry
       },
-      begin: (name: string) => working.set(name, []),
+      begin: (name: string) => working.add(name),
       end(name: string) {
-        const callbacks = working.get(name) ?? []
         working.delete(name)
-        for (const callback of callbacks) callback()
+        open.get(name)?.touch()
       },
     }
   }

@@ -6,21 +6,25 @@ type ClientKey = string | symbol
 
 type CountedConnection = {
   close: () => void
-  /** False if it is idle; otherwise calls back once it is idle again. Called only at the limit. */
-  isBusy: (onIdle: () => void) => boolean
+  /** Asked only at the limit. A busy connection is not asked again until it is listed or touched. */
+  isBusy: () => boolean
 }
 
 export type Entry = {
-  /** Marks it as used: idle connections are closed in the order of their last use. */
+  /** It may be idle now. */
+  list: () => void
+  /** Lists it as the last one: the least recently used connection of a client is closed first. */
   touch: () => void
   remove: () => void
 }
 
+type Counted = CountedConnection & Pick<Entry, 'remove'> & { unlist: () => void }
+
 type Holder = {
   client: ClientKey
   connections: number
-  /** These close the connections that may be idle; the least recently used comes first. */
-  closers: Set<() => boolean>
+  /** The connections that may be idle; the least recently used comes first. */
+  listed: Set<Counted>
 }
 
 /** The cost of an operation is bounded by `perClient` and does not grow with the number of clients. */
@@ -33,62 +37,66 @@ export function createConnectionLimit({ total, perClient }: ConnectionLimits) {
   function update(holder: Holder, change: () => void): void {
     bySize[holder.connections]?.delete(holder)
     change()
-    if (holder.closers.size > 0) bySize[holder.connections]?.add(holder)
+    if (holder.listed.size > 0) bySize[holder.connections]?.add(holder)
     if (holder.connections === 0) holders.delete(holder.client)
   }
 
-  function nextCloser(): (() => boolean) | null {
+  function nextListed(): Counted | null {
     for (let size = perClient; size > 0; size--) {
-      for (const { closers } of bySize[size] ?? []) for (const closer of closers) return closer
+      for (const { listed } of bySize[size] ?? []) for (const counted of listed) return counted
     }
     return null
   }
 
   /** False if every connection is busy. */
   function closeIdle(): boolean {
-    for (let close = nextCloser(); close; close = nextCloser()) if (close()) return true
+    for (let counted = nextListed(); counted; counted = nextListed()) {
+      if (!counted.isBusy()) {
+        counted.remove()
+        counted.close()
+        return true
+      }
+      counted.unlist()
+    }
     return false
   }
 
   return {
     /** Null if the client is at its limit, or if the total is reached and no connection is idle. */
     add(client: ClientKey, connection: CountedConnection): Entry | null {
-      const holder = holders.get(client) ?? { client, connections: 0, closers: new Set() }
+      const holder = holders.get(client) ?? { client, connections: 0, listed: new Set() }
       if (holder.connections >= perClient || (connections >= total && !closeIdle())) return null
       let isCounted = true
-      const remove = () => {
-        if (!isCounted) return
-        isCounted = false
-        connections--
-        update(holder, () => {
-          holder.connections--
-          holder.closers.delete(closer)
-        })
+      const counted: Counted = {
+        ...connection,
+        unlist: () => update(holder, () => holder.listed.delete(counted)),
+        remove() {
+          if (!isCounted) return
+          isCounted = false
+          connections--
+          update(holder, () => {
+            holder.connections--
+            holder.listed.delete(counted)
+          })
+        },
       }
-      const relist = () => {
-        if (isCounted) update(holder, () => holder.closers.add(closer))
-      }
-      /** Skips a busy connection until it is idle again. */
-      const closer = () => {
-        if (connection.isBusy(relist)) {
-          update(holder, () => holder.closers.delete(closer))
-          return false
-        }
-        remove()
-        connection.close()
-        return true
+      const list = () => {
+        if (isCounted && !holder.listed.has(counted))
+          update(holder, () => holder.listed.add(counted))
       }
       connections++
       holders.set(client, holder)
       update(holder, () => {
         holder.connections++
-        holder.closers.add(closer)
+        holder.listed.add(counted)
       })
       return {
-        remove,
+        list,
         touch() {
-          if (holder.closers.delete(closer)) holder.closers.add(closer)
+          if (holder.listed.delete(counted)) holder.listed.add(counted)
+          else list()
         },
+        remove: counted.remove,
       }
     },
   }

@@ -6,18 +6,23 @@ import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, describe, test } from 'node:test'
-import { connect as connectTls } from 'node:tls'
+import { describe, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { connect as connectTls, Server as TlsServer } from 'node:tls'
+import { until } from '../../../test/process.ts'
 import { loadConfig } from '../../config/config.ts'
 import { trustProxies } from '../request/client-address.ts'
 import { limitConnections } from './connections.ts'
-import { loadTls } from './tls.ts'
+import { loadTls, type TlsMaterial } from './tls.ts'
+import { unsentBytes } from './unread-answers.ts'
 
 const PROXY = '127.0.0.99'
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n'
 const HALF_A_BODY = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf'
 
-/** A server that answers `GET /` at once, and `GET /slow` when the test decides. */
+const LARGE = Buffer.alloc(32 * 1024 * 1024)
+
+/** A server that answers `GET /` and `GET /large` at once, and `GET /slow` when the test decides. */
 async function listen(server: Server, total: number, perClient: number) {
   const limits = { connections: { total, perClient }, handshakes: { total: 2, perClient: 2 } }
   limitConnections(server, trustProxies([PROXY]), limits)
@@ -26,7 +31,7 @@ async function listen(server: Server, total: number, perClient: number) {
   server.on('request', (request, response) => {
     request.resume()
     if (request.url === '/slow') server.emit('slow', response)
-    else request.once('end', () => response.end('fast'))
+    else request.once('end', () => response.end(request.url === '/large' ? LARGE : 'fast'))
   })
   const listening = once(server, 'listening')
   server.listen(0, '0.0.0.0')
@@ -43,13 +48,26 @@ async function listen(server: Server, total: number, perClient: number) {
   }
   return {
     open,
+    /** A connection whose answer is not read, on both sides. */
+    async openUnread(localAddress: string, secure = (socket: Socket) => socket) {
+      const admission = once(
+        server,
+        server instanceof TlsServer ? 'secureConnection' : 'connection',
+      )
+      const socket = secure((await open(localAddress)).pause()).on('error', () => {})
+      socket.write(GET.replace('/', '/large'))
+      const [served]: Socket[] = await admission
+      assert.ok(served)
+      await until(async () => unsentBytes(served) > 0)
+      return { socket, served }
+    },
     /** A connection with an unanswered request, and a function that answers it. */
     async openBusy(localAddress: string) {
       const socket = await open(localAddress)
       const arrival = once(server, 'slow')
       socket.write(GET.replace('/', '/slow'))
       const [response]: ServerResponse[] = await arrival
-      return { socket, answer: (text: string) => response?.end(text) }
+      return { socket, answer: (text: string | Buffer) => response?.end(text) }
     },
     /** A connection after its first answer, or null if it was closed instead. */
     async openIdle(localAddress: string): Promise<Socket | null> {
@@ -58,12 +76,20 @@ async function listen(server: Server, total: number, perClient: number) {
       await Promise.race([once(socket, 'data'), once(socket, 'close')])
       return socket.destroyed ? null : socket
     },
-    stop() {
+    async stop() {
       for (const socket of sockets) socket.destroy()
       server.closeAllConnections()
-      server.close()
+      await new Promise(resolve => server.close(resolve))
     },
   }
+}
+
+async function material(): Promise<TlsMaterial> {
+  const folder = await mkdtemp(join(tmpdir(), 'login-connections-'))
+  const made = await loadTls(loadConfig({ DATA_DIR: folder }), new Date())
+  await rm(folder, { recursive: true })
+  assert.ok(made)
+  return made
 }
 
 /** True if the server answers another request on this connection. */
@@ -117,6 +143,26 @@ describe('at the limit of connections', () => {
     }
   })
 
+  test('a connection whose answers are not read is closed like an idle one', async context => {
+    context.mock.timers.enable({ apis: ['setInterval'] })
+    const server = await listen(createServer(), 3, 2)
+    context.after(server.stop)
+    const ofProxy = await server.openUnread(PROXY)
+    const unread = await server.openUnread('127.0.0.2')
+    const busy = await server.openBusy('127.0.0.2')
+    assert.ok(await server.openIdle('127.0.0.3'))
+    assert.ok(unread.served.destroyed && !ofProxy.served.destroyed)
+
+    const others = [await server.openBusy('127.0.0.4'), await server.openBusy('127.0.0.5')]
+    assert.ok(ofProxy.served.destroyed)
+    assert.equal(await server.openIdle('127.0.0.6'), null)
+    busy.socket.pause()
+    busy.answer(LARGE)
+    context.mock.timers.tick(1_000)
+    assert.ok(await server.openIdle('127.0.0.6'))
+    assert.ok(others.every(({ socket }) => !socket.destroyed))
+  })
+
   test('a trusted proxy has no limit per client, and loses no connection', async context => {
     const server = await listen(createServer(), 6, 2)
     context.after(server.stop)
@@ -131,20 +177,46 @@ describe('at the limit of connections', () => {
   })
 })
 
-describe('at the limit of handshakes', () => {
-  const folders: string[] = []
-  after(() => Promise.all(folders.map(folder => rm(folder, { recursive: true }))))
+describe('a client that does not read its answer', () => {
+  for (const what of ['TLS', 'plain HTTP']) {
+    test(`over ${what} has 15 s to take some bytes, and 60 s to take all`, async context => {
+      context.mock.timers.enable({ apis: ['setInterval'] })
+      const isTls = what === 'TLS'
+      const server = await listen(isTls ? createTlsServer(await material()) : createServer(), 4, 4)
+      context.after(server.stop)
+      const secure = (socket: Socket) =>
+        isTls ? connectTls({ socket, rejectUnauthorized: false }).pause() : socket
+      /** True if the connection is open after these checks, one per second. */
+      const isOpenAfter = async (seconds: number, served: Socket) => {
+        context.mock.timers.tick(seconds * 1_000)
+        for (let i = 0; i < 3; i++) await setImmediate()
+        return !served.destroyed
+      }
 
+      const { served: stalled } = await server.openUnread('127.0.0.2', secure)
+      assert.ok(await isOpenAfter(15, stalled))
+      // If the system took bytes meanwhile, the time began again.
+      assert.ok(!(await isOpenAfter(15, stalled)) || !(await isOpenAfter(15, stalled)))
+
+      const { socket, served: slow } = await server.openUnread('127.0.0.2', secure)
+      for (let i = 0; i < 6; i++) {
+        assert.ok(await isOpenAfter(10, slow))
+        const before = unsentBytes(slow)
+        while (unsentBytes(slow) === before) if (!socket.read()) await once(socket, 'readable')
+      }
+      assert.ok(!(await isOpenAfter(1, slow)))
+    })
+  }
+})
+
+describe('at the limit of handshakes', () => {
   test('the oldest one of the client with the most is dropped; finished ones do not count', async context => {
-    const folder = await mkdtemp(join(tmpdir(), 'login-connections-'))
-    folders.push(folder)
-    const material = await loadTls(loadConfig({ DATA_DIR: folder }), new Date())
-    assert.ok(material)
-    const server = await listen(createTlsServer(material), 4, 4)
+    const { cert: ca, key } = await material()
+    const server = await listen(createTlsServer({ cert: ca, key }), 4, 4)
     context.after(server.stop)
     const shakeHands = async (localAddress: string) => {
       const raw = await server.open(localAddress)
-      const socket = connectTls({ socket: raw, ca: material.cert, servername: 'localhost' })
+      const socket = connectTls({ socket: raw, ca, servername: 'localhost' })
       socket.on('error', () => {})
       await once(socket, 'secureConnect')
       return socket

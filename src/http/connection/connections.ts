@@ -5,11 +5,13 @@ import { Server as TlsServer } from 'node:tls'
 import { clientGroup } from '../../login/client-group.ts'
 import type { Proxies } from '../request/client-address.ts'
 import { type ConnectionLimits, createConnectionLimit, type Entry } from './connection-limit.ts'
+import { closeConnection, closeUnread, unsentBytes } from './unread-answers.ts'
 
-/** Handshakes have a limit of their own: unfinished ones must not use up the room for requests. */
 const LIMITS = {
   connections: { total: 4_096, perClient: 256 },
+  /** Handshakes have a limit of their own: unfinished ones must not use up the room for requests. */
   handshakes: { total: 1_024, perClient: 256 },
+  reading: { someMs: 15_000, allMs: 60_000 },
 }
 const MAX_REQUESTS_PER_CONNECTION = 1_000
 
@@ -34,20 +36,27 @@ export const TIMEOUTS = {
 
 /**
  * A new client can connect unless every connection is busy: at the limit, the client with the most connections loses an
- * idle one. A connection is busy only while a request that has arrived completely is being answered.
+ * idle one. A connection is busy only while a request that has arrived completely is being answered, and the answers
+ * before it are read.
  */
-export function limitConnections(server: Server, proxies: Proxies, limits = LIMITS): void {
-  const entries = new WeakMap<Socket, Entry>()
-  const count = createCounting(proxies, limits.connections, (socket, callback) => {
+export function limitConnections(
+  server: Server,
+  proxies: Proxies,
+  given: Partial<typeof LIMITS> = {},
+): void {
+  const limits = { ...LIMITS, ...given }
+  const entries = new Map<Socket, Entry>()
+  const count = createCounting(proxies, limits.connections, (socket, isProxy) => {
     const response = latestResponse(socket)
     // A slow body does not protect its connection.
-    const isBusy = response !== undefined && !response.closed && response.req.complete
-    if (isBusy) response.once('close', callback)
-    return isBusy
+    const isAnswering = response?.writableFinished === false && response.req.complete
+    return (isProxy || isAnswering) && unsentBytes(socket) === 0
   })
   const admit = (socket: Socket) => {
     const entry = count(socket)
-    if (entry) entries.set(socket, entry)
+    if (!entry) return
+    entries.set(socket, entry)
+    socket.once('close', () => entries.delete(socket))
   }
   if (server instanceof TlsServer) afterHandshake(server, proxies, limits.handshakes, admit)
   else server.on('connection', admit)
@@ -55,9 +64,12 @@ export function limitConnections(server: Server, proxies: Proxies, limits = LIMI
   server.maxConnections = 2 * (limits.connections.total + limits.handshakes.total)
 
   server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
+    const entry = entries.get(socket)
     responses.set(socket, response)
-    entries.get(socket)?.touch()
+    entry?.touch()
+    response.once('finish', () => entry?.touch())
   })
+  closeUnread(server, entries, limits.reading)
 }
 
 /** Calls `onSecure` with each socket that has finished its handshake. */
@@ -67,7 +79,7 @@ function afterHandshake(
   limits: ConnectionLimits,
   onSecure: (socket: Socket) => void,
 ): void {
-  const count = createCounting(proxies, limits, () => false)
+  const count = createCounting(proxies, limits, (_socket, isProxy) => isProxy)
   /** Keyed by the addresses of the connection, because Node does not link the raw and the TLS socket. */
   const handshakes = new Map<string, Entry>()
   server.on('connection', (socket: Socket) => {
@@ -91,18 +103,18 @@ function afterHandshake(
 function createCounting(
   proxies: Proxies,
   limits: ConnectionLimits,
-  isBusy: (socket: Socket, callback: () => void) => boolean,
+  isBusy: (socket: Socket, isProxy: boolean) => boolean,
 ) {
   const limit = createConnectionLimit(limits)
   return (socket: Socket): Entry | null => {
     // Its `close` event has been emitted already.
     if (socket.destroyed) return null
     const peer = socket.remoteAddress ?? ''
-    // A trusted proxy serves many clients, so each of its connections counts as a client that is never idle.
+    // A trusted proxy serves many clients, so each of its connections counts as a client of its own.
     const isProxy = proxies.isTrusted(peer)
     const entry = limit.add(isProxy ? Symbol(peer) : clientGroup(peer), {
-      close: () => socket.destroy(),
-      isBusy: callback => isProxy || isBusy(socket, callback),
+      close: () => closeConnection(socket),
+      isBusy: () => isBusy(socket, isProxy),
     })
     if (entry) socket.once('close', entry.remove)
     else socket.destroy()

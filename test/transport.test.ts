@@ -7,6 +7,8 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls'
 import { writeCertificate } from './certificates.ts'
+import { JSON_TYPE, post } from './hostile-cases.ts'
+import { answersOf, createRawClient, receive } from './raw-connection.ts'
 import { countStatuses, LOGIN, loggedBy, startTestService, type TestService } from './service.ts'
 
 describe('TLS 1.2 has forward secrecy and authenticated encryption only', () => {
@@ -106,6 +108,22 @@ describe('TLS', () => {
       [],
     )
   })
+
+  for (const bytes of [17_000, 1_000_000]) {
+    test(`a caller that sends a body of ${bytes} bytes before it reads gets the 413`, async () => {
+      const socket = (await (await createRawClient(service)).open()).pause()
+      const write = (text: Buffer) =>
+        new Promise<void>((resolve, reject) => {
+          socket.write(text, error => (error ? reject(error) : resolve()))
+        })
+      await write(post([JSON_TYPE, `Content-Length: ${bytes}`]))
+      // The answer has arrived, and is not read yet.
+      await once(socket, 'readable')
+      for (let i = 0; i < 20; i++) await write(Buffer.alloc(bytes / 20))
+      const [answer] = answersOf(await receive(socket.resume()))
+      assert.equal(answer?.status, 413)
+    })
+  }
 
   for (const version of ['TLSv1', 'TLSv1.1'] as const) {
     test(`${version} is refused by the service, not only by the caller`, async () => {

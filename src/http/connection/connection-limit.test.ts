@@ -73,6 +73,15 @@ describe('connections', () => {
     assert.deepEqual(closed, ['b1'])
   })
 
+  test('that are to be closed first are closed before those of larger clients, unless used again', () => {
+    const { add, closed, at } = setUp()
+    for (const name of ['a1', 'a2', 'b1', 'c1']) add(name)
+    for (const name of ['b1', 'c1']) at(name)?.closeFirst()
+    at('b1')?.touch()
+    assert.ok(add('d1') && add('e1'))
+    assert.deepEqual(closed, ['c1', 'a1'])
+  })
+
   test('are removed only once', () => {
     const { add, begin, end } = setUp({ total: 2, perClient: 2 })
     const gone = add('a1')

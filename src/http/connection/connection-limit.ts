@@ -15,6 +15,8 @@ export type Entry = {
   list: () => void
   /** Lists it as the last one: the least recently used connection of a client is closed first. */
   touch: () => void
+  /** Until it is touched, it is closed before the idle connections of every client. */
+  closeFirst: () => void
   remove: () => void
 }
 
@@ -32,6 +34,7 @@ export function createConnectionLimit({ total, perClient }: ConnectionLimits) {
   const holders = new Map<ClientKey, Holder>()
   /** The holders that may have an idle connection, by the number of all their connections. */
   const bySize = Array.from({ length: perClient + 1 }, () => new Set<Holder>())
+  const closedFirst = new Set<Counted>()
   let connections = 0
 
   function update(holder: Holder, change: () => void): void {
@@ -42,6 +45,7 @@ export function createConnectionLimit({ total, perClient }: ConnectionLimits) {
   }
 
   function nextListed(): Counted | null {
+    for (const counted of closedFirst) return counted
     for (let size = perClient; size > 0; size--) {
       for (const { listed } of bySize[size] ?? []) for (const counted of listed) return counted
     }
@@ -67,16 +71,20 @@ export function createConnectionLimit({ total, perClient }: ConnectionLimits) {
       const holder = holders.get(client) ?? { client, connections: 0, listed: new Set() }
       if (holder.connections >= perClient || (connections >= total && !closeIdle())) return null
       let isCounted = true
+      const drop = () => {
+        closedFirst.delete(counted)
+        holder.listed.delete(counted)
+      }
       const counted: Counted = {
         ...connection,
-        unlist: () => update(holder, () => holder.listed.delete(counted)),
+        unlist: () => update(holder, drop),
         remove() {
           if (!isCounted) return
           isCounted = false
           connections--
           update(holder, () => {
             holder.connections--
-            holder.listed.delete(counted)
+            drop()
           })
         },
       }
@@ -93,8 +101,12 @@ export function createConnectionLimit({ total, perClient }: ConnectionLimits) {
       return {
         list,
         touch() {
+          closedFirst.delete(counted)
           if (holder.listed.delete(counted)) holder.listed.add(counted)
           else list()
+        },
+        closeFirst() {
+          if (isCounted) closedFirst.add(counted)
         },
         remove: counted.remove,
       }

@@ -15,6 +15,7 @@ import { trustProxies } from '../request/client-address.ts'
 import { limitConnections } from './connections.ts'
 import { loadTls, type TlsMaterial } from './tls.ts'
 import { unsentBytes } from './unread-answers.ts'
+import type { DiscardLimits } from './unread-bodies.ts'
 
 const PROXY = '127.0.0.99'
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n'
@@ -22,13 +23,22 @@ const HALF_A_BODY = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\
 
 const LARGE = Buffer.alloc(32 * 1024 * 1024)
 
-/** A server that answers `GET /` and `GET /large` at once, and `GET /slow` when the test decides. */
-async function listen(server: Server, total: number, perClient: number) {
+/**
+ * A server that answers `GET /` and `GET /large` at once, `GET /slow` when the test decides, and `/early` without
+ * reading the body.
+ */
+async function listen(
+  server: Server,
+  total: number,
+  perClient: number,
+  discarding?: DiscardLimits,
+) {
   const limits = { connections: { total, perClient }, handshakes: { total: 2, perClient: 2 } }
-  limitConnections(server, trustProxies([PROXY]), limits)
+  limitConnections(server, trustProxies([PROXY]), { ...limits, ...(discarding && { discarding }) })
   // On a busy machine, too, no connection is closed because it is idle.
   server.keepAliveTimeout = 60_000
   server.on('request', (request, response) => {
+    if (request.url === '/early') return response.end('early')
     request.resume()
     if (request.url === '/slow') server.emit('slow', response)
     else request.once('end', () => response.end(request.url === '/large' ? LARGE : 'fast'))
@@ -38,8 +48,8 @@ async function listen(server: Server, total: number, perClient: number) {
   await listening
   const { port } = server.address() as AddressInfo
   const sockets: Socket[] = []
-  async function open(localAddress: string): Promise<Socket> {
-    const socket = connect({ host: '127.0.0.1', port, localAddress })
+  async function open(localAddress: string, allowHalfOpen = false): Promise<Socket> {
+    const socket = connect({ host: '127.0.0.1', port, localAddress, allowHalfOpen })
     // A reset is seen as a close.
     socket.on('error', () => {})
     sockets.push(socket)
@@ -205,6 +215,48 @@ describe('a client that does not read its answer', () => {
         while (unsentBytes(slow) === before) if (!socket.read()) await once(socket, 'readable')
       }
       assert.ok(!(await isOpenAfter(1, slow)))
+    })
+  }
+})
+
+describe('after an answer that did not need the body', () => {
+  const HEAD = 'POST /early HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n'
+  const NEVER = { bytes: 100_000_000, ms: 1_000_000 }
+  const CASES: [
+    name: string,
+    headers: string,
+    DiscardLimits,
+    sentBytes: number,
+    readBytes: number,
+  ][] = [
+    ['2 MB are read', 'Connection: close', { ...NEVER, bytes: 2_000_000 }, 10_000_000, 2_000_000],
+    [
+      '2 MB are read before another request',
+      'X: y',
+      { ...NEVER, bytes: 2_000_000 },
+      1e7,
+      2_000_000,
+    ],
+    ['it is read for a while', 'Connection: close', { ...NEVER, ms: 100 }, 0, 0],
+    ['it is read for a while before another request', 'X: y', { ...NEVER, ms: 100 }, 0, 0],
+    ['nothing is read if it has no clear end', 'Host: b\r\nConnection: close', NEVER, 0, 0],
+  ]
+  for (const [name, headers, limits, sentBytes, readBytes] of CASES) {
+    test(`${name}, then the connection is closed`, async context => {
+      const server = createServer()
+      const { open, stop } = await listen(server, 4, 4, limits)
+      context.after(stop)
+      const admission = once(server, 'connection')
+      const socket = await open('127.0.0.2', true)
+      const [served]: Socket[] = await admission
+      assert.ok(served)
+      const closing = once(served, 'close')
+      socket.write(`${HEAD}${headers}\r\n\r\n`)
+      assert.match(String((await once(socket, 'data'))[0]), /early$/)
+      socket.write(Buffer.alloc(sentBytes))
+      await closing
+      const bodyBytes = served.bytesRead - HEAD.length
+      assert.ok(bodyBytes > readBytes && bodyBytes < readBytes + 1_000_000, `${bodyBytes}`)
     })
   }
 })

@@ -4,14 +4,17 @@ import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import { clientGroup } from '../../login/client-group.ts'
 import type { Proxies } from '../request/client-address.ts'
+import { checkFraming } from '../request/framing.ts'
 import { type ConnectionLimits, createConnectionLimit, type Entry } from './connection-limit.ts'
 import { closeConnection, closeUnread, unsentBytes } from './unread-answers.ts'
+import { discardBody } from './unread-bodies.ts'
 
 const LIMITS = {
   connections: { total: 4_096, perClient: 256 },
   /** Handshakes have a limit of their own: unfinished ones must not use up the room for requests. */
   handshakes: { total: 1_024, perClient: 256 },
   reading: { someMs: 15_000, allMs: 60_000 },
+  discarding: { bytes: 2 * 1024 * 1024, ms: 2_000 },
 }
 const MAX_REQUESTS_PER_CONNECTION = 1_000
 
@@ -63,11 +66,18 @@ export function limitConnections(
   // A last resort, and not exact: Node counts closed sockets until the system has released them.
   server.maxConnections = 2 * (limits.connections.total + limits.handshakes.total)
 
-  server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
+  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+    const { socket } = request
     const entry = entries.get(socket)
     responses.set(socket, response)
     entry?.touch()
-    response.once('finish', () => entry?.touch())
+    response.once('finish', () => {
+      entry?.touch()
+      // The end of a body with ambiguous framing is not known.
+      if (request.complete || checkFraming(request)) return
+      entry?.closeFirst()
+      discardBody(request, limits.discarding)
+    })
   })
   closeUnread(server, entries, limits.reading)
 }

@@ -7,9 +7,6 @@ import { type FailureCode, failureText, statusOf } from '../answer/envelope.ts'
 import { PROTECTIVE_HEADERS } from '../answer/headers.ts'
 import { latestResponse } from './connections.ts'
 
-/** How long the caller has to read the answer. */
-const LINGER_MS = 1_000
-
 const CODE_OF: Record<string, FailureCode> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'REQUEST_TIMEOUT',
   HPE_HEADER_OVERFLOW: 'HEADERS_TOO_LARGE',
@@ -39,8 +36,7 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
   else if (isAnswering) {
     // The answer that is being sent becomes the last one.
     answered.add(socket)
-    current.once('finish', () => socket.end())
-    linger(socket)
+    current.once('finish', () => socket.destroySoon())
   } else hangUp(socket, CODE_OF[error.code ?? ''] ?? 'BAD_REQUEST')
 }
 
@@ -56,17 +52,8 @@ export function answerUnrouted(server: Server): void {
 function hangUp(socket: Socket, code: FailureCode): void {
   answered.add(socket)
   socket.on('error', () => socket.destroy())
-  socket.end(rawAnswer(code))
-  linger(socket)
-}
-
-/**
- * Reads and discards further bytes for a while. If they reached a closed socket, the connection would be
- * reset and the caller would lose the answer.
- */
-function linger(socket: Socket): void {
-  const timer = setTimeout(() => socket.destroy(), LINGER_MS).unref()
-  socket.resume().once('close', () => clearTimeout(timer))
+  socket.write(rawAnswer(code))
+  socket.destroySoon()
 }
 
 /**

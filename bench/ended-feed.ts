@@ -1,21 +1,34 @@
 // npm run bench:feed [-- --logouts 300]: how long after a logout three verifiers refuse the token, with one instance and
 // with three on PostgreSQL, while 20,000 sessions end in an hour; what the feed and a check cost; what a crash loses.
+// Then what a user of the service notices of 20 callers that read 200,000 ids without a pause. With --logouts 0 only that.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { setDefaultCACertificates } from 'node:tls'
+import { connect, setDefaultCACertificates } from 'node:tls'
 import { parseArgs } from 'node:util'
+import { Worker } from 'node:worker_threads'
 import { createVerifier } from '../examples/verifier.js'
+import type { EngineName } from '../src/storage/sql/engine.ts'
 import { fillSessions } from '../test/many-sessions.ts'
 import { createClient } from '../test/service.ts'
+import { loopbackAddress } from './clients.ts'
+import { get } from './connection.ts'
+import type { ReadersData } from './feed-readers.ts'
 import { describeMachine, machineLine } from './machine.ts'
 import { endRun, useRunFolder } from './processes.ts'
 import { CHEAP_COST, emailOf, PASSWORD } from './seed.ts'
-import { CHEAP, deploy, type Service } from './service.ts'
+import { CHEAP, type Deployment, deploy, type Service } from './service.ts'
 import { quantile } from './statistics.ts'
 
 const PER_HOUR = 20_000
 const VERIFIERS = 3
 const CHECKS = 1_000_000
 const FEED = '/.well-known/ended-sessions'
+const SESSION = '/api/v1/auth/session'
+/** Ends of so many different moments are in the feed. */
+const PARTS = 200
+const READERS = 20
+const READ_IDS = 200_000
+const MEASURED_MS = 20_000
+const SILENT = 150
 
 const { values } = parseArgs({ options: { logouts: { type: 'string', default: '300' } } })
 const logouts = Number(values.logouts)
@@ -26,7 +39,10 @@ useRunFolder()
 print(machineLine(describeMachine()))
 const sizes = { answers: 0, bytes: 0 }
 countBytes()
-for (const instances of [1, 3]) await measure(instances)
+if (logouts > 0) for (const instances of [1, 3]) await measure(instances)
+for (const engine of ['sqlite', 'postgres'] as const) {
+  for (const minutes of [60, 1]) await measureReaders(engine, minutes)
+}
 await endRun(0)
 
 async function measure(instances: number): Promise<void> {
@@ -39,12 +55,7 @@ async function measure(instances: number): Promise<void> {
   const clients = await Promise.all(
     services.map(service => createClient(addressOf(service), deployment.dataDir)),
   )
-  const [user] = await deployment.database.rows('select id from users limit 1')
-  for (let minute = 0; minute < 60; minute++) {
-    const endedAt = new Date(Date.now() - minute * 60_000)
-    const filling = { tokensEach: 0, endedAt }
-    await fillSessions(deployment.database, String(user?.id), PER_HOUR / 60, new Date(), filling)
-  }
+  await fillFeed(deployment, PER_HOUR, 60)
   const sessions = []
   for (let i = 0; i < logouts; i++) {
     const body = { email: emailOf(0, CHEAP_COST), password: PASSWORD }
@@ -83,9 +94,8 @@ async function measure(instances: number): Promise<void> {
   print(`from logout to refusal: median ${seconds[0]} s, p99 ${seconds[1]} s, most ${seconds[2]} s`)
   print(`an answer every 2 s: ${Math.round(sizes.bytes / sizes.answers)} bytes on average`)
 
-  const all = await clients[0]?.call({ method: 'GET', path: FEED })
-  const before = new Set<string>(JSON.parse(all?.text ?? '').ended)
-  print(`the whole feed: ${before.size} ids, ${all?.text.length} bytes`)
+  const before = await readFeed(clients[0])
+  print(`the whole feed: ${before.size} ids`)
   const startMs = performance.now()
   let found = 0
   for (let i = 0; i < CHECKS; i++) if (verifiers[0]?.isEnded(sessions[i % logouts]?.sid)) found++
@@ -95,11 +105,84 @@ async function measure(instances: number): Promise<void> {
   services[0]?.child.kill('SIGKILL')
   const restarted = await deployment.start(CHEAP)
   const client = await createClient(addressOf(restarted), deployment.dataDir)
-  const after = new Set(JSON.parse((await client.call({ method: 'GET', path: FEED })).text).ended)
+  const after = await readFeed(client)
   const lost = [...before].filter(id => !after.has(id))
   print(`after a crash and a start: ${lost.length} of ${before.size} ids lost`)
   for (const { close } of [...clients, client]) close()
   await deployment.remove()
+}
+
+async function measureReaders(engine: EngineName, minutes: number): Promise<void> {
+  const deployment = await deploy(engine, 1)
+  await fillFeed(deployment, READ_IDS, minutes)
+  const service = await deployment.start(CHEAP)
+  const client = await createClient(addressOf(service), deployment.dataDir)
+  const login = await client.call({ body: { email: emailOf(0, CHEAP_COST), password: PASSWORD } })
+  const headers = { Authorization: `Bearer ${login.json.data.accessToken}` }
+  const askForSession = async () => {
+    const takenMs: number[] = []
+    for (const endMs = performance.now() + MEASURED_MS; performance.now() < endMs; ) {
+      const startMs = performance.now()
+      const { status } = await client.call({ method: 'GET', path: SESSION, headers })
+      if (status !== 200) throw new Error(`GET /session was answered ${status}`)
+      takenMs.push(performance.now() - startMs)
+      await sleep(20)
+    }
+    return [0.5, 0.95].map(share => quantile(takenMs, share).toFixed(0)).join(' and ')
+  }
+  print(`\n${engine}, ${READ_IDS} ends within ${minutes} minute(s), ${READERS} readers`)
+  print(`GET /session alone, median and p95: ${await askForSession()} ms`)
+  const counts = new Int32Array(new SharedArrayBuffer(12))
+  const url = `${addressOf(service)}${FEED}`
+  const workerData: ReadersData = { url, readers: READERS, counts }
+  const readers = new Worker(new URL('feed-readers.ts', import.meta.url), { workerData })
+  print(`GET /session beside the readers: ${await askForSession()} ms`)
+  const [pages, reads, failures] = counts
+  print(`meanwhile: ${pages} pages, all of them ${reads} times, ${failures} failures`)
+  await readers.terminate()
+
+  const beforeMiB = await service.residentMiB()
+  const silent = Array.from({ length: SILENT }, (_, i) => {
+    const { port, certificate: ca } = service.target
+    const place = { host: '127.0.0.1', localAddress: loopbackAddress(i), port }
+    const socket = connect({ ...place, ...(ca && { ca }), servername: 'localhost' })
+    // Without a listener for its data, nothing is read.
+    return socket
+      .on('error', () => {})
+      .pause()
+      .end(get(FEED))
+  })
+  await sleep(5_000)
+  const afterMiB = await service.residentMiB()
+  print(
+    `${SILENT} callers that do not read: ${beforeMiB.toFixed(0)} MiB before, ${afterMiB.toFixed(0)} with them`,
+  )
+  for (const socket of silent) socket.destroy()
+  client.close()
+  await deployment.remove()
+}
+
+/** Spread over the last minutes. */
+async function fillFeed({ database }: Deployment, ends: number, minutes: number): Promise<void> {
+  const [user] = await database.rows('select id from users limit 1')
+  for (let part = 0; part < PARTS; part++) {
+    const agoMs = (part * minutes * 60_000) / PARTS
+    const filling = { tokensEach: 0, endedAt: new Date(Date.now() - agoMs) }
+    await fillSessions(database, String(user?.id), ends / PARTS, new Date(), filling)
+  }
+  // PostgreSQL does so by itself, but not at once.
+  await database.rows('analyze')
+}
+
+async function readFeed(client?: Awaited<ReturnType<typeof createClient>>): Promise<Set<string>> {
+  const ids = new Set<string>()
+  for (let query = ''; ; ) {
+    const answer = await client?.call({ method: 'GET', path: `${FEED}${query}` })
+    const { ended, next, more } = JSON.parse(answer?.text ?? '')
+    for (const id of ended) ids.add(id)
+    if (!more) return ids
+    query = `?after=${next}`
+  }
 }
 
 /** Of the answers of the feed to the verifiers. */

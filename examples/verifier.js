@@ -6,7 +6,7 @@
 import { createRemoteJWKSet, errors, jwtVerify } from 'jose'
 
 const ASK_EVERY_MS = 2_000
-/** Time enough for the first answer, which may have thousands of ids. */
+/** Time enough for a page, which may have thousands of ids. */
 const ANSWER_WITHIN_MS = 5_000
 /** Longer than a token is accepted: its hour, and 30 seconds for clocks that differ. */
 const KEPT_MS = 65 * 60_000
@@ -32,17 +32,21 @@ export function createVerifier(issuer, options = {}) {
   /** @type {unknown} */
   let cause
 
+  /** Reads all pages: a token is accepted only by a list that is complete. */
   async function ask() {
     const nowMs = performance.now()
-    const answer = await fetch(feed, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) })
-    // The service does not know the cursor: the next request asks for everything.
-    if (answer.status === 400) feed.search = ''
-    if (!answer.ok) throw new Error(`the feed of ended sessions answered ${answer.status}`)
-    /** @type {{ ended: string[], next: string }} */
-    const { ended: ids, next } = Object(await answer.json())
-    for (const id of ids) if (!ended.has(id)) ended.set(id, nowMs)
+    for (let hasMore = true; hasMore; ) {
+      const answer = await fetch(feed, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) })
+      // The service does not know the cursor: the next request asks for everything.
+      if (answer.status === 400) feed.search = ''
+      if (!answer.ok) throw new Error(`the feed of ended sessions answered ${answer.status}`)
+      /** @type {{ ended: string[], next: string, more: boolean }} */
+      const { ended: ids, next, more } = Object(await answer.json())
+      for (const id of ids) if (!ended.has(id)) ended.set(id, nowMs)
+      feed.searchParams.set('after', next)
+      hasMore = more
+    }
     for (const [id, learntMs] of ended) if (learntMs < nowMs - KEPT_MS) ended.delete(id)
-    feed.searchParams.set('after', next)
     heardMs = nowMs
   }
 

@@ -75,14 +75,17 @@ class Verifier:
             time.sleep(ASK_EVERY_SECONDS)
 
     def _ask(self):
-        now = time.monotonic()
-        after = f"?after={self.cursor}" if self.cursor else ""
-        address = f"{self.issuer}/.well-known/ended-sessions{after}"
-        with urllib.request.urlopen(address, timeout=ANSWER_WITHIN_SECONDS) as answer:
-            feed = json.load(answer)
-        for sid in feed["ended"]:
-            self.ended.setdefault(sid, now)
+        """Reads all pages: a token is accepted only by a list that is complete."""
+        now, more = time.monotonic(), True
+        while more:
+            after = f"?after={self.cursor}" if self.cursor else ""
+            address = f"{self.issuer}/.well-known/ended-sessions{after}"
+            with urllib.request.urlopen(address, timeout=ANSWER_WITHIN_SECONDS) as answer:
+                feed = json.load(answer)
+            for sid in feed["ended"]:
+                self.ended.setdefault(sid, now)
+            self.cursor, more = feed["next"], feed["more"]
         for sid, learnt in list(self.ended.items()):
             if learnt < now - KEPT_SECONDS:
                 del self.ended[sid]
-        self.cursor, self.heard = feed["next"], now
+        self.heard = now

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { ENGINES_BY_RUN, sizeByRun } from './engines.ts'
+import { fillSessions } from './many-sessions.ts'
 import { scrape } from './metrics.ts'
 import { freePort } from './postgres-server.ts'
 import {
@@ -27,7 +28,9 @@ import { byEmail, changeAt } from './storage/fixtures.ts'
 
 const FEED = '/.well-known/ended-sessions'
 const LISTED_MS = 65 * MINUTE_MS
-type Feed = { ended: string[]; next: string }
+/** An end is listed up to this much longer. */
+const BLOCK_MS = 10 * SECOND_MS
+type Feed = { ended: string[]; next: string; more: boolean }
 
 for (const engine of ENGINES_BY_RUN) {
   describe(`the feed of ended sessions on ${engine}`, () => {
@@ -64,7 +67,7 @@ for (const engine of ENGINES_BY_RUN) {
         const series = await scrape(opsPort)
         const reads = ['done', 'error'].map(
           result =>
-            `database_operation_seconds_count{operation="sessions.listEnded",result="${result}"}`,
+            `database_operation_seconds_count{operation="sessions.hasMoreEnded",result="${result}"}`,
         )
         return reads.reduce((sum, name) => sum + (series.get(name) ?? 0), 0)
       }
@@ -157,11 +160,11 @@ for (const engine of ENGINES_BY_RUN) {
         await end(login)
         const { ended, ...rest } = await read()
         assert.deepEqual(ended, [login.sessionId])
-        assert.deepEqual(Object.keys(rest), ['next'])
+        assert.deepEqual(Object.keys(rest), ['next', 'more'])
         service.advance(LISTED_MS - 5 * SECOND_MS)
         await service.store.maintenance.purge(service.now())
         assert.deepEqual((await read()).ended, [login.sessionId])
-        service.advance(5 * SECOND_MS)
+        service.advance(5 * SECOND_MS + BLOCK_MS)
         assert.deepEqual((await read()).ended, [])
         assert.equal((await service.refresh(other.refreshToken)).status, 200)
       })
@@ -204,7 +207,7 @@ for (const engine of ENGINES_BY_RUN) {
       assert.deepEqual(await rows(), [])
     })
 
-    test('with a cursor an answer has what is new, and the last 10 seconds again', async () => {
+    test('with a cursor an answer has what is new, and what was new shortly before', async () => {
       const [first, second, third] = [await logIn(), await logIn(), await logIn()]
       await service.logout(first.refreshToken)
       const all = await read()
@@ -238,6 +241,32 @@ for (const engine of ENGINES_BY_RUN) {
       assert.deepEqual(ended.toSorted(), [punctual.sessionId, late.sessionId].toSorted())
     })
 
+    test('25,000 ends of one millisecond come in pages of at most 10,000, from any instance', async context => {
+      const { userId } = await logIn()
+      const filling = { tokensEach: 0, endedAt: service.now() }
+      await fillSessions(service.database, userId, 25_000, service.now(), filling)
+      const other = await startTestService(engine, { ...service.env, OPS_PORT: '0' }, service)
+      context.after(() => other.stop())
+      other.advance(service.now().getTime() - other.now().getTime())
+      const ids = new Set<string>()
+      const pages: Feed[] = []
+      for (let next = ''; pages.at(-1)?.more !== false; next = `?after=${pages.at(-1)?.next}`) {
+        const path = `${FEED}${next}`
+        const page = feedOf(
+          await (pages.length % 2 ? other : service).call({ method: 'GET', path }),
+        )
+        assert.ok(page.ended.length > 0 && page.ended.length <= 10_000)
+        for (const id of page.ended) ids.add(id)
+        pages.push(page)
+      }
+      assert.deepEqual([pages.length, ids.size], [3, 25_000])
+      // A caller that lost its place gets the whole page that it is in.
+      const place = pages[0]?.next.replace(/.{12}$/, '0'.repeat(12))
+      assert.equal(feedOf(await ask(`?after=${place}`)).ended.length, 10_000)
+      const beyond = feedOf(await ask(`?after=${pages[0]?.next.replace(/[^.]+$/, 'f'.repeat(36))}`))
+      assert.deepEqual(beyond, { ...beyond, ended: [], more: false })
+    })
+
     test('an unchanged answer is not sent again', async () => {
       await service.logout((await logIn()).refreshToken)
       service.advance(SECOND_MS)
@@ -264,13 +293,20 @@ for (const engine of ENGINES_BY_RUN) {
       for (const query of [
         ...['after=', 'after=x', 'after=-1', 'after=1.5', 'after=1e3', 'after=%201', 'after=0x10'],
         ...['after=99999999999999999999', 'after=999999999999999', `after=${ahead}`],
-        ...[`after=${next}&after=${next}`, 'after=%00', 'after=١'],
+        ...[
+          `after=${next}&after=${next}`,
+          'after=%00',
+          'after=١',
+          'after=0.0',
+          `after=0.${ahead}.x`,
+        ],
+        `after=${ahead}.0.${'0'.repeat(36)}`,
       ]) {
         const { status, json } = await ask(`?${query}`)
         assert.equal(status, 400, query)
         assert.deepEqual(json.error.fields, ['after'], query)
       }
-      assert.deepEqual(feedOf(await ask('?other=1')), { ended: [], next })
+      assert.deepEqual(feedOf(await ask('?other=1')), { ended: [], next, more: false })
     })
 
     test('pages of other origins may read it if they may read the keys', async () => {

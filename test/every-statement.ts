@@ -153,6 +153,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await store.devices.revoke(deviceId, changeAt())
   await fillSessions(database, userId, 10, now)
   assert.equal(await byEmail(store).delete(email, changeAt()), 10)
+  assert.ok(await store.sessions.hasMoreEnded(9, now, later(1)))
   const [end] = await store.sessions.listEnded({ endedAt: now }, 1)
   assert.ok(end && (await store.sessions.listEnded(end, 10_000)).length > 10)
 

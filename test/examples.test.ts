@@ -427,6 +427,30 @@ for (const engine of ENGINES) {
   })
 }
 
+test('the verifier accepts no token before it has read all pages of the feed', async context => {
+  const service = await startTestService('sqlite', { JWT_ISSUER: '' })
+  context.after(() => service.stop())
+  const id = await service.addUser('kate@example.com')
+  const filling = { tokensEach: 0, endedAt: service.now() }
+  await fillSessions(service.database, id, 10_001, service.now(), filling)
+  const printed = await runScript(
+    service,
+    `const issuer = url.replace('127.0.0.1', 'localhost')
+     await client.login(email, password)
+     const token = await client.accessToken()
+     await client.logout()
+     let pages = 0
+     onAnswer = path => { if (!path && ++pages === 2) throw new TypeError('lost') }
+     const verifier = createVerifier(issuer)
+     const outcome = () => verifier.verify(token).catch(error => error.message)
+     print(await outcome())
+     // It goes on with the next page.
+     while (await outcome() !== null) await new Promise(resolve => realTimeout(resolve, 20))
+     print(await createVerifier(issuer).verify(token))`,
+  )
+  assert.deepEqual(printed, ['the feed of ended sessions is silent', null])
+})
+
 test('while the feed is silent the verifier accepts tokens for a minute, then none', async context => {
   const service = await startTestService('sqlite', { JWT_ISSUER: '' })
   context.after(() => service.stop())

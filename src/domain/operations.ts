@@ -53,6 +53,7 @@ const METHODS: { [Part in PartName]: Record<keyof StoreParts[Part], true> } = {
     endOthers: true,
     endByAdministrator: true,
     endAll: true,
+    hasMoreEnded: true,
     listEnded: true,
     endEvery: true,
   },

@@ -102,6 +102,8 @@ export interface SessionStore {
   endByAdministrator(id: string, change: Change): Promise<boolean>
   /** The same for all sessions of a user. Returns how many ended; null for an unknown user. */
   endAll(userId: string, change: Change): Promise<number | null>
+  /** Whether more than `known` of the sessions below ended at or after `from` and before `before`. */
+  hasMoreEnded(known: number, from: Date, before: Date): Promise<boolean>
   /**
    * The sessions that ended at or after a moment, or from an earlier result on, in the order of their ends. Those of
    * deleted users are known for `ENDED_LISTED_SECONDS`, others for a day.

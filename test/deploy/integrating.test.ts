@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { ENGINES } from '../engines.ts'
+import { fillSessions } from '../many-sessions.ts'
 import { PROJECT } from '../process.ts'
 import { makeRecipeFolder, type RecipeFolder, recipe } from '../recipes.ts'
 import { PASSWORD, startTestService, type TestService } from '../service.ts'
@@ -118,7 +119,10 @@ func main() {
     test(`are refused in Python once their session has ended, on ${engine}`, async context => {
       const login = await startTestService(engine, { JWT_ISSUER: '' })
       context.after(() => login.stop())
-      await login.addUser(EMAIL)
+      const userId = await login.addUser(EMAIL)
+      // More than one page.
+      const filling = { tokensEach: 0, endedAt: login.now() }
+      await fillSessions(login.database, userId, 10_001, login.now(), filling)
       const [ended, live] = [await login.login(EMAIL, PASSWORD), await login.login(EMAIL, PASSWORD)]
       await folder.write(
         'verifier.py',
@@ -139,6 +143,8 @@ try:
         verifier.verify(ended)
         time.sleep(0.1)
 except jwt.InvalidTokenError as error: print(error)
+try: Verifier(issuer).verify(ended)
+except jwt.InvalidTokenError as error: print(error)
 print(verifier.verify(live)["sub"])
 verifier.max_silence = -1
 try: verifier.verify(live)
@@ -151,7 +157,7 @@ print(nowhere.is_ended("x"))
 `,
       )
       const address = login.url.replace('127.0.0.1', 'localhost')
-      const { user, accessToken, refreshToken } = ended.json.data
+      const { accessToken, refreshToken } = ended.json.data
       const output = await folder.run(
         [
           ...['/usr/bin/python3', 'feed.py', address],
@@ -159,7 +165,8 @@ print(nowhere.is_ended("x"))
         ],
         { SSL_CERT_FILE: join(login.dataDir, 'development-cert.pem') },
       )
-      const expected = [user.id, 'the session has ended', user.id, 'silent', 'silent', 'False']
+      const hasEnded = 'the session has ended'
+      const expected = [userId, hasEnded, hasEnded, userId, 'silent', 'silent', 'False']
       assert.deepEqual(output.trim().split('\n'), expected)
     })
   }

@@ -13,6 +13,22 @@ const PLACES = [
   sql`ended_sessions where ended_at is not null`,
 ]
 
+export async function hasMoreEnded(
+  engine: Engine,
+  known: number,
+  from: Date,
+  before: Date,
+): Promise<boolean> {
+  const range = sql`ended_at >= ${formatTime(from)} and ended_at < ${formatTime(before)}`
+  const parts = PLACES.map(place => sql`select 1 from ${place} and ${range}`)
+  const { rows } = await engine.retrying(() =>
+    sql`select 1 from (${sql.join(parts, sql` union all `)}) ended limit 1 offset ${known}`.execute(
+      engine.db,
+    ),
+  )
+  return rows.length > 0
+}
+
 export async function listEnded(
   engine: Engine,
   { endedAt, id }: Parameters<SessionStore['listEnded']>[0],

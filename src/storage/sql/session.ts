@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { invalid, type SessionKey, type SessionStore } from '../../domain/session.ts'
 import { writeAudit } from './audit.ts'
 import { endAllSessions, endEverySession, isOfUser, isOtherOf } from './end-all-sessions.ts'
-import { listEnded } from './ended-sessions.ts'
+import { hasMoreEnded, listEnded } from './ended-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { findByCookie, findById, isLive, toLastLogin, toLive, toSession } from './live-session.ts'
 import { lockForChange } from './lock-for-change.ts'
@@ -164,6 +164,7 @@ export function createSessions(engine: Engine): SessionStore {
         return ended.length
       }),
 
+    hasMoreEnded: (known, from, before) => hasMoreEnded(engine, known, from, before),
     listEnded: (from, limit) => listEnded(engine, from, limit),
     endEvery: change => endEverySession(engine, change),
   }

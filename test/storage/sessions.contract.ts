@@ -142,7 +142,11 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('all sessions of all users end in batches, also expired ones, and one event says so', async () => {
+    test('all sessions of all users end in batches, each at its own time, also expired ones, and one event says so', async context => {
+      // Each batch takes a millisecond at least.
+      const now = performance.now.bind(performance)
+      let passedMs = 0
+      context.mock.method(performance, 'now', () => now() + passedMs++)
       const [first, second] = [await newUser(), await newUser()]
       await fillSessions(database, first.id, 2_300, start, { tokensEach: 0 })
       const expired = { tokensEach: 0, idleEnd: later(-1) }
@@ -165,11 +169,9 @@ for (const engine of ENGINES) {
       const ended = await ending
       assert.equal(await unended(), 0)
       assert.ok(ended >= 2_305 && ended <= all - 300, `${ended} of ${all}`)
-      if (engine === 'postgres') {
-        const [row] = await database.rows(`select count(distinct xmin::text) as n from sessions
-          where ended_at = '${at.toISOString()}'`)
-        assert.ok(Number(row?.n) >= 3)
-      }
+      const [row] = await database.rows(`select count(distinct ended_at) as n from sessions
+        where ended_at >= '${at.toISOString()}'`)
+      assert.ok(Number(row?.n) >= 3)
       const page = { since: null, beforeId: null, limit: 10 }
       const { events } = await store.audit.list('all users', page)
       assert.deepEqual(

@@ -57,12 +57,15 @@ const FIRST: Position = {
 
 /**
  * Each session is met once: the batches follow the index of the purge, whose values only ever grow. A position in it
- * keeps PostgreSQL from reading the entries of the batches before, which stay in the index until a vacuum.
+ * keeps PostgreSQL from reading the entries of the batches before, which stay in the index until a vacuum. Each batch has
+ * its own time: the feed of ended sessions does not look for ends that become visible long after their time.
  */
 export async function endEverySession(engine: Engine, change: Change): Promise<number> {
+  const startMs = performance.now()
   let ended = 0
   for (let after: Position | undefined = FIRST; after; await setImmediate()) {
-    const batch = await endBatch(engine, change, after)
+    const passedMs = Math.floor(performance.now() - startMs)
+    const batch = await endBatch(engine, change, after, passedMs)
     ended += batch.ended
     after = batch.last
   }
@@ -73,6 +76,7 @@ function endBatch(
   engine: Engine,
   change: Change,
   after: Position,
+  passedMs: number,
 ): Promise<{ ended: number; last: Position | undefined }> {
   const { id, purge_at } = after
   return transact(engine, async trx => {
@@ -88,7 +92,8 @@ function endBatch(
       order by sessions.purge_at, id limit ${sql.lit(ROWS_AT_A_TIME[engine.name])}`.execute(trx)
     if (rows.length === 0) return { ended: 0, last: undefined }
     const isInBatch = sql<boolean>`id in (${sql.join(rows.map(row => row.id))})`
-    const live = await endAllSessions(engine, trx, isInBatch, change.at)
+    const now = new Date(change.at.getTime() + passedMs)
+    const live = await endAllSessions(engine, trx, isInBatch, now)
     return { ended: live.length, last: rows.at(-1) }
   })
 }

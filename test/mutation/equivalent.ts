@@ -114,9 +114,6 @@ export const EQUIVALENT: Record<string, Record<string, string>> = {
   'src/session/ended-feed.ts': {
     'if (nowMs {< → <=} readMs) {':
       'The clock has been set back to the millisecond of the last read: an answer may repeat more ends.',
-    'snapshot = [...listed.values()].sort((one, other) => one.seenMs {- → +} other.seenMs)':
-      'The ends are in this order already, and a comparison that is never negative leaves it.',
-    'const last = page.at(-{1 → 2})': 'Reads one end twice; the second time, it is known.',
   },
   'src/storage/sqlite/settle.ts': {
     'if (displaced.cookieDigest {=== → !==} null && device === null) return []':

@@ -13,6 +13,7 @@ import { freePort } from '../postgres-server.ts'
 import { createDeployment, type Deployment, PROJECT, run, SERVE, until } from '../process.ts'
 import { createClient, PASSWORD } from '../service.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
+import { assertSamePublicPaths } from './public-paths.ts'
 
 const EMAIL = 'kate@example.com'
 /** Requests in progress, connections and the database have this long after DRAIN_DELAY_MS. */
@@ -159,7 +160,7 @@ test('kubernetes.yaml: variables, ports, probes and security', async () => {
   assert.deepEqual(container.securityContext.capabilities.drop, ['ALL'])
 })
 
-test('Caddyfile: a login through Caddy, which does not believe the client’s own address', async () => {
+test('Caddyfile: all public paths, and a login in which Caddy does not believe the client’s own address', async () => {
   execFileSync('caddy', ['validate', '--config', join(PROJECT, 'deploy/Caddyfile')], {
     stdio: 'pipe',
   })
@@ -189,6 +190,14 @@ test('Caddyfile: a login through Caddy, which does not believe the client’s ow
   })
   const { ip } = await service.line('login.succeeded')
   assert.equal(ip, '127.0.0.1')
+  const headers = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': '127.0.0.1' }
+  const clients = await Promise.all(
+    [url, service.url].map(at => createClient(at, CERTIFICATE_FOLDER)),
+  )
+  const [throughCaddy, direct] = clients
+  assert.ok(throughCaddy && direct)
+  await assertSamePublicPaths(throughCaddy.call, call => direct.call({ ...call, headers }))
+  for (const client of clients) client.close()
   caddy.kill('SIGTERM')
   await caddy.exit
 })

@@ -6,7 +6,8 @@ import { request as httpsRequest } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { freePort } from '../postgres-server.ts'
-import type { Answer } from '../service.ts'
+import { recipe } from '../recipes.ts'
+import type { Answer, Call } from '../service.ts'
 import {
   DEVICE_COOKIE,
   type Login,
@@ -22,9 +23,11 @@ import {
   startApplication,
   startProxy,
 } from './forward-auth.ts'
+import { assertSamePublicPaths, listPublicPaths } from './public-paths.ts'
 
 const OPENS_PAGE = { 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Site': 'none' }
 const OWN_SCRIPT = { 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Site': 'same-origin' }
+const FORWARDED = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': '127.0.0.1' }
 const UPGRADE = {
   Connection: 'Upgrade',
   Upgrade: 'websocket',
@@ -73,8 +76,7 @@ for (const name of PROXIES) {
       })
       await proxy.restart()
       await service.addUser('kate@example.com', { name: NAME })
-      const headers = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': '203.0.113.9' }
-      login = await service.browserLogin('kate@example.com', { headers })
+      login = await service.browserLogin('kate@example.com', { headers: FORWARDED })
     })
     after(async () => {
       await proxy?.remove()
@@ -108,6 +110,23 @@ for (const name of PROXIES) {
       const body = { email: 'kate@example.com', password: 'wrong' }
       assert.equal((await proxy.call({ headers: OWN_SCRIPT, body })).status, 401)
       assert.equal(seenBy(await get(path, cookies(login))).url, path)
+    })
+
+    const callDirectly = (call: Call) => service.call({ ...call, headers: FORWARDED })
+
+    test('every public path leads to the login service', () =>
+      assertSamePublicPaths(proxy.call, callDirectly))
+
+    test('the recipe for Traefik has every public path', async () => {
+      const rules = [...recipe('Traefik', 'yaml').matchAll(/Path(Prefix)?\(`([^`]+)`\)/g)]
+      for (const { path } of await listPublicPaths(callDirectly)) {
+        assert.ok(
+          rules.some(([, isPrefix, rule = '']) =>
+            isPrefix ? path.startsWith(rule) : path === rule,
+          ),
+          path,
+        )
+      }
     })
 
     test('the application gets the user, and neither forged headers nor cookies of the service', async () => {

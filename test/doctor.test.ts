@@ -52,6 +52,11 @@ describe('an unsafe setting is a warning or a problem', { concurrency: 2 }, () =
         /^warning, address: .*: every machine in 10\.0\.0\.0\/8, 2001:db8::\/63 can claim any client address; list the proxies alone$/,
     },
     {
+      name: 'a proxy that sends passwords over a network without TLS',
+      env: { HOST: '0.0.0.0', TRUST_PROXY: '192.0.2.7', TLS_CERT_FILE: '', TLS_KEY_FILE: '' },
+      expected: /^warning, configuration: With HOST=0\.0\.0\.0 the proxy sends .* unencrypted/,
+    },
+    {
       name: 'health endpoints that other machines can reach',
       env: { OPS_HOST: '0.0.0.0' },
       expected: /^warning, health: 0\.0\.0\.0, port 9443: others can reach it/,

@@ -184,7 +184,7 @@ export async function createDeployment(
       started.push(service)
       const { address } = await service.line('service.started')
       const url = String(address)
-      const client = await createClient(url, dataDir)
+      const client = await createClient(url, dataDir, env.TLS_CERT_FILE || undefined)
       service.exit.then(client.close)
       return {
         ...service,

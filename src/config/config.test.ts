@@ -439,6 +439,15 @@ describe('configuration', () => {
     ])
   })
 
+  test('warns of passwords that cross a network without TLS', () => {
+    const plain = { TRUST_PROXY: '192.0.2.1', HOST: '0.0.0.0' }
+    const tls = { TLS_CERT_FILE: '/run/cert.pem', TLS_KEY_FILE: '/run/key.pem' }
+    assert.match(loadConfig(plain).warnings.join(), /^With HOST=0\.0\.0\.0 .* unencrypted/)
+    for (const safe of [{ HOST: '127.0.0.1' }, { HOST: '::1' }, { TRUST_PROXY: '' }, tls]) {
+      assert.deepEqual(loadConfig({ ...plain, ...safe }).warnings, [])
+    }
+  })
+
   test('warns of http origins, whose pages cannot use the cookie', () => {
     const { warnings } = loadConfig({
       CORS_ORIGINS: 'https://a.example,http://localhost:3000',

@@ -2,7 +2,7 @@
 // its remedy.
 import { join } from 'node:path'
 import type { Budgets } from '../domain/attempt.ts'
-import { defaultIssuer } from './addresses.ts'
+import { defaultIssuer, isLoopback } from './addresses.ts'
 import type { DatabaseConfig } from './database.ts'
 import type { Environment } from './kinds.ts'
 import { readVariables, type VariableValues } from './reader.ts'
@@ -31,7 +31,7 @@ export function loadConfig(env: Environment, warnings: readonly string[] = []): 
   const problems = [...read.problems, ...contradictionsOf(values)]
   if (problems.length > 0) throw new ConfigError(problems)
   const unknown = warnOfUnknown(env, Object.keys(VARIABLES))
-  const allWarnings = [...warnings, ...unknown, ...read.warnings]
+  const allWarnings = [...warnings, ...unknown, ...read.warnings, ...warnOfPlainHttp(values)]
   return deepFreeze(toConfig(values, settingsOf(given), allWarnings))
 }
 
@@ -134,6 +134,14 @@ function toDatabase(values: VariableValues): DatabaseConfig {
 
 function toPair(certFile: string | null, keyFile: string | null): TlsFiles | null {
   return certFile && keyFile ? { certFile, keyFile } : null
+}
+
+function warnOfPlainHttp(values: VariableValues): string[] {
+  const { HOST, TRUST_PROXY } = values
+  if (toTls(values) || !TRUST_PROXY?.length || isLoopback(HOST)) return []
+  return [
+    `With HOST=${HOST} the proxy sends passwords and tokens over the network unencrypted. Set TLS_CERT_FILE and TLS_KEY_FILE, and let the proxy use TLS and verify the certificate (docs/operations.md); if it is on this machine, set HOST=127.0.0.1.`,
+  ]
 }
 
 /** Problems of several variables together. */

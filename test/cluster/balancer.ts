@@ -7,6 +7,16 @@ import { PROJECT, run, until } from '../process.ts'
 import { createClient } from '../service.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
 
+const CERTIFICATE_FOLDER = process.env.TEST_TEMPLATES ?? ''
+const { certFile, keyFile } = developmentFiles(CERTIFICATE_FOLDER)
+
+/** The environment of an instance: it trusts the balancer, which verifies its certificate. */
+export const BEHIND_BALANCER = {
+  TRUST_PROXY: '127.0.0.1',
+  TLS_CERT_FILE: certFile,
+  TLS_KEY_FILE: keyFile,
+}
+
 export type BalancerName = 'haproxy' | 'nginx'
 /** Where an instance listens, for callers and for health checks. */
 export type Target = { port: string; opsPort: string }
@@ -18,11 +28,9 @@ export async function chooseTargets(count: number): Promise<Target[]> {
   )
 }
 
-/** Terminates TLS with the development certificate. The instances trust it as their proxy. */
+/** Has the development certificate too, which is its own CA. */
 export async function startBalancer(name: BalancerName, targets: Target[]) {
   const folder = await makeTemporaryFolder(`login-${name}-`)
-  const certificateFolder = process.env.TEST_TEMPLATES ?? ''
-  const { certFile, keyFile } = developmentFiles(certificateFolder)
   const pem = join(folder, 'login.pem')
   const parts = await Promise.all([certFile, keyFile].map(part => readFile(part, 'utf8')))
   await writeFile(pem, parts.join('\n'))
@@ -54,7 +62,7 @@ export async function startBalancer(name: BalancerName, targets: Target[]) {
           })} }`,
   )
   const balancer = run({}, { command: commands[name] })
-  const client = await createClient(`https://127.0.0.1:${port}`, certificateFolder)
+  const client = await createClient(`https://127.0.0.1:${port}`, CERTIFICATE_FOLDER)
   const stop = async () => {
     client.close()
     balancer.kill('SIGTERM')
@@ -81,6 +89,8 @@ async function readRecipe(language: string): Promise<string> {
   const recipe = document.split(`\`\`\`${language}\n`)[1]?.split('```')[0]
   if (!recipe) throw new Error(`docs/operations.md has no recipe for ${language}`)
   return recipe
+    .replace(/\/etc\/\w+\/login-ca.pem/, certFile)
+    .replace('login.example.com', 'localhost')
 }
 
 /** Replaces the lines of each directive, which must exist. "server {" opens a block and stays. */

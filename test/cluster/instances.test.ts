@@ -13,7 +13,7 @@ import {
   until,
 } from '../process.ts'
 import { type Answer, type Call, countStatuses, createAddresses, PASSWORD } from '../service.ts'
-import { chooseTargets, startBalancer } from './balancer.ts'
+import { BEHIND_BALANCER, chooseTargets, startBalancer } from './balancer.ts'
 import { startLoad } from './load.ts'
 import { startWire } from './wire.ts'
 
@@ -34,7 +34,7 @@ describe('three instances behind HAProxy', () => {
   before(async () => {
     deployment = opened.adopt(
       await createDeployment('postgres', {
-        TRUST_PROXY: '127.0.0.1',
+        ...BEHIND_BALANCER,
         MAX_SESSIONS_PER_USER: '1000',
       }),
       created => created.remove(),

@@ -5,7 +5,7 @@ import bcrypt from 'bcrypt'
 import { median } from '../../bench/statistics.ts'
 import { createDeployment, timed } from '../process.ts'
 import { PASSWORD } from '../service.ts'
-import { chooseTargets, startBalancer } from './balancer.ts'
+import { BEHIND_BALANCER, chooseTargets, startBalancer } from './balancer.ts'
 
 const COST = 11
 const LOGINS = 40
@@ -18,7 +18,7 @@ const MEASUREMENTS = 5
 test('a login over three instances takes as long as over one', async t => {
   await using opened = new AsyncDisposableStack()
   const deployment = opened.adopt(
-    await createDeployment('postgres', { TRUST_PROXY: '127.0.0.1', BCRYPT_COST: String(COST) }),
+    await createDeployment('postgres', { ...BEHIND_BALANCER, BCRYPT_COST: String(COST) }),
     created => created.remove(),
   )
   await deployment.addUser(EMAIL, await bcrypt.hash(PASSWORD, COST))

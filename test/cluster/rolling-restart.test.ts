@@ -4,7 +4,13 @@ import { test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { createDeployment, until } from '../process.ts'
 import { PASSWORD } from '../service.ts'
-import { type BalancerName, chooseTargets, startBalancer, type Target } from './balancer.ts'
+import {
+  type BalancerName,
+  BEHIND_BALANCER,
+  chooseTargets,
+  startBalancer,
+  type Target,
+} from './balancer.ts'
 import { startLoad } from './load.ts'
 
 /** So slow that logins are in flight at every moment, and so fast that a busy machine sheds none. */
@@ -18,7 +24,7 @@ for (const balancerName of BALANCERS) {
     await using opened = new AsyncDisposableStack()
     const deployment = opened.adopt(
       await createDeployment('postgres', {
-        TRUST_PROXY: '127.0.0.1',
+        ...BEHIND_BALANCER,
         BCRYPT_COST: String(COST),
         MAX_SESSIONS_PER_USER: '1000',
         // The default.

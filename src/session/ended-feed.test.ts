@@ -16,6 +16,8 @@ async function openFeed() {
     nowMs: NOW_MS,
     /** The moment from which on each statement lists the ends. */
     reads: [] as number[],
+    /** How many the last answer had. */
+    blocks: 0,
     /** A statement does not end before this does. */
     stall: Promise.resolve(),
   }
@@ -35,6 +37,7 @@ async function openFeed() {
         typeof cursor === 'number' ? { seenMs: cursor, last: null } : cursor,
       )
       if (!found) return null
+      state.blocks = found.page.length
       const json = Buffer.concat(found.page.map(block => block.json)).subarray(1)
       const ids: string[] = JSON.parse(`[${json}]`)
       return { ids, ...found.next }
@@ -134,6 +137,10 @@ test('10,001 ends of one moment are read by two statements, and come in two page
   const first = await listAt(NOW_MS)
   assert.equal(first?.ids.length, 10_000)
   assert.equal(state.reads.length, 2)
+  assert.equal(state.blocks, 10)
+  const before = { endedAt: new Date(NOW_MS - 1), id: 'ffffffff-ffff-4fff-bfff-ffffffffffff' }
+  const { ids } = (await listAt(NOW_MS, { seenMs: NOW_MS, last: before })) ?? {}
+  assert.deepEqual(ids, first.ids)
   // Before the place that the caller has reached.
   const early = await endAt(NOW_MS - 1)
   const { seenMs, last } = first

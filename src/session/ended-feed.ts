@@ -67,7 +67,6 @@ export function createEndedFeed(store: FeedStore, clock: () => Date) {
     // The clock was set back. The times of the blocks mean nothing now.
     if (nowMs < readMs) {
       blocks = []
-      changedMs = 0
       readMs = Number.NEGATIVE_INFINITY
     }
     const listedFromMs = toBlockStart(nowMs - LISTED_MS)

@@ -112,6 +112,8 @@ export const EQUIVALENT: Record<string, Record<string, string>> = {
       'Reads one row more, which is cut off.',
   },
   'src/session/ended-feed.ts': {
+    '{open.last = end → ;}':
+      'Pages then go on after the first end of a block, and so with the same block.',
     'if (nowMs {< → <=} readMs) {':
       'The clock has been set back to the millisecond of the last read: an answer may repeat more ends.',
   },

@@ -137,8 +137,8 @@ function toPair(certFile: string | null, keyFile: string | null): TlsFiles | nul
 }
 
 function warnOfPlainHttp(values: VariableValues): string[] {
-  const { HOST, TRUST_PROXY } = values
-  if (toTls(values) || !TRUST_PROXY?.length || isLoopback(HOST)) return []
+  const { HOST, TRUST_PROXY, TLS_CERT_FILE } = values
+  if (TLS_CERT_FILE || !TRUST_PROXY?.length || isLoopback(HOST)) return []
   return [
     `With HOST=${HOST} the proxy sends passwords and tokens over the network unencrypted. Set TLS_CERT_FILE and TLS_KEY_FILE, and let the proxy use TLS and verify the certificate (docs/operations.md); if it is on this machine, set HOST=127.0.0.1.`,
   ]

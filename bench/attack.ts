@@ -58,16 +58,16 @@ export async function sendOnce(
   )
 }
 
-/** Logs in from a browser; the result is the login that this known device sends later. */
+/** Logs in from a browser; the result is the headers that this known device sends later. */
 export async function makeKnownDevice(
   target: Target,
   email: string,
-  address: number,
-): Promise<Buffer> {
-  const connection = new Connection(target, loopbackAddress(address))
+  address: string,
+): Promise<string> {
+  const connection = new Connection(target, address)
   const { status, head } = await connection.send(loginRequest(email, PASSWORD, BROWSER))
   connection.close()
   const [cookie] = new RegExp(`${DEVICE_COOKIE}=[^;]+`).exec(head.toString('latin1')) ?? []
   if (!cookie) throw new Error(`a browser's first login was answered ${status} without its cookie`)
-  return loginRequest(email, PASSWORD, `${BROWSER}Cookie: ${cookie}\r\n`)
+  return `${BROWSER}Cookie: ${cookie}\r\n`
 }

@@ -12,6 +12,7 @@ import { endRun, useRunFolder } from './processes.ts'
 import { createProgress } from './progress.ts'
 import { measureCapacity } from './sections/capacity.ts'
 import { measureCeiling } from './sections/ceiling.ts'
+import { measureChanges } from './sections/changes.ts'
 import { measureFairness } from './sections/fairness.ts'
 import { measureGrowth } from './sections/growth.ts'
 import { measureImport } from './sections/import.ts'
@@ -30,6 +31,7 @@ const SECTIONS: Record<string, Section> = {
   overhead: measureOverhead,
   overload: measureOverload,
   starvation: measureStarvation,
+  changes: measureChanges,
   fairness: measureFairness,
   refusals: measureRefusals,
   refresh: measureRefresh,

@@ -11,7 +11,7 @@ import {
   type Run,
 } from '../findings.ts'
 import { startCpuShare } from '../processes.ts'
-import { COST, emailOf, loginRequest, rightLogins } from '../seed.ts'
+import { COST, emailOf, loginRequest, PASSWORD, rightLogins } from '../seed.ts'
 import { deploy } from '../service.ts'
 import { median } from '../statistics.ts'
 
@@ -69,7 +69,9 @@ export async function measureStarvation({ isQuick, progress }: Run): Promise<Fin
     progress(`${setting}: first logins of the known devices`)
     const known: Buffer[] = []
     for (let index = 0; index < LOGINS; index++) {
-      known.push(await makeKnownDevice(target, emailOf(KNOWN + index), KNOWN_AT + index))
+      const email = emailOf(KNOWN + index)
+      const headers = await makeKnownDevice(target, email, loopbackAddress(KNOWN_AT + index))
+      known.push(loginRequest(email, PASSWORD, headers))
     }
     for (const [index, attacker] of ATTACKS.entries()) {
       const { name, addresses } = attacker

@@ -9,6 +9,8 @@ export type Claim = {
   hasPriority: boolean
   /** A hash that is being computed counts before the other attempts of its account, client and network. */
   isRunning: boolean
+  /** How many of the recent hashes are its own. They do not count against it. */
+  ownHashes: number
 }
 
 /**
@@ -27,7 +29,7 @@ export function inFairOrder<C extends Claim>(arrived: C[], recent: RecentHashes)
       const name = nameOf(claim)
       const turn = 1 + (latest.get(name) ?? recent.countOf(name))
       latest.set(name, turn)
-      turns.set(claim, turn)
+      turns.set(claim, turn - claim.ownHashes)
     }
     inTurn = runningFirst.toSorted(byTurn)
   }

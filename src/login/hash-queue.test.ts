@@ -346,14 +346,40 @@ describe('a hash slot', () => {
     assert.ok(arrive('on the idle thread'))
   })
 
-  test('is refused with the same forecast to attempts that come within 5 ms', async () => {
-    const { arrive, advance } = createRig()
-    arrive('first')
-    assert.equal(arrive('hurried', { withinMs: 100 }), false)
-    await advance(4)
-    assert.equal(arrive('patient'), false)
-    await advance(1)
-    assert.equal(arrive('patient'), true)
+  test('is refused with the same forecast to attempts that come within 5 ms, unless they have more time', async () => {
+    for (const [afterMs, withinMs, isRefused] of [
+      [4, 230, true],
+      [5, 230, false],
+      [4, 232, false],
+    ] as const) {
+      const { arrive, advance, setRoundMs } = createRig()
+      arrive('first')
+      // Beside the first one, it takes 120 ms; then the margin of 120 ms.
+      assert.equal(arrive('shed', { withinMs: 230 }), false)
+      setRoundMs(ROUND_MS.map(ms => ms / 2))
+      await advance(afterMs)
+      assert.equal(arrive('next', { withinMs }), !isRefused)
+    }
+  })
+
+  test('is good for a second hash, against which the first one does not count', async () => {
+    for (const [network, isFirst] of [
+      ['office', false],
+      ['home', true],
+    ] as const) {
+      const { admit, arrive, advance } = createRig({ roundMs: ROUND_MS.slice(0, 1) })
+      const change = admit('change', { network: 'office' })
+      arrive('colleague', { network: 'office' })
+      const first = change?.run()
+      await advance(202)
+      assert.ok(await first)
+      assert.ok(arrive('running'))
+      const second = change?.run(-468)
+      // Both have 330 ms, enough for one of them after the hash that runs.
+      assert.equal(arrive('newcomer', { network, withinMs: 330 }), isFirst)
+      await advance(1_000)
+      assert.equal((await second) === null, isFirst)
+    }
   })
 
   test('can still be reached by an attempt that waits for its scope only if time is left', () => {
@@ -407,6 +433,22 @@ describe('fairness', () => {
     assert.equal(resultOf('attacker 2')?.end, 'shed')
     assert.equal(resultOf('stranger')?.end, 'stranger')
     assert.equal(resultOf('attacker 1')?.end, 'attacker 1')
+  })
+
+  test('stops such a hash rather than wait for it until little time is left', async () => {
+    for (const [withinMs, isStopped] of [
+      [267, true],
+      [269, false],
+    ] as const) {
+      const { arrive, advance, running } = createRig({ roundMs: ROUND_MS.slice(0, 1) })
+      arrive('earlier', { client: 'attacker' })
+      await advance(101)
+      arrive('later', { client: 'attacker' })
+      await advance(50)
+      // 48 ms for that hash, because a chunk of 2 ms counts as done, 100 ms for its own, the margin of 120 ms.
+      assert.ok(arrive('stranger', { withinMs }))
+      assert.deepEqual(running(), [isStopped ? 'stranger' : 'later'])
+    }
   })
 
   test('one client does not keep out others, even if a single hash takes too long', async () => {

@@ -50,7 +50,10 @@ export type HashClaim = {
 
 /** The right to one hash. It must be used or released. */
 export type HashSlot = {
-  /** The digest of the job; null, if the attempt was evicted or its turn came too late. */
+  /**
+   * The digest of the job; null, if the attempt was evicted or its turn came too late. A second job, after the
+   * first, has the same claim, and there may be no room for it.
+   */
   run(finishByMs: number, job: HashJob): Promise<Buffer | null>
   release(): void
 }
@@ -71,7 +74,7 @@ export function createHashQueue(
   let lastShedMs = Number.NEGATIVE_INFINITY
   const undecided: (() => void)[] = []
   /** What the weakest attempt was told last, for those that come at the same moment; changes end it. */
-  let verdict: { answer: 'undecided' | null; untilMs: number } | null = null
+  let verdict: { answer: 'undecided' | null; finishByMs: number; untilMs: number } | null = null
 
   function admit(
     { network, client, account, isKnownDevice }: HashClaim,
@@ -80,15 +83,16 @@ export function createHashQueue(
     const hasPriority = isKnownDevice && canHavePriority(network, account)
     const entry: SlotHolder = {
       ...{ network, client, account, hasPriority, finishByMs },
-      ...{ roundsLeft: rounds, queued: null, hashing: null },
+      ...{ roundsLeft: rounds, queued: null, hashing: null, ownHashes: 0 },
       get isRunning() {
         return this.hashing !== null
       },
     }
     const weaker = weakerThan(entry)
-    if (weaker.size === 0 && verdict && nowMs() < verdict.untilMs) return verdict.answer
-    const firstWeaker = entries.findIndex(it => !it.isRunning && weaker.has(it))
-    entries.splice(firstWeaker === -1 ? entries.length : firstWeaker, 0, entry)
+    const isAnswered =
+      verdict && nowMs() < verdict.untilMs && finishByMs <= verdict.finishByMs + VERDICT_MS
+    if (weaker.size === 0 && verdict && isAnswered) return verdict.answer
+    insert(entry, weaker)
     const room = findRoom(entry, entries, weaker, MARGIN_MS)
     if (!room) {
       const reserved = entries.filter(other => other === entry || !isUnreserved(other))
@@ -96,7 +100,7 @@ export function createHashQueue(
         reserved.length < entries.length && findRoom(entry, reserved, weaker, MARGIN_MS) !== null
       remove(entry)
       const answer = isUndecided ? ('undecided' as const) : null
-      if (weaker.size === 0) verdict = { answer, untilMs: nowMs() + VERDICT_MS }
+      if (weaker.size === 0) verdict = { answer, finishByMs, untilMs: nowMs() + VERDICT_MS }
       if (!isUndecided) lastShedMs = nowMs()
       return answer
     }
@@ -106,8 +110,15 @@ export function createHashQueue(
       async run(finishByMs: number, job: HashJob) {
         entry.finishByMs = finishByMs
         entry.roundsLeft = job.totalRounds
-        // An attempt evicts others only now: it has its reservation and will be hashed.
-        const room = findRoom(entry, entries, weakerThan(entry), MARGIN_AFTER_MS)
+        const isSecond = entry.hashing !== null
+        entry.hashing = entry.queued = null
+        const weaker = weakerThan(entry)
+        if (isSecond) insert(entry, weaker)
+        // An attempt evicts others only now: it has its reservation and will be hashed. It stops a hash rather
+        // than wait so long that it is late if hashing becomes a little slower.
+        const room =
+          findRoom(entry, entries, weaker, MARGIN_MS) ??
+          findRoom(entry, entries, weaker, MARGIN_AFTER_MS)
         if (!room) {
           job.password.fill(0)
           leave(entry)
@@ -122,7 +133,10 @@ export function createHashQueue(
             startQueued()
             decide()
           })
-          if (digest) recent.add(namesOfHash(entry))
+          if (digest) {
+            recent.add(namesOfHash(entry))
+            entry.ownHashes++
+          }
           return digest
         } finally {
           // Without a hash, nothing else has erased it.
@@ -164,6 +178,12 @@ export function createHashQueue(
     const isShedding = nowMs() - lastShedMs < SHEDDING_MS
     const prospects = { hasher, limits, nowMs: nowMs(), marginMs, isShedding }
     return findEvictions(newcomer, holders, weaker, prospects)
+  }
+
+  /** It is hashed before those that give way to it. */
+  function insert(entry: SlotHolder, weaker: Set<SlotHolder>): void {
+    const firstWeaker = entries.findIndex(it => !it.isRunning && weaker.has(it))
+    entries.splice(firstWeaker === -1 ? entries.length : firstWeaker, 0, entry)
   }
 
   /** The attempts that give way to this one, the weakest last. */

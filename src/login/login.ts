@@ -150,7 +150,7 @@ async function tryToLogIn(
     return { kind: 'rejected', email, reason: decision.reason, alarm: toAlarm(user, failures) }
   }
 
-  const preparing = await prepareNewHash(deps, attempt, decision.user, claim, () => finishByMs(2))
+  const preparing = await prepareNewHash(deps, attempt, decision.user, slot, () => finishByMs(2))
   if (preparing.kind !== 'ready') {
     if (preparing.kind === 'shed') await store.attempts.release(scopes)
     else if (preparing.kind === 'change-required') await store.attempts.pass(scopes)

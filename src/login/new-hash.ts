@@ -1,13 +1,12 @@
-// The hash of a new password, as a second turn in the queue after the current password was verified.
+// The hash of a new password, as a second turn of the same claim after the current password was verified.
 import type { User } from '../domain/user.ts'
 import type { ShedReason } from './admission.ts'
-import type { HashClaim, HashQueue } from './hash-queue.ts'
+import type { HashSlot } from './hash-queue.ts'
 import { findPasswordFlaw, type PasswordFlaw } from './password-rules.ts'
 import type { Passwords } from './passwords.ts'
 
 export type NewHashDeps = {
   passwords: Passwords
-  hashQueue: HashQueue
   passwordRules: { minLength: number; brandName: string }
 }
 
@@ -19,10 +18,10 @@ type NewHash =
   | { kind: 'shed'; reason: ShedReason }
 
 export async function prepareNewHash(
-  { passwords, hashQueue, passwordRules }: NewHashDeps,
+  { passwords, passwordRules }: NewHashDeps,
   { password, newPassword }: { password: string; newPassword?: string },
   { id, email, name, temporaryUntil }: User,
-  claim: HashClaim,
+  slot: HashSlot,
   finishByMs: () => number,
 ): Promise<NewHash> {
   if (newPassword === undefined) {
@@ -36,12 +35,6 @@ export async function prepareNewHash(
     ...{ email, name, current: password },
   })
   if (flaw) return { kind: 'unfit-password', userId: id, flaw }
-  let slot = hashQueue.admit(claim, finishByMs())
-  while (slot === 'undecided') {
-    await hashQueue.nextDecision()
-    slot = hashQueue.admit(claim, finishByMs())
-  }
-  if (!slot) return { kind: 'shed', reason: 'no-slot' }
   const { job, toHash } = passwords.prepare(newPassword)
   const digest = await slot.run(finishByMs(), job)
   return digest ? { kind: 'ready', newHash: toHash(digest) } : { kind: 'shed', reason: 'too-late' }

@@ -6,6 +6,8 @@ export type Scenario = {
   name: string
   attacker: Attacker | null
   users: Users
+  /** How many times as long as usual a hash takes. */
+  slowness?: number
 }
 type Attacker = {
   /** The address of this attempt, counted over all callers. */
@@ -13,6 +15,8 @@ type Attacker = {
   /** Its own accounts, which it uses with the right passwords. Zero: a new email for each attempt. */
   accounts: number
   hasKnownDevices: boolean
+  /** It changes the passwords of its accounts instead of logging in. */
+  isChanging?: boolean
   callers: number
   /** All callers send an attempt at the same moment, this often. Else each repeats after every answer. */
   burstEveryMs?: number
@@ -48,6 +52,7 @@ const ONE = inNetworks(1)
 /** Attackers without accounts, and with accounts of their own. */
 const FLOOD = { addressOf: ONE, accounts: 0, hasKnownDevices: false, callers: 20 }
 const OWNER = { addressOf: ONE, accounts: 10, hasKnownDevices: true, callers: 20 }
+const OWNERS = { ...OWNER, addressOf: in24, accounts: 20 }
 
 const ALONE: Users = {
   count: 30,
@@ -85,6 +90,14 @@ export const WITHSTOOD = [
   attacked('a /24, 254 accounts with known devices', {
     ...{ ...OWNER, addressOf: in24, accounts: 254 },
   }),
+  {
+    ...attacked('a /24, 20 accounts with known devices; hashes take 1.75 times as long', OWNERS),
+    slowness: 1.75,
+  },
+  {
+    ...attacked('the same; it changes its passwords', { ...OWNERS, isChanging: true }),
+    slowness: 1.75,
+  },
   attacked('an IPv6 /48, no accounts', { ...FLOOD, addressOf: in48 }),
   attacked('an IPv6 /48, 20 accounts with known devices', {
     ...{ ...OWNER, addressOf: in48, accounts: 20 },
@@ -110,18 +123,28 @@ export const BEYOND = [
   }),
 ]
 
-export async function playScenario({ attacker, users }: Scenario): Promise<FairnessFigures> {
-  const { attempt, sleep, nowMs, runUntil, random } = simulateLogins(SEED)
+export async function playScenario({
+  attacker,
+  users,
+  slowness = 1,
+}: Scenario): Promise<FairnessFigures> {
+  const { attempt, sleep, nowMs, runUntil, random } = simulateLogins(SEED, slowness)
   let sent = 0
   let attackerSucceeded = 0
 
-  async function attack({ addressOf, accounts, hasKnownDevices, burstEveryMs }: Attacker) {
+  async function attack({
+    addressOf,
+    accounts,
+    hasKnownDevices,
+    isChanging = false,
+    burstEveryMs,
+  }: Attacker) {
     if (!burstEveryMs) await sleep(random() * TURNAROUND_MAX_MS)
     for (;;) {
       const index = sent++
       const account = `attacker${accounts > 0 ? index % accounts : index}@example.com`
-      const claim = { address: addressOf(index), account, isKnownDevice: hasKnownDevices }
-      if (await attempt(claim)) attackerSucceeded++
+      const device = { address: addressOf(index), isKnownDevice: hasKnownDevices }
+      if (await attempt({ ...device, account, isChange: isChanging })) attackerSucceeded++
       const turnaroundMs = TURNAROUND_MIN_MS + random() * (TURNAROUND_MAX_MS - TURNAROUND_MIN_MS)
       await sleep(burstEveryMs ? burstEveryMs - (nowMs() % burstEveryMs) : turnaroundMs)
     }
@@ -133,6 +156,7 @@ export async function playScenario({ attacker, users }: Scenario): Promise<Fairn
       address: users.addressOf(index, kind),
       account: `${kind} ${index}`,
       isKnownDevice: kind === 'known device',
+      isChange: false,
     }
     const endMs = nowMs() + TIME_MS
     for (let isFirst = true; nowMs() < endMs; isFirst = false) {

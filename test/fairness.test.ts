@@ -2,6 +2,11 @@ import { proveFairness } from './fairness-proof.ts'
 import { BEYOND, OFFICES, WITHSTOOD } from './fairness-scenarios.ts'
 
 /** `test/long` plays all of them. */
-const PLAYED = ['one address, 10 accounts with known devices', 'none', '50 networks, no accounts']
+const PLAYED = [
+  'one address, 10 accounts with known devices',
+  'the same; it changes its passwords',
+  'none',
+  '50 networks, no accounts',
+]
 
 proveFairness([...WITHSTOOD, ...OFFICES, ...BEYOND].filter(({ name }) => PLAYED.includes(name)))

@@ -6,7 +6,13 @@ import { createHashQueue } from '../src/login/hash-queue.ts'
 import { createPace } from '../src/login/pace.ts'
 import { CHUNK_MS, simulateHasher } from './simulated-hasher.ts'
 
-export type SimulatedAttempt = { address: string; account: string; isKnownDevice: boolean }
+export type SimulatedAttempt = {
+  address: string
+  account: string
+  isKnownDevice: boolean
+  /** A change of the password, which is a second hash. */
+  isChange: boolean
+}
 
 const COST = 12
 const ROUNDS = 2 ** COST
@@ -16,25 +22,30 @@ const THREADS = 2
 const LOGIN_TIME_MS = 1_000
 /** A reservation, and the settling after the hash. */
 const DATABASE_MS = 2
+/** The time of a core that an answer takes from the hashes. */
+const ANSWER_MS = 0.5
+const SECOND_MS = 1_000
 
-export function simulateLogins(seed: number) {
-  const roundMs = HASH_MS.map(ms => ms / ROUNDS)
-  const { hasher, nowMs, advance } = simulateHasher({ threads: THREADS, roundMs })
+/** Hashes take `slowness` times as long as usual. */
+export function simulateLogins(seed: number, slowness: number) {
+  const roundMs = HASH_MS.map(ms => (slowness * ms) / ROUNDS)
+  const { hasher, nowMs, advance, setRoundMs } = simulateHasher({ threads: THREADS, roundMs })
   const queue = createHashQueue(hasher, { cost: COST, loginTimeMs: LOGIN_TIME_MS }, nowMs)
   let timers: { dueMs: number; wake: () => void }[] = []
   const sleep = (ms: number) =>
     new Promise<void>(wake => timers.push({ dueMs: nowMs() + ms, wake }))
   const pace = createPace(nowMs, sleep)
+  /** The moments of the answers of the last second. */
+  let answers: number[] = []
 
   /** Does what `login` in src/login/login.ts does; false if the attempt is shed. */
-  async function attempt({ address, account, isKnownDevice }: SimulatedAttempt): Promise<boolean> {
+  async function attempt(attempted: SimulatedAttempt): Promise<boolean> {
+    const { address, account, isKnownDevice, isChange } = attempted
     const counted = toCountedClient(address)
     if (!counted) throw new Error(`not an address: ${address}`)
-    const paced = counted.network ?? counted.group
-    pace.arrive(paced)
-    const claim = {
-      ...{ network: turnNetwork(counted), client: counted.group, account, isKnownDevice },
-    }
+    const network = turnNetwork(counted)
+    pace.arrive(network)
+    const claim = { network, client: counted.group, account, isKnownDevice }
     const finishByMs = nowMs() + LOGIN_TIME_MS
     let slot = queue.admit(claim, finishByMs)
     while (slot === 'undecided') {
@@ -42,11 +53,11 @@ export function simulateLogins(seed: number) {
       slot = queue.admit(claim, finishByMs)
     }
     await sleep(DATABASE_MS)
-    const digest = await slot?.run(finishByMs, {
-      ...{ password: Buffer.alloc(0), salt: Buffer.alloc(0), rounds: ROUNDS, totalRounds: ROUNDS },
-    })
-    if (!digest) await pace.beforeRefusal(paced)
+    let digest = await slot?.run(finishByMs, toJob())
+    if (digest && isChange) digest = await slot?.run(finishByMs + LOGIN_TIME_MS, toJob())
+    if (!digest) await pace.beforeRefusal(network)
     else await sleep(DATABASE_MS)
+    answers.push(nowMs())
     return Boolean(digest)
   }
 
@@ -58,6 +69,9 @@ export function simulateLogins(seed: number) {
     })
     for (await drained(); !isEnded; await drained()) {
       const nextMs = Math.min(nowMs() + CHUNK_MS, ...timers.map(({ dueMs }) => dueMs))
+      answers = answers.filter(ms => ms > nowMs() - SECOND_MS)
+      const share = (answers.length * ANSWER_MS) / SECOND_MS / THREADS
+      setRoundMs(roundMs.map(ms => ms / (1 - share)))
       await advance(Math.max(0, nextMs - nowMs()))
       const due = timers.filter(({ dueMs }) => dueMs <= nowMs())
       timers = timers.filter(({ dueMs }) => dueMs > nowMs())
@@ -66,6 +80,11 @@ export function simulateLogins(seed: number) {
   }
 
   return { attempt, sleep, nowMs, runUntil, random: randomNumbers(seed) }
+}
+
+function toJob() {
+  const nothing = Buffer.alloc(0)
+  return { password: nothing, salt: nothing, rounds: ROUNDS, totalRounds: ROUNDS }
 }
 
 /** Numbers from 0 to 1 that look random (mulberry32). */

@@ -74,7 +74,7 @@ export function fairnessTargets(played: Played[]): Figure[] {
     return counts.length > 0 ? [{ name, figure, digits: 0, unit: '', is: 'at least', limit }] : []
   }
   return [
-    ...target('strangers at once', 27, WITHSTOOD, ({ strangers }) => strangers.first),
+    ...target('strangers at once', 28, WITHSTOOD, ({ strangers }) => strangers.first),
     ...target('strangers within 10 s', 29, WITHSTOOD, ({ strangers }) => strangers.inTime),
     ...target('known devices at once', 29, WITHSTOOD, ({ knownDevices }) => knownDevices.first),
     ...target(

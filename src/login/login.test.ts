@@ -111,9 +111,9 @@ test('every attempt is announced to the pace, and every refusal waits for it', a
   }
   const deps = { ...depsOn(store), pace }
   for (let i = 0; i < 6; i++) await login(deps, attempt)
-  const arrivals = Array<string>(6).fill('arrive 127.0.0.1')
-  assert.deepEqual(calls, [...arrivals, 'refuse 127.0.0.1'])
-  // All addresses of a subscriber have one pace.
+  // All addresses of a network have one pace.
+  const arrivals = Array<string>(6).fill('arrive 127.0.0.0/24')
+  assert.deepEqual(calls, [...arrivals, 'refuse 127.0.0.0/24'])
   await login(deps, { ...attempt, client: { ...attempt.client, network: '2001:db8::/48' } })
   assert.equal(calls.at(-1), 'refuse 2001:db8::/48')
 })

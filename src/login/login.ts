@@ -91,9 +91,9 @@ type LoginDeps = OpenSessionDeps &
 
 export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<LoginOutcome> {
   const { pace, throttle, clock } = deps
-  // An IPv6 network of one subscriber has many addresses, but one pace.
-  const client = attempt.client.network ?? attempt.client.group
-  pace.arrive(client)
+  // A network of one owner has many addresses, but one pace.
+  const network = turnNetwork(attempt.client)
+  pace.arrive(network)
   const email = canonicalEmail(attempt.email)
   const name = nameOf(attempt, email)
   const now = clock()
@@ -101,7 +101,7 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
   const outcome = block
     ? toThrottled(block, email, now)
     : await tryToLogIn(deps, attempt, email, name)
-  if (outcome.kind === 'shed' || outcome.kind === 'throttled') await pace.beforeRefusal(client)
+  if (outcome.kind === 'shed' || outcome.kind === 'throttled') await pace.beforeRefusal(network)
   return outcome
 }
 

@@ -47,20 +47,24 @@ const FORWARDED = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': '203.0.113.
 /** Opens 256 connections of each of 16 addresses, and asks for more than it reads. The system counts those that are open. */
 const UNREAD = `
 import resource, socket, ssl, sys
+from concurrent.futures import ThreadPoolExecutor
 port, is_tls = int(sys.argv[1]), sys.argv[2] == 'https:'
 request = 'GET /openapi.json HTTP/1.1\\r\\nHost: localhost\\r\\nX-Forwarded-Proto: https\\r\\nX-Forwarded-For: 203.0.113.9\\r\\n\\r\\n'
 resource.setrlimit(resource.RLIMIT_NOFILE, [resource.getrlimit(resource.RLIMIT_NOFILE)[1]] * 2)
 context = ssl._create_unverified_context()
 context.maximum_version = ssl.TLSVersion.TLSv1_2 # All can resume the first session, which is quicker.
-held = []
-for i in range(4096):
+def hold(i, session=None):
     one = socket.socket()
     one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
     one.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
     one.bind((f'127.0.7.{i // 256 + 1}', 0))
     one.connect(('127.0.0.1', port))
-    held.append(context.wrap_socket(one, session=held[0].session if held else None) if is_tls else one)
-    held[-1].sendall(request.encode() * 2)
+    if is_tls: one = context.wrap_socket(one, session=session)
+    one.sendall(request.encode() * 2)
+    return one
+first = hold(0)
+with ThreadPoolExecutor(16) as pool:
+    others = list(pool.map(lambda i: hold(i, getattr(first, 'session', None)), range(1, 4096)))
 rows = [row.split() for row in open('/proc/net/tcp')]
 count = sum(row[1].endswith(f':{port:04X}') and row[3] == '01' for row in rows)
 print(f'{count} of 4096', flush=True)
@@ -74,6 +78,7 @@ const holdUnread: Attack = async ({ url }) => {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const [open] = await Promise.race([once(client.stdout, 'data'), once(client, 'exit')])
+  assert.match(String(open), /of 4096/)
   return { open: String(open).trim(), end: () => client.stdin.end() }
 }
 

@@ -66,13 +66,6 @@ export async function createMigratedDatabase(
     : createSqlite(join(folder, TEMPLATE_FILE))
 }
 
-/** A copy of a database that has no open connection. */
-export async function copyDatabase({ config }: TestDatabase): Promise<TestDatabase> {
-  return config.engine === 'postgres'
-    ? createPostgres(process.env.TEST_DATABASE_URL, new URL(config.url).pathname.slice(1))
-    : createSqlite(config.file)
-}
-
 /** Makes the templates of `createMigratedDatabase`; returns the name of that on PostgreSQL. */
 export async function makeTemplates(folder: string, server: string): Promise<string> {
   const database = await createPostgres(server)

@@ -11,12 +11,7 @@ import { fileURLToPath } from 'node:url'
 import bcrypt from 'bcrypt'
 import type { EngineName } from '../src/storage/sql/engine.ts'
 import { copyDevelopmentCertificate } from './certificates.ts'
-import {
-  createMigratedDatabase,
-  createTestDatabase,
-  openPatientStore,
-  type TestDatabase,
-} from './engines.ts'
+import { createMigratedDatabase, openPatientStore, type TestDatabase } from './engines.ts'
 import { endWithTests, freePort } from './postgres-server.ts'
 import { type Answer, type Call, createClient, ISSUER, PASSWORD, TEST_COST } from './service.ts'
 import { changeAt } from './storage/fixtures.ts'
@@ -154,9 +149,8 @@ export async function createDeployment(
   engine: EngineName,
   env: Record<string, string> = {},
   server?: string,
-  hasTables = true,
 ): Promise<Deployment> {
-  const database = await (hasTables ? createMigratedDatabase : createTestDatabase)(engine, server)
+  const database = await createMigratedDatabase(engine, server)
   const { config } = database
   const dataDir =
     config.engine === 'sqlite' ? dirname(config.file) : await makeTemporaryFolder('login-service-')

@@ -44,11 +44,10 @@ export async function fillTables(
     `insert into devices (id, user_id, token, last_used_at, expires_at, user_agent) ${series}
       select ${uuid('0003')}, ${uuid('0000')}, ${digest('d')}, ${at('0')}, ${at(`i % ${180 * day}`)}, '' from n`,
     `insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at, expires_at, ended_at,
-        cookie_digest, device_id, has_tokens, user_agent, ip) ${series}
+        cookie_digest, device_id, user_agent, ip) ${series}
       select ${uuid('0001')}, ${uuid('0000')}, ${at(`-(i % ${day})`)}, ${at(`-(i % ${day})`)},
         ${at(`i % ${7 * day}`)}, ${at(`i % ${30 * day}`)}, ${share(10, at(`-(i % ${day})`))},
-        ${share(50, digest('c'))}, ${share(50, uuid('0003'))},
-        i % 100 >= 9, '', '' from n`,
+        ${share(50, digest('c'))}, ${share(50, uuid('0003'))}, '', '' from n`,
     `insert into ended_sessions (id, ended_at) ${series}
       select ${uuid('0004')}, ${at(`-(i % ${day})`)} from n`,
     `insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at) ${series}

@@ -103,9 +103,9 @@ for (const engine of ENGINES_BY_RUN) {
 
     test('the metrics show that the service is not ready, and that it is again, without any probe', async () => {
       const isReady = async () => (await scrape(opsPort)).get('login_service_ready') === 1
-      await service.database.rows('alter table readiness rename to hidden')
+      await service.database.rows('alter table service rename to hidden')
       await until(async () => !(await isReady()))
-      await service.database.rows('alter table hidden rename to readiness')
+      await service.database.rows('alter table hidden rename to service')
       await until(isReady)
     })
 

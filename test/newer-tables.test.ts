@@ -20,7 +20,7 @@ const COMMANDS = [
   ['database', 'purge'],
   ['doctor'],
 ]
-const TABLES = ['users', 'audit_events', 'readiness', 'login_throttle', 'kysely_migration']
+const TABLES = ['users', 'audit_events', 'service', 'login_throttle', 'kysely_migration']
 const MESSAGE =
   /its tables were made by a newer version \(9999-future\): install that version, or restore a backup/
 

@@ -1,4 +1,4 @@
-// The names of all operations, and how a layer wraps each of them: the SQLite thread, the metrics, the admin API.
+// How a layer wraps every operation of the store: the SQLite thread, the metrics, the admin API.
 import type { StoreParts } from './store.ts'
 
 type PartName = keyof StoreParts
@@ -19,60 +19,10 @@ export const IN_BATCHES: OperationName[] = [
   'migrations.apply',
 ]
 
-/** Every method, for a layer that has no store to ask for them. */
-const METHODS: { [Part in PartName]: Record<keyof StoreParts[Part], true> } = {
-  attempts: { reserve: true, release: true, fail: true, pass: true, succeed: true },
-  users: {
-    findByEmail: true,
-    findById: true,
-    list: true,
-    count: true,
-    listEmails: true,
-    countHashCosts: true,
-    upgradePasswordHash: true,
-    insert: true,
-    set: true,
-    activate: true,
-    deactivate: true,
-    lock: true,
-    unlock: true,
-    setPassword: true,
-    delete: true,
-  },
-  sessions: {
-    findLive: true,
-    findLiveByCookie: true,
-    touchCookie: true,
-    listLive: true,
-    listStored: true,
-    countLive: true,
-    findLastLogin: true,
-    readLastLogin: true,
-    end: true,
-    endOf: true,
-    endOthers: true,
-    endByAdministrator: true,
-    endAll: true,
-    hasMoreEnded: true,
-    listEnded: true,
-    endEvery: true,
-  },
-  refreshTokens: { find: true, use: true },
-  codes: { insert: true, find: true, redeem: true },
-  devices: { find: true, list: true, revoke: true, readKey: true },
-  throttle: { read: true, readOfEmail: true, list: true, clear: true, clearOfEmail: true },
-  audit: { list: true, listOfUser: true, record: true },
-  imports: { run: true },
-  maintenance: {
-    purge: true,
-    vacuum: true,
-    checkWritable: true,
-    readClock: true,
-    countConnections: true,
-    listMissingSettings: true,
-  },
-  migrations: { apply: true, list: true },
-}
+const PARTS: PartName[] = [
+  ...(['attempts', 'users', 'sessions', 'refreshTokens', 'codes', 'devices'] as const),
+  ...(['throttle', 'audit', 'imports', 'maintenance', 'migrations'] as const),
+]
 
 export function operationOf(parts: StoreParts, name: OperationName): AnyOperation {
   const [part = '', method = ''] = name.split('.')
@@ -81,30 +31,29 @@ export function operationOf(parts: StoreParts, name: OperationName): AnyOperatio
 
 /** A store whose operations are all made by one function. */
 export function makeParts(make: (name: OperationName) => AnyOperation): StoreParts {
-  return mapMethods(METHODS, make) as StoreParts
+  const parts = PARTS.map(part => [part, methodsOf(part, make)])
+  return Object.fromEntries(parts)
 }
 
-/** The same parts, with something done around each operation. Each is wrapped once, not at every call. */
+/** The same parts, with something done around each operation. A store is more than its parts: `close` stays as it is. */
 export function wrapMethods<Parts extends Partial<StoreParts>>(
   parts: Parts,
   wrap: (name: OperationName, operation: AnyOperation) => AnyOperation,
 ): Parts {
-  return mapMethods(parts, wrap) as Parts
+  const wrapped = Object.entries(parts).map(([part, methods]) =>
+    typeof methods === 'function'
+      ? [part, methods]
+      : [part, methodsOf(part, name => wrap(name, operationOf(parts as StoreParts, name)))],
+  )
+  return Object.fromEntries(wrapped)
 }
 
-/** The types of the operations are lost here, and given back by the two functions above. */
-function mapMethods(
-  parts: object,
-  replace: (name: OperationName, method: AnyOperation) => AnyOperation,
-): object {
-  const replaced = Object.entries(parts).map(([part, methods]) => {
-    // A store is more than its parts: `close` stays as it is.
-    if (typeof methods === 'function') return [part, methods]
-    const entries = Object.entries<AnyOperation>(methods).map(([name, method]) => [
-      name,
-      replace(`${part}.${name}` as OperationName, method),
-    ])
-    return [part, Object.fromEntries(entries)]
+/** Each operation is made when it is used for the first time. */
+function methodsOf(part: string, make: (name: OperationName) => AnyOperation): object {
+  return new Proxy<Record<string, AnyOperation>>(Object.create(null), {
+    get(made, method: string) {
+      made[method] ??= make(`${part}.${method}` as OperationName)
+      return made[method]
+    },
   })
-  return Object.fromEntries(replaced)
 }

@@ -64,9 +64,9 @@ function isReported(engine: EngineName): void {
     const eventsOf = () =>
       service.lines().flatMap(({ event }) => (/ready/.test(String(event)) ? [String(event)] : []))
     assert.deepEqual(eventsOf(), [])
-    await deployment.database.rows('alter table readiness rename to hidden')
+    await deployment.database.rows('alter table service rename to hidden')
     await until(async () => (await probe()) === 503)
-    await deployment.database.rows('alter table hidden rename to readiness')
+    await deployment.database.rows('alter table hidden rename to service')
     await until(async () => (await probe()) === 200)
     // The line may come later than the answer.
     await until(async () => eventsOf().at(-1) === 'service.ready_again')

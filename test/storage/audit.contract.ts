@@ -300,7 +300,7 @@ for (const engine of ENGINES) {
     const since = new Date('2030-01-02T00:00:00.000Z')
     const expected = (
       await database.rows(`select id from audit_events
-        where at >= '2030-01-02T00:00:00.000Z' order by id desc`)
+        where at >= '2030-01-02T00:00:00.000Z' order by at desc, id desc`)
     ).map(row => Number(row.id))
     assert.equal(expected.length, 65)
     for (const target of [null, email]) {

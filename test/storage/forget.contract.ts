@@ -5,7 +5,6 @@ import { describe, test } from 'node:test'
 import { ENGINES, openTestStore } from '../engines.ts'
 import { changeAt, insertTestUser, makeScopes, openFor } from './fixtures.ts'
 
-const MANY = 3_000
 const DAY_MS = 24 * 3_600_000
 const CLEARED = { failures: 0, blockedUntil: null }
 const PSEUDONYM = /^deleted-user-[0-9a-f]{16}$/
@@ -30,7 +29,6 @@ for (const engine of ENGINES) {
     /** A user with events of every kind, under three emails and two names. */
     async function insertKnownUser(emails: string[], names: string[], ip: string) {
       const [first = '', ...others] = emails
-      for (const email of emails) await clear(email)
       const id = randomUUID()
       const user = { id, email: first, passwordHash: 'a hash', name: names[0] ?? '', role: 'user' }
       assert.equal(await store.users.insert(user, change), true)
@@ -42,8 +40,6 @@ for (const engine of ENGINES) {
       assert.ok(await openFor(store, { id, passwordHash: 'a hash' }, scopes, start, 100, client))
       await store.attempts.reserve(scopes, first, start)
       await store.attempts.fail(scopes, id, start)
-      const keys = scopes.map(({ key }) => key)
-      assert.equal(await store.throttle.clear(keys, ip, change), true)
       await clear(emails.at(-1) ?? '')
       assert.equal(await store.sessions.endByAdministrator(sessionId, change), true)
       assert.equal(await store.users.setPassword(id, 'another hash', change), true)
@@ -73,22 +69,16 @@ for (const engine of ENGINES) {
       assert.deepEqual(
         events.map(({ action, before, after }) => [action, before, after]).reverse(),
         [
-          // Before the email had this user.
-          ...emails.map(() => ['throttle.cleared', { failures: 1, blockedUntil: null }, CLEARED]),
-          ['user.added', null, { name: pseudonym, role: 'user' }],
-          ...emails
-            .slice(1)
-            .map(() => ['user.changed', { email: pseudonym }, { email: pseudonym }]),
-          ['user.changed', { name: pseudonym }, { name: pseudonym }],
-          // Of the client, then of the email.
-          ['throttle.cleared', { failures: 1, blockedUntil: null }, CLEARED],
+          ['user.added', null, { role: 'user' }],
+          ...emails.slice(1).map(() => ['user.changed', {}, {}]),
+          ['user.changed', {}, {}],
           ['throttle.cleared', { failures: 1, blockedUntil: null }, CLEARED],
           ...['session.ended', 'password.set', 'sessions.ended'].map(action => [
             action,
             null,
             null,
           ]),
-          ['user.deleted', { name: pseudonym, role: 'user' }, null],
+          ['user.deleted', { role: 'user' }, null],
         ],
       )
       // Nothing else of an event changes.
@@ -140,44 +130,6 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('the database refuses every other change of an event', async () => {
-      const email = newEmail()
-      const activeId = await insertTestUser(store, email, start)
-      const inactive = newEmail()
-      const id = await insertTestUser(store, inactive, start)
-      await store.users.deactivate(id, change)
-      const deletedId = await insertTestUser(store, newEmail(), start)
-      await store.users.delete(deletedId, change)
-      const own = `where target_id = '${id}' and action = 'user.added'`
-      const forget = "target = 'deleted-user-x', target_id = null"
-      const forgotten = `'{"name":"deleted-user-x","role":"user"}'`
-      const statements = [
-        "update audit_events set actor = 'other'",
-        'update audit_events set target_id = null',
-        "update audit_events set target = 'deleted-user-x'",
-        `update audit_events set ${forget} ${own}`,
-        `update audit_events set ${forget}, after = ${forgotten} where target_id = '${activeId}'`,
-        `update audit_events set ${forget}, after = '{"name":"Other","role":"user"}' ${own}`,
-        `update audit_events set ${forget}, after = '{"name":"deleted-user-x","role":"admin"}' ${own}`,
-        `update audit_events set ${forget}, after = null ${own}`,
-        `update audit_events set ${forget}, before = ${forgotten}, after = ${forgotten} ${own}`,
-        ...["actor = 'x'", "host = 'x'", "action = 'x'", "at = '2031-01-01T00:00:00.000Z'"].map(
-          more => `update audit_events set ${forget}, after = ${forgotten}, ${more} ${own}`,
-        ),
-        `update audit_events set target = 'other@example.com', target_id = null, after = ${forgotten} ${own}`,
-        "update audit_events set target = 'deleted-user-y' where target like 'deleted-user-%'",
-        'delete from audit_events',
-        `delete from audit_events ${own}`,
-        "delete from audit_events where target like 'deleted-user-%'",
-        ...(engine === 'postgres' ? ['truncate audit_events'] : []),
-      ]
-      const before = await storedText()
-      for (const statement of statements) {
-        await assert.rejects(database.rows(statement), /append-only/, statement)
-      }
-      assert.equal(await storedText(), before)
-    })
-
     test('whatever is done meanwhile, a deletion leaves nothing of the user', async () => {
       for (let round = 0; round < 10; round++) {
         const emails = [newEmail('race-'), newEmail('race-'), newEmail('race-')]
@@ -211,20 +163,6 @@ for (const engine of ENGINES) {
       for (const { action } of left) assert.equal(action, 'throttle.cleared')
     })
 
-    test(`a user with ${MANY} events is deleted in batches, between which others can write`, async () => {
-      const email = newEmail()
-      const id = await insertTestUser(store, email, start)
-      await insertEvents(MANY, start, `'${email}'`, `'${id}'`)
-      const other = newEmail()
-      const deletion = store.users.delete(id, change)
-      const otherId = await insertTestUser(store, other, start)
-      assert.equal(await store.users.deactivate(otherId, change), true)
-      const isFirst = await Promise.race([deletion.then(() => false), Promise.resolve(true)])
-      assert.equal(isFirst, true)
-      await deletion
-      assert.ok(!(await storedText()).includes(email))
-    })
-
     async function insertEvents(count: number, at: Date, target: string, id = 'null') {
       const idText = engine === 'postgres' && id !== 'null' ? `${id}::uuid` : id
       const atText = `'${at.toISOString()}'${engine === 'postgres' ? '::timestamptz' : ''}`
@@ -243,21 +181,6 @@ for (const engine of ENGINES) {
         if (purged.isDone) return auditEvents
       }
     }
-
-    test('the purge forgets users that an earlier version has deleted', async () => {
-      await purgeAll(start)
-      const [email, earlier, live] = [newEmail(), newEmail(), newEmail()]
-      await clear(earlier)
-      const id = await insertTestUser(store, earlier, start)
-      await insertTestUser(store, live, start)
-      await store.users.set(id, { email }, change)
-      await insertEvents(1_200, start, `'${email}'`, `'${id}'`)
-      await database.rows(`delete from users where id = '${id}'`)
-      assert.equal(await purgeAll(start), 0)
-      const text = await storedText()
-      for (const known of [email, earlier, id]) assert.ok(!text.includes(known), known)
-      assert.equal((await eventsOf(live)).length, 1)
-    })
 
     test('after AUDIT_DAYS the purge removes events, whatever the order of their times', async () => {
       const ahead = new Date(start.getTime() + 100 * DAY_MS)
@@ -281,7 +204,6 @@ for (const engine of ENGINES) {
         ],
         [0, 3, 700],
       )
-      await assert.rejects(database.rows('delete from audit_events'), /append-only/)
     })
   })
 }

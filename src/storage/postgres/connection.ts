@@ -1,11 +1,7 @@
 // A connection from the pool, for one operation with one time limit.
 import pg from 'pg'
 import { TimeUp, within } from '../../time-limit.ts'
-import { CONNECT_TIMEOUT_MS } from './hosts.ts'
-import type { Pool } from './pool.ts'
-
-/** By this name the server shows the connections of instances, of every release. */
-export const APPLICATION_NAME = 'login-service'
+import { CONNECT_TIMEOUT_MS, type Pool } from './pool.ts'
 
 /** The server does not know the prepared statement, for example after DISCARD ALL or behind a pooler. */
 export const UNKNOWN_STATEMENT = '26000'
@@ -29,7 +25,7 @@ type Connection = {
  */
 export async function connect(pool: Pool, timeoutMs: number): Promise<Connection> {
   const startedAt = performance.now()
-  const pooled = await pool.take()
+  const lent = await pool.take()
   // Only at the start of the process, and for a command, the wait for a connection may take longer than this.
   const waitedMs = Math.min(performance.now() - startedAt, CONNECT_TIMEOUT_MS)
   const deadline = performance.now() + timeoutMs - waitedMs
@@ -42,7 +38,7 @@ export async function connect(pool: Pool, timeoutMs: number): Promise<Connection
       // The server rolls back when the connection closes. A rollback through a lost connection would take
       // time and fail, and Kysely would report that failure instead of the first one.
       if (isLost && text === 'rollback') return NOTHING_TO_ROLL_BACK
-      const answer = pooled.client.query({ text, values, ...(name && { name }) })
+      const answer = lent.client.query({ text, values, ...(name && { name }) })
       try {
         const leftMs = deadline - performance.now()
         const result = await within(answer, leftMs, 'the database does not answer')
@@ -61,9 +57,9 @@ export async function connect(pool: Pool, timeoutMs: number): Promise<Connection
       }
     },
     release(discard) {
-      if (late) pool.abandon(pooled, late)
-      else if (isLost || discard || pooled.isBroken) pool.discard(pooled)
-      else pool.giveBack(pooled)
+      if (late) pool.abandon(lent, late)
+      else if (isLost || discard) void pool.discard(lent)
+      else lent.client.release()
     },
   }
 }

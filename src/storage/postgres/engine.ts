@@ -15,14 +15,13 @@ import { type Engine, repeat } from '../sql/engine.ts'
 import type { RunStatement, Statement } from '../sql/prepared.ts'
 import type { Schema } from '../sql/schema.ts'
 import {
-  APPLICATION_NAME,
   CHANGED_RESULT_TYPE,
   connect,
   DEADLOCK_DETECTED,
   hasSqlState,
   UNKNOWN_STATEMENT,
 } from './connection.ts'
-import { createMigrating, MIGRATION_TIMEOUT_MS } from './migrating.ts'
+import { MIGRATION_TIMEOUT_MS, migrate } from './migrating.ts'
 import { succeed } from './open-session.ts'
 import { Pool } from './pool.ts'
 import { reserve } from './reserve.ts'
@@ -101,16 +100,15 @@ export function openPostgres(options: PostgresOptions): Engine {
     name: 'postgres',
     db,
     retrying,
-    async migrating(operation, onProgress) {
-      // A separate connection, without the settings of the service. Its name tells it from those of running instances.
-      const configs = addresses.map(address => connectionTo(address, ' migration'))
+    async migrating(onWait, step) {
+      // Without the settings of the service.
+      const configs = addresses.map(connectionTo)
       const operationTimeoutMs = MIGRATION_TIMEOUT_MS
       const migrationPool = new Pool({ ...shared, configs, size: 1, operationTimeoutMs })
-      const migrationDb = openDatabase(migrationPool, operationTimeoutMs)
       try {
-        return await operation(createMigrating(migrationDb, onProgress))
+        return await migrate(openDatabase(migrationPool, operationTimeoutMs), onWait, step)
       } finally {
-        await migrationDb.destroy()
+        await migrationPool.end()
       }
     },
     attempts: {
@@ -160,8 +158,8 @@ export function openPostgres(options: PostgresOptions): Engine {
   }
 }
 
-function connectionTo(address: string, suffix = ''): pg.ClientConfig {
-  return { connectionString: address, application_name: `${APPLICATION_NAME}${suffix}` }
+function connectionTo(address: string): pg.ClientConfig {
+  return { connectionString: address, application_name: 'login-service' }
 }
 
 function openDatabase(pool: Pool, timeoutMs: number): Kysely<Schema> {

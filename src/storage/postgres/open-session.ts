@@ -108,7 +108,7 @@ const openSession = prepare<SuccessParameters, Success>((db, parameters) =>
   sql<Success>`with ${lockedRows(parameters.keys)},
     -- Locked before it is changed: the session keeps the last login as the row's newest version has it.
     accepted as materialized (
-      select u.id, session_generation, ${LAST_LOGIN_COLUMNS} from users u, all_locked
+      select u.id, ${LAST_LOGIN_COLUMNS} from users u, all_locked
       where u.id = ${parameters.userId} and is_active and ${isNotLockedByAdministrator(parameters.now)}
         and (password_hash = ${parameters.passwordHash} or upgraded_from = ${parameters.hashDigest})
       for no key update of u
@@ -122,14 +122,14 @@ const openSession = prepare<SuccessParameters, Success>((db, parameters) =>
     ),
     opened as (
       insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at, purge_at,
-        expires_at, cookie_digest, cookie_used_at, user_agent, ip, generation, device_id,
+        expires_at, cookie_digest, cookie_used_at, user_agent, ip, device_id,
         ${LAST_LOGIN_COLUMNS})
       select ${parameters.sessionId}::uuid, id, ${parameters.now}::timestamptz,
         ${parameters.now}::timestamptz, ${parameters.tokenEnd}::timestamptz,
         ${parameters.tokenEnd}::timestamptz, ${parameters.sessionEnd}::timestamptz, ${parameters.cookieDigest}::text,
         case when ${parameters.cookieDigest}::text is not null then ${parameters.now}::timestamptz end,
-        ${parameters.userAgent}::text, ${parameters.ip}::text, session_generation,
-        ${parameters.deviceId}::uuid, ${LAST_LOGIN_COLUMNS}
+        ${parameters.userAgent}::text, ${parameters.ip}::text, ${parameters.deviceId}::uuid,
+        ${LAST_LOGIN_COLUMNS}
       from accepted
     ),
     left_behind as materialized (
@@ -164,8 +164,7 @@ const openSession = prepare<SuccessParameters, Success>((db, parameters) =>
     )
     select (select coalesce(json_agg(left_behind), '[]') from left_behind) as left_behind,
       (select count(*) from (
-        select from sessions where user_id = accepted.id and generation = accepted.session_generation
-          and ended_at is null limit 1000
+        select from sessions where user_id = accepted.id and ended_at is null limit 1000
       ) counted) as seen
     from accepted`.compile(db),
 )

@@ -19,7 +19,6 @@ export const useToken = prepare<Rotation, ReplacedRow>((db, values) =>
         )
         and ended_at is null and ${isNotExpired(values.now)} and expires_at >= ${values.expiresAt}
         and (select is_active and ${isNotLockedByAdministrator(values.now)}
-            and session_generation <= sessions.generation
           from users where users.id = sessions.user_id)
       returning id, expires_at, user_id
     ),

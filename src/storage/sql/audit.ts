@@ -1,5 +1,5 @@
-// The record of what administrators change. Rows are added; `forget-user.ts` and the purge alone change or remove them.
-import { type RawBuilder, type Selectable, sql, type Transaction } from 'kysely'
+// The record of what administrators change. Rows are added; `delete-user.ts` and the purge alone change or remove them.
+import { type Kysely, type Selectable, sql } from 'kysely'
 import type {
   AuditEvent,
   AuditFacts,
@@ -12,30 +12,20 @@ import { isAmong } from './dialect.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime, parseTime, type Schema } from './schema.ts'
 
-/**
- * How many events one call compares with a moment: no index has their times, whose order is not that of the ids.
- * It takes some 20 ms, for which logins wait on SQLite.
- */
-const WINDOW = 20_000
-
 /** Called in the transaction that makes the change, so that neither exists without the other. */
 export async function writeAudit(
-  trx: Transaction<Schema>,
+  trx: Kysely<Schema>,
   change: Change,
   ...events: NewAuditEvent[]
 ): Promise<void> {
   if (events.length === 0) return
-  const rows = toAuditRows(change, events)
-  await trx
-    .insertInto('audit_events')
-    .values(
-      rows.map(row => ({
-        ...row,
-        before: row.before && JSON.stringify(row.before),
-        after: row.after && JSON.stringify(row.after),
-      })),
-    )
-    .execute()
+  const toJson = (facts: AuditFacts | null) => facts && JSON.stringify(facts)
+  const rows = toAuditRows(change, events).map(row => ({
+    ...row,
+    before: toJson(row.before),
+    after: toJson(row.after),
+  }))
+  await trx.insertInto('audit_events').values(rows).execute()
 }
 
 export function toAuditRows({ at, by, allowWeak }: Change, events: NewAuditEvent[]) {
@@ -79,38 +69,24 @@ export function changedFacts(before: User, after: User) {
 export function createAudit(engine: Engine): AuditStore {
   const { db, name } = engine
 
-  /** The id of the oldest event that this call looks at; null if it looks at all that are left. */
-  async function findWindowEnd(before: RawBuilder<unknown>): Promise<number | null> {
-    const { rows } = await engine.retrying(() =>
-      sql<Pick<Row, 'id'>>`select id from audit_events where ${before}
-        order by id desc limit 1 offset ${sql.lit(WINDOW - 1)}`.execute(db),
-    )
-    return rows[0] ? Number(rows[0].id) : null
-  }
-
   return {
     record: (change, events) => transact(engine, trx => writeAudit(trx, change, ...events)),
 
     async list(target, { since, beforeId, limit }) {
-      const before = sql`id < ${beforeId ?? Number.MAX_SAFE_INTEGER}`
-      const end = since && target === null ? await findWindowEnd(before) : null
-      const from = since ? sql`and at >= ${formatTime(since)}` : sql``
-      const page = sql`limit ${sql.lit(limit)}`
       const users = sql`select id from users where email = ${target}
         union select target_id from audit_events where target = ${target}`
-      // Each part is found by an index of its own: "or", or the order of the key, would read the whole table.
-      const ids = sql`select id from (select id from audit_events
-          where target = ${target} and ${before} ${from} order by id desc ${page}) named
-        union select id from (select id from audit_events
-          where ${isAmong(name, 'target_id', users)} and ${before} ${from} order by id + 0 desc ${page}) of_users`
-      const condition =
-        target === null ? sql`id >= ${end ?? 0} ${from}` : sql`${isAmong(name, 'id', ids)}`
+      // Each part is found by an index of its own: "or" would read the whole table.
+      const ids = sql`select id from audit_events where target = ${target}
+        union select id from audit_events where ${isAmong(name, 'target_id', users)}`
       const { rows } = await engine.retrying(() =>
-        sql<Row>`select * from audit_events where ${condition} and ${before}
-          order by id desc ${page}`.execute(db),
+        sql<Row>`select * from audit_events
+          where ${target === null ? sql`true` : isAmong(name, 'id', ids)}
+            and at >= ${since ? formatTime(since) : FIRST_TIME}
+            and ${beforeId === null ? sql`true` : sql`(at, id) < (select at, id from audit_events where id = ${beforeId})`}
+          order by at desc, id desc limit ${sql.lit(limit)}`.execute(db),
       )
       const events = rows.map(toEvent)
-      return { events, next: events.length < limit ? end : (events.at(-1)?.id ?? null) }
+      return { events, next: events.length < limit ? null : (events.at(-1)?.id ?? null) }
     },
 
     async listOfUser({ id, email }, { beforeId, limit }) {
@@ -129,6 +105,8 @@ export function createAudit(engine: Engine): AuditStore {
 }
 
 type Row = Selectable<Schema['audit_events']>
+
+const FIRST_TIME = '1970-01-01T00:00:00.000Z'
 
 function toEvent(row: Row): AuditEvent {
   return {

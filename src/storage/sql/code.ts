@@ -47,10 +47,9 @@ export function createCodes(engine: Engine): CodeStore {
         const firstEnd = formatTime(refreshToken.expiresAt)
         // Takes over what the session of the page has of its user, if that session is still live.
         const opened = await sql`insert into sessions (id, user_id, created_at, last_used_at,
-            idle_expires_at, purge_at, expires_at, user_agent, ip, generation, ${LAST_LOGIN_COLUMNS})
+            idle_expires_at, purge_at, expires_at, user_agent, ip, ${LAST_LOGIN_COLUMNS})
           select ${session.id}, user_id, ${moment}, ${moment}, ${firstEnd}, ${firstEnd},
-            ${formatTime(session.expiresAt)}, ${session.userAgent}, ${session.ip}, generation,
-            ${LAST_LOGIN_COLUMNS}
+            ${formatTime(session.expiresAt)}, ${session.userAgent}, ${session.ip}, ${LAST_LOGIN_COLUMNS}
           from sessions where id = ${code.session_id} and ${isLive(moment)}
           returning id`.execute(trx)
         if (opened.rows.length === 0) return null

@@ -1,14 +1,13 @@
-// Deletes a user with its sessions, refresh tokens and devices, and forgets it in the audit, in batches so that no
-// statement takes long.
+// Deletes a user with its sessions, refresh tokens and devices, and replaces it by a pseudonym in the audit.
 import { setImmediate } from 'node:timers/promises'
-import type { Transaction } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import type { Change } from '../../domain/audit.ts'
+import { digestOf } from '../../identifiers.ts'
 import { writeAudit } from './audit.ts'
+import { isAmong } from './dialect.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { keepEnded } from './ended-sessions.ts'
-import { type Engine, transact } from './engine.ts'
-import { forgetNames, forgetUser, pseudonymOf } from './forget-user.ts'
-import { chooseSessions, clearSessions } from './remove-sessions.ts'
+import { type Engine, ROWS_AT_A_TIME, transact } from './engine.ts'
 import type { Schema } from './schema.ts'
 
 export async function deleteUser(
@@ -18,61 +17,67 @@ export async function deleteUser(
 ): Promise<number | null> {
   // From here on the user has no live session, and no login opens another.
   const ended = await transact(engine, async trx => {
-    const user = await trx
-      .updateTable('users')
-      .set({ is_active: 0 })
-      .where('id', '=', id)
-      .returning(['email', 'name', 'role', 'last_login_ip'])
-      .executeTakeFirst()
+    const user = await deactivate(trx, id)
     if (!user) return null
-    const addresses = [user.last_login_ip, ...(await findAddresses(trx, id))]
-    const pseudonyms = addresses.flatMap(ip => (ip ? [[ip, pseudonymOf(id)] as const] : []))
-    await forgetNames(engine, trx, new Map(pseudonyms))
     const { email, name, role } = user
     const event = { action: 'user.deleted' as const, target: email, targetId: id }
     await writeAudit(trx, change, { ...event, before: { name, role } })
-    return endAllSessions(engine, trx, isOfUser(id), change.at)
+    const live = await endAllSessions(engine, trx, isOfUser(id), change.at)
+    await keepEnded(trx, id, change.at)
+    return live
   })
   if (!ended) return null
-  // Sessions are deleted before the user: a rotation locks its session's row first, then the user's.
-  for (;;) {
-    const isDone = await transact(engine, async trx => {
-      const chosen = await chooseSessions(engine, trx, {
-        condition: isOfUser(id),
-        orderBy: 'user_id',
-        mustWait: true,
-      })
-      const ids = chosen.map(({ id }) => id)
-      await keepEnded(trx, ids, change.at)
-      await clearSessions(engine, trx, chosen, 'remove')
-      return chosen.length === 0
-    })
-    if (isDone) break
-    await setImmediate()
+  // In batches, so that no cascade takes long. Tokens come before sessions, as they lock each other's rows elsewhere.
+  for (const table of ['refresh_tokens', 'sessions'] as const) {
+    while (!(await removeBatch(engine, table, id))) await setImmediate()
   }
-  while (!(await forgetAndDelete(engine, id))) await setImmediate()
+  await transact(engine, async trx => {
+    // Changes that add an event lock the user too. It may have been activated meanwhile.
+    await deactivate(trx, id)
+    await forget(engine, trx, id)
+    await trx.deleteFrom('users').where('id', '=', id).execute()
+  })
   await engine.emptyWriteAheadLog()
   return ended.length
 }
 
-/** The addresses of the stored sessions, and of the logins before them. */
-async function findAddresses(trx: Transaction<Schema>, userId: string) {
-  const sessions = await trx
-    .selectFrom('sessions')
-    .select(['ip', 'last_login_ip'])
-    .distinct()
-    .where('user_id', '=', userId)
-    .execute()
-  return sessions.flatMap(session => [session.ip, session.last_login_ip])
+function deactivate(trx: Transaction<Schema>, id: string) {
+  return trx
+    .updateTable('users')
+    .set({ is_active: 0 })
+    .where('id', '=', id)
+    .returning(['email', 'name', 'role'])
+    .executeTakeFirst()
 }
 
-/** Forgets the user in a batch of events. In the last one also deletes the user with its devices, and returns true. */
-function forgetAndDelete(engine: Engine, id: string): Promise<boolean> {
+/** True if no more rows are left. */
+function removeBatch(
+  engine: Engine,
+  table: 'refresh_tokens' | 'sessions',
+  userId: string,
+): Promise<boolean> {
+  const limit = ROWS_AT_A_TIME[engine.name]
+  const chosen = sql`select id from ${sql.table(table)} where user_id = ${userId}
+    limit ${sql.lit(limit)}`
   return transact(engine, async trx => {
-    // Changes that add an event lock the user too. It may have been activated meanwhile.
-    await trx.updateTable('users').set({ is_active: 0 }).where('id', '=', id).execute()
-    const isLast = await forgetUser(engine, trx, id)
-    if (isLast) await trx.deleteFrom('users').where('id', '=', id).execute()
-    return isLast
+    const { numAffectedRows } =
+      await sql`delete from ${sql.table(table)} where ${isAmong(engine.name, 'id', chosen)}`.execute(
+        trx,
+      )
+    return Number(numAffectedRows) < limit
   })
+}
+
+/** The fields of an event that name a user. */
+const PERSONAL = ['email', 'name', 'userAgent']
+
+/** All events of one user get the same pseudonym, so that they can still be read as one story. */
+async function forget(engine: Engine, trx: Transaction<Schema>, userId: string): Promise<void> {
+  const withoutNames = (facts: string) =>
+    engine.name === 'postgres'
+      ? sql`(${sql.ref(facts)}::jsonb - ${PERSONAL}::text[])::json`
+      : sql`json_remove(${sql.ref(facts)}, ${sql.join(PERSONAL.map(field => `$.${field}`))})`
+  await sql`update audit_events set target = ${`deleted-user-${digestOf(userId).slice(0, 16)}`}, target_id = null,
+      before = ${withoutNames('before')}, after = ${withoutNames('after')}
+    where target_id = ${userId}`.execute(trx)
 }

@@ -22,14 +22,10 @@ export function createDevices(engine: Engine): DeviceStore {
   return {
     async readKey() {
       const row = await engine.retrying(() =>
-        db.selectFrom('device_key').select('key').executeTakeFirst(),
+        db.selectFrom('service').select('device_key').executeTakeFirst(),
       )
-      if (!row) {
-        throw new Error(
-          'device_key has lost its row: insert id 1 with a key of 64 random hex digits',
-        )
-      }
-      return row.key
+      if (!row) throw new Error('the table "service" has lost its row: restore a backup')
+      return row.device_key
     },
 
     async find(digest, email, now) {

@@ -46,7 +46,7 @@ export function rowsAsJson(
 export async function updateRows(
   engine: EngineName,
   trx: Kysely<Schema>,
-  table: 'users' | 'audit_events',
+  table: 'users',
   rows: ({ id: unknown } & Record<string, unknown>)[],
 ): Promise<void> {
   const [first] = rows

@@ -76,7 +76,7 @@ function prepareSurplus(isChosen: RawBuilder<unknown>) {
     const max = sql`cast(${maxOthers} as integer)`
     return sql<{ id: string }>`with oldest as materialized (
         select id, last_used_at from sessions
-        where user_id = ${userId} and ${isLive(now, sql`${userId}`)} and id <> ${newId}
+        where user_id = ${userId} and ${isLive(now)} and id <> ${newId}
         order by created_at, id limit cast(${candidates} as integer)
       ),
       surplus as materialized (

@@ -48,52 +48,33 @@ export function isOtherOf(userId: string, keptId: string) {
   return sql<boolean>`user_id = ${userId} and id <> ${keptId}`
 }
 
-type Position = { id: string; purge_at: string }
-/** Before all sessions. */
-const FIRST: Position = {
-  id: '00000000-0000-0000-0000-000000000000',
-  purge_at: '1970-01-01T00:00:00.000Z',
-}
-
 /**
- * Each session is met once: the batches follow the index of the purge, whose values only ever grow. A position in it
- * keeps PostgreSQL from reading the entries of the batches before, which stay in the index until a vacuum. Each batch has
- * its own time: the feed of ended sessions does not look for ends that become visible long after their time.
+ * Each session is met once: the batches follow an index of the live sessions. Each batch has its own time: the feed of
+ * ended sessions does not look for ends that become visible long after their time.
  */
 export async function endEverySession(engine: Engine, change: Change): Promise<number> {
-  const startMs = performance.now()
+  const event = { action: 'sessions.ended', target: 'all users', targetId: null } as const
+  await transact(engine, trx => writeAudit(trx, change, event))
+  const startMs = change.at.getTime() - performance.now()
   let ended = 0
-  for (let after: Position | undefined = FIRST; after; await setImmediate()) {
-    const passedMs = Math.floor(performance.now() - startMs)
-    const batch = await endBatch(engine, change, after, passedMs)
+  for (let from: string | null = LOWEST_ID; from !== null; await setImmediate()) {
+    const batch = await endBatch(engine, from, new Date(startMs + performance.now()))
     ended += batch.ended
-    after = batch.last
+    from = batch.next
   }
   return ended
 }
 
-function endBatch(
-  engine: Engine,
-  change: Change,
-  after: Position,
-  passedMs: number,
-): Promise<{ ended: number; last: Position | undefined }> {
-  const { id, purge_at } = after
+function endBatch(engine: Engine, from: string, now: Date) {
   return transact(engine, async trx => {
-    if (after === FIRST) {
-      const event = { action: 'sessions.ended', target: 'all users', targetId: null } as const
-      await writeAudit(trx, change, event)
-    }
-    // The time stays text: a Date would round PostgreSQL's microseconds. The first condition on purge_at lets the engines use the
-    // index, which has no nulls; from the second they do not infer that there are none.
-    const { rows } = await sql<Position>`
-      select id, cast(purge_at as text) as purge_at from sessions
-      where ended_at is null and purge_at >= ${purge_at} and (purge_at, id) > (${purge_at}, ${id})
-      order by sessions.purge_at, id limit ${sql.lit(ROWS_AT_A_TIME[engine.name])}`.execute(trx)
-    if (rows.length === 0) return { ended: 0, last: undefined }
+    const { rows } = await sql<{ id: string; user_id: string }>`select id, user_id from sessions
+      where ended_at is null and user_id >= ${from}
+      order by user_id limit ${sql.lit(ROWS_AT_A_TIME[engine.name])}`.execute(trx)
+    if (rows.length === 0) return { ended: 0, next: null }
     const isInBatch = sql<boolean>`id in (${sql.join(rows.map(row => row.id))})`
-    const now = new Date(change.at.getTime() + passedMs)
     const live = await endAllSessions(engine, trx, isInBatch, now)
-    return { ended: live.length, last: rows.at(-1) }
+    return { ended: live.length, next: rows.at(-1)?.user_id ?? null }
   })
 }
+
+const LOWEST_ID = '00000000-0000-0000-0000-000000000000'

@@ -3,15 +3,9 @@ import { sql, type Transaction } from 'kysely'
 import { ENDED_LISTED_SECONDS } from '../../domain/lifetimes.ts'
 import type { SessionEnd, SessionStore } from '../../domain/session.ts'
 import type { Engine } from './engine.ts'
-import { isFrom } from './purge.ts'
 import { formatTime, parseTime, type Schema } from './schema.ts'
 
-/** Each is found by an index of its own. */
-const PLACES = [
-  sql`sessions where ended_at is not null and has_tokens`,
-  sql`sessions where ended_at is not null and not has_tokens`,
-  sql`ended_sessions where ended_at is not null`,
-]
+const LOWEST_ID = '00000000-0000-0000-0000-000000000000'
 
 export async function hasMoreEnded(
   engine: Engine,
@@ -31,27 +25,24 @@ export async function hasMoreEnded(
 
 export async function listEnded(
   engine: Engine,
-  { endedAt, id }: Parameters<SessionStore['listEnded']>[0],
+  { endedAt, id = LOWEST_ID }: Parameters<SessionStore['listEnded']>[0],
   limit: number,
 ): Promise<SessionEnd[]> {
-  const from = { at: formatTime(endedAt), ...(id !== undefined && { id }) }
-  const parts = PLACES.map(
-    (place, i) => sql`select * from (
-      select id, ended_at from ${place} and ${isFrom('ended_at', 'id', from)}
-      order by ended_at, id limit ${sql.lit(limit)}
-    ) ${sql.ref(`part${i}`)}`,
-  )
+  const page = sql`order by ended_at, id limit ${sql.lit(limit)}`
+  const part = (table: string) => sql`select * from (
+      select id, ended_at from ${sql.table(table)}
+      where ended_at is not null and (ended_at, id) >= (${formatTime(endedAt)}, ${id}) ${page}
+    ) ${sql.ref(`of_${table}`)}`
   const { rows } = await engine.retrying(() =>
-    sql<{ id: string; ended_at: Date | string }>`${sql.join(parts, sql` union all `)}
-      order by ended_at, id limit ${sql.lit(limit)}`.execute(engine.db),
+    sql<{ id: string; ended_at: Date | string }>`${part('sessions')}
+      union all ${part('ended_sessions')} ${page}`.execute(engine.db),
   )
   return rows.map(row => ({ id: row.id, endedAt: parseTime(row.ended_at) }))
 }
 
-/** Keeps the ends of sessions whose rows are removed in this transaction. A batch may be removed in several steps. */
-export async function keepEnded(trx: Transaction<Schema>, ids: string[], now: Date): Promise<void> {
-  if (ids.length === 0) return
+/** Keeps the ends of a user's sessions, whose rows are about to be removed. */
+export async function keepEnded(trx: Transaction<Schema>, userId: string, now: Date) {
   await sql`insert into ended_sessions (id, ended_at) select id, ended_at from sessions
-    where id in (${sql.join(ids)}) and ended_at > ${formatTime(now, -ENDED_LISTED_SECONDS * 1000)}
+    where user_id = ${userId} and ended_at > ${formatTime(now, -ENDED_LISTED_SECONDS * 1000)}
     on conflict do nothing`.execute(trx)
 }

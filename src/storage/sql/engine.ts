@@ -3,7 +3,6 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
 import type { MaintenanceStore } from '../../domain/maintenance.ts'
-import type { OnMigrationProgress } from '../../domain/migration.ts'
 import { within } from '../../time-limit.ts'
 import type { RunStatement } from './prepared.ts'
 import type { Schema } from './schema.ts'
@@ -19,10 +18,13 @@ export type Engine = {
   db: Kysely<Schema>
   /** Repeats an operation that failed because of a parallel one, without blocking the event loop. */
   retrying<T>(operation: () => Promise<T>): Promise<T>
-  /** Opens a connection for migrations, and closes it after the operation. */
+  /**
+   * One transaction on a connection of its own, while no other process migrates. `lockTables` locks all tables until it
+   * ends. It is repeated as long as other transactions hold them; `onWait` is called once then.
+   */
   migrating<T>(
-    operation: (migrating: Migrating) => Promise<T>,
-    onProgress: OnMigrationProgress,
+    onWait: () => void,
+    step: (trx: Transaction<Schema>, lockTables: () => Promise<void>) => Promise<T>,
   ): Promise<T>
   /** The operations of every login. Each engine has its own implementation, with as few steps as possible. */
   attempts: AttemptStore
@@ -43,18 +45,6 @@ export type Engine = {
   emptyWriteAheadLog(): Promise<void>
   maintenance: Omit<MaintenanceStore, 'purge' | 'checkWritable'>
   close(): Promise<void>
-}
-
-export type Migrating = {
-  /**
-   * One transaction, while no other process migrates. It is repeated as long as other transactions hold the tables.
-   */
-  transact<T>(step: (trx: Transaction<Schema>) => Promise<T>): Promise<T>
-  /**
-   * Locks all tables until the transaction ends. If the migration `mustBeAlone`, throws UnusableTables while an
-   * instance is connected.
-   */
-  claimTables(trx: Transaction<Schema>, mustBeAlone: boolean): Promise<void>
 }
 
 /** One transaction, repeated if a parallel one prevented it. */

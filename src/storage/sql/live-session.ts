@@ -1,19 +1,12 @@
 // The definition of a live session, and the lookup of one together with its user.
-import { type RawBuilder, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import { type FoundSession, invalid, type LastLogin, type Session } from '../../domain/session.ts'
 import { prepare } from './prepared.ts'
 import { type LastLoginColumns, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 import { isNotLockedByAdministrator } from './user-rows.ts'
 
-/**
- * True for live sessions. The generation is read for instances of 0.2.0, which end all sessions of a user by raising
- * the user's number, and mark the rows later; the next release no longer needs it. It is compared by ">=", because a
- * PostgreSQL statement that waited for the lock of a session sees the user as it was before the wait. If all sessions
- * are of one user, `userId` lets the number be read once.
- */
-export function isLive(now: string, userId: RawBuilder<unknown> = sql.ref('sessions.user_id')) {
-  return sql<boolean>`(sessions.ended_at is null and ${isNotExpired(now)} and sessions.generation >=
-    (select session_generation from users where users.id = ${userId}))`
+export function isLive(now: string) {
+  return sql<boolean>`(sessions.ended_at is null and ${isNotExpired(now)})`
 }
 
 export function isNotExpired(now: string) {
@@ -34,10 +27,7 @@ export type UserColumns = {
 type Condition = 'is_live' | 'is_active' | 'is_not_locked'
 
 /** Leaves out the columns that only conditions use. */
-type SessionRow = Omit<
-  Selectable<Schema['sessions']>,
-  'cookie_digest' | 'generation' | 'device_id' | 'has_tokens' | 'purge_at'
->
+type SessionRow = Omit<Selectable<Schema['sessions']>, 'cookie_digest' | 'device_id' | 'purge_at'>
 
 /** The columns of `SessionWithUser`, from `sessions` joined with `users`. */
 export function sessionWithUser(now: string) {

@@ -10,12 +10,10 @@ export function createMaintenance(engine: Engine): MaintenanceStore {
     purge: createPurge(engine),
 
     async checkWritable(now) {
-      const checked = { checked_at: formatTime(now) }
       await write(engine, db =>
         db
-          .insertInto('readiness')
-          .values({ id: 1, ...checked })
-          .onConflict(conflict => conflict.column('id').doUpdateSet(checked))
+          .updateTable('service')
+          .set({ checked_at: formatTime(now) })
           .execute(),
       )
     },

@@ -5,16 +5,20 @@ import {
   NewerTables,
   type OnMigrationProgress,
 } from '../../domain/migration.ts'
-import { createMigrator, FIRST_BESIDE_OTHERS } from '../migrations/migrations.ts'
-import type { Engine, Migrating } from './engine.ts'
+import { createMigrator } from '../migrations/migrations.ts'
+import type { Engine } from './engine.ts'
 import type { Schema } from './schema.ts'
-
-const REPORT_EVERY_MS = 10_000
 
 export function createMigrations(engine: Engine): MigrationStore {
   return {
-    apply: (onProgress = () => {}) =>
-      engine.migrating(migrating => applyAll(engine, migrating, onProgress), onProgress),
+    async apply(onProgress = () => {}) {
+      const applied: string[] = []
+      for (;;) {
+        const name = await applyNext(engine, onProgress)
+        if (name === null) return applied
+        applied.push(name)
+      }
+    },
 
     async list() {
       const migrations = await engine.retrying(() => listAll(engine, engine.db))
@@ -23,49 +27,21 @@ export function createMigrations(engine: Engine): MigrationStore {
   }
 }
 
-async function applyAll(
-  engine: Engine,
-  { transact, claimTables }: Migrating,
-  onProgress: OnMigrationProgress,
-): Promise<string[]> {
-  const applied: string[] = []
-  let isEmpty = false
-  for (;;) {
-    const name = await transact(async trx => {
-      const all = await listAll(engine, trx)
-      const next = all.find(({ executedAt }) => !executedAt)
-      if (!next) return null
-      isEmpty ||= all.every(({ executedAt }) => !executedAt)
-      await claimTables(trx, !isEmpty && next.name < FIRST_BESIDE_OTHERS)
-      const apply = async () => {
-        const { error } = await createMigrator(engine.name, trx).migrateUp()
-        if (error) throw error
-      }
-      await (isEmpty ? apply() : reporting(next.name, onProgress, apply))
-      return next.name
-    })
-    if (name === null) return applied
-    applied.push(name)
-  }
-}
-
-async function reporting(
-  migration: string,
-  onProgress: OnMigrationProgress,
-  apply: () => Promise<void>,
-): Promise<void> {
-  const startedMs = performance.now()
-  const report = () => {
-    const seconds = Math.round((performance.now() - startedMs) / 1000)
-    onProgress({ kind: 'applying', migration, seconds })
-  }
-  report()
-  const timer = setInterval(report, REPORT_EVERY_MS)
-  try {
-    await apply()
-  } finally {
-    clearInterval(timer)
-  }
+/** Returns the name of the migration; null if none is pending. */
+function applyNext(engine: Engine, onProgress: OnMigrationProgress): Promise<string | null> {
+  let migration = ''
+  const onWait = () => onProgress({ kind: 'waiting', migration })
+  return engine.migrating(onWait, async (trx, lockTables) => {
+    const all = await listAll(engine, trx)
+    const next = all.find(({ executedAt }) => !executedAt)
+    if (!next) return null
+    migration = next.name
+    await lockTables()
+    if (next !== all[0]) onProgress({ kind: 'applying', migration })
+    const { error } = await createMigrator(engine.name, trx).migrateUp()
+    if (error) throw error
+    return migration
+  })
 }
 
 /** Throws if a newer version has applied migrations that this one does not know. */

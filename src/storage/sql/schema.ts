@@ -22,8 +22,11 @@ export function parseTimeOrNull(stored: Date | string | null): Date | null {
   return stored === null ? null : parseTime(stored)
 }
 
-/** The first row of `unknown_user`; the others differ in the last byte. */
-export const FIRST_DUMMY_ID = '00000000-0000-4000-8000-000000000000'
+/** The ids of the rows of `unknown_user`. */
+export const DUMMY_IDS = Array.from(
+  { length: 256 },
+  (_, index) => `00000000-0000-4000-8000-${index.toString(16).padStart(12, '0')}`,
+)
 
 /** The last login of a user; in `sessions`, the one before the session's own. */
 export type LastLoginColumns = {
@@ -51,8 +54,6 @@ type Users = LastLoginColumns & {
   updated_at: Time
   /** The end of a temporary password; null if the password is not temporary. */
   temporary_until: NullableTime
-  /** Only 0.2.0 raises this number, to end all sessions. The next release no longer uses it (decision 0051). */
-  session_generation: Generated<number>
 }
 
 export type Schema = {
@@ -73,12 +74,8 @@ export type Schema = {
     cookie_used_at: NullableTime
     user_agent: string
     ip: string
-    /** The user's `session_generation` at the login. The next release no longer uses it. */
-    generation: Generated<number>
     /** The device that logged in; it may have been revoked since. */
     device_id: string | null
-    /** False once an ended session's refresh tokens have been removed. */
-    has_tokens: Flag
     /**
      * When the purge looks at the session: at its first idle expiry, and again at the current one if it was
      * used since. A refresh does not change it, and so changes no index.
@@ -119,8 +116,6 @@ export type Schema = {
     expires_at: Time
     user_agent: string
   }
-  /** One row: the key that tags device cookies, 256 bits in hex. */
-  device_key: { id: number; key: string }
   login_throttle: {
     key: string
     scope: ScopeName
@@ -139,7 +134,6 @@ export type Schema = {
     blocked_until: NullableTime
     expires_at: Time
   }
-  /** Append-only: triggers refuse every change, except that a deleted user is forgotten and old events are purged. */
   audit_events: {
     id: ColumnType<number | string, never, never>
     at: Time
@@ -152,8 +146,6 @@ export type Schema = {
     before: Json
     after: Json
   }
-  /** One row: while the purge removes events, the moment before which it may; else null. */
-  audit_purge: { id: number; removes_before: NullableTime }
-  /** One row, which the readiness check writes. */
-  readiness: { id: number; checked_at: Time }
+  /** One row: the key that tags device cookies, 256 bits in hex; the readiness check writes the time. */
+  service: { id: number; device_key: string; checked_at: NullableTime }
 }

@@ -16,7 +16,7 @@ export function createSessions(engine: Engine): SessionStore {
     db
       .selectFrom('sessions')
       .where('user_id', '=', userId)
-      .where(isLive(formatTime(now), sql`${userId}`))
+      .where(isLive(formatTime(now)))
 
   const find = async (statement: typeof findById, value: string, now: Date) => {
     const [row] = await readPrepared(statement, { value, now: formatTime(now) })

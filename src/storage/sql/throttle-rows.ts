@@ -6,7 +6,7 @@ import type { AuditFacts } from '../../domain/audit.ts'
 import { WINDOW_MS } from '../../domain/throttle.ts'
 import { digestOf } from '../../identifiers.ts'
 import type { Engine } from './engine.ts'
-import { FIRST_DUMMY_ID, formatTime, parseTimeOrNull, type Schema } from './schema.ts'
+import { DUMMY_IDS, formatTime, parseTimeOrNull, type Schema } from './schema.ts'
 
 /** Longer than any attempt takes. A lease ends only if the process or the database failed meanwhile. */
 export const LEASE_MS = 60_000
@@ -36,7 +36,7 @@ const ROW_SALT = randomBytes(16).toString('hex')
  */
 export function dummyIdOf([scope]: ThrottleScope[]): string {
   const byte = digestOf(ROW_SALT + scope?.emailDigest).slice(0, 2)
-  return FIRST_DUMMY_ID.slice(0, -2) + byte
+  return DUMMY_IDS[Number.parseInt(byte, 16)] ?? ''
 }
 
 /** Reports the block that ends last. */

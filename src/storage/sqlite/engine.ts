@@ -39,20 +39,13 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     name: 'sqlite',
     db,
     retrying,
-    async migrating(operation) {
-      // A separate connection, which may change the table of the schema.
-      const migrationDb = openDatabase(new SqliteFile(file, false))
-      try {
-        return await operation({
-          transact: step =>
-            repeat(() => migrationDb.transaction().execute(step), isBusy, MIGRATION_TIMEOUT_MS),
-          // The transaction holds the write lock.
-          claimTables: async () => {},
-        })
-      } finally {
-        await migrationDb.destroy()
-      }
-    },
+    // The transaction holds the write lock.
+    migrating: (_onWait, step) =>
+      repeat(
+        () => db.transaction().execute(trx => step(trx, async () => {})),
+        isBusy,
+        MIGRATION_TIMEOUT_MS,
+      ),
     attempts: {
       reserve: (scopes, email, now) => transact(run => reserve(run, scopes, email, now)),
       release: scopes => transact(run => release(run, scopes)),

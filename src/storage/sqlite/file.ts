@@ -16,7 +16,6 @@ export type RunBound = <Row>(statement: BoundStatement<Row>) => Row[]
 /** Implements the interface that Kysely expects. */
 export class SqliteFile implements SqliteDatabase {
   readonly #file: string
-  readonly #isDefensive: boolean
   readonly #statements = new Map<string, { statement: StatementSync; reader: boolean }>()
   #connection: DatabaseSync | null = null
   /** Device and inode of the file that was opened; null before. */
@@ -24,10 +23,8 @@ export class SqliteFile implements SqliteDatabase {
   #isLost = false
   #isEnded = false
 
-  /** If not defensive, statements may change `sqlite_schema`. */
-  constructor(file: string, isDefensive = true) {
+  constructor(file: string) {
     this.#file = file
-    this.#isDefensive = isDefensive
   }
 
   prepare(sql: string): SqliteStatement {
@@ -134,7 +131,7 @@ export class SqliteFile implements SqliteDatabase {
     const mode = this.#identity === null ? 'rwc' : 'rw'
     location.searchParams.set('mode', this.#file === ':memory:' ? 'memory' : mode)
     // No busy timeout: it would block the thread; `retrying` waits instead.
-    const connection = new DatabaseSync(location, { timeout: 0, defensive: this.#isDefensive })
+    const connection = new DatabaseSync(location, { timeout: 0, defensive: true })
     try {
       // Deleted rows are overwritten with zeros, so that the file does not keep them.
       connection.exec(

@@ -196,11 +196,11 @@ type OpenParameters = {
 /** Returns no row if the user has changed since its password was verified. Runs before the login is noted. */
 const insertSession = prepare<OpenParameters, { id: string }>((db, at) =>
   sql<{ id: string }>`insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at,
-      purge_at, expires_at, cookie_digest, cookie_used_at, user_agent, ip, generation, device_id,
+      purge_at, expires_at, cookie_digest, cookie_used_at, user_agent, ip, device_id,
       ${LAST_LOGIN_COLUMNS})
     select ${at.sessionId}, id, ${at.now}, ${at.now}, ${at.tokenEnd}, ${at.tokenEnd}, ${at.sessionEnd},
-      ${at.cookieDigest}, ${at.cookieUsedAt}, ${at.userAgent}, ${at.ip}, session_generation,
-      ${at.deviceId}, ${LAST_LOGIN_COLUMNS}
+      ${at.cookieDigest}, ${at.cookieUsedAt}, ${at.userAgent}, ${at.ip}, ${at.deviceId},
+      ${LAST_LOGIN_COLUMNS}
     from users where id = ${at.userId} and is_active and ${isNotLockedByAdministrator(at.now)}
       -- A parallel login may have upgraded the hash; the password is still the same.
       and (password_hash = ${at.passwordHash} or upgraded_from = ${at.hashDigest})

@@ -51,6 +51,7 @@ for (const engine of ENGINES) {
       const emails = [newEmail(), newEmail(), newEmail()]
       const names = [newName('Ann '), newName('Lee ')]
       const ip = '203.0.113.77'
+      await clear(emails[0] ?? '') // before the email has a user
       const { id, sessionId } = await insertKnownUser(emails, names, ip)
       const before = await store.audit.listOfUser(
         { id, email: emails[2] ?? '' },
@@ -69,6 +70,7 @@ for (const engine of ENGINES) {
       assert.deepEqual(
         events.map(({ action, before, after }) => [action, before, after]).reverse(),
         [
+          ['throttle.cleared', { failures: 1, blockedUntil: null }, CLEARED],
           ['user.added', null, { role: 'user' }],
           ...emails.slice(1).map(() => ['user.changed', {}, {}]),
           ['user.changed', {}, {}],

@@ -24,6 +24,7 @@ export async function deleteUser(
     await writeAudit(trx, change, { ...event, before: { name, role } })
     const live = await endAllSessions(engine, trx, isOfUser(id), change.at)
     await keepEnded(trx, id, change.at)
+    await forget(engine, trx, id)
     return live
   })
   if (!ended) return null
@@ -32,7 +33,7 @@ export async function deleteUser(
     while (!(await removeBatch(engine, table, id))) await setImmediate()
   }
   await transact(engine, async trx => {
-    // Changes that add an event lock the user too. It may have been activated meanwhile.
+    // Other changes may have come meanwhile. Each locks the user before it adds an event.
     await deactivate(trx, id)
     await forget(engine, trx, id)
     await trx.deleteFrom('users').where('id', '=', id).execute()
@@ -68,16 +69,30 @@ function removeBatch(
   })
 }
 
-/** The fields of an event that name a user. */
+/** The fields of an event that name a person. */
 const PERSONAL = ['email', 'name', 'userAgent']
 
-/** All events of one user get the same pseudonym, so that they can still be read as one story. */
+/**
+ * All events of one user get the same pseudonym, so that they can still be read as one story. Events that name the
+ * user by an email or address only were written when failures were cleared that no user had yet.
+ */
 async function forget(engine: Engine, trx: Transaction<Schema>, userId: string): Promise<void> {
+  const ownEvents = sql`from audit_events where target_id = ${userId}`
+  const names = sql`select email from users where id = ${userId}
+    union select last_login_ip from users where id = ${userId}
+    union select ip from sessions where user_id = ${userId}
+    union select target ${ownEvents}
+    union select before ->> 'email' ${ownEvents}
+    union select after ->> 'email' ${ownEvents}`
+  const ids = sql`select id ${ownEvents}
+    union select id from audit_events
+      where target_id is null and ${isAmong(engine.name, 'target', names)}`
   const withoutNames = (facts: string) =>
     engine.name === 'postgres'
       ? sql`(${sql.ref(facts)}::jsonb - ${PERSONAL}::text[])::json`
       : sql`json_remove(${sql.ref(facts)}, ${sql.join(PERSONAL.map(field => `$.${field}`))})`
-  await sql`update audit_events set target = ${`deleted-user-${digestOf(userId).slice(0, 16)}`}, target_id = null,
+  const pseudonym = `deleted-user-${digestOf(userId).slice(0, 16)}`
+  await sql`update audit_events set target = ${pseudonym}, target_id = null,
       before = ${withoutNames('before')}, after = ${withoutNames('after')}
-    where target_id = ${userId}`.execute(trx)
+    where ${isAmong(engine.name, 'id', ids)}`.execute(trx)
 }

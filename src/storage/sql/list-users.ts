@@ -17,7 +17,13 @@ export async function listUsers(
   now: Date,
 ): Promise<ListedUsers> {
   const conditions = conditionsOf(engine.name, filter, now)
-  const query = engine.db.selectFrom('users').where('email', '>', after).orderBy('email')
+  const isRare = filter.state === 'locked' || filter.state === 'waiting'
+  const query = engine.db
+    .selectFrom('users')
+    .where('email', '>', after)
+    // As the index is declared that finds the few users with a lock.
+    .where(isRare ? sql<boolean>`locked_until is not null` : sql<boolean>`true`)
+    .orderBy('email')
   const lastChecked =
     conditions.length > 0
       ? await engine.retrying(() =>

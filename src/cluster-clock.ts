@@ -1,5 +1,5 @@
-// One clock for all instances on a database: the clock of the database. An instance measures how far it is from
-// the machine's clock, and corrects every time that is stored or compared. SQLite has only the machine's clock.
+// One clock for all instances on a database: the clock of the database, read once a minute, plus the monotonic time
+// since. Setting the machine's clock does not change it. SQLite has only the machine's clock.
 import type { MaintenanceStore } from './domain/maintenance.ts'
 import type { Log } from './log/log.ts'
 
@@ -9,116 +9,108 @@ export const WARN_ABOVE_MS = 2_000
 export const NOT_READY_ABOVE_MS = 60_000
 
 const READINGS = 3
-const MEASURE_EVERY_MS = 60_000
+const READ_EVERY_MS = 60_000
 const CHECK_EVERY_MS = 1_000
 /** A smaller difference of the machine's clock and the monotonic clock is not a step. */
-const STEP_MS = 500
+const MOVED_MS = 500
 
 type ClockStore = Pick<MaintenanceStore, 'readClock'>
 
-export type Offset = {
-  /** How far the database's clock is ahead of the machine's. */
-  ms: number
-  /** The time on the machine's clock at which the monotonic clock was 0. */
-  originMs: number
-}
+/** What the database's clock showed when the monotonic clock showed `atMs`; null on SQLite. */
+type Reading = { databaseMs: number; atMs: number } | null
 
 /**
  * Assumes that the database read its clock in the middle of the round trip; the shortest round trip leaves the
- * smallest error. An expected offset within the possible error stays: it may be more exact than the measurement,
- * whose round trip includes the wait for a free connection. Uses the real time of the machine, so that time moved
- * by a test stays moved.
+ * smallest error. An earlier reading within the possible error stays: it may be more exact, because a round trip
+ * includes the wait for a free connection.
  */
-export async function measureOffset(store: ClockStore, expectedMs = 0): Promise<Offset> {
-  let offset = { ms: 0, originMs: machineOriginMs() }
+export async function readDatabaseClock(store: ClockStore, earlier: Reading = null) {
+  let best: Reading = null
   let shortestMs = Number.POSITIVE_INFINITY
   for (let reading = 0; reading < READINGS; reading++) {
     const askedMs = performance.now()
-    const originMs = Date.now() - askedMs
     const databaseNow = await store.readClock()
-    if (databaseNow === null) break
+    if (databaseNow === null) return null
     const tripMs = performance.now() - askedMs
     if (tripMs >= shortestMs) continue
     shortestMs = tripMs
-    const ms = Math.round(databaseNow.getTime() - (originMs + askedMs + tripMs / 2))
+    best = { databaseMs: databaseNow.getTime(), atMs: askedMs + tripMs / 2 }
+    const differenceMs = Math.abs(offsetOf(best) - offsetOf(earlier))
     // Both clocks are read in whole milliseconds.
-    const isAsExpected = Math.abs(ms - expectedMs) <= tripMs / 2 + 1
-    offset = { ms: isAsExpected ? expectedMs : ms, originMs }
+    if (earlier && differenceMs <= tripMs / 2 + 1) best = earlier
   }
-  return offset
+  return best
 }
 
-function machineOriginMs(): number {
-  return Date.now() - performance.now()
-}
-
-export function correct(time: Date, offset: Pick<Offset, 'ms'>): Date {
-  return new Date(time.getTime() + offset.ms)
+/** How far the database's clock is ahead of the machine's. */
+export function offsetOf(reading: Reading): number {
+  if (!reading) return 0
+  return Math.round(reading.databaseMs + performance.now() - reading.atMs - Date.now())
 }
 
 /** A sentence about a wrong clock, with what to do. */
-export function describeOffset({ ms }: Offset): string {
-  const seconds = (Math.abs(ms) / 1000).toFixed(1)
-  const direction = ms < 0 ? 'ahead of' : 'behind'
+export function describeOffset(offsetMs: number): string {
+  const seconds = (Math.abs(offsetMs) / 1000).toFixed(1)
+  const direction = offsetMs < 0 ? 'ahead of' : 'behind'
   return `the clock of this machine is ${seconds} s ${direction} the clock of the database: synchronise both, for example by NTP`
 }
 
-/** Measures now, every minute, and soon after the machine's clock was set. If that fails, the last offset stays. */
+/**
+ * Reads the database's clock now, every minute, and after the machine was suspended or its clock was set: the
+ * monotonic clock may have stood still. If that fails, the last reading stays.
+ */
 export async function openClusterClock(store: ClockStore, clock: () => Date, log: Log) {
   const report = createReport(log)
-  let offset = await measureOffset(store)
-  report(offset)
-  let dueMs = performance.now() + MEASURE_EVERY_MS
-  let isMeasuring = false
-  /** How far the machine's clock was set since the last measurement: the monotonic clock did not follow. */
-  const stepMs = () => {
-    const ms = machineOriginMs() - offset.originMs
-    return Math.abs(ms) > STEP_MS ? ms : 0
-  }
+  let reading = await readDatabaseClock(store)
+  let lastOffsetMs = offsetOf(reading)
+  let dueMs = performance.now() + READ_EVERY_MS
+  let isReading = false
+  report(lastOffsetMs)
 
-  async function measureIfDue(): Promise<void> {
-    const isDue = performance.now() >= dueMs || stepMs() !== 0
-    if (isMeasuring || !isDue) return
-    isMeasuring = true
-    dueMs = performance.now() + MEASURE_EVERY_MS
+  async function readIfDue(): Promise<void> {
+    const isMoved = Math.abs(offsetOf(reading) - lastOffsetMs) > MOVED_MS
+    if (isReading || (performance.now() < dueMs && !isMoved)) return
+    isReading = true
+    dueMs = performance.now() + READ_EVERY_MS
     try {
-      offset = await measureOffset(store, Math.round(offset.ms - stepMs()))
-      report(offset)
+      reading = await readDatabaseClock(store, reading)
+      lastOffsetMs = offsetOf(reading)
+      report(lastOffsetMs)
     } catch {
       // The database does not answer, which requests and readiness report. Tried again in a second.
       dueMs = 0
     } finally {
-      isMeasuring = false
+      isReading = false
     }
   }
-  const measuring = setInterval(measureIfDue, CHECK_EVERY_MS).unref()
+  const checking = setInterval(readIfDue, CHECK_EVERY_MS).unref()
 
   return {
-    now: () => correct(clock(), { ms: offset.ms - stepMs() }),
-    /** How far the database's clock is ahead of the machine's; 0 on SQLite. */
-    offsetMs: () => offset.ms,
+    /** `clock` differs from the machine's only in tests, which move it. */
+    now: () => new Date(clock().getTime() + offsetOf(reading)),
+    offsetMs: () => offsetOf(reading),
     /** Throws while the machine's clock is too wrong to serve. */
     check(): void {
-      if (Math.abs(offset.ms) > NOT_READY_ABOVE_MS) throw new Error(describeOffset(offset))
+      const offsetMs = offsetOf(reading)
+      if (Math.abs(offsetMs) > NOT_READY_ABOVE_MS) throw new Error(describeOffset(offsetMs))
     },
     /** To be called when the database may have become another server. */
-    measureSoon(): void {
+    readSoon(): void {
       dueMs = 0
     },
-    close: () => clearInterval(measuring),
+    close: () => clearInterval(checking),
   }
 }
 
-/** One line when the machine's clock becomes wrong, worse or right, not one per measurement. */
-function createReport(log: Log): (offset: Offset) => void {
+/** One line when the machine's clock becomes wrong, worse or right, not one per reading. */
+function createReport(log: Log): (offsetMs: number) => void {
   let lastLimitMs = 0
-  return offset => {
+  return offsetMs => {
     const limits = [NOT_READY_ABOVE_MS, WARN_ABOVE_MS]
-    const limitMs = limits.find(limit => Math.abs(offset.ms) > limit) ?? 0
+    const limitMs = limits.find(limit => Math.abs(offsetMs) > limit) ?? 0
     if (limitMs === lastLimitMs) return
     lastLimitMs = limitMs
-    const offsetMs = offset.ms
     if (limitMs === 0) log.info({ event: 'clock.right', offsetMs })
-    else log.warn({ event: 'clock.wrong', offsetMs }, describeOffset(offset))
+    else log.warn({ event: 'clock.wrong', offsetMs }, describeOffset(offsetMs))
   }
 }

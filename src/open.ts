@@ -22,7 +22,7 @@ import { createWriteFaults } from './storage/write-faults.ts'
 
 export type Parts = Awaited<ReturnType<typeof openParts>>
 
-/** `machineClock` is corrected by its offset to the database's clock, see cluster-clock.ts. */
+/** On PostgreSQL the service uses the database's clock instead of `machineClock`, see cluster-clock.ts. */
 type Given = {
   config: Config
   log: Log
@@ -42,12 +42,12 @@ export async function openParts(
   const failFile = (what: string) =>
     failWith(error => `${what} cannot be used: ${messageOf(error)}`)
 
-  let measureClockSoon = () => {}
+  let readClockSoon = () => {}
   const database = opened.adopt(
     await openStore(config.database, error => {
       log.warn({ event: 'database.connection_lost', err: error })
       // The next connection may be to another server, with a clock of its own.
-      measureClockSoon()
+      readClockSoon()
     }).catch(failDatabase),
     it => it.close(),
   )
@@ -74,7 +74,7 @@ export async function openParts(
     await openClusterClock(store.maintenance, machineClock, log).catch(failDatabase),
     it => it.close(),
   )
-  measureClockSoon = clusterClock.measureSoon
+  readClockSoon = clusterClock.readSoon
   const now = clusterClock.now()
   const hasMadeKeys = await makeFirstKeys(config, log, now)
   const keys = opened.adopt(await openKeys(config, log, now, hasUsers), it => it.close())

@@ -1,6 +1,6 @@
 // The configured database, opened for one command.
 import { statSync } from 'node:fs'
-import { correct, measureOffset } from '../cluster-clock.ts'
+import { offsetOf, readDatabaseClock } from '../cluster-clock.ts'
 import type { Config } from '../config/config.ts'
 import { type DatabaseConfig, sourceOf } from '../config/database.ts'
 import { makeDataFolder } from '../data-folder.ts'
@@ -73,8 +73,8 @@ export async function clockOf(
   maintenance: MaintenanceStore,
   context: Context,
 ): Promise<() => Date> {
-  const offset = await measureOffset(maintenance)
-  return () => correct(context.clock(), offset)
+  const reading = await readDatabaseClock(maintenance)
+  return () => new Date(context.clock().getTime() + offsetOf(reading))
 }
 
 /** Opens the database as it is. If the SQLite file is missing, opens an empty database in memory. */

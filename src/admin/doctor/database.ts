@@ -2,11 +2,10 @@
 
 import { MAX_EVALUATED_COST } from '../../bcrypt/hash-text.ts'
 import {
-  correct,
   describeOffset,
-  measureOffset,
   NOT_READY_ABOVE_MS,
-  type Offset,
+  offsetOf,
+  readDatabaseClock,
   WARN_ABOVE_MS,
 } from '../../cluster-clock.ts'
 import type { Config } from '../../config/config.ts'
@@ -31,11 +30,11 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
           : 'is not up to date: the service updates it at its start'
         return [warning('database', `${where} ${state}`)]
       }
-      const offset = await measureOffset(store.maintenance)
-      await store.maintenance.checkWritable(correct(clock(), offset))
+      const offsetMs = offsetOf(await readDatabaseClock(store.maintenance))
+      await store.maintenance.checkWritable(new Date(clock().getTime() + offsetMs))
       return [
         ...(await checkStorage(config.database, store.maintenance)),
-        checkDatabaseClock(offset),
+        checkDatabaseClock(offsetMs),
         await checkHashes(store.users, config.bcryptCost),
         await checkEmails(store.users),
         ...(await checkRecorded(config, store.audit)),
@@ -46,12 +45,12 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
   }
 }
 
-function checkDatabaseClock(offset: Offset): Finding {
-  const apartMs = Math.abs(offset.ms)
+function checkDatabaseClock(offsetMs: number): Finding {
+  const apartMs = Math.abs(offsetMs)
   if (apartMs <= WARN_ABOVE_MS) return ok('database clock', 'agrees with this machine')
   return apartMs <= NOT_READY_ABOVE_MS
-    ? warning('database clock', describeOffset(offset))
-    : problem('database clock', `${describeOffset(offset)}; the service is not ready until then`)
+    ? warning('database clock', describeOffset(offsetMs))
+    : problem('database clock', `${describeOffset(offsetMs)}; the service is not ready until then`)
 }
 
 async function checkHashes(users: UserStore, bcryptCost: number): Promise<Finding> {

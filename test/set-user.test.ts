@@ -59,11 +59,7 @@ for (const engine of ENGINES_BY_RUN) {
     const newest = 'ann.smith@example.org'
     assert.equal((await cli.run(['users', 'set', email, '--email', newest])).code, 0)
     const { devices } = JSON.parse((await cli.run(['users', 'show', newest, '--json'])).stdout)
-    assert.notEqual(devices[0].waitsUntil, null)
-    assert.equal((await cli.run(['users', 'unlock', newest])).code, 0)
-    const headers = { 'Sec-Fetch-Site': 'same-origin', ...cookie(device, DEVICE_COOKIE) }
-    const unlocked = await service.call({ body: { email: newest, password: PASSWORD }, headers })
-    assert.equal(unlocked.status, 200, 'an unlock finds the device under the new email')
+    assert.equal(devices[0].waitsUntil, null, 'the device has no failures under the newest one')
 
     // Failures of an email stay with it: they may have been guesses at another user.
     await service.addUser('ben@example.org')

@@ -85,10 +85,8 @@ export interface SessionStore {
   /** All sessions of a user, also those that have ended, in the order of their ids, after `afterId`. */
   listStored(userId: string, page: SessionPage): Promise<StoredSession[]>
   countLive(userId: string, now: Date): Promise<number>
-  /** The newest login that is known; those of older versions only by sessions that are still stored. */
-  findLastLogin(userId: string): Promise<Date | null>
-  /** The last login with its address and browser, which are kept when its session is gone; null if they are not known. */
-  readLastLogin(userId: string): Promise<LastLogin | null>
+  /** The last login with its address and browser, which are kept when its session is gone; null if there was none. */
+  findLastLogin(userId: string): Promise<LastLogin | null>
   /** Ends a session and revokes its tokens; false if it was not live. */
   end(id: string, now: Date): Promise<boolean>
   /** The same for the session of a token or cookie; null if there is no such live session. */

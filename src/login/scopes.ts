@@ -53,9 +53,9 @@ function toClientScopes({ group, network }: Client, limits: ThrottleLimits): Thr
   return network === null ? [client] : [client, toScope('network', [network], null, limits.network)]
 }
 
-/** The only scope of an attempt from a device that is known to the account. */
+/** The only scope of an attempt from a device that is known to the account. A user with a new email gets a new one. */
 export function deviceScopes(email: string, device: Pick<Device, 'id'>): ThrottleScope[] {
-  return [toScope('device', [device.id], digestOf(email), DEVICE_LIMIT)]
+  return [toScope('device', [device.id, email], digestOf(email), DEVICE_LIMIT)]
 }
 
 function toScope(

@@ -23,7 +23,7 @@ for (const engine of ENGINES) {
         await store.attempts.fail(scopes, null, start)
       }
     }
-    const deviceOf = (email: string) =>
+    const _deviceOf = (email: string) =>
       makeScopes(email)
         .filter(({ name }) => name === 'pair')
         .map(scope => ({ ...scope, name: 'device' as const }))
@@ -130,26 +130,6 @@ for (const engine of ENGINES) {
         Array.from({ length: 8 }, () => store.users.set(id, { email: newEmail() }, change)),
       )
       assert.deepEqual(outcomes, Array(8).fill('changed'))
-    })
-
-    test('a change of an unknown user moves no failures of devices', async () => {
-      const [email, other] = [newEmail(), newEmail()]
-      await failAs(deviceOf(email), 1)
-      assert.equal(await byEmail(store).set(email, { email: other }, change), 'unknown')
-      assert.equal(await store.throttle.clearOfEmail(other, change), false)
-      assert.equal(await store.throttle.clearOfEmail(email, change), true)
-    })
-
-    test('the failures of a device follow its user to a new email, and no other failures do', async () => {
-      const [email, moved, other] = [newEmail(), newEmail(), newEmail()]
-      await insertTestUser(store, email, start)
-      for (const scopes of [deviceOf(email), makeScopes(email), deviceOf(other)]) {
-        await failAs(scopes, 1)
-      }
-      assert.equal(await byEmail(store).set(email, { email: moved }, change), 'changed')
-      for (const each of [email, moved, other]) {
-        assert.equal(await store.throttle.clearOfEmail(each, change), true)
-      }
     })
 
     test('to clear failures is an event with the most failures and the last block, also without a user', async () => {

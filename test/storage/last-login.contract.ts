@@ -100,7 +100,7 @@ for (const engine of ENGINES) {
     })
 
     test('a user that does not exist has none', async () => {
-      assert.equal(await store.sessions.readLastLogin(randomUUID()), null)
+      assert.equal(await store.sessions.findLastLogin(randomUUID()), null)
     })
 
     test('the counters do not overflow', async () => {

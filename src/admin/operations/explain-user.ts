@@ -60,16 +60,12 @@ export async function explainUser(
     devices.flatMap(device => deviceScopes(email, device)),
     now,
   )
-  const lastSession = await store.sessions.findLastLogin(found.id)
+  const lastLogin = await store.sessions.findLastLogin(found.id)
   const user = {
     ...toShownUser(found, now),
     hashCost: parseHash(found.passwordHash)?.cost ?? null,
     liveSessions: await store.sessions.countLive(found.id, now),
-    lastLoginAt: latestOf([
-      ...(lastSession ? [lastSession] : []),
-      // Written by each login on the device.
-      ...devices.map(({ lastUsedAt }) => lastUsedAt),
-    ]),
+    lastLoginAt: lastLogin?.at ?? null,
     devices: devices.flatMap((device, i) => {
       const state = scopes[i]
       if (!state) return []

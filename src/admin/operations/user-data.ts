@@ -18,7 +18,7 @@ export async function summarizeUser(deps: AdminDeps, { id, email }: Owner) {
   const { user: explained, throttle } = await explainUser(deps, email, null)
   if (explained?.id !== id) throw userNotFound(email)
   const { hashCost: _, liveSessions: __, lastLoginAt: ___, devices, ...user } = explained
-  const lastLogin = await deps.store.sessions.readLastLogin(id)
+  const lastLogin = await deps.store.sessions.findLastLogin(id)
   return { user, lastLogin, devices, throttle }
 }
 

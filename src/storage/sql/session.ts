@@ -96,16 +96,6 @@ export function createSessions(engine: Engine): SessionStore {
     },
 
     async findLastLogin(userId) {
-      const { rows } = await engine.retrying(() =>
-        sql<{ last: Date | string | null }>`select max(at) as last from (
-            select last_login_at as at from users where id = ${userId}
-            union all select created_at from sessions where user_id = ${userId}
-          ) logins`.execute(db),
-      )
-      return parseTimeOrNull(rows[0]?.last ?? null)
-    },
-
-    async readLastLogin(userId) {
       const row = await engine.retrying(() =>
         db.selectFrom('users').selectAll().where('id', '=', userId).executeTakeFirst(),
       )

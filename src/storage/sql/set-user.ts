@@ -5,7 +5,6 @@ import { changedFacts, writeAudit } from './audit.ts'
 import { type Engine, transact } from './engine.ts'
 import { lockForChange } from './lock-for-change.ts'
 import { formatTime } from './schema.ts'
-import { moveDeviceScopes } from './throttle-rows.ts'
 
 export async function setUser(
   engine: Engine,
@@ -15,9 +14,7 @@ export async function setUser(
 ): ReturnType<UserStore['set']> {
   try {
     return await transact(engine, async trx => {
-      const before = await lockForChange(engine, trx, id, async email => {
-        if (fields.email) await moveDeviceScopes(engine, trx, email, fields.email)
-      })
+      const before = await lockForChange(engine, trx, id)
       if (!before) return 'unknown'
       const { email = before.email } = fields
       // The block of the old email stays with it, and so the user need not wait.

@@ -1,6 +1,6 @@
 // Rows of the throttle, as far as both engines share them; each engine reserves and settles in its own way.
 import { randomBytes } from 'node:crypto'
-import { type RawBuilder, sql, type Transaction, type UpdateObject } from 'kysely'
+import { type RawBuilder, sql, type Transaction } from 'kysely'
 import type { Reservation, ThrottleScope } from '../../domain/attempt.ts'
 import type { AuditFacts } from '../../domain/audit.ts'
 import { WINDOW_MS } from '../../domain/throttle.ts'
@@ -61,12 +61,24 @@ export async function clearFailures(
   trx: Transaction<Schema>,
   which: RawBuilder<boolean>,
 ): Promise<AuditFacts | null> {
-  const rows = await lockRows(engine, trx, which)
+  // Locked in the order of their keys, like by every other statement, so that no deadlock occurs.
+  const rows = await trx
+    .selectFrom('login_throttle')
+    .select(['key', 'failures', 'daily_failures', 'blocked_until'])
+    .where(which)
+    .orderBy('key')
+    .$if(engine.name === 'postgres', query => query.forUpdate())
+    .execute()
   const cleared = rows.filter(
     row => row.failures > 0 || row.daily_failures > 0 || row.blocked_until !== null,
   )
   if (cleared.length === 0) return null
-  await changeRows(trx, cleared, { failures: 0, daily_failures: 0, blocked_until: null })
+  const keys = cleared.map(({ key }) => key)
+  await trx
+    .updateTable('login_throttle')
+    .set({ failures: 0, daily_failures: 0, blocked_until: null })
+    .where('key', 'in', keys)
+    .execute()
   const blocks = cleared.flatMap(row => parseTimeOrNull(row.blocked_until)?.getTime() ?? [])
   return {
     failures: Math.max(...cleared.map(row => Math.max(row.failures, row.daily_failures))),
@@ -76,38 +88,6 @@ export async function clearFailures(
 
 export function isOfEmail(email: string) {
   return sql<boolean>`email_digest = ${digestOf(email)}`
-}
-
-/** The scopes of known devices follow a user to a new email, so that an unlock finds them. */
-export async function moveDeviceScopes(
-  engine: Engine,
-  trx: Transaction<Schema>,
-  oldEmail: string,
-  newEmail: string,
-): Promise<void> {
-  const rows = await lockRows(engine, trx, sql`${isOfEmail(oldEmail)} and scope = 'device'`)
-  await changeRows(trx, rows, { email_digest: digestOf(newEmail) })
-}
-
-/** Locks the rows in the order of their keys, like every other statement, so that no deadlock occurs. */
-function lockRows(engine: Engine, trx: Transaction<Schema>, which: RawBuilder<boolean>) {
-  return trx
-    .selectFrom('login_throttle')
-    .select(['key', 'failures', 'daily_failures', 'blocked_until'])
-    .where(which)
-    .orderBy('key')
-    .$if(engine.name === 'postgres', query => query.forUpdate())
-    .execute()
-}
-
-async function changeRows(
-  trx: Transaction<Schema>,
-  rows: { key: string }[],
-  columns: UpdateObject<Schema, 'login_throttle'>,
-): Promise<void> {
-  if (rows.length === 0) return
-  const keys = rows.map(({ key }) => key)
-  await trx.updateTable('login_throttle').set(columns).where('key', 'in', keys).execute()
 }
 
 export function keysOf(scopes: ThrottleScope[]): string[] {

@@ -23,10 +23,6 @@ for (const engine of ENGINES) {
         await store.attempts.fail(scopes, null, start)
       }
     }
-    const _deviceOf = (email: string) =>
-      makeScopes(email)
-        .filter(({ name }) => name === 'pair')
-        .map(scope => ({ ...scope, name: 'device' as const }))
     const actionsOf = (events: AuditEvent[]) => events.map(({ action }) => action)
 
     test('an event says what changed, when, by which actor, and nothing secret', async () => {

@@ -43,11 +43,9 @@ export function prepare<Values extends Record<string, unknown>, Row = unknown>(
   return (db, values) => {
     let statement = statements.get(db)
     if (!statement) {
-      const compiled = compile(db, parameters, values)
-      const { sql } = compiled
+      const compiled = sendOnce(compile(db, parameters, values))
       // PostgreSQL keeps the plan of a statement under its name.
-      const name = digestOf(sql).slice(0, 32)
-      statement = { name, sql, parameters: [...compiled.parameters] }
+      statement = { name: digestOf(compiled.sql).slice(0, 32), ...compiled }
       statements.set(db, statement)
     }
     return {
@@ -57,6 +55,20 @@ export function prepare<Values extends Record<string, unknown>, Row = unknown>(
       ),
     }
   }
+}
+
+/** Sends a parameter that PostgreSQL's statement mentions several times once. SQLite's are not numbered. */
+function sendOnce({ sql, parameters }: CompiledQuery): { sql: string; parameters: unknown[] } {
+  if (!sql.includes('$1')) return { sql, parameters: [...parameters] }
+  const sent: unknown[] = []
+  const text = sql.replace(/\$(\d+)/g, (_, number) => {
+    const parameter = parameters[number - 1]
+    const isSame = (other: unknown) =>
+      parameter instanceof Parameter && other instanceof Parameter && other.name === parameter.name
+    const index = sent.findIndex(isSame)
+    return `$${index === -1 ? sent.push(parameter) : index + 1}`
+  })
+  return { sql: text, parameters: sent }
 }
 
 /** An insertion. All rows must have the columns of the first row that is inserted. */

@@ -50,16 +50,6 @@ test('an error keeps its message and codes', async t => {
   })
 })
 
-test('a callback is called with what the operation reports', async t => {
-  const { store } = await open(t)
-  // Applied again, this migration finds nothing to change.
-  const migration = '0009-audit-checks'
-  await database.rows(`delete from kysely_migration where name = '${migration}'`)
-  const reported: unknown[] = []
-  assert.deepEqual(await store.migrations.apply(progress => reported.push(progress)), [migration])
-  assert.deepEqual(reported, [{ kind: 'applying', migration, seconds: 0 }])
-})
-
 test('operations in progress end before the store closes, and later ones are refused', async t => {
   const { store } = await open(t)
   const scopes = Array.from({ length: 100 }, () => makeScopes())

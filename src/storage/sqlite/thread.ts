@@ -11,8 +11,6 @@ export type Call = {
   id: number
   operation: OperationName | 'close'
   values: unknown[]
-  /** Whether to add a callback as the last value, which reports the progress: functions cannot be sent. */
-  hasCallback: boolean
   /** On the clock of `monotonicMs`; null for no limit. */
   deadlineMs: number | null
 }
@@ -21,14 +19,11 @@ export type Answer = { id: number } & (
   | { result: unknown }
   /** A cloned error loses its own properties, such as its code. */
   | { error: unknown; properties: object }
-  /** The value that the callback was called with. */
-  | { reported: unknown }
 )
 
 type Pending = {
   resolve: (result: unknown) => void
   reject: (error: unknown) => void
-  callback: ((reported: unknown) => void) | null
   timer: NodeJS.Timeout | null
 }
 
@@ -74,10 +69,6 @@ export function openInThread(file: string, onLost: (error: Error) => void): Stor
 
   /** Ignores an answer that comes after the limit. */
   function settle(answer: Answer): void {
-    if ('reported' in answer) {
-      pending.get(answer.id)?.callback?.(answer.reported)
-      return
-    }
     unanswered--
     if ('result' in answer) end(answer.id)?.resolve(answer.result)
     else end(answer.id)?.reject(Object.assign(Object(answer.error), answer.properties))
@@ -93,17 +84,16 @@ export function openInThread(file: string, onLost: (error: Error) => void): Stor
   function call(operation: Call['operation'], given: unknown[]): Promise<unknown> {
     const { promise, resolve, reject } = Promise.withResolvers()
     const id = nextId++
-    const last = given.at(-1)
-    const callback = typeof last === 'function' ? (last as Pending['callback']) : null
-    const values = callback ? given.slice(0, -1) : given
+    // Functions cannot be sent: the progress of a migration, which is short on SQLite, is not reported.
+    const values = given.filter(value => typeof value !== 'function')
     const hasLimit = !IN_BATCHES.some(name => name === operation)
     const deadlineMs = hasLimit ? monotonicMs() + TIMEOUT_MS : null
     worker ??= startWorker()
-    worker.postMessage({ id, operation, values, hasCallback: callback !== null, deadlineMs })
+    worker.postMessage({ id, operation, values, deadlineMs })
     unanswered++
     const giveUp = () => end(id)?.reject(new Error(TOO_LATE))
     const timer = hasLimit ? setTimeout(giveUp, TIMEOUT_MS) : null
-    pending.set(id, { resolve, reject, callback, timer })
+    pending.set(id, { resolve, reject, timer })
     return promise
   }
 

@@ -9,14 +9,13 @@ import type { Answer, Call } from './thread.ts'
 const store = await openStore({ engine: 'sqlite', file: workerData })
 const running = new Set<Promise<void>>()
 
-async function run({ id, operation, values, hasCallback, deadlineMs }: Call): Promise<void> {
+async function run({ id, operation, values, deadlineMs }: Call): Promise<void> {
   const post = (answer: Answer) => parentPort?.postMessage(answer)
   if (operation === 'close') await Promise.all(running)
   try {
     checkDeadline(deadlineMs)
-    const given = hasCallback ? [...values, (reported: unknown) => post({ id, reported })] : values
     const execute = operation === 'close' ? store.close : operationOf(store, operation)
-    post({ id, result: await deadlines.run(deadlineMs, () => execute(...given)) })
+    post({ id, result: await deadlines.run(deadlineMs, () => execute(...values)) })
   } catch (error) {
     post({ id, error, properties: { ...Object(error) } })
   }

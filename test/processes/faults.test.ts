@@ -128,7 +128,7 @@ describe('while PostgreSQL fails', () => {
       async begin() {
         other = new pg.Client(deployment.env.DATABASE_URL)
         await other.connect()
-        await other.query('begin; lock table login_throttle, readiness')
+        await other.query('begin; lock table login_throttle, service')
       },
       // Some logins wait for the lock, the others for a connection.
       reason: /timeout/,

@@ -38,7 +38,7 @@ function sharesWrites(engine: EngineName): void {
 
   const probe = () => service.health('/readyz')
   const checkedAt = async () => {
-    const [row] = await deployment.database.rows('select checked_at from readiness')
+    const [row] = await deployment.database.rows('select checked_at from service')
     return new Date(String(row?.checked_at)).getTime()
   }
 

@@ -32,8 +32,6 @@ export const INVARIANTS: Record<string, (now: Date) => string> = {
     `select t.id from refresh_tokens t join sessions s on s.id = t.session_id
       where t.revoked_at is not null and s.ended_at is null
       and not exists (select 1 from refresh_tokens n where n.id = t.successor_id and n.session_id = s.id)`,
-  'a session without tokens has tokens': () =>
-    'select s.id from sessions s join refresh_tokens t on t.session_id = s.id where not s.has_tokens',
   'a session has a cookie that was never used, or used one that it does not have': () =>
     'select id from sessions where (cookie_digest is null) <> (cookie_used_at is null)',
   'a session was used before its login, or is idle after its end': () =>
@@ -71,10 +69,8 @@ export const INVARIANTS: Record<string, (now: Date) => string> = {
     `select u.id from users u where (not is_active or locked_by = 'administrator') and ${LIVE_SESSION}`,
   'an event names a user that is gone': () =>
     'select id from audit_events where target_id is not null and target_id not in (select id from users)',
-  'the purge of events is open': () =>
-    'select id from audit_purge where removes_before is not null',
   'the key of devices is missing': () =>
-    `select 'device_key' as id where (select count(*) from device_key) <> 1`,
+    `select 'service' as id where (select count(*) from service) <> 1`,
 }
 
 /** What is wrong with the tables, such as `a lock has no end: 7c9e…`. */

@@ -57,7 +57,7 @@ export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void
       ip text not null check (length(ip) <= 45),
       ${lastLogin}
     ) ${options}`,
-    sql`create index sessions_user_id on sessions (user_id)`,
+    sql`create unique index sessions_user_id on sessions (user_id, id)`,
     // "is not null" is always true. Without it PostgreSQL, while the table is empty, plans to read these indexes
     // whole for statements that find a session by its id.
     sql`create index sessions_live on sessions (user_id, created_at)
@@ -77,7 +77,7 @@ export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void
     sql`create table refresh_tokens (
       id ${uuid.type} primary key default ${uuid.random} ${uuid.check('id')},
       user_id ${uuid.type} not null references users (id) on delete cascade,
-      session_id ${uuid.type} not null references sessions (id) on delete cascade,
+      session_id ${uuid.type} not null,
       token text not null ${engine === 'sqlite' ? sql`unique` : sql``} check (length(token) <= 500),
       key_id text not null check (length(key_id) <= 100),
       expires_at ${time('expires_at')} not null,
@@ -85,10 +85,10 @@ export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void
       revoked_at ${time('revoked_at')},
       successor_id ${uuid.type},
       request_digest text,
-      client_digest text
+      client_digest text,
+      foreign key (user_id, session_id) references sessions (user_id, id) on delete cascade
     ) ${options}`,
-    sql`create index refresh_tokens_user_id on refresh_tokens (user_id)`,
-    sql`create index refresh_tokens_session_id on refresh_tokens (session_id, created_at)`,
+    sql`create index refresh_tokens_user_id on refresh_tokens (user_id, session_id, created_at)`,
     sql`create index refresh_tokens_expires_at on refresh_tokens (expires_at)`,
 
     sql`create table login_codes (
@@ -163,8 +163,8 @@ export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void
  * Revokes the token of a session, whatever ends the session. Only the newest token can be unrevoked, but several tokens
  * may have been created in the same second.
  */
-const NEWEST =
-  'select id from refresh_tokens where session_id = new.id order by created_at desc limit 100'
+const NEWEST = `select id from refresh_tokens where user_id = new.user_id and session_id = new.id
+  order by created_at desc limit 100`
 const REVOKE = 'update refresh_tokens set revoked_at = new.ended_at where revoked_at is null and id'
 const ON_END = `create trigger revoke_tokens_of_ended_session after update of ended_at on sessions
   for each row when (old.ended_at is null and new.ended_at is not null)`

@@ -196,7 +196,7 @@ for (const engine of ENGINES_BY_RUN) {
         )
         assert.equal(await hashOf(email), hash)
         assert.equal((await service.store.users.findById(id))?.failedLoginAttempts, 0)
-        const lastLogin = await service.store.sessions.readLastLogin(id)
+        const lastLogin = await service.store.sessions.findLastLogin(id)
         assert.deepEqual([lastLogin?.ip, lastLogin?.failuresSince], [from, 0])
       })
     }

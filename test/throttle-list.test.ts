@@ -32,9 +32,10 @@ for (const engine of ENGINES_BY_RUN) {
     test('reads the rows that may be above a floor or wait, and no others', async () => {
       const key = 'a'.repeat(64)
       const isRead = async (row: number[], floor: number[], floorKey = '', blocked = 'null') => {
-        await database.rows(`insert into login_throttle (key, scope, email_digest, daily_failures, failures,
-            pending, lease_ends_at, window_ends_at, day_ends_at, blocked_until, expires_at)
-          values ('${key}', 'email', '${key}', ${row}, ${at(-1)}, ${at(5)}, ${at(60)}, ${blocked}, ${at(99)})`)
+        const [day = 0, ...counts] = row
+        await database.rows(`insert into login_throttle (key, scope, email_digest, failures,
+            pending, lease_ends_at, window_ends_at, blocked_until, clears_at, expires_at)
+          values ('${key}', 'email', '${key}', ${counts}, ${at(-1)}, ${at(5)}, ${blocked}, ${at(15 * day)}, ${at(99)})`)
         const [dailyFailures = 0, failures = 0] = floor
         const above = { emails: { dailyFailures, failures, key: floorKey }, clients: NOTHING }
         const { scopes } = await store.throttle.list(0, limitsOf(BUDGETS), NOW, above)
@@ -42,31 +43,35 @@ for (const engine of ENGINES_BY_RUN) {
         return scopes.length === 1
       }
       // Failures for the day, failures and pending attempts, and a floor of the first two.
-      assert.ok(await isRead([1, 0, 2], [2, 9]))
-      assert.ok(!(await isRead([1, 0, 2], [3, 2])))
-      assert.ok(await isRead([0, 3, 2], [2, 4]))
-      assert.ok(!(await isRead([0, 3, 2], [2, 5])))
-      assert.ok(await isRead([0, 3, 2], [2, 5], 'b'), 'the same counts, but an earlier key')
-      assert.ok(!(await isRead([0, 3, 2], [2, 5], key)))
-      assert.ok(!(await isRead([0, 3, 2], [2, 6], 'b')))
-      assert.ok(await isRead([0, 18, 2], [999, 0]), 'its failures are used up')
-      assert.ok(!(await isRead([0, 17, 2], [999, 0])))
-      assert.ok(await isRead([98, 0, 2], [999, 0]), 'those for the day are used up')
-      assert.ok(!(await isRead([97, 0, 2], [999, 0])))
+      assert.ok(await isRead([3, 0, 0], [2, 9]))
+      assert.ok(!(await isRead([3, 0, 0], [4, 0])))
+      assert.ok(await isRead([2, 3, 0], [2, 2]))
+      assert.ok(!(await isRead([2, 3, 0], [2, 3])))
+      assert.ok(await isRead([2, 3, 0], [2, 3], 'b'), 'the same counts, but an earlier key')
+      assert.ok(!(await isRead([2, 3, 0], [2, 3], key)))
+      assert.ok(!(await isRead([2, 3, 0], [2, 4], 'b')))
+      assert.ok(await isRead([0, 3, 0], [0, 2]), 'all failures for the day are forgiven')
+      assert.ok(await isRead([0, 0, 1], [999, 0]), 'a pending attempt may be a failure')
+      assert.ok(await isRead([0, 20, 0], [999, 0]), 'its failures are used up')
+      assert.ok(!(await isRead([0, 19, 0], [999, 0])))
+      assert.ok(await isRead([100, 0, 0], [999, 0]), 'those for the day are used up')
+      assert.ok(!(await isRead([99, 0, 0], [999, 0])))
       assert.ok(await isRead([0, 1, 0], [999, 0], '', at(1)), 'it is blocked')
       assert.ok(!(await isRead([0, 1, 0], [999, 0])))
     })
 
     test('lists the same as if every row had been compared', async () => {
-      await database.rows(`insert into login_throttle (key, scope, email_digest, failures, daily_failures,
-          pending, lease_ends_at, window_ends_at, day_ends_at, blocked_until, expires_at) ${series}
+      // A time for each number of failures for the day.
+      const clearsAt = Array.from({ length: 101 }, (_, day) => `when ${day} then ${at(15 * day)}`)
+      await database.rows(`insert into login_throttle (key, scope, email_digest, failures,
+          pending, lease_ends_at, window_ends_at, clears_at, blocked_until, expires_at) ${series}
         select ${digest},
           case i % 4 when 0 then 'email' when 1 then 'client' when 2 then 'network' else 'pair' end,
           case when i % 4 in (0, 3) then ${digest} end, r % 23,
-          case when i % 4 = 0 then r % 101 else 0 end, case when r % 7 = 0 then r % 5 else 0 end,
+          case when r % 7 = 0 then r % 5 else 0 end,
           case when r % 3 = 0 then ${at(-1)} else ${at(1)} end,
           case when r % 11 = 0 then ${at(-1)} else ${at(5)} end,
-          case when i % 4 = 0 then ${at(60)} end,
+          case when i % 4 = 0 then case r % 101 ${clearsAt.join(' ')} end end,
           case when r % 13 = 0 then ${at(5)} when r % 13 = 1 then ${at(-1)} end, ${at(99)} from r`)
       const all: ScopeState[] = []
       for (let from: number | null = 0; from !== null; ) {
@@ -113,10 +118,10 @@ for (const engine of ENGINES_BY_RUN) {
       await database.rows(`update users set last_login_at = ${at(-1)} where email = '${loggedIn}'`)
       await database.rows(`update users set updated_at = ${at(-1)} where email = '${changed}'`)
       for (const [i, email] of emails.entries()) {
-        await database.rows(`insert into login_throttle (key, scope, email_digest, failures, daily_failures,
-            pending, lease_ends_at, window_ends_at, day_ends_at, expires_at)
-          values ('${digestOf(email)}', 'email', '${digestOf(email)}', 1, ${999 - i}, 0, ${at(-1)},
-            ${at(5)}, ${at(60)}, ${at(99)})`)
+        await database.rows(`insert into login_throttle (key, scope, email_digest, failures,
+            pending, lease_ends_at, window_ends_at, clears_at, expires_at)
+          values ('${digestOf(email)}', 'email', '${digestOf(email)}', 1, 0, ${at(-1)},
+            ${at(5)}, ${at(15 * (199 - i))}, ${at(99)})`)
       }
       const list = await listThrottle(deps, 4)
       assert.deepEqual(

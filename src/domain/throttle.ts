@@ -26,7 +26,7 @@ export type ScopeState = ThrottleScope & {
   windowEndsAt: Date | null
   /** For the day: one is forgiven every 15 minutes. */
   dailyFailures: number
-  /** When the last of them is forgiven, if no more are added; null if there are none. */
+  /** When the last of them is forgiven, if no more are added; null if there are none. The column `clears_at`. */
   dayEndsAt: Date | null
   /** Null if the scope is not blocked. */
   blockedUntil: Date | null

@@ -124,8 +124,6 @@ export const EQUIVALENT: Record<string, Record<string, string>> = {
   'src/storage/postgres/reserve.ts': {
     "where t.key = s.key and {v.kind = 'blocked' → true} and not s.is_blocked and s.failures >= s.budget":
       'An attempt is blocked if the failures of one of its scopes are used up.',
-    'else coalesce(greatest(j.counted_daily - j.forgiven, 0) + j.lapsed, {0 → 1}) end as daily_failures,':
-      'Only for a scope without a row: it admits one attempt in any case, and its new row has the default.',
     "case when v.kind = 'admitted' {and → or} s.position = 1 then (${FOUND_AS_JSON} from found) end as found":
       'Returns the user in more rows; it is read only from the first one of an admitted attempt.',
   },
@@ -134,10 +132,6 @@ export const EQUIVALENT: Record<string, Record<string, string>> = {
       'The id and the digest are those of one token, which either of them finds.',
     'and {ended_at is null → true} and ${isNotExpired(values.now)} and expires_at >= ${values.expiresAt}':
       'The end of a session revokes its tokens: none is replaced, only a use of the ended session is noted.',
-  },
-  'src/storage/sql/throttle-state.ts': {
-    'const countedMs = (parseTimeOrNull(row.day_ends_at)?.getTime() ?? {0 → 1}) - COUNTED_DAY_MS':
-      'Both are so long ago that all failures for the day are forgiven.',
   },
   'src/storage/sql/throttle-rows.ts': {
     "const ROW_SALT = randomBytes({16 → 32}).toString('hex')": 'A longer secret is as good.',

@@ -73,7 +73,7 @@ async function assertBlocked(instances: ServiceProcess[], email: string, aboutSe
 /** All failures that the throttle has counted, and attempts that it may still count. */
 async function countFailures({ database }: Deployment): Promise<unknown> {
   const [row] = await database.rows(
-    'select coalesce(sum(failures + daily_failures + pending), 0) as sum from login_throttle',
+    'select coalesce(sum(failures + pending), 0) as sum from login_throttle',
   )
   return row?.sum
 }

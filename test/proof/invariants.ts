@@ -43,7 +43,9 @@ export const INVARIANTS: Record<string, (now: Date) => string> = {
   'a device has no user': () =>
     'select id from devices where user_id not in (select id from users)',
   'a counter of the throttle is negative': () =>
-    'select key as id from login_throttle where failures < 0 or daily_failures < 0 or pending < 0',
+    'select key as id from login_throttle where failures < 0 or pending < 0',
+  'a row of the throttle expires before its failures for the day are forgiven': () =>
+    'select key as id from login_throttle where expires_at < clears_at',
   'an attempt is pending for longer than its lease': now =>
     `select key as id from login_throttle where pending > 0
       and lease_ends_at > '${new Date(now.getTime() + LEASE_MS).toISOString()}'`,

@@ -40,7 +40,7 @@ type Budgets = Record<ScopeName | 'day', number>
 type Attempt = { email: string; scopes: ThrottleScope[] }
 type Settlement = 'fail' | 'succeed' | 'succeed with an old hash' | 'release'
 
-/** Moves the clock to an end (of a lease, window, block, day, row or lock) that the operation reads. */
+/** Moves the clock to an end (of a lease, window, block, row or lock, or that forgives a failure) that the operation reads. */
 type Jump = {
   end: number
   /** 2: to the earliest clock that believes the end. An end further away than two spans is ignored. */
@@ -182,7 +182,7 @@ async function runHistory(
 
   /** The time of an operation on these scopes and this user. */
   function timeOf({ jump, aheadMs }: Timing, keys: Iterable<string>, email?: string): number {
-    const ends = endsOf(model, keys, email)
+    const ends = endsOf(model, budgets, keys, email)
     const chosen = jump && ends[jump.end % ends.length]
     if (chosen) now = chosen.moment - jump.spansBefore * chosen.spanMs + jump.offsetMs
     return now + aheadMs
@@ -292,7 +292,7 @@ function predict(states: ReadScope[], now: number) {
 }
 
 /** The distinct ends that an operation on these scopes and this user reads, with their spans. */
-function endsOf(model: ThrottleModel, keys: Iterable<string>, email?: string) {
+function endsOf(model: ThrottleModel, { day }: Budgets, keys: Iterable<string>, email?: string) {
   const ends = new Map<number | null | undefined, number>()
   if (email !== undefined) ends.set(model.users.get(email)?.lockedUntil, 0)
   for (const key of keys) {
@@ -301,10 +301,11 @@ function endsOf(model: ThrottleModel, keys: Iterable<string>, email?: string) {
     if (state.pending > 0) ends.set(state.leaseEndsAt, MINUTE)
     ends.set(state.expiresAt, 0)
     ends.set(state.windowEndsAt, 15 * MINUTE).set(state.blockedUntil, 15 * MINUTE)
-    if (state.dayEndsAt === null) continue
-    const countedAt = state.dayEndsAt - DAY
-    ends.set(countedAt + 15 * MINUTE, 0).set(countedAt + state.dailyFailures * 15 * MINUTE, 0)
-    ends.set(state.dayEndsAt, DAY)
+    // For each number of failures for the day, the moment at which one more is forgiven; 0 is the last one.
+    for (let left = 0; state.clearsAt !== null && left <= day; left++) {
+      ends.set(state.clearsAt - left * 15 * MINUTE, 0)
+    }
+    ends.set(state.clearsAt, day * 15 * MINUTE)
   }
   return Array.from(ends, ([moment, spanMs]) => (moment ? [{ moment, spanMs }] : [])).flat()
 }
@@ -420,12 +421,11 @@ function toScopeState(row: Row): ScopeState {
     scope: row.scope as ScopeName,
     emailDigest: row.email_digest as string | null,
     failures: Number(row.failures),
-    dailyFailures: Number(row.daily_failures),
     pending: Number(row.pending),
     leaseEndsAt: toMs(row.lease_ends_at) ?? 0,
     windowEndsAt: toMs(row.window_ends_at) ?? 0,
-    dayEndsAt: toMs(row.day_ends_at),
     blockedUntil: toMs(row.blocked_until),
+    clearsAt: toMs(row.clears_at),
     expiresAt: toMs(row.expires_at) ?? 0,
   }
 }

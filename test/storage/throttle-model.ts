@@ -5,20 +5,18 @@ import type { LockedBy } from '../../src/domain/user.ts'
 
 const LEASE = 60_000
 const WINDOW = 15 * 60_000
-const DAY = 24 * 60 * 60_000
 
 export type ScopeState = {
   scope: ScopeName
   emailDigest: string | null
   failures: number
-  /** Only the email scope counts by day: failures 24 hours before `dayEndsAt`, and those added since. */
-  dailyFailures: number
   pending: number
   /** One lease for all pending attempts; each reservation renews it. */
   leaseEndsAt: number
   windowEndsAt: number
-  dayEndsAt: number | null
   blockedUntil: number | null
+  /** Of an email only: every failure makes it later by one window. */
+  clearsAt: number | null
   /** From this moment on, a purge removes the row. */
   expiresAt: number
 }
@@ -102,11 +100,8 @@ export class ThrottleModel {
 
       state.expiresAt = now + LEASE + WINDOW
       if (state.scope !== 'email') continue
-      const isDayOver = state.dayEndsAt === null || state.dayEndsAt <= now
-      state.dailyFailures = isDayOver ? 1 : state.dailyFailures + 1
-      if (isDayOver) state.dayEndsAt = now + DAY
-      const countedAt = (state.dayEndsAt ?? 0) - DAY
-      state.expiresAt = Math.max(state.expiresAt, countedAt + state.dailyFailures * WINDOW)
+      state.clearsAt = Math.max(state.clearsAt ?? 0, now) + WINDOW
+      state.expiresAt = Math.max(state.expiresAt, state.clearsAt)
     }
     const user = this.users.get(email)
     if (!user) return 0
@@ -151,7 +146,7 @@ export class ThrottleModel {
   /** The same for the scopes of a client. */
   clearClient(scopes: ThrottleScope[]): void {
     for (const state of this.#stored(scopes)) {
-      Object.assign(state, { failures: 0, dailyFailures: 0, blockedUntil: null })
+      Object.assign(state, { failures: 0, clearsAt: null, blockedUntil: null })
     }
   }
 
@@ -165,7 +160,7 @@ export class ThrottleModel {
   #clearScopesOf(emailDigest: string): void {
     for (const state of this.scopes.values()) {
       if (state.emailDigest !== emailDigest) continue
-      Object.assign(state, { failures: 0, dailyFailures: 0, blockedUntil: null })
+      Object.assign(state, { failures: 0, clearsAt: null, blockedUntil: null })
     }
   }
 
@@ -189,34 +184,21 @@ export class ThrottleModel {
     if (isWindowOver) state.failures = 0
     if (!isBlocked) state.blockedUntil = null
 
-    // One failure for the day is forgiven every 15 minutes.
-    if (state.dayEndsAt !== null) {
-      const countedAt = state.dayEndsAt - DAY
-      const forgiven = Math.max(0, Math.floor((now - countedAt) / WINDOW))
-      state.dailyFailures = Math.max(0, state.dailyFailures - forgiven)
-      state.dayEndsAt += forgiven * WINDOW
-      const isPlausible = countedAt <= now + DAY
-      if (!isPlausible || state.dailyFailures === 0) {
-        state.dailyFailures = 0
-        state.dayEndsAt = null
-      }
-    }
-
     const abandoned = isRunning(state.leaseEndsAt, now, LEASE) ? 0 : state.pending
     state.pending -= abandoned
     state.failures += abandoned
     if (maxDailyFailures === null) return { key, state, isWindowOver, budget: maxFailures }
-    state.dailyFailures += abandoned
-    if (abandoned > 0) state.dayEndsAt ??= now + DAY
+    if (!isRunning(state.clearsAt, now, maxDailyFailures * WINDOW)) state.clearsAt = null
+    if (abandoned > 0) state.clearsAt = (state.clearsAt ?? now) + abandoned * WINDOW
 
-    // When the day's failures are used up, each window still allows one.
-    const leftToday = maxDailyFailures - state.dailyFailures
-    const budget = Math.max(1, Math.min(maxFailures, state.failures + leftToday))
-    return { key, state, isWindowOver, budget }
+    // A window admits an attempt if it would fail within the budget for the day, or be the window's first failure.
+    const leftForTheDay = now + maxDailyFailures * WINDOW - (state.clearsAt ?? now)
+    const allowed = state.failures + Math.floor(leftForTheDay / WINDOW)
+    return { key, state, isWindowOver, budget: Math.max(1, Math.min(maxFailures, allowed)) }
   }
 
   #keep(key: string, state: ScopeState, now: number): void {
-    state.expiresAt = Math.max(state.expiresAt, now + LEASE + WINDOW)
+    state.expiresAt = Math.max(state.expiresAt, now + LEASE + WINDOW, state.clearsAt ?? 0)
     this.scopes.set(key, state)
   }
 
@@ -239,7 +221,7 @@ function isLockedByAdministrator({ lockedUntil, lockedBy }: UserState, now: numb
 
 function emptyState(scope: ScopeName, emailDigest: string | null): ScopeState {
   return {
-    ...{ scope, emailDigest, failures: 0, dailyFailures: 0, pending: 0, leaseEndsAt: 0 },
-    ...{ windowEndsAt: 0, dayEndsAt: null, blockedUntil: null, expiresAt: 0 },
+    ...{ scope, emailDigest, failures: 0, pending: 0, leaseEndsAt: 0 },
+    ...{ windowEndsAt: 0, blockedUntil: null, clearsAt: null, expiresAt: 0 },
   }
 }

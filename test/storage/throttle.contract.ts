@@ -8,7 +8,6 @@ import {
   byEmail,
   changeAt,
   countKinds,
-  digest,
   insertTestUser,
   makeScopes,
   openFor,
@@ -266,15 +265,14 @@ for (const engine of ENGINES) {
       const email = 'leases@example.com'
       for (let i = 0; i < 20; i++) await reserve(makeScopes(email, `client ${i}`))
       assert.equal((await reserve(makeScopes(email, 'x'), later(2 * MINUTE_MS))).kind, 'blocked')
-      const day = async () => {
-        const [row] = await database.rows(
-          `select daily_failures from login_throttle where scope = 'email' and email_digest = '${digest(email)}'`,
-        )
-        return Number(row?.daily_failures)
-      }
-      assert.equal(await day(), 20)
+      const stored = { clearsAt: later(302 * MINUTE_MS), expiresAt: later(302 * MINUTE_MS) }
+      assert.deepEqual(
+        await dayOf(makeScopes(email)),
+        stored,
+        'the row is kept until its failures are forgiven',
+      )
       await store.throttle.clearOfEmail(email, changeAt(later(2 * MINUTE_MS)))
-      assert.equal(await day(), 0)
+      assert.deepEqual(await dayOf(makeScopes(email)), { ...stored, clearsAt: null })
     })
 
     test('leases that ran out start a day for the email only', async () => {
@@ -284,7 +282,7 @@ for (const engine of ENGINES) {
         await reserve(makeScopes('day@example.com', client), later(2 * MINUTE_MS))
       }
       const rows = await database.rows(
-        `select scope from login_throttle where day_ends_at is not null
+        `select scope from login_throttle where clears_at is not null
           and key in (${scopes.map(({ key }) => `'${key}'`)})`,
       )
       assert.deepEqual(
@@ -293,61 +291,61 @@ for (const engine of ENGINES) {
       )
     })
 
-    test('one failure for the day is forgiven every 15 minutes, also of those that the previous release counted', async () => {
+    test('one failure for the day is forgiven every 15 minutes', async () => {
       const scopes = makeScopes()
+      const HOURS_25 = 100 * 15
       await fail(scopes, 1)
-      // That release adds to the failures, and never moves the end of a running day.
       await database.rows(
-        `update login_throttle set daily_failures = daily_failures + 149
+        `update login_throttle set clears_at = '${later(HOURS_25 * MINUTE_MS).toISOString()}'
           where key = '${scopes[1]?.key}'`,
       )
       for (const [minutes, left] of [
-        [14, 150],
-        [15, 149],
-        [24 * 60, 54],
-        [149 * 15, 1],
-        [150 * 15, 0],
+        [0, 100],
+        [14, 100],
+        [15, 99],
+        [24 * 60, 4],
+        [HOURS_25 - 15, 1],
+        [HOURS_25, 0],
       ] as const) {
         const [, email] = await store.throttle.read(scopes, later(minutes * MINUTE_MS))
-        const dayEndsAt = left > 0 ? later(150 * 15 * MINUTE_MS) : null
+        const dayEndsAt = left > 0 ? later(HOURS_25 * MINUTE_MS) : null
         assert.deepEqual([email?.dailyFailures, email?.dayEndsAt], [left, dayEndsAt])
       }
-      await fail(scopes, 1, later((24 * 60 + 20) * MINUTE_MS))
-      const counted = (24 * 60 + 15) * MINUTE_MS
-      assert.deepEqual(await dayOf(scopes), {
-        failures: 54,
-        endsAt: later(counted + 24 * 60 * MINUTE_MS),
-        expiresAt: later(counted + 54 * 15 * MINUTE_MS),
-      })
+      for (const [minutes, clears, expires] of [
+        [24 * 60, HOURS_25 + 15, HOURS_25 + 15],
+        [HOURS_25 + 14, HOURS_25 + 30, HOURS_25 + 30],
+        // The last failure is forgiven now: this one is the first of the next day.
+        [HOURS_25 + 30, HOURS_25 + 45, HOURS_25 + 46],
+      ] as const) {
+        await fail(scopes, 1, later(minutes * MINUTE_MS))
+        const stored = {
+          clearsAt: later(clears * MINUTE_MS),
+          expiresAt: later(expires * MINUTE_MS),
+        }
+        assert.deepEqual(await dayOf(scopes), stored)
+      }
     })
 
-    test('a failure at the end of a day is the first one of the next day', async () => {
-      const scopes = makeScopes()
-      await reserve(scopes)
-      await fail(scopes, 1)
-      await database.rows(
-        `update login_throttle set daily_failures = 150 where key = '${scopes[1]?.key}'`,
-      )
-      const dayEnd = 24 * 60 * MINUTE_MS
-      await store.attempts.fail(scopes, null, later(dayEnd))
-      assert.deepEqual(await dayOf(scopes), {
-        failures: 1,
-        endsAt: later(2 * dayEnd),
-        expiresAt: later(dayEnd + 16 * MINUTE_MS),
-      })
-    })
-
-    test('a day has 24 hours where the server’s day has 23', async () => {
+    test('15 minutes are as long where the server’s day has 23 hours', async () => {
       const config = { ...database.config }
       if (config.engine === 'postgres') config.url += '?options=-c%20timezone=America/New_York'
       const abroad = await openPatientStore(config)
-      const now = new Date('2030-03-09T00:00:00Z')
+      const now = new Date('2030-03-09T12:00:00Z')
       const scopes = makeScopes()
-      // The end of this day is 47.5 hours away, and an end up to 48 hours away is believed.
-      await fail(scopes, 2, new Date(now.getTime() + 23.5 * 60 * MINUTE_MS))
-      await abroad.attempts.reserve(scopes, 'unknown@example.com', now)
+      // Forgiven 50 hours later, which is believed; one millisecond more is not.
+      for (const [ms, kind] of [
+        [0, 'blocked'],
+        [1, 'admitted'],
+      ] as const) {
+        const clearsAt = new Date(now.getTime() + 200 * 15 * MINUTE_MS + ms)
+        await database.rows('delete from login_throttle')
+        await fail(scopes, 1, now)
+        await database.rows(
+          `update login_throttle set clears_at = '${clearsAt.toISOString()}' where scope = 'email'`,
+        )
+        assert.equal((await abroad.attempts.reserve(scopes, UNKNOWN_EMAIL, now)).kind, kind)
+      }
       await abroad.close()
-      assert.equal((await dayOf(scopes)).failures, 2)
     })
 
     test('a purge removes throttle rows that have expired, and no others', async () => {
@@ -399,11 +397,10 @@ for (const engine of ENGINES) {
     /** What the row of the email stores about its day. */
     async function dayOf([, email]: ThrottleScope[]) {
       const [row] = await database.rows(
-        `select daily_failures, day_ends_at, expires_at from login_throttle where key = '${email?.key}'`,
+        `select clears_at, expires_at from login_throttle where key = '${email?.key}'`,
       )
       return {
-        failures: Number(row?.daily_failures),
-        endsAt: new Date(row?.day_ends_at as string),
+        clearsAt: row?.clears_at && new Date(row.clears_at as string),
         expiresAt: new Date(row?.expires_at as string),
       }
     }

@@ -83,7 +83,7 @@ function rowAfterStep(model: ThrottleModel): ScopeState | undefined {
     ...(isWindowOver && { failures: 0 }),
     windowEndsAt: isWindowOver ? 0 : row.windowEndsAt - STEP_MS,
     leaseEndsAt: 0,
-    dayEndsAt: row.dayEndsAt === null ? null : row.dayEndsAt - STEP_MS,
+    clearsAt: row.clearsAt && row.clearsAt > STEP_MS ? row.clearsAt - STEP_MS : null,
     expiresAt: row.expiresAt - STEP_MS,
   }
 }

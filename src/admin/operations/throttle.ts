@@ -99,7 +99,7 @@ export type ThrottleList = {
   clients: FailingClient[]
 }
 
-/** Failures of a day are kept for 24 hours; twice as long, in case that a clock was wrong. */
+/** The 100 failures for the day are forgiven within 25 hours; longer, in case that a clock was wrong. */
 const FAILURES_KEPT_MS = 2 * 24 * 3_600_000
 
 type EmailPage = Awaited<ReturnType<UserStore['listEmails']>>

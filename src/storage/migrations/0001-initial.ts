@@ -122,8 +122,7 @@ export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void
       lease_ends_at ${time('lease_ends_at')} not null,
       window_ends_at ${time('window_ends_at')} not null,
       blocked_until ${time('blocked_until')},
-      daily_failures integer not null default 0 check (daily_failures >= 0),
-      day_ends_at ${time('day_ends_at')},
+      clears_at ${time('clears_at')},
       expires_at ${time('expires_at')} not null
     ) ${options}`,
     sql`create index login_throttle_email_digest on login_throttle (email_digest)`,

@@ -93,14 +93,11 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
   sql<ReservedScope>`
     with moment as (
       select ${parameters.now}::timestamptz as now, ${parameters.leaseEnd}::timestamptz as lease_end,
-        ${parameters.windowEnd}::timestamptz as window_end, ${parameters.dayEnd}::timestamptz as day_end,
-        ${parameters.expiry}::timestamptz as expiry
+        ${parameters.windowEnd}::timestamptz as window_end, ${parameters.expiry}::timestamptz as expiry
     ),
     -- Timestamps beyond these limits are ignored: the database's clock was ahead, and has been set since.
     far as (
-      select window_end + (window_end - now) as window_limit, lease_end + (lease_end - now) as lease_limit,
-        -- Not 2 days: a day of the session's time zone may have 23 or 25 hours.
-        now + interval '48 hours' as day_limit
+      select window_end + (window_end - now) as window_limit, lease_end + (lease_end - now) as lease_limit
       from moment
     ),
     asked as (
@@ -119,11 +116,6 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
           and e.blocked_until <= window_limit as is_blocked,
         coalesce(e.blocked_until, e.window_ends_at) <= now
           or coalesce(e.blocked_until, e.window_ends_at) > window_limit as is_over,
-        -- Of the daily failures, one is forgiven for every window since they were counted, which was
-        -- 24 hours before day_ends_at.
-        case when e.day_ends_at <= day_limit then e.daily_failures else 0 end as counted_daily,
-        greatest(floor(extract(epoch from now - e.day_ends_at + interval '24 hours')
-          / extract(epoch from ${WINDOW_INTERVAL})), 0)::integer as forgiven,
         case when e.lease_ends_at > now and e.lease_ends_at <= lease_limit then 0 else e.pending end
           as lapsed
       from existing e, moment, far
@@ -132,20 +124,21 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
       select a.*, j.key is not null as is_present, coalesce(j.is_blocked, false) as is_blocked,
         j.blocked_until,
         case when j.is_over or j.key is null then null else j.window_ends_at end as window_ends_at,
-        case when a.max_daily is null then null
-          when j.counted_daily > j.forgiven then j.day_ends_at + j.forgiven * ${WINDOW_INTERVAL}
-          when j.lapsed > 0 then day_end end as day_ends_at,
         coalesce(case when j.is_over then 0 else j.failures end + j.lapsed, 0) as failures,
-        case when a.max_daily is null then 0
-          else coalesce(greatest(j.counted_daily - j.forgiven, 0) + j.lapsed, 0) end as daily_failures,
-        coalesce(j.pending - j.lapsed, 0) as pending
+        coalesce(j.pending - j.lapsed, 0) as pending,
+        greatest(
+          case when j.clears_at > now and j.clears_at <= now + 2 * a.max_daily * ${WINDOW_INTERVAL}
+            then j.clears_at end,
+          case when j.lapsed > 0 and a.max_daily is not null then now end
+        ) + j.lapsed * ${WINDOW_INTERVAL} as clears_at
       from moment, asked a left join judged j using (key)
     ),
-    -- When the daily failures are used up, each window allows one more.
+    -- When the failures for the day are used up, each window allows one more.
     state as (
-      select c.*, case when max_daily is null then max_failures
-          else greatest(least(max_failures, failures + max_daily - daily_failures), 1) end as budget
-      from counted c
+      select c.*, greatest(1, least(max_failures, failures + max_daily - coalesce(
+        ceil(extract(epoch from clears_at - now) / extract(epoch from ${WINDOW_INTERVAL})), 0)))::integer
+        as budget
+      from counted c, moment
     ),
     verdict as (
       select case
@@ -155,10 +148,10 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
       from state
     ),
     admitted as (
-      update login_throttle t set failures = s.failures, daily_failures = s.daily_failures,
-        pending = s.pending + 1, lease_ends_at = m.lease_end, day_ends_at = s.day_ends_at,
-        window_ends_at = coalesce(s.window_ends_at, m.window_end), blocked_until = null,
-        expires_at = greatest(t.expires_at, m.expiry)
+      update login_throttle t set failures = s.failures, pending = s.pending + 1,
+        lease_ends_at = m.lease_end, window_ends_at = coalesce(s.window_ends_at, m.window_end),
+        blocked_until = null, clears_at = s.clears_at,
+        expires_at = greatest(t.expires_at, m.expiry, s.clears_at)
       from state s, verdict v, moment m
       where t.key = s.key and v.kind = 'admitted'
     ),
@@ -170,9 +163,9 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
       where not s.is_present and v.kind = 'admitted' order by s.key
     ),
     blocked as (
-      update login_throttle t set failures = s.failures, daily_failures = s.daily_failures,
-        pending = s.pending, day_ends_at = s.day_ends_at, blocked_until = m.window_end,
-        expires_at = greatest(t.expires_at, m.expiry)
+      update login_throttle t set failures = s.failures, pending = s.pending,
+        blocked_until = m.window_end, clears_at = s.clears_at,
+        expires_at = greatest(t.expires_at, m.expiry, s.clears_at)
       from state s, verdict v, moment m
       where t.key = s.key and v.kind = 'blocked' and not s.is_blocked and s.failures >= s.budget
       returning t.scope

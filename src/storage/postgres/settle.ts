@@ -16,7 +16,7 @@ import { noteLogin } from '../sql/user-rows.ts'
 
 export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Promise<Row[]>
 
-/** How often a failure for the day is forgiven. */
+/** Each failure for the day is forgiven this long after the one before. */
 export const WINDOW_INTERVAL = sql.raw(`interval '${WINDOW_MINUTES} minutes'`)
 
 export async function release(run: Run, scopes: ThrottleScope[]): Promise<void> {
@@ -108,14 +108,9 @@ function prepareFailure(table: 'users' | 'unknown_user') {
         failures = case when l.window_ends_at <= ${parameters.now} then 1 else l.failures + 1 end,
         window_ends_at = case when l.failures = 0 or l.window_ends_at <= ${parameters.now}
           then ${parameters.windowEnd} else l.window_ends_at end,
-        daily_failures = case when l.scope <> 'email' then 0
-          when l.day_ends_at > ${parameters.now} then l.daily_failures + 1 else 1 end,
-        day_ends_at = case when l.scope <> 'email' then null
-          when l.day_ends_at > ${parameters.now} then l.day_ends_at else ${parameters.dayEnd} end,
-        -- Until all failures for the day are forgiven.
-        expires_at = case when l.day_ends_at > ${parameters.now} then greatest(${parameters.expiry},
-            l.day_ends_at - interval '24 hours' + (l.daily_failures + 1) * ${WINDOW_INTERVAL})
-          else ${parameters.expiry} end
+        clears_at = case l.scope when 'email'
+          then greatest(l.clears_at + ${WINDOW_INTERVAL}, ${parameters.windowEnd}) end,
+        expires_at = greatest(l.clears_at + ${WINDOW_INTERVAL}, ${parameters.expiry})
       from locked l, all_locked where t.key = l.key returning t.key
     )
     update ${sql.table(table)} u set ${ONE_FAILURE_MORE}

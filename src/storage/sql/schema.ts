@@ -122,16 +122,12 @@ export type Schema = {
     email_digest: string | null
     /** In the current window. */
     failures: number
-    /**
-     * For the day, counted for the scope `email` only: those that were left 24 hours before `day_ends_at`, and
-     * those added since. One is forgiven for every 15 minutes from that moment on.
-     */
-    daily_failures: Generated<number>
     pending: number
     lease_ends_at: Time
     window_ends_at: Time
-    day_ends_at: NullableTime
     blocked_until: NullableTime
+    /** Of the scope `email` only: 15 minutes later for each failure, counted from now if it is over. */
+    clears_at: NullableTime
     expires_at: Time
   }
   audit_events: {

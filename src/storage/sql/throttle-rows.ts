@@ -6,12 +6,10 @@ import type { AuditFacts } from '../../domain/audit.ts'
 import { WINDOW_MS } from '../../domain/throttle.ts'
 import { digestOf } from '../../identifiers.ts'
 import type { Engine } from './engine.ts'
-import { DUMMY_IDS, formatTime, parseTimeOrNull, type Schema } from './schema.ts'
+import { DUMMY_IDS, formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 
 /** Longer than any attempt takes. A lease ends only if the process or the database failed meanwhile. */
 export const LEASE_MS = 60_000
-/** The column `day_ends_at` is this long after the moment at which the failures for the day were counted. */
-export const COUNTED_DAY_MS = 24 * 3_600_000
 
 /** The times that a write at `now` uses, as they are stored. */
 export type Moments = ReturnType<typeof momentsAt>
@@ -21,8 +19,7 @@ export function momentsAt(now: Date) {
     now: formatTime(now),
     leaseEnd: formatTime(now, LEASE_MS),
     windowEnd: formatTime(now, WINDOW_MS),
-    dayEnd: formatTime(now, COUNTED_DAY_MS),
-    /** When a row may be purged, unless it has failures for the day. */
+    /** When a row may be purged, unless its failures for the day are forgiven later. */
     expiry: formatTime(now, LEASE_MS + WINDOW_MS),
   }
 }
@@ -60,30 +57,39 @@ export async function clearFailures(
   engine: Engine,
   trx: Transaction<Schema>,
   which: RawBuilder<boolean>,
+  now: Date,
 ): Promise<AuditFacts | null> {
   // Locked in the order of their keys, like by every other statement, so that no deadlock occurs.
   const rows = await trx
     .selectFrom('login_throttle')
-    .select(['key', 'failures', 'daily_failures', 'blocked_until'])
+    .select(['key', 'failures', 'clears_at', 'blocked_until'])
     .where(which)
     .orderBy('key')
     .$if(engine.name === 'postgres', query => query.forUpdate())
     .execute()
   const cleared = rows.filter(
-    row => row.failures > 0 || row.daily_failures > 0 || row.blocked_until !== null,
+    row => row.failures > 0 || row.clears_at !== null || row.blocked_until !== null,
   )
   if (cleared.length === 0) return null
   const keys = cleared.map(({ key }) => key)
   await trx
     .updateTable('login_throttle')
-    .set({ failures: 0, daily_failures: 0, blocked_until: null })
+    .set({ failures: 0, clears_at: null, blocked_until: null })
     .where('key', 'in', keys)
     .execute()
   const blocks = cleared.flatMap(row => parseTimeOrNull(row.blocked_until)?.getTime() ?? [])
   return {
-    failures: Math.max(...cleared.map(row => Math.max(row.failures, row.daily_failures))),
+    failures: Math.max(
+      ...cleared.flatMap(row => [row.failures, dailyFailuresOf(row.clears_at, now)]),
+    ),
     blockedUntil: blocks.length > 0 ? formatTime(new Date(Math.max(...blocks))) : null,
   }
+}
+
+/** The failures for the day, of which one is forgiven every 15 minutes until the last one. */
+export function dailyFailuresOf(clearsAt: Date | string | null, now: Date): number {
+  const leftMs = parseTime(clearsAt ?? now).getTime() - now.getTime()
+  return Math.max(0, Math.ceil(leftMs / WINDOW_MS))
 }
 
 export function isOfEmail(email: string) {

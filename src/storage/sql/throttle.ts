@@ -2,7 +2,13 @@
 import { type Selectable, sql } from 'kysely'
 import type { ScopeName } from '../../domain/attempt.ts'
 import type { AuditFacts } from '../../domain/audit.ts'
-import type { Floor, ScopeState, ThrottleLimits, ThrottleStore } from '../../domain/throttle.ts'
+import {
+  type Floor,
+  type ScopeState,
+  type ThrottleLimits,
+  type ThrottleStore,
+  WINDOW_MS,
+} from '../../domain/throttle.ts'
 import { writeAudit } from './audit.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime, type Schema } from './schema.ts'
@@ -39,9 +45,9 @@ export function createThrottleStore(engine: Engine): ThrottleStore {
           .where(range.contains)
           .where(({ or }) =>
             or([
-              mayMatter('email', limits, above.emails),
-              mayMatter('client', limits, above.clients),
-              mayMatter('network', limits, above.clients),
+              mayMatter('email', limits, above.emails, now),
+              mayMatter('client', limits, above.clients, now),
+              mayMatter('network', limits, above.clients, now),
             ]),
           )
           .execute(),
@@ -53,7 +59,8 @@ export function createThrottleStore(engine: Engine): ThrottleStore {
 
     clear: (keys, client, change) =>
       transact(engine, async trx => {
-        const before = await clearFailures(engine, trx, sql`key in (${sql.join(keys)})`)
+        const isOfClient = sql<boolean>`key in (${sql.join(keys)})`
+        const before = await clearFailures(engine, trx, isOfClient, change.at)
         if (!before) return false
         await writeAudit(trx, change, { ...cleared(client, before), targetId: null })
         return true
@@ -61,7 +68,7 @@ export function createThrottleStore(engine: Engine): ThrottleStore {
 
     clearOfEmail: (email, change) =>
       transact(engine, async trx => {
-        const before = await clearFailures(engine, trx, isOfEmail(email))
+        const before = await clearFailures(engine, trx, isOfEmail(email), change.at)
         const unlocked = await trx
           .updateTable('users')
           .set({ locked_until: null, locked_by: null, updated_at: formatTime(change.at) })
@@ -84,17 +91,19 @@ export function createThrottleStore(engine: Engine): ThrottleStore {
 }
 
 /**
- * False only if the scope neither waits nor has more failures than `above`. Pending attempts may be failures, and
- * failures may be over: the row is an upper limit of the state.
+ * False only if the scope neither waits nor has more failures than `above`. Pending attempts, of which there are few,
+ * may be failures, and failures may be over.
  */
-function mayMatter(name: ScopeName, limits: ThrottleLimits, above: Floor) {
+function mayMatter(name: ScopeName, limits: ThrottleLimits, above: Floor, now: Date) {
   const { maxFailures, maxDailyFailures } = limits[name]
-  const counts = sql`(daily_failures + pending, failures + pending)`
-  const floor = sql`(${above.dailyFailures}, ${above.failures})`
+  const { dailyFailures, failures, key } = above
+  const hasMoreForTheDay = (than: number) =>
+    sql<boolean>`clears_at > ${formatTime(now, than * WINDOW_MS)}`
+  const enoughForTheDay = dailyFailures === 0 ? sql`true` : hasMoreForTheDay(dailyFailures - 1)
   return sql<boolean>`(scope = ${name} and (
-    ${counts} > ${floor} or (${counts} = ${floor} and key < ${above.key})
-    or blocked_until is not null or failures + pending >= ${maxFailures}
-    or daily_failures + pending >= ${maxDailyFailures ?? maxFailures}))`
+    pending > 0 or blocked_until is not null or failures >= ${maxFailures}
+    or ${hasMoreForTheDay(Math.min(dailyFailures, (maxDailyFailures ?? Infinity) - 1))}
+    or (${enoughForTheDay} and (failures > ${failures} or (failures = ${failures} and key < ${key})))))`
 }
 
 function cleared(target: string, before: AuditFacts | null) {

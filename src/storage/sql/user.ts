@@ -41,7 +41,7 @@ export function createUsers(engine: Engine): UserStore {
     return transact(engine, async trx => {
       let hasCleared = false
       const clear = async (email: string) => {
-        hasCleared = (await clearFailures(engine, trx, isOfEmail(email))) !== null
+        hasCleared = (await clearFailures(engine, trx, isOfEmail(email), change.at)) !== null
       }
       const found = await lockForChange(engine, trx, id, clearsFailures ? clear : undefined)
       if (!found) return false

@@ -3,9 +3,9 @@ import { sql } from 'kysely'
 import type { Reservation, ThrottleScope } from '../../domain/attempt.ts'
 import type { ScopeState } from '../../domain/throttle.ts'
 import { prepare, type RunNow } from '../sql/prepared.ts'
-import { parseTime } from '../sql/schema.ts'
+import { formatTime, parseTime } from '../sql/schema.ts'
 import { dummyIdOf, type Moments, momentsAt, toBlock } from '../sql/throttle-rows.ts'
-import { STATE_COLUMNS, type StateRow, statesOf, toStoredDay } from '../sql/throttle-state.ts'
+import { STATE_COLUMNS, type StateRow, statesOf } from '../sql/throttle-state.ts'
 import {
   type FoundUser,
   isNotLockedByAdministrator,
@@ -28,7 +28,8 @@ export function reserve(
   if (blocking.length > 0) {
     const spent = blocking.filter(s => !s.blockedUntil)
     for (const state of spent) {
-      run(blockRow, { ...state, dayEndsAt: toStoredDay(state), ...at })
+      const clearsAt = state.dayEndsAt && formatTime(state.dayEndsAt)
+      run(blockRow, { ...state, clearsAt, ...at })
     }
     const isEmailSpent = spent.some(s => s.name === 'email')
     return toBlock(
@@ -48,7 +49,6 @@ export function reserve(
     ...state,
     pending: state.pending + 1,
     windowEndsAt: state.windowEndsAt ?? at.windowEnd,
-    dayEndsAt: toStoredDay(state),
   }))
   run(writeRows, { rows: JSON.stringify(reserved), ...at })
   return { kind: 'admitted', user }
@@ -62,29 +62,26 @@ const findRows = prepare<{ keys: string }, StateRow>((db, { keys }) =>
 
 /** Writes all scopes in one statement, whether they have a row or not. */
 const writeRows = prepare<Moments & { rows: string }>((db, parameters) =>
-  sql`insert into login_throttle (key, scope, email_digest, failures, daily_failures, pending,
-      lease_ends_at, window_ends_at, day_ends_at, expires_at)
+  sql`insert into login_throttle (key, scope, email_digest, failures, pending,
+      lease_ends_at, window_ends_at, clears_at, expires_at)
     select value ->> 'key', value ->> 'name', value ->> 'emailDigest', value ->> 'failures',
-      value ->> 'dailyFailures', value ->> 'pending', ${parameters.leaseEnd}, value ->> 'windowEndsAt',
-      value ->> 'dayEndsAt', ${parameters.expiry}
+      value ->> 'pending', ${parameters.leaseEnd}, value ->> 'windowEndsAt', value ->> 'dayEndsAt',
+      max(${parameters.expiry}, coalesce(value ->> 'dayEndsAt', ''))
     from json_each(${parameters.rows}) where true
-    on conflict (key) do update set failures = excluded.failures,
-      daily_failures = excluded.daily_failures, pending = excluded.pending,
+    on conflict (key) do update set failures = excluded.failures, pending = excluded.pending,
       lease_ends_at = excluded.lease_ends_at, window_ends_at = excluded.window_ends_at,
-      day_ends_at = excluded.day_ends_at, blocked_until = null,
+      blocked_until = null, clears_at = excluded.clears_at,
       expires_at = max(expires_at, excluded.expires_at)`.compile(db),
 )
 
-type Spent = Pick<ScopeState, 'key' | 'failures' | 'dailyFailures' | 'pending'> & {
-  dayEndsAt: string | null
-}
+type Spent = Pick<ScopeState, 'key' | 'failures' | 'pending'> & { clearsAt: string | null }
 
 const blockRow = prepare<Moments & Spent>(
-  (db, { key, failures, dailyFailures, pending, dayEndsAt, windowEnd, expiry }) =>
+  (db, { key, failures, pending, clearsAt, windowEnd, expiry }) =>
     db
       .updateTable('login_throttle')
-      .set({ failures, daily_failures: dailyFailures, pending, day_ends_at: dayEndsAt })
-      .set({ blocked_until: windowEnd, expires_at: sql`max(expires_at, ${expiry})` })
+      .set({ failures, pending, blocked_until: windowEnd, clears_at: clearsAt })
+      .set({ expires_at: sql`max(expires_at, ${expiry}, coalesce(${clearsAt}, ''))` })
       .where('key', '=', key)
       .compile(),
 )

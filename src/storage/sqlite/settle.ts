@@ -144,6 +144,10 @@ const releasePending = prepare<{ keys: string }>((db, { keys }) =>
     .compile(),
 )
 
+/** One window after `clears_at`; without it, a text that is before any time. */
+const CLEARS_LATER = sql`coalesce(
+  strftime('%Y-%m-%dT%H:%M:%fZ', clears_at, ${sql.lit(`${WINDOW_MINUTES} minutes`)}), '')`
+
 /** Turns a pending attempt into a failure; the first failure starts the window. */
 const countFailure = prepare<Moments & { keys: string }>((db, at) =>
   db
@@ -153,14 +157,8 @@ const countFailure = prepare<Moments & { keys: string }>((db, at) =>
       failures: sql`case when window_ends_at <= ${at.now} then 1 else failures + 1 end`,
       window_ends_at: sql`case when failures = 0 or window_ends_at <= ${at.now}
         then ${at.windowEnd} else window_ends_at end`,
-      daily_failures: sql`case when scope <> 'email' then 0
-        when day_ends_at > ${at.now} then daily_failures + 1 else 1 end`,
-      day_ends_at: sql`case when scope <> 'email' then null
-        when day_ends_at > ${at.now} then day_ends_at else ${at.dayEnd} end`,
-      // Until all failures for the day are forgiven.
-      expires_at: sql`case when day_ends_at > ${at.now} then max(${at.expiry},
-        strftime('%Y-%m-%dT%H:%M:%fZ', day_ends_at, '-24 hours', ((daily_failures + 1) * ${sql.lit(WINDOW_MINUTES)}) || ' minutes'))
-        else ${at.expiry} end`,
+      clears_at: sql`case scope when 'email' then max(${CLEARS_LATER}, ${at.windowEnd}) end`,
+      expires_at: sql`max(${CLEARS_LATER}, ${at.expiry})`,
     })
     .where(isOneOf(at.keys))
     .compile(),

@@ -112,8 +112,7 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
       where t.key = any (${parameters.keys}::text[]) order by t.key for update
     ),
     judged as (
-      select e.*, e.blocked_until is not null and e.blocked_until > now
-          and e.blocked_until <= window_limit as is_blocked,
+      select e.*, e.blocked_until > now and e.blocked_until <= window_limit as is_blocked,
         coalesce(e.blocked_until, e.window_ends_at) <= now
           or coalesce(e.blocked_until, e.window_ends_at) > window_limit as is_over,
         case when e.lease_ends_at > now and e.lease_ends_at <= lease_limit then 0 else e.pending end
@@ -123,14 +122,13 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
     counted as (
       select a.*, j.key is not null as is_present, coalesce(j.is_blocked, false) as is_blocked,
         j.blocked_until,
-        case when j.is_over or j.key is null then null else j.window_ends_at end as window_ends_at,
+        case when not j.is_over then j.window_ends_at end as window_ends_at,
         coalesce(case when j.is_over then 0 else j.failures end + j.lapsed, 0) as failures,
         coalesce(j.pending - j.lapsed, 0) as pending,
-        greatest(
-          case when j.clears_at > now and j.clears_at <= now + 2 * a.max_daily * ${WINDOW_INTERVAL}
-            then j.clears_at end,
-          case when j.lapsed > 0 and a.max_daily is not null then now end
-        ) + j.lapsed * ${WINDOW_INTERVAL} as clears_at
+        case when j.clears_at > now and j.clears_at <= now + 2 * a.max_daily * ${WINDOW_INTERVAL}
+            then j.clears_at
+          when j.lapsed > 0 and a.max_daily > 0 then now
+        end + j.lapsed * ${WINDOW_INTERVAL} as clears_at
       from moment, asked a left join judged j using (key)
     ),
     -- When the failures for the day are used up, each window allows one more.

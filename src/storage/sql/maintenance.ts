@@ -1,8 +1,13 @@
-// Maintenance: the purge, and the check that the database accepts a write.
-import type { MaintenanceStore } from '../../domain/maintenance.ts'
-import { type Engine, write } from './engine.ts'
-import { createPurge } from './purge.ts'
-import { formatTime } from './schema.ts'
+// Maintenance: the check that the database accepts a write, and the purge. The purge removes expired rows in small
+// batches. Each batch is a transaction that finds its rows by an index, so that its duration does not depend on the
+// size of the tables.
+import { setImmediate } from 'node:timers/promises'
+import { type RawBuilder, sql, type Transaction } from 'kysely'
+import { ENDED_LISTED_SECONDS } from '../../domain/lifetimes.ts'
+import { type MaintenanceStore, NONE_REMOVED, type Removed } from '../../domain/maintenance.ts'
+import { isAmong, lockClause } from './dialect.ts'
+import { type Engine, transact, write } from './engine.ts'
+import { formatTime, type Schema } from './schema.ts'
 
 export function createMaintenance(engine: Engine): MaintenanceStore {
   return {
@@ -17,5 +22,90 @@ export function createMaintenance(engine: Engine): MaintenanceStore {
           .execute(),
       )
     },
+  }
+}
+
+/** SQLite has smaller batches and more of them, because other operations wait for each one. */
+const BATCHES = { sqlite: { rows: 50, rounds: 10 }, postgres: { rows: 500, rounds: 1 } }
+const DAY_MS = 24 * 3600_000
+
+/** The rows of a table whose time in the indexed column `orderBy` was `keptMs` ago or earlier. */
+type DueRows = {
+  table: keyof Schema
+  id?: string
+  orderBy?: string
+  keptMs?: number
+  condition?: RawBuilder<unknown>
+  /** What to do with them instead of a deletion. */
+  update?: RawBuilder<unknown>
+  /** Under which name they are reported; not at all without one. */
+  counted?: keyof Removed
+}
+
+/** In this order: the tokens of a session expire before it, so that a deletion never cascades to many rows. */
+function dueRows(now: Date, auditDays: number): DueRows[] {
+  const isExpired = sql`idle_expires_at <= ${formatTime(now)}`
+  return [
+    { table: 'login_throttle', id: 'key', counted: 'throttleRows' },
+    { table: 'refresh_tokens', counted: 'refreshTokens' },
+    { table: 'login_codes', id: 'digest', counted: 'codes' },
+    {
+      table: 'sessions',
+      orderBy: 'purge_at',
+      condition: sql`not ${isExpired}`,
+      update: sql`purge_at = idle_expires_at`,
+    },
+    { table: 'sessions', orderBy: 'purge_at', condition: isExpired, counted: 'sessions' },
+    { table: 'devices', counted: 'devices' },
+    // These are not counted: the sessions themselves were removed with their user.
+    { table: 'ended_sessions', orderBy: 'ended_at', keptMs: ENDED_LISTED_SECONDS * 1000 },
+    ...(auditDays > 0
+      ? [
+          {
+            table: 'audit_events',
+            orderBy: 'at',
+            keptMs: auditDays * DAY_MS,
+            counted: 'auditEvents',
+          } as const,
+        ]
+      : []),
+  ]
+}
+
+function createPurge(engine: Engine): MaintenanceStore['purge'] {
+  const { rows: maxRows, rounds } = BATCHES[engine.name]
+
+  async function removeBatch(trx: Transaction<Schema>, due: DueRows, now: Date): Promise<number> {
+    const { table, id = 'id', orderBy = 'expires_at', keptMs = 0, condition, update } = due
+    const [target, order] = [sql.table(table), sql.ref(orderBy)]
+    const chosen = sql`select ${sql.ref(id)} from ${target}
+      where ${order} <= ${formatTime(now, -keptMs)} and ${condition ?? sql`true`}
+      order by ${order} limit ${sql.lit(maxRows)} ${lockClause(engine, false)}`
+    const change = update ? sql`update ${target} set ${update}` : sql`delete from ${target}`
+    const { numAffectedRows } =
+      await sql`${change} where ${isAmong(engine.name, id, chosen)}`.execute(trx)
+    return Number(numAffectedRows)
+  }
+
+  return async (now, auditDays = 0) => {
+    const purged = { ...NONE_REMOVED }
+    for (const due of dueRows(now, auditDays)) {
+      let removed = maxRows
+      for (let round = 0; round < rounds && removed === maxRows; round++) {
+        const batch = await transact(engine, async trx =>
+          (await engine.mayPurge(trx)) ? removeBatch(trx, due, now) : null,
+        )
+        // Another instance purges now; report the rows that this one has removed.
+        if (batch === null) {
+          return Object.values(purged).some(Boolean) ? { ...purged, isDone: false } : null
+        }
+        removed = batch
+        if (due.counted) purged[due.counted] += removed
+        await setImmediate()
+      }
+      if (removed === maxRows) return { ...purged, isDone: false }
+    }
+    await engine.emptyWriteAheadLog()
+    return { ...purged, isDone: true }
   }
 }

@@ -14,8 +14,9 @@ import type { Schema } from '../sql/schema.ts'
 import { checkDeadline } from './deadline.ts'
 import { isBusy, SqliteFile } from './file.ts'
 import { groupCommits } from './group-commit.ts'
+import { succeed } from './open-session.ts'
 import { reserve } from './reserve.ts'
-import { fail, pass, release, succeed } from './settle.ts'
+import { fail, pass, release } from './settle.ts'
 import { useToken } from './use-token.ts'
 
 /** Longest that a starting process waits for others to migrate. */

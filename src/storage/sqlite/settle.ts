@@ -1,36 +1,8 @@
-// Releases and settles attempts in SQLite, each in one transaction, which holds the only write lock.
+// Releases and settles attempts that open no session in SQLite, each in one transaction, which holds the only write lock.
 import { sql } from 'kysely'
-import type {
-  Displaced,
-  EndedSession,
-  NotedLogin,
-  Opened,
-  Opening,
-  ThrottleScope,
-  UsedDevice,
-} from '../../domain/attempt.ts'
+import type { NotedLogin, ThrottleScope } from '../../domain/attempt.ts'
 import { WINDOW_MINUTES } from '../../domain/throttle.ts'
-import { digestOf } from '../../identifiers.ts'
-import {
-  changeValues,
-  endOthersInSqlite as endOthers,
-  forgetOtherDevices,
-  replacePassword,
-  toOthers,
-} from '../sql/change-password.ts'
-import {
-  endSurplusInSqlite as endSurplus,
-  isLeftBehind,
-  isReplaced,
-  type LeftBehindParameters,
-  type LeftBehindRow,
-  leftBehindValues,
-  surplusValues,
-  toEnded,
-  toSurplus,
-} from '../sql/displaced-sessions.ts'
-import { prepare, prepareInsert, type RunNow } from '../sql/prepared.ts'
-import { refreshTokenRow } from '../sql/refresh-token.ts'
+import { prepare, type RunNow } from '../sql/prepared.ts'
 import { formatTime } from '../sql/schema.ts'
 import {
   dummyIdOf,
@@ -39,8 +11,7 @@ import {
   momentsAt,
   ONE_FAILURE_MORE,
 } from '../sql/throttle-rows.ts'
-import { isNotLockedByAdministrator, LAST_LOGIN_COLUMNS, noteLogin } from '../sql/user-rows.ts'
-import { rememberDevice } from './remember-device.ts'
+import { noteLogin } from '../sql/user-rows.ts'
 
 export function release(run: RunNow, scopes: ThrottleScope[]): void {
   run(releasePending, { keys: toJson(scopes) })
@@ -50,64 +21,6 @@ export function pass(run: RunNow, scopes: ThrottleScope[], login?: NotedLogin): 
   run(countSuccess, { keys: toJson(scopes) })
   if (login) run(noteLoginOf, { ...login, now: formatTime(login.at) })
 }
-
-export function succeed(
-  run: RunNow,
-  { user, session, refreshToken, device, displaced, change }: Opening,
-  scopes: ThrottleScope[],
-  now: Date,
-): Opened | null {
-  const { userAgent, ip, cookieDigest } = session
-  const [opened] = run(insertSession, {
-    sessionId: session.id,
-    userId: user.id,
-    passwordHash: user.passwordHash,
-    hashDigest: digestOf(user.passwordHash),
-    now: formatTime(now),
-    tokenEnd: formatTime(refreshToken.expiresAt),
-    sessionEnd: formatTime(session.expiresAt),
-    cookieDigest,
-    cookieUsedAt: cookieDigest === null ? null : formatTime(now),
-    userAgent,
-    ip,
-    deviceId: device?.id ?? null,
-  })
-  if (!opened) {
-    release(run, scopes)
-    return null
-  }
-  run(noteLoginOf, { userId: user.id, now: formatTime(now), userAgent, ip })
-  run(countSuccess, { keys: toJson(scopes) })
-  const leftBehind = endLeftBehind(run, user.id, displaced, device, now)
-  run(insertRefreshToken, refreshTokenRow(user.id, session.id, refreshToken))
-  if (device) rememberDevice(run, device, user.id, session.userAgent, now)
-  if (change) {
-    const values = changeValues(user.id, session.id, change, now)
-    run(replacePassword, values)
-    run(forgetOtherDevices, values)
-    return { ended: [...leftBehind, ...toOthers(run(endOthers, values), user.id)] }
-  }
-  const surplus = run(endSurplus, surplusValues(now, user.id, session.id, displaced.maxSessions))
-  return { ended: [...leftBehind, ...toSurplus(surplus, user.id)] }
-}
-
-function endLeftBehind(
-  run: RunNow,
-  userId: string,
-  displaced: Displaced,
-  device: UsedDevice | null,
-  now: Date,
-): EndedSession[] {
-  if (displaced.cookieDigest === null && device === null) return []
-  const parameters = { now: formatTime(now), userId, ...leftBehindValues(displaced, device) }
-  return run(endLeftBehindSessions, parameters).map(toEnded)
-}
-
-const endLeftBehindSessions = prepare<LeftBehindParameters, LeftBehindRow>((db, parameters) =>
-  sql<LeftBehindRow>`update sessions set ended_at = ${parameters.now}
-    where ${isLeftBehind('sqlite', parameters)}
-    returning id, user_id, ${isReplaced(parameters)} as is_replaced`.compile(db),
-)
 
 export function fail(
   run: RunNow,
@@ -165,7 +78,7 @@ const countFailure = prepare<Moments & { keys: string }>((db, at) =>
 )
 
 /** Ends a pending attempt as a success, and clears the failures of its pair or device only. */
-const countSuccess = prepare<{ keys: string }>((db, { keys }) =>
+export const countSuccess = prepare<{ keys: string }>((db, { keys }) =>
   db
     .updateTable('login_throttle')
     .set({
@@ -176,36 +89,9 @@ const countSuccess = prepare<{ keys: string }>((db, { keys }) =>
     .compile(),
 )
 
-type OpenParameters = {
-  sessionId: string
-  userId: string
-  passwordHash: string
-  hashDigest: string
-  now: string
-  tokenEnd: string
-  sessionEnd: string
-  cookieDigest: string | null
-  cookieUsedAt: string | null
-  userAgent: string
-  ip: string
-  deviceId: string | null
-}
+type NoteParameters = { userId: string; now: string; userAgent: string; ip: string }
 
-/** Returns no row if the user has changed since its password was verified. Runs before the login is noted. */
-const insertSession = prepare<OpenParameters, { id: string }>((db, at) =>
-  sql<{ id: string }>`insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at,
-      purge_at, expires_at, cookie_digest, cookie_used_at, user_agent, ip, device_id,
-      ${LAST_LOGIN_COLUMNS})
-    select ${at.sessionId}, id, ${at.now}, ${at.now}, ${at.tokenEnd}, ${at.tokenEnd}, ${at.sessionEnd},
-      ${at.cookieDigest}, ${at.cookieUsedAt}, ${at.userAgent}, ${at.ip}, ${at.deviceId},
-      ${LAST_LOGIN_COLUMNS}
-    from users where id = ${at.userId} and is_active and ${isNotLockedByAdministrator(at.now)}
-      -- A parallel login may have upgraded the hash; the password is still the same.
-      and (password_hash = ${at.passwordHash} or upgraded_from = ${at.hashDigest})
-    returning id`.compile(db),
-)
-
-const noteLoginOf = prepare<Pick<OpenParameters, 'userId' | 'now' | 'userAgent' | 'ip'>>((db, at) =>
+export const noteLoginOf = prepare<NoteParameters>((db, at) =>
   sql`update users set ${noteLogin(at)} where id = ${at.userId}`.compile(db),
 )
 
@@ -218,5 +104,3 @@ function countingIn(table: 'users' | 'unknown_user') {
       where id = ${id} returning failed_login_attempts`.compile(db),
   )
 }
-
-export const insertRefreshToken = prepareInsert('refresh_tokens')

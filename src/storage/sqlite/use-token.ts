@@ -4,7 +4,7 @@ import { isLive } from '../sql/live-session.ts'
 import { prepare, type RunNow } from '../sql/prepared.ts'
 import type { ReplacedRow, Rotation } from '../sql/token-rows.ts'
 import { isNotLockedByAdministrator } from '../sql/user-rows.ts'
-import { insertRefreshToken } from './settle.ts'
+import { insertRefreshToken } from './open-session.ts'
 
 export function useToken(run: RunNow, rotation: Rotation): ReplacedRow | null {
   const [row] = run(findReplaceable, rotation)

@@ -161,15 +161,3 @@ for (const engine of ENGINES) {
     )
   })
 }
-
-test('--vacuum removes what an earlier version has left in the SQLite file', async () => {
-  const { database, run } = await setUpCli('sqlite')
-  // This connection does not overwrite what it deletes.
-  await database.rows(`insert into users (id, email, password_hash, name)
-    values ('${randomUUID()}', 'left-behind@example.com', '', '')`)
-  await database.rows("delete from users where email = 'left-behind@example.com'")
-  assert.ok((await storedText(database)).includes('left-behind'))
-  const { code, stderr } = await run(['database', 'purge', '--vacuum'])
-  assert.equal(code, 0, stderr)
-  assert.ok(!(await storedText(database)).includes('left-behind'))
-})

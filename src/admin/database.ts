@@ -54,9 +54,8 @@ export function databaseCommand(context: Context): Command {
   database
     .command('purge')
     .description('remove expired rows (the service also does this once a minute)')
-    .option('--vacuum', 'SQLite: then write the whole file again; logins wait meanwhile')
     .option('--json', 'print how many rows were removed as JSON')
-    .action(({ json, vacuum }: JsonOption & { vacuum?: boolean }) =>
+    .action(({ json }: JsonOption) =>
       withStore(context, async ({ store, config: { auditDays }, admin }) => {
         const removed = { ...NONE_REMOVED }
         const showProgress = createProgress(terminal)
@@ -74,9 +73,6 @@ export function databaseCommand(context: Context): Command {
           await store.audit.record(changeNow(admin), [{ ...event, after: removed }])
         }
         terminal.announce('admin.database_purged', removed, sentence)
-        if (vacuum && !(await store.maintenance.vacuum())) {
-          terminal.say('PostgreSQL vacuums its tables by itself: --vacuum did nothing.')
-        }
         if (json) await terminal.print(jsonOf(removed))
       }),
     )

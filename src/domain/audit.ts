@@ -73,7 +73,7 @@ export type ListedEvents = { events: AuditEvent[]; next: number | null }
 
 export interface AuditStore {
   /**
-   * The event that was recorded last comes first. Its time may be earlier than that of the next one: the change
+   * The last event comes first, by its time. Of events at the same moment, the one that was recorded last comes first.
    * took longer, or a clock was wrong. With a target: the events that name it, and all events of the users that
    * these concern, so that the history of a user continues over a change of its email.
    *

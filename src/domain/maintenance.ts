@@ -25,11 +25,6 @@ export interface MaintenanceStore {
    * removed after `auditDays`; 0, the default: never.
    */
   purge(now: Date, auditDays?: number): Promise<Purged | null>
-  /**
-   * Writes the SQLite file again, without traces of deleted rows: SQLite overwrites them, but not the copies that it left
-   * behind when it moved a row to another page. Logins wait meanwhile. False for PostgreSQL, which vacuums by itself.
-   */
-  vacuum(): Promise<boolean>
   /** Throws unless the database accepts a write. */
   checkWritable(now: Date): Promise<void>
   /** The clock of the database server; null for SQLite, which has none of its own. */

@@ -182,6 +182,5 @@ export function databaseCommands(commands: Commands, store: Store): Operation<En
     tokens('add'),
     tokens('revoke'),
     purged(),
-    purged('--vacuum'),
   ]
 }

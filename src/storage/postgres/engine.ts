@@ -145,7 +145,6 @@ export function openPostgres(options: PostgresOptions): Engine {
     },
     emptyWriteAheadLog: async () => {},
     maintenance: {
-      vacuum: async () => false,
       countConnections: async () => pool.count(),
       readClock: async () => {
         const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db)

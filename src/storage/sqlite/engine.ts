@@ -69,11 +69,6 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     mayPurge: async () => true,
     emptyWriteAheadLog: () => run('pragma wal_checkpoint(truncate)'),
     maintenance: {
-      async vacuum() {
-        await retrying(() => run('vacuum'))
-        await run('pragma wal_checkpoint(truncate)')
-        return true
-      },
       countConnections: async () => null,
       readClock: async () => null,
       listMissingSettings: async () => [],

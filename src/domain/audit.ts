@@ -73,15 +73,11 @@ export type ListedEvents = { events: AuditEvent[]; next: number | null }
 
 export interface AuditStore {
   /**
-   * The last event comes first, by its time. Of events at the same moment, the one that was recorded last comes first.
-   * took longer, or a clock was wrong. With a target: the events that name it, and all events of the users that
+   * The last event comes first, by its time. With a target: the events that name it, and all events of the users that
    * these concern, so that the history of a user continues over a change of its email.
-   *
-   * One call looks at a bounded number of events: a page may have fewer than `limit`, even none, while `next` is
-   * not null.
    */
   list(target: string | null, page: AuditPage): Promise<ListedEvents>
-  /** The events of one user, in the same order. Those of other users that have had its email are not among them. */
+  /** The events of one user, the one that was recorded last first. Those of other users that have had its email are not among them. */
   listOfUser(
     user: { id: string; email: string },
     page: Omit<AuditPage, 'since'>,

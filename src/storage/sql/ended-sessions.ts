@@ -6,6 +6,7 @@ import type { Engine } from './engine.ts'
 import { formatTime, parseTime, type Schema } from './schema.ts'
 
 const LOWEST_ID = '00000000-0000-0000-0000-000000000000'
+const TABLES = ['sessions', 'ended_sessions'] as const
 
 export async function hasMoreEnded(
   engine: Engine,
@@ -14,7 +15,9 @@ export async function hasMoreEnded(
   before: Date,
 ): Promise<boolean> {
   const range = sql`ended_at >= ${formatTime(from)} and ended_at < ${formatTime(before)}`
-  const parts = PLACES.map(place => sql`select 1 from ${place} and ${range}`)
+  const parts = TABLES.map(
+    table => sql`select 1 from ${sql.table(table)} where ended_at is not null and ${range}`,
+  )
   const { rows } = await engine.retrying(() =>
     sql`select 1 from (${sql.join(parts, sql` union all `)}) ended limit 1 offset ${known}`.execute(
       engine.db,
@@ -29,13 +32,15 @@ export async function listEnded(
   limit: number,
 ): Promise<SessionEnd[]> {
   const page = sql`order by ended_at, id limit ${sql.lit(limit)}`
-  const part = (table: string) => sql`select * from (
+  const parts = TABLES.map(
+    table => sql`select * from (
       select id, ended_at from ${sql.table(table)}
       where ended_at is not null and (ended_at, id) >= (${formatTime(endedAt)}, ${id}) ${page}
-    ) ${sql.ref(`of_${table}`)}`
+    ) ${sql.ref(`of_${table}`)}`,
+  )
   const { rows } = await engine.retrying(() =>
-    sql<{ id: string; ended_at: Date | string }>`${part('sessions')}
-      union all ${part('ended_sessions')} ${page}`.execute(engine.db),
+    sql<{ id: string; ended_at: Date | string }>`${sql.join(parts, sql` union all `)}
+      ${page}`.execute(engine.db),
   )
   return rows.map(row => ({ id: row.id, endedAt: parseTime(row.ended_at) }))
 }

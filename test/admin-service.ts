@@ -40,8 +40,8 @@ export type AdminAnswer = Omit<Answer, 'json'> & {
       ended: number
       until: string
       verdict: { kind: string }
-      scopes: { failures: number }[]
-      emails: { email: string | null }[]
+      scopes: { failures: number; digest: string }[]
+      clients: { digest: string }[]
     }
     error: { code: string; message: string; fields?: string[] }
   }

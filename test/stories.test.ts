@@ -51,6 +51,7 @@ for (const engine of ENGINES_BY_RUN) {
     for (const client of [1, 2, 3, 4]) {
       for (let i = 0; i < 5; i++) await login(`192.0.2.${client}`, 'ben@example.com', `guess ${i}`)
     }
+    assert.equal(await login('192.0.2.5', 'ben@example.com', PASSWORD), 429)
     for (let i = 0; i < 50; i++) await login('203.0.113.7', `name${i}@example.com`, 'summer2030')
     assert.equal(await login('203.0.113.7', 'cat@example.com', PASSWORD), 429)
     await replay(attack)

@@ -5,19 +5,19 @@ import { type Context, type JsonOption, printList } from './context.ts'
 import { WrongUse } from './failures.ts'
 import { clientParser, countParser, parseEmail } from './input/values.ts'
 import {
-  type AttackedEmail,
   clearClient,
   clearEmail,
   type FailingClient,
   listThrottle,
   showThrottle,
+  type WaitingEmail,
 } from './operations/throttle.ts'
 import { count, fieldLines, jsonOf, timeText } from './terminal/layout.ts'
 import { fieldsOfThrottle, SCOPE_LABELS } from './users/explanation.ts'
 import { withStore } from './with-store.ts'
 
 const DEFAULT_TOP = 20
-/** They are kept in memory, and the clients of each email are counted one by one. */
+/** The clients of each email are counted one by one. */
 const MAX_TOP = 1_000
 /** Enough to tell digests apart. */
 const SHOWN_DIGITS = 12
@@ -32,7 +32,9 @@ export function throttleCommand(context: Context): Command {
 
   throttle
     .command('list')
-    .description('list the emails, clients and networks with the most failures')
+    .description(
+      'list the users that must wait, and the clients and networks with the most failures',
+    )
     .option(
       '--top <n>',
       `how many of each (default: ${DEFAULT_TOP})`,
@@ -49,9 +51,9 @@ export function throttleCommand(context: Context): Command {
         terminal.say(
           `${count(waiting.email, 'email', 'emails')}, ${count(waiting.client, 'client', 'clients')} and ${count(waiting.network, 'network', 'networks')} must wait now.`,
         )
-        if (clients.length > 0 || emails.some(({ email }) => email === null)) {
+        if (clients.length > 0) {
           terminal.say(
-            'Of clients, networks and emails without a user, only digests are stored, which cannot be turned back. The log has them: look for login.failed and login.throttled, with email and ip. "throttle show --client IP" prints the digests of an address.',
+            'Of clients and networks, only digests are stored, which cannot be turned back. The log has them: look for login.failed and login.throttled, with email and ip. "throttle show --client IP" prints the digests of an address.',
           )
         }
       }),
@@ -119,13 +121,13 @@ function withNames(command: Command): Command {
     .option('--client <ip>', 'the address of the client', clientParser('--client'))
 }
 
-function toEmailRow(attacked: AttackedEmail) {
+function toEmailRow({ email, failures, dailyFailures, clients, waitsUntil }: WaitingEmail) {
   return {
-    email: attacked.email ?? `digest ${shorten(attacked.digest)}`,
-    failures: String(attacked.failures),
-    'for the day': String(attacked.dailyFailures),
-    clients: String(attacked.clients),
-    'waits until': toTime(attacked.waitsUntil),
+    email,
+    failures: String(failures),
+    'for the day': String(dailyFailures),
+    clients: String(clients),
+    'waits until': toTime(waitsUntil),
   }
 }
 

@@ -43,25 +43,16 @@ export function waitsUntil(state: ScopeState, now: Date): Date | null {
   return state.windowEndsAt ?? new Date(now.getTime() + WINDOW_MS)
 }
 
-/** Compared in this order; of equal scopes, the smaller key comes first. Only emails have failures of the day. */
-export type Floor = Pick<ScopeState, 'dailyFailures' | 'failures' | 'key'>
-
 export interface ThrottleStore {
   /** One state for each of these scopes, with or without a row. */
   read(scopes: ThrottleScope[], now: Date): Promise<ScopeState[]>
   /** The scopes of an email that have a row: email, pairs and devices. */
   readOfEmail(emailDigest: string, limits: ThrottleLimits, now: Date): Promise<ScopeState[]>
   /**
-   * All emails, clients and networks that must wait or have more failures than `above`; also some others that have
-   * failures. One call looks at a bounded number of rows, from 0 on: it may return none while `next` is not null. A
-   * scope that changes meanwhile may be missing, or be there twice. Two reads.
+   * The clients and networks with the most failures, the most first, at most 1,000. One bounded read: it does not find
+   * those behind 5,000 others whose windows are over, nor those that have no failures but leases that ended.
    */
-  list(
-    from: number,
-    limits: ThrottleLimits,
-    now: Date,
-    above: { emails: Floor; clients: Floor },
-  ): Promise<{ scopes: ScopeState[]; next: number | null }>
+  listClients(limits: ThrottleLimits, now: Date): Promise<ScopeState[]>
   /** Clears failures and blocks of these scopes of a client; false if there were none. */
   clear(keys: string[], client: string, change: Change): Promise<boolean>
   /** The same for all scopes of an email; also ends the throttle's lock of its user, but no other lock. */

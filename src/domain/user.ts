@@ -69,12 +69,8 @@ export interface UserStore {
    */
   list(filter: UserFilter, page: UserPage, now: Date): Promise<ListedUsers>
   count(): Promise<number>
-  /**
-   * A page of the emails of users as they are stored, in no particular order; starts at 0. With `since`, only of
-   * users that changed, logged in or had a failed login since then; also of some others. A page may be empty while
-   * `next` is not null. A user that changes meanwhile may be missing.
-   */
-  listEmails(from: number, since?: Date): Promise<{ emails: string[]; next: number | null }>
+  /** A page of the emails of users, after the given one, in order; empty at the end. */
+  listEmails(after: string): Promise<string[]>
   /** How many users have a hash of each cost; null for text that is not a bcrypt hash. */
   countHashCosts(): Promise<{ cost: number | null; users: number }[]>
   /** Replaces the hash by a new one of the same password; does nothing if it is no longer `oldHash`. */

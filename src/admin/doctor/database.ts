@@ -77,9 +77,9 @@ async function checkEmails(users: UserStore): Promise<Finding> {
   let all = 0
   let unreachable = 0
   const examples: string[] = []
-  for (let from: number | null = 0; from !== null; ) {
-    const { emails, next }: { emails: string[]; next: number | null } = await users.listEmails(from)
-    from = next
+  for (let after: string | undefined = ''; after !== undefined; ) {
+    const emails: string[] = await users.listEmails(after)
+    after = emails.at(-1)
     all += emails.length
     for (const email of emails) {
       if (isReachable(email)) continue

@@ -1,13 +1,8 @@
 // The throttle: which emails, clients and networks have failures, how long they wait, and how to end that.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Budgets, ScopeName, ThrottleScope } from '../../domain/attempt.ts'
-import {
-  type Floor,
-  type ScopeState,
-  type ThrottleStore,
-  waitsUntil,
-} from '../../domain/throttle.ts'
-import type { UserStore } from '../../domain/user.ts'
+import { type ScopeState, waitsUntil } from '../../domain/throttle.ts'
+import type { ListedUsers, UserStore } from '../../domain/user.ts'
 import { digestOf } from '../../identifiers.ts'
 import type { CountedClient } from '../../login/client-group.ts'
 import { clientScopes, emailScope, limitsOf, throttleScopes } from '../../login/scopes.ts'
@@ -79,110 +74,70 @@ export function latestOf(times: Date[]): Date | null {
   return times.reduce<Date | null>((a, b) => (a === null || b > a ? b : a), null)
 }
 
-export type AttackedEmail = Pick<
+export type WaitingEmail = Pick<
   ShownScope,
   'digest' | 'failures' | 'dailyFailures' | 'waitsUntil'
 > & {
-  /** Null if no user has this email: a digest cannot be turned back. */
-  email: string | null
+  email: string
   /** How many clients have failed with this email. */
   clients: number
 }
 export type FailingClient = Pick<ShownScope, 'scope' | 'digest' | 'failures' | 'waitsUntil'>
 
 export type ThrottleList = {
-  /** How many emails, clients and networks must wait, in the whole throttle. */
+  /** How many users must wait, up to 1,000, and how many of the 1,000 clients and networks with the most failures. */
   waiting: Record<'email' | 'client' | 'network', number>
-  /** The most failures for the day first. */
-  emails: AttackedEmail[]
+  /** Those of users that must wait, the most failures for the day first. */
+  emails: WaitingEmail[]
   /** Clients and networks, the most failures first. */
   clients: FailingClient[]
 }
 
-/** The 100 failures for the day are forgiven within 25 hours; longer, in case that a clock was wrong. */
-const FAILURES_KEPT_MS = 2 * 24 * 3_600_000
+const MAX_WAITING_USERS = 1_000
 
-type EmailPage = Awaited<ReturnType<UserStore['listEmails']>>
-type ListedScopes = Awaited<ReturnType<ThrottleStore['list']>>
-
-/**
- * Reads the whole throttle in pages and keeps the `top` of each kind. Emails are found by hashing those of users
- * that may have failures. Not atomic: attempts go on meanwhile.
- */
+/** Not atomic: attempts go on meanwhile. */
 export async function listThrottle(
   { store, clock, budgets }: AdminDeps,
   top: number,
 ): Promise<ThrottleList> {
   const limits = limitsOf(budgets)
   const now = clock()
-  const waiting = { email: 0, client: 0, network: 0 }
-  let emails: ScopeState[] = []
-  let clients: ScopeState[] = []
-  for (let from: number | null = 0; from !== null; ) {
-    const above = { emails: floorOf(top, emails), clients: floorOf(top, clients) }
-    const { scopes, next }: ListedScopes = await store.throttle.list(from, limits, now, above)
-    for (const state of scopes) {
-      if (state.name === 'pair' || state.name === 'device') continue
-      if (waitsUntil(state, now)) waiting[state.name]++
-      if (state.name === 'email') emails.push(state)
-      else clients.push(state)
-    }
-    emails = firstOf(top, emails)
-    clients = firstOf(top, clients)
-    from = next
-  }
-  const names = await findEmails(store.users, emails, now)
-  const attacked: AttackedEmail[] = []
-  for (const state of emails) {
-    const ofEmail = await store.throttle.readOfEmail(state.emailDigest ?? '', limits, now)
-    const { digest, failures, dailyFailures, waitsUntil } = toShownScope(state, now)
-    const email = names.get(state.emailDigest ?? '') ?? null
-    const { clients } = toClients(ofEmail, now)
-    attacked.push({ email, digest, failures, dailyFailures, clients, waitsUntil })
-  }
-  return {
-    waiting,
-    emails: attacked,
-    clients: clients.map(state => {
-      const { scope, digest, failures, waitsUntil } = toShownScope(state, now)
-      return { scope, digest, failures, waitsUntil }
-    }),
-  }
-}
-
-/** A scope that changed while it was read may be there twice: the later state counts. */
-function firstOf(top: number, scopes: ScopeState[]): ScopeState[] {
-  return [...new Map(scopes.map(scope => [scope.key, scope])).values()]
-    .toSorted(
-      (a, b) =>
-        b.dailyFailures - a.dailyFailures || b.failures - a.failures || (a.key < b.key ? -1 : 1),
-    )
+  const waiting = await listWaitingEmails(store.users, now)
+  const scopes = waiting.map(email => emailScope(email, budgets))
+  const emails: WaitingEmail[] = (await store.throttle.read(scopes, now))
+    .map((state, i) => {
+      const { digest, failures, dailyFailures, waitsUntil } = toShownScope(state, now)
+      return { email: waiting[i] ?? '', digest, failures, dailyFailures, clients: 0, waitsUntil }
+    })
+    .toSorted((a, b) => b.dailyFailures - a.dailyFailures)
     .slice(0, top)
-}
-
-/** What a further scope must exceed to be among the first `top`. */
-function floorOf(top: number, first: ScopeState[]): Floor {
-  return first[top - 1] ?? { dailyFailures: 0, failures: 0, key: '' }
-}
-
-/** The emails of users by their digest, as far as they are among these scopes. */
-async function findEmails(
-  users: UserStore,
-  scopes: ScopeState[],
-  now: Date,
-): Promise<Map<string, string>> {
-  const wanted = new Set(scopes.map(({ emailDigest }) => emailDigest))
-  const found = new Map<string, string>()
-  const since = new Date(now.getTime() - FAILURES_KEPT_MS)
-  for (let from: number | null = 0; from !== null && found.size < wanted.size; ) {
-    const page: EmailPage = await users.listEmails(from, since)
-    for (const email of page.emails) {
-      const digest = digestOf(email)
-      if (wanted.has(digest)) found.set(digest, email)
-    }
-    from = page.next
+  for (const shown of emails) {
+    const ofEmail = await store.throttle.readOfEmail(digestOf(shown.email), limits, now)
+    shown.clients = toClients(ofEmail, now).clients
   }
-  return found
+  const clients = (await store.throttle.listClients(limits, now)).map(state => {
+    const { scope, digest, failures, waitsUntil } = toShownScope(state, now)
+    return { scope, digest, failures, waitsUntil }
+  })
+  const count = (name: ScopeName) =>
+    clients.filter(({ scope, waitsUntil }) => scope === name && waitsUntil).length
+  return {
+    waiting: { email: waiting.length, client: count('client'), network: count('network') },
+    emails,
+    clients: clients.slice(0, top),
+  }
+}
+
+/** The emails of users that the throttle has locked, in order. */
+async function listWaitingEmails(store: UserStore, now: Date): Promise<string[]> {
+  const emails: string[] = []
+  for (let after: string | null = ''; after !== null && emails.length < MAX_WAITING_USERS; ) {
+    const page = { after, limit: MAX_WAITING_USERS - emails.length }
+    const { users, next }: ListedUsers = await store.list({ state: 'waiting' }, page, now)
+    emails.push(...users.map(({ email }) => email))
+    after = next
+  }
+  return emails
 }
 
 /**

@@ -144,13 +144,13 @@ export const THROTTLE_LIST = named(
   whole({
     waiting: {
       ...whole({ email: INTEGER, client: INTEGER, network: INTEGER }),
-      description: 'How many must wait, in the whole throttle.',
+      description: 'How many must wait: up to 1,000 users, and 1,000 clients and networks.',
     },
     emails: {
       type: 'array',
-      description: 'The most failures for the day first. `email` is null if no user has it.',
+      description: 'Users that must wait, the most failures for the day first.',
       items: whole({
-        email: orNull(email),
+        email,
         digest: DIGEST,
         ...{ failures: INTEGER, dailyFailures: INTEGER, clients: INTEGER },
         waitsUntil: WAITS_UNTIL,

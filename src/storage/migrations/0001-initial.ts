@@ -125,7 +125,11 @@ export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void
       clears_at ${time('clears_at')},
       expires_at ${time('expires_at')} not null
     ) ${options}`,
-    sql`create index login_throttle_email_digest on login_throttle (email_digest)`,
+    sql`create index login_throttle_email_digest on login_throttle (email_digest)
+      where email_digest is not null`,
+    // Clients and networks: a row has an entry only while it has failures.
+    sql`create index login_throttle_clients on login_throttle (failures)
+      where email_digest is null and failures > 0`,
     sql`create index login_throttle_expires_at on login_throttle (expires_at)`,
 
     // Without a foreign key: the events of a deleted user stay.

@@ -1,20 +1,15 @@
 // The throttle, as administrators read and clear it.
 import { type Selectable, sql } from 'kysely'
-import type { ScopeName } from '../../domain/attempt.ts'
 import type { AuditFacts } from '../../domain/audit.ts'
-import {
-  type Floor,
-  type ScopeState,
-  type ThrottleLimits,
-  type ThrottleStore,
-  WINDOW_MS,
-} from '../../domain/throttle.ts'
+import type { ScopeState, ThrottleLimits, ThrottleStore } from '../../domain/throttle.ts'
 import { writeAudit } from './audit.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime, type Schema } from './schema.ts'
-import { storedRange } from './stored-ranges.ts'
 import { clearFailures, isOfEmail, keysOf } from './throttle-rows.ts'
 import { STATE_COLUMNS, type StateRow, stateOf, statesOf } from './throttle-state.ts'
+
+/** Most rows that a list of clients looks at, and most that it returns. */
+const [MAX_READ, MAX_LISTED] = [5_000, 1_000]
 
 type ScopeRow = StateRow & Pick<Selectable<Schema['login_throttle']>, 'scope' | 'email_digest'>
 
@@ -38,23 +33,25 @@ export function createThrottleStore(engine: Engine): ThrottleStore {
       return rows.map(row => toState(row, limits, now))
     },
 
-    async list(from, limits, now, above) {
-      const range = storedRange(engine, 'login_throttle', from)
+    async listClients(limits, now) {
+      const worst = selectedWithScope()
+        // As the index is declared that finds them.
+        .where('email_digest', 'is', null)
+        .where('failures', '>', sql<number>`0`)
+        .orderBy('failures', 'desc')
+        .limit(MAX_READ)
       const rows = await engine.retrying(() =>
-        selectedWithScope()
-          .where(range.contains)
-          .where(({ or }) =>
-            or([
-              mayMatter('email', limits, above.emails, now),
-              mayMatter('client', limits, above.clients, now),
-              mayMatter('network', limits, above.clients, now),
-            ]),
-          )
+        engine.db
+          .selectFrom(worst.as('worst'))
+          .selectAll()
+          .where(sql`coalesce(blocked_until, window_ends_at)`, '>', formatTime(now))
+          .limit(MAX_LISTED)
           .execute(),
       )
-      const states = rows.map(row => toState(row, limits, now))
-      const scopes = states.filter(({ failures, dailyFailures }) => failures + dailyFailures > 0)
-      return { scopes, next: await range.next() }
+      return rows
+        .map(row => toState(row, limits, now))
+        .filter(({ failures }) => failures > 0)
+        .toSorted((a, b) => b.failures - a.failures || (a.key < b.key ? -1 : 1))
     },
 
     clear: (keys, client, change) =>
@@ -88,22 +85,6 @@ export function createThrottleStore(engine: Engine): ThrottleStore {
         return true
       }),
   }
-}
-
-/**
- * False only if the scope neither waits nor has more failures than `above`. Pending attempts, of which there are few,
- * may be failures, and failures may be over.
- */
-function mayMatter(name: ScopeName, limits: ThrottleLimits, above: Floor, now: Date) {
-  const { maxFailures, maxDailyFailures } = limits[name]
-  const { dailyFailures, failures, key } = above
-  const hasMoreForTheDay = (than: number) =>
-    sql<boolean>`clears_at > ${formatTime(now, than * WINDOW_MS)}`
-  const enoughForTheDay = dailyFailures === 0 ? sql`true` : hasMoreForTheDay(dailyFailures - 1)
-  return sql<boolean>`(scope = ${name} and (
-    pending > 0 or blocked_until is not null or failures >= ${maxFailures}
-    or ${hasMoreForTheDay(Math.min(dailyFailures, (maxDailyFailures ?? Infinity) - 1))}
-    or (${enoughForTheDay} and (failures > ${failures} or (failures = ${failures} and key < ${key})))))`
 }
 
 function cleared(target: string, before: AuditFacts | null) {

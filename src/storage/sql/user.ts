@@ -10,9 +10,10 @@ import { type Engine, transact } from './engine.ts'
 import { listUsers } from './list-users.ts'
 import { lockForChange } from './lock-for-change.ts'
 import { formatTime, type Schema } from './schema.ts'
-import { storedRange } from './stored-ranges.ts'
 import { clearFailures, isOfEmail } from './throttle-rows.ts'
 import { toUser } from './user-rows.ts'
+
+const EMAILS_PER_PAGE = 10_000
 
 type UserChange = {
   action: AuditAction
@@ -76,17 +77,17 @@ export function createUsers(engine: Engine): UserStore {
       return Number(users)
     },
 
-    async listEmails(from, since) {
-      const range = storedRange(engine, 'users', from)
+    async listEmails(after) {
       const rows = await engine.retrying(() =>
         db
           .selectFrom('users')
           .select('email')
-          .where(range.contains)
-          .where(since ? mayHaveFailed(since) : sql<boolean>`true`)
+          .where('email', '>', after)
+          .orderBy('email')
+          .limit(EMAILS_PER_PAGE)
           .execute(),
       )
-      return { emails: rows.map(({ email }) => email), next: await range.next() }
+      return rows.map(({ email }) => email)
     },
 
     async countHashCosts() {
@@ -177,12 +178,6 @@ export function createUsers(engine: Engine): UserStore {
 
     delete: (id, change) => deleteUser(engine, id, change),
   }
-}
-
-/** A login sets the failures of a user to 0, an unlock does not. */
-function mayHaveFailed(since: Date) {
-  const moment = formatTime(since)
-  return sql<boolean>`(failures_since_login > 0 or last_login_at > ${moment} or updated_at > ${moment})`
 }
 
 /** Changes the email, name and role of a user. */

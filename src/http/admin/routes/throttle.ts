@@ -26,7 +26,7 @@ export const throttleRoute = adminRoute(
   {
     operationId: 'getThrottle',
     summary: 'Get failures and waits',
-    description: 'Of an email, a client or both; otherwise those with the most failures.',
+    description: 'Of an email, a client or both; otherwise who waits, and who fails the most.',
     query: { top: countField('top', DEFAULT_TOP), ...NAMES },
     data: named('FoundThrottle', { anyOf: [THROTTLE_LIST, THROTTLE] }),
   },

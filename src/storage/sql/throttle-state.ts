@@ -20,10 +20,8 @@ const NO_ROW: Omit<StateRow, 'key'> = {
 
 /** One state for each scope, with or without a row. */
 export function statesOf(scopes: ThrottleScope[], rows: StateRow[], now: Date): ScopeState[] {
-  return scopes.map(scope => {
-    const row = rows.find(({ key }) => key === scope.key)
-    return stateOf(scope, row ?? NO_ROW, now)
-  })
+  const found = new Map(rows.map(row => [row.key, row]))
+  return scopes.map(scope => stateOf(scope, found.get(scope.key) ?? NO_ROW, now))
 }
 
 /** Windows and blocks may be over, and expired leases count as failures. */

@@ -20,7 +20,6 @@ const store = await openStore({
   engine: 'postgres',
   url: primary.url,
   poolSize: PARALLEL,
-  hasPooler: false,
 })
 await store.migrations.apply()
 const print = (line: string) => process.stdout.write(`${line}\n`)

@@ -68,7 +68,7 @@ export async function openParts(
       .catch(failDatabase),
   ])
   const hasUsers = firstPage.users.length > 0
-  actOn(log, ...(await checkStorage(config.database, store.maintenance).catch(failDatabase)))
+  actOn(log, await checkStorage(config.database).catch(failDatabase))
   const deviceKey = await store.devices.readKey().catch(failDatabase)
   const clusterClock = opened.adopt(
     await openClusterClock(store.maintenance, machineClock, log).catch(failDatabase),

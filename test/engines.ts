@@ -131,7 +131,7 @@ async function createPostgres(
   url.pathname = `/${name}`
   return {
     name,
-    config: { engine: 'postgres', url: url.toString(), poolSize: 10, hasPooler: false },
+    config: { engine: 'postgres', url: url.toString(), poolSize: 10 },
     rows: statement => query(url.toString(), statement),
     async drop() {
       await query(server, `drop database ${name} with (force)`)

@@ -72,7 +72,6 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await store.users.findById(userId)
   await store.devices.readKey()
   await store.maintenance.countConnections()
-  await store.maintenance.listMissingSettings()
   await store.devices.find(deviceDigest, email, now)
   await store.devices.list(userId, now)
   await store.sessions.findLive(id, now)

@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import pg from 'pg'
 import { type OperationName, wrapMethods } from '../src/domain/operations.ts'
-import { withSettings } from '../src/storage/postgres/settings.ts'
+import { setUp } from '../src/storage/postgres/settings.ts'
 import { type EngineName, SERVICE_OPERATION_TIMEOUT_MS } from '../src/storage/sql/engine.ts'
 import { openTestStore, type TestDatabase } from './engines.ts'
 import { useEverything } from './every-statement.ts'
@@ -100,10 +100,10 @@ async function plansOf(
     for (const each of statements) plans.set(each, await rows(`explain query plan ${each}`))
     return plans
   }
-  const connectionString = withSettings(config.url, SERVICE_OPERATION_TIMEOUT_MS)
   // A connection per statement would take longer than the plans.
-  const client = new pg.Client({ connectionString })
+  const client = new pg.Client(config.url)
   await client.connect()
+  await setUp(client, SERVICE_OPERATION_TIMEOUT_MS, false)
   for (const each of statements) {
     plans.set(each, (await client.query(`explain (generic_plan, format json) ${each}`)).rows)
   }

@@ -142,7 +142,7 @@ describe('configuration', () => {
     ...['postgres://u:p@db/login', 'postgresql://u@db:5433/login?sslmode=require'].map(
       (url): Taken => [
         { DATABASE_URL: url },
-        { database: { engine: 'postgres', url, poolSize: 10, hasPooler: false } },
+        { database: { engine: 'postgres', url, poolSize: 10 } },
       ],
     ),
     [

@@ -127,9 +127,9 @@ function toConfig(
 }
 
 function toDatabase(values: VariableValues): DatabaseConfig {
-  const { DATABASE_URL: url, DATABASE_POOL_SIZE: poolSize, DATABASE_POOLER: pooler } = values
+  const { DATABASE_URL: url, DATABASE_POOL_SIZE: poolSize } = values
   if (url === null) return { engine: 'sqlite', file: join(values.DATA_DIR, 'login.db') }
-  return { engine: 'postgres', url, poolSize, hasPooler: pooler !== null }
+  return { engine: 'postgres', url, poolSize }
 }
 
 function toPair(certFile: string | null, keyFile: string | null): TlsFiles | null {

@@ -72,7 +72,6 @@ test('in development any connection to PostgreSQL is accepted', () => {
     engine: 'postgres',
     url: DATABASE_URL,
     poolSize: 10,
-    hasPooler: false,
   })
 })
 
@@ -126,17 +125,15 @@ describe('an address of several hosts', () => {
   }
 })
 
-test('DATABASE_POOLER knows the transaction mode only', () => {
-  const env = { DATABASE_URL: 'postgres://u@localhost/x', DATABASE_POOL_SIZE: '200' }
-  assert.deepEqual(loadConfig({ ...env, DATABASE_POOLER: 'transaction' }).database, {
-    engine: 'postgres',
-    url: env.DATABASE_URL,
-    poolSize: 200,
-    hasPooler: true,
-  })
-  const wrong = { ...env, DATABASE_POOLER: 'session', DATABASE_POOL_SIZE: '0' }
+test('DATABASE_POOL_SIZE has limits; DATABASE_POOLER is gone, with a warning', () => {
+  const env = { DATABASE_URL: 'postgres://u@localhost/x', DATABASE_POOLER: 'transaction' }
+  const { database, warnings } = loadConfig({ ...env, DATABASE_POOL_SIZE: '200' })
+  assert.deepEqual(database, { engine: 'postgres', url: env.DATABASE_URL, poolSize: 200 })
+  assert.deepEqual(warnings, [
+    'DATABASE_POOLER is not a variable of this service and has no effect.',
+  ])
   assert.throws(
-    () => loadConfig(wrong),
-    /DATABASE_POOL_SIZE must be a whole number from 1 to 200[\s\S]*DATABASE_POOLER must be transaction/,
+    () => loadConfig({ ...env, DATABASE_POOL_SIZE: '0' }),
+    /DATABASE_POOL_SIZE must be a whole number from 1 to 200/,
   )
 })

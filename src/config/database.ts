@@ -8,8 +8,6 @@ export type PostgresConfig = {
   url: string
   /** Most connections of this process to a host. */
   poolSize: number
-  /** Whether a pooler in transaction mode is between the service and PostgreSQL. */
-  hasPooler: boolean
 }
 export type DatabaseConfig = { engine: 'sqlite'; file: string } | PostgresConfig
 

@@ -40,13 +40,12 @@ export function integer(min: number, max: number, minInTests = min): Kind<number
 }
 
 /** `advice` follows the refusal of another value. */
-export function choice<T extends string>(allowed: readonly T[], advice = ''): Kind<T> {
+export function choice<T extends string>(allowed: readonly T[]): Kind<T> {
   return {
     values: allowed.map(value => `\`${value}\``).join(', '),
     parse(text, { name, refuse }) {
       const value = allowed.find(candidate => candidate === text)
-      const names = `${allowed.length > 1 ? 'one of ' : ''}${allowed.join(', ')}`
-      return value ?? refuse(`${name} must be ${names}, not "${text}".${advice && ` ${advice}`}`)
+      return value ?? refuse(`${name} must be one of ${allowed.join(', ')}, not "${text}".`)
     },
   }
 }

@@ -4,6 +4,8 @@ import type { Environment } from './kinds.ts'
 /** First words that variables of other programs rarely have. */
 const OWN_WORDS = 'BCRYPT BRAND CORS JWT RETURN SIGNING THROTTLE TLS TRUST'.split(' ')
 
+const REMOVED = ['DATABASE_POOLER']
+
 /** More than twice the length of any variable of this service. */
 const MAX_LENGTH = 64
 
@@ -19,7 +21,7 @@ export function warnOfIgnoredLines(text: string): string[] {
   })
 }
 
-/** One warning for each name that is not known but similar to a known one. */
+/** One warning for each name that is not known, but similar to a known one or that of a removed variable. */
 export function warnOfUnknown(env: Environment, known: readonly string[]): string[] {
   return Object.keys(env)
     .filter(name => !known.includes(name))
@@ -31,9 +33,10 @@ export function warnOfUnknown(env: Environment, known: readonly string[]): strin
     })
 }
 
-/** Null: the name has nothing to do with this service. Empty: several names are equally similar. */
+/** Null: the name has nothing to do with this service. Empty: no name, or several, are most similar. */
 function findSimilar(name: string, known: readonly string[]): string | null {
   if (name.length > MAX_LENGTH) return null
+  if (REMOVED.includes(name)) return ''
   const meant =
     known.find(candidate => hasSameLetters(name, candidate)) ??
     known.find(candidate => isOneLetterOff(name, candidate))

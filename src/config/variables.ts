@@ -72,11 +72,6 @@ export const VARIABLES = {
     '10',
     'most connections of one instance to a PostgreSQL server',
   ),
-  DATABASE_POOLER: variable(
-    choice(['transaction'], 'Leave it out if there is no pooler, or one that pools sessions.'),
-    null,
-    'set it if PgBouncer in transaction mode is in between (docs/operations.md)',
-  ),
   TLS_CERT_FILE: variable(path, null, 'certificate chain, PEM'),
   TLS_KEY_FILE: variable(path, null, 'private key of the certificate, PEM'),
   TRUST_PROXY: variable(networks, null, 'the TLS proxies in front'),

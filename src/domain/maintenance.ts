@@ -31,6 +31,4 @@ export interface MaintenanceStore {
   readClock(): Promise<Date | null>
   /** Connections to PostgreSQL, and operations that wait for one; null for SQLite. */
   countConnections(): Promise<{ used: number; idle: number; waiting: number } | null>
-  /** SQL that sets what the database's role lacks. Empty unless a pooler is configured. */
-  listMissingSettings(): Promise<string[]>
 }

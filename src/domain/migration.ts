@@ -11,27 +11,21 @@ export function describeProgress({ kind, migration }: MigrationProgress): string
     : `the migration ${migration} waits for tables that other transactions use`
 }
 
-/** The tables cannot be used as they are. The message says what to do, without a period. */
-export class UnusableTables extends Error {}
-
-/** The tables are those of a newer version of the service. This version must not use them. */
-export class NewerTables extends UnusableTables {
-  constructor(migrations: string[]) {
-    super(
-      `its tables were made by a newer version (${migrations.join(', ')}): install that version, or restore a backup`,
-    )
-  }
+/** The database cannot be used as it is. The message says what to do, without a period. */
+export class UnusableDatabase extends Error {
+  /** A copy of this error from another thread has no class, but its properties. */
+  readonly saysWhatToDo = true
 }
 
-type MigrationState = { name: string; appliedAt: Date | null }
+export type MigrationState = { name: string; appliedAt: Date | null }
 
 export interface MigrationStore {
   /**
    * Applies the pending migrations, each in a transaction of its own, and returns the names of those that this call
    * applied. Several processes may call it at once. Reports nothing while it creates the tables of an empty database.
-   * Throws NewerTables, and changes nothing, if a newer version has been here.
+   * Throws UnusableDatabase, and changes nothing, if the tables are those of a newer version, or of one before 0.4.
    */
   apply(onProgress?: OnMigrationProgress): Promise<string[]>
-  /** All migrations, in order; several reads. `appliedAt` is null for a pending one. Throws NewerTables. */
+  /** All migrations, in order; several reads. `appliedAt` is null for a pending one. Throws UnusableDatabase, like `apply`. */
   list(): Promise<MigrationState[]>
 }

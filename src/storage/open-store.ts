@@ -1,7 +1,6 @@
 // Opens the configured database as a Store.
 import { type DatabaseConfig, sourceOf } from '../config/database.ts'
 import { describeUrl } from '../config/postgres-hosts.ts'
-import { UnusableTables } from '../domain/migration.ts'
 import type { Store } from '../domain/store.ts'
 import { messageOf } from '../files.ts'
 import { type Engine, SERVICE_OPERATION_TIMEOUT_MS } from './sql/engine.ts'
@@ -49,6 +48,6 @@ export function describeDatabase(database: DatabaseConfig): string {
 /** Why the database could not be used, and what to do. */
 export function explainDatabase(database: DatabaseConfig, error: unknown): string {
   const text = `${describeDatabase(database)} cannot be used: ${messageOf(error)}`
-  if (error instanceof UnusableTables) return text
+  if (Object(error).saysWhatToDo) return text
   return `${text}. Check that it exists, that you have access to it, and that ${sourceOf(database)} is right`
 }

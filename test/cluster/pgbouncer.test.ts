@@ -1,4 +1,4 @@
-// DATABASE_POOLER=transaction works with every PgBouncer in transaction mode. Needs `pgbouncer` on the PATH.
+// The service notices PgBouncer, and works behind every version in transaction mode. Needs `pgbouncer` on the PATH.
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -46,7 +46,40 @@ describe('behind PgBouncer in transaction mode', () => {
     pooler = await startPgBouncer(url.port)
     url.port = pooler.port
     url.username = ROLE
-    env = { DATABASE_URL: url.toString(), DATABASE_POOLER: 'transaction' }
+    env = { ...deployment.env, DATABASE_URL: url.toString() }
+  })
+  after(async () => {
+    await deployment.remove()
+    await pooler?.stop()
+    await database.drop()
+    await deployment.database.rows(`drop role "${ROLE}"`).catch(() => {})
+  })
+
+  const runOnce = async (...command: string[]) => {
+    const words = [process.execPath, join(PROJECT, 'launch.cjs'), 'src/main.ts', ...command]
+    const { exit, output } = run(env, { command: words, cwd: PROJECT })
+    return { code: (await exit).code, output: output() }
+  }
+
+  test('a start is refused with the statements that give the role its settings', async () => {
+    const { code, output } = await runOnce('serve')
+    assert.equal(code, 1)
+    const [, statements = ''] =
+      /cannot be used: a pooler is in between.* run "(.*)", then/.exec(output) ?? []
+    const settings = [
+      ...["statement_timeout = '1300ms'", "lock_timeout = '1200ms'"],
+      ...["idle_in_transaction_session_timeout = '5s'", "plan_cache_mode = 'force_generic_plan'"],
+      ...["enable_seqscan = 'off'", "enable_bitmapscan = 'off'", "jit = 'off'"],
+    ]
+    const expected = settings.map(setting => `alter role "${ROLE}" set ${setting}`)
+    assert.deepEqual(statements.split('; '), expected)
+    assert.ok((await runOnce('doctor')).output.includes(statements))
+    const left = await query(env.DATABASE_URL ?? '', 'show plan_cache_mode')
+    assert.deepEqual(left, [{ plan_cache_mode: 'auto' }], 'nothing was set for others')
+
+    for (const statement of statements.split('; ')) await database.rows(statement)
+    await pooler.reconnect()
+    await until(async () => (await runOnce('database', 'status')).code === 0)
     // All of them set up the empty database at once.
     services = await Promise.all(
       Array.from({ length: INSTANCES }, () => deployment.start({ ...env })),
@@ -58,12 +91,6 @@ describe('behind PgBouncer in transaction mode', () => {
       await store.users.insert({ ...user, passwordHash }, changeAt())
     }
     await store.close()
-  })
-  after(async () => {
-    await deployment.remove()
-    await pooler?.stop()
-    await database.drop()
-    await deployment.database.rows(`drop role "${ROLE}"`).catch(() => {})
   })
 
   const onAll = <T>(
@@ -90,48 +117,9 @@ describe('behind PgBouncer in transaction mode', () => {
     assert.deepEqual(countStatuses(await send('logout')), { 200: 30 })
   })
 
-  test('a start without DATABASE_POOLER fails, and names the variable', async () => {
-    const { DATABASE_URL = '' } = env
-    const { exit, output } = run({ ...deployment.env, DATABASE_URL })
-    assert.equal((await exit).code, 1)
-    assert.match(
-      output(),
-      /cannot be used: unsupported startup parameter.*DATABASE_POOLER=transaction/,
-    )
-  })
-
   test('of 60 wrong guesses, 5 are verified', async () => {
     const guesses = await onAll(60, (service, index) => service.login(VICTIM, `guess ${index}`))
     assert.deepEqual(countStatuses(guesses), { 401: 5, 429: 55 })
-  })
-
-  test('the doctor names the statements that give the role its settings', async () => {
-    const doctor = async () => {
-      const command = [process.execPath, join(PROJECT, 'launch.cjs'), 'src/main.ts', 'doctor']
-      const { exit, output } = run({ ...deployment.env, ...env }, { command, cwd: PROJECT })
-      await exit
-      return output()
-    }
-    const [, statements = ''] =
-      /role +warning +lacks settings.*: run "(.*)", then/.exec(await doctor()) ?? []
-    assert.equal(
-      statements,
-      [
-        ...['statement_timeout = 1300', 'lock_timeout = 1200'],
-        ...['idle_in_transaction_session_timeout = 5000', 'plan_cache_mode = force_generic_plan'],
-        ...['enable_seqscan = off', 'enable_bitmapscan = off', 'jit = off'],
-      ]
-        .map(setting => `alter role "${ROLE}" set ${setting}`)
-        .join('; '),
-    )
-    for (const statement of statements.split('; ')) await database.rows(statement)
-    await pooler.reconnect()
-    await until(async () => /role +ok +has the time limits/.test(await doctor()))
-
-    const statuses = countStatuses(await onAll(30, service => service.login(OWNER)))
-    assert.deepEqual(statuses, { 200: 30 })
-    const late = await deployment.start({ ...env })
-    assert.equal((await late.login(OWNER)).status, 200, 'migrations ignore the limits of the role')
   })
 })
 

@@ -28,7 +28,7 @@ after(async () => {
 const ask = ({ url }: PostgresServer, statement: string) => query(url, statement)
 const open = ({ url }: PostgresServer) =>
   openStore(
-    { engine: 'postgres', url, poolSize: 10, hasPooler: false },
+    { engine: 'postgres', url, poolSize: 10 },
     () => {},
     OPERATION_TIMEOUT_MS,
   )

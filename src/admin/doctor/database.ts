@@ -33,7 +33,7 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
       const offsetMs = offsetOf(await readDatabaseClock(store.maintenance))
       await store.maintenance.checkWritable(new Date(clock().getTime() + offsetMs))
       return [
-        ...(await checkStorage(config.database, store.maintenance)),
+        await checkStorage(config.database),
         checkDatabaseClock(offsetMs),
         await checkHashes(store.users, config.bcryptCost),
         await checkEmails(store.users),

@@ -1,12 +1,15 @@
-// All migrations, in order. A migration that was released is never changed.
+// All migrations, applied in the order of their names. A migration that was released is never changed.
 import type { Kysely } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import type { EngineName } from '../sql/engine.ts'
 import type { Schema } from '../sql/schema.ts'
-import * as initial from './0001-initial.ts'
-import { COLUMN_TYPES } from './column-types.ts'
+import * as initial from './0100-initial.ts'
+import { COLUMN_TYPES, type ColumnTypes } from './column-types.ts'
 
-const MIGRATIONS = { '0001-initial': initial }
+type Up = (db: Kysely<unknown>, column: ColumnTypes) => Promise<void>
+
+/** Versions before 0.4 had others, whose names are before these. */
+export const MIGRATIONS: Record<string, { up: Up }> = { '0100-initial': initial }
 
 export function createMigrator(engine: EngineName, db: Kysely<Schema>): Migrator {
   return new Migrator({

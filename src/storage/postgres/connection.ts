@@ -1,7 +1,7 @@
 // A connection from the pool, for one operation with one time limit.
 import pg from 'pg'
 import { TimeUp, within } from '../../time-limit.ts'
-import { CONNECT_TIMEOUT_MS, type Pool } from './pool.ts'
+import type { Pool } from './pool.ts'
 
 /** The server does not know the prepared statement, for example after DISCARD ALL or behind a pooler. */
 export const UNKNOWN_STATEMENT = '26000'
@@ -11,6 +11,8 @@ export const DEADLOCK_DETECTED = '40P01'
 export const LOCK_NOT_AVAILABLE = '55P03'
 /** The server has become a standby, or was set to accept no writes. */
 const READ_ONLY = '25006'
+/** What an operation that had to wait for its connection has left for its statements. */
+const STATEMENTS_MS = 500
 /** With these the server ends the connection. */
 const FATAL = ['FATAL', 'PANIC']
 
@@ -25,20 +27,21 @@ type Connection = {
  */
 export async function connect(pool: Pool, timeoutMs: number): Promise<Connection> {
   const startedAt = performance.now()
-  const lent = await pool.take()
-  // Only at the start of the process, and for a command, the wait for a connection may take longer than this.
-  const waitedMs = Math.min(performance.now() - startedAt, CONNECT_TIMEOUT_MS)
-  const deadline = performance.now() + timeoutMs - waitedMs
+  const lent = await pool.take(timeoutMs - STATEMENTS_MS)
+  // The wait for the first connection of the process may take longer than the operation.
+  const deadline = Math.max(startedAt + timeoutMs, performance.now() + STATEMENTS_MS)
   let isLost = false
   /** The answer to a statement that was not answered in time. */
-  let late: Promise<unknown> | null = null
+  let late: Promise<unknown> | undefined
 
   return {
     async query(text, values, name) {
       // The server rolls back when the connection closes. A rollback through a lost connection would take
       // time and fail, and Kysely would report that failure instead of the first one.
       if (isLost && text === 'rollback') return NOTHING_TO_ROLL_BACK
-      const answer = lent.client.query({ text, values, ...(name && { name }) })
+      // Behind a pooler the next transaction may get a connection of the server that does not know the name.
+      const isNamed = name && !lent.isPooled
+      const answer = lent.client.query({ text, values, ...(isNamed && { name }) })
       try {
         const leftMs = deadline - performance.now()
         const result = await within(answer, leftMs, 'the database does not answer')
@@ -57,8 +60,7 @@ export async function connect(pool: Pool, timeoutMs: number): Promise<Connection
       }
     },
     release(discard) {
-      if (late) pool.abandon(lent, late)
-      else if (isLost || discard) void pool.discard(lent)
+      if (isLost || discard) void pool.discard(lent, late)
       else lent.client.release()
     },
   }

@@ -4,7 +4,6 @@ import { sql } from 'kysely'
 import { startWire } from '../../../test/cluster/wire.ts'
 import { createTestDatabase } from '../../../test/engines.ts'
 import { until } from '../../../test/process.ts'
-import { SERVICE_OPERATION_TIMEOUT_MS } from '../sql/engine.ts'
 import { prepare } from '../sql/prepared.ts'
 import { openPostgres } from './engine.ts'
 
@@ -37,21 +36,19 @@ describe('a connection to PostgreSQL', async () => {
     }
   }
 
-  test('uses one plan for all values, also if the address has options of its own', async () => {
-    const settings = await settingsOf(
-      url,
-      'plan_cache_mode',
-      'enable_seqscan',
-      'enable_bitmapscan',
-      'jit',
-    )
-    assert.deepEqual(settings, ['force_generic_plan', 'off', 'off', 'off'])
+  test('has the settings of the service, also if its address or its role has others', async () => {
+    const names = ['plan_cache_mode', 'enable_seqscan', 'enable_bitmapscan', 'jit']
+    const plans = ['force_generic_plan', 'off', 'off', 'off']
+    const commits = ['synchronous_commit', 'statement_timeout', 'work_mem']
     const own = new URL(url)
-    own.searchParams.set('options', '-c work_mem=1234kB')
-    assert.deepEqual(await settingsOf(own.toString(), 'plan_cache_mode', 'work_mem'), [
-      'force_generic_plan',
-      '1234kB',
+    own.searchParams.set('options', '-c work_mem=1234kB -c synchronous_commit=remote_write')
+    assert.deepEqual(await settingsOf(own.toString(), ...names, ...commits), [
+      ...plans,
+      ...['remote_write', '59800ms', '1234kB'],
     ])
+    own.searchParams.set('options', '-c synchronous_commit=off -c statement_timeout=90000')
+    const settings = await settingsOf(own.toString(), ...commits.slice(0, 2))
+    assert.deepEqual(settings, ['on', '59800ms'])
   })
 
   test('fails if the server does not accept its options', async () => {
@@ -64,26 +61,6 @@ describe('a connection to PostgreSQL', async () => {
     const { host } = new URL(url)
     const wrong = `${url.replace(host, `${host},${host}`)}?options=-c%20no_such_setting%3D1`
     await assert.rejects(settingsOf(wrong, 'work_mem'), /no_such_setting.*; .*no_such_setting/)
-  })
-
-  test('behind a pooler has only the settings of its role, and lists those that are missing', async () => {
-    const open = (hasPooler: boolean) =>
-      openPostgres({
-        ...config,
-        hasPooler,
-        onConnectionLost: () => {},
-        operationTimeoutMs: SERVICE_OPERATION_TIMEOUT_MS,
-      })
-    const [direct, pooled] = [open(false), open(true)]
-    try {
-      assert.deepEqual(await direct.maintenance.listMissingSettings(), [])
-      const missing = await pooled.maintenance.listMissingSettings()
-      assert.equal(missing.length, 7)
-      assert.equal(missing[0], 'alter role postgres set statement_timeout = 1300')
-    } finally {
-      await direct.close()
-      await pooled.close()
-    }
   })
 
   const openSingle = (operationTimeoutMs = PATIENT_MS) =>

@@ -7,7 +7,6 @@ import {
   type PostgresPoolClient,
   sql,
 } from 'kysely'
-import type pg from 'pg'
 import type { PostgresConfig } from '../../config/database.ts'
 import { addressesOf, mustBeWritable } from '../../config/postgres-hosts.ts'
 import { rowsAsJson } from '../sql/dialect.ts'
@@ -25,7 +24,6 @@ import { MIGRATION_TIMEOUT_MS, migrate } from './migrating.ts'
 import { succeed } from './open-session.ts'
 import { Pool } from './pool.ts'
 import { reserve } from './reserve.ts'
-import { listMissingSettings, withSettings } from './settings.ts'
 import { fail, pass, type Run, release } from './settle.ts'
 import { useToken } from './use-token.ts'
 
@@ -50,21 +48,12 @@ type PostgresOptions = Omit<PostgresConfig, 'engine'> & {
 }
 
 export function openPostgres(options: PostgresOptions): Engine {
-  const { url, poolSize, hasPooler, onConnectionLost, operationTimeoutMs } = options
-  const addresses = addressesOf(url)
-  const shared = {
-    mustBeWritable: mustBeWritable(url),
-    newestTimeline: { value: 0 },
-    onConnectionLost,
-  }
+  const { url, poolSize, onConnectionLost, operationTimeoutMs } = options
   const pool = new Pool({
-    ...shared,
-    // A pooler in transaction mode lends a connection of the server for one transaction: a setting made on
-    // it would be left to others.
-    configs: addresses.map(address =>
-      connectionTo(hasPooler ? address : withSettings(address, operationTimeoutMs)),
-    ),
+    addresses: addressesOf(url),
+    mustBeWritable: mustBeWritable(url),
     size: poolSize,
+    onConnectionLost,
     operationTimeoutMs,
   })
   const db = openDatabase(pool, operationTimeoutMs)
@@ -78,8 +67,7 @@ export function openPostgres(options: PostgresOptions): Engine {
     const { name, sql: text, parameters } = statement(db, values)
     const connection = await connect(pool, operationTimeoutMs)
     try {
-      // Behind a pooler the next transaction may get a connection that does not know the name.
-      const { rows } = await connection.query(text, parameters, hasPooler ? undefined : name)
+      const { rows } = await connection.query(text, parameters, name)
       return rows as Row[]
     } finally {
       connection.release()
@@ -100,17 +88,7 @@ export function openPostgres(options: PostgresOptions): Engine {
     name: 'postgres',
     db,
     retrying,
-    async migrating(onWait, step) {
-      // Without the settings of the service.
-      const configs = addresses.map(connectionTo)
-      const operationTimeoutMs = MIGRATION_TIMEOUT_MS
-      const migrationPool = new Pool({ ...shared, configs, size: 1, operationTimeoutMs })
-      try {
-        return await migrate(openDatabase(migrationPool, operationTimeoutMs), onWait, step)
-      } finally {
-        await migrationPool.end()
-      }
-    },
+    migrating: (onWait, step) => migrate(openDatabase(pool, MIGRATION_TIMEOUT_MS), onWait, step),
     attempts: {
       reserve: (scopes, email, now) => retryingInserts(() => reserve(run, scopes, email, now)),
       release: scopes => release(runRetrying, scopes),
@@ -150,15 +128,10 @@ export function openPostgres(options: PostgresOptions): Engine {
         const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db)
         return rows[0]?.now ?? null
       },
-      listMissingSettings: async () => (hasPooler ? listMissingSettings(db) : []),
     },
     // Kysely ends the pool only if it has used it.
     close: () => pool.end(),
   }
-}
-
-function connectionTo(address: string): pg.ClientConfig {
-  return { connectionString: address, application_name: 'login-service' }
 }
 
 function openDatabase(pool: Pool, timeoutMs: number): Kysely<Schema> {

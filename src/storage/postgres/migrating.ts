@@ -11,7 +11,7 @@ const MIGRATION_LOCK = 710_002
 /**
  * How long it waits for all tables together. While a migration waits for a table that a long transaction reads, such as
  * a backup, every statement on that table waits behind it. So it gives up after this time, and tries again after the
- * pause.
+ * pause, until it gets them.
  */
 const TABLE_WAIT_MS = 200
 const TABLE_PAUSE_MS = 1_000
@@ -21,20 +21,18 @@ export async function migrate<T>(
   onWait: () => void,
   step: (trx: Transaction<Schema>, lockTables: () => Promise<void>) => Promise<T>,
 ): Promise<T> {
-  const deadlineMs = performance.now() + MIGRATION_TIMEOUT_MS
   for (let tries = 1; ; tries++) {
     try {
       return await db.transaction().execute(async trx => {
-        // The role may have limits of its own. Until the transaction ends, no other process migrates.
-        await sql`select set_config('statement_timeout', '0', true),
-          set_config('idle_in_transaction_session_timeout', '0', true),
-          set_config('lock_timeout', '0', true)`.execute(trx)
+        // The settings of the service are for its own statements. Until the transaction ends, no other process migrates.
+        await sql`select set_config(name, value, true) from (values ('statement_timeout', '0'),
+          ('lock_timeout', '0'), ('idle_in_transaction_session_timeout', '0'),
+          ('enable_seqscan', 'on'), ('enable_bitmapscan', 'on')) lifted (name, value)`.execute(trx)
         await sql`select pg_advisory_xact_lock(${sql.lit(MIGRATION_LOCK)})`.execute(trx)
         return await step(trx, () => lockTables(trx))
       })
     } catch (error) {
-      const isInUse = hasSqlState(LOCK_NOT_AVAILABLE, DEADLOCK_DETECTED)(error)
-      if (!isInUse || performance.now() > deadlineMs) throw error
+      if (!hasSqlState(LOCK_NOT_AVAILABLE, DEADLOCK_DETECTED)(error)) throw error
       if (tries === 2) onWait()
       await sleep(TABLE_PAUSE_MS)
     }
@@ -48,7 +46,9 @@ async function lockTables(trx: Transaction<Schema>): Promise<void> {
       ends_at timestamptz := clock_timestamp() + ${sql.lit(TABLE_WAIT_MS)} * interval '1 ms';
       name text;
     begin
-      for name in select tablename from pg_tables where schemaname = current_schema() order by 1 loop
+      for name in select tablename from pg_tables
+        where schemaname = current_schema() and pg_has_role(tableowner, 'member') order by 1
+      loop
         perform set_config('lock_timeout',
           greatest(1, extract(milliseconds from ends_at - clock_timestamp()))::integer::text, true);
         execute format('lock table %I in access exclusive mode', name);

@@ -4,12 +4,12 @@
 import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { within } from '../../time-limit.ts'
+import { DatabaseBusy } from '../../domain/store.ts'
+import { TimeUp, within } from '../../time-limit.ts'
+import { type ServerState, setUp } from './settings.ts'
 
-/** How long a request waits for a connection. */
-export const CONNECT_TIMEOUT_MS = 1_000
-/** How long the first connection of a process and a command wait, and how long a silent connection counts. */
-const LONG_TIMEOUT_MS = 10_000
+/** How long the first connection of a process is waited for, and how long a silent connection counts. */
+const SILENT_MS = 10_000
 /** How long a host is tried alone. A host that is down may not answer at all. */
 const HEAD_START_MS = 200
 const RETRY_PAUSE_MS = 100
@@ -24,16 +24,14 @@ const CANNOT_CONNECT_NOW = '57P03'
 /** The server cannot be used now, but may be soon: it is full, starts, or is about to be promoted. */
 class NotYetUsable extends Error {}
 
-export type Lent = { client: pg.PoolClient; host: pg.Pool }
+export type Lent = { client: pg.PoolClient; host: pg.Pool; isPooled: boolean }
 
 type PoolOptions = {
-  configs: pg.ClientConfig[]
+  addresses: string[]
   /** Most connections to each host. */
   size: number
   /** Accept only a server that accepts writes and was not replaced by a newer primary. */
   mustBeWritable: boolean
-  /** The newest timeline that this process has used. */
-  newestTimeline: { value: number }
   /** Called when an idle connection breaks; it has left the pool. */
   onConnectionLost: (error: Error) => void
   /** Longest that one operation may take. */
@@ -41,44 +39,69 @@ type PoolOptions = {
 }
 
 export class Pool {
+  /** When a statement was last answered, by `performance.now()`. */
+  answeredAt = 0
   readonly #options: PoolOptions
   /** The one that was usable last comes first. */
   #hosts: pg.Pool[]
   readonly #sockets = new Set<Socket>()
-  readonly #timelines = new WeakMap<pg.ClientBase, number>()
+  readonly #states = new WeakMap<pg.ClientBase, ServerState>()
+  /** The newest one that this process has used. A promoted standby starts a new timeline. */
+  #timeline = 0
   #hasConnected = false
+  /** Why no server can be used now, although one may be soon. */
+  #failure: unknown = null
 
   constructor(options: PoolOptions) {
     this.#options = options
-    this.#hosts = options.configs.map(config => {
-      const host = new pg.Pool({
-        ...config,
+    this.#hosts = options.addresses.map(connectionString => {
+      const open = (client: pg.Client, connecting: Promise<unknown>) =>
+        this.#open(host, client, connecting)
+      const host: pg.Pool = new pg.Pool({
+        connectionString,
+        application_name: 'login-service',
         max: options.size,
-        connectionTimeoutMillis: LONG_TIMEOUT_MS,
+        // For an attempt to connect, and for a place in the queue, from which an operation may go earlier.
+        connectionTimeoutMillis: Math.max(SILENT_MS, options.operationTimeoutMs),
         keepAlive: true,
         keepAliveInitialDelayMillis: KEEPALIVE_DELAY_MS,
         stream: () => this.#openSocket(),
-        onConnect: client => this.#check(client),
+        // Not `onConnect`: a failed attempt must keep its place for a pause, or the next one would follow at once.
+        Client: class extends pg.Client {
+          override async connect(...[callback]: ((...errors: Error[]) => void)[]) {
+            await open(this, super.connect()).then(() => callback?.(), callback)
+            return this
+          }
+        },
       })
       return host.on('error', options.onConnectionLost)
     })
   }
 
-  /** Rejects if no connection is free in time. */
-  async take(): Promise<Lent> {
-    const isRequest = this.#hasConnected && this.#options.operationTimeoutMs < LONG_TIMEOUT_MS
-    const deadline = performance.now() + (isRequest ? CONNECT_TIMEOUT_MS : LONG_TIMEOUT_MS)
+  /** Rejects if no connection is free in time: with DatabaseBusy, if statements were answered meanwhile. */
+  async take(waitMs: number): Promise<Lent> {
+    const startedAt = performance.now()
+    const deadline = startedAt + (this.#hasConnected ? waitMs : SILENT_MS)
     for (;;) {
+      const taking = this.#takeFromAny()
       try {
-        const lent = await this.#takeFromAny(deadline)
+        const leftMs = deadline - performance.now()
+        const lent = await within(taking, leftMs, 'no connection to the database is free')
         this.#hasConnected = true
+        this.#failure = null
         this.#hosts = [lent.host, ...this.#hosts.filter(host => host !== lent.host)]
         return lent
       } catch (error) {
-        if (!isTransient(error) || performance.now() + RETRY_PAUSE_MS > deadline) {
-          throw withAdvice(error)
+        if (error instanceof TimeUp) {
+          taking.then(
+            ({ client }) => client.release(),
+            () => {},
+          )
+          if (this.answeredAt > startedAt) throw new DatabaseBusy(error.message)
+          throw this.#failure ?? error
         }
-        await sleep(RETRY_PAUSE_MS)
+        if (!isTransient(error)) throw error
+        this.#failure = error
       }
     }
   }
@@ -93,21 +116,21 @@ export class Pool {
     }
   }
 
-  /** Takes back a connection that broke or must not be used again, when its last statement is answered. */
-  async discard({ client }: Lent, answer?: Promise<unknown>): Promise<void> {
-    const closing = Promise.allSettled([answer]).then(() => client.end())
-    await within(closing, LONG_TIMEOUT_MS, 'the connection is still open').catch(() => {})
+  /**
+   * Takes back a connection that must not be used again. `late` is the answer that did not come in time: its host may
+   * hang, so the next operation tries another one first.
+   */
+  async discard({ client, host }: Lent, late?: Promise<unknown>): Promise<void> {
+    if (late) this.#hosts = [...this.#hosts.filter(other => other !== host), host]
+    const closing = Promise.allSettled([late]).then(() => client.end())
+    await within(closing, SILENT_MS, 'the connection is still open').catch(() =>
+      client.connection.stream.destroy(),
+    )
     client.release(true)
   }
 
-  /** The same because the operation's time is up. The host may hang, so the next operation tries another one first. */
-  abandon(lent: Lent, answer: Promise<unknown>): void {
-    this.#hosts = [...this.#hosts.filter(host => host !== lent.host), lent.host]
-    void this.discard(lent, answer)
-  }
-
   async end(): Promise<void> {
-    const ending = Promise.all(this.#hosts.map(host => host.ended || host.end()))
+    const ending = Promise.all(this.#hosts.map(host => host.end()))
     await within(ending, CLOSE_TIMEOUT_MS, 'connections are still open').catch(() => {})
     for (const socket of this.#sockets) socket.destroy()
   }
@@ -119,9 +142,10 @@ export class Pool {
   }
 
   /** Tries the hosts, each with a head start before the next one. A connection that comes late stays in its pool. */
-  async #takeFromAny(deadline: number): Promise<Lent> {
-    const [only] = this.#hosts
-    if (only && only.idleCount > only.waitingCount) return this.#takeFrom(only)
+  async #takeFromAny(): Promise<Lent> {
+    const [first, ...others] = this.#hosts
+    const hasIdle = first && first.idleCount > first.waitingCount
+    if (first && (hasIdle || others.length === 0)) return this.#takeFrom(first)
     const attempts: Promise<Lent>[] = []
     for (const host of this.#hosts) {
       const attempt = this.#takeFrom(host)
@@ -133,16 +157,15 @@ export class Pool {
       )
       if (await Promise.race([isTaken, sleep(HEAD_START_MS, false, { ref: false })])) break
     }
-    let taken: Lent | null = null
+    let taken: Lent | undefined
     try {
-      const leftMs = deadline - performance.now()
-      taken = await within(Promise.any(attempts), leftMs, 'no connection to the database is free')
+      taken = await Promise.any(attempts)
       return taken
     } catch (error) {
       throw error instanceof AggregateError ? joined(error.errors) : error
     } finally {
       for (const attempt of attempts) {
-        attempt.then(({ client }) => client === taken?.client || client.release()).catch(() => {})
+        attempt.then(lent => lent === taken || lent.client.release()).catch(() => {})
       }
     }
   }
@@ -150,47 +173,52 @@ export class Pool {
   async #takeFrom(host: pg.Pool): Promise<Lent> {
     for (;;) {
       const client = await host.connect()
-      if (!this.#isReplaced(client)) return { client, host }
-      await this.discard({ client, host })
+      const { isPooled = false, timeline = 0 } = this.#states.get(client) ?? {}
+      const lent = { client, host, isPooled }
+      if (timeline >= this.#timeline) return lent
+      void this.discard(lent)
     }
   }
 
-  /** A promoted standby starts a new timeline. A server on an older one was replaced. */
-  #isReplaced(client: pg.ClientBase): boolean {
-    return (this.#timelines.get(client) ?? 0) < this.#options.newestTimeline.value
-  }
-
-  async #check(client: pg.ClientBase): Promise<void> {
+  /**
+   * A connection that the service can use. While the server refuses them, the pool is no larger than what it has got, so
+   * that operations wait for those connections, and one more is tried after each pause.
+   */
+  async #open(host: pg.Pool, client: pg.Client, connecting: Promise<unknown>): Promise<void> {
+    const { size } = this.#options
     // An error of a connection that is in use fails the statement that waits for an answer.
     client.on('error', () => {})
-    const { mustBeWritable, newestTimeline } = this.#options
-    if (!mustBeWritable) return
-    const { rows } = await client.query(READ_STATE)
-    const { is_read_only: isReadOnly, timeline } = rows[0]
-    if (isReadOnly) throw new NotYetUsable('the server does not accept writes')
-    this.#timelines.set(client, timeline)
-    if (this.#isReplaced(client)) {
+    try {
+      await connecting
+      await this.#check(client)
+      host.options.max = size
+    } catch (error) {
+      client.connection.stream.destroy()
+      if (isTransient(error)) {
+        await sleep(RETRY_PAUSE_MS)
+        host.options.max = Math.max(1, host.totalCount - 1)
+        setTimeout(() => {
+          host.options.max = Math.min(size, host.totalCount + 1)
+        }, RETRY_PAUSE_MS).unref()
+      }
+      throw error
+    }
+  }
+
+  async #check(client: pg.Client): Promise<void> {
+    const { mustBeWritable, operationTimeoutMs } = this.#options
+    const state = await setUp(client, operationTimeoutMs, mustBeWritable)
+    if (mustBeWritable && state.isReadOnly) {
+      throw new NotYetUsable('the server does not accept writes')
+    }
+    if (state.timeline < this.#timeline) {
       throw new NotYetUsable(
-        `the server is on timeline ${timeline}, but this process has used timeline ${newestTimeline.value}: a former primary`,
+        `the server is on timeline ${state.timeline}, but this process has used timeline ${this.#timeline}: a former primary`,
       )
     }
-    newestTimeline.value = timeline
+    this.#timeline = state.timeline
+    this.#states.set(client, state)
   }
-}
-
-/** Every role may call these functions. The name of a WAL file begins with the timeline. */
-const READ_STATE = `
-  select current_setting('transaction_read_only') = 'on' as is_read_only,
-    case when pg_is_in_recovery() then 0
-      else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end as timeline`
-
-/** PgBouncer refuses the settings that the service sends, unless it is told that a pooler is there. */
-function withAdvice(error: unknown): unknown {
-  if (error instanceof Error && error.message.startsWith('unsupported startup parameter')) {
-    error.message +=
-      '. If this is PgBouncer in transaction mode, set DATABASE_POOLER=transaction; in session mode, add options to its ignore_startup_parameters.'
-  }
-  return error
 }
 
 function isTransient(error: unknown): boolean {
@@ -203,8 +231,6 @@ function isTransient(error: unknown): boolean {
 
 /** One error for the errors of all hosts. */
 function joined(errors: (Error & { code?: string })[]): Error {
-  const [first] = errors
-  if (first && errors.length === 1) return first
   const message = errors.map(error => error.message || error.code).join('; ')
   return errors.some(isTransient) ? new NotYetUsable(message) : new Error(message)
 }

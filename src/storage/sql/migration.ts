@@ -1,11 +1,12 @@
 // Applies the migrations one after the other, each in a transaction of its own, and lists them.
 import { type Kysely, sql } from 'kysely'
 import {
+  type MigrationState,
   type MigrationStore,
-  NewerTables,
   type OnMigrationProgress,
+  UnusableDatabase,
 } from '../../domain/migration.ts'
-import { createMigrator } from '../migrations/migrations.ts'
+import { createMigrator, MIGRATIONS } from '../migrations/migrations.ts'
 import type { Engine } from './engine.ts'
 import type { Schema } from './schema.ts'
 
@@ -20,10 +21,7 @@ export function createMigrations(engine: Engine): MigrationStore {
       }
     },
 
-    async list() {
-      const migrations = await engine.retrying(() => listAll(engine, engine.db))
-      return migrations.map(({ name, executedAt }) => ({ name, appliedAt: executedAt ?? null }))
-    },
+    list: () => engine.retrying(() => listAll(engine.db)),
   }
 }
 
@@ -32,8 +30,8 @@ function applyNext(engine: Engine, onProgress: OnMigrationProgress): Promise<str
   let migration = ''
   const onWait = () => onProgress({ kind: 'waiting', migration })
   return engine.migrating(onWait, async (trx, lockTables) => {
-    const all = await listAll(engine, trx)
-    const next = all.find(({ executedAt }) => !executedAt)
+    const all = await listAll(trx)
+    const next = all.find(({ appliedAt }) => !appliedAt)
     if (!next) return null
     migration = next.name
     await lockTables()
@@ -44,15 +42,27 @@ function applyNext(engine: Engine, onProgress: OnMigrationProgress): Promise<str
   })
 }
 
-/** Throws if a newer version has applied migrations that this one does not know. */
-async function listAll(engine: Engine, db: Kysely<Schema>) {
-  const known = await createMigrator(engine.name, db).getMigrations()
-  // Until the first migration there is no table of migrations.
-  if (known.some(({ executedAt }) => executedAt)) {
-    const names = known.map(({ name }) => name)
-    const { rows } = await sql<{ name: string }>`select name from kysely_migration
-      where name not in (${sql.join(names)}) order by name`.execute(db)
-    if (rows.length > 0) throw new NewerTables(rows.map(({ name }) => name))
+async function listAll(db: Kysely<Schema>): Promise<MigrationState[]> {
+  const names = Object.keys(MIGRATIONS).toSorted()
+  const applied = await listApplied(db)
+  const unknown = [...applied.keys()].filter(name => !names.includes(name))
+  if (unknown.some(name => name < (names[0] ?? ''))) {
+    throw new UnusableDatabase(
+      'its tables were made by version 0.3 or an earlier one: carry the users over to an empty database, with "users export --with-hashes" of that version and "users import" of this one',
+    )
   }
-  return known
+  if (unknown.length > 0) {
+    throw new UnusableDatabase(
+      `its tables were made by a newer version (${unknown.join(', ')}): install that version, or restore a backup`,
+    )
+  }
+  return names.map(name => ({ name, appliedAt: applied.get(name) ?? null }))
+}
+
+async function listApplied(db: Kysely<Schema>): Promise<Map<string, Date>> {
+  const tables = await db.introspection.getTables({ withInternalKyselyTables: true })
+  if (!tables.some(({ name }) => name === 'kysely_migration')) return new Map()
+  const { rows } = await sql<{ name: string; timestamp: string }>`
+    select name, timestamp from kysely_migration order by name`.execute(db)
+  return new Map(rows.map(({ name, timestamp }) => [name, new Date(timestamp)]))
 }

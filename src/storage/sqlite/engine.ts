@@ -71,7 +71,6 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     maintenance: {
       countConnections: async () => null,
       readClock: async () => null,
-      listMissingSettings: async () => [],
     },
     // Kysely closes the file only if it has used it.
     close: async () => database.end(),

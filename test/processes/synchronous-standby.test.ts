@@ -27,11 +27,7 @@ after(async () => {
 
 const ask = ({ url }: PostgresServer, statement: string) => query(url, statement)
 const open = ({ url }: PostgresServer) =>
-  openStore(
-    { engine: 'postgres', url, poolSize: 10 },
-    () => {},
-    OPERATION_TIMEOUT_MS,
-  )
+  openStore({ engine: 'postgres', url, poolSize: 10 }, () => {}, OPERATION_TIMEOUT_MS)
 
 test('a failure is settled without the standby, and is counted after a failover that loses it', async () => {
   const store = await open(primary)

@@ -26,7 +26,8 @@ export const throttleRoute = adminRoute(
   {
     operationId: 'getThrottle',
     summary: 'Get failures and waits',
-    description: 'Of an email, a client or both; otherwise who waits, and who fails the most.',
+    description:
+      'Of an email, a client or both; otherwise the users that wait, and the clients with the most failures.',
     query: { top: countField('top', DEFAULT_TOP), ...NAMES },
     data: named('FoundThrottle', { anyOf: [THROTTLE_LIST, THROTTLE] }),
   },

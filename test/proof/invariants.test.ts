@@ -29,6 +29,7 @@ const CHANGES: Record<keyof typeof INVARIANTS, string> = {
   'a device has no user': `insert into devices values
     ('${ID}', '${ID}', '${HEX}', '${LATER}', '${LATER}', '${LATER}', '')`,
   'a counter of the throttle is negative': 'update login_throttle set pending = -1',
+  'a row of the throttle expires before its failures for the day are forgiven': `update login_throttle set clears_at = '${LATER}'`,
   'an attempt is pending for longer than its lease': `update login_throttle set pending = 1, lease_ends_at = '${LATER}'`,
   'a row of the throttle has an email that its scope has not, or lacks one':
     'update login_throttle set email_digest = null',

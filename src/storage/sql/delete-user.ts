@@ -4,7 +4,7 @@ import { sql, type Transaction } from 'kysely'
 import type { Change } from '../../domain/audit.ts'
 import { digestOf } from '../../identifiers.ts'
 import { writeAudit } from './audit.ts'
-import { isAmong } from './dialect.ts'
+import { isAmong, rowsAsJson } from './dialect.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { keepEnded } from './ended-sessions.ts'
 import { type Engine, ROWS_AT_A_TIME, transact } from './engine.ts'
@@ -22,10 +22,15 @@ export async function deleteUser(
     const { email, name, role } = user
     const event = { action: 'user.deleted' as const, target: email, targetId: id }
     await writeAudit(trx, change, { ...event, before: { name, role } })
+    const addresses = await trx
+      .selectFrom('sessions')
+      .select('ip as target')
+      .distinct()
+      .where('user_id', '=', id)
+      .execute()
     const live = await endAllSessions(engine, trx, isOfUser(id), change.at)
     await keepEnded(trx, id, change.at)
-    await forget(engine, trx, id)
-    return live
+    return { live, addresses }
   })
   if (!ended) return null
   // In batches, so that no cascade takes long. Tokens come before sessions, as they lock each other's rows elsewhere.
@@ -35,11 +40,11 @@ export async function deleteUser(
   await transact(engine, async trx => {
     // Other changes may have come meanwhile. Each locks the user before it adds an event.
     await deactivate(trx, id)
-    await forget(engine, trx, id)
+    await forget(engine, trx, id, ended.addresses)
     await trx.deleteFrom('users').where('id', '=', id).execute()
   })
   await engine.emptyWriteAheadLog()
-  return ended.length
+  return ended.live.length
 }
 
 function deactivate(trx: Transaction<Schema>, id: string) {
@@ -76,11 +81,16 @@ const PERSONAL = ['email', 'name', 'userAgent']
  * All events of one user get the same pseudonym, so that they can still be read as one story. Events that name the
  * user by an email or address only were written when failures were cleared that no user had yet.
  */
-async function forget(engine: Engine, trx: Transaction<Schema>, userId: string): Promise<void> {
+async function forget(
+  engine: Engine,
+  trx: Transaction<Schema>,
+  userId: string,
+  addresses: { target: string }[],
+): Promise<void> {
   const ownEvents = sql`from audit_events where target_id = ${userId}`
   const names = sql`select email from users where id = ${userId}
     union select last_login_ip from users where id = ${userId}
-    union select ip from sessions where user_id = ${userId}
+    union ${rowsAsJson(engine.name, 'audit_events', ['target'], addresses)}
     union select target ${ownEvents}
     union select before ->> 'email' ${ownEvents}
     union select after ->> 'email' ${ownEvents}`

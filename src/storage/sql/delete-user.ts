@@ -99,7 +99,9 @@ async function forget(
       where target_id is null and ${isAmong(engine.name, 'target', names)}`
   const withoutNames = (facts: string) =>
     engine.name === 'postgres'
-      ? sql`(${sql.ref(facts)}::jsonb - ${PERSONAL}::text[])::json`
+      ? // Unlike jsonb, this keeps the order of the fields.
+        sql`case when ${sql.ref(facts)} is not null then coalesce((select json_object_agg(key, value)
+          from json_each(${sql.ref(facts)}) where key <> all (${PERSONAL}::text[])), '{}'::json) end`
       : sql`json_remove(${sql.ref(facts)}, ${sql.join(PERSONAL.map(field => `$.${field}`))})`
   const pseudonym = `deleted-user-${digestOf(userId).slice(0, 16)}`
   await sql`update audit_events set target = ${pseudonym}, target_id = null,

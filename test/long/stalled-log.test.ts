@@ -8,7 +8,7 @@ import { BASE_ENV, createDeployment, type Line, SERVE, until } from '../process.
 import { createClient, PASSWORD, UNLIMITED } from '../service.ts'
 
 /** Escaped, both exceed the 512 characters to which a logged text is cut. */
-const EMAIL = '\u0001'.repeat(300)
+const EMAIL = `${'\u0001'.repeat(250)}@`
 const headers = { 'User-Agent': '\u0080'.repeat(300) }
 
 const countOf = (lines: Line[], event: string) => lines.filter(line => line.event === event).length

@@ -200,6 +200,23 @@ describe('connections to PostgreSQL', () => {
     assert.match(service.output(), /cannot be used: too many connections for role "limited"/)
   })
 
+  test('that are free are used, instead of those that are being opened', async () => {
+    const proxy = await startProxy(Number(new URL(server.url).port))
+    const url = new URL(deployment.env.DATABASE_URL ?? '')
+    url.port = proxy.port
+    const proxied = await deployment.start({ DATABASE_URL: url.toString() })
+    try {
+      await proxied.login(OWNER)
+      proxy.silenceNew()
+      const logins = await Promise.all(Array.from({ length: 5 }, () => proxied.login(OWNER)))
+      assert.deepEqual(countStatuses(logins), { 200: 5 })
+    } finally {
+      proxied.kill('SIGKILL')
+      await proxied.exit
+      proxy.close()
+    }
+  })
+
   test('that the server refuses do not fail logins while others are open', async () => {
     const limited = await deployment.start(await asLimited(3))
     const logins = await Promise.all(Array.from({ length: 20 }, () => limited.login(OWNER)))
@@ -234,6 +251,9 @@ async function startProxy(serverPort: number, answerDelayMs = 0) {
     silence(isAlsoForNew: boolean) {
       isSilent = isAlsoForNew
       for (const [client, upstream] of flows) lose(client, upstream)
+    },
+    silenceNew() {
+      isSilent = true
     },
     acceptNew() {
       isSilent = false

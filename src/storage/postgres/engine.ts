@@ -7,8 +7,6 @@ import {
   type PostgresPoolClient,
   sql,
 } from 'kysely'
-import type { PostgresConfig } from '../../config/database.ts'
-import { addressesOf, mustBeWritable } from '../../config/postgres-hosts.ts'
 import { rowsAsJson } from '../sql/dialect.ts'
 import { type Engine, repeat } from '../sql/engine.ts'
 import type { RunStatement, Statement } from '../sql/prepared.ts'
@@ -22,7 +20,7 @@ import {
 } from './connection.ts'
 import { MIGRATION_TIMEOUT_MS, migrate } from './migrating.ts'
 import { succeed } from './open-session.ts'
-import { Pool } from './pool.ts'
+import { Pool, type PoolOptions } from './pool.ts'
 import { reserve } from './reserve.ts'
 import { fail, pass, type Run, release } from './settle.ts'
 import { useToken } from './use-token.ts'
@@ -40,22 +38,9 @@ const TRANSIENT_ERRORS = [
   CHANGED_RESULT_TYPE,
 ]
 
-type PostgresOptions = Omit<PostgresConfig, 'engine'> & {
-  /** Called when an idle connection breaks; the pool has already dropped it. */
-  onConnectionLost: (error: Error) => void
-  /** Longest that one operation may take. */
-  operationTimeoutMs: number
-}
-
-export function openPostgres(options: PostgresOptions): Engine {
-  const { url, poolSize, onConnectionLost, operationTimeoutMs } = options
-  const pool = new Pool({
-    addresses: addressesOf(url),
-    mustBeWritable: mustBeWritable(url),
-    size: poolSize,
-    onConnectionLost,
-    operationTimeoutMs,
-  })
+export function openPostgres(options: PoolOptions): Engine {
+  const { operationTimeoutMs } = options
+  const pool = new Pool(options)
   const db = openDatabase(pool, operationTimeoutMs)
   const retrying = <T>(operation: () => Promise<T>) =>
     repeat(operation, hasSqlState(...TRANSIENT_ERRORS), operationTimeoutMs)

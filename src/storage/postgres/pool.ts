@@ -4,6 +4,8 @@
 import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import type { PostgresConfig } from '../../config/database.ts'
+import { addressesOf, mustBeWritable } from '../../config/postgres-hosts.ts'
 import { DatabaseBusy } from '../../domain/store.ts'
 import { TimeUp, within } from '../../time-limit.ts'
 import { type ServerState, setUp } from './settings.ts'
@@ -24,14 +26,18 @@ const CANNOT_CONNECT_NOW = '57P03'
 /** The server cannot be used now, but may be soon: it is full, starts, or is about to be promoted. */
 class NotYetUsable extends Error {}
 
-export type Lent = { client: pg.PoolClient; host: pg.Pool; isPooled: boolean }
+/** Opens no connection by itself: its limit is 0, except in `#grow`. */
+class Host extends pg.Pool {
+  /** How many connections are being opened, or were refused a moment ago. */
+  opening = 0
+  /** Why the last one could not be opened. */
+  failure: Error | null = null
+}
 
-type PoolOptions = {
-  addresses: string[]
-  /** Most connections to each host. */
-  size: number
-  /** Accept only a server that accepts writes and was not replaced by a newer primary. */
-  mustBeWritable: boolean
+export type Lent = { client: pg.PoolClient; host: Host; isPooled: boolean }
+
+/** `poolSize` is for each host. */
+export type PoolOptions = Omit<PostgresConfig, 'engine'> & {
   /** Called when an idle connection breaks; it has left the pool. */
   onConnectionLost: (error: Error) => void
   /** Longest that one operation may take. */
@@ -42,39 +48,35 @@ export class Pool {
   /** When a statement was last answered, by `performance.now()`. */
   answeredAt = 0
   readonly #options: PoolOptions
+  /** Whether to accept only a server that accepts writes and was not replaced by a newer primary. */
+  readonly #mustBeWritable: boolean
   /** The one that was usable last comes first. */
-  #hosts: pg.Pool[]
+  #hosts: Host[]
   readonly #sockets = new Set<Socket>()
   readonly #states = new WeakMap<pg.ClientBase, ServerState>()
   /** The newest one that this process has used. A promoted standby starts a new timeline. */
   #timeline = 0
   #hasConnected = false
-  /** Why no server can be used now, although one may be soon. */
-  #failure: unknown = null
+  /** How many operations wait for a connection. The queue of a host also has those that went away. */
+  #waiting = 0
 
   constructor(options: PoolOptions) {
     this.#options = options
-    this.#hosts = options.addresses.map(connectionString => {
-      const open = (client: pg.Client, connecting: Promise<unknown>) =>
-        this.#open(host, client, connecting)
-      const host: pg.Pool = new pg.Pool({
+    this.#mustBeWritable = mustBeWritable(options.url)
+    this.#hosts = addressesOf(options.url).map(connectionString => {
+      const host = new Host({
         connectionString,
         application_name: 'login-service',
-        max: options.size,
-        // For an attempt to connect, and for a place in the queue, from which an operation may go earlier.
-        connectionTimeoutMillis: Math.max(SILENT_MS, options.operationTimeoutMs),
+        // For opening a connection, and for a place in the queue: longer than any operation waits.
+        connectionTimeoutMillis: SILENT_MS + options.operationTimeoutMs,
         keepAlive: true,
         keepAliveInitialDelayMillis: KEEPALIVE_DELAY_MS,
         stream: () => this.#openSocket(),
-        // Not `onConnect`: a failed attempt must keep its place for a pause, or the next one would follow at once.
-        Client: class extends pg.Client {
-          override async connect(...[callback]: ((...errors: Error[]) => void)[]) {
-            await open(this, super.connect()).then(() => callback?.(), callback)
-            return this
-          }
-        },
+        onConnect: client => this.#check(client),
       })
-      return host.on('error', options.onConnectionLost)
+      host.options.max = 0
+      const grow = () => this.#grow(host).catch(() => {})
+      return host.on('error', options.onConnectionLost).on('remove', grow)
     })
   }
 
@@ -83,12 +85,12 @@ export class Pool {
     const startedAt = performance.now()
     const deadline = startedAt + (this.#hasConnected ? waitMs : SILENT_MS)
     for (;;) {
+      this.#waiting++
       const taking = this.#takeFromAny()
       try {
         const leftMs = deadline - performance.now()
         const lent = await within(taking, leftMs, 'no connection to the database is free')
         this.#hasConnected = true
-        this.#failure = null
         this.#hosts = [lent.host, ...this.#hosts.filter(host => host !== lent.host)]
         return lent
       } catch (error) {
@@ -98,21 +100,23 @@ export class Pool {
             () => {},
           )
           if (this.answeredAt > startedAt) throw new DatabaseBusy(error.message)
-          throw this.#failure ?? error
+          const failures = this.#hosts.flatMap(({ failure }) => failure ?? [])
+          throw failures.length === this.#hosts.length ? joined(failures) : error
         }
         if (!isTransient(error)) throw error
-        this.#failure = error
+      } finally {
+        this.#waiting--
       }
     }
   }
 
   count() {
-    const sum = (number: (host: pg.Pool) => number) =>
+    const sum = (number: (host: Host) => number) =>
       this.#hosts.reduce((total, host) => total + number(host), 0)
     return {
       used: sum(host => host.totalCount - host.idleCount),
       idle: sum(host => host.idleCount),
-      waiting: sum(host => host.waitingCount),
+      waiting: this.#waiting,
     }
   }
 
@@ -144,8 +148,7 @@ export class Pool {
   /** Tries the hosts, each with a head start before the next one. A connection that comes late stays in its pool. */
   async #takeFromAny(): Promise<Lent> {
     const [first, ...others] = this.#hosts
-    const hasIdle = first && first.idleCount > first.waitingCount
-    if (first && (hasIdle || others.length === 0)) return this.#takeFrom(first)
+    if (first && (hasIdle(first) || others.length === 0)) return this.#takeFrom(first)
     const attempts: Promise<Lent>[] = []
     for (const host of this.#hosts) {
       const attempt = this.#takeFrom(host)
@@ -170,9 +173,18 @@ export class Pool {
     }
   }
 
-  async #takeFrom(host: pg.Pool): Promise<Lent> {
+  async #takeFrom(host: Host): Promise<Lent> {
     for (;;) {
-      const client = await host.connect()
+      const isIdle = hasIdle(host)
+      const taking = host.connect()
+      // It also fails if a connection cannot be opened.
+      if (!isIdle) {
+        await Promise.race([taking, this.#grow(host).then(() => taking)]).catch(error => {
+          taking.then(client => client.release()).catch(() => {})
+          throw error
+        })
+      }
+      const client = await taking
       const { isPooled = false, timeline = 0 } = this.#states.get(client) ?? {}
       const lent = { client, host, isPooled }
       if (timeline >= this.#timeline) return lent
@@ -181,34 +193,44 @@ export class Pool {
   }
 
   /**
-   * A connection that the service can use. While the server refuses them, the pool is no larger than what it has got, so
-   * that operations wait for those connections, and one more is tried after each pause.
+   * Opens a connection, if one is missing and there is room. The operation that has waited longest gets it: `pg.Pool`
+   * would let an operation wait for the connection that is opened for it, even if another one becomes free. While the
+   * server refuses connections, one is tried at a time, with pauses.
    */
-  async #open(host: pg.Pool, client: pg.Client, connecting: Promise<unknown>): Promise<void> {
-    const { size } = this.#options
-    // An error of a connection that is in use fails the statement that waits for an answer.
-    client.on('error', () => {})
+  async #grow(host: Host): Promise<void> {
+    // By then the pool has lent what was idle.
+    await new Promise<void>(resolve => process.nextTick(resolve))
+    const most = isTransient(host.failure) ? 1 : this.#waiting
+    const missing = Math.min(most, this.#waiting, host.waitingCount)
+    const isFull = host.totalCount >= this.#options.poolSize
+    if (host.opening >= missing || host.idleCount > 0 || isFull) return
+    host.opening++
+    host.options.max = Infinity
+    const opening = host.connect()
+    host.options.max = 0
     try {
-      await connecting
-      await this.#check(client)
-      host.options.max = size
+      const client = await opening
+      client.release()
+      host.opening--
+      host.failure = null
     } catch (error) {
-      client.connection.stream.destroy()
+      host.failure = error as Error
       if (isTransient(error)) {
-        await sleep(RETRY_PAUSE_MS)
-        host.options.max = Math.max(1, host.totalCount - 1)
         setTimeout(() => {
-          host.options.max = Math.min(size, host.totalCount + 1)
+          host.opening--
+          this.#grow(host).catch(() => {})
         }, RETRY_PAUSE_MS).unref()
-      }
+      } else host.opening--
       throw error
     }
   }
 
-  async #check(client: pg.Client): Promise<void> {
-    const { mustBeWritable, operationTimeoutMs } = this.#options
-    const state = await setUp(client, operationTimeoutMs, mustBeWritable)
-    if (mustBeWritable && state.isReadOnly) {
+  async #check(client: pg.ClientBase): Promise<void> {
+    // An error of a connection that is in use fails the statement that waits for an answer.
+    client.on('error', () => {})
+    const settingUp = setUp(client, this.#options.operationTimeoutMs, this.#mustBeWritable)
+    const state = await within(settingUp, SILENT_MS, 'the database does not answer')
+    if (this.#mustBeWritable && state.isReadOnly) {
       throw new NotYetUsable('the server does not accept writes')
     }
     if (state.timeline < this.#timeline) {
@@ -219,6 +241,11 @@ export class Pool {
     this.#timeline = state.timeline
     this.#states.set(client, state)
   }
+}
+
+/** Whether a connection is idle that no other operation is about to get. */
+function hasIdle({ idleCount, waitingCount }: Host): boolean {
+  return idleCount > waitingCount
 }
 
 function isTransient(error: unknown): boolean {

@@ -133,10 +133,10 @@ export class SqliteFile implements SqliteDatabase {
     // No busy timeout: it would block the thread; `retrying` waits instead.
     const connection = new DatabaseSync(location, { timeout: 0, defensive: true })
     try {
-      // Deleted rows are overwritten with zeros, so that the file does not keep them.
-      connection.exec(
-        'pragma journal_mode = wal; pragma synchronous = full; pragma secure_delete = on',
-      )
+      // A commit writes whole pages, of which each operation changes little. Deleted rows are overwritten with
+      // zeros, so that the file does not keep them.
+      connection.exec(`pragma page_size = 2048; pragma journal_mode = wal; pragma synchronous = full;
+        pragma secure_delete = on`)
       this.#identity = identityOf(this.#file)
     } catch (error) {
       connection.close()

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
-import { listThrottle } from '../src/admin/operations/throttle.ts'
+import { listThrottle } from '../src/admin/operations/read-throttle.ts'
 import { USER_STATES, type UserFilter } from '../src/domain/user.ts'
 import { limitsOf } from '../src/login/scopes.ts'
 import { openStore } from '../src/storage/open-store.ts'
@@ -68,11 +68,8 @@ for (const filter of filters) {
     `${JSON.stringify(filter).padEnd(22)} first page ${ms(firstMs[0])}, again ${ms(median(firstMs))}, longest ${ms(Math.max(...callsMs))}, all ${users} in ${callsMs.length} calls and ${ms(callsMs.reduce((a, b) => a + b, 0))}`,
   )
 }
-const by = { kind: 'user' as const, name: 'bench', host: 'bench' }
-const passwordRules = { minLength: 8, brandName: '', toOverrule: '' }
-const deps = { store, clock: () => now, by, hashPassword: async () => '', passwordRules }
 const throttleMs = [performance.now()]
-await listThrottle({ ...deps, budgets: BUDGETS }, 20)
+await listThrottle({ store, clock: () => now, budgets: BUDGETS }, 20)
 throttleMs.push(performance.now())
 await store.throttle.listClients(limitsOf(BUDGETS), now)
 throttleMs.push(performance.now())

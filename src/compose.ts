@@ -1,8 +1,9 @@
 // Composes the servers from the parts that have been opened.
+
+import { buildAdminApp } from './admin/api/app.ts'
+import { followTokens } from './admin/api/current-tokens.ts'
 import { type Config, tokensAt } from './config/config.ts'
 import type { Drain } from './drain.ts'
-import { buildAdminApp } from './http/admin/app.ts'
-import { followTokens } from './http/admin/current-tokens.ts'
 import { buildApp } from './http/app.ts'
 import { expiryOf } from './http/connection/tls.ts'
 import { createOpsServer } from './http/ops.ts'

@@ -1,10 +1,10 @@
 // Opens the ports, and announces the addresses.
 import type { Server } from 'node:net'
-import { Failure } from './admin/failures.ts'
 import type { Servers } from './compose.ts'
 import type { Config } from './config/config.ts'
 import { watchDescriptors } from './descriptors.ts'
 import { type Drain, prepareClose } from './drain.ts'
+import { Failure } from './failures.ts'
 import { codeOf, hasCode } from './files.ts'
 import { pageAddress } from './http/page/address.ts'
 import type { Log } from './log/log.ts'

@@ -2,11 +2,11 @@
 import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { type Command, CommanderError } from 'commander'
-import { Failure } from './admin/failures.ts'
 import { createProgram } from './admin/program.ts'
 import { createTerminal } from './admin/terminal/terminal.ts'
 import { ConfigError } from './config/config.ts'
 import { warnOfIgnoredLines } from './config/unknown-variables.ts'
+import { Failure } from './failures.ts'
 import { hasCode, messageOf } from './files.ts'
 
 // Hashing may occupy one thread per core; token verification, files and DNS lookups have four more threads.
@@ -31,7 +31,8 @@ const context = { terminal, env: process.env, envFileWarnings, clock: () => new 
 // "help users add" is "users add --help".
 const [firstWord, ...otherWords] = process.argv.slice(2)
 const words = firstWord === 'help' ? [...otherWords, '--help'] : process.argv.slice(2)
-const program = await createProgram(context, words[0])
+const serve = async () => (await import('./serve-command.ts')).serveCommand
+const program = await createProgram(context, words[0], new Map([['serve', serve]]))
 
 try {
   loadEnvFile()

@@ -14,7 +14,6 @@ import { ensureKeyFile, explainKeyFile, watchKeys } from './keys/key-file.ts'
 import type { Log } from './log/log.ts'
 import { createMetrics } from './metrics/metrics.ts'
 import { observeHasher, observeStore } from './metrics/observe.ts'
-import { recordStart } from './record-start.ts'
 import { actOn, failWith } from './start.ts'
 import { checkStorage } from './storage/check-storage.ts'
 import { explainDatabase, type openServiceStore } from './storage/open-store.ts'
@@ -76,14 +75,9 @@ export async function openParts(
   )
   readClockSoon = clusterClock.readSoon
   const now = clusterClock.now()
-  const hasMadeKeys = await makeFirstKeys(config, log, now)
+  await makeFirstKeys(config, log, now)
   const keys = opened.adopt(await openKeys(config, log, now, hasUsers), it => it.close())
   actOn(log, ...(await checkTokens(config, now)))
-  // A database that accepts no writes at this moment does not prevent a start.
-  await recordStart(config, store.audit, now, hasMadeKeys).catch(error => {
-    const text = `the audit has no event of this start: ${messageOf(error)}`
-    log.warn({ event: 'service.warning' }, text)
-  })
   const hasher = observeHasher(metrics, await openingHasher)
   logSpeed(log, hasher)
   return {
@@ -123,12 +117,11 @@ function failKeys(path: string) {
   return failWith(error => `${explainKeyFile(path, error)}.`)
 }
 
-async function makeFirstKeys(config: Config, log: Log, now: Date): Promise<boolean> {
+async function makeFirstKeys(config: Config, log: Log, now: Date): Promise<void> {
   const { signingKeysFile: path, environment } = config
-  if (environment === 'production') return false
+  if (environment === 'production') return
   const made = await ensureKeyFile(path, now).catch(failKeys(path))
   if (made) log.info({ event: 'keys.created', path }, `made new signing keys in ${path}`)
-  return made !== null
 }
 
 /** A service with users may have used its keys for long, so short RSA keys stay valid there. */

@@ -1,5 +1,5 @@
 // What ends a start, or makes it log a warning.
-import { Failure } from './admin/failures.ts'
+import { Failure } from './failures.ts'
 import type { Finding } from './finding.ts'
 import type { Log } from './log/log.ts'
 

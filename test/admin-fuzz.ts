@@ -1,7 +1,7 @@
 // Sends generated values to every route of the admin API.
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { ADMIN_ROUTES } from '../src/http/admin/app.ts'
+import { ADMIN_ROUTES } from '../src/admin/api/app.ts'
 import { ADMIN_FAILURES, PUBLIC_FAILURES } from '../src/http/answer/envelope.ts'
 import { ADMIN, type AdminAnswer, type AdminService } from './admin-service.ts'
 import { anyText } from './any-text.ts'

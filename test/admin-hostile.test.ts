@@ -1,7 +1,7 @@
 // Hostile input on the admin port: bytes that no client sends, and values that no field takes.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { ADMIN_ROUTES } from '../src/http/admin/app.ts'
+import { ADMIN_ROUTES } from '../src/admin/api/app.ts'
 import { sendAnything } from './admin-fuzz.ts'
 import { ADMIN, type AdminService, startAdminService } from './admin-service.ts'
 import { ENGINES_BY_RUN, sizeByRun } from './engines.ts'

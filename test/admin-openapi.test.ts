@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
-import { ADMIN_ROUTES } from '../src/http/admin/app.ts'
+import { ADMIN_ROUTES } from '../src/admin/api/app.ts'
 import { ADMIN_FAILURES } from '../src/http/answer/envelope.ts'
 import type { Response } from '../src/http/openapi/format.ts'
 import { ADMIN, type AdminService, startAdminService } from './admin-service.ts'

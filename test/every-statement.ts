@@ -168,7 +168,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
 
   await fillSessions(database, userId, 3, now, { tokensEach: 0 })
   assert.ok((await store.sessions.endEvery(changeAt(now))) >= 3)
-  const event = { action: 'audit.read', target: 'audit', targetId: null } as const
+  const event = { action: 'user.exported', target: 'audit', targetId: null } as const
   await store.audit.record(changeAt(now), [event])
 
   const page = { since: null, beforeId: null, limit: 1 }

@@ -4,11 +4,10 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { hash } from 'node:crypto'
 import { once } from 'node:events'
-import { createWriteStream, readFileSync } from 'node:fs'
-import { readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
+import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { pipeline } from 'node:stream/promises'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import bcrypt from 'bcrypt'
@@ -154,15 +153,17 @@ describe('the recipe of docs/migrating.md, from the export to the first login', 
         return lines.map(line => (line.startsWith('{') ? String(JSON.parse(line).msg) : line))
       }
       const expected = said.map(line => line.replace('FILE', file))
+      const withoutColumns = (lines: string[]) =>
+        lines.map(line => line.replace(/ These columns are not taken: .*/, ''))
       const tried = await saidBy(trial)
       assert.deepEqual(await usersAt(domain), [])
       assert.deepEqual(
-        tried.map(line =>
+        withoutColumns(tried).map(line =>
           line.replace('Nothing was written. An import would give, for', 'Imported'),
         ),
         expected,
       )
-      assert.deepEqual(await saidBy(real), expected)
+      assert.deepEqual(withoutColumns(await saidBy(real)), expected)
       const stored = await usersAt(domain)
       assert.equal(stored.length, users.length)
       for (const [index, user] of users.entries()) {
@@ -328,7 +329,10 @@ test('rejected users of a JSON document can be imported as they are kept', async
   assert.deepEqual(JSON.parse(kept), { ...user, reason: 'passwordHash is missing' })
   const again = await importText('k.json.rejected', kept, '--without-passwords', 'skip')
   assert.equal(again.code, 0, again.stderr)
-  assert.match(again.stderr, /^Reading k\.json\.rejected as NDJSON from Keycloak\.\n1 row skipped/)
+  assert.match(
+    again.stderr,
+    /^Reading k\.json\.rejected as NDJSON from Keycloak\. .*\n1 row skipped/,
+  )
 })
 
 test('a dry run says what an import says, also of ids that occur twice', async () => {
@@ -345,18 +349,9 @@ test('a dry run says what an import says, also of ids that occur twice', async (
 })
 
 test('an interruption is noticed between two batches, and the next run continues', async () => {
-  const heading = 'email,name,passwordHash\n'
-  const rowsOf = (from: number, to: number) =>
-    Array.from({ length: to - from }, (_, i) => `i${from + i}@int.example.com,Ida,$2b$${HASH}\n`)
-  let rows = 0
-  function* endless() {
-    yield heading
-    for (; ; rows += 1_000) yield rowsOf(rows, rows + 1_000).join('')
-  }
-  // A pipe with rows without end, so that the import cannot end by itself.
-  const file = join(cli.folder, 'i.csv')
-  await once(spawn('mkfifo', [file]), 'close')
-  const feeding = pipeline(endless, createWriteStream(file)).catch(() => {})
+  const total = 50_000
+  const rows = Array.from({ length: total }, (_, i) => `i${i}@int.example.com,Ida,$2b$${HASH}\n`)
+  await writeFile(join(cli.folder, 'i.csv'), ['email,name,passwordHash\n', ...rows].join(''))
   const child = spawn(process.execPath, [MAIN, 'users', 'import', 'i.csv'], {
     cwd: cli.folder,
     env: cli.env,
@@ -371,11 +366,6 @@ test('an interruption is noticed between two batches, and the next run continues
   // The second signal can meet a process that has said everything and is about to exit.
   assert.ok(code === 1 || signal === 'SIGINT', `${code} ${signal}`)
   assert.match(said, new RegExp(`So far ${stored} added.*run the command again to continue`))
-  await feeding
-  await rm(file)
-  // The last thousand may have been read in part.
-  const total = rows + 1_000
-  await writeFile(file, [heading, ...rowsOf(0, total)].join(''))
   const ended = await cli.run(['users', 'import', 'i.csv', '--json'])
   assert.partialDeepStrictEqual(JSON.parse(ended.stdout), {
     added: total - stored,

@@ -2,19 +2,19 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFile, mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
-import { fieldsOf } from '../src/admin/import/csv.ts'
-import { openFile } from '../src/admin/import/source.ts'
+import { csvRecords } from '../src/admin/import/csv.ts'
 import { MAIN } from './cli.ts'
 import { ENGINES_BY_RUN } from './engines.ts'
 import { counts, csvOf, HASH, HEADING, PASSWORD, setUpImports } from './import-cli.ts'
 import { NO_FSYNC, startPostgres } from './postgres-server.ts'
-import { until } from './process.ts'
 
-/** Rows that are hashed are stored four at a time, so the last two of 150 wait for more input. */
+/** So many that an import is interrupted while it hashes. */
+const MANY = 2_000
+
 const withPasswords = (from: number, to: number) =>
   Array.from({ length: to - from }, (_, i) =>
     JSON.stringify({ email: `e${from + i}@example.org`, name: 'Ann', password: PASSWORD }),
@@ -50,13 +50,13 @@ for (const engine of ENGINES_BY_RUN) {
         )
         assert.deepEqual(added, { code: 0, counts: counts(4, 0, 0, 0), said: [] })
         const { stdout } = await from.run(['users', 'export', '--format', format, '--with-hashes'])
-        const copied = await to.run(['users', 'import', '-', '--format', format, '--json'], stdout)
+        const copied = await to.run(['users', 'import', '-', '--from', format, '--json'], stdout)
         assert.deepEqual(JSON.parse(copied.stdout), counts(4, 0, 0, 0))
         const withoutUpdate = async (users: Promise<Record<string, unknown>[]>) =>
           (await users).map(({ updated_at: _, ...user }) => user)
         assert.deepEqual(await withoutUpdate(to.users()), await withoutUpdate(from.users()))
         const again = await to.run(
-          ['users', 'import', '-', '--format', format, '--json', '--update'],
+          ['users', 'import', '-', '--from', format, '--json', '--update'],
           stdout,
         )
         assert.deepEqual(JSON.parse(again.stdout), counts(0, 0, 4, 0))
@@ -120,15 +120,16 @@ for (const engine of ENGINES_BY_RUN) {
     test('a killed import is finished by the next run, and each user is recorded once', async t => {
       const cli = await setUpImports(t, engine)
       const child = cli.spawnImport('-', '--hash-passwords')
-      child.stdin.write(withPasswords(0, 150))
+      child.stdin.end(withPasswords(0, MANY))
       await cli.hasStored(child)
       child.kill('SIGKILL')
       await once(child, 'close')
       const stored = (await cli.users()).length
       assert.equal(await cli.events(), stored)
-      const ended = await cli.importFile('u.ndjson', withPasswords(0, 200), '--hash-passwords')
-      assert.deepEqual(ended.counts, counts(200 - stored, 0, stored, 0))
-      assert.equal(await cli.events(), 200)
+      assert.ok(stored < MANY)
+      const ended = await cli.importFile('u.ndjson', withPasswords(0, MANY), '--hash-passwords')
+      assert.deepEqual(ended.counts, counts(MANY - stored, 0, stored, 0))
+      assert.equal(await cli.events(), MANY)
     })
 
     test('two imports of the same file at a time add each user once', async t => {
@@ -162,7 +163,7 @@ test('malformed rows are reported with their lines, kept, and can be mended', as
     [ok('a@example.org'), null],
     ['too,few', 'the number of its fields is 2 instead of 4'],
     [`${ok('b@example.org')},more`, 'the number of its fields is 5 instead of 4'],
-    ['"unclosed,Ann,user,x', 'a quote is not closed'],
+    ['"unclosed,Ann,user,x', 'a quote is not closed, or not at the start or the end of a field'],
     [ok('no-email'), 'This email cannot be used: it does not have the form name@domain'],
     [`c@example.org,,user,${HASH}`, 'name is missing'],
     [`d@example.org,Ann\0,user,${HASH}`, 'name must not have control characters or broken Unicode'],
@@ -178,7 +179,7 @@ test('malformed rows are reported with their lines, kept, and can be mended', as
       Buffer.from([0x67, 0xff, 0x2c]),
       'it is not valid UTF-8: if the file comes from Excel, add --encoding latin1',
     ],
-    [long, 'the line has more than 1048576 bytes'],
+    [long, 'the number of its fields is 1 instead of 4'],
     [ok('A@Example.org '), 'its email is also in line 2'],
     ['', null],
     [`"g@example.org","Ann",,"${HASH.replace('$2b$', '$2y$')}"`, null],
@@ -213,12 +214,12 @@ test('malformed rows are reported with their lines, kept, and can be mended', as
       ['g@example.org', 'user'],
     ],
   )
-  const rejected = await readFile(cli.pathOf('u.csv.rejected'), 'latin1')
+  const rejected = await readFile(cli.pathOf('u.csv.rejected'), 'utf8')
   const kept = rejected.trimEnd().split('\r\n')
   assert.equal(kept.shift(), `${HEADING},reason`)
   const expected = lines.filter(([, problem]) => problem !== null)
   for (const [index, [line, problem]] of expected.entries()) {
-    const start = line.toString('latin1').slice(0, 60)
+    const start = line.toString().slice(0, 60)
     const reason = problem?.includes(',') ? `"${problem}"` : problem
     assert.ok(kept[index]?.startsWith(start) && kept[index].endsWith(`,${reason}`), start)
   }
@@ -395,10 +396,7 @@ test('an export for spreadsheets has no formulas, and the usual one is not chang
   // Only SQL can store these.
   await cli.database.rows(`update users set role = char(9) || '=1' where name = 'a=1'`)
   const { stdout } = await cli.run(['users', 'export', '--for-spreadsheets'])
-  const cells = stdout
-    .split('\r\n')
-    .flatMap(line => fieldsOf(Buffer.from(line), ','))
-    .map(String)
+  const cells = [...csvRecords(stdout, ',')].flatMap(({ fields }) => fields ?? [])
   assert.deepEqual(
     cells.filter(cell => /^[=+\-@\t\r\n＝＋－＠]/.test(cell)),
     [],
@@ -465,7 +463,7 @@ describe('an import is refused', () => {
   const cases: [what: string, args: string[], code: number, said: RegExp][] = [
     ['without a file', ['missing.csv'], 1, /^missing\.csv cannot be read: ENOENT/],
     ['of a folder', ['folder.csv'], 1, /^folder\.csv cannot be read: EISDIR/],
-    ['with an unknown format', ['-', '--format', 'xml'], 2, /^Option '--format/],
+    ['with an unknown format', ['-', '--from', 'xml'], 2, /^Option '--from/],
     ['with unknown columns', ['column.csv'], 1, /^The columns do not fit: "admin", "x" are not /],
     ['with a heading alone', ['semicolons.csv'], 1, /with semicolons\.\nThe file has no users\./],
     ['if it is empty', ['empty.csv'], 1, /^empty\.csv is empty\./],
@@ -504,10 +502,10 @@ test('rejected rows that cannot be written end the import', async t => {
   )
 })
 
-test('SIGINT ends an import of endless input; what was stored stays', async t => {
+test('SIGINT ends an import; what was stored stays', async t => {
   const cli = await setUpImports(t, 'sqlite')
   const child = cli.spawnImport('-', '--hash-passwords')
-  child.stdin.write(`${withPasswords(0, 150)}{}\n`)
+  child.stdin.end(`${withPasswords(0, MANY)}{}\n`)
   const { said } = await cli.hasStored(child)
   child.kill('SIGINT')
   const [code] = await once(child, 'close')
@@ -528,35 +526,26 @@ test('a database that goes away ends the import, and the next run continues', as
   const cli = await setUpImports(t, 'postgres', server.url)
   t.after(() => server.stop())
   const child = cli.spawnImport('-', '--hash-passwords')
-  child.stdin.on('error', () => {}).write(withPasswords(0, 150))
+  child.stdin.end(withPasswords(0, MANY))
   const { said } = await cli.hasStored(child)
-  await until(async () => (await cli.users()).length === 148)
   await server.end('SIGKILL')
-  child.stdin.write(withPasswords(150, 300))
   const [code] = await once(child, 'close')
   assert.equal(code, 1)
   assert.match(
     said(),
-    /^Reading .*\nSo far 148 added.*run the command again to continue\.\nPostgreSQL .* cannot be used/s,
+    /^Reading .*\nSo far \d+ added.*run the command again to continue\.\nPostgreSQL .* cannot be used/s,
   )
   await server.start()
-  const ended = await cli.importFile('u.ndjson', withPasswords(0, 300), '--hash-passwords')
-  assert.deepEqual(ended.counts, counts(152, 0, 148, 0))
+  const stored = (await cli.users()).length
+  const ended = await cli.importFile('u.ndjson', withPasswords(0, MANY), '--hash-passwords')
+  assert.deepEqual(ended.counts, counts(MANY - stored, 0, stored, 0))
 })
 
-test('a named pipe can be imported, and a changed file is noticed', async t => {
+test('a named pipe can be imported', async t => {
   const cli = await setUpImports(t, 'sqlite')
   const pipe = cli.pathOf('pipe.csv')
   await once(spawn('mkfifo', [pipe]), 'close')
   const child = cli.spawnImport('pipe.csv', '--json')
   await writeFile(pipe, [`${HEADING}\n`, ...csvOf(10)].join(''))
   assert.deepEqual(JSON.parse(await text(child.stdout)), counts(10, 0, 0, 0))
-
-  const file = cli.pathOf('growing.csv')
-  await writeFile(file, `${HEADING}\n`)
-  const source = await openFile(file)
-  t.after(() => source.close())
-  assert.equal(await source.hasChanged(), false)
-  await appendFile(file, 'more')
-  assert.equal(await source.hasChanged(), true)
 })

@@ -1,12 +1,11 @@
 // "throttle list" with more rows and users than it reads at once.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { listThrottle } from '../src/admin/operations/throttle.ts'
+import { listThrottle } from '../src/admin/operations/read-throttle.ts'
 import type { ThrottleScope } from '../src/domain/attempt.ts'
 import { waitsUntil } from '../src/domain/throttle.ts'
 import { emailScope, limitsOf } from '../src/login/scopes.ts'
 import { ENGINES_BY_RUN, openTestStore } from './engines.ts'
-import { changeAt } from './storage/fixtures.ts'
 
 const NOW = new Date('2030-01-31T12:00:00.000Z')
 const ROWS = 12_000
@@ -17,8 +16,6 @@ for (const engine of ENGINES_BY_RUN) {
     const { store, database } = await openTestStore(engine)
     const deps = {
       ...{ store, budgets: BUDGETS, clock: () => NOW },
-      ...{ by: changeAt().by, hashPassword: async () => '' },
-      passwordRules: { minLength: 8, brandName: '', toOverrule: '' },
     }
     const at = (minutes: number) => {
       const text = `'${new Date(NOW.getTime() + minutes * 60_000).toISOString()}'`

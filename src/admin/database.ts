@@ -1,8 +1,8 @@
 // database migrate|status|purge
 import { Command } from 'commander'
 import { addRemoved, NONE_REMOVED } from '../domain/maintenance.ts'
+import { Failure } from '../failures.ts'
 import { type Context, configOf, type JsonOption } from './context.ts'
-import { Failure } from './failures.ts'
 import { changeNow } from './operations/deps.ts'
 import { fieldLines, jsonOf, timeText } from './terminal/layout.ts'
 import { createProgress } from './terminal/terminal.ts'

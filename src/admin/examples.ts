@@ -1,42 +1,23 @@
-// What the help of each command shows as examples.
+// What the help of each command shows as examples. Those of operations are in operations/.
+import type { Command } from 'commander'
+
+export const PROGRAM = './login-service'
+
+export function addExamples(command: Command, examples: string[]): void {
+  const title = examples.length === 1 ? 'Example' : 'Examples'
+  const lines = examples.map(example => `\n  ${PROGRAM} ${example}`)
+  command.addHelpText('after', `\n${title}:${lines.join('')}`)
+}
 
 export const EXAMPLES: Record<string, string[]> = {
   '': ['users list', 'help users add'],
   serve: ['serve'],
-  'users add': [
-    "users add ann@example.org --name 'Ann Example' --generate",
-    "users add ann@example.org --name 'Ann Example' --role admin --password-stdin < password.txt",
-  ],
-  'users set-password': ['users set-password ann@example.org --generate'],
-  'users list': ['users list --search example.org --limit 100', 'users list --state locked --json'],
-  'users show': ['users show ann@example.org', 'users show ann@example.org --client 203.0.113.7'],
-  'users activate': ['users activate ann@example.org'],
-  'users deactivate': ['users deactivate ann@example.org'],
-  'users set': ['users set ann@example.org --email ann.lee@example.org --role admin'],
-  'users lock': ['users lock ann@example.org --until 2h', 'users lock ann@example.org'],
-  'users unlock': ['users unlock ann@example.org'],
-  'users delete': ['users delete ann@example.org --yes'],
   'users import': [
     'users import users.csv --dry-run',
     'users import old-users.csv --map login=email --ignore-unknown',
   ],
-  'users export': [
-    'users export --with-hashes --output users.ndjson',
-    'users export --for-spreadsheets > users.csv',
-  ],
-  'users export-data': ['users export-data ann@example.org > ann.json'],
-  'sessions list': ['sessions list ann@example.org'],
+  'users export': ['users export --with-hashes --output users.ndjson'],
   'sessions end': ['sessions end ann@example.org', 'sessions end --all --yes'],
-  'devices list': ['devices list ann@example.org'],
-  'devices revoke': ['devices revoke 0d9c6a52-7f0e-4b8e-9d3b-5f0c2a6e1b47'],
-  'audit list': ['audit list --since 30d', 'audit list --target ann@example.org --limit 20'],
-  'audit accept': ['audit accept --target registration'],
-  'throttle list': ['throttle list --top 10'],
-  'throttle show': ['throttle show --email ann@example.org --client 203.0.113.7'],
-  'throttle clear': [
-    'throttle clear --email ann@example.org',
-    'throttle clear --client 203.0.113.7',
-  ],
   'keys list': ['keys list'],
   'keys rotate': ['keys rotate', 'keys rotate --now'],
   'admin-tokens add': ['admin-tokens add registration --role write --valid 90d'],

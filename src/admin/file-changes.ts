@@ -2,8 +2,8 @@
 // a leak, the keys must be rotated also while the database is down.
 import type { Config } from '../config/config.ts'
 import type { NewAuditEvent } from '../domain/audit.ts'
+import { Failure } from '../failures.ts'
 import { type Context, configOf } from './context.ts'
-import { Failure } from './failures.ts'
 import { commandActor } from './terminal/terminal.ts'
 import { clockOf, withAnyStore } from './with-store.ts'
 
@@ -57,13 +57,11 @@ async function prepareFileChange(context: Context, config: Config) {
     clock,
     /** Called after the change. If the database does not answer, only the log has the change, and a warning says so. */
     async record(events: NewAuditEvent[]): Promise<void> {
-      const added = events.filter(({ after }) => after).map(({ target }) => target)
-      const advice = added.map(target => `"audit accept --target ${target}"`).join(' and ')
-      const missing = `The audit does not have this change.${advice && ` Run ${advice} once the database can be used.`}`
+      const missing = 'The audit does not have this change; the log has it.'
       if (!isUsable) return say(`Warning: ${missing}`)
       const recording = withAnyStore(config, async ({ store }) => {
         const migrations = await store.migrations.list()
-        // If the database is not set up, the first start of the service records the keys and tokens that it finds.
+        // A database that is not set up yet has no audit either.
         if (migrations.every(({ appliedAt }) => appliedAt === null)) return
         await store.audit.record({ at: clock(), by: commandActor() }, events)
       })

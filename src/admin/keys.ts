@@ -1,6 +1,7 @@
 // keys list|rotate
 import { Command } from 'commander'
 import type { NewAuditEvent } from '../domain/audit.ts'
+import { withChangeLock } from '../file-lock.ts'
 import {
   ensureKeyFile,
   explainKeyFile,
@@ -12,7 +13,6 @@ import { createKeys, importKeys, KeyFileError, PUBLISH_SECONDS, rotate } from '.
 import { type Context, type JsonOption, printList } from './context.ts'
 import { type AdminFile, withFile } from './file-changes.ts'
 import { keyEvents } from './file-events.ts'
-import { withChangeLock } from './file-lock.ts'
 import { timeText } from './terminal/layout.ts'
 
 const KEY_FILE: AdminFile = {

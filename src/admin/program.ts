@@ -3,19 +3,21 @@ import { Command } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
 import { completionCommand } from './completion.ts'
 import type { Context } from './context.ts'
-import { EXAMPLES } from './examples.ts'
+import { addExamples, EXAMPLES, PROGRAM } from './examples.ts'
 
-const PROGRAM = './login-service'
+export type Group = (context: Context) => Command
 
-type Group = (context: Context) => Command
+const fromTable = (name: string) => async () => {
+  const { groupOf } = await import('./commands.ts')
+  return (context: Context) => groupOf(name, context)
+}
 
-const GROUPS = new Map<string | undefined, () => Promise<Group>>([
-  ['serve', async () => (await import('./serve.ts')).serveCommand],
-  ['users', async () => (await import('./users/users.ts')).usersCommand],
-  ['sessions', async () => (await import('./sessions.ts')).sessionsCommand],
-  ['devices', async () => (await import('./devices.ts')).devicesCommand],
-  ['audit', async () => (await import('./audit.ts')).auditCommand],
-  ['throttle', async () => (await import('./throttle.ts')).throttleCommand],
+type Groups = Map<string | undefined, () => Promise<Group>>
+
+const GROUPS: Groups = new Map([
+  ...['users', 'sessions', 'devices', 'audit', 'throttle'].map(
+    name => [name, fromTable(name)] as const,
+  ),
   ['keys', async () => (await import('./keys.ts')).keysCommand],
   ['admin-tokens', async () => (await import('./tokens/tokens.ts')).tokensCommand],
   ['database', async () => (await import('./database.ts')).databaseCommand],
@@ -26,14 +28,16 @@ const GROUPS = new Map<string | undefined, () => Promise<Group>>([
 export async function createProgram(
   context: Context,
   firstWord: string | undefined,
+  more: Groups,
 ): Promise<Command> {
+  const groups: Groups = new Map([...more, ...GROUPS])
   const program = new Command(PROGRAM)
     .description('Email and password in, user summary and two JWTs out.')
     .version(packageJson.version)
     // An id of a key may begin with -V, and must not be taken for the option of the program.
     .enablePositionalOptions()
-  const named = GROUPS.get(firstWord)
-  for (const load of named ? [named] : GROUPS.values()) {
+  const named = groups.get(firstWord)
+  for (const load of named ? [named] : groups.values()) {
     const createGroup = await load()
     program.addCommand(createGroup(context))
   }
@@ -52,10 +56,7 @@ function prepare(command: Command, path: string[]): void {
   for (const option of command.options) {
     if (option.mandatory) option.description += ' (required)'
   }
-  const examples = EXAMPLES[path.join(' ')]?.map(example => `\n  ${PROGRAM} ${example}`) ?? []
-  if (examples.length > 0) {
-    const title = examples.length === 1 ? 'Example' : 'Examples'
-    command.addHelpText('after', `\n${title}:${examples.join('')}`)
-  }
+  const examples = EXAMPLES[path.join(' ')] ?? []
+  if (examples.length > 0) addExamples(command, examples)
   for (const inner of command.commands) prepare(inner, [...path, inner.name()])
 }

@@ -7,8 +7,8 @@ import { makeDataFolder } from '../data-folder.ts'
 import type { MaintenanceStore } from '../domain/maintenance.ts'
 import { describeProgress } from '../domain/migration.ts'
 import type { Store } from '../domain/store.ts'
+import { Failure } from '../failures.ts'
 import { type Context, configOf } from './context.ts'
-import { Failure } from './failures.ts'
 import type { AdminDeps } from './operations/deps.ts'
 import { commandActor } from './terminal/terminal.ts'
 
@@ -65,8 +65,11 @@ async function adminOf({ store, config }: Opened, context: Context): Promise<Adm
     return hash(password, config.bcryptCost)
   }
   const passwordRules = { ...config.passwordRules, toOverrule: 'pass --allow-weak' }
-  const { budgets } = config
-  return { store, clock, by: commandActor(), budgets, hashPassword, passwordRules }
+  const { budgets, bcryptCost } = config
+  return {
+    ...{ store, clock, by: commandActor(), budgets, bcryptCost, hashPassword, passwordRules },
+    oneAtATime: work => work(),
+  }
 }
 
 export async function clockOf(

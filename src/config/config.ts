@@ -6,7 +6,6 @@ import { defaultIssuer, isLoopback } from './addresses.ts'
 import type { DatabaseConfig } from './database.ts'
 import type { Environment } from './kinds.ts'
 import { readVariables, type VariableValues } from './reader.ts'
-import { settingsOf } from './settings.ts'
 import { warnOfUnknown } from './unknown-variables.ts'
 import { VARIABLES } from './variables.ts'
 
@@ -27,12 +26,12 @@ export class ConfigError extends Error {
 
 /** `warnings` are those of the file `.env`, which the caller has read. */
 export function loadConfig(env: Environment, warnings: readonly string[] = []): Config {
-  const { values, given, ...read } = readVariables(env)
+  const { values, ...read } = readVariables(env)
   const problems = [...read.problems, ...contradictionsOf(values)]
   if (problems.length > 0) throw new ConfigError(problems)
   const unknown = warnOfUnknown(env, Object.keys(VARIABLES))
   const allWarnings = [...warnings, ...unknown, ...read.warnings, ...warnOfPlainHttp(values)]
-  return deepFreeze(toConfig(values, settingsOf(given), allWarnings))
+  return deepFreeze(toConfig(values, allWarnings))
 }
 
 /** With PORT=0 the system chooses the port; the default issuer and audience contain the chosen one. */
@@ -46,11 +45,7 @@ export function logsAttempts(level: Config['logLevel']): boolean {
   return ['info', 'debug', 'trace'].includes(level)
 }
 
-function toConfig(
-  values: VariableValues,
-  settings: Record<string, string>,
-  warnings: readonly string[],
-) {
+function toConfig(values: VariableValues, warnings: readonly string[]) {
   const { DATA_DIR: dataDir, PORT: port } = values
   const issuer = values.JWT_ISSUER ?? defaultIssuer(port)
   return {
@@ -119,8 +114,6 @@ function toConfig(
     logLevel: values.LOG_LEVEL,
     areRefreshesCounted: values.LOG_REFRESHES === 'counted',
     logIp: values.LOG_IP,
-    /** What the audit records: the variables that are not at their default, and can make the service less safe. */
-    settings,
     /** Settings that are probably wrong but do not prevent a start. */
     warnings,
   }

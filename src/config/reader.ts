@@ -7,14 +7,10 @@ export type VariableValues = { [Name in keyof typeof VARIABLES]: ValueOf<(typeof
 type ValueOf<V> =
   V extends Variable<infer T, infer Default> ? T | (Default extends null ? null : never) : never
 
-/**
- * Collects all problems, so that the operator can fix them together. `given` is the text of each variable that differs
- * from its default.
- */
+/** Collects all problems, so that the operator can fix them together. */
 export function readVariables(env: Environment) {
   const problems: string[] = []
   const warnings: string[] = []
-  const given: Record<string, string> = {}
   const environment = ENVIRONMENTS.find(name => name === env.NODE_ENV?.trim()) ?? 'development'
   const read = (name: string, variable: Variable<unknown, string | null>) => {
     const context: ReadContext = {
@@ -24,7 +20,6 @@ export function readVariables(env: Environment) {
     }
     const { kind, byDefault, isForTestsOnly, inProduction } = variable
     const text = env[name]?.trim()
-    if (text && text !== byDefault) given[name] = text
     if (text && isForTestsOnly && environment !== 'test') {
       problems.push(`${name} is for tests: set NODE_ENV=test too, or remove it.`)
     } else if (text) {
@@ -38,5 +33,5 @@ export function readVariables(env: Environment) {
   const values = Object.fromEntries(
     Object.entries(VARIABLES).map(([name, variable]) => [name, read(name, variable)]),
   )
-  return { values: values as VariableValues, given, problems, warnings }
+  return { values: values as VariableValues, problems, warnings }
 }

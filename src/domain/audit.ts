@@ -30,18 +30,14 @@ export type AuditAction =
   | 'sessions.ended'
   | 'device.revoked'
   | 'throttle.cleared'
-  /** The keys and admin tokens are in files. `found`: one that was there when the audit of files began. */
+  /** The keys and admin tokens are in files. */
   | 'key.added'
   | 'key.removed'
-  | 'key.found'
   | 'token.added'
   | 'token.revoked'
-  | 'token.found'
-  | 'service.configured'
   | 'user.exported'
   | 'users.exported'
   | 'database.purged'
-  | 'audit.read'
 
 /** The fields of the target that the change concerns; never a secret. */
 export type AuditFacts = Record<string, string | number | boolean | null>

@@ -1,6 +1,5 @@
 // Values that are read when they are scraped.
 import { Counter, Gauge, type Registry } from '@prometheus-io/client'
-import type { AdminToken } from '../admin/tokens/token-file.ts'
 import type { HashingSpeed } from '../bcrypt/hasher.ts'
 
 export type Sources = {
@@ -15,7 +14,7 @@ export type Sources = {
   purgedAt: () => Date
   lostLogLines: () => number
   /** Null without an admin API. Rejects while the file cannot be used. */
-  adminTokens: (() => Promise<ReadonlyMap<string, AdminToken>>) | null
+  adminTokens: (() => Promise<ReadonlyMap<string, { name: string; expiresAt: Date | null }>>) | null
   /** Null for SQLite. */
   connections: (() => Promise<Record<string, number> | null>) | null
 }
@@ -97,7 +96,7 @@ export function addGauges(registers: Registry[], sources: Sources): void {
       labelNames: ['token'],
       registers,
       async collect() {
-        const tokens = await adminTokens().catch(() => new Map<string, AdminToken>())
+        const tokens = await adminTokens().catch(() => new Map())
         this.reset()
         for (const { name: token, expiresAt } of tokens.values()) {
           if (expiresAt) this.set({ token }, expiresAt.getTime() / 1000)

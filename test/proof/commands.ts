@@ -3,9 +3,9 @@ import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import type { TestContext } from 'node:test'
-import { Failure } from '../../src/admin/failures.ts'
 import { createProgram } from '../../src/admin/program.ts'
 import { createTerminal, type Streams } from '../../src/admin/terminal/terminal.ts'
+import { Failure } from '../../src/failures.ts'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { createMigratedDatabase, openPatientStore, type TestDatabase } from '../engines.ts'
 import { TEST_COST } from '../service.ts'
@@ -69,7 +69,7 @@ export function createCommands({ config }: Pick<TestDatabase, 'config'>, folder:
       const context = { terminal, env: { ...env, ...more }, envFileWarnings: [], clock }
       let error: unknown = null
       try {
-        const program = await createProgram(context, args[0])
+        const program = await createProgram(context, args[0], new Map())
         await program.parseAsync(args, { from: 'user' })
       } catch (thrown) {
         error = thrown

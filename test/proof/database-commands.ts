@@ -5,7 +5,7 @@ import { readTokens } from '../../src/admin/tokens/token-file.ts'
 import type { Store } from '../../src/domain/store.ts'
 import type { User } from '../../src/domain/user.ts'
 import { digestOf } from '../../src/identifiers.ts'
-import { ensureKeyFile, loadKeySet } from '../../src/keys/key-file.ts'
+import { loadKeySet } from '../../src/keys/key-file.ts'
 import { toCountedClient } from '../../src/login/client-group.ts'
 import { clientScopes } from '../../src/login/scopes.ts'
 import { DAY_MS } from '../session-client.ts'
@@ -141,21 +141,6 @@ export function databaseCommands(commands: Commands, store: Store): Operation<En
             return states.every(({ failures }) => failures === 0)
           },
           countEvents: countEvents(client.ip, 'throttle.cleared'),
-        }
-      },
-    },
-    {
-      title: 'audit accept --target ID',
-      async prepare() {
-        const SIGNING_KEYS_FILE = newFile()
-        const made = await ensureKeyFile(SIGNING_KEYS_FILE, new Date())
-        const target = made?.accessKeys[0]?.keyId ?? ''
-        const events = countEvents(target, 'key.found')
-        return {
-          email: null,
-          run: () => run(['audit', 'accept', '--target', target], '', { SIGNING_KEYS_FILE }),
-          isDone: async () => (await events()) > 0,
-          countEvents: events,
         }
       },
     },

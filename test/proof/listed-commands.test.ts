@@ -46,7 +46,7 @@ test('every command is proven, writes nothing, or has a reason', async t => {
     envFileWarnings: [],
     clock: () => new Date(),
   }
-  const all = leavesOf(await createProgram(context, undefined))
+  const all = leavesOf(await createProgram(context, undefined, new Map()))
   const titles = [
     ...[...databaseCommands(commands, store), ...fileCommands(commands, store)].map(
       ({ title }) => title,

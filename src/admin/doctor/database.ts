@@ -15,7 +15,6 @@ import { type Finding, ok, problem, warning } from '../../finding.ts'
 import { isReachable } from '../../login/credentials.ts'
 import { checkStorage } from '../../storage/check-storage.ts'
 import { withAnyStore } from '../with-store.ts'
-import { checkRecorded } from './recorded.ts'
 
 /** How many of the emails that no login finds are shown. */
 const EXAMPLES = 3
@@ -37,7 +36,6 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
         checkDatabaseClock(offsetMs),
         await checkHashes(store.users, config.bcryptCost),
         await checkEmails(store.users),
-        ...(await checkRecorded(config, store.audit)),
       ]
     })
   } catch (error) {

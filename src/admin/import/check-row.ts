@@ -1,11 +1,11 @@
 // Checks the values of one row, by the rules of "users add".
 import { costOf } from '../../bcrypt/hash-text.ts'
 import type { ImportedUser } from '../../domain/import.ts'
+import { Failure } from '../../failures.ts'
 import { isUuid } from '../../identifiers.ts'
-import { Failure } from '../failures.ts'
 import { parseTypedTime } from '../input/times.ts'
 import { nameParser, parseNewEmail, parsePassword, roleParser } from '../input/values.ts'
-import type { SecretField } from './fields.ts'
+import type { SecretField } from './columns.ts'
 import { hashKindOf } from './hash-kinds.ts'
 import type { Values } from './records.ts'
 
@@ -15,7 +15,7 @@ export type CheckedRow = Omit<ImportedUser, 'id' | 'isIdGiven' | 'passwordHash'>
 }
 
 /** The hash or the password of a row; or that it has none, or a hash that cannot be stored. */
-export type Secret = { text: string } | { problem: string }
+type Secret = { hash: string } | { password: string } | { problem: string }
 
 const parseName = nameParser('name')
 const parseRole = roleParser('role')
@@ -63,12 +63,10 @@ function checkSecret(given: string | null, secret: SecretField, maxCost: number)
   if (given === null) return { problem: `${secret} is missing` }
   const kind = hashKindOf(given)
   if (secret === 'password') {
-    if (kind === null) return { text: parsePassword(given) }
-    const advice =
-      kind === 'bcrypt'
-        ? 'add --map password=passwordHash instead of --hash-passwords'
-        : 'it cannot be imported; if it is a password, use "users add"'
-    throw new Failure(`password seems to be a hash (${kind}): ${advice}.`)
+    if (kind === null) return { password: parsePassword(given) }
+    throw new Failure(
+      `password seems to be a hash (${kind}): add --map password=passwordHash instead of --hash-passwords.`,
+    )
   }
   const cost = costOf(given)
   if (cost === null && kind && kind !== 'bcrypt') {
@@ -78,7 +76,7 @@ function checkSecret(given: string | null, secret: SecretField, maxCost: number)
   if (cost > maxCost) {
     throw new Failure(`passwordHash has the cost ${cost}, which is above BCRYPT_COST (${maxCost}).`)
   }
-  return { text: given }
+  return { hash: given }
 }
 
 function textIn(values: Values, field: string): string | null {

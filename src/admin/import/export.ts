@@ -2,15 +2,15 @@
 import { open, unlink } from 'node:fs/promises'
 import { type Command, Option } from 'commander'
 import { isLockedByAdministrator, type User } from '../../domain/user.ts'
+import { Failure, WrongUse } from '../../failures.ts'
 import { hasCode, messageOf } from '../../files.ts'
 import { untilInterrupted } from '../../signals.ts'
 import type { Context } from '../context.ts'
-import { Failure, WrongUse } from '../failures.ts'
 import { changeNow } from '../operations/deps.ts'
 import { count } from '../terminal/layout.ts'
 import { withStore } from '../with-store.ts'
+import { EXPORTED_FIELDS } from './columns.ts'
 import { csvLine } from './csv.ts'
-import { EXPORTED_FIELDS } from './fields.ts'
 
 const PAGE = 1_000
 const EXPOSED =

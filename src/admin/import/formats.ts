@@ -1,5 +1,5 @@
-// What other systems export: their columns, and the field of a user that each one becomes (null: none). A column
-// that is not listed here is the team's own, and the import asks what to do with it.
+// What other systems export, and the field of a user that each column becomes. Null: the column is read for a computed
+// field. All other columns are left out, and the import names them.
 import type { Values } from './records.ts'
 
 export type UserFormat = {
@@ -11,6 +11,8 @@ export type UserFormat = {
   computed: (row: Values) => Values
 }
 
+const RAILS_NAMES = { id: 'id', email: 'email', name: 'name', created_at: 'createdAt' }
+
 /**
  * Devise for Rails: https://github.com/heartcombo/devise (the template of its migration). A user whose email is not
  * confirmed cannot log in there. Locks after failed logins stay behind, as this service's do in an export.
@@ -18,18 +20,7 @@ export type UserFormat = {
 const DEVISE: UserFormat = {
   title: 'Devise',
   marks: ['encrypted_password'],
-  columns: {
-    id: 'id',
-    email: 'email',
-    name: 'name',
-    encrypted_password: 'passwordHash',
-    created_at: 'createdAt',
-    confirmed_at: null,
-    ...without(['reset_password_token', 'reset_password_sent_at', 'remember_created_at']),
-    ...without(['sign_in_count', 'current_sign_in_at', 'last_sign_in_at', 'current_sign_in_ip']),
-    ...without(['last_sign_in_ip', 'confirmation_token', 'confirmation_sent_at']),
-    ...without(['unconfirmed_email', 'failed_attempts', 'unlock_token', 'locked_at', 'updated_at']),
-  },
+  columns: { ...RAILS_NAMES, encrypted_password: 'passwordHash', confirmed_at: null },
   computed: row => inactiveIf('confirmed_at' in row && isEmpty(row.confirmed_at)),
 }
 
@@ -37,16 +28,7 @@ const DEVISE: UserFormat = {
 const LARAVEL: UserFormat = {
   title: 'Laravel',
   marks: ['password', 'remember_token'],
-  columns: {
-    id: 'id',
-    email: 'email',
-    name: 'name',
-    password: 'passwordHash',
-    created_at: 'createdAt',
-    ...without(['email_verified_at', 'remember_token', 'updated_at', 'deleted_at']),
-    ...without(['two_factor_secret', 'two_factor_recovery_codes', 'two_factor_confirmed_at']),
-    ...without(['current_team_id', 'profile_photo_path']),
-  },
+  columns: { ...RAILS_NAMES, password: 'passwordHash', deleted_at: null },
   computed: row => inactiveIf(!isEmpty(row.deleted_at)),
 }
 
@@ -55,19 +37,9 @@ const SUPABASE: UserFormat = {
   title: 'Supabase',
   marks: ['encrypted_password', 'raw_user_meta_data'],
   columns: {
-    id: 'id',
-    email: 'email',
-    encrypted_password: 'passwordHash',
-    created_at: 'createdAt',
+    ...{ id: 'id', email: 'email', encrypted_password: 'passwordHash', created_at: 'createdAt' },
     banned_until: 'lockedUntil',
-    ...without(['instance_id', 'aud', 'role', 'email_confirmed_at', 'confirmed_at', 'deleted_at']),
-    ...without(['raw_user_meta_data', 'raw_app_meta_data', 'is_super_admin', 'is_sso_user']),
-    ...without(['is_anonymous', 'invited_at', 'confirmation_token', 'confirmation_sent_at']),
-    ...without(['recovery_token', 'recovery_sent_at', 'email_change', 'email_change_sent_at']),
-    ...without(['email_change_token_new', 'email_change_token_current']),
-    ...without(['email_change_confirm_status', 'phone', 'phone_confirmed_at', 'phone_change']),
-    ...without(['phone_change_token', 'phone_change_sent_at', 'reauthentication_token']),
-    ...without(['reauthentication_sent_at', 'last_sign_in_at', 'updated_at']),
+    ...{ raw_user_meta_data: null, email_confirmed_at: null, deleted_at: null },
   },
   computed(row) {
     const { full_name, name } = objectIn(row.raw_user_meta_data)
@@ -87,18 +59,11 @@ const AUTH0: UserFormat = {
   title: 'Auth0',
   marks: ['_id', 'connection'],
   columns: {
-    email: 'email',
-    name: 'name',
-    passwordHash: 'passwordHash',
-    ...without(['_id', 'alt_id', 'user_id', 'tenant', 'connection', '_tmp_is_unique']),
-    ...without(['email_verified', 'identifiers', 'password_set_date', 'blocked', 'created_at']),
-    ...without(['username', 'nickname', 'given_name', 'family_name', 'picture', 'updated_at']),
-    ...without(['identities', 'user_metadata', 'app_metadata', 'phone_number', 'phone_verified']),
-    ...without(['last_ip', 'last_login', 'logins_count', 'last_password_reset', 'multifactor']),
+    ...{ email: 'email', name: 'name', passwordHash: 'passwordHash' },
+    ...{ identifiers: null, created_at: null, blocked: null },
   },
   computed(row) {
-    const identifiers = Array.isArray(row.identifiers) ? row.identifiers.map(objectIn) : []
-    const { value } = identifiers.find(({ type }) => type === 'email') ?? {}
+    const { value } = find(row.identifiers, 'email')
     const created = objectIn(row.created_at).$date ?? row.created_at
     return {
       ...(isEmpty(row.email) && { email: value }),
@@ -116,20 +81,13 @@ const KEYCLOAK: UserFormat = {
   title: 'Keycloak',
   marks: ['username', 'createdTimestamp'],
   columns: {
-    id: 'id',
-    email: 'email',
-    enabled: 'isActive',
-    ...without(['username', 'firstName', 'lastName', 'createdTimestamp', 'credentials', 'totp']),
-    ...without(['emailVerified', 'attributes', 'disableableCredentialTypes', 'requiredActions']),
-    ...without(['realmRoles', 'clientRoles', 'clientConsents', 'notBefore', 'groups', 'access']),
-    ...without(['federatedIdentities', 'federationLink', 'serviceAccountClientId']),
-    ...without(['self', 'origin']),
+    ...{ id: 'id', email: 'email', enabled: 'isActive' },
+    ...{ firstName: null, lastName: null, createdTimestamp: null, credentials: null },
   },
   computed({ firstName, lastName, createdTimestamp, credentials }) {
-    const all = Array.isArray(credentials) ? credentials.map(objectIn) : []
-    const password = all.find(({ type }) => type === 'password')
-    const { algorithm } = objectIn(password?.credentialData)
-    const { value } = objectIn(password?.secretData)
+    const { credentialData, secretData } = find(credentials, 'password')
+    const { algorithm } = objectIn(credentialData)
+    const { value } = objectIn(secretData)
     return {
       name: [firstName, lastName].filter(part => !isEmpty(part)).join(' '),
       passwordHash: algorithm === 'bcrypt' ? value : algorithm && `{${algorithm}}`,
@@ -142,23 +100,21 @@ const KEYCLOAK: UserFormat = {
 
 /** The first one whose marks a file has is its format. */
 export const FORMATS: Record<string, UserFormat> = {
-  supabase: SUPABASE,
-  devise: DEVISE,
-  laravel: LARAVEL,
-  auth0: AUTH0,
-  keycloak: KEYCLOAK,
+  ...{ supabase: SUPABASE, devise: DEVISE, laravel: LARAVEL, auth0: AUTH0, keycloak: KEYCLOAK },
 }
 
 export function isEmpty(value: unknown): boolean {
   return ['', null, undefined, 'NULL', '\\N', '0000-00-00 00:00:00'].includes(value as string)
 }
 
-function without(columns: string[]): Record<string, null> {
-  return Object.fromEntries(columns.map(column => [column, null]))
-}
-
 function inactiveIf(isInactive: boolean): Values {
   return isInactive ? { isActive: false } : {}
+}
+
+/** The object of this type in a list; else an empty one. */
+function find(list: unknown, type: string): Values {
+  const all = Array.isArray(list) ? list.map(objectIn) : []
+  return all.find(each => each.type === type) ?? {}
 }
 
 /** An object, or the text of one; else an empty one. */

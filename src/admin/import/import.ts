@@ -1,30 +1,28 @@
 // users import
 import { existsSync } from 'node:fs'
-import { setFlagsFromString } from 'node:v8'
 import { type Command, Option } from 'commander'
+import { Failure, WrongUse } from '../../failures.ts'
+import { withChangeLock } from '../../file-lock.ts'
 import { untilInterrupted } from '../../signals.ts'
 import type { Context, JsonOption } from '../context.ts'
-import { Failure, WrongUse } from '../failures.ts'
 import type { Moment } from '../input/times.ts'
 import { DEFAULT_END, parseValid } from '../operations/temporary-password.ts'
 import { count, jsonOf } from '../terminal/layout.ts'
 import { withMigratedStore, withStore } from '../with-store.ts'
-import { ENCODINGS } from './encoding.ts'
-import { type ColumnMap, IMPORTED_FIELDS } from './fields.ts'
+import { type ColumnMap, type ColumnOptions, IMPORTED_FIELDS, readColumns } from './columns.ts'
 import { FORMATS } from './formats.ts'
-import { type ImportCounts, importUsers, type TemporaryPasswords } from './import-users.ts'
-import { type LayoutOptions, openLayout } from './layout.ts'
-import { PasswordsFile } from './passwords-file.ts'
-import { showProgress } from './progress.ts'
-import { RejectedFile } from './rejected-file.ts'
+import { importUsers } from './import-users.ts'
+import { openRecords, type Records } from './records.ts'
 import { Report } from './report.ts'
-import { openFile, type Source, standardInput } from './source.ts'
+import { ENCODINGS, readSource, type TextEncoding } from './source.ts'
 
 const STDIN = '-'
-const OWN_FORMATS = ['csv', 'ndjson']
+const DELIMITER_NAMES: Record<string, string> = { ',': 'commas', ';': 'semicolons', '\t': 'tabs' }
 
 type Options = JsonOption &
-  LayoutOptions & {
+  ColumnOptions & {
+    delimiter?: string
+    encoding?: TextEncoding
     valid?: Moment
     allowWeak?: boolean
     dryRun?: boolean
@@ -39,10 +37,9 @@ export function addImportCommand(users: Command, context: Context): void {
     .addOption(
       new Option('--from <format>', 'what the file is, if the content does not tell it').choices([
         ...Object.keys(FORMATS).toSorted(),
-        ...OWN_FORMATS,
+        ...['csv', 'ndjson'],
       ]),
     )
-    .addOption(new Option('--format <format>').choices(OWN_FORMATS).hideHelp())
     .option('--map <column=field>', 'take a column as this field; may be repeated', parseMap)
     .option('--ignore-unknown', 'leave out columns that are not fields')
     .option('--delimiter <character>', 'what separates the fields of CSV', parseDelimiter)
@@ -77,19 +74,12 @@ reasons, temporary passwords to FILE.passwords. Recipes for other systems: docs/
       if (options.valid && options.withoutPasswords !== 'temporary') {
         throw new WrongUse('--valid is for temporary passwords: add --without-passwords temporary.')
       }
-      const path = file === STDIN ? 'stdin' : file
-      const rejectedPath = `${path}.rejected`
-      if (file === STDIN && !options.dryRun && existsSync(rejectedPath)) {
+      if (file === STDIN && !options.dryRun && existsSync('stdin.rejected')) {
         throw new Failure(
-          `${rejectedPath} may have rows of an earlier import: move it away and try again.`,
+          'stdin.rejected may have rows of an earlier import: move it away and try again.',
         )
       }
-      const source = file === STDIN ? standardInput(context.terminal.stdin) : await openFile(file)
-      try {
-        await importFrom(context, source, path, options)
-      } finally {
-        await source.close()
-      }
+      await untilInterrupted(signal => importFrom(context, file, options, signal))
     })
 }
 
@@ -111,89 +101,96 @@ function parseDelimiter(typed: string): string {
 
 async function importFrom(
   context: Context,
-  source: Source,
-  path: string,
+  file: string,
   options: Options,
+  signal: AbortSignal,
 ): Promise<void> {
   const { terminal } = context
-  // By default V8 waits for three times the memory in use before it cleans up, and is hardly faster for it.
-  setFlagsFromString('--heap-growing-percent=100')
-  const { dryRun: isDryRun = false, update: mayUpdate = false, valid = DEFAULT_END, json } = options
-  const rejectedPath = `${path}.rejected`
-  const passwordsPath = `${path}.passwords`
-  const temporary: TemporaryPasswords | null =
-    options.withoutPasswords === 'temporary'
-      ? { end: valid, file: isDryRun ? null : new PasswordsFile(passwordsPath), given: 0 }
-      : null
-  const counts: ImportCounts = { added: 0, updated: 0, unchanged: 0, skipped: 0, rejected: 0 }
+  const { dryRun: isDryRun = false, update: mayUpdate = false, valid: end = DEFAULT_END } = options
+  const [path, name] = file === STDIN ? ['stdin', 'standard input'] : [file, file]
+  const { text, encoding } = await readSource(
+    file === STDIN ? terminal.stdin : file,
+    options.encoding,
+    signal,
+  )
+  const container = options.from === 'csv' || options.from === 'ndjson' ? options.from : undefined
+  const records = openRecords(name, text, { container, delimiter: options.delimiter })
+  const columns = readColumns(name, records, options)
+  const isTemporary = options.withoutPasswords === 'temporary'
+  const temporary = isTemporary ? { end, path: `${path}.passwords` } : null
   const report = new Report()
-  const progress = showProgress(terminal, counts, source.totalBytes)
-  let unit = 'line'
   // A dry run must not create tables either.
   const open = isDryRun ? withStore : withMigratedStore
-  await open(context, ({ admin, config }) =>
-    untilInterrupted(async signal => {
+  const run = () =>
+    open(context, async ({ admin, config }) => {
       // Refuses a wrong --valid before the first hash.
       temporary?.end(admin.clock())
-      const chunks = progress.counting(source.chunks(signal))
-      const { sentence, ...layout } = await openLayout(source.name, chunks, options)
-      unit = layout.records.container === 'json' ? 'user' : 'line'
-      terminal.say(sentence)
-      await importUsers(
-        admin,
-        {
-          ...layout,
-          allowWeak: options.allowWeak,
-          maxCost: config.bcryptCost,
-          isSkipping: options.withoutPasswords === 'skip',
-          temporary,
-          mayUpdate,
-          isDryRun,
-          rejectedFile: isDryRun ? null : new RejectedFile(rejectedPath),
-          counts,
-          report,
-          onProgress: progress.show,
-        },
-        signal,
-      )
-    }).catch(error => {
-      const { added, updated, unchanged } = counts
-      if (!isDryRun && added + updated + unchanged > 0) {
-        terminal.say(
-          `So far ${summaryOf(counts)}. Users that were stored stay; run the command again to continue.`,
-        )
-      }
-      throw error
-    }),
-  )
-  for (const sentence of report.sentences(unit)) terminal.say(sentence)
-  const rejected = counts.rejected > 0 && !isDryRun ? ` Rejected rows are in ${rejectedPath}.` : ''
-  const given = temporary?.given ? passwordsSentence(temporary.given, passwordsPath, isDryRun) : ''
-  const numbers = { ...counts, ...(temporary && { temporary: temporary.given }) }
+      terminal.say(describe(name, records, columns, encoding))
+      const rules = { allowWeak: options.allowWeak, maxCost: config.bcryptCost }
+      const isSkipping = options.withoutPasswords === 'skip'
+      const onProgress = () => terminal.progress(`${report}`)
+      const all = { records, columns, temporary, isSkipping, report, onProgress, ...rules }
+      await importUsers(admin, { ...all, mayUpdate, isDryRun }, signal).catch(error => {
+        const { added, updated, unchanged } = report.counts
+        if (!isDryRun && added + updated + unchanged > 0) {
+          terminal.say(
+            `So far ${report}. Users that were stored stay; run the command again to continue.`,
+          )
+        }
+        throw error
+      })
+      if (!isDryRun) await report.writeRejected(`${path}.rejected`, records)
+    })
+  await (temporary && !isDryRun ? withChangeLock(temporary.path, run) : run())
+  await tell(context, { name, path, isTemporary, isDryRun }, records, report, options)
+  if (report.counts.rejected > 0) throw new Failure()
+}
+
+function describe(
+  name: string,
+  { container, delimiter }: Records,
+  { title, left }: ReturnType<typeof readColumns>,
+  encoding: TextEncoding,
+): string {
+  const parts = [
+    `${container.toUpperCase()}${title ? ` from ${title}` : ''}`,
+    ...(delimiter ? [`with ${DELIMITER_NAMES[delimiter] ?? `"${delimiter}"`}`] : []),
+    ...(encoding === 'utf8' ? [] : [`in ${encoding}`]),
+  ]
+  const rest = left.length > 0 ? ` These columns are not taken: ${left.join(', ')}.` : ''
+  return `Reading ${name} as ${parts.join(' ')}.${rest}`
+}
+
+async function tell(
+  { terminal }: Context,
+  {
+    name,
+    path,
+    isTemporary,
+    isDryRun,
+  }: { name: string; path: string; isTemporary: boolean; isDryRun: boolean },
+  { container }: Records,
+  report: Report,
+  { json }: Options,
+): Promise<void> {
+  const { counts, temporary } = report
+  for (const sentence of report.sentences(container === 'json' ? 'user' : 'line')) {
+    terminal.say(sentence)
+  }
+  const rejected = counts.rejected > 0 && !isDryRun ? ` Rejected rows are in ${path}.rejected.` : ''
+  const users = count(temporary, 'user', 'users')
+  const given = isDryRun
+    ? ` ${users} would get a temporary password, in ${path}.passwords.`
+    : ` ${users} got a temporary password, in ${path}.passwords: hand them over, then delete the file.`
+  const numbers = { ...counts, ...(isTemporary && { temporary }) }
   terminal.announce(
     'admin.users_imported',
-    { source: source.name, isDryRun, ...numbers },
-    `${isDryRun ? 'Nothing was written. An import would give, for' : 'Imported'} ${source.name}: ${summaryOf(counts)}.${rejected}${given}`,
+    { source: name, isDryRun, ...numbers },
+    `${isDryRun ? 'Nothing was written. An import would give, for' : 'Imported'} ${name}: ${report}.${rejected}${temporary > 0 ? given : ''}`,
   )
-  if (json) {
-    await terminal.print(jsonOf(numbers)).catch(error => {
-      // A reader that has closed the output must not hide that rows were rejected.
-      if (counts.rejected === 0) throw error
-    })
-  }
-  if (await source.hasChanged()) {
-    throw new Failure(`${source.name} changed while it was read: run the command again.`)
-  }
-  if (counts.rejected > 0) throw new Failure()
-}
-
-function summaryOf({ added, updated, unchanged, skipped, rejected }: ImportCounts): string {
-  return `${added} added, ${updated} updated, ${unchanged} unchanged, ${skipped} skipped, ${rejected} rejected`
-}
-
-function passwordsSentence(given: number, path: string, isDryRun: boolean): string {
-  const users = count(given, 'user', 'users')
-  return isDryRun
-    ? ` ${users} would get a temporary password, in ${path}.`
-    : ` ${users} got a temporary password, in ${path}: hand them over, then delete the file.`
+  if (!json) return
+  await terminal.print(jsonOf(numbers)).catch(error => {
+    // A reader that has closed the output must not hide that rows were rejected.
+    if (counts.rejected === 0) throw error
+  })
 }

@@ -1,59 +1,30 @@
-// The file or standard input that users are imported from.
-import { open } from 'node:fs/promises'
+// The text of the file, or of standard input, from which users are imported.
+import { readFile } from 'node:fs/promises'
 import { addAbortSignal, type Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { Failure } from '../../failures.ts'
 import { messageOf } from '../../files.ts'
-import { Failure } from '../failures.ts'
 
-export type Source = {
-  /** Names the source in messages. */
-  name: string
-  /** Null if it cannot be told, as for a pipe. */
-  totalBytes: number | null
-  chunks: (signal: AbortSignal) => AsyncGenerator<Buffer>
-  /** True if the file is no longer what it was when it was opened. */
-  hasChanged: () => Promise<boolean>
-  close: () => Promise<void>
-}
+/** As TextDecoder calls them. Windows-1252 is what programs for Windows mean by Latin-1. */
+const DECODERS = { utf8: 'utf-8', latin1: 'windows-1252', utf16le: 'utf-16le' } as const
+export type TextEncoding = keyof typeof DECODERS
+export const ENCODINGS: string[] = Object.keys(DECODERS)
 
-export async function openFile(path: string): Promise<Source> {
-  const handle = await open(path).catch(error => {
-    throw unreadable(path, error)
-  })
-  const opened = await handle.stat().catch(async error => {
-    await handle.close()
-    throw unreadable(path, error)
-  })
-  return {
-    name: path,
-    totalBytes: opened.isFile() ? opened.size : null,
-    chunks: signal => chunksOf(path, handle.createReadStream({ autoClose: false }), signal),
-    async hasChanged() {
-      const now = await handle.stat()
-      return now.isFile() && (now.size !== opened.size || now.mtimeMs !== opened.mtimeMs)
-    },
-    close: () => handle.close(),
-  }
-}
-
-export function standardInput(stdin: Readable): Source {
-  const name = 'standard input'
-  return {
-    name,
-    totalBytes: null,
-    chunks: signal => chunksOf(name, stdin, signal),
-    hasChanged: async () => false,
-    close: async () => {},
-  }
-}
-
-async function* chunksOf(name: string, stream: Readable, signal: AbortSignal) {
+/** `input` is the path of a file, or standard input. It is read as a whole, because its rows are sorted. */
+export async function readSource(
+  input: string | Readable,
+  given: TextEncoding | undefined,
+  signal: AbortSignal,
+): Promise<{ text: string; encoding: TextEncoding }> {
   try {
-    for await (const chunk of addAbortSignal(signal, stream)) yield chunk as Buffer
+    const bytes = await (typeof input === 'string'
+      ? readFile(input, { signal })
+      : buffer(addAbortSignal(signal, input)))
+    const encoding = given ?? (bytes[0] === 0xff && bytes[1] === 0xfe ? 'utf16le' : 'utf8')
+    return { text: new TextDecoder(DECODERS[encoding]).decode(bytes), encoding }
   } catch (error) {
-    throw signal.aborted ? new Failure('Interrupted.') : unreadable(name, error)
+    if (signal.aborted) throw new Failure('Interrupted.')
+    const name = typeof input === 'string' ? input : 'standard input'
+    throw new Failure(`${name} cannot be read: ${messageOf(error)}.`)
   }
-}
-
-function unreadable(name: string, error: unknown): Failure {
-  return new Failure(`${name} cannot be read: ${messageOf(error)}.`)
 }

@@ -1,6 +1,7 @@
 // Parses what an administrator enters: the arguments of commands and the fields of requests to the admin API. Every
 // parser throws WrongUse; `label` is the name of the argument or field in its message.
 import { costOf } from '../../bcrypt/hash-text.ts'
+import { unfitPassword, WrongUse } from '../../failures.ts'
 import { isUuid } from '../../identifiers.ts'
 import { toCountedClient } from '../../login/client-group.ts'
 import {
@@ -11,7 +12,6 @@ import {
   problemWithNewEmail,
   problemWithPassword,
 } from '../../login/credentials.ts'
-import { unfitPassword, WrongUse } from '../failures.ts'
 
 /** Invisible characters and those that reorder text: with one of them, a name or role looks like another one. */
 const INVISIBLE = /[\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800\ufff9-\ufffb]/u
@@ -114,7 +114,8 @@ export function hashParser(label: string, maxCost: number) {
   return (typed: string) => {
     const cost = costOf(typed)
     if (cost !== null && cost <= maxCost) return typed
-    throw new WrongUse(`${label} takes a bcrypt hash ($2a, $2b or $2y) of cost 4 to ${maxCost}.`)
+    const rule = `a bcrypt hash ($2a, $2b or $2y) of cost 4 to ${maxCost}`
+    throw new WrongUse(`${label} takes ${rule}.`, label)
   }
 }
 

@@ -14,6 +14,7 @@ export type AdminDeps = {
   clock: () => Date
   by: Actor
   budgets: Budgets
+  bcryptCost: number
   hashPassword: (password: string) => Promise<string>
   passwordRules: {
     minLength: number
@@ -21,8 +22,10 @@ export type AdminDeps = {
     /** What a caller does to overrule them, as the end of a sentence. */
     toOverrule: string
   }
+  /** Runs what takes a core for long. */
+  oneAtATime: <T>(work: () => Promise<T>) => Promise<T>
 }
 
-export function changeNow({ clock, by }: AdminDeps): Change {
+export function changeNow({ clock, by }: Pick<AdminDeps, 'clock' | 'by'>): Change {
   return { at: clock(), by }
 }

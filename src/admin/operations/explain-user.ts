@@ -1,6 +1,7 @@
 // Why can this user not log in? Everything that decides about it, and the verdict.
 import { parseHash } from '../../bcrypt/hash-text.ts'
 import type { Device } from '../../domain/device.ts'
+import type { User } from '../../domain/user.ts'
 import type { CountedClient } from '../../login/client-group.ts'
 import { isReachable } from '../../login/credentials.ts'
 import { deviceScopes } from '../../login/scopes.ts'
@@ -11,13 +12,12 @@ import {
   type ShownThrottle,
   showThrottle,
   toShownScope,
-} from './throttle.ts'
-import { type ShownUser, toShownUser } from './user-list.ts'
+} from './read-throttle.ts'
+import { type ShownUser, toShownUser } from './user.ts'
 
 /** What the right password would lead to, on a device that is not known. */
 export type Verdict =
   | { kind: 'can-log-in' }
-  | { kind: 'no-user' }
   | { kind: 'inactive' }
   | { kind: 'locked'; until: Date }
   /** An email that was inserted by SQL, in a form that logins do not look up. */
@@ -38,23 +38,20 @@ type ExplainedUser = ShownUser & {
 
 export type Explanation = {
   verdict: Verdict
-  /** Null if no user has this email, which can have failures and blocks all the same. */
-  user: ExplainedUser | null
+  user: ExplainedUser
   throttle: ShownThrottle
 }
 
 /** If a client is given, says also whether a login from there would have to wait. */
 export async function explainUser(
   deps: AdminDeps,
-  email: string,
+  found: User,
   client: CountedClient | null,
 ): Promise<Explanation> {
   const { store, clock } = deps
+  const { email } = found
   const now = clock()
   const throttle = await showThrottle(deps, { email, client }, now)
-  const found = await store.users.findByEmail(email)
-  if (!found) return { verdict: { kind: 'no-user' }, user: null, throttle }
-
   const devices = await store.devices.list(found.id, now)
   const scopes = await store.throttle.read(
     devices.flatMap(device => deviceScopes(email, device)),

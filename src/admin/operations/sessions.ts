@@ -1,24 +1,142 @@
-// Operations on the sessions and devices of users. Each throws a Failure if it cannot be done.
-import type { User } from '../../domain/user.ts'
+// Live sessions and known devices of users.
+
+import { Failure, userNotFound, WrongUse } from '../../failures.ts'
+import { named, whole } from '../../http/openapi/operation.ts'
 import { isUuid } from '../../identifiers.ts'
-import { Failure, userNotFound } from '../failures.ts'
-import { type AdminDeps, changeNow } from './deps.ts'
+import { DEVICE, listOf, SHOWN_SESSION } from '../api/schemas.ts'
+import { parseId } from '../input/values.ts'
+import { listOperation, operation } from '../operation.ts'
+import { count, tableText, timeText } from '../terminal/layout.ts'
+import { changeNow } from './deps.ts'
+import { findUser } from './user.ts'
 
-export async function endSession(deps: AdminDeps, id: string): Promise<void> {
-  if (!isUuid(id) || !(await deps.store.sessions.endByAdministrator(id, changeNow(deps)))) {
-    throw new Failure(`There is no live session ${id}.`, { code: 'not-found' })
-  }
-}
+export const listSessions = listOperation(
+  {
+    command: 'sessions list',
+    request: 'GET /users/:user/sessions',
+    summary: 'List the live sessions of a user',
+    description: 'In the order of their logins.',
+    examples: ['ann@example.org'],
+  },
+  {
+    items: 'sessions',
+    schema: SHOWN_SESSION,
+    parsePosition: () => parseId,
+    async read(deps, { named }, { from: afterId, limit }) {
+      const { id } = await findUser(deps, named)
+      // One more row than asked for shows whether there is a next page.
+      const page = { afterId, limit: limit + 1 }
+      const isId = afterId === null || isUuid(afterId)
+      const found = isId ? await deps.store.sessions.listLive(id, page, deps.clock()) : null
+      if (!found) throw new WrongUse('after must be the id of a session of this user.', 'after')
+      const items = found.slice(0, limit)
+      return { items, next: found.length > limit ? (items.at(-1)?.id ?? null) : null }
+    },
+    toRow: session => ({
+      id: session.id,
+      'logged in': timeText(session.createdAt),
+      'last used': timeText(session.lastUsedAt),
+      ip: session.ip,
+      'user agent': session.userAgent,
+    }),
+    say: ({ named }, listed) => (listed === 0 ? `${named} has no live sessions.` : null),
+  },
+)
 
-/** Returns how many sessions ended. */
-export async function endSessions(deps: AdminDeps, { id, email }: User): Promise<number> {
-  const ended = await deps.store.sessions.endAll(id, changeNow(deps))
-  if (ended === null) throw userNotFound(email)
-  return ended
-}
+export const endSessions = operation(
+  {
+    command: null,
+    request: 'DELETE /users/:user/sessions',
+    summary: 'End all sessions of a user',
+    description: 'Known devices stay.',
+    data: named(
+      'EndedSessions',
+      whole({ ended: { type: 'integer', description: 'How many.', examples: [2] } }),
+    ),
+  },
+  async (deps, { named }) => {
+    const { id, email } = await findUser(deps, named)
+    const ended = await deps.store.sessions.endAll(id, changeNow(deps))
+    if (ended === null) throw userNotFound(email)
+    const sentence = `Ended ${count(ended, 'session', 'sessions')} of ${email}.`
+    return { data: { ended }, said: { event: 'sessions_ended', facts: { email, ended }, sentence } }
+  },
+)
 
-export async function revokeDevice(deps: AdminDeps, id: string): Promise<void> {
-  if (!isUuid(id) || !(await deps.store.devices.revoke(id, changeNow(deps)))) {
-    throw new Failure(`There is no device ${id}.`, { code: 'not-found' })
-  }
-}
+export const endSession = operation(
+  {
+    command: null,
+    request: 'DELETE /sessions/:id',
+    summary: 'End a session',
+    description: 'Of any user.',
+  },
+  async (deps, { named }) => {
+    const id = parseId(named)
+    if (!isUuid(id) || !(await deps.store.sessions.endByAdministrator(id, changeNow(deps)))) {
+      throw new Failure(`There is no live session ${id}.`, { code: 'not-found' })
+    }
+    const sentence = `Ended session ${id}.`
+    return { said: { event: 'session_ended', facts: { sessionId: id }, sentence } }
+  },
+)
+
+export const endEverySession = operation(
+  {
+    command: null,
+    request: null,
+    summary: 'End all sessions of all users',
+    description: 'Known devices stay.',
+    question: () => 'End all sessions of all users?',
+  },
+  async deps => {
+    const ended = await deps.store.sessions.endEvery(changeNow(deps))
+    const sentence = `Ended ${count(ended, 'session', 'sessions')} of all users.`
+    return { said: { event: 'all_sessions_ended', facts: { ended }, sentence } }
+  },
+)
+
+export const listDevices = operation(
+  {
+    command: 'devices list',
+    request: 'GET /users/:user/devices',
+    summary: 'List the known devices of a user',
+    description: 'Browsers that have logged in before, which have their own budget of failures.',
+    examples: ['ann@example.org'],
+    data: named('DeviceList', whole({ devices: listOf(DEVICE) })),
+  },
+  async (deps, { named }) => {
+    const { id, email } = await findUser(deps, named)
+    const devices = await deps.store.devices.list(id, deps.clock())
+    return {
+      data: { devices },
+      ...(devices.length === 0 && { said: `${email} has no known devices.` }),
+    }
+  },
+  ({ devices }) =>
+    tableText(devices, device => ({
+      id: device.id,
+      'first seen': timeText(device.createdAt),
+      'last used': timeText(device.lastUsedAt),
+      expires: timeText(device.expiresAt),
+      'user agent': device.userAgent,
+    })),
+)
+
+export const revokeDevice = operation(
+  {
+    command: 'devices revoke',
+    request: 'DELETE /devices/:id',
+    summary: 'Revoke a known device',
+    description: 'Its browser becomes an unknown one. Its sessions stay.',
+    examples: ['0d9c6a52-7f0e-4b8e-9d3b-5f0c2a6e1b47'],
+  },
+  async (deps, { named }) => {
+    const id = parseId(named)
+    if (!isUuid(id) || !(await deps.store.devices.revoke(id, changeNow(deps)))) {
+      throw new Failure(`There is no device ${id}.`, { code: 'not-found' })
+    }
+    return {
+      said: { event: 'device_revoked', facts: { deviceId: id }, sentence: `Revoked device ${id}.` },
+    }
+  },
+)

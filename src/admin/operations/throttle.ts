@@ -1,159 +1,133 @@
-// The throttle: which emails, clients and networks have failures, how long they wait, and how to end that.
+// The operations on the throttle: shows failures and waits, and ends them.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Budgets, ScopeName, ThrottleScope } from '../../domain/attempt.ts'
-import { type ScopeState, waitsUntil } from '../../domain/throttle.ts'
-import type { ListedUsers, UserStore } from '../../domain/user.ts'
-import { digestOf } from '../../identifiers.ts'
-import type { CountedClient } from '../../login/client-group.ts'
-import { clientScopes, emailScope, limitsOf, throttleScopes } from '../../login/scopes.ts'
+import { WrongUse } from '../../failures.ts'
+import { named, whole } from '../../http/openapi/operation.ts'
+import { clientScopes } from '../../login/scopes.ts'
 import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
-import { type AdminDeps, changeNow } from './deps.ts'
+import { CLIENT_FIELD, countField, THROTTLE, THROTTLE_LIST } from '../api/schemas.ts'
+import { parseEmail } from '../input/values.ts'
+import { operation } from '../operation.ts'
+import { count, fieldLines, tableText, timeText } from '../terminal/layout.ts'
+import { changeNow } from './deps.ts'
+import { fieldsOfThrottle, SCOPE_LABELS } from './explanation.ts'
+import {
+  listThrottle,
+  type ShownThrottle,
+  showThrottle,
+  type ThrottleList,
+} from './read-throttle.ts'
 
-export type ShownScope = Omit<ScopeState, 'name' | 'key' | 'emailDigest'> & {
-  scope: ScopeName
-  /** Names the scope without naming the email, client or device. */
-  digest: string
-  waitsUntil: Date | null
+const DEFAULT_TOP = 20
+/** Enough to tell digests apart. */
+const SHOWN_DIGITS = 12
+
+const NAMES = {
+  email: {
+    about: 'An email, with or without a user.',
+    examples: ['kate@example.com'],
+    parse: () => parseEmail,
+  },
+  client: CLIENT_FIELD,
+} as const
+
+export const getThrottle = operation(
+  {
+    command: 'throttle show',
+    alias: 'list',
+    request: 'GET /throttle',
+    summary: 'Get failures and waits',
+    description:
+      'Of an email, a client or both; otherwise the users that wait, and the clients with the most failures.',
+    examples: ['--top 10', '--email ann@example.org --client 203.0.113.7'],
+    fields: { top: countField(DEFAULT_TOP), ...NAMES },
+    data: named('FoundThrottle', { anyOf: [THROTTLE_LIST, THROTTLE] }),
+  },
+  async (
+    deps,
+    { top, email = null, client = null },
+  ): Promise<{ data: ThrottleList | ShownThrottle }> => {
+    if (email === null && client === null) {
+      return { data: await deps.oneAtATime(() => listThrottle(deps, top ?? DEFAULT_TOP)) }
+    }
+    if (top === undefined) return { data: await showThrottle(deps, { email, client }) }
+    throw new WrongUse('top cannot be combined with email or client.', 'top')
+  },
+  found => ('scopes' in found ? textOfScopes(found) : textOfList(found)),
+)
+
+function textOfScopes(shown: ShownThrottle): string {
+  const digests = shown.scopes.map(({ scope, digest }) => [
+    `digest of ${SCOPE_LABELS[scope]}`,
+    shorten(digest),
+  ])
+  return fieldLines({ ...fieldsOfThrottle(shown), ...Object.fromEntries(digests) })
 }
 
-/** The clients that have failed with one email. */
-type ClientsOfEmail = {
-  clients: number
-  waiting: number
-  /** When the last of them need no longer wait. */
-  waitsUntil: Date | null
+function textOfList({ waiting, emails, clients }: ThrottleList): string {
+  const toTime = (time: Date | null) => (time ? timeText(time) : '-')
+  const tables = [
+    tableText(emails, ({ email, failures, dailyFailures, clients, waitsUntil }) => ({
+      email,
+      failures: String(failures),
+      'for the day': String(dailyFailures),
+      clients: String(clients),
+      'waits until': toTime(waitsUntil),
+    })),
+    tableText(clients, ({ scope, digest, failures, waitsUntil }) => ({
+      client: `${scope} digest ${shorten(digest)}`,
+      failures: String(failures),
+      'waits until': toTime(waitsUntil),
+    })),
+  ]
+  const advice =
+    'Of clients and networks, only digests are stored, which cannot be turned back. The log has them: look for login.failed and login.throttled, with email and ip. "throttle show --client IP" prints the digests of an address.\n'
+  return `${tables.join('')}${count(waiting.email, 'email', 'emails')}, ${count(waiting.client, 'client', 'clients')} and ${count(waiting.network, 'network', 'networks')} must wait now.\n${clients.length > 0 ? advice : ''}`
 }
 
-/** What counts attempts with an email, of a client, or both. */
-export type Named = { email: string | null; client: CountedClient | null }
-
-export type ShownThrottle = {
-  /** Those of an attempt, in the order pair, email, client, network; only what `Named` names. */
-  scopes: ShownScope[]
-  /** Null without an email. */
-  clients: ClientsOfEmail | null
-}
-
-export async function showThrottle(
-  { store, clock, budgets }: AdminDeps,
-  named: Named,
-  now = clock(),
-): Promise<ShownThrottle> {
-  const { email } = named
-  const scopes = await store.throttle.read(scopesOf(named, budgets), now)
-  return {
-    scopes: scopes.map(state => toShownScope(state, now)),
-    clients:
-      email === null
-        ? null
-        : toClients(await store.throttle.readOfEmail(digestOf(email), limitsOf(budgets), now), now),
-  }
-}
-
-function scopesOf({ email, client }: Named, budgets: Budgets): ThrottleScope[] {
-  if (email === null) return client === null ? [] : clientScopes(client, budgets)
-  return client === null ? [emailScope(email, budgets)] : throttleScopes(email, client, budgets)
-}
-
-export function toShownScope(state: ScopeState, now: Date): ShownScope {
-  const { name, key, emailDigest: _, ...rest } = state
-  return { scope: name, digest: key, ...rest, waitsUntil: waitsUntil(state, now) }
-}
-
-function toClients(states: ScopeState[], now: Date): ClientsOfEmail {
-  const pairs = states.filter(({ name }) => name === 'pair')
-  const waits = pairs.flatMap(state => waitsUntil(state, now) ?? [])
-  return {
-    clients: pairs.filter(({ failures, pending }) => failures + pending > 0).length,
-    waiting: waits.length,
-    waitsUntil: latestOf(waits),
-  }
-}
-
-export function latestOf(times: Date[]): Date | null {
-  return times.reduce<Date | null>((a, b) => (a === null || b > a ? b : a), null)
-}
-
-export type WaitingEmail = Pick<
-  ShownScope,
-  'digest' | 'failures' | 'dailyFailures' | 'waitsUntil'
-> & {
-  email: string
-  /** How many clients have failed with this email. */
-  clients: number
-}
-export type FailingClient = Pick<ShownScope, 'scope' | 'digest' | 'failures' | 'waitsUntil'>
-
-export type ThrottleList = {
-  /** How many users must wait, up to 1,000, and how many of the 1,000 clients and networks with the most failures. */
-  waiting: Record<'email' | 'client' | 'network', number>
-  /** Those of users that must wait, the most failures for the day first. */
-  emails: WaitingEmail[]
-  /** Clients and networks, the most failures first. */
-  clients: FailingClient[]
-}
-
-const MAX_WAITING_USERS = 1_000
-
-/** Not atomic: attempts go on meanwhile. */
-export async function listThrottle(
-  { store, clock, budgets }: AdminDeps,
-  top: number,
-): Promise<ThrottleList> {
-  const limits = limitsOf(budgets)
-  const now = clock()
-  const waiting = await listWaitingEmails(store.users, now)
-  const scopes = waiting.map(email => emailScope(email, budgets))
-  const emails: WaitingEmail[] = (await store.throttle.read(scopes, now))
-    .map((state, i) => {
-      const { digest, failures, dailyFailures, waitsUntil } = toShownScope(state, now)
-      return { email: waiting[i] ?? '', digest, failures, dailyFailures, clients: 0, waitsUntil }
-    })
-    .toSorted((a, b) => b.dailyFailures - a.dailyFailures)
-    .slice(0, top)
-  for (const shown of emails) {
-    const ofEmail = await store.throttle.readOfEmail(digestOf(shown.email), limits, now)
-    shown.clients = toClients(ofEmail, now).clients
-  }
-  const clients = (await store.throttle.listClients(limits, now)).map(state => {
-    const { scope, digest, failures, waitsUntil } = toShownScope(state, now)
-    return { scope, digest, failures, waitsUntil }
-  })
-  const count = (name: ScopeName) =>
-    clients.filter(({ scope, waitsUntil }) => scope === name && waitsUntil).length
-  return {
-    waiting: { email: waiting.length, client: count('client'), network: count('network') },
-    emails,
-    clients: clients.slice(0, top),
-  }
-}
-
-/** The emails of users that the throttle has locked, in order. */
-async function listWaitingEmails(store: UserStore, now: Date): Promise<string[]> {
-  const emails: string[] = []
-  for (let after: string | null = ''; after !== null && emails.length < MAX_WAITING_USERS; ) {
-    const page = { after, limit: MAX_WAITING_USERS - emails.length }
-    const { users, next }: ListedUsers = await store.list({ state: 'waiting' }, page, now)
-    emails.push(...users.map(({ email }) => email))
-    after = next
-  }
-  return emails
-}
+const shorten = (digest: string) => digest.slice(0, SHOWN_DIGITS)
 
 /**
- * Clears the failures and blocks of a client and, for IPv6, of its network. False if there were none. Blocks
- * of single emails from this client stay: their rows do not name the client.
+ * Of a client, also clears those of its network, for IPv6. Blocks of single emails from this client stay: their rows do
+ * not name the client. Of an email, also clears those of its clients and devices.
  */
-export async function clearClient(deps: AdminDeps, client: CountedClient): Promise<boolean> {
-  const keys = clientScopes(client, deps.budgets).map(({ key }) => key)
-  const isCleared = await deps.store.throttle.clear(keys, client.ip, changeNow(deps))
-  await sleep(BLOCK_CACHED_MS)
-  return isCleared
-}
-
-/** Clears the failures and blocks of an email, also of its clients and devices. False if there were none. */
-export async function clearEmail(deps: AdminDeps, email: string): Promise<boolean> {
-  const isCleared = await deps.store.throttle.clearOfEmail(email, changeNow(deps))
-  await sleep(BLOCK_CACHED_MS)
-  return isCleared
-}
+export const clearThrottle = operation(
+  {
+    command: 'throttle clear',
+    request: 'DELETE /throttle',
+    summary: 'Clear failures and blocks',
+    description: 'Send either `email` or `client`.',
+    examples: ['--email ann@example.org', '--client 203.0.113.7'],
+    fields: NAMES,
+    data: named(
+      'ClearedThrottle',
+      whole({
+        cleared: {
+          type: 'boolean',
+          description: 'False if there was nothing to clear.',
+          examples: [true],
+        },
+      }),
+    ),
+  },
+  async (deps, { email, client }) => {
+    const { throttle } = deps.store
+    const change = changeNow(deps)
+    if (!email === !client) throw new WrongUse('Send either email or client.', 'email')
+    const keys = client ? clientScopes(client, deps.budgets).map(({ key }) => key) : []
+    const cleared = client
+      ? await throttle.clear(keys, client.ip, change)
+      : await throttle.clearOfEmail(email ?? '', change)
+    await sleep(BLOCK_CACHED_MS)
+    const name = `${client?.ip ?? email}`
+    const rest = client
+      ? 'If a user still waits there, the failures of that email are used up: run "throttle clear --email" too.'
+      : 'Blocks of clients and networks, and locks by administrators, stay.'
+    const data = { cleared }
+    if (!cleared) {
+      return { data, said: `${name} has no failures or blocks: nothing was cleared. ${rest}` }
+    }
+    const facts = client ? { client: client.ip } : { email }
+    const sentence = `Cleared the failures and blocks of ${name}${client?.network ? ' and its network' : ''}. ${rest}`
+    return { data, said: { event: 'throttle_cleared', facts, sentence } }
+  },
+)

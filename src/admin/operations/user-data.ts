@@ -1,46 +1,79 @@
 // What is stored about a user, for a person that asks for it. The hash of the password and digests of tokens are left out.
-import type { User } from '../../domain/user.ts'
-import { userNotFound } from '../failures.ts'
-import { type AdminDeps, changeNow } from './deps.ts'
+import { named, whole } from '../../http/openapi/operation.ts'
+import {
+  DEVICE_WITH_FAILURES,
+  EVENT_OF_USER,
+  LAST_LOGIN,
+  listOf,
+  PAGE_MAX,
+  SHOWN_USER,
+  STORED_SESSION,
+  THROTTLE,
+} from '../api/schemas.ts'
+import { operation } from '../operation.ts'
+import { changeNow } from './deps.ts'
 import { explainUser } from './explain-user.ts'
-import { toPage } from './pages.ts'
+import { findUser } from './user.ts'
 
-type Owner = Pick<User, 'id' | 'email'>
+export const getUserData = operation(
+  {
+    command: 'users export-data',
+    request: 'GET /users/:user/data',
+    summary: 'Get everything that is stored about a user',
+    description:
+      'For a person that asks for it: also ended sessions and audit events. The hash of the password is left out.',
+    examples: ['ann@example.org > ann.json'],
+    data: named(
+      'UserData',
+      whole({
+        user: SHOWN_USER,
+        lastLogin: LAST_LOGIN,
+        devices: listOf(DEVICE_WITH_FAILURES),
+        throttle: THROTTLE,
+        sessions: listOf(STORED_SESSION),
+        auditEvents: listOf(EVENT_OF_USER),
+      }),
+    ),
+    isLogged: true,
+  },
+  async (deps, { named }) => {
+    const { store } = deps
+    const found = await findUser(deps, named)
+    const { id, email } = found
+    // Recorded before the data leave. The event names the user by the id alone, which a deletion may leave behind.
+    const exported = { action: 'user.exported', target: id, targetId: id } as const
+    await store.audit.record(changeNow(deps), [exported])
+    const { user: explained, throttle } = await explainUser(deps, found, null)
+    const { hashCost: _, liveSessions: __, lastLoginAt: ___, devices, ...user } = explained
+    const lastLogin = await store.sessions.findLastLogin(id)
+    const sessions = await readAll((afterId: string | null) =>
+      store.sessions.listStored(id, { afterId, limit: PAGE_MAX }),
+    )
+    const events = await readAll((beforeId: number | null) =>
+      store.audit.listOfUser(found, { beforeId, limit: PAGE_MAX }),
+    )
+    // Without the actor: an administrator's name is not data about the user.
+    const auditEvents = events.map(({ by: ____, ...event }) => event)
+    return {
+      data: { user, lastLogin, devices, throttle, sessions, auditEvents },
+      said: {
+        event: 'user_data_exported',
+        facts: { email },
+        sentence: `Exported what is stored about ${email}.`,
+      },
+    }
+  },
+)
 
-/** Before the data leave. The event names the user by the id alone, which a deletion may leave behind. */
-export async function recordExport(deps: AdminDeps, { id }: Owner): Promise<void> {
-  const event = { action: 'user.exported', target: id, targetId: id } as const
-  await deps.store.audit.record(changeNow(deps), [event])
-}
-
-/** Everything except the two long lists. */
-export async function summarizeUser(deps: AdminDeps, { id, email }: Owner) {
-  const { user: explained, throttle } = await explainUser(deps, email, null)
-  if (explained?.id !== id) throw userNotFound(email)
-  const { hashCost: _, liveSessions: __, lastLoginAt: ___, devices, ...user } = explained
-  const lastLogin = await deps.store.sessions.findLastLogin(id)
-  return { user, lastLogin, devices, throttle }
-}
-
-export async function listStoredSessions(
-  { store }: AdminDeps,
-  { id }: Owner,
-  afterId: string | null,
-  limit: number,
-) {
-  return toPage(await store.sessions.listStored(id, { afterId, limit }), limit)
-}
-
-/** Without the actor: an administrator's name is not data about the user. */
-export async function listEventsOf(
-  { store }: AdminDeps,
-  user: Owner,
-  beforeId: number | null,
-  limit: number,
-) {
-  const events = await store.audit.listOfUser(user, { beforeId, limit })
-  return toPage(
-    events.map(({ by: _, ...event }) => event),
-    limit,
-  )
+/** Page by page, so that others get their turn. */
+async function readAll<Id, T extends { id: Id }>(
+  read: (from: Id | null) => Promise<T[]>,
+): Promise<T[]> {
+  const all: T[] = []
+  for (let last: Id | null = null; ; ) {
+    const page: T[] = await read(last)
+    all.push(...page)
+    last = page.at(-1)?.id ?? null
+    if (page.length < PAGE_MAX || last === null) return all
+  }
 }

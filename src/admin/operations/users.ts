@@ -1,80 +1,237 @@
-// Operations on one user. Each throws a Failure if it cannot be done.
-import { randomUUID } from 'node:crypto'
+// Operations on users, except those on their passwords.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { NewUser, User, UserFields } from '../../domain/user.ts'
+import { USER_STATES, type User } from '../../domain/user.ts'
+import { emailTaken, userNotFound, WrongUse } from '../../failures.ts'
+import { named, whole } from '../../http/openapi/operation.ts'
+import { TIME } from '../../http/openapi/schemas.ts'
 import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
-import { emailTaken, userNotFound, WrongUse } from '../failures.ts'
+import { CLIENT_FIELD, EXPLANATION, SHOWN_USER } from '../api/schemas.ts'
+import { endParser } from '../input/times.ts'
+import {
+  nameParser,
+  parseNewEmail,
+  roleFilterParser,
+  roleParser,
+  searchParser,
+  storedEmailParser,
+} from '../input/values.ts'
+import { type About, listOperation, operation } from '../operation.ts'
+import { count, fieldLines } from '../terminal/layout.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
-import { type GivenPassword, hashNewPassword } from './new-password.ts'
+import { explainUser } from './explain-user.ts'
+import { describeState, fieldsOfUser, sentenceOf, untilOf } from './explanation.ts'
+import { FOR_EVER, findUser, toShownUser } from './user.ts'
 
-/** The end of a lock without a term. */
-export const FOR_EVER = new Date('9999-12-31T23:59:59.999Z')
+export const IDENTITY_FIELDS = {
+  email: { about: 'The email.', parse: () => parseNewEmail, examples: ['kate@example.com'] },
+  name: { about: 'The display name.', parse: nameParser, examples: ['Kate'] },
+  role: { about: 'The role in the access token.', parse: roleParser, examples: ['editor'] },
+} as const
 
-export async function requireUser({ store }: AdminDeps, email: string): Promise<User> {
-  const user = await store.users.findByEmail(email)
-  if (!user) throw userNotFound(email)
-  return user
+export const listUsers = listOperation(
+  {
+    command: 'users list',
+    request: 'GET /users',
+    summary: 'List users',
+    description: 'Ordered by email. A page may have fewer users than `limit` before the end.',
+    examples: ['--search example.org --limit 100', '--state locked --json'],
+    fields: {
+      search: { about: 'A part of the email or name.', parse: searchParser },
+      role: { about: 'Only users with this role.', parse: roleFilterParser },
+      state: {
+        about:
+          'Only users in this state. `locked`: by an administrator. `waiting`: by the throttle.',
+        enum: USER_STATES,
+      },
+    },
+  },
+  {
+    items: 'users',
+    schema: SHOWN_USER,
+    parsePosition: storedEmailParser,
+    async read({ store, clock }, { named: _, ...filter }, { from, limit }) {
+      const now = clock()
+      const page = await store.users.list(filter, { after: from ?? '', limit }, now)
+      return { items: page.users.map(user => toShownUser(user, now)), next: page.next }
+    },
+    toRow: (user, now) => ({
+      email: user.email,
+      role: user.role,
+      created: user.createdAt.toISOString().slice(0, 10),
+      state: describeState(user, now),
+      // The last column, because some scripts have characters that are two columns wide.
+      name: user.name,
+    }),
+    say({ named: _, ...filter }, listed, next) {
+      if (next !== null) {
+        return `Listed ${count(listed, 'user', 'users')}. To list the next ones, add --after ${quoted(next)}`
+      }
+      if (listed > 0) return null
+      return Object.keys(filter).length > 0
+        ? 'There are no such users.'
+        : 'There are no users yet: run "users add" to add one.'
+    },
+  },
+)
+
+/** Quotes it for a shell: an email may have characters such as "'" and "$". */
+function quoted(text: string): string {
+  return /^[\w.+@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }
 
-export async function addUser(
-  deps: AdminDeps,
-  { email, name, role }: Pick<NewUser, 'email' | 'name' | 'role'>,
-  given: GivenPassword,
-): Promise<{ id: string }> {
-  const { passwordHash, change } = await hashNewPassword(deps, given, { email, name })
-  const { temporaryUntil = null } = given
-  const user = { id: randomUUID(), email, name, role, passwordHash, temporaryUntil }
-  if (!(await deps.store.users.insert(user, change))) throw emailTaken(email)
-  return user
-}
+export const getUser = operation(
+  {
+    command: 'users show',
+    request: 'GET /users/:user',
+    summary: 'Get a user, and why the user can or cannot log in',
+    description: 'With `client`, it also tells whether a login from there would have to wait.',
+    examples: ['ann@example.org', 'ann@example.org --client 203.0.113.7'],
+    fields: { client: CLIENT_FIELD },
+    data: EXPLANATION,
+  },
+  async (deps, { named, client = null }) => ({
+    data: await explainUser(deps, await findUser(deps, named), client),
+  }),
+  (explained, { client = null }, now) =>
+    `${sentenceOf(client, explained)}\n${fieldLines(fieldsOfUser(explained, now))}`,
+)
 
-/** Changes the given fields; false if they had these values already. Sessions and devices stay. */
-export async function changeUser(
-  deps: AdminDeps,
-  user: User,
-  fields: UserFields,
-): Promise<boolean> {
-  const outcome = await deps.store.users.set(user.id, fields, changeNow(deps))
-  if (outcome === 'unknown') throw userNotFound(user.email)
-  if (outcome === 'taken') throw emailTaken(fields.email ?? user.email)
-  return outcome === 'changed'
-}
+/** It is not atomic if `isActive` comes with other fields: these are changed first, in their own transaction. */
+export const changeUser = operation(
+  {
+    command: 'users set',
+    request: 'PATCH /users/:user',
+    summary: 'Change the email, name or role of a user',
+    description:
+      'Sessions and devices stay, and failures and blocks stay with the old email. `isActive: false` ends all sessions.',
+    examples: ['ann@example.org --email ann.lee@example.org --role admin'],
+    fields: {
+      ...IDENTITY_FIELDS,
+      isActive: { type: 'boolean', about: 'Whether the user can log in.', only: 'route' },
+    },
+    data: named('ChangedUser', whole({ user: SHOWN_USER })),
+    failures: ['EMAIL_TAKEN'],
+  },
+  async (deps, { named, isActive, ...fields }) => {
+    const hasFields = Object.keys(fields).length > 0
+    if (!hasFields && isActive === undefined) throw new WrongUse('There is nothing to change.')
+    const { id, email } = await findUser(deps, named)
+    const { users } = deps.store
+    const outcome = hasFields ? await users.set(id, fields, changeNow(deps)) : 'changed'
+    if (outcome === 'taken') throw emailTaken(fields.email ?? email)
+    if (isActive !== undefined) {
+      await (isActive ? users.activate(id, changeNow(deps)) : users.deactivate(id, changeNow(deps)))
+    }
+    const changed = await users.findById(id)
+    if (!changed) throw userNotFound(email)
+    const data = { user: toShownUser(changed, deps.clock()) }
+    if (outcome === 'unchanged') {
+      return { data, said: `${email} has these values already: nothing was changed.` }
+    }
+    const changes = Object.entries(fields).map(([name, value]) => `${name} "${value}"`)
+    const { email: newEmail, ...others } = fields
+    const facts = { email, ...others, ...(newEmail && { newEmail }) }
+    const sentence = `Changed ${email}: ${changes.join(', ')}.`
+    return { data, said: { event: 'user_changed', facts, sentence } }
+  },
+)
 
-/** Ends all sessions and removes all devices of the user. */
-export async function setPassword(
-  deps: AdminDeps,
-  user: User,
-  given: GivenPassword,
-): Promise<void> {
-  const { passwordHash, change } = await hashNewPassword(deps, given, user)
-  const { temporaryUntil = null } = given
-  const isSet = await deps.store.users.setPassword(user.id, passwordHash, change, temporaryUntil)
-  if (!isSet) throw userNotFound(user.email)
-}
+const onUser = (
+  about: About<Record<never, never>>,
+  event: string,
+  change: (deps: AdminDeps, user: User) => Promise<unknown>,
+  sentence: (email: string) => string,
+) =>
+  operation(about, async (deps, { named }) => {
+    const user = await findUser(deps, named)
+    const { email } = user
+    if (!(await change(deps, user))) throw userNotFound(email)
+    return { said: { event, facts: { email }, sentence: sentence(email) } }
+  })
 
-export async function activateUser(deps: AdminDeps, { id, email }: User): Promise<void> {
-  if (!(await deps.store.users.activate(id, changeNow(deps)))) throw userNotFound(email)
-}
+export const activateUser = onUser(
+  {
+    command: 'users activate',
+    request: null,
+    summary: 'Let a user log in again',
+    description: 'The API does it by `PATCH`.',
+    examples: ['ann@example.org'],
+  },
+  'user_activated',
+  (deps, { id }) => deps.store.users.activate(id, changeNow(deps)),
+  email => `Activated ${email}.`,
+)
 
-/** Ends all sessions of the user. */
-export async function deactivateUser(deps: AdminDeps, { id, email }: User): Promise<void> {
-  if (!(await deps.store.users.deactivate(id, changeNow(deps)))) throw userNotFound(email)
-}
+export const deactivateUser = onUser(
+  {
+    command: 'users deactivate',
+    request: null,
+    summary: 'Stop a user from logging in',
+    description: 'Ends all sessions.',
+    examples: ['ann@example.org'],
+  },
+  'user_deactivated',
+  (deps, { id }) => deps.store.users.deactivate(id, changeNow(deps)),
+  email => `Deactivated ${email} and ended all sessions.`,
+)
 
-/** Ends all sessions of the user. */
-export async function lockUser(deps: AdminDeps, { id, email }: User, until: Date): Promise<void> {
-  const change = changeNow(deps)
-  if (until <= change.at) throw new WrongUse('A lock must end in the future.', 'until')
-  if (!(await deps.store.users.lock(id, until, change))) throw userNotFound(email)
-}
+export const lockUser = operation(
+  {
+    command: 'users lock',
+    request: 'PUT /users/:user/lock',
+    summary: 'Lock a user',
+    description: 'Ends all sessions.',
+    examples: ['ann@example.org --until 2h', 'ann@example.org'],
+    fields: {
+      until: {
+        about:
+          'A time, in UTC if it has no zone, or a duration such as `90m`, `2h` or `30d`. Without it the lock does not end.',
+        examples: ['2030-01-31T12:00'],
+        parse: endParser,
+      },
+    },
+    data: named('Lock', whole({ until: TIME })),
+  },
+  async (deps, { named, until: end = () => FOR_EVER }) => {
+    const { id, email } = await findUser(deps, named)
+    const change = changeNow(deps)
+    const until = end(change.at)
+    if (until <= change.at) throw new WrongUse('A lock must end in the future.', 'until')
+    if (!(await deps.store.users.lock(id, until, change))) throw userNotFound(email)
+    const sentence = `Locked ${email}${untilOf(until)} and ended all sessions.`
+    return { data: { until }, said: { event: 'user_locked', facts: { email, until }, sentence } }
+  },
+)
 
-/** Clears the lock, failures and blocks of the user. */
-export async function unlockUser(deps: AdminDeps, { id, email }: User): Promise<void> {
-  if (!(await deps.store.users.unlock(id, changeNow(deps)))) throw userNotFound(email)
-  // After this time no running instance has an earlier block in its cache.
-  await sleep(BLOCK_CACHED_MS)
-}
+export const unlockUser = onUser(
+  {
+    command: 'users unlock',
+    request: 'DELETE /users/:user/lock',
+    summary: 'Unlock a user',
+    description: 'Clears the lock, failures and blocks of the email.',
+    examples: ['ann@example.org'],
+  },
+  'user_unlocked',
+  async (deps, { id }) => {
+    const isUnlocked = await deps.store.users.unlock(id, changeNow(deps))
+    // After this time no running instance has an earlier block in its cache.
+    if (isUnlocked) await sleep(BLOCK_CACHED_MS)
+    return isUnlocked
+  },
+  email =>
+    `Unlocked ${email}. Blocks of clients and networks were not cleared: "throttle clear --client IP" does that.`,
+)
 
-export async function removeUser(deps: AdminDeps, { id, email }: User): Promise<void> {
-  if ((await deps.store.users.delete(id, changeNow(deps))) === null) throw userNotFound(email)
-}
+export const deleteUser = onUser(
+  {
+    command: 'users delete',
+    request: 'DELETE /users/:user',
+    summary: 'Delete a user',
+    description: 'With all sessions and devices. The audit forgets the user.',
+    examples: ['ann@example.org --yes'],
+    question: email => `Delete ${email} for good?`,
+  },
+  'user_deleted',
+  async (deps, { id }) => (await deps.store.users.delete(id, changeNow(deps))) !== null,
+  email => `Deleted ${email}.`,
+)

@@ -44,6 +44,18 @@ export async function* tableOf<T>(
   }
 }
 
+/** A table of items that are all known; empty without items. */
+export function tableText<T>(items: T[], toRow: (item: T) => Row): string {
+  const rows = items.map(toRow)
+  const lines = [Object.keys(rows[0] ?? {}).map(name => name.toUpperCase()), ...rows.map(cellsOf)]
+  const widths = (lines[0] ?? []).map((_, i) =>
+    Math.max(...lines.map(line => line[i]?.length ?? 0)),
+  )
+  return rows.length === 0 ? '' : lines.map(line => `${aligned(line, widths)}\n`).join('')
+}
+
+const cellsOf = (row: Row) => Object.values(row).map(printableLine)
+
 export function fieldLines(fields: Row): string {
   const width = Math.max(...Object.keys(fields).map(name => name.length))
   return Object.entries(fields)

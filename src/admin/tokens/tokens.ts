@@ -1,13 +1,13 @@
 // admin-tokens add|list|revoke
 import { dirname } from 'node:path'
 import { Command, Option } from 'commander'
+import { Failure, WrongUse } from '../../failures.ts'
+import { withChangeLock } from '../../file-lock.ts'
 import { hasCode, makeFolder } from '../../files.ts'
 import { createAdminToken, digestOf } from '../../identifiers.ts'
 import { type Context, type JsonOption, printList } from '../context.ts'
-import { Failure, WrongUse } from '../failures.ts'
 import { type AdminFile, withFile } from '../file-changes.ts'
 import { tokenEvent } from '../file-events.ts'
-import { withChangeLock } from '../file-lock.ts'
 import { endParser, type Moment } from '../input/times.ts'
 import { jsonOf, timeText } from '../terminal/layout.ts'
 import {

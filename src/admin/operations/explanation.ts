@@ -4,10 +4,10 @@ import { WINDOW_MINUTES } from '../../domain/throttle.ts'
 import type { User, UserState } from '../../domain/user.ts'
 import type { CountedClient } from '../../login/client-group.ts'
 import { userState } from '../../login/user-state.ts'
-import type { Explanation } from '../operations/explain-user.ts'
-import { latestOf, type ShownScope } from '../operations/throttle.ts'
-import { FOR_EVER } from '../operations/users.ts'
 import { count, type Row, timeText } from '../terminal/layout.ts'
+import type { Explanation } from './explain-user.ts'
+import { latestOf, type ShownScope } from './read-throttle.ts'
+import { FOR_EVER } from './user.ts'
 
 export function describeState(
   user: Pick<User, 'isActive' | 'lockedUntil' | 'lockedBy'>,
@@ -23,22 +23,17 @@ export function describeState(
   return lock ?? 'active'
 }
 
-function untilOf(end: Date): string {
+export function untilOf(end: Date): string {
   return end >= FOR_EVER ? '' : ` until ${timeText(end)}`
 }
 
 /** The verdict in one line. */
 export function sentenceOf(
-  email: string,
   client: CountedClient | null,
   { verdict, user, throttle }: Explanation,
 ): string {
+  const { email } = user
   switch (verdict.kind) {
-    case 'no-user': {
-      const until = latestOf(throttle.scopes.flatMap(({ waitsUntil }) => waitsUntil ?? []))
-      const wait = until ? ` Logins with this email must wait${untilOf(until)} all the same.` : ''
-      return `There is no user ${email}.${wait}`
-    }
     case 'inactive':
       return `${email} cannot log in: the user is not active ("users activate" changes that).`
     case 'locked':
@@ -54,7 +49,7 @@ export function sentenceOf(
     case 'must-wait': {
       const { because, until } = verdict
       const from = client && because.scope !== 'email' ? `From ${client.ip}, ` : ''
-      const devices = user?.devices.some(({ waitsUntil }) => waitsUntil === null)
+      const devices = user.devices.some(({ waitsUntil }) => waitsUntil === null)
         ? ' Known devices can log in.'
         : ''
       return `${from}${email} must wait${untilOf(until)}: ${reasonOf(because)}.${devices}`
@@ -62,7 +57,7 @@ export function sentenceOf(
     case 'can-log-in': {
       const from = client ? `From ${client.ip}, ` : ''
       const clients = client ? 0 : (throttle.clients?.waiting ?? 0)
-      const devices = user?.devices.filter(({ waitsUntil }) => waitsUntil !== null).length ?? 0
+      const devices = user.devices.filter(({ waitsUntil }) => waitsUntil !== null).length
       const exceptions = [
         clients > 0 && `from ${count(clients, 'client that waits', 'clients that wait')}`,
         devices > 0 && `on ${count(devices, 'known device that waits', 'known devices that wait')}`,
@@ -97,10 +92,7 @@ export const SCOPE_LABELS: Record<ScopeName, string> = {
   device: 'device',
 }
 
-/** If no user has the email, these are only what the throttle knows of it. */
 export function fieldsOfUser({ user, throttle }: Explanation, now: Date): Row {
-  const counted = fieldsOfThrottle(throttle)
-  if (!user) return counted
   const waits = user.devices.flatMap(({ waitsUntil }) => waitsUntil ?? [])
   return {
     email: user.email,
@@ -109,7 +101,7 @@ export function fieldsOfUser({ user, throttle }: Explanation, now: Date): Row {
     id: user.id,
     state: describeState(user, now),
     'failures in a row': String(user.failedLoginAttempts),
-    ...counted,
+    ...fieldsOfThrottle(throttle),
     'last login': user.lastLoginAt ? timeText(user.lastLoginAt) : 'none is known',
     devices: `${user.devices.length} known${waitingOf(waits.length, latestOf(waits))}`,
     sessions: `${user.liveSessions} live`,

@@ -1,11 +1,7 @@
 // The admin tokens as the file has them at this moment: a revoked token is refused from its next request on.
-import {
-  type AdminToken,
-  readTokens,
-  TokenFileError,
-  versionOf,
-} from '../../admin/tokens/token-file.ts'
+
 import { findExposure } from '../../files.ts'
+import { type AdminToken, readTokens, TokenFileError, versionOf } from '../tokens/token-file.ts'
 
 /** Two changes within one tick of the file system's clock could leave the same version. */
 const SETTLED_AFTER_MS = 1_000

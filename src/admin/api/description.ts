@@ -1,6 +1,6 @@
 // What the document of the admin API says besides its operations.
-import type { ApiDescription } from '../openapi/document.ts'
-import { COMMON_FAILURES, WHEN } from '../openapi/failures.ts'
+import type { ApiDescription } from '../../http/openapi/document.ts'
+import { COMMON_FAILURES, WHEN } from '../../http/openapi/failures.ts'
 
 export const ADMIN_API: ApiDescription = {
   title: 'Login Service: admin API',
@@ -23,7 +23,6 @@ export const ADMIN_API: ApiDescription = {
   failures: [
     'INVALID_REQUEST',
     'INVALID_TOKEN',
-    'TOO_MANY_REQUESTS',
     // This port always has TLS.
     ...COMMON_FAILURES.filter(code => code !== 'HTTPS_REQUIRED'),
   ],
@@ -36,7 +35,5 @@ export const ADMIN_API: ApiDescription = {
     FORBIDDEN: 'the token may only read',
     NOT_FOUND: 'there is no such user, live session or device',
     EMAIL_TAKEN: 'there is already a user with this email',
-    TOO_MANY_REQUESTS:
-      'more than 200 requests of a token at once, or 20 refused tokens of a client in a minute',
   },
 }

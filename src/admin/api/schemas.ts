@@ -1,23 +1,30 @@
 // The objects in answers of the admin API, and the fields that several of its requests have.
-import { clientParser, countParser } from '../../admin/input/values.ts'
+
 import { USER_STATES } from '../../domain/user.ts'
-import { named, object, orNull, whole } from '../openapi/operation.ts'
-import { ID, LAST_LOGIN_FIELDS, SESSION_FIELDS, TIME, USER_FIELDS } from '../openapi/schemas.ts'
+import { named, object, orNull, whole } from '../../http/openapi/operation.ts'
+import {
+  ID,
+  LAST_LOGIN_FIELDS,
+  SESSION_FIELDS,
+  TIME,
+  USER_FIELDS,
+} from '../../http/openapi/schemas.ts'
+import { clientParser, countParser } from '../input/values.ts'
 
 export const PAGE_MAX = 100
 
-export function countField(label: string, byDefault = PAGE_MAX) {
+export function countField(byDefault = PAGE_MAX) {
   return {
-    description: `How many: 1 to ${PAGE_MAX}; by default ${byDefault}.`,
+    about: `How many: 1 to ${PAGE_MAX}; by default ${byDefault}.`,
     examples: ['20'],
-    parse: countParser(label, PAGE_MAX),
+    parse: (label: string) => countParser(label, PAGE_MAX),
   }
 }
 
 export const CLIENT_FIELD = {
-  description: 'The IP address of a client.',
+  about: 'The IP address of a client.',
   examples: ['203.0.113.9'],
-  parse: clientParser('client'),
+  parse: clientParser,
 }
 
 export function listOf(items: object) {
@@ -175,11 +182,15 @@ export const EXPLANATION = named(
           kind: {
             type: 'string',
             enum: [
-              ...['must-wait', 'can-log-in', 'no-user', 'inactive', 'locked'],
-              ...['unreachable-email', 'unusable-hash'],
+              ...['must-wait', 'can-log-in', 'inactive', 'locked', 'unreachable-email'],
+              ...['unusable-hash', 'temporary-password-ended', 'must-change-password'],
             ],
           },
-          until: { ...TIME, description: 'Only if `locked` or `must-wait`.' },
+          until: {
+            ...TIME,
+            description: 'Only if `locked`, `must-wait` or `must-change-password`.',
+          },
+          at: { ...TIME, description: 'Only if `temporary-password-ended`.' },
           because: SCOPE,
         },
         ['kind'],
@@ -187,15 +198,13 @@ export const EXPLANATION = named(
       description:
         'What the right password would lead to, on a device that is not known. `because` is the scope that must wait.',
     },
-    user: orNull(
-      whole({
-        ...SHOWN_USER_FIELDS,
-        hashCost: orNull(INTEGER, 'Null if the stored hash cannot be used.'),
-        liveSessions: INTEGER,
-        lastLoginAt: orNull(TIME, 'Null if none is known.'),
-        devices: listOf(DEVICE_WITH_FAILURES),
-      }),
-    ),
+    user: whole({
+      ...SHOWN_USER_FIELDS,
+      hashCost: orNull(INTEGER, 'Null if the stored hash cannot be used.'),
+      liveSessions: INTEGER,
+      lastLoginAt: orNull(TIME, 'Null if none is known.'),
+      devices: listOf(DEVICE_WITH_FAILURES),
+    }),
     throttle: THROTTLE,
   }),
 )

@@ -1,68 +1,42 @@
 // The admin app: every route, and how its outcome is answered and logged.
 import bcrypt from 'bcrypt'
-import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
-import { Failure } from '../../admin/failures.ts'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { DatabaseBusy } from '../../domain/store.ts'
+import { Failure } from '../../failures.ts'
+import {
+  type Details,
+  type FailureCode,
+  sendFailure,
+  statusOf,
+} from '../../http/answer/envelope.ts'
+import type { Page } from '../../http/page/page.ts'
+import { clientOf } from '../../http/request/client.ts'
+import { loggedEmail, logOf } from '../../http/request/log.ts'
+import { addReference } from '../../http/routes/reference.ts'
+import { createServer, type ServerDeps } from '../../http/server.ts'
 import { isUuid } from '../../identifiers.ts'
 import { EMAIL_MAX_LENGTH } from '../../login/credentials.ts'
-import { type Details, type FailureCode, sendFailure, statusOf } from '../answer/envelope.ts'
-import type { Page } from '../page/page.ts'
-import { clientOf } from '../request/client.ts'
-import { loggedEmail, logOf } from '../request/log.ts'
-import { addReference } from '../routes/reference.ts'
-import { createServer, type ServerDeps } from '../server.ts'
+import type { Operation } from '../operation.ts'
+import type { AdminDeps, AdminStore } from '../operations/deps.ts'
+import { OPERATIONS } from '../operations.ts'
 import { admitTokens, isChange, TOKEN, tokenOf } from './access.ts'
 import type { TokensByDigest } from './current-tokens.ts'
 import { ADMIN_API } from './description.ts'
-import { createReadRecord, createWorkQueue, queueOperations, TooMuchWork } from './limits.ts'
-import type { AdminRoute, RouteDeps } from './route.ts'
-import { auditRoute } from './routes/audit.ts'
-import {
-  devicesRoute,
-  endAnySessionRoute,
-  endUserSessionsRoute,
-  revokeDeviceRoute,
-  userSessionsRoute,
-} from './routes/sessions.ts'
-import { clearThrottleRoute, throttleRoute } from './routes/throttle.ts'
-import { lockRoute, passwordRoute, unlockRoute } from './routes/user-changes.ts'
-import { userDataRoute } from './routes/user-data.ts'
-import {
-  addUserRoute,
-  changeUserRoute,
-  deleteUserRoute,
-  userRoute,
-  usersRoute,
-} from './routes/users.ts'
+import { addressOf, handle, optionsOf } from './route.ts'
+import { createWorkQueue, queueOperations, TooMuchWork } from './work-queue.ts'
 
-const USER = '/admin/v1/users/:user'
-
-export const ADMIN_ROUTES: [method: HTTPMethods, url: string, route: AdminRoute][] = [
-  ['GET', '/admin/v1/users', usersRoute],
-  ['POST', '/admin/v1/users', addUserRoute],
-  ['GET', USER, userRoute],
-  ['PATCH', USER, changeUserRoute],
-  ['DELETE', USER, deleteUserRoute],
-  ['GET', `${USER}/data`, userDataRoute],
-  ['PUT', `${USER}/password`, passwordRoute],
-  ['PUT', `${USER}/lock`, lockRoute],
-  ['DELETE', `${USER}/lock`, unlockRoute],
-  ['GET', `${USER}/sessions`, userSessionsRoute],
-  ['DELETE', `${USER}/sessions`, endUserSessionsRoute],
-  ['DELETE', '/admin/v1/sessions/:id', endAnySessionRoute],
-  ['GET', `${USER}/devices`, devicesRoute],
-  ['DELETE', '/admin/v1/devices/:id', revokeDeviceRoute],
-  ['GET', '/admin/v1/throttle', throttleRoute],
-  ['DELETE', '/admin/v1/throttle', clearThrottleRoute],
-  ['GET', '/admin/v1/audit', auditRoute],
-]
+/** The method and address of every operation that has them. */
+export const ADMIN_ROUTES = Object.values<Operation>(OPERATIONS).flatMap(operation => {
+  const address = addressOf(operation)
+  return address ? [[address.method, address.url] as const] : []
+})
 
 /** That of the longest email, each character of which takes nine in an address. */
 const PARAM_MAX_LENGTH = EMAIL_MAX_LENGTH * 9
 const RETRY_WORK_SECONDS = 5
 
 type AdminAppDeps = ServerDeps & {
-  store: RouteDeps['store']
+  store: AdminStore
   clock: () => Date
   currentTokens: () => Promise<TokensByDigest>
   page: Page
@@ -72,10 +46,9 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
   const { config, clock, currentTokens, metrics, track } = deps
   const { bcryptCost, budgets } = config
   const oneAtATime = createWorkQueue()
+  const store = queueOperations(deps.store)
   const shared = {
-    ...{ clock, budgets, bcryptCost, oneAtATime },
-    store: queueOperations(deps.store),
-    recordRead: createReadRecord(),
+    ...{ store, clock, budgets, bcryptCost, oneAtATime },
     hashPassword: (password: string) => oneAtATime(() => bcrypt.hash(password, bcryptCost)),
     passwordRules: { ...config.passwordRules, toOverrule: 'send "allowWeak": true' },
   }
@@ -89,20 +62,22 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
   app.decorateRequest(TOKEN, null)
   addReference(app, deps.page, ADMIN_API)
 
-  for (const [method, url, route] of ADMIN_ROUTES) {
+  for (const [id, operation] of Object.entries<Operation>(OPERATIONS)) {
+    const address = addressOf(operation)
+    if (!address) continue
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
       const by = { kind: 'token' as const, name: tokenOf(request).name, host: clientOf(request).ip }
       let outcome: Outcome = { code: 'INTERNAL_ERROR', details: {} }
       try {
-        outcome = await track(() => outcomeOf(route, { ...shared, by }, request))
+        outcome = await track(() => outcomeOf(operation, { ...shared, by }, request))
       } finally {
-        if (isChange(request) || route.isLogged) logRequest(request, outcome)
+        if (isChange(request) || operation.isLogged) logRequest(request, outcome)
       }
       return 'code' in outcome
         ? sendFailure(reply, outcome.code, outcome.details)
         : reply.code(outcome.status).send({ success: true, data: outcome.data })
     }
-    app.route({ method, url, ...route.optionsFor(method, url), handler })
+    app.route({ ...address, ...optionsOf(id, operation), handler })
   }
   refuseOtherMethods()
   return app
@@ -111,12 +86,12 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
 type Outcome = { status: number; data: unknown } | { code: FailureCode; details: Details }
 
 async function outcomeOf(
-  { status, handle }: AdminRoute,
-  deps: RouteDeps,
+  operation: Operation,
+  deps: AdminDeps,
   request: FastifyRequest,
 ): Promise<Outcome> {
   try {
-    return { status, data: (await handle(deps, request)) ?? {} }
+    return { status: operation.status ?? 200, data: await handle(operation, deps, request) }
   } catch (error) {
     const code = error instanceof Failure && CODE_OF[error.code]
     if (code) {

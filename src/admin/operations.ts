@@ -1,0 +1,28 @@
+// Every operation of administrators. Its name is its id in the document of the admin API.
+import { listAudit } from './operations/audit.ts'
+import { addUser, setPassword } from './operations/passwords.ts'
+import {
+  endSession,
+  endSessions,
+  listDevices,
+  listSessions,
+  revokeDevice,
+} from './operations/sessions.ts'
+import { clearThrottle, getThrottle } from './operations/throttle.ts'
+import { getUserData } from './operations/user-data.ts'
+import {
+  activateUser,
+  changeUser,
+  deactivateUser,
+  deleteUser,
+  getUser,
+  listUsers,
+  lockUser,
+  unlockUser,
+} from './operations/users.ts'
+
+export const OPERATIONS = {
+  ...{ listUsers, addUser, getUser, changeUser, deleteUser, getUserData, setPassword },
+  ...{ activateUser, deactivateUser, lockUser, unlockUser, listSessions, endSessions, endSession },
+  ...{ listDevices, revokeDevice, getThrottle, clearThrottle, listAudit },
+}

@@ -1,0 +1,141 @@
+// The throttle: which emails, clients and networks have failures, and how long they wait.
+import type { Budgets, ScopeName, ThrottleScope } from '../../domain/attempt.ts'
+import { type ScopeState, waitsUntil } from '../../domain/throttle.ts'
+import type { ListedUsers, UserStore } from '../../domain/user.ts'
+import { digestOf } from '../../identifiers.ts'
+import type { CountedClient } from '../../login/client-group.ts'
+import { clientScopes, emailScope, limitsOf, throttleScopes } from '../../login/scopes.ts'
+import type { AdminDeps } from './deps.ts'
+
+type ReadDeps = Pick<AdminDeps, 'store' | 'clock' | 'budgets'>
+
+export type ShownScope = Omit<ScopeState, 'name' | 'key' | 'emailDigest'> & {
+  scope: ScopeName
+  /** Names the scope without naming the email, client or device. */
+  digest: string
+  waitsUntil: Date | null
+}
+
+/** The clients that have failed with one email. */
+type ClientsOfEmail = {
+  clients: number
+  waiting: number
+  /** When the last of them need no longer wait. */
+  waitsUntil: Date | null
+}
+
+/** What counts attempts with an email, of a client, or both. */
+export type Named = { email: string | null; client: CountedClient | null }
+
+export type ShownThrottle = {
+  /** Those of an attempt, in the order pair, email, client, network; only what `Named` names. */
+  scopes: ShownScope[]
+  /** Null without an email. */
+  clients: ClientsOfEmail | null
+}
+
+export async function showThrottle(
+  { store, clock, budgets }: ReadDeps,
+  named: Named,
+  now = clock(),
+): Promise<ShownThrottle> {
+  const { email } = named
+  const scopes = await store.throttle.read(scopesOf(named, budgets), now)
+  return {
+    scopes: scopes.map(state => toShownScope(state, now)),
+    clients:
+      email === null
+        ? null
+        : toClients(await store.throttle.readOfEmail(digestOf(email), limitsOf(budgets), now), now),
+  }
+}
+
+function scopesOf({ email, client }: Named, budgets: Budgets): ThrottleScope[] {
+  if (email === null) return client === null ? [] : clientScopes(client, budgets)
+  return client === null ? [emailScope(email, budgets)] : throttleScopes(email, client, budgets)
+}
+
+export function toShownScope(state: ScopeState, now: Date): ShownScope {
+  const { name, key, emailDigest: _, ...rest } = state
+  return { scope: name, digest: key, ...rest, waitsUntil: waitsUntil(state, now) }
+}
+
+function toClients(states: ScopeState[], now: Date): ClientsOfEmail {
+  const pairs = states.filter(({ name }) => name === 'pair')
+  const waits = pairs.flatMap(state => waitsUntil(state, now) ?? [])
+  return {
+    clients: pairs.filter(({ failures, pending }) => failures + pending > 0).length,
+    waiting: waits.length,
+    waitsUntil: latestOf(waits),
+  }
+}
+
+export function latestOf(times: Date[]): Date | null {
+  return times.reduce<Date | null>((a, b) => (a === null || b > a ? b : a), null)
+}
+
+export type WaitingEmail = Pick<
+  ShownScope,
+  'digest' | 'failures' | 'dailyFailures' | 'waitsUntil'
+> & {
+  email: string
+  /** How many clients have failed with this email. */
+  clients: number
+}
+export type FailingClient = Pick<ShownScope, 'scope' | 'digest' | 'failures' | 'waitsUntil'>
+
+export type ThrottleList = {
+  /** How many users must wait, up to 1,000, and how many of the 1,000 clients and networks with the most failures. */
+  waiting: Record<'email' | 'client' | 'network', number>
+  /** Those of users that must wait, the most failures for the day first. */
+  emails: WaitingEmail[]
+  /** Clients and networks, the most failures first. */
+  clients: FailingClient[]
+}
+
+const MAX_WAITING_USERS = 1_000
+
+/** Not atomic: attempts go on meanwhile. */
+export async function listThrottle(
+  { store, clock, budgets }: ReadDeps,
+  top: number,
+): Promise<ThrottleList> {
+  const limits = limitsOf(budgets)
+  const now = clock()
+  const waiting = await listWaitingEmails(store.users, now)
+  const scopes = waiting.map(email => emailScope(email, budgets))
+  const emails: WaitingEmail[] = (await store.throttle.read(scopes, now))
+    .map((state, i) => {
+      const { digest, failures, dailyFailures, waitsUntil } = toShownScope(state, now)
+      return { email: waiting[i] ?? '', digest, failures, dailyFailures, clients: 0, waitsUntil }
+    })
+    .toSorted((a, b) => b.dailyFailures - a.dailyFailures)
+    .slice(0, top)
+  for (const shown of emails) {
+    const ofEmail = await store.throttle.readOfEmail(digestOf(shown.email), limits, now)
+    shown.clients = toClients(ofEmail, now).clients
+  }
+  const clients = (await store.throttle.listClients(limits, now)).map(state => {
+    const { scope, digest, failures, waitsUntil } = toShownScope(state, now)
+    return { scope, digest, failures, waitsUntil }
+  })
+  const count = (name: ScopeName) =>
+    clients.filter(({ scope, waitsUntil }) => scope === name && waitsUntil).length
+  return {
+    waiting: { email: waiting.length, client: count('client'), network: count('network') },
+    emails,
+    clients: clients.slice(0, top),
+  }
+}
+
+/** The emails of users that the throttle has locked, in order. */
+async function listWaitingEmails(store: UserStore, now: Date): Promise<string[]> {
+  const emails: string[] = []
+  for (let after: string | null = ''; after !== null && emails.length < MAX_WAITING_USERS; ) {
+    const page = { after, limit: MAX_WAITING_USERS - emails.length }
+    const { users, next }: ListedUsers = await store.list({ state: 'waiting' }, page, now)
+    emails.push(...users.map(({ email }) => email))
+    after = next
+  }
+  return emails
+}

@@ -9,7 +9,7 @@ export function serveCommand({ env, envFileWarnings, clock }: Context): Command 
     .description('run the service')
     .addHelpText('after', ({ command }) => helpOnVariables(command.createHelp()))
     .action(async () => {
-      // Loaded here, because help texts and completions do not need the server's libraries.
+      // Loaded here, because help texts do not need the server's libraries.
       const { createLog } = await import('./log/log.ts')
       const { serveUntilSignal } = await import('./serve.ts')
       const config = loadConfig(env, envFileWarnings)

@@ -51,14 +51,14 @@ describe('the OpenAPI document of the admin API', () => {
   test('an answer that it does not describe would be noticed', () => {
     const type = 'application/json; charset=utf-8'
     const check = (status: number, body: object) => () =>
-      service.described.check('GET', `${ADMIN}/users/${EMAIL}/devices`, {
+      service.described.check('DELETE', `${ADMIN}/users/${EMAIL}/sessions`, {
         status,
         headers: { 'content-type': type, 'x-request-id': UNKNOWN },
         text: JSON.stringify(body),
       })
-    check(200, { success: true, data: { devices: [] } })()
-    assert.throws(check(200, { success: true, data: { devices: [], hash: '' } }), /listDevices 200/)
-    assert.throws(check(409, {}), /listDevices 409 is not described/)
+    check(200, { success: true, data: { ended: 1 } })()
+    assert.throws(check(200, { success: true, data: { ended: 1, hash: '' } }), /endSessions 200/)
+    assert.throws(check(409, {}), /endSessions 409 is not described/)
   })
 
   test('describes every route and no other, in words', () => {

@@ -131,7 +131,7 @@ for (const engine of ENGINES_BY_RUN) {
     ] as const) {
       const id = await service.addUser(user)
       assert.equal((await service.login(user, PASSWORD)).status, 200)
-      for (const command of ['sessions end', 'sessions list', 'devices list', 'users deactivate']) {
+      for (const command of ['sessions end', 'sessions list', 'users deactivate']) {
         const { code, stderr } = await cli.run([...command.split(' '), named])
         assert.deepEqual([code, stderr], [1, `There is no user ${named}.\n`], command)
       }

@@ -198,16 +198,6 @@ for (const engine of ENGINES_BY_RUN) {
       ['with one more character', async ({ device }) => `${device}A`],
       ['that is empty', async () => ''],
       [
-        'of a revoked device',
-        async ({ userId, device }) => {
-          for (const { id } of await service.store.devices.list(userId, service.now())) {
-            assert.equal(await service.store.devices.revoke(id, changeAt()), true)
-            assert.equal(await service.store.devices.revoke(id, changeAt()), false)
-          }
-          return device
-        },
-      ],
-      [
         'from before the password was changed',
         async ({ email, device }) => {
           const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)

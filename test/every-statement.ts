@@ -148,7 +148,6 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await byEmail(store).lock(email, later(DAY_MS), changeAt(now))
   await byEmail(store).deactivate(email, changeAt(now))
   await byEmail(store).activate(email, changeAt(now))
-  await store.devices.revoke(deviceId, changeAt())
   await fillSessions(database, userId, 10, now)
   assert.equal(await byEmail(store).delete(email, changeAt()), 10)
   assert.ok(await store.sessions.hasMoreEnded(9, now, later(1)))

@@ -4,7 +4,7 @@ import { Failure, WrongUse } from '../failures.ts'
 import { type Context, printList } from './context.ts'
 import { addExamples } from './examples.ts'
 import { countParser, parseEmail, parseId } from './input/values.ts'
-import type { AnyInput, Done, Field, Operation } from './operation.ts'
+import type { Field, Operation } from './operation.ts'
 import type { AdminDeps } from './operations/deps.ts'
 import { jsonOf } from './terminal/layout.ts'
 import { withMigratedStore, withStore } from './with-store.ts'
@@ -73,7 +73,7 @@ export async function perform(
     }
     if (list) return printPages(context, admin, list, input, json)
     const completed = { named: '', ...input, ...(await complete?.(admin, input)) }
-    const { data = {}, said } = await runWhole(operation, admin, completed)
+    const { data = {}, said } = await operation.run(admin, completed)
     if (typeof said === 'string' && !json) terminal.say(said)
     else if (said && typeof said === 'object') {
       terminal.announce(`admin.${said.event}`, said.facts, said.sentence)
@@ -91,22 +91,6 @@ export async function perform(
       )
     })
   })
-}
-
-/** If the answer of the route is a page, the command prints all pages as one. */
-async function runWhole(operation: Operation, admin: AdminDeps, input: AnyInput): Promise<Done> {
-  const whole = await operation.run(admin, input)
-  const parse = operation.fields.after?.parse?.('after')
-  const all: Record<string, unknown> = { ...whole.data }
-  while (parse && typeof all.next === 'string') {
-    const { data } = await operation.run(admin, { ...input, after: parse(all.next) })
-    for (const [name, value] of Object.entries({ ...data })) {
-      const known = all[name]
-      all[name] = Array.isArray(known) && name !== 'devices' ? known.concat(value) : value
-    }
-  }
-  if (parse) delete all.next
-  return { ...whole, data: all }
 }
 
 async function printPages(

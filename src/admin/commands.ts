@@ -22,7 +22,6 @@ const INPUT_MAX_BYTES = 1_024
 const ABOUT: Record<string, string> = {
   users: 'add, show, change and delete users',
   sessions: 'list and end sessions',
-  devices: 'list and revoke the known devices of a user',
   audit: 'show what administrators have changed',
   throttle: 'show and clear failed logins and the waits after them',
 }

@@ -27,8 +27,4 @@ export const EXAMPLES: Record<string, string[]> = {
   'database status': ['database status --json'],
   'database purge': ['database purge'],
   doctor: ['doctor'],
-  completion: [
-    'completion bash >> ~/.bashrc',
-    'completion fish > ~/.config/fish/conf.d/login-service.fish',
-  ],
 }

@@ -28,7 +28,7 @@ type Value<F> = F extends { parse: (label: string) => (typed: string) => infer T
       ? boolean
       : string
 
-/** `named` is the user, session or device that the operation is about. */
+/** `named` is the user or session that the operation is about. */
 export type Input<F extends Fields> = { named: string } & {
   [K in keyof F as F[K] extends { isRequired: true } ? K : never]: Value<F[K]>
 } & {
@@ -73,7 +73,7 @@ export type About<F extends Fields> = {
   /** Arguments of the command, for its help. */
   examples?: string[]
   fields?: F
-  /** The field that is the argument of the command; by default the user, session or device. */
+  /** The field that is the argument of the command; by default the user or session. */
   argument?: string
   /** The schema of the data; by default there are none. */
   data?: { title: string }

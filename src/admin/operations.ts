@@ -1,13 +1,7 @@
 // Every operation of administrators. Its name is its id in the document of the admin API.
 import { listAudit } from './operations/audit.ts'
 import { addUser, setPassword } from './operations/passwords.ts'
-import {
-  endSession,
-  endSessions,
-  listDevices,
-  listSessions,
-  revokeDevice,
-} from './operations/sessions.ts'
+import { endSession, endSessions, listSessions } from './operations/sessions.ts'
 import { clearThrottle, getThrottle } from './operations/throttle.ts'
 import { getUserData } from './operations/user-data.ts'
 import {
@@ -24,5 +18,5 @@ import {
 export const OPERATIONS = {
   ...{ listUsers, addUser, getUser, changeUser, deleteUser, getUserData, setPassword },
   ...{ activateUser, deactivateUser, lockUser, unlockUser, listSessions, endSessions, endSession },
-  ...{ listDevices, revokeDevice, getThrottle, clearThrottle, listAudit },
+  ...{ getThrottle, clearThrottle, listAudit },
 }

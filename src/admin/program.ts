@@ -1,7 +1,6 @@
 // The tree of commands. If a group of commands is named, only its files are loaded.
 import { Command } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
-import { completionCommand } from './completion.ts'
 import type { Context } from './context.ts'
 import { addExamples, EXAMPLES, PROGRAM } from './examples.ts'
 
@@ -15,9 +14,7 @@ const fromTable = (name: string) => async () => {
 type Groups = Map<string | undefined, () => Promise<Group>>
 
 const GROUPS: Groups = new Map([
-  ...['users', 'sessions', 'devices', 'audit', 'throttle'].map(
-    name => [name, fromTable(name)] as const,
-  ),
+  ...['users', 'sessions', 'audit', 'throttle'].map(name => [name, fromTable(name)] as const),
   ['keys', async () => (await import('./keys.ts')).keysCommand],
   ['admin-tokens', async () => (await import('./tokens/tokens.ts')).tokensCommand],
   ['database', async () => (await import('./database.ts')).databaseCommand],
@@ -41,7 +38,6 @@ export async function createProgram(
     const createGroup = await load()
     program.addCommand(createGroup(context))
   }
-  program.addCommand(completionCommand(program, context.terminal))
   prepare(program, [])
   return program.addHelpText(
     'after',

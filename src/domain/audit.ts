@@ -28,7 +28,6 @@ export type AuditAction =
   | 'password.set'
   | 'session.ended'
   | 'sessions.ended'
-  | 'device.revoked'
   | 'throttle.cleared'
   /** The keys and admin tokens are in files. */
   | 'key.added'

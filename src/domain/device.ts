@@ -1,5 +1,4 @@
 // Known devices: browsers that have logged in to an account before.
-import type { Change } from './audit.ts'
 
 export type Device = {
   id: string
@@ -14,8 +13,6 @@ export interface DeviceStore {
   /** The device with this digest, if it is known to the account with this email. */
   find(digest: string, email: string, now: Date): Promise<Device | null>
   list(userId: string, now: Date): Promise<Device[]>
-  /** False if there is no such device. Recorded, see audit.ts. */
-  revoke(id: string, change: Change): Promise<boolean>
   /** The key that tags device cookies, 256 bits in hex. It is created with the tables and never changes. */
   readKey(): Promise<string>
 }

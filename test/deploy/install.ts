@@ -1,4 +1,4 @@
-// Installs what the suites of deploy/, docs/integrating.md, completion and the OpenAPI documents need.
+// Installs what the suites of deploy/, docs/integrating.md and the OpenAPI documents need.
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'

@@ -137,18 +137,6 @@ export function adminRequests(requests: Requests): Request[] {
       },
     },
     {
-      title: 'DELETE /devices/:id',
-      success: 200,
-      async prepare() {
-        const { email, userId } = await newSession()
-        const [device] = await store.devices.list(userId, now())
-        const id = String(device?.id)
-        const isDone = async () => (await store.devices.list(userId, now())).length === 0
-        const countEvents = eventsOf(id, 'device.revoked')
-        return { email, run: ask('DELETE', `/devices/${id}`), isDone, countEvents }
-      },
-    },
-    {
       title: 'GET /throttle of an email',
       success: 200,
       async prepare() {

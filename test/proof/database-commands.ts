@@ -105,18 +105,6 @@ export function databaseCommands(commands: Commands, store: Store): Operation<En
         return { email, run: () => run(['sessions', 'end', '--all', '--yes']), isDone }
       },
     },
-    {
-      title: 'devices revoke ID',
-      async prepare() {
-        const { id, email, deviceId } = await newUser()
-        return {
-          email,
-          run: () => run(['devices', 'revoke', deviceId]),
-          isDone: async () => (await store.devices.list(id, new Date())).length === 0,
-          countEvents: countEvents(deviceId, 'device.revoked'),
-        }
-      },
-    },
     change(['throttle', 'clear', '--email', 'EMAIL'], 'throttle.cleared', isCleared, {
       async before({ id, email }) {
         const scopes = makeScopes(email)

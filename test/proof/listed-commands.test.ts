@@ -18,14 +18,11 @@ const READING: Record<string, string[]> = {
   'users list': [],
   'users show': [EMAIL],
   'sessions list': [EMAIL],
-  'devices list': [EMAIL],
-  'throttle list': [],
   'throttle show': ['--email', EMAIL],
   'audit list': [],
   'keys list': [],
   'admin-tokens list': [],
   'database status': [],
-  completion: ['bash'],
 }
 
 const NOT_PROVEN: Record<string, string> = {

@@ -8,7 +8,7 @@ export const ADMIN_API: ApiDescription = {
     'For registration services and back offices. Every answer is JSON in an envelope: `{"success": true, "data"}`, or `{"success": false, "error": {"code", "message"}}`. Unknown fields are refused in every body and query. HEAD is answered like GET, without the body. Other methods get a 405 with `Allow`.',
   tags: [
     { name: 'Users', description: 'Lists, shows, adds, changes and deletes users.' },
-    { name: 'Sessions', description: 'Live sessions and known devices of users.' },
+    { name: 'Sessions', description: 'Live sessions of users.' },
     { name: 'Throttle', description: 'Failed logins, and the waits after them.' },
     { name: 'Audit', description: 'What administrators have changed.' },
   ],
@@ -33,7 +33,7 @@ export const ADMIN_API: ApiDescription = {
       'a field of the body or query is missing, unknown or cannot be used; `fields` names it, `message` tells why',
     INVALID_TOKEN: 'the token is missing, wrong or revoked',
     FORBIDDEN: 'the token may only read',
-    NOT_FOUND: 'there is no such user, live session or device',
+    NOT_FOUND: 'there is no such user or live session',
     EMAIL_TAKEN: 'there is already a user with this email',
   },
 }

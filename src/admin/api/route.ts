@@ -110,7 +110,7 @@ const PARAMS: Record<string, object> = {
 
 /** The section of the document. */
 function tagOf(url: string): string {
-  if (/sessions|devices/.test(url)) return 'Sessions'
+  if (/sessions/.test(url)) return 'Sessions'
   if (url.endsWith('/throttle')) return 'Throttle'
   return url.endsWith('/audit') ? 'Audit' : 'Users'
 }

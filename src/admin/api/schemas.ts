@@ -107,8 +107,6 @@ export const STORED_SESSION = named(
   }),
 )
 
-export const DEVICE = named('Device', whole(DEVICE_FIELDS))
-
 export const DEVICE_WITH_FAILURES = named(
   'DeviceWithFailures',
   whole({ ...DEVICE_FIELDS, ...COUNTED }),

@@ -12,12 +12,12 @@ export const listAudit = listOperation(
     request: 'GET /audit',
     summary: 'List what administrators have changed',
     description:
-      'The event that was recorded last comes first. A page may have fewer events than `limit` before the end. That a token reads them is an event too, once in an hour per address.',
+      'The event that was recorded last comes first. A page may have fewer events than `limit` before the end.',
     examples: ['--since 30d', '--target ann@example.org --limit 20'],
     fields: {
       target: {
         about:
-          'An email: its user’s events, also under other emails. Or a session, device, client, key or token.',
+          'An email: its user’s events, also under other emails. Or a session, client, key or token.',
         parse: targetParser,
       },
       since: {

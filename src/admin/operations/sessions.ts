@@ -1,12 +1,11 @@
-// Live sessions and known devices of users.
-
+// Live sessions of users.
 import { Failure, userNotFound, WrongUse } from '../../failures.ts'
 import { named, whole } from '../../http/openapi/operation.ts'
 import { isUuid } from '../../identifiers.ts'
-import { DEVICE, listOf, SHOWN_SESSION } from '../api/schemas.ts'
+import { SHOWN_SESSION } from '../api/schemas.ts'
 import { parseId } from '../input/values.ts'
 import { listOperation, operation } from '../operation.ts'
-import { count, tableText, timeText } from '../terminal/layout.ts'
+import { count, timeText } from '../terminal/layout.ts'
 import { changeNow } from './deps.ts'
 import { findUser } from './user.ts'
 
@@ -92,51 +91,5 @@ export const endEverySession = operation(
     const ended = await deps.store.sessions.endEvery(changeNow(deps))
     const sentence = `Ended ${count(ended, 'session', 'sessions')} of all users.`
     return { said: { event: 'all_sessions_ended', facts: { ended }, sentence } }
-  },
-)
-
-export const listDevices = operation(
-  {
-    command: 'devices list',
-    request: 'GET /users/:user/devices',
-    summary: 'List the known devices of a user',
-    description: 'Browsers that have logged in before, which have their own budget of failures.',
-    examples: ['ann@example.org'],
-    data: named('DeviceList', whole({ devices: listOf(DEVICE) })),
-  },
-  async (deps, { named }) => {
-    const { id, email } = await findUser(deps, named)
-    const devices = await deps.store.devices.list(id, deps.clock())
-    return {
-      data: { devices },
-      ...(devices.length === 0 && { said: `${email} has no known devices.` }),
-    }
-  },
-  ({ devices }) =>
-    tableText(devices, device => ({
-      id: device.id,
-      'first seen': timeText(device.createdAt),
-      'last used': timeText(device.lastUsedAt),
-      expires: timeText(device.expiresAt),
-      'user agent': device.userAgent,
-    })),
-)
-
-export const revokeDevice = operation(
-  {
-    command: 'devices revoke',
-    request: 'DELETE /devices/:id',
-    summary: 'Revoke a known device',
-    description: 'Its browser becomes an unknown one. Its sessions stay.',
-    examples: ['0d9c6a52-7f0e-4b8e-9d3b-5f0c2a6e1b47'],
-  },
-  async (deps, { named }) => {
-    const id = parseId(named)
-    if (!isUuid(id) || !(await deps.store.devices.revoke(id, changeNow(deps)))) {
-      throw new Failure(`There is no device ${id}.`, { code: 'not-found' })
-    }
-    return {
-      said: { event: 'device_revoked', facts: { deviceId: id }, sentence: `Revoked device ${id}.` },
-    }
   },
 )

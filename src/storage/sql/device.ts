@@ -1,8 +1,7 @@
 // Known devices: browsers that have logged in to an account before.
 import { type Selectable, sql } from 'kysely'
 import type { Device, DeviceStore } from '../../domain/device.ts'
-import { writeAudit } from './audit.ts'
-import { type Engine, transact } from './engine.ts'
+import type { Engine } from './engine.ts'
 import { formatTime, parseTime, type Schema } from './schema.ts'
 
 /** Most devices of one user. A browser that keeps no cookies gets a new device with each login. */
@@ -46,23 +45,6 @@ export function createDevices(engine: Engine): DeviceStore {
       )
       return rows.map(toDevice)
     },
-
-    revoke: (id, change) =>
-      transact(engine, async trx => {
-        const revoked = await trx
-          .deleteFrom('devices')
-          .where('id', '=', id)
-          .returning(['user_id', 'user_agent'])
-          .executeTakeFirst()
-        if (!revoked) return false
-        await writeAudit(trx, change, {
-          action: 'device.revoked',
-          target: id,
-          targetId: revoked.user_id,
-          before: { userAgent: revoked.user_agent },
-        })
-        return true
-      }),
   }
 }
 

@@ -1,22 +1,26 @@
 // Failures that an administrator can fix: a sentence for people, and a code for programs. main.ts maps the code to
-// the exit code of a command, http/admin/app.ts to an answer of the admin API.
+// the exit code of a command, admin/api/app.ts to an answer of the admin API.
 
 type Details = {
   /** `output-closed`: the reader closed the output, as `| head` does. The command ends without a message. */
   code?: 'failed' | 'wrong-use' | 'not-found' | 'email-taken' | 'weak-password' | 'output-closed'
   /** The part of a request that cannot be used. */
   field?: string | undefined
+  /** A word for programs: why a password is refused. */
+  reason?: string
   cause?: unknown
 }
 
 export class Failure extends Error {
   readonly code: NonNullable<Details['code']>
   readonly field: string | undefined
+  readonly reason: string | undefined
 
-  constructor(message = '', { code = 'failed', field, cause }: Details = {}) {
+  constructor(message = '', { code = 'failed', field, reason, cause }: Details = {}) {
     super(message, { cause })
     this.code = code
     this.field = field
+    this.reason = reason
   }
 }
 

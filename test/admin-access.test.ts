@@ -43,7 +43,7 @@ describe('access to the admin API', () => {
   })
 
   const statusOf = async (token: string | null, from = newAddress()) =>
-    (await service.admin('GET', `/users/${EMAIL}/devices`, undefined, { token, from })).status
+    (await service.admin('GET', `/users/${EMAIL}/sessions`, undefined, { token, from })).status
 
   const newToken = async (role: 'read' | 'write') => {
     const token = createAdminToken()
@@ -136,7 +136,7 @@ describe('access to the admin API', () => {
 
   test('an answer has the protective headers and a request id, and neither CORS headers nor cookies', async () => {
     const headers = { Origin: 'https://app.example.com', 'Sec-Fetch-Site': 'same-site' }
-    const answer = await service.admin('GET', `/users/${EMAIL}/devices`, undefined, { headers })
+    const answer = await service.admin('GET', `/users/${EMAIL}/sessions`, undefined, { headers })
     assert.equal(answer.status, 200)
     const names = Object.keys(answer.headers)
     assert.deepEqual(

@@ -34,7 +34,7 @@ for (const engine of ENGINES_BY_RUN) {
       const body = { email: ' Ann@Example.com', name: 'Ann', password: PASSWORD }
       const added = await admin('POST', '/users', body)
       assert.equal(added.status, 201)
-      const { user } = added.json.data
+      const user = added.json.data
       assert.equal(user.email, 'ann@example.com')
       assert.equal(user.role, 'user')
       assert.ok(!added.text.includes('$2'))
@@ -87,7 +87,7 @@ for (const engine of ENGINES_BY_RUN) {
     test('a user is named by its email, percent-encoded or not, in any case, or by its id', async () => {
       const email = "o'neil+a/b%c#d?e@example.com"
       const body = { email, name: 'Odd', password: PASSWORD }
-      const { id } = (await admin('POST', '/users', body)).json.data.user
+      const { id } = (await admin('POST', '/users', body)).json.data
       for (const name of [
         encodeURIComponent(email),
         encodeURIComponent(email.toUpperCase()),
@@ -128,13 +128,11 @@ for (const engine of ENGINES_BY_RUN) {
       const set = (secret: object) => admin('PUT', `/users/${email}/password`, secret)
       const refused = async (send: typeof add, secret: object, problem: RegExp) => {
         const { status, json } = await send(secret)
-        assert.deepEqual(
-          [status, json.error.code, json.error.fields],
-          [400, 'INVALID_REQUEST', ['password']],
-        )
-        assert.match(json.error.message, problem)
+        const { code, fields, reason, message } = json.error
+        assert.deepEqual([status, code, fields], [400, 'INVALID_REQUEST', ['password']])
+        assert.match(`${reason}: ${message}`, problem)
       }
-      await refused(add, { password: 'sunshine' }, /common.*, or send "allowWeak": true\.$/)
+      await refused(add, { password: 'sunshine' }, /^too_common: .*, or send "allowWeak": true\.$/)
       await refused(add, { password: 'sunshine', allowWeak: false }, /common/)
       const added = await add({ password: 'sunshine', allowWeak: true })
       assert.equal(added.status, 201)
@@ -145,7 +143,7 @@ for (const engine of ENGINES_BY_RUN) {
       })
       assert.equal((await service.login(email, 'sunshine')).status, 200)
 
-      await refused(set, { password: 'Weak@Example.com' }, /email or name/)
+      await refused(set, { password: 'Weak@Example.com' }, /^personal: /)
       await refused(set, { password: 'short' }, /fewer than 8 characters; choose a longer one/)
       await refused(set, { password: 'x'.repeat(73), allowWeak: true }, /more than 72 bytes\.$/)
       await refused(set, { password: '', allowWeak: true }, /empty/)
@@ -202,7 +200,7 @@ for (const engine of ENGINES_BY_RUN) {
     test('a user gets another email, name and role, and keeps its sessions', async () => {
       const email = await service.newUser()
       const { accessToken } = (await service.login(email, PASSWORD)).json.data
-      const { user } = (await admin('GET', `/users/${email}`)).json.data
+      const user = (await admin('GET', `/users/${email}`)).json.data
       const change = { email: 'Moved@example.com', name: 'Moved', role: 'editor', isActive: true }
       const changed = await admin('PATCH', `/users/${email}`, change)
       assert.equal(changed.status, 200)
@@ -301,20 +299,6 @@ for (const engine of ENGINES_BY_RUN) {
       assert.deepEqual((await admin('GET', path)).json.data, { sessions: [], next: null })
     })
 
-    test('devices are listed and revoked', async () => {
-      const email = await service.newUser()
-      await service.call({
-        body: { email, password: PASSWORD },
-        headers: { 'Sec-Fetch-Site': 'same-origin' },
-      })
-      const path = `/users/${email}/devices`
-      const [device] = (await admin('GET', path)).json.data.devices
-      assert.ok(device)
-      assert.equal((await admin('DELETE', `/devices/${device.id}`)).status, 200)
-      assert.equal((await admin('DELETE', `/devices/${device.id}`)).status, 404)
-      assert.deepEqual((await admin('GET', path)).json.data.devices, [])
-    })
-
     test('the audit is read by pages, by target and since a moment', async () => {
       const since = new Date(service.now().getTime() - 1).toISOString()
       const email = 'history@example.com'
@@ -336,27 +320,6 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal(lately.json.data.events.length, 3)
       const future = await admin('GET', '/audit?since=2099-01-01')
       assert.deepEqual(future.json.data, { events: [], next: null })
-    })
-
-    test('that a token reads the audit is an event, once in an hour per address', async () => {
-      const reads = async () =>
-        (await service.store.audit.list('audit', { since: null, beforeId: null, limit: 100 }))
-          .events
-      await admin('GET', '/audit')
-      const known = (await reads()).length
-      const token = service.nextToken()
-      for (let i = 0; i < 3; i++) await admin('GET', '/audit?limit=1', undefined, { token })
-      await admin('GET', '/audit?limit=0', undefined, { token, from: '127.0.0.9' })
-      await admin('GET', '/users', undefined, { token })
-      const [last, ...earlier] = await reads()
-      assert.equal(earlier.length, known)
-      assert.equal(last?.action, 'audit.read')
-      assert.equal(last?.by.name, 'more-0')
-      await admin('GET', '/audit', undefined, { token, from: '127.0.0.9' })
-      assert.equal((await reads()).length, known + 2)
-      service.advance(3_600_000)
-      await admin('GET', '/audit', undefined, { token })
-      assert.equal((await reads()).length, known + 3)
     })
 
     test('of the body only the email is logged, because a misspelt field may hold a password', async () => {

@@ -26,7 +26,7 @@ test('the commands work as they are printed', async t => {
   assert.equal(answers.length, script.match(/^admin .*(URL|\\$)/gm)?.length)
   const [added, listed, explained] = answers.map(answer => JSON.parse(answer))
   for (const answer of answers) assert.equal(JSON.parse(answer).success, true, answer)
-  assert.equal(added.data.user.email, 'kim@example.com')
+  assert.equal(added.data.email, 'kim@example.com')
   assert.equal(listed.data.users.length, 1)
   assert.equal(explained.data.verdict.kind, 'can-log-in')
 })

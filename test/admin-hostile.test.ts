@@ -223,7 +223,7 @@ for (const engine of ENGINES_BY_RUN) {
       const SHOWS = ['client=', 'client=x', 'client=1.2.3', 'client=127.0.0.1&client=::1'].map(
         query => `/users/${EMAIL}?${query}`,
       )
-      const THROTTLES = ['top=0', 'top=101', 'email=x', 'client=1', `top=1&email=${EMAIL}`].map(
+      const THROTTLES = ['top=0', 'top=1001', 'email=x', 'client=1', `top=1&email=${EMAIL}`].map(
         query => `/throttle?${query}`,
       )
       for (const path of [

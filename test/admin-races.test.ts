@@ -33,7 +33,7 @@ for (const engine of ENGINES_BY_RUN) {
       assert.deepEqual(countStatuses(answers), { 201: 1, 409: 99 })
       const winner = answers.find(({ status }) => status === 201)
       const user = await service.store.users.findByEmail(email)
-      assert.equal(user?.name, winner?.json.data.user.name)
+      assert.equal(user?.name, winner?.json.data.name)
       const { events } = (await admin('GET', `/audit?target=${email}`)).json.data
       assert.equal(events.length, 1)
     })

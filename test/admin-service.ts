@@ -22,11 +22,10 @@ let description: Description | null = null
 export type AdminAnswer = Omit<Answer, 'json'> & {
   json: {
     success: boolean
-    data: {
+    data: AdminUser & {
       user: AdminUser
       users: AdminUser[]
       sessions: { id: string }[]
-      devices: { id: string }[]
       events: {
         id: number
         action: string
@@ -43,7 +42,7 @@ export type AdminAnswer = Omit<Answer, 'json'> & {
       scopes: { failures: number; digest: string }[]
       clients: { digest: string }[]
     }
-    error: { code: string; message: string; fields?: string[] }
+    error: { code: string; message: string; fields?: string[]; reason?: string }
   }
 }
 

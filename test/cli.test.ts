@@ -45,7 +45,7 @@ test('a command that finds no database leaves no file where it was started', asy
 test('the help marks required options, and "help users add" is the help of "users add"', async t => {
   const { run } = await setUpEmptyCli(t, 'sqlite')
   const help = await run(['users', 'add', '--help'])
-  assert.match(help.stdout, /^ +--name <name> +display name \(required\)$/m)
+  assert.match(help.stdout, /^ +--name <name> +the display name \(required\)$/m)
   assert.deepEqual(await run(['help', 'users', 'add']), help)
   assert.deepEqual(await run(['users', 'help', 'add']), help)
   assert.deepEqual(await run(['help']), await run([]))
@@ -276,9 +276,8 @@ test('a time without a zone is UTC in every zone, and a duration counts from now
     ['2001-01-01T00:01', false],
   ] as const) {
     const args = ['audit', 'list', '--since', since]
-    const { stdout, stderr } = await run(args, '', { TZ: 'Asia/Tokyo' })
+    const { stdout } = await run(args, '', { TZ: 'Asia/Tokyo' })
     assert.equal(stdout.includes('old@example.org'), isListed, since)
-    assert.match(stderr, /^Listed \d+ changes since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.\n$/)
   }
   for (const typed of ['0h', '2', '2H', '2 h', '-2h', '1.5h', '2w', '100000d', 'h', '2h30m']) {
     const { code, stderr } = await run(['users', 'lock', email, `--until=${typed}`])

@@ -161,21 +161,30 @@ for (const engine of ENGINES_BY_RUN) {
         generate: true,
       })
       assert.equal(status, 201)
-      const { password, temporaryUntil, user } = Object(json).data
+      const { password, temporaryUntil } = Object(json).data
       assert.match(password, GENERATED)
-      assert.equal(user.temporaryUntil, temporaryUntil)
-      const hours = (Date.parse(temporaryUntil) - Date.parse(user.createdAt)) / HOUR_MS
+      // The answers are compared with the document.
+      const shown = async () => Object((await service.admin('GET', `/users/${email}`)).json).data
+      const { verdict, createdAt } = await shown()
+      assert.deepEqual(verdict, { kind: 'must-change-password', until: temporaryUntil })
+      service.advance(73 * HOUR_MS)
+      assert.deepEqual((await shown()).verdict, {
+        kind: 'temporary-password-ended',
+        at: temporaryUntil,
+      })
+      service.advance(-73 * HOUR_MS)
+      const hours = (Date.parse(temporaryUntil) - Date.parse(createdAt)) / HOUR_MS
       assert.ok(Math.abs(hours - 72) < 0.1)
       assert.equal((await login(email, password)).status, 403)
 
       const set = (body: object) => service.admin('PUT', `/users/${email}/password`, body)
       const short = Object((await set({ generate: true, valid: '1h' })).json).data
-      assert.deepEqual(Object.keys(short), ['password', 'temporaryUntil'])
+      assert.deepEqual(Object.keys(short), ['email', 'temporaryUntil', 'password'])
       const permanent = Object((await set({ generate: true, temporary: false })).json).data
-      assert.deepEqual(Object.keys(permanent), ['password'])
+      assert.deepEqual(Object.keys(permanent), ['email', 'password'])
       assert.equal((await login(email, permanent.password)).status, 200)
       const typed = await set({ password: PASSWORD, temporary: true })
-      assert.deepEqual(Object.keys(Object(typed.json).data), ['temporaryUntil'])
+      assert.deepEqual(Object.keys(Object(typed.json).data), ['email', 'temporaryUntil'])
       assert.equal((await change(email)).status, 200)
 
       for (const body of [

@@ -23,7 +23,10 @@ export function addCommand(
 ): Command {
   const { summary, description, fields, argument, list, print, data, question } = operation
   const name = operation.command?.split(' ')[1] ?? ''
-  const command = group.command(name).description(plain(`${summary}. ${description}`))
+  const command = group
+    .command(name)
+    .summary(phrase(summary))
+    .description(plain([`${summary}.`, description].join(' ').trim()))
   if (operation.alias) command.alias(operation.alias)
   const named = argument ?? /:(user|id)/.exec(operation.request ?? ':user')?.[1]
   if (argument)
@@ -81,14 +84,10 @@ export async function perform(
     const isShown = json || (!print && hasData && operation.request?.startsWith('GET'))
     const text = isShown ? jsonOf(data) : (print?.(data, completed, admin.clock()) ?? '')
     await terminal.print(text).catch(error => {
-      if (!('password' in data)) throw error
+      if (!('password' in data && 'email' in data)) throw error
       // It is stored already.
-      throw new Failure(
-        'The password was set but could not be printed: run "users set-password".',
-        {
-          cause: error,
-        },
-      )
+      const message = `The password of ${data.email} was set but could not be printed: run "users set-password".`
+      throw new Failure(message, { cause: error })
     })
   })
 }
@@ -122,10 +121,13 @@ async function printPages(
 
 function toOption(field: string, { about, type, enum: choices, parse, isRequired }: Field): Option {
   const flag = `--${field.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)}`
-  const option = new Option(type === 'boolean' ? flag : `${flag} <${field}>`, plain(about))
+  const option = new Option(type === 'boolean' ? flag : `${flag} <${field}>`, phrase(plain(about)))
   if (choices) option.choices(choices)
   if (parse) option.argParser(parse(flag))
   return option.makeOptionMandatory(isRequired === true)
 }
 
 const plain = (text: string) => text.replaceAll('`', '')
+
+/** As Commander's own texts are written: without a capital letter and a full stop. */
+const phrase = (text: string) => text.charAt(0).toLowerCase() + text.slice(1).replace(/\.$/, '')

@@ -55,7 +55,7 @@ function addEndCommand(sessions: Command, context: Context): void {
     .option('--all', 'end all sessions of all users; known devices stay')
     .option('--yes', 'with --all: end them without asking')
     .action((named: string | undefined, { all, yes }: { all?: boolean; yes?: boolean }) => {
-      if (all ? named !== undefined : named === undefined || yes) {
+      if (all ? named !== undefined : named === undefined) {
         throw new WrongUse('Name a user or a session, or add --all to end all sessions.')
       }
       if (named === undefined) return perform(context, endEverySession, {}, { yes: yes ?? false })

@@ -69,7 +69,9 @@ export type About<F extends Fields> = {
   /** Such as `PUT /users/:user/lock`. Null if only a command does it. */
   request: `${Method} /${string}` | null
   summary: string
-  description: string
+  description?: string
+  /** What only callers of the API need to know. */
+  forCallers?: string
   /** Arguments of the command, for its help. */
   examples?: string[]
   fields?: F

@@ -95,8 +95,11 @@ async function outcomeOf(
   } catch (error) {
     const code = error instanceof Failure && CODE_OF[error.code]
     if (code) {
-      const { message, field } = error
-      return { code, details: { message, ...(field && { fields: [field] }) } }
+      const { message, field, reason } = error
+      return {
+        code,
+        details: { message, ...(field && { fields: [field] }), ...(reason && { reason }) },
+      }
     }
     if (error instanceof TooMuchWork || error instanceof DatabaseBusy) {
       return { code: 'SERVICE_UNAVAILABLE', details: { retryAfterSeconds: RETRY_WORK_SECONDS } }

@@ -23,7 +23,8 @@ export function addressOf({ request }: Operation): { method: string; url: string
 
 export function optionsOf(id: string, op: Operation): RouteShorthandOptions {
   const { method, url } = addressOf(op) ?? { method: '', url: '' }
-  const { summary, description, status = 200, failures = [] } = op
+  const { summary, status = 200, failures = [] } = op
+  const description = [op.description, op.forCallers].filter(Boolean).join(' ')
   const fields = fieldsOf(op)
   const isQuery = inQuery(method)
   const required = Object.keys(fields).filter(name => fields[name]?.isRequired)

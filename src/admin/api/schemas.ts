@@ -13,11 +13,11 @@ import { clientParser, countParser } from '../input/values.ts'
 
 export const PAGE_MAX = 100
 
-export function countField(byDefault = PAGE_MAX) {
+export function countField(byDefault = PAGE_MAX, max = PAGE_MAX) {
   return {
-    about: `How many: 1 to ${PAGE_MAX}; by default ${byDefault}.`,
+    about: `How many: 1 to ${max}; by default ${byDefault}.`,
     examples: ['20'],
-    parse: (label: string) => countParser(label, PAGE_MAX),
+    parse: (label: string) => countParser(label, max),
   }
 }
 
@@ -94,6 +94,7 @@ const EVENT_FIELDS = {
   after: FACTS,
 }
 
+export const ADDED_USER_FIELDS = { id, email, name, role }
 export const SHOWN_USER = named('User', whole(SHOWN_USER_FIELDS))
 
 export const SHOWN_SESSION = named('Session', whole(SHOWN_SESSION_FIELDS))
@@ -130,17 +131,23 @@ const SCOPE = named(
   }),
 )
 
-export const THROTTLE = named(
-  'Throttle',
+const THROTTLE_FIELDS = {
+  scopes: {
+    ...listOf(SCOPE),
+    description: 'In the order pair, email, client, network; only what was asked for.',
+  },
+  clients: orNull(
+    whole({ clients: INTEGER, waiting: INTEGER, waitsUntil: WAITS_UNTIL }),
+    'The clients that have failed with the email; null without an email.',
+  ),
+}
+export const THROTTLE = named('Throttle', whole(THROTTLE_FIELDS))
+export const FOUND_THROTTLE = named(
+  'FoundThrottle',
   whole({
-    scopes: {
-      ...listOf(SCOPE),
-      description: 'In the order pair, email, client, network; only what was asked for.',
-    },
-    clients: orNull(
-      whole({ clients: INTEGER, waiting: INTEGER, waitsUntil: WAITS_UNTIL }),
-      'The clients that have failed with the email; null without an email.',
-    ),
+    email: orNull(email, 'Null without an email.'),
+    client: orNull(ip, 'Null without a client.'),
+    ...THROTTLE_FIELDS,
   }),
 )
 
@@ -174,6 +181,12 @@ export const THROTTLE_LIST = named(
 export const EXPLANATION = named(
   'Explanation',
   whole({
+    ...SHOWN_USER_FIELDS,
+    hashCost: orNull(INTEGER, 'Null if the stored hash cannot be used.'),
+    liveSessions: INTEGER,
+    lastLoginAt: orNull(TIME, 'Null if none is known.'),
+    devices: listOf(DEVICE_WITH_FAILURES),
+    client: orNull(ip, 'The address that was asked for.'),
     verdict: {
       ...object(
         {
@@ -196,13 +209,6 @@ export const EXPLANATION = named(
       description:
         'What the right password would lead to, on a device that is not known. `because` is the scope that must wait.',
     },
-    user: whole({
-      ...SHOWN_USER_FIELDS,
-      hashCost: orNull(INTEGER, 'Null if the stored hash cannot be used.'),
-      liveSessions: INTEGER,
-      lastLoginAt: orNull(TIME, 'Null if none is known.'),
-      devices: listOf(DEVICE_WITH_FAILURES),
-    }),
     throttle: THROTTLE,
   }),
 )

@@ -36,9 +36,10 @@ type ExplainedUser = ShownUser & {
   devices: (Device & Pick<ShownScope, 'failures' | 'budget' | 'waitsUntil'>)[]
 }
 
-export type Explanation = {
+export type Explanation = ExplainedUser & {
+  /** The address that a login would come from, if it is known. */
+  client: string | null
   verdict: Verdict
-  user: ExplainedUser
   throttle: ShownThrottle
 }
 
@@ -70,7 +71,8 @@ export async function explainUser(
       return [{ ...device, failures, budget, waitsUntil }]
     }),
   }
-  return { verdict: decideVerdict(user, throttle, now), user, throttle }
+  const verdict = decideVerdict(user, throttle, now)
+  return { ...user, client: client?.ip ?? null, verdict, throttle }
 }
 
 /** Checks in the order of the login. The user comes first: waiting does not help one that is not active. */

@@ -2,7 +2,6 @@
 import type { ScopeName } from '../../domain/attempt.ts'
 import { WINDOW_MINUTES } from '../../domain/throttle.ts'
 import type { User, UserState } from '../../domain/user.ts'
-import type { CountedClient } from '../../login/client-group.ts'
 import { userState } from '../../login/user-state.ts'
 import { count, type Row, timeText } from '../terminal/layout.ts'
 import type { Explanation } from './explain-user.ts'
@@ -28,11 +27,8 @@ export function untilOf(end: Date): string {
 }
 
 /** The verdict in one line. */
-export function sentenceOf(
-  client: CountedClient | null,
-  { verdict, user, throttle }: Explanation,
-): string {
-  const { email } = user
+export function sentenceOf(explained: Explanation): string {
+  const { email, client, verdict, throttle } = explained
   switch (verdict.kind) {
     case 'inactive':
       return `${email} cannot log in: the user is not active ("users activate" changes that).`
@@ -48,16 +44,16 @@ export function sentenceOf(
       return `${email} can only set a new password: the current one is temporary${untilOf(verdict.until)}.`
     case 'must-wait': {
       const { because, until } = verdict
-      const from = client && because.scope !== 'email' ? `From ${client.ip}, ` : ''
-      const devices = user.devices.some(({ waitsUntil }) => waitsUntil === null)
+      const from = client && because.scope !== 'email' ? `From ${client}, ` : ''
+      const devices = explained.devices.some(({ waitsUntil }) => waitsUntil === null)
         ? ' Known devices can log in.'
         : ''
       return `${from}${email} must wait${untilOf(until)}: ${reasonOf(because)}.${devices}`
     }
     case 'can-log-in': {
-      const from = client ? `From ${client.ip}, ` : ''
+      const from = client ? `From ${client}, ` : ''
       const clients = client ? 0 : (throttle.clients?.waiting ?? 0)
-      const devices = user.devices.filter(({ waitsUntil }) => waitsUntil !== null).length
+      const devices = explained.devices.filter(({ waitsUntil }) => waitsUntil !== null).length
       const exceptions = [
         clients > 0 && `from ${count(clients, 'client that waits', 'clients that wait')}`,
         devices > 0 && `on ${count(devices, 'known device that waits', 'known devices that wait')}`,
@@ -92,7 +88,7 @@ export const SCOPE_LABELS: Record<ScopeName, string> = {
   device: 'device',
 }
 
-export function fieldsOfUser({ user, throttle }: Explanation, now: Date): Row {
+export function fieldsOfUser(user: Explanation, now: Date): Row {
   const waits = user.devices.flatMap(({ waitsUntil }) => waitsUntil ?? [])
   return {
     email: user.email,
@@ -101,7 +97,7 @@ export function fieldsOfUser({ user, throttle }: Explanation, now: Date): Row {
     id: user.id,
     state: describeState(user, now),
     'failures in a row': String(user.failedLoginAttempts),
-    ...fieldsOfThrottle(throttle),
+    ...fieldsOfThrottle(user.throttle),
     'last login': user.lastLoginAt ? timeText(user.lastLoginAt) : 'none is known',
     devices: `${user.devices.length} known${waitingOf(waits.length, latestOf(waits))}`,
     sessions: `${user.liveSessions} live`,

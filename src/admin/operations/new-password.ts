@@ -31,7 +31,11 @@ export async function checkNewPassword(
   if (flaw === null || isOverruled) return { refusal: null, isOverruled }
   const advice = flaw === 'too_long' ? '' : `, or ${toOverrule}`
   const problem = unfitPassword(describeFlaw(flaw, rules.minLength) + advice)
-  const refusal = new Failure(problem, { code: 'weak-password', field: 'password' })
+  const refusal = new Failure(problem, {
+    code: 'weak-password',
+    field: 'password',
+    reason: flaw,
+  })
   return { refusal, isOverruled }
 }
 

@@ -4,14 +4,14 @@ import { DEFAULT_ROLE } from '../../domain/user.ts'
 import { emailTaken, userNotFound, WrongUse } from '../../failures.ts'
 import { named, object } from '../../http/openapi/operation.ts'
 import { TIME } from '../../http/openapi/schemas.ts'
-import { SHOWN_USER } from '../api/schemas.ts'
+import { ADDED_USER_FIELDS } from '../api/schemas.ts'
 import { hashParser, parsePassword } from '../input/values.ts'
 import { type Input, operation } from '../operation.ts'
 import { timeText } from '../terminal/layout.ts'
 import type { AdminDeps } from './deps.ts'
 import { type GivenPassword, hashNewPassword } from './new-password.ts'
 import { DEFAULT_END, generatePassword, parseValid } from './temporary-password.ts'
-import { findUser, toShownUser } from './user.ts'
+import { findUser } from './user.ts'
 import { IDENTITY_FIELDS } from './users.ts'
 
 const PASSWORD_FIELDS = {
@@ -42,6 +42,8 @@ const PASSWORD_FIELDS = {
   },
 } as const
 
+const SEND_ONE = 'Send one of `password`, `passwordHash` and `generate`.'
+
 /** Sent for a generated or temporary password. */
 const PASSWORD_SHOWN = {
   password: { type: 'string', examples: ['4kf2-9wpx-7m0c-q3hd-e8ts'] },
@@ -60,16 +62,17 @@ function secretOf(input: PasswordInput, { bcryptCost, clock }: AdminDeps): Secre
     input.passwordHash && hashParser('passwordHash', bcryptCost)(input.passwordHash)
   const wanted = [password !== undefined, passwordHash !== undefined, isGenerated]
   if (wanted.filter(Boolean).length !== 1) {
-    throw new WrongUse('Send one of password, passwordHash and generate.', 'password')
+    throw new WrongUse(SEND_ONE.replaceAll('`', ''), 'password')
   }
-  if (valid && !temporary) throw new WrongUse('valid is for temporary passwords.', 'valid')
+  if (valid && !temporary)
+    throw new WrongUse('valid is for temporary passwords: add temporary or generate.', 'valid')
   const end = temporary ? { temporaryUntil: (valid ?? DEFAULT_END)(clock()) } : {}
   if (passwordHash !== undefined) return { given: { passwordHash, ...end }, shown: end }
   if (password !== undefined) return { given: { password, allowWeak, ...end }, shown: end }
   const generated = generatePassword()
   return {
     given: { password: generated, isGenerated, ...end },
-    shown: { password: generated, ...end },
+    shown: { ...end, password: generated },
   }
 }
 
@@ -88,7 +91,8 @@ export const addUser = operation(
     command: 'users add',
     request: 'POST /users',
     summary: 'Add a user',
-    description: `Send one of \`password\`, \`passwordHash\` and \`generate\`. Without \`role\` it is \`${DEFAULT_ROLE}\`.`,
+    description: `Without a role it is \`${DEFAULT_ROLE}\`.`,
+    forCallers: SEND_ONE,
     examples: [
       "ann@example.org --name 'Ann Example' --generate",
       "ann@example.org --name 'Ann Example' --role admin --password-stdin < password.txt",
@@ -102,7 +106,10 @@ export const addUser = operation(
     argument: 'email',
     isFirst: true,
     status: 201,
-    data: named('AddedUser', object({ user: SHOWN_USER, ...PASSWORD_SHOWN }, ['user'])),
+    data: named(
+      'AddedUser',
+      object({ ...ADDED_USER_FIELDS, ...PASSWORD_SHOWN }, ['id', 'email', 'name', 'role']),
+    ),
     failures: ['EMAIL_TAKEN'],
   },
   async (deps, { email, name, role = DEFAULT_ROLE, ...input }) => {
@@ -116,7 +123,7 @@ export const addUser = operation(
     if (!(await users.insert(added, change))) throw emailTaken(email)
     const { password: _, ...end } = shown
     return {
-      data: { user: toShownUser(await findUser(deps, id), deps.clock()), ...shown },
+      data: { id, email, name, role, ...shown },
       said: {
         event: 'user_added',
         facts: { email, userId: id, role, ...end },
@@ -132,10 +139,14 @@ export const setPassword = operation(
     command: 'users set-password',
     request: 'PUT /users/:user/password',
     summary: 'Set the password of a user',
-    description: 'Send one of `password`, `passwordHash` and `generate`. Ends all sessions.',
+    description: 'Ends all sessions.',
+    forCallers: SEND_ONE,
     examples: ['ann@example.org --generate'],
     fields: PASSWORD_FIELDS,
-    data: named('SetPassword', object(PASSWORD_SHOWN, [])),
+    data: named(
+      'SetPassword',
+      object({ email: ADDED_USER_FIELDS.email, ...PASSWORD_SHOWN }, ['email']),
+    ),
   },
   async (deps, { named, ...input }) => {
     const { given, shown } = secretOf(input, deps)
@@ -148,7 +159,10 @@ export const setPassword = operation(
     }
     const { password: _, ...end } = shown
     const sentence = `Set the password of ${email} and ended all sessions.${describeEnd(shown)}`
-    return { data: shown, said: { event: 'password_set', facts: { email, ...end }, sentence } }
+    return {
+      data: { email, ...shown },
+      said: { event: 'password_set', facts: { email, ...end }, sentence },
+    }
   },
   printPassword,
 )

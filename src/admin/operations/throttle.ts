@@ -4,9 +4,9 @@ import { WrongUse } from '../../failures.ts'
 import { named, whole } from '../../http/openapi/operation.ts'
 import { clientScopes } from '../../login/scopes.ts'
 import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
-import { CLIENT_FIELD, countField, THROTTLE, THROTTLE_LIST } from '../api/schemas.ts'
+import { CLIENT_FIELD, countField, FOUND_THROTTLE, THROTTLE_LIST } from '../api/schemas.ts'
 import { parseEmail } from '../input/values.ts'
-import { operation } from '../operation.ts'
+import { type Done, operation } from '../operation.ts'
 import { count, fieldLines, tableText, timeText } from '../terminal/layout.ts'
 import { changeNow } from './deps.ts'
 import { fieldsOfThrottle, SCOPE_LABELS } from './explanation.ts'
@@ -18,6 +18,8 @@ import {
 } from './read-throttle.ts'
 
 const DEFAULT_TOP = 20
+/** The clients of each email are counted one by one. */
+const MAX_TOP = 1_000
 /** Enough to tell digests apart. */
 const SHOWN_DIGITS = 12
 
@@ -30,27 +32,28 @@ const NAMES = {
   client: CLIENT_FIELD,
 } as const
 
+type Shown = ThrottleList | (ShownThrottle & { email: string | null; client: string | null })
+
 export const getThrottle = operation(
   {
     command: 'throttle show',
     alias: 'list',
     request: 'GET /throttle',
-    summary: 'Get failures and waits',
+    summary: 'Show failures and waits',
     description:
       'Of an email, a client or both; otherwise the users that wait, and the clients with the most failures.',
     examples: ['--top 10', '--email ann@example.org --client 203.0.113.7'],
-    fields: { top: countField(DEFAULT_TOP), ...NAMES },
-    data: named('FoundThrottle', { anyOf: [THROTTLE_LIST, THROTTLE] }),
+    fields: { top: countField(DEFAULT_TOP, MAX_TOP), ...NAMES },
+    data: named('ThrottleAnswer', { anyOf: [THROTTLE_LIST, FOUND_THROTTLE] }),
   },
-  async (
-    deps,
-    { top, email = null, client = null },
-  ): Promise<{ data: ThrottleList | ShownThrottle }> => {
+  async (deps, { top, email = null, client = null }): Promise<Done & { data: Shown }> => {
     if (email === null && client === null) {
-      return { data: await deps.oneAtATime(() => listThrottle(deps, top ?? DEFAULT_TOP)) }
+      const data = await deps.oneAtATime(() => listThrottle(deps, top ?? DEFAULT_TOP))
+      return { data, said: sentencesOf(data) }
     }
-    if (top === undefined) return { data: await showThrottle(deps, { email, client }) }
-    throw new WrongUse('top cannot be combined with email or client.', 'top')
+    if (top !== undefined) throw new WrongUse('top cannot be combined with email or client.', 'top')
+    const shown = await showThrottle(deps, { email, client })
+    return { data: { email, client: client?.ip ?? null, ...shown } }
   },
   found => ('scopes' in found ? textOfScopes(found) : textOfList(found)),
 )
@@ -63,25 +66,28 @@ function textOfScopes(shown: ShownThrottle): string {
   return fieldLines({ ...fieldsOfThrottle(shown), ...Object.fromEntries(digests) })
 }
 
-function textOfList({ waiting, emails, clients }: ThrottleList): string {
+function textOfList({ emails, clients }: ThrottleList): string {
   const toTime = (time: Date | null) => (time ? timeText(time) : '-')
-  const tables = [
-    tableText(emails, ({ email, failures, dailyFailures, clients, waitsUntil }) => ({
-      email,
-      failures: String(failures),
-      'for the day': String(dailyFailures),
-      clients: String(clients),
-      'waits until': toTime(waitsUntil),
-    })),
-    tableText(clients, ({ scope, digest, failures, waitsUntil }) => ({
-      client: `${scope} digest ${shorten(digest)}`,
-      failures: String(failures),
-      'waits until': toTime(waitsUntil),
-    })),
-  ]
+  const ofEmails = tableText(emails, ({ email, failures, dailyFailures, clients, waitsUntil }) => ({
+    email,
+    failures: String(failures),
+    'for the day': String(dailyFailures),
+    clients: String(clients),
+    'waits until': toTime(waitsUntil),
+  }))
+  const ofClients = tableText(clients, ({ scope, digest, failures, waitsUntil }) => ({
+    client: `${scope} digest ${shorten(digest)}`,
+    failures: String(failures),
+    'waits until': toTime(waitsUntil),
+  }))
+  return ofEmails + ofClients
+}
+
+function sentencesOf({ waiting, clients }: ThrottleList): string {
+  const counts = `${count(waiting.email, 'email', 'emails')}, ${count(waiting.client, 'client', 'clients')} and ${count(waiting.network, 'network', 'networks')} must wait now.`
   const advice =
-    'Of clients and networks, only digests are stored, which cannot be turned back. The log has them: look for login.failed and login.throttled, with email and ip. "throttle show --client IP" prints the digests of an address.\n'
-  return `${tables.join('')}${count(waiting.email, 'email', 'emails')}, ${count(waiting.client, 'client', 'clients')} and ${count(waiting.network, 'network', 'networks')} must wait now.\n${clients.length > 0 ? advice : ''}`
+    'Of clients and networks, only digests are stored, which cannot be turned back. The log has them: look for login.failed and login.throttled, with email and ip. "throttle show --client IP" prints the digests of an address.'
+  return clients.length > 0 ? `${counts}\n${advice}` : counts
 }
 
 const shorten = (digest: string) => digest.slice(0, SHOWN_DIGITS)
@@ -95,7 +101,7 @@ export const clearThrottle = operation(
     command: 'throttle clear',
     request: 'DELETE /throttle',
     summary: 'Clear failures and blocks',
-    description: 'Send either `email` or `client`.',
+    description: 'Of either an email or a client.',
     examples: ['--email ann@example.org', '--client 203.0.113.7'],
     fields: NAMES,
     data: named(
@@ -112,7 +118,7 @@ export const clearThrottle = operation(
   async (deps, { email, client }) => {
     const { throttle } = deps.store
     const change = changeNow(deps)
-    if (!email === !client) throw new WrongUse('Send either email or client.', 'email')
+    if (!email === !client) throw new WrongUse('Name either an email or a client.', 'email')
     const keys = client ? clientScopes(client, deps.budgets).map(({ key }) => key) : []
     const cleared = client
       ? await throttle.clear(keys, client.ip, change)

@@ -13,13 +13,13 @@ import {
 import { operation } from '../operation.ts'
 import { changeNow } from './deps.ts'
 import { explainUser } from './explain-user.ts'
-import { findUser } from './user.ts'
+import { findUser, toShownUser } from './user.ts'
 
 export const getUserData = operation(
   {
     command: 'users export-data',
     request: 'GET /users/:user/data',
-    summary: 'Get everything that is stored about a user',
+    summary: 'Show everything that is stored about a user',
     description:
       'For a person that asks for it: also ended sessions and audit events. The hash of the password is left out.',
     examples: ['ann@example.org > ann.json'],
@@ -43,8 +43,8 @@ export const getUserData = operation(
     // Recorded before the data leave. The event names the user by the id alone, which a deletion may leave behind.
     const exported = { action: 'user.exported', target: id, targetId: id } as const
     await store.audit.record(changeNow(deps), [exported])
-    const { user: explained, throttle } = await explainUser(deps, found, null)
-    const { hashCost: _, liveSessions: __, lastLoginAt: ___, devices, ...user } = explained
+    const { devices, throttle } = await explainUser(deps, found, null)
+    const user = toShownUser(found, deps.clock())
     const lastLogin = await store.sessions.findLastLogin(id)
     const sessions = await readAll((afterId: string | null) =>
       store.sessions.listStored(id, { afterId, limit: PAGE_MAX }),
@@ -53,7 +53,7 @@ export const getUserData = operation(
       store.audit.listOfUser(found, { beforeId, limit: PAGE_MAX }),
     )
     // Without the actor: an administrator's name is not data about the user.
-    const auditEvents = events.map(({ by: ____, ...event }) => event)
+    const auditEvents = events.map(({ by: _, ...event }) => event)
     return {
       data: { user, lastLogin, devices, throttle, sessions, auditEvents },
       said: {

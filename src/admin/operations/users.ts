@@ -33,7 +33,8 @@ export const listUsers = listOperation(
     command: 'users list',
     request: 'GET /users',
     summary: 'List users',
-    description: 'Ordered by email. A page may have fewer users than `limit` before the end.',
+    description: 'Ordered by email.',
+    forCallers: 'A page may have fewer users than `limit` before the end.',
     examples: ['--search example.org --limit 100', '--state locked --json'],
     fields: {
       search: { about: 'A part of the email or name.', parse: searchParser },
@@ -83,7 +84,7 @@ export const getUser = operation(
   {
     command: 'users show',
     request: 'GET /users/:user',
-    summary: 'Get a user, and why the user can or cannot log in',
+    summary: 'Show a user, and why the user can or cannot log in',
     description: 'With `client`, it also tells whether a login from there would have to wait.',
     examples: ['ann@example.org', 'ann@example.org --client 203.0.113.7'],
     fields: { client: CLIENT_FIELD },
@@ -92,8 +93,7 @@ export const getUser = operation(
   async (deps, { named, client = null }) => ({
     data: await explainUser(deps, await findUser(deps, named), client),
   }),
-  (explained, { client = null }, now) =>
-    `${sentenceOf(client, explained)}\n${fieldLines(fieldsOfUser(explained, now))}`,
+  (explained, _, now) => `${sentenceOf(explained)}\n${fieldLines(fieldsOfUser(explained, now))}`,
 )
 
 /** It is not atomic if `isActive` comes with other fields: these are changed first, in their own transaction. */
@@ -102,8 +102,8 @@ export const changeUser = operation(
     command: 'users set',
     request: 'PATCH /users/:user',
     summary: 'Change the email, name or role of a user',
-    description:
-      'Sessions and devices stay, and failures and blocks stay with the old email. `isActive: false` ends all sessions.',
+    description: 'Sessions and devices stay, and failures and blocks stay with the old email.',
+    forCallers: '`isActive: false` ends all sessions.',
     examples: ['ann@example.org --email ann.lee@example.org --role admin'],
     fields: {
       ...IDENTITY_FIELDS,
@@ -114,7 +114,8 @@ export const changeUser = operation(
   },
   async (deps, { named, isActive, ...fields }) => {
     const hasFields = Object.keys(fields).length > 0
-    if (!hasFields && isActive === undefined) throw new WrongUse('There is nothing to change.')
+    if (!hasFields && isActive === undefined)
+      throw new WrongUse('There is nothing to change: name an email, a name or a role.')
     const { id, email } = await findUser(deps, named)
     const { users } = deps.store
     const outcome = hasFields ? await users.set(id, fields, changeNow(deps)) : 'changed'
@@ -154,7 +155,6 @@ export const activateUser = onUser(
     command: 'users activate',
     request: null,
     summary: 'Let a user log in again',
-    description: 'The API does it by `PATCH`.',
     examples: ['ann@example.org'],
   },
   'user_activated',

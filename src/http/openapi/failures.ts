@@ -68,7 +68,7 @@ const failureOf = (codes: FailureCode[]) =>
         reason: {
           type: 'string',
           enum: Object.keys(FLAW_MESSAGES),
-          description: 'Only for `newPassword`: what is wrong with it.',
+          description: 'What is wrong with the new password.',
         },
         retryAfter: {
           type: 'integer',

@@ -79,7 +79,7 @@ export async function perform(
     const { data = {}, said } = await operation.run(admin, completed)
     if (typeof said === 'string' && !json) terminal.say(said)
     else if (said && typeof said === 'object') {
-      terminal.announce(`admin.${said.event}`, said.facts, said.sentence)
+      terminal.announce(operation.event ?? '', said.facts, said.sentence)
     }
     const isShown = json || (!print && hasData && operation.request?.startsWith('GET'))
     const text = isShown ? jsonOf(data) : (print?.(data, completed, admin.clock()) ?? '')

@@ -35,10 +35,10 @@ export type Input<F extends Fields> = { named: string } & {
   [K in keyof F as F[K] extends { isRequired: true } ? never : K]?: Value<F[K]>
 }
 
-/** The data of the answer, and what a command says and logs. */
+/** The data of the answer, and what a command says. A sentence with facts is also logged, as the operation's event. */
 export type Done = {
   data?: object
-  said?: { event: string; facts: Record<string, unknown>; sentence: string } | string
+  said?: { facts: Record<string, unknown>; sentence: string } | string
 }
 
 /** A list is read page by page. `next` is the position at which the next page begins; null at the end. */
@@ -81,6 +81,8 @@ export type About<F extends Fields> = {
   data?: { title: string }
   status?: 201
   failures?: FailureCode[]
+  /** The event that a command logs when it has done it. */
+  event?: `admin.${string}`
   /** Each request is logged, as those that change something are. */
   isLogged?: true
   /** The command creates or updates the tables first. */

@@ -89,6 +89,7 @@ const printPassword = ({ password }: { password?: string }) => (password ? `${pa
 export const addUser = operation(
   {
     command: 'users add',
+    event: 'admin.user_added',
     request: 'POST /users',
     summary: 'Add a user',
     description: `Without a role it is \`${DEFAULT_ROLE}\`.`,
@@ -125,7 +126,6 @@ export const addUser = operation(
     return {
       data: { id, email, name, role, ...shown },
       said: {
-        event: 'user_added',
         facts: { email, userId: id, role, ...end },
         sentence: `Added ${email} with the role "${role}".${describeEnd(shown)}`,
       },
@@ -137,6 +137,7 @@ export const addUser = operation(
 export const setPassword = operation(
   {
     command: 'users set-password',
+    event: 'admin.password_set',
     request: 'PUT /users/:user/password',
     summary: 'Set the password of a user',
     description: 'Ends all sessions.',
@@ -161,7 +162,7 @@ export const setPassword = operation(
     const sentence = `Set the password of ${email} and ended all sessions.${describeEnd(shown)}`
     return {
       data: { email, ...shown },
-      said: { event: 'password_set', facts: { email, ...end }, sentence },
+      said: { facts: { email, ...end }, sentence },
     }
   },
   printPassword,

@@ -45,6 +45,7 @@ export const listSessions = listOperation(
 export const endSessions = operation(
   {
     command: null,
+    event: 'admin.sessions_ended',
     request: 'DELETE /users/:user/sessions',
     summary: 'End all sessions of a user',
     description: 'Known devices stay.',
@@ -58,13 +59,14 @@ export const endSessions = operation(
     const ended = await deps.store.sessions.endAll(id, changeNow(deps))
     if (ended === null) throw userNotFound(email)
     const sentence = `Ended ${count(ended, 'session', 'sessions')} of ${email}.`
-    return { data: { ended }, said: { event: 'sessions_ended', facts: { email, ended }, sentence } }
+    return { data: { ended }, said: { facts: { email, ended }, sentence } }
   },
 )
 
 export const endSession = operation(
   {
     command: null,
+    event: 'admin.session_ended',
     request: 'DELETE /sessions/:id',
     summary: 'End a session',
     description: 'Of any user.',
@@ -75,13 +77,14 @@ export const endSession = operation(
       throw new Failure(`There is no live session ${id}.`, { code: 'not-found' })
     }
     const sentence = `Ended session ${id}.`
-    return { said: { event: 'session_ended', facts: { sessionId: id }, sentence } }
+    return { said: { facts: { sessionId: id }, sentence } }
   },
 )
 
 export const endEverySession = operation(
   {
     command: null,
+    event: 'admin.all_sessions_ended',
     request: null,
     summary: 'End all sessions of all users',
     description: 'Known devices stay.',
@@ -90,6 +93,6 @@ export const endEverySession = operation(
   async deps => {
     const ended = await deps.store.sessions.endEvery(changeNow(deps))
     const sentence = `Ended ${count(ended, 'session', 'sessions')} of all users.`
-    return { said: { event: 'all_sessions_ended', facts: { ended }, sentence } }
+    return { said: { facts: { ended }, sentence } }
   },
 )

@@ -99,6 +99,7 @@ const shorten = (digest: string) => digest.slice(0, SHOWN_DIGITS)
 export const clearThrottle = operation(
   {
     command: 'throttle clear',
+    event: 'admin.throttle_cleared',
     request: 'DELETE /throttle',
     summary: 'Clear failures and blocks',
     description: 'Of either an email or a client.',
@@ -134,6 +135,6 @@ export const clearThrottle = operation(
     }
     const facts = client ? { client: client.ip } : { email }
     const sentence = `Cleared the failures and blocks of ${name}${client?.network ? ' and its network' : ''}. ${rest}`
-    return { data, said: { event: 'throttle_cleared', facts, sentence } }
+    return { data, said: { facts, sentence } }
   },
 )

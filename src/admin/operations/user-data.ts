@@ -18,6 +18,7 @@ import { findUser, toShownUser } from './user.ts'
 export const getUserData = operation(
   {
     command: 'users export-data',
+    event: 'admin.user_data_exported',
     request: 'GET /users/:user/data',
     summary: 'Show everything that is stored about a user',
     description:
@@ -57,7 +58,6 @@ export const getUserData = operation(
     return {
       data: { user, lastLogin, devices, throttle, sessions, auditEvents },
       said: {
-        event: 'user_data_exported',
         facts: { email },
         sentence: `Exported what is stored about ${email}.`,
       },

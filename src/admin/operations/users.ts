@@ -100,6 +100,7 @@ export const getUser = operation(
 export const changeUser = operation(
   {
     command: 'users set',
+    event: 'admin.user_changed',
     request: 'PATCH /users/:user',
     summary: 'Change the email, name or role of a user',
     description: 'Sessions and devices stay, and failures and blocks stay with the old email.',
@@ -133,13 +134,12 @@ export const changeUser = operation(
     const { email: newEmail, ...others } = fields
     const facts = { email, ...others, ...(newEmail && { newEmail }) }
     const sentence = `Changed ${email}: ${changes.join(', ')}.`
-    return { data, said: { event: 'user_changed', facts, sentence } }
+    return { data, said: { facts, sentence } }
   },
 )
 
 const onUser = (
   about: About<Record<never, never>>,
-  event: string,
   change: (deps: AdminDeps, user: User) => Promise<unknown>,
   sentence: (email: string) => string,
 ) =>
@@ -147,17 +147,17 @@ const onUser = (
     const user = await findUser(deps, named)
     const { email } = user
     if (!(await change(deps, user))) throw userNotFound(email)
-    return { said: { event, facts: { email }, sentence: sentence(email) } }
+    return { said: { facts: { email }, sentence: sentence(email) } }
   })
 
 export const activateUser = onUser(
   {
     command: 'users activate',
+    event: 'admin.user_activated',
     request: null,
     summary: 'Let a user log in again',
     examples: ['ann@example.org'],
   },
-  'user_activated',
   (deps, { id }) => deps.store.users.activate(id, changeNow(deps)),
   email => `Activated ${email}.`,
 )
@@ -165,12 +165,12 @@ export const activateUser = onUser(
 export const deactivateUser = onUser(
   {
     command: 'users deactivate',
+    event: 'admin.user_deactivated',
     request: null,
     summary: 'Stop a user from logging in',
     description: 'Ends all sessions.',
     examples: ['ann@example.org'],
   },
-  'user_deactivated',
   (deps, { id }) => deps.store.users.deactivate(id, changeNow(deps)),
   email => `Deactivated ${email} and ended all sessions.`,
 )
@@ -178,6 +178,7 @@ export const deactivateUser = onUser(
 export const lockUser = operation(
   {
     command: 'users lock',
+    event: 'admin.user_locked',
     request: 'PUT /users/:user/lock',
     summary: 'Lock a user',
     description: 'Ends all sessions.',
@@ -199,19 +200,19 @@ export const lockUser = operation(
     if (until <= change.at) throw new WrongUse('A lock must end in the future.', 'until')
     if (!(await deps.store.users.lock(id, until, change))) throw userNotFound(email)
     const sentence = `Locked ${email}${untilOf(until)} and ended all sessions.`
-    return { data: { until }, said: { event: 'user_locked', facts: { email, until }, sentence } }
+    return { data: { until }, said: { facts: { email, until }, sentence } }
   },
 )
 
 export const unlockUser = onUser(
   {
     command: 'users unlock',
+    event: 'admin.user_unlocked',
     request: 'DELETE /users/:user/lock',
     summary: 'Unlock a user',
     description: 'Clears the lock, failures and blocks of the email.',
     examples: ['ann@example.org'],
   },
-  'user_unlocked',
   async (deps, { id }) => {
     const isUnlocked = await deps.store.users.unlock(id, changeNow(deps))
     // After this time no running instance has an earlier block in its cache.
@@ -225,13 +226,13 @@ export const unlockUser = onUser(
 export const deleteUser = onUser(
   {
     command: 'users delete',
+    event: 'admin.user_deleted',
     request: 'DELETE /users/:user',
     summary: 'Delete a user',
     description: 'With all sessions and devices. The audit forgets the user.',
     examples: ['ann@example.org --yes'],
     question: email => `Delete ${email} for good?`,
   },
-  'user_deleted',
   async (deps, { id }) => (await deps.store.users.delete(id, changeNow(deps))) !== null,
   email => `Deleted ${email}.`,
 )

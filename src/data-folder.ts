@@ -6,14 +6,10 @@ import { findFolderProblem, hasCode, makeFolder, messageOf } from './files.ts'
 import { type Finding, ok, problem } from './finding.ts'
 
 /** Creates nothing: a folder that is not there is ok if it can be made. */
-export async function checkDataFolder({
-  dataDir,
-  database,
-  environment,
-}: Config): Promise<Finding> {
+export async function checkDataFolder({ dataDir, database, nodeEnv }: Config): Promise<Finding> {
   try {
     const folder = await nearestFolder(dataDir)
-    const isWritten = database.engine === 'sqlite' || environment !== 'production'
+    const isWritten = database.engine === 'sqlite' || nodeEnv !== 'production'
     const reason = isWritten || folder !== dataDir ? await findFolderProblem(folder) : null
     return reason
       ? problem(

@@ -14,13 +14,13 @@ export const warning = finding('warning')
 export const problem = finding('problem')
 
 /** What production refuses, and what is a warning elsewhere. */
-export function unsafe({ environment }: Pick<Config, 'environment'>) {
-  return environment === 'production' ? problem : warning
+export function unsafe({ nodeEnv }: Pick<Config, 'nodeEnv'>) {
+  return nodeEnv === 'production' ? problem : warning
 }
 
 /** Checks which users can read or change the file of a secret; null if only those that may. */
 export async function checkReaders(
-  config: Pick<Config, 'environment'>,
+  config: Pick<Config, 'nodeEnv'>,
   check: string,
   path: string,
 ): Promise<Finding | null> {

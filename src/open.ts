@@ -118,8 +118,8 @@ function failKeys(path: string) {
 }
 
 async function makeFirstKeys(config: Config, log: Log, now: Date): Promise<void> {
-  const { signingKeysFile: path, environment } = config
-  if (environment === 'production') return
+  const { signingKeysFile: path, nodeEnv } = config
+  if (nodeEnv === 'production') return
   const made = await ensureKeyFile(path, now).catch(failKeys(path))
   if (made) log.info({ event: 'keys.created', path }, `made new signing keys in ${path}`)
 }

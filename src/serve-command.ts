@@ -2,7 +2,7 @@
 import { Command, type Help } from 'commander'
 import type { Context } from './admin/context.ts'
 import { loadConfig } from './config/config.ts'
-import { describeVariables } from './config/variables.ts'
+import { VARIABLES } from './config/variables.ts'
 
 export function serveCommand({ env, envFileWarnings, clock }: Context): Command {
   return new Command('serve')
@@ -19,11 +19,10 @@ export function serveCommand({ env, envFileWarnings, clock }: Context): Command 
 }
 
 function helpOnVariables(help: Help): string {
-  const described = describeVariables().map(({ name, byDefault, values, meaning }) => {
+  const width = Math.max(...VARIABLES.map(({ name }) => name.length))
+  const items = VARIABLES.map(({ name, byDefault, kind: { values }, sentence }) => {
     const rules = byDefault ? `${values}; default: ${byDefault}` : values
-    return { name, text: `${meaning} [${rules}]`.replaceAll('`', '') }
+    return help.formatItem(name, width, `${sentence} [${rules}]`.replaceAll('`', ''), help)
   })
-  const width = Math.max(...described.map(({ name }) => name.length))
-  const items = described.map(({ name, text }) => help.formatItem(name, width, text, help))
   return ['', 'Environment variables:', ...items].join('\n')
 }

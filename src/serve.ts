@@ -34,7 +34,7 @@ export async function serveUntilSignal(
   // Installed before the start, because a supervisor may stop a service that is still starting.
   let reload = () => {}
   const asked = awaitEnd(() => reload())
-  if (config.environment === 'production') ignoreInspectorSignal(log)
+  if (config.nodeEnv === 'production') ignoreInspectorSignal(log)
   switchLogLevel(log)
 
   const locking = lockDataFolder(config, log)

@@ -160,7 +160,7 @@ export async function startTestService(
   const store = await openPatientStore(database.config)
   const client = await createClient(service.url, dataDir, config.tls?.certFile)
   // Behind a proxy it could not be fetched.
-  if (config.trustedProxies.length === 0) description ??= await fetchDescription(service.url)
+  if (config.trustProxy.length === 0) description ??= await fetchDescription(service.url)
   let users = 0
 
   async function call(request: Call): Promise<Answer> {

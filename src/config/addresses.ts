@@ -1,7 +1,7 @@
 // The kinds of values that name the service, the sites that use it and the proxies in front.
 import { isIPv4 } from 'node:net'
 import ipaddr from 'ipaddr.js'
-import type { Kind } from './kinds.ts'
+import type { Kind, ReadContext } from './kinds.ts'
 
 /** Keeps a refresh token within the specified 500 characters: its other parts have a fixed length. */
 export const ISSUER_MAX_BYTES = 100
@@ -21,75 +21,65 @@ export const issuer: Kind<string> = {
   values: 'https URL (outside production also `http://localhost…`)',
   parse(text, { name, environment, refuse }) {
     const url = findSafeUrl(text, environment)
-    const isNormal = url?.href === text || url?.href === `${text}/`
-    if (!isNormal || /[?#]/.test(text)) {
-      return refuse(
+    if ((url?.href !== text && url?.href !== `${text}/`) || /[?#]/.test(text)) {
+      refuse(
         `${name} must be a URL such as https://login.example.com: https, in its normal form, without user, query and fragment.`,
       )
+    } else if (text.length > ISSUER_MAX_BYTES) {
+      refuse(`${name} must have at most ${ISSUER_MAX_BYTES} characters.`)
     }
-    if (text.length <= ISSUER_MAX_BYTES) return text
-    return refuse(`${name} must have at most ${ISSUER_MAX_BYTES} characters.`)
+    return text
   },
+}
+
+/** `problemOf` returns the problem of an entry, without the name of the variable; or null. */
+function list(
+  values: string,
+  problemOf: (entry: string, context: ReadContext) => string | null,
+): Kind<readonly string[]> {
+  return {
+    values: `${values}, comma-separated`,
+    parse(text, context) {
+      const entries = text.split(',').map(entry => entry.trim())
+      return entries.filter(Boolean).map(entry => {
+        const problem = problemOf(entry, context)
+        if (problem) context.refuse(`${context.name} ${problem}`)
+        return entry
+      })
+    },
+  }
 }
 
 /** Production demands https; elsewhere a warning says what will not work. */
-export const origins: Kind<readonly string[]> = {
-  values: 'origins, comma-separated',
-  parse(text, { name, environment, refuse, warn }) {
-    const entries = entriesOf(text)
-    for (const entry of entries) {
-      if (URL.parse(entry)?.origin !== entry || entry.includes('*')) {
-        refuse(`${name} takes exact origins such as https://app.example.com, not "${entry}".`)
-      }
-    }
-    const plain = entries.filter(origin => !origin.startsWith('https://')).join(', ')
-    if (plain && environment === 'production') {
-      refuse(`In production ${name} must be https:// origins, not ${plain}.`)
-    }
-    if (plain) {
-      warn(
-        `${name} has ${plain}: browsers take http:// for another site and do not send the session cookie from there. Use https:// (docs/integrating.md).`,
-      )
-    }
-    return entries
-  },
-}
+export const origins = list('origins', (entry, { name, environment, warn }) => {
+  if (URL.parse(entry)?.origin !== entry || entry.includes('*')) {
+    return `takes exact origins such as https://app.example.com, not "${entry}".`
+  }
+  if (entry.startsWith('https://')) return null
+  if (environment === 'production') return `must be https:// origins in production, not ${entry}.`
+  warn(
+    `${name} has ${entry}: browsers take http:// for another site and do not send the session cookie from there. Use https:// (docs/integrating.md).`,
+  )
+  return null
+})
 
 /** Compared as text with what an application asks for, so each must be in its normal form. */
-export const callbacks: Kind<readonly string[]> = {
-  values: 'https addresses (outside production also `http://localhost…`), comma-separated',
-  parse(text, { name, environment, refuse }) {
-    const entries = entriesOf(text)
-    for (const entry of entries) {
-      const url = findSafeUrl(entry, environment)
-      if (url?.href !== entry || /[?#]/.test(entry)) {
-        refuse(
-          `${name} takes exact addresses such as https://app.example.net/signed-in: https, with a path, in their normal form, without user, query and fragment; not "${entry}".`,
-        )
-      }
-    }
-    return entries
-  },
-}
+export const callbacks = list(
+  'https addresses (outside production also `http://localhost…`)',
+  (entry, { environment }) =>
+    findSafeUrl(entry, environment)?.href === entry && !/[?#]/.test(entry)
+      ? null
+      : `takes exact addresses such as https://app.example.net/signed-in: https, with a path, in their normal form, without user, query and fragment; not "${entry}".`,
+)
 
-export const networks: Kind<readonly string[]> = {
-  values: 'addresses or CIDR networks, comma-separated',
-  parse(text, { name, refuse }) {
-    const entries = entriesOf(text)
-    for (const entry of entries) {
-      if (!isNetwork(entry)) {
-        refuse(
-          `${name} takes addresses such as 10.0.0.5, 10.0.0.0/28 or ::1, not "${entry}" (hop counts are not safe).`,
-        )
-      } else if (Number(entry.split('/')[1] ?? 128) < (entry.includes(':') ? 16 : 8)) {
-        refuse(
-          `${name} ${entry} is too wide: every machine in this network could forge client addresses.`,
-        )
-      }
-    }
-    return entries
-  },
-}
+export const networks = list('addresses or CIDR networks', entry => {
+  if (!isNetwork(entry)) {
+    return `takes addresses such as 10.0.0.5, 10.0.0.0/28 or ::1, not "${entry}" (hop counts are not safe).`
+  }
+  return Number(entry.split('/')[1] ?? 128) < (entry.includes(':') ? 16 : 8)
+    ? `${entry} is too wide: every machine in this network could forge client addresses.`
+    : null
+})
 
 /** Refuses `javascript:` and other schemes; in production also plain HTTP. */
 export function link(...otherSchemes: string[]): Kind<string> {
@@ -98,10 +88,10 @@ export function link(...otherSchemes: string[]): Kind<string> {
     values: `${schemes.map(scheme => `\`${scheme}\``).join(', ')} address`,
     parse(text, { name, environment, refuse }) {
       const url = findSafeUrl(text, environment, schemes)
-      if (url) return url.href
       const or = otherSchemes.map(scheme => `, or a ${scheme} address`).join('')
-      return refuse(
-        `${name} must be an https:// address without user and password${or}, not "${text}".`,
+      return (
+        url?.href ??
+        refuse(`${name} must be an https:// address without user and password${or}, not "${text}".`)
       )
     },
   }
@@ -113,13 +103,6 @@ function findSafeUrl(text: string, environment: string, schemes = ['https:']): U
   if (!url || url.username || url.password) return null
   const mayBePlain = environment !== 'production' && isLoopback(url.hostname)
   return schemes.includes(url.protocol) || (mayBePlain && url.protocol === 'http:') ? url : null
-}
-
-function entriesOf(text: string): string[] {
-  return text
-    .split(',')
-    .map(entry => entry.trim())
-    .filter(Boolean)
 }
 
 /**

@@ -2,12 +2,12 @@
 // its remedy.
 import { join } from 'node:path'
 import type { Budgets } from '../domain/attempt.ts'
+import { ACCESS_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import { defaultIssuer, isLoopback } from './addresses.ts'
 import type { DatabaseConfig } from './database.ts'
-import type { Environment } from './kinds.ts'
-import { readVariables, type VariableValues } from './reader.ts'
+import { ENVIRONMENTS, type Environment } from './kinds.ts'
 import { warnOfUnknown } from './unknown-variables.ts'
-import { VARIABLES } from './variables.ts'
+import { toCamelCase, VARIABLES, type Values } from './variables.ts'
 
 export type Config = Readonly<ReturnType<typeof toConfig>>
 
@@ -29,7 +29,7 @@ export function loadConfig(env: Environment, warnings: readonly string[] = []): 
   const { values, ...read } = readVariables(env)
   const problems = [...read.problems, ...contradictionsOf(values)]
   if (problems.length > 0) throw new ConfigError(problems)
-  const unknown = warnOfUnknown(env, Object.keys(VARIABLES))
+  const unknown = warnOfUnknown(env)
   const allWarnings = [...warnings, ...unknown, ...read.warnings, ...warnOfPlainHttp(values)]
   return deepFreeze(toConfig(values, allWarnings))
 }
@@ -45,128 +45,118 @@ export function logsAttempts(level: Config['logLevel']): boolean {
   return ['info', 'debug', 'trace'].includes(level)
 }
 
-function toConfig(values: VariableValues, warnings: readonly string[]) {
-  const { DATA_DIR: dataDir, PORT: port } = values
-  const issuer = values.JWT_ISSUER ?? defaultIssuer(port)
+/** Collects all problems, so that the operator can fix them together. */
+function readVariables(env: Environment) {
+  const problems: string[] = []
+  const warnings: string[] = []
+  const environment = ENVIRONMENTS.find(name => name === env.NODE_ENV?.trim()) ?? 'development'
+  const entries = VARIABLES.map(({ name, kind, byDefault }) => {
+    const parse = (text: string) =>
+      kind.parse(text, {
+        ...{ name, environment, env },
+        refuse: problem => void problems.push(problem),
+        warn: warning => warnings.push(warning),
+      })
+    const text = env[name]?.trim()
+    const value = text ? parse(text) : undefined
+    return [toCamelCase(name), value ?? (byDefault === null ? null : parse(byDefault))]
+  })
+  return { values: Object.fromEntries(entries) as Values, problems, warnings }
+}
+
+/** The values by the names of their variables, and below what is made of several, or of one in another unit. */
+function toConfig(values: Values, warnings: readonly string[]) {
+  const { dataDir, brandName, brandColor, helpText, helpUrl, termsUrl, privacyUrl, homeUrl } =
+    values
+  const issuer = values.jwtIssuer ?? defaultIssuer(values.port)
   return {
-    environment: values.NODE_ENV,
-    host: values.HOST,
-    port,
-    opsHost: values.OPS_HOST,
-    opsPort: values.OPS_PORT,
-    adminHost: values.ADMIN_HOST,
-    /** 0: no admin API. */
-    adminPort: values.ADMIN_PORT,
-    adminTokensFile: values.ADMIN_TOKENS_FILE ?? join(dataDir, 'admin-tokens.json'),
-    dataDir,
+    ...values,
+    adminTokensFile: values.adminTokensFile ?? join(dataDir, 'admin-tokens.json'),
+    signingKeysFile: values.signingKeysFile ?? join(dataDir, 'signing-keys.json'),
     database: toDatabase(values),
     /** Null: the development certificate, or plain HTTP behind a trusted proxy. */
-    tls: toPair(values.TLS_CERT_FILE, values.TLS_KEY_FILE),
+    tls: toPair(values.tlsCertFile, values.tlsKeyFile),
     /** Null: the admin API, if there is one, serves the certificate of the public port. */
-    adminTls:
-      values.ADMIN_PORT > 0 ? toPair(values.ADMIN_TLS_CERT_FILE, values.ADMIN_TLS_KEY_FILE) : null,
-    /** Proxies whose X-Forwarded-* headers are trusted. */
-    trustedProxies: values.TRUST_PROXY ?? [],
-    /** Null: not set. Production then allows no origin, development allows any. */
-    corsOrigins: values.CORS_ORIGINS,
-    /** Origins to which the page may send the user after a login. */
-    returnToOrigins: values.RETURN_TO_ORIGINS ?? [],
-    /** Addresses of applications of other sites to which the page may give a code. */
-    codeCallbacks: values.CODE_CALLBACKS ?? [],
+    adminTls: values.adminPort > 0 ? toPair(values.adminTlsCertFile, values.adminTlsKeyFile) : null,
     page: {
-      brandName: values.BRAND_NAME,
+      ...{ brandName, brandColor, helpText, helpUrl, termsUrl, privacyUrl, homeUrl },
       /** Null: the built-in logo in the brand's colour. */
-      logoFile: values.BRAND_LOGO_FILE,
-      brandColor: values.BRAND_COLOR,
-      /** Null: a sentence that names the administrator. */
-      helpText: values.HELP_TEXT,
-      helpUrl: values.HELP_URL,
-      termsUrl: values.TERMS_URL,
-      privacyUrl: values.PRIVACY_URL,
-      /** Where a user goes that came without an address to return to. */
-      homeUrl: values.HOME_URL,
+      logoFile: values.brandLogoFile,
     },
-    signingKeysFile: values.SIGNING_KEYS_FILE ?? join(dataDir, 'signing-keys.json'),
     tokens: {
       issuer,
-      audience: values.JWT_AUDIENCE ?? issuer,
-      accessSeconds: values.ACCESS_TOKEN_SECONDS,
+      audience: values.jwtAudience ?? issuer,
+      accessSeconds: values.accessTokenSeconds,
     },
-    bcryptCost: values.BCRYPT_COST,
     /** What a new password must obey; `minLength` in characters. */
-    passwordRules: { minLength: values.PASSWORD_MIN_LENGTH, brandName: values.BRAND_NAME },
-    passwordEngine: values.PASSWORD_ENGINE,
-    /** An attempt that would take longer than this is shed. */
-    loginTimeMs: values.LOGIN_TIME_MS,
+    passwordRules: { minLength: values.passwordMinLength, brandName },
     budgets: {
-      pair: values.THROTTLE_PAIR_FAILURES,
-      email: values.THROTTLE_EMAIL_FAILURES,
-      client: values.THROTTLE_CLIENT_FAILURES,
-      network: values.THROTTLE_NETWORK_FAILURES,
+      pair: values.throttlePairFailures,
+      email: values.throttleEmailFailures,
+      client: values.throttleClientFailures,
+      network: values.throttleNetworkFailures,
     } satisfies Budgets,
-    maxSessionsPerUser: values.MAX_SESSIONS_PER_USER,
-    cookieIdleSeconds: values.SESSION_IDLE_MINUTES * 60,
-    sessionMaxSeconds: values.SESSION_MAX_DAYS * 24 * 3600,
-    /** 0: audit events are kept for ever. */
-    auditDays: values.AUDIT_DAYS,
-    /** Null: not set. The service then decides by whether it runs on a terminal. */
-    drainDelayMs: values.DRAIN_DELAY_MS,
-    logLevel: values.LOG_LEVEL,
-    areRefreshesCounted: values.LOG_REFRESHES === 'counted',
-    logIp: values.LOG_IP,
+    cookieIdleSeconds: values.sessionIdleMinutes * 60,
+    sessionMaxSeconds: values.sessionMaxDays * 24 * 3600,
     /** Settings that are probably wrong but do not prevent a start. */
     warnings,
   }
 }
 
-function toDatabase(values: VariableValues): DatabaseConfig {
-  const { DATABASE_URL: url, DATABASE_POOL_SIZE: poolSize } = values
-  if (url === null) return { engine: 'sqlite', file: join(values.DATA_DIR, 'login.db') }
-  return { engine: 'postgres', url, poolSize }
+function toDatabase({ databaseUrl: url, databasePoolSize, dataDir }: Values): DatabaseConfig {
+  if (url === null) return { engine: 'sqlite', file: join(dataDir, 'login.db') }
+  return { engine: 'postgres', url, poolSize: databasePoolSize }
 }
 
 function toPair(certFile: string | null, keyFile: string | null): TlsFiles | null {
   return certFile && keyFile ? { certFile, keyFile } : null
 }
 
-function warnOfPlainHttp(values: VariableValues): string[] {
-  const { HOST, TRUST_PROXY, TLS_CERT_FILE } = values
-  if (TLS_CERT_FILE || !TRUST_PROXY?.length || isLoopback(HOST)) return []
+function warnOfPlainHttp({ host, trustProxy, tlsCertFile }: Values): string[] {
+  if (tlsCertFile || trustProxy.length === 0 || isLoopback(host)) return []
   return [
-    `With HOST=${HOST} the proxy sends passwords and tokens over the network unencrypted. Set TLS_CERT_FILE and TLS_KEY_FILE, and let the proxy use TLS and verify the certificate (docs/operations.md); if it is on this machine, set HOST=127.0.0.1.`,
+    `With HOST=${host} the proxy sends passwords and tokens over the network unencrypted. Set TLS_CERT_FILE and TLS_KEY_FILE, and let the proxy use TLS and verify the certificate (docs/operations.md); if it is on this machine, set HOST=127.0.0.1.`,
   ]
 }
 
 /** Problems of several variables together. */
-function contradictionsOf(values: VariableValues): string[] {
-  const { NODE_ENV, TLS_CERT_FILE, TRUST_PROXY, ADMIN_TLS_CERT_FILE, ADMIN_PORT, LOG_LEVEL } =
-    values
-  const problems: string[] = []
-  const hasProxy = TRUST_PROXY !== null && TRUST_PROXY.length > 0
-  for (const prefix of ['', 'ADMIN_'] as const) {
-    const [cert, key] = [`${prefix}TLS_CERT_FILE`, `${prefix}TLS_KEY_FILE`] as const
-    if ((values[cert] === null) !== (values[key] === null)) {
-      problems.push(`Set both ${cert} and ${key}, or neither.`)
-    }
-  }
-  // Not TLS_CERT_FILE: with it the public port would speak TLS too, and the proxy in front plain HTTP.
-  if (ADMIN_PORT > 0 && !TLS_CERT_FILE && !ADMIN_TLS_CERT_FILE && hasProxy) {
-    problems.push(
+function contradictionsOf(values: Values): string[] {
+  const { tlsCertFile, adminTlsCertFile } = values
+  const isProduction = values.nodeEnv === 'production'
+  const hasProxy = values.trustProxy.length > 0
+  const rules: [isBroken: boolean, problem: string][] = [
+    [!tlsCertFile !== !values.tlsKeyFile, 'Set both TLS_CERT_FILE and TLS_KEY_FILE, or neither.'],
+    [
+      !adminTlsCertFile !== !values.adminTlsKeyFile,
+      'Set both ADMIN_TLS_CERT_FILE and ADMIN_TLS_KEY_FILE, or neither.',
+    ],
+    // Not TLS_CERT_FILE: with it the public port would speak TLS too, and the proxy in front plain HTTP.
+    [
+      values.adminPort > 0 && !tlsCertFile && !adminTlsCertFile && hasProxy,
       'ADMIN_PORT needs TLS of its own, also behind a TLS proxy: set ADMIN_TLS_CERT_FILE and ADMIN_TLS_KEY_FILE, or leave ADMIN_PORT out.',
-    )
-  }
-  if (NODE_ENV !== 'production') return problems
-  if (!TLS_CERT_FILE && !hasProxy) {
-    problems.push(
+    ],
+    [
+      values.nodeEnv !== 'test' && values.accessTokenSeconds !== ACCESS_TOKEN_SECONDS,
+      'ACCESS_TOKEN_SECONDS is for tests: set NODE_ENV=test too, or remove it.',
+    ],
+    [
+      isProduction && !tlsCertFile && !hasProxy,
       'In production set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY to the addresses of the TLS proxy in front.',
-    )
-  }
-  if (!logsAttempts(LOG_LEVEL)) {
-    problems.push(
+    ],
+    [
+      isProduction && !values.signingKeysFile,
+      'In production set SIGNING_KEYS_FILE ("./login-service keys rotate" creates one).',
+    ],
+    [
+      isProduction && !values.jwtIssuer,
+      'In production set JWT_ISSUER to the public address of the service.',
+    ],
+    [
+      isProduction && !logsAttempts(values.logLevel),
       'In production LOG_LEVEL must be info, debug or trace: every login attempt must be logged.',
-    )
-  }
-  return problems
+    ],
+  ]
+  return rules.filter(([isBroken]) => isBroken).map(([, problem]) => problem)
 }
 
 function deepFreeze<T extends object>(value: T): T {

@@ -125,13 +125,10 @@ describe('an address of several hosts', () => {
   }
 })
 
-test('DATABASE_POOL_SIZE has limits; DATABASE_POOLER is gone, with a warning', () => {
-  const env = { DATABASE_URL: 'postgres://u@localhost/x', DATABASE_POOLER: 'transaction' }
-  const { database, warnings } = loadConfig({ ...env, DATABASE_POOL_SIZE: '200' })
+test('DATABASE_POOL_SIZE has limits', () => {
+  const env = { DATABASE_URL: 'postgres://u@localhost/x' }
+  const { database } = loadConfig({ ...env, DATABASE_POOL_SIZE: '200' })
   assert.deepEqual(database, { engine: 'postgres', url: env.DATABASE_URL, poolSize: 200 })
-  assert.deepEqual(warnings, [
-    'DATABASE_POOLER is not a variable of this service and has no effect.',
-  ])
   assert.throws(
     () => loadConfig({ ...env, DATABASE_POOL_SIZE: '0' }),
     /DATABASE_POOL_SIZE must be a whole number from 1 to 200/,

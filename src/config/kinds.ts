@@ -39,7 +39,6 @@ export function integer(min: number, max: number, minInTests = min): Kind<number
   }
 }
 
-/** `advice` follows the refusal of another value. */
 export function choice<T extends string>(allowed: readonly T[]): Kind<T> {
   return {
     values: allowed.map(value => `\`${value}\``).join(', '),

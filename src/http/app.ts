@@ -53,7 +53,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const { config, login, passwordRules, page, track } = deps
   const sessions = {
     ...deps.sessions,
-    areRefreshesCounted: config.areRefreshesCounted,
+    logRefreshes: config.logRefreshes,
     isListedOrigin: (origin?: string) => origin !== undefined && isListedOrigin(origin, config),
   }
   const { app, refuseOtherMethods } = createServer(deps, {

@@ -59,7 +59,7 @@ export function createServer(
   { config, tls, log, metrics, isStopping, isRefusing }: ServerDeps,
   { origins, admit, maxParamLength, isWholeQueryRead, notFound }: Options,
 ): { app: FastifyInstance; refuseOtherMethods: () => void } {
-  const proxies = trustProxies(config.trustedProxies)
+  const proxies = trustProxies(config.trustProxy)
   const serverOptions = { ...TIMEOUTS, requireHostHeader: false }
   const app = Fastify({
     ...(tls

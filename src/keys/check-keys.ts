@@ -6,12 +6,12 @@ import { explainKeyFile, loadKeySet } from './key-file.ts'
 import { findShortKey, type KeySet } from './key-set.ts'
 
 export async function checkKeys(config: Config, now: Date): Promise<Finding> {
-  const { signingKeysFile: path, environment } = config
+  const { signingKeysFile: path, nodeEnv } = config
   let keySet: KeySet
   try {
     keySet = await loadKeySet(path)
   } catch (error) {
-    return hasCode(error, 'ENOENT') && environment !== 'production'
+    return hasCode(error, 'ENOENT') && nodeEnv !== 'production'
       ? warning('keys', `${path} is not there: the service makes it at its start`)
       : problem('keys', explainKeyFile(path, error))
   }

@@ -109,7 +109,7 @@ test('compose.yaml: variables, read-only root and time to stop', () => {
   assert.equal(database, 'The connection to the database is not encrypted (sslmode=disable).')
   assert.match(proxied ?? '', /^With HOST=0\.0\.0\.0 the proxy sends .* unencrypted/)
   assert.deepEqual(others, [])
-  assert.deepEqual(config.trustedProxies, [proxy.networks.default.ipv4_address])
+  assert.deepEqual(config.trustProxy, [proxy.networks.default.ipv4_address])
   assert.match(proxy.command, new RegExp(`--to login:${config.port}$`))
   assert.ok(existsSync(join(PROJECT, 'deploy', login.build.context, login.build.dockerfile)))
   assert.ok(login.volumes.includes(`login:${config.dataDir}`))

@@ -53,7 +53,7 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
     passwordRules: { ...config.passwordRules, toOverrule: 'send "allowWeak": true' },
   }
   // Its callers reach this port directly: a header that a proxy would set is forged.
-  const direct = { ...deps, config: { ...config, trustedProxies: [] } }
+  const direct = { ...deps, config: { ...config, trustProxy: [] } }
   const { app, refuseOtherMethods } = createServer(direct, {
     maxParamLength: PARAM_MAX_LENGTH,
     isWholeQueryRead: true,

@@ -23,28 +23,28 @@ export function checkConfiguration(config: Config): Finding[] {
   ]
 }
 
-function checkEnvironment({ environment }: Config): Finding {
-  return environment === 'production'
-    ? ok('environment', environment)
-    : warning('environment', `${environment}: set NODE_ENV=production to refuse unsafe settings`)
+function checkEnvironment({ nodeEnv }: Config): Finding {
+  return nodeEnv === 'production'
+    ? ok('environment', nodeEnv)
+    : warning('environment', `${nodeEnv}: set NODE_ENV=production to refuse unsafe settings`)
 }
 
-function checkAddress({ environment, host, port, trustedProxies }: Config): Finding {
+function checkAddress({ nodeEnv, host, port, trustProxy }: Config): Finding {
   const address = port === 0 ? `${host}, a port chosen at the start` : `${host}, port ${port}`
-  if (trustedProxies.length > 0) {
-    const detail = `${address}, behind the TLS proxies ${trustedProxies.join(', ')}`
-    const wide = trustedProxies.filter(isWide)
+  if (trustProxy.length > 0) {
+    const detail = `${address}, behind the TLS proxies ${trustProxy.join(', ')}`
+    const wide = trustProxy.filter(isWide)
     if (wide.length === 0) return ok('address', detail)
     return warning(
       'address',
       `${detail}: every machine in ${wide.join(', ')} can claim any client address; list the proxies alone`,
     )
   }
-  return environment === 'production' || isLoopback(host)
+  return nodeEnv === 'production' || isLoopback(host)
     ? ok('address', address)
     : warning(
         'address',
-        `${address}: other machines can reach this ${environment} service; set HOST to 127.0.0.1`,
+        `${address}: other machines can reach this ${nodeEnv} service; set HOST to 127.0.0.1`,
       )
 }
 
@@ -82,9 +82,9 @@ function describeTokens(config: Config): string {
   return `issued by ${issuer} for ${audience}${port}`
 }
 
-function describeOrigins({ corsOrigins, environment }: Config): string {
+function describeOrigins({ corsOrigins, nodeEnv }: Config): string {
   if (corsOrigins) return corsOrigins.join(', ')
-  return environment === 'production'
+  return nodeEnv === 'production'
     ? 'none'
     : 'any origin without credentials, origins of this machine with credentials'
 }

@@ -22,7 +22,7 @@ export async function checkFiles(config: Config, now: Date): Promise<Finding[]> 
 }
 
 async function checkTls(config: Config, own: TlsFiles | null, now: Date): Promise<Finding> {
-  if (!own && config.trustedProxies.length > 0) return ok('tls', 'terminated by the proxies')
+  if (!own && config.trustProxy.length > 0) return ok('tls', 'terminated by the proxies')
   const files = own ?? developmentFiles(config.dataDir)
   try {
     const found = await checkCertificate(config, files, await readTlsFiles(files), now)

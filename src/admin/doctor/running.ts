@@ -23,11 +23,11 @@ export async function checkRunning(config: Config, now: Date): Promise<Finding[]
 }
 
 async function checkPorts(config: Config, now: Date): Promise<Finding[]> {
-  const { host, port, tls, trustedProxies } = config
+  const { host, port, tls, trustProxy } = config
   if (port === 0) return []
   const where = `${host}, port ${port}`
   const served = await askForCertificate(host, port)
-  if (!tls && trustedProxies.length > 0) {
+  if (!tls && trustProxy.length > 0) {
     return served.kind === 'nothing' ? [] : checkAdmin(config, now)
   }
   if (served.kind === 'nothing') return [ok('running', `no service is listening on ${where}`)]
@@ -55,8 +55,8 @@ async function checkAdmin(config: Config, now: Date): Promise<Finding[]> {
 }
 
 /** Each login through such a proxy is answered with 400, and nothing else shows it. */
-async function checkProxies({ opsHost, opsPort, trustedProxies }: Config): Promise<Finding[]> {
-  if (opsPort === 0 || trustedProxies.length === 0) return []
+async function checkProxies({ opsHost, opsPort, trustProxy }: Config): Promise<Finding[]> {
+  if (opsPort === 0 || trustProxy.length === 0) return []
   const host = LOCAL[opsHost] ?? opsHost
   const metrics = await fetch(`http://${isIPv6(host) ? `[${host}]` : host}:${opsPort}/metrics`, {
     signal: AbortSignal.timeout(ANSWER_WITHIN_MS),

@@ -38,7 +38,7 @@ export async function loadTls(
   files = config.tls,
 ): Promise<TlsMaterial | null> {
   if (files) return readServable(config, files, now)
-  if (config.trustedProxies.length > 0) return null
+  if (config.trustProxy.length > 0) return null
   return developmentCertificate(config.dataDir, now)
 }
 

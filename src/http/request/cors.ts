@@ -15,12 +15,12 @@ const PREFLIGHT_HEADERS = {
   'Content-Length': '0',
 }
 
-export type OriginRules = Pick<Config, 'corsOrigins' | 'codeCallbacks' | 'environment'>
+export type OriginRules = Pick<Config, 'corsOrigins' | 'codeCallbacks' | 'nodeEnv'>
 
 /** Adds the CORS headers to answers for allowed origins. */
 export function cors(rules: OriginRules) {
   const callbackOrigins = rules.codeCallbacks.map(callback => new URL(callback).origin)
-  const isOpen = rules.corsOrigins === null && rules.environment !== 'production'
+  const isOpen = rules.corsOrigins === null && rules.nodeEnv !== 'production'
 
   /**
    * A listed origin may send cookies. That of an application that gets codes may call without cookies, and so may any
@@ -71,7 +71,7 @@ export function logRefusedOrigins(
 }
 
 /** In development without a list, the origins of this machine count as listed. */
-export function isListedOrigin(origin: string, { corsOrigins, environment }: OriginRules): boolean {
+export function isListedOrigin(origin: string, { corsOrigins, nodeEnv }: OriginRules): boolean {
   if (corsOrigins !== null) return corsOrigins.includes(origin)
-  return environment !== 'production' && LOCAL_ORIGIN.test(origin)
+  return nodeEnv !== 'production' && LOCAL_ORIGIN.test(origin)
 }

@@ -20,7 +20,7 @@ import {
   sendTokenMisplaced,
 } from './session-access.ts'
 
-type Deps = SessionAccess & RefreshDeps & Pick<Config, 'areRefreshesCounted'>
+type Deps = SessionAccess & RefreshDeps & Pick<Config, 'logRefreshes'>
 
 export const REFRESH_OPERATION = operation({
   operationId: 'refresh',
@@ -85,12 +85,12 @@ async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: Fasti
 }
 
 function logRefreshed(
-  { areRefreshesCounted }: Deps,
+  { logRefreshes }: Deps,
   request: FastifyRequest,
   { session, user }: RefreshedSession,
   isRepeated: boolean,
 ): void {
-  if (areRefreshesCounted && !isRepeated) {
+  if (logRefreshes === 'counted' && !isRepeated) {
     request.server.getDecorator<CountedLog>(COUNTED_LOG).count('info', 'session.refreshed')
     return
   }

@@ -65,9 +65,9 @@ export const VERIFY_OPERATION = operation({
 
 export function verifyRoute(
   sessions: SessionAccess,
-  { trustedProxies, returnToOrigins }: Pick<Config, 'trustedProxies' | 'returnToOrigins'>,
+  { trustProxy, returnToOrigins }: Pick<Config, 'trustProxy' | 'returnToOrigins'>,
 ) {
-  const deps: VerifyDeps = { ...sessions, proxies: trustProxies(trustedProxies), returnToOrigins }
+  const deps: VerifyDeps = { ...sessions, proxies: trustProxies(trustProxy), returnToOrigins }
   return async (request: FastifyRequest, reply: FastifyReply) => {
     if (!isQueryKnown(request)) {
       const message = 'The query may only have one "role": roles, separated by commas'

@@ -1,8 +1,9 @@
 // Users that come from a file, and how the store takes them.
 import type { Change } from './audit.ts'
-import type { User } from './user.ts'
+import type { User, UserDetails } from './user.ts'
 
-export type ImportedUser = Pick<User, 'id' | 'email' | 'passwordHash' | 'name'> & {
+type Given = Omit<UserDetails, 'role'> & Pick<User, 'id' | 'passwordHash'>
+export type ImportedUser = Given & {
   /** False if the id was made for this import: an existing user keeps its own. */
   isIdGiven: boolean
   /** The same as in `Change`, but for this user. */

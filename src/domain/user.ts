@@ -4,12 +4,16 @@ import type { Change } from './audit.ts'
 /** A lock without a `lockedBy` counts as an administrator's. */
 export type LockedBy = 'throttle' | 'administrator'
 
-export type User = {
-  id: string
+/** What an administrator gives of a user. None is optional, so that the compiler names every place that lacks it. */
+export type UserDetails = Required<{
   email: string
-  passwordHash: string
   name: string
   role: string
+}>
+
+export type User = UserDetails & {
+  id: string
+  passwordHash: string
   isActive: boolean
   /** Consecutive failures: a successful login sets them to 0. */
   failedLoginAttempts: number
@@ -37,7 +41,8 @@ export function isLockedByAdministrator(
 /** A new user gets this role if none is given. */
 export const DEFAULT_ROLE = 'user'
 
-export type NewUser = Pick<User, 'id' | 'email' | 'passwordHash' | 'name' | 'role'> &
+export type NewUser = UserDetails &
+  Pick<User, 'id' | 'passwordHash'> &
   Partial<Pick<User, 'temporaryUntil'>>
 
 export const USER_STATES = ['active', 'inactive', 'locked', 'waiting'] as const
@@ -58,7 +63,7 @@ export type UserPage = { after: string; limit: number }
 export type ListedUsers = { users: User[]; next: string | null }
 
 /** What an administrator may change of a user, apart from its password and its state. */
-export type UserFields = Partial<Pick<User, 'email' | 'name' | 'role'>>
+export type UserFields = Partial<UserDetails>
 
 export interface UserStore {
   findByEmail(email: string): Promise<User | null>

@@ -1,6 +1,6 @@
 // The objects in answers of the admin API, and the fields that several of its requests have.
 
-import { USER_STATES } from '../../domain/user.ts'
+import { USER_STATES, type User } from '../../domain/user.ts'
 import { named, object, orNull, whole } from '../../http/openapi/operation.ts'
 import {
   ID,
@@ -62,7 +62,7 @@ const SHOWN_USER_FIELDS = {
     enum: USER_STATES,
     description: '`locked`: by an administrator. `waiting`: by the throttle.',
   },
-}
+} satisfies Record<Exclude<keyof User, 'passwordHash'> | 'state', object>
 
 const { id: sessionId, ...otherSessionFields } = SESSION_FIELDS
 const { userAgent, ip } = SESSION_FIELDS

@@ -1,5 +1,6 @@
 // Which fields of a user the columns of a file are: what the options say, and otherwise what the content tells.
 
+import type { ImportedUser } from '../../domain/import.ts'
 import { Failure, WrongUse } from '../../failures.ts'
 import { isUuid } from '../../identifiers.ts'
 import { FORMATS, isEmpty, type UserFormat } from './formats.ts'
@@ -18,9 +19,10 @@ export type ColumnOptions = {
 }
 
 /** An export has them in this order, and may add the hash. */
-export const EXPORTED_FIELDS = [
-  ...['id', 'email', 'name', 'role', 'isActive', 'lockedUntil', 'temporaryUntil', 'createdAt'],
-]
+export const EXPORTED_FIELDS = Object.keys({
+  ...{ id: 1, email: 1, name: 1, role: 1, isActive: 1, lockedUntil: 1, temporaryUntil: 1 },
+  createdAt: 1,
+} satisfies Record<Exclude<keyof ImportedUser, 'isIdGiven' | 'allowWeak' | 'passwordHash'>, 1>)
 export const IMPORTED_FIELDS = [...EXPORTED_FIELDS, 'passwordHash', 'password']
 
 /** `valuesOf` gives the values of a row by the names of the fields, or says what is wrong. */

@@ -1,7 +1,7 @@
 // The words in which a user, its failures and its waits are shown.
 import type { ScopeName } from '../../domain/attempt.ts'
 import { WINDOW_MINUTES } from '../../domain/throttle.ts'
-import type { User, UserState } from '../../domain/user.ts'
+import type { User, UserDetails, UserState } from '../../domain/user.ts'
 import { userState } from '../../login/user-state.ts'
 import { count, type Row, timeText } from '../terminal/layout.ts'
 import type { Explanation } from './explain-user.ts'
@@ -89,11 +89,11 @@ export const SCOPE_LABELS: Record<ScopeName, string> = {
 }
 
 export function fieldsOfUser(user: Explanation, now: Date): Row {
+  const { email, name, role } = user
+  const details: Record<keyof UserDetails, string> = { email, name, role }
   const waits = user.devices.flatMap(({ waitsUntil }) => waitsUntil ?? [])
   return {
-    email: user.email,
-    name: user.name,
-    role: user.role,
+    ...details,
     id: user.id,
     state: describeState(user, now),
     'failures in a row': String(user.failedLoginAttempts),

@@ -1,6 +1,6 @@
 // Operations on users, except those on their passwords.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { USER_STATES, type User } from '../../domain/user.ts'
+import { USER_STATES, type User, type UserDetails } from '../../domain/user.ts'
 import { emailTaken, userNotFound, WrongUse } from '../../failures.ts'
 import { named, whole } from '../../http/openapi/operation.ts'
 import { TIME } from '../../http/openapi/schemas.ts'
@@ -15,7 +15,7 @@ import {
   searchParser,
   storedEmailParser,
 } from '../input/values.ts'
-import { type About, listOperation, operation } from '../operation.ts'
+import { type About, type Field, listOperation, operation } from '../operation.ts'
 import { count, fieldLines } from '../terminal/layout.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
 import { explainUser } from './explain-user.ts'
@@ -26,7 +26,7 @@ export const IDENTITY_FIELDS = {
   email: { about: 'The email.', parse: () => parseNewEmail, examples: ['kate@example.com'] },
   name: { about: 'The display name.', parse: nameParser, examples: ['Kate'] },
   role: { about: 'The role in the access token.', parse: roleParser, examples: ['editor'] },
-} as const
+} as const satisfies Record<keyof UserDetails, Field>
 
 export const listUsers = listOperation(
   {

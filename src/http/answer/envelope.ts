@@ -98,7 +98,8 @@ export function sendSuccess(reply: FastifyReply, data: unknown): FastifyReply {
 
 /** The public fields of a user. */
 export function toUserObject({ id, email, name, role, createdAt }: SessionUser) {
-  return { id, email, name, role, createdAt: createdAt.toISOString() }
+  const time = createdAt.toISOString()
+  return { id, email, name, role, createdAt: time } satisfies Record<keyof SessionUser, string>
 }
 
 type Tokens = { accessToken: string; refreshToken?: string; expiresInSeconds: number }

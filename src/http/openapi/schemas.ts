@@ -1,4 +1,5 @@
 // The schemas that several operations share.
+import type { SessionUser } from '../../domain/session.ts'
 import { UUID_PATTERN } from '../../identifiers.ts'
 import { named, whole } from './operation.ts'
 
@@ -33,7 +34,7 @@ export const USER_FIELDS = {
   name: { type: 'string', examples: ['Kate'] },
   role: { type: 'string', examples: ['user'] },
   createdAt: TIME,
-}
+} satisfies Record<keyof SessionUser, object>
 
 export const USER = named('User', whole(USER_FIELDS))
 

@@ -7,7 +7,7 @@ import type {
   Change,
   NewAuditEvent,
 } from '../../domain/audit.ts'
-import type { User } from '../../domain/user.ts'
+import type { User, UserDetails } from '../../domain/user.ts'
 import { isAmong } from './dialect.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime, parseTime, type Schema } from './schema.ts'
@@ -43,6 +43,13 @@ export function toAuditRows({ at, by, allowWeak }: Change, events: NewAuditEvent
   }))
 }
 
+/** What the event of a new or deleted user says; its target is the email. */
+export function detailsOf({ name, role }: Omit<UserDetails, 'email'>): AuditFacts {
+  return { name, role } satisfies Record<Exclude<keyof UserDetails, 'email'>, unknown>
+}
+
+type UnrecordedField = 'id' | 'passwordHash' | 'createdAt' | 'updatedAt'
+
 /** What the record says of a user. */
 function factsOf(user: User): AuditFacts {
   return {
@@ -54,7 +61,7 @@ function factsOf(user: User): AuditFacts {
     lockedUntil: user.lockedUntil && formatTime(user.lockedUntil),
     lockedBy: user.lockedBy,
     temporaryUntil: user.temporaryUntil && formatTime(user.temporaryUntil),
-  }
+  } satisfies Record<Exclude<keyof User, UnrecordedField>, unknown>
 }
 
 /** The facts that a change has changed; null if it has changed none. */

@@ -2,8 +2,9 @@
 import { setImmediate } from 'node:timers/promises'
 import { sql, type Transaction } from 'kysely'
 import type { Change } from '../../domain/audit.ts'
+import type { UserDetails } from '../../domain/user.ts'
 import { digestOf } from '../../identifiers.ts'
-import { writeAudit } from './audit.ts'
+import { detailsOf, writeAudit } from './audit.ts'
 import { isAmong, rowsAsJson } from './dialect.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { keepEnded } from './ended-sessions.ts'
@@ -19,9 +20,8 @@ export async function deleteUser(
   const ended = await transact(engine, async trx => {
     const user = await deactivate(trx, id)
     if (!user) return null
-    const { email, name, role } = user
-    const event = { action: 'user.deleted' as const, target: email, targetId: id }
-    await writeAudit(trx, change, { ...event, before: { name, role } })
+    const event = { action: 'user.deleted' as const, target: user.email, targetId: id }
+    await writeAudit(trx, change, { ...event, before: detailsOf(user) })
     const addresses = await trx
       .selectFrom('sessions')
       .select('ip as target')
@@ -74,8 +74,11 @@ function removeBatch(
   })
 }
 
-/** The fields of an event that name a person. */
-const PERSONAL = ['email', 'name', 'userAgent']
+/** Which fields of an event name a person. */
+const IS_PERSONAL: Record<keyof UserDetails | 'userAgent', boolean> = {
+  ...{ email: true, name: true, role: false, userAgent: true },
+}
+const PERSONAL = Object.entries(IS_PERSONAL).flatMap(([field, isOne]) => (isOne ? [field] : []))
 
 /**
  * All events of one user get the same pseudonym, so that they can still be read as one story. Events that name the

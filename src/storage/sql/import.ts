@@ -8,14 +8,14 @@ import type {
   ImportOutcome,
   ImportStore,
 } from '../../domain/import.ts'
-import { DEFAULT_ROLE, isLockedByAdministrator } from '../../domain/user.ts'
+import { DEFAULT_ROLE, isLockedByAdministrator, type User } from '../../domain/user.ts'
 import { digestOf } from '../../identifiers.ts'
-import { changedFacts, toAuditRows } from './audit.ts'
+import { changedFacts, detailsOf, toAuditRows } from './audit.ts'
 import { isAmong, rowsAsJson, updateRows } from './dialect.ts'
 import { endAllSessions } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime, type Schema } from './schema.ts'
-import { toUser } from './user-rows.ts'
+import { type ColumnOf, toUser } from './user-rows.ts'
 
 type UserRow = Selectable<Schema['users']>
 type Changed = NonNullable<ReturnType<typeof updateOf>>
@@ -86,8 +86,10 @@ async function importBatch(
   return decided
 }
 
+type InsertedRow = Record<ColumnOf<Exclude<keyof User, 'failedLoginAttempts'>>, unknown>
+
 /** A value that is undefined is stored as null, and PostgreSQL need not read it. */
-function toRows(users: ImportedUser[], change: Change) {
+function toRows(users: ImportedUser[], change: Change): InsertedRow[] {
   const now = formatTime(change.at)
   return users.map(user => ({
     id: user.id,
@@ -119,6 +121,8 @@ async function findUsers(
   return new Map(rows.map(row => [row[column], row]))
 }
 
+type KeptField = 'email' | 'failedLoginAttempts' | 'createdAt'
+
 /** Null if the user is already as the file says. */
 function updateOf(found: UserRow, user: ImportedUser, change: Change) {
   const stored = toUser(found)
@@ -145,7 +149,7 @@ function updateOf(found: UserRow, user: ImportedUser, change: Change) {
     upgraded_from: isHashChanged ? null : found.upgraded_from,
     temporary_until: temporaryUntil ? formatTime(temporaryUntil) : null,
     updated_at: formatTime(change.at),
-  }
+  } satisfies Record<ColumnOf<Exclude<keyof User, KeptField>> | 'upgraded_from', unknown>
   const facts = changedFacts(stored, toUser({ ...found, ...update }))
   if (!facts && !isHashChanged) return null
   return { email: stored.email, update, facts, isNewHash: isHashChanged, endsSessions, user }
@@ -154,8 +158,7 @@ function updateOf(found: UserRow, user: ImportedUser, change: Change) {
 function addedEvent(user: ImportedUser): NewAuditEvent {
   const { id, email, name, role, isActive, lockedUntil, temporaryUntil, allowWeak } = user
   const after = {
-    name,
-    role: role ?? DEFAULT_ROLE,
+    ...detailsOf({ name, role: role ?? DEFAULT_ROLE }),
     ...(isActive === false && { isActive }),
     ...(lockedUntil && { lockedUntil: formatTime(lockedUntil) }),
     ...(allowWeak && { allowWeak }),

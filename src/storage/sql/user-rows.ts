@@ -4,26 +4,28 @@ import type { User } from '../../domain/user.ts'
 import { parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 
 /** The last login is left out, because no dummy row has one: reading it would take longer for users. */
-const USER_COLUMNS = [
-  'id',
-  'email',
-  'password_hash',
-  'name',
-  'role',
-  'is_active',
-  'failed_login_attempts',
-  'locked_until',
-  'locked_by',
-  'temporary_until',
-  'created_at',
-  'updated_at',
-] as const
-type UserRow = Pick<Selectable<Schema['users']>, (typeof USER_COLUMNS)[number]>
+const USER_COLUMNS = {
+  id: 'id',
+  email: 'email',
+  passwordHash: 'password_hash',
+  name: 'name',
+  role: 'role',
+  isActive: 'is_active',
+  failedLoginAttempts: 'failed_login_attempts',
+  lockedUntil: 'locked_until',
+  lockedBy: 'locked_by',
+  temporaryUntil: 'temporary_until',
+  createdAt: 'created_at',
+  updatedAt: 'updated_at',
+} as const satisfies Record<keyof User, keyof Schema['users']>
+/** The columns of these fields of a user. */
+export type ColumnOf<Field extends keyof typeof USER_COLUMNS> = (typeof USER_COLUMNS)[Field]
+type UserRow = Pick<Selectable<Schema['users']>, ColumnOf<keyof typeof USER_COLUMNS>>
 export type FoundUser = UserRow & { position: number }
 
 /** Falls back to a dummy row so that both lookups cost the same. */
 export function selectUserOrDummy(email: string, dummyId: string) {
-  const columns = sql.join(USER_COLUMNS.map(column => sql.ref(column)))
+  const columns = sql.join(Object.values(USER_COLUMNS).map(column => sql.ref(column)))
   return sql<FoundUser>`select * from (
     select 0 as position, ${columns} from users where email = ${email}
     union all select 1 as position, ${columns} from unknown_user where id = ${dummyId}
@@ -37,7 +39,7 @@ export function toFoundUser(row: FoundUser | null | undefined): User | null {
   return row.position === 0 ? user : null
 }
 
-export function toUser(row: UserRow): User {
+export function toUser(row: UserRow): Required<User> {
   return {
     id: row.id,
     email: row.email,

@@ -1,9 +1,9 @@
 // Users, as administrators see and change them.
 import { sql, type UpdateObject } from 'kysely'
 import type { AuditAction, Change } from '../../domain/audit.ts'
-import type { User, UserFields, UserStore } from '../../domain/user.ts'
+import type { NewUser, User, UserDetails, UserFields, UserStore } from '../../domain/user.ts'
 import { digestOf } from '../../identifiers.ts'
-import { changedFacts, writeAudit } from './audit.ts'
+import { changedFacts, detailsOf, writeAudit } from './audit.ts'
 import { deleteUser } from './delete-user.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
@@ -11,7 +11,7 @@ import { listUsers } from './list-users.ts'
 import { lockForChange } from './lock-for-change.ts'
 import { formatTime, type Schema } from './schema.ts'
 import { clearFailures, isOfEmail } from './throttle-rows.ts'
-import { toUser } from './user-rows.ts'
+import { type ColumnOf, toUser } from './user-rows.ts'
 
 const EMAILS_PER_PAGE = 10_000
 
@@ -118,12 +118,13 @@ export function createUsers(engine: Engine): UserStore {
             temporary_until: temporaryEnd,
             created_at: moment,
             updated_at: moment,
-          })
+          } satisfies Record<ColumnOf<keyof NewUser | 'createdAt' | 'updatedAt'>, unknown>)
           .onConflict(conflict => conflict.column('email').doNothing())
           .returning('id')
           .executeTakeFirst()
         if (!inserted) return false
-        const after = { name, role, ...(temporaryEnd && { temporaryUntil: temporaryEnd }) }
+        const temporary = temporaryEnd && { temporaryUntil: temporaryEnd }
+        const after = { ...detailsOf({ name, role }), ...temporary }
         await writeAudit(trx, change, { action: 'user.added', target: email, targetId: id, after })
         return true
       }),
@@ -180,7 +181,7 @@ export function createUsers(engine: Engine): UserStore {
   }
 }
 
-/** Changes the email, name and role of a user. */
+/** Changes the details of a user. */
 async function setUser(
   engine: Engine,
   id: string,
@@ -199,7 +200,12 @@ async function setUser(
       if (!facts) return 'unchanged'
       await trx
         .updateTable('users')
-        .set({ ...fields, updated_at: formatTime(change.at) })
+        .set({
+          email: fields.email,
+          name: fields.name,
+          role: fields.role,
+          updated_at: formatTime(change.at),
+        } satisfies Record<ColumnOf<keyof UserDetails | 'updatedAt'>, unknown>)
         .$if(isFreed, query => query.set({ locked_until: null, locked_by: null }))
         .where('id', '=', id)
         .execute()

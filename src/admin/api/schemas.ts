@@ -1,6 +1,6 @@
 // The objects in answers of the admin API, and the fields that several of its requests have.
 
-import { USER_STATES, type User } from '../../domain/user.ts'
+import { USER_STATES, type User, type UserDetails } from '../../domain/user.ts'
 import { named, object, orNull, whole } from '../../http/openapi/operation.ts'
 import {
   ID,
@@ -94,7 +94,10 @@ const EVENT_FIELDS = {
   after: FACTS,
 }
 
-export const ADDED_USER_FIELDS = { id, email, name, role }
+export const ADDED_USER_FIELDS = { id, email, name, role } satisfies Record<
+  keyof UserDetails | 'id',
+  object
+>
 export const SHOWN_USER = named('User', whole(SHOWN_USER_FIELDS))
 
 export const SHOWN_SESSION = named('Session', whole(SHOWN_SESSION_FIELDS))

@@ -24,8 +24,6 @@ function table(head: string[], rows: string[][]): string {
   return `${toLine(head)}|${'---|'.repeat(head.length)}\n${rows.map(toLine).join('')}`
 }
 
-const GROUPS = [...new Set(VARIABLES.map(({ group }) => group))]
-
 function variablesOf(group: string): string {
   const rows = VARIABLES.filter(variable => variable.group === group)
   return table(
@@ -76,19 +74,19 @@ function requests(): string {
 }
 
 function failures(codes: Record<string, { status: number }>, when: Record<string, string>): string {
-  const toRow = (name: string, status: number) => [code(name), `${status}`, when[name] ?? '']
-  const rows = Object.entries(codes).map(([name, { status }]) => toRow(name, status))
+  const rows = Object.entries(codes).map(([name, { status }]) => [
+    code(name),
+    `${status}`,
+    `${when[name]}`,
+  ])
   return table(['code', 'status', 'when'], rows)
 }
 
 /** The tables of each document. */
 const TABLES: Record<string, Record<string, string>> = {
-  'docs/configuration.md': {
-    essential: variablesOf(GROUPS[0] ?? ''),
-    advanced: GROUPS.slice(1)
-      .map(group => `### ${group}\n\n${variablesOf(group)}`)
-      .join('\n'),
-  },
+  'docs/configuration.md': Object.fromEntries(
+    VARIABLES.map(({ group }) => [group, variablesOf(group)]),
+  ),
   'docs/cli.md': { commands: await commands() },
   'docs/admin-api.md': {
     requests: requests(),

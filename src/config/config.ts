@@ -121,42 +121,29 @@ function warnOfPlainHttp({ host, trustProxy, tlsCertFile }: Values): string[] {
 
 /** Problems of several variables together. */
 function contradictionsOf(values: Values): string[] {
-  const { tlsCertFile, adminTlsCertFile } = values
-  const isProduction = values.nodeEnv === 'production'
-  const hasProxy = values.trustProxy.length > 0
-  const rules: [isBroken: boolean, problem: string][] = [
-    [!tlsCertFile !== !values.tlsKeyFile, 'Set both TLS_CERT_FILE and TLS_KEY_FILE, or neither.'],
-    [
-      !adminTlsCertFile !== !values.adminTlsKeyFile,
-      'Set both ADMIN_TLS_CERT_FILE and ADMIN_TLS_KEY_FILE, or neither.',
-    ],
+  const { nodeEnv, tlsCertFile, adminTlsCertFile, trustProxy } = values
+  const isProduction = nodeEnv === 'production'
+  const hasTls = tlsCertFile !== null
+  const hasProxy = trustProxy.length > 0
+  const problems: Record<string, boolean> = {
+    'Set both TLS_CERT_FILE and TLS_KEY_FILE, or neither.': hasTls !== (values.tlsKeyFile !== null),
+    'Set both ADMIN_TLS_CERT_FILE and ADMIN_TLS_KEY_FILE, or neither.':
+      (adminTlsCertFile === null) !== (values.adminTlsKeyFile === null),
     // Not TLS_CERT_FILE: with it the public port would speak TLS too, and the proxy in front plain HTTP.
-    [
-      values.adminPort > 0 && !tlsCertFile && !adminTlsCertFile && hasProxy,
-      'ADMIN_PORT needs TLS of its own, also behind a TLS proxy: set ADMIN_TLS_CERT_FILE and ADMIN_TLS_KEY_FILE, or leave ADMIN_PORT out.',
-    ],
-    [
-      values.nodeEnv !== 'test' && values.accessTokenSeconds !== ACCESS_TOKEN_SECONDS,
-      'ACCESS_TOKEN_SECONDS is for tests: set NODE_ENV=test too, or remove it.',
-    ],
-    [
-      isProduction && !tlsCertFile && !hasProxy,
-      'In production set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY to the addresses of the TLS proxy in front.',
-    ],
-    [
-      isProduction && !values.signingKeysFile,
-      'In production set SIGNING_KEYS_FILE ("./login-service keys rotate" creates one).',
-    ],
-    [
-      isProduction && !values.jwtIssuer,
-      'In production set JWT_ISSUER to the public address of the service.',
-    ],
-    [
+    'ADMIN_PORT needs TLS of its own, also behind a TLS proxy: set ADMIN_TLS_CERT_FILE and ADMIN_TLS_KEY_FILE, or leave ADMIN_PORT out.':
+      values.adminPort > 0 && !hasTls && !adminTlsCertFile && hasProxy,
+    'ACCESS_TOKEN_SECONDS is for tests: set NODE_ENV=test too, or remove it.':
+      nodeEnv !== 'test' && values.accessTokenSeconds !== ACCESS_TOKEN_SECONDS,
+    'In production set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY to the addresses of the TLS proxy in front.':
+      isProduction && !hasTls && !hasProxy,
+    'In production set SIGNING_KEYS_FILE ("./login-service keys rotate" creates one).':
+      isProduction && values.signingKeysFile === null,
+    'In production set JWT_ISSUER to the public address of the service.':
+      isProduction && values.jwtIssuer === null,
+    'In production LOG_LEVEL must be info, debug or trace: every login attempt must be logged.':
       isProduction && !logsAttempts(values.logLevel),
-      'In production LOG_LEVEL must be info, debug or trace: every login attempt must be logged.',
-    ],
-  ]
-  return rules.filter(([isBroken]) => isBroken).map(([, problem]) => problem)
+  }
+  return Object.keys(problems).filter(problem => problems[problem])
 }
 
 function deepFreeze<T extends object>(value: T): T {

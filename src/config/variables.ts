@@ -20,32 +20,12 @@ const inWindow = `failures in ${WINDOW_MINUTES} minutes`
 /** The first group is what every production sets. */
 const GROUPS = {
   Essential: {
-    NODE_ENV: [
-      choice(ENVIRONMENTS),
-      'development',
-      '`production` refuses unsafe settings, `test` allows cheap hashes and short access tokens',
-    ],
-    JWT_ISSUER: [
-      issuer,
-      null,
-      'the public address of the service, `iss` of the tokens; required in production, elsewhere by default `https://localhost:PORT`',
-    ],
-    TRUST_PROXY: [
-      networks,
-      '',
-      'the TLS proxies in front; without one, set `TLS_CERT_FILE` and `TLS_KEY_FILE`',
-    ],
-    DATABASE_URL: [
-      postgresUrl,
-      null,
-      'PostgreSQL, with `sslmode=verify-full` if it is on another machine; several hosts as `postgres://a:5432,b:5432/…`; if not set, SQLite in `DATA_DIR/login.db`',
-    ],
+    NODE_ENV: [choice(ENVIRONMENTS), 'development', '`production` refuses unsafe settings'],
+    JWT_ISSUER: [issuer, null, 'public address, `iss` of the tokens; required in production'],
+    TRUST_PROXY: [networks, '', 'the TLS proxies in front; without one, set `TLS_CERT_FILE`'],
+    DATABASE_URL: [postgresUrl, null, 'PostgreSQL; if not set, SQLite in `DATA_DIR/login.db`'],
     DATA_DIR: [path, './data', 'folder of the files that the service creates'],
-    SIGNING_KEYS_FILE: [
-      path,
-      null,
-      'private JWK Set; required in production, elsewhere by default `DATA_DIR/signing-keys.json`',
-    ],
+    SIGNING_KEYS_FILE: [path, null, 'private JWK Set; required in production'],
   },
   'Ports and certificates': {
     HOST: [address, '127.0.0.1', 'address to listen on'],
@@ -69,11 +49,7 @@ const GROUPS = {
   Applications: {
     CORS_ORIGINS: [origins, null, 'sites whose pages may call the service and log in'],
     RETURN_TO_ORIGINS: [origins, '', 'sites to which the page may send the user after a login'],
-    CODE_CALLBACKS: [
-      callbacks,
-      '',
-      'addresses of applications of other sites, to which the page may send the user with a login code (docs/integrating.md)',
-    ],
+    CODE_CALLBACKS: [callbacks, '', 'addresses to which the page may send a login code'],
     JWT_AUDIENCE: [anyText('text'), null, '`aud` of the access tokens; by default the issuer'],
     // One hour is specified. Applications need a shorter time to test what they do when it is over.
     ACCESS_TOKEN_SECONDS: [
@@ -85,11 +61,7 @@ const GROUPS = {
   'The page': {
     // A longer name does not fit on a phone.
     BRAND_NAME: [line(60), 'Login Service', 'name at the top of the page'],
-    BRAND_LOGO_FILE: [
-      path,
-      null,
-      'logo: SVG, PNG, WebP or JPEG of at most 64 KiB; by default one in the colour of the buttons',
-    ],
+    BRAND_LOGO_FILE: [path, null, 'logo: SVG, PNG, WebP or JPEG of at most 64 KiB'],
     BRAND_COLOR: [color, '#3451b2', 'colour of the buttons'],
     HELP_TEXT: [line(200), null, 'text under the form instead of "Ask your administrator."'],
     HELP_URL: [link('mailto:', 'tel:'), null, 'address to which this text is a link'],
@@ -105,11 +77,7 @@ const GROUPS = {
       '8',
       'fewest characters of a new password; 15 are recommended',
     ],
-    PASSWORD_ENGINE: [
-      choice(PASSWORD_ENGINES),
-      'lanes',
-      '`lanes` verifies several passwords at a time per core (src/bcrypt/README.md); `native` uses npm bcrypt',
-    ],
+    PASSWORD_ENGINE: [choice(PASSWORD_ENGINES), 'lanes', 'what computes bcrypt (src/bcrypt/)'],
     LOGIN_TIME_MS: [
       integer(500, 5_000),
       '1000',
@@ -126,41 +94,17 @@ const GROUPS = {
       '100',
       'further logins end the least recently used session',
     ],
-    SESSION_IDLE_MINUTES: [
-      integer(5, 1_440),
-      '30',
-      'a session cookie that is not used for this long is invalid; refresh tokens stay valid',
-    ],
-    SESSION_MAX_DAYS: [
-      integer(1, 90),
-      '30',
-      'a session ends this long after its login, even if it is in use; sessions that are open keep their end',
-    ],
+    SESSION_IDLE_MINUTES: [integer(5, 1_440), '30', 'a cookie unused for this long is invalid'],
+    SESSION_MAX_DAYS: [integer(1, 90), '30', 'a new session ends this long after its login'],
   },
   'Log and operation': {
-    LOG_LEVEL: [
-      choice(LOG_LEVELS),
-      'info',
-      'what is logged; production demands `info`, `debug` or `trace`, because every login attempt must be logged',
-    ],
-    LOG_REFRESHES: [
-      choice(['each', 'counted']),
-      'each',
-      'whether each refresh of a session has a log line, or all of a second have one with their count; a repeated refresh always has its own line',
-    ],
-    LOG_IP: [
-      choice(['full', 'truncated', 'none']),
-      'full',
-      'the addresses of clients in the log; `truncated` keeps the network: an IPv4 /24, an IPv6 /48',
-    ],
+    LOG_LEVEL: [choice(LOG_LEVELS), 'info', 'production demands `info`, `debug` or `trace`'],
+    LOG_REFRESHES: [choice(['each', 'counted']), 'each', 'a line per refresh, or per second'],
+    LOG_IP: [choice(['full', 'truncated', 'none']), 'full', 'addresses of clients in the log'],
     AUDIT_DAYS: [integer(0, 36_500), '0', 'days after which audit events are purged; 0 keeps them'],
     // Hashing is the bottleneck and holds no connection; a login holds one for a few milliseconds.
     DATABASE_POOL_SIZE: [integer(1, 200), '10', 'most connections of one instance to a PostgreSQL'],
-    DRAIN_DELAY_MS: [
-      integer(0, 60_000),
-      null,
-      'milliseconds after SIGTERM in which requests are still served (docs/operations.md); by default 2000, on a terminal 0',
-    ],
+    DRAIN_DELAY_MS: [integer(0, 60_000), null, 'time to serve on after SIGTERM'],
   },
 } as const satisfies Record<string, Record<string, Row>>
 

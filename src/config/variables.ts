@@ -47,6 +47,7 @@ const GROUPS = {
     ADMIN_TLS_KEY_FILE: [path, null, 'private key, PEM; by default `TLS_KEY_FILE`'],
   },
   Applications: {
+    // If it is not set, production allows no origin, and development allows any.
     CORS_ORIGINS: [origins, null, 'sites whose pages may call the service and log in'],
     RETURN_TO_ORIGINS: [origins, '', 'sites to which the page may send the user after a login'],
     CODE_CALLBACKS: [callbacks, '', 'addresses to which the page may send a login code'],
@@ -104,6 +105,7 @@ const GROUPS = {
     AUDIT_DAYS: [integer(0, 36_500), '0', 'days after which audit events are purged; 0 keeps them'],
     // Hashing is the bottleneck and holds no connection; a login holds one for a few milliseconds.
     DATABASE_POOL_SIZE: [integer(1, 200), '10', 'most connections of one instance to a PostgreSQL'],
+    // By default it depends on whether the service runs on a terminal.
     DRAIN_DELAY_MS: [integer(0, 60_000), null, 'time to serve on after SIGTERM'],
   },
 } as const satisfies Record<string, Record<string, Row>>

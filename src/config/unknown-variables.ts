@@ -14,16 +14,18 @@ export function warnOfIgnoredLines(text: string): string[] {
   })
 }
 
-/** One warning for each name that is not known, but similar to a known one. */
+const REMOVED = ['ADMIN_TOKENS_FILE', 'DATABASE_POOLER']
+
+/** One warning for each name that was removed, or is similar to a known one. */
 export function warnOfUnknown(env: Environment): string[] {
   const known = VARIABLES.map(({ name }) => name)
   return Object.keys(env).flatMap(name => {
     const meant = known.includes(name)
       ? undefined
       : known.find(candidate => isMisspelt(name.toUpperCase(), candidate))
-    return meant
-      ? [`${name} is not a variable of this service and has no effect. Did you mean ${meant}?`]
-      : []
+    if (!meant && !REMOVED.includes(name)) return []
+    const question = meant ? ` Did you mean ${meant}?` : ''
+    return [`${name} is not a variable of this service and has no effect.${question}`]
   })
 }
 

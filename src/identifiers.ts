@@ -23,6 +23,10 @@ export function createAdminToken(): string {
   return `${ADMIN_TOKEN_PREFIX}${randomToken()}`
 }
 
+export function isAdminToken(text: string | null): text is string {
+  return text !== null && /^lsadm_[\w-]{43}$/.test(text)
+}
+
 /** The text with each admin token in it replaced by its prefix and "***". */
 export function maskAdminTokens(text: string): string {
   return text.replace(ADMIN_TOKEN, `${ADMIN_TOKEN_PREFIX}***`)

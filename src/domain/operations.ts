@@ -21,7 +21,7 @@ export const IN_BATCHES: OperationName[] = [
 
 const PARTS: PartName[] = [
   ...(['attempts', 'users', 'sessions', 'refreshTokens', 'codes', 'devices'] as const),
-  ...(['throttle', 'audit', 'imports', 'maintenance', 'migrations'] as const),
+  ...(['throttle', 'adminTokens', 'audit', 'imports', 'maintenance', 'migrations'] as const),
 ]
 
 export function operationOf(parts: StoreParts, name: OperationName): AnyOperation {

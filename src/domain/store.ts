@@ -1,6 +1,7 @@
 // All operations on the database, in parts. The interface of a part is in a file of this folder, and its code in the
 // file of the same name in `storage/sql/`; that of attempts is in each engine. A method is one atomic operation unless
 // its comment says otherwise; connections, transactions and SQL stay inside `storage/`.
+import type { AdminTokenStore } from './admin-token.ts'
 import type { AttemptStore } from './attempt.ts'
 import type { AuditStore } from './audit.ts'
 import type { CodeStore } from './code.ts'
@@ -21,6 +22,7 @@ export type StoreParts = {
   codes: CodeStore
   devices: DeviceStore
   throttle: ThrottleStore
+  adminTokens: AdminTokenStore
   audit: AuditStore
   imports: ImportStore
   maintenance: MaintenanceStore

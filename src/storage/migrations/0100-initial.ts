@@ -132,6 +132,16 @@ export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void
       where email_digest is null and failures > 0`,
     sql`create index login_throttle_expires_at on login_throttle (expires_at)`,
 
+    sql`create table admin_tokens (
+      name text primary key check (length(name) <= 50),
+      digest text not null unique check (length(digest) = 64),
+      role text not null check (role in ('read', 'write', 'create')),
+      created_at ${time('created_at')} not null,
+      expires_at ${time('expires_at')} not null,
+      last_used_at ${time('last_used_at')}
+    ) ${options}`,
+    sql`create index admin_tokens_expires_at on admin_tokens (expires_at)`,
+
     // Without a foreign key: the events of a deleted user stay.
     sql`create table audit_events (
       id ${column.identity},

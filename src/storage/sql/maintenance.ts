@@ -3,6 +3,7 @@
 // size of the tables.
 import { setImmediate } from 'node:timers/promises'
 import { type RawBuilder, sql, type Transaction } from 'kysely'
+import { TOKEN_LISTED_DAYS } from '../../domain/admin-token.ts'
 import { ENDED_LISTED_SECONDS } from '../../domain/lifetimes.ts'
 import { type MaintenanceStore, NONE_REMOVED, type Removed } from '../../domain/maintenance.ts'
 import { isAmong, lockClause } from './dialect.ts'
@@ -57,8 +58,9 @@ function dueRows(now: Date, auditDays: number): DueRows[] {
     },
     { table: 'sessions', orderBy: 'purge_at', condition: isExpired, counted: 'sessions' },
     { table: 'devices', counted: 'devices' },
-    // These are not counted: the sessions themselves were removed with their user.
+    // These are not counted: the sessions themselves were removed with their user, and of tokens there are few.
     { table: 'ended_sessions', orderBy: 'ended_at', keptMs: ENDED_LISTED_SECONDS * 1000 },
+    { table: 'admin_tokens', id: 'name', keptMs: TOKEN_LISTED_DAYS * DAY_MS },
     ...(auditDays > 0
       ? [
           {

@@ -1,6 +1,7 @@
 // The tables as Kysely sees them. Times are written as ISO 8601 text and flags as 0 and 1, which both
 // engines accept; PostgreSQL returns them as Date and boolean, SQLite as they were written.
 import type { ColumnType, Generated } from 'kysely'
+import type { AdminToken } from '../../domain/admin-token.ts'
 import type { ScopeName } from '../../domain/attempt.ts'
 import type { Actor, AuditAction, AuditFacts } from '../../domain/audit.ts'
 import type { LockedBy } from '../../domain/user.ts'
@@ -129,6 +130,14 @@ export type Schema = {
     /** Of the scope `email` only: 15 minutes later for each failure, counted from now if it is over. */
     clears_at: NullableTime
     expires_at: Time
+  }
+  admin_tokens: {
+    name: string
+    digest: string
+    role: AdminToken['role']
+    created_at: Time
+    expires_at: Time
+    last_used_at: ColumnType<Date | string | null, undefined, string>
   }
   audit_events: {
     id: ColumnType<number | string, never, never>

@@ -1,5 +1,6 @@
 // The parts of the store: most of them are written once, for both engines.
 import type { Store } from '../../domain/store.ts'
+import { createAdminTokens } from './admin-token.ts'
 import { createAudit } from './audit.ts'
 import { createCodes } from './code.ts'
 import { createDevices } from './device.ts'
@@ -21,6 +22,7 @@ export function createStore(engine: Engine): Store {
     codes: createCodes(engine),
     devices: createDevices(engine),
     throttle: createThrottleStore(engine),
+    adminTokens: createAdminTokens(engine),
     audit: createAudit(engine),
     imports: createImport(engine),
     maintenance: createMaintenance(engine),

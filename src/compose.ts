@@ -1,7 +1,7 @@
 // Composes the servers from the parts that have been opened.
 
 import { buildAdminApp } from './admin/api/app.ts'
-import { followTokens } from './admin/api/current-tokens.ts'
+import { ALL_TOKENS } from './admin/check-tokens.ts'
 import { type Config, tokensAt } from './config/config.ts'
 import type { Drain } from './drain.ts'
 import { buildApp } from './http/app.ts'
@@ -47,7 +47,18 @@ export async function composeServers(
     isStopping,
     log,
   )
-  const currentTokens = followTokens(config.adminTokensFile)
+  let adminTokens = parts.adminTokens
+  /** Those of the last scrape, which starts to read them again: a stalled database must not delay it. */
+  const lastTokens = () => {
+    const reading = store.adminTokens.list(ALL_TOKENS)
+    reading.then(
+      read => {
+        adminTokens = read
+      },
+      () => {},
+    )
+    return adminTokens
+  }
   metrics.read({
     queueDepth: hashQueue.depth,
     speed: parts.hasher.speed,
@@ -59,7 +70,7 @@ export async function composeServers(
     clockOffsetMs: clusterClock.offsetMs,
     purgedAt,
     lostLogLines: log.countLost,
-    adminTokens: config.adminPort > 0 ? currentTokens : null,
+    adminTokens: config.adminPort > 0 ? lastTokens : null,
     // A stalled disk must not delay a scrape.
     connections:
       config.database.engine === 'postgres' ? parts.database.maintenance.countConnections : null,
@@ -97,7 +108,7 @@ export async function composeServers(
     }),
     admin:
       config.adminPort > 0
-        ? buildAdminApp({ ...shared, tls: adminTls.current(), page, store, clock, currentTokens })
+        ? buildAdminApp({ ...shared, tls: adminTls.current(), page, store, clock })
         : null,
     ops: createOpsServer({ metrics, checkReady: readiness.check, opsHost: config.opsHost, log }),
     /** Tells the default issuer and audience the port that was bound. */

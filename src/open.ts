@@ -1,6 +1,6 @@
 // Opens what the service needs: the hasher, the database, the certificate, the page, the clock and the keys.
 import { availableParallelism } from 'node:os'
-import { checkTokens } from './admin/tokens/token-file.ts'
+import { ALL_TOKENS, checkTokens } from './admin/check-tokens.ts'
 import type { Hasher } from './bcrypt/hasher.ts'
 import { openHasher } from './bcrypt/open-hasher.ts'
 import { openClusterClock } from './cluster-clock.ts'
@@ -77,12 +77,13 @@ export async function openParts(
   const now = clusterClock.now()
   await makeFirstKeys(config, log, now)
   const keys = opened.adopt(await openKeys(config, log, now, hasUsers), it => it.close())
-  actOn(log, ...(await checkTokens(config, now)))
+  const adminTokens = await store.adminTokens.list(ALL_TOKENS).catch(failDatabase)
+  actOn(log, ...checkTokens(config, adminTokens, now))
   const hasher = observeHasher(metrics, await openingHasher)
   logSpeed(log, hasher)
   return {
     ...{ metrics, hasher, database, store, writeFaults, tls, adminTls, page },
-    ...{ hasUsers, deviceKey, clusterClock, machineClock, keys },
+    ...{ hasUsers, deviceKey, clusterClock, machineClock, keys, adminTokens },
   }
 }
 

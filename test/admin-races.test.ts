@@ -13,8 +13,7 @@ for (const engine of ENGINES_BY_RUN) {
     let admin: AdminService['admin']
     before(async () => {
       service = await startAdminService(engine)
-      admin = (method, path, body) =>
-        service.admin(method, path, body, { token: service.nextToken() })
+      admin = (method, path, body) => service.admin(method, path, body)
     })
     after(async () => {
       await service.stop()

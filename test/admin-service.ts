@@ -1,7 +1,6 @@
-// A service with its admin API, and a client with tokens of both roles that compares every answer with the document.
-import { chmod } from 'node:fs/promises'
-import { join } from 'node:path'
-import { type AdminToken, replaceTokens } from '../src/admin/tokens/token-file.ts'
+// A service with its admin API, and a client with tokens that compares every answer with the document.
+import assert from 'node:assert/strict'
+import type { AdminToken } from '../src/domain/admin-token.ts'
 import { createAdminToken, digestOf } from '../src/identifiers.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
 import { createDescription, type Description } from './described.ts'
@@ -13,6 +12,7 @@ import {
   startTestService,
   type TestService,
 } from './service.ts'
+import { changeAt } from './storage/fixtures.ts'
 
 export const ADMIN = '/admin/v1'
 /** The API's description, which is the same for every service. */
@@ -58,22 +58,17 @@ type AdminUser = {
 
 export type AdminCall = Call & { token?: string | null }
 
-type NewToken = Pick<AdminToken, 'role'> &
-  Partial<Pick<AdminToken, 'expiresAt'>> & { token: string }
-
 export type AdminService = Omit<TestService, 'stop'> & {
   adminUrl: string
   /** The OpenAPI document of the admin API. */
   described: Description
-  tokensFile: string
+  /** Tokens of these roles. */
   write: string
   read: string
-  /** One of 20 further tokens that may write, in turn: each has its own limit of requests. */
-  nextToken: () => string
   /** With the token that may write, unless another one is given. */
   admin: (method: string, path: string, body?: unknown, call?: AdminCall) => Promise<AdminAnswer>
-  /** Replaces all tokens by these. */
-  setTokens: (tokens: Record<string, NewToken>) => Promise<void>
+  /** For a year, unless its end is given. */
+  addToken: (name: string, role: AdminToken['role'], expiresAt?: Date) => Promise<string>
   stop: () => Promise<void>
 }
 
@@ -85,32 +80,20 @@ export async function startAdminService(
   const port = await freePort()
   const withAdmin = { ...env, ADMIN_PORT: String(port) }
   const service = await startTestService(engine, withAdmin, null, undefined, wrap)
-  const tokensFile = join(service.dataDir, 'admin-tokens.json')
   const adminUrl = `https://127.0.0.1:${port}`
   const client = await createClient(adminUrl, service.dataDir, env.ADMIN_TLS_CERT_FILE)
-  const [write, read] = [createAdminToken(), createAdminToken()]
-
-  async function setTokens(tokens: Record<string, NewToken>): Promise<void> {
-    const createdAt = new Date()
-    const list = Object.entries(tokens).map(([name, { token, role, expiresAt = null }]) => ({
-      name,
-      role,
-      digest: digestOf(token),
-      createdAt,
-      expiresAt,
-    }))
-    await replaceTokens(tokensFile, list)
-    await chmod(tokensFile, 0o600)
+  const addToken: AdminService['addToken'] = async (name, role, expiresAt) => {
+    const token = createAdminToken()
+    const at = service.now()
+    const end = expiresAt ?? new Date(at.getTime() + 365 * 24 * 3_600_000)
+    const added = { name, role, digest: digestOf(token), expiresAt: end }
+    assert.ok(await service.store.adminTokens.insert(added, changeAt(at)))
+    return token
   }
-  const more = Array.from({ length: 20 }, createAdminToken)
-  let calls = 0
-  await setTokens({
-    registration: { token: write, role: 'write' },
-    'back-office': { token: read, role: 'read' },
-    ...Object.fromEntries(more.map((token, i) => [`more-${i}`, { token, role: 'write' as const }])),
-  })
+  const write = await addToken('registration', 'write')
+  const read = await addToken('back-office', 'read')
 
-  const headers = { Authorization: `Bearer ${more[0]}` }
+  const headers = { Authorization: `Bearer ${read}` }
   description ??= createDescription(
     (await client.call({ method: 'GET', path: '/openapi.json', headers })).text,
   )
@@ -120,11 +103,9 @@ export async function startAdminService(
     ...service,
     adminUrl,
     described,
-    tokensFile,
     write,
     read,
-    nextToken: () => more[calls++ % more.length] ?? '',
-    setTokens,
+    addToken,
     async admin(method, path, body, { token = write, headers, ...call } = {}) {
       const authorization = token === null ? {} : { Authorization: `Bearer ${token}` }
       const address = path.startsWith('/') ? `${ADMIN}${path}` : path

@@ -28,9 +28,10 @@ export function addCommand(
     .summary(phrase(summary))
     .description(plain([`${summary}.`, description].join(' ').trim()))
   if (operation.alias) command.alias(operation.alias)
-  const named = argument ?? /:(user|id)/.exec(operation.request ?? ':user')?.[1]
-  if (argument)
-    command.argument(`<${argument}>`, 'email of the user', fields[argument]?.parse?.(''))
+  const [, subject] = /:(user|id)/.exec(operation.request ?? ':user') ?? []
+  const named = argument === undefined ? subject : argument
+  const given = fields[argument ?? '']
+  if (argument && given) command.argument(`<${argument}>`, plain(given.about), given.parse?.(''))
   else if (named === 'id') command.argument('<id>', 'id', parseId)
   else if (named) command.argument('<email>', 'email of the user', parseEmail)
   for (const [field, about] of Object.entries(fields)) {
@@ -84,12 +85,19 @@ export async function perform(
     const isShown = json || (!print && hasData && operation.request?.startsWith('GET'))
     const text = isShown ? jsonOf(data) : (print?.(data, completed, admin.clock()) ?? '')
     await terminal.print(text).catch(error => {
-      if (!('password' in data && 'email' in data)) throw error
-      // It is stored already.
-      const message = `The password of ${data.email} was set but could not be printed: run "users set-password".`
-      throw new Failure(message, { cause: error })
+      const advice = adviceFor({ ...data })
+      throw advice ? new Failure(advice, { cause: error }) : error
     })
   })
+}
+
+/** What to do if the data could not be printed: secrets are stored already, and never shown again. */
+function adviceFor({ password, email, token, name }: Record<string, unknown>): string | null {
+  if (password)
+    return `The password of ${email} was set but could not be printed: run "users set-password".`
+  return token
+    ? `The token ${name} was added but could not be printed: revoke it, and add another one.`
+    : null
 }
 
 async function printPages(

@@ -22,6 +22,7 @@ const INPUT_MAX_BYTES = 1_024
 const ABOUT: Record<string, string> = {
   users: 'add, show, change and delete users',
   sessions: 'list and end sessions',
+  'admin-tokens': 'add, list and revoke tokens of the admin API',
   audit: 'show what administrators have changed',
   throttle: 'show and clear failed logins and the waits after them',
 }
@@ -31,11 +32,9 @@ export function groupOf(name: string, context: Context): Command {
   for (const operation of Object.values(OPERATIONS)) {
     if (!operation.command?.startsWith(`${name} `)) continue
     const isPassword = 'allowWeak' in operation.fields
-    const command = addCommand(
-      group,
-      operation,
-      context,
-      isPassword ? (admin, input) => obtainPassword(context.terminal, admin, input) : undefined,
+    const complete = isPassword ? obtainPassword : obtainDigest
+    const command = addCommand(group, operation, context, (admin, input) =>
+      complete(context.terminal, admin, input),
     )
     if (isPassword) withPasswordOptions(command, context.terminal)
   }
@@ -123,6 +122,21 @@ async function obtainPassword(
     else if ((await terminal.askHidden('Repeat the password: ')) === password) return { password }
     else terminal.say('The two passwords differ.')
   }
+}
+
+/** As `sha256sum` prints it. Does not repeat other input: it may be a token. */
+async function obtainDigest(
+  { stdin }: Terminal,
+  _: AdminDeps,
+  { digestStdin }: Record<string, unknown>,
+): Promise<object> {
+  if (!digestStdin) return {}
+  const input = (await readAll(stdin, INPUT_MAX_BYTES)).toString()
+  const [, digest] = /^([0-9a-f]{64})(?: [ *]-)?\r?\n?$/.exec(input) ?? []
+  if (digest === undefined) {
+    throw new WrongUse('--digest-stdin takes the SHA-256 of a token: 64 characters, 0-9 and a-f.')
+  }
+  return { digest }
 }
 
 function toPassword(input: Buffer): string {

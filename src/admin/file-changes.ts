@@ -1,32 +1,26 @@
-// Commands on a file, with the clock and the audit. Both are in the database, but a file can be changed without it: after
-// a leak, the keys must be rotated also while the database is down.
+// Commands on the file of keys, with the clock and the audit. Both are in the database, but the file can be changed without
+// it: after a leak, the keys must be rotated also while the database is down.
 import type { Config } from '../config/config.ts'
 import type { NewAuditEvent } from '../domain/audit.ts'
 import { Failure } from '../failures.ts'
+import { explainKeyFile } from '../keys/key-file.ts'
+import { KeyFileError } from '../keys/key-set.ts'
 import { type Context, configOf } from './context.ts'
 import { commandActor } from './terminal/terminal.ts'
 import { clockOf, withAnyStore } from './with-store.ts'
 
-export type AdminFile = {
-  pathIn: (config: Config) => string
-  /** True for the error of a file with wrong content. */
-  isWrongContent: (error: unknown) => boolean
-  /** Why the file cannot be used, and what to do. */
-  explain: (path: string, error: unknown) => string
-}
-
-export async function withFile(
+export async function withKeyFile(
   context: Context,
-  { pathIn, isWrongContent, explain }: AdminFile,
   command: (path: string, prepare: () => Promise<FileChange>) => Promise<void>,
 ): Promise<void> {
   const config = configOf(context)
-  const path = pathIn(config)
+  const { signingKeysFile: path } = config
   try {
     await command(path, () => prepareFileChange(context, config))
   } catch (error) {
     const isRefused = error instanceof Error && 'syscall' in error
-    throw isRefused || isWrongContent(error) ? new Failure(`${explain(path, error)}.`) : error
+    const isExplained = isRefused || error instanceof KeyFileError
+    throw isExplained ? new Failure(`${explainKeyFile(path, error)}.`) : error
   }
 }
 

@@ -1,25 +1,12 @@
 // keys list|rotate
 import { Command } from 'commander'
-import type { NewAuditEvent } from '../domain/audit.ts'
+import type { AuditAction, NewAuditEvent } from '../domain/audit.ts'
 import { withChangeLock } from '../file-lock.ts'
-import {
-  ensureKeyFile,
-  explainKeyFile,
-  loadKeySet,
-  readKeyFile,
-  replaceKeyFile,
-} from '../keys/key-file.ts'
-import { createKeys, importKeys, KeyFileError, PUBLISH_SECONDS, rotate } from '../keys/key-set.ts'
+import { ensureKeyFile, loadKeySet, readKeyFile, replaceKeyFile } from '../keys/key-file.ts'
+import { createKeys, importKeys, type KeySet, PUBLISH_SECONDS, rotate } from '../keys/key-set.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
-import { type AdminFile, withFile } from './file-changes.ts'
-import { keyEvents } from './file-events.ts'
+import { withKeyFile } from './file-changes.ts'
 import { timeText } from './terminal/layout.ts'
-
-const KEY_FILE: AdminFile = {
-  pathIn: config => config.signingKeysFile,
-  isWrongContent: error => error instanceof KeyFileError,
-  explain: explainKeyFile,
-}
 
 const MACHINES_WITHOUT_FILE =
   'Warning: Machines that do not have this file refuse the tokens of the new keys. Copy it to them now.'
@@ -32,7 +19,7 @@ export function keysCommand(context: Context): Command {
     .description('list the signing keys, without their secrets')
     .option('--json', 'print JSON')
     .action((options: JsonOption) =>
-      withFile(context, KEY_FILE, async (path, prepare) => {
+      withKeyFile(context, async (path, prepare) => {
         const { clock } = await prepare()
         await printKeys(context, path, clock(), options)
       }),
@@ -46,7 +33,7 @@ export function keysCommand(context: Context): Command {
     .option('--now', 'sign with the new keys at once, in an emergency, instead of after an hour')
     .option('--json', 'print the resulting list of keys as JSON')
     .action((options: JsonOption & { now?: boolean }) =>
-      withFile(context, KEY_FILE, async (path, prepare) => {
+      withKeyFile(context, async (path, prepare) => {
         const { announce, say } = context.terminal
         const { clock, record } = await prepare()
         const first = await ensureKeyFile(path, clock())
@@ -82,6 +69,18 @@ async function rotateKeyFile(path: string, clock: () => Date, delaySeconds: numb
     const without = (events: NewAuditEvent[], others: NewAuditEvent[]) =>
       events.filter(({ target }) => !targetsOf(others).includes(target))
     return { added: without(current, old), removed: without(old, current) }
+  })
+}
+
+function keyEvents(
+  action: Extract<AuditAction, `key.${string}`>,
+  { accessKeys, refreshKeys }: KeySet,
+): NewAuditEvent[] {
+  return [...accessKeys, ...refreshKeys].map(({ keyId, algorithm, fingerprint }) => {
+    const tokens = algorithm === 'HS256' ? 'refresh' : 'access'
+    const facts = { tokens, algorithm, fingerprint }
+    const change = action === 'key.removed' ? { before: facts } : { after: facts }
+    return { action, target: keyId, targetId: null, ...change }
   })
 }
 

@@ -75,8 +75,8 @@ export type About<F extends Fields> = {
   /** Arguments of the command, for its help. */
   examples?: string[]
   fields?: F
-  /** The field that is the argument of the command; by default the user or session. */
-  argument?: string
+  /** The field that is the argument of the command; null: none; by default the user or session. */
+  argument?: string | null
   /** The schema of the data; by default there are none. */
   data?: { title: string }
   status?: 201

@@ -3,6 +3,7 @@ import { listAudit } from './operations/audit.ts'
 import { addUser, setPassword } from './operations/passwords.ts'
 import { endSession, endSessions, listSessions } from './operations/sessions.ts'
 import { clearThrottle, getThrottle } from './operations/throttle.ts'
+import { addToken, listTokens, revokeToken } from './operations/tokens.ts'
 import { getUserData } from './operations/user-data.ts'
 import {
   activateUser,
@@ -18,5 +19,5 @@ import {
 export const OPERATIONS = {
   ...{ listUsers, addUser, getUser, changeUser, deleteUser, getUserData, setPassword },
   ...{ activateUser, deactivateUser, lockUser, unlockUser, listSessions, endSessions, endSession },
-  ...{ getThrottle, clearThrottle, listAudit },
+  ...{ getThrottle, clearThrottle, listAudit, addToken, listTokens, revokeToken },
 }

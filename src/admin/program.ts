@@ -14,9 +14,10 @@ const fromTable = (name: string) => async () => {
 type Groups = Map<string | undefined, () => Promise<Group>>
 
 const GROUPS: Groups = new Map([
-  ...['users', 'sessions', 'audit', 'throttle'].map(name => [name, fromTable(name)] as const),
+  ...['users', 'sessions', 'audit', 'throttle', 'admin-tokens'].map(
+    name => [name, fromTable(name)] as const,
+  ),
   ['keys', async () => (await import('./keys.ts')).keysCommand],
-  ['admin-tokens', async () => (await import('./tokens/tokens.ts')).tokensCommand],
   ['database', async () => (await import('./database.ts')).databaseCommand],
   ['doctor', async () => (await import('./doctor/doctor.ts')).doctorCommand],
 ])

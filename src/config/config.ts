@@ -71,7 +71,6 @@ function toConfig(values: Values, warnings: readonly string[]) {
   const issuer = values.jwtIssuer ?? defaultIssuer(values.port)
   return {
     ...values,
-    adminTokensFile: values.adminTokensFile ?? join(dataDir, 'admin-tokens.json'),
     signingKeysFile: values.signingKeysFile ?? join(dataDir, 'signing-keys.json'),
     database: toDatabase(values),
     /** Null: the development certificate, or plain HTTP behind a trusted proxy. */

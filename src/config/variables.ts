@@ -38,11 +38,6 @@ const GROUPS = {
   'Admin API': {
     ADMIN_HOST: [address, '127.0.0.1', 'address of the admin API'],
     ADMIN_PORT: [port, '0', 'port of the admin API (docs/admin-api.md); 0 turns it off'],
-    ADMIN_TOKENS_FILE: [
-      path,
-      null,
-      'digests of its tokens; `admin-tokens add` creates it; by default `DATA_DIR/admin-tokens.json`',
-    ],
     ADMIN_TLS_CERT_FILE: [path, null, 'certificate chain, PEM; by default `TLS_CERT_FILE`'],
     ADMIN_TLS_KEY_FILE: [path, null, 'private key, PEM; by default `TLS_KEY_FILE`'],
   },

@@ -3,6 +3,8 @@ import type { Change } from './audit.ts'
 
 /** `create` adds users, and can neither read nor change the others. */
 export const TOKEN_ROLES = ['read', 'write', 'create'] as const
+/** The longest time until the end: the same day of the next year is always within it. */
+export const TOKEN_MAX_DAYS = 366
 /** The last use is written at most this often. */
 export const TOKEN_TOUCH_SECONDS = 60
 /** A token is listed for this long after its end, so that its refusals in the log have a name. */

@@ -29,7 +29,7 @@ export type AuditAction =
   | 'session.ended'
   | 'sessions.ended'
   | 'throttle.cleared'
-  /** The keys and admin tokens are in files. */
+  /** The keys are in a file. */
   | 'key.added'
   | 'key.removed'
   | 'token.added'

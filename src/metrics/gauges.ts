@@ -13,8 +13,8 @@ export type Sources = {
   clockOffsetMs: () => number
   purgedAt: () => Date
   lostLogLines: () => number
-  /** Null without an admin API. Rejects while the file cannot be used. */
-  adminTokens: (() => Promise<ReadonlyMap<string, { name: string; expiresAt: Date | null }>>) | null
+  /** Null without an admin API. */
+  adminTokens: (() => { name: string; expiresAt: Date }[]) | null
   /** Null for SQLite. */
   connections: (() => Promise<Record<string, number> | null>) | null
 }
@@ -92,14 +92,13 @@ export function addGauges(registers: Registry[], sources: Sources): void {
   if (adminTokens) {
     new Gauge({
       name: 'admin_token_expiry_timestamp_seconds',
-      help: 'When each token of the admin API ends; absent for a token without an end',
+      help: 'When each token of the admin API ends, as the last scrape has found; each one starts a read',
       labelNames: ['token'],
       registers,
-      async collect() {
-        const tokens = await adminTokens().catch(() => new Map())
+      collect() {
         this.reset()
-        for (const { name: token, expiresAt } of tokens.values()) {
-          if (expiresAt) this.set({ token }, expiresAt.getTime() / 1000)
+        for (const { name: token, expiresAt } of adminTokens()) {
+          this.set({ token }, expiresAt.getTime() / 1000)
         }
       },
     })

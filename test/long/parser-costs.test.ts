@@ -49,7 +49,7 @@ const CALLERS: Record<string, () => Promise<Measured>> = {
   async 'a caller of the admin API'() {
     const service = await startAdminService('sqlite')
     const { described, adminUrl: url } = service
-    const inputs = describedInputs(described, service.nextToken)
+    const inputs = describedInputs(described, () => service.write)
     return { service, url, inputs, renew: () => service.addUser(EMAIL) }
   },
   async 'a caller behind a proxy'() {

@@ -1,20 +1,37 @@
-// Admits requests with a valid admin token.
+// Admits requests with a valid admin token, as far as its role allows. Each request reads the token from the database,
+// so that a revocation holds at once for all instances.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { codeOf } from '../../files.ts'
+import {
+  type AdminToken,
+  type AdminTokenStore,
+  TOKEN_TOUCH_SECONDS,
+} from '../../domain/admin-token.ts'
 import { sendFailure } from '../../http/answer/envelope.ts'
 import { bearerTokenOf } from '../../http/request/bearer.ts'
 import { logCounted } from '../../http/request/log.ts'
-import { digestOf } from '../../identifiers.ts'
-import { type AdminToken, isExpired } from '../tokens/token-file.ts'
-import type { TokensByDigest } from './current-tokens.ts'
+import { digestOf, isAdminToken } from '../../identifiers.ts'
+import { OPERATIONS } from '../operations.ts'
+import { addressOf } from './route.ts'
 
 /** The request's decorator for its token; null until it has been admitted. */
 export const TOKEN = 'adminToken'
 
 const REFUSED = 'This token is not valid. Send the header "Authorization: Bearer TOKEN".'
-const READ_ONLY = 'This token may only read'
 
-type Reason = 'no-token' | 'unknown-token' | 'expired-token' | 'read-only'
+type Role = AdminToken['role']
+type Reason = 'no-token' | 'unknown-token' | 'expired-token' | 'read-only' | 'create-only'
+
+const ALLOWED: Record<Role, (request: FastifyRequest) => boolean> = {
+  read: request => !isChange(request),
+  create({ method, routeOptions }) {
+    const address = addressOf(OPERATIONS.addUser)
+    return method === address?.method && routeOptions.url === address.url
+  },
+  write: () => true,
+}
+
+/** With `role` it could make administrators; a hash or `allowWeak` would evade the rules of passwords. */
+const CREATE_FIELDS = ['email', 'name', 'password', 'generate']
 
 export function tokenOf(request: FastifyRequest): AdminToken {
   return request.getDecorator<AdminToken>(TOKEN)
@@ -25,22 +42,18 @@ export function isChange({ method }: FastifyRequest): boolean {
 }
 
 type AccessDeps = {
-  currentTokens: () => Promise<TokensByDigest>
+  tokens: AdminTokenStore
   clock: () => Date
   onRead: (tokenName: string) => void
 }
 
 /** An onRequest hook, so that no body is read before the token is known to be valid. */
-export function admitTokens({ currentTokens, clock, onRead }: AccessDeps) {
+export function admitTokens({ tokens, clock, onRead }: AccessDeps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const shown = bearerTokenOf(request)
-    const tokens = await currentTokens().catch((error: Error) => {
-      const reason = codeOf(error) || error.message
-      logCounted(request, 'error', { event: 'admin.tokens_unusable', reason })
-      return null
-    })
-    const token = tokens?.get(digestOf(shown ?? ''))
-    if (!token || isExpired(token, clock())) {
+    const token = isAdminToken(shown) ? await tokens.find(digestOf(shown)) : null
+    const now = clock()
+    if (!token || token.expiresAt <= now) {
       const unknown = shown === null ? 'no-token' : 'unknown-token'
       logRefused(request, token ? 'expired-token' : unknown, token)
       return sendFailure(reply, 'INVALID_TOKEN', {
@@ -48,16 +61,28 @@ export function admitTokens({ currentTokens, clock, onRead }: AccessDeps) {
         isTokenRefused: shown !== null,
       })
     }
-    if (token.role === 'read' && isChange(request)) {
-      logRefused(request, 'read-only', token)
-      return sendFailure(reply, 'FORBIDDEN', { message: READ_ONLY })
+    const { name, role, lastUsedAt } = token
+    if (!ALLOWED[role](request)) {
+      logRefused(request, role === 'create' ? 'create-only' : 'read-only', token)
+      const message = `This token may only ${role === 'create' ? 'add users' : 'read'}`
+      return sendFailure(reply, 'FORBIDDEN', { message })
     }
-    if (!isChange(request)) onRead(token.name)
+    // A time in the future was written by a clock that was wrong.
+    const sinceUseMs = Math.abs(now.getTime() - Number(lastUsedAt))
+    if (sinceUseMs >= TOKEN_TOUCH_SECONDS * 1000) await tokens.touch(name, now)
+    if (!isChange(request)) onRead(name)
     request.setDecorator(TOKEN, token)
   }
 }
 
-function logRefused(request: FastifyRequest, reason: Reason, token?: AdminToken): void {
+/** Why the role of the token does not allow the body; null if it does. */
+export function problemWithFields(request: FastifyRequest): string | null {
+  if (tokenOf(request).role !== 'create') return null
+  const isAllowed = Object.keys(Object(request.body)).every(name => CREATE_FIELDS.includes(name))
+  return isAllowed ? null : `This token may only send ${CREATE_FIELDS.join(', ')}`
+}
+
+function logRefused(request: FastifyRequest, reason: Reason, token: AdminToken | null): void {
   const facts = { event: 'admin.refused', reason, ...(token && { tokenName: token.name }) }
   logCounted(request, 'warn', facts)
 }

@@ -19,8 +19,7 @@ import { EMAIL_MAX_LENGTH } from '../../login/credentials.ts'
 import type { Operation } from '../operation.ts'
 import type { AdminDeps, AdminStore } from '../operations/deps.ts'
 import { OPERATIONS } from '../operations.ts'
-import { admitTokens, isChange, TOKEN, tokenOf } from './access.ts'
-import type { TokensByDigest } from './current-tokens.ts'
+import { admitTokens, isChange, problemWithFields, TOKEN, tokenOf } from './access.ts'
 import { ADMIN_API } from './description.ts'
 import { addressOf, handle, optionsOf } from './route.ts'
 import { createWorkQueue, queueOperations, TooMuchWork } from './work-queue.ts'
@@ -38,12 +37,11 @@ const RETRY_WORK_SECONDS = 5
 type AdminAppDeps = ServerDeps & {
   store: AdminStore
   clock: () => Date
-  currentTokens: () => Promise<TokensByDigest>
   page: Page
 }
 
 export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
-  const { config, clock, currentTokens, metrics, track } = deps
+  const { config, clock, metrics, track } = deps
   const { bcryptCost, budgets } = config
   const oneAtATime = createWorkQueue()
   const store = queueOperations(deps.store)
@@ -57,7 +55,7 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
   const { app, refuseOtherMethods } = createServer(direct, {
     maxParamLength: PARAM_MAX_LENGTH,
     isWholeQueryRead: true,
-    admit: admitTokens({ currentTokens, clock, onRead: metrics.adminRead }),
+    admit: admitTokens({ tokens: deps.store.adminTokens, clock, onRead: metrics.adminRead }),
   })
   app.decorateRequest(TOKEN, null)
   addReference(app, deps.page, ADMIN_API)
@@ -91,6 +89,8 @@ async function outcomeOf(
   request: FastifyRequest,
 ): Promise<Outcome> {
   try {
+    const message = problemWithFields(request)
+    if (message) return { code: 'FORBIDDEN', details: { message } }
     return { status: operation.status ?? 200, data: await handle(operation, deps, request) }
   } catch (error) {
     const code = error instanceof Failure && CODE_OF[error.code]

@@ -17,12 +17,13 @@ export const ADMIN_API: ApiDescription = {
       type: 'http',
       scheme: 'bearer',
       description:
-        'A token of `admin-tokens add`, with each request on this port. With the role `read` it may only send GET requests.',
+        'A token of `admin-tokens add`, with each request on this port. With the role `read` it may only send GET requests, with `create` only `POST /users` with `email`, `name`, and `password` or `generate`.',
     },
   },
   failures: [
     'INVALID_REQUEST',
     'INVALID_TOKEN',
+    'FORBIDDEN',
     // This port always has TLS.
     ...COMMON_FAILURES.filter(code => code !== 'HTTPS_REQUIRED'),
   ],
@@ -31,8 +32,8 @@ export const ADMIN_API: ApiDescription = {
     BAD_REQUEST: 'the request is not valid HTTP or is ambiguous, or the body is not JSON',
     INVALID_REQUEST:
       'a field of the body or query is missing, unknown or cannot be used; `fields` names it, `message` tells why',
-    INVALID_TOKEN: 'the token is missing, wrong or revoked',
-    FORBIDDEN: 'the token may only read',
+    INVALID_TOKEN: 'the token is missing, wrong, expired or revoked',
+    FORBIDDEN: 'the role of the token does not allow the request, or one of its fields',
     NOT_FOUND: 'there is no such user or live session',
     EMAIL_TAKEN: 'there is already a user with this email',
   },

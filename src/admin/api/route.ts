@@ -36,11 +36,7 @@ export function optionsOf(id: string, op: Operation): RouteShorthandOptions {
     querystring: toSchema(isQuery ? fields : {}),
     ...(method !== 'GET' && { body: toSchema(isQuery ? {} : fields, required) }),
     response: success('The request was performed.', dataOf(id, op), {}, status),
-    failures: [
-      ...failures,
-      ...(param ? (['NOT_FOUND'] as const) : []),
-      ...(method === 'GET' ? [] : (['FORBIDDEN'] as const)),
-    ],
+    failures: [...failures, ...(param ? (['NOT_FOUND'] as const) : [])],
     options: {
       ...IN_GIVEN_ORDER,
       attachValidation: true,

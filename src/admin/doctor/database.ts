@@ -1,4 +1,4 @@
-// Checks that the database answers and accepts a write, its clock, that the stored users can log in, and the audit.
+// Checks that the database answers and accepts a write, its clock, that the stored users can log in, and the admin tokens.
 
 import { MAX_EVALUATED_COST } from '../../bcrypt/hash-text.ts'
 import {
@@ -14,6 +14,7 @@ import { messageOf } from '../../files.ts'
 import { type Finding, ok, problem, warning } from '../../finding.ts'
 import { isReachable } from '../../login/credentials.ts'
 import { checkStorage } from '../../storage/check-storage.ts'
+import { ALL_TOKENS, checkTokens } from '../check-tokens.ts'
 import { withAnyStore } from '../with-store.ts'
 
 /** How many of the emails that no login finds are shown. */
@@ -30,12 +31,14 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
         return [warning('database', `${where} ${state}`)]
       }
       const offsetMs = offsetOf(await readDatabaseClock(store.maintenance))
-      await store.maintenance.checkWritable(new Date(clock().getTime() + offsetMs))
+      const now = new Date(clock().getTime() + offsetMs)
+      await store.maintenance.checkWritable(now)
       return [
         await checkStorage(config.database),
         checkDatabaseClock(offsetMs),
         await checkHashes(store.users, config.bcryptCost),
         await checkEmails(store.users),
+        ...checkTokens(config, await store.adminTokens.list(ALL_TOKENS), now),
       ]
     })
   } catch (error) {

@@ -1,4 +1,4 @@
-// Checks the data folder, the certificate, the signing keys, the admin tokens and the logo.
+// Checks the data folder, the certificate, the signing keys and the logo.
 import type { Config, TlsFiles } from '../../config/config.ts'
 import { checkDataFolder } from '../../data-folder.ts'
 import { messageOf } from '../../files.ts'
@@ -6,7 +6,6 @@ import { type Finding, ok, problem, warning } from '../../finding.ts'
 import { checkCertificate, developmentFiles, readTlsFiles } from '../../http/connection/tls.ts'
 import { loadLogo } from '../../http/page/brand.ts'
 import { checkKeys } from '../../keys/check-keys.ts'
-import { checkTokens } from '../tokens/token-file.ts'
 
 export async function checkFiles(config: Config, now: Date): Promise<Finding[]> {
   const { adminTls, page } = config
@@ -16,7 +15,6 @@ export async function checkFiles(config: Config, now: Date): Promise<Finding[]> 
     await checkTls(config, config.tls, now),
     ...(adminTls ? [{ ...(await checkTls(config, adminTls, now)), check: 'admin tls' }] : []),
     await checkKeys(config, now),
-    ...(await checkTokens(config, now)),
     ...(logoFile ? [await checkLogo(logoFile)] : []),
   ]
 }

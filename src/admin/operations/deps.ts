@@ -5,7 +5,7 @@ import type { Store } from '../../domain/store.ts'
 
 export type AdminStore = Pick<
   Store,
-  'users' | 'sessions' | 'devices' | 'throttle' | 'audit' | 'imports'
+  'users' | 'sessions' | 'devices' | 'throttle' | 'adminTokens' | 'audit' | 'imports'
 >
 
 export type AdminDeps = {

@@ -1,5 +1,5 @@
 // The tokens of the admin API. Only commands add and revoke them: a token must not be able to make others.
-import { type AdminToken, TOKEN_ROLES } from '../../domain/admin-token.ts'
+import { type AdminToken, TOKEN_MAX_DAYS, TOKEN_ROLES } from '../../domain/admin-token.ts'
 import { Failure, WrongUse } from '../../failures.ts'
 import { createAdminToken, digestOf } from '../../identifiers.ts'
 import { endParser } from '../input/times.ts'
@@ -9,8 +9,6 @@ import { changeNow } from './deps.ts'
 
 const DAY_MS = 24 * 3600_000
 const DEFAULT_DAYS = 90
-/** The same day of the next year is always within it. */
-export const TOKEN_MAX_DAYS = 366
 
 const NAME = {
   about: 'Name of the token, for the log and the audit.',
@@ -82,7 +80,7 @@ export const addToken = operation(
       },
     }
   },
-  data => ('token' in data ? `${data.token}\n` : ''),
+  (data: object) => ('token' in data ? `${data.token}\n` : ''),
 )
 
 export const listTokens = listOperation(
@@ -91,7 +89,7 @@ export const listTokens = listOperation(
     request: null,
     summary: 'List the tokens of the admin API',
     description: 'Also those that ended in the last 30 days.',
-    examples: [''],
+    examples: ['--json'],
     argument: null,
   },
   {

@@ -163,8 +163,8 @@ export function parseLine(line: string): { args: string[]; input: Buffer; env: E
 
 /** Values that differ from run to run. In tables a mask is as wide as its value. */
 function masksFor(database: string, dataDir: string): Masks {
-  // A temporary password ends in three days, a token in a year.
-  const days = [-1, 0, 1, 2, 3, 4, 364, 365, 366].map(day =>
+  // A temporary password ends in three days, a token in 90 days or a year.
+  const days = [-1, 0, 1, 2, 3, 4, 89, 90, 91, 365, 366, 367].map(day =>
     new Date(Date.now() + day * DAY_MS).toISOString().slice(0, 10),
   )
   const filled = (name: string) => (masked: string) => `<${name.padEnd(masked.length - 2, '-')}>`

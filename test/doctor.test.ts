@@ -4,8 +4,6 @@ import { chmod, copyFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
-import { replaceTokens } from '../src/admin/tokens/token-file.ts'
-import { createAdminToken, digestOf } from '../src/identifiers.ts'
 import { writeCertificate } from './certificates.ts'
 import { setUpDoctor } from './doctor.ts'
 
@@ -199,22 +197,24 @@ test('a data folder that is not a folder is a problem', async () => {
   )
 })
 
-describe('an admin token without an end, or with one that is near or past, is a warning', () => {
+describe('no admin token, or one with an end that is near, past or too far, is a warning', () => {
   const DAY_MS = 24 * 3_600_000
-  const file = join(cli.folder, 'tokens.json')
   const cases: [name: string, endsInDays: number | null, expected: RegExp | null][] = [
-    ['without an end', null, /^warning, admin tokens: the token one has no end: add another one/],
-    ['past its end', -1, /^warning, admin tokens: the token one ended at 2/],
+    ['none', null, /^warning, admin tokens: there is no admin token yet: run "admin-tokens add"$/],
+    ['past its end', -1, /^warning, admin tokens: the token one ended at 2.*: add another one/],
     ['near its end', 13.9, /^warning, admin tokens: the token one ends at 2/],
     ['far from its end', 14.1, null],
+    ['with an end that a wrong clock gave it', 368, /^warning, admin tokens: the token one ends/],
   ]
   for (const [name, days, expected] of cases) {
     test(name, async () => {
-      const now = new Date()
-      const expiresAt = days === null ? null : new Date(now.getTime() + days * DAY_MS)
-      const digest = digestOf(createAdminToken())
-      await replaceTokens(file, [{ name: 'one', role: 'read', digest, createdAt: now, expiresAt }])
-      const env = { ADMIN_PORT: '8444', ADMIN_TOKENS_FILE: file }
+      await database.rows('delete from admin_tokens')
+      const end = new Date(Date.now() + (days ?? 0) * DAY_MS).toISOString()
+      if (days !== null) {
+        await database.rows(`insert into admin_tokens (name, digest, role, created_at, expires_at)
+          values ('one', '${'0'.repeat(64)}', 'read', '${end}', '${end}')`)
+      }
+      const env = { ADMIN_PORT: '8444' }
       if (expected) return finds({ env, expected })
       const { findings } = await examine({ ...production, ...env })
       assert.deepEqual(

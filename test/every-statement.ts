@@ -180,6 +180,13 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
     }
   }
 
+  const adminToken = { name: randomUUID(), digest: digest(randomUUID()), role: 'read' } as const
+  assert.ok(await store.adminTokens.insert({ ...adminToken, expiresAt: now }, changeAt(now)))
+  assert.ok(await store.adminTokens.find(adminToken.digest))
+  assert.ok((await store.adminTokens.list({ after: '', limit: 10 })).length > 0)
+  await store.adminTokens.touch(adminToken.name, now)
+  assert.ok(await store.adminTokens.revoke(adminToken.name, changeAt(now)))
+
   const removed = { ...NONE_REMOVED }
   for (let isDone = false; !isDone; ) {
     const purged = await store.maintenance.purge(later(8 * DAY_MS), 1)

@@ -9,6 +9,7 @@ export const LARGE_TABLES = [
   'login_codes',
   'devices',
   'login_throttle',
+  'admin_tokens',
   'audit_events',
 ]
 
@@ -58,6 +59,8 @@ export async function fillTables(
     `insert into login_throttle (key, scope, email_digest, failures, pending, lease_ends_at,
         window_ends_at, expires_at) ${series}
       select ${digest('k')}, 'email', ${digest('e')}, 1, 0, ${at('0')}, ${at('900')}, ${at('i % 900')} from n`,
+    `insert into admin_tokens (name, digest, role, created_at, expires_at) ${series}
+      select 'token' || i, ${digest('a')}, 'read', ${at('0')}, ${at(`i % ${90 * day}`)} from n`,
     `insert into audit_events (at, actor_kind, actor, host, action, target, target_id) ${series}
       select ${at('0')}, 'user', 'admin', 'machine', 'user.added', 'user' || i || '@example.com', ${uuid('0000')} from n`,
   ]

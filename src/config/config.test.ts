@@ -31,7 +31,6 @@ describe('configuration', () => {
       ...{ nodeEnv: 'development', host: '127.0.0.1', port: 8443, opsPort: 9443, adminPort: 0 },
       ...{ tls: null, adminTls: null, trustProxy: [], corsOrigins: null, returnToOrigins: [] },
       ...{ dataDir: resolve('data'), signingKeysFile: resolve('data/signing-keys.json') },
-      adminTokensFile: resolve('data/admin-tokens.json'),
       database: { engine: 'sqlite', file: resolve('data/login.db') },
       page: {
         ...{ brandName: 'Login Service', logoFile: null, brandColor: '#3451b2' },
@@ -80,8 +79,8 @@ describe('configuration', () => {
       { opsHost: '::1', opsPort: 0 },
     ],
     [
-      { ADMIN_HOST: '::1', ADMIN_PORT: '8444', ADMIN_TOKENS_FILE: '/run/tokens.json' },
-      { adminHost: '::1', adminPort: 8444, adminTokensFile: '/run/tokens.json' },
+      { ADMIN_HOST: '::1', ADMIN_PORT: '8444' },
+      { adminHost: '::1', adminPort: 8444 },
     ],
     [
       { PORT: '65535' },
@@ -100,7 +99,6 @@ describe('configuration', () => {
         dataDir: '/var/lib/login',
         database: { engine: 'sqlite', file: '/var/lib/login/login.db' },
         signingKeysFile: '/var/lib/login/signing-keys.json',
-        adminTokensFile: '/var/lib/login/admin-tokens.json',
       },
     ],
     ...['postgres://u:p@db/login', 'postgresql://u@db:5433/login?sslmode=require'].map(

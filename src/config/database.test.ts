@@ -125,10 +125,15 @@ describe('an address of several hosts', () => {
   }
 })
 
-test('DATABASE_POOL_SIZE has limits', () => {
-  const env = { DATABASE_URL: 'postgres://u@localhost/x' }
-  const { database } = loadConfig({ ...env, DATABASE_POOL_SIZE: '200' })
+test('DATABASE_POOL_SIZE has limits; removed variables are warned of', () => {
+  const removed = { DATABASE_POOLER: 'transaction', ADMIN_TOKENS_FILE: 'tokens.json' }
+  const env = { DATABASE_URL: 'postgres://u@localhost/x', ...removed }
+  const { database, warnings } = loadConfig({ ...env, DATABASE_POOL_SIZE: '200' })
   assert.deepEqual(database, { engine: 'postgres', url: env.DATABASE_URL, poolSize: 200 })
+  const warned = Object.keys(removed).map(
+    name => `${name} is not a variable of this service and has no effect.`,
+  )
+  assert.deepEqual(warnings, warned)
   assert.throws(
     () => loadConfig({ ...env, DATABASE_POOL_SIZE: '0' }),
     /DATABASE_POOL_SIZE must be a whole number from 1 to 200/,

@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'
-import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { connect } from 'node:tls'
 import { promisify } from 'node:util'
-import { replaceTokens } from '../../src/admin/tokens/token-file.ts'
 import { ensureKeyFile } from '../../src/keys/key-file.ts'
 import { makeCertificate, writeCertificate } from '../certificates.ts'
 import { MAIN } from '../cli.ts'
@@ -22,7 +21,6 @@ const exec = promisify(execFile)
 describe('in production', () => {
   let folder: string
   let production: Record<string, string>
-  const tokens = () => join(folder, 'admin-tokens.json')
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'login-admin-'))
     production = {
@@ -37,34 +35,17 @@ describe('in production', () => {
   })
   after(() => rm(folder, { recursive: true }))
 
-  test('the service does not start without a file of tokens that is usable and not exposed', async () => {
-    const refusal = async () => {
-      const service = run(production)
-      assert.deepEqual(await service.exit, { code: 1, signal: null })
-      return service.output()
-    }
-    assert.match(await refusal(), /admin-tokens\.json cannot be used: ENOENT.*"\.\/login-service/)
-    await writeFile(tokens(), '{}', { mode: 0o600 })
-    assert.match(
-      await refusal(),
-      /cannot be used: it has no list "tokens"\. Check ADMIN_TOKENS_FILE/,
-    )
-    await replaceTokens(tokens(), [])
-    await chmod(tokens(), 0o644)
-    assert.match(
-      await refusal(),
-      /admin-tokens\.json can be read by others or changed by its group: chmod 600 it/,
-    )
-    await chmod(tokens(), 0o600)
+  test('the service starts without a token, and warns of that', async () => {
     const service = run(production)
     await service.line('service.started')
+    const warned = service.lines().filter(({ event }) => event === 'service.warning')
+    assert.ok(warned.some(({ msg }) => /there is no admin token yet: run "admin-tokens add"/.test(String(msg))))
     service.kill('SIGKILL')
     await service.exit
   })
 
   for (const pair of ['the public one', 'its own']) {
     test(`a renewed certificate is served on the admin port too, if it is ${pair}`, async () => {
-      await replaceTokens(tokens(), [])
       const own = await writeCertificate(folder, 'own')
       const files = pair === 'its own' ? own : production
       const service = run({

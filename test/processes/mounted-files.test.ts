@@ -1,4 +1,4 @@
-// Keys, tokens and certificates as Kubernetes mounts them: links to read-only files of root, which the service
+// Keys and certificates as Kubernetes mounts them: links to read-only files of root, which the service
 // reads as a member of their group.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { after, before, test } from 'node:test'
 import type { Finding } from '../../src/finding.ts'
 import { ensureKeyFile } from '../../src/keys/key-file.ts'
 import { makeCertificate } from '../certificates.ts'
-import { freePort, UNPRIVILEGED } from '../postgres-server.ts'
+import { UNPRIVILEGED } from '../postgres-server.ts'
 import { PROJECT, run, SERVE } from '../process.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
 
@@ -33,8 +33,7 @@ before(async () => {
   await ensureKeyFile(target('signing-keys.json'), new Date())
   await writeFile(target('tls.crt'), cert)
   await writeFile(target('tls.key'), key)
-  await writeFile(target('admin-tokens.json'), '{"tokens":[]}')
-  for (const name of ['signing-keys.json', 'tls.crt', 'tls.key', 'admin-tokens.json']) {
+  for (const name of ['signing-keys.json', 'tls.crt', 'tls.key']) {
     await symlink(join('..data', name), mounted(name))
     if (IS_ROOT) await chown(target(name), 0, UNPRIVILEGED.gid)
     await chmod(target(name), MOUNTED_MODE)
@@ -49,8 +48,6 @@ before(async () => {
     SIGNING_KEYS_FILE: mounted('signing-keys.json'),
     TLS_CERT_FILE: mounted('tls.crt'),
     TLS_KEY_FILE: mounted('tls.key'),
-    ADMIN_TOKENS_FILE: mounted('admin-tokens.json'),
-    ADMIN_PORT: String(await freePort()),
   }
 })
 after(() => rm(folder, { recursive: true }))
@@ -58,7 +55,7 @@ after(() => rm(folder, { recursive: true }))
 async function examine(
   as: { uid?: number; gid?: number },
   other: Record<string, string> = {},
-  checks = ['tls', 'keys', 'admin tokens'],
+  checks = ['tls', 'keys'],
 ): Promise<string[]> {
   const doctor = run({ ...env, ...other }, { command: DOCTOR, identity: as })
   await doctor.exit
@@ -80,7 +77,7 @@ test('the service starts with files that its group may read, and the doctor find
 test('the doctor and the start warn of a group that the service is not in', {
   skip: !IS_ROOT && 'only root can give a file to a group that it is not in',
 }, async t => {
-  const names = ['tls.key', 'signing-keys.json', 'admin-tokens.json']
+  const names = ['tls.key', 'signing-keys.json']
   const give = (owner: number, group: number) =>
     Promise.all(names.map(name => chown(target(name), owner, group)))
   await give(UNPRIVILEGED.uid, 1)
@@ -95,10 +92,8 @@ test('the doctor and the start warn of a group that the service is not in', {
   t.after(() => service.kill('SIGKILL'))
   await service.line('service.started')
   const warned = service.lines().filter(({ event }) => event === 'service.warning')
-  for (const name of ['signing-keys.json', 'admin-tokens.json']) {
-    const text = `${mounted(name)} can be read by the group 1`
-    assert.equal(warned.filter(({ msg }) => String(msg).startsWith(text)).length, 1, name)
-  }
+  const text = `${mounted('signing-keys.json')} can be read by the group 1`
+  assert.equal(warned.filter(({ msg }) => String(msg).startsWith(text)).length, 1)
 })
 
 test('a data folder that cannot be written to is ok with PostgreSQL in production, not with SQLite', {

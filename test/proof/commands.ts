@@ -48,7 +48,6 @@ export function createCommands({ config }: Pick<TestDatabase, 'config'>, folder:
     DATA_DIR: config.engine === 'sqlite' ? dirname(config.file) : folder,
     DATABASE_URL: config.engine === 'postgres' ? config.url : '',
     SIGNING_KEYS_FILE: join(folder, 'keys.json'),
-    ADMIN_TOKENS_FILE: join(folder, 'admin-tokens.json'),
   }
   return {
     folder,

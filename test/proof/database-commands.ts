@@ -1,7 +1,6 @@
 // Every command that writes to the database, except for "database migrate".
 import { randomInt, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import { readTokens } from '../../src/admin/tokens/token-file.ts'
 import type { Store } from '../../src/domain/store.ts'
 import type { User } from '../../src/domain/user.ts'
 import { digestOf } from '../../src/identifiers.ts'
@@ -29,29 +28,22 @@ export function databaseCommands(commands: Commands, store: Store): Operation<En
     const states = await store.throttle.readOfEmail(digestOf(email), LIMITS, new Date())
     return states.every(({ failures }) => failures === 0)
   }
-  const tokenNames = async (file: string) => (await readTokens(file)).tokens.map(({ name }) => name)
   const newFile = () => join(folder, `${randomUUID()}.json`)
 
-  /** They change a file, and say so if the database cannot record that. */
   const tokens = (command: 'add' | 'revoke'): Operation<Ended> => ({
     title: `admin-tokens ${command} NAME`,
     async prepare() {
-      const ADMIN_TOKENS_FILE = newFile()
       const name = randomUUID()
-      const runTokens = (...args: string[]) =>
-        run(['admin-tokens', ...args], '', { ADMIN_TOKENS_FILE })
-      const add = (added: string) => runTokens('add', added, '--role', 'read')
-      await add('another')
-      if (command === 'revoke') await add(name)
-      const action = command === 'add' ? 'token.added' : 'token.revoked'
+      const add = () => run(['admin-tokens', 'add', name, '--role', 'read'])
+      if (command === 'revoke') await add()
       return {
         email: null,
-        run: () => (command === 'add' ? add(name) : runTokens('revoke', name)),
-        async isDone({ stderr }) {
-          const isThere = (await tokenNames(ADMIN_TOKENS_FILE)).includes(name)
-          if (isThere !== (command === 'add')) return false
-          return (await countEvents(name, action)()) === 1 || stderr.includes(NOT_RECORDED)
+        run: () => (command === 'add' ? add() : run(['admin-tokens', 'revoke', name])),
+        async isDone() {
+          const all = await store.adminTokens.list({ after: '', limit: 10_000 })
+          return all.some(token => token.name === name) === (command === 'add')
         },
+        countEvents: countEvents(name, command === 'add' ? 'token.added' : 'token.revoked'),
       }
     },
   })

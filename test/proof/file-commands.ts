@@ -1,9 +1,8 @@
-// Every command that writes keys, tokens, certificates, passwords or exports to a file.
+// Every command that writes keys, certificates, passwords or exports to a file.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { readTokens } from '../../src/admin/tokens/token-file.ts'
 import { loadConfig } from '../../src/config/config.ts'
 import type { Store } from '../../src/domain/store.ts'
 import { Failure } from '../../src/failures.ts'
@@ -16,10 +15,7 @@ export function fileCommands(commands: Commands, store: Store): Operation<Ended>
   async function newFolder() {
     const folder = join(commands.folder, randomUUID())
     await mkdir(folder)
-    const env = {
-      SIGNING_KEYS_FILE: join(folder, 'keys.json'),
-      ADMIN_TOKENS_FILE: join(folder, 'admin-tokens.json'),
-    }
+    const env = { SIGNING_KEYS_FILE: join(folder, 'keys.json') }
     const run = (...args: string[]) => commands.run(args, '', env)
     return { folder, env, run }
   }
@@ -52,29 +48,6 @@ export function fileCommands(commands: Commands, store: Store): Operation<Ended>
             for (const id of added) assert.ok(await isAudited(id), 'a key is not in the audit')
           }
           return added.length === 2
-        },
-      }
-    },
-  })
-
-  const tokenNames = async (path: string) => (await readTokens(path)).tokens.map(({ name }) => name)
-  const tokens = (command: 'add' | 'revoke'): Operation<Ended> => ({
-    title: `admin-tokens ${command}`,
-    async prepare() {
-      const { folder, env, run } = await newFolder()
-      const add = (name: string) => run('admin-tokens', 'add', name, '--role', 'read')
-      const [kept, name] = [`kept-${randomUUID()}`, `new-${randomUUID()}`]
-      await add(kept)
-      if (command === 'revoke') await add(name)
-      return {
-        email: null,
-        folder,
-        run: () => (command === 'add' ? add(name) : run('admin-tokens', 'revoke', name)),
-        async isDone({ error }) {
-          const names = await tokenNames(env.ADMIN_TOKENS_FILE)
-          assert.ok(names.includes(kept), 'another token is lost')
-          if (error === null) assert.ok(await isAudited(name), 'the token is not in the audit')
-          return names.includes(name) === (command === 'add')
         },
       }
     },
@@ -143,12 +116,7 @@ export function fileCommands(commands: Commands, store: Store): Operation<Ended>
   }
 
   return [
-    ...[
-      keys('that makes the first', 0),
-      keys('that adds others', 1),
-      tokens('add'),
-      tokens('revoke'),
-    ],
+    ...[keys('that makes the first', 0), keys('that adds others', 1)],
     ...[certificate, exported, imported],
   ]
 }

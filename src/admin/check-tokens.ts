@@ -14,7 +14,8 @@ const WARN_BEFORE_DAYS = 14
 export function checkTokens({ adminPort }: Config, tokens: AdminToken[], now: Date): Finding[] {
   if (adminPort === 0) return []
   const check = 'admin tokens'
-  if (tokens.length === 0) return [warning(check, 'there is no admin token yet: run "admin-tokens add"')]
+  if (tokens.length === 0)
+    return [warning(check, 'there is no admin token yet: run "admin-tokens add"')]
   const writing = tokens.filter(({ role }) => role === 'write').length
   const advice = 'add another one, give it to its program and revoke this one'
   return [

@@ -47,6 +47,7 @@ export const addToken = operation(
       digest: { about: 'The SHA-256 of the token.', only: 'route' },
     },
     argument: 'name',
+    event: 'admin.token_added',
     isFirst: true,
   },
   async (deps, { name, role, valid, digest }) => {
@@ -74,7 +75,6 @@ export const addToken = operation(
     return {
       data: { name, role, createdAt, expiresAt, ...(token && { token }) },
       said: {
-        event: 'token_added',
         facts: { name, role, expiresAt },
         sentence: `Added the token ${name} with the role "${role}"; it ends at ${timeText(expiresAt)}.`,
       },
@@ -121,13 +121,14 @@ export const revokeToken = operation(
     examples: ['registration'],
     fields: { name: NAME },
     argument: 'name',
+    event: 'admin.token_revoked',
   },
   async (deps, { name }) => {
     if (!(await deps.store.adminTokens.revoke(name, changeNow(deps)))) {
       throw new Failure(`There is no token ${name}.`)
     }
     const sentence = `Revoked the token ${name}.`
-    return { said: { event: 'token_revoked', facts: { name }, sentence } }
+    return { said: { facts: { name }, sentence } }
   },
 )
 

@@ -21,6 +21,9 @@ endSession    |                  | DELETE /sessions/:id         | admin.session_
 getThrottle   | throttle show    | GET /throttle                |
 clearThrottle | throttle clear   | DELETE /throttle             | admin.throttle_cleared
 listAudit     | audit list       | GET /audit                   |
+addToken      | admin-tokens add |                              | admin.token_added
+listTokens    | admin-tokens list|                              |
+revokeToken   | admin-tokens revoke |                           | admin.token_revoked
 `
 
 test('the operations of administrators have these names', () => {

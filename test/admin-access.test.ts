@@ -167,7 +167,7 @@ describe('access to the admin API', () => {
     for (const given of [{ password: PASSWORD }, { generate: true }]) {
       const { status, json } = await add(given)
       assert.equal(status, 201)
-      assert.equal(json.data.user.role, 'user')
+      assert.equal(json.data.role, 'user')
       for (const refused of [
         { role: 'admin' },
         { role: 'user' },

@@ -17,10 +17,15 @@ test('the commands work as they are printed', async t => {
   const env = { ...BASE_ENV, ...deployment.env, HOME: deployment.dataDir }
   await deployment.start({ ADMIN_PORT })
   const blocks = [...doc.matchAll(/```sh\n(.*?)```/gs)].map(([, block = '']) => block)
-  assert.equal(blocks.length, 2)
-  const script = blocks.join('\n').replace('localhost:8444', `localhost:${ADMIN_PORT}`)
+  assert.equal(blocks.length, 3)
+  // A declared token is known, and may not read.
+  const declared = 'TOKEN=$DECLARED; admin $URL/users || [ $? = 22 ]'
+  const script = [...blocks, declared]
+    .join('\n')
+    .replace('localhost:8444', `localhost:${ADMIN_PORT}`)
   const { stdout } = await promisify(execFile)('sh', ['-ec', script], { cwd: PROJECT, env })
   const answers = stdout.trim().split('\n')
+  assert.equal(JSON.parse(answers.pop() ?? '').error.code, 'FORBIDDEN')
   assert.equal(answers.length, script.match(/^admin .*(URL|\\$)/gm)?.length)
   const [added, listed, explained] = answers.map(answer => JSON.parse(answer))
   for (const answer of answers) assert.equal(JSON.parse(answer).success, true, answer)

@@ -10,6 +10,7 @@ import { text } from 'node:stream/consumers'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { PUBLIC_FAILURES } from '../src/http/answer/envelope.ts'
 import { isUuid } from '../src/identifiers.ts'
+import { type AdminService, startAdminService } from './admin-service.ts'
 import { ENGINES } from './engines.ts'
 import { fillSessions } from './many-sessions.ts'
 import { findMachineNode } from './old-node.ts'
@@ -24,7 +25,7 @@ const NODE = findMachineNode()
 const NO_ANSWER = 'The login service did not answer'
 
 function start(
-  service: TestService,
+  service: Pick<TestService, 'dataDir'>,
   node: string,
   args: string[],
   env: Record<string, string> = {},
@@ -486,4 +487,109 @@ test('while the feed is silent the verifier accepts tokens for a minute, then no
   )
   const SILENT = 'the feed of ended sessions is silent'
   assert.deepEqual(printed, ['valid', 'TypeError', 'valid', SILENT, 'invalid'])
+})
+
+describe('the programs that register users and reset passwords', () => {
+  let service: AdminService
+  before(async () => {
+    service = await startAdminService('sqlite')
+  })
+  after(() => service.stop())
+
+  /** When it gets a signal, 30 minutes pass for the program. */
+  const CLOCK = `data:text/javascript,process.on('SIGUSR2', () => {
+    const real = Date.now; Date.now = () => real() + 30 * 60_000; console.log('{}') })`
+
+  async function startProgram(t: { after: (end: () => void) => void }, role: 'create' | 'write') {
+    const name = role === 'create' ? 'registration' : 'reset'
+    const lines = readFileSync(join(EXAMPLES, `${name}.ts`), 'utf8').split('\n')
+    assert.ok(lines.length <= 121)
+    const PORT = String(await freePort())
+    const ADMIN_TOKEN = await service.addToken(`${name}-example`, role)
+    const env = { PORT, ADMIN_TOKEN, ADMIN_URL: service.adminUrl }
+    const args = ['--import', CLOCK, join(EXAMPLES, `${name}.ts`)]
+    const child = start(service, process.execPath, args, env)
+    t.after(() => child.kill())
+    const printed: string[] = []
+    createInterface(child.stdout).on('line', line => printed.push(line))
+    await until(async () => printed.length > 0)
+    const url = `http://localhost:${PORT}/${role === 'create' ? 'register' : 'reset'}`
+    const send = async (path: string, form?: Record<string, string>) => {
+      const body = form && { method: 'POST', body: new URLSearchParams(form) }
+      const answer = await fetch(url + path, body)
+      return { status: answer.status, html: await answer.text() }
+    }
+    const mails = () =>
+      printed.flatMap(line => (line.startsWith('{"to"') ? [JSON.parse(line)] : []))
+    return {
+      send,
+      mails,
+      /** Asks for a link, and returns its token. */
+      async tokenFor(email: string) {
+        const known = mails().length
+        await send('', { email })
+        await until(async () => mails().length > known)
+        const { to, message } = mails()[known]
+        assert.equal(to, email)
+        return /token=([\w-]{43})$/.exec(message)?.[1] ?? ''
+      },
+      async passTime() {
+        const known = printed.length
+        child.kill('SIGUSR2')
+        await until(async () => printed.length > known)
+      },
+    }
+  }
+
+  const CHOSEN = 'a chosen password of words'
+
+  test('a user is registered once the address is confirmed, once per link, and an account stays as it is', async t => {
+    const { send, mails, tokenFor, passTime } = await startProgram(t, 'create')
+    const taken = await service.newUser()
+    const tokens = [await tokenFor('new@example.com'), await tokenFor(taken)]
+    assert.deepEqual(
+      await send('', { email: 'another@example.com' }),
+      await send('', { email: taken }),
+    )
+    assert.deepEqual(
+      mails().map(({ to }) => to),
+      ['new@example.com', taken, 'another@example.com'],
+    )
+    assert.equal((await send('', { email: 'a@example.com,b@example.com' })).status, 400)
+    const confirm = (token = '', password = CHOSEN) =>
+      send('/confirm', { token, name: 'New', password, role: 'admin' })
+    assert.equal((await send(`/confirm?token=${tokens[0]}`)).status, 200)
+    assert.equal(await service.store.users.findByEmail('new@example.com'), null)
+    assert.equal((await confirm(tokens[0], 'password')).status, 400)
+    const answers = await Promise.all([1, 2, 3].map(() => confirm(tokens[0])))
+    assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 410, 410])
+    const { status, json } = await service.login('new@example.com', CHOSEN)
+    assert.deepEqual([status, json.data.user.role], [200, 'user'])
+    assert.match((await confirm(tokens[1])).html, /You have an account/)
+    assert.equal((await service.login(taken, PASSWORD)).status, 200)
+
+    const late = await tokenFor('late@example.com')
+    await passTime()
+    assert.equal((await confirm(late)).status, 410)
+    assert.equal((await confirm('x')).status, 410)
+  })
+
+  test('a password is reset once per link, and nothing tells whether an address has an account', async t => {
+    const { send, mails, tokenFor, passTime } = await startProgram(t, 'write')
+    const [email, other] = [await service.newUser(), await service.newUser()]
+    const unknown = await send('', { email: 'unknown@example.com' })
+    const token = await tokenFor(email)
+    assert.deepEqual(await send('', { email }), unknown)
+    const late = await tokenFor(other)
+    assert.equal(mails().length, 2)
+    const confirm = (token: string, password = CHOSEN) => send('/confirm', { token, password })
+    assert.equal((await send(`/confirm?token=${token}`)).status, 200)
+    assert.equal((await confirm(token, 'password')).status, 400)
+    const answers = await Promise.all([1, 2, 3].map(() => confirm(token)))
+    assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 410, 410])
+    assert.equal((await service.login(email, CHOSEN)).status, 200)
+    await passTime()
+    assert.equal((await confirm(late)).status, 410)
+    assert.equal((await service.login(other, PASSWORD)).status, 200)
+  })
 })

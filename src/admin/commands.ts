@@ -134,7 +134,7 @@ async function obtainDigest(
   const input = (await readAll(stdin, INPUT_MAX_BYTES)).toString()
   const [, digest] = /^([0-9a-f]{64})(?: [ *]-)?\r?\n?$/.exec(input) ?? []
   if (digest === undefined) {
-    throw new WrongUse('--digest-stdin takes the SHA-256 of a token: 64 characters, 0-9 and a-f.')
+    throw new Failure('--digest-stdin takes the SHA-256 of a token: 64 characters, 0-9 and a-f.')
   }
   return { digest }
 }

@@ -68,9 +68,9 @@ export const addToken = operation(
       }
       const end = timeText(known.expiresAt)
       const isSame = known.name === name && known.role === role && known.expiresAt > createdAt
-      const is = `There is already a token with this digest: ${known.name}, with the role "${known.role}"; its end is ${end}.`
-      if (!isSame) throw new Failure(is)
-      return { data: known, said: is }
+      const sentence = `There is already a token with this digest: ${known.name}, with the role "${known.role}"; its end is ${end}.`
+      if (!isSame) throw new Failure(sentence)
+      return { data: known, said: sentence }
     }
     return {
       data: { name, role, createdAt, expiresAt, ...(token && { token }) },

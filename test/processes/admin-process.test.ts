@@ -39,7 +39,11 @@ describe('in production', () => {
     const service = run(production)
     await service.line('service.started')
     const warned = service.lines().filter(({ event }) => event === 'service.warning')
-    assert.ok(warned.some(({ msg }) => /there is no admin token yet: run "admin-tokens add"/.test(String(msg))))
+    assert.ok(
+      warned.some(({ msg }) =>
+        /there is no admin token yet: run "admin-tokens add"/.test(String(msg)),
+      ),
+    )
     service.kill('SIGKILL')
     await service.exit
   })

@@ -61,7 +61,11 @@ export async function findFolderProblem(folder: string): Promise<string | null> 
 }
 
 /** Readers see the old file or the new one, never a part of it. */
-export async function replaceFile(path: string, text: string, mode: number): Promise<void> {
+export async function replaceFile(
+  path: string,
+  text: string | Iterable<string>,
+  mode: number,
+): Promise<void> {
   const temporary = await writeTemporaryFile(path, text, mode)
   try {
     const owner = await copyOwner(path, temporary)
@@ -78,7 +82,7 @@ export async function replaceFile(path: string, text: string, mode: number): Pro
 /** Writes and syncs a file beside `path`. The caller renames or links it, and removes it on failure. */
 export async function writeTemporaryFile(
   path: string,
-  text: string,
+  text: string | Iterable<string>,
   mode: number,
 ): Promise<string> {
   const temporary = `${path}.${randomUUID()}.tmp`

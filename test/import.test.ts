@@ -6,7 +6,6 @@ import { mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/promise
 import { text } from 'node:stream/consumers'
 import { describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
-import { csvRecords } from '../src/admin/import/csv.ts'
 import { MAIN } from './cli.ts'
 import { ENGINES_BY_RUN } from './engines.ts'
 import { counts, csvOf, HASH, HEADING, PASSWORD, setUpImports } from './import-cli.ts'
@@ -383,36 +382,6 @@ test('an export with hashes into a file that others can read warns, and does not
   }
 })
 
-test('an export for spreadsheets has no formulas, and the usual one is not changed', async t => {
-  const cli = await setUpImports(t, 'sqlite')
-  const formulas = ['=1+1', '+1', '-1', '@SUM(A1)', '=HYPERLINK("x","y")', '＝1']
-  const names = [...formulas, 'a=1', "'=1", 'Ann, B']
-  const rows = names.map((name, i) => ({
-    email: `${i === 0 ? '=1+1' : `u${i}`}@example.org`,
-    name,
-    passwordHash: HASH,
-  }))
-  await cli.importFile('u.ndjson', rows.map(row => JSON.stringify(row)).join('\n'))
-  // Only SQL can store these.
-  await cli.database.rows(`update users set role = char(9) || '=1' where name = 'a=1'`)
-  const { stdout } = await cli.run(['users', 'export', '--for-spreadsheets'])
-  const cells = [...csvRecords(stdout, ',')].flatMap(({ fields }) => fields ?? [])
-  assert.deepEqual(
-    cells.filter(cell => /^[=+\-@\t\r\n＝＋－＠]/.test(cell)),
-    [],
-  )
-  for (const expected of [...formulas.map(name => `'${name}`), "'\t=1", "'=1+1@example.org"]) {
-    assert.ok(cells.includes(expected), expected)
-  }
-  for (const expected of ['a=1', "'=1", 'Ann, B', 'u1@example.org']) {
-    assert.ok(cells.includes(expected), expected)
-  }
-  const usual = (await cli.run(['users', 'export', '--format', 'csv'])).stdout
-  assert.ok(usual.includes(',=1+1,') && !usual.includes("'＝"))
-  const wrong = await cli.run(['users', 'export', '--for-spreadsheets', '--format', 'ndjson'])
-  assert.equal(wrong.code, 2)
-})
-
 test('passwords are hashed only if asked for, and existing users cost no hash', async t => {
   const cli = await setUpImports(t, 'sqlite')
   const file = `email,name,password\na@example.org,Ann,${PASSWORD}\nb@example.org,Bob,short\n`
@@ -465,7 +434,7 @@ describe('an import is refused', () => {
     ['of a folder', ['folder.csv'], 1, /^folder\.csv cannot be read: EISDIR/],
     ['with an unknown format', ['-', '--from', 'xml'], 2, /^Option '--from/],
     ['with unknown columns', ['column.csv'], 1, /^The columns do not fit: "admin", "x" are not /],
-    ['with a heading alone', ['semicolons.csv'], 1, /with semicolons\.\nThe file has no users\./],
+    ['with a heading alone', ['semicolons.csv'], 1, /^semicolons\.csv has no users\./],
     ['if it is empty', ['empty.csv'], 1, /^empty\.csv is empty\./],
     ['with a column twice', ['twice.csv'], 1, /A column occurs twice/],
     ['with a missing column', ['lacking.csv'], 1, /Missing: passwordHash\./],

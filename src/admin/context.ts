@@ -1,4 +1,5 @@
 // What every command is given: the terminal, the environment and the machine's clock.
+import { resolve } from 'node:path'
 import { type Config, loadConfig } from '../config/config.ts'
 import { jsonListOf, type Row, tableOf } from './terminal/layout.ts'
 import type { Terminal } from './terminal/terminal.ts'
@@ -16,6 +17,11 @@ export function configOf({ env, envFileWarnings, terminal }: Context): Config {
   const config = loadConfig(env, envFileWarnings)
   for (const warning of config.warnings) terminal.say(`Warning: ${warning}`)
   return config
+}
+
+/** A file that was named on the command line. deploy/login-admin runs in the folder of the settings. */
+export function pathFor({ CALLER_FOLDER }: Context['env'], named: string): string {
+  return CALLER_FOLDER ? resolve(CALLER_FOLDER, named) : named
 }
 
 /** Prints a list as JSON or as a table, batch by batch; returns how many items it had. */

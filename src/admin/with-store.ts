@@ -14,6 +14,7 @@ import { commandActor } from './terminal/terminal.ts'
 
 /** Longer than the service allows: a command may change more rows than a request does. */
 const COMMAND_TIMEOUT_MS = 60_000
+const IN_MEMORY: DatabaseConfig = { engine: 'sqlite', file: ':memory:' }
 
 /** `where` names the database in messages. */
 type Opened = { store: Store; config: Config; where: string }
@@ -36,6 +37,22 @@ export function withStore<T>(
       throw new Failure(`${where} is not up to date: run "database migrate".`)
     }
     return command({ ...opened, admin: await adminOf(opened, context) })
+  })
+}
+
+/** For a dry run: a database that is not set up yet stays so, and an empty one takes its place. */
+export function withStoreOrEmpty<T>(
+  context: Context,
+  command: (opened: OpenedForAdmin) => Promise<T>,
+): Promise<T> {
+  return withAnyStore(configOf(context), async ({ store, config, where }) => {
+    const isNew = (await store.migrations.list()).every(({ appliedAt }) => appliedAt === null)
+    if (!isNew) return withStore(context, command)
+    return using(config, IN_MEMORY, async empty => {
+      await empty.store.migrations.apply(() => {})
+      const opened = { ...empty, where: `${where}, which is not set up yet` }
+      return command({ ...opened, admin: await adminOf(opened, context) })
+    })
   })
 }
 
@@ -86,10 +103,7 @@ export function withAnyStore<T>(
   command: (opened: Opened) => Promise<T>,
 ): Promise<T> {
   const { database } = config
-  const present: DatabaseConfig = isMissing(database)
-    ? { engine: 'sqlite', file: ':memory:' }
-    : database
-  return using(config, present, command)
+  return using(config, isMissing(database) ? IN_MEMORY : database, command)
 }
 
 async function using<T>(

@@ -5,8 +5,9 @@ import { Failure } from '../../failures.ts'
 import { isUuid } from '../../identifiers.ts'
 import { parseTypedTime } from '../input/times.ts'
 import { nameParser, parseNewEmail, parsePassword, roleParser } from '../input/values.ts'
-import type { SecretField } from './columns.ts'
-import { hashKindOf } from './hash-kinds.ts'
+import { IS_OFF, type SecretField } from './columns.ts'
+import { flagOf } from './formats.ts'
+import { hashKindOf, withoutAlgorithm } from './hash-kinds.ts'
 import type { Values } from './records.ts'
 
 export type CheckedRow = Omit<ImportedUser, 'id' | 'isIdGiven' | 'passwordHash'> & {
@@ -22,9 +23,9 @@ const parseRole = roleParser('role')
 
 /** Databases write a space for the T, up to six digits, and short zones: 2019-03-02 10:11:12.123456+00. */
 const SQL_TIME =
-  /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)\d{0,6}(?: ?UTC|(Z|[+-]\d\d(?::\d\d)?))?$/
-const TRUE: unknown[] = [true, 'true', 't', '1']
-const FALSE: unknown[] = [false, 'false', 'f', '0']
+  /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)(?:(?<=\.\d{3})\d{1,6})?(?: ?UTC|(Z|[+-]\d\d(?::\d\d)?))?$/
+/** No field has so many characters. To count those of a longer text takes much memory. */
+const MAX_LENGTH = 10_000
 
 /** The checked row, or what is wrong with it. A missing value, null and an empty text are the same. */
 export function tryCheck(...row: Parameters<typeof checkRow>): CheckedRow | Failure {
@@ -49,7 +50,7 @@ function checkRow(values: Values, secret: SecretField, maxCost: number, now: Dat
     email: Buffer.from(email).toString(),
     name: parseName(requiredIn(values, 'name')),
     role: role === null ? null : parseRole(role),
-    isActive: flagIn(values, 'isActive'),
+    isActive: activeIn(values),
     createdAt: timeIn(values, 'createdAt'),
     temporaryUntil: timeIn(values, 'temporaryUntil'),
     // A lock that is over is none.
@@ -64,24 +65,26 @@ function checkSecret(given: string | null, secret: SecretField, maxCost: number)
   const kind = hashKindOf(given)
   if (secret === 'password') {
     if (kind === null) return { password: parsePassword(given) }
-    throw new Failure(
-      `password seems to be a hash (${kind}): add --map password=passwordHash instead of --hash-passwords.`,
-    )
+    const advice =
+      kind === 'bcrypt'
+        ? 'add --map password=passwordHash instead of --hash-passwords'
+        : 'it cannot be imported; if it is a password, use "users add"'
+    throw new Failure(`password seems to be a hash (${kind}): ${advice}.`)
   }
-  const cost = costOf(given)
-  if (cost === null && kind && kind !== 'bcrypt') {
-    return { problem: `passwordHash is ${kind}, not bcrypt` }
+  const hash = withoutAlgorithm(given)
+  const cost = costOf(hash)
+  if (cost === null && hash.startsWith('$2')) {
+    throw new Failure('passwordHash is not a bcrypt hash ($2a$, $2b$ or $2y$).')
   }
-  if (cost === null) throw new Failure('passwordHash is not a bcrypt hash ($2a$, $2b$ or $2y$).')
-  if (cost > maxCost) {
-    throw new Failure(`passwordHash has the cost ${cost}, which is above BCRYPT_COST (${maxCost}).`)
-  }
-  return { hash: given }
+  if (cost === null) return { problem: `passwordHash is ${kind ?? 'no hash'}, not bcrypt` }
+  if (cost <= maxCost) return { hash }
+  return { problem: `passwordHash has the cost ${cost}, which is above BCRYPT_COST (${maxCost})` }
 }
 
 function textIn(values: Values, field: string): string | null {
   const value = values[field] ?? ''
   if (typeof value !== 'string') throw new Failure(`${field} must be text.`)
+  if (value.length > MAX_LENGTH) throw new Failure(`${field} has ${value.length} characters.`)
   return value === '' ? null : value
 }
 
@@ -91,13 +94,12 @@ function requiredIn(values: Values, field: string): string {
   return text
 }
 
-/** CSV has text only, and each database writes its own. */
-function flagIn(values: Values, field: string): boolean | null {
-  const value = values[field] ?? ''
-  if (value === '') return null
-  if (TRUE.includes(value)) return true
-  if (FALSE.includes(value)) return false
-  throw new Failure(`${field} must be true or false.`)
+function activeIn(values: Values): boolean | null {
+  const { isActive = null, [IS_OFF]: off = null } = values
+  if (off !== null) return !(flagOf(off) ?? timeIn(values, IS_OFF))
+  const flag = flagOf(isActive)
+  if (flag === null && isActive !== null) throw new Failure('isActive must be true or false.')
+  return flag
 }
 
 function timeIn(values: Values, field: string): Date | null {

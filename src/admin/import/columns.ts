@@ -3,8 +3,15 @@
 import type { ImportedUser } from '../../domain/import.ts'
 import { Failure, WrongUse } from '../../failures.ts'
 import { isUuid } from '../../identifiers.ts'
-import { FORMATS, isEmpty, type UserFormat } from './formats.ts'
-import { hashKindOf } from './hash-kinds.ts'
+import {
+  FORMATS,
+  isActiveIn,
+  isEmpty,
+  isOffColumn,
+  isStateColumn,
+  type UserFormat,
+} from './formats.ts'
+import { commonKindOf, hashKindOf } from './hash-kinds.ts'
 import { REASON, type Records, type Values } from './records.ts'
 
 export type SecretField = 'passwordHash' | 'password'
@@ -23,56 +30,76 @@ export const EXPORTED_FIELDS = Object.keys({
   ...{ id: 1, email: 1, name: 1, role: 1, isActive: 1, lockedUntil: 1, temporaryUntil: 1 },
   createdAt: 1,
 } satisfies Record<Exclude<keyof ImportedUser, 'isIdGiven' | 'allowWeak' | 'passwordHash'>, 1>)
-export const IMPORTED_FIELDS = [...EXPORTED_FIELDS, 'passwordHash', 'password']
+/** A column with the opposite of `isActive`, or the time since when a user is not active. */
+export const IS_OFF = '!isActive'
+export const MAPPED_FIELDS = [...EXPORTED_FIELDS, 'passwordHash', 'password', IS_OFF]
 
 /** `valuesOf` gives the values of a row by the names of the fields, or says what is wrong. */
 export function readColumns(name: string, records: Records, options: ColumnOptions) {
-  const { columns, container } = records
+  const { columns, heading } = records
+  if (heading?.some(column => column.includes('@') || hashKindOf(column))) {
+    // They are not printed: one of them may be a password.
+    throw new Failure(
+      `The first line of ${name} has values, not the names of columns: add a line such as email,name,passwordHash.`,
+    )
+  }
   const { from = '', map = {}, hashPasswords } = options
   const isOwn = from === 'csv' || from === 'ndjson'
   const format = isOwn ? null : (FORMATS[from] ?? formatOf(columns))
   const secret: SecretField = hashPasswords ? 'password' : 'passwordHash'
-  const isMapped = Object.values(map).includes(secret)
-  if (format && hashPasswords && !isMapped) {
+  const mapped = Object.keys(map).find(column => map[column] === secret)
+  if (format && hashPasswords && mapped === undefined) {
     throw new WrongUse(
-      `${name} seems to come from ${format.title}, which has hashes: leave out --hash-passwords. If it has passwords in plain text, add --from ${container === 'csv' ? 'csv' : 'ndjson'}.`,
+      `${name} seems to come from ${format.title}, which has hashes: leave out --hash-passwords. If it has passwords in plain text, add --from ${heading ? 'csv' : 'ndjson'}.`,
     )
   }
-  if (!format && !isMapped) refuseOtherSecret(records, secret)
-  if (secret === 'password') refuseHashes(records, map)
   const own = Object.fromEntries([...EXPORTED_FIELDS, secret].map(field => [field, field]))
   const known: Record<string, string | null> = {
     ...(format?.columns ?? own),
     ...map,
     [REASON]: null,
   }
-  const unknownIn = (names: string[]) => names.filter(column => !Object.hasOwn(known, column))
-  const isRefusing = !format && !options.ignoreUnknown
-
-  const absent = Object.keys(map).find(column => !columns.includes(column))
-  if (container === 'csv' && absent !== undefined) {
-    throw new WrongUse(`--map ${absent}=…: there is no such column.`)
+  const names = new Map(Object.keys(known).map(column => [column.toLowerCase(), column]))
+  /** The name by which a column is known, which a file may have in capitals. */
+  const knownAs = (column: string) =>
+    Object.hasOwn(known, column) ? column : (names.get(column.toLowerCase()) ?? column)
+  const isKnown = (column: string) =>
+    Object.hasOwn(known, column) || (format !== null && isStateColumn(column, format))
+  const present = columns.map(knownAs)
+  if (!format && mapped === undefined) refuseOtherSecret(records, present, secret)
+  if (secret === 'password') refuseHashes(records, mapped ?? secret)
+  if (heading) {
+    if (new Set(present).size < present.length) throw new Failure('A column occurs twice.')
+    const absent = Object.keys(map).find(column => !present.includes(column))
+    if (absent !== undefined) throw new WrongUse(`--map ${absent}=…: there is no such column.`)
   }
-  const unknown = unknownIn(columns)
-  if (container === 'csv' && isRefusing && unknown.length > 0) {
+  const isRefusing = !format && !options.ignoreUnknown
+  const unknown = present.filter(column => !isKnown(column))
+  if (isRefusing && unknown.length > 0) {
     throw new Failure(`The columns do not fit: ${describeUnknown(unknown)}.`)
   }
-  if (container === 'csv') {
+  if (heading) {
     const isSecretOptional = options.withoutPasswords === 'temporary'
     const required = ['email', ...(format ? [] : ['name']), ...(isSecretOptional ? [] : [secret])]
     requireFields(
       required,
-      columns.map(column => known[column]),
+      present.map(column => known[column]),
     )
   }
+  /** Columns that are not taken. Rows of JSON may add some. */
+  const ignored = new Set(unknown)
   return {
-    secret,
-    title: format?.title,
-    /** Columns that are not taken. */
-    left: format ? unknown : [],
-    valuesOf(row: Values): Values | string {
-      const others = isRefusing ? unknownIn(Object.keys(row)) : []
-      if (others.length > 0) return describeUnknown(others)
+    ...{ secret, title: format?.title, ignored },
+    valuesOf(given: Values): Values | string {
+      const row: Values = {}
+      const others: string[] = []
+      for (const [each, value] of Object.entries(given)) {
+        const column = knownAs(each)
+        if (isKnown(column)) row[column] = value
+        else others.push(column)
+      }
+      if (isRefusing && others.length > 0) return describeUnknown(others)
+      for (const column of others) ignored.add(column)
       return format ? valuesIn(row, format, map) : fieldsIn(row, known)
     },
   }
@@ -80,18 +107,18 @@ export function readColumns(name: string, records: Records, options: ColumnOptio
 
 /** The format whose columns these are; null for the fields of this service. */
 function formatOf(columns: string[]): UserFormat | null {
-  const hasMarks = ({ marks }: UserFormat) => marks.every(mark => columns.includes(mark))
+  const present = columns.map(column => column.toLowerCase())
+  const hasMarks = ({ marks }: UserFormat) =>
+    marks.every(mark => present.includes(mark.toLowerCase()))
   return Object.values(FORMATS).find(hasMarks) ?? null
 }
 
 function valuesIn(row: Values, format: UserFormat, map: ColumnMap): Values {
-  const filled = Object.fromEntries(
-    Object.entries(row).map(([column, value]) => [column, isEmpty(value) ? null : value]),
-  )
-  const values = {
-    ...fieldsIn(filled, format.columns),
-    ...format.computed(filled),
-    ...fieldsIn(filled, map),
+  const values: Values = {
+    ...fieldsIn(row, format.columns),
+    ...format.computed?.(row),
+    isActive: isActiveIn(row, format),
+    ...fieldsIn(row, map),
   }
   // Other systems number their users, and not all of them have names.
   if (!isUuid(String(values.id))) delete values.id
@@ -103,7 +130,7 @@ function fieldsIn(row: Values, columns: Record<string, string | null>): Values {
   const values: Values = {}
   for (const [column, value] of Object.entries(row)) {
     const field = Object.hasOwn(columns, column) ? columns[column] : null
-    if (field) values[field] = value
+    if (field) values[field] = isEmpty(value) ? null : value
   }
   return values
 }
@@ -111,7 +138,9 @@ function fieldsIn(row: Values, columns: Record<string, string | null>): Values {
 function describeUnknown(unknown: string[]): string {
   const names = unknown.map(column => `"${column}"`).join(', ')
   const what = unknown.length === 1 ? 'is not a field' : 'are not fields'
-  return `${names} ${what} of a user: add --map COLUMN=FIELD, or --ignore-unknown`
+  const off = unknown.find(isOffColumn)
+  const example = off ? ` (${off}=${IS_OFF})` : ''
+  return `${names} ${what} of a user: add --map COLUMN=FIELD${example}, or --ignore-unknown`
 }
 
 function requireFields(required: string[], fields: (string | null | undefined)[]): void {
@@ -123,25 +152,31 @@ function requireFields(required: string[], fields: (string | null | undefined)[]
   )
 }
 
-function refuseOtherSecret({ columns, first }: Records, secret: SecretField): void {
-  if (secret === 'passwordHash' && columns.includes('password')) {
-    const kind = hashKindOf(String(first.password))
+function refuseOtherSecret(records: Records, present: string[], secret: SecretField): void {
+  const isPresent = (field: SecretField) =>
+    present.some(column => column.toLowerCase() === field.toLowerCase())
+  if (secret === 'passwordHash' && isPresent('password')) {
+    refuseHashes(records, 'password')
     throw new WrongUse(
-      kind
-        ? `The column "password" seems to have hashes (${kind}): add --map password=passwordHash.`
-        : 'The file has passwords in plain text: add --hash-passwords to store their hashes.',
+      'The file has passwords in plain text: add --hash-passwords to store their hashes.',
     )
   }
-  if (secret === 'password' && columns.includes('passwordHash')) {
+  if (secret === 'password' && isPresent('passwordHash')) {
     throw new WrongUse('The file has hashes of passwords: leave out --hash-passwords.')
   }
 }
 
-function refuseHashes({ first }: Records, map: ColumnMap): void {
-  const column = Object.keys(map).find(each => map[each] === 'password') ?? 'password'
-  const kind = hashKindOf(String(first[column]))
+function refuseHashes({ sample }: Records, column: string): void {
+  const isIt = ([name, value]: [string, unknown]) =>
+    name.toLowerCase() === column.toLowerCase() && value
+  const texts = sample.flatMap(row => Object.entries(row).filter(isIt))
+  const kind = commonKindOf(texts.map(([, text]) => String(text)))
   if (!kind) return
+  const seems = `The column "${column}" seems to have hashes (${kind})`
+  const advice = `add --map ${column}=passwordHash, not --hash-passwords`
   throw new WrongUse(
-    `The column "${column}" seems to have hashes (${kind}): add --map ${column}=passwordHash instead of --hash-passwords.`,
+    kind === 'bcrypt'
+      ? `${seems}: ${advice}.`
+      : `${seems}, which cannot be imported: ${advice}, and --without-passwords temporary or skip (docs/migrating.md).`,
   )
 }

@@ -2,10 +2,10 @@
 import { open, unlink } from 'node:fs/promises'
 import { type Command, Option } from 'commander'
 import { isLockedByAdministrator, type User } from '../../domain/user.ts'
-import { Failure, WrongUse } from '../../failures.ts'
+import { Failure } from '../../failures.ts'
 import { hasCode, messageOf } from '../../files.ts'
 import { untilInterrupted } from '../../signals.ts'
-import type { Context } from '../context.ts'
+import { type Context, pathFor } from '../context.ts'
 import { changeNow } from '../operations/deps.ts'
 import { count } from '../terminal/layout.ts'
 import { withStore } from '../with-store.ts'
@@ -16,14 +16,10 @@ const PAGE = 1_000
 const EXPOSED =
   'Warning: other users of this machine can read this file, which has the hashes of all passwords: chmod 600 it, or use --output.'
 
-/** What a spreadsheet takes for the start of a formula, also in its wide forms. */
-const FORMULA = /^[=+\-@\t\r\n\uff0b\uff0d\uff1d\uff20]/
-
 type Options = {
   format: 'csv' | 'ndjson'
   withHashes?: boolean
   output?: string
-  forSpreadsheets?: boolean
 }
 type Row = Record<string, unknown>
 type Print = (text: string) => Promise<void>
@@ -38,21 +34,10 @@ export function addExportCommand(users: Command, context: Context): void {
     )
     .option('--with-hashes', 'with the hashes of the passwords, which "users import" needs')
     .option('--output <file>', 'write to a new file that only you can read')
-    .addOption(
-      new Option(
-        '--for-spreadsheets',
-        'CSV with a quote before cells that would be formulas; not for "users import"',
-      ).implies({ format: 'csv' }),
-    )
-    .action(({ format, withHashes, output, forSpreadsheets }: Options) => {
-      if (forSpreadsheets && format !== 'csv') {
-        throw new WrongUse('--for-spreadsheets prints CSV: leave out --format.')
-      }
+    .action(({ format, withHashes, output }: Options) => {
       return withStore(context, async ({ store, admin }) => {
         const fields = [...EXPORTED_FIELDS, ...(withHashes ? ['passwordHash'] : [])]
-        const toCell = (value: unknown) =>
-          forSpreadsheets ? withoutFormula(toText(value)) : toText(value)
-        const toCsv = (row: Row) => csvLine(Object.values(row).map(toCell), ',')
+        const toCsv = (row: Row) => csvLine(Object.values(row).map(toText), ',')
         const now = admin.clock()
         const printAll = async (print: Print) => {
           if (format === 'csv') await print(`${fields.join()}\r\n`)
@@ -74,7 +59,7 @@ export function addExportCommand(users: Command, context: Context): void {
         await store.audit.record(changeNow(admin), [event])
         const written = await (output === undefined
           ? printAll(terminal.print)
-          : writeNewFile(output, printAll))
+          : writeNewFile(pathFor(context.env, output), printAll))
         terminal.announce(
           'admin.users_exported',
           { users: written, ...facts, ...(output !== undefined && { output }) },
@@ -125,5 +110,3 @@ const toJson = (row: Row) => `${JSON.stringify(row)}\n`
 
 const toText = (value: unknown) =>
   value instanceof Date ? value.toISOString() : String(value ?? '')
-
-const withoutFormula = (text: string) => (FORMULA.test(text) ? `'${text}` : text)

@@ -7,108 +7,118 @@ export type UserFormat = {
   /** The format is recognised by these columns. */
   marks: string[]
   columns: Record<string, string | null>
+  /** A column that is empty until the user may log in. */
+  confirmed?: string
   /** Fields that are made of several columns, or of parts of one. */
-  computed: (row: Values) => Values
+  computed?: (row: Values) => Values
 }
 
 const RAILS_NAMES = { id: 'id', email: 'email', name: 'name', created_at: 'createdAt' }
 
-/**
- * Devise for Rails: https://github.com/heartcombo/devise (the template of its migration). A user whose email is not
- * confirmed cannot log in there. Locks after failed logins stay behind, as this service's do in an export.
- */
-const DEVISE: UserFormat = {
-  title: 'Devise',
-  marks: ['encrypted_password'],
-  columns: { ...RAILS_NAMES, encrypted_password: 'passwordHash', confirmed_at: null },
-  computed: row => inactiveIf('confirmed_at' in row && isEmpty(row.confirmed_at)),
-}
-
-/** Laravel: https://laravel.com/docs/migrations and database/migrations/…_create_users_table.php of laravel/laravel. */
-const LARAVEL: UserFormat = {
-  title: 'Laravel',
-  marks: ['password', 'remember_token'],
-  columns: { ...RAILS_NAMES, password: 'passwordHash', deleted_at: null },
-  computed: row => inactiveIf(!isEmpty(row.deleted_at)),
-}
-
-/** Supabase: https://supabase.com/docs/guides/auth/managing-user-data (the table auth.users as CSV). */
-const SUPABASE: UserFormat = {
-  title: 'Supabase',
-  marks: ['encrypted_password', 'raw_user_meta_data'],
-  columns: {
-    ...{ id: 'id', email: 'email', encrypted_password: 'passwordHash', created_at: 'createdAt' },
-    banned_until: 'lockedUntil',
-    ...{ raw_user_meta_data: null, email_confirmed_at: null, deleted_at: null },
-  },
-  computed(row) {
-    const { full_name, name } = objectIn(row.raw_user_meta_data)
-    const isUnconfirmed = 'email_confirmed_at' in row && isEmpty(row.email_confirmed_at)
-    return {
-      name: isEmpty(full_name) ? name : full_name,
-      ...inactiveIf(isUnconfirmed || !isEmpty(row.deleted_at)),
-    }
-  },
-}
-
-/**
- * Auth0: https://community.auth0.com/t/how-to-use-the-password-hashes-export-from-auth0/58730 (the file with hashes, which
- * has no names) and https://auth0.com/docs/manage-users/user-migration/bulk-user-exports (the file without hashes).
- */
-const AUTH0: UserFormat = {
-  title: 'Auth0',
-  marks: ['_id', 'connection'],
-  columns: {
-    ...{ email: 'email', name: 'name', passwordHash: 'passwordHash' },
-    ...{ identifiers: null, created_at: null, blocked: null },
-  },
-  computed(row) {
-    const { value } = find(row.identifiers, 'email')
-    const created = objectIn(row.created_at).$date ?? row.created_at
-    return {
-      ...(isEmpty(row.email) && { email: value }),
-      ...(typeof created === 'string' && { createdAt: created }),
-      ...inactiveIf(row.blocked === true),
-    }
-  },
-}
-
-/**
- * Keycloak: https://www.keycloak.org/server/importExport (kc.sh export). Its own hashes are PBKDF2 or Argon2; bcrypt comes
- * from an extension, and is then the value of the credential.
- */
-const KEYCLOAK: UserFormat = {
-  title: 'Keycloak',
-  marks: ['username', 'createdTimestamp'],
-  columns: {
-    ...{ id: 'id', email: 'email', enabled: 'isActive' },
-    ...{ firstName: null, lastName: null, createdTimestamp: null, credentials: null },
-  },
-  computed({ firstName, lastName, createdTimestamp, credentials }) {
-    const { credentialData, secretData } = find(credentials, 'password')
-    const { algorithm } = objectIn(credentialData)
-    const { value } = objectIn(secretData)
-    return {
-      name: [firstName, lastName].filter(part => !isEmpty(part)).join(' '),
-      passwordHash: algorithm === 'bcrypt' ? value : algorithm && `{${algorithm}}`,
-      ...(typeof createdTimestamp === 'number' && {
-        createdAt: new Date(createdTimestamp).toISOString(),
-      }),
-    }
-  },
-}
-
 /** The first one whose marks a file has is its format. */
 export const FORMATS: Record<string, UserFormat> = {
-  ...{ supabase: SUPABASE, devise: DEVISE, laravel: LARAVEL, auth0: AUTH0, keycloak: KEYCLOAK },
+  /** https://supabase.com/docs/guides/auth/managing-user-data (the table auth.users as CSV). */
+  supabase: {
+    title: 'Supabase',
+    marks: ['encrypted_password', 'raw_user_meta_data'],
+    columns: {
+      ...{ id: 'id', email: 'email', encrypted_password: 'passwordHash', created_at: 'createdAt' },
+      ...{ banned_until: 'lockedUntil', raw_user_meta_data: null },
+    },
+    confirmed: 'email_confirmed_at',
+    computed(row) {
+      const { full_name, name } = objectIn(row.raw_user_meta_data)
+      return { name: isEmpty(full_name) ? name : full_name }
+    },
+  },
+  /**
+   * Devise for Rails: https://github.com/heartcombo/devise (the template of its migration). A user whose email is not
+   * confirmed cannot log in there. Locks after failed logins stay behind, as this service's do in an export.
+   */
+  devise: {
+    title: 'Devise',
+    marks: ['encrypted_password'],
+    columns: { ...RAILS_NAMES, encrypted_password: 'passwordHash' },
+    confirmed: 'confirmed_at',
+  },
+  /** https://laravel.com/docs/migrations and database/migrations/…_create_users_table.php of laravel/laravel. */
+  laravel: {
+    title: 'Laravel',
+    marks: ['password', 'remember_token'],
+    columns: { ...RAILS_NAMES, password: 'passwordHash' },
+  },
+  /**
+   * https://community.auth0.com/t/how-to-use-the-password-hashes-export-from-auth0/58730 (the file with hashes, which
+   * has no names) and https://auth0.com/docs/manage-users/user-migration/bulk-user-exports (the file without hashes).
+   */
+  auth0: {
+    title: 'Auth0',
+    marks: ['_id', 'connection'],
+    columns: {
+      ...{ email: 'email', name: 'name', passwordHash: 'passwordHash' },
+      ...{ identifiers: null, created_at: null },
+    },
+    computed(row) {
+      const created = objectIn(row.created_at).$date ?? row.created_at
+      return {
+        ...(isEmpty(row.email) && { email: find(row.identifiers, 'email').value }),
+        ...(typeof created === 'string' && { createdAt: created }),
+      }
+    },
+  },
+  /**
+   * https://www.keycloak.org/server/importExport (kc.sh export). Its own hashes are PBKDF2 or Argon2; bcrypt comes from an
+   * extension, and is then the value of the credential.
+   */
+  keycloak: {
+    title: 'Keycloak',
+    marks: ['username', 'createdTimestamp'],
+    columns: {
+      ...{ id: 'id', email: 'email', firstName: null, lastName: null },
+      ...{ createdTimestamp: null, credentials: null },
+    },
+    computed({ firstName, lastName, createdTimestamp, credentials }) {
+      const { credentialData, secretData } = find(credentials, 'password')
+      const { algorithm } = objectIn(credentialData)
+      const { value } = objectIn(secretData)
+      return {
+        name: [firstName, lastName].filter(part => !isEmpty(part)).join(' '),
+        passwordHash: algorithm === 'bcrypt' ? value : algorithm && `{${algorithm}}`,
+        ...(typeof createdTimestamp === 'number' && {
+          createdAt: new Date(createdTimestamp).toISOString(),
+        }),
+      }
+    },
+  },
 }
+
+/** Columns that say whether a user may log in: by a flag, or by the time since when not. */
+const OFF = /^(is_?)?(disabled|banned|blocked|suspended|deactivated|deleted|discarded)(_?at)?$/i
+const ON = /^(is_?)?(active|enabled)$/i
+export const isOffColumn = (column: string) => OFF.test(column)
+export const isStateColumn = (column: string, { confirmed }: UserFormat) =>
+  OFF.test(column) || ON.test(column) || column === confirmed
+
+/** Undefined if no column tells it. */
+export function isActiveIn(row: Values, format: UserFormat): boolean | undefined {
+  const states = Object.entries(row).filter(([column]) => isStateColumn(column, format))
+  if (states.length === 0) return undefined
+  return states.every(([column, value]) => {
+    if (OFF.test(column)) return isEmpty(value) || flagOf(value) === false
+    return ON.test(column) ? flagOf(value) !== false : !isEmpty(value)
+  })
+}
+
+const FLAGS: Record<string, boolean> = {
+  ...{ true: true, t: true, yes: true, y: true, 1: true },
+  ...{ false: false, f: false, no: false, n: false, 0: false },
+}
+
+/** CSV has text only, and each database writes its own. Null if the value is no flag. */
+export const flagOf = (value: unknown) => FLAGS[String(value).toLowerCase()] ?? null
 
 export function isEmpty(value: unknown): boolean {
-  return ['', null, undefined, 'NULL', '\\N', '0000-00-00 00:00:00'].includes(value as string)
-}
-
-function inactiveIf(isInactive: boolean): Values {
-  return isInactive ? { isActive: false } : {}
+  return ['', null, undefined, '0000-00-00 00:00:00'].includes(value as string)
 }
 
 /** The object of this type in a list; else an empty one. */

@@ -3,7 +3,7 @@
 const DIGEST = 'a digest such as MD5 or SHA-256'
 
 const KINDS: [kind: string, form: RegExp][] = [
-  ['bcrypt', /^\$2[abxy]?\$\d\d\$/],
+  ['bcrypt', /^(\{bcrypt\}|bcrypt\$)?\$2[abxy]?\$\d\d\$/],
   ['Argon2', /^(\$|argon2\$|\{)argon2/i],
   ['PBKDF2', /^(\$|\{)?pbkdf2[-_$]/i],
   ['scrypt', /^(\$7\$|\$?scrypt[$:])/],
@@ -20,6 +20,9 @@ const KINDS: [kind: string, form: RegExp][] = [
   [DIGEST, /^([\w+/-]{22}==|[\w+/-]{27}=|[\w+/-]{38}==|[\w+/-]{43}=)$/],
   [DIGEST, /^(?=.*[a-z])(?=.*[A-Z])(?=.*\d)[\w+/-]{64}$/],
 ]
+
+/** Spring and Django write the algorithm before the hash. */
+export const withoutAlgorithm = (text: string) => text.replace(/^(\{bcrypt\}|bcrypt\$)(?=\$2)/, '')
 
 /** The kind of a hash; null for text that is none. */
 export function hashKindOf(text: string): string | null {

@@ -9,7 +9,7 @@ import { type AdminDeps, changeNow } from '../operations/deps.ts'
 import { checkNewPassword } from '../operations/new-password.ts'
 import { type CheckedRow, tryCheck } from './check-row.ts'
 import type { readColumns } from './columns.ts'
-import type { Records, SourceRecord } from './records.ts'
+import type { Records } from './records.ts'
 import type { Report } from './report.ts'
 import { passwordsFor } from './temporary-passwords.ts'
 
@@ -19,6 +19,9 @@ const WINDOW_ROWS = 100_000
 const BATCH_ROWS = 500
 /** So many rows are hashed at a time: they are stored soon, and an interruption waits for these only. */
 const HASHED_ROWS = 4
+/** PostgreSQL stores two batches while the next one is prepared. */
+const PARALLEL_BATCHES = 2
+const PAUSE_LINES = 10_000
 
 type Import = ImportOptions & {
   records: Records
@@ -31,10 +34,11 @@ type Import = ImportOptions & {
   temporary: { end: Moment; path: string } | null
   /** Counts while the import runs, so that it is also known if it fails. */
   report: Report
-  onProgress: () => void
+  /** `isHashing`: the last rows got temporary passwords. */
+  onProgress: (isHashing: boolean) => void
 }
 
-type WaitingRow = { record: SourceRecord; row: CheckedRow }
+type WaitingRow = { line: number; row: CheckedRow }
 
 /**
  * It is not atomic: each batch is a transaction. A further run finishes an import that was interrupted. Rows are sorted by
@@ -52,8 +56,9 @@ export async function importUsers(
   const firstLines = new Map<string, number>()
 
   /** The checked row, or why it is left out. */
-  async function check(record: SourceRecord): Promise<CheckedRow | Failure | { skipped: string }> {
-    const values = typeof record.row === 'string' ? record.row : columns.valuesOf(record.row)
+  async function check(line: number, text: string) {
+    const read = records.read(text)
+    const values = typeof read === 'string' ? read : columns.valuesOf(read)
     if (typeof values === 'string') return new Failure(values)
     const row = tryCheck(values, columns.secret, options.maxCost, deps.clock())
     if (row instanceof Failure) return row
@@ -67,7 +72,7 @@ export async function importUsers(
       const first = key && firstLines.get(key)
       if (first) return new Failure(`its ${what} is also in line ${first}`)
     }
-    for (const key of [row.email, row.id]) if (key) firstLines.set(key, record.line)
+    for (const key of [row.email, row.id]) if (key) firstLines.set(key, line)
     return row
   }
 
@@ -81,30 +86,49 @@ export async function importUsers(
     const passwords = temporary ? await findPasswords(toHash) : new Map<string, string>()
     const withHash = window.filter(({ row }) => 'hash' in row.secret)
     const ids = sortedIds(window.length)
-    for (const [rows, size] of [[withHash, BATCH_ROWS] as const, [toHash, HASHED_ROWS] as const]) {
-      rows.sort((a, b) => (a.row.email < b.row.email ? -1 : 1))
-      for (let first = 0; first < rows.length; first += size) {
-        // SQLite does not wait for anything: without this, a signal would not be noticed.
-        await setImmediate()
-        if (signal.aborted) throw new Failure('Interrupted.')
-        const batch = rows.slice(first, first + size)
-        const imported = await Promise.all(
-          batch.map(async ({ row }): Promise<ImportedUser> => {
-            const { secret: _, id, ...user } = row
-            const newId = id ?? ids.pop() ?? randomUUID()
-            const hash = await hashOf(row, passwords)
-            return { ...user, id: newId, isIdGiven: id !== null, ...hash }
-          }),
-        )
-        const outcomes = await imports.run(imported, options, changeNow(deps))
-        for (const [i, outcome] of outcomes.entries()) {
-          const { record } = batch[i] ?? {}
-          if (outcome !== 'other-id') report.counts[outcome]++
-          else if (record) report.reject(record, OTHER_ID)
+    const running: Promise<void>[] = []
+    try {
+      for (const [rows, size] of [
+        [withHash, BATCH_ROWS],
+        [toHash, HASHED_ROWS],
+      ] as const) {
+        rows.sort((a, b) => (a.row.email < b.row.email ? -1 : 1))
+        for (let first = 0; first < rows.length; first += size) {
+          const batch = rows.slice(first, first + size)
+          const users = batch.map(({ row }) => toUser(row, passwords, row.id ?? ids.pop()))
+          const imported = await Promise.all(users)
+          if (running.length === PARALLEL_BATCHES) await running.shift()
+          await pause()
+          const stored = storeBatch(batch, imported, rows === toHash)
+          // It is awaited later; until then its failure is not unhandled.
+          stored.catch(() => {})
+          running.push(stored)
         }
-        options.onProgress()
       }
+      await Promise.all(running)
+    } finally {
+      // After a failure, too, the database must not be closed before they have ended.
+      await Promise.allSettled(running)
     }
+  }
+
+  async function storeBatch(batch: WaitingRow[], imported: ImportedUser[], isHashed: boolean) {
+    const outcomes = await imports.run(imported, options, changeNow(deps))
+    for (const [i, outcome] of outcomes.entries()) {
+      if (outcome !== 'other-id') report.counts[outcome]++
+      else report.reject(batch[i]?.line ?? 0, OTHER_ID)
+    }
+    options.onProgress(temporary !== null && isHashed)
+  }
+
+  async function toUser(
+    row: CheckedRow,
+    passwords: Map<string, string>,
+    id: string = randomUUID(),
+  ): Promise<ImportedUser> {
+    const { secret, ...user } = row
+    const hash = 'hash' in secret ? { passwordHash: secret.hash } : await hashOf(row, passwords)
+    return { ...user, id, isIdGiven: row.id !== null, ...hash }
   }
 
   /** The passwords of the rows that get a temporary one: those of users that do not exist. */
@@ -125,7 +149,6 @@ export async function importUsers(
   /** A dry run computes no hash. Users that exist keep theirs, if they need no other one. */
   async function hashOf(row: CheckedRow, passwords: Map<string, string>) {
     const { secret, email } = row
-    if ('hash' in secret) return { passwordHash: secret.hash }
     const compute = (password: string) => (options.isDryRun ? '' : deps.hashPassword(password))
     const temporaryOne = passwords.get(email)
     if (temporary && temporaryOne !== undefined) {
@@ -139,20 +162,27 @@ export async function importUsers(
     return { passwordHash: isKept ? stored : await compute(secret.password), allowWeak }
   }
 
+  /** SQLite waits for nothing, and neither does a check: without this, a signal would not be noticed. */
+  async function pause(): Promise<void> {
+    await setImmediate()
+    if (signal.aborted) throw new Failure('Interrupted.')
+  }
+
   let window: WaitingRow[] = []
-  for (const record of records.all) {
-    const row = await check(record)
-    if (row instanceof Failure) report.reject(record, row.message.replace(/\.$/, ''))
-    else if ('skipped' in row) report.skip(record, row.skipped)
-    else window.push({ record, row })
+  for (const { line, text } of records.all()) {
+    if (line % PAUSE_LINES === 0) {
+      await pause()
+      options.onProgress(false)
+    }
+    const row = await check(line, text)
+    if (row instanceof Failure) report.reject(line, row.message.replace(/\.$/, ''))
+    else if ('skipped' in row) report.skip(line, row.skipped)
+    else window.push({ line, row })
     if (window.length < WINDOW_ROWS) continue
     await store(window)
     window = []
   }
   await store(window)
-  if (Object.values(report.counts).every(count => count === 0)) {
-    throw new Failure('The file has no users.')
-  }
 }
 
 const OTHER_ID = 'its email and its id belong to different users, or the user has another id'

@@ -4,17 +4,19 @@ import { type Command, Option } from 'commander'
 import { Failure, WrongUse } from '../../failures.ts'
 import { withChangeLock } from '../../file-lock.ts'
 import { untilInterrupted } from '../../signals.ts'
-import type { Context, JsonOption } from '../context.ts'
+import { type Context, type JsonOption, pathFor } from '../context.ts'
 import type { Moment } from '../input/times.ts'
 import { DEFAULT_END, parseValid } from '../operations/temporary-password.ts'
 import { count, jsonOf } from '../terminal/layout.ts'
-import { withMigratedStore, withStore } from '../with-store.ts'
-import { type ColumnMap, type ColumnOptions, IMPORTED_FIELDS, readColumns } from './columns.ts'
+import type { Terminal } from '../terminal/terminal.ts'
+import { withMigratedStore, withStoreOrEmpty } from '../with-store.ts'
+import { type ColumnMap, type ColumnOptions, MAPPED_FIELDS, readColumns } from './columns.ts'
 import { FORMATS } from './formats.ts'
 import { importUsers } from './import-users.ts'
+import { createProgress } from './progress.ts'
 import { openRecords, type Records } from './records.ts'
 import { Report } from './report.ts'
-import { ENCODINGS, readSource, type TextEncoding } from './source.ts'
+import { ENCODINGS, readSource, type Source, type TextEncoding } from './source.ts'
 
 const STDIN = '-'
 const DELIMITER_NAMES: Record<string, string> = { ',': 'commas', ';': 'semicolons', '\t': 'tabs' }
@@ -74,7 +76,7 @@ reasons, temporary passwords to FILE.passwords. Recipes for other systems: docs/
       if (options.valid && options.withoutPasswords !== 'temporary') {
         throw new WrongUse('--valid is for temporary passwords: add --without-passwords temporary.')
       }
-      if (file === STDIN && !options.dryRun && existsSync('stdin.rejected')) {
+      if (file === STDIN && !options.dryRun && existsSync(pathFor(context.env, 'stdin.rejected'))) {
         throw new Failure(
           'stdin.rejected may have rows of an earlier import: move it away and try again.',
         )
@@ -85,11 +87,11 @@ reasons, temporary passwords to FILE.passwords. Recipes for other systems: docs/
 
 function parseMap(typed: string, previous: ColumnMap = {}): ColumnMap {
   const [, column = '', field = ''] = /^(.+)=(.*)$/.exec(typed) ?? []
-  if (column !== '' && ['', ...IMPORTED_FIELDS].includes(field)) {
+  if (column !== '' && ['', ...MAPPED_FIELDS].includes(field)) {
     return { ...previous, [column]: field }
   }
   throw new WrongUse(
-    `--map takes COLUMN=FIELD, with one of the fields ${IMPORTED_FIELDS.join(', ')}; COLUMN= leaves a column out.`,
+    `--map takes COLUMN=FIELD, with one of the fields ${MAPPED_FIELDS.join(', ')}; COLUMN= leaves a column out.`,
   )
 }
 
@@ -105,32 +107,39 @@ async function importFrom(
   options: Options,
   signal: AbortSignal,
 ): Promise<void> {
-  const { terminal } = context
+  const { terminal, env } = context
   const { dryRun: isDryRun = false, update: mayUpdate = false, valid: end = DEFAULT_END } = options
-  const [path, name] = file === STDIN ? ['stdin', 'standard input'] : [file, file]
-  const { text, encoding } = await readSource(
-    file === STDIN ? terminal.stdin : file,
-    options.encoding,
-    signal,
+  const name = file === STDIN ? 'standard input' : file
+  const path = pathFor(env, file === STDIN ? 'stdin' : file)
+  const source = await readSource(
+    ...([name, file === STDIN ? terminal.stdin : path, options.encoding, signal] as const),
   )
   const container = options.from === 'csv' || options.from === 'ndjson' ? options.from : undefined
-  const records = openRecords(name, text, { container, delimiter: options.delimiter })
+  const records = openRecords(name, source, { container, delimiter: options.delimiter })
   const columns = readColumns(name, records, options)
+  if (records.total === 0) throw new Failure(`${name} has no users.`)
   const isTemporary = options.withoutPasswords === 'temporary'
   const temporary = isTemporary ? { end, path: `${path}.passwords` } : null
   const report = new Report()
   // A dry run must not create tables either.
-  const open = isDryRun ? withStore : withMigratedStore
+  const open = isDryRun ? withStoreOrEmpty : withMigratedStore
   const run = () =>
-    open(context, async ({ admin, config }) => {
+    open(context, async ({ admin, config, where }) => {
       // Refuses a wrong --valid before the first hash.
       temporary?.end(admin.clock())
-      terminal.say(describe(name, records, columns, encoding))
-      const rules = { allowWeak: options.allowWeak, maxCost: config.bcryptCost }
-      const isSkipping = options.withoutPasswords === 'skip'
-      const onProgress = () => terminal.progress(`${report}`)
-      const all = { records, columns, temporary, isSkipping, report, onProgress, ...rules }
-      await importUsers(admin, { ...all, mayUpdate, isDryRun }, signal).catch(error => {
+      terminal.say(`${describe(name, records, columns.title, source)} into ${where}.`)
+      const told = sayIgnored(terminal, columns.ignored)
+      const progress = createProgress(records.total, Date.now)
+      await importUsers(
+        admin,
+        {
+          ...{ records, columns, temporary, report, mayUpdate, isDryRun },
+          ...{ allowWeak: options.allowWeak, maxCost: config.bcryptCost },
+          isSkipping: options.withoutPasswords === 'skip',
+          onProgress: isHashing => terminal.progress(progress(report.done, isHashing)),
+        },
+        signal,
+      ).catch(error => {
         const { added, updated, unchanged } = report.counts
         if (!isDryRun && added + updated + unchanged > 0) {
           terminal.say(
@@ -139,58 +148,63 @@ async function importFrom(
         }
         throw error
       })
+      sayIgnored(terminal, columns.ignored, told)
       if (!isDryRun) await report.writeRejected(`${path}.rejected`, records)
     })
   await (temporary && !isDryRun ? withChangeLock(temporary.path, run) : run())
-  await tell(context, { name, path, isTemporary, isDryRun }, records, report, options)
-  if (report.counts.rejected > 0) throw new Failure()
+  for (const sentence of report.sentences(records.container === 'json' ? 'user' : 'line')) {
+    terminal.say(sentence)
+  }
+  const numbers = { ...report.counts, ...(isTemporary && { temporary: report.temporary }) }
+  terminal.announce(
+    'admin.users_imported',
+    { source: name, isDryRun, ...numbers },
+    summaryOf(name, path, report, isDryRun),
+  )
+  const { rejected } = report.counts
+  if (options.json) {
+    await terminal.print(jsonOf(numbers)).catch(error => {
+      // A reader that has closed the output must not hide that rows were rejected.
+      if (rejected === 0) throw error
+    })
+  }
+  if (rejected > 0) throw new Failure()
 }
 
 function describe(
   name: string,
   { container, delimiter }: Records,
-  { title, left }: ReturnType<typeof readColumns>,
-  encoding: TextEncoding,
+  title: string | undefined,
+  { encoding }: Source,
 ): string {
   const parts = [
-    `${container.toUpperCase()}${title ? ` from ${title}` : ''}`,
+    `Reading ${name} as ${container.toUpperCase()}`,
+    ...(title ? [`from ${title}`] : []),
     ...(delimiter ? [`with ${DELIMITER_NAMES[delimiter] ?? `"${delimiter}"`}`] : []),
     ...(encoding === 'utf8' ? [] : [`in ${encoding}`]),
   ]
-  const rest = left.length > 0 ? ` These columns are not taken: ${left.join(', ')}.` : ''
-  return `Reading ${name} as ${parts.join(' ')}.${rest}`
+  return parts.join(' ')
 }
 
-async function tell(
-  { terminal }: Context,
-  {
-    name,
-    path,
-    isTemporary,
-    isDryRun,
-  }: { name: string; path: string; isTemporary: boolean; isDryRun: boolean },
-  { container }: Records,
-  report: Report,
-  { json }: Options,
-): Promise<void> {
-  const { counts, temporary } = report
-  for (const sentence of report.sentences(container === 'json' ? 'user' : 'line')) {
-    terminal.say(sentence)
+/** Returns how many were told. */
+function sayIgnored(terminal: Terminal, ignored: Set<string>, told = 0): number {
+  const names = [...ignored].slice(told)
+  if (names.length > 0) terminal.say(`These columns are not taken: ${names.join(', ')}.`)
+  return ignored.size
+}
+
+function summaryOf(name: string, path: string, report: Report, isDryRun: boolean): string {
+  const users = count(report.temporary, 'user', 'users')
+  const parts = [
+    `${isDryRun ? 'Nothing was written. An import would give, for' : 'Imported'} ${name}: ${report}.`,
+  ]
+  if (report.counts.rejected > 0 && !isDryRun) parts.push(`Rejected rows are in ${path}.rejected.`)
+  if (report.temporary > 0) {
+    parts.push(
+      isDryRun
+        ? `${users} would get a temporary password, in ${path}.passwords.`
+        : `${users} got a temporary password, in ${path}.passwords: hand them over, then delete the file.`,
+    )
   }
-  const rejected = counts.rejected > 0 && !isDryRun ? ` Rejected rows are in ${path}.rejected.` : ''
-  const users = count(temporary, 'user', 'users')
-  const given = isDryRun
-    ? ` ${users} would get a temporary password, in ${path}.passwords.`
-    : ` ${users} got a temporary password, in ${path}.passwords: hand them over, then delete the file.`
-  const numbers = { ...counts, ...(isTemporary && { temporary }) }
-  terminal.announce(
-    'admin.users_imported',
-    { source: name, isDryRun, ...numbers },
-    `${isDryRun ? 'Nothing was written. An import would give, for' : 'Imported'} ${name}: ${report}.${rejected}${temporary > 0 ? given : ''}`,
-  )
-  if (!json) return
-  await terminal.print(jsonOf(numbers)).catch(error => {
-    // A reader that has closed the output must not hide that rows were rejected.
-    if (counts.rejected === 0) throw error
-  })
+  return parts.join(' ')
 }

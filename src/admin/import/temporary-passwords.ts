@@ -4,15 +4,15 @@ import { constants, open } from 'node:fs/promises'
 import { Failure } from '../../failures.ts'
 import { hasCode, isDescriptorExposed, messageOf, replaceFile } from '../../files.ts'
 import { generatePassword } from '../operations/temporary-password.ts'
-import { csvLine, csvRecords } from './csv.ts'
+import { csvLine, csvRecords, fieldsOf } from './csv.ts'
 
 const HEADING = ['email', 'password']
 
 /** Generates those that the file does not have. They are on the disk when it resolves. */
 export async function passwordsFor(path: string, emails: string[]): Promise<Map<string, string>> {
-  const passwords = new Map(await readPasswords(path))
-  for (const email of emails) passwords.set(email, passwords.get(email) ?? generatePassword())
-  const lines = [HEADING, ...passwords].map(row => csvLine(row, ','))
+  const all = new Map(await readPasswords(path))
+  const passwords = new Map(emails.map(email => [email, all.get(email) ?? generatePassword()]))
+  const lines = [HEADING, ...new Map([...all, ...passwords])].map(row => csvLine(row, ','))
   await replaceFile(path, lines.join(''), 0o600).catch(error => {
     throw new Failure(
       `The temporary passwords cannot be written to ${path}: ${messageOf(error)}. Run the command again when the file can be written.`,
@@ -31,9 +31,8 @@ async function readPasswords(path: string): Promise<[email: string, password: st
     if (isDescriptorExposed(file.fd) || uid !== (process.getuid?.() ?? uid)) {
       throw new Failure(`${path} is not yours, or not only yours to read: move it away.`)
     }
-    const [heading, ...rows] = [...csvRecords(await file.readFile('utf8'), ',')].map(
-      ({ fields }) => fields ?? [],
-    )
+    const records = [...csvRecords(await file.readFile('utf8'), ',')]
+    const [heading, ...rows] = records.map(({ text }) => fieldsOf(text, ',') ?? [])
     if (heading?.join() !== HEADING.join() || rows.some(({ length }) => length !== 2)) {
       throw new Failure(`${path} does not have temporary passwords: move it away.`)
     }

@@ -80,8 +80,10 @@ export function commandActor(): Actor {
   return { kind: 'user', name: userName(), host: hostname() }
 }
 
-/** In a container the user may have no name. */
+/** The account that has called sudo, where there is one. In a container the user may have no name. */
 function userName(): string {
+  const { SUDO_USER = '' } = process.env
+  if (/^[\w.@\\-]{1,64}$/.test(SUDO_USER)) return SUDO_USER
   try {
     return userInfo().username
   } catch {

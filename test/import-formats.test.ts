@@ -56,10 +56,10 @@ const CREATED = '2019-03-02T10:11:12'
 const SAMPLES: Sample[] = [
   {
     heading: 'Laravel',
-    sample: 'laravel.tsv',
+    sample: 'laravel.ndjson',
     said: [
-      'Reading FILE as CSV from Laravel with tabs.',
-      '1 row skipped: passwordHash is Argon2, not bcrypt (line 4).',
+      'Reading FILE as NDJSON from Laravel.',
+      '1 row skipped: passwordHash is Argon2, not bcrypt (line 3).',
       'Imported FILE: 2 added, 0 updated, 0 unchanged, 1 skipped, 0 rejected.',
     ],
     users: [
@@ -154,7 +154,9 @@ describe('the recipe of docs/migrating.md, from the export to the first login', 
       }
       const expected = said.map(line => line.replace('FILE', file))
       const withoutColumns = (lines: string[]) =>
-        lines.map(line => line.replace(/ These columns are not taken: .*/, ''))
+        lines
+          .map(line => line.replace(/ into (SQLite|PostgreSQL) .*/, '.'))
+          .filter(line => !line.startsWith('These columns are not taken: '))
       const tried = await saidBy(trial)
       assert.deepEqual(await usersAt(domain), [])
       assert.deepEqual(
@@ -265,38 +267,138 @@ test('kinds of hashes are recognised, and passwords are not', () => {
   for (const [given, kind] of kinds) assert.equal(hashKindOf(given), kind, given)
 })
 
-test('all unknown columns are named at once; they are mapped or left out', async () => {
-  const content = `login,name,hash,plan,id\nu@map.example.com,Uma,$2b$${HASH},pro,7\n`
-  const refused = await importText('m.csv', content)
-  assert.equal(refused.code, 1)
-  assert.match(refused.stderr, /"login", "hash", "plan" are not fields of a user/)
-  const map = ['--map', 'login=email', '--map', 'hash=passwordHash', '--map', 'id=']
-  const taken = await importText('m.csv', content, ...map, '--ignore-unknown')
-  assert.equal(taken.code, 0, taken.stderr)
-  assert.equal((await service.login('u@map.example.com', PASSWORD)).status, 200)
-  for (const wrong of [
-    ['--map', 'login=mail'],
-    ['--map', 'absent=email'],
-    ['--delimiter', '||'],
-  ]) {
-    assert.equal((await importText('m.csv', content, ...wrong)).code, 2, wrong.join(' '))
-  }
-})
+/** `HASH` is a hash, `@D` a domain of its own. `said` is what stderr must have, and `users` what is stored. */
+type Case = {
+  content: string
+  encode?: (text: string) => Buffer
+  options?: string[]
+  code?: number
+  said?: RegExp
+  users?: Record<string, unknown>[]
+}
+const OFF = [{ is_active: true }, { is_active: false }, { is_active: false }]
+const OWN = 'email,name,passwordHash'
+const CASES: Record<string, Case> = {
+  'a recognised format says which users are disabled, banned or blocked': {
+    content: `email,encrypted_password,Is_Active,banned_at
+a@D,HASH,TRUE,\nb@D,HASH,False,NULL\nc@D,HASH,t,2024-01-01 00:00:00\n`,
+    users: OFF,
+  },
+  'otherwise a column is mapped to the opposite of isActive': {
+    content: `${OWN},disabled\na@D,A,HASH,0\nb@D,B,HASH,Yes\nc@D,C,HASH,2024-01-01 00:00:00\n`,
+    options: ['--map', 'disabled=!isActive'],
+    users: OFF,
+  },
+  'the option for a column of disabled users is named': {
+    content: `${OWN},plan,disabled\na@D,A,HASH,x,0\n`,
+    code: 1,
+    said: /"plan", "disabled" are not .*: add --map COLUMN=FIELD \(disabled=!isActive\), or/,
+  },
+  'columns are mapped and left out, and those are listed': {
+    content: `login,name,hash,plan,id\na@D,A,HASH,pro,7\n`,
+    options: ['--map=login=email', '--map=hash=passwordHash', '--map=id=', '--ignore-unknown'],
+    said: /\nThese columns are not taken: plan\.\n/,
+    users: [{ name: 'A' }],
+  },
+  'columns that only later rows of JSON have are listed too': {
+    content: `{"email":"a@D","name":"A","passwordHash":"HASH","plan":1}
+{"email":"b@D","name":"B","passwordHash":"HASH","team":1}\n`,
+    options: ['--ignore-unknown'],
+    said: /\nThese columns are not taken: plan\.\nThese columns are not taken: team\.\n/,
+    users: [{ name: 'A' }, { name: 'B' }],
+  },
+  'an unknown column of the first row of NDJSON ends the import': {
+    content: `{"email":"a@D","name":"A","passwordHash":"HASH","plan":1}\n`,
+    code: 1,
+    said: /^The columns do not fit: "plan" is not a field of a user/,
+  },
+  'without passwords, only a malformed bcrypt hash is rejected': {
+    content: `${OWN}\na@D,A,!\nb@D,B,\nc@D,C,{noop}x\nd@D,D,$2b$31$x\ne@D,E,${'0'.repeat(32)}
+f@D,F,$2b$15$${'.'.repeat(53)}\n`,
+    options: ['--without-passwords', 'skip'],
+    code: 1,
+    said: /1 row rejected: passwordHash is not a bcrypt hash .* \(line 5\)\.[\s\S]*5 skipped, 1 rejected/,
+  },
+  'hashes of Spring and Django are bcrypt': {
+    content: `${OWN}\nanna@D,A,{bcrypt}HASH\nbob@D,B,bcrypt$HASH\n`,
+    users: [{ name: 'A' }, { name: 'B' }],
+  },
+  'flags, headings and missing values are understood as other programs write them': {
+    content: `Email,NAME,PasswordHash,IsActive,Role,createdat
+a@D,A,HASH,TRUE,NULL,2019-03-02 10:11:12\nb@D,B,HASH,False,"NULL",\\N\n`,
+    users: [
+      { is_active: true, role: 'user', created_at: '2019-03-02T10:11:12.000Z' },
+      { is_active: false, role: 'NULL' },
+    ],
+  },
+  'a blank first line is no heading': {
+    content: `\ufeff\r\n \r\n${OWN}\r\na@D,A,HASH\r\n`,
+    users: [{ name: 'A' }],
+  },
+  'UTF-16 with its mark is read, and its cut end rejected': {
+    content: `\ufeff${OWN}\na@D,Zoë,HASH\nb@D,B`,
+    encode: text => Buffer.from(text, 'utf16le').subarray(0, -1),
+    code: 1,
+    said: /^Reading \S+ as CSV with commas in utf16le into .*\n1 row rejected: it is not valid UTF-16: the file may have been cut off \(line 3\)\./,
+    users: [{ name: 'Zoë' }],
+  },
+  'Latin-1 is asked for': {
+    content: `${OWN}\na@D,Zoë,HASH\n`,
+    encode: text => Buffer.from(text, 'latin1'),
+    code: 1,
+    said: /it is not valid UTF-8: if the file comes from Excel, add --encoding latin1/,
+  },
+  'a replacement character is a character': {
+    content: `${OWN}\na@D,Zo\ufffd,HASH\n`,
+    users: [{ name: 'Zo\ufffd' }],
+  },
+  'digits after a minute are no time': {
+    content: `${OWN},createdAt\na@D,A,HASH,2019-03-02 10:11999\nb@D,B,HASH,2019-03-02 10:11:12.123456\n`,
+    code: 1,
+    said: /1 row rejected: createdAt takes a time .* \(line 2\)/,
+    users: [{ created_at: '2019-03-02T10:11:12.123Z' }],
+  },
+  'the first row of a file without a heading is not printed': {
+    content: `a@D,correct horse,HASH\n`,
+    code: 1,
+    said: /^The first line of \S+ has values, not the names of columns: [^@$]*$/,
+  },
+  'a long field is rejected': {
+    content: `${OWN}\na@D,${'A'.repeat(2_000_000)},HASH\nb@D,B,HASH\n`,
+    code: 1,
+    said: /1 row rejected: name has 2000000 characters \(line 2\)/,
+    users: [{ name: 'B' }],
+  },
+  'a quote that is never closed ends the import': {
+    content: `${OWN}\n"a@D,A,HASH\n${`b@D,B,HASH\n`.repeat(200_000)}`,
+    code: 1,
+    said: /^A quote in line 2 is not closed within 1000000 characters/,
+  },
+  ...Object.fromEntries(
+    ['--map=login=mail', '--map=absent=email', '--delimiter=||'].map(option => [
+      ...[option, { content: `${OWN},login\n`, options: [option], code: 2 }],
+    ]),
+  ),
+}
 
-test('UTF-16 with its mark is read, and Latin-1 is asked for', async () => {
-  const content = `email;name;passwordHash\r\nö@enc.example.com;Zoë;$2b$${HASH}\r\n`.replace(
-    'ö@',
-    'o@',
-  )
-  const latin1 = await importText('e.csv', Buffer.from(content, 'latin1'))
-  assert.match(
-    latin1.stderr,
-    /it is not valid UTF-8: if the file comes from Excel, add --encoding latin1/,
-  )
-  const utf16 = await importText('e.csv', Buffer.from(`\ufeff${content}`, 'utf16le'))
-  assert.equal(utf16.code, 0, utf16.stderr)
-  assert.match(utf16.stderr, /^Reading e\.csv as CSV with semicolons in utf16le\.\n/)
-  assert.equal((await usersAt('enc.example.com'))[0]?.name, 'Zoë')
+describe('a file of another system', () => {
+  for (const [index, [what, each]] of Object.entries(CASES).entries()) {
+    test(what, async () => {
+      const domain = `c${index}.example.com`
+      const { content, encode = Buffer.from, options = [], users = [] } = each
+      const filled = content.replaceAll('@D', `@${domain}`).replaceAll('HASH', `$2b$${HASH}`)
+      const ended = await importText('met.csv', encode(filled), ...options)
+      assert.equal(ended.code, each.code ?? 0, ended.stderr)
+      assert.match(ended.stderr, each.said ?? /./)
+      const stored = await usersAt(domain)
+      assert.equal(stored.length, users.length, ended.stderr)
+      for (const [i, user] of users.entries()) {
+        assert.partialDeepStrictEqual({ ...stored[i] }, user)
+        const isIn = (await service.login(String(stored[i]?.email), PASSWORD)).status === 200
+        assert.equal(isIn, stored[i]?.is_active)
+      }
+    })
+  }
 })
 
 test('rejected rows have their reasons, and are taken when they are mended', async () => {
@@ -331,7 +433,7 @@ test('rejected users of a JSON document can be imported as they are kept', async
   assert.equal(again.code, 0, again.stderr)
   assert.match(
     again.stderr,
-    /^Reading k\.json\.rejected as NDJSON from Keycloak\. .*\n1 row skipped/,
+    /^Reading k\.json\.rejected as NDJSON from Keycloak into .*\n.*\n1 row skipped/,
   )
 })
 

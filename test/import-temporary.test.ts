@@ -91,10 +91,12 @@ for (const engine of ENGINES_BY_RUN) {
       }
 
       // Users that exist keep their passwords.
-      await writeFile(pathOf('u.csv'), MIXED.replace(',Zoe,', ',Zora,'))
+      await writeFile(pathOf('u.csv'), `${MIXED.replace(',Zoe,', ',Zora,')}new@example.org,New,\n`)
       const again = await run('--update')
-      assert.deepEqual(again.counted, { ...counts(0, 1, 3, 0), temporary: 0 })
-      assert.deepEqual(await passwordsIn({ pathOf }, 'u.csv.passwords'), given)
+      assert.deepEqual(again.counted, { ...counts(1, 1, 3, 0), temporary: 1 })
+      const both = await passwordsIn({ pathOf }, 'u.csv.passwords')
+      assert.deepEqual(both.slice(0, -1), given)
+      assert.equal(both.at(-1)?.email, 'new@example.org')
       assert.equal((await service.login('zoe@example.org', NEW_PASSWORD)).status, 200)
     })
 

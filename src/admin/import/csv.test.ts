@@ -39,13 +39,13 @@ describe('records and their first lines', () => {
 })
 
 const LONG = 'b'.repeat(1e8)
-const UNCLOSED = /^A quote in line 2 is not closed within 1000000 characters/
+const UNCLOSED = /A quote in line 2 is not closed within 1000000 characters/
 
 /** If time grew with the square of the length, they would take hours. */
 for (const [what, text, failure] of [
   ['an unclosed quote before many lines', `a,b\n"a${'b,c\n'.repeat(25e6)}`, UNCLOSED],
   ['a field with many quotes', `a,b\n"a${'b""\n'.repeat(25e6)}"`, UNCLOSED],
-  ['an unclosed quote', `a,b\n"${LONG}`, null],
+  ['an unclosed quote', `a,b\n"${LONG}`, UNCLOSED],
   ['a field in quotes', `a,b\n"${LONG}",c\n`, null],
   ['a field', `a,b\n${LONG},"c"\n`, null],
   ['many unclosed quotes', '"a\n""\n'.repeat(5e5), null],

@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict'
+import { Readable } from 'node:stream'
+import { test } from 'node:test'
+import { readSource } from './source.ts'
+
+const MIB = Buffer.alloc(1024 * 1024, 'a')
+const read = (chunks: Buffer[]) =>
+  readSource('users.csv', Readable.from(chunks), undefined, new AbortController().signal)
+
+test('256 MiB are read, and no byte more', async () => {
+  const most = Array.from({ length: 256 }, () => MIB)
+  assert.equal((await read(most)).text.length, 256 * MIB.length)
+  await assert.rejects(
+    read([...most, Buffer.from('a')]),
+    /^Error: users\.csv has more than 256 MiB/,
+  )
+})
+
+test('a byte order mark and characters may come in parts', async () => {
+  for (const encoding of ['utf8', 'utf16le'] as const) {
+    const bytes = Buffer.from('\ufeffZo\u00eb \u{1f600}', encoding)
+    const source = await read([...bytes].map(byte => Buffer.of(byte)))
+    assert.deepEqual(source, { text: 'Zo\u00eb \u{1f600}', encoding, damage: null })
+  }
+})

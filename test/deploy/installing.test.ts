@@ -63,6 +63,14 @@ test('the unit reloads, restarts after a crash, and stays down if the settings a
   await login()
 })
 
+test("login-admin reads the file of the caller's folder, and the audit names the user of sudo", async () => {
+  await machine.run(`install -d -o login /srv/import && cd /srv/import
+    echo '{"email":"ida@example.com","name":"Ida","passwordHash":"$2b$10$${'.'.repeat(53)}"}' > u.ndjson
+    SUDO_USER=kim login-admin users import u.ndjson`)
+  const [event] = JSON.parse(await machine.run('login-admin audit list --json'))
+  assert.deepEqual([event.target, event.by.name], ['ida@example.com', 'kim'])
+})
+
 test('nginx does not believe the address that a client claims', async () => {
   const json = `--header 'Content-Type: application/json' --data '{"email":"${EMAIL}","password":"x"}'`
   await machine.run(`${READY}

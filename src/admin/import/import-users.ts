@@ -21,7 +21,8 @@ const BATCH_ROWS = 500
 const HASHED_ROWS = 4
 /** PostgreSQL stores two batches while the next one is prepared. */
 const PARALLEL_BATCHES = 2
-const PAUSE_LINES = 10_000
+/** Between them, answers of PostgreSQL are read and signals are noticed. */
+const PAUSE_LINES = 500
 
 type Import = ImportOptions & {
   records: Records
@@ -38,6 +39,7 @@ type Import = ImportOptions & {
   onProgress: (isHashing: boolean) => void
 }
 
+type Checked = CheckedRow | Failure | { skipped: string }
 type WaitingRow = { line: number; row: CheckedRow }
 
 /**
@@ -55,8 +57,8 @@ export async function importUsers(
   /** The first line of each email and each id. */
   const firstLines = new Map<string, number>()
 
-  /** The checked row, or why it is left out. */
-  async function check(line: number, text: string) {
+  /** The checked row, or why it is left out. There is nothing to wait for if it has no password. */
+  function check(line: number, text: string): Checked | Promise<Checked> {
     const read = records.read(text)
     const values = typeof read === 'string' ? read : columns.valuesOf(read)
     if (typeof values === 'string') return new Failure(values)
@@ -66,19 +68,22 @@ export async function importUsers(
       const { problem } = row.secret
       return options.isSkipping ? { skipped: problem } : new Failure(problem)
     }
-    const { refusal } = await checkPassword(row)
-    if (refusal) return refusal
-    for (const [what, key] of Object.entries({ email: row.email, id: row.id })) {
-      const first = key && firstLines.get(key)
-      if (first) return new Failure(`its ${what} is also in line ${first}`)
-    }
-    for (const key of [row.email, row.id]) if (key) firstLines.set(key, line)
-    return row
+    if (!('password' in row.secret)) return takeOnce(row, line)
+    return checkPassword(row, row.secret).then(({ refusal }) => refusal ?? takeOnce(row, line))
   }
 
-  async function checkPassword({ secret, ...owner }: CheckedRow) {
-    if (!('password' in secret)) return { refusal: null, isOverruled: false }
-    return checkNewPassword(deps, { ...secret, allowWeak: options.allowWeak }, owner)
+  function checkPassword(owner: CheckedRow, { password }: { password: string }) {
+    return checkNewPassword(deps, { password, allowWeak: options.allowWeak }, owner)
+  }
+
+  function takeOnce(row: CheckedRow, line: number): Checked {
+    const { email, id } = row
+    const [emailLine, idLine] = [firstLines.get(email), id && firstLines.get(id)]
+    if (emailLine) return new Failure(`its email is also in line ${emailLine}`)
+    if (idLine) return new Failure(`its id is also in line ${idLine}`)
+    firstLines.set(email, line)
+    if (id) firstLines.set(id, line)
+    return row
   }
 
   async function store(window: WaitingRow[]): Promise<void> {
@@ -95,8 +100,9 @@ export async function importUsers(
         rows.sort((a, b) => (a.row.email < b.row.email ? -1 : 1))
         for (let first = 0; first < rows.length; first += size) {
           const batch = rows.slice(first, first + size)
-          const users = batch.map(({ row }) => toUser(row, passwords, row.id ?? ids.pop()))
-          const imported = await Promise.all(users)
+          const imported = await Promise.all(
+            batch.map(({ row }) => toUser(row, passwords, row.id ?? ids.pop())),
+          )
           if (running.length === PARALLEL_BATCHES) await running.shift()
           await pause()
           const stored = storeBatch(batch, imported, rows === toHash)
@@ -121,14 +127,15 @@ export async function importUsers(
     options.onProgress(temporary !== null && isHashed)
   }
 
-  async function toUser(
+  function toUser(
     row: CheckedRow,
     passwords: Map<string, string>,
     id: string = randomUUID(),
-  ): Promise<ImportedUser> {
+  ): ImportedUser | Promise<ImportedUser> {
     const { secret, ...user } = row
-    const hash = 'hash' in secret ? { passwordHash: secret.hash } : await hashOf(row, passwords)
-    return { ...user, id, isIdGiven: row.id !== null, ...hash }
+    const known = { ...user, id, isIdGiven: row.id !== null }
+    if ('hash' in secret) return { ...known, passwordHash: secret.hash }
+    return hashOf(row, passwords).then(hash => ({ ...known, ...hash }))
   }
 
   /** The passwords of the rows that get a temporary one: those of users that do not exist. */
@@ -157,7 +164,7 @@ export async function importUsers(
     }
     const stored = (await users.findByEmail(email))?.passwordHash ?? ''
     if (!('password' in secret)) return { passwordHash: stored }
-    const { isOverruled: allowWeak } = await checkPassword(row)
+    const { isOverruled: allowWeak } = await checkPassword(row, secret)
     const isKept = stored && (!options.mayUpdate || (await isHashOf(stored, secret.password)))
     return { passwordHash: isKept ? stored : await compute(secret.password), allowWeak }
   }
@@ -169,20 +176,31 @@ export async function importUsers(
   }
 
   let window: WaitingRow[] = []
-  for (const { line, text } of records.all()) {
-    if (line % PAUSE_LINES === 0) {
-      await pause()
-      options.onProgress(false)
+  /** The last full window is stored while the next one is read. */
+  let storing = Promise.resolve()
+  try {
+    for (const { line, text } of records.all()) {
+      if (line % PAUSE_LINES === 0) {
+        await pause()
+        options.onProgress(false)
+      }
+      const row = await check(line, text)
+      if ('skipped' in row) report.skip(line, row.skipped)
+      else if (row instanceof Failure) report.reject(line, row.message.replace(/\.$/, ''))
+      else window.push({ line, row })
+      if (window.length < WINDOW_ROWS) continue
+      await storing
+      storing = store(window)
+      // It is awaited later; until then its failure is not unhandled.
+      storing.catch(() => {})
+      window = []
     }
-    const row = await check(line, text)
-    if (row instanceof Failure) report.reject(line, row.message.replace(/\.$/, ''))
-    else if ('skipped' in row) report.skip(line, row.skipped)
-    else window.push({ line, row })
-    if (window.length < WINDOW_ROWS) continue
+    await storing
     await store(window)
-    window = []
+  } finally {
+    // After a failure, too, the database must not be closed before it has ended.
+    await storing.catch(() => {})
   }
-  await store(window)
 }
 
 const OTHER_ID = 'its email and its id belong to different users, or the user has another id'

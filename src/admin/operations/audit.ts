@@ -11,8 +11,8 @@ export const listAudit = listOperation(
     command: 'audit list',
     request: 'GET /audit',
     summary: 'List what administrators have changed',
-    description:
-      'The event that was recorded last comes first. A page may have fewer events than `limit` before the end.',
+    description: 'The event that was recorded last comes first.',
+    forCallers: 'A page may have fewer events than `limit` before the end.',
     examples: ['--since 30d', '--target ann@example.org --limit 20'],
     fields: {
       target: {

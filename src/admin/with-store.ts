@@ -18,16 +18,27 @@ const IN_MEMORY: DatabaseConfig = { engine: 'sqlite', file: ':memory:' }
 
 /** `where` names the database in messages. */
 type Opened = { store: Store; config: Config; where: string }
-type OpenedForAdmin = Opened & { admin: AdminDeps }
+export type OpenedForAdmin = Opened & { admin: AdminDeps }
 
-/** Requires up-to-date tables, so that a mistyped DATA_DIR does not look like a service without users. */
+/**
+ * Requires up-to-date tables, so that a mistyped DATA_DIR does not look like a service without users. `whenNew: 'empty'`, for a
+ * dry run: an empty database takes the place of one that is not set up yet.
+ */
 export function withStore<T>(
   context: Context,
   command: (opened: OpenedForAdmin) => Promise<T>,
+  whenNew: 'refused' | 'empty' = 'refused',
 ): Promise<T> {
   return withAnyStore(configOf(context), async opened => {
     const { store, config, where } = opened
     const pending = (await store.migrations.list()).map(({ appliedAt }) => appliedAt === null)
+    if (pending.every(Boolean) && whenNew === 'empty') {
+      return using(config, IN_MEMORY, async empty => {
+        await empty.store.migrations.apply(() => {})
+        const named = { ...empty, where: `${where}, which is not set up yet` }
+        return command({ ...named, admin: await adminOf(named, context) })
+      })
+    }
     if (pending.every(Boolean)) {
       throw new Failure(
         `${where} is not set up yet. If ${sourceOf(config.database)} is right, run "users add" or "database migrate" to set it up.`,
@@ -37,22 +48,6 @@ export function withStore<T>(
       throw new Failure(`${where} is not up to date: run "database migrate".`)
     }
     return command({ ...opened, admin: await adminOf(opened, context) })
-  })
-}
-
-/** For a dry run: a database that is not set up yet stays so, and an empty one takes its place. */
-export function withStoreOrEmpty<T>(
-  context: Context,
-  command: (opened: OpenedForAdmin) => Promise<T>,
-): Promise<T> {
-  return withAnyStore(configOf(context), async ({ store, config, where }) => {
-    const isNew = (await store.migrations.list()).every(({ appliedAt }) => appliedAt === null)
-    if (!isNew) return withStore(context, command)
-    return using(config, IN_MEMORY, async empty => {
-      await empty.store.migrations.apply(() => {})
-      const opened = { ...empty, where: `${where}, which is not set up yet` }
-      return command({ ...opened, admin: await adminOf(opened, context) })
-    })
   })
 }
 

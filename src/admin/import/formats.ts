@@ -117,8 +117,10 @@ const FLAGS: Record<string, boolean> = {
 /** CSV has text only, and each database writes its own. Null if the value is no flag. */
 export const flagOf = (value: unknown) => FLAGS[String(value).toLowerCase()] ?? null
 
+/** MySQL has a time for a missing one. */
 export function isEmpty(value: unknown): boolean {
-  return ['', null, undefined, '0000-00-00 00:00:00'].includes(value as string)
+  const isText = typeof value === 'string'
+  return isText ? value === '' || value.startsWith('0000-00-00') : (value ?? null) === null
 }
 
 /** The object of this type in a list; else an empty one. */

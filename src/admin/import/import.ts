@@ -9,7 +9,7 @@ import type { Moment } from '../input/times.ts'
 import { DEFAULT_END, parseValid } from '../operations/temporary-password.ts'
 import { count, jsonOf } from '../terminal/layout.ts'
 import type { Terminal } from '../terminal/terminal.ts'
-import { withMigratedStore, withStoreOrEmpty } from '../with-store.ts'
+import { type OpenedForAdmin, withMigratedStore, withStore } from '../with-store.ts'
 import { type ColumnMap, type ColumnOptions, MAPPED_FIELDS, readColumns } from './columns.ts'
 import { FORMATS } from './formats.ts'
 import { importUsers } from './import-users.ts'
@@ -35,7 +35,7 @@ export function addImportCommand(users: Command, context: Context): void {
   users
     .command('import')
     .description('add the users of a file, with bcrypt hashes of their passwords')
-    .argument('<file>', 'CSV, NDJSON or JSON; - for standard input')
+    .argument('<file>', 'CSV, NDJSON or JSON of at most 256 MiB; - for standard input')
     .addOption(
       new Option('--from <format>', 'what the file is, if the content does not tell it').choices([
         ...Object.keys(FORMATS).toSorted(),
@@ -68,9 +68,10 @@ export function addImportCommand(users: Command, context: Context): void {
     .addHelpText(
       'after',
       `
-Fields: email, name, passwordHash (with --hash-passwords: password); optional: role, id, isActive,
-lockedUntil, temporaryUntil, createdAt. Rejected rows are written to FILE.rejected with their
-reasons, temporary passwords to FILE.passwords. Recipes for other systems: docs/migrating.md.`,
+Fields: email, name, passwordHash (with --hash-passwords: password); optional: role, id, isActive
+(or the opposite: --map disabled=!isActive), lockedUntil, temporaryUntil, createdAt. Rejected rows
+are written to FILE.rejected with their reasons, temporary passwords to FILE.passwords. Recipes for
+other systems: docs/migrating.md.`,
     )
     .action(async (file: string, options: Options) => {
       if (options.valid && options.withoutPasswords !== 'temporary') {
@@ -111,9 +112,8 @@ async function importFrom(
   const { dryRun: isDryRun = false, update: mayUpdate = false, valid: end = DEFAULT_END } = options
   const name = file === STDIN ? 'standard input' : file
   const path = pathFor(env, file === STDIN ? 'stdin' : file)
-  const source = await readSource(
-    ...([name, file === STDIN ? terminal.stdin : path, options.encoding, signal] as const),
-  )
+  const input = file === STDIN ? terminal.stdin : path
+  const source = await readSource(name, input, options.encoding, signal)
   const container = options.from === 'csv' || options.from === 'ndjson' ? options.from : undefined
   const records = openRecords(name, source, { container, delimiter: options.delimiter })
   const columns = readColumns(name, records, options)
@@ -121,36 +121,36 @@ async function importFrom(
   const isTemporary = options.withoutPasswords === 'temporary'
   const temporary = isTemporary ? { end, path: `${path}.passwords` } : null
   const report = new Report()
-  // A dry run must not create tables either.
-  const open = isDryRun ? withStoreOrEmpty : withMigratedStore
-  const run = () =>
-    open(context, async ({ admin, config, where }) => {
-      // Refuses a wrong --valid before the first hash.
-      temporary?.end(admin.clock())
-      terminal.say(`${describe(name, records, columns.title, source)} into ${where}.`)
-      const told = sayIgnored(terminal, columns.ignored)
-      const progress = createProgress(records.total, Date.now)
-      await importUsers(
-        admin,
-        {
-          ...{ records, columns, temporary, report, mayUpdate, isDryRun },
-          ...{ allowWeak: options.allowWeak, maxCost: config.bcryptCost },
-          isSkipping: options.withoutPasswords === 'skip',
-          onProgress: isHashing => terminal.progress(progress(report.done, isHashing)),
-        },
-        signal,
-      ).catch(error => {
-        const { added, updated, unchanged } = report.counts
-        if (!isDryRun && added + updated + unchanged > 0) {
-          terminal.say(
-            `So far ${report}. Users that were stored stay; run the command again to continue.`,
-          )
-        }
-        throw error
-      })
-      sayIgnored(terminal, columns.ignored, told)
-      if (!isDryRun) await report.writeRejected(`${path}.rejected`, records)
+  const importInto = async ({ admin, config, where }: OpenedForAdmin) => {
+    // Refuses a wrong --valid before the first hash.
+    temporary?.end(admin.clock())
+    terminal.say(`${describe(name, records, columns.title, source)} into ${where}.`)
+    const told = sayIgnored(terminal, columns.ignored)
+    const progress = createProgress(records.total, Date.now)
+    await importUsers(
+      admin,
+      {
+        ...{ records, columns, temporary, report, mayUpdate, isDryRun },
+        ...{ allowWeak: options.allowWeak, maxCost: config.bcryptCost },
+        isSkipping: options.withoutPasswords === 'skip',
+        onProgress: isHashing => terminal.progress(progress(report.done, isHashing)),
+      },
+      signal,
+    ).catch(error => {
+      const { added, updated, unchanged } = report.counts
+      if (!isDryRun && added + updated + unchanged > 0) {
+        terminal.say(
+          `So far ${report}. Users that were stored stay; run the command again to continue.`,
+        )
+      }
+      throw error
     })
+    sayIgnored(terminal, columns.ignored, told)
+    if (!isDryRun) await report.writeRejected(`${path}.rejected`, records)
+  }
+  // A dry run must not create tables either.
+  const run = () =>
+    isDryRun ? withStore(context, importInto, 'empty') : withMigratedStore(context, importInto)
   await (temporary && !isDryRun ? withChangeLock(temporary.path, run) : run())
   for (const sentence of report.sentences(records.container === 'json' ? 'user' : 'line')) {
     terminal.say(sentence)
@@ -194,17 +194,14 @@ function sayIgnored(terminal: Terminal, ignored: Set<string>, told = 0): number 
 }
 
 function summaryOf(name: string, path: string, report: Report, isDryRun: boolean): string {
-  const users = count(report.temporary, 'user', 'users')
-  const parts = [
-    `${isDryRun ? 'Nothing was written. An import would give, for' : 'Imported'} ${name}: ${report}.`,
-  ]
-  if (report.counts.rejected > 0 && !isDryRun) parts.push(`Rejected rows are in ${path}.rejected.`)
-  if (report.temporary > 0) {
-    parts.push(
-      isDryRun
-        ? `${users} would get a temporary password, in ${path}.passwords.`
-        : `${users} got a temporary password, in ${path}.passwords: hand them over, then delete the file.`,
-    )
-  }
+  const { counts, temporary } = report
+  const [done, got, advice] = isDryRun
+    ? ['Nothing was written. An import would give, for', 'would get', '']
+    : ['Imported', 'got', ': hand them over, then delete the file']
+  const users = count(temporary, 'user', 'users')
+  const parts = [`${done} ${name}: ${report}.`]
+  if (counts.rejected > 0 && !isDryRun) parts.push(`Rejected rows are in ${path}.rejected.`)
+  if (temporary > 0)
+    parts.push(`${users} ${got} a temporary password, in ${path}.passwords${advice}.`)
   return parts.join(' ')
 }

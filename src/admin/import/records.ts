@@ -93,7 +93,7 @@ function csvOf(text: string, givenDelimiter: string | undefined): Layout {
   const names = fieldsOf(heading?.text ?? '', delimiter)
   if (!names) throw new Failure(`The heading cannot be read: ${BAD_QUOTE}.`)
   const columns = names.map(name => name.trim())
-  const others = columns.filter(column => column !== REASON)
+  const others = columns.filter(column => column.toLowerCase() !== REASON)
   return {
     delimiter,
     heading: columns,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { Readable } from 'node:stream'
 import { test } from 'node:test'
+import { openRecords } from './records.ts'
 import { readSource } from './source.ts'
 
 const MIB = Buffer.alloc(1024 * 1024, 'a')
@@ -22,4 +23,14 @@ test('a byte order mark and characters may come in parts', async () => {
     const source = await read([...bytes].map(byte => Buffer.of(byte)))
     assert.deepEqual(source, { text: 'Zo\u00eb \u{1f600}', encoding, damage: null })
   }
+})
+
+test('more rows than can be remembered are refused', () => {
+  const source = {
+    text: `email\n${'a\n'.repeat(1e7 + 1)}`,
+    encoding: 'utf8',
+    damage: null,
+  } as const
+  const open = () => openRecords('users.csv', source, { container: 'csv', delimiter: ',' })
+  assert.throws(open, /users\.csv has more than 10000000 rows/)
 })

@@ -280,9 +280,10 @@ const OFF = [{ is_active: true }, { is_active: false }, { is_active: false }]
 const OWN = 'email,name,passwordHash'
 const CASES: Record<string, Case> = {
   'a recognised format says which users are disabled, banned or blocked': {
-    content: `email,encrypted_password,Is_Active,banned_at
-a@D,HASH,TRUE,\nb@D,HASH,False,NULL\nc@D,HASH,t,2024-01-01 00:00:00\n`,
-    users: OFF,
+    content: `email,encrypted_password,Is_Active,banned_at,CONFIRMED_AT
+a@D,HASH,TRUE,,2019-03-02\nb@D,HASH,False,NULL,2019-03-02
+c@D,HASH,t,2024-01-01 00:00:00,2019-03-02\nd@D,HASH,1,,0000-00-00 00:00:00\n`,
+    users: [...OFF, { is_active: false }],
   },
   'otherwise a column is mapped to the opposite of isActive': {
     content: `${OWN},disabled\na@D,A,HASH,0\nb@D,B,HASH,Yes\nc@D,C,HASH,2024-01-01 00:00:00\n`,

@@ -57,7 +57,7 @@ export function readColumns(name: string, records: Records, options: ColumnOptio
   const known: Record<string, string | null> = {
     ...(format?.columns ?? own),
     ...map,
-    [REASON]: null,
+    ...{ [REASON]: null, [format?.confirmed ?? REASON]: null },
   }
   const names = new Map(Object.keys(known).map(column => [column.toLowerCase(), column]))
   /** The name by which a column is known, which a file may have in capitals. */

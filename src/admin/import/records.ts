@@ -12,8 +12,8 @@ const NOT_JSON = 'it is not valid JSON'
 const NOT_AN_OBJECT = 'it is not a JSON object'
 /** Rows that tell what the columns hold. */
 const SAMPLE_ROWS = 100
-/** Fewer than a Map can have. A user takes more than 27 of the 256 MiB's bytes. */
-const MAX_ROWS = 10_000_000
+/** Fewer than a Map can have. A row of 256 MiB has then 53 bytes, less than a hash. */
+const MAX_ROWS = 5_000_000
 
 /** What was read of a user: texts from CSV, any values from JSON. */
 export type Values = Record<string, unknown>

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { type Command, CommanderError } from 'commander'
-import { createProgram } from './admin/program.ts'
-import { createTerminal } from './admin/terminal/terminal.ts'
+import { createProgram } from './cli/program.ts'
+import { createTerminal } from './cli/terminal.ts'
 import { ConfigError } from './config/config.ts'
 import { warnOfIgnoredLines } from './config/unknown-variables.ts'
 import { Failure } from './failures.ts'
@@ -31,7 +31,7 @@ const context = { terminal, env: process.env, envFileWarnings, clock: () => new 
 // "help users add" is "users add --help".
 const [firstWord, ...otherWords] = process.argv.slice(2)
 const words = firstWord === 'help' ? [...otherWords, '--help'] : process.argv.slice(2)
-const serve = async () => (await import('./serve-command.ts')).serveCommand
+const serve = async () => (await import('./cli/serve.ts')).serveCommand
 const program = await createProgram(context, words[0], new Map([['serve', serve]]))
 
 try {

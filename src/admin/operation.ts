@@ -1,8 +1,8 @@
 // What an administrator can do, described once. command.ts makes the command of it, api/route.ts the route of the admin
 // API and its part of the document.
 import type { FailureCode } from '../http/answer/envelope.ts'
+import type { Row } from './layout.ts'
 import type { AdminDeps } from './operations/deps.ts'
-import type { Row } from './terminal/layout.ts'
 
 /** A value that an operation takes: an option of the command, and a field of the query or body. */
 export type Field = {

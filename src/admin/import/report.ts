@@ -3,7 +3,7 @@
 import { rm } from 'node:fs/promises'
 import { Failure } from '../../failures.ts'
 import { messageOf, replaceFile } from '../../files.ts'
-import { count } from '../terminal/layout.ts'
+import { count } from '../layout.ts'
 import type { Records } from './records.ts'
 
 const SHOWN_LINES = 3

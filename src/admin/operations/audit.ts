@@ -3,8 +3,8 @@ import type { AuditEvent, AuditFacts } from '../../domain/audit.ts'
 import { AUDIT_EVENT } from '../api/schemas.ts'
 import { startParser } from '../input/times.ts'
 import { eventIdParser, targetParser } from '../input/values.ts'
+import { timeText } from '../layout.ts'
 import { listOperation } from '../operation.ts'
-import { timeText } from '../terminal/layout.ts'
 
 export const listAudit = listOperation(
   {

@@ -3,8 +3,8 @@ import { type AdminToken, TOKEN_MAX_DAYS, TOKEN_ROLES } from '../../domain/admin
 import { Failure, WrongUse } from '../../failures.ts'
 import { createAdminToken, digestOf } from '../../identifiers.ts'
 import { endParser } from '../input/times.ts'
+import { timeText } from '../layout.ts'
 import { listOperation, operation } from '../operation.ts'
-import { timeText } from '../terminal/layout.ts'
 import { changeNow } from './deps.ts'
 
 const DAY_MS = 24 * 3600_000

@@ -15,8 +15,8 @@ import {
   searchParser,
   storedEmailParser,
 } from '../input/values.ts'
+import { count, fieldLines } from '../layout.ts'
 import { type About, type Field, listOperation, operation } from '../operation.ts'
-import { count, fieldLines } from '../terminal/layout.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
 import { explainUser } from './explain-user.ts'
 import { describeState, fieldsOfUser, sentenceOf, untilOf } from './explanation.ts'

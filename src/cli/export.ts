@@ -1,16 +1,16 @@
 // users export
 import { open, unlink } from 'node:fs/promises'
 import { type Command, Option } from 'commander'
-import { isLockedByAdministrator, type User } from '../../domain/user.ts'
-import { Failure } from '../../failures.ts'
-import { hasCode, messageOf } from '../../files.ts'
-import { untilInterrupted } from '../../signals.ts'
-import { type Context, pathFor } from '../context.ts'
-import { changeNow } from '../operations/deps.ts'
-import { count } from '../terminal/layout.ts'
-import { withStore } from '../with-store.ts'
-import { EXPORTED_FIELDS } from './columns.ts'
-import { csvLine } from './csv.ts'
+import { EXPORTED_FIELDS } from '../admin/import/columns.ts'
+import { csvLine } from '../admin/import/csv.ts'
+import { count } from '../admin/layout.ts'
+import { changeNow } from '../admin/operations/deps.ts'
+import { isLockedByAdministrator, type User } from '../domain/user.ts'
+import { Failure } from '../failures.ts'
+import { hasCode, messageOf } from '../files.ts'
+import { untilInterrupted } from '../signals.ts'
+import { type Context, pathFor } from './context.ts'
+import { withStore } from './with-store.ts'
 
 const PAGE = 1_000
 const EXPOSED =

@@ -1,5 +1,6 @@
 // The configured database, opened for one command.
 import { statSync } from 'node:fs'
+import type { AdminDeps } from '../admin/operations/deps.ts'
 import { offsetOf, readDatabaseClock } from '../cluster-clock.ts'
 import type { Config } from '../config/config.ts'
 import { type DatabaseConfig, sourceOf } from '../config/database.ts'
@@ -9,8 +10,7 @@ import { describeProgress } from '../domain/migration.ts'
 import type { Store } from '../domain/store.ts'
 import { Failure } from '../failures.ts'
 import { type Context, configOf } from './context.ts'
-import type { AdminDeps } from './operations/deps.ts'
-import { commandActor } from './terminal/terminal.ts'
+import { commandActor } from './terminal.ts'
 
 /** Longer than the service allows: a command may change more rows than a request does. */
 const COMMAND_TIMEOUT_MS = 60_000

@@ -1,11 +1,11 @@
 // The output and input of commands: data to stdout, everything else to stderr. A change is announced in one
 // line: a sentence on a terminal, a log event anywhere else.
 import { hostname, userInfo } from 'node:os'
-import type { Actor } from '../../domain/audit.ts'
-import { Failure } from '../../failures.ts'
-import { hasCode, isDescriptorExposed, messageOf } from '../../files.ts'
-import { printable, safeJson } from '../../log/printable.ts'
-import { cutMessage, withoutSecrets } from '../../log/redaction.ts'
+import type { Actor } from '../domain/audit.ts'
+import { Failure } from '../failures.ts'
+import { hasCode, isDescriptorExposed, messageOf } from '../files.ts'
+import { printable, safeJson } from '../log/printable.ts'
+import { cutMessage, withoutSecrets } from '../log/redaction.ts'
 import { ask } from './prompt.ts'
 
 export type Terminal = ReturnType<typeof createTerminal>

@@ -1,12 +1,12 @@
 // keys list|rotate
 import { Command } from 'commander'
+import { timeText } from '../admin/layout.ts'
 import type { AuditAction, NewAuditEvent } from '../domain/audit.ts'
 import { withChangeLock } from '../file-lock.ts'
 import { ensureKeyFile, loadKeySet, readKeyFile, replaceKeyFile } from '../keys/key-file.ts'
 import { createKeys, importKeys, type KeySet, PUBLISH_SECONDS, rotate } from '../keys/key-set.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
 import { withKeyFile } from './file-changes.ts'
-import { timeText } from './terminal/layout.ts'
 
 const MACHINES_WITHOUT_FILE =
   'Warning: Machines that do not have this file refuse the tokens of the new keys. Copy it to them now.'

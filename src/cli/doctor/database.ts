@@ -1,5 +1,6 @@
 // Checks that the database answers and accepts a write, its clock, that the stored users can log in, and the admin tokens.
 
+import { ALL_TOKENS, checkTokens } from '../../admin/check-tokens.ts'
 import { MAX_EVALUATED_COST } from '../../bcrypt/hash-text.ts'
 import {
   describeOffset,
@@ -14,7 +15,6 @@ import { messageOf } from '../../files.ts'
 import { type Finding, ok, problem, warning } from '../../finding.ts'
 import { isReachable } from '../../login/credentials.ts'
 import { checkStorage } from '../../storage/check-storage.ts'
-import { ALL_TOKENS, checkTokens } from '../check-tokens.ts'
 import { withAnyStore } from '../with-store.ts'
 
 /** How many of the emails that no login finds are shown. */

@@ -1,8 +1,8 @@
 // serve
 import { Command, type Help } from 'commander'
-import type { Context } from './admin/context.ts'
-import { loadConfig } from './config/config.ts'
-import { VARIABLES } from './config/variables.ts'
+import { loadConfig } from '../config/config.ts'
+import { VARIABLES } from '../config/variables.ts'
+import type { Context } from './context.ts'
 
 export function serveCommand({ env, envFileWarnings, clock }: Context): Command {
   return new Command('serve')
@@ -10,8 +10,8 @@ export function serveCommand({ env, envFileWarnings, clock }: Context): Command 
     .addHelpText('after', ({ command }) => helpOnVariables(command.createHelp()))
     .action(async () => {
       // Loaded here, because help texts do not need the server's libraries.
-      const { createLog } = await import('./log/log.ts')
-      const { serveUntilSignal } = await import('./serve.ts')
+      const { createLog } = await import('../log/log.ts')
+      const { serveUntilSignal } = await import('../serve.ts')
       const config = loadConfig(env, envFileWarnings)
       const log = createLog(config.logLevel, process.stdout, config.logIp)
       await serveUntilSignal(config, log, clock)

@@ -1,12 +1,12 @@
 // Makes the command of an operation: its arguments and options, its help, and what it prints.
 import { type Command, Option } from 'commander'
+import { countParser, parseEmail, parseId } from '../admin/input/values.ts'
+import { jsonOf } from '../admin/layout.ts'
+import type { Field, Operation } from '../admin/operation.ts'
+import type { AdminDeps } from '../admin/operations/deps.ts'
 import { Failure, WrongUse } from '../failures.ts'
 import { type Context, printList } from './context.ts'
 import { addExamples } from './examples.ts'
-import { countParser, parseEmail, parseId } from './input/values.ts'
-import type { Field, Operation } from './operation.ts'
-import type { AdminDeps } from './operations/deps.ts'
-import { jsonOf } from './terminal/layout.ts'
 import { withMigratedStore, withStore } from './with-store.ts'
 
 const PAGE_ITEMS = 1_000

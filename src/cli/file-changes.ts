@@ -6,7 +6,7 @@ import { Failure } from '../failures.ts'
 import { explainKeyFile } from '../keys/key-file.ts'
 import { KeyFileError } from '../keys/key-set.ts'
 import { type Context, configOf } from './context.ts'
-import { commandActor } from './terminal/terminal.ts'
+import { commandActor } from './terminal.ts'
 import { clockOf, withAnyStore } from './with-store.ts'
 
 export async function withKeyFile(

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
-import { printable } from '../../log/printable.ts'
+import { printable } from '../log/printable.ts'
 import { fieldLines, jsonListOf, jsonOf, type Row, tableOf } from './layout.ts'
 
 async function* batches<T>(...all: T[][]) {

@@ -1,11 +1,11 @@
 // database migrate|status|purge
 import { Command } from 'commander'
+import { fieldLines, jsonOf, timeText } from '../admin/layout.ts'
+import { changeNow } from '../admin/operations/deps.ts'
 import { addRemoved, NONE_REMOVED } from '../domain/maintenance.ts'
 import { Failure } from '../failures.ts'
 import { type Context, configOf, type JsonOption } from './context.ts'
-import { changeNow } from './operations/deps.ts'
-import { fieldLines, jsonOf, timeText } from './terminal/layout.ts'
-import { createProgress } from './terminal/terminal.ts'
+import { createProgress } from './terminal.ts'
 import { withAnyStore, withMigratedStore, withStore } from './with-store.ts'
 
 export function databaseCommand(context: Context): Command {

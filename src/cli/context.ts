@@ -1,8 +1,8 @@
 // What every command is given: the terminal, the environment and the machine's clock.
 import { resolve } from 'node:path'
+import { jsonListOf, type Row, tableOf } from '../admin/layout.ts'
 import { type Config, loadConfig } from '../config/config.ts'
-import { jsonListOf, type Row, tableOf } from './terminal/layout.ts'
-import type { Terminal } from './terminal/terminal.ts'
+import type { Terminal } from './terminal.ts'
 
 export type Context = {
   terminal: Terminal

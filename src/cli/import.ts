@@ -1,22 +1,27 @@
 // users import
 import { existsSync } from 'node:fs'
 import { type Command, Option } from 'commander'
-import { Failure, WrongUse } from '../../failures.ts'
-import { withChangeLock } from '../../file-lock.ts'
-import { untilInterrupted } from '../../signals.ts'
-import { type Context, type JsonOption, pathFor } from '../context.ts'
-import type { Moment } from '../input/times.ts'
-import { DEFAULT_END, parseValid } from '../operations/temporary-password.ts'
-import { count, jsonOf } from '../terminal/layout.ts'
-import type { Terminal } from '../terminal/terminal.ts'
-import { type OpenedForAdmin, withMigratedStore, withStore } from '../with-store.ts'
-import { type ColumnMap, type ColumnOptions, MAPPED_FIELDS, readColumns } from './columns.ts'
-import { FORMATS } from './formats.ts'
-import { importUsers } from './import-users.ts'
-import { createProgress } from './progress.ts'
-import { openRecords, type Records } from './records.ts'
-import { Report } from './report.ts'
-import { ENCODINGS, readSource, type Source, type TextEncoding } from './source.ts'
+import {
+  type ColumnMap,
+  type ColumnOptions,
+  MAPPED_FIELDS,
+  readColumns,
+} from '../admin/import/columns.ts'
+import { FORMATS } from '../admin/import/formats.ts'
+import { importUsers } from '../admin/import/import-users.ts'
+import { createProgress } from '../admin/import/progress.ts'
+import { openRecords, type Records } from '../admin/import/records.ts'
+import { Report } from '../admin/import/report.ts'
+import { ENCODINGS, readSource, type Source, type TextEncoding } from '../admin/import/source.ts'
+import type { Moment } from '../admin/input/times.ts'
+import { count, jsonOf } from '../admin/layout.ts'
+import { DEFAULT_END, parseValid } from '../admin/operations/temporary-password.ts'
+import { Failure, WrongUse } from '../failures.ts'
+import { withChangeLock } from '../file-lock.ts'
+import { untilInterrupted } from '../signals.ts'
+import { type Context, type JsonOption, pathFor } from './context.ts'
+import type { Terminal } from './terminal.ts'
+import { type OpenedForAdmin, withMigratedStore, withStore } from './with-store.ts'
 
 const STDIN = '-'
 const DELIMITER_NAMES: Record<string, string> = { ',': 'commas', ';': 'semicolons', '\t': 'tabs' }

@@ -1,5 +1,5 @@
 // Formats data: tables and fields for people, JSON for programs.
-import { printableLine, safeJson } from '../../log/printable.ts'
+import { printableLine, safeJson } from '../log/printable.ts'
 
 export type Row = Record<string, string>
 

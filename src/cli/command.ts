@@ -31,7 +31,7 @@ export function addCommand(
   const [, subject] = /:(user|id)/.exec(operation.request ?? ':user') ?? []
   const named = argument === undefined ? subject : argument
   const given = fields[argument ?? '']
-  if (argument && given) command.argument(`<${argument}>`, plain(given.about), given.parse?.(''))
+  if (argument && given) command.argument(`<${argument}>`, phrase(given.about), given.parse?.(''))
   else if (named === 'id') command.argument('<id>', 'id', parseId)
   else if (named) command.argument('<email>', 'email of the user', parseEmail)
   for (const [field, about] of Object.entries(fields)) {

@@ -11,7 +11,7 @@ const textOf = (file: string) => readFileSync(join(PROJECT, file), 'utf8')
 function eventsInCode(): string[] {
   const files = globSync('src/**/*.ts', { cwd: PROJECT, exclude: ['**/*.test.ts'] })
   const names = files.flatMap(file => {
-    const name = file.startsWith('src/admin/') ? /'(admin\.[a-z_]+)'/g : /event: '([a-z_.]+)'/g
+    const name = /^src\/(admin|cli)\//.test(file) ? /'(admin\.[a-z_]+)'/g : /event: '([a-z_.]+)'/g
     return [...textOf(file).matchAll(name)].map(match => match[1] ?? '')
   })
   return [...new Set(names)].toSorted()

@@ -13,7 +13,6 @@ const COMMANDS = [
   ['users', 'unlock', 'ann@example.org'],
   ['users', 'delete', 'ann@example.org', '--yes'],
   ['sessions', 'end', 'ann@example.org'],
-  ['devices', 'list', 'ann@example.org'],
   ['audit', 'list'],
   ['database', 'migrate'],
   ['database', 'status'],

@@ -81,15 +81,10 @@ export function adminRequests(requests: Requests): Request[] {
     about('GET', ''),
     about('GET', '/data'),
     about('GET', '/sessions'),
-    about('GET', '/devices'),
-    {
-      // The changed user is read for the answer.
-      isInParts: true,
-      ...about('PATCH', '', {
-        body: { name: 'Another' },
-        change: { action: 'user.changed', isDone: user => user.name === 'Another' },
-      }),
-    },
+    about('PATCH', '', {
+      body: { name: 'Another' },
+      change: { action: 'user.changed', isDone: user => user.name === 'Another' },
+    }),
     {
       isInParts: true,
       ...about('PATCH', '', {

@@ -26,7 +26,6 @@ const READING: Record<string, string[]> = {
 }
 
 const NOT_PROVEN: Record<string, string> = {
-  serve: 'its requests are proven, and test/processes/ has the faults of its start',
   doctor: 'it writes one row that has no meaning, to learn whether the database accepts that',
 }
 

@@ -117,16 +117,19 @@ export const changeUser = operation(
     const hasFields = Object.keys(fields).length > 0
     if (!hasFields && isActive === undefined)
       throw new WrongUse('There is nothing to change: name an email, a name or a role.')
-    const { id, email } = await findUser(deps, named)
+    const user = await findUser(deps, named)
+    const { id, email } = user
     const { users } = deps.store
-    const outcome = hasFields ? await users.set(id, fields, changeNow(deps)) : 'changed'
+    const change = changeNow(deps)
+    const outcome = hasFields ? await users.set(id, fields, change) : 'changed'
     if (outcome === 'taken') throw emailTaken(fields.email ?? email)
-    if (isActive !== undefined) {
-      await (isActive ? users.activate(id, changeNow(deps)) : users.deactivate(id, changeNow(deps)))
-    }
-    const changed = await users.findById(id)
-    if (!changed) throw userNotFound(email)
-    const data = { user: toShownUser(changed, deps.clock()) }
+    const isKnown =
+      isActive === undefined || (await users[isActive ? 'activate' : 'deactivate'](id, change))
+    if (outcome === 'unknown' || !isKnown) throw userNotFound(email)
+    // Not read again: a failure of that would look like one of the change.
+    const updatedAt = outcome === 'changed' ? change.at : user.updatedAt
+    const changed = { ...user, ...fields, isActive: isActive ?? user.isActive, updatedAt }
+    const data = { user: toShownUser(changed, change.at) }
     if (outcome === 'unchanged') {
       return { data, said: `${email} has these values already: nothing was changed.` }
     }

@@ -31,8 +31,7 @@ const context = { terminal, env: process.env, envFileWarnings, clock: () => new 
 // "help users add" is "users add --help".
 const [firstWord, ...otherWords] = process.argv.slice(2)
 const words = firstWord === 'help' ? [...otherWords, '--help'] : process.argv.slice(2)
-const serve = async () => (await import('./cli/serve.ts')).serveCommand
-const program = await createProgram(context, words[0], new Map([['serve', serve]]))
+const program = await createProgram(context, words[0])
 
 try {
   loadEnvFile()

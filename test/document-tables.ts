@@ -10,7 +10,6 @@ import type { Operation } from '../src/admin/operation.ts'
 import { OPERATIONS } from '../src/admin/operations.ts'
 import { PROGRAM } from '../src/cli/examples.ts'
 import { createProgram } from '../src/cli/program.ts'
-import { serveCommand } from '../src/cli/serve.ts'
 import { createTerminal } from '../src/cli/terminal.ts'
 import { VARIABLES } from '../src/config/variables.ts'
 import { ADMIN_FAILURES, PUBLIC_FAILURES } from '../src/http/answer/envelope.ts'
@@ -44,11 +43,7 @@ function rowsOf(command: Command): string[][] {
 
 async function commands(): Promise<string> {
   const context = { terminal: createTerminal(process), env: {}, envFileWarnings: [] }
-  const program = await createProgram(
-    { ...context, clock: () => new Date() },
-    undefined,
-    new Map([['serve', async () => serveCommand]]),
-  )
+  const program = await createProgram({ ...context, clock: () => new Date() }, undefined)
   return table(['command', 'does'], rowsOf(program))
 }
 

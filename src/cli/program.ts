@@ -4,16 +4,15 @@ import packageJson from '../../package.json' with { type: 'json' }
 import type { Context } from './context.ts'
 import { addExamples, EXAMPLES, PROGRAM } from './examples.ts'
 
-export type Group = (context: Context) => Command
+type Group = (context: Context) => Command
 
 const fromTable = (name: string) => async () => {
   const { groupOf } = await import('./commands.ts')
   return (context: Context) => groupOf(name, context)
 }
 
-type Groups = Map<string | undefined, () => Promise<Group>>
-
-const GROUPS: Groups = new Map([
+const GROUPS = new Map<string | undefined, () => Promise<Group>>([
+  ['serve', async () => (await import('./serve.ts')).serveCommand],
   ...['users', 'sessions', 'audit', 'throttle', 'admin-tokens'].map(
     name => [name, fromTable(name)] as const,
   ),
@@ -26,16 +25,14 @@ const GROUPS: Groups = new Map([
 export async function createProgram(
   context: Context,
   firstWord: string | undefined,
-  more: Groups,
 ): Promise<Command> {
-  const groups: Groups = new Map([...more, ...GROUPS])
   const program = new Command(PROGRAM)
     .description('Email and password in, user summary and two JWTs out.')
     .version(packageJson.version)
     // An id of a key may begin with -V, and must not be taken for the option of the program.
     .enablePositionalOptions()
-  const named = groups.get(firstWord)
-  for (const load of named ? [named] : groups.values()) {
+  const named = GROUPS.get(firstWord)
+  for (const load of named ? [named] : GROUPS.values()) {
     const createGroup = await load()
     program.addCommand(createGroup(context))
   }

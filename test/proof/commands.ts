@@ -68,7 +68,7 @@ export function createCommands({ config }: Pick<TestDatabase, 'config'>, folder:
       const context = { terminal, env: { ...env, ...more }, envFileWarnings: [], clock }
       let error: unknown = null
       try {
-        const program = await createProgram(context, args[0], new Map())
+        const program = await createProgram(context, args[0])
         await program.parseAsync(args, { from: 'user' })
       } catch (thrown) {
         error = thrown

@@ -93,9 +93,9 @@ export function readColumns(name: string, records: Records, options: ColumnOptio
     valuesOf(given: Values): Values | string {
       const row: Values = {}
       const others: string[] = []
-      for (const [each, value] of Object.entries(given)) {
+      for (const each of Object.keys(given)) {
         const column = knownAs(each)
-        if (isKnown(column)) row[column] = value
+        if (isKnown(column)) row[column] = given[each]
         else others.push(column)
       }
       if (isRefusing && others.length > 0) return describeUnknown(others)
@@ -128,9 +128,9 @@ function valuesIn(row: Values, format: UserFormat, map: ColumnMap): Values {
 
 function fieldsIn(row: Values, columns: Record<string, string | null>): Values {
   const values: Values = {}
-  for (const [column, value] of Object.entries(row)) {
+  for (const column of Object.keys(row)) {
     const field = Object.hasOwn(columns, column) ? columns[column] : null
-    if (field) values[field] = isEmpty(value) ? null : value
+    if (field) values[field] = isEmpty(row[column]) ? null : row[column]
   }
   return values
 }

@@ -108,7 +108,9 @@ function csvOf(text: string, givenDelimiter: string | undefined): Layout {
       if (fields.length !== columns.length) {
         return `the number of its fields is ${fields.length} instead of ${columns.length}`
       }
-      return Object.fromEntries(columns.map((name, index) => [name, fields[index]]))
+      const row: Values = {}
+      for (const [index, name] of columns.entries()) row[name] = fields[index]
+      return row
     },
     rejectedHeading: csvLine([...others, REASON], delimiter),
     toRejected(text, row, reason) {

@@ -10,7 +10,6 @@ const SECRETS = new Set([
   ...['authorization', 'proxy-authorization', 'cookie', 'set-cookie', 'csrf', 'x-csrf-token'],
   ...['headers', 'rawheaders', 'body', 'query', 'url'],
 ])
-const SECRET_MAX_CHARACTERS = 20
 /** Values that are nested deeper are left out. */
 const MAX_DEPTH = 4
 /** All fields and entries of a line together. Also ends circular references. */
@@ -26,17 +25,7 @@ type Budget = { values: number }
 
 export function withoutSecrets(facts: object): Record<string, unknown> {
   const named = Array.isArray(facts) ? { items: facts } : facts
-  return fieldsOf(named, 1, { values: MAX_VALUES })
-}
-
-function fieldsOf(facts: object, depth: number, budget: Budget): Record<string, unknown> {
-  const kept: Record<string, unknown> = {}
-  for (const [name, value] of entriesOf(facts)) {
-    if (isSecret(name)) continue
-    if (budget.values-- <= 0) break
-    kept[cut(name)] = name === 'err' ? describeError(value) : toLogged(value, depth, budget)
-  }
-  return kept
+  return { ...copyOf(named, 1, { values: MAX_VALUES }) }
 }
 
 function toLogged(value: unknown, depth: number, budget: Budget): unknown {
@@ -47,37 +36,42 @@ function toLogged(value: unknown, depth: number, budget: Budget): unknown {
   if (value instanceof Error) return describeError(value)
   // Bytes may contain a secret that no field name reveals.
   if (depth >= MAX_DEPTH || ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return
-  if (Array.isArray(value) || value instanceof Set) return itemsOf([...value], depth + 1, budget)
-  return fieldsOf(value, depth + 1, budget)
+  return copyOf(value, depth + 1, budget)
 }
 
 /** Lists may alternate names and values: an item after the name of a secret is left out. */
-function itemsOf(items: unknown[], depth: number, budget: Budget): unknown[] {
-  const kept: unknown[] = []
-  for (const [index, item] of items.entries()) {
-    if (isSecret(items[index - 1])) continue
+function copyOf(value: object, depth: number, budget: Budget): object {
+  const isList = Array.isArray(value) || value instanceof Set
+  const fields: Record<string, unknown> = {}
+  const items: unknown[] = []
+  let last: unknown
+  for (const [name, item] of entriesOf(value)) {
+    const isHidden = isSecret(isList ? last : name)
+    last = item
+    if (isHidden) continue
     if (budget.values-- <= 0) break
-    kept.push(toLogged(item, depth, budget) ?? null)
+    const logged = name === 'err' ? describeError(item) : toLogged(item, depth, budget)
+    if (isList) items.push(logged ?? null)
+    else fields[cut(name)] = logged
   }
-  return kept
+  return isList ? items : fields
 }
 
 /** Empty for an object whose fields cannot be read: logging must not throw. */
 function entriesOf(value: object): [name: string, value: unknown][] {
   try {
-    if (!(value instanceof Map)) return Object.entries(value)
-    return [...value].map(([key, entry]) => [typeof key === 'string' ? key : typeof key, entry])
+    if (!(value instanceof Map || value instanceof Set)) return Object.entries(value)
+    return [...value.entries()].map(([name, item]) => [
+      typeof name === 'string' ? name : typeof name,
+      item,
+    ])
   } catch {
     return []
   }
 }
 
 function isSecret(name: unknown): boolean {
-  return (
-    typeof name === 'string' &&
-    name.length <= SECRET_MAX_CHARACTERS &&
-    SECRETS.has(name.toLowerCase())
-  )
+  return typeof name === 'string' && SECRETS.has(name.slice(0, 30).toLowerCase())
 }
 
 /**
@@ -101,20 +95,13 @@ export function cutMessage(text: string): string {
   return cut(text, MESSAGE_MAX_CHARACTERS)
 }
 
-/** The longest prefix of a text that is written with at most this many characters, without admin tokens. */
-function cut(given: string, maxCharacters = MAX_CHARACTERS): string {
-  const text = maskAdminTokens(given)
-  if (fits(text, maxCharacters)) return text
-  let [fitting, tooLong] = [0, Math.min(text.length, maxCharacters) + 1]
-  while (tooLong - fitting > 1) {
-    const middle = Math.floor((fitting + tooLong) / 2)
-    if (fits(text.slice(0, middle), maxCharacters)) fitting = middle
-    else tooLong = middle
+/** The beginning of a text that is written with at most this many characters, without admin tokens. */
+function cut(text: string, maxCharacters = MAX_CHARACTERS): string {
+  let kept = maskAdminTokens(text).slice(0, maxCharacters)
+  while (!PLAIN.test(kept)) {
+    const written = safeJson(JSON.stringify(kept)).length - 2
+    if (written <= maxCharacters) break
+    kept = kept.slice(0, Math.floor((kept.length * maxCharacters) / written))
   }
-  return text.slice(0, fitting)
-}
-
-function fits(text: string, maxCharacters: number): boolean {
-  if (text.length > maxCharacters) return false
-  return PLAIN.test(text) || safeJson(JSON.stringify(text)).length - 2 <= maxCharacters
+  return kept
 }

@@ -23,6 +23,9 @@ const nodeOptions = process.argv.splice(
   process.argv.slice(2).findIndex(word => !word.startsWith('-')),
 )
 
+// Without a listener, SIGUSR1 opens Node's inspector, through which other users of the machine could run code.
+process.on('SIGUSR1', () => {})
+
 if (!existsSync(join(__dirname, 'node_modules'))) {
   refuse('The packages are not installed: run "npm ci" first.')
 } else if (isOldNode) runPinnedNode()
@@ -76,7 +79,8 @@ function runPinnedNode() {
 
 /** Starts another Node, forwards signals to it and ends with its exit code. */
 function supervise(node) {
-  const child = spawn(node, process.execArgv.concat(nodeOptions, process.argv.slice(1)), {
+  const options = process.execArgv.concat(nodeOptions, '--disable-sigusr1')
+  const child = spawn(node, options.concat(process.argv.slice(1)), {
     stdio: 'inherit',
     env: Object.assign({}, process.env, { [LAUNCHER_PID]: String(process.pid) }),
   })
@@ -84,8 +88,7 @@ function supervise(node) {
     // On Windows a signal would kill the child. The console notifies the child by itself.
     if (process.platform !== 'win32') child.kill(signal)
   }
-  // SIGUSR1 too: without a listener, it opens the inspector of this process.
-  const signals = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2']
+  const signals = ['SIGTERM', 'SIGINT', 'SIGHUP']
   for (const signal of signals) process.on(signal, forward)
   stopWithParent(() => forward('SIGTERM'))
   child.once('error', error => {

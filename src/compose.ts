@@ -110,7 +110,7 @@ export async function composeServers(
       config.adminPort > 0
         ? buildAdminApp({ ...shared, tls: adminTls.current(), page, store, clock })
         : null,
-    ops: createOpsServer({ metrics, checkReady: readiness.check, opsHost: config.opsHost, log }),
+    ops: createOpsServer({ metrics, checkReady: readiness.check, log }),
     /** Tells the default issuer and audience the port that was bound. */
     usePort(port: number): void {
       Object.assign(tokens, tokensAt(port, config))

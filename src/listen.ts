@@ -2,7 +2,6 @@
 import type { Server } from 'node:net'
 import type { Servers } from './compose.ts'
 import type { Config } from './config/config.ts'
-import { watchDescriptors } from './descriptors.ts'
 import { type Drain, prepareClose } from './drain.ts'
 import { Failure } from './failures.ts'
 import { codeOf, hasCode } from './files.ts'
@@ -12,7 +11,7 @@ import type { Parts } from './open.ts'
 
 /** Returns the public port. The servers are closed with `opened`. */
 export async function openPorts(
-  { config, log }: { config: Config; log: Log },
+  { config }: { config: Config },
   { tls, adminTls }: Parts,
   { app, admin, ops, usePort }: Servers,
   drain: Drain,
@@ -31,7 +30,6 @@ export async function openPorts(
   opened.defer(async () => {
     await Promise.all(closers.map(close => close()))
   })
-  opened.adopt(watchDescriptors(log), it => it.close())
 
   const port = await listen(app.server, config.port, config.host, 'PORT')
   // Connections are accepted in a later turn of the event loop, so no request has seen the default issuer.

@@ -8,7 +8,7 @@ import type { Log } from './log/log.ts'
 import { openParts } from './open.ts'
 import { startPurging } from './purging.ts'
 import { lockDataFolder } from './service-lock.ts'
-import { awaitEnd, ignoreInspectorSignal, switchLogLevel } from './signals.ts'
+import { awaitEnd } from './signals.ts'
 import { openServiceStore } from './storage/open-store.ts'
 
 export type Service = {
@@ -34,8 +34,6 @@ export async function serveUntilSignal(
   // Installed before the start, because a supervisor may stop a service that is still starting.
   let reload = () => {}
   const asked = awaitEnd(() => reload())
-  if (config.nodeEnv === 'production') ignoreInspectorSignal(log)
-  switchLogLevel(log)
 
   const locking = lockDataFolder(config, log)
   const service = await Promise.race([locking.then(() => serve(config, log, clock)), asked])

@@ -1,7 +1,5 @@
-// Signal handlers: SIGTERM and SIGINT end the service or a long command, SIGHUP reloads files, SIGUSR2 changes
-// the log level.
+// Signal handlers: SIGTERM and SIGINT end the service or a long command, SIGHUP reloads files.
 import { isatty } from 'node:tty'
-import type { Log } from './log/log.ts'
 
 const STDIN = 0
 
@@ -22,19 +20,6 @@ export function awaitEnd(reload: () => void): Promise<string> {
       if (hadTerminal && !isOnTerminal()) resolve(signal)
       else reload()
     })
-  })
-}
-
-/** Each SIGUSR2 switches between the configured level and `debug`. */
-export function switchLogLevel(log: Log): void {
-  const configured = log.level
-  process.on('SIGUSR2', () => {
-    const next = log.level === configured ? 'debug' : configured
-    // Logged at the level that shows more.
-    const announce = () => log.info({ event: 'log.level_changed', logLevel: next })
-    if (next === configured) announce()
-    log.level = next
-    if (next !== configured) announce()
   })
 }
 
@@ -64,17 +49,4 @@ export async function untilInterrupted<T>(
     // After an interruption the same signal may still be on its way from the launcher.
     if (!controller.signal.aborted) stopListening()
   }
-}
-
-/**
- * Without a listener, SIGUSR1 makes Node open its inspector, through which other users of this machine
- * could run code in the service.
- */
-export function ignoreInspectorSignal(log: Log): void {
-  process.on('SIGUSR1', () => {
-    log.warn(
-      { event: 'service.warning' },
-      'SIGUSR1 is ignored in production: it opens no inspector',
-    )
-  })
 }

@@ -2,7 +2,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Metrics } from '../metrics/metrics.ts'
 import { addHeaders } from './answer/headers.ts'
-import { isLastRequest } from './connection/connections.ts'
 import { checkFraming } from './request/framing.ts'
 import { logOf, refuse } from './request/log.ts'
 
@@ -12,7 +11,7 @@ const RETRY_DRAINING_SECONDS = 5
 export function setHeaders(isStopping: () => boolean) {
   return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
     addHeaders(request, reply)
-    if (isLastRequest(request.raw) || isStopping()) reply.header('Connection', 'close')
+    if (isStopping()) reply.header('Connection', 'close')
     done()
   }
 }

@@ -1,7 +1,6 @@
 // The second listener, for operators only: whether the process is alive, whether it can serve logins, and
 // metrics.
 import { createServer, type Server } from 'node:http'
-import { isIP } from 'node:net'
 import type { Log } from '../log/log.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import { limitConnections, TIMEOUTS } from './connection/connections.ts'
@@ -10,27 +9,20 @@ import { trustProxies } from './request/client-address.ts'
 /** Probes and scrapers need a few. At the limit an idle connection is closed, also one of the same client. */
 const CONNECTIONS = { total: 128, perClient: 129 }
 
-/** Names that the public DNS does not have: without a dot, or under a domain of private networks. */
-const PRIVATE_NAME = /^[^.]+$|\.(?:localhost|local|internal|svc)$/
-
 type OpsDeps = {
   metrics: Pick<Metrics, 'text' | 'contentType'>
   /** Rejects while the service cannot serve. */
   checkReady: () => Promise<void>
-  /** What the port listens on: an address or a name. */
-  opsHost: string
   log: Log
 }
 
-export function createOpsServer({ metrics, checkReady, opsHost, log }: OpsDeps): Server {
+export function createOpsServer({ metrics, checkReady, log }: OpsDeps): Server {
   const server = createServer(TIMEOUTS, async (request, response) => {
     const answer = (status: number, text: string, type = 'text/plain') =>
       response
         .writeHead(status, { 'Content-Type': type, 'Cache-Control': 'no-store' })
         .end(text.endsWith('\n') ? text : `${text}\n`)
 
-    if (!isOwnHost(request.headers.host, opsHost))
-      return answer(403, 'unknown host: ask by IP address, or set OPS_HOST to this name')
     if (request.method !== 'GET' && request.method !== 'HEAD')
       return answer(405, 'method not allowed')
     switch (request.url?.split('?')[0]) {
@@ -56,16 +48,4 @@ export function createOpsServer({ metrics, checkReady, opsHost, log }: OpsDeps):
   })
   limitConnections(server, trustProxies([]), { connections: CONNECTIONS, handshakes: CONNECTIONS })
   return server
-}
-
-/**
- * Against DNS rebinding: a site can let its own name resolve to the address of this port, so that a browser
- * beside the service reads the metrics for it. It cannot do so with an address or a private name.
- */
-function isOwnHost(header: string | undefined, opsHost: string): boolean {
-  // HTTP/1.0, which no browser sends.
-  if (header === undefined) return true
-  const name = header.toLowerCase().replace(/:\d*$/, '')
-  const address = /^\[(.*)\]$/.exec(name)?.[1] ?? name
-  return isIP(address) !== 0 || PRIVATE_NAME.test(name) || name === opsHost.toLowerCase()
 }

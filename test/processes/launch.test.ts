@@ -1,13 +1,12 @@
 // How the scripts of package.json start: on the machine's own Node or on the pinned Node.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createConnection } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import packageJson from '../../package.json' with { type: 'json' }
-import { ensureKeyFile } from '../../src/keys/key-file.ts'
 import { LAUNCH, NO_PINNED_NODE, oldNode, preload } from '../old-node.ts'
 import { freePort } from '../postgres-server.ts'
 import { PROJECT, type RunningProcess, run, SERVE, until } from '../process.ts'
@@ -57,11 +56,11 @@ describe('an older Node', { concurrency: true }, () => {
   test('forwards a signal to the pinned Node, and ends by the signal that ended it', {
     skip,
   }, async t => {
-    const fatal = "process.on('SIGUSR2', () => process.kill(process.pid, 'SIGKILL'))"
+    const fatal = "process.on('SIGHUP', () => process.kill(process.pid, 'SIGKILL'))"
     const service = start('signal', ...preload(`if (process.env.LAUNCHER_PID) ${fatal}`))
     t.after(() => service.killGroup('SIGKILL'))
     await service.line('service.started')
-    service.kill('SIGUSR2')
+    service.kill('SIGHUP')
     assert.deepEqual(await service.exit, { code: null, signal: 'SIGKILL' })
   })
 
@@ -149,7 +148,7 @@ async function assertDrained(service: RunningProcess): Promise<void> {
   assert.deepEqual(events.slice(-2), ['service.stopping', 'service.stopped'])
 }
 
-describe('SIGUSR1 opens no inspector in production', { concurrency: true }, () => {
+describe('SIGUSR1 opens no inspector', { concurrency: true }, () => {
   const NODES: [string, string[], string | false][] = [
     ['own', [], false],
     ['pinned', oldNode(), NO_PINNED_NODE],
@@ -157,25 +156,16 @@ describe('SIGUSR1 opens no inspector in production', { concurrency: true }, () =
   for (const [name, preloads, skip] of NODES) {
     test(`on the ${name} Node`, { skip }, async t => {
       const port = await freePort()
-      const dataDir = join(folder, `inspector-${name}`)
-      const signingKeysFile = join(dataDir, 'keys.json')
-      await mkdir(dataDir)
-      await ensureKeyFile(signingKeysFile, new Date())
       const service = run(
-        {
-          NODE_ENV: 'production',
-          DATA_DIR: dataDir,
-          SIGNING_KEYS_FILE: signingKeysFile,
-          JWT_ISSUER: 'https://login.example.com',
-          TRUST_PROXY: '127.0.0.1',
-          BCRYPT_COST: '10',
-        },
+        { DATA_DIR: join(folder, `inspector-${name}`) },
         { command: [node, `--inspect-port=127.0.0.1:${port}`, ...preloads, ...serve] },
       )
       t.after(() => service.kill('SIGKILL'))
       await service.line('service.started')
       service.kill('SIGUSR1')
-      await until(async () => service.lines().some(({ event }) => event === 'service.warning'))
+      // Answered after the signal has arrived.
+      service.kill('SIGHUP')
+      await service.line('keys.reloaded')
       const inspector = createConnection(port, '127.0.0.1')
       const [error] = await once(inspector, 'error')
       assert.equal(error.code, 'ECONNREFUSED')

@@ -217,31 +217,6 @@ describe('on a signal', () => {
     assert.deepEqual(await service.exit, { code: 0, signal: null })
   })
 
-  test('SIGUSR2 logs every answer, and the next one ends that', async () => {
-    const service = await deployment.start()
-    const changes = () => service.lines().filter(({ event }) => event === 'log.level_changed')
-    const answers = () => service.lines().filter(({ event }) => event === 'request.answered')
-    const ask = () => service.call({ method: 'GET', path: '/nothing' })
-    await ask()
-    service.kill('SIGUSR2')
-    await until(async () => changes().length === 1)
-    await ask()
-    await until(async () => answers().length === 1)
-    service.kill('SIGUSR2')
-    await until(async () => changes().length === 2)
-    await ask()
-    service.kill('SIGTERM')
-    assert.deepEqual(await service.exit, { code: 0, signal: null })
-    assert.deepEqual(
-      changes().map(({ logLevel }) => logLevel),
-      ['debug', 'info'],
-    )
-    assert.deepEqual(
-      answers().map(({ level, method, route, status }) => [level, method, route, status]),
-      [['debug', 'GET', 'none', 404]],
-    )
-  })
-
   test('SIGHUP reloads while the terminal is open, and ends the service after its logins when it is closed', async () => {
     const output = join(deployment.dataDir, 'output')
     const command = `echo $$ > '${output}.pid'; exec ${SERVE.map(word => `'${word}'`).join(' ')} > '${output}'`

@@ -1,4 +1,4 @@
-// The limits of connections: how many, how long they may take, and how many requests each may carry.
+// The limits of connections: how many, and how long they may take.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
@@ -16,7 +16,6 @@ const LIMITS = {
   reading: { someMs: 15_000, allMs: 60_000 },
   discarding: { bytes: 2 * 1024 * 1024, ms: 2_000 },
 }
-const MAX_REQUESTS_PER_CONNECTION = 1_000
 
 const responses = new WeakMap<Socket, ServerResponse>()
 
@@ -134,13 +133,4 @@ function createCounting(
 
 function nameOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`
-}
-
-const requestCounts = new WeakMap<Socket, number>()
-
-/** Counts a request. True for the last one of its connection: Node's own limit would answer without the envelope. */
-export function isLastRequest({ socket }: IncomingMessage): boolean {
-  const count = (requestCounts.get(socket) ?? 0) + 1
-  requestCounts.set(socket, count)
-  return count >= MAX_REQUESTS_PER_CONNECTION
 }

@@ -265,21 +265,3 @@ for (const engine of ENGINES_BY_RUN) {
     })
   })
 }
-
-test('with LOG_REFRESHES=counted, one line has the count of a second, and repetitions have their own', async () => {
-  const service = await startSessionService('sqlite', { LOG_REFRESHES: 'counted' })
-  let { refreshToken } = await service.programLogin(await service.newUser())
-  const REFRESHES = 20
-  for (let i = 1; i < REFRESHES; i++) {
-    refreshToken = (await service.refresh(refreshToken)).json.data.refreshToken
-  }
-  await service.refresh(refreshToken)
-  await service.refresh(refreshToken)
-  const refreshLines = () => service.logged().filter(({ event }) => event === 'session.refreshed')
-  const counted = () => refreshLines().reduce((sum, { count }) => sum + Number(count ?? 0), 0)
-  await until(async () => counted() === REFRESHES)
-  await service.stop()
-  const [repeated, ...others] = refreshLines().filter(line => !('count' in line))
-  assert.deepEqual([repeated?.repeated, others], [true, []])
-  assert.ok(refreshLines().every(line => line.repeated || !('ip' in line)))
-})

@@ -45,7 +45,7 @@ describe('configuration', () => {
       passwordRules: { minLength: 8, brandName: 'Login Service' },
       budgets: { pair: 5, email: 20, client: 50, network: 500 },
       ...{ cookieIdleSeconds: 1_800, sessionMaxSeconds: 2_592_000, drainDelayMs: null },
-      ...{ logLevel: 'info', logRefreshes: 'each', logIp: 'full', auditDays: 0, warnings: [] },
+      ...{ logLevel: 'info', logIp: 'full', auditDays: 0, warnings: [] },
     }
     assert.deepEqual({ ...loadConfig({}), ...defaults }, loadConfig({}))
   })
@@ -193,7 +193,6 @@ describe('configuration', () => {
     [{ SESSION_MAX_DAYS: '90' }, { sessionMaxSeconds: 7_776_000 }],
     [{ DRAIN_DELAY_MS: '0' }, { drainDelayMs: 0 }],
     [{ DRAIN_DELAY_MS: '60000' }, { drainDelayMs: 60_000 }],
-    [{ LOG_REFRESHES: 'counted' }, { logRefreshes: 'counted' }],
     ...LOG_LEVELS.map((logLevel): Taken => [{ LOG_LEVEL: logLevel }, { logLevel }]),
   ]
   for (const [env, expected] of TAKEN) {
@@ -276,7 +275,6 @@ describe('configuration', () => {
     SESSION_MAX_DAYS: ['0', '91', '30d'],
     DRAIN_DELAY_MS: ['60001', '-1', '2s'],
     LOG_LEVEL: ['INFO', 'verbose'],
-    LOG_REFRESHES: ['all', 'none', 'Counted'],
   }
   for (const [name, values] of Object.entries(REFUSED)) {
     test(`refuses a wrong ${name}, and names the variable`, () => {

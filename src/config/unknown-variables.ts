@@ -14,7 +14,7 @@ export function warnOfIgnoredLines(text: string): string[] {
   })
 }
 
-const REMOVED = ['ADMIN_TOKENS_FILE', 'DATABASE_POOLER']
+const REMOVED = ['ADMIN_TOKENS_FILE', 'DATABASE_POOLER', 'LOG_REFRESHES']
 
 /** One warning for each name that was removed, or is similar to a known one. */
 export function warnOfUnknown(env: Environment): string[] {

@@ -95,7 +95,6 @@ const GROUPS = {
   },
   'Log and operation': {
     LOG_LEVEL: [choice(LOG_LEVELS), 'info', 'production demands `info`, `debug` or `trace`'],
-    LOG_REFRESHES: [choice(['each', 'counted']), 'each', 'a line per refresh, or per second'],
     LOG_IP: [choice(['full', 'truncated', 'none']), 'full', 'addresses of clients in the log'],
     AUDIT_DAYS: [integer(0, 36_500), '0', 'days after which audit events are purged; 0 keeps them'],
     // Hashing is the bottleneck and holds no connection; a login holds one for a few milliseconds.

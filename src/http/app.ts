@@ -53,7 +53,6 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const { config, login, passwordRules, page, track } = deps
   const sessions = {
     ...deps.sessions,
-    logRefreshes: config.logRefreshes,
     isListedOrigin: (origin?: string) => origin !== undefined && isListedOrigin(origin, config),
   }
   const { app, refuseOtherMethods } = createServer(deps, {

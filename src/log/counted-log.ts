@@ -49,13 +49,7 @@ export function createCountedLog(log: FastifyBaseLogger) {
     streams.clear()
   }
 
-  /** Counts an event of all clients together, without a line for the first one. */
-  function count(level: Level, event: string, text?: string): void {
-    streamOf(JSON.stringify([level, text, event]), level, text, { event }).leftOut++
-  }
-
   return {
-    count,
     /** Clients are counted by `group`: one IPv6 network has more addresses than there are streams. */
     write(
       level: Level,
@@ -68,7 +62,8 @@ export function createCountedLog(log: FastifyBaseLogger) {
       const { email, origin, ...shared } = facts
       const key = JSON.stringify([level, text, group, shared])
       if (streams.size >= MAX_STREAMS && !streams.has(key)) {
-        count(level, facts.event, text)
+        const { event } = facts
+        streamOf(JSON.stringify([level, text, event]), level, text, { event }).leftOut++
         return
       }
       const stream = streamOf(key, level, text, { ip: caller.ip, ...shared })

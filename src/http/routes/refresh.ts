@@ -1,14 +1,12 @@
 // POST /api/v1/auth/refresh: a new access token, by refresh token or by session cookie.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Config } from '../../config/config.ts'
 import type { RefreshedSession } from '../../domain/refresh-token.ts'
-import type { CountedLog } from '../../log/counted-log.ts'
 import { type RefreshDeps, refresh, renewAccess } from '../../session/refresh.ts'
 import { sendFailure, sendTokens } from '../answer/envelope.ts'
 import { IN_GIVEN_ORDER, named, object, operation, success } from '../openapi/operation.ts'
 import { REFRESH_TOKEN_BODY, TOKENS } from '../openapi/schemas.ts'
 import { clientOf } from '../request/client.ts'
-import { COUNTED_LOG, givenRequestId, logCounted, logOf } from '../request/log.ts'
+import { givenRequestId, logCounted, logOf } from '../request/log.ts'
 import { metricsOf, reportEnded } from './ended-session.ts'
 import {
   accessBy,
@@ -20,7 +18,7 @@ import {
   sendTokenMisplaced,
 } from './session-access.ts'
 
-type Deps = SessionAccess & RefreshDeps & Pick<Config, 'logRefreshes'>
+type Deps = SessionAccess & RefreshDeps
 
 export const REFRESH_OPERATION = operation({
   operationId: 'refresh',
@@ -50,7 +48,7 @@ export function refreshRoute(deps: Deps) {
       case 'refreshed': {
         const { live, repeatedBy } = outcome
         if (repeatedBy) metricsOf(request).refreshRepeated(repeatedBy)
-        logRefreshed(deps, request, live, repeatedBy !== null)
+        logRefreshed(request, live, repeatedBy !== null)
         return sendTokens(reply, live.user, outcome)
       }
       case 'reused': {
@@ -80,20 +78,15 @@ async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: Fasti
   if (access.kind !== 'granted') return sendDenied(request, reply, access)
   const outcome = renewAccess(deps, access.live)
   if (outcome.kind === 'limited') return sendLimited(request, reply, outcome)
-  logRefreshed(deps, request, access.live, false)
+  logRefreshed(request, access.live, false)
   return sendTokens(reply, access.live.user, outcome)
 }
 
 function logRefreshed(
-  { logRefreshes }: Deps,
   request: FastifyRequest,
   { session, user }: RefreshedSession,
   isRepeated: boolean,
 ): void {
-  if (logRefreshes === 'counted' && !isRepeated) {
-    request.server.getDecorator<CountedLog>(COUNTED_LOG).count('info', 'session.refreshed')
-    return
-  }
   const facts = { sessionId: session.id, userId: user.id, ...(isRepeated && { repeated: true }) }
   logOf(request).info({ event: 'session.refreshed', ...facts })
 }

@@ -8,19 +8,18 @@ import { countStatuses, loggedBy, PASSWORD } from './service.ts'
 import {
   AUTH,
   bearer,
-  CSRF_FAILED,
   cookie,
   DAY_MS,
   INVALID_TOKEN,
   type Login,
   MINUTE_MS,
-  NO_CREDENTIAL,
   ownChange,
   SECOND_MS,
   type SessionService,
   startSessionService,
 } from './session-client.ts'
 import { byEmail, changeAt } from './storage/fixtures.ts'
+import { NAVIGATION, noticeIn, refreshIn } from './visitor.ts'
 
 const ORIGIN = 'https://app.example.net'
 const CALLBACK = `${ORIGIN}/logged-in`
@@ -47,11 +46,12 @@ for (const engine of ENGINES_BY_RUN) {
       await service.stop()
     })
 
-    const issue = (login: Login, body: object, headers = {}) =>
+    /** Opens the page as a user that is logged in. */
+    const issue = (login: Login, query: Record<string, string>) =>
       service.call({
-        path: `${AUTH}/code/issue`,
-        headers: { ...ownChange(login), ...headers },
-        body,
+        method: 'GET',
+        path: `/login?${new URLSearchParams(query)}`,
+        headers: { ...cookie(login.cookie), ...NAVIGATION },
       })
     const redeem = (code: unknown, verifier: unknown, headers = {}, from = '127.0.0.1') =>
       service.call({ path: `${AUTH}/code`, body: { code, verifier }, headers, from })
@@ -64,9 +64,8 @@ for (const engine of ENGINES_BY_RUN) {
     }
     async function codeOf(login: Login, returnTo = CALLBACK) {
       const verifier = makeVerifier()
-      const answer = await issue(login, { returnTo, challenge: digestInBase64url(verifier) })
-      assert.equal(answer.status, 200, answer.text)
-      const { location } = answer.json.data
+      const challenge = digestInBase64url(verifier)
+      const location = refreshIn(await issue(login, { return_to: returnTo, challenge })) ?? ''
       return { verifier, location, code: new URL(location).searchParams.get('code') ?? '' }
     }
     const sessionsOf = async (accessToken: string) =>
@@ -325,52 +324,47 @@ for (const engine of ENGINES_BY_RUN) {
       )
     })
 
-    test('is given to the page only: by cookie, with its CSRF token, in the own origin', async () => {
-      const login = await service.browserLogin(await service.newUser())
-      const body = { returnTo: CALLBACK, challenge: digestInBase64url('x') }
-      const path = `${AUTH}/code/issue`
-      const own = ownChange(login)
-      const { 'X-CSRF-Token': _, ...withoutToken } = own
-      const { 'Sec-Fetch-Site': __, ...withoutSite } = own
-      for (const [headers, expected] of [
-        [{}, NO_CREDENTIAL],
-        [bearer(login.accessToken), NO_CREDENTIAL],
-        [withoutToken, CSRF_FAILED],
-        [withoutSite, CSRF_FAILED],
-        [{ ...withoutSite, Origin: 'https://app.example.com' }, CSRF_FAILED],
-        [{ ...withoutSite, Origin: ORIGIN, 'Sec-Fetch-Site': 'cross-site' }, CSRF_FAILED],
-        [{ ...own, ...cookie(makeVerifier()) }, CSRF_FAILED],
-      ] as const) {
-        assert.equal((await service.call({ path, headers, body })).text, expected)
-      }
-      assert.equal((await issue(login, body)).status, 200)
-    })
-
-    test('is refused for other addresses and challenges', async () => {
+    test('is not issued without a session, or for other addresses and challenges', async () => {
       const login = await service.browserLogin(await service.newUser())
       const challenge = digestInBase64url('x')
-      for (const body of [
-        { returnTo: 'https://app.example.com/', challenge },
-        { returnTo: `${ORIGIN}/`, challenge },
-        { returnTo: `${CALLBACK}?code=x`, challenge },
-        { returnTo: CALLBACK, challenge: `${challenge}=` },
-        { returnTo: CALLBACK, challenge: '' },
-      ]) {
-        const { status, json } = await issue(login, body)
-        assert.equal(status, 400)
-        assert.deepEqual(json.error.fields, ['returnTo', 'challenge'])
-      }
-      const { json } = await issue(login, { returnTo: CALLBACK })
-      assert.equal(json.error.message, 'The address to return to and the challenge are required')
+      const lines = await loggedBy(service, async () => {
+        for (const [holder, query] of [
+          [
+            { ...login, cookie: makeVerifier() },
+            { return_to: CALLBACK, challenge },
+          ],
+          [login, { return_to: 'https://app.example.com/', challenge }],
+          [login, { return_to: `${ORIGIN}/`, challenge }],
+          [login, { return_to: `${CALLBACK}?code=x`, challenge }],
+          [login, { return_to: CALLBACK, challenge: `${challenge}=` }],
+          [login, { return_to: CALLBACK, challenge: '' }],
+          [login, { return_to: CALLBACK }],
+        ] as const) {
+          assert.equal(refreshIn(await issue(holder, query)), undefined)
+        }
+      })
+      assert.ok(lines.every(({ event }) => event !== 'code.issued'))
+      const issued = await loggedBy(service, () => codeOf(login))
+      const { event, sessionId, userId, callback } = issued.at(-1) ?? {}
+      assert.deepEqual(
+        { event, sessionId, userId, callback },
+        {
+          event: 'code.issued',
+          sessionId: login.sessionId,
+          userId: login.userId,
+          callback: CALLBACK,
+        },
+      )
     })
 
     test('a session gets as many in a minute as it may be refreshed, and then a 429', async () => {
       const login = await service.browserLogin(await service.newUser())
-      const body = { returnTo: CALLBACK, challenge: digestInBase64url('x') }
-      for (let i = 0; i < CODES_PER_MINUTE; i++) await issue(login, body)
-      const { status, json, headers } = await issue(login, body)
-      assert.deepEqual([status, json.error.code], [429, 'TOO_MANY_REQUESTS'])
-      assert.ok(Number(headers['retry-after']) <= 60)
+      const query = { return_to: CALLBACK, challenge: digestInBase64url('x') }
+      for (let i = 0; i < CODES_PER_MINUTE; i++) await issue(login, query)
+      const answer = await issue(login, query)
+      assert.equal(answer.status, 429)
+      assert.match(noticeIn(answer) ?? '', /^The service is busy/)
+      assert.ok(Number(answer.headers['retry-after']) <= 60)
     })
 
     test('only its digest is stored, a purge removes it, and the deletion of its user too', async () => {

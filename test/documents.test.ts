@@ -5,7 +5,6 @@ import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
 import { parseEnv } from 'node:util'
 import { VARIABLES } from '../src/config/variables.ts'
-import { WINDOW_MINUTES } from '../src/domain/throttle.ts'
 import { createCli } from './cli.ts'
 import { DOCUMENTS, withTables } from './document-tables.ts'
 import { createTestDatabase } from './engines.ts'
@@ -58,11 +57,6 @@ test('"serve --help" explains every variable', async () => {
     assert.ok(help.includes(`${name} ${sentence.replaceAll('`', '')} [`), name)
     if (byDefault) assert.ok(help.includes(`default: ${byDefault}]`), name)
   }
-})
-
-test('the page waits as long as a block lasts if an answer does not say how long', () => {
-  const [, seconds] = /WAIT_DEFAULT_SECONDS = (\d+)/.exec(read('src/page/form.js')) ?? []
-  assert.equal(Number(seconds), WINDOW_MINUTES * 60)
 })
 
 test('every link to a file or a heading of the project leads to it', () => {

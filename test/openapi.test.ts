@@ -34,6 +34,7 @@ import {
   startSessionService,
 } from './session-client.ts'
 import { changeAt } from './storage/fixtures.ts'
+import { NAVIGATION, refreshIn } from './visitor.ts'
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 const MISSING_ID = '00000000-0000-4000-8000-000000000000'
@@ -44,7 +45,7 @@ const ODD_NAME = `Zoë "quoted" \\ / \u0001\u2028 😀 <b> ${'x'.repeat(50)}`
 
 const CALLBACK = 'https://app.example.net/in'
 const VERIFIER = 'v'.repeat(43)
-const ISSUE = { returnTo: CALLBACK, challenge: hash('sha256', VERIFIER, 'base64url') }
+const CHALLENGE = hash('sha256', VERIFIER, 'base64url')
 
 const NEW_PASSWORD = { currentPassword: PASSWORD, newPassword: 'seven green boats at noon' }
 
@@ -54,7 +55,6 @@ const TARGETS: Record<string, Target> = {
   logIn: { method: 'POST', path: LOGIN },
   changePassword: { method: 'POST', path: `${AUTH}/password` },
   redeemCode: { method: 'POST', path: `${AUTH}/code` },
-  issueCode: { method: 'POST', path: `${AUTH}/code/issue` },
   refresh: { method: 'POST', path: `${AUTH}/refresh` },
   logOut: { method: 'POST', path: `${AUTH}/logout` },
   getSession: { method: 'GET', path: `${AUTH}/session` },
@@ -68,7 +68,7 @@ const TARGETS: Record<string, Target> = {
 
 /** Not part of the API: the pages, the files that they load, and the document. */
 const NOT_DESCRIBED = [
-  ...['/', '/login', '/.well-known/change-password', '/assets'],
+  ...['/', '/.well-known/change-password', '/assets'],
   ...['/docs', '/openapi.json'],
 ]
 
@@ -199,7 +199,7 @@ describe('the OpenAPI document', () => {
       // Other files of this process may have started the admin API.
       .filter(route => !route.includes(' /admin/'))
       .map(route => route.replace(':id', MISSING_ID).replace(/(\/assets)\/.*/, '$1'))
-      .filter(route => !described.includes(route))
+      .filter(route => !described.includes(route) && !/^(GET|POST) \/login/.test(route))
     assert.deepEqual(new Set(others), new Set(NOT_DESCRIBED.map(path => `GET ${path}`)))
     for (const { method, path } of Object.values(TARGETS)) {
       assert.ok(description.find(method, path), path)
@@ -246,8 +246,12 @@ describe('the OpenAPI document', () => {
     const own = ownChange(browser)
     const credentials = { email, password: PASSWORD }
     const { refreshToken } = program
-    const issued = await meet('issueCode', { headers: own, body: ISSUE }, 200)
-    const code = new URL(issued.json.data.location).searchParams.get('code')
+    const leaving = await service.call({
+      method: 'GET',
+      path: `/login?${new URLSearchParams({ return_to: CALLBACK, challenge: CHALLENGE })}`,
+      headers: { ...cookie(browser.cookie), ...NAVIGATION },
+    })
+    const code = new URL(refreshIn(leaving) ?? '').searchParams.get('code')
     const redeemed = await meet('redeemCode', { body: { code, verifier: VERIFIER } }, 200)
     const answers = [
       await meet('logIn', { body: credentials }, 200),
@@ -268,7 +272,7 @@ describe('the OpenAPI document', () => {
       await meet('logOut', { headers: token }, 200),
       await meet('logOut', {}, 200),
       await meet('getKeys', {}, 200),
-      ...[issued, redeemed],
+      redeemed,
       await meet('changePassword', { body: { email, ...NEW_PASSWORD } }, 200),
       await meet('listEndedSessions', {}, 200),
     ]
@@ -333,13 +337,6 @@ describe('the OpenAPI document', () => {
     await meet('verify', { headers: token, path: `${AUTH}/verify?roles=user` }, 400)
     await meet('redeemCode', { body: { code: 'x' } }, 400)
     await meet('redeemCode', { body: { code: 'x', verifier: 'x' } }, 401)
-    await meet('issueCode', { body: ISSUE }, 401)
-    await meet('issueCode', { ...forged, body: ISSUE }, 403)
-    await meet('issueCode', {}, 400)
-    const browser = await service.browserLogin(await service.newUser())
-    for (const status of [...Array<number>(60).fill(200), 429]) {
-      await meet('issueCode', { headers: ownChange(browser), body: ISSUE }, status)
-    }
     await meet('endSession', { headers: token }, 404)
     await meet('endSession', { headers: token, path: `${AUTH}/sessions/x` }, 404)
     let current = refreshToken

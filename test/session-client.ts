@@ -136,10 +136,11 @@ function claimOf(token: string, name: string): string {
 }
 
 /** Every token and code, and the last part of a token alone: without its signature it is useless. */
-function secretsIn({ headers, json }: Answer): string[] {
-  const { accessToken, refreshToken, location } = json.data ?? {}
-  const code = location && new URL(location).searchParams.get('code')
-  const cookies = (headers['set-cookie'] ?? []).map(line => /=([^;]*)/.exec(line)?.[1])
+function secretsIn({ headers, text, json }: Answer): string[] {
+  const { accessToken, refreshToken } = json.data ?? {}
+  const code = /[?;]code=([\w-]+)/.exec(text)?.[1]
+  // The count of departures is no secret.
+  const cookies = (headers['set-cookie'] ?? []).map(line => /^[^=]+=([^;]{2,})/.exec(line)?.[1])
   return [accessToken, refreshToken, code, headers['x-csrf-token'], ...cookies]
     .filter(secret => typeof secret === 'string' && secret !== '')
     .flatMap(secret => [String(secret), String(secret).split('.').at(-1) ?? ''])

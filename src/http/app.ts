@@ -6,11 +6,12 @@ import type { EndedFeed } from '../session/ended-feed.ts'
 import type { IssueDeps } from '../session/issue-code.ts'
 import type { RedeemDeps } from '../session/redeem-code.ts'
 import type { RefreshDeps } from '../session/refresh.ts'
+import type { ShowFailure } from './answer/envelope.ts'
 import { NOT_DESCRIBED } from './openapi/operation.ts'
 import { PUBLIC_API } from './openapi/public-api.ts'
 import type { Page } from './page/page.ts'
 import { isListedOrigin } from './request/cors.ts'
-import { refuseForeignLogins } from './request/csrf.ts'
+import { refuseForeignForms, refuseForeignLogins } from './request/csrf.ts'
 import { CHANGE_PASSWORD_OPERATION, changePasswordRoute } from './routes/change-password.ts'
 import {
   END_OTHER_SESSIONS_OPERATION,
@@ -19,11 +20,30 @@ import {
   endSessionRoute,
 } from './routes/end-sessions.ts'
 import { ENDED_FEED_OPERATION, endedFeedRoute } from './routes/ended-feed.ts'
-import { ISSUE_CODE_OPERATION, issueCodeRoute } from './routes/issue-code.ts'
+import {
+  showLoginFailure,
+  showPageFailure,
+  showPasswordFailure,
+  toTimeoutPage,
+} from './routes/form-failures.ts'
+import {
+  endOthersFormRoute,
+  endSessionFormRoute,
+  loginFormRoute,
+  logoutFormRoute,
+  passwordFormRoute,
+} from './routes/forms.ts'
 import { JWKS_OPERATION, jwksRoute } from './routes/jwks.ts'
 import { LOGIN_OPERATION, loginRoute } from './routes/login.ts'
 import { LOGOUT_OPERATION, logoutRoute } from './routes/logout.ts'
-import { assetRoute, changePasswordPageRoute, notFoundRoute, pageRoute } from './routes/page.ts'
+import {
+  assetRoute,
+  changePasswordPageRoute,
+  loginPageRoute,
+  notFoundRoute,
+  passwordPageRoute,
+  toLoginRoute,
+} from './routes/page.ts'
 import { REDEEM_CODE_OPERATION, redeemCodeRoute } from './routes/redeem-code.ts'
 import { addReference } from './routes/reference.ts'
 import { REFRESH_OPERATION, refreshRoute } from './routes/refresh.ts'
@@ -58,6 +78,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const { app, refuseOtherMethods } = createServer(deps, {
     origins: config,
     notFound: notFoundRoute(page),
+    toTimeoutPage: toTimeoutPage(page),
   })
   addReference(app, page, PUBLIC_API, CACHE_CONTROL)
 
@@ -69,14 +90,9 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.post(
     `${auth}/password`,
     { ...CHANGE_PASSWORD_OPERATION, onRequest },
-    tracked(changePasswordRoute(login, passwordRules)),
+    tracked(changePasswordRoute({ login, passwordRules })),
   )
   app.post(`${auth}/code`, REDEEM_CODE_OPERATION, tracked(redeemCodeRoute(sessions)))
-  app.post(
-    `${auth}/code/issue`,
-    ISSUE_CODE_OPERATION,
-    tracked(issueCodeRoute(sessions, config.codeCallbacks)),
-  )
   app.post(`${auth}/refresh`, REFRESH_OPERATION, tracked(refreshRoute(sessions)))
   app.post(`${auth}/logout`, LOGOUT_OPERATION, tracked(logoutRoute(sessions)))
   app.get(`${auth}/session`, SESSION_OPERATION, tracked(sessionRoute(sessions)))
@@ -90,8 +106,32 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.delete(`${auth}/sessions/:id`, END_SESSION_OPERATION, tracked(endSessionRoute(sessions)))
   app.get('/.well-known/jwks.json', JWKS_OPERATION, jwksRoute(sessions.keys))
   app.get('/.well-known/ended-sessions', ENDED_FEED_OPERATION, endedFeedRoute(deps.endedFeed))
-  for (const url of ['/', '/login']) app.get(url, NOT_DESCRIBED, pageRoute(page, config))
   app.get('/.well-known/change-password', NOT_DESCRIBED, changePasswordPageRoute)
+
+  const pages = { page, sessions, login, passwordRules, destinations: config }
+  const shown = (showFailure: ShowFailure) => ({
+    ...NOT_DESCRIBED,
+    config: { showFailure } as object,
+  })
+  const form = (showFailure: ShowFailure) => ({
+    ...shown(showFailure),
+    onRequest: refuseForeignForms,
+  })
+  const showFailure = showPageFailure(page)
+  for (const url of ['/', '/login']) {
+    app.get(url, shown(showFailure), tracked(loginPageRoute(pages)))
+  }
+  app.post('/login', form(showLoginFailure(pages)), tracked(loginFormRoute(pages)))
+  app.get('/login/password', shown(showFailure), tracked(passwordPageRoute(pages)))
+  app.post('/login/password', form(showPasswordFailure(page)), tracked(passwordFormRoute(pages)))
+  for (const [url, route] of [
+    ['/login/logout', logoutFormRoute],
+    ['/login/sessions/others/end', endOthersFormRoute],
+    ['/login/sessions/:id/end', endSessionFormRoute],
+  ] as const) {
+    app.post(url, form(showFailure), tracked(route(pages)))
+    app.get(url, NOT_DESCRIBED, toLoginRoute(page))
+  }
   for (const [url, content] of page.assets) app.get(url, NOT_DESCRIBED, assetRoute(content))
 
   refuseOtherMethods()

@@ -10,7 +10,6 @@ const RETRY_BUSY_SECONDS = 1
 const MESSAGES = {
   newPassword: 'Email, current password and new password are required',
   verifier: 'Code and verifier are required',
-  challenge: 'The address to return to and the challenge are required',
 }
 
 export function handleError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {

@@ -1,6 +1,7 @@
 // Hooks of every request. server.ts lists them, with those of request/, in the order in which they run.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Metrics } from '../metrics/metrics.ts'
+import { isFormPost } from './answer/envelope.ts'
 import { addHeaders } from './answer/headers.ts'
 import { checkFraming } from './request/framing.ts'
 import { logOf, refuse } from './request/log.ts'
@@ -22,9 +23,10 @@ export function refuseBadFraming(request: FastifyRequest, reply: FastifyReply, d
   else done()
 }
 
-export function refuseWhileDraining(isRefusing: () => boolean) {
+/** A form is refused after its body is read: the page shows the typed email again. */
+export function refuseWhileDraining(isRefusing: () => boolean, isBodyRead = false) {
   return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
-    if (!isRefusing()) return done()
+    if (!isRefusing() || isFormPost(request) !== isBodyRead) return done()
     refuse(request, reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_DRAINING_SECONDS })
   }
 }

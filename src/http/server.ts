@@ -1,6 +1,6 @@
 // What the public app and the admin app share: the server's options and limits, the hooks of every request, and
 // the answers to requests that no route takes.
-import { METHODS } from 'node:http'
+import { type IncomingMessage, METHODS } from 'node:http'
 import { parse as parseQuery } from 'node:querystring'
 import Fastify, {
   type FastifyBaseLogger,
@@ -17,12 +17,17 @@ import type { Metrics } from '../metrics/metrics.ts'
 import { sendFailure } from './answer/envelope.ts'
 import { addHeaders } from './answer/headers.ts'
 import { limitConnections, TIMEOUTS } from './connection/connections.ts'
-import { answerClientError, answerUnrouted, isPlainHttp } from './connection/protocol-errors.ts'
+import {
+  answerClientError,
+  answerUnrouted,
+  isPlainHttp,
+  type RawPage,
+} from './connection/protocol-errors.ts'
 import { TLS_OPTIONS, type TlsMaterial } from './connection/tls.ts'
 import { handleError } from './errors.ts'
 import { countAnswers, refuseBadFraming, refuseWhileDraining, setHeaders } from './hooks.ts'
 import { NOT_DESCRIBED } from './openapi/operation.ts'
-import { acceptJsonOnly, BODY_MAX_BYTES, InvalidBody } from './request/body.ts'
+import { acceptBodies, BODY_MAX_BYTES, InvalidBody } from './request/body.ts'
 import { identifyClient } from './request/client.ts'
 import { trustProxies } from './request/client-address.ts'
 import { answerPreflights, cors, logRefusedOrigins, type OriginRules } from './request/cors.ts'
@@ -48,6 +53,8 @@ type Options = {
   isWholeQueryRead?: boolean
   /** Answers requests for addresses that no route has. */
   notFound?: (request: FastifyRequest, reply: FastifyReply) => FastifyReply
+  /** The page that answers a form whose body did not arrive in time; null for other requests. */
+  toTimeoutPage?: (request: IncomingMessage) => RawPage | null
 }
 
 /** Enough for a `return_to` with every character escaped. A longer query is ignored. */
@@ -57,7 +64,7 @@ const QUERY_MAX_PARAMETERS = 20
 /** Call `refuseOtherMethods` once all routes have been added. */
 export function createServer(
   { config, tls, log, metrics, isStopping, isRefusing }: ServerDeps,
-  { origins, admit, maxParamLength, isWholeQueryRead, notFound }: Options,
+  { origins, admit, maxParamLength, isWholeQueryRead, notFound, toTimeoutPage }: Options,
 ): { app: FastifyInstance; refuseOtherMethods: () => void } {
   const proxies = trustProxies(config.trustProxy)
   const serverOptions = { ...TIMEOUTS, requireHostHeader: false }
@@ -95,7 +102,7 @@ export function createServer(
       if (isPlainHttp(error) && proxies.isTrusted(socket.remoteAddress ?? '')) {
         metrics.plainHttpReceived()
       }
-      answerClientError(error, socket)
+      answerClientError(error, socket, toTimeoutPage)
     },
     frameworkErrors: (error, request, reply) => {
       addHeaders(request, reply)
@@ -110,7 +117,7 @@ export function createServer(
     if (!app.supportedMethods.includes(method)) app.addHttpMethod(method)
   }
 
-  acceptJsonOnly(app)
+  acceptBodies(app)
   app.setErrorHandler(handleError)
   app.setNotFoundHandler(notFound ?? ((_request, reply) => sendFailure(reply, 'NOT_FOUND')))
 
@@ -131,6 +138,7 @@ export function createServer(
   app.addHook('onRequest', refuseWhileDraining(isRefusing))
   if (admit) app.addHook('onRequest', admit)
   if (origins) app.addHook('onSend', logRefusedOrigins)
+  app.addHook('preHandler', refuseWhileDraining(isRefusing, true))
   app.addHook('onResponse', countAnswers(metrics, isServed))
   app.addHook('onClose', async () => countedLog.flush())
 

@@ -1,128 +1,146 @@
-// Chooses the view: the account for a user with a live session, otherwise the form. With an address to return to,
-// a live session leads there.
-import { checkSession, closeAccount, isAccountShown, showAccount, startAccount } from './account.js'
-import { call } from './api.js'
-import { adviceOn, announce, say, text } from './dom.js'
-import { clearForm, isFormInUse, isFormShown, showChange, showForm, startForm } from './form.js'
-import {
-  isLeaving,
-  leave,
-  mayGoOn,
-  refusal,
-  returnTo,
-  sentBack,
-  showDestination,
-  wasSentBack,
-} from './return-to.js'
-import { isSending, reloadAt } from './submit-button.js'
-import { hearOtherWindows, tellOtherWindows } from './windows.js'
+// Makes the pages more comfortable. They work without it, too.
 
-/** The link of the account and /.well-known/change-password lead there. */
-const CHANGE_HASH = '#change-password'
-/** After this time without an answer the form is shown: most visitors have no session. */
-const SESSION_WAIT_MS = 1_500
+const { lang } = document.documentElement
+const exactTime = new Intl.DateTimeFormat(lang, { dateStyle: 'medium', timeStyle: 'short' })
+const age = new Intl.RelativeTimeFormat(lang, { numeric: 'auto' })
 
-/** With `prompt=login`, a session that the browser already has does not count. */
-let mustLogIn = new URLSearchParams(location.search).get('prompt') === 'login'
+/**
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {string} [filter]
+ * @param {ParentNode} [root]
+ */
+function all(tag, filter = '', root = document) {
+  const found = /** @type {unknown} */ ([...root.querySelectorAll(`${tag}${filter}`)])
+  return /** @type {HTMLElementTagNameMap[Tag][]} */ (found)
+}
 
-startForm(async (data, isChanged) => {
-  mustLogIn = false
-  forgetHash()
-  tellOtherWindows('loggedIn')
-  announce(text(isChanged ? 'passwordChanged' : 'loggedIn'))
-  if (!returnTo) {
-    showAccount(data, 'noCookie')
-    if (isChanged) say(text('passwordChanged'), 'information')
-    return
+// Not every browser gives the focus to an element that is no field.
+all('p', '[autofocus]')[0]?.focus()
+all('input', '[type=password]').forEach(startPassword)
+all('form').forEach(startForm)
+all('button', '[data-wait]').forEach(startWait)
+all('time').forEach(showTime)
+
+/**
+ * Shows the password on demand, and warns of Caps Lock.
+ * @param {HTMLInputElement} input
+ */
+function startPassword(input) {
+  const [reveal] = all('button', `[aria-controls=${input.id}]`)
+  const [capsLock] = all('span', `#${input.id}-caps-lock`)
+  if (!reveal || !capsLock) return
+  const setReveal = (isRevealed = false) => {
+    const { selectionStart, selectionEnd } = input
+    input.type = isRevealed ? 'text' : 'password'
+    // Changing the type moves the cursor in some browsers.
+    input.setSelectionRange(selectionStart, selectionEnd)
+    reveal.setAttribute('aria-pressed', String(isRevealed))
   }
-  // An application would only send a user without a cookie back.
-  const { status } = await call('GET', '/session')
-  if (status === 401) showForm(text('noCookie'))
-  else leave(() => showAccount(data))
-}, leaveChange)
-startAccount(showForm)
-showDestination(async () => {
-  const { data } = await call('GET', '/session')
-  if (data?.user) leave(() => showAccount(data))
-  else checkSession()
-})
-startLanguageLinks()
-
-// A page from the browser's back/forward cache shows an outdated state.
-addEventListener('pageshow', event => {
-  if (event.persisted) location.reload()
-})
-hearOtherWindows(news => {
-  if (isAccountShown()) checkSession(news === 'loggedOut' ? news : 'sessionEnded')
-  else if (!isLeaving()) resume()
-})
-addEventListener('hashchange', ({ oldURL }) => {
-  // The form stays until it is known what happened.
-  if (isLeaving() || (isFormShown() && isSending())) return
-  if (isChangeAsked()) showChange(isAccountShown() ? closeAccount() : '')
-  else if (oldURL.endsWith(CHANGE_HASH)) leaveChange()
-})
-
-// The form is hidden only if a session cookie came with the request for the page. From a page of another site
-// none comes, so the service is asked in any case.
-if (isFormShown()) showStart()
-const waiting = isFormShown() ? undefined : setTimeout(showStart, SESSION_WAIT_MS)
-const firstStatus = await resume()
-clearTimeout(waiting)
-if (!isFormShown() && !isAccountShown() && !isLeaving()) {
-  showStart()
-  if (firstStatus !== 401) say(adviceOn(firstStatus))
-}
-
-function isChangeAsked() {
-  return location.hash === CHANGE_HASH
-}
-
-function forgetHash() {
-  if (isChangeAsked()) history.replaceState(null, '', location.pathname + location.search)
-}
-
-/** Shows the form to a user that has no session, as far as is known. */
-function showStart() {
-  if (isChangeAsked()) showChange()
-  else showForm(refusal)
-}
-
-async function leaveChange() {
-  forgetHash()
-  clearForm()
-  const status = await resume()
-  if (isAccountShown() || isLeaving()) return
-  showForm()
-  if (status !== 401) say(adviceOn(status))
-}
-
-/** Goes on from the form if there is a session and the form is not in use. Returns the answer's status. */
-async function resume() {
-  if (mustLogIn) return 401
-  const { status, data } = await call('GET', '/session')
-  if (!data?.user || isAccountShown() || isLeaving() || isFormInUse()) return status
-  clearForm()
-  if (isChangeAsked()) showChange(data.user.email)
-  else if (mayGoOn()) leave(() => showAccount(data))
-  else {
-    showAccount(data)
-    say(returnTo && wasSentBack() ? sentBack() : refusal, 'information')
-  }
-  return status
-}
-
-/** They keep the query, and the email in the form unless they open another window. */
-function startLanguageLinks() {
-  for (const link of document.querySelectorAll('footer [hreflang]')) {
-    const address = new URL(location.href)
-    address.searchParams.set('lang', link.getAttribute('hreflang') ?? '')
-    link.setAttribute('href', address.search)
-    link.addEventListener('click', event => {
-      const { ctrlKey, metaKey, shiftKey } = /** @type {MouseEvent} */ (event)
-      if (ctrlKey || metaKey || shiftKey) return
-      event.preventDefault()
-      reloadAt(address.search + location.hash)
+  reveal.hidden = false
+  // The focus stays in the field.
+  reveal.addEventListener('mousedown', event => event.preventDefault())
+  reveal.addEventListener('click', () => setReveal(input.type === 'password'))
+  // Browsers remember what is sent in a field of another type.
+  input.form?.addEventListener('submit', () => setReveal())
+  // The hint stays when the field loses the focus: nothing may move under a pointer that is pressed.
+  for (const type of /** @type {const} */ (['keydown', 'keyup'])) {
+    input.addEventListener(type, event => {
+      const isOn = event.getModifierState?.('CapsLock')
+      capsLock.textContent = (isOn && capsLock.dataset.text) || ''
     })
   }
+}
+
+/**
+ * Checks the fields, and sends the form once.
+ * @param {HTMLFormElement} form
+ */
+function startForm(form) {
+  const [button] = all('button', ':not([type=button])', form)
+  const label = button?.lastElementChild
+  if (!button || !label) return
+  const text = label.textContent
+  const fields = all('input', '[aria-required]', form)
+  // The `disabled` property would remove the focus.
+  const setBusy = (isBusy = false) => {
+    button.setAttribute('aria-disabled', String(isBusy))
+    button.setAttribute('aria-busy', String(isBusy))
+    label.textContent = (isBusy && button.dataset.busy) || text
+  }
+  // The page has texts of its own.
+  form.noValidate = true
+  form.addEventListener('submit', event => {
+    const wrong = fields.filter(field => !showError(field))
+    wrong[0]?.focus()
+    const isSent = button.getAttribute('aria-busy') === 'true'
+    if (isSent || wrong.length > 0) event.preventDefault()
+    else setBusy(true)
+  })
+  for (const field of fields) field.addEventListener('input', () => showError(field, true))
+  // The browser may show the page as it was left.
+  addEventListener('pageshow', ({ persisted }) => persisted && setBusy())
+}
+
+/**
+ * Says what is wrong with a field; while the user types, only that nothing is any more. True if nothing is.
+ * @param {HTMLInputElement} field
+ */
+function showError(field, isTyping = false) {
+  const [error] = all('p', `#${field.id}-error`)
+  // The browser counts only what the user has typed, and not what a password manager has filled in.
+  const isWrong = !field.validity.valid || [...field.value].length < field.minLength
+  const { empty, wrong } = error?.dataset ?? {}
+  const text = (field.value === '' ? empty : isWrong ? wrong : '') ?? ''
+  if (!error || (isTyping && text !== '')) return text === ''
+  field.setAttribute('aria-invalid', String(text !== ''))
+  error.textContent = text
+  return text === ''
+}
+
+/**
+ * The button counts the seconds; screen readers read only the beginning and the end of the wait.
+ * @param {HTMLButtonElement} button
+ */
+function startWait(button) {
+  const { wait, waiting = '', over = '' } = button.dataset
+  const label = /** @type {Element} */ (button.lastElementChild)
+  const text = label.textContent
+  const endsAt = Date.now() + Number(wait) * 1000
+  const timer = setInterval(tick, 1000)
+  const end = (sentence = '') => {
+    clearInterval(timer)
+    button.disabled = false
+    label.textContent = text
+    for (const notice of all('p', '#notice')) {
+      notice.setAttribute('role', 'status')
+      notice.dataset.kind = 'information'
+      notice.textContent = sentence
+    }
+  }
+  function tick() {
+    const seconds = Math.ceil((endsAt - Date.now()) / 1000)
+    const time = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`
+    if (seconds > 0) label.textContent = waiting.replace('{time}', time)
+    else end(over)
+  }
+  button.disabled = true
+  tick()
+  // The wait is for one email. The service decides about another one.
+  for (const email of all('input', '#email')) email.addEventListener('input', () => end())
+}
+
+/**
+ * In the zone of the browser: "5 minutes ago", and a date after a week.
+ * @param {HTMLTimeElement} time
+ */
+function showTime(time) {
+  const date = new Date(time.dateTime)
+  const minutes = Math.floor((Date.now() - date.getTime()) / 60_000)
+  time.title = exactTime.format(date)
+  if (minutes < 1) time.textContent = time.dataset.now ?? ''
+  else if (minutes < 60) time.textContent = age.format(-minutes, 'minute')
+  else if (minutes < 1440) time.textContent = age.format(-Math.floor(minutes / 60), 'hour')
+  else if (minutes < 10_080) time.textContent = age.format(-Math.floor(minutes / 1440), 'day')
+  else time.textContent = time.title
 }

@@ -29,7 +29,10 @@ export type AccessReason =
 /** What a request shows to prove that it belongs to a session. */
 export type Credential = { kind: 'access-token' | 'refresh-token' | 'cookie'; value: string }
 
-export type Authentication = ({ kind: 'live' } & LiveSession) | Invalid<AccessReason>
+/** `email`: of the user whose cookie was idle for too long. */
+export type Authentication =
+  | ({ kind: 'live' } & LiveSession)
+  | (Invalid<AccessReason> & { email?: string })
 
 /** Other services accept an access token until it expires or the feed lists its session; this one only while that is live. */
 export async function authenticate(
@@ -67,7 +70,9 @@ async function useCookie(
   const found = await store.sessions.findLiveByCookie(digest, now)
   if (found.kind === 'invalid') return found
   const usedAt = found.cookieUsedAt ?? new Date(0)
-  if (usedAt <= usedAfter) return { kind: 'invalid', reason: 'cookie-idle' }
+  if (usedAt <= usedAfter) {
+    return { kind: 'invalid', reason: 'cookie-idle', email: found.user.email }
+  }
   const noteBefore = secondsBefore(now, COOKIE_TOUCH_SECONDS)
   if (usedAt <= noteBefore) {
     const until = new Date(now.getTime() + cookieIdleSeconds * 1000)

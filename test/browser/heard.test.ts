@@ -73,7 +73,7 @@ describe('the page, heard', { concurrency: 1 }, () => {
       })
 
       test('a login', async () => {
-        await hears(() => logIn('kate'), en.loggedIn)
+        await hears(() => logIn('kate'), en.accountTitle)
       })
 
       test('a session that the user has ended', async () => {
@@ -89,7 +89,7 @@ describe('the page, heard', { concurrency: 1 }, () => {
 
       test('failed attempts since the last login, after the next one', async () => {
         await service.login('kate@example.com', 'wrong password')
-        await hears(() => logIn('kate'), en.oneFailure)
+        await hears(() => logIn('kate'), en.failures)
       })
 
       test('a session that was ended elsewhere', async () => {

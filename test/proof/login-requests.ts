@@ -2,8 +2,9 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { until } from '../process.ts'
 import { type Call, PASSWORD } from '../service.ts'
-import { AUTH, DEVICE_COOKIE, MINUTE_MS, ownChange } from '../session-client.ts'
+import { AUTH, cookie, DEVICE_COOKIE, MINUTE_MS } from '../session-client.ts'
 import { changeAt } from '../storage/fixtures.ts'
+import { NAVIGATION, refreshIn } from '../visitor.ts'
 import { matches, NEW_PASSWORD, type Request, type Requests } from './requests.ts'
 
 export const CALLBACK = 'https://app.example.net/logged-in'
@@ -22,8 +23,9 @@ export function loginRequests(requests: Requests): Request[] {
     const session = await newSession()
     const verifier = randomBytes(32).toString('base64url')
     const challenge = createHash('sha256').update(verifier).digest('base64url')
-    const issue = () =>
-      post('/code/issue', { headers: ownChange(session), body: { returnTo: CALLBACK, challenge } })
+    const query = new URLSearchParams({ return_to: CALLBACK, challenge })
+    const headers = { ...cookie(session.cookie), ...NAVIGATION }
+    const issue = () => call({ method: 'GET', path: `/login?${query}`, headers })
     return { ...session, verifier, issue }
   }
 
@@ -154,7 +156,7 @@ export function loginRequests(requests: Requests): Request[] {
       },
     },
     {
-      title: 'POST /code/issue',
+      title: 'GET /login that issues a code',
       success: 200,
       async prepare() {
         const { email, issue } = await newCode()
@@ -166,8 +168,7 @@ export function loginRequests(requests: Requests): Request[] {
       success: 200,
       async prepare() {
         const { email, userId, verifier, issue } = await newCode()
-        const { location } = (await issue()).json.data
-        const code = new URL(location).searchParams.get('code')
+        const code = new URL(refreshIn(await issue()) ?? '').searchParams.get('code')
         const run = () => post('/code', { body: { code, verifier } })
         return { email, run, isDone: isOpened(userId, 1) }
       },

@@ -1,5 +1,5 @@
 // The envelope around every answer, and all failures with their status and message.
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { SessionUser } from '../../domain/session.ts'
 import { WINDOW_MINUTES } from '../../domain/throttle.ts'
 
@@ -110,6 +110,24 @@ export function sendTokens(reply: FastifyReply, user: SessionUser, tokens: Token
   return sendSuccess(reply, { user: toUserObject(user), accessToken, refreshToken, expiresIn })
 }
 
+/** Answers a failure with a page, which has the failure's status and headers already. */
+export type ShowFailure = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  code: FailureCode,
+  details: Details,
+) => FastifyReply
+
+/** Set in the config of a route whose failures are pages. */
+function showFailureOf({ routeOptions }: FastifyRequest): ShowFailure | undefined {
+  return (routeOptions.config as { showFailure?: ShowFailure }).showFailure
+}
+
+/** Whether a form of a page sends this request. */
+export function isFormPost(request: FastifyRequest): boolean {
+  return request.method === 'POST' && showFailureOf(request) !== undefined
+}
+
 export function sendFailure(
   reply: FastifyReply,
   code: FailureCode,
@@ -121,6 +139,9 @@ export function sendFailure(
     reply.header('WWW-Authenticate', challenge)
   }
   if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))
-  reply.code(statusOf(code)).header('content-type', 'application/json; charset=utf-8')
+  reply.code(statusOf(code))
+  const show = showFailureOf(reply.request)
+  if (show) return show(reply.request, reply, code, details)
+  reply.header('content-type', 'application/json; charset=utf-8')
   return reply.send(failureText(code, details))
 }

@@ -24,8 +24,14 @@ export function isPlainHttp({ code = '' }: NodeJS.ErrnoException): boolean {
   return PLAIN_HTTP.includes(code)
 }
 
+export type RawPage = { headers: Record<string, string>; body: string }
+
 /** Answers what Node's parser refuses. */
-export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+export function answerClientError(
+  error: NodeJS.ErrnoException,
+  socket: Socket,
+  toTimeoutPage: (request: IncomingMessage) => RawPage | null = () => null,
+): void {
   if (answered.has(socket)) return
   const current = latestResponse(socket)
   const isAnswering = current?.headersSent === true && !current.writableFinished
@@ -37,7 +43,11 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
     // The answer that is being sent becomes the last one.
     answered.add(socket)
     current.once('finish', () => socket.destroySoon())
-  } else hangUp(socket, CODE_OF[error.code ?? ''] ?? 'BAD_REQUEST')
+  } else {
+    const code = CODE_OF[error.code ?? ''] ?? 'BAD_REQUEST'
+    const isLate = code === 'REQUEST_TIMEOUT' && current?.req.complete === false
+    hangUp(socket, code, isLate ? toTimeoutPage(current.req) : null)
+  }
 }
 
 /** Answers what Node does not pass to the router. */
@@ -49,10 +59,10 @@ export function answerUnrouted(server: Server): void {
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
 }
 
-function hangUp(socket: Socket, code: FailureCode): void {
+function hangUp(socket: Socket, code: FailureCode, page: RawPage | null = null): void {
   answered.add(socket)
   socket.on('error', () => socket.destroy())
-  socket.write(rawAnswer(code))
+  socket.write(rawAnswer(code, PROTECTIVE_HEADERS, page))
   socket.destroySoon()
 }
 
@@ -69,14 +79,19 @@ function answerInClear(encrypted: Socket): void {
   plain.on('error', () => plain.destroy()).write(rawAnswer('BAD_REQUEST', headers))
 }
 
-function rawAnswer(code: FailureCode, protectiveHeaders = PROTECTIVE_HEADERS): string {
+function rawAnswer(
+  code: FailureCode,
+  protectiveHeaders: Record<string, string>,
+  page: RawPage | null = null,
+): string {
   const status = statusOf(code)
-  const body = failureText(code)
+  const body = page?.body ?? failureText(code)
   const headers = {
     ...protectiveHeaders,
     'X-Request-ID': randomUUID(),
     ...(code === 'METHOD_NOT_ALLOWED' && { Allow: 'GET, POST, DELETE' }),
     'Content-Type': 'application/json; charset=utf-8',
+    ...page?.headers,
     'Content-Length': Buffer.byteLength(body),
     Connection: 'close',
     Date: new Date().toUTCString(),

@@ -13,7 +13,7 @@ import { object, whole } from './operation.ts'
 /** docs/api.md has these sentences in its table. */
 export const WHEN: Record<PublicFailureCode, string> = {
   VALIDATION_ERROR:
-    'login, change of the password or login code: a field is missing, empty or not a string, or the body is not a JSON object; the new password cannot be used, and `reason` says why; or no code is given to this address',
+    'login, change of the password or login code: a field is missing, empty or not a string, or the body is not a JSON object; or the new password cannot be used, and `reason` says why',
   BAD_REQUEST:
     'the request is not valid HTTP, is ambiguous, or came as `http://` to the TLS port; the body is not JSON (except at the login: `VALIDATION_ERROR`); or `limit`, `after`, `role` or `refreshToken` is invalid (named in `fields`)',
   INVALID_CREDENTIALS:

@@ -1,5 +1,5 @@
 // The OpenAPI document as HTML for people. It is generated at the start and needs no script.
-import { escapeHtml } from '../page/page.ts'
+import { escapeHtml } from '../page/html.ts'
 import { type Document, type Header, type JsonSchema, type Operation, successOf } from './format.ts'
 
 const CREDENTIALS: Record<string, string> = {

@@ -21,7 +21,6 @@ export function colorsOf(brand: string) {
   return {
     brand,
     brandHover: mix(brand, shade, 0.12),
-    brandPressed: mix(brand, shade, 0.24),
     onBrand,
     tintLight,
     tintDark,

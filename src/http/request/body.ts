@@ -1,6 +1,7 @@
-// Request bodies: JSON in UTF-8, or empty.
+// Request bodies: JSON in UTF-8, or what a form of a page sends, or empty.
 import { isUtf8 } from 'node:buffer'
-import { errorCodes, type FastifyInstance } from 'fastify'
+import { errorCodes, type FastifyInstance, type FastifyRequest } from 'fastify'
+import { isFormPost } from '../answer/envelope.ts'
 
 export const BODY_MAX_BYTES = 16 * 1024
 
@@ -14,7 +15,7 @@ export class InvalidBody extends Error {
   }
 }
 
-export function acceptJsonOnly(app: FastifyInstance): void {
+export function acceptBodies(app: FastifyInstance): void {
   const parseJson = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()
   app.addContentTypeParser<Buffer>(
@@ -22,8 +23,18 @@ export function acceptJsonOnly(app: FastifyInstance): void {
     { parseAs: 'buffer' },
     (request, body, done) => {
       if (body.length === 0) done(null, undefined)
+      else if (isFormPost(request)) done(new errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE())
       else if (isUtf8(body)) parseJson(request, body.toString(), done)
       else done(new errorCodes.FST_ERR_CTP_INVALID_JSON_BODY())
+    },
+  )
+  app.addContentTypeParser<string>(
+    'application/x-www-form-urlencoded',
+    { parseAs: 'string' },
+    (request, body, done) => {
+      if (body === '') done(null, undefined)
+      else if (isFormPost(request)) done(null, Object.fromEntries(new URLSearchParams(body)))
+      else done(new errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE())
     },
   )
   // Any content type is accepted while the body is empty.
@@ -31,4 +42,9 @@ export function acceptJsonOnly(app: FastifyInstance): void {
     if (body.length === 0) done(null, undefined)
     else done(new errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE())
   })
+}
+
+/** The fields of a form. Those that it lacks are undefined. */
+export function formOf({ body }: FastifyRequest): Partial<Record<string, string>> {
+  return (body ?? {}) as Partial<Record<string, string>>
 }

@@ -1,9 +1,12 @@
-// The two cookies. Only this host gets them, only over TLS; scripts and other sites cannot use them.
+// The cookies. Only this host gets them, only over TLS; scripts and other sites cannot use them.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { DeviceCookie } from '../../login/device.ts'
 
 const SESSION = '__Host-session'
 const DEVICE = '__Host-device'
+/** Counts how often the page has sent its user to an application within a short time. */
+const DEPARTURES = '__Host-departures'
+const DEPARTURES_SECONDS = 10
 const ATTRIBUTES = 'Path=/; Secure; HttpOnly; SameSite=Strict'
 /** 256 bits in base64url. A value of another form was not issued here and is ignored. */
 const SESSION_VALUE = /^[\w-]{43}$/
@@ -18,6 +21,15 @@ export function sessionCookieOf(request: FastifyRequest): string | null {
 
 export function deviceCookieOf(request: FastifyRequest): string | null {
   return cookieOf(request, DEVICE, DEVICE_VALUE)
+}
+
+export function departuresOf(request: FastifyRequest): number {
+  return Number(cookieOf(request, DEPARTURES, /^\d$/))
+}
+
+export function setDepartures(reply: FastifyReply, count: number): void {
+  const value = `${DEPARTURES}=${count}; Max-Age=${DEPARTURES_SECONDS}; ${ATTRIBUTES}`
+  reply.header('Set-Cookie', value)
 }
 
 function cookieOf({ headers }: FastifyRequest, name: string, form: RegExp): string | null {

@@ -11,8 +11,11 @@ export type IsListedOrigin = (origin: string | undefined) => boolean
 const NONCE_BYTES = 16
 
 export function sendCsrfToken(reply: FastifyReply, sessionCookie: string): void {
-  const nonce = randomBytes(NONCE_BYTES).toString('base64url')
-  reply.header('X-CSRF-Token', toCsrfToken(nonce, sessionCookie))
+  reply.header('X-CSRF-Token', makeCsrfToken(sessionCookie))
+}
+
+export function makeCsrfToken(sessionCookie: string): string {
+  return toCsrfToken(randomBytes(NONCE_BYTES).toString('base64url'), sessionCookie)
 }
 
 function isCsrfTokenValid(token: string, sessionCookie: string): boolean {
@@ -35,10 +38,10 @@ export function checkCsrf(
   { headers }: FastifyRequest,
   sessionCookie: string,
   isListedOrigin: IsListedOrigin,
+  token: string | string[] | undefined,
 ): CsrfReason | null {
   const reason = checkSite(headers, isListedOrigin)
   if (reason) return reason
-  const token = headers['x-csrf-token']
   if (token === undefined) return 'csrf-no-token'
   const isValid = typeof token === 'string' && isCsrfTokenValid(token, sessionCookie)
   return isValid ? null : 'csrf-wrong-token'
@@ -52,6 +55,17 @@ export function checkSite(
   const { origin, 'sec-fetch-site': site } = headers
   if (site === 'same-origin' || isListedOrigin(origin)) return null
   return site === undefined && origin === undefined ? 'csrf-no-site' : 'csrf-other-site'
+}
+
+/**
+ * A form of a page. Every supported browser sends Sec-Fetch-Site. Origin is "null" in our own posts, because the pages
+ * send no referrer.
+ */
+export function refuseForeignForms(request: FastifyRequest, reply: FastifyReply, done: () => void) {
+  const { origin, 'sec-fetch-site': site } = request.headers
+  if (site === 'same-origin') return done()
+  logRefused(request, site === undefined ? 'csrf-no-site' : 'csrf-other-site', origin)
+  sendFailure(reply, 'CSRF_FAILED')
 }
 
 /**

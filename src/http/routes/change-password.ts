@@ -30,20 +30,30 @@ export const CHANGE_PASSWORD_OPERATION = operation({
 
 type Body = { email: string; currentPassword: string; newPassword: string }
 
-export function changePasswordRoute(
-  login: (attempt: LoginAttempt) => Promise<LoginOutcome>,
-  { minLength }: NewHashDeps['passwordRules'],
+export function changePasswordRoute(deps: ChangeDeps) {
+  return async (request: FastifyRequest, reply: FastifyReply) =>
+    changePassword(deps, request, reply, request.body as Body)
+}
+
+export type ChangeDeps = {
+  login: (attempt: LoginAttempt) => Promise<LoginOutcome>
+  passwordRules: NewHashDeps['passwordRules']
+}
+
+export async function changePassword(
+  { login, passwordRules: { minLength } }: ChangeDeps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { email, currentPassword: password, newPassword }: Body,
+  send?: Parameters<typeof answerLogin>[3],
 ) {
-  return async (request: FastifyRequest, reply: FastifyReply) => {
-    const { email, currentPassword: password, newPassword } = request.body as Body
-    if (!newPassword.isWellFormed()) {
-      const message = 'The new password has characters that cannot be stored'
-      return refuse(request, reply, 'VALIDATION_ERROR', { fields: ['newPassword'], message })
-    }
-    // What depends on the user is judged after the current password is verified.
-    const flaw = await findPasswordFlaw(newPassword, { minLength, current: password })
-    if (flaw) return refuse(request, reply, 'VALIDATION_ERROR', detailsOf(flaw))
-    const attempt = { email, password, newPassword, ...callerOf(request) }
-    return answerLogin(request, reply, await login(attempt))
+  if (!newPassword.isWellFormed()) {
+    const message = 'The new password has characters that cannot be stored'
+    return refuse(request, reply, 'VALIDATION_ERROR', { fields: ['newPassword'], message })
   }
+  // What depends on the user is judged after the current password is verified.
+  const flaw = await findPasswordFlaw(newPassword, { minLength, current: password })
+  if (flaw) return refuse(request, reply, 'VALIDATION_ERROR', detailsOf(flaw))
+  const attempt = { email, password, newPassword, ...callerOf(request) }
+  return answerLogin(request, reply, await login(attempt), send)
 }

@@ -72,10 +72,19 @@ export function callerOf(request: FastifyRequest) {
   }
 }
 
+type LoggedIn = Extract<LoginOutcome, { kind: 'signed-in' }>
+
+function sendOpened(reply: FastifyReply, { user, session }: LoggedIn): void {
+  if (session.cookie !== null) sendCsrfToken(reply, session.cookie)
+  sendTokens(reply, user, session)
+}
+
+/** `send` answers a login that succeeded. */
 export async function answerLogin(
   request: FastifyRequest,
   reply: FastifyReply,
   outcome: LoginOutcome,
+  send: (reply: FastifyReply, outcome: LoggedIn) => void = sendOpened,
 ) {
   switch (outcome.kind) {
     case 'signed-in': {
@@ -89,12 +98,9 @@ export async function answerLogin(
       if (session.limitError) {
         log.error({ event: 'session.limit_failed', userId: user.id, err: session.limitError })
       }
-      if (session.cookie !== null) {
-        setSessionCookie(reply, session.cookie)
-        sendCsrfToken(reply, session.cookie)
-      }
+      if (session.cookie !== null) setSessionCookie(reply, session.cookie)
       if (deviceCookie !== null) setDeviceCookie(reply, deviceCookie)
-      sendTokens(reply, user, session)
+      send(reply, outcome)
       // The answer has been sent; the operation ends after the new hash is stored.
       await rehash?.().catch(error =>
         log.error({ event: 'login.rehash_failed', userId: user.id, err: error }),

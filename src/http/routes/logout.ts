@@ -1,6 +1,6 @@
 // POST /api/v1/auth/logout: ends the session of a token or cookie. The answer is the same if there is none.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { endSessionOf } from '../../session/authenticate.ts'
+import { type Credential, endSessionOf } from '../../session/authenticate.ts'
 import { sendSuccess } from '../answer/envelope.ts'
 import { CHANGING, operation, success } from '../openapi/operation.ts'
 import { CLEARED_COOKIE_HEADER, NO_DATA, REFRESH_TOKEN_BODY } from '../openapi/schemas.ts'
@@ -38,16 +38,23 @@ export function logoutRoute(deps: SessionAccess) {
         : { kind: 'refresh-token' as const, value: token }
     if (shown.kind === 'cross-site') return sendDenied(request, reply, shown)
     if (shown.kind === 'absent' && isTokenMisplaced(request)) return sendTokenMisplaced(reply)
-    if (shown.kind !== 'absent') {
-      const outcome = await endSessionOf(deps, shown)
-      if (outcome.kind === 'ended') {
-        reportEnded(request, outcome.id, outcome.userId, 'logout')
-      } else {
-        logDenied(request, { kind: 'denied', credential: shown.kind, reason: outcome.reason })
-      }
-    }
-    // A cookie that is sent with a token may belong to another session.
-    if (shown.kind === 'cookie') clearSessionCookie(reply)
+    if (shown.kind !== 'absent') await logOut(deps, request, reply, shown)
     return sendSuccess(reply, {})
   }
+}
+
+export async function logOut(
+  deps: SessionAccess,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  shown: Credential,
+): Promise<void> {
+  const outcome = await endSessionOf(deps, shown)
+  if (outcome.kind === 'ended') {
+    reportEnded(request, outcome.id, outcome.userId, 'logout')
+  } else {
+    logDenied(request, { kind: 'denied', credential: shown.kind, reason: outcome.reason })
+  }
+  // A cookie that is sent with a token may belong to another session.
+  if (shown.kind === 'cookie') clearSessionCookie(reply)
 }

@@ -1,15 +1,29 @@
-// GET /, GET /login, GET /.well-known/change-password, the files that the page loads, and the answer to other
-// addresses.
+// GET /, /login and /login/password: the forms, or the account of a user with a live session. Also the files that
+// pages load, and the answer to other addresses.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../config/config.ts'
+import type { LiveSession } from '../../domain/session.ts'
+import type { IssueDeps } from '../../session/issue-code.ts'
+import { listOwnSessions } from '../../session/own-sessions.ts'
 import { sendFailure } from '../answer/envelope.ts'
-import { chooseEncoding, chooseLanguage } from '../page/negotiation.ts'
+import { accountPage } from '../page/account.ts'
+import { loginPage, passwordPage } from '../page/forms.ts'
+import {
+  askingAgainPage,
+  type Frame,
+  frameFor,
+  leavingPage,
+  type Notice,
+  notFoundPage,
+} from '../page/layout.ts'
+import { chooseEncoding } from '../page/negotiation.ts'
 import type { Content, Page } from '../page/page.ts'
-import { acceptedCallback, acceptedReturnTo, originOf } from '../page/return-to.ts'
+import type { TextKey } from '../page/texts.ts'
 import { sessionCookieOf } from '../request/cookies.ts'
-import { logRefused } from '../request/log.ts'
+import { makeCsrfToken } from '../request/csrf.ts'
+import { depart, destinationOf, isNavigation, isSentBack } from './destination.ts'
+import { accessBy, cookieOf, logDenied, type SessionAccess } from './session-access.ts'
 
-const DEFAULT_LANGUAGE = 'en'
 export const PAGE_HEADERS = {
   // A page loads from this origin only, without inline scripts and styles. This must not get exceptions.
   'content-security-policy': [
@@ -27,33 +41,156 @@ export const PAGE_HEADERS = {
 }
 /** A changed file gets another address. */
 const FOR_EVER = 'public, max-age=31536000, immutable'
+/** No user has more sessions. */
+const SESSIONS_MAX = 1_000
 
-type Destinations = Pick<Config, 'returnToOrigins' | 'codeCallbacks'>
+export type PageDeps = {
+  page: Page
+  sessions: SessionAccess & IssueDeps
+  destinations: Pick<Config, 'returnToOrigins' | 'codeCallbacks'>
+}
 
-export function pageRoute(page: Page, destinations: Destinations) {
+/** What was done before this page by one of our forms or links: `done` in its address. */
+type Done = 'logged-in' | 'changed' | 'ended' | 'others-ended' | 'logged-out' | 'continue'
+
+const SAID_WITH_SESSION: Record<string, TextKey> = {
+  changed: 'passwordChanged',
+  ended: 'oneEnded',
+  'others-ended': 'othersEnded',
+} satisfies Partial<Record<Done, TextKey>>
+const SAID_WITHOUT_SESSION: Record<string, TextKey> = {
+  'logged-in': 'noCookie',
+  changed: 'noCookie',
+  'logged-out': 'loggedOut',
+} satisfies Partial<Record<Done, TextKey>>
+
+/** Where a form leads that succeeded. `prompt` is dropped: the user has just shown the password. */
+export function afterForm(page: Page, request: FastifyRequest, done: Done): string {
+  return frameOf(page, request, ['prompt']).href('/login', { done })
+}
+
+export function frameOf(page: Page, { query, headers }: FastifyRequest, dropped?: string[]): Frame {
+  return frameFor(page, query as Record<string, unknown>, headers['accept-language'], dropped)
+}
+
+export function sendPage(reply: FastifyReply, document: string): FastifyReply {
+  addVary(reply, 'Accept-Language')
+  return reply.headers(PAGE_HEADERS).type('text/html; charset=utf-8').send(document)
+}
+
+export function loginPageRoute(deps: PageDeps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    const { return_to: asked } = request.query as { return_to?: unknown }
-    const document = chooseDocument(page, request, reply)
-    const hasCookie = sessionCookieOf(request) !== null
-    const { content, withReturnTo } = hasCookie ? document.withoutForm : document.withForm
-    const returnTo = returnToOf(request, destinations)
-    if (asked !== undefined && returnTo === null) logRefused(request, 'return-to', originOf(asked))
-    if (returnTo === null) return sendContent(request, reply, content)
-    // This document is not compressed: it differs from request to request, so that would cost time each time.
-    return reply.type(content.type).send(withReturnTo(returnTo))
+    const { prompt, done } = request.query as Record<string, unknown>
+    const asked = destinationOf(request, deps.destinations)
+    const isRefused = asked.kind === 'refused'
+    const frame = frameOf(deps.page, request, isRefused ? ['return_to', 'challenge'] : [])
+    const refusal = isRefused ? refuseReturn(frame, asked.host) : null
+    const access = prompt === 'login' ? null : await visitorOf(deps, request)
+    if (access?.kind !== 'granted') {
+      if (access && mustAskAgain(request)) return sendPage(reply, askingAgainPage(frame, '/login'))
+      const isEnded = access?.kind === 'denied'
+      const said = isEnded ? 'sessionEnded' : SAID_WITHOUT_SESSION[String(done)]
+      const notice = refusal ?? (said ? information(frame.text(said)) : null)
+      const host = asked.kind === 'accepted' ? asked.host : null
+      return sendPage(reply, loginPage(frame, { email: emailOf(access), notice, host }))
+    }
+    const { live } = access
+    if (asked.kind !== 'accepted') {
+      return showAccount(deps, request, reply, frame, live, { notice: refusal })
+    }
+    // The user asks for it by logging in, or by the link of the account.
+    const isAskedFor = ['logged-in', 'changed', 'continue'].includes(String(done))
+    const isBack = isSentBack(request) && !isAskedFor
+    if (isNavigation(request) && !isBack) {
+      const address = await depart(deps.sessions, request, reply, live, asked)
+      return address === null ? reply : sendPage(reply, leavingPage(frame, address))
+    }
+    const { host, code } = asked
+    // Only this page can add a code.
+    const address = code ? frame.href('/login', { done: 'continue' }) : asked.address
+    const notice = isBack ? information(frame.text('sentBack', { host })) : null
+    return showAccount(deps, request, reply, frame, live, { notice, next: { address, host } })
   }
 }
 
-/** With a challenge, the application wants a code: the list of origins gives none. */
-function returnToOf({ query }: FastifyRequest, { returnToOrigins, codeCallbacks }: Destinations) {
-  const { return_to: asked, challenge } = query as { return_to?: unknown; challenge?: unknown }
-  if (challenge === undefined) return acceptedReturnTo(asked, returnToOrigins)
-  return acceptedCallback(asked, challenge, codeCallbacks) === null ? null : String(asked)
+type Visitor = Awaited<ReturnType<typeof visitorOf>>
+
+async function visitorOf({ sessions }: PageDeps, request: FastifyRequest) {
+  const access = await accessBy(sessions, cookieOf(sessions, request))
+  if (access.kind !== 'granted') logDenied(request, access)
+  return access
+}
+
+function emailOf(access: Visitor | null): string {
+  if (access?.kind === 'granted') return access.live.user.email
+  return (access?.kind === 'denied' && access.email) || ''
+}
+
+/** True for a request that a page of another site caused, and that may lack the cookies for this reason. */
+function mustAskAgain(request: FastifyRequest): boolean {
+  const { again } = request.query as { again?: unknown }
+  const isForeign = request.headers['sec-fetch-site'] === 'cross-site'
+  return isForeign && again === undefined && sessionCookieOf(request) === null
+}
+
+const information = (text: string): Notice => ({ kind: 'information', text })
+
+function refuseReturn({ text }: Frame, host: string | null): Notice {
+  const reason = host === null ? text('returnUnreadable') : text('returnRefused', { host })
+  return { kind: 'error', text: reason }
+}
+
+type Shown = { notice: Notice | null; next?: { address: string; host: string } }
+
+async function showAccount(
+  { page, sessions }: PageDeps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  frame: Frame,
+  live: LiveSession,
+  { notice, next }: Shown,
+) {
+  const { done } = request.query as { done?: unknown }
+  const said = SAID_WITH_SESSION[String(done)]
+  const listed = await listOwnSessions(sessions, live, { afterId: null, limit: SESSIONS_MAX })
+  const home = page.homeUrl && { address: page.homeUrl, host: new URL(page.homeUrl).host }
+  const account = accountPage(frame, {
+    live,
+    sessions: listed?.sessions ?? [],
+    csrf: csrfOf(request) ?? '',
+    notice: notice ?? (said ? information(frame.text(said)) : null),
+    isPasswordChanged: done === 'changed',
+    next: next ? { ...next, isHome: false } : home ? { ...home, isHome: true } : null,
+  })
+  return sendPage(reply, account)
+}
+
+/** Null without a session cookie. */
+export function csrfOf(request: FastifyRequest): string | null {
+  const cookie = sessionCookieOf(request)
+  return cookie && makeCsrfToken(cookie)
+}
+
+export function passwordPageRoute(deps: PageDeps) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const frame = frameOf(deps.page, request)
+    const access = await visitorOf(deps, request)
+    if (mustAskAgain(request)) return sendPage(reply, askingAgainPage(frame, '/login/password'))
+    const [email, csrf] = [emailOf(access), csrfOf(request)]
+    const isEmailKnown = access.kind === 'granted'
+    return sendPage(reply, passwordPage(frame, { email, csrf, isEmailKnown }))
+  }
+}
+
+/** A browser asks for the address of a form, for example after a refusal. */
+export function toLoginRoute(page: Page) {
+  return async (request: FastifyRequest, reply: FastifyReply) =>
+    reply.redirect(frameOf(page, request).href('/login'), 303)
 }
 
 /** Password managers open this address of any site when a password should be changed. */
 export async function changePasswordPageRoute(_: FastifyRequest, reply: FastifyReply) {
-  return reply.redirect('/login#change-password')
+  return reply.redirect('/login/password')
 }
 
 /** A browser that shows the answer to a user gets a page; all others get the envelope. */
@@ -61,22 +198,8 @@ export function notFoundRoute(page: Page) {
   return (request: FastifyRequest, reply: FastifyReply) => {
     const isForUser = request.method === 'GET' && request.headers.accept?.includes('text/html')
     if (!isForUser) return sendFailure(reply, 'NOT_FOUND')
-    const { notFound } = chooseDocument(page, request, reply)
-    return sendContent(request, reply.code(404), notFound)
+    return sendPage(reply.code(404), notFoundPage(frameOf(page, request)))
   }
-}
-
-function chooseDocument({ documents }: Page, request: FastifyRequest, reply: FastifyReply) {
-  const { lang } = request.query as { lang?: unknown }
-  const languages = [...documents.keys()]
-  const language =
-    languages.find(one => one === lang) ??
-    chooseLanguage(request.headers['accept-language'], languages, DEFAULT_LANGUAGE)
-  const document = documents.get(language)
-  if (!document) throw new Error(`no page in ${language}`)
-  reply.headers(PAGE_HEADERS)
-  addVary(reply, 'Accept-Language')
-  return document
 }
 
 /** Has the policy of all other answers, so that an SVG logo opened by itself runs no script. */

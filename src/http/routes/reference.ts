@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, RouteOptions } from 'fastify'
 import { type ApiDescription, toDocument } from '../openapi/document.ts'
 import { NOT_DESCRIBED } from '../openapi/operation.ts'
 import { toHtml } from '../openapi/reference.ts'
+import { referencePage } from '../page/layout.ts'
 import { compressText, type Page } from '../page/page.ts'
 import { PAGE_HEADERS, sendContent } from './page.ts'
 
@@ -21,7 +22,7 @@ export function addReference(
     const document = await toDocument(routes, api)
     return {
       json: compressText('application/json', JSON.stringify(document)),
-      html: page.toReferencePage(toHtml(document, api.failures)),
+      html: compressText('text/html', referencePage(page, toHtml(document, api.failures))),
     }
   }
   let made: ReturnType<typeof make> | null = null

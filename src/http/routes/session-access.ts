@@ -16,7 +16,13 @@ import { logCounted, logRefused } from '../request/log.ts'
 export type SessionAccess = SessionDeps & { isListedOrigin: IsListedOrigin }
 
 type CrossSite = { kind: 'cross-site'; reason: CsrfReason }
-type Denied = { kind: 'denied'; credential: Credential['kind']; reason: AccessReason }
+type Denied = {
+  kind: 'denied'
+  credential: Credential['kind']
+  reason: AccessReason
+  /** Of the user whose cookie was idle for too long. */
+  email?: string | undefined
+}
 /** Why a request is not accepted. */
 export type NoAccess = { kind: 'absent' } | Denied | CrossSite
 
@@ -43,7 +49,7 @@ export async function accessBy(deps: SessionAccess, shown: Shown): Promise<Acces
   const found = await authenticate(deps, shown)
   return found.kind === 'live'
     ? { kind: 'granted', live: found, cookie: shown.kind === 'cookie' ? shown.value : null }
-    : { kind: 'denied', credential: shown.kind, reason: found.reason }
+    : { kind: 'denied', credential: shown.kind, reason: found.reason, email: found.email }
 }
 
 type Shown = Credential | { kind: 'absent' } | CrossSite
@@ -55,11 +61,15 @@ export function credentialOf(deps: SessionAccess, request: FastifyRequest): Show
 }
 
 /** A change that is authenticated by the cookie needs a CSRF token. */
-export function cookieOf(deps: SessionAccess, request: FastifyRequest): Shown {
+export function cookieOf(
+  deps: Pick<SessionAccess, 'isListedOrigin'>,
+  request: FastifyRequest,
+  csrfToken: string | string[] | undefined = request.headers['x-csrf-token'],
+): Shown {
   const value = sessionCookieOf(request)
   if (value === null) return { kind: 'absent' }
   const isChange = request.method !== 'GET' && request.method !== 'HEAD'
-  const reason = isChange ? checkCsrf(request, value, deps.isListedOrigin) : null
+  const reason = isChange ? checkCsrf(request, value, deps.isListedOrigin, csrfToken) : null
   return reason ? { kind: 'cross-site', reason } : { kind: 'cookie', value }
 }
 

@@ -1,0 +1,125 @@
+// The page of a logged-in user: the account, its last login and the user's sessions.
+import type { LiveSession, Session } from '../../domain/session.ts'
+import { DEFAULT_ROLE } from '../../domain/user.ts'
+import { describeDevice } from './device.ts'
+import { type Html, html, type Value } from './html.ts'
+import { type Frame, type Notice, noticeBox, toDocument } from './layout.ts'
+import type { TextKey } from './texts.ts'
+
+/** Fewer may be the user's own typing errors. */
+const ALARMING_FAILURES = 3
+/** A longer list shows this many sessions until the user asks for all. */
+const SHOWN_AT_FIRST = 5
+
+type Account = {
+  live: LiveSession
+  sessions: Session[]
+  csrf: string
+  notice: Notice | null
+  /** After a change of the password, no failure before it is worth a warning. */
+  isPasswordChanged: boolean
+  /** The application to go on to. */
+  next: { address: string; host: string; isHome: boolean } | null
+}
+
+export function accountPage(frame: Frame, account: Account): string {
+  const { text, markup, href } = frame
+  const { live, csrf, notice, next } = account
+  const { user, lastLogin, session: current } = live
+  const others = account.sessions.filter(({ id }) => id !== current.id).reverse()
+  const rows = [current, ...others].map(session => sessionRow(frame, session, current.id, csrf))
+  const failures = account.isPasswordChanged ? 0 : (lastLogin?.failuresSince ?? 0)
+  const main = html`<div id="account">
+        <span id="initials" aria-hidden="true">${initialsOf(user.name)}</span>
+        <div class="names">
+          <h1 id="name" dir="auto">${user.name}</h1>
+          <p class="detail"><span id="user-email">${breakable(user.email)}</span>${user.role !== DEFAULT_ROLE && html` · <span id="role">${user.role}</span>`}</p>
+          <p class="detail"><a id="change-password" href="${href('/login/password')}">${text('changePassword')}</a></p>
+        </div>
+        ${action(frame, '/login/logout', csrf, 'log-out', 'logOut')}
+      </div>
+      ${noticeBox(notice)}
+      ${next ? html`<a id="continue" class="button primary" href="${next.address}">${text(next.isHome ? 'goTo' : 'continueTo', { host: next.host })}</a>` : html`<p id="may-close">${text('mayClose')}</p>`}
+      ${
+        lastLogin &&
+        html`<p id="last-login" class="detail">${markup('lastLogin', {
+          time: timeOf(frame, lastLogin.at),
+          device: describeDevice(lastLogin.userAgent, frame).name,
+          ip: lastLogin.ip,
+        })}</p>`
+      }
+      ${failures >= ALARMING_FAILURES && html`<p id="failures" class="notice" data-kind="warning"><span>${markup('failures', { count: failures, change: html`<a href="${href('/login/password')}">${text('changePassword')}</a>` })}</span></p>`}
+      <div class="title-row">
+        <h2 id="sessions-title">${text('sessions')}</h2>
+        ${others.length > 0 && action(frame, '/login/sessions/others/end', csrf, 'end-others', 'endOthers')}
+      </div>
+      <ul id="sessions" role="list" aria-labelledby="sessions-title">${rows.slice(0, SHOWN_AT_FIRST)}</ul>
+      ${
+        rows.length > SHOWN_AT_FIRST &&
+        html`<details>
+        <summary>${text('showAll', { count: rows.length })}</summary>
+        <ul role="list" aria-labelledby="sessions-title">${rows.slice(SHOWN_AT_FIRST)}</ul>
+      </details>`
+      }`
+  return toDocument(frame, {
+    title: text('accountTitle'),
+    main,
+    isError: notice?.kind === 'error',
+    view: 'account',
+  })
+}
+
+function sessionRow(frame: Frame, session: Session, currentId: string, csrf: string): Html {
+  const { id, userAgent, ip, createdAt, lastUsedAt } = session
+  const { text, markup } = frame
+  const { icon, name: device } = describeDevice(userAgent, frame)
+  const [opened, used] = [timeOf(frame, createdAt), timeOf(frame, lastUsedAt)]
+  const isUnused = opened.text === used.text
+  const label = text('endNamed', { device, ip, time: shownTime(frame, createdAt) })
+  return html`<li id="session-${id}" class="session">
+          ${icon}
+          <div class="names">
+          <p><strong dir="auto">${device}</strong> ${id === currentId && html`<span class="badge">${text('thisDevice')}</span>`}</p>
+          <p class="detail">${markup(isUnused ? 'sessionUnused' : 'sessionDetail', { ip, opened, used })}</p>
+          </div>
+          ${id !== currentId && action(frame, `/login/sessions/${id}/end`, csrf, `end-${id}`, 'logOut', label)}
+        </li>`
+}
+
+/** `label`: what screen readers say in place of the text. */
+function action(
+  { text, href }: Frame,
+  path: string,
+  csrf: string,
+  id: string,
+  key: TextKey,
+  label?: string,
+): Html {
+  return html`<form method="post" action="${href(path)}">
+          <input type="hidden" name="csrf" value="${csrf}">
+          <button id="${id}"${label !== undefined && html` aria-label="${label}"`}><span class="spinner"></span><span>${text(key)}</span></button>
+        </form>`
+}
+
+/** The script writes it in the zone of the browser. */
+function timeOf(frame: Frame, moment: Date): Html {
+  return html`<time datetime="${moment.toISOString()}" data-now="${frame.text('justNow')}">${shownTime(frame, moment)}</time>`
+}
+
+function shownTime({ language }: Frame, moment: Date): string {
+  const style = { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' } as const
+  return `${new Intl.DateTimeFormat(language, style).format(moment)} UTC`
+}
+
+function initialsOf(name: string): string {
+  const words = name.split(/\s+/).filter(Boolean)
+  const ends = words.length > 1 ? [words[0], words.at(-1)] : words
+  // Arabic letters would be joined to a word.
+  return ends.map(word => [...(word ?? '')][0]?.toUpperCase()).join('\u200c')
+}
+
+/** A long email breaks before its @ rather than within a word. */
+function breakable(email: string): Value {
+  const at = email.lastIndexOf('@')
+  return html`${email.slice(0, at)}<wbr>${email.slice(at)}`
+}

@@ -1,0 +1,96 @@
+// POST /login and below: what the forms of the pages send. A form does the same as an operation of the API. Success
+// leads to a page of its own; a refusal is a page, see form-failures.ts.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { LiveSession } from '../../domain/session.ts'
+import { isUuid } from '../../identifiers.ts'
+import { endOtherSessions, endOwnSession } from '../../session/own-sessions.ts'
+import { formOf } from '../request/body.ts'
+import { refuse } from '../request/log.ts'
+import { type ChangeDeps, changePassword } from './change-password.ts'
+import { reportEnded } from './ended-session.ts'
+import { answerLogin, callerOf } from './login.ts'
+import { logOut } from './logout.ts'
+import { afterForm, frameOf, type PageDeps } from './page.ts'
+import { accessBy, cookieOf, sendDenied } from './session-access.ts'
+
+type FormDeps = PageDeps & ChangeDeps
+
+export function loginFormRoute({ page, login }: FormDeps) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const { email = '', password = '' } = formOf(request)
+    const fields = missingIn({ email, password })
+    if (fields.length > 0) return refuse(request, reply, 'VALIDATION_ERROR', { fields })
+    const outcome = await login({ email, password, ...callerOf(request) })
+    return answerLogin(request, reply, outcome, () =>
+      reply.redirect(afterForm(page, request, 'logged-in'), 303),
+    )
+  }
+}
+
+export function passwordFormRoute(deps: FormDeps) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const shown = cookieOfForm(request)
+    if (shown.kind === 'cross-site') return sendDenied(request, reply, shown)
+    const { email = '', password = '', 'new-password': newPassword = '' } = formOf(request)
+    const change = { email, currentPassword: password, newPassword }
+    const fields = missingIn(change)
+    if (fields.length > 0) return refuse(request, reply, 'VALIDATION_ERROR', { fields })
+    return changePassword(deps, request, reply, change, () =>
+      reply.redirect(afterForm(deps.page, request, 'changed'), 303),
+    )
+  }
+}
+
+/** An email of white space counts as empty; a password may consist of spaces. */
+function missingIn(fields: Record<string, string>): string[] {
+  const names = Object.keys(fields)
+  return names.filter(name => (name === 'email' ? fields[name]?.trim() : fields[name]) === '')
+}
+
+/** An origin that CORS_ORIGINS lists may use the cookie, but sends no forms. */
+function cookieOfForm(request: FastifyRequest) {
+  return cookieOf({ isListedOrigin: () => false }, request, formOf(request).csrf)
+}
+
+/** Without a live session, there is nothing left to do. */
+export function logoutFormRoute({ page, sessions }: FormDeps) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const shown = cookieOfForm(request)
+    if (shown.kind === 'cross-site') return sendDenied(request, reply, shown)
+    if (shown.kind !== 'absent') await logOut(sessions, request, reply, shown)
+    return reply.redirect(afterForm(page, request, 'logged-out'), 303)
+  }
+}
+
+export function endSessionFormRoute(deps: FormDeps) {
+  return withSessionOfForm(deps, async (live, request) => {
+    const { id } = request.params as { id: string }
+    // A session that is not found has already ended.
+    const isEnded = isUuid(id) && (await endOwnSession(deps.sessions, live, id.toLowerCase()))
+    return { done: 'ended', ended: isEnded ? [id.toLowerCase()] : [] }
+  })
+}
+
+export function endOthersFormRoute(deps: FormDeps) {
+  return withSessionOfForm(deps, async live => ({
+    done: 'others-ended',
+    ended: (await endOtherSessions(deps.sessions, live)) ?? [],
+  }))
+}
+
+type Ended = { done: 'ended' | 'others-ended'; ended: string[] }
+
+/** Without a live session, the form leads to the login, which says so. */
+function withSessionOfForm(
+  { page, sessions }: FormDeps,
+  end: (live: LiveSession, request: FastifyRequest) => Promise<Ended>,
+) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const access = await accessBy(sessions, cookieOfForm(request))
+    if (access.kind === 'cross-site') return sendDenied(request, reply, access)
+    if (access.kind !== 'granted') return reply.redirect(frameOf(page, request).href('/login'), 303)
+    const { done, ended } = await end(access.live, request)
+    for (const id of ended) reportEnded(request, id, access.live.user.id, 'user')
+    return reply.redirect(afterForm(page, request, done), 303)
+  }
+}

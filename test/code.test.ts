@@ -51,7 +51,7 @@ for (const engine of ENGINES_BY_RUN) {
       service.call({
         method: 'GET',
         path: `/login?${new URLSearchParams(query)}`,
-        headers: { ...cookie(login.cookie), ...NAVIGATION },
+        headers: { ...cookie(login.cookie), ...NAVIGATION, Accept: 'text/html' },
       })
     const redeem = (code: unknown, verifier: unknown, headers = {}, from = '127.0.0.1') =>
       service.call({ path: `${AUTH}/code`, body: { code, verifier }, headers, from })

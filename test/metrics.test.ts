@@ -205,7 +205,13 @@ test('callers cannot multiply the series by methods: labels name only what a rou
       ...['GET /admin/v1/audit', 'GET /admin/v1/users', `GET ${AUTH}/sessions`, 'GET /docs'],
       'GET /openapi.json',
       ...['GET /login', 'HEAD /admin/v1/audit', 'HEAD /admin/v1/users', `HEAD ${AUTH}/sessions`],
-      ...['HEAD /docs', 'HEAD /login', 'POST /admin/v1/users', `DELETE ${AUTH}/sessions`],
+      ...[
+        'HEAD /docs',
+        'HEAD /login',
+        'POST /admin/v1/users',
+        'POST /login',
+        `DELETE ${AUTH}/sessions`,
+      ],
       'other other',
     ].toSorted(),
   )

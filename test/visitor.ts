@@ -28,6 +28,7 @@ export function createVisitor(service: Pick<TestService, 'call'>, from = '127.0.
       headers: {
         ...(sent.length > 0 && { Cookie: sent.join('; ') }),
         ...(fields && { 'Content-Type': 'application/x-www-form-urlencoded' }),
+        Accept: 'text/html',
         ...NAVIGATION,
         ...headers,
       },

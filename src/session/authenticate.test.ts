@@ -53,7 +53,7 @@ async function openWithCookie() {
 
 test('a cookie is idle 30 minutes after its last use', async () => {
   const { authenticateAt } = await openWithCookie()
-  const idle = { kind: 'invalid', reason: 'cookie-idle' }
+  const idle = { kind: 'invalid', reason: 'cookie-idle', email: 'ann@example.com' }
   assert.deepEqual(await authenticateAt(IDLE_MS), idle)
   assert.equal((await authenticateAt(IDLE_MS - 1)).kind, 'live')
 })

@@ -19,6 +19,10 @@ const CHANCE_T = 2
 const KNOWN_REMAINDER_MS = 0.08
 const WARM_UP_ROUNDS = 100
 const CHANGE = '/api/v1/auth/password'
+const FORM = {
+  'Sec-Fetch-Site': 'same-origin',
+  'Content-Type': 'application/x-www-form-urlencoded',
+}
 const SETTINGS: [EngineName, passwordEngine: 'lanes' | 'native', rounds: number][] = [
   ['sqlite', 'lanes', 500],
   ['sqlite', 'native', 300],
@@ -38,7 +42,8 @@ for (const [engine, passwordEngine, rounds] of SETTINGS) {
     })
     context.after(() => service.stop())
     const accounts = ['wrong', 'overlong', 'inactive', 'ended']
-    for (const account of [...accounts, ...accounts.map(account => `change-${account}`)]) {
+    const ways = ['', 'change-', 'form-']
+    for (const account of ways.flatMap(way => accounts.map(account => way + account))) {
       const email = `${account}@example.com`
       await service.addUser(email)
       // Its row has a last login, unlike dummy rows.
@@ -65,12 +70,19 @@ for (const [engine, passwordEngine, rounds] of SETTINGS) {
       changeInactive: ['change-inactive@example.com', PASSWORD, NEW_PASSWORD],
       changeOverlong: ['change-overlong@example.com', 'x'.repeat(100), NEW_PASSWORD],
       changeEnded: ['change-ended@example.com', PASSWORD, NEW_PASSWORD],
+      formWrong: ['form-wrong@example.com', wrong],
+      formUnknown: ['form-absent@example.com', wrong],
+      formInactive: ['form-inactive@example.com', PASSWORD],
+      formOverlong: ['form-overlong@example.com', 'x'.repeat(100)],
+      formEnded: ['form-ended@example.com', PASSWORD],
     }
     const findDifferent = async () => {
       const times = await measure(service, rounds, WARM_UP_ROUNDS, attempts)
       return Object.keys(times).flatMap(name => {
-        // A change has a longer body, and its new password is judged first: it is compared with other changes.
-        const other = name.startsWith('change') ? 'changeWrong' : 'wrong'
+        // A change has a longer body, and its new password is judged first; a form is answered with a page. They are
+        // compared with each other.
+        const [way] = /^(change|form)/.exec(name) ?? []
+        const other = way ? `${way}Wrong` : 'wrong'
         if (name === other) return []
         const comparison = compare(times[other] ?? [], times[name] ?? [])
         const figures = `${other} and ${name}: ${JSON.stringify(comparison)}`
@@ -173,8 +185,9 @@ async function measure(
   for (let round = -warmUpRounds; round < rounds; round++) {
     for (const name of shuffled(names)) {
       const [email, password, newPassword] = attempts[name] ?? ['', '']
-      const call =
-        newPassword === undefined
+      const call = name.startsWith('form')
+        ? { path: '/login', headers: FORM, body: String(new URLSearchParams({ email, password })) }
+        : newPassword === undefined
           ? { body: { email, password } }
           : { path: CHANGE, body: { email, currentPassword: password, newPassword } }
       const started = performance.now()

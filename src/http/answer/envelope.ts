@@ -118,9 +118,12 @@ export type ShowFailure = (
   details: Details,
 ) => FastifyReply
 
-/** Set in the config of a route whose failures are pages. */
-function showFailureOf({ routeOptions }: FastifyRequest): ShowFailure | undefined {
-  return (routeOptions.config as { showFailure?: ShowFailure }).showFailure
+/** Set in the config of a route whose failures are pages, for its forms and for callers that show pages. */
+function showFailureOf(request: FastifyRequest): ShowFailure | undefined {
+  const { method, headers, routeOptions } = request
+  const isForUser = method === 'POST' || headers.accept?.includes('text/html')
+  const { showFailure } = routeOptions.config as { showFailure?: ShowFailure }
+  return isForUser ? showFailure : undefined
 }
 
 /** Whether a form of a page sends this request. */

@@ -137,6 +137,6 @@ function submitButton(
 ): Html {
   const wait =
     waitSeconds !== undefined &&
-    html` data-wait="${waitSeconds}" data-waiting="${text('countdown')}" data-over="${text('tryAgainNow')}"`
-  return html`<button id="${id}" class="primary" data-busy="${text(busy)}"${wait}><span class="spinner"></span><span>${text(label)}</span></button>`
+    html` data-wait="${waitSeconds}" data-waiting="${text('countdown', { time: '{time}' })}" data-over="${text('tryAgainNow')}"`
+  return html`<button id="${id}" class="button primary" data-busy="${text(busy)}"${wait}><span class="spinner"></span><span>${text(label)}</span></button>`
 }

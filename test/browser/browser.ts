@@ -14,7 +14,7 @@ import {
   type Request,
 } from 'playwright-core'
 import { PROJECT } from '../process.ts'
-import { LOGIN, PASSWORD, startTestService, type TestService } from '../service.ts'
+import { PASSWORD, startTestService, type TestService } from '../service.ts'
 import { changeAt } from '../storage/fixtures.ts'
 
 /** Chromium without windows, which takes half of the time for the same page. */
@@ -36,20 +36,16 @@ const FULLY_PICTURED = ['form', 'account', 'change-password', 'reference']
 const PHONE_WIDTH = 320
 const DESKTOP = { width: 900, height: 780 }
 /** For each step of a visit. A busy machine may need longer than the usual 30 s. */
-export const STEP_LIMIT_MS = 300_000
+export const STEP_LIMIT_MS = 25_000
 
 export type Visit = {
   page: Page
   context: BrowserContext
   service: TestService
-  /** The calls to the service so far, such as "POST /login". */
-  calls: () => string[]
   print: (line: string) => void
   newUser: (name?: string) => Promise<string>
   fill: (email: string, password?: string) => Promise<void>
   logIn: (email: string) => Promise<void>
-  /** One more tab of the same browser. */
-  newTab: () => Promise<Page>
   /** Checks accessibility in light and dark and the width on a phone; takes screenshots if asked for. */
   look: (name: string) => Promise<void>
   picture: (name: string) => Promise<void>
@@ -62,10 +58,6 @@ type Options = {
   path?: string
   /** Other origins that the page may go to; the test answers for them. */
   elsewhere?: string[]
-  /** Runs before the page is opened. */
-  prepare?: (page: Page) => Promise<unknown>
-  /** Does not wait for the page's script. */
-  isLate?: boolean
 }
 
 /** A time zone where it is about noon: the page writes times of another day with their date. */
@@ -90,7 +82,7 @@ export function openVisits(env: Record<string, string> = {}) {
 
   return function visit(body: (visit: Visit) => Promise<void>, options: Options = {}) {
     return async (test: TestContext) => {
-      const { expected = [], elsewhere = [], path = '/login', prepare, isLate = false } = options
+      const { expected = [], elsewhere = [], path = '/login' } = options
       const context = await browser.newContext({
         ignoreHTTPSErrors: true,
         viewport: DESKTOP,
@@ -101,9 +93,8 @@ export function openVisits(env: Record<string, string> = {}) {
       context.setDefaultTimeout(STEP_LIMIT_MS)
       const complaints: string[] = []
       const requests: Request[] = []
-      // Without a session, the first call of the page is answered 401.
       const isExpected = (text: string) =>
-        [401, ...expected].some(it => text.startsWith('Failed to load') && text.includes(`${it}`))
+        expected.some(it => text.startsWith('Failed to load') && text.includes(`${it}`))
       context.on('console', message => {
         const isBad = ['error', 'warning'].includes(message.type())
         if (isBad && !isExpected(message.text())) complaints.push(message.text())
@@ -122,13 +113,8 @@ export function openVisits(env: Record<string, string> = {}) {
         const answer = { contentType: 'text/html', body: '<title>elsewhere</title>' }
         await context.route(`${origin}/**`, route => route.fulfill(answer))
       }
-      const newTab = async () => {
-        const tab = await context.newPage()
-        await prepare?.(tab)
-        await tab.goto(service.url + path, { waitUntil: isLate ? 'commit' : 'load' })
-        return tab
-      }
-      const page = await newTab()
+      const page = await context.newPage()
+      await page.goto(service.url + path)
       const fill = async (email: string, password = PASSWORD) => {
         await page.fill('#email', email)
         await page.fill('#password', password)
@@ -138,14 +124,8 @@ export function openVisits(env: Record<string, string> = {}) {
           page,
           context,
           service,
-          newTab,
           fill,
           print: line => test.diagnostic(line),
-          calls: () =>
-            requests
-              .map(request => `${request.method()} ${new URL(request.url()).pathname}`)
-              .filter(call => call.includes('/api/v1/auth'))
-              .map(call => call.replace('/api/v1/auth', '')),
           async newUser(name = 'Kate') {
             const email = `kate${++users}@example.com`
             await service.addUser(email, { name })
@@ -221,19 +201,6 @@ async function takePicture(page: Page, name: string): Promise<void> {
   })
 }
 
-/** The browser keeps no cookie of a login. */
-export const withoutCookies = (page: Page) =>
-  page.route(`**${LOGIN}`, async route => {
-    const response = await route.fetch()
-    const { 'set-cookie': _, ...headers } = response.headers()
-    await page.context().clearCookies()
-    await route.fulfill({ response, headers })
-  })
-
-/** The windows of this test hear nothing of each other, as after a message that was lost. */
-export const withoutChannel = (page: Page) =>
-  page.addInitScript('BroadcastChannel.prototype.postMessage = () => {}')
-
 /** The user's password stays the same, but is now temporary. */
 export async function makeTemporary({ store, now }: TestService, email: string): Promise<void> {
   const user = await store.users.findByEmail(email)
@@ -242,7 +209,7 @@ export async function makeTemporary({ store, now }: TestService, email: string):
   await store.users.setPassword(user.id, user.passwordHash, changeAt(now()), until)
 }
 
-export const sessionsOf = (page: Page) => page.locator('#sessions li')
+export const sessionsOf = (page: Page) => page.locator('.session')
 
 /** Logs in on a page that shows the form. */
 export async function logInOn(page: Page, email: string): Promise<void> {
@@ -252,15 +219,9 @@ export async function logInOn(page: Page, email: string): Promise<void> {
   await sessionsOf(page).first().waitFor()
 }
 
-/** The id of the focused element. */
-export const focused = (page: Page) => page.evaluate<string>('document.activeElement.id')
+/** Waits until the element with this id has the focus. */
+export const isFocused = (page: Page, id: string) => page.locator(`#${id}:focus`).waitFor()
 
 /** Waits until the notice shows this sentence. */
 export const says = (page: Page, sentence: string | RegExp) =>
   page.locator('#notice').filter({ hasText: sentence }).waitFor()
-
-/** Fails if the form has lost this input. */
-export async function assertKept(page: Page, email: string, password = PASSWORD): Promise<void> {
-  assert.equal(await page.inputValue('#email'), email)
-  assert.equal(await page.inputValue('#password'), password)
-}

@@ -25,7 +25,13 @@ type Environment = Record<string, string>
  * The language is a tag such as de-DE. The home folder is the browser's own, and is removed with it. On a
  * screen, the browser also tells a screen reader what it shows.
  */
-type Start = { port: number; home: string; language: string; isOnScreen: boolean }
+type Start = {
+  port: number
+  home: string
+  language: string
+  isOnScreen: boolean
+  hasScripts: boolean
+}
 type Program = {
   commands: string[][]
   env?: Environment
@@ -33,9 +39,12 @@ type Program = {
 }
 
 const BROWSERS = {
-  chromium({ port, language, isOnScreen }: Start): Program {
-    const screen = isOnScreen ? '--force-renderer-accessibility' : '--headless'
-    const args = [...FLAGS, screen, '--remote-debugging-pipe', `--accept-lang=${language}`]
+  chromium({ port, language, isOnScreen, hasScripts }: Start): Program {
+    const args = [
+      ...[...FLAGS, '--remote-debugging-pipe', `--accept-lang=${language}`],
+      isOnScreen ? '--force-renderer-accessibility' : '--headless',
+      ...(hasScripts ? [] : ['--blink-settings=scriptEnabled=false']),
+    ]
     const binary = isOnScreen ? findChromium() : findHeadlessChromium()
     const options = { 'goog:chromeOptions': { binary, args } }
     return {
@@ -44,11 +53,12 @@ const BROWSERS = {
     }
   },
 
-  async firefox({ port, home, language, isOnScreen }: Start): Promise<Program> {
+  async firefox({ port, home, language, isOnScreen, hasScripts }: Start): Promise<Program> {
     const screen = isOnScreen ? [] : ['--headless']
     const settings = {
       'marionette.port': port,
       'intl.accept_languages': language,
+      'javascript.enabled': hasScripts,
       // A third less work: fewer frames, no start page, and no processes in advance.
       'layout.frame_rate': 10,
       'browser.startup.page': 0,
@@ -64,12 +74,17 @@ const BROWSERS = {
     }
   },
 
-  async webkit({ port, home, language }: Start): Promise<Program> {
+  async webkit({ port, home, language, hasScripts }: Start): Promise<Program> {
     // WebKit takes its language from the name of the locale. A locale of that name must exist.
     const locale = `${language.replace('-', '_')}.UTF-8`
     await symlink('/usr/lib/locale/C.utf8', join(home, locale))
     const [binary] = globSync('/usr/lib/*/webkit2gtk-4.1/MiniBrowser')
-    const options = { 'webkitgtk:browserOptions': { binary, args: ['--automation'] } }
+    const options = {
+      'webkitgtk:browserOptions': {
+        binary,
+        args: ['--automation', ...(hasScripts ? [] : ['--enable-javascript=FALSE'])],
+      },
+    }
     return {
       // The number of the display only has to be free, like that of the port.
       commands: [
@@ -94,13 +109,19 @@ export const BROWSER_NAMES = Object.keys(BROWSERS) as BrowserName[]
 export type Browser = Awaited<ReturnType<typeof startBrowser>>
 
 /** Starts a browser with an empty profile; with the environment of a screen, on that screen. */
-export async function startBrowser(name: BrowserName, language: string, screen?: Environment) {
+export async function startBrowser(
+  name: BrowserName,
+  language: string,
+  { screen, hasScripts = true }: { screen?: Environment; hasScripts?: boolean } = {},
+) {
   const missing = missingOf(PACKAGES).join(', ')
   assert.equal(missing, '', `missing: ${missing}; "npm run test:browser" installs it`)
   const home = await makeTemporaryFolder('login-browser-')
   const port = await freePort()
   const isOnScreen = screen !== undefined
-  const { commands, env, openSession } = await BROWSERS[name]({ port, home, language, isOnScreen })
+  const { commands, env, openSession } = await BROWSERS[name]({
+    ...{ port, home, language, isOnScreen, hasScripts },
+  })
   const processes = commands.map(command =>
     runWithTheTests(command, { ...screen, HOME: home, ...env }),
   )

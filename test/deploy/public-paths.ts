@@ -19,7 +19,14 @@ export async function listPublicPaths(ask: Ask): Promise<{ method: string; path:
   assert.ok(operations.length > 10 && assets.length > 1)
   return [
     ...operations,
-    ...['/login', '/.well-known/change-password', ...assets].map(path => ({ method: 'GET', path })),
+    ...['/login', '/login/password', '/.well-known/change-password', ...assets].map(path => ({
+      method: 'GET',
+      path,
+    })),
+    ...['/login', '/login/logout', '/login/sessions/others/end'].map(path => ({
+      method: 'POST',
+      path,
+    })),
   ]
 }
 

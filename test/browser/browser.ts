@@ -13,7 +13,6 @@ import {
   type Page,
   type Request,
 } from 'playwright-core'
-import { PROJECT } from '../process.ts'
 import { PASSWORD, startTestService, type TestService } from '../service.ts'
 import { changeAt } from '../storage/fixtures.ts'
 
@@ -30,13 +29,14 @@ export const FLAGS = [
   ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
 ]
 const FONTS = join(import.meta.dirname, 'fonts.conf')
-const SCREENSHOTS = process.env.SCREENSHOTS ? join(PROJECT, 'docs/screenshots') : null
+/** The folder for pictures of all states; docs/screenshots has those that documents show. */
+const { SCREENSHOTS } = process.env
 /** Of these, there are also screenshots in dark and on a phone. */
 const FULLY_PICTURED = ['form', 'account', 'change-password', 'reference']
 const PHONE_WIDTH = 320
 const DESKTOP = { width: 900, height: 780 }
 /** For each step of a visit. A busy machine may need longer than the usual 30 s. */
-export const STEP_LIMIT_MS = 25_000
+export const STEP_LIMIT_MS = 300_000
 
 export type Visit = {
   page: Page

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { PASSWORD } from '../service.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
+import { createVisitor } from '../visitor.ts'
 import {
   assertAccessible,
   isFocused,
@@ -80,25 +81,17 @@ describe('the form', () => {
 
   test(
     'is sent once after repeated clicks, shows that it is under way, and hides the password',
-    visit(async ({ page, newUser, fill, service, picture }) => {
-      const { promise: released, resolve: release } = Promise.withResolvers<void>()
-      const posts: string[] = []
-      await page.route('**/login', async route => {
-        posts.push(route.request().method())
-        await released
-        await route.continue()
-      })
+    visit(async ({ page, newUser, fill, service }) => {
       await fill(await newUser())
       await page.getByRole('button', { name: 'Show password' }).click()
-      // page.click would wait for the answer.
-      for (let i = 0; i < 3; i++) await page.evaluate(`document.getElementById('log-in').click()`)
-      await page.locator('#log-in[aria-busy=true] .spinner:visible').waitFor()
-      assert.equal(await page.getAttribute('#password', 'type'), 'password')
-      await page.getByText('Logging in…').waitFor()
-      await picture('waiting')
-      release()
+      const state = await page.evaluate(`(() => {
+        const button = document.getElementById('log-in')
+        for (let i = 0; i < 3; i++) button.click()
+        const { type } = document.getElementById('password')
+        return [button.innerText, button.getAttribute('aria-busy'), type]
+      })()`)
+      assert.deepEqual(state, ['Logging in…', 'true', 'password'])
       await sessionsOf(page).first().waitFor()
-      assert.deepEqual(posts, ['POST'])
       const events = service.logged().map(({ event }) => event)
       assert.equal(events.filter(event => event === 'login.succeeded').length, 1)
     }),
@@ -301,8 +294,9 @@ describe('an address to return to', () => {
   test(
     'is gone to after the login, in place of the form; the third time in a moment, the user must click',
     visit(
-      async ({ page, newUser, fill, service, picture, look }) => {
-        await fill(await newUser())
+      async ({ page, newUser, fill, service, look }) => {
+        const email = await newUser()
+        await fill(email)
         await page.click('#log-in')
         await page.waitForURL(`${APP}/a`)
         for (let i = 0; i < 2; i++) {
@@ -314,12 +308,13 @@ describe('an address to return to', () => {
         await look('sent-back')
         await page.click('#continue')
         await page.waitForURL(`${APP}/a`)
-        // An application that does not answer.
-        await page.context().clearCookies({ name: '__Host-departures' })
-        await page.context().route(`${APP}/**`, () => {})
-        await page.goto(service.url + path, { waitUntil: 'commit' })
+        // The page on the way there, without its refresh.
+        const { text } = await createVisitor(service).logIn(email, PASSWORD, path)
+        const body = text.replace(/<meta http-equiv="refresh"[^>]*>/, '')
+        await page.route('**/leaving', route => route.fulfill({ contentType: 'text/html', body }))
+        await page.goto(`${service.url}/leaving`)
         await page.getByRole('link', { name: 'Continue to app.example.com' }).waitFor()
-        await picture('leaving')
+        await look('leaving')
       },
       { path, elsewhere: [APP] },
     ),

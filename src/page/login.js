@@ -20,7 +20,6 @@ all('p', '[autofocus]')[0]?.focus()
 all('input', '[type=password]').forEach(startPassword)
 all('form').forEach(startForm)
 all('button', '[data-wait]').forEach(startWait)
-all('time').forEach(showTime)
 
 /**
  * Shows the password on demand, and warns of Caps Lock.
@@ -44,12 +43,10 @@ function startPassword(input) {
   // Browsers remember what is sent in a field of another type.
   input.form?.addEventListener('submit', () => setReveal())
   // The hint stays when the field loses the focus: nothing may move under a pointer that is pressed.
-  for (const type of /** @type {const} */ (['keydown', 'keyup'])) {
-    input.addEventListener(type, event => {
-      const isOn = event.getModifierState?.('CapsLock')
-      capsLock.textContent = (isOn && capsLock.dataset.text) || ''
-    })
-  }
+  input.addEventListener('keyup', event => {
+    const isOn = event.getModifierState?.('CapsLock')
+    capsLock.textContent = (isOn && capsLock.dataset.text) || ''
+  })
 }
 
 /**
@@ -94,8 +91,19 @@ function showError(field, isTyping = false) {
   const text = (field.value === '' ? empty : isWrong ? wrong : '') ?? ''
   if (!error || (isTyping && text !== '')) return text === ''
   field.setAttribute('aria-invalid', String(text !== ''))
-  error.textContent = text
+  say(error, text)
   return text === ''
+}
+
+/**
+ * A new element each time: with Firefox, a changed text in an existing alert is not read.
+ * @param {HTMLElement} element
+ */
+function say(element, sentence = '') {
+  const alert = document.createElement('span')
+  alert.setAttribute('role', 'alert')
+  alert.textContent = sentence
+  element.replaceChildren(...(sentence ? [alert] : []))
 }
 
 /**
@@ -113,9 +121,8 @@ function startWait(button) {
     button.disabled = false
     label.textContent = text
     for (const notice of all('p', '#notice')) {
-      notice.setAttribute('role', 'status')
       notice.dataset.kind = 'information'
-      notice.textContent = sentence
+      say(notice, sentence)
     }
   }
   function tick() {
@@ -130,17 +137,13 @@ function startWait(button) {
   for (const email of all('input', '#email')) email.addEventListener('input', () => end())
 }
 
-/**
- * In the zone of the browser: "5 minutes ago", and a date after a week.
- * @param {HTMLTimeElement} time
- */
-function showTime(time) {
+// In the zone of the browser: "5 minutes ago", and a date after a week.
+for (const time of all('time')) {
   const date = new Date(time.dateTime)
   const minutes = Math.floor((Date.now() - date.getTime()) / 60_000)
+  const unit = minutes < 60 ? 'minute' : minutes < 1440 ? 'hour' : 'day'
+  const count = Math.floor(minutes / { minute: 1, hour: 60, day: 1440 }[unit])
   time.title = exactTime.format(date)
   if (minutes < 1) time.textContent = time.dataset.now ?? ''
-  else if (minutes < 60) time.textContent = age.format(-minutes, 'minute')
-  else if (minutes < 1440) time.textContent = age.format(-Math.floor(minutes / 60), 'hour')
-  else if (minutes < 10_080) time.textContent = age.format(-Math.floor(minutes / 1440), 'day')
-  else time.textContent = time.title
+  else time.textContent = minutes < 10_080 ? age.format(-count, unit) : time.title
 }

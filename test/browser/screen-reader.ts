@@ -14,6 +14,11 @@ import { eventually, runWithTheTests } from './webdriver.ts'
 const WRITE_INSTEAD_OF_SPEAKING = `
 import orca.speech
 orca.speech._speak = lambda text, voice, interrupt: print('spoken:', text, flush=True)
+# A new page is read as a whole.
+def say_all(parts, progress):
+    for [context, voice] in parts:
+        print('spoken:', context.utterance, flush=True)
+orca.speech.sayAll = say_all
 `
 
 export type ScreenReader = Awaited<ReturnType<typeof startScreenReader>>

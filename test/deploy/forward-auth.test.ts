@@ -16,6 +16,7 @@ import {
   type SessionService,
   startSessionService,
 } from '../session-client.ts'
+import { NAVIGATION, refreshIn } from '../visitor.ts'
 import {
   PROXIES,
   type RunningProxy,
@@ -88,7 +89,7 @@ for (const name of PROXIES) {
     const get = (path: string, headers: OutgoingHttpHeaders = {}) =>
       proxy.call({ method: 'GET', path, headers })
     const cookies = (login: Login) => ({
-      Cookie: `a=1; ${SESSION_COOKIE}=${login.cookie}; ${DEVICE_COOKIE}=${login.device}; b=2`,
+      Cookie: `a=1; ${SESSION_COOKIE}=${login.cookie}; ${DEVICE_COOKIE}=${login.device}; __Host-departures=1; b=2`,
     })
     /** What the application got. */
     function seenBy({ status, text }: Answer): Seen {
@@ -103,8 +104,8 @@ for (const name of PROXIES) {
       const { origin, pathname, search, searchParams } = new URL(headers.location ?? '')
       assert.deepEqual([origin, pathname], [address, '/login'])
       assert.equal(searchParams.get('return_to'), `${address}${path}`)
-      const page = await get(`${pathname}${search}`)
-      assert.ok(page.text.replaceAll('&#38;', '&').includes(`href="${address}${path}"`))
+      const page = await get(`${pathname}${search}`, { ...cookies(login), ...NAVIGATION })
+      assert.equal(refreshIn(page), `${address}${path}`)
       const [asset = ''] = /\/assets\/[^"]+\.js/.exec(page.text) ?? []
       assert.equal((await get(asset)).status, 200)
       const body = { email: 'kate@example.com', password: 'wrong' }

@@ -8,7 +8,7 @@ import bcrypt from 'bcrypt'
 import { commandActor } from '../src/cli/terminal.ts'
 import { loadConfig } from '../src/config/config.ts'
 import { createLog } from '../src/log/log.ts'
-import { serve } from '../src/serve.ts'
+import { serve } from '../src/service/serve.ts'
 import { openStore } from '../src/storage/open-store.ts'
 
 const LOGIN = '/api/v1/auth/login'

@@ -6,8 +6,8 @@ import { createProgram } from './cli/program.ts'
 import { createTerminal } from './cli/terminal.ts'
 import { ConfigError } from './config/config.ts'
 import { warnOfIgnoredLines } from './config/unknown-variables.ts'
-import { Failure } from './failures.ts'
-import { hasCode, messageOf } from './files.ts'
+import { Failure } from './system/failures.ts'
+import { hasCode, messageOf } from './system/files.ts'
 
 // Hashing may occupy one thread per core; token verification, files and DNS lookups have four more threads.
 // This must be set before libuv's thread pool is first used.

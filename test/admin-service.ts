@@ -1,8 +1,8 @@
 // A service with its admin API, and a client with tokens that compares every answer with the document.
 import assert from 'node:assert/strict'
 import type { AdminToken } from '../src/domain/admin-token.ts'
-import { createAdminToken, digestOf } from '../src/identifiers.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
+import { createAdminToken, digestOf } from '../src/system/identifiers.ts'
 import { createDescription, type Description } from './described.ts'
 import { freePort } from './postgres-server.ts'
 import {

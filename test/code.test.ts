@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
-import { digestOf } from '../src/identifiers.ts'
+import { digestOf } from '../src/system/identifiers.ts'
 import { ENGINES_BY_RUN } from './engines.ts'
 import { countStatuses, loggedBy, PASSWORD } from './service.ts'
 import {

@@ -1,7 +1,7 @@
 // The doctor finds users that can never log in because their email is not stored in canonical form.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Finding } from '../src/finding.ts'
+import type { Finding } from '../src/system/finding.ts'
 import { setUpCli } from './cli.ts'
 import { ENGINES_BY_RUN } from './engines.ts'
 

@@ -1,6 +1,6 @@
 // The doctor of a suite, on a SQLite database and with a safe production configuration.
 import { after } from 'node:test'
-import type { Finding } from '../src/finding.ts'
+import type { Finding } from '../src/system/finding.ts'
 import { createCli, productionEnv } from './cli.ts'
 import { createTestDatabase } from './engines.ts'
 

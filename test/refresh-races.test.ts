@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { decodeJwt } from 'jose'
-import { digestOf } from '../src/identifiers.ts'
+import { digestOf } from '../src/system/identifiers.ts'
 import { ENGINES_BY_RUN } from './engines.ts'
 import {
   type Answer,

@@ -1,9 +1,9 @@
 // Logins in simulated time: the real hash queue and the real pace, with a simulated hasher, and callers that
 // wait in the same time. Every run with the same seed is the same.
 import { setImmediate as drained } from 'node:timers/promises'
-import { toCountedClient, turnNetwork } from '../src/login/client-group.ts'
 import { createHashQueue } from '../src/login/hash-queue.ts'
 import { createPace } from '../src/login/pace.ts'
+import { toCountedClient, turnNetwork } from '../src/system/client-group.ts'
 import { CHUNK_MS, simulateHasher } from './simulated-hasher.ts'
 
 export type SimulatedAttempt = {

@@ -17,7 +17,7 @@ import { join } from 'node:path'
 import { StatementSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { hasCode } from '../src/files.ts'
+import { hasCode } from '../src/system/files.ts'
 
 /** The environment of a service with such a disk. */
 export function withSlowDisk(file: string): Record<string, string> {

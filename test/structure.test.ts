@@ -49,6 +49,26 @@ test('no imports form a circle', () => {
   for (const file of imports.keys()) visit(file, [])
 })
 
+/** The folders of src/ from top to bottom. */
+const FLOORS = [
+  ...['main.ts', 'cli', 'service', 'admin', 'http', 'login', 'session', 'storage', 'keys'],
+  ...['metrics', 'log', 'system', 'config', 'domain', 'bcrypt'],
+]
+
+test('no import runs upwards', () => {
+  const floorOf = (file: string) => {
+    const floor = FLOORS.indexOf(file.split('/')[1] ?? '')
+    assert.ok(floor >= 0, file)
+    return floor
+  }
+  const sources = [...imports].filter(([file]) => /^src\/.*(?<!\.test)\.ts$/.test(file))
+  for (const [file, { files }] of sources) {
+    for (const imported of files) {
+      assert.ok(floorOf(imported) >= floorOf(file), `${file} imports ${imported}`)
+    }
+  }
+})
+
 const HTTP = /^(fastify$|@fastify\/|node:https?$)/
 const SQL = /^(kysely($|\/)|pg$|pg\/|node:sqlite$)/
 const DOMAIN = ['domain', 'login', 'session', 'keys']

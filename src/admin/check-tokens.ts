@@ -1,7 +1,7 @@
 // Warns of admin tokens that have ended or soon will. The start and the doctor check them.
 import type { Config } from '../config/config.ts'
 import { type AdminToken, TOKEN_MAX_DAYS } from '../domain/admin-token.ts'
-import { type Finding, ok, warning } from '../finding.ts'
+import { type Finding, ok, warning } from '../system/finding.ts'
 
 /** More than any deployment has. */
 export const ALL_TOKENS = { after: '', limit: 1_000 }

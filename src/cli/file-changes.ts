@@ -2,9 +2,9 @@
 // it: after a leak, the keys must be rotated also while the database is down.
 import type { Config } from '../config/config.ts'
 import type { NewAuditEvent } from '../domain/audit.ts'
-import { Failure } from '../failures.ts'
 import { explainKeyFile } from '../keys/key-file.ts'
 import { KeyFileError } from '../keys/key-set.ts'
+import { Failure } from '../system/failures.ts'
 import { type Context, configOf } from './context.ts'
 import { commandActor } from './terminal.ts'
 import { clockOf, withAnyStore } from './with-store.ts'

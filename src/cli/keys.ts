@@ -2,9 +2,9 @@
 import { Command } from 'commander'
 import { timeText } from '../admin/layout.ts'
 import type { AuditAction, NewAuditEvent } from '../domain/audit.ts'
-import { withChangeLock } from '../file-lock.ts'
 import { ensureKeyFile, loadKeySet, readKeyFile, replaceKeyFile } from '../keys/key-file.ts'
 import { createKeys, importKeys, type KeySet, PUBLISH_SECONDS, rotate } from '../keys/key-set.ts'
+import { withChangeLock } from '../storage/file-lock.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
 import { withKeyFile } from './file-changes.ts'
 

@@ -1,7 +1,7 @@
 // Asks questions at a terminal, and reads standard input.
 import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
-import { Failure } from '../failures.ts'
+import { Failure } from '../system/failures.ts'
 
 type Screen = { input: NodeJS.ReadStream; output: NodeJS.WriteStream }
 

@@ -11,7 +11,7 @@ export function serveCommand({ env, envFileWarnings, clock }: Context): Command 
     .action(async () => {
       // Loaded here, because help texts do not need the server's libraries.
       const { createLog } = await import('../log/log.ts')
-      const { serveUntilSignal } = await import('../serve.ts')
+      const { serveUntilSignal } = await import('../service/serve.ts')
       const config = loadConfig(env, envFileWarnings)
       const log = createLog(config.logLevel, process.stdout, config.logIp)
       await serveUntilSignal(config, log, clock)

@@ -2,10 +2,10 @@
 // line: a sentence on a terminal, a log event anywhere else.
 import { hostname, userInfo } from 'node:os'
 import type { Actor } from '../domain/audit.ts'
-import { Failure } from '../failures.ts'
-import { hasCode, isDescriptorExposed, messageOf } from '../files.ts'
 import { printable, safeJson } from '../log/printable.ts'
 import { cutMessage, withoutSecrets } from '../log/redaction.ts'
+import { Failure } from '../system/failures.ts'
+import { hasCode, isDescriptorExposed, messageOf } from '../system/files.ts'
 import { ask } from './prompt.ts'
 
 export type Terminal = ReturnType<typeof createTerminal>

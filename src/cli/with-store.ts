@@ -1,14 +1,14 @@
 // The configured database, opened for one command.
 import { statSync } from 'node:fs'
 import type { AdminDeps } from '../admin/operations/deps.ts'
-import { offsetOf, readDatabaseClock } from '../cluster-clock.ts'
 import type { Config } from '../config/config.ts'
 import { type DatabaseConfig, sourceOf } from '../config/database.ts'
-import { makeDataFolder } from '../data-folder.ts'
 import type { MaintenanceStore } from '../domain/maintenance.ts'
 import { describeProgress } from '../domain/migration.ts'
 import type { Store } from '../domain/store.ts'
-import { Failure } from '../failures.ts'
+import { offsetOf, readDatabaseClock } from '../service/cluster-clock.ts'
+import { makeDataFolder } from '../service/data-folder.ts'
+import { Failure } from '../system/failures.ts'
 import { type Context, configOf } from './context.ts'
 import { commandActor } from './terminal.ts'
 

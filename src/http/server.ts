@@ -11,7 +11,6 @@ import Fastify, {
   type onRequestAsyncHookHandler,
 } from 'fastify'
 import type { Config } from '../config/config.ts'
-import type { Drain } from '../drain.ts'
 import { createCountedLog } from '../log/counted-log.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import { sendFailure } from './answer/envelope.ts'
@@ -34,7 +33,13 @@ import { answerPreflights, cors, logRefusedOrigins, type OriginRules } from './r
 import { CLIENT, COUNTED_LOG, refuse, requestId } from './request/log.ts'
 import { METRICS } from './routes/ended-session.ts'
 
-export type ServerDeps = Pick<Drain, 'track' | 'isStopping' | 'isRefusing'> & {
+export type ServerDeps = {
+  /** Runs what must end before the service does. */
+  track: <T>(operation: () => Promise<T>) => Promise<T>
+  /** True once the service has been asked to end. */
+  isStopping: () => boolean
+  /** True once it refuses requests. */
+  isRefusing: () => boolean
   config: Config
   /** Null: plain HTTP for a TLS proxy in front. */
   tls: TlsMaterial | null

@@ -1,7 +1,7 @@
 // Checks that the signing keys can be used and are safe.
 import type { Config } from '../config/config.ts'
-import { hasCode } from '../files.ts'
-import { checkReaders, type Finding, ok, problem, warning } from '../finding.ts'
+import { hasCode } from '../system/files.ts'
+import { checkReaders, type Finding, ok, problem, warning } from '../system/finding.ts'
 import { explainKeyFile, loadKeySet } from './key-file.ts'
 import { findShortKey, type KeySet } from './key-set.ts'
 

@@ -4,7 +4,7 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { findExposure } from '../files.ts'
+import { findExposure } from '../system/files.ts'
 import {
   ensureKeyFile,
   loadKeySet,

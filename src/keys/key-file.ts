@@ -1,8 +1,8 @@
 // The file with the signing keys: created once, read at the start and again whenever it changes.
 import { link, readFile, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { hasCode, makeFolder, messageOf, replaceFile, writeTemporaryFile } from '../files.ts'
-import { type Followed, followFiles } from '../follow-files.ts'
+import { hasCode, makeFolder, messageOf, replaceFile, writeTemporaryFile } from '../system/files.ts'
+import { type Followed, followFiles } from '../system/follow-files.ts'
 import {
   createGeneration,
   createKeys,

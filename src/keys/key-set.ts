@@ -11,7 +11,7 @@ import {
   jwtVerify,
 } from 'jose'
 import { REFRESH_TOKEN_SECONDS } from '../domain/lifetimes.ts'
-import { fingerprintOf } from '../identifiers.ts'
+import { fingerprintOf } from '../system/identifiers.ts'
 import { type AccessAlgorithm, type SigningKey, signToken } from './sign-token.ts'
 
 /** `fingerprint` tells two keys with the same id apart. */

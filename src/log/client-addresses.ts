@@ -1,7 +1,7 @@
 // Truncates the addresses of clients in a log line, or leaves them out (LOG_IP).
 import { isIP } from 'node:net'
 import type { Config } from '../config/config.ts'
-import { networkAddress } from '../login/client-group.ts'
+import { networkAddress } from '../system/client-group.ts'
 
 /** Every field that is an address, whatever its name: `target` of `admin.request` may be one. */
 export function withoutAddresses(

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { clientGroup } from '../login/client-group.ts'
+import { clientGroup } from '../system/client-group.ts'
 import { createCountedLog } from './counted-log.ts'
 import { createLog } from './log.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { createAdminToken } from '../identifiers.ts'
+import { createAdminToken } from '../system/identifiers.ts'
 import { createLog } from './log.ts'
 
 const CANARY = 'c4n4ry'

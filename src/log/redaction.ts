@@ -1,5 +1,5 @@
 // Removes secrets from what is logged, and bounds the length of a line.
-import { maskAdminTokens } from '../identifiers.ts'
+import { maskAdminTokens } from '../system/identifiers.ts'
 import { safeJson } from './printable.ts'
 
 /** Names of fields that are never logged, at any depth; in lower case. */

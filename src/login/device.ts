@@ -5,7 +5,7 @@ import type { UsedDevice } from '../domain/attempt.ts'
 import type { Device } from '../domain/device.ts'
 import { DEVICE_IDLE_SECONDS, DEVICE_MAX_SECONDS } from '../domain/lifetimes.ts'
 import type { Store } from '../domain/store.ts'
-import { digestOf, randomToken } from '../identifiers.ts'
+import { digestOf, randomToken } from '../system/identifiers.ts'
 
 /** 256 random bits in base64url. */
 const RANDOM_CHARACTERS = 43

@@ -2,8 +2,8 @@
 import type { Budgets, ScopeName } from '../domain/attempt.ts'
 import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
+import { turnNetwork } from '../system/client-group.ts'
 import { type AdmissionDeps, admit, type ShedReason } from './admission.ts'
-import { turnNetwork } from './client-group.ts'
 import { canonicalEmail, EMAIL_MAX_LENGTH, lookupKey, matchablePassword } from './credentials.ts'
 import { decide, type RejectionReason } from './decision.ts'
 import {

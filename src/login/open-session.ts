@@ -4,10 +4,10 @@ import type { Opened, PasswordChange, ThrottleScope, UsedDevice } from '../domai
 import { ABANDONED_SECONDS } from '../domain/lifetimes.ts'
 import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
-import { digestOf, randomToken } from '../identifiers.ts'
 import type { Keys } from '../keys/key-set.ts'
 import { signAccessToken, type TokenSettings } from '../session/access-token.ts'
 import { issueRefreshToken } from '../session/refresh-token.ts'
+import { digestOf, randomToken } from '../system/identifiers.ts'
 
 export type OpenedSession = Opened & {
   id: string

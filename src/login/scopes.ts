@@ -2,7 +2,7 @@
 import type { Budgets, ScopeName, ThrottleScope } from '../domain/attempt.ts'
 import type { Device } from '../domain/device.ts'
 import type { ThrottleLimits } from '../domain/throttle.ts'
-import { digestOf } from '../identifiers.ts'
+import { digestOf } from '../system/identifiers.ts'
 
 /** A known device has its own failures, which other callers cannot use up. */
 const DEVICE_LIMIT = { maxFailures: 5, maxDailyFailures: null }

@@ -3,7 +3,7 @@
 // blocks of JSON, of which all answers consist: memory and work do not depend on what callers ask for.
 import { ENDED_LISTED_SECONDS } from '../domain/lifetimes.ts'
 import type { SessionEnd, SessionStore } from '../domain/session.ts'
-import { digestOf } from '../identifiers.ts'
+import { digestOf } from '../system/identifiers.ts'
 
 const LISTED_MS = ENDED_LISTED_SECONDS * 1000
 const READ_EVERY_MS = 1_000

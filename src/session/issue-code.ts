@@ -2,7 +2,7 @@
 import { CODE_SECONDS } from '../domain/lifetimes.ts'
 import type { LiveSession } from '../domain/session.ts'
 import type { Store } from '../domain/store.ts'
-import { digestOf, randomToken } from '../identifiers.ts'
+import { digestOf, randomToken } from '../system/identifiers.ts'
 import type { RefreshLimit } from './refresh-limit.ts'
 
 export type IssueDeps = { store: Pick<Store, 'codes'>; clock: () => Date; limit: RefreshLimit }

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { openTestStore } from '../../test/engines.ts'
 import { makeKeys } from '../../test/keys.ts'
 import { insertTestUser, makeScopes, openFor } from '../../test/storage/fixtures.ts'
-import { digestOf, randomToken } from '../identifiers.ts'
+import { digestOf, randomToken } from '../system/identifiers.ts'
 import { redeemCode } from './redeem-code.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')

@@ -1,7 +1,7 @@
 // Checks what the service cannot set by itself in the database that it has opened.
 import type { DatabaseConfig } from '../config/database.ts'
-import { findExposure } from '../files.ts'
-import { type Finding, ok, warning } from '../finding.ts'
+import { findExposure } from '../system/files.ts'
+import { type Finding, ok, warning } from '../system/finding.ts'
 import { describeDatabase } from './open-store.ts'
 
 export async function checkStorage(database: DatabaseConfig): Promise<Finding> {

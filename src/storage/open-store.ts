@@ -2,7 +2,7 @@
 import { type DatabaseConfig, sourceOf } from '../config/database.ts'
 import { describeUrl } from '../config/postgres-hosts.ts'
 import type { Store } from '../domain/store.ts'
-import { messageOf } from '../files.ts'
+import { messageOf } from '../system/files.ts'
 import { type Engine, SERVICE_OPERATION_TIMEOUT_MS } from './sql/engine.ts'
 
 export async function openStore(

@@ -7,7 +7,6 @@ import fc from 'fast-check'
 import { decodeJwt } from 'jose'
 import type { Store } from '../../src/domain/store.ts'
 import type { User } from '../../src/domain/user.ts'
-import { digestOf } from '../../src/identifiers.ts'
 import {
   createGeneration,
   createKeys,
@@ -19,6 +18,7 @@ import {
 import { openSession } from '../../src/login/open-session.ts'
 import { refresh } from '../../src/session/refresh.ts'
 import { readRefreshToken } from '../../src/session/refresh-token.ts'
+import { digestOf } from '../../src/system/identifiers.ts'
 import { createMigratedDatabase, ENGINES, openPatientStore } from '../engines.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { DAY, GRACE, Model, type ModelCaller, SECOND } from './refresh-model.ts'

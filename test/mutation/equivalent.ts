@@ -51,7 +51,7 @@ export const EQUIVALENT: Record<string, Record<string, string>> = {
     'return Math.max(0, ...idle.map(({ roundMs, lanes }) => roundsLeft * (roundMs[lanes - 1] ?? {0 → 1})))':
       ALWAYS_KNOWN,
   },
-  'src/login/client-group.ts': {
+  'src/system/client-group.ts': {
     "const keptBytes = parsed.kind() === 'ipv4' ? 3 : IPV6_NETWORK_BITS / {8 → 9}":
       '48 / 9 is more than 5, so that six bytes are kept, too.',
   },

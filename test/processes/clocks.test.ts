@@ -1,8 +1,8 @@
 // Instances on one PostgreSQL whose machines have different clocks, and clocks that are set while they run.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { offsetOf, readDatabaseClock } from '../../src/cluster-clock.ts'
-import type { Finding } from '../../src/finding.ts'
+import { offsetOf, readDatabaseClock } from '../../src/service/cluster-clock.ts'
+import type { Finding } from '../../src/system/finding.ts'
 import { type Cli, createCli } from '../cli.ts'
 import { openTestStore } from '../engines.ts'
 import {

@@ -1,7 +1,7 @@
 // Every operation of the admin API.
 import type { AuditAction } from '../../src/domain/audit.ts'
 import { isLockedByAdministrator, type User } from '../../src/domain/user.ts'
-import { digestOf } from '../../src/identifiers.ts'
+import { digestOf } from '../../src/system/identifiers.ts'
 import { changeAt } from '../storage/fixtures.ts'
 import type { Case } from './loop.ts'
 import {

@@ -3,7 +3,7 @@ import { DatabaseSync, StatementSync } from 'node:sqlite'
 import pg from 'pg'
 import { type OperationName, wrapMethods } from '../../src/domain/operations.ts'
 import type { Store } from '../../src/domain/store.ts'
-import { TimeUp } from '../../src/time-limit.ts'
+import { TimeUp } from '../../src/system/time-limit.ts'
 
 /**
  * `error`: the call fails before it does anything. `timeout`: its caller gives up, and the call takes effect after the

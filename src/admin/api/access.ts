@@ -9,7 +9,7 @@ import {
 import { sendFailure } from '../../http/answer/envelope.ts'
 import { bearerTokenOf } from '../../http/request/bearer.ts'
 import { logCounted } from '../../http/request/log.ts'
-import { digestOf, isAdminToken } from '../../identifiers.ts'
+import { digestOf, isAdminToken } from '../../system/identifiers.ts'
 import { OPERATIONS } from '../operations.ts'
 import { addressOf } from './route.ts'
 

@@ -2,7 +2,6 @@
 import bcrypt from 'bcrypt'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { DatabaseBusy } from '../../domain/store.ts'
-import { Failure } from '../../failures.ts'
 import {
   type Details,
   type FailureCode,
@@ -14,8 +13,9 @@ import { clientOf } from '../../http/request/client.ts'
 import { loggedEmail, logOf } from '../../http/request/log.ts'
 import { addReference } from '../../http/routes/reference.ts'
 import { createServer, type ServerDeps } from '../../http/server.ts'
-import { isUuid } from '../../identifiers.ts'
 import { EMAIL_MAX_LENGTH } from '../../login/credentials.ts'
+import { Failure } from '../../system/failures.ts'
+import { isUuid } from '../../system/identifiers.ts'
 import type { Operation } from '../operation.ts'
 import type { AdminDeps, AdminStore } from '../operations/deps.ts'
 import { OPERATIONS } from '../operations.ts'

@@ -1,7 +1,6 @@
 // Makes the route of an operation: its schemas, by which Fastify validates requests and the document describes them, and
 // its handler, which gives the operation the parsed fields of a request.
 import type { FastifyRequest, RouteShorthandOptions } from 'fastify'
-import { WrongUse } from '../../failures.ts'
 import {
   IN_GIVEN_ORDER,
   named,
@@ -11,6 +10,7 @@ import {
   whole,
 } from '../../http/openapi/operation.ts'
 import { ID, NO_DATA } from '../../http/openapi/schemas.ts'
+import { WrongUse } from '../../system/failures.ts'
 import type { Fields, Operation } from '../operation.ts'
 import type { AdminDeps } from '../operations/deps.ts'
 import { countField, listOf, NEXT, PAGE_MAX } from './schemas.ts'

@@ -1,8 +1,8 @@
 // Checks the values of one row, by the rules of "users add".
 import { costOf } from '../../bcrypt/hash-text.ts'
 import type { ImportedUser } from '../../domain/import.ts'
-import { Failure } from '../../failures.ts'
-import { isUuid } from '../../identifiers.ts'
+import { Failure } from '../../system/failures.ts'
+import { isUuid } from '../../system/identifiers.ts'
 import { parseTypedTime } from '../input/times.ts'
 import { nameParser, parseNewEmail, parsePassword, roleParser } from '../input/values.ts'
 import { IS_OFF, type SecretField } from './columns.ts'

@@ -1,8 +1,8 @@
 // Which fields of a user the columns of a file are: what the options say, and otherwise what the content tells.
 
 import type { ImportedUser } from '../../domain/import.ts'
-import { Failure, WrongUse } from '../../failures.ts'
-import { isUuid } from '../../identifiers.ts'
+import { Failure, WrongUse } from '../../system/failures.ts'
+import { isUuid } from '../../system/identifiers.ts'
 import {
   FORMATS,
   isActiveIn,

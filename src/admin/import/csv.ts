@@ -1,5 +1,5 @@
 // CSV as in RFC 4180: fields in quotes may have delimiters, quotes (doubled) and line breaks.
-import { Failure } from '../../failures.ts'
+import { Failure } from '../../system/failures.ts'
 
 const DELIMITERS = [',', ';', '\t']
 /** More characters than the lines of any user have. */

@@ -1,7 +1,7 @@
 // The records of a file: CSV, NDJSON (one JSON object per line), or one JSON document with all users. Which one it
 // is, the content tells.
-import { Failure } from '../../failures.ts'
-import { messageOf } from '../../files.ts'
+import { Failure } from '../../system/failures.ts'
+import { messageOf } from '../../system/files.ts'
 import { csvLine, csvRecords, delimiterIn, fieldsOf, linesOf, type TextRecord } from './csv.ts'
 import type { Source } from './source.ts'
 

@@ -1,8 +1,8 @@
 // What became of the rows: how many were added, updated …, and why others were not imported.
 
 import { rm } from 'node:fs/promises'
-import { Failure } from '../../failures.ts'
-import { messageOf, replaceFile } from '../../files.ts'
+import { Failure } from '../../system/failures.ts'
+import { messageOf, replaceFile } from '../../system/files.ts'
 import { count } from '../layout.ts'
 import type { Records } from './records.ts'
 

@@ -1,8 +1,8 @@
 // The text of the file, or of standard input, from which users are imported.
 import { createReadStream } from 'node:fs'
 import { addAbortSignal, type Readable } from 'node:stream'
-import { Failure } from '../../failures.ts'
-import { messageOf } from '../../files.ts'
+import { Failure } from '../../system/failures.ts'
+import { messageOf } from '../../system/files.ts'
 
 /** The file is read as a whole, and the longest text of V8 has twice as many characters. */
 const MAX_MIB = 256

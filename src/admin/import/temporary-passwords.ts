@@ -1,8 +1,8 @@
 // The temporary passwords of an import, in a file with emails and passwords, in the order of the import. A password is on
 // the disk before its user is stored, so an import that was interrupted goes on with the same passwords.
 import { constants, open } from 'node:fs/promises'
-import { Failure } from '../../failures.ts'
-import { hasCode, isDescriptorExposed, messageOf, replaceFile } from '../../files.ts'
+import { Failure } from '../../system/failures.ts'
+import { hasCode, isDescriptorExposed, messageOf, replaceFile } from '../../system/files.ts'
 import { generatePassword } from '../operations/temporary-password.ts'
 import { csvLine, csvRecords, fieldsOf } from './csv.ts'
 

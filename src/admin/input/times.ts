@@ -1,6 +1,6 @@
 // Times and durations as they are typed. A time without a zone is UTC: the zone of the machine would make the
 // same command mean something else on another one.
-import { WrongUse } from '../../failures.ts'
+import { WrongUse } from '../../system/failures.ts'
 
 const TIME = /^(\d{4}-\d\d-\d\d)(?:(T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)(Z|[+-]\d\d:\d\d)?)?$/
 const DURATION = /^([1-9]\d{0,4})([mhd])$/

@@ -1,9 +1,6 @@
 // Parses what an administrator enters: the arguments of commands and the fields of requests to the admin API. Every
 // parser throws WrongUse; `label` is the name of the argument or field in its message.
 import { costOf } from '../../bcrypt/hash-text.ts'
-import { unfitPassword, WrongUse } from '../../failures.ts'
-import { isUuid } from '../../identifiers.ts'
-import { toCountedClient } from '../../login/client-group.ts'
 import {
   canonicalEmail,
   codePointOf,
@@ -12,6 +9,9 @@ import {
   problemWithNewEmail,
   problemWithPassword,
 } from '../../login/credentials.ts'
+import { toCountedClient } from '../../system/client-group.ts'
+import { unfitPassword, WrongUse } from '../../system/failures.ts'
+import { isUuid } from '../../system/identifiers.ts'
 
 /** Invisible characters and those that reorder text: with one of them, a name or role looks like another one. */
 const INVISIBLE = /[\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800\ufff9-\ufffb]/u

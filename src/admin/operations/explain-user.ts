@@ -2,9 +2,9 @@
 import { parseHash } from '../../bcrypt/hash-text.ts'
 import type { Device } from '../../domain/device.ts'
 import type { User } from '../../domain/user.ts'
-import type { CountedClient } from '../../login/client-group.ts'
 import { isReachable } from '../../login/credentials.ts'
 import { deviceScopes } from '../../login/scopes.ts'
+import type { CountedClient } from '../../system/client-group.ts'
 import type { AdminDeps } from './deps.ts'
 import {
   latestOf,

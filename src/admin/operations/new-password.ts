@@ -1,8 +1,8 @@
 // A password that an administrator sets: its rules, and its hash.
 import type { Change } from '../../domain/audit.ts'
 import type { User } from '../../domain/user.ts'
-import { Failure, unfitPassword } from '../../failures.ts'
 import { describeFlaw, findPasswordFlaw } from '../../login/password-rules.ts'
+import { Failure, unfitPassword } from '../../system/failures.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
 
 type NewPassword = {

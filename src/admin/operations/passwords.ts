@@ -1,9 +1,9 @@
 // Adds a user, or sets the password of one: given, generated, or its hash from another system.
 import { randomUUID } from 'node:crypto'
 import { DEFAULT_ROLE } from '../../domain/user.ts'
-import { emailTaken, userNotFound, WrongUse } from '../../failures.ts'
 import { named, object } from '../../http/openapi/operation.ts'
 import { TIME } from '../../http/openapi/schemas.ts'
+import { emailTaken, userNotFound, WrongUse } from '../../system/failures.ts'
 import { ADDED_USER_FIELDS } from '../api/schemas.ts'
 import { hashParser, parsePassword } from '../input/values.ts'
 import { timeText } from '../layout.ts'

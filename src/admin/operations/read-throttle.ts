@@ -2,9 +2,9 @@
 import type { Budgets, ScopeName, ThrottleScope } from '../../domain/attempt.ts'
 import { type ScopeState, waitsUntil } from '../../domain/throttle.ts'
 import type { ListedUsers, UserStore } from '../../domain/user.ts'
-import { digestOf } from '../../identifiers.ts'
-import type { CountedClient } from '../../login/client-group.ts'
 import { clientScopes, emailScope, limitsOf, throttleScopes } from '../../login/scopes.ts'
+import type { CountedClient } from '../../system/client-group.ts'
+import { digestOf } from '../../system/identifiers.ts'
 import type { AdminDeps } from './deps.ts'
 
 type ReadDeps = Pick<AdminDeps, 'store' | 'clock' | 'budgets'>

@@ -1,7 +1,8 @@
 // Live sessions of users.
-import { Failure, userNotFound, WrongUse } from '../../failures.ts'
+
 import { named, whole } from '../../http/openapi/operation.ts'
-import { isUuid } from '../../identifiers.ts'
+import { Failure, userNotFound, WrongUse } from '../../system/failures.ts'
+import { isUuid } from '../../system/identifiers.ts'
 import { SHOWN_SESSION } from '../api/schemas.ts'
 import { parseId } from '../input/values.ts'
 import { count, timeText } from '../layout.ts'

@@ -5,7 +5,7 @@ import {
   TEMPORARY_PASSWORD_MIN_SECONDS,
   TEMPORARY_PASSWORD_SECONDS,
 } from '../../domain/lifetimes.ts'
-import { WrongUse } from '../../failures.ts'
+import { WrongUse } from '../../system/failures.ts'
 import { endParser, type Moment } from '../input/times.ts'
 
 /** Crockford's alphabet, 5 bits per character: no letter can be mistaken for a digit. */

@@ -1,9 +1,9 @@
 // The operations on the throttle: shows failures and waits, and ends them.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { WrongUse } from '../../failures.ts'
 import { named, whole } from '../../http/openapi/operation.ts'
 import { clientScopes } from '../../login/scopes.ts'
 import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
+import { WrongUse } from '../../system/failures.ts'
 import { CLIENT_FIELD, countField, FOUND_THROTTLE, THROTTLE_LIST } from '../api/schemas.ts'
 import { parseEmail } from '../input/values.ts'
 import { count, fieldLines, tableText, timeText } from '../layout.ts'

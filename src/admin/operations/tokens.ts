@@ -1,7 +1,7 @@
 // The tokens of the admin API. Only commands add and revoke them: a token must not be able to make others.
 import { type AdminToken, TOKEN_MAX_DAYS, TOKEN_ROLES } from '../../domain/admin-token.ts'
-import { Failure, WrongUse } from '../../failures.ts'
-import { createAdminToken, digestOf } from '../../identifiers.ts'
+import { Failure, WrongUse } from '../../system/failures.ts'
+import { createAdminToken, digestOf } from '../../system/identifiers.ts'
 import { endParser } from '../input/times.ts'
 import { timeText } from '../layout.ts'
 import { listOperation, operation } from '../operation.ts'

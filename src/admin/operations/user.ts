@@ -1,9 +1,9 @@
 // A user as administrators name and see it.
 import type { User, UserState } from '../../domain/user.ts'
-import { userNotFound } from '../../failures.ts'
-import { isUuid } from '../../identifiers.ts'
 import { canonicalEmail, problemWithEmail } from '../../login/credentials.ts'
 import { userState } from '../../login/user-state.ts'
+import { userNotFound } from '../../system/failures.ts'
+import { isUuid } from '../../system/identifiers.ts'
 import type { AdminDeps } from './deps.ts'
 
 /** The end of a lock without a term. */

@@ -1,10 +1,10 @@
 // Operations on users, except those on their passwords.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { USER_STATES, type User, type UserDetails } from '../../domain/user.ts'
-import { emailTaken, userNotFound, WrongUse } from '../../failures.ts'
 import { named, whole } from '../../http/openapi/operation.ts'
 import { TIME } from '../../http/openapi/schemas.ts'
 import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
+import { emailTaken, userNotFound, WrongUse } from '../../system/failures.ts'
 import { CLIENT_FIELD, EXPLANATION, SHOWN_USER } from '../api/schemas.ts'
 import { endParser } from '../input/times.ts'
 import {

@@ -1,7 +1,7 @@
 // Reports the configuration and warns of unsafe settings.
 import { isLoopback } from '../../config/addresses.ts'
 import { type Config, logsAttempts, tokensAt } from '../../config/config.ts'
-import { type Finding, ok, warning } from '../../finding.ts'
+import { type Finding, ok, warning } from '../../system/finding.ts'
 
 /** NIST SP 800-63B-4, 3.2.2 allows at most 100 consecutive failures on one account. */
 const EMAIL_FAILURES_WARNING = 100

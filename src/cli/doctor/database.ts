@@ -2,19 +2,19 @@
 
 import { ALL_TOKENS, checkTokens } from '../../admin/check-tokens.ts'
 import { MAX_EVALUATED_COST } from '../../bcrypt/hash-text.ts'
+import type { Config } from '../../config/config.ts'
+import type { UserStore } from '../../domain/user.ts'
+import { isReachable } from '../../login/credentials.ts'
 import {
   describeOffset,
   NOT_READY_ABOVE_MS,
   offsetOf,
   readDatabaseClock,
   WARN_ABOVE_MS,
-} from '../../cluster-clock.ts'
-import type { Config } from '../../config/config.ts'
-import type { UserStore } from '../../domain/user.ts'
-import { messageOf } from '../../files.ts'
-import { type Finding, ok, problem, warning } from '../../finding.ts'
-import { isReachable } from '../../login/credentials.ts'
+} from '../../service/cluster-clock.ts'
 import { checkStorage } from '../../storage/check-storage.ts'
+import { messageOf } from '../../system/files.ts'
+import { type Finding, ok, problem, warning } from '../../system/finding.ts'
 import { withAnyStore } from '../with-store.ts'
 
 /** How many of the emails that no login finds are shown. */

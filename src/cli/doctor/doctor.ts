@@ -2,8 +2,8 @@
 // certificate, key or database, and writes only the row of `readiness`.
 import { Command } from 'commander'
 import { type Config, ConfigError, loadConfig } from '../../config/config.ts'
-import { Failure } from '../../failures.ts'
-import { type Finding, problem } from '../../finding.ts'
+import { Failure } from '../../system/failures.ts'
+import { type Finding, problem } from '../../system/finding.ts'
 import { type Context, type JsonOption, printList } from '../context.ts'
 import { checkConfiguration } from './configuration.ts'
 import { checkDatabase } from './database.ts'

@@ -1,11 +1,11 @@
 // Checks the data folder, the certificate, the signing keys and the logo.
 import type { Config, TlsFiles } from '../../config/config.ts'
-import { checkDataFolder } from '../../data-folder.ts'
-import { messageOf } from '../../files.ts'
-import { type Finding, ok, problem, warning } from '../../finding.ts'
 import { checkCertificate, developmentFiles, readTlsFiles } from '../../http/connection/tls.ts'
 import { loadLogo } from '../../http/page/brand.ts'
 import { checkKeys } from '../../keys/check-keys.ts'
+import { checkDataFolder } from '../../service/data-folder.ts'
+import { messageOf } from '../../system/files.ts'
+import { type Finding, ok, problem, warning } from '../../system/finding.ts'
 
 export async function checkFiles(config: Config, now: Date): Promise<Finding[]> {
   const { adminTls, page } = config

@@ -2,8 +2,8 @@
 import { availableParallelism } from 'node:os'
 import { openHasher } from '../../bcrypt/open-hasher.ts'
 import type { Config } from '../../config/config.ts'
-import { type Finding, ok, problem, warning } from '../../finding.ts'
 import { capacityOf, MOST_COUNTED } from '../../login/capacity.ts'
+import { type Finding, ok, problem, warning } from '../../system/finding.ts'
 
 /** An earlier time on the clock is wrong, and tokens would be expired when they are issued. */
 const RELEASED = new Date('2026-11-01T00:00:00Z')

@@ -5,9 +5,9 @@ import { once } from 'node:events'
 import { isIPv6 } from 'node:net'
 import { connect } from 'node:tls'
 import type { Config, TlsFiles } from '../../config/config.ts'
-import { codeOf, messageOf } from '../../files.ts'
-import { type Finding, ok, problem, warning } from '../../finding.ts'
 import { developmentFiles, readTlsFiles } from '../../http/connection/tls.ts'
+import { codeOf, messageOf } from '../../system/files.ts'
+import { type Finding, ok, problem, warning } from '../../system/finding.ts'
 
 const ANSWER_WITHIN_MS = 2_000
 /** The addresses at which a service is reached that listens on all addresses. */

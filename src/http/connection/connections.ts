@@ -2,7 +2,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
-import { clientGroup } from '../../login/client-group.ts'
+import { clientGroup } from '../../system/client-group.ts'
 import type { Proxies } from '../request/client-address.ts'
 import { checkFraming } from '../request/framing.ts'
 import { type ConnectionLimits, createConnectionLimit, type Entry } from './connection-limit.ts'

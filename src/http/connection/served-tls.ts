@@ -2,8 +2,8 @@
 import type { Server } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import type { Config, TlsFiles } from '../../config/config.ts'
-import { type Followed, followFiles } from '../../follow-files.ts'
 import type { Log } from '../../log/log.ts'
+import { type Followed, followFiles } from '../../system/follow-files.ts'
 import {
   DAY_MS,
   daysLeft,

@@ -4,8 +4,8 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import type { Config, TlsFiles } from '../../config/config.ts'
-import { makeFolder, replaceFile } from '../../files.ts'
-import { checkReaders, type Finding, ok, unsafe, warning } from '../../finding.ts'
+import { makeFolder, replaceFile } from '../../system/files.ts'
+import { checkReaders, type Finding, ok, unsafe, warning } from '../../system/finding.ts'
 
 export type TlsMaterial = { cert: string; key: string }
 

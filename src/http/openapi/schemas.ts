@@ -1,6 +1,6 @@
 // The schemas that several operations share.
 import type { SessionUser } from '../../domain/session.ts'
-import { UUID_PATTERN } from '../../identifiers.ts'
+import { UUID_PATTERN } from '../../system/identifiers.ts'
 import { named, whole } from './operation.ts'
 
 export const NO_DATA = named('NoData', { type: 'object', description: 'Empty.' })

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import type { Config } from '../../config/config.ts'
-import { digestOf } from '../../identifiers.ts'
+import { digestOf } from '../../system/identifiers.ts'
 import { colorsOf, loadLogo } from './brand.ts'
 import type { Encoding } from './negotiation.ts'
 

@@ -1,6 +1,6 @@
 // The address of the client: the TCP peer, or the address that trusted proxies report.
 import ipaddr from 'ipaddr.js'
-import { normalAddress, parseAddress } from '../../login/client-group.ts'
+import { normalAddress, parseAddress } from '../../system/client-group.ts'
 
 /** Enough for an IPv6 address with a zone, brackets and a port. */
 const HOP_MAX_CHARACTERS = 80

@@ -2,11 +2,11 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { isUuid } from '../../identifiers.ts'
 import type { CountedLog, Level, LineFacts } from '../../log/counted-log.ts'
-import { clientGroup } from '../../login/client-group.ts'
 import { EMAIL_MAX_LENGTH } from '../../login/credentials.ts'
 import type { Client } from '../../login/login.ts'
+import { clientGroup } from '../../system/client-group.ts'
+import { isUuid } from '../../system/identifiers.ts'
 import { type Details, sendFailure } from '../answer/envelope.ts'
 
 /** The request's decorator for its client; null until the client is known. */

@@ -1,8 +1,8 @@
 // GET /.well-known/ended-sessions: the sessions whose access tokens must no longer be accepted.
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { digestOf } from '../../identifiers.ts'
 import type { Cursor, EndedFeed } from '../../session/ended-feed.ts'
+import { digestOf } from '../../system/identifiers.ts'
 import { named, object, operation, whole } from '../openapi/operation.ts'
 import { ID } from '../openapi/schemas.ts'
 import { refuse } from '../request/log.ts'

@@ -2,8 +2,8 @@
 // leads to a page of its own; a refusal is a page, see form-failures.ts.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LiveSession } from '../../domain/session.ts'
-import { isUuid } from '../../identifiers.ts'
 import { endOtherSessions, endOwnSession } from '../../session/own-sessions.ts'
+import { isUuid } from '../../system/identifiers.ts'
 import { formOf } from '../request/body.ts'
 import { refuse } from '../request/log.ts'
 import { type ChangeDeps, changePassword } from './change-password.ts'

@@ -1,6 +1,6 @@
 // A connection from the pool, for one operation with one time limit.
 import pg from 'pg'
-import { TimeUp, within } from '../../time-limit.ts'
+import { TimeUp, within } from '../../system/time-limit.ts'
 import type { Pool } from './pool.ts'
 
 /** The server does not know the prepared statement, for example after DISCARD ALL or behind a pooler. */

@@ -1,7 +1,7 @@
 // Opens the session of a login in PostgreSQL and settles its attempt as a success, in one statement.
 import { sql } from 'kysely'
 import type { Opened, Opening, ThrottleScope } from '../../domain/attempt.ts'
-import { digestOf } from '../../identifiers.ts'
+import { digestOf } from '../../system/identifiers.ts'
 import {
   changeValues,
   endOthersInPostgres as endOthers,

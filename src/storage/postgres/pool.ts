@@ -7,7 +7,7 @@ import pg from 'pg'
 import type { PostgresConfig } from '../../config/database.ts'
 import { addressesOf, mustBeWritable } from '../../config/postgres-hosts.ts'
 import { DatabaseBusy } from '../../domain/store.ts'
-import { TimeUp, within } from '../../time-limit.ts'
+import { TimeUp, within } from '../../system/time-limit.ts'
 import { type ServerState, setUp } from './settings.ts'
 
 /** How long the first connection of a process is waited for, and how long a silent connection counts. */

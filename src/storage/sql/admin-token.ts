@@ -7,7 +7,7 @@ import {
   TOKEN_TOUCH_SECONDS,
 } from '../../domain/admin-token.ts'
 import type { AuditFacts } from '../../domain/audit.ts'
-import { fingerprintOf } from '../../identifiers.ts'
+import { fingerprintOf } from '../../system/identifiers.ts'
 import { writeAudit } from './audit.ts'
 import { type Engine, transact, write } from './engine.ts'
 import { prepare } from './prepared.ts'

@@ -3,7 +3,7 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { AttemptStore } from '../../domain/attempt.ts'
 import type { MaintenanceStore } from '../../domain/maintenance.ts'
-import { within } from '../../time-limit.ts'
+import { within } from '../../system/time-limit.ts'
 import type { RunStatement } from './prepared.ts'
 import type { Schema } from './schema.ts'
 import type { ReplacedRow, Rotation } from './token-rows.ts'

@@ -9,7 +9,7 @@ import type {
   ImportStore,
 } from '../../domain/import.ts'
 import { DEFAULT_ROLE, isLockedByAdministrator, type User } from '../../domain/user.ts'
-import { digestOf } from '../../identifiers.ts'
+import { digestOf } from '../../system/identifiers.ts'
 import { changedFacts, detailsOf, toAuditRows } from './audit.ts'
 import { isAmong, rowsAsJson, updateRows } from './dialect.ts'
 import { endAllSessions } from './end-all-sessions.ts'

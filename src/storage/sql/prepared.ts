@@ -1,6 +1,6 @@
 // The statements of a login, built and compiled once: building one takes longer than running it.
 import type { CompiledQuery, Insertable, Kysely } from 'kysely'
-import { digestOf } from '../../identifiers.ts'
+import { digestOf } from '../../system/identifiers.ts'
 import type { Schema } from './schema.ts'
 
 /** A parameter of a prepared statement: stands for a value until the statement is run. */

@@ -4,7 +4,7 @@ import { type RawBuilder, sql, type Transaction } from 'kysely'
 import type { Reservation, ThrottleScope } from '../../domain/attempt.ts'
 import type { AuditFacts } from '../../domain/audit.ts'
 import { WINDOW_MS } from '../../domain/throttle.ts'
-import { digestOf } from '../../identifiers.ts'
+import { digestOf } from '../../system/identifiers.ts'
 import type { Engine } from './engine.ts'
 import { DUMMY_IDS, formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 

@@ -2,7 +2,7 @@
 import { sql, type UpdateObject } from 'kysely'
 import type { AuditAction, Change } from '../../domain/audit.ts'
 import type { NewUser, User, UserDetails, UserFields, UserStore } from '../../domain/user.ts'
-import { digestOf } from '../../identifiers.ts'
+import { digestOf } from '../../system/identifiers.ts'
 import { changedFacts, detailsOf, writeAudit } from './audit.ts'
 import { deleteUser } from './delete-user.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'

@@ -8,7 +8,7 @@ import type {
   ThrottleScope,
   UsedDevice,
 } from '../../domain/attempt.ts'
-import { digestOf } from '../../identifiers.ts'
+import { digestOf } from '../../system/identifiers.ts'
 import {
   changeValues,
   endOthersInSqlite as endOthers,

@@ -4,7 +4,7 @@ import { wrapMethods } from '../domain/operations.ts'
 import { DatabaseBusy, type StoreParts } from '../domain/store.ts'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import type { Throttle } from '../login/throttle.ts'
-import type { LoginLabel, Metrics } from './metrics.ts'
+import type { LoginLabel, Metrics } from '../metrics/metrics.ts'
 
 type Login = (attempt: LoginAttempt) => Promise<LoginOutcome>
 

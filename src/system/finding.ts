@@ -1,5 +1,5 @@
 // What a check has found. The start refuses to go on with a problem and logs a warning; the doctor prints both.
-import type { Config } from './config/config.ts'
+import type { Config } from '../config/config.ts'
 import { findExposure, findForeignGroup } from './files.ts'
 
 /** `detail` is the text, with what to do about it. */

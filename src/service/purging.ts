@@ -1,7 +1,7 @@
 // Removes expired rows once a minute, in batches.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Config } from './config/config.ts'
-import type { Log } from './log/log.ts'
+import type { Config } from '../config/config.ts'
+import type { Log } from '../log/log.ts'
 import type { Parts } from './open.ts'
 
 const PURGE_EVERY_MS = 60_000

@@ -1,12 +1,12 @@
 // Opens the ports, and announces the addresses.
 import type { Server } from 'node:net'
+import type { Config } from '../config/config.ts'
+import { pageAddress } from '../http/page/address.ts'
+import type { Log } from '../log/log.ts'
+import { Failure } from '../system/failures.ts'
+import { codeOf, hasCode } from '../system/files.ts'
 import type { Servers } from './compose.ts'
-import type { Config } from './config/config.ts'
 import { type Drain, prepareClose } from './drain.ts'
-import { Failure } from './failures.ts'
-import { codeOf, hasCode } from './files.ts'
-import { pageAddress } from './http/page/address.ts'
-import type { Log } from './log/log.ts'
 import type { Parts } from './open.ts'
 
 /** Returns the public port. The servers are closed with `opened`. */

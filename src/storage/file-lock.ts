@@ -2,10 +2,10 @@
 // it when its process ends, so a crash leaves no stale lock behind.
 import { lstatSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import { Failure } from './failures.ts'
-import { copyOwner, messageOf } from './files.ts'
-import { repeat } from './storage/sql/engine.ts'
-import { isBusy } from './storage/sqlite/file.ts'
+import { Failure } from '../system/failures.ts'
+import { copyOwner, messageOf } from '../system/files.ts'
+import { repeat } from './sql/engine.ts'
+import { isBusy } from './sqlite/file.ts'
 
 /** A change holds the lock for some milliseconds; a holder that takes longer than this is stuck. */
 const CHANGE_WAIT_MS = 20_000

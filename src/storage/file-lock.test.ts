@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { Failure } from './failures.ts'
+import { Failure } from '../system/failures.ts'
 import { withChangeLock } from './file-lock.ts'
 
 const LONG_MS = 60_000

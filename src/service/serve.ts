@@ -1,15 +1,16 @@
 // The process that serves: open, compose, listen, drain.
 /// <reference lib="esnext.disposable" />
+
+import type { Config } from '../config/config.ts'
+import type { Log } from '../log/log.ts'
+import { openServiceStore } from '../storage/open-store.ts'
 import { composeServers } from './compose.ts'
-import type { Config } from './config/config.ts'
 import { createDrain, endThreads, trackThreads } from './drain.ts'
 import { announceStart, openPorts } from './listen.ts'
-import type { Log } from './log/log.ts'
 import { openParts } from './open.ts'
 import { startPurging } from './purging.ts'
 import { lockDataFolder } from './service-lock.ts'
 import { awaitEnd } from './signals.ts'
-import { openServiceStore } from './storage/open-store.ts'
 
 export type Service = {
   url: string

@@ -1,7 +1,8 @@
 // What ends a start, or makes it log a warning.
-import { Failure } from './failures.ts'
-import type { Finding } from './finding.ts'
-import type { Log } from './log/log.ts'
+
+import type { Log } from '../log/log.ts'
+import { Failure } from '../system/failures.ts'
+import type { Finding } from '../system/finding.ts'
 
 /** Turns a rejection into a Failure. */
 export function failWith(explain: (error: unknown) => string) {

@@ -1,5 +1,5 @@
 // Whether the service can take logins: what /readyz answers, and what the metrics show.
-import type { Log } from './log/log.ts'
+import type { Log } from '../log/log.ts'
 
 /** For this long, calls share the last outcome: more frequent probes cost no more writes. */
 const SHARED_MS = 1_000

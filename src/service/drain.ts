@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import type { FastifyInstance } from 'fastify'
-import type { Log } from './log/log.ts'
+import type { Log } from '../log/log.ts'
 import { isOnTerminal } from './signals.ts'
 
 /** Time for load balancers to notice that the service is not ready, before it refuses requests. */

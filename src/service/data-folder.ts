@@ -1,9 +1,9 @@
 // The folder of the SQLite database, and of the keys and the certificate that development makes.
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import type { Config } from './config/config.ts'
-import { findFolderProblem, hasCode, makeFolder, messageOf } from './files.ts'
-import { type Finding, ok, problem } from './finding.ts'
+import type { Config } from '../config/config.ts'
+import { findFolderProblem, hasCode, makeFolder, messageOf } from '../system/files.ts'
+import { type Finding, ok, problem } from '../system/finding.ts'
 
 /** Creates nothing: a folder that is not there is ok if it can be made. */
 export async function checkDataFolder({ dataDir, database, nodeEnv }: Config): Promise<Finding> {

@@ -2,12 +2,12 @@
 import { readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import type { Config } from './config/config.ts'
+import type { Config } from '../config/config.ts'
+import type { Log } from '../log/log.ts'
+import { takeLock } from '../storage/file-lock.ts'
+import { Failure } from '../system/failures.ts'
+import { replaceFile } from '../system/files.ts'
 import { makeDataFolder } from './data-folder.ts'
-import { Failure } from './failures.ts'
-import { takeLock } from './file-lock.ts'
-import { replaceFile } from './files.ts'
-import type { Log } from './log/log.ts'
 import { actOn } from './start.ts'
 
 /** A service that was asked to end needs 9 s at most with the default drain delay. */

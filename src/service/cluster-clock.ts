@@ -1,7 +1,7 @@
 // One clock for all instances on a database: the clock of the database, read once a minute, plus the monotonic time
 // since. Setting the machine's clock does not change it. SQLite has only the machine's clock.
-import type { MaintenanceStore } from './domain/maintenance.ts'
-import type { Log } from './log/log.ts'
+import type { MaintenanceStore } from '../domain/maintenance.ts'
+import type { Log } from '../log/log.ts'
 
 /** Above this a clock is not synchronised well, and the operator is warned. */
 export const WARN_ABOVE_MS = 2_000

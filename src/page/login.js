@@ -16,7 +16,7 @@ function all(tag, filter = '', root = document) {
 }
 
 // Not every browser gives the focus to an element that is no field.
-all('p', '[autofocus]')[0]?.focus()
+for (const text of [...all('h1', '[autofocus]'), ...all('p', '[autofocus]')]) text.focus()
 all('input', '[type=password]').forEach(startPassword)
 all('form').forEach(startForm)
 all('button', '[data-wait]').forEach(startWait)
@@ -91,19 +91,8 @@ function showError(field, isTyping = false) {
   const text = (field.value === '' ? empty : isWrong ? wrong : '') ?? ''
   if (!error || (isTyping && text !== '')) return text === ''
   field.setAttribute('aria-invalid', String(text !== ''))
-  say(error, text)
+  error.textContent = text
   return text === ''
-}
-
-/**
- * A new element each time: with Firefox, a changed text in an existing alert is not read.
- * @param {HTMLElement} element
- */
-function say(element, sentence = '') {
-  const alert = document.createElement('span')
-  alert.setAttribute('role', 'alert')
-  alert.textContent = sentence
-  element.replaceChildren(...(sentence ? [alert] : []))
 }
 
 /**
@@ -122,7 +111,7 @@ function startWait(button) {
     label.textContent = text
     for (const notice of all('p', '#notice')) {
       notice.dataset.kind = 'information'
-      say(notice, sentence)
+      notice.textContent = sentence
     }
   }
   function tick() {

@@ -226,7 +226,7 @@ describe('the account', () => {
         const email = await newUser()
         await logIn(email)
         await page.click('#change-password')
-        await isFocused(page, 'password')
+        await isFocused(page, 'title')
         assert.equal(await page.getAttribute('#email', 'readonly'), '')
         assert.equal(await page.getAttribute('#new-password', 'autocomplete'), 'new-password')
         await look('change-password')

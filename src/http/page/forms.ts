@@ -50,7 +50,7 @@ export function passwordPage(frame: Frame, state: ChangeState): string {
   const title = text(isForced ? 'choosePassword' : 'changePassword')
   const min = page.passwordMinLength
   const main = html`<form id="form" method="post" action="${href('/login/password')}">
-        <div class="head"><h1>${title}</h1></div>
+        <div class="head"><h1 id="title" tabindex="-1"${focus(state, 'title')}>${title}</h1></div>
         ${noticeBox(state.notice)}
         ${csrf && html`<input type="hidden" name="csrf" value="${csrf}">`}
         ${isEmailKnown && html`<input type="hidden" name="known" value="1">`}
@@ -74,11 +74,16 @@ function help({ page, text }: Frame): Value {
   return html`<a href="${helpUrl}">${helpText ?? text('helpLink')}</a>`
 }
 
-/** The first field with an error has the focus; without an error and a notice, the first that is empty. */
-function focus({ email = '', notice, errors = {} }: FormState, name: FieldName): Value {
+/**
+ * The first field with an error has the focus; without an error and a notice, the title of a change, which screen
+ * readers would not read otherwise, or the first empty field of a login.
+ */
+function focus(state: FormState, name: FieldName | 'title'): Value {
+  const { email = '', notice, errors = {} } = state
   const wrong = (['email', 'password', 'new-password'] as const).find(field => errors[field])
-  const first = wrong ?? (notice ? null : email === '' ? 'email' : 'password')
-  return name === first && html` autofocus`
+  const isChange = 'isEmailKnown' in state
+  const first = notice ? null : isChange ? 'title' : email === '' ? 'email' : 'password'
+  return name === (wrong ?? first) && html` autofocus`
 }
 
 /** aria-required and not required: with that, an empty form would be invalid before anything is typed. */
@@ -89,7 +94,7 @@ function emailField(frame: Frame, state: FormState, isKnown: boolean): Html {
           <input id="email" name="email" value="${email}" inputmode="email" autocomplete="username"
             autocapitalize="none" autocorrect="off" spellcheck="false" maxlength="254" pattern="\\s*[^\\s@]+@[^\\s@]+\\s*"
             enterkeyhint="next" aria-required="true" aria-describedby="email-error" aria-invalid="${String(Boolean(errors?.email))}"${isKnown && html` readonly`}${focus(state, 'email')}>
-          <p id="email-error" class="error" data-empty="${frame.text('emailInvalid')}" data-wrong="${frame.text('emailInvalid')}">${errors?.email}</p>
+          <p id="email-error" class="error" aria-live="polite" data-empty="${frame.text('emailInvalid')}" data-wrong="${frame.text('emailInvalid')}">${errors?.email}</p>
         </div>`
 }
 
@@ -109,7 +114,7 @@ function passwordField(
   return html`<div>
           <div class="label-row">
             <label for="${name}">${text(label)}</label>
-            <span id="${name}-caps-lock" class="caps-lock" role="status" data-text="${text('capsLock')}"></span>
+            <span id="${name}-caps-lock" class="caps-lock" aria-live="polite" data-text="${text('capsLock')}"></span>
           </div>
           <div class="with-button">
             <input id="${name}" name="${name}" type="password" ${attributes} enterkeyhint="go" aria-required="true"
@@ -122,7 +127,7 @@ function passwordField(
               </svg>
             </button>
           </div>
-          <p id="${name}-error" class="error" data-empty="${empty}" data-wrong="${wrong}">${error}</p>
+          <p id="${name}-error" class="error" aria-live="polite" data-empty="${empty}" data-wrong="${wrong}">${error}</p>
           ${isNew && html`<p id="new-password-hint" class="hint">${text('newPasswordHint', { min })}</p>`}
         </div>`
 }

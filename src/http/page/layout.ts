@@ -37,7 +37,7 @@ export type Notice = { kind: 'error' | 'warning' | 'information'; text: Value }
 export function noticeBox(notice: Notice | null | undefined): Value {
   return (
     notice &&
-    html`<p id="notice" class="notice" data-kind="${notice.kind}" tabindex="-1" autofocus>${notice.text}</p>`
+    html`<p id="notice" class="notice" aria-live="polite" data-kind="${notice.kind}" tabindex="-1" autofocus>${notice.text}</p>`
   )
 }
 

@@ -123,7 +123,7 @@ export function askingAgainPage(frame: Frame, path: string): string {
 function refreshingPage(frame: Frame, address: string, title: string, link: string): string {
   const head = html`
     <meta http-equiv="refresh" content="0;url=${address}">`
-  const main = html`<h1><span class="spinner"></span>${title}</h1>
+  const main = html`<h1><span class="spinner"></span> ${title}</h1>
       <a id="continue" class="button primary" href="${address}">${link}</a>`
   return toDocument(frame, { title, main, head, view: 'message' })
 }

@@ -140,7 +140,7 @@ function secretsIn({ headers, text, json }: Answer): string[] {
   const { accessToken, refreshToken } = json.data ?? {}
   const code = /[?;]code=([\w-]+)/.exec(text)?.[1]
   // The count of departures is no secret.
-  const cookies = (headers['set-cookie'] ?? []).map(line => /^[^=]+=([^;]{2,})/.exec(line)?.[1])
+  const cookies = (headers['set-cookie'] ?? []).map(line => /^[^=]+=([^;]{20,})/.exec(line)?.[1])
   return [accessToken, refreshToken, code, headers['x-csrf-token'], ...cookies]
     .filter(secret => typeof secret === 'string' && secret !== '')
     .flatMap(secret => [String(secret), String(secret).split('.').at(-1) ?? ''])

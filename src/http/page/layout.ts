@@ -120,11 +120,12 @@ export function askingAgainPage(frame: Frame, path: string): string {
   return refreshingPage(frame, href(path, { again: '1' }), text('oneMoment'), text('goOn'))
 }
 
+/** The script follows the link: after a meta refresh, Firefox and WebKit send no Strict cookies. */
 function refreshingPage(frame: Frame, address: string, title: string, link: string): string {
   const head = html`
-    <meta http-equiv="refresh" content="0;url=${address}">`
+    <noscript><meta http-equiv="refresh" content="0;url=${address}"></noscript>`
   const main = html`<h1><span class="spinner"></span> ${title}</h1>
-      <a id="continue" class="button primary" href="${address}">${link}</a>`
+      <a id="continue" class="button primary" href="${address}" data-go>${link}</a>`
   return toDocument(frame, { title, main, head, view: 'message' })
 }
 

@@ -1,10 +1,11 @@
 // The cookies. Only this host gets them, only over TLS; scripts and other sites cannot use them.
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { digestOf } from '../../identifiers.ts'
 import type { DeviceCookie } from '../../login/device.ts'
 
 const SESSION = '__Host-session'
 const DEVICE = '__Host-device'
-/** Counts how often the page has sent its user to an application within a short time. */
+/** Counts how often the page has sent its user to the same host within a short time. */
 const DEPARTURES = '__Host-departures'
 const DEPARTURES_SECONDS = 10
 const ATTRIBUTES = 'Path=/; Secure; HttpOnly; SameSite=Strict'
@@ -23,14 +24,18 @@ export function deviceCookieOf(request: FastifyRequest): string | null {
   return cookieOf(request, DEVICE, DEVICE_VALUE)
 }
 
-export function departuresOf(request: FastifyRequest): number {
-  return Number(cookieOf(request, DEPARTURES, /^\d$/))
+export function departuresOf(request: FastifyRequest, host: string): number {
+  const [count, digest] = cookieOf(request, DEPARTURES, /^\d-[\da-f]{8}$/)?.split('-') ?? []
+  return digest === shortDigest(host) ? Number(count) : 0
 }
 
-export function setDepartures(reply: FastifyReply, count: number): void {
-  const value = `${DEPARTURES}=${count}; Max-Age=${DEPARTURES_SECONDS}; ${ATTRIBUTES}`
-  reply.header('Set-Cookie', value)
+export function setDepartures(reply: FastifyReply, count: number, host: string): void {
+  const value = `${count}-${shortDigest(host)}`
+  const age = `Max-Age=${DEPARTURES_SECONDS}`
+  reply.header('Set-Cookie', `${DEPARTURES}=${value}; ${age}; ${ATTRIBUTES}`)
 }
+
+const shortDigest = (host: string) => digestOf(host).slice(0, 8)
 
 function cookieOf({ headers }: FastifyRequest, name: string, form: RegExp): string | null {
   if (headers.cookie === undefined) return null

@@ -55,9 +55,9 @@ export function isNavigation({ method, headers }: FastifyRequest): boolean {
   )
 }
 
-/** Whether applications have sent the user back too often, within a few seconds. */
-export function isSentBack(request: FastifyRequest): boolean {
-  return departuresOf(request) >= MAX_DEPARTURES
+/** Whether the application has sent the user back too often, within a few seconds. */
+export function isSentBack(request: FastifyRequest, { host }: Destination): boolean {
+  return departuresOf(request, host) >= MAX_DEPARTURES
 }
 
 /** The address to go to, with a code if the application wants one; null if there are no more codes, which is answered. */
@@ -66,9 +66,9 @@ export async function depart(
   request: FastifyRequest,
   reply: FastifyReply,
   live: LiveSession,
-  { address, code }: Destination,
+  { address, host, code }: Destination,
 ): Promise<string | null> {
-  setDepartures(reply, Math.min(departuresOf(request) + 1, MAX_DEPARTURES))
+  setDepartures(reply, Math.min(departuresOf(request, host) + 1, MAX_DEPARTURES), host)
   if (code === null) return address
   const outcome = await issueCode(deps, live, code.callback, code.challenge)
   if (outcome.kind === 'limited') {

@@ -100,7 +100,7 @@ export function loginPageRoute(deps: PageDeps) {
     }
     // The user asks for it by logging in, or by the link of the account.
     const isAskedFor = ['logged-in', 'changed', 'continue'].includes(String(done))
-    const isBack = isSentBack(request) && !isAskedFor
+    const isBack = isSentBack(request, asked) && !isAskedFor
     if (isNavigation(request) && !isBack) {
       const address = await depart(deps.sessions, request, reply, live, asked)
       return address === null ? reply : sendPage(reply, leavingPage(frame, address))

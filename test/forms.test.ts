@@ -385,7 +385,10 @@ for (const engine of ENGINES_BY_RUN) {
         assert.equal(textIn(wrong, 'destination'), 'to continue to app.example.com')
         const leaving = await visitor.submit(wrong, '/login', fields)
         assert.equal(refreshIn(leaving), `${APP}/a?b=c&d`)
-        assert.match(unescaped(leaving.text), /<a id="continue"[^>]* href="https:.*?\/a\?b=c&d" data-go>/)
+        assert.match(
+          unescaped(leaving.text),
+          /<a id="continue"[^>]* href="https:.*?\/a\?b=c&d" data-go>/,
+        )
         assert.equal(refreshIn(await visitor.get(PLAIN)), `${APP}/a?b=c&d`)
       })
 

@@ -1,7 +1,7 @@
 // The cookies. Only this host gets them, only over TLS; scripts and other sites cannot use them.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { digestOf } from '../../identifiers.ts'
 import type { DeviceCookie } from '../../login/device.ts'
+import { digestOf } from '../../system/identifiers.ts'
 
 const SESSION = '__Host-session'
 const DEVICE = '__Host-device'

@@ -37,9 +37,10 @@ describe('counted lines', () => {
       [ip, email, scope, event, count],
       ['192.0.2.1', undefined, 'pair', 'login.throttled', 999],
     )
+    // The email has been written before, so the next line is a count again.
     for (let i = 0; i < 500; i++) refuse('192.0.2.1', 'kate@example.com')
-    while (lines.length < 4) await sleep(10)
-    assert.deepEqual([lines[2]?.email, lines[3]?.count], ['kate@example.com', 499])
+    while (lines.length < 3) await sleep(10)
+    assert.equal(lines[2]?.count, 500)
   })
 
   test('of another event, client or reason are counted separately', () => {
@@ -94,7 +95,8 @@ describe('counted lines', () => {
       ],
     )
     assert.equal(total(), 20_000)
-    // The next second has room for others.
+    // A second without lines removes the streams, so that there is room for others.
+    flush()
     refuse('203.0.113.1', 'kate@example.com')
     assert.equal(lines.at(-1)?.ip, '203.0.113.1')
   })

@@ -1,9 +1,9 @@
-// Counted lines: in each second the first of its kind is written at once, its repetitions as one count.
+// Counted lines: the first of its kind is written at once, its repetitions as one count per second.
 // A client that is refused again and again must not be able to fill the disk.
 import type { FastifyBaseLogger } from 'fastify'
 
 const COUNT_EVERY_MS = 1_000
-/** Kinds of lines in a second that are counted per client and reason. All others are counted by event. */
+/** Kinds of lines that are counted per client and reason. All others are counted by event. */
 const MAX_STREAMS = 1_000
 /** Lines of one stream per second, each with another email or origin. */
 const MAX_LINES = 10
@@ -21,8 +21,10 @@ type Stream = {
   text: string | undefined
   /** The fields of the line with the count. */
   facts: object
-  /** The emails or origins that were written. */
+  /** The emails or origins that were written last. */
   subjects: Set<string>
+  /** Lines in this second. */
+  written: number
   leftOut: number
 }
 
@@ -33,20 +35,26 @@ export function createCountedLog(log: FastifyBaseLogger) {
   let timer: NodeJS.Timeout | undefined
 
   function streamOf(key: string, level: Level, text: string | undefined, facts: object): Stream {
-    const stream = streams.get(key) ?? { level, text, facts, subjects: new Set(), leftOut: 0 }
+    const stream = streams.get(key) ?? {
+      ...{ level, text, facts, subjects: new Set<string>(), written: 0, leftOut: 0 },
+    }
     streams.set(key, stream)
     timer ??= setTimeout(flush, COUNT_EVERY_MS).unref()
     return stream
   }
 
-  /** Writes the counts of the last second. Also called before the service stops. */
+  /** Writes the counts of the last second, and forgets streams without a line in it. */
   function flush(): void {
     clearTimeout(timer)
     timer = undefined
-    for (const { level, text, facts, leftOut: count } of streams.values()) {
+    for (const [key, stream] of streams) {
+      const { level, text, facts, written, leftOut: count } = stream
       if (count > 0) log[level]({ ...facts, count }, text)
+      if (written + count === 0) streams.delete(key)
+      stream.written = 0
+      stream.leftOut = 0
     }
-    streams.clear()
+    if (streams.size > 0) timer = setTimeout(flush, COUNT_EVERY_MS).unref()
   }
 
   return {
@@ -68,11 +76,13 @@ export function createCountedLog(log: FastifyBaseLogger) {
       }
       const stream = streamOf(key, level, text, { ip: caller.ip, ...shared })
       const subject = email ?? origin ?? ''
-      if (stream.subjects.has(subject) || stream.subjects.size >= MAX_LINES) {
+      if (stream.subjects.has(subject) || stream.written >= MAX_LINES) {
         stream.leftOut++
         return
       }
+      if (stream.subjects.size >= MAX_LINES) stream.subjects.clear()
       stream.subjects.add(subject)
+      stream.written++
       log[level]({ ...caller, ...facts, ...(err && { err }) }, text)
     },
     flush,

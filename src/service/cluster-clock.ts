@@ -85,9 +85,17 @@ export async function openClusterClock(store: ClockStore, clock: () => Date, log
   }
   const checking = setInterval(readIfDue, CHECK_EVERY_MS).unref()
 
+  /** Two clocks are read, which may differ by a millisecond. The time must not go back by that. */
+  let steadyMs = lastOffsetMs
+  function steadyOffset(): number {
+    const offsetMs = offsetOf(reading)
+    if (Math.abs(offsetMs - steadyMs) > 1) steadyMs = offsetMs
+    return steadyMs
+  }
+
   return {
     /** `clock` differs from the machine's only in tests, which move it. */
-    now: () => new Date(clock().getTime() + offsetOf(reading)),
+    now: () => new Date(clock().getTime() + steadyOffset()),
     offsetMs: () => offsetOf(reading),
     /** Throws while the machine's clock is too wrong to serve. */
     check(): void {

@@ -452,6 +452,8 @@ for (const engine of ENGINES_BY_RUN) {
       test('after a link on another site the page asks for itself, to get the cookies', async () => {
         const { visitor } = await loggedIn()
         const foreign = { 'Sec-Fetch-Site': 'cross-site' }
+        const entered = await newVisitor().get(PLAIN, { 'Sec-Fetch-Site': 'none' })
+        assert.match(refreshIn(entered) ?? '', /&again=1$/)
         const first = await visitor.get(PLAIN, foreign)
         const again = refreshIn(first) ?? ''
         assert.match(again, /^\/login\?return_to=.*&again=1$/)

@@ -42,7 +42,7 @@ export function createVisitor(service: Pick<TestService, 'call'>, from = '127.0.
     return answer
   }
   const get = (path: string, headers: OutgoingHttpHeaders = {}) =>
-    send('GET', path, { 'Sec-Fetch-Site': 'none', ...headers })
+    send('GET', path, { 'Sec-Fetch-Site': 'same-origin', ...headers })
   /** As a form of a page sends it. Follows the redirect after success. */
   async function post(
     path: string,

@@ -81,13 +81,15 @@ export function sendPage(reply: FastifyReply, document: string): FastifyReply {
 export function loginPageRoute(deps: PageDeps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const { prompt, done } = request.query as Record<string, unknown>
+    const access = prompt === 'login' ? null : await visitorOf(deps, request)
+    if (access?.kind === 'absent' && mustAskAgain(request)) {
+      return sendPage(reply, askingAgainPage(frameOf(deps.page, request), '/login'))
+    }
     const asked = destinationOf(request, deps.destinations)
     const isRefused = asked.kind === 'refused'
     const frame = frameOf(deps.page, request, isRefused ? ['return_to', 'challenge'] : [])
     const refusal = isRefused ? refuseReturn(frame, asked.host) : null
-    const access = prompt === 'login' ? null : await visitorOf(deps, request)
     if (access?.kind !== 'granted') {
-      if (access && mustAskAgain(request)) return sendPage(reply, askingAgainPage(frame, '/login'))
       const isEnded = access?.kind === 'denied'
       const said = isEnded ? 'sessionEnded' : SAID_WITHOUT_SESSION[String(done)]
       const notice = refusal ?? (said ? information(frame.text(said)) : null)
@@ -126,10 +128,14 @@ function emailOf(access: Visitor | null): string {
   return (access?.kind === 'denied' && access.email) || ''
 }
 
-/** True for a request that a page of another site caused, and that may lack the cookies for this reason. */
+/**
+ * True for a request that a page of another site caused, and that may lack the cookies for this reason. "none" is also
+ * sent if the user has entered the address of an application, which led here.
+ */
 function mustAskAgain(request: FastifyRequest): boolean {
-  const { again } = request.query as { again?: unknown }
-  const isForeign = request.headers['sec-fetch-site'] === 'cross-site'
+  const { again, return_to: asked } = request.query as Record<string, unknown>
+  const site = request.headers['sec-fetch-site']
+  const isForeign = site === 'cross-site' || (site === 'none' && asked !== undefined)
   return isForeign && again === undefined && sessionCookieOf(request) === null
 }
 

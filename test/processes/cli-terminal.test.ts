@@ -131,7 +131,10 @@ test('all sessions of all users end only after the answer "y"', async () => {
     (await cli.database.rows('select id from sessions where ended_at is null')).length
   const question = 'End all sessions of all users? [y/N] '
   const refused = await converse('sessions end --all', [[question, 'all\r']])
-  assert.deepEqual(refused, { code: 1, screen: `${question}all\nNo session was ended.\n` })
+  assert.deepEqual(refused, {
+    code: 1,
+    screen: `${question}all\nCancelled; nothing was changed.\n`,
+  })
   assert.equal(await countLive(), 3)
   const ended = await converse('sessions end --all', [[question, 'y\r']])
   assert.deepEqual(ended, { code: 0, screen: `${question}y\nEnded 3 sessions of all users.\n` })
@@ -142,7 +145,10 @@ test('a user is deleted only after the answer "y"', async () => {
   const question = 'Delete ann@example.org for good? [y/N] '
   for (const answer of ['', 'n', 'yeah']) {
     const ended = await converse('users delete ann@example.org', [[question, `${answer}\r`]])
-    assert.deepEqual(ended, { code: 1, screen: `${question}${answer}\nNothing was deleted.\n` })
+    assert.deepEqual(ended, {
+      code: 1,
+      screen: `${question}${answer}\nCancelled; nothing was changed.\n`,
+    })
   }
   const ended = await converse('users delete ann@example.org', [[question, 'y\r']])
   assert.deepEqual(ended, { code: 0, screen: `${question}y\nDeleted ann@example.org.\n` })

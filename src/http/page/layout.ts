@@ -120,7 +120,7 @@ export function askingAgainPage(frame: Frame, path: string): string {
   return refreshingPage(frame, href(path, { again: '1' }), text('oneMoment'), text('goOn'))
 }
 
-/** The script follows the link: after a meta refresh, Firefox and WebKit send no Strict cookies. */
+/** The script follows the link: after a meta refresh, Firefox and WebKit were seen to send no Strict cookies. */
 function refreshingPage(frame: Frame, address: string, title: string, link: string): string {
   const head = html`
     <noscript><meta http-equiv="refresh" content="0;url=${address}"></noscript>`

@@ -13,6 +13,8 @@ const READ_EVERY_MS = 60_000
 const CHECK_EVERY_MS = 1_000
 /** A smaller difference of the machine's clock and the monotonic clock is not a step. */
 const MOVED_MS = 500
+/** Readings are not more exact. The time must not go back because two clocks are read at different moments. */
+const EXACT_MS = 5
 
 type ClockStore = Pick<MaintenanceStore, 'readClock'>
 
@@ -85,11 +87,10 @@ export async function openClusterClock(store: ClockStore, clock: () => Date, log
   }
   const checking = setInterval(readIfDue, CHECK_EVERY_MS).unref()
 
-  /** Two clocks are read, which may differ by a millisecond. The time must not go back by that. */
-  let steadyMs = lastOffsetMs
+  let steadyMs = 0
   function steadyOffset(): number {
     const offsetMs = offsetOf(reading)
-    if (Math.abs(offsetMs - steadyMs) > 1) steadyMs = offsetMs
+    if (Math.abs(offsetMs - steadyMs) > EXACT_MS) steadyMs = offsetMs
     return steadyMs
   }
 

@@ -1,5 +1,5 @@
-// Every text that an OpenAPI document lets callers send, as an input of the test of parser costs: in paths, queries,
-// headers (with credentials) and bodies.
+// Every text that an OpenAPI document or the form of a page lets callers send, as an input of the test of parser costs: in
+// paths, queries, headers (with credentials) and bodies.
 import assert from 'node:assert/strict'
 import type { Header, JsonSchema, Operation } from '../src/http/openapi/format.ts'
 import type { Description } from './described.ts'
@@ -22,7 +22,13 @@ const ENCODED: Record<Place, (text: string) => string> = {
   body: JSON.stringify,
 }
 /** How the fields of a body are written, by its media type. */
-const WRITERS: Record<string, (fields: object) => string> = { 'application/json': JSON.stringify }
+const FORM = 'application/x-www-form-urlencoded'
+const WRITERS: Record<string, (fields: Record<string, string>) => string> = {
+  'application/json': JSON.stringify,
+  [FORM]: fields => new URLSearchParams(fields).toString(),
+}
+/** What the address of a page may have. All forms read it in the same way. */
+const PAGE_QUERY = ['return_to', 'challenge', 'prompt', 'lang', 'done', 'again']
 
 /** `secretOf` gives a valid credential of the security scheme with this name. */
 export function describedInputs(
@@ -43,6 +49,31 @@ export function describedInputs(
         ]),
       )
     }),
+  )
+}
+
+/** Those of the forms in these pages. `plainOf` gives what a user would send in the field with this name. */
+export function formInputs(
+  pages: string[],
+  plainOf: (field: string) => string,
+  cookie: () => string,
+  queryMaxBytes: number,
+): Input[] {
+  const forms = new Map<string, string[]>()
+  for (const [, action = '', fields = ''] of pages
+    .join('\n')
+    .matchAll(/<form[^>]* action="([^"?]+)[^>]*>(.*?)<\/form>/gs)) {
+    const names = [...fields.matchAll(/ name="([^"]+)"/g)].map(([, name = '']) => name)
+    forms.set(action.replace(/[\da-f-]{36}/, ANY_ID), names)
+  }
+  return [...forms].flatMap(([path, names]) =>
+    inputsOf({ id: `the form ${path}`, method: 'POST', path, mediaType: FORM, queryMaxBytes }, [
+      ...(path === '/login' ? PAGE_QUERY : []).map(name => toPart({ in: 'query', name })),
+      { place: 'header', name: 'Cookie', isInPlain: true, plain: cookie },
+      ...names.map((name): Part => {
+        return { place: 'body', name, isInPlain: true, plain: () => plainOf(name) }
+      }),
+    ]),
   )
 }
 
@@ -87,7 +118,7 @@ function inputsOf(target: Target, parts: Part[]): Input[] {
   }))
 }
 
-function toPart(parameter: Header): Part {
+function toPart(parameter: Header | { in: Place; name: string }): Part {
   const { in: place, name, required: isInPlain = false, example = ANY_ID } = Object(parameter)
   return { place, name, isInPlain, plain: () => example }
 }

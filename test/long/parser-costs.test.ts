@@ -7,10 +7,10 @@ import { after, beforeEach, describe, test } from 'node:test'
 import { Connection } from '../../bench/connection.ts'
 import { startAdminService } from '../admin-service.ts'
 import { createDescription } from '../described.ts'
-import { describedInputs } from '../described-inputs.ts'
+import { describedInputs, formInputs } from '../described-inputs.ts'
 import { FORWARDED_INPUTS, INPUTS, type Input } from '../parser-inputs.ts'
 import { startTestService, type TestService, UNLIMITED } from '../service.ts'
-import { startSessionService } from '../session-client.ts'
+import { SESSION_COOKIE, startSessionService } from '../session-client.ts'
 
 /** A hostile request has 15 KB more to decrypt and to read than a plain one. */
 const MAX_RATIO = 5
@@ -19,6 +19,8 @@ const FLOOR_MS = 1
 const REPETITIONS = 5
 /** Noise such as a garbage collection only adds time, so one measurement within the limit is enough. */
 const MEASUREMENTS = 20
+/** Longer queries are ignored. */
+const QUERY_MAX_BYTES = 8_000
 /** The user in the examples of both documents. */
 const EMAIL = 'kate@example.com'
 
@@ -38,13 +40,27 @@ const CALLERS: Record<string, () => Promise<Measured>> = {
     const secrets: Record<string, string> = {}
     const { text } = await service.call({ method: 'GET', path: '/openapi.json' })
     const secretOf = (scheme: string) => secrets[scheme] ?? ''
-    // Longer queries are ignored.
-    const inputs = describedInputs(createDescription(text), secretOf, 8_000)
+    const inputs = describedInputs(createDescription(text), secretOf, QUERY_MAX_BYTES)
     const renew = async () => {
       const { accessToken, cookie, csrf } = await service.browserLogin(EMAIL)
       Object.assign(secrets, { accessToken, sessionCookie: cookie, csrfToken: csrf })
     }
-    return { service, url: service.url, inputs: [...INPUTS, ...inputs], renew }
+    await renew()
+    // A second session has a form that ends it.
+    await service.browserLogin(EMAIL)
+    const cookieHeader = () => `${SESSION_COOKIE}=${secrets.sessionCookie}`
+    const pageAt = async (path: string, headers = {}) =>
+      (await service.call({ method: 'GET', path, headers })).text
+    const pages = [
+      await pageAt('/login'),
+      await pageAt('/login/password'),
+      await pageAt('/login', { Cookie: cookieHeader() }),
+    ]
+    const fields: Record<string, string> = { email: EMAIL, known: '1' }
+    const plainOf = (name: string) =>
+      name === 'csrf' ? secretOf('csrfToken') : (fields[name] ?? 'seven green boats at noon')
+    const forms = formInputs(pages, plainOf, cookieHeader, QUERY_MAX_BYTES)
+    return { service, url: service.url, inputs: [...INPUTS, ...inputs, ...forms], renew }
   },
   async 'a caller of the admin API'() {
     const service = await startAdminService('sqlite')

@@ -25,7 +25,7 @@ const FORM = {
 }
 const SETTINGS: [EngineName, rounds: number][] = [
   ['sqlite', 500],
-  ['postgres', 500],
+  ['postgres', 300],
 ]
 
 /** With a new password: a change of it. */

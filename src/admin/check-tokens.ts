@@ -1,12 +1,12 @@
 // Warns of admin tokens that have ended or soon will. The start and the doctor check them.
 import type { Config } from '../config/config.ts'
 import { type AdminToken, TOKEN_MAX_DAYS } from '../domain/admin-token.ts'
+import { DAY_MS } from '../domain/lifetimes.ts'
 import { type Finding, ok, warning } from '../system/finding.ts'
 
 /** More than any deployment has. */
 export const ALL_TOKENS = { after: '', limit: 1_000 }
 
-const DAY_MS = 24 * 3600_000
 /** Before the end of a token, as before that of a certificate. */
 const WARN_BEFORE_DAYS = 14
 

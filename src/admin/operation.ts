@@ -92,7 +92,7 @@ export type About<F extends Fields> = {
 }
 
 /** The types of the fields are checked below, and lost in the table of all operations. */
-export type AnyInput = { named: string; [field: string]: unknown }
+type AnyInput = { named: string; [field: string]: unknown }
 export type Operation = About<Fields> & {
   fields: Fields
   run: (deps: AdminDeps, input: AnyInput) => Promise<Done>

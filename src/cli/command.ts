@@ -21,7 +21,7 @@ export function addCommand(
   context: Context,
   complete?: Complete,
 ): Command {
-  const { summary, description, fields, argument, list, print, data, question } = operation
+  const { summary, description, fields, argument, list, print, question } = operation
   const name = operation.command?.split(' ')[1] ?? ''
   const command = group
     .command(name)
@@ -37,15 +37,13 @@ export function addCommand(
   for (const [field, about] of Object.entries(fields)) {
     if (about.only !== 'route' && field !== argument) command.addOption(toOption(field, about))
   }
-  if (list) command.option('--limit <n>', 'at most this many', countParser('--limit'))
   if (list) {
+    command.option('--limit <n>', 'at most this many', countParser('--limit'))
     const position = `--${list.positionName ?? 'after'}`
     command.option(`${position} <position>`, 'where the list begins', list.parsePosition(position))
   }
   if (question) command.option('--yes', 'do it without asking')
-  if (list || print || (data && operation.request?.startsWith('GET'))) {
-    command.option('--json', 'print JSON')
-  }
+  if (list || print || isReading(operation)) command.option('--json', 'print JSON')
   addExamples(
     command,
     (operation.examples ?? []).map(example => `${operation.command} ${example}`),
@@ -65,7 +63,7 @@ export async function perform(
   complete?: Complete,
 ): Promise<void> {
   const { terminal } = context
-  const { question, list, print, data: hasData } = operation
+  const { question, list, print } = operation
   const isAsked = question && !yes
   if (isAsked && !terminal.isInteractive) {
     throw new WrongUse('There is no terminal to ask for confirmation: add --yes.')
@@ -82,7 +80,7 @@ export async function perform(
     else if (said && typeof said === 'object') {
       terminal.announce(operation.event ?? '', said.facts, said.sentence)
     }
-    const isShown = json || (!print && hasData && operation.request?.startsWith('GET'))
+    const isShown = json || (!print && isReading(operation))
     const text = isShown ? jsonOf(data) : (print?.(data, completed, admin.clock()) ?? '')
     await terminal.print(text).catch(error => {
       const advice = adviceFor({ ...data })
@@ -129,13 +127,17 @@ async function printPages(
 
 function toOption(field: string, { about, type, enum: choices, parse, isRequired }: Field): Option {
   const flag = `--${field.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)}`
-  const option = new Option(type === 'boolean' ? flag : `${flag} <${field}>`, phrase(plain(about)))
+  const option = new Option(type === 'boolean' ? flag : `${flag} <${field}>`, phrase(about))
   if (choices) option.choices(choices)
   if (parse) option.argParser(parse(flag))
   return option.makeOptionMandatory(isRequired === true)
 }
 
+/** Without a form for people, its data are printed as JSON. */
+const isReading = ({ data, request }: Operation) => Boolean(data && request?.startsWith('GET'))
+
 const plain = (text: string) => text.replaceAll('`', '')
 
 /** As Commander's own texts are written: without a capital letter and a full stop. */
-const phrase = (text: string) => text.charAt(0).toLowerCase() + text.slice(1).replace(/\.$/, '')
+const phrase = (text: string) =>
+  plain(text.charAt(0).toLowerCase() + text.slice(1).replace(/\.$/, ''))

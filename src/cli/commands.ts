@@ -79,21 +79,17 @@ function withPasswordOptions(command: Command, terminal: Terminal): void {
 
 /** Refuses, before the database is opened, options that do not fit together or give no password. */
 function checkOptions(options: Record<string, unknown>, terminal: Terminal): void {
-  for (const [one, other] of [
-    ['passwordStdin', 'generate'],
-    ['permanent', 'temporary'],
-  ] as const) {
-    if (options[one] && options[other])
-      throw new WrongUse(
-        `--${one === 'permanent' ? one : 'password-stdin'} cannot be used with --${other}.`,
-      )
+  const { passwordStdin, generate, permanent, temporary } = options
+  if (passwordStdin && generate) {
+    throw new WrongUse('--password-stdin cannot be used with --generate.')
   }
-  if (options.passwordStdin && terminal.stdin.isTTY) {
+  if (permanent && temporary) throw new WrongUse('--permanent cannot be used with --temporary.')
+  if (passwordStdin && terminal.stdin.isTTY) {
     throw new WrongUse(
       '--password-stdin is for pipes; a terminal would show the password. Leave the option out to be asked for it.',
     )
   }
-  if (!options.generate && !options.passwordStdin && !terminal.isInteractive) {
+  if (!generate && !passwordStdin && !terminal.isInteractive) {
     throw new WrongUse(
       'There is no terminal to ask for the password: use --password-stdin or --generate.',
     )

@@ -1,5 +1,6 @@
-// Lifetimes of tokens, sessions, cookies and devices, in whole seconds as in tokens.
+// Lifetimes of tokens, sessions, cookies and devices, in whole seconds as in tokens; and the length of a day.
 
+export const DAY_MS = 24 * 3600_000
 export const ACCESS_TOKEN_SECONDS = 3600
 export const REFRESH_TOKEN_SECONDS = 7 * 24 * 3600
 /** The use of a cookie is stored at most this often. */

@@ -25,7 +25,8 @@ type Budget = { values: number }
 
 export function withoutSecrets(facts: object): Record<string, unknown> {
   const named = Array.isArray(facts) ? { items: facts } : facts
-  return { ...copyOf(named, 1, { values: MAX_VALUES }) }
+  const copy = copyOf(named, 1, { values: MAX_VALUES })
+  return Array.isArray(copy) ? { items: copy } : copy
 }
 
 function toLogged(value: unknown, depth: number, budget: Budget): unknown {
@@ -40,7 +41,7 @@ function toLogged(value: unknown, depth: number, budget: Budget): unknown {
 }
 
 /** Lists may alternate names and values: an item after the name of a secret is left out. */
-function copyOf(value: object, depth: number, budget: Budget): object {
+function copyOf(value: object, depth: number, budget: Budget): Record<string, unknown> | unknown[] {
   const isList = Array.isArray(value) || value instanceof Set
   const fields: Record<string, unknown> = {}
   const items: unknown[] = []

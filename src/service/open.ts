@@ -77,7 +77,8 @@ export async function openParts(
   const now = clusterClock.now()
   await makeFirstKeys(config, log, now)
   const keys = opened.adopt(await openKeys(config, log, now, hasUsers), it => it.close())
-  const adminTokens = await store.adminTokens.list(ALL_TOKENS).catch(failDatabase)
+  const adminTokens =
+    config.adminPort > 0 ? await store.adminTokens.list(ALL_TOKENS).catch(failDatabase) : []
   actOn(log, ...checkTokens(config, adminTokens, now))
   const hasher = observeHasher(metrics, await openingHasher)
   logSpeed(log, hasher)

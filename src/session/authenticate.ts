@@ -30,7 +30,7 @@ export type AccessReason =
 export type Credential = { kind: 'access-token' | 'refresh-token' | 'cookie'; value: string }
 
 /** `email`: of the user whose cookie was idle for too long. */
-export type Authentication =
+type Authentication =
   | ({ kind: 'live' } & LiveSession)
   | (Invalid<AccessReason> & { email?: string })
 

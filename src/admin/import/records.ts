@@ -53,7 +53,7 @@ const LAYOUTS = {
     return jsonOf(() => users)
   },
 } satisfies Record<string, (source: Source, name: string, delimiter?: string) => Layout>
-export type Container = keyof typeof LAYOUTS
+type Container = keyof typeof LAYOUTS
 
 export function openRecords(
   name: string,

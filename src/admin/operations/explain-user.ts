@@ -27,13 +27,15 @@ export type Verdict =
   | { kind: 'temporary-password-ended'; at: Date }
   | { kind: 'must-change-password'; until: Date }
 
+type ShownDevice = Device & Pick<ShownScope, 'failures' | 'budget' | 'waitsUntil'>
+
 type ExplainedUser = ShownUser & {
   /** The cost of the stored hash; null if it cannot be evaluated. */
   hashCost: number | null
   liveSessions: number
   /** Null if none is known. */
   lastLoginAt: Date | null
-  devices: (Device & Pick<ShownScope, 'failures' | 'budget' | 'waitsUntil'>)[]
+  devices: ShownDevice[]
 }
 
 export type Explanation = ExplainedUser & {
@@ -53,26 +55,35 @@ export async function explainUser(
   const { email } = found
   const now = clock()
   const throttle = await showThrottle(deps, { email, client }, now)
-  const devices = await store.devices.list(found.id, now)
-  const scopes = await store.throttle.read(
-    devices.flatMap(device => deviceScopes(email, device)),
-    now,
-  )
   const lastLogin = await store.sessions.findLastLogin(found.id)
   const user = {
     ...toShownUser(found, now),
     hashCost: parseHash(found.passwordHash)?.cost ?? null,
     liveSessions: await store.sessions.countLive(found.id, now),
     lastLoginAt: lastLogin?.at ?? null,
-    devices: devices.flatMap((device, i) => {
-      const state = scopes[i]
-      if (!state) return []
-      const { failures, budget, waitsUntil } = toShownScope(state, now)
-      return [{ ...device, failures, budget, waitsUntil }]
-    }),
+    devices: await listDevices(deps, found, now),
   }
   const verdict = decideVerdict(user, throttle, now)
   return { ...user, client: client?.ip ?? null, verdict, throttle }
+}
+
+/** The known devices of a user, with their failures. */
+export async function listDevices(
+  { store }: Pick<AdminDeps, 'store'>,
+  { id, email }: User,
+  now: Date,
+): Promise<ShownDevice[]> {
+  const devices = await store.devices.list(id, now)
+  const scopes = await store.throttle.read(
+    devices.flatMap(device => deviceScopes(email, device)),
+    now,
+  )
+  return devices.flatMap((device, i) => {
+    const state = scopes[i]
+    if (!state) return []
+    const { failures, budget, waitsUntil } = toShownScope(state, now)
+    return [{ ...device, failures, budget, waitsUntil }]
+  })
 }
 
 /** Checks in the order of the login. The user comes first: waiting does not help one that is not active. */

@@ -74,15 +74,12 @@ export function latestOf(times: Date[]): Date | null {
   return times.reduce<Date | null>((a, b) => (a === null || b > a ? b : a), null)
 }
 
-export type WaitingEmail = Pick<
-  ShownScope,
-  'digest' | 'failures' | 'dailyFailures' | 'waitsUntil'
-> & {
+type WaitingEmail = Pick<ShownScope, 'digest' | 'failures' | 'dailyFailures' | 'waitsUntil'> & {
   email: string
   /** How many clients have failed with this email. */
   clients: number
 }
-export type FailingClient = Pick<ShownScope, 'scope' | 'digest' | 'failures' | 'waitsUntil'>
+type FailingClient = Pick<ShownScope, 'scope' | 'digest' | 'failures' | 'waitsUntil'>
 
 export type ThrottleList = {
   /** How many users must wait, up to 1,000, and how many of the 1,000 clients and networks with the most failures. */

@@ -1,5 +1,6 @@
 // The tokens of the admin API. Only commands add and revoke them: a token must not be able to make others.
 import { type AdminToken, TOKEN_MAX_DAYS, TOKEN_ROLES } from '../../domain/admin-token.ts'
+import { DAY_MS } from '../../domain/lifetimes.ts'
 import { Failure, WrongUse } from '../../system/failures.ts'
 import { createAdminToken, digestOf } from '../../system/identifiers.ts'
 import { endParser } from '../input/times.ts'
@@ -7,7 +8,6 @@ import { timeText } from '../layout.ts'
 import { listOperation, operation } from '../operation.ts'
 import { changeNow } from './deps.ts'
 
-const DAY_MS = 24 * 3600_000
 const DEFAULT_DAYS = 90
 
 const NAME = {

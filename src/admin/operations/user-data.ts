@@ -12,7 +12,8 @@ import {
 } from '../api/schemas.ts'
 import { operation } from '../operation.ts'
 import { changeNow } from './deps.ts'
-import { explainUser } from './explain-user.ts'
+import { listDevices } from './explain-user.ts'
+import { showThrottle } from './read-throttle.ts'
 import { findUser, toShownUser } from './user.ts'
 
 export const getUserData = operation(
@@ -44,8 +45,10 @@ export const getUserData = operation(
     // Recorded before the data leave. The event names the user by the id alone, which a deletion may leave behind.
     const exported = { action: 'user.exported', target: id, targetId: id } as const
     await store.audit.record(changeNow(deps), [exported])
-    const { devices, throttle } = await explainUser(deps, found, null)
-    const user = toShownUser(found, deps.clock())
+    const now = deps.clock()
+    const user = toShownUser(found, now)
+    const throttle = await showThrottle(deps, { email, client: null }, now)
+    const devices = await listDevices(deps, found, now)
     const lastLogin = await store.sessions.findLastLogin(id)
     const sessions = await readAll((afterId: string | null) =>
       store.sessions.listStored(id, { afterId, limit: PAGE_MAX }),

@@ -2,10 +2,10 @@
 import type { Server } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import type { Config, TlsFiles } from '../../config/config.ts'
+import { DAY_MS } from '../../domain/lifetimes.ts'
 import type { Log } from '../../log/log.ts'
 import { type Followed, followFiles } from '../../system/follow-files.ts'
 import {
-  DAY_MS,
   daysLeft,
   EXPIRY_WARNING_DAYS,
   expiryOf,

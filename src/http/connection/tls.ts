@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import type { Config, TlsFiles } from '../../config/config.ts'
+import { DAY_MS } from '../../domain/lifetimes.ts'
 import { makeFolder, replaceFile } from '../../system/files.ts'
 import { checkReaders, type Finding, ok, unsafe, warning } from '../../system/finding.ts'
 
@@ -29,7 +30,6 @@ export const EXPIRY_WARNING_DAYS = 14
 
 const VALID_DAYS = 365
 const RENEW_DAYS = 30
-export const DAY_MS = 86_400_000
 
 /** Null without files behind a TLS proxy: the service then needs no certificate. */
 export async function loadTls(

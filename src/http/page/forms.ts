@@ -6,7 +6,7 @@ import type { TextKey } from './texts.ts'
 /** What the specification asks of a client. */
 const PASSWORD_MIN_CHARACTERS = 8
 
-export type FieldName = 'email' | 'password' | 'new-password'
+type FieldName = 'email' | 'password' | 'new-password'
 
 export type FormState = {
   email?: string
@@ -36,7 +36,7 @@ export function loginPage(frame: Frame, state: FormState): string {
   return toDocument(frame, { title: text('loginTitle'), main, isError: isError(state) })
 }
 
-export type ChangeState = FormState & {
+type ChangeState = FormState & {
   /** Null without a session cookie. */
   csrf: string | null
   /** The email is that of a user that has logged in, or has just sent a temporary password. */

@@ -12,7 +12,7 @@ import { sendLimited } from './refresh.ts'
 /** An application that does not accept the session sends its user back: going there again would not end. */
 const MAX_DEPARTURES = 3
 
-export type Destination = {
+type Destination = {
   address: string
   host: string
   /** Null if the application wants no code. */

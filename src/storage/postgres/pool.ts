@@ -34,7 +34,7 @@ class Host extends pg.Pool {
   failure: Error | null = null
 }
 
-export type Lent = { client: pg.PoolClient; host: Host; isPooled: boolean }
+type Lent = { client: pg.PoolClient; host: Host; isPooled: boolean }
 
 /** `poolSize` is for each host. */
 export type PoolOptions = Omit<PostgresConfig, 'engine'> & {

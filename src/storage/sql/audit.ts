@@ -129,6 +129,6 @@ function toEvent(row: Row): AuditEvent {
 }
 
 /** SQLite returns JSON as text, PostgreSQL as an object. */
-export function toFacts(stored: AuditFacts | string | null): AuditFacts | null {
+function toFacts(stored: AuditFacts | string | null): AuditFacts | null {
   return typeof stored === 'string' ? JSON.parse(stored) : stored
 }

@@ -4,7 +4,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { TOKEN_LISTED_DAYS } from '../../domain/admin-token.ts'
-import { ENDED_LISTED_SECONDS } from '../../domain/lifetimes.ts'
+import { DAY_MS, ENDED_LISTED_SECONDS } from '../../domain/lifetimes.ts'
 import { type MaintenanceStore, NONE_REMOVED, type Removed } from '../../domain/maintenance.ts'
 import { isAmong, lockClause } from './dialect.ts'
 import { type Engine, transact, write } from './engine.ts'
@@ -28,7 +28,6 @@ export function createMaintenance(engine: Engine): MaintenanceStore {
 
 /** SQLite has smaller batches and more of them, because other operations wait for each one. */
 const BATCHES = { sqlite: { rows: 50, rounds: 10 }, postgres: { rows: 500, rounds: 1 } }
-const DAY_MS = 24 * 3600_000
 
 /** The rows of a table whose time in the indexed column `orderBy` was `keptMs` ago or earlier. */
 type DueRows = {

@@ -188,8 +188,10 @@ for (const engine of ENGINES_BY_RUN) {
         assert.equal(noticeIn(alone), 'All other devices are logged out.')
         await visitor.submit(alone, '/login/logout')
       })
+      // The counts of earlier refusals may be written at this moment. A refusal of this user would have a line first.
+      const own = lines.filter(({ count }) => count === undefined)
       assert.deepEqual(
-        lines.map(({ event, reason }) => [event, reason]),
+        own.map(({ event, reason }) => [event, reason]),
         ['user', 'user', 'logout'].map(reason => ['session.ended', reason]),
       )
       assert.ok(isAccount(await stranger.visitor.get('/login')))

@@ -1,6 +1,6 @@
 // An attacker that sends its next login at once after every answer, and the logins of other users meanwhile.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DEVICE_COOKIE } from '../test/session-client.ts'
+import { DEVICE_COOKIE } from '../test/support/session-client.ts'
 import { loopbackAddress } from './clients.ts'
 import { Connection, type Target } from './connection.ts'
 import { loginRequest, PASSWORD } from './seed.ts'

@@ -2,7 +2,7 @@
 // PostgreSQL whose commits wait for a standby. All attempts of a client change one row, one after the other.
 import pg from 'pg'
 import { openStore } from '../src/storage/open-store.ts'
-import { startPostgres } from '../test/postgres-server.ts'
+import { startPostgres } from '../test/support/postgres-server.ts'
 import { makeScopes } from '../test/storage/fixtures.ts'
 import { describeMachine, machineLine } from './machine.ts'
 

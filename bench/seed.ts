@@ -4,7 +4,7 @@ import bcrypt from 'bcrypt'
 import pg from 'pg'
 import type { DatabaseConfig } from '../src/config/database.ts'
 import type { EngineName } from '../src/storage/sql/engine.ts'
-import { LOGIN } from '../test/service.ts'
+import { LOGIN } from '../test/support/service.ts'
 import { post } from './connection.ts'
 
 export const PASSWORD = 'correct horse battery staple'

@@ -1,5 +1,5 @@
 // A client for browsers and Node 20 or newer: logs in, changes passwords, gives access tokens that do not expire soon,
-// shows, lists and ends sessions. login-client.d.ts is made from this file: npm run types
+// shows, lists and ends sessions. login-client.d.ts is made from this file: npm run typecheck
 //
 //   new LoginClient(url)                    programs: the refresh token stays in memory
 //   new LoginClient(url, { storage })       native apps: the refresh token is stored, and survives a restart. A storage

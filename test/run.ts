@@ -1,42 +1,37 @@
 // The test command: starts one PostgreSQL for all files, runs them in a few processes, and prints the failures
 // in full. Each process runs several files one after the other, because loading the service takes a second.
+// `npm test -- FILE …` runs some files, and `--slow` runs the slow suites.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { globSync, readFileSync, statSync } from 'node:fs'
-import { prepareTests, TEST_FLAGS } from './prepare.ts'
-import type { Ended, Figures } from './reporter.ts'
-import { createSummary } from './summary.ts'
+import { prepareTests, TEST_FLAGS } from './support/prepare.ts'
+import type { Ended, Figures } from './support/reporter.ts'
+import { createSummary } from './support/summary.ts'
 
-type Suite = {
-  /** How many processes run at once. Many tests wait for a limit of the service, so more than the cores. */
-  processes: number
-  filesPerProcess: number
-  /** With large sizes, and the engine that `npm test` leaves out: see `ENGINES_BY_RUN`. */
-  isLong?: boolean
-}
+/** Many tests wait for a limit of the service, so there are more processes than cores. */
+const PROCESSES = 5
+/** Slow files have a process each. Some take a hundred times as long as others. */
+const SLOW_PROCESSES = 4
 
-/** All files at once: another bundle would begin when the others end. */
-const USUAL: Suite = { processes: 5, filesPerProcess: 50 }
-/** Those in test/long/ have a process each, with a disk, synced commits and the threads of a real service. */
-const LONG: Suite = { processes: 4, filesPerProcess: 8, isLong: true }
-/** Long suites that compare times run first, one after the other, with one other suite beside them. */
-const COMPARES_TIMES = /^test\/long\/(admin-load|enumeration|overload|parser-costs|timing)\./
-/** A file starts up to ten processes. */
-const CLUSTER: Suite = { processes: 1, filesPerProcess: 1 }
-/** Some files take a hundred times as long as others. */
-const PROOF: Suite = { processes: 4, filesPerProcess: 1 }
+const SLOW = '.slow.test.ts'
+/** Slow tests that start processes of the service themselves. The others have a disk, synced commits and the
+ *  threads of a real service. */
+const IN_MEMORY = /^test\/(docs|operation|storage\/faults)\//
+/** Suites that compare times or start many processes run one after the other, with one other file beside them. */
+const ONE_BY_ONE =
+  /^test\/(admin\/load\.slow|http\/parser-costs|login\/(enumeration|overload|timing)|system\/cluster\/)/
 
-const USUAL_FILES = ['src/**/*.test.ts', 'test/storage/*.contract.ts', 'test/*.test.ts']
 /** A process in which no test ends within this time is killed. The slowest test needs a tenth of it. */
 const SILENCE_LIMIT_MS = (15 + longestTestMinutes()) * 60_000
 
 const given = process.argv.slice(2)
-const suite = suiteOf(given)
-const patterns = given[0] === '--long' ? longFiles() : given.length > 0 ? given : USUAL_FILES
+const isSlow = given[0] === '--slow' || given.some(file => file.endsWith(SLOW))
+const named =
+  given[0] === '--slow' ? slowFiles() : given.length > 0 ? globSync(given) : usualFiles()
 // Large files take longer on average.
-const files = globSync(patterns).toSorted((a, b) => statSync(b).size - statSync(a).size)
-if (files.length === 0) throw new Error(`no file matches ${patterns.join(' ')}`)
+const files = named.toSorted((a, b) => statSync(b).size - statSync(a).size)
+if (files.length === 0) throw new Error(`no file matches ${given.join(' ')}`)
 
-const isAlone = (file = '') => suite.isLong && file.startsWith('test/long/')
+const isAlone = (file = '') => file.endsWith(SLOW) && !IN_MEMORY.test(file)
 const inMemory = files.every(isAlone) ? null : await prepareTests()
 const onDisk = files.some(isAlone) ? await prepareTests(true) : null
 const summary = createSummary(files.length)
@@ -50,14 +45,16 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
+const hasOwnProcess = (file: string) => file.endsWith(SLOW) || file.startsWith('test/system/')
 const bundles = [
-  ...files.filter(isAlone).map(file => [file]),
-  ...inBundles(files.filter(file => !isAlone(file))),
+  ...files.filter(hasOwnProcess).map(file => [file]),
+  ...inBundles(files.filter(file => !hasOwnProcess(file))),
 ]
-const isTimed = ([file = '']: string[]) => COMPARES_TIMES.test(file)
-const others = bundles.filter(bundle => !isTimed(bundle))
-const timed = runAll(bundles.filter(isTimed), 1)
-await Promise.all([runAll(others, 1), timed.then(() => runAll(others, suite.processes - 1))])
+const isInChain = ([file = '']: string[]) => ONE_BY_ONE.test(file)
+const others = bundles.filter(bundle => !isInChain(bundle))
+const chain = runAll(bundles.filter(isInChain), 1)
+const processes = isSlow ? SLOW_PROCESSES : PROCESSES
+await Promise.all([runAll(others, 1), chain.then(() => runAll(others, processes - 1))])
 process.exitCode = summary.print() ? 0 : 1
 await inMemory?.end()
 await onDisk?.end()
@@ -76,7 +73,7 @@ async function runAll(waiting: string[][], processes: number): Promise<void> {
 function envOf([file]: string[]): NodeJS.ProcessEnv {
   return {
     ...(isAlone(file) ? { ...onDisk?.env, TEST_THREADS: '1' } : inMemory?.env),
-    ...(suite.isLong && { TEST_LONG: '1' }),
+    ...(isSlow && { TEST_LONG: '1' }),
   }
 }
 
@@ -114,27 +111,22 @@ function longestTestMinutes(): number {
   return Math.max(Number(PROOF_SOAK_MINUTES), PROOF === 'full' ? 60 : 0)
 }
 
-function suiteOf(patterns: string[]): Suite {
-  const isIn = (folder: string) => patterns.some(pattern => pattern.startsWith(folder))
-  if (isIn('--long') || isIn('test/long/')) return LONG
-  if (isIn('test/proof/')) return PROOF
-  return isIn('test/cluster/') ? CLUSTER : USUAL
+function usualFiles(): string[] {
+  const files = globSync(['src/**/*.test.ts', 'test/**/*.test.ts'])
+  return files.filter(file => !file.endsWith(SLOW) && !/^test\/(browser|system)\//.test(file))
 }
 
-/** The long suites, and those that run on another engine than in `npm test`. */
-function longFiles(): string[] {
-  const onOtherEngine = globSync('test/*.test.ts').filter(file =>
+/** The slow suites, and those that run on another engine than in `npm test`. */
+function slowFiles(): string[] {
+  const onOtherEngine = usualFiles().filter(file =>
     readFileSync(file, 'utf8').includes('ENGINES_BY_RUN'),
   )
-  return ['test/long/*.test.ts', ...onOtherEngine]
+  return [...globSync(`test/**/*${SLOW}`), ...onOtherEngine]
 }
 
-/** Deals the files out, so that each bundle has large and small ones. A few files are spread over all processes. */
+/** Deals the files out, so that each process has large and small ones. */
 function inBundles(all: string[]): string[][] {
-  const count = Math.max(
-    Math.ceil(all.length / suite.filesPerProcess),
-    Math.min(all.length, suite.processes),
-  )
+  const count = Math.min(all.length, PROCESSES)
   return Array.from({ length: count }, (_, bundle) =>
     all.filter((_, index) => index % count === bundle),
   )

@@ -1,6 +1,6 @@
 // Measures whether an attacker with accounts and known devices of its own keeps strangers from logging in: by
 // logins, and by changes of its passwords, which are two hashes each.
-import { AUTH } from '../../test/session-client.ts'
+import { AUTH } from '../../test/support/session-client.ts'
 import { makeKnownDevice, sendOnce } from '../attack.ts'
 import { Connection, post, type Target } from '../connection.ts'
 import { describeStatuses, type Findings, fixed, type Run } from '../findings.ts'

@@ -1,5 +1,5 @@
 // Plays attacks on the hash queue in simulated time. The figures do not depend on the machine, and
-// test/long/fairness.test.ts finds the same ones.
+// test/login/fairness.slow.test.ts finds the same ones.
 import {
   BEYOND,
   type FairnessFigures,
@@ -7,7 +7,7 @@ import {
   playScenario,
   type Scenario,
   WITHSTOOD,
-} from '../../test/fairness-scenarios.ts'
+} from '../../test/login/fairness-scenarios.ts'
 import { type Target as Figure, type Findings, fixed, type Run, type Table } from '../findings.ts'
 
 export type Played = { scenario: Scenario; figures: FairnessFigures }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import fc from 'fast-check'
-import { checkInAllLanes, makeHashCases, NEVER_CANCELLED } from '../../test/hash-cases.ts'
+import { checkInAllLanes, makeHashCases, NEVER_CANCELLED } from '../../test/login/hash-cases.ts'
 import { openNative, owedRounds } from './native.ts'
 
 const SALT = Buffer.alloc(16)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { simulateHasher } from '../../test/simulated-hasher.ts'
+import { simulateHasher } from '../../test/login/simulated-hasher.ts'
 import { makeScopes } from '../../test/storage/fixtures.ts'
 import type { Reservation } from '../domain/attempt.ts'
 import { admit } from './admission.ts'

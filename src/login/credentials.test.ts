@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { anyText } from '../../test/any-text.ts'
+import { anyText } from '../../test/support/any-text.ts'
 import {
   canonicalEmail,
   isReachable,

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
-import { heapGrowth } from '../../test/heap.ts'
-import { settled } from '../../test/simulated-hasher.ts'
+import { settled } from '../../test/login/simulated-hasher.ts'
+import { heapGrowth } from '../../test/support/heap.ts'
 import { createPace } from './pace.ts'
 
 /** The names of all clients of the test take 4 MB. */

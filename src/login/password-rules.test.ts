@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
-import { makeCommonPasswords } from './generate-common-passwords.ts'
+import { makeCommonPasswords } from '../../tools/common-passwords.ts'
 import {
   COMMON_PASSWORDS_FILE,
   describeFlaw,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { heapGrowth } from '../../test/heap.ts'
+import { heapGrowth } from '../../test/support/heap.ts'
 import { createRecentHashes, REMEMBERED_MS } from './recent-hashes.ts'
 
 /** Without a limit, the names of the test take 70 MiB. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, test } from 'node:test'
-import { openTestStore } from '../../test/engines.ts'
 import { changeAt, makeScopes } from '../../test/storage/fixtures.ts'
+import { openTestStore } from '../../test/support/engines.ts'
 import { throttleScopes } from './scopes.ts'
 import { createThrottle, type Throttle } from './throttle.ts'
 

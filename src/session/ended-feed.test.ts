@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { openTestStore } from '../../test/engines.ts'
+import { openTestStore } from '../../test/support/engines.ts'
 import type { SessionStore } from '../domain/session.ts'
 import { type Cursor, createEndedFeed } from './ended-feed.ts'
 

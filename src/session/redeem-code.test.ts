@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { hash, randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { openTestStore } from '../../test/engines.ts'
-import { makeKeys } from '../../test/keys.ts'
 import { insertTestUser, makeScopes, openFor } from '../../test/storage/fixtures.ts'
+import { openTestStore } from '../../test/support/engines.ts'
+import { makeKeys } from '../../test/support/keys.ts'
 import { digestOf, randomToken } from '../system/identifiers.ts'
 import { redeemCode } from './redeem-code.ts'
 

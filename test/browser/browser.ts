@@ -13,8 +13,8 @@ import {
   type Page,
   type Request,
 } from 'playwright-core'
-import { PASSWORD, startTestService, type TestService } from '../service.ts'
 import { changeAt } from '../storage/fixtures.ts'
+import { PASSWORD, startTestService, type TestService } from '../support/service.ts'
 
 /** Chromium without windows, which takes half of the time for the same page. */
 const HEADLESS = '/usr/bin/chromium-headless-shell'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import en from '../../src/page/texts/en.json' with { type: 'json' }
-import { PASSWORD, startTestService, type TestService } from '../service.ts'
+import { PASSWORD, startTestService, type TestService } from '../support/service.ts'
 import { makeTemporary } from './browser.ts'
 import { type ScreenReader, startScreenReader } from './screen-reader.ts'
 import { type Browser, eventually, startBrowser, type Window } from './webdriver.ts'

@@ -1,5 +1,5 @@
 // Installs what the browser suites need.
-import { installMissing } from '../debian-packages.ts'
+import { installMissing } from '../support/debian-packages.ts'
 import { PACKAGES } from './packages.ts'
 
 installMissing(PACKAGES)

@@ -4,9 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { PASSWORD } from '../service.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
-import { createVisitor } from '../visitor.ts'
+import { PASSWORD } from '../support/service.ts'
+import { createVisitor } from '../support/visitor.ts'
 import {
   assertAccessible,
   isFocused,

@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import de from '../../src/page/texts/de.json' with { type: 'json' }
 import en from '../../src/page/texts/en.json' with { type: 'json' }
-import { PASSWORD, startTestService, type TestService } from '../service.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
+import { PASSWORD, startTestService, type TestService } from '../support/service.ts'
 import { makeTemporary } from './browser.ts'
 import {
   BROWSER_NAMES,

@@ -1,5 +1,5 @@
 // Mutation testing: changes one small thing after the other in the code below, and expects that a test fails.
-// npm run test:mutation [-- [--resume] [--workers=N] [FILE…]]
+// node launch.cjs test/mutation/main.ts [-- [--resume] [--workers=N] [FILE…]]
 import { globSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { EQUIVALENT } from './equivalent.ts'

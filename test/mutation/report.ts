@@ -1,5 +1,5 @@
 // What the command prints, and its section of docs/reliability.md.
-import { describeRun, writeSection } from '../proof/report.ts'
+import { describeRun, writeSection } from '../storage/faults/report.ts'
 import type { Mutant } from './mutants.ts'
 import type { Verdict } from './worker.ts'
 
@@ -61,7 +61,10 @@ export function createReport(mutants: Mutant[]) {
   }
 }
 
-const COMMAND = ['PROOF_REPORT=1 npm run test:mutation --', ...process.argv.slice(2)].join(' ')
+const COMMAND = [
+  'PROOF_REPORT=1 node launch.cjs test/mutation/main.ts',
+  ...process.argv.slice(2),
+].join(' ')
 const INTRODUCTION = `## Mutants
 
 Each mutant is a file with one small change: a condition negated, a boundary moved, a call left out, a number or

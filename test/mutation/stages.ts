@@ -17,32 +17,43 @@ export const MUTATED = [
 
 /** These are tested with a simulated hasher; what they decide hardly shows through the front door. */
 const QUEUE_FILES = /hash-queue|capacity|evictions|fair-order|forecast|recent-hashes|idle-jobs/
-const QUEUE = ['src/login/hash-queue.test.ts', 'test/admission.test.ts', 'test/fairness.test.ts']
-const LOGIN = ['test/login.test.ts', 'test/throttle.test.ts', 'test/change-password.test.ts']
-const SESSION = [
-  'test/refresh.test.ts',
-  'test/refresh-callers.test.ts',
-  'test/session-access.test.ts',
+const QUEUE = [
+  'src/login/hash-queue.test.ts',
+  'test/login/admission.test.ts',
+  'test/login/fairness.test.ts',
 ]
-const THROTTLE = ['throttle', 'throttle-model'].map(it => `test/storage/${it}.contract.ts`)
-const CONTRACTS = ['store', 'sessions', 'last-login'].map(it => `test/storage/${it}.contract.ts`)
+const LOGIN = [
+  'test/login/login.test.ts',
+  'test/throttle/throttle.test.ts',
+  'test/login/change-password.test.ts',
+]
+const SESSION = [
+  'test/session/refresh.test.ts',
+  'test/session/refresh-callers.test.ts',
+  'test/session/access.test.ts',
+]
+const THROTTLE = ['throttle', 'throttle-model'].map(it => `test/storage/${it}.test.ts`)
+const CONTRACTS = ['store', 'sessions', 'last-login'].map(it => `test/storage/${it}.test.ts`)
 
 /** Further tests of a topic, by what the name of the file has in it. */
 const TOPICS: [RegExp, string[]][] = [
-  [/device/, ['test/device.test.ts', 'test/device-tag.test.ts']],
-  [/code/, ['test/code.test.ts']],
-  [/open-session/, ['test/lifetimes.test.ts', 'test/session-limit.test.ts']],
-  [/ended-feed/, ['test/ended-feed.test.ts']],
-  [/refresh|use-token/, ['test/refresh-input.test.ts', 'test/refresh-races.test.ts']],
+  [/device/, ['test/login/device.test.ts', 'test/login/device-tag.test.ts']],
+  [/code/, ['test/session/code.test.ts']],
+  [/open-session/, ['test/session/lifetimes.test.ts', 'test/session/limit.test.ts']],
+  [/ended-feed/, ['test/session/ended-feed.test.ts']],
+  [
+    /refresh|use-token/,
+    ['test/session/refresh-input.test.ts', 'test/session/refresh-races.test.ts'],
+  ],
   [/(access|refresh)-token/, ['src/session/token-reason.test.ts']],
-  [/access-token/, ['test/long/verified-tokens.test.ts']],
-  [/own-sessions|authenticate/, ['test/session-endpoints.test.ts']],
-  [/own-sessions|settle/, ['test/session-limit.test.ts']],
-  [/new-hash|password|settle/, ['test/temporary-passwords.test.ts']],
-  [/user-state/, ['test/storage/list-users.contract.ts']],
-  [/sql\/throttle/, ['test/storage/audit.contract.ts', 'test/throttle-list.test.ts']],
-  [/sql\/throttle/, ['test/explain.test.ts']],
-  [/reserve|sql\/throttle/, ['test/plans.test.ts']],
+  [/access-token/, ['test/session/verified-tokens.slow.test.ts']],
+  [/own-sessions|authenticate/, ['test/session/endpoints.test.ts']],
+  [/own-sessions|settle/, ['test/session/limit.test.ts']],
+  [/new-hash|password|settle/, ['test/login/temporary-passwords.test.ts']],
+  [/user-state/, ['test/storage/list-users.test.ts']],
+  [/sql\/throttle/, ['test/storage/audit.test.ts', 'test/throttle/list.test.ts']],
+  [/sql\/throttle/, ['test/throttle/explain.test.ts']],
+  [/reserve|sql\/throttle/, ['test/storage/plans.test.ts']],
 ]
 
 /** The cheapest first: the first failure ends the run of a mutant. */

@@ -2,9 +2,9 @@
 import { spawn } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { query } from '../engines.ts'
-import { prepareTests, TEST_FLAGS } from '../prepare.ts'
-import type { Ended } from '../reporter.ts'
+import { query } from '../support/engines.ts'
+import { prepareTests, TEST_FLAGS } from '../support/prepare.ts'
+import type { Ended } from '../support/reporter.ts'
 import type { Mutant } from './mutants.ts'
 import type { Stage } from './stages.ts'
 

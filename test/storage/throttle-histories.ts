@@ -11,7 +11,7 @@ import { type ScopeState as ReadScope, waitsUntil } from '../../src/domain/throt
 import type { User } from '../../src/domain/user.ts'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { digestOf } from '../../src/system/identifiers.ts'
-import { createMigratedDatabase, openPatientStore, type Row } from '../engines.ts'
+import { createMigratedDatabase, openPatientStore, type Row } from '../support/engines.ts'
 import { byEmail, changeAt, openFor } from './fixtures.ts'
 import { type Expected, type ScopeState, ThrottleModel, type UserState } from './throttle-model.ts'
 

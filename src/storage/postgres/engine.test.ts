@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { sql } from 'kysely'
-import { startWire } from '../../../test/cluster/wire.ts'
-import { createTestDatabase } from '../../../test/engines.ts'
-import { until } from '../../../test/process.ts'
+import { createTestDatabase } from '../../../test/support/engines.ts'
+import { until } from '../../../test/support/process.ts'
+import { startWire } from '../../../test/support/wire.ts'
 import { prepare } from '../sql/prepared.ts'
 import { openPostgres } from './engine.ts'
 

@@ -4,7 +4,6 @@ import { randomUUID } from 'node:crypto'
 import { StatementSync } from 'node:sqlite'
 import { mock, test } from 'node:test'
 import fc from 'fast-check'
-import { openTestStore } from '../../../test/engines.ts'
 import {
   changeAt,
   digest,
@@ -12,6 +11,7 @@ import {
   makeScopes,
   NOTHING_DISPLACED,
 } from '../../../test/storage/fixtures.ts'
+import { openTestStore } from '../../../test/support/engines.ts'
 import type { Store } from '../../domain/store.ts'
 
 const NOW = new Date()

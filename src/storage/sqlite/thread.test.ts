@@ -2,15 +2,15 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { mock, type TestContext, test } from 'node:test'
 import { Worker } from 'node:worker_threads'
-import { openTestStore } from '../../../test/engines.ts'
+import { insertTestUser, makeScopes } from '../../../test/storage/fixtures.ts'
+import { openTestStore } from '../../../test/support/engines.ts'
 import {
   endOneCommit,
   releaseDisk,
   stallDisk,
   waitForCommit,
   withSlowDisk,
-} from '../../../test/slow-disk.ts'
-import { insertTestUser, makeScopes } from '../../../test/storage/fixtures.ts'
+} from '../../../test/support/slow-disk.ts'
 import { openInThread } from './thread.ts'
 
 const NOW = new Date()

@@ -1,0 +1,311 @@
+// Which requests reach the admin API: only those with a valid token, on its own port.
+import assert from 'node:assert/strict'
+import { rm } from 'node:fs/promises'
+import { after, before, describe, test } from 'node:test'
+import bcrypt from 'bcrypt'
+import { ADMIN_ROUTES } from '../../src/admin/api/app.ts'
+import { wrapMethods } from '../../src/domain/operations.ts'
+import { DatabaseBusy } from '../../src/domain/store.ts'
+import { digestOf } from '../../src/system/identifiers.ts'
+import { changeAt } from '../storage/fixtures.ts'
+import { ADMIN, type AdminService, startAdminService } from '../support/admin-service.ts'
+import { writeCertificate } from '../support/certificates.ts'
+import { scrape } from '../support/metrics.ts'
+import { freePort } from '../support/postgres-server.ts'
+import { until } from '../support/process.ts'
+import { createAddresses, PASSWORD } from '../support/service.ts'
+import { makeTemporaryFolder } from '../support/temporary-folder.ts'
+
+const EMAIL = 'ann@example.com'
+const UNKNOWN_ID = '00000000-0000-4000-8000-000000000000'
+
+/** Every route with its parameters filled in. */
+const ROUTES = ADMIN_ROUTES.map(([method, url]) => ({
+  method: String(method),
+  path: url.replace(':user', EMAIL).replace(':id', UNKNOWN_ID),
+}))
+
+let emails = 0
+const newEmail = () => `new-${++emails}@example.com`
+
+/** Node's client sends a body with these methods only. */
+const bodyFor = (method: string) => (method.startsWith('P') ? {} : undefined)
+
+// The statements are proven on both engines by the contract of the store, so one is enough.
+describe('access to the admin API', () => {
+  let service: AdminService
+  let opsPort: number
+  let tokens = 0
+  const newAddress = createAddresses()
+  before(async () => {
+    opsPort = await freePort()
+    service = await startAdminService('sqlite', { OPS_PORT: String(opsPort) })
+    await service.addUser(EMAIL)
+  })
+  after(async () => {
+    await service.stop()
+    assert.ok(!/lsadm_[\w-]/.test(service.logText()))
+  })
+
+  const statusOf = async (token: string | null, from = newAddress()) =>
+    (await service.admin('GET', `/users/${EMAIL}/sessions`, undefined, { token, from })).status
+
+  const newToken = async (role: 'read' | 'write' | 'create', expiresAt?: Date) => {
+    const name = `token-${++tokens}`
+    return { name, token: await service.addToken(name, role, expiresAt) }
+  }
+  const revoke = (name: string) => service.store.adminTokens.revoke(name, changeAt(service.now()))
+
+  for (const { method, path } of ROUTES) {
+    test(`${method} ${path}: no, wrong, cut, revoked and session tokens get 401, and change nothing`, async () => {
+      const { name, token: revoked } = await newToken('write')
+      await revoke(name)
+      const { accessToken } = (await service.login(EMAIL, PASSWORD)).json.data
+      const { events } = (await service.admin('GET', '/audit')).json.data
+      const refused = [null, '', 'x', service.write.slice(0, -1), `${service.write}x`]
+      for (const token of [...refused, service.write.toUpperCase(), revoked, accessToken]) {
+        const from = newAddress()
+        const call = [path.slice(ADMIN.length), bodyFor(method), { token, from }] as const
+        const { status, json, headers } = await service.admin(method, ...call)
+        assert.equal(status, 401, String(token))
+        if (method !== 'HEAD') assert.equal(json.error.code, 'INVALID_TOKEN')
+        const challenge = 'Bearer realm="login"'
+        const expected = token === null ? challenge : `${challenge}, error="invalid_token"`
+        assert.equal(headers['www-authenticate'], expected)
+      }
+      for (const Authorization of [
+        service.write,
+        `Basic ${Buffer.from(`x:${service.write}`).toString('base64')}`,
+      ]) {
+        const call = { token: null, headers: { Authorization }, from: newAddress() }
+        const answer = await service.admin(method, path.slice(ADMIN.length), bodyFor(method), call)
+        assert.equal(answer.status, 401)
+      }
+      assert.deepEqual((await service.admin('GET', '/audit')).json.data.events, events)
+    })
+
+    test(`${method} ${path}: a token that may only read ${method === 'GET' ? 'may use it' : 'gets 403'}`, async () => {
+      const token = service.read
+      const answer = await service.admin(method, path.slice(ADMIN.length), undefined, { token })
+      if (method === 'GET') assert.equal(answer.status, 200)
+      else {
+        assert.equal(answer.status, 403)
+        assert.equal(answer.json.error.code, 'FORBIDDEN')
+      }
+    })
+
+    const mayCreate = `${method} ${path}` === `POST ${ADMIN}/users`
+    test(`${method} ${path}: a token that may only add users ${mayCreate ? 'may use it' : 'gets 403'}`, async () => {
+      const { token } = await newToken('create')
+      const body = mayCreate ? { email: newEmail(), name: 'New', password: PASSWORD } : undefined
+      const answer = await service.admin(method, path.slice(ADMIN.length), body, { token })
+      assert.equal(answer.status, mayCreate ? 201 : 403)
+    })
+
+    test(`${method} ${path}: nothing is there on the public port and the port of the health endpoints`, async () => {
+      const headers = { Authorization: `Bearer ${service.write}` }
+      const answer = await service.call({ method, path, headers })
+      assert.equal(answer.status, 404)
+      assert.equal(answer.json.error.code, 'NOT_FOUND')
+      const ops = await fetch(`http://127.0.0.1:${opsPort}${path}`, { headers })
+      assert.equal(ops.status, 404)
+    })
+  }
+
+  test('nothing of the public service is on the admin port', async () => {
+    for (const path of ['/', '/login', '/api/v1/auth/login', '/.well-known/jwks.json', '/livez']) {
+      for (const method of ['GET', 'POST']) {
+        const headers = { Authorization: `Bearer ${service.write}` }
+        const answer = await service.admin(method, `${service.adminUrl}${path}`, undefined, {
+          headers,
+        })
+        assert.equal(answer.status, 404, `${method} ${path}`)
+      }
+    }
+  })
+
+  test('without a token, addresses and methods that do not exist are not told apart from others', async () => {
+    for (const [method, path] of [
+      ['GET', '/nothing'],
+      ['DELETE', '/users'],
+      ['OPTIONS', '/users'],
+      ['TRACE', '/audit'],
+    ] as const) {
+      const call = { token: null, from: newAddress() }
+      assert.equal((await service.admin(method, path, undefined, call)).status, 401, path)
+    }
+  })
+
+  test('an answer has the protective headers and a request id, and neither CORS headers nor cookies', async () => {
+    const headers = { Origin: 'https://app.example.com', 'Sec-Fetch-Site': 'same-site' }
+    const answer = await service.admin('GET', `/users/${EMAIL}/sessions`, undefined, { headers })
+    assert.equal(answer.status, 200)
+    const names = Object.keys(answer.headers)
+    assert.deepEqual(
+      names.filter(name => /^access-control|cookie|^x-csrf/.test(name)),
+      [],
+    )
+    for (const name of ['x-request-id', 'strict-transport-security', 'content-security-policy']) {
+      assert.ok(names.includes(name), name)
+    }
+    assert.equal(answer.headers['cache-control'], 'no-store')
+    const preflight = { ...headers, 'Access-Control-Request-Method': 'PUT' }
+    const options = await service.admin('OPTIONS', '/audit', undefined, { headers: preflight })
+    assert.equal(options.status, 405)
+    assert.equal(options.headers.allow, 'GET, HEAD')
+  })
+
+  test('the service listens with TLS only', async () => {
+    const answer = await fetch(`${service.adminUrl.replace('https', 'http')}${ADMIN}/users`)
+    assert.equal(answer.status, 400)
+  })
+
+  test('a token that may only add users can give them neither a role, a hash, a weak password nor an end', async () => {
+    const { token } = await newToken('create')
+    const add = (fields: object) =>
+      service.admin('POST', '/users', { email: newEmail(), name: 'New', ...fields }, { token })
+    for (const given of [{ password: PASSWORD }, { generate: true }]) {
+      const { status, json } = await add(given)
+      assert.equal(status, 201)
+      assert.equal(json.data.role, 'user')
+      for (const refused of [
+        { role: 'admin' },
+        { role: 'user' },
+        { passwordHash: await bcrypt.hash(PASSWORD, 4) },
+        { allowWeak: true },
+        { temporary: false },
+        { valid: '1h' },
+        { Role: 'admin' },
+      ]) {
+        const answer = await add({ ...given, ...refused })
+        assert.equal(answer.status, 403, JSON.stringify(refused))
+        assert.equal(answer.json.error.code, 'FORBIDDEN')
+      }
+    }
+    assert.equal((await add({ email: EMAIL, password: PASSWORD })).status, 409)
+    for (const path of ['/openapi.json', '/docs']) {
+      const answer = await service.admin('GET', `${service.adminUrl}${path}`, undefined, { token })
+      assert.equal(answer.status, 403)
+    }
+    const refusals = service.logged().filter(({ reason }) => reason === 'create-only')
+    assert.ok(refusals.length > 0)
+  })
+
+  test('a token is refused from its revocation on, in the middle of many requests', async () => {
+    const { name, token } = await newToken('read')
+    const samples: { startedMs: number; status: number }[] = []
+    let isOver = false
+    const send = async () => {
+      while (!isOver) {
+        const startedMs = performance.now()
+        samples.push({ startedMs, status: await statusOf(token) })
+      }
+    }
+    const sending = Promise.all(Array.from({ length: 8 }, send))
+    await until(async () => samples.length > 100)
+    assert.deepEqual(new Set(samples.map(({ status }) => status)), new Set([200]))
+    await revoke(name)
+    const revokedMs = performance.now()
+    const later = () => samples.filter(({ startedMs }) => startedMs > revokedMs)
+    await until(async () => later().length > 100)
+    isOver = true
+    await sending
+    assert.deepEqual(new Set(later().map(({ status }) => status)), new Set([401]))
+  })
+
+  test('a token is refused from its end on, and the metrics tell its end and count its reads', async () => {
+    const expiresAt = new Date(service.now().getTime() + 3_600_000)
+    const { name, token } = await newToken('read', expiresAt)
+    assert.equal(await statusOf(token), 200)
+    const reads = async () => (await scrape(opsPort)).get(`admin_reads_total{token="${name}"}`)
+    assert.equal(await reads(), 1)
+    const series = `admin_token_expiry_timestamp_seconds{token="${name}"}`
+    await until(async () => (await scrape(opsPort)).get(series) === expiresAt.getTime() / 1000)
+
+    service.advance(expiresAt.getTime() - service.now().getTime() + 1)
+    const known = service.logged().length
+    assert.equal(await statusOf(token), 401)
+    assert.equal(await statusOf(service.write), 200)
+    const isLogged = ({ event, reason, tokenName }: Record<string, unknown>) =>
+      event === 'admin.refused' && reason === 'expired-token' && tokenName === name
+    await until(async () => service.logged().slice(known).some(isLogged))
+    assert.equal(await reads(), 1)
+  })
+
+  test('the last use of a token is written once a minute, also after a clock that was wrong', async t => {
+    service.stopClock(t)
+    const { name, token } = await newToken('read')
+    const lastUse = async () =>
+      (await service.store.adminTokens.find(digestOf(token)))?.lastUsedAt?.getTime()
+    assert.equal(await lastUse(), undefined)
+    const first = service.now().getTime()
+    await Promise.all(Array.from({ length: 10 }, () => statusOf(token)))
+    assert.equal(await lastUse(), first)
+    service.advance(59_999)
+    await statusOf(token)
+    assert.equal(await lastUse(), first)
+    service.advance(1)
+    await statusOf(token)
+    assert.equal(await lastUse(), first + 60_000)
+    await service.store.adminTokens.touch(name, new Date(first + 86_400_000))
+    assert.equal(await lastUse(), first + 86_400_000)
+    await statusOf(token)
+    assert.equal(await lastUse(), first + 60_000)
+  })
+})
+
+test('while the database does not answer, no token is accepted, and a token of another form costs no query', async t => {
+  const faults = { find: null as Error | null }
+  const service = await startAdminService('sqlite', {}, store =>
+    wrapMethods(store, (name, operation) => async (...values) => {
+      if (name === 'adminTokens.find' && faults.find) throw faults.find
+      return operation(...values)
+    }),
+  )
+  t.after(service.stop)
+  const statusOf = async (token: string) =>
+    (await service.admin('GET', '/users', undefined, { token })).status
+  for (const [fault, status] of [
+    [new Error('the database is down'), 500],
+    [new DatabaseBusy('no connection'), 503],
+    [null, 200],
+  ] as const) {
+    faults.find = fault
+    assert.equal(await statusOf(service.read), status)
+    assert.equal(await statusOf('lsadm_short'), 401)
+  }
+})
+
+test('beside a TLS proxy the admin API takes the address and the TLS of the connection, whatever is forwarded, and the public port stays plain', async t => {
+  const folder = await makeTemporaryFolder('login-admin-proxy-')
+  const { TLS_CERT_FILE, TLS_KEY_FILE } = await writeCertificate(folder, 'valid')
+  const service = await startAdminService('sqlite', {
+    TRUST_PROXY: '127.0.0.1',
+    ADMIN_TLS_CERT_FILE: TLS_CERT_FILE,
+    ADMIN_TLS_KEY_FILE: TLS_KEY_FILE,
+  })
+  t.after(async () => {
+    await service.stop()
+    await rm(folder, { recursive: true })
+  })
+  const email = 'proxied@example.com'
+  await service.addUser(email)
+  const forwarded = { 'X-Forwarded-For': '203.0.113.9', 'X-Forwarded-Proto': 'https' }
+  const body = { email, password: PASSWORD }
+  assert.equal((await service.call({ body, headers: forwarded })).status, 200)
+  assert.match(service.url, /^http:/)
+  for (const headers of [
+    {},
+    { 'X-Forwarded-For': '203.0.113.9' },
+    { 'X-Forwarded-Proto': 'http' },
+    { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': '203.0.113.9' },
+    { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': 'nonsense' },
+  ]) {
+    const answer = await service.admin('DELETE', `/users/${email}/sessions`, undefined, { headers })
+    assert.equal(answer.status, 200, JSON.stringify(headers))
+    const { events } = (await service.admin('GET', `/audit?target=${email}&limit=1`)).json.data
+    assert.deepEqual(events[0]?.by, { kind: 'token', name: 'registration', host: '127.0.0.1' })
+  }
+  const lines = service.logged().filter(({ event }) => event === 'admin.request')
+  assert.deepEqual(new Set(lines.map(({ ip }) => ip)), new Set(['127.0.0.1']))
+})

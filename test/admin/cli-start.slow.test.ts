@@ -1,0 +1,96 @@
+// How a command starts: by its path, with options of Node that suit it, and with no library that it does not need.
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { symlink, writeFile } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
+import { describe, test } from 'node:test'
+import { promisify } from 'node:util'
+import packageJson from '../../package.json' with { type: 'json' }
+import { setUpCli } from '../support/cli.ts'
+import { LAUNCH, NO_PINNED_NODE, oldNode, preload } from '../support/old-node.ts'
+import { PROJECT } from '../support/process.ts'
+import { assertTranscript } from '../support/transcripts.ts'
+
+const execute = promisify(execFile)
+const LOGIN_SERVICE = join(PROJECT, 'login-service')
+
+const cli = await setUpCli()
+
+test('a command runs from any folder by its path, a link to it, the bin of npm and on an old Node', async () => {
+  const link = join(cli.folder, 'link')
+  await symlink(LOGIN_SERVICE, link)
+  const bin = join(cli.folder, 'bin')
+  await symlink(join(PROJECT, packageJson.bin), bin)
+  // Node before 20.10 loads no file without an extension in a package of modules.
+  const old = `case "$1" in *.cjs) exec '${process.execPath}' "$@" ;; esac; exit 9`
+  await writeFile(join(cli.folder, 'node'), `#!/bin/sh\n${old}\n`, { mode: 0o755 })
+  const options = {
+    cwd: cli.folder,
+    env: { ...cli.env, PATH: `${cli.folder}${delimiter}${process.env.PATH}` },
+  }
+  for (const [file, ...args] of [
+    [LOGIN_SERVICE],
+    [link],
+    [process.execPath, LOGIN_SERVICE],
+    [process.execPath, bin],
+  ] as const) {
+    const { stdout, stderr } = await execute(file, [...args, 'users', 'list', '--json'], options)
+    assert.deepEqual([stdout, stderr], ['[]\n', ''], file)
+  }
+})
+
+test('with a process per command, input, environment and exit codes are as in one process, and each ends', t =>
+  assertTranscript(t, 'postgres', 'keys', 'runProcess'))
+
+describe('commands get options of Node', () => {
+  const USUAL = ['--max-semi-space-size=4']
+  const SMALL = [...USUAL, '--v8-pool-size=0', '--max-old-space-size=64']
+  const CASES: [command: string[], options: string[]][] = [
+    [['users', 'list'], SMALL],
+    [['keys', 'list', '--help'], SMALL],
+    [['users', 'export'], USUAL],
+    [['users', 'import', '-'], USUAL],
+    [['serve', '--help'], USUAL],
+  ]
+  const print = preload(`if (process.env.LAUNCHER_PID) process.on('exit', () => {
+    console.error('options:', ...process.execArgv.filter(word => /^--.*size/.test(word)))
+  })`)
+  for (const [name, old, skip] of [
+    ['its own', [], false],
+    ['the pinned', oldNode(), NO_PINNED_NODE],
+  ] as const) {
+    test(`on ${name} Node`, { skip }, async () => {
+      for (const [command, options] of CASES) {
+        const args = [...print, ...old, LOGIN_SERVICE, ...command]
+        const ending = execute(process.execPath, args, { cwd: cli.folder, env: cli.env })
+        ending.child.stdin?.end()
+        const { stderr } = await ending.catch(error => error)
+        assert.match(stderr, new RegExp(`^options: ${options.join(' ')}$`, 'm'), command.join(' '))
+      }
+    })
+  }
+})
+
+test('a command loads no library that it does not need', async () => {
+  const list = preload(`const { registerHooks } = await import('node:module')
+    const names = new Set()
+    registerHooks({
+      load(url, context, next) {
+        const [, name] = /node_modules\\/(@[^/]+\\/[^/]+|[^/]+)/.exec(url) ?? []
+        if (name) names.add(name)
+        return next(url, context)
+      },
+    })
+    process.on('exit', () => console.error('packages:', ...names))`)
+  for (const [command, packages] of [
+    ['users list', 'commander ipaddr.js kysely'],
+    ['users add --help', 'commander ipaddr.js'],
+    ['users lits', 'commander ipaddr.js'],
+    ['serve --help', 'commander ipaddr.js'],
+  ] as const) {
+    const args = [...list, LAUNCH, 'src/main.ts', ...command.split(' ')]
+    const ending = execute(process.execPath, args, { cwd: cli.folder, env: cli.env })
+    const { stderr } = await ending.catch(error => error)
+    assert.match(stderr, new RegExp(`^packages: ${packages}$`, 'm'), command)
+  }
+})

@@ -1,0 +1,226 @@
+// The warnings and problems that the doctor finds.
+import assert from 'node:assert/strict'
+import { chmod, copyFile, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import bcrypt from 'bcrypt'
+import { writeCertificate } from '../support/certificates.ts'
+import { setUpDoctor } from './doctor.ts'
+
+const { database, cli, production, examine } = await setUpDoctor()
+assert.equal((await cli.run(['database', 'migrate'], '', production)).code, 0)
+
+/** Writes a certificate with this validity, in days from now. */
+const certificate = (name: string, fromDays: number, toDays: number) =>
+  writeCertificate(cli.folder, name, { fromDays, toDays })
+
+/** Fails unless these settings, in production, cause exactly this one finding. */
+async function finds({ env, expected }: { env: Record<string, string>; expected: RegExp }) {
+  const { code, stderr, findings } = await examine({ ...production, ...env })
+  const notable = findings.filter(({ state }) => state !== 'ok')
+  const said = notable.map(({ check, state, detail }) => `${state}, ${check}: ${detail}`)
+  assert.match(said.join('\n'), expected)
+  assert.equal(said.length, 1)
+  const hasProblem = said[0]?.startsWith('problem')
+  assert.equal(code, hasProblem ? 1 : 0)
+  assert.equal(stderr, hasProblem ? '1 problem found.\n' : '')
+}
+
+test('a safe configuration has no warning and no problem', async () => {
+  const proxies = '192.0.2.7, 10.1.2.0/24, 127.0.0.0/8, ::1, 2001:db8::/64'
+  const { code, stderr, findings } = await examine({ ...production, TRUST_PROXY: proxies })
+  assert.deepEqual(
+    findings.filter(({ state }) => state !== 'ok'),
+    [],
+  )
+  assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
+})
+
+describe('an unsafe setting is a warning or a problem', { concurrency: 2 }, () => {
+  const cases: { name: string; env: Record<string, string>; expected: RegExp }[] = [
+    {
+      name: 'a misspelt variable',
+      env: { TRUSTED_PROXY: '10.0.0.1' },
+      expected: /^warning, configuration: TRUSTED_PROXY is not a .* Did you mean TRUST_PROXY\?$/,
+    },
+    {
+      name: 'a proxy range that is too wide',
+      env: { TRUST_PROXY: '192.0.2.7, 10.0.0.0/8, 127.0.0.0/8, 198.51.100.0/24, 2001:db8::/63' },
+      expected:
+        /^warning, address: .*: every machine in 10\.0\.0\.0\/8, 2001:db8::\/63 can claim any client address; list the proxies alone$/,
+    },
+    {
+      name: 'a proxy that sends passwords over a network without TLS',
+      env: { HOST: '0.0.0.0', TRUST_PROXY: '192.0.2.7', TLS_CERT_FILE: '', TLS_KEY_FILE: '' },
+      expected: /^warning, configuration: With HOST=0\.0\.0\.0 the proxy sends .* unencrypted/,
+    },
+    {
+      name: 'health endpoints that other machines can reach',
+      env: { OPS_HOST: '0.0.0.0' },
+      expected: /^warning, health: 0\.0\.0\.0, port 9443: others can reach it/,
+    },
+    {
+      name: 'a throttle that allows too many guesses',
+      env: { THROTTLE_EMAIL_FAILURES: '101' },
+      expected: /^warning, throttle: .* 101 per email, .*: too many/,
+    },
+    {
+      name: 'a log level that hides logins',
+      env: { LOG_LEVEL: 'error' },
+      expected: /^problem, configuration: In production LOG_LEVEL must be info, debug or trace/,
+    },
+  ]
+  for (const { name, env, expected } of cases) test(name, () => finds({ env, expected }))
+})
+
+describe('a certificate that fails, or soon will, is a problem or a warning', {
+  concurrency: 2,
+}, () => {
+  const cases: { name: string; days: [number, number]; expected: RegExp }[] = [
+    { name: 'expired', days: [-9, -1], expected: /^problem, tls: .* expired on 2.*: renew it$/ },
+    { name: 'not yet valid', days: [1, 9], expected: /^problem, tls: .* is not valid before 2/ },
+    { name: 'soon to expire', days: [-1, 9], expected: /^warning, tls: .* days left: renew it/ },
+  ]
+  for (const { name, days, expected } of cases) {
+    test(name, async () => finds({ env: await certificate(name, ...days), expected }))
+  }
+
+  test('with the key of another certificate', async () => {
+    const { TLS_KEY_FILE } = await certificate('other', -1, 100)
+    await finds({ env: { TLS_KEY_FILE }, expected: /^problem, tls: .* cannot be used: .*mismatch/ })
+  })
+
+  test('with a key that others can read', async () => {
+    const files = await certificate('open', -1, 100)
+    await chmod(files.TLS_KEY_FILE, 0o644)
+    await finds({
+      env: files,
+      expected:
+        /^problem, tls: .*open\.key can be read by others or changed by its group: chmod 600/,
+    })
+  })
+
+  test('missing', () =>
+    finds({
+      env: { TLS_CERT_FILE: '/nowhere' },
+      expected: /^problem, tls: the certificate cannot be used: ENOENT/,
+    }))
+})
+
+describe('signing keys that cannot be used or are not safe are a problem', {
+  concurrency: 2,
+}, () => {
+  test('a missing key file', () =>
+    finds({
+      env: { SIGNING_KEYS_FILE: join(cli.folder, 'missing.json') },
+      expected:
+        /^problem, keys: There is no key file .*missing\.json\. .* "keys rotate" to make it$/,
+    }))
+
+  test('a key file that is not JSON', () =>
+    finds({
+      env: { SIGNING_KEYS_FILE: '/dev/null' },
+      expected: /^problem, keys: .* is not JSON\. Restore/,
+    }))
+
+  test('a key file that others can read', async () => {
+    const SIGNING_KEYS_FILE = join(cli.folder, 'open.json')
+    await copyFile(production.SIGNING_KEYS_FILE ?? '', SIGNING_KEYS_FILE)
+    await chmod(SIGNING_KEYS_FILE, 0o660)
+    await finds({ env: { SIGNING_KEYS_FILE }, expected: /^problem, keys: .* changed by its group/ })
+  })
+})
+
+describe('the database is checked', () => {
+  test('a server that does not answer is a problem, and its password is hidden', () =>
+    finds({
+      env: { DATABASE_URL: 'postgres://ann:secret@127.0.0.1:1/login' },
+      expected:
+        /^problem, database: PostgreSQL postgres:\/\/ann:\*{3}@127\.0\.0\.1:1\/login cannot/,
+    }))
+
+  test('hashes above the configured cost and hashes that cannot be verified are counted', async () => {
+    const insert = (email: string, hash: string) =>
+      database.rows(
+        `insert into users (email, name, password_hash) values ('${email}', 'A', '${hash}')`,
+      )
+    await insert('ann@example.org', await bcrypt.hash('correct horse', 11))
+    await finds({ env: {}, expected: /^warning, hashes: 1 of 1 are above BCRYPT_COST 10/ })
+    await insert('bob@example.org', 'md5')
+    await finds({ env: {}, expected: /^warning, hashes: 1 of 2 cannot be verified/ })
+    await database.rows('delete from users')
+  })
+
+  test('a database file that others can read is a warning', async () => {
+    const file = join(cli.dataDir, 'login.db')
+    await chmod(file, 0o644)
+    await finds({ env: {}, expected: /^warning, database: .*login\.db can be read by others/ })
+    await chmod(file, 0o600)
+  })
+})
+
+test('each invalid variable is a problem of its own', async () => {
+  const { code, stderr, findings } = await examine({ PORT: 'x', BCRYPT_COST: '3' })
+  assert.deepEqual(
+    findings.map(({ check, state }) => [check, state]),
+    [
+      ['configuration', 'problem'],
+      ['configuration', 'problem'],
+    ],
+  )
+  assert.deepEqual({ code, stderr }, { code: 1, stderr: '2 problems found.\n' })
+})
+
+test('the doctor does not create the data folder, nor anything in it', async () => {
+  const DATA_DIR = join(cli.folder, 'not', 'there')
+  const { code, findings } = await examine({ DATA_DIR })
+  assert.equal(code, 0)
+  assert.equal(
+    findings.find(({ check }) => check === 'data folder')?.detail,
+    `${DATA_DIR}, made at the first start`,
+  )
+  assert.ok(!(await readdir(cli.folder)).includes('not'))
+})
+
+test('a logo that cannot be served is a problem', () =>
+  finds({
+    env: { BRAND_LOGO_FILE: '/dev/null' },
+    expected: /^problem, logo: BRAND_LOGO_FILE cannot be used: \/dev\/null is neither SVG/,
+  }))
+
+test('a data folder that is not a folder is a problem', async () => {
+  const { code, findings } = await examine({ DATA_DIR: '/dev/null' })
+  assert.equal(code, 1)
+  assert.match(
+    findings.find(({ check }) => check === 'data folder')?.detail ?? '',
+    /cannot be made: \/dev\/null is not a folder\. Set DATA_DIR/,
+  )
+})
+
+describe('no admin token, or one with an end that is near, past or too far, is a warning', () => {
+  const DAY_MS = 24 * 3_600_000
+  const cases: [name: string, endsInDays: number | null, expected: RegExp | null][] = [
+    ['none', null, /^warning, admin tokens: there is no admin token yet: run "admin-tokens add"$/],
+    ['past its end', -1, /^warning, admin tokens: the token one ended at 2.*: add another one/],
+    ['near its end', 13.9, /^warning, admin tokens: the token one ends at 2/],
+    ['far from its end', 14.1, null],
+    ['with an end that a wrong clock gave it', 368, /^warning, admin tokens: the token one ends/],
+  ]
+  for (const [name, days, expected] of cases) {
+    test(name, async () => {
+      await database.rows('delete from admin_tokens')
+      const end = new Date(Date.now() + (days ?? 0) * DAY_MS).toISOString()
+      if (days !== null) {
+        await database.rows(`insert into admin_tokens (name, digest, role, created_at, expires_at)
+          values ('one', '${'0'.repeat(64)}', 'read', '${end}', '${end}')`)
+      }
+      const env = { ADMIN_PORT: '8444' }
+      if (expected) return finds({ env, expected })
+      const { findings } = await examine({ ...production, ...env })
+      assert.deepEqual(
+        findings.filter(({ state }) => state !== 'ok'),
+        [],
+      )
+    })
+  }
+})

@@ -1,0 +1,259 @@
+// Hostile input on the admin port: bytes that no client sends, and values that no field takes.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { ADMIN_ROUTES } from '../../src/admin/api/app.ts'
+import { CASES, type Case, HOST, JSON_TYPE, lines } from '../http/hostile-cases.ts'
+import { ADMIN, type AdminService, startAdminService } from '../support/admin-service.ts'
+import { ENGINES_BY_RUN, sizeByRun } from '../support/engines.ts'
+import { answersOf, createRawClient, outsideEnvelope, receive } from '../support/raw-connection.ts'
+import { LOGIN, PASSWORD } from '../support/service.ts'
+import { sendAnything } from './fuzz.ts'
+
+const EMAIL = 'ann@example.com'
+/** Statuses that the protocol decides, the same on both ports. */
+const OF_PROTOCOL = [413, 415, 417, 431]
+
+const UNKNOWN_ID = '00000000-0000-4000-8000-000000000000'
+/** Node's client sends no address with a space. */
+const encodeSpaces = (query: string) => query.replaceAll(' ', '%20')
+
+for (const engine of ENGINES_BY_RUN) {
+  describe(`hostile input to the admin API on ${engine}`, () => {
+    let service: AdminService
+    const send = (method: string, path: string, body?: unknown) =>
+      service.admin(method, path, body, {
+        headers: body === undefined ? {} : { 'Content-Type': 'application/json' },
+      })
+    /** Node's client sends the body of this method only with its length. */
+    const sendDelete = (path: string, body: string) =>
+      service.admin('DELETE', path, body, {
+        headers: { 'Content-Type': 'application/json', 'Content-Length': body.length },
+      })
+    before(async () => {
+      service = await startAdminService(engine)
+      await service.addUser(EMAIL)
+    })
+    after(async () => {
+      const { status } = await service.login(EMAIL, PASSWORD)
+      await service.stop()
+      const faults = service.logged().filter(({ level }) => level === 'error' || level === 'fatal')
+      assert.deepEqual(faults, [])
+      assert.equal(status, 200)
+    })
+
+    // At the same time: each waits for a time limit of the service. The store is not reached.
+    describe('over time', { concurrency: true }, () => {
+      test('bytes that no client sends are refused as on the public port', async () => {
+        const client = await createRawClient({ url: service.adminUrl, dataDir: service.dataDir })
+        const check = async ([name, bytes, expected]: Case) => {
+          // Latin-1 keeps every byte.
+          const text = Buffer.from(bytes as Buffer).toString('latin1')
+          const access = `${HOST}\r\nAuthorization: Bearer ${service.write}`
+          const adapted = text.replaceAll(LOGIN, `${ADMIN}/users`).replace(HOST, access)
+          const socket = await client.open()
+          // Its side stays open: a token is checked asynchronously, and Node drops the request of a client that ends.
+          socket.write(Buffer.from(adapted, 'latin1'))
+          const answers = answersOf(await receive(socket))
+          const [answer] = answers
+          assert.ok(answer && answers.length === 1, name)
+          assert.ok(answer.status < 500, `${name}: ${answer.status}`)
+          if (OF_PROTOCOL.includes(expected)) assert.equal(answer.status, expected, name)
+          if (text.startsWith('HEAD')) return
+          if (answer.status >= 300) assert.equal(outsideEnvelope(answer), null, name)
+        }
+        await Promise.all(CASES.map(check))
+      })
+
+      test('a body that arrives too slowly gets 408, and a change is not made', async () => {
+        const client = await createRawClient({ url: service.adminUrl, dataDir: service.dataDir })
+        const socket = await client.open()
+        const body = JSON.stringify({ isActive: false })
+        socket.write(
+          lines(
+            `PATCH ${ADMIN}/users/${EMAIL} HTTP/1.1`,
+            HOST,
+            JSON_TYPE,
+            `Content-Length: ${body.length}`,
+            `Authorization: Bearer ${service.write}`,
+          ) + body.slice(0, -1),
+        )
+        const answers = answersOf(await receive(socket))
+        assert.deepEqual(
+          answers.map(({ status }) => status),
+          [408],
+        )
+        assert.equal((await service.store.users.findByEmail(EMAIL))?.isActive, true)
+      })
+    })
+
+    test('wrong bodies get 400, and the field is named', async () => {
+      const user = { email: 'new@example.com', name: 'New', password: PASSWORD }
+      const WRONG: [method: string, path: string, body: unknown, field: string | null][] = [
+        ...[undefined, [], 'x', 5, null, true].map((body): [string, string, unknown, null] => [
+          'POST',
+          '/users',
+          JSON.stringify(body),
+          null,
+        ]),
+        ['POST', '/users', { ...user, email: undefined }, 'email'],
+        ['POST', '/users', { ...user, email: 'no-at' }, 'email'],
+        ['POST', '/users', { ...user, email: 'a\u0000@example.com' }, 'email'],
+        ['POST', '/users', { ...user, email: '\ud800@example.com' }, 'email'],
+        ['POST', '/users', { ...user, email: 'a\u200b@example.com' }, 'email'],
+        ['POST', '/users', { ...user, email: ['a@example.com'] }, 'email'],
+        ['POST', '/users', { ...user, email: { toString: 'a@example.com' } }, 'email'],
+        ['POST', '/users', { ...user, email: `${'a'.repeat(250)}@example.com` }, 'email'],
+        ['POST', '/users', { ...user, name: '' }, 'name'],
+        ['POST', '/users', { ...user, name: ' \t ' }, 'name'],
+        ['POST', '/users', { ...user, name: 'a\u0000b' }, 'name'],
+        ['POST', '/users', { ...user, name: '\udc00' }, 'name'],
+        ['POST', '/users', { ...user, name: 'x'.repeat(101) }, 'name'],
+        ['POST', '/users', { ...user, name: null }, 'name'],
+        ['POST', '/users', { ...user, role: 'x'.repeat(51) }, 'role'],
+        ['POST', '/users', { ...user, role: 5 }, 'role'],
+        ['POST', '/users', { ...user, name: 'N\u200bew' }, 'name'],
+        ['POST', '/users', { ...user, role: 'admin\u2060' }, 'role'],
+        ['PATCH', `/users/${EMAIL}`, { name: 'N\u202eew' }, 'name'],
+        ['PATCH', `/users/${EMAIL}`, { role: 'ad\u00admin' }, 'role'],
+        ['POST', '/users', { ...user, password: 'short' }, 'password'],
+        ['POST', '/users', { ...user, password: 'x'.repeat(73) }, 'password'],
+        ['POST', '/users', { ...user, password: '\ud800'.repeat(10) }, 'password'],
+        ['POST', '/users', { ...user, password: 12345678 }, 'password'],
+        ['POST', '/users', { ...user, allowWeak: 'true' }, 'allowWeak'],
+        ['POST', '/users', { ...user, password: undefined }, 'password'],
+        ['POST', '/users', { ...user, passwordHash: `$2b$04$${'a'.repeat(53)}` }, 'passwordHash'],
+        ['POST', '/users', { ...user, isAdmin: true }, null],
+        ['POST', '/users', '{"email":"a@example.com","__proto__":{"name":"x"}}', null],
+        ['PUT', `/users/${EMAIL}/password`, {}, 'password'],
+        ['PUT', `/users/${EMAIL}/password`, { password: 'short' }, 'password'],
+        ['PUT', `/users/${EMAIL}/lock`, { until: 'tomorrow' }, 'until'],
+        ['PUT', `/users/${EMAIL}/lock`, { until: '2030-02-30' }, 'until'],
+        ['PUT', `/users/${EMAIL}/lock`, { until: 5 }, 'until'],
+        ['PUT', `/users/${EMAIL}/lock`, { until: '-1' }, 'until'],
+        ['PUT', `/users/${EMAIL}/lock`, { until: '9999-12-31T23:59:59-10:00' }, 'until'],
+        ['PUT', `/users/${EMAIL}/lock`, { until: '+275760-09-13T00:00:00.001Z' }, 'until'],
+        ['PATCH', `/users/${EMAIL}`, { isActive: 'false' }, 'isActive'],
+        ['PATCH', `/users/${EMAIL}`, { isactive: false }, null],
+        ['PATCH', `/users/${EMAIL}`, {}, null],
+        ['PATCH', `/users/${EMAIL}`, { email: 'b' }, 'email'],
+        ['PATCH', `/users/${EMAIL}`, { name: '' }, 'name'],
+        ['PATCH', `/users/${EMAIL}`, { role: 'a\u0000' }, 'role'],
+        ['PATCH', `/users/${EMAIL}`, { role: 'admin', isActive: 0 }, 'isActive'],
+        ['PATCH', `/users/${EMAIL}`, { password: PASSWORD }, null],
+      ]
+      for (const [method, path, body, field] of WRONG) {
+        const { status, json } = await send(method, path, body)
+        const about = `${method} ${path} ${JSON.stringify(body)}`
+        assert.equal(status, 400, about)
+        assert.deepEqual(json.error.fields, field === null ? undefined : [field], about)
+      }
+      assert.equal(await service.store.users.findByEmail('new@example.com'), null)
+    })
+
+    test('every route refuses words of the query and fields of the body that it does not know, and changes nothing', async () => {
+      const email = await service.newUser()
+      const before = await service.store.users.findByEmail(email)
+      const QUERIES = [
+        ...['dryRun=true', 'dryRun', 'DRYRUN=1', '=', '=1', '__proto__=1', '__proto__[a]=1'],
+        ...['constructor=x', 'hasOwnProperty=x', '%64ryRun=1', 'dry%00Run=1', 'a?b=1', '%FF=1'],
+        ...['limit[]=1', 'limit%5B%5D=1', 'Limit=1', ' limit=1', 'user=a', 'id=a', ';limit=1'],
+        `${'x=1&'.repeat(1_000)}x=1`,
+        `${'&'.repeat(1_000)}x=1`,
+        `x=${'y'.repeat(9_000)}`,
+      ].map(encodeSpaces)
+      const BODIES: Record<string, object> = {
+        POST: { email: 'dry@example.com', name: 'Dry', password: PASSWORD },
+        PATCH: { role: 'owner' },
+        PUT: { passwordHash: before?.passwordHash },
+      }
+      for (const [method, url] of ADMIN_ROUTES) {
+        const path = url.replace(':user', email).replace(':id', UNKNOWN_ID).slice(ADMIN.length)
+        const body = url.endsWith('/lock') ? undefined : BODIES[String(method)]
+        for (const query of QUERIES) {
+          const { status, json } = await send(String(method), `${path}?${query}`, body)
+          assert.equal(status, 400, `${method} ${path}?${query.slice(0, 50)}`)
+          assert.equal(json.error.code, 'INVALID_REQUEST')
+        }
+        if (method !== 'DELETE') continue
+        for (const wrong of ['{"dryRun":true}', '[]', 'true', '"x"', 'null']) {
+          const { status } = await sendDelete(path, wrong)
+          assert.equal(status, 400, `${method} ${path} ${wrong}`)
+        }
+      }
+      assert.deepEqual(await service.store.users.findByEmail(email), before)
+      assert.equal(await service.store.users.findByEmail('dry@example.com'), null)
+      for (const query of ['?', '?&', '?&&']) {
+        assert.equal((await send('DELETE', `/users/${email}/sessions${query}`)).status, 200, query)
+      }
+      assert.equal((await sendDelete(`/users/${email}/sessions`, '{}')).status, 200)
+      assert.equal((await send('DELETE', `/users/${email}`)).status, 200)
+    })
+
+    test('wrong queries get 400', async () => {
+      const PATHS = [
+        ...['limit=0', 'limit=101', 'limit=-1', 'limit=1e1', 'limit=', 'limit=1&limit=2'],
+        ...['after=x', `after=${'0'.repeat(36)}`, 'after=%00', 'x=1', '__proto__=1'],
+      ].map(query => `/users/${EMAIL}/sessions?${query}`)
+      const AUDITS = [
+        ...[
+          'since=now',
+          'since=-1',
+          'since=%00',
+          'before=0',
+          'before=-1',
+          'before=9999999999999999',
+        ],
+        ...['target=', 'target=%00', 'target=%ED%A0%80%00', `target=${'x'.repeat(9_000)}`],
+        ...['toString=1', 'target=a&target=b'],
+      ].map(query => `/audit?${query}`)
+      const LISTS = [
+        ...['limit=0', 'state=new', 'state=', 'role=%00', 'search=', 'search=%00', 'after=%00'],
+        ...[
+          'search=%FF',
+          'search=%C0%AF',
+          'search=%ED%A0%80',
+          'search=%',
+          'search=%zz',
+          'role=%FF',
+        ],
+        ...[`search=${'x'.repeat(255)}`, `after=${'x'.repeat(255)}`, 'client=127.0.0.1', 'email=a'],
+      ].map(query => `/users?${query}`)
+      const SHOWS = ['client=', 'client=x', 'client=1.2.3', 'client=127.0.0.1&client=::1'].map(
+        query => `/users/${EMAIL}?${query}`,
+      )
+      const THROTTLES = ['top=0', 'top=1001', 'email=x', 'client=1', `top=1&email=${EMAIL}`].map(
+        query => `/throttle?${query}`,
+      )
+      for (const path of [
+        '',
+        '?email=',
+        '?email=%FF@x.org',
+        '?client=',
+        `?email=${EMAIL}&client=::1`,
+        '?x=1',
+      ]) {
+        assert.equal((await send('DELETE', `/throttle${path}`)).status, 400, path)
+      }
+      for (const path of [...PATHS, ...AUDITS, ...LISTS, ...SHOWS, ...THROTTLES]) {
+        assert.equal((await send('GET', path)).status, 400, path)
+      }
+    })
+
+    test('any text as a parameter, query or field gets an answer of the documented kinds', () =>
+      sendAnything(service, sizeByRun(100, 250)))
+
+    test('unusual paths get 400, 404 or 405', async () => {
+      const PATHS = ['/users//', '/users/%', '/users/%zz', '/users/%2e%2e/audit', '/users/a/b/c']
+      const MORE = [
+        '/users/..',
+        '/users/%00/lock',
+        `/users/${'%E8%AA%9E'.repeat(400)}`,
+        '/sessions/x',
+      ]
+      for (const path of [...PATHS, ...MORE, '/devices/%00', '/devices/__proto__']) {
+        const { status } = await send('DELETE', path)
+        assert.ok([400, 404, 405].includes(status), `${path}: ${status}`)
+      }
+    })
+  })
+}

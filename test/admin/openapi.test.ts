@@ -1,0 +1,151 @@
+// The OpenAPI document of the admin API is valid, complete and true, and needs a token. The other tests of the admin
+// API compare every answer with it (admin-service.ts).
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { ADMIN_ROUTES } from '../../src/admin/api/app.ts'
+import { ADMIN_FAILURES } from '../../src/http/answer/envelope.ts'
+import type { Response } from '../../src/http/openapi/format.ts'
+import { ADMIN, type AdminService, startAdminService } from '../support/admin-service.ts'
+import { createClient, PASSWORD } from '../support/service.ts'
+
+const EMAIL = 'ann@example.com'
+const UNKNOWN = '00000000-0000-4000-8000-000000000000'
+const BODIES: Record<string, object> = {
+  POST: { email: EMAIL, name: 'Ann', password: PASSWORD },
+  PATCH: { name: 'Ann' },
+  PUT: { password: PASSWORD },
+}
+
+describe('the OpenAPI document of the admin API', () => {
+  let service: AdminService
+  let client: Awaited<ReturnType<typeof createClient>>
+  let text: string
+  before(async () => {
+    service = await startAdminService('sqlite')
+    client = await createClient(service.adminUrl, service.dataDir)
+    await service.addUser(EMAIL)
+    text = (await fetch('/openapi.json')).text
+  })
+  after(async () => {
+    client.close()
+    await service.stop()
+  })
+
+  const fetch = (path: string, token: string | null = service.read) =>
+    client.call({
+      method: 'GET',
+      path,
+      headers: token === null ? {} : { Authorization: `Bearer ${token}` },
+    })
+  const operations = () =>
+    Object.values(service.described.document.paths).flatMap(methods => Object.values(methods))
+
+  test('is valid OpenAPI 3.1', async () => {
+    const validator = new Validator()
+    const { valid, errors } = await validator.validate(JSON.parse(text))
+    assert.ok(valid, JSON.stringify(errors))
+    assert.equal(validator.version, '3.1')
+  })
+
+  test('an answer that it does not describe would be noticed', () => {
+    const type = 'application/json; charset=utf-8'
+    const check = (status: number, body: object) => () =>
+      service.described.check('DELETE', `${ADMIN}/users/${EMAIL}/sessions`, {
+        status,
+        headers: { 'content-type': type, 'x-request-id': UNKNOWN },
+        text: JSON.stringify(body),
+      })
+    check(200, { success: true, data: { ended: 1 } })()
+    assert.throws(check(200, { success: true, data: { ended: 1, hash: '' } }), /endSessions 200/)
+    assert.throws(check(409, {}), /endSessions 409 is not described/)
+  })
+
+  test('describes every route and no other, in words', () => {
+    const described = Object.entries(service.described.document.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map(method => `${method.toUpperCase()} ${path}`),
+    )
+    const routes = ADMIN_ROUTES.map(
+      ([method, url]) => `${method} ${url.replace(/:(\w+)/, (_, name) => `{${name}}`)}`,
+    )
+    assert.deepEqual(described.toSorted(), routes.toSorted())
+    const tags = service.described.document.tags.map(({ name }) => name)
+    for (const { operationId, summary, description, tags: own, security } of operations()) {
+      assert.match(summary, /^[A-Z].*[a-z]$/, operationId)
+      assert.match(description, /^[A-Z].*\.$/, operationId)
+      assert.ok(own.every(tag => tags.includes(tag)) && own.length === 1, operationId)
+      assert.deepEqual(security, [{ adminToken: [] }], operationId)
+    }
+  })
+
+  test('every operation fails as described, and every code of the admin API is met', async () => {
+    const met = new Set<string>()
+    for (const [method, url] of ADMIN_ROUTES) {
+      const path = url.slice(ADMIN.length).replace(':user', UNKNOWN).replace(':id', UNKNOWN)
+      const query = url.endsWith('/throttle') ? '?client=::1' : ''
+      const body = url.endsWith('/lock') ? undefined : BODIES[String(method)]
+      const answers = [
+        await service.admin(String(method), `${path}?unknown=1`, body),
+        await service.admin(String(method), path, body, { token: null, from: '127.0.0.2' }),
+        await service.admin(String(method), path, body, { headers: { Expect: 'miracles' } }),
+        await service.admin(String(method), path + query, body),
+      ]
+      if (method !== 'GET') {
+        answers.push(await service.admin(String(method), path, body, { token: service.read }))
+      }
+      for (const { json } of answers) {
+        if (!json.success) met.add(`${method} ${url} ${json.error.code}`)
+      }
+    }
+    for (const [method, url] of ADMIN_ROUTES) {
+      const has = (code: string) => met.has(`${method} ${url} ${code}`)
+      assert.ok(has('INVALID_REQUEST') && has('INVALID_TOKEN') && has('EXPECTATION_FAILED'), url)
+      assert.equal(has('FORBIDDEN'), method !== 'GET', url)
+      assert.equal(has('NOT_FOUND'), url.includes(':'), url)
+    }
+    for (const code of Object.keys(ADMIN_FAILURES)) {
+      assert.ok([...met].some(one => one.endsWith(code)) && text.includes(`\`${code}\``), code)
+    }
+  })
+
+  test('its examples are valid, and every failure is explained', () => {
+    const { components } = service.described.document
+    for (const [name, response] of Object.entries<Response>(components.responses)) {
+      const { schema = {}, examples = {} } = response.content?.['application/json'] ?? {}
+      for (const [code, { summary, value }] of Object.entries(examples)) {
+        assert.match(summary, /^[a-z`].{10}/, name)
+        service.described.assertValid(schema, value, code)
+      }
+    }
+  })
+
+  test('is the same for every deployment', async context => {
+    const env = { BRAND_NAME: 'Acme', BCRYPT_COST: '5', THROTTLE_PAIR_FAILURES: '2' }
+    const other = await startAdminService('sqlite', env)
+    context.after(() => other.stop())
+    assert.deepEqual(other.described.document, service.described.document)
+  })
+
+  for (const path of ['/openapi.json', '/docs']) {
+    test(`${path} needs a valid token and is not cached`, async () => {
+      for (const token of [null, 'lsadm_wrong']) {
+        const { status, json } = await fetch(path, token)
+        assert.deepEqual([status, json.error.code], [401, 'INVALID_TOKEN'])
+      }
+      for (const token of [service.read, service.write]) {
+        const { status, headers } = await fetch(path, token)
+        assert.deepEqual([status, headers['cache-control']], [200, 'no-store'])
+      }
+    })
+  }
+
+  test('the page for people has every operation and object', async () => {
+    const { headers, text: html } = await fetch('/docs')
+    assert.equal(headers['content-type'], 'text/html; charset=utf-8')
+    for (const { operationId } of operations()) assert.ok(html.includes(`id="${operationId}"`))
+    for (const [, name] of html.matchAll(/href="#(\w+)"/g)) {
+      assert.ok(html.includes(`id="${name}"`), name)
+    }
+    assert.doesNotMatch(html, /undefined|\[object/)
+  })
+})

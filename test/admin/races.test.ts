@@ -1,0 +1,171 @@
+// Changes through the admin API at the same moment, repeated, interrupted and large.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import bcrypt from 'bcrypt'
+import { type AdminService, startAdminService } from '../support/admin-service.ts'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { fillSessions } from '../support/many-sessions.ts'
+import { countStatuses, PASSWORD, TEST_COST } from '../support/service.ts'
+
+for (const engine of ENGINES_BY_RUN) {
+  describe(`races of the admin API on ${engine}`, () => {
+    let service: AdminService
+    let admin: AdminService['admin']
+    before(async () => {
+      service = await startAdminService(engine)
+      admin = (method, path, body) => service.admin(method, path, body)
+    })
+    after(async () => {
+      await service.stop()
+      const faults = service.logged().filter(({ level }) => level === 'error' || level === 'fatal')
+      assert.deepEqual(faults, [])
+    })
+    const inParallel = <T>(count: number, send: (i: number) => Promise<T>) =>
+      Promise.all(Array.from({ length: count }, (_, i) => send(i)))
+
+    test('of 100 additions of one email at once one adds the user, and the others get 409', async () => {
+      const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
+      const email = 'wanted-by-all@example.com'
+      const answers = await inParallel(100, i =>
+        admin('POST', '/users', { email, name: `Name ${i}`, passwordHash }),
+      )
+      assert.deepEqual(countStatuses(answers), { 201: 1, 409: 99 })
+      const winner = answers.find(({ status }) => status === 201)
+      const user = await service.store.users.findByEmail(email)
+      assert.equal(user?.name, winner?.json.data.name)
+      const { events } = (await admin('GET', `/audit?target=${email}`)).json.data
+      assert.equal(events.length, 1)
+    })
+
+    test('100 passwords at once: some wait, the others get 503 with Retry-After, and a login is served', async () => {
+      const body = { email: 'hashed@example.com', name: 'Hashed', password: PASSWORD }
+      const taken = { ...body, email: await service.newUser() }
+      const login = await service.newUser()
+      const [answers, { status }, refused] = await Promise.all([
+        inParallel(100, () => admin('POST', '/users', body)),
+        service.login(login, PASSWORD),
+        inParallel(20, () => admin('POST', '/users', taken)),
+      ])
+      assert.equal(status, 200)
+      // An email that is taken is refused without a hash, and so never for want of a place in the queue.
+      assert.deepEqual(countStatuses(refused), { 409: 20 })
+      const counts = countStatuses(answers)
+      assert.equal(counts[201], 1)
+      assert.equal((counts[409] ?? 0) + (counts[503] ?? 0), 99)
+      for (const answer of answers) {
+        if (answer.status !== 503) continue
+        assert.equal(answer.json.error.code, 'SERVICE_UNAVAILABLE')
+        assert.ok(Number(answer.headers['retry-after']) > 0)
+      }
+    })
+
+    test('additions and deletions of one email at once leave one user or none', async () => {
+      const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
+      const body = { email: 'flicker@example.com', name: 'F', passwordHash }
+      const answers = await inParallel(60, i =>
+        i % 2 === 0 ? admin('POST', '/users', body) : admin('DELETE', `/users/${body.email}`),
+      )
+      for (const { status } of answers)
+        assert.ok([200, 201, 404, 409].includes(status), `${status}`)
+      assert.ok([201, 409].includes((await admin('POST', '/users', body)).status))
+      assert.equal((await service.login(body.email, PASSWORD)).status, 200)
+    })
+
+    test('of 50 users that get one new email at once one gets it, and the others get 409', async () => {
+      const emails = await Promise.all(Array.from({ length: 50 }, () => service.newUser()))
+      const answers = await inParallel(50, i =>
+        admin('PATCH', `/users/${emails[i]}`, { email: 'wanted@example.com' }),
+      )
+      assert.deepEqual(countStatuses(answers), { 200: 1, 409: 49 })
+    })
+
+    test('changes of one user at once are all made, one after the other', async () => {
+      const email = await service.newUser()
+      const answers = await inParallel(60, i => {
+        if (i % 3 === 0) return admin('PATCH', `/users/${email}`, { isActive: i % 2 === 0 })
+        if (i % 3 === 1) return admin('PUT', `/users/${email}/lock`)
+        return admin('DELETE', `/users/${email}/sessions`)
+      })
+      assert.deepEqual(countStatuses(answers), { 200: 60 })
+      assert.equal((await admin('PATCH', `/users/${email}`, { isActive: true })).status, 200)
+      assert.equal((await admin('DELETE', `/users/${email}/lock`)).status, 200)
+      assert.equal((await service.login(email, PASSWORD)).status, 200)
+    })
+
+    test('60 slow lists at once are all answered, and so is a login', async () => {
+      const email = await service.newUser()
+      const user = await service.store.users.findByEmail(email)
+      await service.database.rows(`insert into audit_events
+          (at, actor_kind, actor, host, action, target, target_id)
+        with recursive n(i) as (select 1 union all select i + 1 from n where i < 30000)
+        select '2030-01-01T00:00:00.000Z', 'user', 'a', 'a', 'a', '${email}', '${user?.id}' from n`)
+      const [answers, { status }] = await Promise.all([
+        inParallel(60, () => admin('GET', `/audit?target=${email}`)),
+        service.login(email, PASSWORD),
+      ])
+      assert.deepEqual(countStatuses(answers), { 200: 60 })
+      assert.equal(status, 200)
+    })
+
+    test('a user with 10,000 sessions, most of them ended, is deleted in one request', async () => {
+      const email = await service.newUser()
+      const user = await service.store.users.findByEmail(email)
+      assert.ok(user)
+      const endedAt = service.now()
+      await fillSessions(service.database, user.id, 9_000, service.now(), { endedAt })
+      await fillSessions(service.database, user.id, 1_000, service.now())
+      const all = await admin('DELETE', `/users/${email}/sessions`)
+      assert.equal(all.status, 200)
+      assert.equal(all.json.data.ended, 1_000)
+      assert.equal((await admin('DELETE', `/users/${email}`)).status, 200)
+      assert.equal(await service.store.users.findByEmail(email), null)
+    })
+  })
+}
+
+for (const engine of ENGINES_BY_RUN) {
+  test(`on ${engine}, a change that cannot be recorded is not made, and gets 500`, async t => {
+    const service = await startAdminService(engine)
+    t.after(() => service.stop())
+    const email = await service.newUser()
+    await service.database.rows('alter table audit_events rename to away')
+    const changes: [method: string, path: string, body?: object][] = [
+      ['POST', '/users', { email: 'new@example.com', name: 'New', password: PASSWORD }],
+      ['PATCH', `/users/${email}`, { role: 'owner' }],
+      ['PATCH', `/users/${email}`, { isActive: false }],
+      ['PUT', `/users/${email}/password`, { password: 'another password' }],
+      ['PUT', `/users/${email}/lock`],
+      ['DELETE', `/users/${email}`],
+    ]
+    for (const [method, path, body] of changes) {
+      assert.equal((await service.admin(method, path, body)).status, 500, `${method} ${path}`)
+    }
+    const lines = service.logged().filter(({ event }) => event === 'admin.request')
+    assert.deepEqual(
+      lines.map(({ method, status }) => `${method} ${status}`),
+      changes.map(([method]) => `${method} 500`),
+    )
+    await service.database.rows('alter table away rename to audit_events')
+    assert.equal(await service.store.users.findByEmail('new@example.com'), null)
+    const { user } = (await service.login(email, PASSWORD)).json.data
+    assert.equal(user.role, 'user')
+  })
+}
+
+for (const engine of ENGINES_BY_RUN) {
+  test(`on ${engine}, a new password reaches no other user that gets the email while it is hashed`, async t => {
+    const service = await startAdminService(engine, { BCRYPT_COST: '12' })
+    t.after(() => service.stop())
+    const [email, newcomer] = [await service.newUser(), await service.newUser()]
+    const user = await service.store.users.findByEmail(email)
+    assert.ok(user)
+    const path = `/users/${user.id}`
+    const hashed = service.admin('PUT', `${path}/password`, { password: 'quite another one' })
+    const renamed = { email: `moved-${email}` }
+    assert.equal((await service.admin('PATCH', path, renamed)).status, 200)
+    assert.equal((await service.admin('PATCH', `/users/${newcomer}`, { email })).status, 200)
+    // 200 if the password was set before the email was passed on.
+    assert.ok([200, 404].includes((await hashed).status))
+    assert.equal((await service.login(email, PASSWORD)).status, 200)
+  })
+}

@@ -1,0 +1,174 @@
+// A user's email, name and role change while sessions, devices and other changes go on.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { AuditFacts } from '../../src/domain/audit.ts'
+import { byEmail, changeAt } from '../storage/fixtures.ts'
+import { createCli } from '../support/cli.ts'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { PASSWORD } from '../support/service.ts'
+import { bearer, cookie, DEVICE_COOKIE, startSessionService } from '../support/session-client.ts'
+
+const claimsOf = (token: string) =>
+  JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
+
+for (const engine of ENGINES_BY_RUN) {
+  test(`"users set" keeps sessions, devices and password, and reaches the token at the next refresh, on ${engine}`, async t => {
+    const service = await startSessionService(engine)
+    const cli = await createCli(service.database)
+    t.after(async () => {
+      await cli.remove()
+      await service.stop()
+    })
+    const old = 'ann@example.org'
+    const email = 'anna@example.org'
+    await service.addUser(old)
+    const { refreshToken, accessToken, device, userId } = await service.browserLogin(old)
+
+    const fields = ['--email', 'Anna@example.org', '--name', 'Anna', '--role', 'admin']
+    assert.equal((await cli.run(['users', 'set', old, ...fields])).code, 0)
+
+    const session = await service.get('/session', bearer(accessToken))
+    assert.equal(session.json.data.user.email, email)
+    const refreshed = await service.refresh(refreshToken)
+    assert.equal(refreshed.status, 200)
+    const { sub, email: claimed, name, role } = claimsOf(refreshed.json.data.accessToken)
+    assert.deepEqual(
+      { sub, claimed, name, role },
+      { sub: userId, claimed: email, name: 'Anna', role: 'admin' },
+    )
+    assert.equal(refreshed.json.data.user.role, 'admin')
+
+    assert.equal((await service.login(old, PASSWORD)).status, 401)
+    assert.equal((await service.login(email, PASSWORD)).status, 200)
+    const shown = JSON.parse((await cli.run(['users', 'show', email, '--json'])).stdout)
+    assert.deepEqual([shown.id, shown.devices.length], [userId, 1])
+    assert.notEqual(shown.lastLoginAt, null)
+
+    // The known device has its own failures under the new email too.
+    const fromDevice = async (password: string) => {
+      const headers = { 'Sec-Fetch-Site': 'same-origin', ...cookie(device, DEVICE_COOKIE) }
+      return (await service.call({ body: { email, password }, headers })).status
+    }
+    for (let i = 0; i < 5; i++) assert.equal(await fromDevice('wrong'), 401)
+    assert.equal(await fromDevice(PASSWORD), 429)
+    assert.equal(
+      (await service.login(email, PASSWORD)).status,
+      200,
+      'the email itself is not blocked',
+    )
+    const newest = 'ann.smith@example.org'
+    assert.equal((await cli.run(['users', 'set', email, '--email', newest])).code, 0)
+    const { devices } = JSON.parse((await cli.run(['users', 'show', newest, '--json'])).stdout)
+    assert.equal(devices[0].waitsUntil, null, 'the device has no failures under the newest one')
+
+    // Failures of an email stay with it: they may have been guesses at another user.
+    await service.addUser('ben@example.org')
+    for (let i = 0; i < 5; i++) await service.login('ben@example.org', 'wrong', '127.3.0.1')
+    const renamed = ['users', 'set', 'ben@example.org', '--email', 'benjamin@example.org']
+    assert.equal((await cli.run(renamed)).code, 0)
+    assert.equal((await service.login('benjamin@example.org', PASSWORD, '127.3.0.1')).status, 200)
+    assert.equal((await service.login('ben@example.org', PASSWORD, '127.3.0.1')).status, 429)
+
+    // So does the wait of the user.
+    await service.addUser('cat@example.org')
+    for (let i = 0; i < 21; i++) {
+      await service.login('cat@example.org', 'wrong', `127.3.1.${1 + Math.floor(i / 5)}`)
+    }
+    const stateOf = async (user: string) =>
+      JSON.parse((await cli.run(['users', 'show', user, '--json'])).stdout).state
+    assert.equal(await stateOf('cat@example.org'), 'waiting')
+    const moved = ['users', 'set', 'cat@example.org', '--email', 'cathy@example.org']
+    assert.equal((await cli.run(moved)).code, 0)
+    assert.equal(await stateOf('cathy@example.org'), 'active')
+    assert.equal((await service.login('cathy@example.org', PASSWORD)).status, 200)
+    await service.assertSecretsKept()
+  })
+
+  test(`each change is recorded once, with the changed fields only, on ${engine}`, async t => {
+    const service = await startSessionService(engine)
+    t.after(() => service.stop())
+    const id = await service.addUser('ann@example.org', { name: 'Ann' })
+    const set = (email: string, fields: { email?: string; name?: string; role?: string }) =>
+      byEmail(service.store).set(email, fields, changeAt(service.now()))
+    assert.equal(await set('ann@example.org', { name: 'Ann', role: 'user' }), 'unchanged')
+    assert.equal(await set('ann@example.org', { name: 'Ann', role: 'admin' }), 'changed')
+    assert.equal(await set('ann@example.org', { email: 'anna@example.org' }), 'changed')
+    assert.equal(await set('ann@example.org', { name: 'Other' }), 'unknown')
+    await service.addUser('ben@example.org')
+    assert.equal(await set('anna@example.org', { email: 'ben@example.org', name: 'X' }), 'taken')
+    const page = { since: null, beforeId: null, limit: 100 }
+    const { events } = await service.store.audit.list(null, page)
+    const changes = events.filter(({ action }) => action === 'user.changed')
+    const expected: [string, AuditFacts, AuditFacts][] = [
+      ['ann@example.org', { email: 'ann@example.org' }, { email: 'anna@example.org' }],
+      ['ann@example.org', { role: 'user' }, { role: 'admin' }],
+    ]
+    assert.deepEqual(
+      changes.map(({ target, targetId, before, after }) => [target, targetId, before, after]),
+      expected.map(([target, before, after]) => [target, id, before, after]),
+    )
+    assert.equal((await service.store.users.findByEmail('anna@example.org'))?.name, 'Ann')
+  })
+
+  test(`of parallel changes to one email exactly one wins, and the others are told that it is taken, on ${engine}`, async t => {
+    const service = await startSessionService(engine)
+    const { store } = service
+    const cli = await createCli(service.database)
+    t.after(async () => {
+      await cli.remove()
+      await service.stop()
+    })
+    const emails = Array.from({ length: 20 }, (_, i) => `user${i}@example.org`)
+    for (const email of emails) await service.addUser(email, { passwordHash: '-' })
+    for (const taken of ['one@example.org', 'two@example.org']) {
+      const outcomes = await Promise.all(
+        emails.map(email => byEmail(store).set(email, { email: taken }, changeAt(service.now()))),
+      )
+      const changed = outcomes.filter(outcome => outcome === 'changed')
+      assert.equal(changed.length, 1)
+      assert.ok(outcomes.every(outcome => ['changed', 'taken', 'unknown'].includes(outcome)))
+    }
+    const two = emails
+      .slice(-2)
+      .map(email => cli.runProcess(['users', 'set', email, '--email', 'three@example.org']))
+    const ended = (await Promise.all(two)).toSorted((a, b) => Number(a.code) - Number(b.code))
+    assert.deepEqual(
+      ended.map(({ code }) => code),
+      [0, 1],
+    )
+    assert.equal(ended[1]?.stderr, 'There is already a user three@example.org.\n')
+    // Neither of two users can take the email of the other, also at once.
+    const [a, b] = [await service.newUser(), await service.newUser()]
+    const swapped = await Promise.all([
+      byEmail(store).set(a, { email: b }, changeAt(service.now())),
+      byEmail(store).set(b, { email: a }, changeAt(service.now())),
+    ])
+    assert.deepEqual(swapped, ['taken', 'taken'])
+    assert.equal(await service.store.users.count(), 22)
+  })
+
+  test(`logins, changes of the email and clears at once all end without a fault, on ${engine}`, async t => {
+    const service = await startSessionService(engine)
+    const { store } = service
+    t.after(() => service.stop())
+    const emails = ['ann@example.org', 'anna@example.org'] as const
+    const id = await service.addUser(emails[0])
+    const logins = Array.from({ length: 60 }, (_, i) =>
+      service.login(emails[i % 2], i % 3 === 0 ? 'wrong' : PASSWORD, `127.7.0.${1 + (i % 5)}`),
+    )
+    const changes = Array.from({ length: 30 }, async (_, i) => {
+      const change = changeAt(service.now())
+      const [from, to] = i % 2 === 0 ? emails : emails.toReversed()
+      if (i % 3 === 0) return store.throttle.clearOfEmail(from ?? '', change)
+      return byEmail(store).set(from ?? '', { email: to ?? '' }, change)
+    })
+    const outcomes = await Promise.all(changes)
+    for (const { status } of await Promise.all(logins)) {
+      assert.ok([200, 401, 429].includes(status), String(status))
+    }
+    const changed = outcomes.filter(outcome => outcome === 'changed').length
+    const expected = emails[changed % 2]
+    assert.equal((await service.store.users.findByEmail(expected ?? ''))?.id, id)
+    assert.equal(await service.store.users.count(), 1)
+  })
+}

@@ -1,0 +1,595 @@
+// Runs the examples as separate processes, over real TLS; the client on the machine's own Node.
+import assert from 'node:assert/strict'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
+import { after, before, beforeEach, describe, test } from 'node:test'
+import { PUBLIC_FAILURES } from '../../src/http/answer/envelope.ts'
+import { isUuid } from '../../src/system/identifiers.ts'
+import { type AdminService, startAdminService } from '../support/admin-service.ts'
+import { ENGINES } from '../support/engines.ts'
+import { fillSessions } from '../support/many-sessions.ts'
+import { findMachineNode } from '../support/old-node.ts'
+import { freePort } from '../support/postgres-server.ts'
+import { until } from '../support/process.ts'
+import { PASSWORD, startTestService, type TestService } from '../support/service.ts'
+import { makeTemporaryFolder } from '../support/temporary-folder.ts'
+
+const EXAMPLES = resolve(import.meta.dirname, '../../examples')
+const PROJECT = resolve(EXAMPLES, '..')
+const NODE = findMachineNode()
+const NO_ANSWER = 'The login service did not answer'
+
+function start(
+  service: Pick<TestService, 'dataDir'>,
+  node: string,
+  args: string[],
+  env: Record<string, string> = {},
+) {
+  const trusting = { NODE_EXTRA_CA_CERTS: join(service.dataDir, 'development-cert.pem') }
+  return spawn(node, args, {
+    env: { ...process.env, ...trusting, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+}
+
+/** Runs a script that can use the lines below; returns the printed values. */
+async function runScript(
+  service: TestService,
+  script: string,
+  env: Record<string, string> = {},
+): Promise<unknown[]> {
+  const code = `
+    import { LoginClient, LoginError } from ${JSON.stringify(join(EXAMPLES, 'login-client.js'))}
+    import { createVerifier } from ${JSON.stringify(join(EXAMPLES, 'verifier.js'))}
+    const url = ${JSON.stringify(service.url)}
+    const email = 'kate@example.com', password = ${JSON.stringify(PASSWORD)}
+    const client = new LoginClient(url)
+    const print = value => process.stdout.write(JSON.stringify(value) + '\\n')
+    const codeOf = promise => promise.then(() => 'none', error => error.code)
+    let offsetMs = 0
+    const realNow = Date.now
+    Date.now = () => realNow() + offsetMs
+    // Before it repeats a request, the client waits 1 or 2 seconds, and the verifier 2. Other timers, such as those of fetch, stay as they are.
+    const realTimeout = setTimeout
+    globalThis.setTimeout = (callback, ms, ...rest) =>
+      realTimeout(callback, [1_000, 2_000].includes(ms) ? 20 : ms, ...rest)
+    let stored = null
+    const storage = { read: async () => stored, write: async token => { stored = token } }
+    // Before and after each call; either may throw.
+    const realFetch = fetch
+    let onCall = path => {}, onAnswer = path => {}
+    const calls = []
+    globalThis.fetch = async (address, options) => {
+      const path = String(address).split('/auth')[1]
+      calls.push(path)
+      await onCall(path, options)
+      const response = await realFetch(address, options)
+      await onAnswer(path, options)
+      return response
+    }
+    ${script}`
+  const child = start(service, NODE, ['--input-type=module', '--eval', code], env)
+  const [output, [exitCode]] = await Promise.all([text(child.stdout), once(child, 'exit')])
+  assert.equal(exitCode, 0)
+  return output
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line))
+}
+
+test('the types of the client are those of its code', async context => {
+  const folder = await makeTemporaryFolder('login-types-')
+  context.after(() => rm(folder, { recursive: true }))
+  const compiler = join(PROJECT, 'node_modules/typescript/bin/tsc')
+  execFileSync(process.execPath, [compiler, '-p', EXAMPLES, '--outDir', folder])
+  const name = 'login-client.d.ts'
+  const expected = readFileSync(join(folder, name), 'utf8')
+  assert.equal(readFileSync(join(EXAMPLES, name), 'utf8'), expected, 'run "npm run typecheck"')
+})
+
+test('the client knows every code that the service answers, and no other', () => {
+  const types = readFileSync(join(EXAMPLES, 'login-client.d.ts'), 'utf8')
+  const [, union = ''] = /type ServiceCode = (.*);/.exec(types) ?? []
+  const codes = Object.keys(PUBLIC_FAILURES).map(code => `'${code}'`)
+  assert.deepEqual(union.split(' | '), codes)
+})
+
+describe(`the client, on ${NODE}`, () => {
+  let service: TestService
+  let linesBefore = 0
+  const events = () =>
+    service
+      .logged()
+      .slice(linesBefore)
+      .map(({ event }) => event)
+  const count = (event: string) => events().filter(logged => logged === event).length
+  before(async () => {
+    service = await startTestService('sqlite')
+    await service.addUser('kate@example.com')
+    await service.addUser('ann@example.com')
+  })
+  after(() => service.stop())
+  beforeEach(() => {
+    linesBefore = service.logged().length
+  })
+
+  test('logs in, refreshes once for ten callers at once, and logs out', async () => {
+    const printed = await runScript(
+      service,
+      `print((await client.login(email, password)).email)
+       const first = await client.accessToken()
+       print(first === await client.accessToken())
+       offsetMs = 3_590_000
+       const many = await Promise.all(Array.from({ length: 10 }, () => client.accessToken()))
+       print(new Set(many).size === 1 && many[0] !== first)
+       await client.logout()
+       print(client.user)
+       print(await codeOf(client.accessToken()))`,
+    )
+    assert.deepEqual(printed, ['kate@example.com', true, true, null, 'NOT_LOGGED_IN'])
+    assert.equal(count('session.refreshed'), 1)
+    assert.equal(count('session.ended'), 1)
+  })
+
+  test('changes a password, tells what is wrong with a new one, and repeats no change', async () => {
+    await service.addUser('change@example.com')
+    const printed = await runScript(
+      service,
+      `const email2 = 'change@example.com', next = 'seven green boats at noon'
+      const error = await client.changePassword(email2, password, 'short').catch(error => error)
+      print([error.code, error.reason])
+      print((await client.changePassword(email2, password, next)).email)
+      print(calls.length)
+      print((await client.sessions()).length)
+      print(await codeOf(new LoginClient(url).login(email2, password)))
+      onAnswer = () => { throw new Error('lost') }
+      print(await codeOf(client.changePassword(email2, next, password)))
+      print(calls.filter(path => path === '/password').length)`,
+    )
+    assert.deepEqual(printed, [
+      ['VALIDATION_ERROR', 'too_short'],
+      'change@example.com',
+      2,
+      1,
+      'INVALID_CREDENTIALS',
+      'NO_ANSWER',
+      3,
+    ])
+  })
+
+  test('continues after a restart with a stored token, and not after a logout', async () => {
+    const printed = await runScript(
+      service,
+      `await new LoginClient(url, { storage }).login(email, password)
+       const restarted = new LoginClient(url, { storage })
+       print(restarted.user)
+       print((await restarted.restore()).email)
+       const again = new LoginClient(url, { storage })
+       await again.restore()
+       await again.logout()
+       print([stored, again.user])
+       print(await new LoginClient(url, { storage }).restore())
+       // The other client learns it with its next call, and keeps no token of the ended session.
+       print(await codeOf(restarted.sessions()))
+       print(restarted.user)`,
+    )
+    assert.deepEqual(printed, [null, 'kate@example.com', [null, null], null, 'INVALID_TOKEN', null])
+  })
+
+  test('repeats a refresh whose answer was lost, or whose token could not be stored', async () => {
+    const printed = await runScript(
+      service,
+      `const keeping = new LoginClient(url, { storage })
+       await keeping.login(email, password)
+       offsetMs = 3_590_000
+       let lost = 0
+       onAnswer = path => { if (path === '/refresh' && ++lost <= 2) throw new TypeError('lost') }
+       await keeping.accessToken()
+       print(lost)
+       offsetMs *= 2
+       const write = storage.write
+       storage.write = async () => { storage.write = write; throw new Error('disk full') }
+       print(await keeping.accessToken().catch(error => error.message))
+       await keeping.accessToken()
+       print((await new LoginClient(url, { storage }).restore()).email)`,
+    )
+    assert.deepEqual(printed, [3, 'disk full', 'kate@example.com'])
+    assert.equal(count('session.reuse_detected'), 0)
+  })
+
+  test('sends one id with a refresh and all its repetitions, and a new one with the next refresh', async () => {
+    const printed = await runScript(
+      service,
+      `const keeping = new LoginClient(url, { storage })
+       await keeping.login(email, password)
+       offsetMs = 3_590_000
+       const ids = []
+       onCall = (path, { headers }) => { if (path === '/refresh') ids.push(headers['X-Request-ID']) }
+       onAnswer = path => { if (ids.length <= 4) throw new TypeError('lost') }
+       // The first call gives up after three tries; the second one repeats the same refresh.
+       print(await codeOf(keeping.accessToken()))
+       print(await codeOf(keeping.accessToken()))
+       offsetMs *= 2
+       print(await codeOf(keeping.accessToken()))
+       print(ids)`,
+    )
+    const ids = printed.pop()
+    assert.deepEqual(printed, ['NO_ANSWER', 'none', 'none'])
+    assert.ok(Array.isArray(ids) && isUuid(ids[0]) && isUuid(ids[5]))
+    assert.deepEqual(ids.slice(0, 5), Array(5).fill(ids[0]))
+    assert.equal(new Set(ids).size, 2)
+    const logged = service.logged().slice(linesBefore)
+    assert.deepEqual(
+      logged.filter(({ event }) => event === 'session.refreshed').map(line => line.repeated),
+      [undefined, true, true, true, true, undefined],
+    )
+  })
+
+  test('gives up a refresh after three tries, and does not repeat a login', async () => {
+    const printed = await runScript(
+      service,
+      `await client.login(email, password)
+       offsetMs = 3_590_000
+       onCall = () => { throw new TypeError('offline') }
+       calls.length = 0
+       print(await client.accessToken().catch(error => [error.code, error.status, error.cause.message, error.message]))
+       print(calls)
+       calls.length = 0
+       print(await codeOf(client.login(email, password)))
+       print(calls)
+       onCall = () => {}
+       print(await codeOf(client.accessToken()))`,
+    )
+    assert.deepEqual(printed, [
+      [
+        'NO_ANSWER',
+        0,
+        'offline',
+        `${NO_ANSWER}: the network, CORS, or a certificate that is not trusted`,
+      ],
+      ['/refresh', '/refresh', '/refresh'],
+      'NO_ANSWER',
+      ['/login'],
+      'none',
+    ])
+  })
+
+  test('names the certificate that Node does not trust, at once', async () => {
+    const printed = await runScript(
+      service,
+      `stored = 'x'
+       const keeping = new LoginClient(url, { storage })
+       print(await keeping.restore().catch(error => [error.code, error.message]))
+       print([calls, stored])`,
+      { NODE_EXTRA_CA_CERTS: '' },
+    )
+    assert.deepEqual(printed, [
+      ['NO_ANSWER', `${NO_ANSWER}: DEPTH_ZERO_SELF_SIGNED_CERT`],
+      [['/refresh'], 'x'],
+    ])
+  })
+
+  test('names the port that does not listen', async () => {
+    const printed = await runScript(
+      service,
+      `const nowhere = new LoginClient('https://127.0.0.1:${await freePort()}')
+       print(await nowhere.login(email, password).catch(error => error.message))`,
+    )
+    assert.deepEqual(printed, [`${NO_ANSWER}: ECONNREFUSED`])
+  })
+
+  test('takes an address with a slash at its end', async () => {
+    const printed = await runScript(
+      service,
+      `print((await new LoginClient(url + '/').login(email, password)).email)`,
+    )
+    assert.deepEqual(printed, ['kate@example.com'])
+  })
+
+  test('a logout during a refresh is not undone by it, nor a login by another user', async () => {
+    const printed = await runScript(
+      service,
+      `for (const next of [() => client.logout(), () => client.login('ann@example.com', password)]) {
+         await client.login(email, password)
+         offsetMs += 3_590_000
+         let answer
+         const answered = new Promise(resolve => { answer = resolve })
+         onAnswer = async path => { if (path === '/refresh') await answered }
+         const refreshing = client.accessToken()
+         const done = next()
+         setTimeout(answer, 50)
+         await Promise.all([refreshing, done])
+         print(client.user && client.user.email)
+         print(await codeOf(client.accessToken()))
+       }`,
+    )
+    assert.deepEqual(printed, [null, 'NOT_LOGGED_IN', 'ann@example.com', 'none'])
+  })
+
+  test('lists the sessions, ends one, and logs out everywhere', async () => {
+    const printed = await runScript(
+      service,
+      `const others = []
+       await client.login('ann@example.com', password)
+       await client.logoutEverywhere()
+       await client.login('ann@example.com', password)
+       for (let i = 0; i < 3; i++) {
+         others.push(new LoginClient(url))
+         await others[i].login('ann@example.com', password)
+       }
+       const sessions = await client.sessions()
+       print(sessions.map(session => session.current))
+       await client.endSession(sessions[1].id)
+       // Once more, as after a lost answer.
+       await client.endSession(sessions[1].id)
+       print((await client.sessions()).length)
+       await client.logoutEverywhere()
+       offsetMs = 3_590_000
+       print(await Promise.all(others.map(other => codeOf(other.accessToken()))))
+       print(client.user)`,
+    )
+    assert.deepEqual(printed, [
+      [true, false, false, false],
+      3,
+      ['INVALID_TOKEN', 'INVALID_TOKEN', 'INVALID_TOKEN'],
+      null,
+    ])
+  })
+
+  test('shows its session with the login before it', async () => {
+    const printed = await runScript(
+      service,
+      `await client.login('kate@example.com', password)
+       const { id } = await client.session()
+       await codeOf(new LoginClient(url).login('kate@example.com', 'wrong'))
+       await client.login('kate@example.com', password)
+       const { id: next, current, lastLogin } = await client.session()
+       print([id !== next, current, lastLogin.failuresSince, lastLogin.ip])`,
+    )
+    assert.deepEqual(printed, [[true, true, 1, '127.0.0.1']])
+  })
+
+  test('follows the pages of a long list of sessions', async () => {
+    const ann = await service.store.users.findByEmail('ann@example.com')
+    await fillSessions(service.database, ann?.id ?? '', 100, service.now())
+    const printed = await runScript(
+      service,
+      `await client.login('ann@example.com', password)
+       // The service sends at most 100 at a time; here, ten.
+       const fetchAll = fetch
+       globalThis.fetch = (address, options) =>
+         fetchAll(String(address).includes('/sessions')
+           ? address + (address.includes('?') ? '&' : '?') + 'limit=10' : address, options)
+       const sessions = await client.sessions()
+       print([sessions.length, new Set(sessions.map(session => session.id)).size])`,
+    )
+    assert.deepEqual(printed, [[100, 100]])
+  })
+
+  test('throws an error with the status, the code and the seconds to wait', async () => {
+    const printed = await runScript(
+      service,
+      `for (let i = 0; i < 6; i++) {
+         await client.login('unknown@example.com', 'wrong').catch(error => {
+           print([error instanceof LoginError, error.status, error.code, error.retryAfterSeconds])
+         })
+       }`,
+    )
+    assert.deepEqual(printed.at(0), [true, 401, 'INVALID_CREDENTIALS', null])
+    assert.deepEqual(printed.at(-1), [true, 429, 'TOO_MANY_ATTEMPTS', 900])
+  })
+})
+
+for (const engine of ENGINES) {
+  test(`the resource server accepts an access token until its session ends, and no other token, on ${engine}`, async context => {
+    const service = await startTestService(engine, { JWT_ISSUER: 'https://login.example.com' })
+    const server = start(service, process.execPath, [join(EXAMPLES, 'resource-server.ts')], {
+      ISSUER: 'https://login.example.com',
+      LOGIN_URL: service.url,
+      PORT: '0',
+    })
+    context.after(async () => {
+      server.kill()
+      await service.stop()
+    })
+    const [line] = await once(createInterface({ input: server.stdout }), 'line')
+    const url = `${String(line).replace('listening on ', '')}/me`
+    await service.addUser('kate@example.com')
+    const logIn = async () => (await service.login('kate@example.com', PASSWORD)).json.data
+    const [data, second, third] = [await logIn(), await logIn(), await logIn()]
+    const ask = (token: string) => fetch(url, { headers: { Authorization: `Bearer ${token}` } })
+
+    const accepted = await ask(data.accessToken)
+    assert.equal(accepted.status, 200)
+    assert.deepEqual(await accepted.json(), {
+      id: data.user.id,
+      email: 'kate@example.com',
+      role: 'user',
+    })
+    // In the middle of the signature: the last character has bits that do not count.
+    const changed = data.accessToken.replace(/.(?=.{20}$)/, it => (it === 'A' ? 'B' : 'A'))
+    for (const token of [data.refreshToken, changed, 'x', '']) {
+      assert.equal((await ask(token)).status, 401)
+    }
+    const logOut = async ({ accessToken, refreshToken }: typeof data) => {
+      await service.call({ path: '/api/v1/auth/logout', body: { refreshToken } })
+      await until(async () => (await ask(accessToken)).status === 401)
+    }
+    await logOut(data)
+    // The service does not know the verifier's cursor any more.
+    service.advance(-600_000)
+    await logOut(second)
+    assert.equal((await ask(third.accessToken)).status, 200)
+  })
+}
+
+test('the verifier accepts no token before it has read all pages of the feed', async context => {
+  const service = await startTestService('sqlite', { JWT_ISSUER: '' })
+  context.after(() => service.stop())
+  const id = await service.addUser('kate@example.com')
+  const filling = { tokensEach: 0, endedAt: service.now() }
+  await fillSessions(service.database, id, 10_001, service.now(), filling)
+  const printed = await runScript(
+    service,
+    `const issuer = url.replace('127.0.0.1', 'localhost')
+     await client.login(email, password)
+     const token = await client.accessToken()
+     const { id } = await client.session()
+     await client.logout()
+     let pages = 0, isLost = true
+     onAnswer = path => { if (!path && ++pages > 1 && isLost) throw new TypeError('lost') }
+     const verifier = createVerifier(issuer)
+     const until = async condition => { while (!condition()) await new Promise(resolve => realTimeout(resolve, 20)) }
+     await until(() => pages > 2)
+     const outcome = () => { try { return verifier.isEnded(id) } catch (error) { return error.message } }
+     print(outcome())
+     isLost = false
+     // It goes on with the second page.
+     await until(() => outcome() === true)
+     print(await createVerifier(issuer).verify(token))`,
+  )
+  assert.deepEqual(printed, ['the feed of ended sessions is silent', null])
+})
+
+test('while the feed is silent the verifier accepts tokens for a minute, then none', async context => {
+  const service = await startTestService('sqlite', { JWT_ISSUER: '' })
+  context.after(() => service.stop())
+  await service.addUser('kate@example.com')
+  const printed = await runScript(
+    service,
+    `const issuer = url.replace('127.0.0.1', 'localhost')
+     let aheadMs = 0
+     const realPerformance = performance.now.bind(performance)
+     performance.now = () => realPerformance() + aheadMs
+     const outcome = (verifier, token) =>
+       verifier.verify(token).then(claims => claims ? 'valid' : 'invalid', error => error.message)
+     await client.login(email, password)
+     const token = await client.accessToken()
+     const verifier = createVerifier(issuer)
+     print(await outcome(verifier, token))
+     // Only the feed: the keys have been fetched.
+     onCall = path => { if (!path) throw new TypeError('offline') }
+     const late = createVerifier(issuer)
+     print(await late.verify(token).catch(error => error.constructor.name))
+     await client.logout()
+     aheadMs = 30_000
+     print(await outcome(verifier, token))
+     aheadMs = 61_000
+     print(await outcome(verifier, token))
+     onCall = () => {}
+     while (await outcome(verifier, token) !== 'invalid') await new Promise(resolve => realTimeout(resolve, 20))
+     print('invalid')`,
+  )
+  const SILENT = 'the feed of ended sessions is silent'
+  assert.deepEqual(printed, ['valid', 'TypeError', 'valid', SILENT, 'invalid'])
+})
+
+describe('the programs that register users and reset passwords', () => {
+  let service: AdminService
+  before(async () => {
+    service = await startAdminService('sqlite')
+  })
+  after(() => service.stop())
+
+  /** When it gets a signal, 30 minutes pass for the program. */
+  const CLOCK = `data:text/javascript,process.on('SIGUSR2', () => {
+    const real = Date.now; Date.now = () => real() + 30 * 60_000; console.log('{}') })`
+
+  async function startProgram(t: { after: (end: () => void) => void }, role: 'create' | 'write') {
+    const name = role === 'create' ? 'registration' : 'reset'
+    const lines = readFileSync(join(EXAMPLES, `${name}.ts`), 'utf8').split('\n')
+    assert.ok(lines.length <= 121)
+    const PORT = String(await freePort())
+    const ADMIN_TOKEN = await service.addToken(`${name}-example`, role)
+    const env = { PORT, ADMIN_TOKEN, ADMIN_URL: service.adminUrl }
+    const args = ['--import', CLOCK, join(EXAMPLES, `${name}.ts`)]
+    const child = start(service, process.execPath, args, env)
+    t.after(() => child.kill())
+    const printed: string[] = []
+    createInterface(child.stdout).on('line', line => printed.push(line))
+    await until(async () => printed.length > 0)
+    const url = `http://localhost:${PORT}/${role === 'create' ? 'register' : 'reset'}`
+    const send = async (path: string, form?: Record<string, string>) => {
+      const body = form && { method: 'POST', body: new URLSearchParams(form) }
+      const answer = await fetch(url + path, body)
+      return { status: answer.status, html: await answer.text() }
+    }
+    const mails = () =>
+      printed.flatMap(line => (line.startsWith('{"to"') ? [JSON.parse(line)] : []))
+    return {
+      send,
+      mails,
+      /** Asks for a link, and returns its token. */
+      async tokenFor(email: string) {
+        const known = mails().length
+        await send('', { email })
+        await until(async () => mails().length > known)
+        const { to, message } = mails()[known]
+        assert.equal(to, email)
+        return /token=([\w-]{43})$/.exec(message)?.[1] ?? ''
+      },
+      async passTime() {
+        const known = printed.length
+        child.kill('SIGUSR2')
+        await until(async () => printed.length > known)
+      },
+    }
+  }
+
+  const CHOSEN = 'a chosen password of words'
+
+  test('a user is registered once the address is confirmed, once per link, and an account stays as it is', async t => {
+    const { send, mails, tokenFor, passTime } = await startProgram(t, 'create')
+    const taken = await service.newUser()
+    const tokens = [await tokenFor('new@example.com'), await tokenFor(taken)]
+    assert.deepEqual(
+      await send('', { email: 'another@example.com' }),
+      await send('', { email: taken }),
+    )
+    assert.deepEqual(
+      mails().map(({ to }) => to),
+      ['new@example.com', taken, 'another@example.com'],
+    )
+    assert.equal((await send('', { email: 'a@example.com,b@example.com' })).status, 400)
+    const confirm = (token = '', password = CHOSEN) =>
+      send('/confirm', { token, name: 'New', password, role: 'admin' })
+    assert.equal((await send(`/confirm?token=${tokens[0]}`)).status, 200)
+    assert.equal(await service.store.users.findByEmail('new@example.com'), null)
+    assert.equal((await confirm(tokens[0], 'password')).status, 400)
+    const answers = await Promise.all([1, 2, 3].map(() => confirm(tokens[0])))
+    assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 410, 410])
+    const { status, json } = await service.login('new@example.com', CHOSEN)
+    assert.deepEqual([status, json.data.user.role], [200, 'user'])
+    assert.match((await confirm(tokens[1])).html, /You have an account/)
+    assert.equal((await service.login(taken, PASSWORD)).status, 200)
+
+    const late = await tokenFor('late@example.com')
+    await passTime()
+    assert.equal((await confirm(late)).status, 410)
+    assert.equal((await confirm('x')).status, 410)
+  })
+
+  test('a password is reset once per link, and nothing tells whether an address has an account', async t => {
+    const { send, mails, tokenFor, passTime } = await startProgram(t, 'write')
+    const [email, other] = [await service.newUser(), await service.newUser()]
+    const unknown = await send('', { email: 'unknown@example.com' })
+    const token = await tokenFor(email)
+    assert.deepEqual(await send('', { email }), unknown)
+    const late = await tokenFor(other)
+    assert.equal(mails().length, 2)
+    const confirm = (token: string, password = CHOSEN) => send('/confirm', { token, password })
+    assert.equal((await send(`/confirm?token=${token}`)).status, 200)
+    assert.equal((await confirm(token, 'password')).status, 400)
+    const answers = await Promise.all([1, 2, 3].map(() => confirm(token)))
+    assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 410, 410])
+    assert.equal((await service.login(email, CHOSEN)).status, 200)
+    await passTime()
+    assert.equal((await confirm(late)).status, 410)
+    assert.equal((await service.login(other, PASSWORD)).status, 200)
+  })
+})

@@ -1,0 +1,101 @@
+// docs/security.md lists requirements and all cryptography. Compares its numbers, and its inventory with the source.
+import assert from 'node:assert/strict'
+import { globSync, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { test } from 'node:test'
+
+const ROOT = resolve(import.meta.dirname, '../..')
+const DOCS = resolve(ROOT, 'docs')
+const ROW = /^\| ([\d.]+(?:-\w+)?) \| (.+?) \| (.+?) \| (.+?) \| .+ \|$/gm
+const STATUSES = ['met', 'not met', 'not applicable']
+
+/** The sections of ASVS 5.0.0 in the chapters that are listed: the level of each requirement, in order. */
+const ASVS = {
+  ...{ '6.1': '122', '6.2': '111111112222', '6.3': '11223333', '6.4': '112233' },
+  ...{ '6.5': '22222333', '6.6': '2223', '6.7': '33', '6.8': '2222' },
+  ...{ '7.1': '222', '7.2': '1111', '7.3': '22', '7.4': '11222', '7.5': '223', '7.6': '22' },
+  ...{ '9.1': '111', '9.2': '1222' },
+  ...{ '11.1': '2233', '11.2': '22233', '11.3': '11233', '11.4': '1222' },
+  ...{ '11.5': '23', '11.6': '23', '11.7': '33' },
+  ...{ '13.1': '2333', '13.2': '222223', '13.3': '2233', '13.4': '1222233' },
+  ...{ '16.1': '2', '16.2': '22222', '16.3': '2222', '16.4': '222', '16.5': '2223' },
+}
+/** Of SP 800-63B-4: the numbers of each list, and our letters for paragraphs. */
+const NIST = {
+  ...{ '3.1.1.2': '123456789abcdefghijkl', '3.2.2': 'ab', '2.1.3': 'a' },
+  ...{ '5.1': '123456abcdef', '5.1.1': '1234567', '5.1.2': 'a', '5.2': 'ab' },
+}
+const LEVELS = new Map<string, string>(
+  Object.entries(ASVS).flatMap(([section, levels]) =>
+    [...levels].map((level, i) => [`${section}.${i + 1}`, level] as const),
+  ),
+)
+const NUMBERS = [
+  ...LEVELS.keys(),
+  ...Object.entries(NIST).flatMap(([section, ends]) => [...ends].map(end => `${section}-${end}`)),
+  // The further requirements. One number was given up.
+  ...Array.from({ length: 81 }, (_, i) => String(i + 1)).filter(number => number !== '48'),
+]
+
+const document = readFileSync(resolve(DOCS, 'security.md'), 'utf8')
+const rows = [...document.matchAll(ROW)].map(([, number = '', level = '', , status = '']) => {
+  return { number, level, status }
+})
+
+test('every requirement is listed once, with its level and a status', () => {
+  assert.deepEqual(
+    rows.map(({ number }) => number),
+    NUMBERS,
+  )
+  for (const { number, level, status } of rows) {
+    assert.equal(level, LEVELS.get(number) ?? level, number)
+    assert.ok(STATUSES.includes(status), number)
+  }
+})
+
+test('the summary has the numbers of the rows', () => {
+  const countOf = (level: RegExp) => {
+    const chosen = rows.filter(row => level.test(row.level))
+    return STATUSES.map(one => chosen.filter(({ status }) => status === one).length).join(' | ')
+  }
+  for (const [name, level] of [
+    ['ASVS, level 1', /^1$/],
+    ['ASVS, level 2', /^2$/],
+    ['ASVS, level 3', /^3$/],
+    ['NIST SP 800-63B-4', /^SH/],
+  ] as const) {
+    assert.ok(document.includes(`\n| ${name} | ${countOf(level)} |\n`), countOf(level))
+  }
+})
+
+/** Ids are random, but no secrets: to make one is no cryptography. */
+const USES = [
+  /^import (?!type |\{ randomUUID \} )[^']*'(node:crypto|node:tls|jose|bcrypt|pg)'/m,
+  /^import [^']*\b(digestOf|fingerprintOf|randomToken|createAdminToken)\b/m,
+  /\bimport\('(bcrypt|selfsigned)'\)|\bcrypto\.subtle\b/,
+]
+const sources = globSync('**/*.{ts,js}', { cwd: resolve(ROOT, 'src'), exclude: ['**/*.test.ts'] })
+const read = (file: string) => readFileSync(resolve(ROOT, 'src', file), 'utf8')
+const users = sources.filter(file => USES.some(use => use.test(read(file))))
+
+test('the inventory names every file that uses cryptography, and no file that does not exist', () => {
+  const [, inventory = ''] = document.split(/^##+ (?:Cryptography|Keys, .*)$/m)
+  const named = [...inventory.matchAll(/`([\w/-]+\.[jt]s)`/g)].map(([, file]) => file)
+  assert.ok(users.length > 30)
+  assert.deepEqual(
+    users.filter(file => !named.includes(file)),
+    [],
+  )
+  assert.deepEqual(
+    named.filter(file => !sources.some(source => source === file)),
+    [],
+  )
+})
+
+test('SHA-256 is the only hash function besides bcrypt', () => {
+  const calls = users.flatMap(file => [
+    ...read(file).matchAll(/\b(?:hash|createHash|createHmac|sign)\(\s*'([^']+)'/g),
+  ])
+  assert.ok(calls.length > 8)
+  assert.deepEqual([...new Set(calls.map(([, algorithm]) => algorithm))], ['sha256'])
+})

@@ -1,0 +1,60 @@
+// The transcripts in docs/operations.md: commands run against a service that was attacked as the text says.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { createCli } from '../support/cli.ts'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { PROJECT } from '../support/process.ts'
+import { PASSWORD, startTestService } from '../support/service.ts'
+
+const text = readFileSync(join(PROJECT, 'docs/operations.md'), 'utf8')
+const transcripts = [...text.matchAll(/```console\n(.*?)\n```/gs)].map(match => match[1] ?? '')
+
+/** As on a terminal, without what differs from run to run: times, ids and the administrator. */
+const masked = (transcript: string) =>
+  transcript
+    .replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|<time-+>/g, '<time>')
+    .replace(/\b[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\b/g, '<id>')
+    .replace(/cost \d+/g, 'cost <n>')
+    .replace(/^(<time>.* )\S+$/gm, '$1<actor>')
+    .replace(/^! (admin\.\w+: )?/gm, '')
+
+for (const engine of ENGINES_BY_RUN) {
+  test(`the stories in docs/operations.md are true, on ${engine}`, async t => {
+    const service = await startTestService(engine, { TRUST_PROXY: '127.0.0.1', BCRYPT_COST: '4' })
+    const cli = await createCli(service.database)
+    t.after(async () => {
+      await cli.remove()
+      await service.stop()
+    })
+    const login = async (ip: string, email: string, password: string) => {
+      const headers = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': ip }
+      return (await service.call({ body: { email, password }, headers })).status
+    }
+    const replay = async (transcript: string) =>
+      assert.equal(masked(await cli.replay(transcript, cli.run)), masked(transcript))
+    for (const name of ['Ann', 'Ben', 'Cat']) {
+      await service.addUser(`${name}@example.com`, { name })
+    }
+    assert.equal(transcripts.length, 2)
+    const [whyNot = '', attack = ''] = transcripts
+
+    // Ann has logged in at home, and tries an old password at the office.
+    assert.equal(await login('198.51.100.20', 'ann@example.com', PASSWORD), 200)
+    for (let i = 0; i < 5; i++) await login('203.0.113.7', 'ann@example.com', 'an old password')
+    assert.equal(await login('203.0.113.7', 'ann@example.com', PASSWORD), 429)
+    await replay(whyNot)
+    assert.equal(await login('203.0.113.7', 'ann@example.com', PASSWORD), 200)
+
+    // Four clients guess at Ben's password; one in the office tries a password with 50 emails.
+    for (const client of [1, 2, 3, 4]) {
+      for (let i = 0; i < 5; i++) await login(`192.0.2.${client}`, 'ben@example.com', `guess ${i}`)
+    }
+    assert.equal(await login('192.0.2.5', 'ben@example.com', PASSWORD), 429)
+    for (let i = 0; i < 50; i++) await login('203.0.113.7', `name${i}@example.com`, 'summer2030')
+    assert.equal(await login('203.0.113.7', 'cat@example.com', PASSWORD), 429)
+    await replay(attack)
+    assert.equal(await login('203.0.113.7', 'cat@example.com', PASSWORD), 200)
+  })
+}

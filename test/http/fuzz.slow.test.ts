@@ -1,0 +1,206 @@
+// Sends mutated requests over TLS. A failing case is saved in corpus/ and tried first in later runs.
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { describe, test } from 'node:test'
+import type { EngineName } from '../../src/storage/sql/engine.ts'
+import { ENGINES } from '../support/engines.ts'
+import { createDeployment, type Line } from '../support/process.ts'
+import { createRawClient, outsideEnvelope } from '../support/raw-connection.ts'
+import { LOGIN, PASSWORD, UNLIMITED } from '../support/service.ts'
+
+/** Most requests are refused before the database is used, so PostgreSQL needs fewer cases. */
+const CASES: Record<EngineName, number> = { sqlite: 5_000, postgres: 1_250 }
+/** Fixed by default, so that a new failure has its cause in a change. Another seed tries other cases. */
+const SEED = Number(process.env.FUZZ_SEED ?? 1)
+const PARALLEL = 16
+/** On SIGUSR2, collects garbage before it prints the memory in use, so that only leaks show. */
+const MEMORY_PROBE = `
+  let probes = 0
+  process.on('SIGUSR2', () => {
+    gc({ type: 'major', execution: 'sync', flavor: 'last-resort' })
+    console.log(JSON.stringify({ event: 'memory.' + ++probes, ...process.memoryUsage() }))
+  })`
+const NODE_OPTIONS = `--expose-gc --import=data:text/javascript,${encodeURIComponent(MEMORY_PROBE)}`
+const CORPUS = resolve(import.meta.dirname, 'corpus')
+
+const login = (body: string, ...headers: string[]) =>
+  [
+    `POST ${LOGIN} HTTP/1.1`,
+    'Host: localhost',
+    'Content-Type: application/json',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    ...headers,
+    '',
+    body,
+  ].join('\r\n')
+
+const SEEDS = [
+  login(JSON.stringify({ email: 'kate@example.com', password: PASSWORD })),
+  login(
+    JSON.stringify({ email: 'kate@example.com', password: 'wrong' }),
+    'Origin: https://localhost:3000',
+  ),
+  login(
+    '{"email":"a@example.com","password":"\\ud800"}',
+    'Expect: 100-continue',
+    'Cookie: a=b; c=d',
+  ),
+  `POST ${LOGIN} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1a\r\n{"email":"x","password":1}\r\n0\r\n\r\n`,
+  'GET /.well-known/jwks.json HTTP/1.1\r\nHost: localhost\r\nX-Request-ID: 0b6f5c3e-0000-4000-8000-00000000abcd\r\n\r\n',
+  `OPTIONS ${LOGIN} HTTP/1.1\r\nHost: a\r\nOrigin: http://localhost\r\nAccess-Control-Request-Method: POST\r\n\r\n`,
+  `GET ${LOGIN}?a=%20b HTTP/1.0\r\nAuthorization: Bearer x\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n`,
+].map(text => Buffer.from(text))
+
+const TOKENS = [
+  '\r\n',
+  '\n',
+  '\r',
+  '\0',
+  ' ',
+  '\t',
+  ':',
+  ': ',
+  '\r\n\r\n',
+  '%',
+  '%00',
+  '%zz',
+  '../',
+  '?',
+  '#',
+  '"',
+  '{',
+  '}',
+  '[',
+  '\\u0000',
+  'Content-Length: ',
+  'Transfer-Encoding: chunked\r\n',
+  'Host: b\r\n',
+  'Connection: close\r\n',
+  'Upgrade: h2c\r\n',
+  'Expect: x\r\n',
+  'HTTP/1.1',
+  'HTTP/0.9',
+  'CONNECT ',
+  'TRACE ',
+  '-1',
+  '99999999999999999999',
+  '\u2028',
+  '\uFEFF',
+  '__proto__',
+].map(text => Buffer.from(text))
+
+describe(`fuzzing with FUZZ_SEED=${SEED}`, () => {
+  for (const engine of ENGINES) {
+    const cases = Number(process.env.FUZZ_CASES ?? CASES[engine])
+    test(`${cases} mutated requests all get answers in the envelope and leak no memory, on ${engine}`, async context => {
+      const deployment = await createDeployment(engine, { ...UNLIMITED, NODE_OPTIONS })
+      context.after(() => deployment.remove())
+      await deployment.addUser('kate@example.com')
+      const service = await deployment.start()
+      const client = await createRawClient({ url: service.url, dataDir: deployment.dataDir })
+      const random = createRandom(SEED)
+      const kept = globSync('*.bin', { cwd: CORPUS }).map(name => readFileSync(join(CORPUS, name)))
+      const failures: string[] = []
+      let made = 0
+
+      async function attempt(bytes: Buffer): Promise<void> {
+        const problem = await client
+          .send(bytes)
+          .then(answers =>
+            answers
+              .map(answer =>
+                answer.status >= 500 ? `status ${answer.status}` : outsideEnvelope(answer),
+              )
+              .find(found => found !== null),
+          )
+          .catch((error: Error) => error.message)
+        if (!problem) return
+        const name = `${createHash('sha256').update(bytes).digest('hex').slice(0, 16)}.bin`
+        writeFileSync(join(CORPUS, name), bytes)
+        failures.push(`${name}: ${problem}`)
+      }
+
+      async function attemptUntil(limit: number): Promise<void> {
+        const attempts = Array.from({ length: PARALLEL }, async () => {
+          while (made < limit && failures.length < 10) {
+            made++
+            await attempt(mutate(random))
+          }
+        })
+        await Promise.all(attempts)
+      }
+
+      for (const bytes of kept) await attempt(bytes)
+      await attemptUntil(cases / 2)
+      service.kill('SIGUSR2')
+      const warm = toMiB(await service.line('memory.1'))
+      await attemptUntil(cases)
+      service.kill('SIGUSR2')
+      const final = toMiB(await service.line('memory.2'))
+      context.diagnostic(
+        `${engine}: ${warm.live} of ${warm.resident} MiB live after ${cases / 2} cases, ${final.live} of ${final.resident} after ${cases}`,
+      )
+      assert.deepEqual(failures, [])
+      assert.deepEqual(
+        service.lines().filter(({ level }) => level === 'error' || level === 'fatal'),
+        [],
+      )
+      assert.ok(final.live < 1.1 * warm.live, `${warm.live} MiB became ${final.live} MiB`)
+      assert.ok(final.resident < 1.1 * warm.resident, `${warm.resident} became ${final.resident}`)
+      assert.equal((await service.login('kate@example.com', PASSWORD)).status, 200)
+      service.kill('SIGTERM')
+      assert.deepEqual(await service.exit, { code: 0, signal: null })
+    })
+  }
+})
+
+function toMiB({ heapUsed, external, rss }: Line) {
+  const MiB = (...bytes: unknown[]) =>
+    Math.round(bytes.reduce((sum: number, value) => sum + Number(value), 0) / 2 ** 20)
+  return { live: MiB(heapUsed, external), resident: MiB(rss) }
+}
+
+function mutate(random: (below: number) => number): Buffer {
+  let bytes: Buffer = pick(SEEDS, random)
+  for (let changes = 1 + random(4); changes > 0; changes--) {
+    const at = random(bytes.length + 1)
+    const until = Math.min(bytes.length, at + random(20))
+    const [head, middle, tail] = [
+      bytes.subarray(0, at),
+      bytes.subarray(at, until),
+      bytes.subarray(until),
+    ]
+    const other = pick(SEEDS, random)
+    const changed: (() => Buffer[])[] = [
+      () => [head, Buffer.from([random(256)]), tail],
+      () => [head, pick(TOKENS, random), middle, tail],
+      () => [head, pick(TOKENS, random), tail],
+      () => [head, tail],
+      () => [head, middle, middle, tail],
+      () => [head, other.subarray(random(other.length))],
+      () => [head, Buffer.alloc(random(3_000), pick(TOKENS, random)), tail],
+      () => [head],
+    ]
+    bytes = Buffer.concat(pick(changed, random)())
+  }
+  return bytes
+}
+
+function pick<T>(list: T[], random: (below: number) => number): T {
+  const item = list[random(list.length)]
+  if (item === undefined) throw new Error('nothing to pick from')
+  return item
+}
+
+/** A pseudo-random generator with a seed (mulberry32). */
+function createRandom(seed: number): (below: number) => number {
+  let state = seed
+  return below => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % below
+  }
+}

@@ -1,0 +1,127 @@
+// A hostile text in any part of a request costs the service about as much CPU time as a plain request of the same
+// route.
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, beforeEach, describe, test } from 'node:test'
+import { Connection } from '../../bench/connection.ts'
+import { startAdminService } from '../support/admin-service.ts'
+import { createDescription } from '../support/described.ts'
+import { describedInputs, formInputs } from '../support/described-inputs.ts'
+import { startTestService, type TestService, UNLIMITED } from '../support/service.ts'
+import { SESSION_COOKIE, startSessionService } from '../support/session-client.ts'
+import { FORWARDED_INPUTS, INPUTS, type Input } from './parser-inputs.ts'
+
+/** A hostile request has 15 KB more to decrypt and to read than a plain one. */
+const MAX_RATIO = 5
+/** A plain request that takes less counts as this long, because shorter times are mostly noise. */
+const FLOOR_MS = 1
+const REPETITIONS = 5
+/** Noise such as a garbage collection only adds time, so one measurement within the limit is enough. */
+const MEASUREMENTS = 20
+/** Longer queries are ignored. */
+const QUERY_MAX_BYTES = 8_000
+/** The user in the examples of both documents. */
+const EMAIL = 'kate@example.com'
+
+type Measured = {
+  service: TestService
+  url: string
+  inputs: Input[]
+  /** Before each test. Earlier ones may have deleted the user or ended the session. */
+  renew?: () => Promise<unknown>
+}
+
+const CALLERS: Record<string, () => Promise<Measured>> = {
+  async 'a direct caller'() {
+    const env = { RETURN_TO_ORIGINS: 'https://app.example.com' }
+    const service = await startSessionService('sqlite', { ...UNLIMITED, ...env })
+    await service.addUser(EMAIL)
+    const secrets: Record<string, string> = {}
+    const { text } = await service.call({ method: 'GET', path: '/openapi.json' })
+    const secretOf = (scheme: string) => secrets[scheme] ?? ''
+    const inputs = describedInputs(createDescription(text), secretOf, QUERY_MAX_BYTES)
+    const renew = async () => {
+      const { accessToken, cookie, csrf } = await service.browserLogin(EMAIL)
+      Object.assign(secrets, { accessToken, sessionCookie: cookie, csrfToken: csrf })
+    }
+    await renew()
+    // A second session has a form that ends it.
+    await service.browserLogin(EMAIL)
+    const cookieHeader = () => `${SESSION_COOKIE}=${secrets.sessionCookie}`
+    const pageAt = async (path: string, headers = {}) =>
+      (await service.call({ method: 'GET', path, headers })).text
+    const pages = [
+      await pageAt('/login'),
+      await pageAt('/login/password'),
+      await pageAt('/login', { Cookie: cookieHeader() }),
+    ]
+    const fields: Record<string, string> = { email: EMAIL, known: '1' }
+    const plainOf = (name: string) =>
+      name === 'csrf' ? secretOf('csrfToken') : (fields[name] ?? 'seven green boats at noon')
+    const forms = formInputs(pages, plainOf, cookieHeader, QUERY_MAX_BYTES)
+    return { service, url: service.url, inputs: [...INPUTS, ...inputs, ...forms], renew }
+  },
+  async 'a caller of the admin API'() {
+    const service = await startAdminService('sqlite')
+    const { described, adminUrl: url } = service
+    const inputs = describedInputs(described, () => service.write)
+    return { service, url, inputs, renew: () => service.addUser(EMAIL) }
+  },
+  async 'a caller behind a proxy'() {
+    const env = { TRUST_PROXY: '127.0.0.1/32, 10.0.0.0/8' }
+    const service = await startTestService('sqlite', { ...UNLIMITED, ...env })
+    return { service, url: service.url, inputs: FORWARDED_INPUTS }
+  },
+}
+
+for (const [caller, start] of Object.entries(CALLERS)) {
+  describe(`the CPU time that ${caller} can take`, async () => {
+    const { service, url, inputs, renew = async () => {} } = await start()
+    const { port, protocol } = new URL(url)
+    const certificateFile = join(service.dataDir, 'development-cert.pem')
+    const certificate = protocol === 'https:' ? await readFile(certificateFile) : null
+    const connection = new Connection({ port: Number(port), certificate }, '127.0.0.1')
+    beforeEach(renew)
+    after(async () => {
+      connection.close()
+      await service.stop()
+    })
+
+    /** The time of client and service together, which share this process. */
+    async function cpuMsOf(request: Buffer): Promise<number> {
+      const start = process.cpuUsage()
+      const { status } = await connection.send(request)
+      const { user, system } = process.cpuUsage(start)
+      assert.ok(status >= 200, `answered ${status}`)
+      return (user + system) / 1_000
+    }
+
+    async function medianCpuMsOf(request: Buffer): Promise<number> {
+      const times: number[] = []
+      for (let i = 0; i < REPETITIONS; i++) times.push(await cpuMsOf(request))
+      return times.toSorted((a, b) => a - b)[Math.floor(REPETITIONS / 2)] ?? 0
+    }
+
+    for (const { name, plain, pieces, hostile } of inputs) {
+      test(`is that of a plain request, whatever is in ${name}`, async context => {
+        await medianCpuMsOf(plain())
+        let plainMs = await medianCpuMsOf(plain())
+        let worst = { ms: 0, piece: '' }
+        for (const piece of pieces) {
+          const request = hostile(piece)
+          let isWithin = false
+          for (let i = 0; i < MEASUREMENTS && !isWithin; i++) {
+            if (i > 0) plainMs = await medianCpuMsOf(plain())
+            const ms = await cpuMsOf(request)
+            isWithin = ms <= MAX_RATIO * Math.max(plainMs, FLOOR_MS)
+            if (ms > worst.ms && (isWithin || i === MEASUREMENTS - 1)) worst = { ms, piece }
+          }
+          assert.ok(isWithin, `${JSON.stringify(piece)}: ${worst.ms} ms, plain ${plainMs} ms`)
+        }
+        const figures = `${worst.ms.toFixed(2)} ms, plain ${plainMs.toFixed(2)} ms`
+        context.diagnostic(`${name}: at most ${figures}, with ${JSON.stringify(worst.piece)}`)
+      })
+    }
+  })
+}

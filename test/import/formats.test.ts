@@ -1,0 +1,477 @@
+// The recipes of docs/migrating.md: exports of other systems go in as they come, and their users log in. The samples in
+// exports/ have the columns that each system documents (src/admin/import/formats.ts names the pages).
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { hash } from 'node:crypto'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import bcrypt from 'bcrypt'
+import { hashKindOf } from '../../src/admin/import/hash-kinds.ts'
+import { type Cli, createCli, MAIN, parseLine } from '../support/cli.ts'
+import { ENGINES_BY_RUN, type Row } from '../support/engines.ts'
+import { PROJECT, until } from '../support/process.ts'
+import { DOCUMENT_ON_MIGRATING, recipe } from '../support/recipes.ts'
+import { PASSWORD, startTestService, TEST_COST, type TestService } from '../support/service.ts'
+
+const HASH = (await bcrypt.hash(PASSWORD, TEST_COST)).slice('$2b$'.length)
+let service: TestService
+let cli: Cli
+
+before(async () => {
+  service = await startTestService(ENGINES_BY_RUN[0])
+  cli = await createCli(service.database)
+})
+after(async () => {
+  await cli?.remove()
+  await service?.stop()
+})
+
+const usersAt = async (domain: string): Promise<Row[]> => {
+  const users = await service.database.rows(
+    `select * from users where email like '%@${domain}' order by email`,
+  )
+  return users.map(user => ({
+    ...user,
+    is_active: Boolean(user.is_active),
+    created_at: timeOf(user.created_at),
+    locked_until: user.locked_until && timeOf(user.locked_until),
+  }))
+}
+const timeOf = (stored: unknown) => new Date(stored as string | Date).toISOString()
+
+type Sample = {
+  heading: string
+  sample: string
+  said: string[]
+  /** The first one logs in. */
+  users: Record<string, unknown>[]
+}
+
+const CREATED = '2019-03-02T10:11:12'
+const SAMPLES: Sample[] = [
+  {
+    heading: 'Laravel',
+    sample: 'laravel.ndjson',
+    said: [
+      'Reading FILE as NDJSON from Laravel.',
+      '1 row skipped: passwordHash is Argon2, not bcrypt (line 3).',
+      'Imported FILE: 2 added, 0 updated, 0 unchanged, 1 skipped, 0 rejected.',
+    ],
+    users: [
+      { name: 'Anna Öz', is_active: true, created_at: `${CREATED}.000Z` },
+      { name: 'Gone', is_active: false },
+    ],
+  },
+  {
+    heading: 'Devise',
+    sample: 'devise.csv',
+    said: [
+      'Reading FILE as CSV from Devise with commas.',
+      'Imported FILE: 2 added, 0 updated, 0 unchanged, 0 skipped, 0 rejected.',
+    ],
+    users: [
+      { name: 'anna', is_active: true, created_at: `${CREATED}.123Z` },
+      { name: 'new', is_active: false },
+    ],
+  },
+  {
+    heading: 'Supabase',
+    sample: 'supabase.csv',
+    said: [
+      'Reading FILE as CSV from Supabase with commas.',
+      '1 row skipped: passwordHash is missing (line 3).',
+      'Imported FILE: 2 added, 0 updated, 0 unchanged, 1 skipped, 0 rejected.',
+    ],
+    users: [
+      {
+        id: '5f0c6a52-8d3c-4d3e-9a51-6d2f7a4d1b11',
+        name: 'Anna, Öz',
+        created_at: `${CREATED}.123Z`,
+        locked_until: null,
+      },
+      { name: 'banned', locked_until: '2099-01-01T00:00:00.000Z' },
+    ],
+  },
+  {
+    heading: 'Auth0',
+    sample: 'auth0.ndjson',
+    said: [
+      'Reading FILE as NDJSON from Auth0.',
+      'Imported FILE: 2 added, 0 updated, 0 unchanged, 0 skipped, 0 rejected.',
+    ],
+    users: [{ name: 'anna' }, { name: 'bob' }],
+  },
+  {
+    heading: 'Keycloak',
+    sample: 'keycloak.json',
+    said: [
+      'Reading FILE as JSON from Keycloak.',
+      '1 row skipped: passwordHash is PBKDF2, not bcrypt (user 2).',
+      '1 row skipped: passwordHash is Argon2, not bcrypt (user 3).',
+      'Imported FILE: 1 added, 0 updated, 0 unchanged, 2 skipped, 0 rejected.',
+    ],
+    users: [
+      {
+        id: '5f0c6a52-8d3c-4d3e-9a51-6d2f7a4d1b21',
+        name: 'Anna Öz',
+        created_at: `${CREATED}.123Z`,
+      },
+    ],
+  },
+  {
+    heading: 'Spreadsheets',
+    sample: 'excel.csv',
+    said: [
+      'Reading FILE as CSV with semicolons in latin1.',
+      'Imported FILE: 1 added, 0 updated, 0 unchanged, 0 skipped, 0 rejected.',
+    ],
+    users: [{ name: 'Anna Öz', created_at: `${CREATED}.000Z` }],
+  },
+]
+
+describe('the recipe of docs/migrating.md, from the export to the first login', () => {
+  for (const { heading, sample, said, users } of SAMPLES) {
+    test(heading, async () => {
+      const domain = `${heading.toLowerCase()}.example.com`
+      const [trial = '', real = ''] = recipe(heading, 'sh', 0, DOCUMENT_ON_MIGRATING).match(
+        /(?<=^\.\/login-service ).*/gm,
+      ) ?? ['']
+      const file = String(/users import (\S+)/.exec(real)?.[1])
+      const content = readFileSync(join(PROJECT, 'test/import/exports', sample), 'latin1')
+      const filled = content.replaceAll('HASH', HASH).replaceAll('example.com', domain)
+      await writeFile(join(cli.folder, file), filled, 'latin1')
+
+      const saidBy = async (command: string) => {
+        const { code, stderr } = await cli.run(parseLine(command).args)
+        assert.equal(code, 0, stderr)
+        const lines = stderr.trimEnd().split('\n')
+        return lines.map(line => (line.startsWith('{') ? String(JSON.parse(line).msg) : line))
+      }
+      const expected = said.map(line => line.replace('FILE', file))
+      const withoutColumns = (lines: string[]) =>
+        lines
+          .map(line => line.replace(/ into (SQLite|PostgreSQL) .*/, '.'))
+          .filter(line => !line.startsWith('These columns are not taken: '))
+      const tried = await saidBy(trial)
+      assert.deepEqual(await usersAt(domain), [])
+      assert.deepEqual(
+        withoutColumns(tried).map(line =>
+          line.replace('Nothing was written. An import would give, for', 'Imported'),
+        ),
+        expected,
+      )
+      assert.deepEqual(withoutColumns(await saidBy(real)), expected)
+      const stored = await usersAt(domain)
+      assert.equal(stored.length, users.length)
+      for (const [index, user] of users.entries()) {
+        assert.partialDeepStrictEqual({ ...stored[index] }, user)
+      }
+      assert.equal((await service.login(`anna@${domain}`, PASSWORD)).status, 200)
+    })
+  }
+})
+
+async function importText(name: string, content: string | Buffer, ...options: string[]) {
+  await writeFile(join(cli.folder, name), content)
+  return cli.run(['users', 'import', name, ...options])
+}
+
+test('a hash is never hashed, and the option that helps is named', async () => {
+  const heading = 'email,name,password\n'
+  const row = `a@hash.example.com,Ann,$2y$${HASH}\n`
+  for (const options of [[], ['--hash-passwords']]) {
+    const { code, stderr } = await importText('h.csv', heading + row, ...options)
+    assert.equal(code, 2)
+    assert.match(
+      stderr,
+      /^The column "password" seems to have hashes \(bcrypt\): add --map password=passwordHash/,
+    )
+  }
+  // The other rows do not tell it.
+  const plain = ['b', 'c', 'd', 'e'].map(name => `${name}@hash.example.com,B,correct horse\n`)
+  const others = `f@hash.example.com,F,pbkdf2_sha256$1$x$y\ng@hash.example.com,G,${'0'.repeat(40)}\n`
+  const mixed = `${heading}${plain.join('')}${row}${others}`
+  const { code, stderr } = await importText('h.csv', mixed, '--hash-passwords')
+  assert.equal(code, 1)
+  assert.match(stderr, /1 row rejected: password seems to be a hash \(bcrypt\): .*\(line 6\)/)
+  assert.match(stderr, /1 row rejected: password seems to be a hash \(PBKDF2\): .*\(line 7\)/)
+  assert.match(stderr, /1 row rejected: password seems to be a hash \(a digest .*\(line 8\)/)
+  const mapped = await importText('h.csv', heading + row, '--map', 'password=passwordHash')
+  assert.equal(mapped.code, 0, mapped.stderr)
+  assert.equal((await service.login('a@hash.example.com', PASSWORD)).status, 200)
+})
+
+test('a column of digests is not taken for passwords, and users get temporary ones instead', async () => {
+  const domain = 'digest.example.com'
+  const digests = ['md5', 'sha1', 'sha256'].map(name => hash(name, PASSWORD))
+  const rows = [PASSWORD, ...digests].map((password, i) => ({
+    ...{ email: `u${i}@${domain}`, name: 'U', password },
+  }))
+  for (const content of [
+    `email,name,password\n${rows.map(row => Object.values(row).join()).join('\n')}\n`,
+    rows.map(row => JSON.stringify(row)).join('\n'),
+    JSON.stringify(rows),
+  ]) {
+    for (const options of [[], ['--hash-passwords']]) {
+      const { code, stderr } = await importText('d.csv', content, ...options)
+      assert.equal(code, 2)
+      assert.match(
+        stderr,
+        /^The column "password" seems to have hashes \(a digest .*\), .* cannot be imported: .* temporary/,
+      )
+    }
+  }
+  assert.deepEqual(await usersAt(domain), [])
+  const content = rows
+    .slice(1)
+    .map(row => JSON.stringify(row))
+    .join('\n')
+  const options = ['--map', 'password=passwordHash', '--without-passwords', 'temporary']
+  const { code, stderr } = await importText('t.ndjson', content, ...options)
+  assert.equal(code, 0, stderr)
+  assert.match(stderr, /3 users got a temporary password/)
+})
+
+test('kinds of hashes are recognised, and passwords are not', () => {
+  const DIGEST = 'a digest such as MD5 or SHA-256'
+  for (const name of ['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512']) {
+    const bytes = hash(name, 'x', 'buffer')
+    const hex = bytes.toString('hex')
+    for (const text of [hex, hex.toUpperCase(), `0a1b:${hex}`, `${hex}:0a1b`]) {
+      assert.equal(hashKindOf(text), DIGEST, text)
+    }
+    const base64 = bytes.toString('base64')
+    assert.equal(hashKindOf(base64), name === 'sha512' ? 'scrypt of Firebase' : DIGEST, base64)
+  }
+  const kinds: [text: string, kind: string | null][] = [
+    ['$2y$10$abc', 'bcrypt'],
+    ['$argon2id$v=19$m=65536,t=4,p=1$c2FsdA$aGFzaA', 'Argon2'],
+    ['pbkdf2_sha256$600000$salt$hash=', 'PBKDF2'],
+    ['bcrypt_sha256$$2b$12$x', 'bcrypt over SHA-256'],
+    ['{SSHA}abc=', 'LDAP'],
+    ['$6$salt$hash', 'crypt'],
+    ['$P$Bsalthash', 'WordPress'],
+    ['correct horse', null],
+    ['correcthorsebatterystaple'.repeat(3).slice(0, 64), null],
+    ['0123456789abcdef', null],
+    ['12:34', null],
+    ['Tr0ub4dor&3TrOub4dor3TrO', null],
+    ['$ecret$', null],
+    ['{"a"}', null],
+  ]
+  for (const [given, kind] of kinds) assert.equal(hashKindOf(given), kind, given)
+})
+
+/** `HASH` is a hash, `@D` a domain of its own. `said` is what stderr must have, and `users` what is stored. */
+type Case = {
+  content: string
+  encode?: (text: string) => Buffer
+  options?: string[]
+  code?: number
+  said?: RegExp
+  users?: Record<string, unknown>[]
+}
+const OFF = [{ is_active: true }, { is_active: false }, { is_active: false }]
+const OWN = 'email,name,passwordHash'
+const CASES: Record<string, Case> = {
+  'a recognised format says which users are disabled, banned or blocked': {
+    content: `email,encrypted_password,Is_Active,banned_at,CONFIRMED_AT
+a@D,HASH,TRUE,,2019-03-02\nb@D,HASH,False,NULL,2019-03-02
+c@D,HASH,t,2024-01-01 00:00:00,2019-03-02\nd@D,HASH,1,,0000-00-00 00:00:00\n`,
+    users: [...OFF, { is_active: false }],
+  },
+  'otherwise a column is mapped to the opposite of isActive': {
+    content: `${OWN},disabled\na@D,A,HASH,0\nb@D,B,HASH,Yes\nc@D,C,HASH,2024-01-01 00:00:00\n`,
+    options: ['--map', 'disabled=!isActive'],
+    users: OFF,
+  },
+  'the option for a column of disabled users is named': {
+    content: `${OWN},plan,disabled\na@D,A,HASH,x,0\n`,
+    code: 1,
+    said: /"plan", "disabled" are not .*: add --map COLUMN=FIELD \(disabled=!isActive\), or/,
+  },
+  'columns are mapped and left out, and those are listed': {
+    content: `login,name,hash,plan,id\na@D,A,HASH,pro,7\n`,
+    options: ['--map=login=email', '--map=hash=passwordHash', '--map=id=', '--ignore-unknown'],
+    said: /\nThese columns are not taken: plan\.\n/,
+    users: [{ name: 'A' }],
+  },
+  'columns that only later rows of JSON have are listed too': {
+    content: `{"email":"a@D","name":"A","passwordHash":"HASH","plan":1}
+{"email":"b@D","name":"B","passwordHash":"HASH","team":1}\n`,
+    options: ['--ignore-unknown'],
+    said: /\nThese columns are not taken: plan\.\nThese columns are not taken: team\.\n/,
+    users: [{ name: 'A' }, { name: 'B' }],
+  },
+  'an unknown column of the first row of NDJSON ends the import': {
+    content: `{"email":"a@D","name":"A","passwordHash":"HASH","plan":1}\n`,
+    code: 1,
+    said: /^The columns do not fit: "plan" is not a field of a user/,
+  },
+  'without passwords, only a malformed bcrypt hash is rejected': {
+    content: `${OWN}\na@D,A,!\nb@D,B,\nc@D,C,{noop}x\nd@D,D,$2b$31$x\ne@D,E,${'0'.repeat(32)}
+f@D,F,$2b$15$${'.'.repeat(53)}\n`,
+    options: ['--without-passwords', 'skip'],
+    code: 1,
+    said: /1 row rejected: passwordHash is not a bcrypt hash .* \(line 5\)\.[\s\S]*5 skipped, 1 rejected/,
+  },
+  'hashes of Spring and Django are bcrypt': {
+    content: `${OWN}\nanna@D,A,{bcrypt}HASH\nbob@D,B,bcrypt$HASH\n`,
+    users: [{ name: 'A' }, { name: 'B' }],
+  },
+  'flags, headings and missing values are understood as other programs write them': {
+    content: `Email,NAME,PasswordHash,IsActive,Role,createdat
+a@D,A,HASH,TRUE,NULL,2019-03-02 10:11:12\nb@D,B,HASH,False,"NULL",\\N\n`,
+    users: [
+      { is_active: true, role: 'user', created_at: '2019-03-02T10:11:12.000Z' },
+      { is_active: false, role: 'NULL' },
+    ],
+  },
+  'a blank first line is no heading': {
+    content: `\ufeff\r\n \r\n${OWN}\r\na@D,A,HASH\r\n`,
+    users: [{ name: 'A' }],
+  },
+  'UTF-16 with its mark is read, and its cut end rejected': {
+    content: `\ufeff${OWN}\na@D,Zoë,HASH\nb@D,B`,
+    encode: text => Buffer.from(text, 'utf16le').subarray(0, -1),
+    code: 1,
+    said: /^Reading \S+ as CSV with commas in utf16le into .*\n1 row rejected: it is not valid UTF-16: the file may have been cut off \(line 3\)\./,
+    users: [{ name: 'Zoë' }],
+  },
+  'Latin-1 is asked for': {
+    content: `${OWN}\na@D,Zoë,HASH\n`,
+    encode: text => Buffer.from(text, 'latin1'),
+    code: 1,
+    said: /it is not valid UTF-8: if the file comes from Excel, add --encoding latin1/,
+  },
+  'a replacement character is a character': {
+    content: `${OWN}\na@D,Zo\ufffd,HASH\n`,
+    users: [{ name: 'Zo\ufffd' }],
+  },
+  'digits after a minute are no time': {
+    content: `${OWN},createdAt\na@D,A,HASH,2019-03-02 10:11999\nb@D,B,HASH,2019-03-02 10:11:12.123456\n`,
+    code: 1,
+    said: /1 row rejected: createdAt takes a time .* \(line 2\)/,
+    users: [{ created_at: '2019-03-02T10:11:12.123Z' }],
+  },
+  'the first row of a file without a heading is not printed': {
+    content: `a@D,correct horse,HASH\n`,
+    code: 1,
+    said: /^The first line of \S+ has values, not the names of columns: [^@$]*$/,
+  },
+  'a long field is rejected': {
+    content: `${OWN}\na@D,${'A'.repeat(2_000_000)},HASH\nb@D,B,HASH\n`,
+    code: 1,
+    said: /1 row rejected: name has 2000000 characters \(line 2\)/,
+    users: [{ name: 'B' }],
+  },
+  'a quote that is never closed ends the import': {
+    content: `${OWN}\n"a@D,A,HASH\n${`b@D,B,HASH\n`.repeat(200_000)}`,
+    code: 1,
+    said: /^A quote in line 2 is not closed within 1000000 characters/,
+  },
+  ...Object.fromEntries(
+    ['--map=login=mail', '--map=absent=email', '--delimiter=||'].map(option => [
+      ...[option, { content: `${OWN},login\n`, options: [option], code: 2 }],
+    ]),
+  ),
+}
+
+describe('a file of another system', () => {
+  for (const [index, [what, each]] of Object.entries(CASES).entries()) {
+    test(what, async () => {
+      const domain = `c${index}.example.com`
+      const { content, encode = Buffer.from, options = [], users = [] } = each
+      const filled = content.replaceAll('@D', `@${domain}`).replaceAll('HASH', `$2b$${HASH}`)
+      const ended = await importText('met.csv', encode(filled), ...options)
+      assert.equal(ended.code, each.code ?? 0, ended.stderr)
+      assert.match(ended.stderr, each.said ?? /./)
+      const stored = await usersAt(domain)
+      assert.equal(stored.length, users.length, ended.stderr)
+      for (const [i, user] of users.entries()) {
+        assert.partialDeepStrictEqual({ ...stored[i] }, user)
+        const isIn = (await service.login(String(stored[i]?.email), PASSWORD)).status === 200
+        assert.equal(isIn, stored[i]?.is_active)
+      }
+    })
+  }
+})
+
+test('rejected rows have their reasons, and are taken when they are mended', async () => {
+  const rows = `a@r.example.com;;$2b$${HASH}\r\nb@r.example.com;"B; ""x""";$2b$${HASH}\r\n`
+  const rejected = await importText('r.csv', `email;name;passwordHash\r\n${rows}`)
+  assert.equal(rejected.code, 1)
+  const path = join(cli.folder, 'r.csv.rejected')
+  assert.equal((await stat(path)).mode & 0o777, 0o600)
+  const kept = await readFile(path, 'utf8')
+  assert.equal(
+    kept,
+    `email;name;passwordHash;reason\r\na@r.example.com;;$2b$${HASH};name is missing\r\n`,
+  )
+  const again = await importText('r.csv.rejected', kept)
+  assert.equal(again.code, 1)
+  assert.equal(await readFile(`${path}.rejected`, 'utf8'), kept)
+  const mended = await importText('r.csv.rejected', kept.replace(';;', ';Ann;'))
+  assert.equal(mended.code, 0, mended.stderr)
+  assert.deepEqual(
+    (await usersAt('r.example.com')).map(({ name }) => name),
+    ['Ann', 'B; "x"'],
+  )
+})
+
+test('rejected users of a JSON document can be imported as they are kept', async () => {
+  const user = { username: 'x', createdTimestamp: 1, email: 'x@k.example.com', credentials: [] }
+  const rejected = await importText('k.json', JSON.stringify({ realm: 'r', users: [user] }))
+  assert.equal(rejected.code, 1)
+  const kept = await readFile(join(cli.folder, 'k.json.rejected'), 'utf8')
+  assert.deepEqual(JSON.parse(kept), { ...user, reason: 'passwordHash is missing' })
+  const again = await importText('k.json.rejected', kept, '--without-passwords', 'skip')
+  assert.equal(again.code, 0, again.stderr)
+  assert.match(
+    again.stderr,
+    /^Reading k\.json\.rejected as NDJSON from Keycloak into .*\n.*\n1 row skipped/,
+  )
+})
+
+test('a dry run says what an import says, also of ids that occur twice', async () => {
+  const row = { id: '5f0c6a52-8d3c-4d3e-9a51-6d2f7a4d1b99', name: 'D', passwordHash: `$2b$${HASH}` }
+  const rows = ['a', 'b'].map(name => JSON.stringify({ ...row, email: `${name}@d.example.com` }))
+  const run = async (...options: string[]) => {
+    const { stdout, stderr } = await importText('d.ndjson', rows.join('\n'), '--json', ...options)
+    return [stdout, stderr.split('\n').slice(0, 2)]
+  }
+  const trial = await run('--dry-run')
+  assert.deepEqual(await usersAt('d.example.com'), [])
+  assert.deepEqual(await run(), trial)
+  assert.match(String(trial[1]), /its id is also in an earlier line \(line 2\)/)
+})
+
+test('an interruption is noticed between two batches, and the next run continues', async () => {
+  const total = 50_000
+  const rows = Array.from({ length: total }, (_, i) => `i${i}@int.example.com,Ida,$2b$${HASH}\n`)
+  await writeFile(join(cli.folder, 'i.csv'), ['email,name,passwordHash\n', ...rows].join(''))
+  const child = spawn(process.execPath, [MAIN, 'users', 'import', 'i.csv'], {
+    cwd: cli.folder,
+    env: cli.env,
+  })
+  await until(async () => (await usersAt('int.example.com')).length > 0)
+  // As on a terminal, where the launcher forwards the signal that the command has got already.
+  child.kill('SIGINT')
+  await setTimeout(10)
+  child.kill('SIGINT')
+  const [said, [code, signal]] = await Promise.all([text(child.stderr), once(child, 'close')])
+  const stored = (await usersAt('int.example.com')).length
+  // The second signal can meet a process that has said everything and is about to exit.
+  assert.ok(code === 1 || signal === 'SIGINT', `${code} ${signal}`)
+  assert.match(said, new RegExp(`So far ${stored} added.*run the command again to continue`))
+  const ended = await cli.run(['users', 'import', 'i.csv', '--json'])
+  assert.partialDeepStrictEqual(JSON.parse(ended.stdout), {
+    added: total - stored,
+    unchanged: stored,
+  })
+})

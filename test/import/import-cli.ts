@@ -1,0 +1,63 @@
+// Imports by an administrator, for tests.
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import bcrypt from 'bcrypt'
+import type { EngineName } from '../../src/storage/sql/engine.ts'
+import { createCli, MAIN } from '../support/cli.ts'
+import { createMigratedDatabase } from '../support/engines.ts'
+import { until } from '../support/process.ts'
+import { TEST_COST } from '../support/service.ts'
+
+export const PASSWORD = 'correct horse'
+export const HASH = await bcrypt.hash(PASSWORD, TEST_COST)
+export const HEADING = 'email,name,role,passwordHash'
+
+export async function setUpImports(t: TestContext, engine: EngineName, server?: string) {
+  const database = await createMigratedDatabase(engine, server)
+  const cli = await createCli(database)
+  t.after(async () => {
+    await cli.remove()
+    await database.drop()
+  })
+  const pathOf = (name: string) => join(cli.folder, name)
+  return {
+    ...cli,
+    database,
+    pathOf,
+    /** Writes a file and imports it. */
+    async importFile(name: string, content: string | Buffer, ...options: string[]) {
+      await writeFile(pathOf(name), content)
+      const ended = await cli.run(['users', 'import', name, '--json', ...options])
+      const events = ended.stderr.split('\n').filter(line => !/^($|\{|Reading )/.test(line))
+      return { code: ended.code, counts: JSON.parse(ended.stdout || 'null'), said: events }
+    },
+    users: () => database.rows('select * from users order by email'),
+    events: async () =>
+      Number((await database.rows('select count(*) as n from audit_events'))[0]?.n),
+    spawnImport: (...args: string[]) =>
+      spawn(process.execPath, [MAIN, 'users', 'import', ...args], {
+        cwd: cli.folder,
+        env: cli.env,
+      }),
+    /** Waits until the import has stored users; fails with what it says if it ends instead. */
+    async hasStored({ stderr }: ChildProcessWithoutNullStreams) {
+      let said = ''
+      stderr.on('data', chunk => {
+        said += chunk
+      })
+      await until(async () => {
+        if (stderr.readableEnded) throw new Error(`the import ended: ${said}`)
+        return Number((await database.rows('select count(*) as n from users'))[0]?.n) > 0
+      })
+      return { said: () => said }
+    },
+  }
+}
+
+export const counts = (added: number, updated: number, unchanged: number, rejected: number) => ({
+  ...{ added, updated, unchanged, skipped: 0, rejected },
+})
+export const csvOf = (rows: number) =>
+  Array.from({ length: rows }, (_, i) => `user${i}@example.org,User ${i},user,${HASH}\n`)

@@ -1,0 +1,573 @@
+// users import and export, as an administrator uses them: formats, rejected rows, interruptions.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { text } from 'node:stream/consumers'
+import { describe, test } from 'node:test'
+import bcrypt from 'bcrypt'
+import { describeDatabase } from '../../src/storage/open-store.ts'
+import { MAIN, setUpCli } from '../support/cli.ts'
+import { createTestDatabase, ENGINES_BY_RUN } from '../support/engines.ts'
+import { NO_FSYNC, startPostgres } from '../support/postgres-server.ts'
+import { counts, csvOf, HASH, HEADING, PASSWORD, setUpImports } from './import-cli.ts'
+
+/** So many that an import is interrupted while it hashes. */
+const MANY = 2_000
+
+const withPasswords = (from: number, to: number) =>
+  Array.from({ length: to - from }, (_, i) =>
+    JSON.stringify({ email: `e${from + i}@example.org`, name: 'Ann', password: PASSWORD }),
+  )
+    .map(row => `${row}\n`)
+    .join('')
+
+/** What is said of rows that were rejected for different reasons. */
+const summary = (problems: [line: number, problem: string][]) =>
+  problems.map(([line, problem]) => `1 row rejected: ${problem} (line ${line}).`)
+
+for (const engine of ENGINES_BY_RUN) {
+  describe(`import and export on ${engine}`, () => {
+    for (const format of ['csv', 'ndjson']) {
+      test(`an export with hashes is a faithful copy, as ${format}`, async t => {
+        const from = await setUpImports(t, engine)
+        const to = await setUpImports(t, engine)
+        const names = ['Ann, "the" Ö', '=1+1', '-', 'Zoë']
+        const rows = names.map((name, i) => ({
+          email: `u${i}@example.org`,
+          name,
+          passwordHash: HASH,
+        }))
+        const [first, second, ...others] = rows
+        const source = [
+          { ...first, isActive: false, role: 'admin', createdAt: '2001-02-03T04:05:06.789Z' },
+          { ...second, lockedUntil: '2099-01-01T00:00:00Z' },
+          ...others,
+        ]
+        const added = await from.importFile(
+          'u.ndjson',
+          source.map(row => JSON.stringify(row)).join('\n'),
+        )
+        assert.deepEqual(added, { code: 0, counts: counts(4, 0, 0, 0), said: [] })
+        const { stdout } = await from.run(['users', 'export', '--format', format, '--with-hashes'])
+        const copied = await to.run(['users', 'import', '-', '--from', format, '--json'], stdout)
+        assert.deepEqual(JSON.parse(copied.stdout), counts(4, 0, 0, 0))
+        const withoutUpdate = async (users: Promise<Record<string, unknown>[]>) =>
+          (await users).map(({ updated_at: _, ...user }) => user)
+        assert.deepEqual(await withoutUpdate(to.users()), await withoutUpdate(from.users()))
+        const again = await to.run(
+          ['users', 'import', '-', '--from', format, '--json', '--update'],
+          stdout,
+        )
+        assert.deepEqual(JSON.parse(again.stdout), counts(0, 0, 4, 0))
+        const bare = await from.run(['users', 'export', '--format', format])
+        assert.ok(!bare.stdout.includes('$2') && bare.stdout.includes('u3@example.org'))
+      })
+    }
+
+    test('an unchanged password changes nothing, whatever the prefix of its stored hash', async t => {
+      const cli = await setUpImports(t, engine)
+      const hashes = ['$2a', '$2b', '$2y'].map(prefix => HASH.replace('$2b', prefix))
+      const stored = hashes.map((hash, i) => `u${i}@example.org,U${i},user,${hash}\n`)
+      await cli.importFile('h.csv', [`${HEADING}\n`, ...stored].join(''))
+      const half = "replace(cast(id as text), '-', '')"
+      await cli.database.rows(`insert into devices
+        (id, user_id, token, last_used_at, expires_at, user_agent) select id, id, ${half} || ${half},
+        '2030-01-01T00:00:00.000Z', '2099-01-01T00:00:00.000Z', '' from users`)
+      const before = { users: await cli.users(), events: await cli.events() }
+      const rows = [0, 1, 2].map(i => `u${i}@example.org,U${i},${PASSWORD}\n`)
+      const file = ['email,name,password\n', ...rows].join('')
+      const options = ['--update', '--hash-passwords']
+      for (const more of [['--dry-run'], []]) {
+        const again = await cli.importFile('p.csv', file, ...options, ...more)
+        assert.deepEqual(again.counts, counts(0, 0, 3, 0))
+      }
+      assert.deepEqual({ users: await cli.users(), events: await cli.events() }, before)
+      assert.equal((await cli.database.rows('select id from devices')).length, 3)
+      const changed = await cli.importFile('p.csv', file.replaceAll('horse', 'house'), ...options)
+      assert.deepEqual(changed.counts, counts(0, 3, 0, 0))
+    })
+
+    test('weak passwords are rejected unless they are allowed, and then recorded', async t => {
+      const cli = await setUpImports(t, engine)
+      const rows = `a@example.org,Ann,${PASSWORD}\nb@example.org,Bob,Sunshine\nc@example.org,Cecily,cecily!!\n`
+      const file = `email,name,password\n${rows}`
+      const rejected = await cli.importFile('p.csv', file, '--hash-passwords', '--dry-run')
+      assert.deepEqual(rejected.counts, counts(1, 0, 0, 2))
+      assert.match(rejected.said.join('\n'), /common.*\(line 3\)\.\n.*email or name.*\(line 4\)/)
+      const overruled = ['--hash-passwords', '--allow-weak']
+      const imported = await cli.importFile('p.csv', file, ...overruled)
+      assert.deepEqual(imported.counts, counts(3, 0, 0, 0))
+      const other = file.replace('Sunshine', 'baseball')
+      const updated = await cli.importFile('p.csv', other, ...overruled, '--update')
+      assert.deepEqual(updated.counts, counts(0, 1, 2, 0))
+      const { stdout } = await cli.run(['audit', 'list', '--json'])
+      const events: { action: string; target: string; after: { allowWeak?: true } | null }[] =
+        JSON.parse(stdout)
+      assert.deepEqual(
+        events
+          .map(({ action, target, after }) => [target, action, after?.allowWeak === true])
+          .toSorted(),
+        [
+          ['a@example.org', 'user.imported', false],
+          ['b@example.org', 'password.set', true],
+          ['b@example.org', 'user.imported', true],
+          ['c@example.org', 'user.imported', true],
+        ],
+      )
+    })
+
+    test('a killed import is finished by the next run, and each user is recorded once', async t => {
+      const cli = await setUpImports(t, engine)
+      const child = cli.spawnImport('-', '--hash-passwords')
+      child.stdin.end(withPasswords(0, MANY))
+      await cli.hasStored(child)
+      child.kill('SIGKILL')
+      await once(child, 'close')
+      const stored = (await cli.users()).length
+      assert.equal(await cli.events(), stored)
+      assert.ok(stored < MANY)
+      const ended = await cli.importFile('u.ndjson', withPasswords(0, MANY), '--hash-passwords')
+      assert.deepEqual(ended.counts, counts(MANY - stored, 0, stored, 0))
+      assert.equal(await cli.events(), MANY)
+    })
+
+    test('two imports of the same file at a time add each user once', async t => {
+      const cli = await setUpImports(t, engine)
+      const rows = 2_000
+      await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
+      const ended = await Promise.all(
+        [[], ['--update'], []].map(options =>
+          cli.runProcess(['users', 'import', 'u.csv', '--json', ...options]),
+        ),
+      )
+      const all = ended.map(({ stdout }) => JSON.parse(stdout))
+      assert.equal(
+        all.reduce((sum, { added }) => sum + added, 0),
+        rows,
+      )
+      assert.equal(
+        all.reduce((sum, { unchanged }) => sum + unchanged, 0),
+        2 * rows,
+      )
+      assert.equal(await cli.events(), rows)
+    })
+  })
+}
+
+test('malformed rows are reported with their lines, kept, and can be mended', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  const ok = (email: string) => `${email},Ann,user,${HASH}`
+  const long = 'x'.repeat(500_000)
+  const lines: [line: string | Buffer, problem: string | null][] = [
+    [ok('a@example.org'), null],
+    ['too,few', 'the number of its fields is 2 instead of 4'],
+    [`${ok('b@example.org')},more`, 'the number of its fields is 5 instead of 4'],
+    ['"unclosed,Ann,user,x', 'a quote is not closed, or not at the start or the end of a field'],
+    [ok('no-email'), 'This email cannot be used: it does not have the form name@domain'],
+    [`c@example.org,,user,${HASH}`, 'name is missing'],
+    [`d@example.org,Ann\0,user,${HASH}`, 'name must not have control characters or broken Unicode'],
+    [
+      `e@example.org,Ann,user,${HASH.slice(0, -1)}`,
+      'passwordHash is not a bcrypt hash ($2a$, $2b$ or $2y$)',
+    ],
+    [
+      `f@example.org,Ann,user,${HASH.replace('$04$', '$05$')}`,
+      'passwordHash has the cost 5, which is above BCRYPT_COST (4)',
+    ],
+    [
+      Buffer.from([0x67, 0xff, 0x2c]),
+      'it is not valid UTF-8: if the file comes from Excel, add --encoding latin1',
+    ],
+    [long, 'the number of its fields is 1 instead of 4'],
+    [ok('A@Example.org '), 'its email is also in line 2'],
+    ['', null],
+    [`"g@example.org","Ann",,"${HASH.replace('$2b$', '$2y$')}"`, null],
+    ['truncated@example.org,An', 'the number of its fields is 2 instead of 4'],
+  ]
+  const content = Buffer.concat(
+    [HEADING, ...lines.map(([line]) => line)].map((line, index) =>
+      Buffer.concat([Buffer.from(line), Buffer.from(index < lines.length ? '\r\n' : '')]),
+    ),
+  )
+  const file = Buffer.concat([Buffer.from('\ufeff'), content])
+  const problems = lines.flatMap(([, problem], index): [number, string][] =>
+    problem === null ? [] : [[index + 2, problem]],
+  )
+  const trial = await cli.importFile('u.csv', file, '--dry-run')
+  const said = [
+    '2 rows rejected: the number of its fields is 2 instead of 4 (lines 3, 16).',
+    ...summary(problems.filter(([, problem]) => !problem.includes('is 2 instead'))).map(sentence =>
+      sentence.replace('in line 2 (', 'in an earlier line ('),
+    ),
+  ]
+  assert.deepEqual(trial, { code: 1, counts: counts(2, 0, 0, problems.length), said })
+  assert.deepEqual(await cli.users(), [])
+  await assert.rejects(stat(cli.pathOf('u.csv.rejected')))
+
+  const ended = await cli.importFile('u.csv', file)
+  assert.deepEqual(ended, trial)
+  assert.deepEqual(
+    (await cli.users()).map(({ email, role }) => [email, role]),
+    [
+      ['a@example.org', 'user'],
+      ['g@example.org', 'user'],
+    ],
+  )
+  const rejected = await readFile(cli.pathOf('u.csv.rejected'), 'utf8')
+  const kept = rejected.trimEnd().split('\r\n')
+  assert.equal(kept.shift(), `${HEADING},reason`)
+  const expected = lines.filter(([, problem]) => problem !== null)
+  for (const [index, [line, problem]] of expected.entries()) {
+    const start = line.toString().slice(0, 60)
+    const reason = problem?.includes(',') ? `"${problem}"` : problem
+    assert.ok(kept[index]?.startsWith(start) && kept[index].endsWith(`,${reason}`), start)
+  }
+  assert.equal(kept.length, expected.length)
+  assert.equal((await stat(cli.pathOf('u.csv.rejected'))).mode & 0o777, 0o600)
+
+  const mended = await cli.importFile('u.csv.rejected', `${HEADING}\n${ok('no@example.org')}\n`)
+  assert.deepEqual(mended, { code: 0, counts: counts(1, 0, 0, 0), said: [] })
+  const names = await readdir(cli.folder)
+  assert.deepEqual(names.filter(name => name.includes('u.csv')).toSorted(), [
+    'u.csv',
+    'u.csv.rejected',
+  ])
+})
+
+test('malformed rows of NDJSON are reported too', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  const row = { email: 'a@example.org', name: 'Ann', passwordHash: HASH }
+  const lines: [line: string, problem: string | null][] = [
+    [JSON.stringify(row), null],
+    ['', null],
+    ['{"email":', 'it is not valid JSON'],
+    ['[]', 'it is not a JSON object'],
+    ['null', 'it is not a JSON object'],
+    [
+      JSON.stringify({ ...row, email: 'b@example.org', admin: true }),
+      '"admin" is not a field of a user: add --map COLUMN=FIELD, or --ignore-unknown',
+    ],
+    [
+      `{"__proto__":{},"email":"b@example.org"}`,
+      '"__proto__" is not a field of a user: add --map COLUMN=FIELD, or --ignore-unknown',
+    ],
+    [JSON.stringify({ ...row, email: 'b@example.org', name: 5 }), 'name must be text'],
+    [
+      JSON.stringify({ ...row, email: 'b@example.org', isActive: 'nope' }),
+      'isActive must be true or false',
+    ],
+    [
+      JSON.stringify({ ...row, email: 'b@example.org', id: '5' }),
+      'id is not a UUID: --map id= leaves it out',
+    ],
+    [
+      JSON.stringify({ ...row, email: 'b@example.org', createdAt: '0000-01-01' }),
+      'createdAt takes a time such as 2030-01-31T12:00 (UTC) or 2030-01-31T12:00+09:00',
+    ],
+    [
+      JSON.stringify({ ...row, email: 'b@example.org', createdAt: '9999-12-31T23:59-12:00' }),
+      'createdAt takes a time such as 2030-01-31T12:00 (UTC) or 2030-01-31T12:00+09:00',
+    ],
+    [
+      JSON.stringify({ ...row, email: 'b@example.org', password: 'x' }),
+      '"password" is not a field of a user: add --map COLUMN=FIELD, or --ignore-unknown',
+    ],
+    [JSON.stringify({ ...row, email: 'b@example.org' }).slice(0, -1), 'it is not valid JSON'],
+  ]
+  const ended = await cli.importFile('u.ndjson', lines.map(([line]) => line).join('\n'))
+  const problems = lines.flatMap(([, problem], index): [number, string][] =>
+    problem === null ? [] : [[index + 1, problem]],
+  )
+  const reasons = [...new Set(problems.map(([, problem]) => problem))]
+  assert.deepEqual(ended.counts, counts(1, 0, 0, problems.length))
+  assert.equal(ended.code, 1)
+  for (const reason of reasons) {
+    const at = problems.filter(([, problem]) => problem === reason).map(([line]) => line)
+    const [rows, unit] = at.length === 1 ? ['1 row', 'line'] : [`${at.length} rows`, 'lines']
+    assert.ok(
+      ended.said.includes(`${rows} rejected: ${reason} (${unit} ${at.join(', ')}).`),
+      reason,
+    )
+  }
+  assert.equal(ended.said.length, reasons.length)
+  const rejected = await readFile(cli.pathOf('u.ndjson.rejected'), 'utf8')
+  assert.deepEqual(
+    rejected.trimEnd().split('\n'),
+    lines.flatMap(([line, problem]) => {
+      // What is no object cannot take a reason.
+      if (problem === null || problem.startsWith('it is not')) return problem === null ? [] : [line]
+      return [`${line.slice(0, -1)},"reason":${JSON.stringify(problem)}}`]
+    }),
+  )
+})
+
+test('rejected rows are counted by reason, with the first three lines', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  const { said, counts: counted } = await cli.importFile('u.ndjson', '{}\n'.repeat(2_500))
+  assert.deepEqual(said, ['2500 rows rejected: email is missing (lines 1, 2, 3 …).'])
+  assert.equal(counted.rejected, 2_500)
+})
+
+test('an id of another user is rejected after the database was asked', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  const row = { email: 'a@example.org', name: 'Ann', passwordHash: HASH }
+  await cli.importFile('u.ndjson', JSON.stringify(row))
+  const [user] = await cli.users()
+  const taken = JSON.stringify({ ...row, email: 'b@example.org', id: user?.id })
+  const { code, said } = await cli.importFile('u.ndjson', `${JSON.stringify(row)}\n${taken}\n`)
+  assert.equal(code, 1)
+  const reason = 'its email and its id belong to different users, or the user has another id'
+  assert.deepEqual(said, summary([[2, reason]]))
+  assert.equal(
+    await readFile(cli.pathOf('u.ndjson.rejected'), 'utf8'),
+    `${taken.slice(0, -1)},"reason":"${reason}"}\n`,
+  )
+})
+
+test('an export to a file is readable by its owner only, replaces no file, and is what is printed otherwise', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  await cli.importFile('h.csv', [`${HEADING}\n`, ...csvOf(3)].join(''))
+  const args = ['users', 'export', '--with-hashes']
+  const printed = await cli.run(args)
+  const written = await cli.run([...args, '--output', 'copy.ndjson'])
+  assert.deepEqual([written.code, written.stdout], [0, ''])
+  const { event, users, withHashes, msg } = JSON.parse(written.stderr)
+  assert.deepEqual(
+    [event, users, withHashes, msg],
+    ['admin.users_exported', 3, true, 'Wrote 3 users to copy.ndjson.'],
+  )
+  assert.equal(await readFile(cli.pathOf('copy.ndjson'), 'utf8'), printed.stdout)
+  assert.equal((await stat(cli.pathOf('copy.ndjson'))).mode & 0o777, 0o600)
+
+  const again = await cli.run([...args, '--output', 'copy.ndjson', '--format', 'csv'])
+  assert.equal(again.code, 1)
+  assert.match(again.stderr, /^copy\.ndjson exists already: /)
+  assert.equal(await readFile(cli.pathOf('copy.ndjson'), 'utf8'), printed.stdout)
+  const nowhere = await cli.run([...args, '--output', 'missing/copy.ndjson'])
+  assert.equal(nowhere.code, 1)
+  assert.match(nowhere.stderr, /^missing\/copy\.ndjson cannot be written: ENOENT/)
+  await cli.database.rows('alter table users rename to away')
+  assert.equal((await cli.run([...args, '--output', 'part.ndjson'])).code, 1)
+  await assert.rejects(stat(cli.pathOf('part.ndjson')), { code: 'ENOENT' })
+})
+
+test('an export with hashes into a file that others can read warns, and does not otherwise', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  await cli.importFile('h.csv', [`${HEADING}\n`, ...csvOf(1)].join(''))
+  const warned = async (mode: number | null, ...options: string[]) => {
+    const file = mode === null ? null : await open(cli.pathOf('out'), 'w', 0o600)
+    await file?.chmod(mode ?? 0)
+    const child = spawn(process.execPath, [MAIN, 'users', 'export', ...options], {
+      cwd: cli.folder,
+      env: cli.env,
+      stdio: ['ignore', file?.fd ?? 'pipe', 'pipe'],
+    })
+    child.stdout?.resume()
+    assert.ok(child.stderr)
+    const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
+    await file?.close()
+    assert.equal(code, 0)
+    if (file) assert.match(await readFile(cli.pathOf('out'), 'utf8'), /user0@example\.org/)
+    return said
+  }
+  const warning = /^Warning: other users of this machine can read this file.*--output/
+  assert.match(await warned(0o644, '--with-hashes'), warning)
+  assert.match(await warned(0o604, '--with-hashes', '--format', 'csv'), warning)
+  for (const said of [
+    await warned(0o600, '--with-hashes'),
+    await warned(0o644),
+    await warned(null, '--with-hashes'),
+  ]) {
+    assert.equal(JSON.parse(said).event, 'admin.users_exported')
+  }
+})
+
+test('passwords are hashed only if asked for, and existing users cost no hash', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  const file = `email,name,password\na@example.org,Ann,${PASSWORD}\nb@example.org,Bob,short\n`
+  const refused = await cli.importFile('p.csv', file)
+  assert.equal(refused.code, 2)
+  assert.match(refused.said.join(), /^The file has passwords in plain text: add --hash-passwords/)
+  const ndjson = JSON.stringify({ email: 'a@example.org', name: 'Ann', password: PASSWORD })
+  assert.equal((await cli.importFile('p.ndjson', ndjson)).code, 2)
+  const hashes = await cli.importFile('h.csv', `${HEADING}\n${csvOf(1)}`, '--hash-passwords')
+  assert.deepEqual(
+    [hashes.code, hashes.said],
+    [2, ['The file has hashes of passwords: leave out --hash-passwords.']],
+  )
+  assert.deepEqual(await cli.users(), [])
+
+  const hashed = await cli.importFile('p.csv', file, '--hash-passwords')
+  assert.deepEqual(hashed.counts, counts(1, 0, 0, 1))
+  assert.deepEqual(
+    hashed.said,
+    summary([
+      [
+        3,
+        'This password cannot be used: it has fewer than 8 characters; choose a longer one, or pass --allow-weak',
+      ],
+    ]),
+  )
+  const [user] = await cli.users()
+  assert.equal(await bcrypt.compare(PASSWORD, String(user?.password_hash)), true)
+  const hashedAgain = ['--hash-passwords', '--update']
+  assert.deepEqual((await cli.importFile('p.csv', file, ...hashedAgain)).counts, counts(0, 0, 1, 1))
+  const other = file.replace(PASSWORD, 'another password')
+  const trial = await cli.importFile('p.csv', other, ...hashedAgain, '--dry-run')
+  assert.deepEqual(trial.counts, counts(0, 1, 0, 1))
+  assert.deepEqual(
+    (await cli.importFile('p.csv', other, '--hash-passwords')).counts,
+    counts(0, 0, 1, 1),
+  )
+  assert.deepEqual(await cli.users(), [user])
+  assert.deepEqual(
+    (await cli.importFile('p.csv', other, ...hashedAgain)).counts,
+    counts(0, 1, 0, 1),
+  )
+  const [changed] = await cli.users()
+  assert.equal(await bcrypt.compare('another password', String(changed?.password_hash)), true)
+})
+
+describe('an import is refused', () => {
+  const cases: [what: string, args: string[], code: number, said: RegExp][] = [
+    ['without a file', ['missing.csv'], 1, /^missing\.csv cannot be read: ENOENT/],
+    ['of a folder', ['folder.csv'], 1, /^folder\.csv cannot be read: EISDIR/],
+    ['with an unknown format', ['-', '--from', 'xml'], 2, /^Option '--from/],
+    ['with unknown columns', ['column.csv'], 1, /^The columns do not fit: "admin", "x" are not /],
+    ['with a heading alone', ['semicolons.csv'], 1, /^semicolons\.csv has no users\./],
+    ['if it is empty', ['empty.csv'], 1, /^empty\.csv is empty\./],
+    ['with a column twice', ['twice.csv'], 1, /A column occurs twice/],
+    ['with a missing column', ['lacking.csv'], 1, /Missing: passwordHash\./],
+    ['if rejected rows of standard input exist', ['-'], 1, /^stdin\.rejected may have rows/],
+  ]
+  for (const [what, args, code, said] of cases) {
+    test(what, async t => {
+      const cli = await setUpImports(t, 'sqlite')
+      await mkdir(cli.pathOf('folder.csv'))
+      await writeFile(cli.pathOf('column.csv'), `${HEADING},admin,x\n`)
+      await writeFile(cli.pathOf('semicolons.csv'), HEADING.replaceAll(',', ';'))
+      await writeFile(cli.pathOf('empty.csv'), '')
+      await writeFile(cli.pathOf('twice.csv'), `${HEADING},role\n`)
+      await writeFile(cli.pathOf('lacking.csv'), 'email,name\n')
+      await writeFile(cli.pathOf('stdin.rejected'), '')
+      const ended = await cli.run(['users', 'import', ...args])
+      assert.equal(ended.code, code)
+      assert.match(ended.stderr, said)
+      assert.deepEqual(await cli.users(), [])
+    })
+  }
+})
+
+for (const engine of ENGINES_BY_RUN) {
+  test(`a dry run works on a ${engine} database without tables, names it, and leaves it so`, async t => {
+    const cli = await setUpCli(engine, t, createTestDatabase)
+    await writeFile(`${cli.folder}/u.csv`, `${HEADING}\n${csvOf(2).join('')}`)
+    for (const [options, where] of [
+      [['--dry-run'], ', which is not set up yet.'],
+      [['--dry-run'], ', which is not set up yet.'],
+      [[], '.'],
+      [['--dry-run'], '.'],
+    ] as const) {
+      const { code, stderr } = await cli.run(['users', 'import', 'u.csv', ...options])
+      assert.equal(code, 0, stderr)
+      const database = describeDatabase(cli.database.config)
+      const line = `Reading u.csv as CSV with commas into ${database}${where}`
+      assert.equal(
+        stderr.split('\n').find(said => said.startsWith('Reading')),
+        line,
+      )
+    }
+  })
+}
+
+test('a further import replaces or removes the rejected rows of an earlier one', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  const rejected = () => readFile(cli.pathOf('u.ndjson.rejected'), 'utf8')
+  await cli.importFile('u.ndjson', '{}\n{"email":"x"}\n')
+  assert.equal((await rejected()).split('\n').length, 3)
+  await cli.importFile('u.ndjson', '{}\n')
+  assert.equal(await rejected(), '{"reason":"email is missing"}\n')
+  const row = JSON.stringify({ email: 'a@example.org', name: 'Ann', passwordHash: HASH })
+  await cli.importFile('u.ndjson', row, '--dry-run')
+  assert.equal(await rejected(), '{"reason":"email is missing"}\n')
+  await cli.importFile('u.ndjson', row)
+  await assert.rejects(rejected(), { code: 'ENOENT' })
+})
+
+test("files are those of the caller's folder, and the actor is the user of sudo", async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  await mkdir(cli.pathOf('caller'))
+  await writeFile(cli.pathOf('caller/u.csv'), `${HEADING}\n${csvOf(1)}x,,,\n`)
+  const env = { CALLER_FOLDER: cli.pathOf('caller'), SUDO_USER: 'kate' }
+  const run = (...args: string[]) => cli.run(args, '', env)
+  assert.equal((await run('users', 'import', 'u.csv')).code, 1)
+  assert.equal((await run('users', 'export', '--output', 'copy')).code, 0)
+  assert.deepEqual(await readdir(cli.pathOf('caller')), ['copy', 'u.csv', 'u.csv.rejected'])
+  const events = JSON.parse((await run('audit', 'list', '--json')).stdout)
+  assert.deepEqual(
+    events.map(({ by }: { by: { name: string } }) => by.name),
+    ['kate', 'kate'],
+  )
+})
+
+test('rejected rows that cannot be written end the import', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  await mkdir(cli.pathOf('u.ndjson.rejected'))
+  await writeFile(cli.pathOf('u.ndjson'), '{}\n')
+  const { code, stderr } = await cli.run(['users', 'import', 'u.ndjson'])
+  assert.equal(code, 1)
+  assert.match(stderr, /The rejected rows cannot be written to u\.ndjson\.rejected: /)
+  assert.deepEqual(
+    (await readdir(cli.folder)).filter(name => name.endsWith('.tmp')),
+    [],
+  )
+})
+
+test('SIGINT ends an import; what was stored stays', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  const child = cli.spawnImport('-', '--hash-passwords')
+  child.stdin.end(`${withPasswords(0, MANY)}{}\n`)
+  const { said } = await cli.hasStored(child)
+  child.kill('SIGINT')
+  const [code] = await once(child, 'close')
+  assert.equal(code, 1)
+  assert.match(
+    said(),
+    /Users that were stored stay; run the command again to continue\.\nInterrupted\.\n$/,
+  )
+  assert.equal(await cli.events(), (await cli.users()).length)
+  assert.deepEqual(
+    (await readdir(cli.folder)).filter(name => name.includes('rejected')),
+    [],
+  )
+})
+
+test('a database that goes away ends the import, and the next run continues', async t => {
+  const server = await startPostgres(NO_FSYNC)
+  const cli = await setUpImports(t, 'postgres', server.url)
+  t.after(() => server.stop())
+  const child = cli.spawnImport('-', '--hash-passwords')
+  child.stdin.end(withPasswords(0, MANY))
+  const { said } = await cli.hasStored(child)
+  await server.end('SIGKILL')
+  const [code] = await once(child, 'close')
+  assert.equal(code, 1)
+  assert.match(
+    said(),
+    /^Reading .*\nSo far \d+ added.*run the command again to continue\.\nPostgreSQL .* cannot be used/s,
+  )
+  await server.start()
+  const stored = (await cli.users()).length
+  const ended = await cli.importFile('u.ndjson', withPasswords(0, MANY), '--hash-passwords')
+  assert.deepEqual(ended.counts, counts(MANY - stored, 0, stored, 0))
+})
+
+test('a named pipe can be imported', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  const pipe = cli.pathOf('pipe.csv')
+  await once(spawn('mkfifo', [pipe]), 'close')
+  const child = cli.spawnImport('pipe.csv', '--json')
+  await writeFile(pipe, [`${HEADING}\n`, ...csvOf(10)].join(''))
+  assert.deepEqual(JSON.parse(await text(child.stdout)), counts(10, 0, 0, 0))
+})

@@ -1,0 +1,163 @@
+// users import --without-passwords temporary: users without a usable hash get temporary passwords, each one once.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
+import { describe, test } from 'node:test'
+import bcrypt from 'bcrypt'
+import { createCli } from '../support/cli.ts'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { startTestService } from '../support/service.ts'
+import { counts, HASH, setUpImports } from './import-cli.ts'
+
+const TEMPORARY = ['--without-passwords', 'temporary']
+const DJANGO = 'pbkdf2_sha256$600000$abc$c2FsdA=='
+const FIREBASE = `${'aB3/'.repeat(21)}xy==`
+const HOUR_MS = 3_600_000
+const NEW_PASSWORD = 'seven green boats at noon'
+
+/** Two hashed with another algorithm, one with bcrypt, one with none; not in the order of their emails. */
+const MIXED = `email,name,passwordHash
+zoe@example.org,Zoe,${DJANGO}
+bob@example.org,Bob,${HASH}
+kim@example.org,Kim,${FIREBASE}
+ann@example.org,Ann,
+`
+
+const rowsOf = (users: number) =>
+  ['email,name', ...Array.from({ length: users }, (_, i) => `u${(i * 7) % users}@example.org,U`)]
+    .map(line => `${line}\n`)
+    .join('')
+
+type Imports = Awaited<ReturnType<typeof setUpImports>>
+
+async function passwordsIn({ pathOf }: Pick<Imports, 'pathOf'>, name: string) {
+  const [heading, ...lines] = (await readFile(pathOf(name), 'utf8')).trimEnd().split('\r\n')
+  assert.equal(heading, 'email,password')
+  return lines
+    .map(line => line.split(','))
+    .map(([email = '', password = '']) => ({ email, password }))
+}
+
+for (const engine of ENGINES_BY_RUN) {
+  describe(`an import with temporary passwords on ${engine}`, () => {
+    test('writes them in the order of the file, and users log in by setting a new one', async t => {
+      const service = await startTestService(engine)
+      const cli = await createCli(service.database)
+      t.after(async () => {
+        await cli.remove()
+        await service.stop()
+      })
+      const pathOf = (name: string) => `${cli.folder}/${name}`
+      await writeFile(pathOf('u.csv'), MIXED)
+      const run = async (...options: string[]) => {
+        const args = ['users', 'import', 'u.csv', '--json', ...TEMPORARY, ...options]
+        const { code, stdout, stderr } = await cli.run(args)
+        assert.equal(code, 0, stderr)
+        return { counted: JSON.parse(stdout), said: stderr }
+      }
+      const tried = await run('--dry-run')
+      assert.deepEqual(tried.counted, { ...counts(4, 0, 0, 0), temporary: 3 })
+      assert.match(tried.said, /3 users would get a temporary password, in u\.csv\.passwords\./)
+      await assert.rejects(stat(pathOf('u.csv.passwords')), { code: 'ENOENT' })
+
+      const startedMs = Date.now()
+      const done = await run('--valid', '2h')
+      assert.deepEqual(done.counted, tried.counted)
+      assert.match(done.said, /3 users got a temporary password, in u\.csv\.passwords: hand them/)
+      assert.equal((await stat(pathOf('u.csv.passwords'))).mode & 0o777, 0o600)
+      const given = await passwordsIn({ pathOf }, 'u.csv.passwords')
+      assert.deepEqual(
+        given.map(({ email }) => email),
+        ['zoe@example.org', 'kim@example.org', 'ann@example.org'],
+      )
+      const { temporaryUntil } = (await service.store.users.findByEmail('zoe@example.org')) ?? {}
+      const validMs = Number(temporaryUntil?.getTime()) - 2 * HOUR_MS
+      assert.ok(validMs >= startedMs - 1_000 && validMs <= Date.now() + 1_000)
+      assert.equal((await service.store.users.findByEmail('bob@example.org'))?.temporaryUntil, null)
+
+      for (const { email, password } of given) {
+        assert.match(password, /^(\w{4}-){4}\w{4}$/)
+        const refused = await service.login(email, password)
+        assert.deepEqual(
+          [refused.status, refused.json.error.code],
+          [403, 'PASSWORD_CHANGE_REQUIRED'],
+        )
+        const changed = await service.call({
+          path: '/api/v1/auth/password',
+          body: { email, currentPassword: password, newPassword: NEW_PASSWORD },
+        })
+        assert.equal(changed.status, 200)
+        assert.equal((await service.login(email, NEW_PASSWORD)).status, 200)
+      }
+
+      // Users that exist keep their passwords.
+      await writeFile(pathOf('u.csv'), `${MIXED.replace(',Zoe,', ',Zora,')}new@example.org,New,\n`)
+      const again = await run('--update')
+      assert.deepEqual(again.counted, { ...counts(1, 1, 3, 0), temporary: 1 })
+      const both = await passwordsIn({ pathOf }, 'u.csv.passwords')
+      assert.deepEqual(both.slice(0, -1), given)
+      assert.equal(both.at(-1)?.email, 'new@example.org')
+      assert.equal((await service.login('zoe@example.org', NEW_PASSWORD)).status, 200)
+    })
+
+    for (const signal of ['SIGKILL', 'SIGINT'] as const) {
+      test(`after ${signal} it goes on with the same passwords`, async t => {
+        const cli = await setUpImports(t, engine)
+        const many = 600
+        const all = rowsOf(many)
+        const emails = all.match(/\S+@[^,]+/g) ?? []
+        const child = cli.spawnImport('-', ...TEMPORARY)
+        child.stdin.end(all)
+        await cli.hasStored(child)
+        child.kill(signal)
+        await once(child, 'close')
+        const stored = (await cli.users()).length
+        const first = await passwordsIn(cli, 'stdin.passwords')
+        assert.ok(stored > 0 && stored < many && first.length === many)
+
+        const ended = await cli.run(['users', 'import', '-', '--json', ...TEMPORARY], all)
+        assert.equal(ended.code, 0, ended.stderr)
+        assert.deepEqual(JSON.parse(ended.stdout), {
+          ...counts(many - stored, 0, stored, 0),
+          temporary: many - stored,
+        })
+        const last = await passwordsIn(cli, 'stdin.passwords')
+        assert.deepEqual(last, first)
+        assert.deepEqual(
+          last.map(({ email }) => email),
+          emails,
+        )
+        const users = await cli.users()
+        for (const { email, password } of last) {
+          const user = users.find(each => each.email === email)
+          assert.ok(await bcrypt.compare(password, String(user?.password_hash)), email)
+          assert.ok(user?.temporary_until, email)
+        }
+        assert.equal(await cli.events(), many)
+      })
+    }
+  })
+}
+
+test('temporary passwords are not written to a file of others, or beside other content', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  await writeFile(cli.pathOf('u.csv.passwords'), 'email,password\r\n', { mode: 0o644 })
+  await chmod(cli.pathOf('u.csv.passwords'), 0o644)
+  const exposed = await cli.importFile('u.csv', rowsOf(4), ...TEMPORARY)
+  assert.deepEqual([exposed.code, exposed.counts], [1, null])
+  assert.match(exposed.said.join(), /u\.csv\.passwords is not yours, or not only yours to read/)
+  await writeFile(cli.pathOf('v.csv.passwords'), 'shopping list\n', { mode: 0o600 })
+  const other = await cli.importFile('v.csv', rowsOf(4), ...TEMPORARY)
+  assert.match(other.said.join(), /v\.csv\.passwords does not have temporary passwords/)
+  assert.equal(await readFile(cli.pathOf('v.csv.passwords'), 'utf8'), 'shopping list\n')
+  assert.deepEqual(await cli.users(), [])
+})
+
+test('--valid is for temporary passwords, and has limits', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  const alone = await cli.importFile('u.csv', rowsOf(4), '--valid', '2h')
+  assert.match(alone.said.join(), /--valid is for temporary passwords: add --without-passwords/)
+  const long = await cli.importFile('u.csv', rowsOf(4), ...TEMPORARY, '--valid', '31d')
+  assert.match(long.said.join(), /--valid takes 1h to 30d/)
+  assert.deepEqual(await cli.users(), [])
+})

@@ -1,0 +1,326 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import bcrypt from 'bcrypt'
+import { ENGINES_BY_RUN, sizeByRun } from '../support/engines.ts'
+import { countHashes } from '../support/hash-counter.ts'
+import {
+  type Answer,
+  type Call,
+  countStatuses,
+  createAddresses,
+  loggedBy,
+  PASSWORD,
+  TEST_COST,
+} from '../support/service.ts'
+import {
+  AUTH,
+  bearer,
+  cookie,
+  cookieIn,
+  DEVICE_COOKIE,
+  SESSION_COOKIE,
+  type SessionService,
+  startSessionService,
+} from '../support/session-client.ts'
+
+const NEW_PASSWORD = 'seven green boats at noon'
+const BROWSER = { 'Sec-Fetch-Site': 'same-origin' }
+const REJECTED =
+  '{"success":false,"error":{"code":"INVALID_CREDENTIALS","message":"Invalid email or password"}}'
+
+for (const engine of ENGINES_BY_RUN) {
+  describe(`a change of the password on ${engine}`, () => {
+    let service: SessionService
+    before(async () => {
+      service = await startSessionService(engine)
+    })
+    after(async () => {
+      await service.assertSecretsKept()
+      const audit = JSON.stringify(await service.database.rows('select * from audit_events'))
+      for (const password of [PASSWORD, NEW_PASSWORD]) {
+        assert.ok(!service.logText().includes(password) && !audit.includes(password))
+      }
+      await service.stop()
+    })
+
+    const newAddress = createAddresses()
+    const change = (
+      email: unknown,
+      currentPassword: unknown = PASSWORD,
+      newPassword: unknown = NEW_PASSWORD,
+      call: Call = {},
+    ): Promise<Answer> =>
+      service.call({
+        path: `${AUTH}/password`,
+        body: { email, currentPassword, newPassword },
+        from: newAddress(),
+        ...call,
+      })
+    const login = (email: string, password: string) => service.login(email, password, newAddress())
+    const hashOf = async (email: string) =>
+      (await service.store.users.findByEmail(email))?.passwordHash
+
+    test('is answered like a login, and from then on only the new password is right', async () => {
+      const email = await service.newUser()
+      const answer = await change(email)
+      assert.equal(answer.status, 200)
+      assert.deepEqual(Object.keys(answer.json.data), [
+        'user',
+        'accessToken',
+        'refreshToken',
+        'expiresIn',
+      ])
+      assert.equal(answer.headers['set-cookie'], undefined)
+      assert.equal((await service.refresh(answer.json.data.refreshToken)).status, 200)
+      assert.equal((await login(email, PASSWORD)).text, REJECTED)
+      assert.equal((await login(email, NEW_PASSWORD)).status, 200)
+    })
+
+    test('is noted as a login, and logged', async () => {
+      const email = await service.newUser()
+      const lines = await loggedBy(service, () => change(email))
+      const user = await service.store.users.findByEmail(email)
+      assert.deepEqual(
+        lines.map(({ event, userId }) => [event, userId]),
+        [
+          ['login.succeeded', user?.id],
+          ['password.changed', user?.id],
+        ],
+      )
+      assert.ok(await service.store.sessions.findLastLogin(user?.id ?? ''))
+    })
+
+    test('ends all other sessions, and only these', async () => {
+      const email = await service.newUser()
+      const other = await service.newUser()
+      const tokens = [await login(email, PASSWORD), await login(email, PASSWORD)]
+      const { refreshToken: foreign } = (await login(other, PASSWORD)).json.data
+      const lines = await loggedBy(service, async () => {
+        assert.equal((await change(email)).status, 200)
+      })
+      const reasons = lines.flatMap(({ event, reason }) =>
+        event === 'session.ended' ? [reason] : [],
+      )
+      assert.deepEqual(reasons, ['password', 'password'])
+      for (const { json } of tokens) {
+        assert.equal((await service.refresh(json.data.refreshToken)).status, 401)
+        const headers = bearer(json.data.accessToken)
+        assert.equal((await service.get('/session', headers)).status, 401)
+      }
+      assert.equal((await service.refresh(foreign)).status, 200)
+    })
+
+    test('gives a browser new cookies, and keeps only the device that came along', async () => {
+      const email = await service.newUser()
+      const [mine, theirs] = [await service.browserLogin(email), await service.browserLogin(email)]
+      const headers = { ...BROWSER, ...cookie(mine.device, DEVICE_COOKIE) }
+      const answer = await change(email, PASSWORD, NEW_PASSWORD, { headers })
+      assert.equal(answer.status, 200)
+      assert.equal(cookieIn(answer, DEVICE_COOKIE), mine.device)
+      const session = cookieIn(answer, SESSION_COOKIE)
+      assert.equal((await service.get('/session', cookie(session))).status, 200)
+      assert.equal((await service.get('/session', cookie(theirs.cookie))).status, 401)
+      const devices = await service.store.devices.list(mine.userId, service.now())
+      assert.equal(devices.length, 1)
+      // The device of a program is kept too, although it gets no cookies.
+      const again = { headers: cookie(mine.device, DEVICE_COOKIE) }
+      assert.equal((await change(email, NEW_PASSWORD, PASSWORD, again)).status, 200)
+      assert.deepEqual(
+        (await service.store.devices.list(mine.userId, service.now())).map(({ id }) => id),
+        devices.map(({ id }) => id),
+      )
+    })
+
+    test('without a device forgets all of them', async () => {
+      const email = await service.newUser()
+      const { userId } = await service.browserLogin(email)
+      assert.equal((await change(email)).status, 200)
+      assert.deepEqual(await service.store.devices.list(userId, service.now()), [])
+    })
+
+    test('is refused to pages of other sites', async () => {
+      const headers = { 'Sec-Fetch-Site': 'cross-site', Origin: 'https://evil.example' }
+      const answer = await change(await service.newUser(), PASSWORD, NEW_PASSWORD, { headers })
+      assert.equal(answer.json.error.code, 'CSRF_FAILED')
+    })
+
+    const UNFIT: [what: string, newPassword: string, reason: string | undefined][] = [
+      ['seven characters', 'seven77', 'too_short'],
+      ['73 bytes', `${'ä'.repeat(36)}b`, 'too_long'],
+      ['almost 16 KiB', 'x'.repeat(16_000), 'too_long'],
+      ['the current password', PASSWORD, 'unchanged'],
+      ['a common password', 'Baseball', 'too_common'],
+      ['half a surrogate pair', 'half a pair \ud83d', undefined],
+    ]
+    for (const [what, newPassword, reason] of UNFIT) {
+      test(`with ${what} is refused before anything is counted or hashed`, async () => {
+        const email = await service.newUser()
+        const hash = await hashOf(email)
+        const hashes = await countHashes(async () => {
+          for (const current of newPassword === PASSWORD ? [PASSWORD] : [PASSWORD, 'wrong']) {
+            const { status, json } = await change(email, current, newPassword)
+            assert.equal(status, 400)
+            assert.equal(json.error.code, 'VALIDATION_ERROR')
+            assert.deepEqual(json.error.fields, ['newPassword'])
+            assert.equal(json.error.reason, reason)
+            assert.match(json.error.message, /^The new password /)
+          }
+        })
+        assert.equal(hashes, 0)
+        assert.equal(await hashOf(email), hash)
+        assert.equal((await service.store.users.findByEmail(email))?.failedLoginAttempts, 0)
+      })
+    }
+
+    for (const [what, newPassword] of [
+      ['the name of the user', 'wilhelmina-1815'],
+      ['the email of the user', 'Named.One 1815'],
+      ['the name of the service', 'login service 1!'],
+    ] as const) {
+      test(`with ${what} is refused only after the current password was verified, as a login`, async () => {
+        const email = `named.one@${what.replaceAll(' ', '-')}.example.com`
+        const id = await service.addUser(email, { name: 'Wilhelmina Byron' })
+        const hash = await hashOf(email)
+        assert.equal((await change(email, 'wrong', newPassword)).text, REJECTED)
+        const from = newAddress()
+        const lines = await loggedBy(service, async () => {
+          const { status, json } = await change(email, PASSWORD, newPassword, { from })
+          assert.equal(status, 400)
+          assert.deepEqual(json.error.fields, ['newPassword'])
+          assert.equal(json.error.reason, 'personal')
+        })
+        const own = lines.filter(({ userId }) => userId === id)
+        assert.deepEqual(
+          own.map(({ event }) => event),
+          ['password.refused'],
+        )
+        assert.equal(await hashOf(email), hash)
+        assert.equal((await service.store.users.findById(id))?.failedLoginAttempts, 0)
+        const lastLogin = await service.store.sessions.findLastLogin(id)
+        assert.deepEqual([lastLogin?.ip, lastLogin?.failuresSince], [from, 0])
+      })
+    }
+
+    test('refuses a body of more than 16 KiB and one without its fields', async () => {
+      const email = await service.newUser()
+      assert.equal((await change(email, PASSWORD, 'x'.repeat(17_000))).status, 413)
+      for (const [body, fields] of [
+        [{ email, currentPassword: PASSWORD }, ['newPassword']],
+        [{ email, currentPassword: '', newPassword: [] }, ['currentPassword', 'newPassword']],
+        ['{', ['email', 'currentPassword', 'newPassword']],
+      ] as const) {
+        const headers = { 'Content-Type': 'application/json' }
+        const { status, json } = await change('', '', '', { body, headers })
+        assert.equal(status, 400)
+        assert.deepEqual(json.error, {
+          code: 'VALIDATION_ERROR',
+          message: 'Email, current password and new password are required',
+          fields,
+        })
+      }
+    })
+
+    test('takes a password with NUL as a whole', async () => {
+      const email = await service.newUser()
+      const withNul = 'before \0 and after'
+      assert.equal((await change(email, PASSWORD, withNul)).status, 200)
+      for (const [password, status] of [
+        ['before ', 401],
+        ['before \0 and more', 401],
+        [withNul, 200],
+      ] as const) {
+        assert.equal((await login(email, password)).status, status)
+      }
+    })
+
+    test('replaces an imported hash of another form and cost by one of the configured cost', async () => {
+      const email = 'imported@example.com'
+      const imported = (await bcrypt.hash(PASSWORD, 10)).replace('$2b$', '$2y$')
+      await service.addUser(email, { passwordHash: imported })
+      assert.equal((await change(email)).status, 200)
+      assert.match(String(await hashOf(email)), new RegExp(`^\\$2b\\$0${TEST_COST}\\$`))
+      assert.equal((await login(email, NEW_PASSWORD)).status, 200)
+    })
+
+    test('rejects a wrong password, an unknown email and an inactive user as a login does', async () => {
+      const email = await service.newUser()
+      const inactive = await service.newUser()
+      const id = (await service.store.users.findByEmail(inactive))?.id ?? ''
+      const by = { kind: 'user' as const, name: 'test', host: 'test' }
+      await service.store.users.deactivate(id, { at: service.now(), by })
+      for (const [given, current] of [
+        [email, 'wrong'],
+        [email, 'x'.repeat(100)],
+        ['unknown@example.com', PASSWORD],
+        [inactive, PASSWORD],
+      ] as const) {
+        const hashes = await countHashes(async () => {
+          const answer = await change(given, current)
+          assert.equal(answer.status, 401)
+          assert.equal(answer.text, REJECTED)
+        })
+        // The new password is hashed only if the current one is right.
+        assert.equal(hashes, 1)
+      }
+      assert.equal((await service.store.users.findByEmail(email))?.failedLoginAttempts, 2)
+    })
+
+    const WAVES = sizeByRun(5, 25)
+    test('of hundreds of parallel guesses verifies exactly five, and logins share them', async () => {
+      const email = await service.newUser()
+      const from = newAddress()
+      const answers: Answer[] = []
+      const hashes = await countHashes(async () => {
+        // Not all at once: each must get a connection to the database in time, also on a busy machine.
+        for (let wave = 0; wave < WAVES; wave++) {
+          const guesses = Array.from({ length: 40 }, (_, i) =>
+            i % 2 === 0
+              ? change(email, `guess ${i}`, NEW_PASSWORD, { from })
+              : service.login(email, `guess ${i}`, from),
+          )
+          answers.push(...(await Promise.all(guesses)))
+        }
+      })
+      const { 401: rejected, 429: throttled = 0, 503: shed = 0 } = countStatuses(answers)
+      assert.equal(rejected, 5)
+      assert.equal(throttled + shed, 40 * WAVES - 5)
+      assert.equal(hashes, 5)
+      assert.equal((await service.login(email, PASSWORD, from)).status, 429)
+      assert.equal((await change(email, PASSWORD, NEW_PASSWORD, { from })).status, 429)
+      assert.equal((await change(email)).status, 200)
+    })
+
+    test('of several at once exactly one wins, and the others are rejected', async () => {
+      const email = await service.newUser()
+      const passwords = Array.from({ length: 4 }, (_, i) => `new password ${i}`)
+      const answers = await Promise.all(passwords.map(each => change(email, PASSWORD, each)))
+      assert.deepEqual(countStatuses(answers), { 200: 1, 401: 3 })
+      const winner = answers.findIndex(({ status }) => status === 200)
+      for (const [i, password] of passwords.entries()) {
+        assert.equal((await login(email, password)).status, i === winner ? 200 : 401)
+      }
+    })
+
+    test('leaves no session of the old password, whatever logins and refreshes run beside it', async () => {
+      for (let round = 0; round < 10; round++) {
+        const email = await service.newUser()
+        const { refreshToken } = (await login(email, PASSWORD)).json.data
+        const [changed, logins, refreshed] = await Promise.all([
+          change(email),
+          Promise.all([login(email, PASSWORD), login(email, PASSWORD)]),
+          service.refresh(refreshToken),
+        ])
+        assert.equal(changed.status, 200)
+        const tokens = [...logins, refreshed].flatMap(({ status, json }) =>
+          status === 200 ? [json.data.accessToken] : [],
+        )
+        for (const token of tokens) {
+          assert.equal((await service.get('/session', bearer(token))).status, 401)
+        }
+        const own = bearer(changed.json.data.accessToken)
+        const { json } = await service.get('/sessions', own)
+        assert.equal(json.data.sessions.length, 1)
+      }
+    })
+  })
+}

@@ -1,0 +1,293 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import bcrypt from 'bcrypt'
+import type { Device } from '../../src/domain/device.ts'
+import { byEmail, changeAt } from '../storage/fixtures.ts'
+import { createCli } from '../support/cli.ts'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { countHashes } from '../support/hash-counter.ts'
+import { type Answer, countStatuses, loggedBy, PASSWORD, TEST_COST } from '../support/service.ts'
+import {
+  cookie,
+  cookieIn,
+  DAY_MS,
+  DEVICE_COOKIE,
+  MINUTE_MS,
+  SECOND_MS,
+  SESSION_COOKIE,
+  type SessionService,
+  startSessionService,
+} from '../support/session-client.ts'
+
+const DEVICE_BUDGET = 5
+const EMAIL_BUDGET = 20
+const LIFETIME_MS = 180 * DAY_MS
+
+for (const engine of ENGINES_BY_RUN) {
+  describe(`known devices on ${engine}`, () => {
+    let service: SessionService
+    before(async () => {
+      service = await startSessionService(engine)
+    })
+    after(async () => {
+      await service.assertSecretsKept()
+      await service.stop()
+    })
+
+    async function newOwner() {
+      const email = await service.newUser()
+      const { device, userId } = await service.browserLogin(email)
+      return { email, device, userId }
+    }
+
+    let clients = 0
+    /** A loopback address that no other test has used. */
+    const newClient = () => `127.4.${Math.floor(++clients / 250)}.${(clients % 250) + 1}`
+
+    const loginWith = (email: string, device: string, password = PASSWORD, from = newClient()) =>
+      service.call({
+        headers: { 'Sec-Fetch-Site': 'same-origin', ...cookie(device, DEVICE_COOKIE) },
+        body: { email, password },
+        from,
+      })
+
+    async function failWith(email: string, device: string, times: number): Promise<Answer[]> {
+      const answers: Answer[] = []
+      for (let i = 0; i < times; i++) answers.push(await loginWith(email, device, 'wrong'))
+      return answers
+    }
+
+    // The first: commands have the clock of the machine or database, which later tests leave behind.
+    test('"users unlock" ends the block of a device', async t => {
+      const { email, device } = await newOwner()
+      await failWith(email, device, DEVICE_BUDGET)
+      assert.equal((await loginWith(email, device)).status, 429)
+      const cli = await createCli(service.database)
+      t.after(cli.remove)
+      const { stdout } = await cli.run(['users', 'show', email])
+      const verdict = `${email} can log in, except on 1 known device that waits.`
+      assert.equal(stdout.split('\n')[0], verdict)
+      assert.equal((await cli.run(['users', 'unlock', email])).code, 0)
+      assert.equal((await loginWith(email, device)).status, 200)
+    })
+
+    test('an account has at most 100 devices: the next one replaces the least recently used', async () => {
+      const { email, userId } = await newOwner()
+      const ids = async () =>
+        (await service.store.devices.list(userId, service.now())).map(({ id }) => id)
+      const [first = ''] = await ids()
+      for (let i = 1; i < 100; i++) await service.browserLogin(email, { from: newClient() })
+      assert.equal((await ids()).length, 100)
+      assert.ok((await ids()).includes(first))
+      await service.browserLogin(email, { from: newClient() })
+      assert.equal((await ids()).length, 100)
+      assert.ok(!(await ids()).includes(first))
+    })
+
+    /** Makes wrong guesses from many clients until the email is blocked. */
+    async function attack(email: string): Promise<void> {
+      for (let i = 0; i < EMAIL_BUDGET; i++) await service.login(email, 'guess', newClient())
+      assert.equal((await service.login(email, PASSWORD, newClient())).status, 429)
+    }
+
+    const throttleRows = (scope: string) =>
+      service.database.rows(`select * from login_throttle where scope ${scope} order by key`)
+
+    test('a known device can log in from the address of a client that repeats refused attempts', async () => {
+      const { email, device } = await newOwner()
+      await attack(email)
+      const from = newClient()
+      for (const typed of [email, email, email.toUpperCase(), ` ${email}`]) {
+        assert.equal((await service.login(typed, PASSWORD, from)).status, 429)
+      }
+      assert.equal((await loginWith(email, device, PASSWORD, from)).status, 200)
+      assert.equal((await service.login(email, PASSWORD, from)).status, 429)
+      assert.equal((await service.login(`other-${email}`, PASSWORD, from)).status, 401)
+    })
+
+    test('while an email is blocked, its user can log in from a known device and from no other', async () => {
+      const { email, device } = await newOwner()
+      await attack(email)
+      const others = await throttleRows(`<> 'device'`)
+      for (let i = 0; i < 3; i++) {
+        const answer = await loginWith(email, device)
+        assert.equal(answer.status, 200)
+        assert.notEqual(cookieIn(answer, SESSION_COOKIE), '')
+        assert.equal(cookieIn(answer, DEVICE_COOKIE), device, 'the device keeps its cookie')
+      }
+      assert.equal(
+        (
+          await service.call({
+            headers: cookie(device, DEVICE_COOKIE),
+            body: { email: ` ${email.toUpperCase()} `, password: PASSWORD },
+          })
+        ).status,
+        200,
+        'a program may send the device cookie too',
+      )
+      assert.deepEqual(
+        await throttleRows(`<> 'device'`),
+        others,
+        'the failures of the attack still count',
+      )
+      assert.equal((await service.login(email, PASSWORD, newClient())).status, 429)
+    })
+
+    test('a device has its own budget of five failures, and its failures count in no other scope', async () => {
+      const { email, device } = await newOwner()
+      const second = await service.browserLogin(email)
+      const others = await throttleRows(`<> 'device'`)
+      const failures = await failWith(email, device, DEVICE_BUDGET)
+      assert.deepEqual(countStatuses(failures), { 401: DEVICE_BUDGET })
+      const lines = await loggedBy(service, async () => {
+        const refused = await loginWith(email, device)
+        assert.deepEqual([refused.status, refused.json.error.retryAfter], [429, 900])
+        assert.ok(Number(refused.headers['retry-after']) > 890)
+        assert.equal(refused.headers['set-cookie'], undefined)
+      })
+      assert.deepEqual(
+        lines.map(({ event, scope }) => [event, scope]),
+        [['login.throttled', 'device']],
+      )
+      assert.deepEqual(await throttleRows(`<> 'device'`), others)
+      const [user] = await service.database.rows(
+        `select locked_until from users where email = '${email}'`,
+      )
+      assert.equal(user?.locked_until, null, 'failures of a known device do not lock the user')
+      assert.equal((await loginWith(email, second.device)).status, 200)
+      assert.equal((await service.login(email, PASSWORD, newClient())).status, 200)
+      assert.equal((await loginWith(email, device)).status, 429)
+      service.advance(15 * MINUTE_MS + SECOND_MS)
+      assert.equal((await loginWith(email, device)).status, 200)
+    })
+
+    test('of 30 guesses at once on a device, five are hashed', async () => {
+      const { email, device } = await newOwner()
+      const client = newClient()
+      const hashes = await countHashes(async () => {
+        const answers = await Promise.all(
+          Array.from({ length: 30 }, () => loginWith(email, device, 'wrong', client)),
+        )
+        assert.deepEqual(countStatuses(answers), { 401: DEVICE_BUDGET, 429: 30 - DEVICE_BUDGET })
+      })
+      assert.equal(hashes, DEVICE_BUDGET)
+    })
+
+    test('a success clears the failures of its device', async () => {
+      const { email, device } = await newOwner()
+      for (let round = 0; round < 3; round++) {
+        const failures = await failWith(email, device, DEVICE_BUDGET - 1)
+        assert.deepEqual(countStatuses(failures), { 401: DEVICE_BUDGET - 1 })
+        assert.equal((await loginWith(email, device)).status, 200)
+      }
+    })
+
+    type Owner = Awaited<ReturnType<typeof newOwner>>
+    const UNKNOWN_DEVICES: [string, (owner: Owner) => Promise<string>][] = [
+      ['of another account', async () => (await newOwner()).device],
+      ['that was never issued', async () => 'A'.repeat(65)],
+      ['of the earlier form, without a tag', async ({ device }) => device.slice(0, 43)],
+      [
+        'with the tag of another cookie',
+        async ({ device }) => device.slice(0, 43) + (await newOwner()).device.slice(43),
+      ],
+      [
+        'with a changed character',
+        async ({ device }) => `${device[0] === 'A' ? 'B' : 'A'}${device.slice(1)}`,
+      ],
+      ['with one more character', async ({ device }) => `${device}A`],
+      ['that is empty', async () => ''],
+      [
+        'from before the password was changed',
+        async ({ email, device }) => {
+          const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
+          await byEmail(service.store).setPassword(email, passwordHash, changeAt(service.now()))
+          return device
+        },
+      ],
+      [
+        'from before the user was deleted and added again',
+        async ({ email, device }) => {
+          await byEmail(service.store).delete(email, changeAt())
+          await service.addUser(email)
+          return device
+        },
+      ],
+      [
+        'that was not used for 180 days',
+        async ({ device }) => {
+          service.advance(LIFETIME_MS + SECOND_MS)
+          return device
+        },
+      ],
+    ]
+    for (const [name, deviceOf] of UNKNOWN_DEVICES) {
+      test(`a device cookie ${name} is not a known device`, async () => {
+        const owner = await newOwner()
+        const device = await deviceOf(owner)
+        const before = await loginWith(owner.email, device)
+        assert.equal(before.status, 200)
+        const fresh = cookieIn(before, DEVICE_COOKIE)
+        assert.match(fresh, /^[\w-]{65}$/, 'the login gets a new device cookie')
+        await attack(owner.email)
+        assert.equal((await loginWith(owner.email, device)).status, 429)
+        assert.equal((await loginWith(owner.email, fresh)).status, 200)
+      })
+    }
+
+    // Days from the first login.
+    const LIVES: [string, { day: number; isKnown: boolean; expiresOn?: number }[]][] = [
+      [
+        'for 180 days from its last login',
+        [
+          { day: 179, isKnown: true, expiresOn: 179 + 180 },
+          { day: 179 + 181, isKnown: false },
+        ],
+      ],
+      [
+        'for a year from its first login at most',
+        [
+          { day: 179, isKnown: true, expiresOn: 179 + 180 },
+          { day: 358, isKnown: true, expiresOn: 365 },
+          { day: 364, isKnown: true, expiresOn: 365 },
+          { day: 366, isKnown: false },
+        ],
+      ],
+    ]
+    for (const [life, logins] of LIVES) {
+      test(`a device is known ${life}, and its cookie lasts as long`, async () => {
+        const { email, device, userId } = await newOwner()
+        const [first] = await service.store.devices.list(userId, service.now())
+        assert.ok(first)
+        for (const { day, isKnown, expiresOn = day } of logins) {
+          const moment = first.createdAt.getTime() + day * DAY_MS
+          service.advanceTo(moment)
+          const answer = await loginWith(email, device)
+          // The login happened within this time after `moment`.
+          const withinMs = service.now().getTime() - moment + SECOND_MS
+          assert.equal(cookieIn(answer, DEVICE_COOKIE) === device, isKnown, `day ${day}`)
+          const devices = await service.store.devices.list(userId, service.now())
+          const known: Device | undefined = devices.find(({ id }) => id === first.id)
+          assert.equal(known !== undefined, isKnown)
+          if (!known) continue
+          const lateMs = known.expiresAt.getTime() - moment - (expiresOn - day) * DAY_MS
+          assert.ok(0 <= lateMs && lateMs <= withinMs, `day ${day}: ${lateMs} ms`)
+          const cookies = String(answer.headers['set-cookie'])
+          const maxAge = Number(/__Host-device=.*?Max-Age=(\d+)/.exec(cookies)?.[1])
+          const longerMs = known.expiresAt.getTime() - moment - maxAge * SECOND_MS
+          assert.ok(0 <= longerMs && longerMs <= withinMs, `day ${day}: ${cookies}`)
+        }
+      })
+    }
+
+    test('with a known device, a wrong password gets the same answer as an unknown email', async () => {
+      const { email, device } = await newOwner()
+      const [known, unknown] = [
+        await loginWith(email, device, 'wrong'),
+        await loginWith('absent@example.com', device, 'wrong'),
+      ]
+      assert.deepEqual([known.status, known.text], [unknown.status, unknown.text])
+      assert.deepEqual(Object.keys(known.headers), Object.keys(unknown.headers))
+    })
+  })
+}

@@ -1,0 +1,154 @@
+// Random hash jobs for an engine of src/bcrypt, with the digests that npm bcrypt computes for them.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import bcrypt from 'bcrypt'
+import fc from 'fast-check'
+import { encodeBase64, parseHash } from '../../src/bcrypt/hash-text.ts'
+import type { Hasher } from '../../src/bcrypt/hasher.ts'
+import { createLanes, instantiate } from '../../src/bcrypt/lanes.js'
+import { createTimes, type KernelName } from '../../src/bcrypt/times.js'
+import { anyText } from '../support/any-text.ts'
+
+type HashInput = {
+  password: Uint8Array
+  salt: Uint8Array
+  prefix: '2a' | '2b' | '2y'
+  cost: number
+  /** The total is this power of two times the rounds. */
+  levelledBy: number
+  /** Null if it is not cancelled. */
+  cancelAfterTurns: number | null
+}
+type HashCase = HashInput & { passwordHash: string }
+
+const ofBytes = (minLength: number, maxLength: number) => fc.uint8Array({ minLength, maxLength })
+const toBytes = (text: string) => Uint8Array.from(Buffer.from(text)).subarray(0, 72)
+
+const PASSWORD = fc.oneof(
+  ofBytes(0, 72),
+  ofBytes(0, 1),
+  ofBytes(71, 72),
+  anyText(24).map(toBytes),
+  fc.tuple(ofBytes(0, 35), ofBytes(0, 35)).map(([a, b]) => Uint8Array.from([...a, 0, ...b])),
+)
+
+function inputs(cancelAfterTurns: fc.Arbitrary<number | null>): fc.Arbitrary<HashInput> {
+  return fc.record({
+    password: PASSWORD,
+    salt: ofBytes(16, 16),
+    prefix: fc.constantFrom('2a', '2b', '2y'),
+    cost: fc.constantFrom(4, 4, 4, 4, 4, 4, 5, 5, 6),
+    levelledBy: fc.constantFrom(0, 0, 0, 0, 0, 1, 2),
+    cancelAfterTurns,
+  })
+}
+
+export const NEVER_CANCELLED = fc.constant(null)
+export const OFTEN_CANCELLED = fc.oneof(NEVER_CANCELLED, fc.nat({ max: 20 }))
+
+/** The same cases in every run, so that a new failure has its cause in a change. */
+export async function makeHashCases(
+  count: number,
+  cancelAfterTurns: fc.Arbitrary<number | null>,
+): Promise<HashCase[]> {
+  const sample = fc.sample(inputs(cancelAfterTurns), { numRuns: count, seed: 1 })
+  const toCase = async (input: HashInput): Promise<HashCase> => {
+    // npm bcrypt does not know "$2y$", which names the same algorithm as "$2b$".
+    const known = input.prefix === '2y' ? '2b' : input.prefix
+    const setting = `$${known}$0${input.cost}$${encodeBase64(Buffer.from(input.salt))}`
+    const hash = await bcrypt.hash(Buffer.from(input.password), setting)
+    return { ...input, passwordHash: hash.replace(known, input.prefix) }
+  }
+  return Promise.all(sample.map(toCase))
+}
+
+/**
+ * Runs the cases with all lanes of all threads busy, and compares each digest with its own. Returns how many
+ * were cancelled before they ended.
+ */
+export async function checkInAllLanes(hasher: Hasher, cases: HashCase[]): Promise<number> {
+  const remaining = cases.values()
+  let cancelled = 0
+  const runNext = async (thread: number) => {
+    for (const { password, passwordHash, levelledBy, cancelAfterTurns } of remaining) {
+      const parsed = parseHash(passwordHash)
+      assert.ok(parsed)
+      const { cost, salt, digest } = parsed
+      const rounds = 2 ** cost
+      const job = { password: Buffer.from(password), salt, rounds }
+      const hashing = hasher.start(thread, { ...job, totalRounds: rounds * 2 ** levelledBy })
+      if (cancelAfterTurns !== null) {
+        for (let turn = 0; turn < cancelAfterTurns; turn++) await nextTurn()
+        hashing.cancel?.()
+      }
+      const computed = await hashing.digest
+      assert.ok(job.password.every(byte => byte === 0))
+      if (computed) assert.deepEqual(computed, digest)
+      else cancelled++
+      assert.ok(computed || cancelAfterTurns !== null)
+      assert.ok(!computed || cancelAfterTurns !== 0)
+    }
+  }
+  const threads = Array.from({ length: hasher.threads }, (_, thread) => thread)
+  await Promise.all(threads.flatMap(thread => hasher.roundMs(thread).map(() => runNext(thread))))
+  return cancelled
+}
+
+const KERNEL = resolve(import.meta.dirname, '../../src/bcrypt/kernel.wasm')
+const SETS_OF_LANES = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]
+
+// Test vectors of Openwall's crypt_blowfish (wrapper.c), except those that reproduce errors of old versions.
+const PUBLISHED: [password: string, hash: string][] = [
+  ['U*U', '$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW'],
+  ['U*U*', '$2a$05$CCCCCCCCCCCCCCCCCCCCC.VGOzA784oUp/Z0DY336zx7pLYAy0lwK'],
+  ['U*U*U', '$2a$05$XXXXXXXXXXXXXXXXXXXXXOAcXxm9kjPGEMsLznoKqmqw7tc8WCx4a'],
+  ['', '$2a$05$CCCCCCCCCCCCCCCCCCCCC.7uG0VCzI2bS7j6ymqJi9CdcdxiRTWNy'],
+  [
+    '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789',
+    '$2a$05$abcdefghijklmnopqrstuu5s2v8.iXieOjg/.AySBTTZIIVFJeBui',
+  ],
+  ['\xff\xff\xa3', '$2y$05$/OK.fbVrR/bpIqNJ5ianF.CE5elHaaO4EbggVDjb8P19RukzXSM3e'],
+  ['\xa3', '$2y$05$/OK.fbVrR/bpIqNJ5ianF.Sa7shbm4.OzKpvFnX1pQLmQW96oUlCq'],
+  ['\xaa'.repeat(72), '$2a$05$/OK.fbVrR/bpIqNJ5ianF.swQOIzjOiJ9GHEPuhEkvqrUyvWhEMx6'],
+]
+
+type KernelCase = Pick<HashCase, 'password' | 'passwordHash' | 'levelledBy'>
+
+/** Each published password in each place of the sets of lanes: it has another place in each turn of the sets. */
+export const PUBLISHED_CASES = PUBLISHED.flatMap((_, turn) =>
+  SETS_OF_LANES.flat().map((_, place): KernelCase => {
+    const [password = '', passwordHash = ''] = PUBLISHED[(place + turn) % PUBLISHED.length] ?? []
+    return { password: Buffer.from(password, 'latin1'), passwordHash, levelledBy: 0 }
+  }),
+)
+
+/** Compares the digests of one kernel, even if another one is faster here. Returns how many. */
+export function checkKernel(name: KernelName, cases: KernelCase[]): number {
+  const lanes = createLanes(
+    instantiate(new WebAssembly.Module(readFileSync(KERNEL))),
+    createTimes(),
+  )
+  let compared = 0
+  for (let turn = 0; compared < cases.length; turn++) {
+    const set = SETS_OF_LANES[turn % SETS_OF_LANES.length] ?? []
+    const expected = new Map<number, Buffer>()
+    for (const [i, each] of cases.slice(compared, compared + set.length).entries()) {
+      const { cost, salt, digest } = parseHash(each.passwordHash) ?? assert.fail()
+      const [lane, rounds] = [set[i] ?? 0, 2 ** cost]
+      const key = Uint8Array.from([...each.password, 0])
+      const totalRounds = rounds * 2 ** each.levelledBy
+      const roundsLeft = new Float64Array(1)
+      lanes.join({ id: lane, lane, key, salt, rounds, totalRounds, roundsLeft })
+      expected.set(lane, digest)
+    }
+    while (lanes.isBusy()) {
+      for (const { id, digest } of lanes.runChunk(name)) {
+        assert.deepEqual(Buffer.from(digest), expected.get(id))
+        compared++
+      }
+    }
+  }
+  return compared
+}

@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { isHashJob } from '../support/hash-counter.ts'
+import { whileThreadsDie } from '../support/lost-thread.ts'
+import { until } from '../support/process.ts'
+import { startTestService, UNLIMITED, WITH_THREADS } from '../support/service.ts'
+
+const THREADS = [
+  ['that hashes its password', isHashJob, 'hashing.thread_lost'],
+  ['that uses SQLite', (message: object) => !isHashJob(message), 'database.connection_lost'],
+] as const
+
+for (const [thread, isItsMessage, lost] of THREADS) {
+  test(`a login gets a 500 if the thread ${thread} dies, and the next one starts a new thread`, async t => {
+    // The attempt of a thread that died stays pending, and would use up the failures of the email.
+    const service = await startTestService('sqlite', { ...WITH_THREADS, ...UNLIMITED })
+    t.after(() => service.stop())
+    const email = await service.newUser()
+    const { status, json } = await whileThreadsDie(isItsMessage, () =>
+      service.login(email, 'wrong'),
+    )
+    assert.deepEqual([status, json.error.code], [500, 'INTERNAL_ERROR'])
+    const countLost = () => service.logged().filter(({ event }) => event === lost).length
+    assert.equal(countLost(), 1)
+
+    // On a busy machine the new thread may start too late for the next login.
+    for (let i = 0; i < 4; i++) {
+      await until(async () => (await service.login(email, 'wrong')).status === 401)
+    }
+    assert.equal(countLost(), 1)
+  })
+}

@@ -1,0 +1,216 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
+import {
+  type Call,
+  LOGIN,
+  PASSWORD,
+  startTestService,
+  type TestService,
+  UNLIMITED,
+} from '../support/service.ts'
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+const PROTECTIVE = {
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'strict-transport-security': 'max-age=31536000; includeSubDomains',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+}
+const ENVELOPE_400 = (...fields: string[]) => ({
+  success: false,
+  error: { code: 'VALIDATION_ERROR', message: 'Email and password are required', fields },
+})
+
+for (const engine of ENGINES_BY_RUN) {
+  describe(`requests to log in on ${engine}`, () => {
+    let service: TestService
+    before(async () => {
+      service = await startTestService(engine, UNLIMITED)
+    })
+    after(() => service.stop())
+
+    const REFUSED_BODIES: [string, Call, string[]][] = [
+      ['no body at all', {}, ['email', 'password']],
+      ['no body, but a type', { headers: { 'Content-Type': 'text/plain' } }, ['email', 'password']],
+      [
+        'no body, typed as JSON',
+        { headers: { 'Content-Type': 'application/json' } },
+        ['email', 'password'],
+      ],
+      ['an empty object', { body: {} }, ['email', 'password']],
+      ['no password', { body: { email: 'a@example.com' } }, ['password']],
+      ['no email', { body: { password: 'x' } }, ['email']],
+      ['an empty email', { body: { email: '', password: 'x' } }, ['email']],
+      ['an email of white space', { body: { email: ' \t\u00a0\n', password: 'x' } }, ['email']],
+      ['an empty password', { body: { email: 'a@example.com', password: '' } }, ['password']],
+      ['a number for an email', { body: { email: 1, password: 'x' } }, ['email']],
+      ['null for a password', { body: { email: 'a@example.com', password: null } }, ['password']],
+      ['a list for an email', { body: { email: ['a@example.com'], password: 'x' } }, ['email']],
+      [
+        'an object for a password',
+        { body: { email: 'a@example.com', password: {} } },
+        ['password'],
+      ],
+      ['booleans for both', { body: { email: true, password: false } }, ['email', 'password']],
+      ['a list', { body: [] }, ['email', 'password']],
+      [
+        'null',
+        { body: null, headers: { 'Content-Type': 'application/json' } },
+        ['email', 'password'],
+      ],
+      ['the JSON null', raw('null'), ['email', 'password']],
+      ['a JSON string', raw('"x"'), ['email', 'password']],
+      ['broken JSON', raw('{"email":'), ['email', 'password']],
+      ['two JSON values', raw('{}{}'), ['email', 'password']],
+      [
+        'invalid UTF-8',
+        raw(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])),
+        ['email', 'password'],
+      ],
+      [
+        'prototype keys',
+        raw('{"__proto__":{"email":"a@example.com"},"password":"x"}'),
+        ['email', 'password'],
+      ],
+      [
+        'credentials in the query',
+        { path: `${LOGIN}?email=a@example.com&password=x` },
+        ['email', 'password'],
+      ],
+    ]
+    for (const [name, call, fields] of REFUSED_BODIES) {
+      test(`400 for ${name}, naming the fields`, async () => {
+        const answer = await service.call(call)
+        assert.equal(answer.status, 400)
+        assert.deepEqual(answer.json, ENVELOPE_400(...fields))
+      })
+    }
+
+    test('a login with a byte-order mark, an unknown key and a repeated key succeeds', async () => {
+      await service.addUser('lenient@example.com')
+      const body = `\uFEFF{"email":"x","more":[1],"email":"lenient@example.com","password":"${PASSWORD}"}`
+      assert.equal((await service.call(raw(body))).status, 200)
+    })
+
+    const OTHER_ANSWERS: [string, Call, number, string, Record<string, string>?][] = [
+      ['another path', { method: 'GET', path: '/nothing' }, 404, 'NOT_FOUND'],
+      ['a path below', { path: `${LOGIN}/x`, body: {} }, 404, 'NOT_FOUND'],
+      ['GET', { method: 'GET' }, 405, 'METHOD_NOT_ALLOWED', { allow: 'POST' }],
+      [
+        'POST to the keys',
+        { path: '/.well-known/jwks.json' },
+        405,
+        'METHOD_NOT_ALLOWED',
+        { allow: 'GET, HEAD' },
+      ],
+      ['DELETE', { method: 'DELETE' }, 405, 'METHOD_NOT_ALLOWED', { allow: 'POST' }],
+      [
+        'OPTIONS that is not a preflight',
+        { method: 'OPTIONS' },
+        405,
+        'METHOD_NOT_ALLOWED',
+        { allow: 'POST' },
+      ],
+      ['PROPFIND', { method: 'PROPFIND' }, 405, 'METHOD_NOT_ALLOWED', { allow: 'POST' }],
+      ['TRACE', { method: 'TRACE' }, 405, 'METHOD_NOT_ALLOWED', { allow: 'POST' }],
+      [
+        'PUT with a body of another type',
+        { method: 'PUT', headers: { 'Content-Type': 'text/plain' }, body: 'x' },
+        405,
+        'METHOD_NOT_ALLOWED',
+        { allow: 'POST' },
+      ],
+      [
+        'text/plain',
+        { headers: { 'Content-Type': 'text/plain' }, body: '{}' },
+        415,
+        'UNSUPPORTED_MEDIA_TYPE',
+      ],
+      [
+        'a form',
+        { headers: { 'Content-Type': 'application/x-www-form-urlencoded' }, body: 'email=a' },
+        415,
+        'UNSUPPORTED_MEDIA_TYPE',
+      ],
+      [
+        'multipart',
+        { headers: { 'Content-Type': 'multipart/form-data; boundary=x' }, body: '--x' },
+        415,
+        'UNSUPPORTED_MEDIA_TYPE',
+      ],
+      ['a body without a type', { body: '{}' }, 415, 'UNSUPPORTED_MEDIA_TYPE'],
+      [
+        'more than 16 KiB',
+        { body: { email: 'a@example.com', password: 'x'.repeat(17_000) } },
+        413,
+        'PAYLOAD_TOO_LARGE',
+      ],
+      [
+        'more than 16 KiB in chunks',
+        {
+          headers: { 'Content-Type': 'application/json', 'Transfer-Encoding': 'chunked' },
+          body: ' '.repeat(20_000),
+        },
+        413,
+        'PAYLOAD_TOO_LARGE',
+      ],
+    ]
+    for (const [name, call, status, code, headers = {}] of OTHER_ANSWERS) {
+      test(`${status} ${code} for ${name}`, async () => {
+        const answer = await service.call(call)
+        assert.equal(answer.status, status)
+        assert.equal(answer.json.success, false)
+        assert.equal(answer.json.error.code, code)
+        assert.ok(answer.json.error.message.length > 0)
+        for (const [header, value] of Object.entries(headers)) {
+          assert.equal(answer.headers[header], value)
+        }
+      })
+    }
+
+    test('every kind of answer carries the same protective headers', async () => {
+      await service.addUser('headers@example.com')
+      const answers = [
+        await service.login('headers@example.com', PASSWORD),
+        await service.login('headers@example.com', 'wrong'),
+        await service.login('', ''),
+        await service.call({ method: 'GET' }),
+        await service.call({ method: 'GET', path: '/nothing' }),
+        await service.call({ body: 'x' }),
+        await service.call({ body: { email: 'x'.repeat(17_000) } }),
+      ]
+      assert.deepEqual(
+        answers.map(answer => answer.status),
+        [200, 401, 400, 405, 404, 415, 413],
+      )
+      for (const { headers, status } of answers) {
+        const label = String(status)
+        for (const [name, value] of Object.entries(PROTECTIVE)) {
+          assert.equal(headers[name], value, `${label}: ${name}`)
+        }
+        assert.equal(headers['content-type'], 'application/json; charset=utf-8', label)
+        assert.equal(headers['x-powered-by'], undefined, label)
+        assert.equal(headers.server, undefined, label)
+        assert.match(String(headers['x-request-id']), UUID, label)
+      }
+    })
+
+    test('a request id that is a UUID is kept, any other is replaced', async () => {
+      const given = '0b6f5c3e-0000-4000-8000-00000000AbCd'
+      const kept = await service.call({ headers: { 'X-Request-ID': given } })
+      assert.equal(kept.headers['x-request-id'], given)
+      for (const odd of ['1', 'x'.repeat(5000), `${given}x`, 'a b']) {
+        const { headers } = await service.call({ headers: { 'X-Request-ID': odd } })
+        assert.match(String(headers['x-request-id']), UUID)
+      }
+    })
+  })
+}
+
+function raw(body: string | Buffer): Call {
+  return { body, headers: { 'Content-Type': 'application/json' } }
+}

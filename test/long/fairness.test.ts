@@ -1,4 +1,0 @@
-import { proveFairness } from '../fairness-proof.ts'
-import { BEYOND, OFFICES, WITHSTOOD } from '../fairness-scenarios.ts'
-
-proveFairness([...WITHSTOOD, ...OFFICES, ...BEYOND])

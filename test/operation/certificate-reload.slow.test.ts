@@ -1,0 +1,268 @@
+// A certificate that is renewed, or replaced by an unusable one, while the service runs.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, beforeEach, describe, test } from 'node:test'
+import { connect, type TLSSocket } from 'node:tls'
+import { ensureKeyFile } from '../../src/keys/key-file.ts'
+import { makeCertificate, type TestCertificate } from '../support/certificates.ts'
+import { type Line, type RunningProcess, run, SERVE, until } from '../support/process.ts'
+
+let folder: string
+let production: Record<string, string>
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'login-tls-reload-'))
+  production = {
+    NODE_ENV: 'production',
+    BCRYPT_COST: '10',
+    JWT_ISSUER: 'https://login.example.com',
+    DATA_DIR: folder,
+    SIGNING_KEYS_FILE: join(folder, 'signing-keys.json'),
+  }
+  await ensureKeyFile(join(folder, 'signing-keys.json'), new Date())
+})
+after(() => rm(folder, { recursive: true }))
+
+const certFile = () => join(folder, 'tls', 'cert.pem')
+const keyFile = () => join(folder, 'tls', 'key.pem')
+const files = () => ({ TLS_CERT_FILE: certFile(), TLS_KEY_FILE: keyFile() })
+
+async function install({ cert, key }: Pick<TestCertificate, 'cert' | 'key'>): Promise<void> {
+  await mkdir(join(folder, 'tls'), { recursive: true })
+  await writeFile(keyFile(), key, { mode: 0o600 })
+  await writeFile(certFile(), cert)
+}
+
+async function shakeHands(url: string, options = {}): Promise<TLSSocket> {
+  const port = Number(new URL(url).port)
+  const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false, ...options })
+  await once(socket, 'secureConnect')
+  return socket
+}
+
+async function servedAt(url: string): Promise<string> {
+  const socket = await shakeHands(url)
+  const { fingerprint256 } = socket.getPeerCertificate()
+  socket.destroy()
+  return fingerprint256
+}
+
+async function isAnswered(socket: TLSSocket): Promise<boolean> {
+  socket.write('GET /.well-known/jwks.json HTTP/1.1\r\nHost: localhost\r\n\r\n')
+  const [answer] = await once(socket, 'data')
+  return String(answer).startsWith('HTTP/1.1 200 OK')
+}
+
+/** The first line of this event after the action. */
+async function nextLine(
+  service: RunningProcess,
+  event: string,
+  action: () => unknown,
+  message = /^/,
+): Promise<Line> {
+  const countBefore = service.lines().length
+  const find = () =>
+    service
+      .lines()
+      .slice(countBefore)
+      .find(line => line.event === event && message.test(line.err?.message ?? ''))
+  await action()
+  await until(async () => find() !== undefined)
+  return find() ?? assert.fail()
+}
+
+describe('while the service runs', () => {
+  let first: TestCertificate
+  let service: RunningProcess
+  let url: string
+  before(async () => {
+    first = await makeCertificate()
+    await install(first)
+    service = run({ ...production, ...files() })
+    url = String((await service.line('service.started')).address)
+  })
+  after(async () => {
+    service.kill('SIGKILL')
+    await service.exit
+  })
+  const reinstall = () =>
+    nextLine(service, 'tls.reloaded', async () => {
+      await rm(certFile(), { recursive: true, force: true })
+      await install(first)
+      service.kill('SIGHUP')
+    })
+  beforeEach(async () => {
+    if ((await servedAt(url)) !== first.fingerprint) await reinstall()
+  })
+
+  test('a renewed certificate is served, and open connections keep working', async () => {
+    const open = await shakeHands(url)
+    assert.ok(await isAnswered(open))
+    const renewed = await makeCertificate({ toDays: 200, keyType: 'rsa' })
+    const { level, expiresAt } = await nextLine(service, 'tls.reloaded', () => install(renewed))
+    assert.equal(level, 'info')
+    assert.equal(Math.round((Date.parse(String(expiresAt)) - Date.now()) / 86_400_000), 200)
+    assert.equal(await servedAt(url), renewed.fingerprint)
+    assert.ok(await isAnswered(open))
+    open.destroy()
+  })
+
+  test('after a renewal, old protocols and weak ciphers are still refused', async () => {
+    const renewed = await makeCertificate({ keyType: 'rsa' })
+    await nextLine(service, 'tls.reloaded', () => install(renewed))
+    for (const options of [
+      { maxVersion: 'TLSv1.2', ciphers: 'ECDHE-RSA-AES256-SHA384' },
+      { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' },
+    ]) {
+      await assert.rejects(shakeHands(url, options), /alert/)
+    }
+    const socket = await shakeHands(url)
+    assert.equal(socket.getProtocol(), 'TLSv1.3')
+    socket.destroy()
+  })
+
+  test('a certificate that is written before its key is served once the key is written', async () => {
+    const renewed = await makeCertificate()
+    const { level, err } = await nextLine(service, 'tls.reload_failed', () =>
+      writeFile(certFile(), renewed.cert),
+    )
+    assert.equal(level, 'error')
+    assert.match(err?.message ?? '', /key values mismatch/)
+    assert.equal(await servedAt(url), first.fingerprint)
+    await nextLine(service, 'tls.reloaded', () => writeFile(keyFile(), renewed.key))
+    assert.equal(await servedAt(url), renewed.fingerprint)
+  })
+
+  const BROKEN: [what: string, change: () => Promise<unknown>, message: RegExp][] = [
+    [
+      'half of a certificate',
+      () => writeFile(certFile(), first.cert.slice(0, first.cert.length / 2)),
+      /PEM/i,
+    ],
+    ['an empty certificate', () => writeFile(certFile(), ''), /PEM/i],
+    ['an empty key', () => writeFile(keyFile(), ''), /PEM|DECODER|no start line/i],
+    ['no certificate', () => rm(certFile()), /ENOENT/],
+    [
+      'a folder in its place',
+      async () => {
+        await rm(certFile())
+        await mkdir(certFile())
+      },
+      /EISDIR/,
+    ],
+    [
+      'a key of another type',
+      async () => writeFile(keyFile(), (await makeCertificate({ keyType: 'rsa' })).key),
+      /key values mismatch: \S+key\.pem is not the key of \S+cert\.pem/,
+    ],
+    [
+      'an expired certificate',
+      async () => install(await makeCertificate({ fromDays: -9, toDays: -1 })),
+      /cert\.pem expired on 2.*Z: renew it/,
+    ],
+    [
+      'a certificate of tomorrow',
+      async () => install(await makeCertificate({ fromDays: 1 })),
+      /cert\.pem is not valid before 2.*Z: is the clock right\?/,
+    ],
+  ]
+  for (const [what, change, message] of BROKEN) {
+    test(`${what} is logged as an error, and the certificate before is still served`, async () => {
+      // The files may be read between the writing of the certificate and of its key: that error comes first.
+      const changeAndReload = async () => {
+        await change()
+        service.kill('SIGHUP')
+      }
+      const { level, msg } = await nextLine(service, 'tls.reload_failed', changeAndReload, message)
+      assert.equal(level, 'error')
+      assert.match(
+        String(msg),
+        /^The new certificate cannot be used, the previous one stays in use: /,
+      )
+      assert.ok(!service.output().includes('PRIVATE KEY'))
+      assert.equal(await servedAt(url), first.fingerprint)
+      await reinstall()
+    })
+  }
+
+  test('SIGHUP reloads unchanged certificates and keys too, and 100 signals do no harm', async () => {
+    for (const event of ['tls.reloaded', 'keys.reloaded']) {
+      await nextLine(service, event, () => service.kill('SIGHUP'))
+    }
+    const many = service.lines().length
+    for (let i = 0; i < 100; i++) service.kill('SIGHUP')
+    await until(async () => service.lines().length > many)
+    assert.equal(await servedAt(url), first.fingerprint)
+  })
+})
+
+test('a certificate behind symbolic links is reloaded when they are swapped, as by Kubernetes and certbot', async t => {
+  const volume = join(folder, 'volume')
+  const write = async (version: string, { cert, key }: TestCertificate) => {
+    await mkdir(join(volume, version), { recursive: true })
+    await writeFile(join(volume, version, 'tls.crt'), cert)
+    await writeFile(join(volume, version, 'tls.key'), key, { mode: 0o600 })
+    await symlink(version, join(volume, '..new'))
+    await rename(join(volume, '..new'), join(volume, '..data'))
+  }
+  await write('..1', await makeCertificate())
+  for (const name of ['tls.crt', 'tls.key']) await symlink(`..data/${name}`, join(volume, name))
+  const service = run({
+    ...production,
+    TLS_CERT_FILE: join(volume, 'tls.crt'),
+    TLS_KEY_FILE: join(volume, 'tls.key'),
+  })
+  t.after(() => service.kill('SIGKILL'))
+  const url = String((await service.line('service.started')).address)
+  const renewed = await makeCertificate()
+  await nextLine(service, 'tls.reloaded', () => write('..2', renewed))
+  assert.equal(await servedAt(url), renewed.fingerprint)
+  assert.ok(!service.lines().some(({ event }) => event === 'tls.reload_failed'))
+})
+
+describe('the validity of the certificate', () => {
+  for (const [what, days, message] of [
+    ['expired', [-9, -1], /^The TLS certificate cannot be used: \S+ expired on 2.*Z: renew it\n$/],
+    ['not valid yet', [1, 9], /^The TLS certificate cannot be used: \S+ is not valid before 2/],
+  ] as const) {
+    test(`production does not start with a certificate that is ${what}`, async () => {
+      await install(await makeCertificate({ fromDays: days[0], toDays: days[1] }))
+      const service = run({ ...production, ...files() })
+      assert.deepEqual(await service.exit, { code: 1, signal: null })
+      assert.match(service.output().replace(/^\{.*\n/gm, ''), message)
+    })
+  }
+
+  for (const [toDays, event, level, text] of [
+    [13.5, 'tls.expiring', 'warn', /^The certificate expires soon: renew \S+cert\.pem$/],
+    [-0.5, 'tls.expired', 'error', /^The certificate has expired: renew \S+cert\.pem$/],
+  ] as const) {
+    test(`${event} is logged at the start and every day`, async t => {
+      await install(await makeCertificate({ fromDays: -9, toDays }))
+      // Shortens the daily interval to 50 ms.
+      const hurry = `const { setInterval } = globalThis
+        globalThis.setInterval = (f, ms, ...rest) => setInterval(f, ms === 86400000 ? 50 : ms, ...rest)`
+      const [node = '', ...args] = SERVE
+      const preload = ['--import', `data:text/javascript,${encodeURIComponent(hurry)}`]
+      const env = { ...production, NODE_ENV: 'development', ...files() }
+      const service = run(env, { command: [node, ...preload, ...args] })
+      t.after(() => service.kill('SIGKILL'))
+      const line = await service.line(event)
+      assert.equal(line.level, level)
+      assert.equal(line.daysLeft, Math.floor(toDays))
+      assert.match(String(line.msg), text)
+      const told = () => service.lines().filter(each => each.event === event).length
+      await until(async () => told() > 2)
+    })
+  }
+
+  test('with 15 days left no warning is logged at the start', async t => {
+    await install(await makeCertificate({ toDays: 15 }))
+    const service = run({ ...production, ...files() })
+    t.after(() => service.kill('SIGKILL'))
+    await service.line('service.started')
+    assert.ok(!service.lines().some(({ event }) => event.startsWith('tls.')))
+  })
+})

@@ -1,0 +1,341 @@
+// Instances on one PostgreSQL whose machines have different clocks, and clocks that are set while they run.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { offsetOf, readDatabaseClock } from '../../src/service/cluster-clock.ts'
+import type { Finding } from '../../src/system/finding.ts'
+import { type Cli, createCli } from '../support/cli.ts'
+import { openTestStore } from '../support/engines.ts'
+import {
+  breakDatabaseClock,
+  createMovedClock,
+  type MovedClock,
+  moveDatabaseClock,
+  replaceDatabaseClock,
+} from '../support/moved-clock.ts'
+import {
+  createDeployment,
+  type Deployment,
+  type ServiceProcess,
+  until,
+} from '../support/process.ts'
+import { countStatuses } from '../support/service.ts'
+
+const SECOND_MS = 1_000
+const MINUTE_MS = 60 * SECOND_MS
+const BLOCK_SECONDS = 15 * 60
+/** Much longer than a test takes, and much shorter than the difference of two clocks. */
+const TOLERANCE_SECONDS = 4 * 60
+/** How far from the database's clock; above a minute an instance is not ready, but still exact. */
+const MOVED_MS = [12 * SECOND_MS, 70 * SECOND_MS, 20 * MINUTE_MS, -20 * MINUTE_MS]
+
+type Instance = ServiceProcess & { clock: MovedClock }
+
+async function start(deployment: Deployment, movedMs: number): Promise<Instance> {
+  const clock = await createMovedClock(deployment.dataDir, movedMs)
+  return { ...(await deployment.start(clock.env)), clock }
+}
+
+/** The events about its clock that an instance has logged. */
+const clockEvents = (instance: ServiceProcess) =>
+  instance.lines().flatMap(({ event }) => (event.startsWith('clock.') ? [event] : []))
+/** True if the last measurement found the machine's clock this far from the database's. */
+const isWrongBy = (instance: ServiceProcess, ms: number) => {
+  const last = instance.lines().findLast(({ event }) => event.startsWith('clock.'))
+  return last?.event === 'clock.wrong' && Math.abs(Number(last.offsetMs) + ms) < MINUTE_MS
+}
+
+const isReady = async (instance: ServiceProcess) => (await instance.health('/readyz')) === 200
+const isRight = async (instance: ServiceProcess) =>
+  clockEvents(instance).at(-1) !== 'clock.wrong' && (await isReady(instance))
+
+const refresh = (instance: ServiceProcess, refreshToken: string) =>
+  instance.call({ path: '/api/v1/auth/refresh', body: { refreshToken } })
+
+/** Lets each instance guess in turn; returns the answers. */
+async function guess(instances: ServiceProcess[], email: string, times: number) {
+  const answers = []
+  for (let i = 0; i < times; i++) {
+    for (const instance of instances) answers.push(await instance.login(email, `guess ${i}`))
+  }
+  return answers
+}
+
+/** How long a blocked email has to wait, as this instance says. */
+async function secondsBlocked(instance: ServiceProcess, email: string): Promise<number> {
+  const { status, headers } = await instance.login(email, 'wrong')
+  assert.equal(status, 429)
+  return Number(headers['retry-after'])
+}
+
+/** Fails if an instance says that the email has to wait for much longer or shorter than this. */
+async function assertBlocked(instances: ServiceProcess[], email: string, aboutSeconds: number) {
+  for (const instance of instances) {
+    const seconds = await secondsBlocked(instance, email)
+    assert.ok(Math.abs(seconds - aboutSeconds) < TOLERANCE_SECONDS, `${seconds} s`)
+  }
+}
+
+/** All failures that the throttle has counted, and attempts that it may still count. */
+async function countFailures({ database }: Deployment): Promise<unknown> {
+  const [row] = await database.rows(
+    'select coalesce(sum(failures + pending), 0) as sum from login_throttle',
+  )
+  return row?.sum
+}
+
+describe('two instances whose clocks differ', () => {
+  let deployment: Deployment
+  let right: Instance
+  before(async () => {
+    deployment = await createDeployment('postgres')
+    right = await start(deployment, 0)
+  })
+  after(() => deployment.remove())
+
+  for (const movedMs of MOVED_MS) {
+    describe(`by ${movedMs / SECOND_MS} s`, () => {
+      const email = `user${movedMs}@example.com`
+      let wrong: Instance
+      before(async () => {
+        await deployment.addUser(email)
+        wrong = await start(deployment, movedMs)
+      })
+
+      test('readiness and the log tell that the clock is wrong', async () => {
+        assert.equal(await isReady(right), true)
+        assert.deepEqual(clockEvents(right), [])
+        assert.equal(await isReady(wrong), Math.abs(movedMs) <= MINUTE_MS)
+        const { level, offsetMs, msg } = await wrong.line('clock.wrong')
+        assert.equal(level, 'warn')
+        assert.equal(Math.round(Number(offsetMs) / SECOND_MS), -movedMs / SECOND_MS)
+        const text =
+          /^the clock of this machine is [\d.]+ s (ahead of|behind) the clock of the database: synchronise both/
+        assert.equal(text.exec(String(msg))?.[1], movedMs > 0 ? 'ahead of' : 'behind')
+        const refusals = wrong.lines().filter(({ event }) => event === 'service.not_ready')
+        for (const { err } of refusals) assert.match(err?.message ?? '', text)
+        assert.equal(refusals.length, Math.abs(movedMs) > MINUTE_MS ? 1 : 0)
+      })
+
+      test('right passwords are never counted as failures', async () => {
+        const before = await countFailures(deployment)
+        // The budget of the pair is 5: some of the logins at the same moment wait for others to end.
+        for (let round = 0; round < 10; round++) {
+          const logins = [right, wrong].flatMap(each => [1, 2, 3, 4].map(() => each.login(email)))
+          assert.deepEqual(countStatuses(await Promise.all(logins)), { 200: 8 })
+        }
+        assert.equal(await countFailures(deployment), before)
+      })
+
+      test('a refresh that is repeated at the other instance gets the same successor', async () => {
+        for (const [first, second] of [
+          [right, wrong],
+          [wrong, right],
+        ] as const) {
+          const { refreshToken } = (await first.login(email)).json.data
+          const rotated = await refresh(first, refreshToken)
+          const repeated = await refresh(second, refreshToken)
+          assert.deepEqual(countStatuses([rotated, repeated]), { 200: 2 })
+          const successor = repeated.json.data.refreshToken
+          assert.equal(successor, rotated.json.data.refreshToken)
+          assert.equal((await refresh(second, successor)).status, 200)
+        }
+      })
+
+      test('of 60 guesses at both, 5 are verified', async () => {
+        const answers = await guess([right, wrong], email, 30)
+        assert.deepEqual(countStatuses(answers), { 401: 5, 429: 55 })
+        await assertBlocked([right, wrong], email, BLOCK_SECONDS)
+      })
+    })
+  }
+})
+
+describe('a clock that is set while two instances run', () => {
+  let deployment: Deployment
+  let first: Instance
+  let second: Instance
+  before(async () => {
+    deployment = await createDeployment('postgres')
+    first = await start(deployment, 0)
+    second = await start(deployment, 0)
+  })
+  after(() => deployment.remove())
+
+  const newUser = async (name: string): Promise<string> => {
+    const email = `${name}@example.com`
+    await deployment.addUser(email)
+    return email
+  }
+
+  test('the clock of a machine: times stay exact, and the instance is not ready until it is set again', async () => {
+    const email = await newUser('step')
+    await guess([first, second], email, 3)
+    let { refreshToken } = (await first.login(await newUser('refreshed'))).json.data
+    for (const movedMs of [20 * MINUTE_MS, -20 * MINUTE_MS]) {
+      const rotated = await refresh(first, refreshToken)
+      await second.clock.move(movedMs)
+      const repeated = await refresh(second, refreshToken)
+      refreshToken = rotated.json.data.refreshToken
+      assert.equal(repeated.json.data.refreshToken, refreshToken)
+      await until(async () => isWrongBy(second, movedMs) && !(await isReady(second)))
+      await assertBlocked([first, second], email, BLOCK_SECONDS)
+      await second.clock.move(0)
+      await until(() => isRight(second))
+      await assertBlocked([first, second], email, BLOCK_SECONDS)
+    }
+    assert.deepEqual(clockEvents(second), [
+      'clock.wrong',
+      'clock.right',
+      'clock.wrong',
+      'clock.right',
+    ])
+    assert.equal(await isReady(first), true)
+  })
+
+  test('the clock of a machine before each guess: of 60 guesses 5 are verified', async () => {
+    const email = await newUser('jumps')
+    const answers = []
+    for (let i = 0; i < 30; i++) {
+      await second.clock.move(((i % 7) - 3) * 20 * MINUTE_MS)
+      answers.push(...(await guess([first, second], email, 1)))
+    }
+    assert.deepEqual(countStatuses(answers), { 401: 5, 429: 55 })
+    await second.clock.move(0)
+    await until(() => isRight(second))
+  })
+
+  test('the clock of the database, as by a failover: both instances follow it', async () => {
+    const email = await newUser('failover')
+    await guess([first, second], email, 3)
+    await moveDatabaseClock(deployment.database, 10 * MINUTE_MS)
+    for (const instance of [first, second]) {
+      await until(async () => isWrongBy(instance, -10 * MINUTE_MS) && !(await isReady(instance)))
+    }
+    await assertBlocked([first, second], email, BLOCK_SECONDS - 10 * 60)
+    await moveDatabaseClock(deployment.database, 0)
+    for (const instance of [first, second]) await until(() => isRight(instance))
+    await assertBlocked([first, second], email, BLOCK_SECONDS)
+  })
+
+  test('the last offset stays while the clock of the database cannot be read', async () => {
+    const email = await newUser('unreadable')
+    await guess([first, second], email, 3)
+    await second.clock.move(20 * MINUTE_MS)
+    await until(async () => isWrongBy(second, 20 * MINUTE_MS))
+    const failures = await countRollbacks()
+    await breakDatabaseClock(deployment.database)
+    await until(async () => (await countRollbacks()) >= failures + 4)
+    await assertBlocked([first, second], email, BLOCK_SECONDS)
+    await second.clock.move(0)
+    await moveDatabaseClock(deployment.database, 0)
+    await until(() => isRight(second))
+    await assertBlocked([first, second], email, BLOCK_SECONDS)
+  })
+
+  /** Statements that failed, such as readings of the clock. */
+  async function countRollbacks(): Promise<number> {
+    const [row] = await deployment.database.rows(
+      'select xact_rollback from pg_stat_database where datname = current_database()',
+    )
+    return Number(row?.xact_rollback)
+  }
+})
+
+test('of several readings, the one with the shortest round trip is used', async () => {
+  const { store, database } = await openTestStore('postgres')
+  await database.rows('create sequence readings')
+  // Except for the second, the answer comes five seconds after the reading.
+  await replaceDatabaseClock(
+    database,
+    `select moved from (select pg_catalog.clock_timestamp() + interval '60 s' as moved,
+      case when nextval('readings') <> 2 then pg_sleep(5) end) as readings`,
+  )
+  const ms = offsetOf(await readDatabaseClock(store.maintenance))
+  // Of another reading it would be off by half of the five seconds.
+  assert.ok(Math.abs(ms - 60 * SECOND_MS) < 2 * SECOND_MS, `${ms} ms`)
+})
+
+test('a reading that slow ones cannot disprove stays, another one is replaced', async () => {
+  const { store, database } = await openTestStore('postgres')
+  await replaceDatabaseClock(
+    database,
+    `select moved from (select pg_catalog.clock_timestamp() + interval '60 s' as moved,
+      pg_sleep(0.5)) as readings`,
+  )
+  const ahead = (ms: number) => ({ databaseMs: Date.now() + ms, atMs: performance.now() })
+  const right = ahead(60 * SECOND_MS)
+  assert.equal(await readDatabaseClock(store.maintenance, right), right)
+  const ms = offsetOf(await readDatabaseClock(store.maintenance, ahead(30 * SECOND_MS)))
+  assert.ok(Math.abs(ms - 60 * SECOND_MS) < 5 * SECOND_MS, `${ms} ms`)
+})
+
+test('on SQLite, a service follows the clock of its machine', async context => {
+  const deployment = await createDeployment('sqlite')
+  context.after(() => deployment.remove())
+  const service = await start(deployment, 20 * MINUTE_MS)
+  await deployment.addUser('kate@example.com')
+  await guess([service], 'kate@example.com', 6)
+  await service.clock.move(30 * MINUTE_MS)
+  const secondsLeft = BLOCK_SECONDS - 10 * 60
+  await until(async () => (await secondsBlocked(service, 'kate@example.com')) <= secondsLeft)
+  assert.equal(await isReady(service), true)
+  assert.doesNotMatch(service.output(), /clock\./)
+})
+
+describe('a command on a machine with a wrong clock', () => {
+  let deployment: Deployment
+  let cli: Cli
+  before(async () => {
+    deployment = await createDeployment('postgres')
+    cli = await createCli(deployment.database)
+    await deployment.addUser('kate@example.com')
+  })
+  after(async () => {
+    await cli.remove()
+    await deployment.remove()
+  })
+
+  const runAt = async (movedMs: number, ...args: string[]) =>
+    cli.runProcess(args, '', (await createMovedClock(cli.folder, movedMs)).env)
+  const minutesFromNow = (minutes: number) =>
+    new Date(Date.now() + minutes * MINUTE_MS).toISOString()
+  const lock = ['users', 'lock', 'kate@example.com', '--until']
+
+  test('a lock ends by the clock of the database', async () => {
+    const ahead = await runAt(20 * MINUTE_MS, ...lock, minutesFromNow(10))
+    assert.deepEqual([ahead.code, /Locked kate/.test(ahead.stderr)], [0, true])
+    const shown = await runAt(20 * MINUTE_MS, 'users', 'show', 'kate@example.com')
+    assert.match(shown.stdout, /locked by administrator until/)
+    const behind = await runAt(-20 * MINUTE_MS, ...lock, minutesFromNow(-10))
+    assert.deepEqual([behind.code, behind.stderr], [2, 'A lock must end in the future.\n'])
+  })
+
+  test('new keys sign by the clock of the database', async () => {
+    await runAt(-20 * MINUTE_MS, 'keys', 'rotate')
+    await runAt(-20 * MINUTE_MS, 'keys', 'rotate')
+    const { stdout } = await runAt(20 * MINUTE_MS, 'keys', 'list', '--json')
+    const keys: { state: string; signsFrom: string }[] = JSON.parse(stdout)
+    assert.deepEqual(
+      keys.map(({ state }) => state),
+      ['signing', 'coming', 'signing', 'coming'],
+    )
+    for (const { state, signsFrom } of keys) {
+      const expectedMs = Date.now() + (state === 'coming' ? 60 * MINUTE_MS : 0)
+      assert.ok(Math.abs(Date.parse(signsFrom) - expectedMs) < 5 * MINUTE_MS, signsFrom)
+    }
+  })
+
+  const FINDINGS: [movedMs: number, state: string][] = [
+    [0, 'ok'],
+    [12 * SECOND_MS, 'warning'],
+    [-70 * SECOND_MS, 'problem'],
+  ]
+  for (const [movedMs, state] of FINDINGS) {
+    test(`the doctor finds that ${movedMs / SECOND_MS} s are: ${state}`, async () => {
+      const { stdout } = await runAt(movedMs, 'doctor', '--json')
+      const findings: Finding[] = JSON.parse(stdout)
+      const found = findings.find(({ check }) => check === 'database clock')
+      assert.equal(found?.state, state, found?.detail)
+    })
+  }
+})

@@ -1,0 +1,251 @@
+// The service at the limits of its machine. Each limit ends in a clear message or a working service, never in a wrong
+// answer. Where the machine does not permit a limit, its error is injected: the report names the way.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import type { Socket } from 'node:net'
+import { after, describe, test } from 'node:test'
+import { decodeJwt } from 'jose'
+import { describeRun, writeSection } from '../storage/faults/report.ts'
+import {
+  BLOCK_SECONDS,
+  endGracefully,
+  logIn,
+  openConnection,
+  proveBlock,
+  proveRefresh,
+  reasonOf,
+  refreshTokenIn,
+  USER_EMAIL,
+} from '../storage/faults/right-answers.ts'
+import { createCli } from '../support/cli.ts'
+import { ENGINES } from '../support/engines.ts'
+import { createMovedClock } from '../support/moved-clock.ts'
+import { createDeployment, SERVE, until } from '../support/process.ts'
+import { type Answer, PASSWORD, UNLIMITED, WITH_THREADS } from '../support/service.ts'
+import { makeTemporaryFolder } from '../support/temporary-folder.ts'
+import { proveIpv6Only } from './ipv6-only.ts'
+import { createSmallDisk } from './small-disk.ts'
+import { createSmallMemory } from './small-memory.ts'
+
+const OTHER = 'ann@example.com'
+const ZONES = ['Asia/Kolkata', 'Australia/Lord_Howe']
+const HOUR_MS = 3_600_000
+const CONNECTIONS = 1_000
+const MAX_DESCRIPTORS = 256
+/** Connections that are opened between two logins. */
+const AT_ONCE = 100
+const MEMORY_MIB = 128
+const LOGINS_AT_ONCE = 32
+
+const found: string[] = []
+/** Adds a row to the report. */
+function report(limit: string, way: string, outcome: string): void {
+  found.push(`| ${limit} | ${way} | ${outcome} |`)
+}
+after(() => {
+  const text = [
+    '## Limits of the machine',
+    '',
+    describeRun('npm run test:slow'),
+    '',
+    '| limit | way | what came of it |',
+    '|---|---|---|',
+    ...found.toSorted(),
+    '',
+    'Proven elsewhere: a process that the kernel kills while it writes (`test/operation/crash.slow.test.ts`, `test/operation/crash-cycles.slow.test.ts`, `test/session/refresh-crash.slow.test.ts`), and a full disk of PostgreSQL (`test/operation/readiness.slow.test.ts`).',
+  ].join('\n')
+  process.stdout.write(`\n${text}\n`)
+  writeSection('limits', text)
+})
+
+for (const engine of ENGINES) {
+  describe(`on ${engine}`, () => {
+    test(`${CONNECTIONS} connections and ${MAX_DESCRIPTORS} descriptors`, async t => {
+      const deployment = await createDeployment(engine, { ...WITH_THREADS, ...UNLIMITED })
+      t.after(deployment.remove)
+      await deployment.addUser(USER_EMAIL)
+      const limited = ['sh', '-c', `ulimit -n ${MAX_DESCRIPTORS}; exec "$@"`, 'sh', ...SERVE]
+      const service = await deployment.start({}, { command: limited })
+      const sockets: Socket[] = []
+      const answers: (Answer | null)[] = []
+      await until(async () => {
+        for (let i = 0; i < AT_ONCE; i++) sockets.push(openConnection(service, sockets.length))
+        answers.push(await logIn(service))
+        return sockets.length >= CONNECTIONS
+      })
+      // Its first reader needs descriptors, because a library is loaded.
+      const readDescription = () => service.call({ method: 'GET', path: '/openapi.json' })
+      await readDescription()
+      for (const socket of sockets) socket.destroy()
+      await until(async () => (await logIn(service))?.status === 200)
+      assert.equal((await readDescription()).status, 200)
+      await endGracefully(service)
+      const unanswered = answers.filter(answer => answer?.status !== 200).length
+      report(
+        `${CONNECTIONS} connections and ${MAX_DESCRIPTORS} descriptors, ${engine}`,
+        '`ulimit -n`',
+        `${unanswered} of ${answers.length} logins meanwhile got no answer or an error, afterwards none`,
+      )
+    })
+
+    test(`${MEMORY_MIB} MiB of memory`, async t => {
+      const deployment = await createDeployment(engine, { ...WITH_THREADS, ...UNLIMITED })
+      const memory = await createSmallMemory(MEMORY_MIB)
+      t.after(async () => {
+        await deployment.remove()
+        await memory.remove()
+      })
+      await deployment.addUser(USER_EMAIL)
+      const service = await deployment.start({}, { command: memory.command })
+      const tooLarge = { email: USER_EMAIL, password: 'x'.repeat(1_048_576) }
+      for (let round = 0; round < 3; round++) {
+        const logins = Promise.all(Array.from({ length: LOGINS_AT_ONCE }, () => logIn(service)))
+        const refused = await service.call({ body: tooLarge }).catch(() => null)
+        assert.equal(refused?.status ?? 413, 413)
+        await logins
+      }
+      assert.equal((await logIn(service))?.status, 200)
+      const status = readFileSync(`/proc/${service.pid}/status`, 'utf8')
+      const mib = (name: string) =>
+        Math.round(Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1]) / 1_024)
+      await endGracefully(service)
+      report(
+        `${MEMORY_MIB} MiB of memory, ${engine}`,
+        memory.way,
+        `with ${LOGINS_AT_ONCE} logins at once ${mib('RssAnon')} MiB, and ${mib('RssFile')} MiB of files that the kernel can drop`,
+      )
+    })
+
+    test('a clock that stands still, steps back by 5 hours, and forward by 10', async t => {
+      const deployment = await createDeployment(engine)
+      t.after(deployment.remove)
+      for (const email of [USER_EMAIL, OTHER]) await deployment.addUser(email)
+      const clock = await createMovedClock(deployment.dataDir, 0)
+      const service = await deployment.start(clock.env)
+      const startMs = performance.now()
+      // The database's clock goes on, so the service may be behind it by the time that has passed.
+      const assertWait = (seconds: number) =>
+        assert.ok(seconds <= BLOCK_SECONDS + (performance.now() - startMs) / 1_000, `${seconds} s`)
+      await clock.freeze()
+      let token = refreshTokenIn(await service.login(USER_EMAIL))
+      for (let round = 0; round < 3; round++) token = await proveRefresh(service, token)
+      assertWait(await proveBlock(service, OTHER))
+      const wait = async () => Number((await service.login(OTHER)).headers['retry-after'] ?? 0)
+      for (const hours of [-5, 5]) {
+        await clock.move(hours * HOUR_MS)
+        // On PostgreSQL the database's clock counts, which is not moved.
+        const expectedMs = Date.now() + (engine === 'sqlite' ? hours * HOUR_MS : 0)
+        await until(async () => {
+          const login = await service.login(USER_EMAIL)
+          assert.equal(login.status, 200)
+          const { iat = 0 } = decodeJwt(login.json.data.accessToken)
+          return Math.abs(iat * 1_000 - expectedMs) < HOUR_MS
+        })
+        token = await proveRefresh(service, token)
+        const seconds = await wait()
+        assertWait(seconds)
+        if (engine === 'postgres') assert.ok(seconds > 0)
+      }
+      await endGracefully(service)
+      report(
+        `a clock that stands still, steps back by 5 hours, and forward by 10, ${engine}`,
+        '`Date` of the process is replaced',
+        'sessions and refresh tokens stay valid, and no block lasts longer than 15 minutes',
+      )
+    })
+  })
+}
+
+describe('on SQLite only', () => {
+  test('a full disk, and a disk that becomes read-only', async t => {
+    const deployment = await createDeployment('sqlite', { ...WITH_THREADS, ...UNLIMITED })
+    const folder = await makeTemporaryFolder('login-disk-')
+    t.after(async () => {
+      await deployment.remove()
+      await rm(folder, { recursive: true })
+    })
+    await deployment.addUser(USER_EMAIL)
+    const disk = await createSmallDisk(deployment.dataDir, folder)
+    const start = { command: disk.command }
+    const service = await deployment.start({ DATA_DIR: disk.dataDir }, start)
+    const confirmed: Answer[] = []
+    const untilRefused = () =>
+      until(async () => {
+        const answer = await logIn(service)
+        if (answer?.status === 200) confirmed.push(answer)
+        return answer?.status === 500
+      })
+    await disk.fill(service)
+    await untilRefused()
+    assert.equal(await service.health('/readyz'), 503)
+    assert.equal(await service.health('/livez'), 200)
+    const full = reasonOf(service)
+    await disk.makeRoom(service)
+    await until(async () => (await service.health('/readyz')) === 200)
+    assert.equal((await logIn(service))?.status, 200)
+    for (const answer of confirmed) await proveRefresh(service, refreshTokenIn(answer))
+
+    await disk.makeReadOnly(service)
+    await untilRefused()
+    await until(async () => (await service.health('/readyz')) === 503)
+    assert.equal((await service.call({ method: 'GET', path: '/login' })).status, 200)
+    const readOnly = reasonOf(service)
+    await endGracefully(service)
+    report(
+      'full disk, sqlite',
+      disk.way,
+      `500 and not ready (“${full}”), then well again; nothing that was confirmed is lost`,
+    )
+    report(
+      'disk becomes read-only, sqlite',
+      disk.way,
+      `500 and not ready (“${readOnly}”); the page is served, and the service ends when asked`,
+    )
+  })
+
+  test('no IPv4', async () => {
+    const way = await proveIpv6Only()
+    report('IPv6 only', way, 'logins, throttle, health and the doctor work')
+  })
+})
+
+for (const zone of ZONES) {
+  test(`the time zone ${zone}: everything tells the time as it does in UTC`, async t => {
+    const deployment = await createDeployment('postgres')
+    const cli = await createCli(deployment.database)
+    t.after(async () => {
+      await cli.remove()
+      await deployment.remove()
+    })
+    const beforeMs = Date.now()
+    await deployment.addUser(USER_EMAIL)
+    const service = await deployment.start({ TZ: zone })
+    const headers = { 'Sec-Fetch-Site': 'same-origin' }
+    const login = await service.call({ headers, body: { email: USER_EMAIL, password: PASSWORD } })
+    assert.doesNotMatch(String(login.headers['set-cookie']), /expires/i)
+    const { iat = 0, exp = 0 } = decodeJwt(login.json.data.accessToken)
+    const sessionMs = Date.parse(String(login.json.data.user.createdAt))
+    for (const ms of [iat * 1_000 + 1_000, exp * 1_000 - HOUR_MS + 1_000, sessionMs]) {
+      assert.ok(ms >= beforeMs && ms <= Date.now() + 1_000, `${ms}`)
+    }
+    assert.ok((await proveBlock(service, USER_EMAIL)) <= BLOCK_SECONDS)
+    const lock = ['users', 'lock', USER_EMAIL, '--until', '2130-01-31T12:00']
+    assert.equal((await cli.runProcess(lock, '', { TZ: zone })).code, 0)
+    for (const command of [
+      ...['users list', 'throttle list', 'audit list', `users show ${USER_EMAIL}`],
+      `sessions list ${USER_EMAIL}`,
+    ]) {
+      const [inZone, inUtc] = await Promise.all(
+        [zone, 'UTC'].map(TZ => cli.runProcess(command.split(' '), '', { TZ })),
+      )
+      assert.deepEqual(inZone, inUtc)
+    }
+    for (const { time } of service.lines()) {
+      const ms = Date.parse(String(time))
+      assert.ok(String(time).endsWith('Z') && ms >= beforeMs && ms <= Date.now(), String(time))
+    }
+    await endGracefully(service)
+    report(`time zone ${zone}`, '`TZ`', 'log, tokens, cookies, waits and commands tell UTC')
+  })
+}

@@ -1,0 +1,185 @@
+// DATABASE_URL with several hosts: the service finds the one that accepts writes, and follows a promotion.
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { query } from '../support/engines.ts'
+import {
+  freePort,
+  NO_FSYNC,
+  type PostgresServer,
+  startPostgres,
+} from '../support/postgres-server.ts'
+import {
+  createDeployment,
+  type Deployment,
+  run,
+  type ServiceProcess,
+  until,
+} from '../support/process.ts'
+import { UNLIMITED } from '../support/service.ts'
+
+const OWNER = 'owner@example.com'
+
+describe('with several hosts', () => {
+  let first: PostgresServer
+  let second: PostgresServer
+  let deployment: Deployment
+  before(async () => {
+    first = await startPostgres(NO_FSYNC)
+    second = await first.createStandby()
+    deployment = await createDeployment('postgres', UNLIMITED, first.url)
+    await deployment.addUser(OWNER)
+  })
+  after(async () => {
+    await deployment.remove()
+    await second.stop()
+    await first.stop()
+  })
+
+  const hostOf = ({ url }: PostgresServer) => new URL(url).host
+  const start = (...hosts: string[]): Promise<ServiceProcess> => {
+    const { pathname } = new URL(deployment.env.DATABASE_URL ?? '')
+    const url = `postgres://postgres@${hosts.join(',')}${pathname}?target_session_attrs=read-write`
+    return deployment.start({ DATABASE_URL: url })
+  }
+  const ask = async (server: PostgresServer, statement: string) => {
+    const url = new URL(deployment.env.DATABASE_URL ?? '')
+    url.host = hostOf(server)
+    return query(url.toString(), statement)
+  }
+  const countSessions = async (server: PostgresServer) =>
+    Number((await ask(server, 'select count(*) from sessions'))[0]?.count)
+  /** Each login is repeated until it succeeds: on a busy machine some get a 500. */
+  const logInOften = (service: ServiceProcess, times: number) =>
+    Promise.all(
+      Array.from({ length: times }, () =>
+        until(async () => (await service.login(OWNER)).status === 200),
+      ),
+    )
+  const stop = async (service: ServiceProcess) => {
+    service.kill('SIGTERM')
+    await service.exit
+  }
+
+  test('passes a standby, a silent host, a host that drops packets and one that refuses', async () => {
+    const silent = await listenSilently()
+    const dropping = await dropPackets()
+    try {
+      const service = await start(
+        hostOf(second),
+        `127.0.0.1:${await freePort()}`,
+        silent.host,
+        dropping.host,
+        hostOf(first),
+      )
+      await logInOften(service, 20)
+      await stop(service)
+    } finally {
+      silent.close()
+      dropping.close()
+    }
+  })
+
+  test('refuses to start without a host that accepts writes, and says why', async () => {
+    const url = `postgres://postgres@${hostOf(second)},127.0.0.1:${await freePort()}/postgres`
+    // On a slow machine a start may end because a host did not answer in time, which is another reason.
+    await until(async () => {
+      const service = run({ ...deployment.env, DATABASE_URL: url })
+      assert.equal((await service.exit).code, 1)
+      return /the server does not accept writes; .*ECONNREFUSED/.test(service.output())
+    })
+  })
+
+  test('follows a promotion, and never returns to the former primary', async () => {
+    const service = await start(hostOf(first), hostOf(second))
+    await logInOften(service, 20)
+    // The primary hangs with connections of the service, and the standby takes over.
+    const frozen = [
+      first.pid(),
+      ...(await ask(first, 'select pid from pg_stat_activity where pid <> pg_backend_pid()')).map(
+        ({ pid }) => Number(pid),
+      ),
+    ]
+    for (const pid of frozen) process.kill(pid, 'SIGSTOP')
+    assert.equal((await service.login(OWNER)).status, 500)
+    await ask(second, 'select pg_promote()')
+    await until(async () => (await service.login(OWNER)).status === 200)
+    for (const pid of frozen) process.kill(pid, 'SIGCONT')
+
+    const before = await countSessions(first)
+    await logInOften(service, 40)
+    assert.equal(await countSessions(first), before, 'the former primary got nothing')
+
+    await second.end('SIGKILL')
+    await until(async () => (await service.health('/readyz')) === 503)
+    const reason = /timeline 1, .* used timeline 2: a former primary/
+    await until(async () => {
+      assert.equal((await service.login(OWNER)).status, 500)
+      return service.lines().some(({ err }) => reason.test(err?.message ?? ''))
+    })
+    await second.start()
+    await until(async () => (await service.login(OWNER)).status === 200)
+    assert.equal(await countSessions(first), before, 'the former primary got nothing')
+    await stop(service)
+  })
+
+  test('leaves a server that was set to read-only', async () => {
+    const service = await start(hostOf(second), hostOf(second))
+    const setReadOnly = async (value: string) => {
+      await ask(second, `alter system set default_transaction_read_only = ${value}`)
+      await ask(second, 'select pg_reload_conf()')
+    }
+    await setReadOnly('on')
+    await until(async () => (await service.login(OWNER)).status === 500)
+    await setReadOnly('off')
+    await until(async () => (await service.login(OWNER)).status === 200)
+    await stop(service)
+  })
+})
+
+type FakeHost = { host: string; close: () => void }
+
+/** Accepts connections and never answers, as a frozen server does. */
+async function listenSilently(): Promise<FakeHost> {
+  const sockets: Socket[] = []
+  const server: Server = createServer(socket => {
+    sockets.push(socket.on('error', () => {}))
+  })
+  const port = await freePort()
+  await once(server.listen(port, '127.0.0.1'), 'listening')
+  return {
+    host: `127.0.0.1:${port}`,
+    close() {
+      server.close()
+      for (const socket of sockets) socket.destroy()
+    },
+  }
+}
+
+/** The kernel drops packets to a full queue of connections, which a stopped process does not empty. */
+async function dropPackets(): Promise<FakeHost> {
+  const port = await freePort()
+  const script = `require('net').createServer().listen(${port}, '127.0.0.1', 1, () => console.log('listening'))`
+  const child: ChildProcess = spawn(process.execPath, ['-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  if (child.stdout) await once(child.stdout, 'data')
+  child.kill('SIGSTOP')
+  const sockets: Socket[] = []
+  let isFull = false
+  while (!isFull) {
+    const socket = connect(port, '127.0.0.1').on('error', () => {})
+    sockets.push(socket)
+    isFull = await Promise.race([once(socket, 'connect').then(() => false), setTimeout(500, true)])
+  }
+  return {
+    host: `127.0.0.1:${port}`,
+    close() {
+      for (const socket of sockets) socket.destroy()
+      child.kill('SIGKILL')
+    },
+  }
+}

@@ -1,0 +1,561 @@
+// The pages as a browser without scripts uses them: forms, cookies, redirects.
+import assert from 'node:assert/strict'
+import { hash } from 'node:crypto'
+import { after, before, describe, test } from 'node:test'
+import { byEmail, changeAt } from '../storage/fixtures.ts'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { countHashes } from '../support/hash-counter.ts'
+import { until } from '../support/process.ts'
+import { answersOf, createRawClient, receive } from '../support/raw-connection.ts'
+import {
+  type Answer,
+  createAddresses,
+  createClient,
+  loggedBy,
+  PASSWORD,
+  startTestService,
+} from '../support/service.ts'
+import { MINUTE_MS, type SessionService, startSessionService } from '../support/session-client.ts'
+import {
+  createVisitor,
+  NAVIGATION,
+  noticeIn,
+  refreshIn,
+  textIn,
+  unescaped,
+  type Visitor,
+} from '../support/visitor.ts'
+
+const APP = 'https://app.example.com'
+const CALLBACK = 'https://other.example.net/in'
+const NEW_PASSWORD = 'seven green boats at noon'
+const CHALLENGE = hash('sha256', 'v'.repeat(43), 'base64url')
+const FORMS = [
+  ...['/login', '/login/password', '/login/logout', '/login/sessions/others/end'],
+  '/login/sessions/7d1ad5f1-5a8c-4e8c-9d1c-0a4b4f1f0e55/end',
+]
+const MARKUP = `"'><img src=x onerror=alert(1)>&amp;`
+
+const isAccount = ({ text }: Answer) => text.includes('id="log-out"')
+const errorsIn = (page: Answer) =>
+  ['email', 'password', 'new-password'].map(name => textIn(page, `${name}-error`)).filter(Boolean)
+
+for (const engine of ENGINES_BY_RUN) {
+  describe(`the forms of the pages on ${engine}`, () => {
+    let service: SessionService
+    const newAddress = createAddresses()
+    const newVisitor = () => createVisitor(service, newAddress())
+    before(async () => {
+      service = await startSessionService(engine, {
+        RETURN_TO_ORIGINS: APP,
+        CODE_CALLBACKS: CALLBACK,
+        CORS_ORIGINS: APP,
+      })
+    })
+    after(async () => {
+      await service.assertSecretsKept()
+      await service.stop()
+    })
+
+    async function loggedIn(): Promise<{ email: string; visitor: Visitor; page: Answer }> {
+      const email = await service.newUser()
+      const visitor = newVisitor()
+      const page = await visitor.logIn(email)
+      assert.ok(isAccount(page), page.text)
+      return { email, visitor, page }
+    }
+
+    test('a login leads to the account, with the events of any login', async () => {
+      const email = await service.newUser()
+      const visitor = newVisitor()
+      const lines = await loggedBy(service, async () => {
+        await visitor.logIn(email, 'wrong password')
+        assert.ok(isAccount(await visitor.logIn(email)))
+      })
+      assert.deepEqual(
+        lines.map(({ event }) => event),
+        ['login.failed', 'login.succeeded'],
+      )
+      const account = await visitor.get('/')
+      assert.equal(textIn(account, 'user-email'), email)
+      assert.equal(textIn(account, 'role'), undefined)
+      assert.match(account.text, /This device/)
+    })
+
+    test('every rejected login gets the same page, apart from the email', async () => {
+      const [wrong, inactive] = [await service.newUser(), await service.newUser()]
+      await byEmail(service.store).deactivate(inactive, changeAt(service.now()))
+      const attempts = [
+        [wrong, 'not the password'],
+        [inactive, PASSWORD],
+        ['absent@example.com', 'not the password'],
+        ['no email', 'not the password'],
+        [wrong, 'x'.repeat(100)],
+      ] as const
+      for (const path of ['/login', '/login/password']) {
+        const pages = new Set<string>()
+        for (const [email, password] of attempts) {
+          const fields = { email, password, 'new-password': NEW_PASSWORD }
+          const answer = await newVisitor().post(path, fields)
+          assert.equal(answer.status, 401)
+          assert.equal(noticeIn(answer), 'Incorrect email or password.')
+          assert.match(answer.text, /<title>Error: /)
+          assert.match(answer.text, /id="notice"[^>]* tabindex="-1" autofocus/)
+          assert.ok(!answer.text.includes(password))
+          pages.add(answer.text.replace(`value="${email}"`, ''))
+        }
+        assert.equal(pages.size, 1)
+      }
+    })
+
+    const SITES: [string, Record<string, string>][] = [
+      ['nothing', {}],
+      ['none', { 'Sec-Fetch-Site': 'none' }],
+      ['same-site', { 'Sec-Fetch-Site': 'same-site' }],
+      ['cross-site', { 'Sec-Fetch-Site': 'cross-site' }],
+      ['a listed origin', { 'Sec-Fetch-Site': 'cross-site', Origin: APP }],
+      ['a listed origin of the same site', { 'Sec-Fetch-Site': 'same-site', Origin: APP }],
+      ['capitals', { 'Sec-Fetch-Site': 'SAME-ORIGIN' }],
+      ['two values', { 'Sec-Fetch-Site': 'same-origin, same-origin' }],
+    ]
+    for (const [name, headers] of SITES) {
+      test(`a form that sends ${name} as its site is refused`, async () => {
+        const { email, visitor, page } = await loggedIn()
+        const [, csrf = ''] = /name="csrf" value="([^"]+)"/.exec(page.text) ?? []
+        const Cookie = [...visitor.cookies].map(([one, value]) => `${one}=${value}`).join('; ')
+        const fields = { email, password: PASSWORD, 'new-password': NEW_PASSWORD, csrf }
+        for (const path of FORMS) {
+          const hashes = await countHashes(async () => {
+            const answer = await service.call({
+              path,
+              from: newAddress(),
+              headers: {
+                ...NAVIGATION,
+                ...headers,
+                Cookie,
+                'Content-Type': 'application/x-www-form-urlencoded',
+              },
+              body: String(new URLSearchParams(fields)),
+            })
+            assert.equal(answer.status, 403, path)
+            assert.match(noticeIn(answer) ?? '', /^This page was out of date/)
+            assert.equal(answer.headers['set-cookie'], undefined)
+          })
+          assert.equal(hashes, 0)
+        }
+        assert.ok(isAccount(await visitor.get('/login')))
+      })
+    }
+
+    test('a form of a logged-in user is refused without the CSRF token of the session', async () => {
+      const { email, visitor } = await loggedIn()
+      const other = await loggedIn()
+      const [, foreign = ''] = /name="csrf" value="([^"]+)"/.exec(other.page.text) ?? []
+      for (const path of FORMS.slice(1)) {
+        for (const fields of [{}, { csrf: '' }, { csrf: 'x.y' }, { csrf: foreign }]) {
+          const change = { email, password: PASSWORD, 'new-password': NEW_PASSWORD }
+          const answer = await visitor.post(path, { ...change, ...fields })
+          assert.equal(answer.status, 403, path)
+          assert.match(answer.headers['content-type'] ?? '', /^text\/html/)
+        }
+      }
+      assert.ok(isAccount(await visitor.get('/login')))
+    })
+
+    test('a form is accepted with its site alone: our own posts have the origin "null"', async () => {
+      const email = await service.newUser()
+      const visitor = newVisitor()
+      const page = await visitor.post('/login', { email, password: PASSWORD }, { Origin: 'null' })
+      assert.ok(isAccount(page))
+    })
+
+    test('one session is ended, then all others, then the own one', async () => {
+      const { email, visitor } = await loggedIn()
+      const others = [newVisitor(), newVisitor()]
+      for (const other of others) await other.logIn(email)
+      const stranger = await loggedIn()
+      const account = await visitor.get('/login')
+      const [, id = ''] = /action="(\/login\/sessions\/[\da-f-]{36}\/end)"/.exec(account.text) ?? []
+      const [, foreign = ''] = /id="session-([\da-f-]{36})"/.exec(stranger.page.text) ?? []
+      const [, csrf = ''] = /name="csrf" value="([^"]+)"/.exec(account.text) ?? []
+      const lines = await loggedBy(service, async () => {
+        const left = await visitor.submit(account, id)
+        assert.equal(noticeIn(left), 'That device is logged out.')
+        for (const path of [id, `/login/sessions/${foreign}/end`, '/login/sessions/x/end']) {
+          await visitor.post(path, { csrf })
+        }
+        const alone = await visitor.submit(left, '/login/sessions/others/end')
+        assert.equal(noticeIn(alone), 'All other devices are logged out.')
+        await visitor.submit(alone, '/login/logout')
+      })
+      // The counts of earlier refusals may be written at this moment. A refusal of this user would have a line first.
+      const own = lines.filter(({ count }) => count === undefined)
+      assert.deepEqual(
+        own.map(({ event, reason }) => [event, reason]),
+        ['user', 'user', 'logout'].map(reason => ['session.ended', reason]),
+      )
+      assert.ok(isAccount(await stranger.visitor.get('/login')))
+      for (const ended of [visitor, ...others]) assert.ok(!isAccount(await ended.get('/login')))
+      assert.ok(!visitor.cookies.has('__Host-session'))
+    })
+
+    test('logging out says so, also with a session that has ended, or without any', async () => {
+      const { email, visitor, page } = await loggedIn()
+      await byEmail(service.store).endSessions(email, changeAt(service.now()))
+      const said = 'You are logged out.'
+      assert.equal(noticeIn(await visitor.submit(page, '/login/logout')), said)
+      assert.equal(noticeIn(await newVisitor().post('/login/logout')), said)
+      assert.equal((await visitor.get('/login/logout')).headers.location, '/login')
+    })
+
+    test('an idle session leads to the form with the email, whatever is clicked', async () => {
+      const { email, visitor, page } = await loggedIn()
+      const other = newVisitor()
+      await other.logIn(email)
+      service.advance(31 * MINUTE_MS)
+      for (const shown of [
+        await visitor.get('/login'),
+        await visitor.submit(page, '/login/logout').then(() => other.get('/login')),
+        await other.post('/login/sessions/others/end', {}).then(() => other.get('/login')),
+      ]) {
+        assert.equal(noticeIn(shown), 'Your session has ended. Please log in again.')
+        assert.match(shown.text, new RegExp(`id="email" name="email" value="${email}"`))
+      }
+    })
+
+    test('a missing field is refused at the field, without a hash', async () => {
+      const CASES: [string, Record<string, string>, string[]][] = [
+        [
+          '/login',
+          {},
+          ['Enter an email address such as name@example.com.', 'Enter your password.'],
+        ],
+        ['/login', { email: 'a@b.c', password: '' }, ['Enter your password.']],
+        [
+          '/login',
+          { email: '  ', password: 'x' },
+          ['Enter an email address such as name@example.com.'],
+        ],
+        [
+          '/login/password',
+          { email: 'a@b.c', password: 'x' },
+          ['Choose a password with at least 8 characters.'],
+        ],
+      ]
+      for (const [path, fields, errors] of CASES) {
+        const hashes = await countHashes(async () => {
+          const answer = await newVisitor().post(path, fields)
+          assert.equal(answer.status, 400)
+          assert.deepEqual(errorsIn(answer), errors)
+          assert.match(answer.text, /<title>Error: .*aria-invalid="true" autofocus/s)
+        })
+        assert.equal(hashes, 0)
+      }
+    })
+
+    test('refusals are pages with their status and the typed email, and never JSON', async () => {
+      const email = await service.newUser()
+      const visitor = newVisitor()
+      for (let i = 0; i < 5; i++) await visitor.logIn(email, 'not the password')
+      const waiting = await visitor.logIn(email)
+      assert.equal(waiting.status, 429)
+      assert.equal(noticeIn(waiting), 'Too many attempts. You can try again in 15 minutes.')
+      const seconds = waiting.headers['retry-after']
+      assert.match(waiting.text, new RegExp(`data-wait="${seconds}"`))
+      assert.match(waiting.text, new RegExp(`value="${email}"`))
+      const type = 'Content-Type'
+      const form = { [type]: 'application/x-www-form-urlencoded' }
+      for (const [headers, body, status] of [
+        [{ [type]: 'application/json' }, JSON.stringify({ email, password: PASSWORD }), 415],
+        [{ [type]: 'text/plain' }, 'x', 415],
+        [form, `email=${'x'.repeat(17_000)}`, 413],
+        [{ ...form, 'Content-Encoding': 'gzip' }, 'x', 415],
+      ] as const) {
+        for (const path of FORMS) {
+          const site = { 'Sec-Fetch-Site': 'same-origin' }
+          const from = newAddress()
+          const answer = await service.call({ path, headers: { ...site, ...headers }, body, from })
+          assert.equal(answer.status, status)
+          assert.match(answer.headers['content-type'] ?? '', /^text\/html/)
+          assert.match(answer.text, /<title>Error: /)
+        }
+      }
+      await service.database.rows('alter table users rename to gone')
+      const failed = await newVisitor().logIn(email)
+      await service.database.rows('alter table gone rename to users')
+      assert.equal(failed.status, 500)
+      assert.match(noticeIn(failed) ?? '', /^Something went wrong on our side/)
+      assert.match(failed.text, new RegExp(`value="${email}"`))
+    })
+
+    test('the operations of the API refuse a form with 415', async () => {
+      for (const path of ['login', 'password', 'logout', 'refresh', 'code']) {
+        const { status, json } = await service.call({
+          path: `/api/v1/auth/${path}`,
+          headers: { 'Content-Type': 'application/x-www-form-urlencoded' },
+          body: 'email=a&password=b',
+        })
+        assert.deepEqual([status, json.error.code], [415, 'UNSUPPORTED_MEDIA_TYPE'])
+      }
+    })
+
+    test('a change of the password ends other sessions; after it nothing advises a change', async () => {
+      const { email, visitor, page } = await loggedIn()
+      const other = newVisitor()
+      await other.logIn(email)
+      for (let i = 0; i < 3; i++) await service.login(email, 'wrong', newAddress())
+      const form = await visitor.get('/login/password')
+      assert.match(
+        form.text,
+        new RegExp(`value="${email}"[^>]* autocomplete="username"[^>]* readonly`),
+      )
+      assert.doesNotMatch(form.text, /need an account/)
+      const wrong = { password: 'not the password', 'new-password': NEW_PASSWORD }
+      const refused = await visitor.submit(form, '/login/password', { email, ...wrong })
+      assert.equal(noticeIn(refused), 'Your current password is incorrect.')
+      const right = { ...wrong, password: PASSWORD }
+      const done = await visitor.submit(refused, '/login/password', { email, ...right })
+      assert.match(noticeIn(done) ?? '', /^Your password is changed/)
+      assert.equal(textIn(done, 'failures'), undefined)
+      assert.ok(!isAccount(await other.get('/login')))
+      // The page of the earlier session is out of date.
+      assert.equal((await visitor.submit(page, '/login/logout')).status, 403)
+    })
+
+    test('three failures are worth a warning, fewer are not', async () => {
+      for (const [failures, isWarned] of [
+        [2, false],
+        [3, true],
+      ] as const) {
+        const email = await service.newUser()
+        await newVisitor().logIn(email)
+        for (let i = 0; i < failures; i++) await service.login(email, 'wrong', newAddress())
+        const warning = textIn(await newVisitor().logIn(email), 'failures')
+        assert.equal(warning?.includes('Change password') ?? false, isWarned)
+      }
+    })
+
+    test('the new password is judged by the user only after the current one is verified', async () => {
+      const email = `quite.personal${newAddress()}@example.com`
+      await service.addUser(email)
+      const fields = { email, 'new-password': email.split('@')[0] ?? '' }
+      const change = (password: string) =>
+        newVisitor().post('/login/password', { ...fields, password })
+      const guessed = await change('not the password')
+      assert.equal(noticeIn(guessed), 'Incorrect email or password.')
+      assert.deepEqual(errorsIn(guessed), [])
+      assert.match(errorsIn(await change(PASSWORD))[0] ?? '', /^This password is too close to/)
+      const common = { email, password: 'x', 'new-password': 'password' }
+      const flawed = await newVisitor().post('/login/password', common)
+      assert.match(errorsIn(flawed)[0] ?? '', /^Many people use this password/)
+    })
+
+    test('a temporary password is typed again, and replaced', async () => {
+      const email = await service.newUser()
+      const user = await service.store.users.findByEmail(email)
+      const later = new Date(service.now().getTime() + MINUTE_MS)
+      const { id = '', passwordHash = '' } = user ?? {}
+      await service.store.users.setPassword(id, passwordHash, changeAt(service.now()), later)
+      const visitor = newVisitor()
+      const query = `?return_to=${encodeURIComponent(`${APP}/a`)}&prompt=login&lang=en`
+      const asked = await visitor.logIn(email, PASSWORD, `/login${query}`)
+      assert.equal(asked.status, 403)
+      assert.match(noticeIn(asked) ?? '', /^Your password is temporary/)
+      assert.ok(!asked.text.includes(PASSWORD))
+      const fields = { email, password: PASSWORD, 'new-password': NEW_PASSWORD }
+      const done = await visitor.submit(asked, '/login/password', fields)
+      assert.equal(refreshIn(done), `${APP}/a`)
+      assert.equal(noticeIn(await visitor.get('/login')), undefined)
+    })
+
+    test('a browser that stores no cookie is told so', async () => {
+      const answer = await newVisitor().get('/login?done=logged-in')
+      assert.match(noticeIn(answer) ?? '', /did not store the cookie/)
+    })
+
+    describe('with an address to return to', () => {
+      const PLAIN = `/login?return_to=${encodeURIComponent(`${APP}/a?b=c&d`)}`
+      const CODE = `/login?return_to=${encodeURIComponent(`${CALLBACK}?x=1`)}&challenge=${CHALLENGE}`
+
+      test('a login goes on there, and a user that is logged in goes on at once', async () => {
+        const email = await service.newUser()
+        const visitor = newVisitor()
+        const form = await visitor.get(PLAIN)
+        assert.equal(textIn(form, 'destination'), 'to continue to app.example.com')
+        const fields = { email, password: PASSWORD }
+        const wrong = await visitor.submit(form, '/login', { ...fields, password: 'not this' })
+        assert.equal(textIn(wrong, 'destination'), 'to continue to app.example.com')
+        const leaving = await visitor.submit(wrong, '/login', fields)
+        assert.equal(refreshIn(leaving), `${APP}/a?b=c&d`)
+        assert.match(
+          unescaped(leaving.text),
+          /<a id="continue"[^>]* href="https:.*?\/a\?b=c&d" data-go>/,
+        )
+        assert.equal(refreshIn(await visitor.get(PLAIN)), `${APP}/a?b=c&d`)
+      })
+
+      test('a code is issued after a login, and to a user that is logged in', async () => {
+        const email = await service.newUser()
+        const visitor = newVisitor()
+        for (const leaving of [
+          await visitor.logIn(email, PASSWORD, CODE),
+          await visitor.get(CODE),
+        ]) {
+          const address = new URL(refreshIn(leaving) ?? '')
+          assert.equal(address.searchParams.get('x'), '1')
+          const body = { code: address.searchParams.get('code'), verifier: 'v'.repeat(43) }
+          const redeemed = await service.call({ path: '/api/v1/auth/code', body })
+          assert.equal(redeemed.json.data.user.email, email)
+        }
+      })
+
+      test('prompt=login asks for the password once more', async () => {
+        const { email, visitor } = await loggedIn()
+        const asked = await visitor.get(`${CODE}&prompt=login`)
+        assert.equal(refreshIn(asked), undefined)
+        const wrong = await visitor.submit(asked, '/login', { email, password: 'not this one' })
+        assert.match(wrong.text, /prompt=login/)
+        const leaving = await visitor.submit(wrong, '/login', { email, password: PASSWORD })
+        assert.match(refreshIn(leaving) ?? '', /code=/)
+      })
+
+      test('no code is issued for what is loaded ahead, in a frame or by a script', async () => {
+        const { visitor } = await loggedIn()
+        for (const headers of [
+          { 'Sec-Purpose': 'prefetch' },
+          { 'Sec-Purpose': 'prefetch;prerender' },
+          { 'Sec-Fetch-Dest': 'iframe' },
+          { 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty' },
+          { 'Sec-Fetch-Mode': '' },
+        ]) {
+          const page = await visitor.get(CODE, headers)
+          assert.equal(refreshIn(page), undefined)
+          assert.match(page.text, /<a id="continue"[^>]* href="\/login\?return_to=.*done=continue"/)
+        }
+        assert.deepEqual(
+          service.logged().filter(({ event, ip }) => event === 'code.issued' && !ip),
+          [],
+        )
+      })
+
+      test('an application that sends its user back again and again is not gone to again', async () => {
+        const { visitor } = await loggedIn()
+        for (const path of [PLAIN, CODE]) {
+          visitor.cookies.delete('__Host-departures')
+          for (let i = 0; i < 3; i++) assert.ok(refreshIn(await visitor.get(path)))
+          const stayed = await visitor.get(path)
+          assert.equal(refreshIn(stayed), undefined)
+          assert.match(noticeIn(stayed) ?? '', /sent you back here/)
+          const [, next = ''] = /<a id="continue"[^>]* href="([^"]*)"/.exec(stayed.text) ?? []
+          if (path === CODE) assert.ok(refreshIn(await visitor.get(unescaped(next))))
+        }
+      })
+
+      test('after a link on another site the page asks for itself, to get the cookies', async () => {
+        const { visitor } = await loggedIn()
+        const foreign = { 'Sec-Fetch-Site': 'cross-site' }
+        const entered = await newVisitor().get(PLAIN, { 'Sec-Fetch-Site': 'none' })
+        assert.match(refreshIn(entered) ?? '', /&again=1$/)
+        const first = await visitor.get(PLAIN, foreign)
+        const again = refreshIn(first) ?? ''
+        assert.match(again, /^\/login\?return_to=.*&again=1$/)
+        const own = { 'Sec-Fetch-Site': 'same-origin' }
+        assert.equal(refreshIn(await visitor.get(again, own)), `${APP}/a?b=c&d`)
+        assert.match((await newVisitor().get(again, foreign)).text, /id="password"/)
+        assert.equal(
+          refreshIn(await visitor.get('/login/password', foreign)),
+          '/login/password?again=1',
+        )
+        assert.equal(refreshIn(await visitor.get(`${PLAIN}&prompt=login`, foreign)), undefined)
+      })
+
+      test('an address that is not listed is refused in a sentence, and forgotten', async () => {
+        const visitor = newVisitor()
+        for (const [asked, said] of [
+          ['https://evil.example/x', /^We cannot send you back to evil\.example:/],
+          ['javascript:alert(1)', /^We cannot send you back to where you came from/],
+          [`${APP}.evil.example`, /^We cannot send you back to app\.example\.com\.evil\.example:/],
+        ] as const) {
+          const page = await visitor.get(`/login?return_to=${encodeURIComponent(asked)}`)
+          assert.match(noticeIn(page) ?? '', said)
+          assert.doesNotMatch(page.text, /return_to/)
+        }
+      })
+    })
+
+    test('markup in any value stays text', async () => {
+      const email = `${MARKUP.replaceAll(' ', '')}@example.com`
+      await service.addUser(email, { name: MARKUP })
+      const visitor = newVisitor()
+      const post = { 'Sec-Fetch-Site': 'same-origin', 'User-Agent': MARKUP }
+      const account = await visitor.post('/login', { email, password: PASSWORD }, post)
+      const query = encodeURIComponent(MARKUP)
+      const pages = [
+        account,
+        await visitor.get('/login/password'),
+        await newVisitor().post(`/login?lang=${query}`, { email: MARKUP, password: MARKUP }),
+        await newVisitor().post('/login/password', { email: MARKUP, known: MARKUP, csrf: MARKUP }),
+        await newVisitor().get(`/login?return_to=${query}&challenge=${query}&prompt=${query}`),
+        await newVisitor().get(`/login?return_to=${encodeURIComponent(`${APP}/${MARKUP}`)}`),
+        await newVisitor().get(`/login?return_to=${encodeURIComponent(`https://x/${MARKUP}`)}`),
+        await visitor.get(
+          `/login?return_to=${encodeURIComponent(`${APP}/${MARKUP.replace(' ', '')}`)}`,
+        ),
+        await visitor.get(`/login?done=${query}&again=${query}`),
+        await visitor.get(`/${query}`, { Accept: 'text/html' }),
+      ]
+      for (const { text } of pages) assert.doesNotMatch(text, /<img src=x|<img src="x|'>|&amp;/)
+      assert.equal(textIn(account, 'name'), MARKUP)
+      assert.match(unescaped(account.text), /<strong dir="auto">"'><img src=x onerror=alert\(1\)>&/)
+    })
+  })
+}
+
+test('while the service is stopping, a form is refused with a page that has the email', async () => {
+  let release = () => {}
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
+  let isHeld = false
+  const service = await startTestService('sqlite', {}, null, undefined, store => ({
+    ...store,
+    attempts: {
+      ...store.attempts,
+      async reserve(...values) {
+        isHeld = true
+        await held
+        return store.attempts.reserve(...values)
+      },
+    },
+  }))
+  // The service's own client is closed before it stops.
+  const client = await createClient(service.url, service.dataDir)
+  const first = createVisitor(client).logIn('kate@example.com')
+  await until(async () => isHeld)
+  const stopped = service.stop()
+  await until(async () => service.logText().includes('service.stopping'))
+  const refused = await createVisitor(client, '127.0.0.2').logIn('lea@example.com')
+  release()
+  assert.equal((await first).status, 401)
+  client.close()
+  await stopped
+  assert.equal(refused.status, 503)
+  assert.equal(refused.headers['retry-after'], '5')
+  assert.match(noticeIn(refused) ?? '', /^The service is busy/)
+  assert.match(refused.text, /value="lea@example.com"/)
+})
+
+test('a form whose body does not arrive in time is answered 408 with a page', async context => {
+  const service = await startTestService('sqlite')
+  context.after(() => service.stop())
+  const socket = await (await createRawClient(service)).open()
+  const headers = ['Host: localhost', 'Content-Length: 20', 'Accept-Language: de']
+  const type = 'Content-Type: application/x-www-form-urlencoded'
+  const site = 'Sec-Fetch-Site: same-origin'
+  socket.write(`POST /login HTTP/1.1\r\n${[...headers, type, site].join('\r\n')}\r\n\r\nemail`)
+  const [answer] = answersOf(await receive(socket))
+  assert.equal(answer?.status, 408)
+  assert.equal(answer?.headers.get('content-type'), 'text/html; charset=utf-8')
+  assert.match(answer?.headers.get('content-security-policy') ?? '', /form-action 'self'/)
+  assert.match(answer?.body ?? '', /Ihre Verbindung war zu langsam/)
+})

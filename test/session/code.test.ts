@@ -1,0 +1,395 @@
+// One-time codes, by which applications of other sites log in.
+import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
+import { after, before, describe, test } from 'node:test'
+import { digestOf } from '../../src/system/identifiers.ts'
+import { byEmail, changeAt } from '../storage/fixtures.ts'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { countStatuses, loggedBy, PASSWORD } from '../support/service.ts'
+import {
+  AUTH,
+  bearer,
+  cookie,
+  DAY_MS,
+  INVALID_TOKEN,
+  type Login,
+  MINUTE_MS,
+  ownChange,
+  SECOND_MS,
+  type SessionService,
+  startSessionService,
+} from '../support/session-client.ts'
+import { NAVIGATION, noticeIn, refreshIn } from '../support/visitor.ts'
+
+const ORIGIN = 'https://app.example.net'
+const CALLBACK = `${ORIGIN}/logged-in`
+const OTHER_CALLBACK = 'https://other.example.org/'
+const PARALLEL = 100
+const CODES_PER_MINUTE = 60
+
+const digestInBase64url = (text: string) => createHash('sha256').update(text).digest('base64url')
+const makeVerifier = () => randomBytes(32).toString('base64url')
+
+for (const engine of ENGINES_BY_RUN) {
+  describe(`a login code on ${engine}`, () => {
+    let service: SessionService
+    before(async () => {
+      service = await startSessionService(engine, {
+        CODE_CALLBACKS: `${CALLBACK},${OTHER_CALLBACK}`,
+        RETURN_TO_ORIGINS: 'https://app.example.com',
+        CORS_ORIGINS: 'https://app.example.com',
+        MAX_SESSIONS_PER_USER: '3',
+      })
+    })
+    after(async () => {
+      await service.assertSecretsKept()
+      await service.stop()
+    })
+
+    /** Opens the page as a user that is logged in. */
+    const issue = (login: Login, query: Record<string, string>) =>
+      service.call({
+        method: 'GET',
+        path: `/login?${new URLSearchParams(query)}`,
+        headers: { ...cookie(login.cookie), ...NAVIGATION, Accept: 'text/html' },
+      })
+    const redeem = (code: unknown, verifier: unknown, headers = {}, from = '127.0.0.1') =>
+      service.call({ path: `${AUTH}/code`, body: { code, verifier }, headers, from })
+
+    /** A user that is logged in at the page, and a code of that session. */
+    async function newCode(returnTo = CALLBACK) {
+      const email = await service.newUser()
+      const login = await service.browserLogin(email)
+      return { email, login, ...(await codeOf(login, returnTo)) }
+    }
+    async function codeOf(login: Login, returnTo = CALLBACK) {
+      const verifier = makeVerifier()
+      const challenge = digestInBase64url(verifier)
+      const location = refreshIn(await issue(login, { return_to: returnTo, challenge })) ?? ''
+      return { verifier, location, code: new URL(location).searchParams.get('code') ?? '' }
+    }
+    const sessionsOf = async (accessToken: string) =>
+      (await service.get('/sessions', bearer(accessToken))).json.data.sessions
+
+    test('opens a session of its own, which is listed, refreshed and ended like others', async () => {
+      const { login, code, verifier, location } = await newCode(`${CALLBACK}?order=1&page=2`)
+      assert.equal(location, `${CALLBACK}?order=1&page=2&code=${code}`)
+      const lines = await loggedBy(service, async () => {
+        const { status, headers, json } = await redeem(code, verifier, {
+          'User-Agent': 'the application',
+          'Sec-Fetch-Site': 'cross-site',
+          Origin: ORIGIN,
+          Cookie: `__Host-session=${login.cookie}`,
+        })
+        assert.equal(status, 200)
+        assert.equal(headers['set-cookie'], undefined)
+        assert.equal(headers['x-csrf-token'], undefined)
+        assert.equal(headers['access-control-allow-origin'], ORIGIN)
+        assert.equal(headers['access-control-allow-credentials'], undefined)
+        const { user, accessToken, refreshToken, expiresIn } = json.data
+        assert.deepEqual([user, expiresIn], [login.answer.json.data.user, 3600])
+
+        const listed = await sessionsOf(accessToken)
+        const own = listed.find(({ current }) => current)
+        const page = listed.find(({ id }) => id === login.sessionId)
+        assert.equal(listed.length, 2)
+        assert.equal(own?.userAgent, 'the application')
+        assert.equal(own?.expiresAt, page?.expiresAt)
+        // The session of the page goes on, and is not ended with that of the application.
+        const next = (await service.refresh(refreshToken)).json.data.refreshToken
+        assert.equal((await service.logout(next)).status, 200)
+        assert.equal((await service.get('/session', bearer(accessToken))).status, 401)
+        assert.equal((await service.get('/session', cookie(login.cookie))).status, 200)
+      })
+      const [redeemed] = lines
+      assert.equal(redeemed?.event, 'code.redeemed')
+      assert.equal(redeemed?.userId, login.userId)
+    })
+
+    test('is not a login: the last login and the failures stay as they are', async () => {
+      const email = await service.newUser()
+      await service.browserLogin(email)
+      await service.login(email, 'wrong')
+      const login = await service.browserLogin(email)
+      await service.login(email, 'wrong')
+      const { code, verifier } = await codeOf(login)
+      const before = await service.store.users.findByEmail(email)
+      const { accessToken } = (await redeem(code, verifier)).json.data
+      assert.deepEqual(await service.store.users.findByEmail(email), before)
+      const told = async (headers: object) =>
+        (await service.get('/session', { ...headers })).json.data.session.lastLogin
+      assert.equal((await told(bearer(accessToken)))?.failuresSince, 1)
+      assert.deepEqual(await told(bearer(accessToken)), await told(cookie(login.cookie)))
+    })
+
+    test(`of ${PARALLEL} redemptions at once one opens a session`, async () => {
+      const { login, code, verifier } = await newCode()
+      const lines = await loggedBy(service, async () => {
+        const answers = await Promise.all(
+          Array.from({ length: PARALLEL }, () => redeem(code, verifier)),
+        )
+        assert.deepEqual(countStatuses(answers), { 200: 1, 401: PARALLEL - 1 })
+      })
+      assert.equal((await sessionsOf(login.accessToken)).length, 2)
+      assert.deepEqual(
+        lines.filter(({ err }) => err !== undefined),
+        [],
+      )
+    })
+
+    test('a wrong verifier, a code of other form and a used code are 401 and change nothing', async () => {
+      const { login, code, verifier } = await newCode()
+      const wrong: [unknown, unknown][] = [
+        [code, makeVerifier()],
+        [code, digestInBase64url(verifier)],
+        [code, verifier.slice(0, 42)],
+        [code, verifier.repeat(3)],
+        [code, `${verifier.slice(0, 42)}é`],
+        [code, `${verifier} `],
+        [code, ''],
+        [code, 'x'.repeat(15_000)],
+        [makeVerifier(), verifier],
+        [digestOf(code), verifier],
+        [`${code}=`, verifier],
+        [code.toLowerCase(), verifier],
+        ['', verifier],
+        ['\u0000', verifier],
+        [login.cookie, verifier],
+        [login.refreshToken, verifier],
+      ]
+      for (const [one, other] of wrong) {
+        const { status, text, headers } = await redeem(one, other)
+        assert.deepEqual([status, text], [401, INVALID_TOKEN], String(one))
+        assert.match(String(headers['www-authenticate']), /error="invalid_token"/)
+      }
+      assert.equal((await sessionsOf(login.accessToken)).length, 1)
+      assert.equal((await redeem(code, verifier)).status, 200)
+      assert.equal((await redeem(code, verifier)).text, INVALID_TOKEN)
+      assert.equal((await sessionsOf(login.accessToken)).length, 2)
+    })
+
+    test('a body without its fields is 400, and one that is too large 413', async () => {
+      const { json } = await service.call({ path: `${AUTH}/code`, body: { code: 7 } })
+      assert.deepEqual(json.error, {
+        code: 'VALIDATION_ERROR',
+        message: 'Code and verifier are required',
+        fields: ['code', 'verifier'],
+      })
+      const { status } = await redeem('x'.repeat(16_384), 'x')
+      assert.equal(status, 413)
+    })
+
+    test('a script redeems it in the origin of its callback only', async () => {
+      const { code, verifier } = await newCode()
+      for (const origin of [
+        ...['https://other.example.org', 'https://app.example.com', 'null', ''],
+        ...[`${ORIGIN}/`, `${ORIGIN}.`, `${ORIGIN}:443`, 'http://app.example.net', service.url],
+        'https://APP.example.net',
+      ]) {
+        const answer = await redeem(code, verifier, { Origin: origin })
+        assert.equal(answer.text, INVALID_TOKEN, origin)
+      }
+      const preflight = await service.call({
+        method: 'OPTIONS',
+        path: `${AUTH}/code`,
+        headers: { Origin: ORIGIN, 'Access-Control-Request-Method': 'POST' },
+      })
+      assert.equal(preflight.status, 204)
+      assert.equal(preflight.headers['access-control-allow-origin'], ORIGIN)
+      assert.equal(preflight.headers['access-control-allow-credentials'], undefined)
+      assert.equal((await redeem(code, verifier, { Origin: ORIGIN })).status, 200)
+    })
+
+    test('is valid for 60 seconds, and no longer after the clock was set', async t => {
+      service.stopClock(t)
+      const { login, code, verifier } = await newCode()
+      service.advance(59 * SECOND_MS)
+      const late = await codeOf(login)
+      assert.equal((await redeem(code, verifier)).status, 200)
+      // The clock of PostgreSQL is known to the millisecond.
+      service.advance(60 * SECOND_MS + 5)
+      assert.equal((await redeem(late.code, late.verifier)).text, INVALID_TOKEN)
+      const ahead = await codeOf(login)
+      service.advance(-5 * MINUTE_MS)
+      const lines = await loggedBy(service, async () => {
+        const answer = await redeem(ahead.code, ahead.verifier, {}, '127.0.0.9')
+        assert.equal(answer.text, INVALID_TOKEN)
+      })
+      service.advance(5 * MINUTE_MS)
+      // The counts of earlier refusals may be written at this moment.
+      const own = lines.filter(({ ip }) => ip === '127.0.0.9')
+      assert.deepEqual(
+        own.map(({ reason }) => reason),
+        ['code-expired'],
+      )
+    })
+
+    const CHANGES: [name: string, change: (email: string, login: Login) => Promise<unknown>][] = [
+      [
+        'a logout',
+        (_, login) => service.call({ path: `${AUTH}/logout`, headers: ownChange(login) }),
+      ],
+      [
+        'another login of the browser',
+        (email, login) => service.browserLogin(email, { headers: cookie(login.cookie) }),
+      ],
+      [
+        'a change of the password',
+        async email => {
+          const body = {
+            email,
+            currentPassword: PASSWORD,
+            newPassword: 'seven green boats at noon',
+          }
+          assert.equal((await service.call({ path: `${AUTH}/password`, body })).status, 200)
+        },
+      ],
+      [
+        'a password of the administrator',
+        email => byEmail(service.store).setPassword(email, 'a hash', changeAt(service.now())),
+      ],
+      [
+        'a deactivation',
+        email => byEmail(service.store).deactivate(email, changeAt(service.now())),
+      ],
+      [
+        'a lock of the administrator',
+        email =>
+          byEmail(service.store).lock(
+            email,
+            new Date(service.now().getTime() + DAY_MS),
+            changeAt(service.now()),
+          ),
+      ],
+      [
+        'the end of the session by the administrator',
+        email => byEmail(service.store).endSessions(email, changeAt(service.now())),
+      ],
+      [
+        'the deletion of the user',
+        email => byEmail(service.store).delete(email, changeAt(service.now())),
+      ],
+    ]
+    for (const [name, change] of CHANGES) {
+      test(`${name} makes it invalid`, async () => {
+        const { email, login, code, verifier } = await newCode()
+        await change(email, login)
+        assert.equal((await redeem(code, verifier)).text, INVALID_TOKEN)
+        const opened = await service.database.rows(
+          `select id from sessions where user_id = '${login.userId}' and cookie_digest is null
+            and created_at > (select min(created_at) from sessions) and ended_at is null`,
+        )
+        assert.equal(opened.length, name === 'a change of the password' ? 1 : 0)
+      })
+    }
+
+    test('a change of the password at the same moment leaves one session', async () => {
+      for (let round = 0; round < 10; round++) {
+        const { email, code, verifier, login } = await newCode()
+        const newPassword = 'seven green boats at noon'
+        const body = { email, currentPassword: PASSWORD, newPassword }
+        const [changed, redeemed] = await Promise.all([
+          service.call({ path: `${AUTH}/password`, body }),
+          redeem(code, verifier),
+        ])
+        assert.equal(changed.status, 200)
+        assert.ok([200, 401].includes(redeemed.status))
+        const live = await service.database.rows(
+          `select id from sessions where user_id = '${login.userId}' and ended_at is null`,
+        )
+        assert.equal(live.length, 1)
+      }
+    })
+
+    test('a lock of the throttle does not stop it', async () => {
+      const { email, code, verifier } = await newCode()
+      for (let i = 0; i < 6; i++) await service.login(email, 'wrong')
+      assert.equal((await service.login(email, PASSWORD)).status, 429)
+      assert.equal((await redeem(code, verifier)).status, 200)
+    })
+
+    test('beyond the limit of sessions, the least recently used one ends', async () => {
+      const { email, login, code, verifier } = await newCode()
+      service.advance(SECOND_MS)
+      await service.programLogin(email)
+      await service.programLogin(email)
+      service.advance(SECOND_MS)
+      const lines = await loggedBy(service, async () => {
+        assert.equal((await redeem(code, verifier)).status, 200)
+      })
+      const ended = lines.filter(({ event }) => event === 'session.ended')
+      assert.deepEqual(
+        ended.map(({ sessionId, reason }) => ({ sessionId, reason })),
+        [{ sessionId: login.sessionId, reason: 'limit' }],
+      )
+    })
+
+    test('is not issued without a session, or for other addresses and challenges', async () => {
+      const login = await service.browserLogin(await service.newUser())
+      const challenge = digestInBase64url('x')
+      const lines = await loggedBy(service, async () => {
+        for (const [holder, query] of [
+          [
+            { ...login, cookie: makeVerifier() },
+            { return_to: CALLBACK, challenge },
+          ],
+          [login, { return_to: 'https://app.example.com/', challenge }],
+          [login, { return_to: `${ORIGIN}/`, challenge }],
+          [login, { return_to: `${CALLBACK}?code=x`, challenge }],
+          [login, { return_to: CALLBACK, challenge: `${challenge}=` }],
+          [login, { return_to: CALLBACK, challenge: '' }],
+          [login, { return_to: CALLBACK }],
+        ] as const) {
+          assert.equal(refreshIn(await issue(holder, query)), undefined)
+        }
+      })
+      assert.ok(lines.every(({ event }) => event !== 'code.issued'))
+      const issued = await loggedBy(service, () => codeOf(login))
+      const { event, sessionId, userId, callback } = issued.at(-1) ?? {}
+      assert.deepEqual(
+        { event, sessionId, userId, callback },
+        {
+          event: 'code.issued',
+          sessionId: login.sessionId,
+          userId: login.userId,
+          callback: CALLBACK,
+        },
+      )
+    })
+
+    test('a session gets as many in a minute as it may be refreshed, and then a 429', async () => {
+      const login = await service.browserLogin(await service.newUser())
+      const query = { return_to: CALLBACK, challenge: digestInBase64url('x') }
+      for (let i = 0; i < CODES_PER_MINUTE; i++) await issue(login, query)
+      const answer = await issue(login, query)
+      assert.equal(answer.status, 429)
+      assert.match(noticeIn(answer) ?? '', /^The service is busy/)
+      assert.ok(Number(answer.headers['retry-after']) <= 60)
+    })
+
+    test('only its digest is stored, a purge removes it, and the deletion of its user too', async () => {
+      const { login, code } = await newCode()
+      const stored = () => service.database.rows('select digest, session_id from login_codes')
+      const rows = await stored()
+      const row = rows.find(({ digest }) => digest === digestOf(code))
+      assert.equal(row?.session_id, login.sessionId)
+      service.advance(MINUTE_MS)
+      const purged = await service.store.maintenance.purge(service.now())
+      assert.ok((purged?.codes ?? 0) > 0)
+      assert.deepEqual(await stored(), [])
+      const { email } = await newCode()
+      await byEmail(service.store).delete(email, changeAt(service.now()))
+      assert.deepEqual(await stored(), [])
+    })
+
+    test('a redemption that fails at the end leaves the code valid', async () => {
+      const { code, verifier, login } = await newCode()
+      await service.database.rows('alter table refresh_tokens rename to gone')
+      assert.equal((await redeem(code, verifier)).status, 500)
+      await service.database.rows('alter table gone rename to refresh_tokens')
+      const opened = `select id from sessions where user_id = '${login.userId}'`
+      assert.equal((await service.database.rows(opened)).length, 1)
+      assert.equal((await redeem(code, verifier)).status, 200)
+    })
+  })
+}

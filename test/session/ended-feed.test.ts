@@ -1,0 +1,405 @@
+// The feed of ended sessions: what it lists and for how long, its cursor, and what it costs.
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, describe, test } from 'node:test'
+import { byEmail, changeAt } from '../storage/fixtures.ts'
+import { ENGINES_BY_RUN, sizeByRun } from '../support/engines.ts'
+import { fillSessions } from '../support/many-sessions.ts'
+import { scrape } from '../support/metrics.ts'
+import { freePort } from '../support/postgres-server.ts'
+import {
+  type Answer,
+  countStatuses,
+  createAddresses,
+  PASSWORD,
+  startTestService,
+  UNLIMITED,
+} from '../support/service.ts'
+import {
+  AUTH,
+  bearer,
+  DEVICE_COOKIE,
+  MINUTE_MS,
+  ownChange,
+  SECOND_MS,
+  SESSION_COOKIE,
+  type SessionService,
+  startSessionService,
+} from '../support/session-client.ts'
+
+const FEED = '/.well-known/ended-sessions'
+const LISTED_MS = 65 * MINUTE_MS
+/** An end is listed up to this much longer. */
+const BLOCK_MS = 10 * SECOND_MS
+type Feed = { ended: string[]; next: string; more: boolean }
+
+for (const engine of ENGINES_BY_RUN) {
+  describe(`the feed of ended sessions on ${engine}`, () => {
+    let service: SessionService
+    let opsPort: number
+    before(async () => {
+      opsPort = await freePort()
+      const env = { ...UNLIMITED, MAX_SESSIONS_PER_USER: '3', OPS_PORT: String(opsPort) }
+      service = await startSessionService(engine, env)
+    })
+    after(async () => {
+      await service.assertSecretsKept()
+      await service.stop()
+    })
+    // Each test starts with a new read of the database, and without entries.
+    beforeEach(() => service.advance(2 * LISTED_MS))
+
+    const ask = (query = '', headers = {}) =>
+      service.call({ method: 'GET', path: `${FEED}${query}`, headers })
+    const feedOf = ({ status, text }: Answer): Feed => {
+      assert.equal(status, 200, text)
+      return JSON.parse(text)
+    }
+    /** With a new read of the database. */
+    const read = async (query = '') => {
+      service.advance(SECOND_MS)
+      return feedOf(await ask(query))
+    }
+    const change = () => changeAt(service.now())
+    const later = (ms: number) => new Date(service.now().getTime() + ms)
+    /** How often the action reads the database, and the most that the time it took allows. */
+    const countReads = async (action: () => Promise<unknown>) => {
+      const count = async () => {
+        const series = await scrape(opsPort)
+        const reads = ['done', 'error'].map(
+          result =>
+            `database_operation_seconds_count{operation="sessions.hasMoreEnded",result="${result}"}`,
+        )
+        return reads.reduce((sum, name) => sum + (series.get(name) ?? 0), 0)
+      }
+      const [before, startMs] = [await count(), performance.now()]
+      await action()
+      const allowed = 1 + Math.ceil((performance.now() - startMs) / SECOND_MS)
+      return { reads: (await count()) - before, allowed }
+    }
+    /** A user with a live session that another user's end must not list. */
+    const logIn = async () => {
+      const email = await service.newUser()
+      return { email, ...(await service.programLogin(email)) }
+    }
+    type LoggedIn = Awaited<ReturnType<typeof logIn>>
+
+    const ENDS: [name: string, end: (login: LoggedIn) => Promise<unknown>][] = [
+      ['a logout by refresh token', login => service.logout(login.refreshToken)],
+      [
+        'a logout by access token',
+        ({ accessToken }) =>
+          service.call({ path: `${AUTH}/logout`, headers: bearer(accessToken), body: {} }),
+      ],
+      [
+        'the end of a session by its user',
+        ({ sessionId, accessToken }) =>
+          service.delete(`/sessions/${sessionId}`, bearer(accessToken)),
+      ],
+      [
+        'the end of all other sessions',
+        async ({ email }) => {
+          const { accessToken } = await service.programLogin(email)
+          return service.delete('/sessions', bearer(accessToken))
+        },
+      ],
+      [
+        'a reused refresh token',
+        async ({ refreshToken }) => {
+          await service.refresh(refreshToken)
+          service.advance(2 * MINUTE_MS)
+          assert.equal((await service.refresh(refreshToken)).status, 401)
+        },
+      ],
+      [
+        'a change of the password',
+        ({ email }) => {
+          const newPassword = 'seven green boats at noon'
+          const body = { email, currentPassword: PASSWORD, newPassword }
+          return service.call({ path: `${AUTH}/password`, body })
+        },
+      ],
+      [
+        'a login beyond the limit',
+        async ({ email }) => {
+          for (let i = 0; i < 3; i++) await service.programLogin(email)
+        },
+      ],
+      [
+        'the end of a session by an administrator',
+        ({ sessionId }) => service.store.sessions.endByAdministrator(sessionId, change()),
+      ],
+      [
+        'the end of all sessions by an administrator',
+        ({ email }) => byEmail(service.store).endSessions(email, change()),
+      ],
+      ['a lock', ({ email }) => byEmail(service.store).lock(email, later(MINUTE_MS), change())],
+      ['a deactivation', ({ email }) => byEmail(service.store).deactivate(email, change())],
+      [
+        'a password set by an administrator',
+        ({ email }) => byEmail(service.store).setPassword(email, 'a hash', change()),
+      ],
+      [
+        'an import',
+        ({ email, userId: id }) => {
+          const unsaid = { role: null, createdAt: null, lockedUntil: null }
+          const user = { id, isIdGiven: true, email, passwordHash: 'x', name: 'N', isActive: false }
+          const options = { mayUpdate: true, isDryRun: false }
+          return service.store.imports.run([{ ...user, ...unsaid }], options, change())
+        },
+      ],
+      ['a deletion', ({ email }) => byEmail(service.store).delete(email, change())],
+    ]
+    for (const [name, end] of ENDS) {
+      test(`lists the session that ${name} has ended, and no other, for 65 minutes`, async t => {
+        service.stopClock(t)
+        const other = await logIn()
+        const login = await logIn()
+        assert.deepEqual((await read()).ended, [])
+        // Its session is older than any that the end opens.
+        service.advance(1)
+        await end(login)
+        const { ended, ...rest } = await read()
+        assert.deepEqual(ended, [login.sessionId])
+        assert.deepEqual(Object.keys(rest), ['next', 'more'])
+        service.advance(LISTED_MS - 5 * SECOND_MS)
+        await service.store.maintenance.purge(service.now())
+        assert.deepEqual((await read()).ended, [login.sessionId])
+        service.advance(5 * SECOND_MS + BLOCK_MS)
+        assert.deepEqual((await read()).ended, [])
+        assert.equal((await service.refresh(other.refreshToken)).status, 200)
+      })
+    }
+
+    test('lists the sessions that a browser left behind', async () => {
+      const email = await service.newUser()
+      const first = await service.browserLogin(email)
+      const Cookie = `${SESSION_COOKIE}=${first.cookie}; ${DEVICE_COOKIE}=${first.device}`
+      const second = await service.browserLogin(email, { headers: { Cookie } })
+      assert.deepEqual((await read()).ended, [first.sessionId])
+      service.advance(121 * MINUTE_MS)
+      const device = { headers: { Cookie: `${DEVICE_COOKIE}=${first.device}` } }
+      const third = await service.browserLogin(email, device)
+      assert.deepEqual((await read()).ended, [second.sessionId])
+      await service.call({ path: `${AUTH}/logout`, headers: ownChange(third) })
+      assert.deepEqual((await read()).ended, [second.sessionId, third.sessionId])
+    })
+
+    test('does not list a session that has expired', async () => {
+      const { refreshToken } = await logIn()
+      service.advance(8 * 24 * 60 * MINUTE_MS)
+      assert.equal((await service.refresh(refreshToken)).status, 401)
+      await service.store.maintenance.purge(service.now())
+      assert.deepEqual((await read()).ended, [])
+    })
+
+    test('keeps the ids of a deleted user no longer than 65 minutes', async () => {
+      const logins = [await logIn(), await logIn()]
+      await service.logout(logins[0]?.refreshToken)
+      service.advance(LISTED_MS)
+      for (const { email } of logins) await byEmail(service.store).delete(email, change())
+      const rows = () => service.database.rows('select id from ended_sessions')
+      assert.deepEqual(
+        (await rows()).map(({ id }) => id),
+        [logins[1]?.sessionId],
+      )
+      service.advance(LISTED_MS)
+      await service.store.maintenance.purge(service.now())
+      assert.deepEqual(await rows(), [])
+    })
+
+    test('with a cursor an answer has what is new, and what was new shortly before', async () => {
+      const [first, second, third] = [await logIn(), await logIn(), await logIn()]
+      await service.logout(first.refreshToken)
+      const all = await read()
+      service.advance(11 * SECOND_MS)
+      await service.logout(second.refreshToken)
+      const next = await read(`?after=${all.next}`)
+      assert.deepEqual(next.ended, [first.sessionId, second.sessionId])
+      service.advance(8 * SECOND_MS)
+      await service.logout(third.refreshToken)
+      const last = await read(`?after=${next.next}`)
+      assert.deepEqual(last.ended, [second.sessionId, third.sessionId])
+      // A cursor stays the same while no session ends.
+      service.advance(30 * MINUTE_MS)
+      const { next: same } = await read(`?after=${last.next}`)
+      assert.equal(same, last.next)
+      const everyone = [first, second, third].map(({ sessionId }) => sessionId)
+      for (const query of ['', '?after=0', `?after=${Number(all.next) - LISTED_MS}`]) {
+        assert.deepEqual((await read(query)).ended, everyone, query)
+      }
+    })
+
+    test('an end that is committed a minute after its time is not missed', async () => {
+      const [punctual, late] = [await logIn(), await logIn()]
+      const long = changeAt(service.now())
+      service.advance(MINUTE_MS)
+      await service.logout(punctual.refreshToken)
+      const { next } = await read()
+      service.advance(SECOND_MS)
+      await byEmail(service.store).deactivate(late.email, long)
+      const { ended } = await read(`?after=${next}`)
+      assert.deepEqual(ended.toSorted(), [punctual.sessionId, late.sessionId].toSorted())
+    })
+
+    test('25,000 ends of one millisecond come in pages of at most 10,000, from any instance', async context => {
+      const { userId } = await logIn()
+      const filling = { tokensEach: 0, endedAt: service.now() }
+      await fillSessions(service.database, userId, 25_000, service.now(), filling)
+      const other = await startTestService(engine, { ...service.env, OPS_PORT: '0' }, service)
+      context.after(() => other.stop())
+      other.advance(service.now().getTime() - other.now().getTime())
+      const ids = new Set<string>()
+      const pages: Feed[] = []
+      for (let next = ''; pages.at(-1)?.more !== false; next = `?after=${pages.at(-1)?.next}`) {
+        const path = `${FEED}${next}`
+        const page = feedOf(
+          await (pages.length % 2 ? other : service).call({ method: 'GET', path }),
+        )
+        assert.ok(page.ended.length > 0 && page.ended.length <= 10_000)
+        for (const id of page.ended) ids.add(id)
+        pages.push(page)
+      }
+      assert.deepEqual([pages.length, ids.size], [3, 25_000])
+      // A caller that lost its place gets the whole page that it is in.
+      const place = pages[0]?.next.replace(/.{12}$/, '0'.repeat(12))
+      assert.equal(feedOf(await ask(`?after=${place}`)).ended.length, 10_000)
+      const beyond = feedOf(await ask(`?after=${pages[0]?.next.replace(/[^.]+$/, 'f'.repeat(36))}`))
+      assert.deepEqual(beyond, { ...beyond, ended: [], more: false })
+    })
+
+    test('an unchanged answer is not sent again', async () => {
+      await service.logout((await logIn()).refreshToken)
+      service.advance(SECOND_MS)
+      const { headers, text } = await ask()
+      const etag = String(headers.etag)
+      assert.match(etag, /^"[\da-f]{32}"$/)
+      assert.equal(headers['cache-control'], 'public, max-age=1')
+      service.advance(SECOND_MS)
+      for (const tag of [etag, `W/${etag}`, `"x", ${etag}`]) {
+        const again = await ask('', { 'If-None-Match': tag })
+        assert.equal(again.status, 304, tag)
+        assert.equal(again.text, '')
+        assert.equal(again.headers.etag, etag)
+      }
+      assert.equal((await ask('', { 'If-None-Match': '"x"' })).text, text)
+      await service.logout((await logIn()).refreshToken)
+      service.advance(SECOND_MS)
+      assert.equal((await ask('', { 'If-None-Match': etag })).status, 200)
+    })
+
+    test('a cursor that was never given is refused', async () => {
+      const { next } = await read()
+      const ahead = service.now().getTime() + MINUTE_MS
+      for (const query of [
+        ...['after=', 'after=x', 'after=-1', 'after=1.5', 'after=1e3', 'after=%201', 'after=0x10'],
+        ...['after=99999999999999999999', 'after=999999999999999', `after=${ahead}`],
+        ...[
+          `after=${next}&after=${next}`,
+          'after=%00',
+          'after=١',
+          'after=0.0',
+          `after=0.${ahead}.x`,
+        ],
+        `after=${ahead}.0.${'0'.repeat(36)}`,
+      ]) {
+        const { status, json } = await ask(`?${query}`)
+        assert.equal(status, 400, query)
+        assert.deepEqual(json.error.fields, ['after'], query)
+      }
+      assert.deepEqual(feedOf(await ask('?other=1')), { ended: [], next, more: false })
+    })
+
+    test('pages of other origins may read it if they may read the keys', async () => {
+      for (const Origin of ['https://localhost:3000', 'https://app.example.com']) {
+        const keys = { method: 'GET', path: '/.well-known/jwks.json', headers: { Origin } }
+        const [feed, jwks] = [await ask('', { Origin }), await service.call(keys)]
+        for (const name of ['origin', 'credentials']) {
+          const header = `access-control-allow-${name}`
+          assert.equal(feed.headers[header], jwks.headers[header], header)
+        }
+        assert.ok(feed.headers['access-control-allow-origin'])
+      }
+    })
+
+    test('hundreds of callers at once cause one read per second, and none without callers', async () => {
+      await service.logout((await logIn()).refreshToken)
+      service.advance(SECOND_MS)
+      const newAddress = createAddresses()
+      const { reads, allowed } = await countReads(async () => {
+        const answers: Answer[] = []
+        // Not all at once: on a busy machine, a thousand handshakes take longer than one may take.
+        for (let wave = 0; wave < sizeByRun(2, 10); wave++) {
+          const callers = Array.from({ length: 100 }, () =>
+            service.call({ method: 'GET', path: FEED, from: newAddress() }),
+          )
+          answers.push(...(await Promise.all(callers)))
+        }
+        assert.deepEqual(countStatuses(answers), { 200: answers.length })
+        assert.equal(new Set(answers.map(({ text }) => text)).size, 1)
+      })
+      assert.ok(reads >= 1 && reads <= allowed, `${reads} of ${allowed}`)
+      const idle = await countReads(async () => service.advance(10 * SECOND_MS))
+      assert.equal(idle.reads, 0)
+    })
+
+    test('after the clock was set back, a cursor is refused and everything is listed', async () => {
+      const [before, between] = [await logIn(), await logIn()]
+      await service.logout(before.refreshToken)
+      const { next } = await read()
+      service.advance(-30 * MINUTE_MS)
+      await service.logout(between.refreshToken)
+      assert.equal((await ask(`?after=${next}`)).status, 400)
+      const { ended, next: newer } = await read()
+      assert.deepEqual(ended.toSorted(), [before.sessionId, between.sessionId].toSorted())
+      assert.ok(Number(newer) < Number(next))
+      service.advance(30 * MINUTE_MS)
+    })
+
+    test('a failing database is a 500, once a second, and nothing is lost', async () => {
+      const [first, second] = [await logIn(), await logIn()]
+      await service.logout(first.refreshToken)
+      const { next } = await read()
+      await service.database.rows('alter table ended_sessions rename to away')
+      service.advance(SECOND_MS)
+      const { reads, allowed } = await countReads(async () => {
+        const answers = await Promise.all(Array.from({ length: 50 }, () => ask(`?after=${next}`)))
+        assert.deepEqual(countStatuses(answers), { 500: 50 })
+        assert.equal(answers[0]?.json.error.code, 'INTERNAL_ERROR')
+      })
+      assert.ok(reads >= 1 && reads <= allowed, `${reads} of ${allowed}`)
+      await service.logout(second.refreshToken)
+      service.advance(3 * MINUTE_MS)
+      await service.database.rows('alter table away rename to ended_sessions')
+      const { ended } = await read(`?after=${next}`)
+      assert.deepEqual(ended, [first.sessionId, second.sessionId])
+    })
+
+    test('two instances list the same, also after a start, and a cursor of one is one of the other', async context => {
+      const [first, second, third] = [await logIn(), await logIn(), await logIn()]
+      await service.logout(first.refreshToken)
+      await byEmail(service.store).delete(second.email, change())
+      const here = await read()
+      const other = await startTestService(engine, { ...service.env, OPS_PORT: '0' }, service)
+      context.after(() => other.stop())
+      other.advance(service.now().getTime() - other.now().getTime())
+      const askOther = async (query: string) => {
+        other.advance(SECOND_MS)
+        return feedOf(await other.call({ method: 'GET', path: `${FEED}${query}` }))
+      }
+      const both = [first.sessionId, second.sessionId].toSorted()
+      assert.deepEqual(here.ended.toSorted(), both)
+      assert.deepEqual((await askOther('')).ended.toSorted(), both)
+      await service.logout(third.refreshToken)
+      const there = await askOther(`?after=${here.next}`)
+      assert.ok(there.ended.includes(third.sessionId))
+      assert.ok((await read(`?after=${there.next}`)).ended.includes(third.sessionId))
+      // The ends of the last two minutes are told again after a start; older ones are not.
+      service.advance(5 * MINUTE_MS)
+      other.advance(5 * MINUTE_MS)
+      const late = await logIn()
+      await service.logout(late.refreshToken)
+      const { next } = await read(`?after=${there.next}`)
+      assert.deepEqual((await askOther(`?after=${next}`)).ended, [late.sessionId])
+    })
+  })
+}

@@ -1,0 +1,241 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, before, describe, test } from 'node:test'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { type Answer, loggedBy } from '../support/service.ts'
+import {
+  AUTH,
+  bearer,
+  CSRF_FAILED,
+  cookie,
+  cookieIn,
+  DAY_MS,
+  INVALID_TOKEN,
+  MINUTE_MS,
+  ownChange,
+  SESSION_COOKIE,
+  type SessionService,
+  startSessionService,
+} from '../support/session-client.ts'
+
+const NOTHING = '{"success":true,"data":{}}'
+const FIELDS = ['id', 'createdAt', 'lastUsedAt', 'expiresAt', 'userAgent', 'ip', 'current']
+
+for (const engine of ENGINES_BY_RUN) {
+  describe(`session endpoints on ${engine}`, () => {
+    let service: SessionService
+    before(async () => {
+      service = await startSessionService(engine)
+    })
+    after(async () => {
+      await service.assertSecretsKept()
+      await service.stop()
+    })
+
+    function assertRefused(answer: Answer): void {
+      assert.deepEqual([answer.status, answer.text], [401, INVALID_TOKEN])
+      assert.equal(answer.headers['set-cookie'], undefined)
+      assert.equal(answer.headers['cache-control'], 'no-store')
+    }
+    const idsOf = ({ json }: Answer) => json.data.sessions.map(({ id }) => id)
+
+    test('GET /session shows the user and the session', async () => {
+      const { answer: login, ...opened } = await service.browserLogin(await service.newUser(), {
+        headers: { 'User-Agent': 'Browser/1.0 (X11)' },
+        from: '127.3.0.1',
+      })
+      const ways = { bearer: bearer(opened.accessToken), cookie: cookie(opened.cookie) }
+      for (const [way, headers] of Object.entries(ways)) {
+        const answer = await service.get('/session', headers)
+        assert.equal(answer.status, 200)
+        assert.deepEqual(Object.keys(answer.json.data), ['user', 'session'])
+        const { user, session } = answer.json.data
+        assert.deepEqual(user, login.json.data.user)
+        assert.deepEqual(Object.keys(session), [...FIELDS, 'lastLogin'])
+        assert.deepEqual(
+          [session.id, session.userAgent, session.ip, session.current],
+          [opened.sessionId, 'Browser/1.0 (X11)', '127.3.0.1', true],
+        )
+        assert.equal(session.createdAt, session.lastUsedAt)
+        assert.equal(Date.parse(session.expiresAt) - Date.parse(session.createdAt), 30 * DAY_MS)
+        assert.equal(answer.headers['x-csrf-token'] !== undefined, way === 'cookie')
+        assert.equal(answer.headers['set-cookie'], undefined)
+        assert.equal(answer.headers['cache-control'], 'no-store')
+      }
+    })
+
+    test('GET /sessions lists the live sessions of the user and marks the current one', async () => {
+      const email = await service.newUser()
+      const expired = await service.programLogin(email)
+      service.advance(7 * DAY_MS + MINUTE_MS)
+      const first = await service.programLogin(email)
+      service.advance(MINUTE_MS)
+      const second = await service.browserLogin(email)
+      const ended = await service.programLogin(email)
+      await service.logout(ended.refreshToken)
+      const stranger = await service.programLogin(await service.newUser())
+
+      for (const current of [first, second]) {
+        const answer = await service.get('/sessions', bearer(current.accessToken))
+        assert.equal(answer.status, 200)
+        assert.deepEqual(Object.keys(answer.json.data), ['sessions'])
+        const { sessions } = answer.json.data
+        for (const session of sessions) assert.deepEqual(Object.keys(session), FIELDS)
+        assert.deepEqual(
+          sessions.map(({ id, current }) => [id, current]),
+          [first, second].map(({ sessionId }) => [sessionId, sessionId === current.sessionId]),
+        )
+        for (const { sessionId } of [expired, ended, stranger]) {
+          assert.ok(!answer.text.includes(sessionId))
+        }
+      }
+      const [{ lastUsedAt = '', createdAt = '' } = {}] = (
+        await service.get('/sessions', cookie(second.cookie))
+      ).json.data.sessions
+      assert.equal(lastUsedAt, createdAt)
+      service.advance(MINUTE_MS)
+      const refreshedAt = service.now()
+      await service.refresh(first.refreshToken)
+      const [used] = (await service.get('/sessions', cookie(second.cookie))).json.data.sessions
+      assert.ok(Date.parse(used?.lastUsedAt ?? '') >= refreshedAt.getTime())
+    })
+
+    test('DELETE /sessions/{id} ends that session and no other', async () => {
+      const email = await service.newUser()
+      const [here, there, elsewhere] = [
+        await service.programLogin(email),
+        await service.programLogin(email),
+        await service.programLogin(email),
+      ]
+      const end = () => service.delete(`/sessions/${there.sessionId}`, bearer(here.accessToken))
+      const lines = await loggedBy(service, async () => assert.equal((await end()).text, NOTHING))
+      assert.deepEqual(
+        lines.map(({ event, reason, sessionId, userId }) => ({ event, reason, sessionId, userId })),
+        [
+          {
+            event: 'session.ended',
+            reason: 'user',
+            sessionId: there.sessionId,
+            userId: here.userId,
+          },
+        ],
+      )
+      assertRefused(await service.refresh(there.refreshToken))
+      assertRefused(await service.get('/session', bearer(there.accessToken)))
+      assert.deepEqual((await end()).json.error.code, 'NOT_FOUND', 'it has ended')
+      const left = await service.get('/sessions', bearer(here.accessToken))
+      assert.deepEqual(idsOf(left).toSorted(), [here.sessionId, elsewhere.sessionId].toSorted())
+    })
+
+    test('DELETE /sessions/{id} accepts the id in capitals, and may end the current session', async () => {
+      const here = await service.browserLogin(await service.newUser())
+      const path = `/sessions/${here.sessionId.toUpperCase()}`
+      const answer = await service.delete(path, ownChange(here))
+      assert.deepEqual([answer.status, answer.text], [200, NOTHING])
+      assert.match(String(answer.headers['set-cookie']), /^__Host-session=; Max-Age=0; /)
+      assertRefused(await service.get('/session', cookie(here.cookie)))
+    })
+
+    test('DELETE /sessions ends all other sessions of the user', async () => {
+      const email = await service.newUser()
+      const here = await service.browserLogin(email)
+      const others = [await service.programLogin(email), await service.browserLogin(email)]
+      const stranger = await service.programLogin(await service.newUser())
+      const lines = await loggedBy(service, async () => {
+        const answer = await service.delete('/sessions', ownChange(here))
+        assert.deepEqual([answer.status, answer.text], [200, NOTHING])
+        assert.equal(answer.headers['set-cookie'], undefined)
+      })
+      assert.deepEqual(
+        lines.map(({ event, reason, sessionId }) => `${event} ${reason} ${sessionId}`).toSorted(),
+        others.map(({ sessionId }) => `session.ended user ${sessionId}`).toSorted(),
+      )
+      for (const { refreshToken } of others) assertRefused(await service.refresh(refreshToken))
+      assertRefused(await service.get('/session', cookie(others[1]?.cookie ?? '')))
+      assert.deepEqual(idsOf(await service.get('/sessions', cookie(here.cookie))), [here.sessionId])
+      assert.equal((await service.refresh(stranger.refreshToken)).status, 200)
+      assert.equal((await service.delete('/sessions', bearer(here.accessToken))).text, NOTHING)
+    })
+
+    test('DELETE /sessions/{id} answers the same 404 for every id that is not a session of the user', async () => {
+      const { accessToken } = await service.programLogin(await service.newUser())
+      const stranger = await service.programLogin(await service.newUser())
+      const ids = [stranger.sessionId, randomUUID(), 'x', '%00', '..%2f', "'%20or%201=1--"]
+      const bodies = new Set<string>()
+      for (const id of [...ids, 'x'.repeat(99), 'x'.repeat(2_000), `${stranger.sessionId}%20`]) {
+        const { status, text } = await service.delete(`/sessions/${id}`, bearer(accessToken))
+        assert.equal(status, 404, id)
+        bodies.add(text)
+      }
+      assert.equal(bodies.size, 1)
+      assert.equal((await service.refresh(stranger.refreshToken)).status, 200)
+    })
+
+    const LOGOUTS = ['token', 'rotated token', 'cookie'] as const
+    for (const way of LOGOUTS) {
+      test(`after a logout by ${way} every credential of the session is refused`, async () => {
+        const login = await service.browserLogin(await service.newUser())
+        const { json } = await service.refresh(login.refreshToken)
+        const { refreshToken: successor, accessToken } = json.data
+        const lines = await loggedBy(service, async () => {
+          const answer =
+            way === 'cookie'
+              ? await service.call({ path: `${AUTH}/logout`, headers: ownChange(login) })
+              : await service.logout(way === 'token' ? successor : login.refreshToken)
+          assert.deepEqual([answer.status, answer.text], [200, NOTHING])
+          assert.equal(answer.headers['set-cookie'] !== undefined, way === 'cookie')
+          assert.equal(cookieIn(answer, SESSION_COOKIE), '')
+        })
+        // The counts of earlier refusals may be written at this moment.
+        const ownLines = lines.filter(({ count }) => count === undefined)
+        assert.deepEqual(
+          ownLines.map(({ event, reason, sessionId, userId }) => [
+            event,
+            reason,
+            sessionId,
+            userId,
+          ]),
+          [['session.ended', 'logout', login.sessionId, login.userId]],
+        )
+        assertRefused(await service.refresh(successor))
+        assertRefused(await service.refresh(login.refreshToken))
+        for (const token of [login.accessToken, accessToken]) {
+          assertRefused(await service.get('/session', bearer(token)))
+          assertRefused(await service.delete('/sessions', bearer(token)))
+        }
+        assertRefused(await service.get('/session', cookie(login.cookie)))
+        const headers = ownChange(login)
+        assertRefused(await service.call({ path: `${AUTH}/refresh`, headers }))
+        assertRefused(await service.delete('/sessions', headers))
+      })
+    }
+
+    test('logout gives the same answer with or without a valid credential; with a cookie it needs a CSRF token', async () => {
+      const { refreshToken, accessToken } = await service.programLogin(await service.newUser())
+      const ended = await service.browserLogin(await service.newUser())
+      await service.logout(ended.refreshToken)
+      const tokens = [refreshToken, refreshToken, accessToken, ended.refreshToken, 'garbage', '']
+      for (const token of tokens) {
+        const { status, text, headers } = await service.logout(token)
+        assert.deepEqual([status, text, headers['set-cookie']], [200, NOTHING, undefined])
+      }
+      const path = `${AUTH}/logout`
+      assert.equal((await service.call({ path })).text, NOTHING)
+      assert.equal((await service.call({ path, headers: cookie('garbage') })).text, NOTHING)
+      assert.equal((await service.call({ path, headers: ownChange(ended) })).text, NOTHING)
+      assert.equal((await service.call({ path, headers: cookie(ended.cookie) })).text, CSRF_FAILED)
+    })
+
+    test('a logout by token does not end the session of a cookie sent with it', async () => {
+      const email = await service.newUser()
+      const [first, second] = [await service.browserLogin(email), await service.browserLogin(email)]
+      const answer = await service.call({
+        path: `${AUTH}/logout`,
+        headers: ownChange(second),
+        body: { refreshToken: first.refreshToken },
+      })
+      assert.deepEqual([answer.text, answer.headers['set-cookie']], [NOTHING, undefined])
+      assert.equal((await service.get('/session', cookie(second.cookie))).status, 200)
+    })
+  })
+}

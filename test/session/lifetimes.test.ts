@@ -1,0 +1,64 @@
+// How long sessions last, as SESSION_IDLE_MINUTES and SESSION_MAX_DAYS say.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { decodeJwt } from 'jose'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
+import {
+  bearer,
+  cookie,
+  DAY_MS,
+  MINUTE_MS,
+  ownChange,
+  SECOND_MS,
+  startSessionService,
+} from '../support/session-client.ts'
+
+const expiryOf = (token: string) => Number(decodeJwt(token).exp) * SECOND_MS
+
+for (const engine of ENGINES_BY_RUN) {
+  describe(`lifetimes on ${engine}`, () => {
+    for (const minutes of [5, 1_440]) {
+      test(`a cookie that is not used for ${minutes} minutes is refused; its refresh token still works`, async context => {
+        const service = await startSessionService(engine, {
+          SESSION_IDLE_MINUTES: String(minutes),
+        })
+        context.after(() => service.stop())
+        const login = await service.browserLogin(await service.newUser())
+        const statusOfCookie = async () =>
+          (await service.get('/session', cookie(login.cookie))).status
+        for (let uses = 0; uses < 3; uses++) {
+          service.advance((minutes - 1) * MINUTE_MS)
+          assert.equal(await statusOfCookie(), 200)
+        }
+        service.advance(minutes * MINUTE_MS)
+        assert.equal(await statusOfCookie(), 401)
+        assert.equal((await service.delete('/sessions', ownChange(login))).status, 401)
+        assert.equal((await service.refresh(login.refreshToken)).status, 200)
+      })
+    }
+
+    for (const days of [1, 90]) {
+      test(`a session in constant use ends ${days} days after its login, and its tokens with it`, async context => {
+        const service = await startSessionService(engine, { SESSION_MAX_DAYS: String(days) })
+        context.after(() => service.stop())
+        const login = await service.programLogin(await service.newUser())
+        const { session } = (await service.get('/session', bearer(login.accessToken))).json.data
+        const opened = Date.parse(session.createdAt)
+        const end = Date.parse(session.expiresAt)
+        assert.equal(end - opened, days * DAY_MS)
+        let { refreshToken } = login
+        for (let moment = opened; moment < end; moment += 6 * DAY_MS) {
+          service.advanceTo(Math.min(moment + 6 * DAY_MS, end - MINUTE_MS))
+          const { status, json } = await service.refresh(refreshToken)
+          assert.equal(status, 200)
+          for (const token of [json.data.refreshToken, json.data.accessToken]) {
+            assert.ok(expiryOf(token) <= end, 'no token outlives the session')
+          }
+          refreshToken = json.data.refreshToken
+        }
+        service.advanceTo(end)
+        assert.equal((await service.refresh(refreshToken)).status, 401)
+      })
+    }
+  })
+}

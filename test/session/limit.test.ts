@@ -1,0 +1,263 @@
+// How many sessions a user can have, and which sessions a login ends.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { fillSessions, keepSessions } from '../support/many-sessions.ts'
+import { countStatuses, loggedBy, PASSWORD, UNLIMITED } from '../support/service.ts'
+import {
+  bearer,
+  cookie,
+  DEVICE_COOKIE,
+  type Login,
+  MINUTE_MS,
+  SESSION_COOKIE,
+  type SessionService,
+  startSessionService,
+} from '../support/session-client.ts'
+
+const MAX = 100
+
+for (const engine of ENGINES_BY_RUN) {
+  describe(`the sessions that a login ends on ${engine}`, () => {
+    let service: SessionService
+    before(async () => {
+      service = await startSessionService(engine, UNLIMITED)
+    })
+    after(async () => {
+      await service.assertSecretsKept()
+      await service.stop()
+    })
+
+    const count = (userId: string) => service.store.sessions.countLive(userId, service.now())
+    const isLive = async ({ refreshToken }: Login) =>
+      (await service.refresh(refreshToken)).status === 200
+    const cookies = (session: string, device: string) => ({
+      headers: { Cookie: `${SESSION_COOKIE}=${session}; ${DEVICE_COOKIE}=${device}` },
+    })
+    const endedBy = async (action: () => Promise<unknown>) =>
+      (await loggedBy(service, action))
+        .filter(({ event }) => event === 'session.ended')
+        .map(({ reason, sessionId, userId }) => ({ reason, sessionId, userId }))
+
+    test('150 logins of one user at the same time leave at most 100 live sessions', async () => {
+      const email = await service.newUser()
+      const logins = await Promise.all(
+        Array.from({ length: 150 }, () => service.login(email, PASSWORD)),
+      )
+      const { 200: succeeded = 0, 503: shed = 0, ...others } = countStatuses(logins)
+      assert.deepEqual(others, {})
+      const last = await service.programLogin(email)
+      assert.equal(await count(last.userId), Math.min(MAX, succeeded + 1), `${shed} were shed`)
+    })
+
+    test('beyond the limit the least recently used session ends and is logged', async () => {
+      const email = await service.newUser()
+      const used = await service.programLogin(email)
+      service.advance(MINUTE_MS)
+      const unused = await service.programLogin(email)
+      await fillSessions(service.database, unused.userId, MAX - 2, service.now())
+      service.advance(MINUTE_MS)
+      const { json } = await service.refresh(used.refreshToken)
+      assert.equal(await count(used.userId), MAX)
+      const ended = await endedBy(() => service.programLogin(email))
+      assert.deepEqual(ended, [
+        { reason: 'limit', sessionId: unused.sessionId, userId: unused.userId },
+      ])
+      assert.equal(await isLive(unused), false)
+      assert.equal((await service.refresh(json.data.refreshToken)).status, 200)
+      assert.equal(await count(used.userId), MAX)
+    })
+
+    test('each login of a user with 2,000 sessions ends 100 of them', async () => {
+      const email = await service.newUser()
+      const { userId } = await service.programLogin(email)
+      await fillSessions(service.database, userId, 2_000, service.now())
+      const before = await count(userId)
+      const last = await service.programLogin(email)
+      assert.equal(await count(userId), before + 1 - 100)
+      assert.equal(await isLive(last), true)
+    })
+
+    test('a login ends the session of the cookie that it was sent with, live or idle', async () => {
+      const email = await service.newUser()
+      for (const idleMs of [0, 40 * MINUTE_MS]) {
+        const old = await service.browserLogin(email)
+        const other = await service.browserLogin(email)
+        service.advance(idleMs)
+        const call = cookies(old.cookie, old.device)
+        const ended = await endedBy(() => service.browserLogin(email, call))
+        assert.deepEqual(ended, [
+          { reason: 'replaced', sessionId: old.sessionId, userId: old.userId },
+        ])
+        assert.equal(await isLive(old), false)
+        assert.equal(await isLive(other), true)
+        assert.equal((await service.get('/session', cookie(old.cookie))).status, 401)
+      }
+    })
+
+    test('a login ends the session of the cookie of another user, too; a failed login ends none', async () => {
+      const [first, second] = [await service.newUser(), await service.newUser()]
+      const old = await service.browserLogin(first)
+      const headers = { 'Sec-Fetch-Site': 'same-origin', ...cookie(old.cookie) }
+      const body = { email: second, password: 'wrong' }
+      assert.equal((await service.call({ headers, body })).status, 401)
+      assert.equal((await service.get('/session', cookie(old.cookie))).status, 200)
+      const ended = await endedBy(() =>
+        service.browserLogin(second, { headers: cookie(old.cookie) }),
+      )
+      assert.deepEqual(ended, [
+        { reason: 'replaced', sessionId: old.sessionId, userId: old.userId },
+      ])
+    })
+
+    test('a program that sends a cookie ends nothing', async () => {
+      const email = await service.newUser()
+      const old = await service.browserLogin(email)
+      const body = { email, password: PASSWORD }
+      const headers = cookies(old.cookie, old.device).headers
+      const ended = await endedBy(() => service.call({ headers, body }))
+      assert.deepEqual(ended, [])
+      assert.equal(await isLive(old), true)
+    })
+
+    test('a login ends only the session of its device that was not used for two hours', async () => {
+      const email = await service.newUser()
+      const abandoned = await service.browserLogin(email)
+      const { device } = abandoned
+      const onDevice = () => service.browserLogin(email, { headers: cookie(device, DEVICE_COOKIE) })
+      const [byToken, byCookie] = [await onDevice(), await onDevice()]
+      const elsewhere = await service.browserLogin(email)
+      const program = await service.programLogin(email)
+      const stranger = await service.browserLogin(await service.newUser())
+      let token = byToken.refreshToken
+      for (let minutes = 0; minutes < 125; minutes += 25) {
+        service.advance(25 * MINUTE_MS)
+        assert.equal((await service.get('/session', cookie(byCookie.cookie))).status, 200)
+        // Refreshes about once an hour, like a single-page application.
+        if (minutes === 50) token = (await service.refresh(token)).json.data.refreshToken
+      }
+      const ended = await endedBy(onDevice)
+      assert.deepEqual(ended, [
+        { reason: 'abandoned', sessionId: abandoned.sessionId, userId: abandoned.userId },
+      ])
+      assert.equal((await service.refresh(token)).status, 200)
+      for (const login of [byCookie, elsewhere, program, stranger]) {
+        assert.equal(await isLive(login), true)
+      }
+    })
+
+    test('of logins at the same time that replace one session, one logs its end', async () => {
+      const email = await service.newUser()
+      const old = await service.browserLogin(email)
+      const call = cookies(old.cookie, old.device)
+      const ended = await endedBy(() =>
+        Promise.all(Array.from({ length: 8 }, () => service.browserLogin(email, call))),
+      )
+      assert.deepEqual(
+        ended.map(({ sessionId }) => sessionId),
+        [old.sessionId],
+      )
+      assert.equal(await count(old.userId), 8)
+    })
+
+    test('logouts, logins beyond the limit and refreshes at the same time leave at most 100 sessions', async () => {
+      const email = await service.newUser()
+      const logins: Login[] = []
+      for (let i = 0; i < 4; i++) logins.push(await service.programLogin(email))
+      const userId = logins[0]?.userId ?? ''
+      await fillSessions(service.database, userId, MAX, service.now())
+      const answers = await Promise.all([
+        ...logins.flatMap(({ refreshToken }) => [
+          service.refresh(refreshToken),
+          service.logout(refreshToken),
+        ]),
+        ...Array.from({ length: 20 }, () => service.login(email, PASSWORD)),
+      ])
+      const { 200: _, 401: __, 503: ___, ...others } = countStatuses(answers)
+      assert.deepEqual(others, {})
+      await service.programLogin(email)
+      assert.ok((await count(userId)) <= MAX)
+    })
+
+    test('GET /sessions returns each session once, in pages of at most 100', async () => {
+      const email = await service.newUser()
+      const { userId, sessionId, accessToken } = await service.programLogin(email)
+      await fillSessions(service.database, userId, 234, service.now())
+      const page = (query: string) => service.get(`/sessions${query}`, bearer(accessToken))
+      for (const [limit, pages] of [
+        ['', 3],
+        ['100', 3],
+        ['47', 5],
+      ] as const) {
+        const seen: string[] = []
+        let [next, count]: [string | undefined, number] = [undefined, 0]
+        do {
+          const query = new URLSearchParams({
+            ...(limit && { limit }),
+            ...(next && { after: next }),
+          })
+          const { status, json } = await page(`?${query}`)
+          assert.equal(status, 200)
+          seen.push(...json.data.sessions.map(({ id }) => id))
+          next = json.data.next
+          count++
+        } while (next !== undefined)
+        assert.equal(count, pages)
+        assert.equal(new Set(seen).size, 235)
+        assert.equal(seen.length, 235)
+        assert.ok(seen.includes(sessionId))
+      }
+      const first = (await page('?limit=2')).json.data
+      assert.equal(first.sessions.length, 2)
+      await service.delete(`/sessions/${first.next}`, bearer(accessToken))
+      for (const id of [first.next, first.next?.toUpperCase()]) {
+        assert.equal(
+          (await page(`?after=${id}`)).status,
+          200,
+          'an ended session is still a valid start of a page',
+        )
+      }
+
+      const stranger = await service.programLogin(await service.newUser())
+      const refused = ['0', '101', '-1', '1e1', '010', '1.5', 'x', '', '9'.repeat(400)]
+      for (const limit of refused) {
+        const { status, json } = await page(`?limit=${limit}`)
+        assert.deepEqual([status, json.error.code], [400, 'BAD_REQUEST'], limit)
+        assert.deepEqual(json.error.fields, ['limit'])
+      }
+      const unknown = [stranger.sessionId, crypto.randomUUID(), 'x', '', '%00', "'--"]
+      for (const id of [...unknown, `${sessionId}&after=${sessionId}`]) {
+        const { status, json } = await page(`?after=${id}`)
+        assert.deepEqual([status, json.error.code], [400, 'BAD_REQUEST'], id)
+        assert.deepEqual(json.error.fields, ['after'])
+      }
+    })
+
+    test('if two sessions end all others at the same time, one is left', async () => {
+      const email = await service.newUser()
+      for (let round = 0; round < 10; round++) {
+        const logins = [await service.programLogin(email), await service.programLogin(email)]
+        const answers = await Promise.all(
+          logins.map(({ accessToken }) => service.delete('/sessions', bearer(accessToken))),
+        )
+        const { 200: done = 0, 401: ended = 0, ...others } = countStatuses(answers)
+        assert.deepEqual([done >= 1, done + ended, others], [true, 2, {}])
+        assert.equal(await count(logins[0]?.userId ?? ''), 1)
+      }
+    })
+  })
+}
+
+test('a login succeeds although PostgreSQL cannot apply the limit, and that is logged', async t => {
+  const service = await startSessionService('postgres', { MAX_SESSIONS_PER_USER: '1' })
+  t.after(service.stop)
+  const email = await service.newUser()
+  const { userId } = await service.programLogin(email)
+  await keepSessions(service.database)
+  const lines = await loggedBy(service, () => service.programLogin(email))
+  const failed = lines.find(({ event }) => event === 'session.limit_failed')
+  assert.deepEqual([failed?.level, failed?.userId, failed?.msg], ['error', userId, 'kept'])
+  await service.database.rows('drop trigger keeping on sessions')
+  await service.programLogin(email)
+  assert.equal(await service.store.sessions.countLive(userId, service.now()), 1)
+})

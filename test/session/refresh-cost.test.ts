@@ -1,0 +1,125 @@
+// What a request with a session costs PostgreSQL. With SQLite there are no round trips to count.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { decodeJwt } from 'jose'
+import pg from 'pg'
+import { until } from '../support/process.ts'
+import { PASSWORD } from '../support/service.ts'
+import {
+  bearer,
+  cookie,
+  DAY_MS,
+  MINUTE_MS,
+  type SessionService,
+  startSessionService,
+} from '../support/session-client.ts'
+
+describe('the cost of a session', () => {
+  let service: SessionService
+  before(async () => {
+    service = await startSessionService('postgres')
+  })
+  after(() => service.stop())
+
+  const newLogin = async () => service.browserLogin(await service.newUser())
+
+  test('a refresh, a request with a session and a logout take one statement each', async () => {
+    const { refreshToken, accessToken } = await newLogin()
+    const { refreshToken: other } = await newLogin()
+    for (const call of [
+      () => service.refresh(refreshToken),
+      () => service.get('/session', bearer(accessToken)),
+      () => service.logout(other),
+    ]) {
+      assert.equal(await countStatements(call), 1, String(call))
+    }
+  })
+
+  test('the repetition of a refresh takes two statements', async () => {
+    const { refreshToken } = await newLogin()
+    await service.refresh(refreshToken)
+    assert.equal(await countStatements(() => service.refresh(refreshToken)), 2)
+  })
+
+  test('a login takes two statements, whether it succeeds or fails', async () => {
+    const email = await service.newUser()
+    await service.login(email, PASSWORD)
+    assert.equal(await countStatements(() => service.login(email, PASSWORD)), 2)
+    assert.equal(await countStatements(() => service.login(email, 'wrong'), 401), 2)
+    assert.equal(await countStatements(() => service.login('unknown@example.com', 'wrong'), 401), 2)
+  })
+
+  test('in the last week of a session, its tokens end with it, and only the first refresh takes more statements', async () => {
+    const { refreshToken, sessionId } = await newLogin()
+    const end = new Date(service.now().getTime() + 3 * DAY_MS)
+    await service.database.rows(
+      `update sessions set expires_at = '${end.toISOString()}' where id = '${sessionId}'`,
+    )
+    let last = refreshToken
+    const refresh = async () => {
+      const answer = await service.refresh(last)
+      last = answer.json.data.refreshToken
+      return answer
+    }
+    for (const statements of [3, 1, 1]) {
+      assert.equal(await countStatements(refresh), statements)
+      assert.equal(decodeJwt(last).exp, Math.floor(end.getTime() / 1000))
+    }
+  })
+
+  test('requests with a cookie write its use once a minute, even if they are sent at once', async () => {
+    const { cookie: value, sessionId } = await newLogin()
+    const get = () => service.get('/session', cookie(value))
+    assert.equal(await countStatements(get), 1)
+    service.advance(MINUTE_MS)
+    const xminOf = async () => {
+      const rows = await service.database.rows(
+        `select xmin from sessions where id = '${sessionId}'`,
+      )
+      return rows[0]?.xmin
+    }
+    const before = await xminOf()
+    await Promise.all(Array.from({ length: 8 }, get))
+    assert.notEqual(await xminOf(), before)
+    assert.equal(await countStatements(get), 1)
+  })
+
+  test('refreshes change no index of sessions', async () => {
+    let { refreshToken } = await newLogin()
+    const REFRESHES = 50
+    const updatesSoFar = async () => {
+      const [row] = await service.database.rows(`select n_tup_upd as all, n_tup_hot_upd as hot
+        from pg_stat_user_tables where relname = 'sessions'`)
+      return { all: Number(row?.all), hot: Number(row?.hot) }
+    }
+    const before = await updatesSoFar()
+    for (let i = 0; i < REFRESHES; i++) {
+      refreshToken = (await service.refresh(refreshToken)).json.data.refreshToken
+    }
+    // Idle connections report after ten seconds.
+    await until(async () => (await updatesSoFar()).all >= before.all + REFRESHES)
+    const after = await updatesSoFar()
+    const share = (after.hot - before.hot) / (after.all - before.all)
+    // A page without room, while an older version of a row is still read, is a rare exception.
+    assert.ok(share >= 0.9, `${share} of the updates`)
+  })
+})
+
+/** The statements that the driver sends during a call with this status. */
+async function countStatements(
+  call: () => Promise<{ status: number }>,
+  status = 200,
+): Promise<number> {
+  const original = pg.Client.prototype.query
+  let count = 0
+  Reflect.set(pg.Client.prototype, 'query', function (this: pg.Client, ...parameters: unknown[]) {
+    count++
+    return Reflect.apply(original, this, parameters)
+  })
+  try {
+    assert.equal((await call()).status, status)
+    return count
+  } finally {
+    Reflect.set(pg.Client.prototype, 'query', original)
+  }
+}

@@ -1,0 +1,267 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { decodeJwt, decodeProtectedHeader } from 'jose'
+import { readKeyFile, replaceKeyFile } from '../../src/keys/key-file.ts'
+import { rotate } from '../../src/keys/key-set.ts'
+import { byEmail, changeAt } from '../storage/fixtures.ts'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { until } from '../support/process.ts'
+import { createAddresses, loggedBy, PASSWORD } from '../support/service.ts'
+import {
+  bearer,
+  DAY_MS,
+  INVALID_TOKEN,
+  refusedReasons,
+  SECOND_MS,
+  type SessionService,
+  startSessionService,
+} from '../support/session-client.ts'
+
+/** A repetition counts as one only if it comes from the same client. */
+const OWNER = '127.3.0.1'
+
+const expiryOf = (token: string) => (decodeJwt(token).exp ?? 0) * 1000
+
+for (const engine of ENGINES_BY_RUN) {
+  describe(`refresh on ${engine}`, () => {
+    let service: SessionService
+    before(async () => {
+      service = await startSessionService(engine, {}, createAddresses())
+    })
+    after(async () => {
+      await service.assertSecretsKept()
+      await service.stop()
+    })
+
+    async function newLogin() {
+      const email = await service.newUser()
+      return { email, ...(await service.programLogin(email)) }
+    }
+
+    /** The successor that a token gets. */
+    async function rotated(refreshToken: string): Promise<string> {
+      const { status, text, json } = await service.refresh(refreshToken, OWNER)
+      assert.equal(status, 200, text)
+      return json.data.refreshToken
+    }
+
+    async function assertRefused(...refreshTokens: string[]): Promise<void> {
+      for (const token of refreshTokens) {
+        const { status, text, headers } = await service.refresh(token)
+        assert.deepEqual([status, text], [401, INVALID_TOKEN])
+        assert.equal(headers['set-cookie'], undefined)
+        assert.equal(headers['cache-control'], 'no-store')
+      }
+    }
+
+    test('a refresh token gets a new pair, in the same form as a login', async () => {
+      const { answer: login, refreshToken, accessToken, sessionId, userId } = await newLogin()
+      const answer = await service.refresh(refreshToken)
+      assert.equal(answer.status, 200)
+      assert.deepEqual(Object.keys(answer.json), ['success', 'data'])
+      assert.deepEqual(Object.keys(answer.json.data), Object.keys(login.json.data))
+      assert.deepEqual(answer.json.data.user, login.json.data.user)
+      assert.equal(answer.json.data.expiresIn, 3600)
+      assert.notEqual(answer.json.data.refreshToken, refreshToken)
+      assert.notEqual(answer.json.data.accessToken, accessToken)
+      assert.equal(answer.headers['cache-control'], 'no-store')
+      assert.equal(answer.headers['set-cookie'], undefined)
+      const claims = decodeJwt(answer.json.data.accessToken)
+      assert.deepEqual([claims.sid, claims.sub], [sessionId, userId])
+      const session = await service.get('/session', bearer(answer.json.data.accessToken))
+      assert.equal(session.status, 200)
+    })
+
+    test('a refresh is logged with its session, user, request id and address', async () => {
+      const { refreshToken, sessionId, userId } = await newLogin()
+      const lines = await loggedBy(service, () => rotated(refreshToken))
+      assert.equal(lines.length, 1)
+      const [{ event, level, sessionId: session, userId: user, requestId, ip } = {}] = lines
+      assert.deepEqual([event, level], ['session.refreshed', 'info'])
+      assert.deepEqual([session, user], [sessionId, userId])
+      assert.match(String(ip), /^127\./)
+      assert.ok(requestId)
+    })
+
+    test('within the grace period a replaced token gets the same successor again', async t => {
+      service.stopClock(t)
+      const { refreshToken } = await newLogin()
+      const successor = await rotated(refreshToken)
+      assert.equal(await rotated(refreshToken), successor)
+      service.advance(59 * SECOND_MS)
+      assert.equal(await rotated(refreshToken), successor)
+      assert.notEqual(await rotated(successor), successor)
+    })
+
+    test('a repeated refresh does not extend the grace period', async t => {
+      service.stopClock(t)
+      const { refreshToken } = await newLogin()
+      const successor = await rotated(refreshToken)
+      service.advance(30 * SECOND_MS)
+      assert.equal(await rotated(refreshToken), successor)
+      service.advance(29 * SECOND_MS)
+      assert.equal(await rotated(refreshToken), successor)
+      service.advance(2 * SECOND_MS)
+      await assertRefused(refreshToken, successor)
+    })
+
+    test('after a key rotation a replaced token still gets the same successor', async () => {
+      const { refreshToken } = await newLogin()
+      const path = join(service.dataDir, 'signing-keys.json')
+      const keyFile = await rotate(await readKeyFile(path), service.now(), 0)
+      const successor = await rotated(refreshToken)
+      await replaceKeyFile(path, keyFile)
+      await until(async () => service.logText().includes('keys.reloaded'))
+      const kidOf = (token: string) => decodeProtectedHeader(token).kid
+      assert.equal(await rotated(refreshToken), successor)
+      assert.equal(kidOf(successor), kidOf(refreshToken))
+      assert.notEqual(kidOf(await rotated(successor)), kidOf(refreshToken))
+    })
+
+    const REUSES: [string, usesSuccessor: boolean, waitMs: number][] = [
+      ['within the grace period, after its successor was used', true, 0],
+      ['after the grace period, its successor unused', false, 61 * SECOND_MS],
+      ['after the grace period, its successor used', true, 61 * SECOND_MS],
+      ['days later', true, 6 * DAY_MS],
+    ]
+    for (const [name, usesSuccessor, waitMs] of REUSES) {
+      test(`a replaced token ends its session: ${name}`, async () => {
+        const { refreshToken, userId, sessionId, accessToken, email } = await newLogin()
+        const other = await service.programLogin(email)
+        const tokens = [await rotated(refreshToken)]
+        if (usesSuccessor) tokens.push(await rotated(tokens[0] ?? ''))
+        service.advance(waitMs)
+        const lines = await loggedBy(service, () => assertRefused(refreshToken))
+        assert.deepEqual(
+          lines.map(({ event, level, reason, sessionId: id, userId: user }) => [
+            ...[event, level, reason, id, user],
+          ]),
+          [
+            ['session.reuse_detected', 'error', undefined, sessionId, userId],
+            ['session.ended', 'info', 'reuse', sessionId, userId],
+          ],
+        )
+        const afterwards = await loggedBy(service, () => assertRefused(refreshToken, ...tokens))
+        const refusals = ['session-ended', ...tokens.map(() => 'session-ended')]
+        assert.deepEqual(refusedReasons(afterwards), refusals, 'the end is logged once')
+        assert.equal((await service.get('/session', bearer(accessToken))).status, 401)
+        await rotated(other.refreshToken)
+      })
+    }
+
+    type End = (email: string, sessionId: string) => Promise<unknown>
+    const ENDINGS: [string, reason: string, End][] = [
+      [
+        'deactivated',
+        'session-ended',
+        email => byEmail(service.store).deactivate(email, changeAt(service.now())),
+      ],
+      [
+        'locked by an administrator',
+        'session-ended',
+        email =>
+          byEmail(service.store).lock(
+            email,
+            new Date(service.now().getTime() + DAY_MS),
+            changeAt(service.now()),
+          ),
+      ],
+      [
+        'locked by hand in the database',
+        'user-locked',
+        email =>
+          service.database.rows(
+            `update users set locked_until = '9000-01-01T00:00:00.000Z' where email = '${email}'`,
+          ),
+      ],
+      ['deleted', 'unknown-token', email => byEmail(service.store).delete(email, changeAt())],
+      [
+        'given a new password',
+        'session-ended',
+        email => byEmail(service.store).setPassword(email, '$2b$', changeAt(service.now())),
+      ],
+      [
+        'logged out',
+        'session-ended',
+        (_email, sessionId) => service.store.sessions.end(sessionId, service.now()),
+      ],
+    ]
+    for (const [name, reason, end] of ENDINGS) {
+      test(`after a user was ${name}, refresh and access tokens are refused`, async () => {
+        const { email, sessionId, refreshToken, accessToken } = await newLogin()
+        const successor = await rotated(refreshToken)
+        await end(email, sessionId)
+        const lines = await loggedBy(service, () => assertRefused(successor, refreshToken))
+        assert.deepEqual(refusedReasons(lines), [reason, reason])
+        const session = await service.get('/session', bearer(accessToken))
+        assert.deepEqual([session.status, session.text], [401, INVALID_TOKEN])
+      })
+    }
+
+    test('a lock by the throttle does not stop refresh, and refresh changes neither lock nor counters', async () => {
+      const { email, refreshToken } = await newLogin()
+      for (let i = 1; i <= 21; i++) await service.login(email, 'wrong', `127.2.0.${i}`)
+      const counters = () =>
+        Promise.all([
+          service.database.rows('select * from login_throttle order by key'),
+          service.database.rows(
+            `select locked_until, locked_by, failed_login_attempts from users where email = '${email}'`,
+          ),
+        ])
+      const locked = await counters()
+      assert.equal(locked[1][0]?.locked_by, 'throttle')
+      const successor = await rotated(refreshToken)
+      assert.equal(await rotated(refreshToken), successor)
+      assert.deepEqual(await counters(), locked)
+      assert.equal((await service.login(email, PASSWORD, '127.2.1.1')).status, 429)
+    })
+
+    test('a refresh token that is not used for seven days is refused', async t => {
+      service.stopClock(t)
+      const inside = await newLogin()
+      service.advanceTo(expiryOf(inside.refreshToken) - 2 * SECOND_MS)
+      const successor = await rotated(inside.refreshToken)
+      service.advanceTo(expiryOf(successor) + SECOND_MS)
+      await assertRefused(successor)
+    })
+
+    test('a session refreshed daily ends 30 days after its login, and its tokens with it', async t => {
+      service.stopClock(t)
+      const login = await newLogin()
+      const { session } = (await service.get('/session', bearer(login.accessToken))).json.data
+      const end = new Date(session.expiresAt).getTime()
+      assert.equal(end - new Date(session.createdAt).getTime(), 30 * DAY_MS)
+      let refreshToken = login.refreshToken
+      for (let day = 1; day < 30; day++) {
+        service.advance(DAY_MS)
+        refreshToken = await rotated(refreshToken)
+        assert.ok(expiryOf(refreshToken) <= end)
+      }
+      service.advanceTo(end - 3 * SECOND_MS)
+      const { status, json } = await service.refresh(refreshToken)
+      assert.equal(status, 200)
+      const { accessToken, refreshToken: last, expiresIn } = json.data
+      assert.ok(expiryOf(last) <= end, 'the refresh token outlives the session')
+      assert.ok(expiryOf(accessToken) <= end, 'the access token outlives the session')
+      assert.ok(expiresIn <= 3, `${expiresIn} s`)
+      service.advanceTo(end + SECOND_MS)
+      await assertRefused(last, refreshToken)
+      assert.equal((await service.get('/session', bearer(accessToken))).status, 401)
+    })
+
+    test('the 61st refresh of a session within a minute is answered 429; other sessions are not limited', async () => {
+      const { email, refreshToken } = await newLogin()
+      const other = await service.programLogin(email)
+      let newest = refreshToken
+      for (let i = 0; i < 60; i++) newest = await rotated(newest)
+      const { status, json, headers } = await service.refresh(newest)
+      assert.deepEqual([status, json.error.code], [429, 'TOO_MANY_REQUESTS'])
+      const retryAfterSeconds = Number(headers['retry-after'])
+      assert.ok(retryAfterSeconds >= 1 && retryAfterSeconds <= 60, headers['retry-after'])
+      await rotated(other.refreshToken)
+      service.advance(retryAfterSeconds * SECOND_MS)
+      await rotated(newest)
+    })
+  })
+}

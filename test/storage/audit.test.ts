@@ -1,0 +1,308 @@
+// The record of what administrators change, the same on every engine.
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { describe, test } from 'node:test'
+import type { ThrottleScope } from '../../src/domain/attempt.ts'
+import type { AuditEvent, AuditStore, ListedEvents } from '../../src/domain/audit.ts'
+import { ENGINES, openTestStore } from '../support/engines.ts'
+import { byEmail, changeAt, insertTestUser, makeScopes, openFor } from './fixtures.ts'
+
+const MANY = 3_000
+
+for (const engine of ENGINES) {
+  describe(`audit on ${engine}`, async () => {
+    const { store, database } = await openTestStore(engine)
+    const start = new Date('2030-01-01T00:00:00.000Z')
+    const change = changeAt(start)
+    const newEmail = () => `${randomUUID()}@example.com`
+    const eventsOf = async (target: string, limit = 100) =>
+      (await store.audit.list(target, { since: null, beforeId: null, limit })).events
+    const failAs = async (scopes: ThrottleScope[], times: number) => {
+      for (let i = 0; i < times; i++) {
+        await store.attempts.reserve(scopes, '', start)
+        await store.attempts.fail(scopes, null, start)
+      }
+    }
+    const actionsOf = (events: AuditEvent[]) => events.map(({ action }) => action)
+
+    test('an event says what changed, when, by which actor, and nothing secret', async () => {
+      const email = newEmail()
+      const id = await insertTestUser(store, email, start)
+      await byEmail(store).setPassword(email, 'a secret hash', change)
+      await byEmail(store).deactivate(email, change)
+      const events = await eventsOf(email)
+      const common = { at: start, by: change.by, target: email, targetId: id }
+      assert.deepEqual(
+        events.map(({ id: _, ...event }) => event),
+        [
+          {
+            ...common,
+            action: 'user.deactivated',
+            before: { isActive: true },
+            after: { isActive: false },
+          },
+          { ...common, action: 'password.set', before: null, after: null },
+          { ...common, action: 'user.added', before: null, after: { name: 'Name', role: 'user' } },
+        ],
+      )
+      assert.ok(!JSON.stringify(events).includes('hash'))
+    })
+
+    test('events of what is no change of the database are recorded together', async () => {
+      const [target, after] = [randomUUID(), { role: 'read', expiresAt: null }]
+      const event = { target, targetId: null }
+      await store.audit.record(change, [
+        { ...event, action: 'token.added', after },
+        { ...event, action: 'token.revoked', before: after },
+      ])
+      await store.audit.record(change, [])
+      assert.deepEqual(
+        (await eventsOf(target)).map(({ id: _, ...recorded }) => recorded),
+        [
+          {
+            ...event,
+            at: start,
+            by: change.by,
+            action: 'token.revoked',
+            before: after,
+            after: null,
+          },
+          { ...event, at: start, by: change.by, action: 'token.added', before: null, after },
+        ],
+      )
+    })
+
+    test('a change that changes nothing leaves no event', async () => {
+      const email = newEmail()
+      await insertTestUser(store, email, start)
+      const forEver = new Date('9999-12-31T23:59:59.999Z')
+      for (let i = 0; i < 3; i++) {
+        assert.equal(await byEmail(store).activate(email, change), true)
+        assert.equal(await byEmail(store).unlock(email, change), true)
+        assert.equal(await byEmail(store).lock(email, forEver, change), true)
+      }
+      assert.deepEqual(actionsOf(await eventsOf(email)), [
+        'user.locked',
+        'user.unlocked',
+        'user.locked',
+        'user.unlocked',
+        'user.locked',
+        'user.added',
+      ])
+      await byEmail(store).deactivate(email, change)
+      await byEmail(store).deactivate(email, change)
+      assert.equal((await eventsOf(email)).length, 7)
+      const unknown = newEmail()
+      assert.equal(await byEmail(store).unlock(unknown, change), false)
+      assert.equal(await byEmail(store).deactivate(unknown, change), false)
+      assert.deepEqual(await eventsOf(unknown), [])
+    })
+
+    test('a change reaches its user under a new email, and not another one that has got the old email', async () => {
+      const [email, moved, newcomer] = [newEmail(), newEmail(), newEmail()]
+      const id = await insertTestUser(store, email, start)
+      const otherId = await insertTestUser(store, newcomer, start)
+      assert.equal(await store.users.set(id, { email: moved }, change), 'changed')
+      assert.equal(await store.users.set(otherId, { email }, change), 'changed')
+      const before = await store.users.findByEmail(email)
+      const until = new Date('2031-01-01T00:00:00.000Z')
+      assert.equal(await store.users.setPassword(id, 'another hash', change), true)
+      assert.equal(await store.users.lock(id, until, change), true)
+      assert.equal(await store.users.unlock(id, change), true)
+      assert.equal(await store.users.deactivate(id, change), true)
+      assert.equal(await store.users.activate(id, change), true)
+      assert.equal(await store.sessions.endAll(id, change), 0)
+      assert.equal(await store.users.set(id, { name: 'Other' }, change), 'changed')
+      const events = (await eventsOf(moved)).filter(({ target }) => target === moved)
+      assert.equal(events.length, 7)
+      assert.ok(events.every(({ targetId }) => targetId === id))
+      assert.equal(await store.users.delete(id, change), 0)
+      assert.deepEqual(await store.users.findByEmail(email), before)
+    })
+
+    test('of parallel changes of the email of one user each is made', async () => {
+      const id = await insertTestUser(store, newEmail(), start)
+      const outcomes = await Promise.all(
+        Array.from({ length: 8 }, () => store.users.set(id, { email: newEmail() }, change)),
+      )
+      assert.deepEqual(outcomes, Array(8).fill('changed'))
+    })
+
+    test('to clear failures is an event with the most failures and the last block, also without a user', async () => {
+      const minutesLater = (minutes: number) => new Date(start.getTime() + minutes * 60_000)
+      for (const hasUser of [false, true]) {
+        const email = newEmail()
+        const targetId = hasUser ? await insertTestUser(store, email, start) : null
+        const failAndBlock = async (blockedAt: Date) => {
+          const scopes = makeScopes(email)
+          await failAs(scopes, 5)
+          const { kind } = await store.attempts.reserve(scopes, email, blockedAt)
+          assert.equal(kind, 'blocked')
+        }
+        const clear = () => store.throttle.clearOfEmail(email, change)
+        await failAs(makeScopes(email), 1)
+        assert.equal(await clear(), true)
+        await failAndBlock(minutesLater(1))
+        assert.equal(await clear(), true)
+        for (const minutes of [1, 2]) await failAndBlock(minutesLater(minutes))
+        assert.equal(await clear(), true)
+        assert.equal(await clear(), false)
+        const facts = [
+          { failures: 10, blockedUntil: minutesLater(17).toISOString() },
+          { failures: 5, blockedUntil: minutesLater(16).toISOString() },
+          { failures: 1, blockedUntil: null },
+        ]
+        const events = (await eventsOf(email)).filter(({ action }) => action !== 'user.added')
+        assert.deepEqual(
+          events.map(({ id: _, ...event }) => event),
+          facts.map(before => ({
+            ...{ action: 'throttle.cleared', at: start, by: change.by, target: email, targetId },
+            ...{ before, after: { failures: 0, blockedUntil: null } },
+          })),
+        )
+      }
+    })
+
+    test('to clear the failures of a client is an event, too', async () => {
+      const [client, scopes] = [randomUUID(), makeScopes()]
+      await failAs(scopes, 2)
+      const keys = scopes.filter(({ name }) => name === 'client').map(({ key }) => key)
+      assert.equal(await store.throttle.clear(keys, client, change), true)
+      assert.equal(await store.throttle.clear(keys, client, change), false)
+      const [event, ...others] = await eventsOf(client)
+      const facts = [event?.action, event?.targetId, event?.before]
+      assert.deepEqual(facts, ['throttle.cleared', null, { failures: 2, blockedUntil: null }])
+      assert.deepEqual(others, [])
+    })
+
+    test('to end the lock of the throttle is an event, also without failures', async () => {
+      const [email, other] = [newEmail(), newEmail()]
+      for (const each of [email, other]) await insertTestUser(store, each, start)
+      const isOne = `where email in ('${email}', '${other}')`
+      const until = '2030-01-02T00:00:00.000Z'
+      await database.rows(
+        `update users set locked_until = '${until}', locked_by = 'throttle' ${isOne}`,
+      )
+      assert.equal(await store.throttle.clearOfEmail(email, change), true)
+      assert.equal((await store.users.findByEmail(other))?.lockedBy, 'throttle')
+      const [event] = await eventsOf(email)
+      assert.deepEqual(
+        [event?.action, event?.before, event?.after],
+        ['throttle.cleared', null, null],
+      )
+    })
+
+    test('sessions and devices: the event names the session, and belongs to the history of its user', async () => {
+      const email = newEmail()
+      const id = await insertTestUser(store, email, start)
+      await openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
+      const [session] =
+        (await store.sessions.listLive(id, { afterId: null, limit: 1 }, start)) ?? []
+      assert.ok(session)
+      assert.equal(await store.sessions.endByAdministrator(session.id, change), true)
+      assert.equal(await store.sessions.endByAdministrator(session.id, change), false)
+      assert.equal(await byEmail(store).endSessions(email, change), 0)
+      assert.equal(await byEmail(store).endSessions(newEmail(), change), null)
+      const expected = ['sessions.ended', 'session.ended', 'user.added']
+      assert.deepEqual(actionsOf(await eventsOf(email)), expected)
+      assert.deepEqual(actionsOf(await eventsOf(session.id)), expected)
+    })
+
+    test('a change that fails leaves no event, and an event that fails prevents the change', async () => {
+      const email = newEmail()
+      const id = await insertTestUser(store, email, start)
+      const other = { id: randomUUID(), email, passwordHash: 'h', name: 'n', role: 'r' }
+      assert.equal(await store.users.insert(other, change), false)
+      const tooLong = { ...change, by: { ...change.by, host: 'h'.repeat(256) } }
+      await assert.rejects(byEmail(store).deactivate(email, tooLong))
+      await assert.rejects(byEmail(store).delete(email, tooLong))
+      await assert.rejects(byEmail(store).setPassword(email, 'another', tooLong))
+      assert.deepEqual(actionsOf(await eventsOf(email)), ['user.added'])
+      const user = await store.users.findByEmail(email)
+      assert.ok(user?.isActive && user.passwordHash === 'a hash' && user.id === id)
+    })
+
+    test('of parallel changes each is recorded once', async () => {
+      const email = newEmail()
+      await insertTestUser(store, email, start)
+      await Promise.all(
+        Array.from({ length: 20 }, (_, i) =>
+          i % 2 ? byEmail(store).activate(email, change) : byEmail(store).deactivate(email, change),
+        ),
+      )
+      const states = (await eventsOf(email)).reverse().map(({ after }) => after?.isActive ?? true)
+      for (const [i, isActive] of states.entries()) {
+        if (i > 0) assert.notEqual(isActive, states[i - 1])
+      }
+      assert.equal((await store.users.findByEmail(email))?.isActive, states.at(-1))
+    })
+
+    test(`pages of ${MANY} events have each event once`, async () => {
+      const email = newEmail()
+      const id = await insertTestUser(store, email, start)
+      const series = `with recursive n(i) as (select 1 union all select i + 1 from n where i < ${MANY})`
+      await database.rows(`insert into audit_events (at, actor_kind, actor, host, action, target, target_id)
+        ${series} select '${start.toISOString()}', 'user', 'admin', 'machine', 'user.changed',
+          case when i % 2 = 0 then '${email}' else 'earlier-' || i || '@example.com' end, '${id}' from n`)
+      const ids = await idsOfPages(store.audit, email, null, 999)
+      assert.deepEqual(
+        ids,
+        [...new Set(ids)].toSorted((a, b) => b - a),
+      )
+      assert.equal(ids.length, MANY + 1)
+    })
+  })
+
+  test(`no event since a moment is missed, whatever the order of the times, on ${engine}`, async () => {
+    const { store, database } = await openTestStore(engine)
+    const start = new Date('2030-01-01T00:00:00.000Z')
+    const email = 'ann@example.com'
+    const id = await insertTestUser(store, email, start)
+    // In all more than one call looks at.
+    const DAYS = [
+      [30, '02'],
+      [12_000, '01'],
+      [30, '03'],
+      [12_000, '01'],
+      [5, '02'],
+      [10, '01'],
+    ] as const
+    for (const [events, day] of DAYS) {
+      await database.rows(`insert into audit_events (at, actor_kind, actor, host, action, target, target_id)
+        with recursive n(i) as (select 1 union all select i + 1 from n where i < ${events})
+        select '2030-01-${day}T00:00:00.000Z', 'user', 'a', 'a', 'user.changed',
+          case when i % 2 = 0 then '${email}' else 'old@example.com' end, '${id}' from n`)
+    }
+    const since = new Date('2030-01-02T00:00:00.000Z')
+    const expected = (
+      await database.rows(`select id from audit_events
+        where at >= '2030-01-02T00:00:00.000Z' order by at desc, id desc`)
+    ).map(row => Number(row.id))
+    assert.equal(expected.length, 65)
+    for (const target of [null, email]) {
+      for (const limit of [7, 1_000]) {
+        assert.deepEqual(await idsOfPages(store.audit, target, since, limit), expected)
+      }
+    }
+    assert.deepEqual(
+      await idsOfPages(store.audit, null, new Date('2030-01-04T00:00:00.000Z'), 10),
+      [],
+    )
+  })
+}
+
+async function idsOfPages(
+  audit: AuditStore,
+  target: string | null,
+  since: Date | null,
+  limit: number,
+): Promise<number[]> {
+  const ids: number[] = []
+  for (let beforeId: number | null = null; ; ) {
+    const page: ListedEvents = await audit.list(target, { since, beforeId, limit })
+    assert.ok(page.events.length <= limit)
+    ids.push(...page.events.map(({ id }) => id))
+    if (page.next === null) return ids
+    beforeId = page.next
+  }
+}

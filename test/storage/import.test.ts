@@ -1,0 +1,277 @@
+// How users from a file are stored, the same on every engine.
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { describe, test } from 'node:test'
+import type { ImportedUser } from '../../src/domain/import.ts'
+import { ENGINES, openPatientStore, openTestStore } from '../support/engines.ts'
+import { byEmail, changeAt, makeScopes, openFor } from './fixtures.ts'
+
+const ADD = { mayUpdate: false, isDryRun: false }
+const UPDATE = { mayUpdate: true, isDryRun: false }
+const TRIAL = { mayUpdate: true, isDryRun: true }
+
+for (const engine of ENGINES) {
+  describe(`import on ${engine}`, async () => {
+    const { store, database } = await openTestStore(engine)
+    const start = new Date('2030-01-01T00:00:00.000Z')
+    const later = new Date('2031-01-01T00:00:00.000Z')
+    const change = changeAt(start)
+
+    const imported = (more: Partial<ImportedUser> = {}): ImportedUser => ({
+      id: randomUUID(),
+      isIdGiven: false,
+      email: `${randomUUID()}@example.com`,
+      name: 'Name',
+      role: null,
+      passwordHash: 'a hash',
+      isActive: null,
+      createdAt: null,
+      lockedUntil: undefined,
+      ...more,
+    })
+    const eventsOf = async (email: string) =>
+      (await store.audit.list(email, { since: null, beforeId: null, limit: 9 })).events
+    const actionsOf = async (email: string) =>
+      (await eventsOf(email)).map(({ action }) => action).toReversed()
+    const find = (email: string) => store.users.findByEmail(email)
+
+    test('a new user has the values of the file, or the default values', async () => {
+      const bare = imported()
+      const full = imported({
+        isIdGiven: true,
+        role: 'admin',
+        isActive: false,
+        createdAt: new Date('2001-02-03T04:05:06.789Z'),
+        lockedUntil: later,
+      })
+      assert.deepEqual(await store.imports.run([bare, full], ADD, change), ['added', 'added'])
+      const { id, email, passwordHash, name } = bare
+      assert.deepEqual(await find(email), {
+        ...{ id, email, passwordHash, name, role: 'user', isActive: true, failedLoginAttempts: 0 },
+        ...{ lockedUntil: null, lockedBy: null, temporaryUntil: null },
+        ...{ createdAt: start, updatedAt: start },
+      })
+      const { isIdGiven: _, ...stored } = full
+      assert.deepEqual(await find(full.email), {
+        ...stored,
+        ...{ failedLoginAttempts: 0, lockedBy: 'administrator', updatedAt: start },
+        temporaryUntil: null,
+      })
+      const [event] = await eventsOf(full.email)
+      assert.equal(event?.action, 'user.imported')
+      assert.deepEqual(event?.after, {
+        ...{ name: 'Name', role: 'admin', isActive: false, lockedUntil: later.toISOString() },
+      })
+      assert.equal(event?.targetId, full.id)
+    })
+
+    test('a repeated import changes nothing and records nothing', async () => {
+      const user = imported({ role: 'a role' })
+      await store.imports.run([user], ADD, change)
+      const stored = await find(user.email)
+      for (const options of [ADD, UPDATE]) {
+        const again = { ...user, id: randomUUID() }
+        assert.deepEqual(await store.imports.run([again], options, changeAt(later)), ['unchanged'])
+      }
+      assert.deepEqual(await find(user.email), stored)
+      assert.deepEqual(await actionsOf(user.email), ['user.imported'])
+    })
+
+    test('an existing user is changed only if it may be, and keeps what the file does not say', async () => {
+      const user = imported({ role: 'old', lockedUntil: later, isActive: false })
+      await store.imports.run([user], ADD, change)
+      const changed = imported({ email: user.email, name: 'Other' })
+      assert.deepEqual(await store.imports.run([changed], ADD, change), ['unchanged'])
+      assert.equal((await find(user.email))?.name, 'Name')
+      assert.deepEqual(await store.imports.run([changed], UPDATE, change), ['updated'])
+      assert.deepEqual(await find(user.email), {
+        ...(await find(user.email)),
+        ...{ id: user.id, name: 'Other', role: 'old', isActive: false, lockedUntil: later },
+      })
+      assert.deepEqual(await actionsOf(user.email), ['user.imported', 'user.changed'])
+      const unlocked = { ...changed, isActive: true, lockedUntil: null, role: 'new' }
+      assert.deepEqual(await store.imports.run([unlocked], UPDATE, change), ['updated'])
+      const { role, isActive, lockedUntil, lockedBy } = (await find(user.email)) ?? {}
+      assert.deepEqual(
+        { role, isActive, lockedUntil, lockedBy },
+        { role: 'new', isActive: true, lockedUntil: null, lockedBy: null },
+      )
+    })
+
+    test('a changed hash, a lock and a deactivation end all sessions; a changed name ends none', async () => {
+      const user = imported()
+      await store.imports.run([user], ADD, change)
+      const cases: [Partial<ImportedUser>, number][] = [
+        [{ name: 'Other' }, 1],
+        [{ passwordHash: 'another hash' }, 0],
+        [{ passwordHash: 'another hash', lockedUntil: later }, 0],
+        [{ passwordHash: 'another hash', lockedUntil: null, isActive: false }, 0],
+      ]
+      for (const [more, live] of cases) {
+        await byEmail(store).activate(user.email, change)
+        await byEmail(store).unlock(user.email, change)
+        const { passwordHash = '' } = (await find(user.email)) ?? {}
+        assert.equal(await openFor(store, { id: user.id, passwordHash }, makeScopes(), start), true)
+        assert.deepEqual(await store.imports.run([{ ...user, ...more }], UPDATE, change), [
+          'updated',
+        ])
+        assert.equal(await store.sessions.countLive(user.id, start), live, JSON.stringify(more))
+        await byEmail(store).endSessions(user.email, change)
+      }
+    })
+
+    test('a changed hash removes the devices', async () => {
+      const user = imported()
+      await store.imports.run([user], ADD, change)
+      await database.rows(`insert into devices (id, user_id, token, last_used_at, expires_at, user_agent)
+        values ('${randomUUID()}', '${user.id}', '${'d'.repeat(64)}', '2030-01-01T00:00:00.000Z',
+          '2031-01-01T00:00:00.000Z', '')`)
+      await store.imports.run([{ ...user, name: 'Other' }], UPDATE, change)
+      assert.equal((await store.devices.list(user.id, start)).length, 1)
+      await store.imports.run([{ ...user, passwordHash: 'new' }], UPDATE, change)
+      assert.equal((await store.devices.list(user.id, start)).length, 0)
+      assert.equal(
+        (await actionsOf(user.email)).filter(action => action === 'password.set').length,
+        1,
+      )
+    })
+
+    test('a hash that a login has replaced by one of another cost counts as the same', async () => {
+      const user = imported()
+      await store.imports.run([user], ADD, change)
+      await store.users.upgradePasswordHash(user.id, user.passwordHash, 'upgraded', start)
+      assert.deepEqual(await store.imports.run([user], UPDATE, change), ['unchanged'])
+      assert.deepEqual(await store.imports.run([{ ...user, name: 'Other' }], UPDATE, change), [
+        'updated',
+      ])
+      assert.equal((await find(user.email))?.passwordHash, 'upgraded')
+    })
+
+    test('a lock by the throttle stays', async () => {
+      const user = imported({ lockedUntil: null })
+      await store.imports.run([user], ADD, change)
+      await database.rows(`update users set locked_until = '2030-06-01T00:00:00.000Z',
+        locked_by = 'throttle' where id = '${user.id}'`)
+      assert.deepEqual(await store.imports.run([user], UPDATE, change), ['unchanged'])
+      assert.deepEqual(await store.imports.run([{ ...user, name: 'Other' }], UPDATE, change), [
+        'updated',
+      ])
+      assert.equal((await find(user.email))?.lockedBy, 'throttle')
+    })
+
+    test('a hash with another prefix of the same meaning is the same', async () => {
+      const user = imported({ passwordHash: `$2y$04$${'a'.repeat(53)}` })
+      await store.imports.run([user], ADD, change)
+      for (const prefix of ['$2a$', '$2b$', '$2y$']) {
+        const again = { ...user, passwordHash: prefix + user.passwordHash.slice(4) }
+        assert.deepEqual(await store.imports.run([again], UPDATE, change), ['unchanged'])
+      }
+      assert.equal((await find(user.email))?.passwordHash, user.passwordHash)
+    })
+
+    test('an id of another user, or another id than the stored one, is not accepted', async () => {
+      const [first, second] = [imported(), imported()]
+      await store.imports.run([first, second], ADD, change)
+      const taken = imported({ id: first.id, isIdGiven: true })
+      const other = imported({ email: first.email, isIdGiven: true, name: 'Other' })
+      const swapped = { ...second, id: first.id, isIdGiven: true }
+      for (const options of [ADD, UPDATE, TRIAL]) {
+        assert.deepEqual(await store.imports.run([taken, other, swapped], options, change), [
+          ...['other-id', 'other-id', 'other-id'],
+        ])
+      }
+      const same = { ...first, isIdGiven: true }
+      assert.deepEqual(await store.imports.run([same], ADD, change), ['unchanged'])
+      assert.equal(await find(taken.email), null)
+    })
+
+    test('a trial says what an import would do, and writes nothing', async () => {
+      const known = imported()
+      await store.imports.run([known], ADD, change)
+      const unknown = imported()
+      const users = [known, { ...known, name: 'Other' }, unknown]
+      assert.deepEqual(await store.imports.run(users, TRIAL, change), [
+        ...['unchanged', 'updated', 'added'],
+      ])
+      assert.equal((await find(known.email))?.name, 'Name')
+      assert.equal(await find(unknown.email), null)
+      assert.deepEqual(await actionsOf(known.email), ['user.imported'])
+    })
+
+    test('of parallel imports each user is added by one, also while users are deleted', async () => {
+      const emails = Array.from({ length: 300 }, (_, i) => `parallel${i}@example.com`).sort()
+      const others = await Promise.all(
+        Array.from({ length: 3 }, () => openPatientStore(database.config)),
+      )
+      const runs = await Promise.all(
+        [store, ...others].flatMap(each =>
+          [UPDATE, ADD].map(async options => {
+            const users = emails.map(email => imported({ email }))
+            return each.imports.run(users, options, change)
+          }),
+        ),
+      )
+      const outcomes = runs.flat()
+      assert.equal(outcomes.filter(outcome => outcome === 'added').length, emails.length)
+      assert.equal(outcomes.filter(outcome => outcome === 'unchanged').length, 7 * emails.length)
+      const deleteSome = async () => {
+        for (const email of emails.slice(0, 50)) await byEmail(store).delete(email, change)
+      }
+      const again = others.map(each =>
+        each.imports.run(
+          emails.map(email => imported({ email })),
+          UPDATE,
+          change,
+        ),
+      )
+      await Promise.all([deleteSome(), ...again])
+      await store.imports.run(
+        emails.map(email => imported({ email })),
+        ADD,
+        change,
+      )
+      const [count] = await database.rows(
+        `select count(*) as n from users where email like 'parallel%'`,
+      )
+      assert.equal(Number(count?.n), emails.length)
+      await Promise.all(others.map(each => each.close()))
+    })
+
+    test('texts of every kind are stored as they are', async () => {
+      const names = [
+        '"quotes" and \\ backslash',
+        "it's",
+        'Zoë 👩‍👩‍👧 日本',
+        '{"a":1}',
+        '\u2028',
+        '0',
+        'null',
+      ]
+      const users = names.map(name => imported({ name, role: name }))
+      await store.imports.run(users, ADD, change)
+      for (const [index, { email }] of users.entries()) {
+        const user = await find(email)
+        assert.deepEqual([user?.name, user?.role], [names[index], names[index]])
+      }
+    })
+
+    test('the end of a temporary password comes with its hash, and stays with it', async () => {
+      const options = { mayUpdate: true, isDryRun: false }
+      const user = imported({ temporaryUntil: later })
+      const run = (more: Partial<ImportedUser>) =>
+        store.imports.run([{ ...user, ...more }], options, change)
+      const stored = async () => (await store.users.findByEmail(user.email))?.temporaryUntil
+      assert.deepEqual(await run({}), ['added'])
+      assert.deepEqual(await stored(), later)
+      assert.deepEqual(await run({ temporaryUntil: null }), ['unchanged'])
+      assert.deepEqual(await run({ passwordHash: 'another hash', temporaryUntil: null }), [
+        'updated',
+      ])
+      assert.equal(await stored(), null)
+      assert.deepEqual(await run({ passwordHash: 'a third hash', temporaryUntil: later }), [
+        'updated',
+      ])
+      assert.deepEqual(await stored(), later)
+    })
+  })
+}

@@ -1,0 +1,152 @@
+// No statement of a request, of the purge or of a command on one user may read a whole table. The plans are
+// those of the statements that the drivers really got.
+import assert from 'node:assert/strict'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'node:test'
+import pg from 'pg'
+import { type OperationName, wrapMethods } from '../../src/domain/operations.ts'
+import { setUp } from '../../src/storage/postgres/settings.ts'
+import { type EngineName, SERVICE_OPERATION_TIMEOUT_MS } from '../../src/storage/sql/engine.ts'
+import { openTestStore, type TestDatabase } from '../support/engines.ts'
+import { useEverything } from '../support/every-statement.ts'
+import { fillTables, LARGE_TABLES } from '../support/large-tables.ts'
+
+/** Operations on all users or on the schema, which may take time in proportion to the rows. */
+const EXEMPT: OperationName[] = [
+  'users.count',
+  'users.countHashCosts',
+  'migrations.apply',
+  'migrations.list',
+]
+
+/** Lists of users by these conditions must use this index: another one would find most users. */
+const LISTS: [statement: RegExp, index: string][] = [
+  [/from "users" where .* locked_until is not null .* limit/s, 'users_locked'],
+]
+
+const STATEMENT = /^\s*(select|insert|update|delete|with)\b/i
+
+/**
+ * PostgreSQL has no statistics of young tables, and keeps plans that it made when they were empty.
+ */
+export async function provePlans(
+  engine: EngineName,
+  rowCount: number,
+  isYoung = false,
+): Promise<void> {
+  const { store, database } = await openTestStore(engine)
+  const empty = isYoung ? (await openTestStore(engine)).database : null
+
+  test(`no statement reads a whole table of ${rowCount} rows`, async () => {
+    await fillTables(database, rowCount, isYoung)
+    const names = Object.entries(store).flatMap(([part, methods]) =>
+      Object.keys(methods).map(method => `${part}.${method}` as OperationName),
+    )
+    const uncalled = new Set(names)
+    const watched = wrapMethods(store, (name, operation) => (...values) => {
+      uncalled.delete(name)
+      return operation(...values)
+    })
+    const statements = await sentBy(engine, () => useEverything(watched, database))
+    const missing = [...uncalled].filter(name => !EXEMPT.includes(name))
+    assert.deepEqual(missing, [], 'every operation was called')
+    assert.ok(statements.length > 30, `${statements.length} statements`)
+    const scans: string[] = []
+    for (const place of empty ? [database, empty] : [database]) {
+      const plans = await plansOf(place, statements)
+      for (const [statement, plan] of plans) {
+        const found = engine === 'sqlite' ? scansInSqlite(plan) : scansInPostgres(plan)
+        const missing = LISTS.filter(
+          ([list, index]) => list.test(statement) && !JSON.stringify(plan).includes(index),
+        ).map(([, index]) => `without ${index}`)
+        for (const scan of [...found, ...missing]) {
+          scans.push(`${scan}: ${statement.replaceAll(/\s+/g, ' ')}`)
+        }
+      }
+    }
+    assert.deepEqual(scans, [])
+  })
+}
+
+/** The different statements that the engine's driver got during the action. */
+async function sentBy(engine: EngineName, action: () => Promise<void>): Promise<string[]> {
+  const sent = new Set<string>()
+  const [prototype, method]: [object, string] =
+    engine === 'sqlite' ? [DatabaseSync.prototype, 'prepare'] : [pg.Client.prototype, 'query']
+  const original = Reflect.get(prototype, method)
+  Reflect.set(prototype, method, function (this: unknown, ...parameters: unknown[]) {
+    const [query] = parameters
+    const text = typeof query === 'string' ? query : Object(query).text
+    if (STATEMENT.test(text)) sent.add(text)
+    return Reflect.apply(original, this, parameters)
+  })
+  try {
+    await action()
+  } finally {
+    Reflect.set(prototype, method, original)
+  }
+  return [...sent]
+}
+
+type Rows = Record<string, unknown>[]
+
+/** For unknown parameters, and with the settings that the service gives its connections. */
+async function plansOf(
+  { config, rows }: TestDatabase,
+  statements: string[],
+): Promise<Map<string, Rows>> {
+  const plans = new Map<string, Rows>()
+  if (config.engine === 'sqlite') {
+    for (const each of statements) plans.set(each, await rows(`explain query plan ${each}`))
+    return plans
+  }
+  // A connection per statement would take longer than the plans.
+  const client = new pg.Client(config.url)
+  await client.connect()
+  await setUp(client, SERVICE_OPERATION_TIMEOUT_MS, false)
+  for (const each of statements) {
+    plans.set(each, (await client.query(`explain (generic_plan, format json) ${each}`)).rows)
+  }
+  await client.end()
+  return plans
+}
+
+/** SEARCH reads a part of an index; SCAN reads a whole index or table. */
+function scansInSqlite(plan: Rows): string[] {
+  const isLarge = new RegExp(`^SCAN (${LARGE_TABLES.join('|')})\\b`)
+  return plan.map(({ detail }) => String(detail)).filter(detail => isLarge.test(detail))
+}
+
+type PlanNode = {
+  'Node Type': string
+  'Relation Name'?: string
+  'Index Name'?: string
+  'Index Cond'?: string
+  Filter?: string
+  Plans?: PlanNode[]
+}
+
+function scansInPostgres([row]: Rows): string[] {
+  const [plan] = Object(row)['QUERY PLAN']
+  const found: string[] = []
+  const look = (node: PlanNode, isLimited = false, table?: string, parent?: PlanNode) => {
+    const name = node['Relation Name'] ?? table
+    const isSequential = node['Node Type'] === 'Seq Scan'
+    const condition = node['Index Cond'] ?? ''
+    // Such a scan reads as many rows as the limit says.
+    const isStopped = parent?.['Node Type'] === 'Limit' && node.Filter === undefined
+    // A condition without an equality, such as on a time, may be true for most rows.
+    const isWholeIndex =
+      /^(Index|Index Only|Bitmap Index) Scan$/.test(node['Node Type']) &&
+      !/ = |IS NULL/.test(condition) &&
+      !(isLimited && (isStopped || condition !== ''))
+    if ((isSequential || isWholeIndex) && LARGE_TABLES.includes(name ?? '')) {
+      found.push(`${node['Node Type']} ${node['Index Name'] ?? name}`)
+    }
+    // A sort reads all of its rows, even below a limit.
+    const limited = node['Node Type'] === 'Limit' || (isLimited && node['Node Type'] !== 'Sort')
+    for (const inner of node.Plans ?? []) look(inner, limited, name, node)
+  }
+  look(plan.Plan)
+  return found
+}

@@ -1,0 +1,328 @@
+// The behaviour of users, sessions, the purge and migrations, the same on every engine.
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { describe, test } from 'node:test'
+import type { ThrottleScope } from '../../src/domain/attempt.ts'
+import { createTestDatabase, ENGINES, openPatientStore, openTestStore } from '../support/engines.ts'
+import { fillSessions } from '../support/many-sessions.ts'
+import {
+  byEmail,
+  changeAt,
+  digest,
+  insertTestUser,
+  makeScopes,
+  makeSuccessor,
+  openFor,
+  toNumbers,
+  UNKNOWN_EMAIL,
+} from './fixtures.ts'
+
+const MINUTE_MS = 60_000
+
+for (const engine of ENGINES) {
+  describe(`store on ${engine}`, async () => {
+    const { store, database } = await openTestStore(engine)
+
+    const start = new Date('2030-01-01T00:00:00.000Z')
+    const later = (ms: number) => new Date(start.getTime() + ms)
+
+    const insertUser = (email: string) => insertTestUser(store, email, start)
+    const reserve = (scopes: ThrottleScope[]) =>
+      store.attempts.reserve(scopes, UNKNOWN_EMAIL, start)
+
+    test('a user is read as it was stored, with default values', async () => {
+      const id = await insertUser('stored@example.com')
+      assert.deepEqual(await store.users.findByEmail('stored@example.com'), {
+        id,
+        email: 'stored@example.com',
+        passwordHash: 'a hash',
+        name: 'Name',
+        role: 'user',
+        isActive: true,
+        failedLoginAttempts: 0,
+        lockedUntil: null,
+        lockedBy: null,
+        temporaryUntil: null,
+        createdAt: start,
+        updatedAt: start,
+      })
+      assert.equal(await store.users.findByEmail('Stored@example.com'), null)
+    })
+
+    test('an admitted attempt returns its user as stored', async () => {
+      const email = 'reserved@example.com'
+      await insertUser(email)
+      const forEver = new Date('9999-12-31T23:59:59.999Z')
+      for (const until of [null, later(MINUTE_MS), forEver]) {
+        if (until) await byEmail(store).lock(email, until, changeAt(later(1)))
+        const user = await store.users.findByEmail(email)
+        assert.deepEqual(user?.lockedUntil, until)
+        assert.deepEqual(await store.attempts.reserve(makeScopes(), email, start), {
+          kind: 'admitted',
+          user,
+        })
+      }
+    })
+
+    test('a closed store does not reserve an attempt', async () => {
+      const other = await openPatientStore(database.config)
+      await other.attempts.reserve(makeScopes(), UNKNOWN_EMAIL, start)
+      await other.close()
+      await assert.rejects(other.attempts.reserve(makeScopes(), UNKNOWN_EMAIL, start))
+    })
+
+    if (engine === 'postgres') {
+      test('a statement that the server has forgotten is prepared again', async () => {
+        const reserveAndRelease = async () => {
+          const scopes = makeScopes()
+          assert.equal((await reserve(scopes)).kind, 'admitted')
+          await store.attempts.release(scopes)
+        }
+        await database.rows(`create function forget() returns trigger language plpgsql
+          as $$ begin execute 'deallocate all'; return null; end $$`)
+        await database.rows(
+          'create trigger forget after update on login_throttle execute function forget()',
+        )
+        try {
+          for (let i = 0; i < 3; i++) await reserveAndRelease()
+        } finally {
+          await database.rows('drop function forget cascade')
+        }
+      })
+    }
+
+    test('of parallel insertions of the same email, one succeeds', async () => {
+      const results = await Promise.all(
+        Array.from({ length: 20 }, () =>
+          store.users.insert(
+            {
+              id: randomUUID(),
+              email: 'race@example.com',
+              passwordHash: 'h',
+              name: 'n',
+              role: 'user',
+            },
+            changeAt(start),
+          ),
+        ),
+      )
+      assert.equal(results.filter(Boolean).length, 1)
+    })
+
+    test('the database rejects values beyond the limits, also from other programs', async () => {
+      const user = (email: string, name = 'n', role = 'r', hash = 'h') =>
+        `insert into users (id, email, password_hash, name, role)
+         values ('${randomUUID()}', '${email}', '${hash}', '${name}', '${role}')`
+      await database.rows(user(`${'e'.repeat(242)}@example.com`))
+      const invalid = [
+        user(`${'e'.repeat(243)}@example.com`),
+        user('no-at-sign'),
+        user('n@example.com', 'n'.repeat(101)),
+        user('r@example.com', 'n', 'r'.repeat(51)),
+        user('h@example.com', 'n', 'r', 'h'.repeat(256)),
+        user('stored@example.com'),
+        `insert into refresh_tokens (id, user_id, session_id, token, key_id, expires_at)
+         values ('${randomUUID()}', '${randomUUID()}', '${randomUUID()}', 't', 'k', '2030-01-01T00:00:00.000Z')`,
+      ]
+      for (const statement of invalid) await assert.rejects(database.rows(statement), statement)
+    })
+
+    test('a session opens only if the user is active, not locked and has the verified hash', async () => {
+      const id = await insertUser('verified@example.com')
+      const scopes = makeScopes()
+      const email = 'verified@example.com'
+      const open = async (passwordHash = 'a hash') => {
+        await reserve(scopes)
+        return openFor(store, { id, passwordHash }, scopes, start)
+      }
+      assert.equal(await open(), true)
+      assert.equal(await open('another hash'), false)
+      await byEmail(store).lock(email, later(MINUTE_MS), changeAt(start))
+      assert.equal(await open(), false)
+      await byEmail(store).unlock(email, changeAt(start))
+      await byEmail(store).deactivate(email, changeAt(start))
+      assert.equal(await open(), false)
+      await byEmail(store).activate(email, changeAt(start))
+      assert.equal(await open(), true)
+      await byEmail(store).delete(email, changeAt())
+      assert.equal(await open(), false)
+    })
+
+    test('deleting a user deletes its sessions and refresh tokens', async () => {
+      const id = await insertUser('deleted@example.com')
+      await openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
+      const count = () =>
+        database.rows(
+          `select (select count(*) from sessions where user_id = '${id}') as sessions,
+            (select count(*) from refresh_tokens where user_id = '${id}') as tokens`,
+        )
+      assert.deepEqual(toNumbers((await count())[0]), { sessions: 1, tokens: 1 })
+      assert.equal(await byEmail(store).delete('deleted@example.com', changeAt(start)), 1)
+      assert.deepEqual(toNumbers((await count())[0]), { sessions: 0, tokens: 0 })
+      assert.equal(await byEmail(store).delete('deleted@example.com', changeAt()), null)
+    })
+
+    test('a new password, a lock and a deactivation each end all sessions; an activation none', async () => {
+      const id = await insertUser('ends@example.com')
+      const changes: [string, () => Promise<boolean>, number][] = [
+        ['activate', () => byEmail(store).activate('ends@example.com', changeAt(start)), 1],
+        [
+          'set-password',
+          () => byEmail(store).setPassword('ends@example.com', 'a hash', changeAt(start)),
+          0,
+        ],
+        ['lock', () => byEmail(store).lock('ends@example.com', later(1), changeAt(start)), 0],
+        ['deactivate', () => byEmail(store).deactivate('ends@example.com', changeAt(start)), 0],
+      ]
+      for (const [name, change, live] of changes) {
+        await byEmail(store).activate('ends@example.com', changeAt(start))
+        await byEmail(store).unlock('ends@example.com', changeAt(start))
+        await openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
+        assert.equal(await change(), true)
+        assert.equal(await store.sessions.countLive(id, start), live, name)
+        const notEnded = await database.rows(
+          `select id from sessions where user_id = '${id}' and ended_at is null`,
+        )
+        assert.equal(notEnded.length, live, name)
+      }
+    })
+
+    test('a code is not redeemed for a user that is no longer active', async () => {
+      const email = 'redeems@example.com'
+      const userId = await insertUser(email)
+      const session = { id: randomUUID(), ip: '::1' }
+      await openFor(store, { id: userId, passwordHash: 'a hash' }, makeScopes(), start, 10, session)
+      const expiresAt = later(MINUTE_MS)
+      const code = { callback: 'https://app.example.net/', challenge: 'x'.repeat(43), expiresAt }
+      await store.codes.insert(digest(email), session.id, code)
+      await database.rows(`update users set is_active = false where id = '${userId}'`)
+      const refreshToken = makeSuccessor(start, expiresAt)
+      const opened = { id: randomUUID(), expiresAt, userAgent: '', ip: '' }
+      const redemption = { userId, session: opened, refreshToken, maxSessions: 10 }
+      assert.equal(await store.codes.redeem(digest(email), redemption, start), null)
+      assert.equal((await store.sessions.findLive(opened.id, start)).kind, 'invalid')
+    })
+
+    test('every change of a user returns false for an unknown email', async () => {
+      assert.equal(await byEmail(store).setPassword(UNKNOWN_EMAIL, 'h', changeAt(start)), false)
+      assert.equal(await byEmail(store).lock(UNKNOWN_EMAIL, later(1), changeAt(start)), false)
+      assert.equal(await byEmail(store).unlock(UNKNOWN_EMAIL, changeAt(start)), false)
+      assert.equal(await byEmail(store).deactivate(UNKNOWN_EMAIL, changeAt(start)), false)
+      assert.equal(await byEmail(store).activate(UNKNOWN_EMAIL, changeAt(start)), false)
+      assert.equal(await byEmail(store).delete(UNKNOWN_EMAIL, changeAt()), null)
+    })
+
+    test('a user with many sessions can be deactivated and deleted', async () => {
+      const id = await insertUser('many@example.com')
+      // test/session/many-sessions.slow.test.ts has more than a statement may have parameters.
+      await fillSessions(database, id, 2_500, start)
+      assert.equal(await byEmail(store).deactivate('many@example.com', changeAt(start)), true)
+      assert.deepEqual(await store.sessions.listLive(id, { afterId: null, limit: 9 }, start), [])
+      assert.equal(await byEmail(store).delete('many@example.com', changeAt()), 0)
+    })
+
+    test('a hash is upgraded only if it is still the verified one', async () => {
+      const id = await insertUser('upgrade@example.com')
+      await store.users.upgradePasswordHash(id, 'not this one', 'new', start)
+      assert.equal((await store.users.findByEmail('upgrade@example.com'))?.passwordHash, 'a hash')
+      await store.users.upgradePasswordHash(id, 'a hash', 'new', start)
+      assert.equal((await store.users.findByEmail('upgrade@example.com'))?.passwordHash, 'new')
+    })
+
+    test('a session opens for a verified hash that was upgraded since, but not after a new password', async () => {
+      const id = await insertUser('meanwhile@example.com')
+      const open = () => openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
+      await store.users.upgradePasswordHash(id, 'a hash', 'upgraded', start)
+      assert.equal(await open(), true)
+      await byEmail(store).setPassword('meanwhile@example.com', 'another', changeAt(start))
+      assert.equal(await open(), false)
+    })
+
+    test('users are listed in pages, ordered by email', async () => {
+      const seen: string[] = []
+      for (;;) {
+        const page = (await store.users.list({}, { after: seen.at(-1) ?? '', limit: 3 }, start))
+          .users
+        if (page.length === 0) break
+        seen.push(...page.map(user => user.email))
+      }
+      assert.equal(seen.length, await store.users.count())
+      assert.deepEqual(seen, seen.toSorted())
+    })
+
+    test('a purge removes an ended session after a day, an idle one with its tokens, and no live one', async () => {
+      const id = await insertUser('purged@example.com')
+      const verified = { id, passwordHash: 'a hash' }
+      const scopes = makeScopes()
+      await openFor(store, verified, scopes, start)
+      const [ending] = (await store.sessions.listLive(id, { afterId: null, limit: 9 }, start)) ?? []
+      assert.ok(ending)
+      assert.equal(await store.sessions.end(ending.id, start), true)
+      assert.equal(await store.sessions.end(ending.id, start), false, 'it has ended already')
+      await openFor(store, verified, scopes, later(25 * 60 * MINUTE_MS - 500))
+      const count = async (table: string) =>
+        Number(
+          (await database.rows(`select count(*) as n from ${table} where user_id = '${id}'`))[0]?.n,
+        )
+      assert.equal(await count('sessions'), 2)
+      await store.maintenance.purge(later(25 * 60 * MINUTE_MS))
+      assert.equal(
+        await count('sessions'),
+        2,
+        'an ended session is kept until it would have expired',
+      )
+      assert.equal(await count('refresh_tokens'), 2)
+      await store.maintenance.purge(later(32 * 24 * 60 * MINUTE_MS))
+      assert.equal(await count('sessions'), 0, 'an unused session expires with its last token')
+    })
+
+    test('parallel purges remove each row once', async () => {
+      await insertUser('crowd@example.com')
+      await database.rows('delete from login_throttle')
+      for (let i = 0; i < 20; i++) await reserve(makeScopes())
+      const second = await openPatientStore(database.config)
+      const purges = await Promise.all(
+        Array.from({ length: 8 }, (_, i) =>
+          (i % 2 === 0 ? store : second).maintenance.purge(later(60 * MINUTE_MS)),
+        ),
+      )
+      await second.close()
+      const removed = purges.reduce((sum, purged) => sum + (purged?.throttleRows ?? 0), 0)
+      assert.equal(removed, 60)
+    })
+
+    test('a repeated migration, or five parallel ones on an empty database, apply each change once', async () => {
+      assert.deepEqual(await store.migrations.apply(), [])
+      const empty = await createTestDatabase(engine)
+      const stores = await Promise.all(
+        Array.from({ length: 5 }, () => openPatientStore(empty.config)),
+      )
+      const applied = await Promise.all(stores.map(each => each.migrations.apply()))
+      const migrations = await store.migrations.list()
+      assert.deepEqual(
+        applied.flat().toSorted(),
+        migrations.map(({ name }) => name),
+      )
+      await Promise.all(stores.map(each => each.close()))
+      await empty.drop()
+    })
+  })
+
+  describe(`tables without rows on ${engine}`, async () => {
+    const { store, database } = await openTestStore(engine)
+    const now = new Date('2030-01-01T00:00:00.000Z')
+
+    test('the purge finds no event to remove', async () => {
+      const purged = await store.maintenance.purge(now, 1)
+      assert.equal(purged?.auditEvents, 0)
+    })
+
+    test('an error names the row that is missing', async () => {
+      await database.rows('delete from service')
+      await assert.rejects(store.devices.readKey(), /"service" has lost its row/)
+      await database.rows('delete from unknown_user')
+      const reserving = store.attempts.reserve(makeScopes(), UNKNOWN_EMAIL, now)
+      await assert.rejects(reserving, /unknown_user has lost a row/)
+    })
+  })
+}

@@ -1,0 +1,242 @@
+// The service in its own process, as an operator runs it, with its ports, log lines and exit code.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import bcrypt from 'bcrypt'
+import type { EngineName } from '../../src/storage/sql/engine.ts'
+import { changeAt } from '../storage/fixtures.ts'
+import { copyDevelopmentCertificate } from './certificates.ts'
+import { createMigratedDatabase, openPatientStore, type TestDatabase } from './engines.ts'
+import { endWithTests, freePort } from './postgres-server.ts'
+import { type Answer, type Call, createClient, ISSUER, PASSWORD, TEST_COST } from './service.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
+
+export const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
+
+export type Line = { level: string; event: string; err?: { message: string } } & Record<
+  string,
+  unknown
+>
+export type Exit = { code: number | null; signal: NodeJS.Signals | null }
+
+export type RunningProcess = {
+  pid: number
+  lines: () => Line[]
+  /** Everything written to stdout and stderr. */
+  output: () => string
+  /** Waits for the first line of this event; rejects if the process ends without one. */
+  line: (event: string) => Promise<Line>
+  exit: Promise<Exit>
+  /** Returns false if the process has ended already. */
+  kill: (signal: NodeJS.Signals | 0) => boolean
+  /** Signals its process group, if it has its own: npm starts further processes. */
+  killGroup: (signal: NodeJS.Signals) => boolean
+}
+
+export type ServiceProcess = RunningProcess & {
+  url: string
+  call: (call: Call) => Promise<Answer>
+  login: (email: string, password?: string) => Promise<Answer>
+  /** The status of a health endpoint. */
+  health: (path: '/livez' | '/readyz') => Promise<number>
+}
+
+type Command = {
+  command?: string[]
+  cwd?: string
+  /** Starts a new process group, so that a signal to the group does not reach the tests. */
+  hasOwnGroup?: boolean
+  /** The user to run as, if it is not the user of the tests. */
+  identity?: { uid?: number; gid?: number }
+}
+
+/** The environment of every process, without variables of the test process or of a local `.env`. */
+export const BASE_ENV = {
+  PATH: process.env.PATH ?? '',
+  NODE_ENV: 'test',
+  PORT: '0',
+  OPS_PORT: '0',
+  JWT_ISSUER: ISSUER,
+  DATABASE_URL: '',
+  BCRYPT_COST: String(TEST_COST),
+  // On a busy machine, too, attempts are verified and not shed.
+  LOGIN_TIME_MS: '5000',
+  DRAIN_DELAY_MS: '0',
+  // The threads with the lanes would take a fifth of the CPU time of a start.
+  PASSWORD_ENGINE: 'native',
+}
+/** The command of "npm start". */
+export const SERVE = [
+  process.execPath,
+  ...['--max-semi-space-size=4', join(PROJECT, 'launch.cjs'), 'src/main.ts', 'serve'],
+]
+
+export function run(
+  env: Record<string, string>,
+  { command = SERVE, cwd = tmpdir(), hasOwnGroup = false, identity }: Command = {},
+): RunningProcess {
+  const [file = '', ...args] = command
+  const child = spawn(file, args, {
+    ...identity,
+    cwd,
+    env: { ...BASE_ENV, ...env },
+    detached: hasOwnGroup,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  endWithTests(child)
+  return watch(child, hasOwnGroup)
+}
+
+function watch(child: ChildProcess, hasOwnGroup: boolean): RunningProcess {
+  const { pid = 0, stdout, stderr } = child
+  if (!stdout || !stderr) throw new Error('the outputs are not piped')
+  const lines: Line[] = []
+  let output = ''
+  stderr.on('data', chunk => {
+    output += chunk
+  })
+  createInterface({ input: stdout }).on('line', text => {
+    output += `${text}\n`
+    if (!text.startsWith('{')) return
+    const line: Line = JSON.parse(text)
+    lines.push(line)
+    child.emit(`line:${line.event}`, line)
+  })
+  const exit = once(child, 'close').then(([code, signal]): Exit => ({ code, signal }))
+  return {
+    pid,
+    lines: () => [...lines],
+    output: () => output,
+    async line(event) {
+      const earlier = lines.find(line => line.event === event)
+      if (earlier) return earlier
+      const ended = exit.then(({ code, signal }) => {
+        throw new Error(`ended with ${code ?? signal} before "${event}":\n${output}`)
+      })
+      const [line] = await Promise.race([once(child, `line:${event}`), ended])
+      return line
+    },
+    exit,
+    kill: signal => child.kill(signal),
+    killGroup(signal) {
+      try {
+        return hasOwnGroup && process.kill(-pid, signal)
+      } catch {
+        return false
+      }
+    },
+  }
+}
+
+export type Deployment = {
+  database: TestDatabase
+  dataDir: string
+  env: Record<string, string>
+  addUser: (email: string, passwordHash?: string) => Promise<void>
+  start: (env?: Record<string, string>, command?: Command) => Promise<ServiceProcess>
+  /** Kills the processes that still run, and removes the database and the folder. */
+  remove: () => Promise<void>
+}
+
+/** A database and a data folder for services that a test starts and kills; without tables, if not `hasTables`. */
+export async function createDeployment(
+  engine: EngineName,
+  env: Record<string, string> = {},
+  server?: string,
+): Promise<Deployment> {
+  const database = await createMigratedDatabase(engine, server)
+  const { config } = database
+  const dataDir =
+    config.engine === 'sqlite' ? dirname(config.file) : await makeTemporaryFolder('login-service-')
+  await copyDevelopmentCertificate(dataDir, env)
+  const fullEnv = {
+    DATA_DIR: dataDir,
+    DATABASE_URL: config.engine === 'postgres' ? config.url : '',
+    ...env,
+  }
+  const store = await openPatientStore(config)
+  const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
+  const started: RunningProcess[] = []
+
+  return {
+    database,
+    dataDir,
+    env: fullEnv,
+    async addUser(email, hash = passwordHash) {
+      const user = { id: randomUUID(), email, name: 'Test', role: 'user' }
+      await store.users.insert({ ...user, passwordHash: hash }, changeAt())
+    },
+    async start(more = {}, command = {}) {
+      const opsPort = more.OPS_PORT ?? String(await freePort())
+      const service = run({ ...fullEnv, ...more, OPS_PORT: opsPort }, command)
+      started.push(service)
+      const { address } = await service.line('service.started')
+      const url = String(address)
+      const client = await createClient(url, dataDir, env.TLS_CERT_FILE || undefined)
+      service.exit.then(client.close)
+      return {
+        ...service,
+        url,
+        call: client.call,
+        login: (email, password = PASSWORD) => client.call({ body: { email, password } }),
+        health: async path => (await fetch(`http://127.0.0.1:${opsPort}${path}`)).status,
+      }
+    },
+    async remove() {
+      for (const { kill, killGroup } of started) killGroup('SIGKILL') || kill('SIGKILL')
+      await Promise.all(started.map(({ exit }) => exit))
+      await store.close()
+      await database.drop()
+      if (config.engine === 'postgres') await rm(dataDir, { recursive: true })
+    },
+  }
+}
+
+/** Waits until the condition is true; throws if that takes longer than the limit. */
+export async function until(condition: () => Promise<boolean>, withinMs = 300_000): Promise<void> {
+  const deadline = performance.now() + withinMs
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error('the condition was not met in time')
+    await setTimeout(20)
+  }
+}
+
+const TICK_MS = 50
+const ticks = { ms: 0, users: 0, isTicking: false }
+
+/**
+ * Like `timed`, for time limits. Counts the time by short timers, one after the other: while the machine stands still,
+ * or is so busy that the timers of the service come late, these come late too.
+ */
+export async function timedByTicks<T>(operation: Promise<T>): Promise<{ value: T; ms: number }> {
+  ticks.users++
+  void tick()
+  const startMs = ticks.ms
+  try {
+    return { value: await operation, ms: ticks.ms - startMs }
+  } finally {
+    ticks.users--
+  }
+}
+
+async function tick(): Promise<void> {
+  if (ticks.isTicking) return
+  ticks.isTicking = true
+  while (ticks.users > 0) {
+    await setTimeout(TICK_MS)
+    ticks.ms += TICK_MS
+  }
+  ticks.isTicking = false
+}
+
+export async function timed<T>(operation: Promise<T>): Promise<{ value: T; ms: number }> {
+  const start = performance.now()
+  const value = await operation
+  return { value, ms: performance.now() - start }
+}

@@ -1,0 +1,170 @@
+// Clients of the session endpoints, and a check that no issued secret is in the log or the database.
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import type { OutgoingHttpHeaders } from 'node:http'
+import type { EngineName } from '../../src/storage/sql/engine.ts'
+import { type Answer, type Call, PASSWORD, startTestService, type TestService } from './service.ts'
+
+export const AUTH = '/api/v1/auth'
+export const SESSION_COOKIE = '__Host-session'
+export const DEVICE_COOKIE = '__Host-device'
+export const SECOND_MS = 1_000
+export const MINUTE_MS = 60_000
+export const DAY_MS = 24 * 3_600_000
+/** Every token, code and cookie is a part of one of these. */
+const WORDS = /[\w.-]{20,}/g
+const SECRET = new RegExp(`^${WORDS.source}$`)
+
+export const INVALID_TOKEN =
+  '{"success":false,"error":{"code":"INVALID_TOKEN","message":"The session has ended. Please log in again."}}'
+export const NO_CREDENTIAL =
+  '{"success":false,"error":{"code":"INVALID_TOKEN","message":"The request has no credential that this operation accepts. Please log in."}}'
+export const CSRF_FAILED =
+  '{"success":false,"error":{"code":"CSRF_FAILED","message":"The request could not be verified as your own: its origin or its X-CSRF-Token is missing or not accepted"}}'
+
+export type Login = {
+  answer: Answer
+  userId: string
+  sessionId: string
+  accessToken: string
+  refreshToken: string
+  cookie: string
+  device: string
+  csrf: string
+}
+
+export type SessionService = TestService & {
+  /** Moves the clock to this moment. */
+  advanceTo: (moment: number | string) => void
+  refresh: (refreshToken: unknown, from?: string) => Promise<Answer>
+  logout: (refreshToken: unknown) => Promise<Answer>
+  get: (path: string, headers: OutgoingHttpHeaders) => Promise<Answer>
+  delete: (path: string, headers: OutgoingHttpHeaders) => Promise<Answer>
+  /** Logs in like a browser, which gets cookies. */
+  browserLogin: (email: string, call?: Call & { password?: string }) => Promise<Login>
+  /** Logs in like a program, which gets no cookies. */
+  programLogin: (email: string) => Promise<Login>
+  /** Fails if a secret of any answer so far is in the log or in the database. */
+  assertSecretsKept: () => Promise<void>
+}
+
+/** With `newAddress`, each call comes from another client, so that its refusal is logged, not counted. */
+export async function startSessionService(
+  engine: EngineName,
+  env: Record<string, string> = {},
+  newAddress: (() => string) | null = null,
+): Promise<SessionService> {
+  const service = await startTestService(engine, env)
+  const secrets = new Set<string>()
+
+  async function call(request: Call): Promise<Answer> {
+    const answer = await service.call({ ...(newAddress && { from: newAddress() }), ...request })
+    for (const secret of secretsIn(answer)) secrets.add(secret)
+    return answer
+  }
+
+  async function opened(request: Call): Promise<Login> {
+    const answer = await call(request)
+    assert.equal(answer.status, 200, answer.text)
+    const { user, accessToken, refreshToken } = answer.json.data
+    return {
+      answer,
+      userId: user.id,
+      sessionId: claimOf(accessToken, 'sid'),
+      accessToken,
+      refreshToken,
+      cookie: cookieIn(answer, SESSION_COOKIE),
+      device: cookieIn(answer, DEVICE_COOKIE),
+      csrf: String(answer.headers['x-csrf-token'] ?? ''),
+    }
+  }
+
+  return {
+    ...service,
+    call,
+    login: (email, password, from) => call({ body: { email, password }, ...(from && { from }) }),
+    advanceTo: moment => service.advance(new Date(moment).getTime() - service.now().getTime()),
+    refresh: (refreshToken, from) =>
+      call({ path: `${AUTH}/refresh`, body: { refreshToken }, ...(from && { from }) }),
+    logout: refreshToken => call({ path: `${AUTH}/logout`, body: { refreshToken } }),
+    get: (path, headers) => call({ method: 'GET', path: `${AUTH}${path}`, headers }),
+    delete: (path, headers) => call({ method: 'DELETE', path: `${AUTH}${path}`, headers }),
+    browserLogin: (email, { password = PASSWORD, headers, ...rest } = {}) =>
+      opened({
+        ...rest,
+        headers: { 'Sec-Fetch-Site': 'same-origin', ...headers },
+        body: { email, password },
+      }),
+    programLogin: email => opened({ body: { email, password: PASSWORD } }),
+    async assertSecretsKept() {
+      assert.ok(secrets.size > 0)
+      const places = { log: service.logText(), database: await dumpOf(service, engine) }
+      for (const [place, text] of Object.entries(places)) {
+        // The write-ahead log of SQLite repeats its pages, so that the distinct words are a small part of the text.
+        const words = [...new Set(text.match(WORDS))].join(' ')
+        for (const secret of secrets) {
+          assert.match(secret, SECRET)
+          assert.ok(!words.includes(secret), `a secret in the ${place}`)
+        }
+      }
+    },
+  }
+}
+
+export function bearer(accessToken: string): OutgoingHttpHeaders {
+  return { Authorization: `Bearer ${accessToken}` }
+}
+
+export function cookie(value: string, name = SESSION_COOKIE): OutgoingHttpHeaders {
+  return { Cookie: `${name}=${value}` }
+}
+
+/** The headers that a page of this site sends with a change. */
+export function ownChange({ cookie: value, csrf }: Pick<Login, 'cookie' | 'csrf'>) {
+  return { ...cookie(value), 'X-CSRF-Token': csrf, 'Sec-Fetch-Site': 'same-origin' }
+}
+
+/** The value of a cookie that an answer sets; empty if it sets none. */
+export function cookieIn({ headers }: Answer, name: string): string {
+  const line = headers['set-cookie']?.find(candidate => candidate.startsWith(`${name}=`))
+  return line?.slice(name.length + 1).split(';')[0] ?? ''
+}
+
+function claimOf(token: string, name: string): string {
+  const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
+  return String(claims[name])
+}
+
+/** Every token and code, and the last part of a token alone: without its signature it is useless. */
+function secretsIn({ headers, text, json }: Answer): string[] {
+  const { accessToken, refreshToken } = json.data ?? {}
+  const code = /[?;]code=([\w-]+)/.exec(text)?.[1]
+  // The count of departures is no secret.
+  const cookies = (headers['set-cookie'] ?? []).map(line => /^[^=]+=([^;]{20,})/.exec(line)?.[1])
+  return [accessToken, refreshToken, code, headers['x-csrf-token'], ...cookies]
+    .filter(secret => typeof secret === 'string' && secret !== '')
+    .flatMap(secret => [String(secret), String(secret).split('.').at(-1) ?? ''])
+}
+
+/** All tables as text; for SQLite also the bytes of its files. */
+async function dumpOf({ database }: TestService, engine: EngineName): Promise<string> {
+  const tables = await database.rows(
+    engine === 'sqlite'
+      ? `select name from sqlite_master where type = 'table'`
+      : `select table_name as name from information_schema.tables where table_schema = 'public'`,
+  )
+  assert.ok(tables.length >= 7)
+  const dumps = await Promise.all(
+    tables.map(async ({ name }) => JSON.stringify(await database.rows(`select * from ${name}`))),
+  )
+  if (database.config.engine !== 'sqlite') return dumps.join('\n')
+  const { file } = database.config
+  const files = await Promise.all([file, `${file}-wal`].map(path => readFile(path, 'latin1')))
+  return [...dumps, ...files].join('\n')
+}
+
+/** The reason of each refused token; fails if any other event was logged. */
+export function refusedReasons(lines: Record<string, unknown>[]): unknown[] {
+  for (const { event } of lines) assert.equal(event, 'session.refused')
+  return lines.map(({ reason }) => reason)
+}

@@ -1,0 +1,108 @@
+// HAProxy and nginx in front of instances, with the configuration that docs/operations.md recommends.
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { developmentFiles } from '../../../src/http/connection/tls.ts'
+import { freePort } from '../../support/postgres-server.ts'
+import { PROJECT, run, until } from '../../support/process.ts'
+import { createClient } from '../../support/service.ts'
+import { makeTemporaryFolder } from '../../support/temporary-folder.ts'
+
+const CERTIFICATE_FOLDER = process.env.TEST_TEMPLATES ?? ''
+const { certFile, keyFile } = developmentFiles(CERTIFICATE_FOLDER)
+
+/** The environment of an instance: it trusts the balancer, which verifies its certificate. */
+export const BEHIND_BALANCER = {
+  TRUST_PROXY: '127.0.0.1',
+  TLS_CERT_FILE: certFile,
+  TLS_KEY_FILE: keyFile,
+}
+
+export type BalancerName = 'haproxy' | 'nginx'
+/** Where an instance listens, for callers and for health checks. */
+export type Target = { port: string; opsPort: string }
+
+export async function chooseTargets(count: number): Promise<Target[]> {
+  const choose = async () => String(await freePort())
+  return Promise.all(
+    Array.from({ length: count }, async () => ({ port: await choose(), opsPort: await choose() })),
+  )
+}
+
+/** Has the development certificate too, which is its own CA. */
+export async function startBalancer(name: BalancerName, targets: Target[]) {
+  const folder = await makeTemporaryFolder(`login-${name}-`)
+  const pem = join(folder, 'login.pem')
+  const parts = await Promise.all([certFile, keyFile].map(part => readFile(part, 'utf8')))
+  await writeFile(pem, parts.join('\n'))
+  const port = await freePort()
+  const recipe = await readRecipe(name)
+  const file = join(folder, 'configuration')
+  const commands = {
+    haproxy: ['/usr/sbin/haproxy', '-db', '-f', file],
+    nginx: ['/usr/sbin/nginx', '-p', folder, '-c', file, '-e', join(folder, 'error.log')],
+  }
+  await writeFile(
+    file,
+    name === 'haproxy'
+      ? fill(recipe, {
+          bind: [`bind 127.0.0.1:${port} ssl crt ${pem}`],
+          server: targets.map(
+            (target, index) =>
+              `server login${index} 127.0.0.1:${target.port} check port ${target.opsPort}`,
+          ),
+        })
+      : `daemon off; pid ${folder}/pid; events {} http { access_log off;
+          client_body_temp_path ${folder}; proxy_temp_path ${folder};
+          fastcgi_temp_path ${folder}; uwsgi_temp_path ${folder}; scgi_temp_path ${folder};
+          ${fill(recipe, {
+            listen: [`listen 127.0.0.1:${port} ssl;`],
+            ssl_certificate: [`ssl_certificate ${pem};`],
+            ssl_certificate_key: [`ssl_certificate_key ${pem};`],
+            server: targets.map(target => `server 127.0.0.1:${target.port} max_fails=0;`),
+          })} }`,
+  )
+  const balancer = run({}, { command: commands[name] })
+  const client = await createClient(`https://127.0.0.1:${port}`, CERTIFICATE_FOLDER)
+  const stop = async () => {
+    client.close()
+    balancer.kill('SIGTERM')
+    await balancer.exit
+    await rm(folder, { recursive: true })
+  }
+  const isServing = async () => {
+    if (!balancer.kill(0)) throw new Error(`${name} ended:\n${balancer.output()}`)
+    const answer = await client.call({ method: 'GET', path: '/login' }).catch(() => null)
+    return answer?.status === 200
+  }
+  try {
+    await until(isServing)
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  return { call: client.call, stop }
+}
+
+/** The recipe is the first block of this language in the document. */
+async function readRecipe(language: string): Promise<string> {
+  const document = await readFile(join(PROJECT, 'docs', 'operations.md'), 'utf8')
+  const recipe = document.split(`\`\`\`${language}\n`)[1]?.split('```')[0]
+  if (!recipe) throw new Error(`docs/operations.md has no recipe for ${language}`)
+  return recipe
+    .replace(/\/etc\/\w+\/login-ca.pem/, certFile)
+    .replace('login.example.com', 'localhost')
+}
+
+/** Replaces the lines of each directive, which must exist. "server {" opens a block and stays. */
+function fill(recipe: string, directives: Record<string, string[]>): string {
+  let lines = recipe.split('\n')
+  for (const [name, replacement] of Object.entries(directives)) {
+    const isReplaced = (line: string) => line.trim().startsWith(`${name} `) && !line.endsWith('{')
+    const at = lines.findIndex(isReplaced)
+    if (at === -1) throw new Error(`the recipe has no "${name}"`)
+    lines = lines.flatMap((line, index) =>
+      index === at ? replacement : isReplaced(line) ? [] : [line],
+    )
+  }
+  return lines.join('\n')
+}

@@ -1,0 +1,172 @@
+// The service notices PgBouncer, and works behind every version in transaction mode. Needs `pgbouncer` on the PATH.
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { chmod, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import bcrypt from 'bcrypt'
+import { openStore } from '../../../src/storage/open-store.ts'
+import { changeAt } from '../../storage/fixtures.ts'
+import { createTestDatabase, query, type TestDatabase } from '../../support/engines.ts'
+import { freePort, UNPRIVILEGED } from '../../support/postgres-server.ts'
+import {
+  createDeployment,
+  type Deployment,
+  PROJECT,
+  run,
+  type ServiceProcess,
+  until,
+} from '../../support/process.ts'
+import { countStatuses, PASSWORD, TEST_COST } from '../../support/service.ts'
+import { AUTH } from '../../support/session-client.ts'
+import { makeTemporaryFolder } from '../../support/temporary-folder.ts'
+
+const INSTANCES = 3
+/** Fewer than the instances open together, so that they share connections of the server. */
+const SERVER_CONNECTIONS = 3
+const ROLE = 'pooled login'
+const OWNER = 'owner@example.com'
+const VICTIM = 'victim@example.com'
+
+describe('behind PgBouncer in transaction mode', () => {
+  let deployment: Deployment
+  let database: TestDatabase
+  let pooler: Pooler
+  let services: ServiceProcess[] = []
+  let env: Record<string, string>
+  before(async () => {
+    deployment = await createDeployment('postgres')
+    database = await createTestDatabase('postgres')
+    const url = new URL(database.config.engine === 'postgres' ? database.config.url : '')
+    await database.rows(`drop role if exists "${ROLE}"`)
+    await database.rows(`create role "${ROLE}" login`)
+    await database.rows(`alter database ${url.pathname.slice(1)} owner to "${ROLE}"`)
+    pooler = await startPgBouncer(url.port)
+    url.port = pooler.port
+    url.username = ROLE
+    env = { ...deployment.env, DATABASE_URL: url.toString() }
+  })
+  after(async () => {
+    await deployment.remove()
+    await pooler?.stop()
+    await database.drop()
+    await deployment.database.rows(`drop role "${ROLE}"`).catch(() => {})
+  })
+
+  const runOnce = async (...command: string[]) => {
+    const words = [process.execPath, join(PROJECT, 'launch.cjs'), 'src/main.ts', ...command]
+    const { exit, output } = run(env, { command: words, cwd: PROJECT })
+    return { code: (await exit).code, output: output() }
+  }
+
+  test('a start is refused with the statements that give the role its settings', async () => {
+    const { code, output } = await runOnce('serve')
+    assert.equal(code, 1)
+    const [, statements = ''] =
+      /cannot be used: a pooler is in between.* run "(.*)", then/.exec(output) ?? []
+    const settings = [
+      ...["statement_timeout = '1300ms'", "lock_timeout = '1200ms'"],
+      ...["idle_in_transaction_session_timeout = '5s'", "plan_cache_mode = 'force_generic_plan'"],
+      ...["enable_seqscan = 'off'", "enable_bitmapscan = 'off'", "jit = 'off'"],
+    ]
+    const expected = settings.map(setting => `alter role "${ROLE}" set ${setting}`)
+    assert.deepEqual(statements.split('; '), expected)
+    assert.ok((await runOnce('doctor')).output.includes(statements))
+    const left = await query(env.DATABASE_URL ?? '', 'show plan_cache_mode')
+    assert.deepEqual(left, [{ plan_cache_mode: 'auto' }], 'nothing was set for others')
+
+    for (const statement of statements.split('; ')) await database.rows(statement)
+    await pooler.reconnect()
+    await until(async () => (await runOnce('database', 'status')).code === 0)
+    // All of them set up the empty database at once.
+    services = await Promise.all(
+      Array.from({ length: INSTANCES }, () => deployment.start({ ...env })),
+    )
+    const store = await openStore(database.config)
+    const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
+    for (const email of [OWNER, VICTIM]) {
+      const user = { id: randomUUID(), email, name: 'Test', role: 'user' }
+      await store.users.insert({ ...user, passwordHash }, changeAt())
+    }
+    await store.close()
+  })
+
+  const onAll = <T>(
+    count: number,
+    action: (service: ServiceProcess, index: number) => Promise<T>,
+  ) =>
+    Promise.all(
+      Array.from({ length: count }, (_, index) => {
+        const service = services[index % services.length]
+        assert.ok(service)
+        return action(service, index)
+      }),
+    )
+
+  test('logins, refreshes and logouts succeed', async () => {
+    const logins = await onAll(30, service => service.login(OWNER))
+    assert.deepEqual(countStatuses(logins), { 200: 30 })
+    const send = (path: string) =>
+      onAll(30, (service, index) => {
+        const { refreshToken } = logins[index]?.json.data ?? {}
+        return service.call({ path: `${AUTH}/${path}`, body: { refreshToken } })
+      })
+    assert.deepEqual(countStatuses(await send('refresh')), { 200: 30 })
+    assert.deepEqual(countStatuses(await send('logout')), { 200: 30 })
+  })
+
+  test('of 60 wrong guesses, 5 are verified', async () => {
+    const guesses = await onAll(60, (service, index) => service.login(VICTIM, `guess ${index}`))
+    assert.deepEqual(countStatuses(guesses), { 401: 5, 429: 55 })
+  })
+})
+
+type Pooler = { port: string; reconnect: () => Promise<unknown>; stop: () => Promise<void> }
+
+async function startPgBouncer(serverPort: string): Promise<Pooler> {
+  const folder = await makeTemporaryFolder('login-pgbouncer-')
+  await chmod(folder, 0o755)
+  const port = String(await freePort())
+  const file = join(folder, 'pgbouncer.ini')
+  await writeFile(join(folder, 'users.txt'), `"${ROLE}" ""\n"console" ""\n`)
+  await writeFile(
+    file,
+    `[databases]
+* = host=127.0.0.1 port=${serverPort}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = ${port}
+unix_socket_dir =
+auth_type = trust
+auth_file = ${join(folder, 'users.txt')}
+admin_users = console
+pool_mode = transaction
+default_pool_size = ${SERVER_CONNECTIONS}
+`,
+  )
+  // It refuses to run as root.
+  const identity = process.getuid?.() === 0 ? UNPRIVILEGED : {}
+  const child: ChildProcess = spawn('pgbouncer', ['--quiet', file], {
+    ...identity,
+    stdio: 'inherit',
+  })
+  const ask = (statement: string) =>
+    query(`postgres://console@127.0.0.1:${port}/pgbouncer`, statement)
+  await until(() =>
+    ask('show version').then(
+      () => true,
+      () => false,
+    ),
+  )
+  return {
+    port,
+    reconnect: () => ask('reconnect'),
+    async stop() {
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+      await rm(folder, { recursive: true })
+    },
+  }
+}

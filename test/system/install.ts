@@ -1,0 +1,3 @@
+// Installs what the suites of this folder need.
+import './cluster/install.ts'
+import './installation/install.ts'

@@ -1,0 +1,234 @@
+// The files of deploy/ fit the service. installing.test.ts uses those that docs/installing.md names.
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { parseEnv } from 'node:util'
+import packageJson from '../../../package.json' with { type: 'json' }
+import { loadConfig } from '../../../src/config/config.ts'
+import { developmentFiles } from '../../../src/http/connection/tls.ts'
+import { freePort } from '../../support/postgres-server.ts'
+import {
+  createDeployment,
+  type Deployment,
+  PROJECT,
+  run,
+  SERVE,
+  until,
+} from '../../support/process.ts'
+import { createClient, PASSWORD } from '../../support/service.ts'
+import { makeTemporaryFolder } from '../../support/temporary-folder.ts'
+import { assertSamePublicPaths } from './public-paths.ts'
+
+const EMAIL = 'kate@example.com'
+/** Requests in progress, connections and the database have this long after DRAIN_DELAY_MS. */
+const STOP_MS = 7_000
+const CERTIFICATE_FOLDER = process.env.TEST_TEMPLATES ?? ''
+const DATABASE_URL = 'postgres://login@db.internal/login?sslmode=verify-full'
+
+const instructions = read('Dockerfile')
+  .replaceAll(/^#.*\n/gm, '')
+  .replaceAll(/\\\n\s*/g, '')
+  .split('\n')
+  .filter(Boolean)
+  .map(line => ({ name: line.split(' ')[0] ?? '', rest: line.slice(line.indexOf(' ') + 1) }))
+const lastOf = (name: string) => instructions.findLast(each => each.name === name)?.rest ?? ''
+const imageEnv = parseEnv(lastOf('ENV').replaceAll(' ', '\n'))
+
+let folder: string
+let deployment: Deployment
+before(async () => {
+  folder = await makeTemporaryFolder('login-deploy-')
+  deployment = await createDeployment('sqlite', { TRUST_PROXY: '127.0.0.1' })
+  await deployment.addUser(EMAIL)
+})
+after(async () => {
+  await deployment?.remove()
+  await rm(folder, { recursive: true })
+})
+
+test('the unit and the image start the service as "npm start" does', () => {
+  const start = packageJson.scripts.start.replace('exec ', '')
+  assert.ok(
+    read('login-service.service').includes(
+      `ExecStart=/usr/bin/${start.replace('launch.cjs', '/opt/login-service/launch.cjs')}\n`,
+    ),
+  )
+  const command = ['ENTRYPOINT', 'CMD'].flatMap(name => JSON.parse(lastOf(name)))
+  assert.equal(command.join(' '), start)
+})
+
+test('the service runs from what the image contains, and the user of the image is not root', async () => {
+  assert.match(lastOf('USER'), /^[1-9]\d*:[1-9]\d*$/)
+  const copied = instructions
+    .filter(({ name }) => name === 'COPY')
+    .map(({ rest }) => rest.split(' ').filter(part => !part.startsWith('--')))
+  for (const source of copied.flatMap(parts => parts.slice(0, -1))) {
+    if (source.startsWith('/')) continue
+    assert.ok(existsSync(join(PROJECT, source)), source)
+  }
+  const image = join(folder, 'image')
+  mkdirSync(image)
+  const lastStage = instructions.findLastIndex(({ name }) => name === 'FROM')
+  for (const { name, rest } of instructions.slice(lastStage)) {
+    if (name !== 'COPY' || rest.startsWith('--from')) continue
+    const [to = '', ...sources] = rest.split(' ').reverse()
+    for (const source of sources) {
+      const target = to.endsWith('/') ? join(to, source) : to
+      cpSync(join(PROJECT, source), join(image, target), { recursive: true })
+    }
+  }
+  symlinkSync(join(PROJECT, 'node_modules'), join(image, 'node_modules'))
+  const command = SERVE.map(part => part.replace(PROJECT, `${image}/`))
+  assert.ok(command.includes(join(image, 'launch.cjs')))
+  const service = await deployment.start({}, { command })
+  assert.equal((await loginAt(service.url)).status, 403)
+  service.kill('SIGTERM')
+  assert.equal((await service.exit).code, 0)
+})
+
+test('the health check of the image succeeds only while the service is ready', async () => {
+  const opsPort = String(await freePort())
+  const [, ...check]: string[] = JSON.parse(lastOf('HEALTHCHECK').replace(/^.*? CMD /, ''))
+  const args = check.map(part => part.replace('9443', opsPort))
+  assert.ok(args.join(' ').includes(opsPort))
+  const isHealthy = () => spawnSync(process.execPath, args).status === 0
+  assert.ok(!isHealthy())
+  const service = await deployment.start({ OPS_PORT: opsPort })
+  assert.ok(isHealthy())
+  service.kill('SIGTERM')
+  await service.exit
+})
+
+test('the settings for systemd are accepted in production', () => {
+  const { warnings, database } = loadConfig(parseEnv(read('login-service.env')))
+  assert.deepEqual(warnings, [])
+  assert.equal(database.engine, 'postgres')
+})
+
+test('compose.yaml: variables, read-only root and time to stop', () => {
+  const [{ services }] = parseYaml('compose.yaml')
+  const { login, proxy } = services
+  const config = loadConfig({ ...imageEnv, ...login.environment })
+  const [database, proxied, ...others] = config.warnings
+  assert.equal(database, 'The connection to the database is not encrypted (sslmode=disable).')
+  assert.match(proxied ?? '', /^With HOST=0\.0\.0\.0 the proxy sends .* unencrypted/)
+  assert.deepEqual(others, [])
+  assert.deepEqual(config.trustProxy, [proxy.networks.default.ipv4_address])
+  assert.match(proxy.command, new RegExp(`--to login:${config.port}$`))
+  assert.ok(existsSync(join(PROJECT, 'deploy', login.build.context, login.build.dockerfile)))
+  assert.ok(login.volumes.includes(`login:${config.dataDir}`))
+  assert.ok(login.read_only)
+  assert.deepEqual(login.cap_drop, ['ALL'])
+  assert.ok(Number.parseInt(login.stop_grace_period, 10) * 1_000 > 2_000 + STOP_MS)
+})
+
+test('kubernetes.yaml: variables, ports, probes and security', async () => {
+  const [{ spec }, budget, service] = parseYaml('kubernetes.yaml')
+  const { spec: pod, metadata } = spec.template
+  const [container] = pod.containers
+  const given = container.env.map(({ name, value = '' }: { name: string; value?: string }) =>
+    name === 'DATABASE_URL' ? [name, DATABASE_URL] : [name, value],
+  )
+  const config = loadConfig({ ...imageEnv, ...Object.fromEntries(given) })
+  assert.deepEqual(config.warnings, [])
+  assert.ok(pod.terminationGracePeriodSeconds * 1_000 > (config.drainDelayMs ?? 0) + STOP_MS)
+
+  const mounts = container.volumeMounts.map(({ mountPath }: { mountPath: string }) => mountPath)
+  const { tls, signingKeysFile, dataDir } = config
+  assert.ok(tls)
+  for (const file of [tls.certFile, tls.keyFile, signingKeysFile]) {
+    assert.ok(mounts.includes(dirname(file)), file)
+  }
+  assert.ok(mounts.includes(dataDir))
+
+  const ports = Object.fromEntries(
+    container.ports.map((port: { name: string; containerPort: number }) => [
+      port.name,
+      port.containerPort,
+    ]),
+  )
+  assert.equal(ports[service.spec.ports[0].targetPort], config.port)
+  const { startupProbe, livenessProbe, readinessProbe } = container
+  const running = await deployment.start()
+  for (const { httpGet } of [startupProbe, livenessProbe, readinessProbe]) {
+    assert.equal(ports[httpGet.port], config.opsPort)
+    assert.equal(await running.health(httpGet.path), 200)
+  }
+  running.kill('SIGTERM')
+
+  for (const selector of [spec.selector, budget.spec.selector]) {
+    assert.deepEqual(selector.matchLabels, metadata.labels)
+  }
+  assert.deepEqual(service.spec.selector, metadata.labels)
+  assert.equal(`${pod.securityContext.runAsUser}:${pod.securityContext.runAsGroup}`, lastOf('USER'))
+  assert.ok(container.securityContext.readOnlyRootFilesystem)
+  assert.deepEqual(container.securityContext.capabilities.drop, ['ALL'])
+})
+
+test('Caddyfile: all public paths, and a login in which Caddy does not believe the client’s own address', async () => {
+  execFileSync('caddy', ['validate', '--config', join(PROJECT, 'deploy/Caddyfile')], {
+    stdio: 'pipe',
+  })
+  const port = await freePort()
+  const service = await deployment.start()
+  const { certFile, keyFile } = developmentFiles(CERTIFICATE_FOLDER)
+  const text = `{
+    admin off
+    auto_https disable_redirects
+  }
+  ${read('Caddyfile')
+    .replace('login.example.com {', `https://127.0.0.1:${port} {\ntls ${certFile} ${keyFile}`)
+    .replace('127.0.0.1:8443', new URL(service.url).host)}`
+  const file = join(folder, 'Caddyfile')
+  writeFileSync(file, text)
+  const caddy = run(
+    { HOME: folder },
+    { command: ['caddy', 'run', '--adapter', 'caddyfile', '--config', file] },
+  )
+  const url = `https://127.0.0.1:${port}`
+  await until(async () => {
+    assert.ok(caddy.kill(0), caddy.output())
+    return loginAt(url).then(
+      ({ status }) => status === 200,
+      () => false,
+    )
+  })
+  const { ip } = await service.line('login.succeeded')
+  assert.equal(ip, '127.0.0.1')
+  const headers = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': '127.0.0.1' }
+  const clients = await Promise.all(
+    [url, service.url].map(at => createClient(at, CERTIFICATE_FOLDER)),
+  )
+  const [throughCaddy, direct] = clients
+  assert.ok(throughCaddy && direct)
+  await assertSamePublicPaths(throughCaddy.call, call => direct.call({ ...call, headers }))
+  for (const client of clients) client.close()
+  caddy.kill('SIGTERM')
+  await caddy.exit
+})
+
+async function loginAt(url: string) {
+  const client = await createClient(url, CERTIFICATE_FOLDER)
+  try {
+    return await client.call({
+      headers: { 'X-Forwarded-For': '203.0.113.9' },
+      body: { email: EMAIL, password: PASSWORD },
+    })
+  } finally {
+    client.close()
+  }
+}
+
+function read(file: string): string {
+  return readFileSync(join(PROJECT, 'deploy', file), 'utf8')
+}
+
+function parseYaml(file: string) {
+  const program =
+    'import json, sys, yaml; json.dump(list(yaml.safe_load_all(sys.stdin)), sys.stdout)'
+  const input = read(file)
+  return JSON.parse(execFileSync('python3', ['-c', program], { input, encoding: 'utf8' }))
+}

@@ -1,0 +1,234 @@
+// Runs the recipes of docs/integrating.md for nginx and Caddy.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import type { OutgoingHttpHeaders, Server } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { after, before, describe, test } from 'node:test'
+import { freePort } from '../../support/postgres-server.ts'
+import { recipe } from '../../support/recipes.ts'
+import type { Answer, Call } from '../../support/service.ts'
+import {
+  DEVICE_COOKIE,
+  type Login,
+  MINUTE_MS,
+  SESSION_COOKIE,
+  type SessionService,
+  startSessionService,
+} from '../../support/session-client.ts'
+import { NAVIGATION, refreshIn } from '../../support/visitor.ts'
+import {
+  PROXIES,
+  type RunningProxy,
+  type Seen,
+  startApplication,
+  startProxy,
+} from './forward-auth.ts'
+import { assertSamePublicPaths, listPublicPaths } from './public-paths.ts'
+
+const OPENS_PAGE = { 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Site': 'none' }
+const OWN_SCRIPT = { 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Site': 'same-origin' }
+const FORWARDED = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': '127.0.0.1' }
+const UPGRADE = {
+  Connection: 'Upgrade',
+  Upgrade: 'websocket',
+  'Sec-WebSocket-Version': '13',
+  'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==',
+  'Sec-Fetch-Mode': 'websocket',
+  'Sec-Fetch-Site': 'same-origin',
+}
+const FORGED = {
+  'Remote-User': 'forged',
+  'remote-role': 'forged',
+  'Remote-Email': ['forged', 'forged'],
+  'Remote-Groups': 'forged',
+  Remote_User: 'forged',
+  REMOTE_ROLE: 'forged',
+}
+/** The longest name. Each character becomes 12. */
+const NAME = '😀'.repeat(100)
+
+for (const name of PROXIES) {
+  describe(`${name} in front of an application`, () => {
+    let service: SessionService
+    let application: Server
+    let proxy: RunningProxy
+    let address: string
+    let login: Login
+    let stopping: Promise<void> | null = null
+    const stopService = () => {
+      stopping ??= service.stop()
+      return stopping
+    }
+
+    before(async () => {
+      address = `https://localhost:${await freePort()}`
+      service = await startSessionService('sqlite', {
+        TRUST_PROXY: '127.0.0.1',
+        JWT_ISSUER: address,
+        RETURN_TO_ORIGINS: address,
+      })
+      application = await startApplication()
+      const { port } = application.address() as AddressInfo
+      proxy = await startProxy(name, {
+        address,
+        service: new URL(service.url).host,
+        application: `127.0.0.1:${port}`,
+      })
+      await proxy.restart()
+      await service.addUser('kate@example.com', { name: NAME })
+      login = await service.browserLogin('kate@example.com', { headers: FORWARDED })
+    })
+    after(async () => {
+      await proxy?.remove()
+      application?.close()
+      application?.closeAllConnections()
+      await stopService()
+    })
+
+    const get = (path: string, headers: OutgoingHttpHeaders = {}) =>
+      proxy.call({ method: 'GET', path, headers })
+    const cookies = (login: Login) => ({
+      Cookie: `a=1; ${SESSION_COOKIE}=${login.cookie}; ${DEVICE_COOKIE}=${login.device}; __Host-departures=1; b=2`,
+    })
+    /** What the application got. */
+    function seenBy({ status, text }: Answer): Seen {
+      assert.equal(status, 200, text)
+      return JSON.parse(text)
+    }
+
+    test('a visitor is sent to the login page, and from there to the same address', async () => {
+      const path = '/orders?page=2&sort=name&x=%26%3D'
+      const { status, headers } = await get(path, OPENS_PAGE)
+      assert.equal(status, 302)
+      const { origin, pathname, search, searchParams } = new URL(headers.location ?? '')
+      assert.deepEqual([origin, pathname], [address, '/login'])
+      assert.equal(searchParams.get('return_to'), `${address}${path}`)
+      const page = await get(`${pathname}${search}`, { ...cookies(login), ...NAVIGATION })
+      assert.equal(refreshIn(page), `${address}${path}`)
+      const [asset = ''] = /\/assets\/[^"]+\.js/.exec(page.text) ?? []
+      assert.equal((await get(asset)).status, 200)
+      const body = { email: 'kate@example.com', password: 'wrong' }
+      assert.equal((await proxy.call({ headers: OWN_SCRIPT, body })).status, 401)
+      assert.equal(seenBy(await get(path, cookies(login))).url, path)
+    })
+
+    const callDirectly = (call: Call) => service.call({ ...call, headers: FORWARDED })
+
+    test('every public path leads to the login service', () =>
+      assertSamePublicPaths(proxy.call, callDirectly))
+
+    test('the recipe for Traefik has every public path', async () => {
+      const rules = [...recipe('Traefik', 'yaml').matchAll(/Path(Prefix)?\(`([^`]+)`\)/g)]
+      for (const { path } of await listPublicPaths(callDirectly)) {
+        assert.ok(
+          rules.some(([, isPrefix, rule = '']) =>
+            isPrefix ? path.startsWith(rule) : path === rule,
+          ),
+          path,
+        )
+      }
+    })
+
+    test('the application gets the user, and neither forged headers nor cookies of the service', async () => {
+      const credentials = [
+        cookies(login),
+        { Cookie: 'a=1; b=2', Authorization: `Bearer ${login.accessToken}` },
+      ]
+      for (const credential of credentials) {
+        const { headers } = seenBy(await get('/', { ...FORGED, ...credential }))
+        assert.deepEqual(headers['remote-user'], [login.userId])
+        assert.deepEqual(headers['remote-email'], ['kate@example.com'])
+        assert.deepEqual(headers['remote-name'], [encodeURIComponent(NAME)])
+        assert.deepEqual(headers['remote-role'], ['user'])
+        assert.deepEqual(headers.cookie, ['a=1; b=2'])
+        assert.doesNotMatch(JSON.stringify(headers), /forged|__Host-/)
+      }
+      const own = `${SESSION_COOKIE}=${login.cookie}`
+      for (const Cookie of [own, `${own}; ${own}; ${own}`, `${own};${DEVICE_COOKIE}=x;${own}`]) {
+        const { headers } = seenBy(await get('/', { Cookie }))
+        assert.doesNotMatch(JSON.stringify(headers), /__Host-/)
+      }
+    })
+
+    test('a request without a session does not reach the application', async () => {
+      for (const headers of [FORGED, OWN_SCRIPT, { 'X-Original-URL': `${address}/` }, UPGRADE]) {
+        const { status, text } = await get('/', headers)
+        assert.equal(status, 401)
+        assert.doesNotMatch(text, /"method"/)
+      }
+      const forged = { ...OPENS_PAGE, 'X-Forwarded-Host': 'evil.example', 'X-Forwarded-Uri': '/x' }
+      const { location = '' } = (await get('/orders', forged)).headers
+      assert.equal(new URL(location).searchParams.get('return_to'), `${address}/orders`)
+    })
+
+    test('a change must come from a page of this origin', async () => {
+      const post = (headers: OutgoingHttpHeaders) =>
+        proxy.call({ path: '/orders', headers: { ...cookies(login), ...headers }, body: { a: 1 } })
+      assert.equal(seenBy(await post(OWN_SCRIPT)).method, 'POST')
+      for (const hidden of [{}, { 'X-Forwarded-Method': 'GET' }, { 'X-Original-Method': 'GET' }]) {
+        assert.equal((await post({ 'Sec-Fetch-Site': 'same-site', ...hidden })).status, 403)
+      }
+    })
+
+    test('a large upload reaches the application, not the login service', async () => {
+      const body = Buffer.alloc(5_000_000, 'x')
+      const headers = { ...cookies(login), ...OWN_SCRIPT, 'Content-Encoding': 'gzip' }
+      for (const framing of [
+        { 'Content-Length': body.length },
+        { 'Content-Length': body.length, Expect: '100-continue' },
+        { 'Transfer-Encoding': 'chunked' },
+      ]) {
+        const answer = await proxy.call({ path: '/', headers: { ...headers, ...framing }, body })
+        assert.equal(seenBy(answer).bytes, body.length)
+      }
+    })
+
+    test('a WebSocket is opened for a user, with the same headers', async () => {
+      const outgoing = httpsRequest(new URL('/socket', address), {
+        headers: { ...FORGED, ...cookies(login), ...UPGRADE },
+        rejectUnauthorized: false,
+      }).end()
+      const [answer, socket, head] = await once(outgoing, 'upgrade')
+      assert.equal(answer.statusCode, 101)
+      const first = head.length > 0 ? head : (await once(socket, 'data'))[0]
+      socket.destroy()
+      const { url, headers } = JSON.parse(String(first))
+      assert.equal(url, '/socket')
+      assert.deepEqual(headers['remote-user'], [login.userId])
+      assert.doesNotMatch(JSON.stringify(headers), /forged|__Host-/)
+    })
+
+    test('after the session has ended, a form gets 401 and an opened page leads to the login', async () => {
+      service.advance(31 * MINUTE_MS)
+      const form = { ...OPENS_PAGE, 'Sec-Fetch-Site': 'same-origin', ...cookies(login) }
+      const sent = await proxy.call({ path: '/orders', headers: form, body: { a: 1 } })
+      assert.deepEqual([sent.status, sent.headers.location], [401, undefined])
+      assert.doesNotMatch(sent.text, /"method"/)
+      const opened = await get('/orders', form)
+      assert.equal(opened.status, 302)
+      assert.match(opened.headers.location ?? '', /^https:\/\/localhost:\d+\/login\?return_to=/)
+    })
+
+    test('users with another role get 403; a question that cannot be understood admits no user', async () => {
+      const bearer = { Authorization: `Bearer ${login.accessToken}` }
+      assert.equal(seenBy(await get('/', bearer)).method, 'GET')
+      await proxy.restart('?role=admin,auditor')
+      assert.equal((await get('/', bearer)).status, 403)
+      await proxy.restart('?role=admin,user')
+      assert.equal(seenBy(await get('/', bearer)).method, 'GET')
+      await proxy.restart('?roles=user')
+      const { status, text } = await get('/', bearer)
+      assert.ok(status >= 400, String(status))
+      assert.doesNotMatch(text, /"method"/)
+    })
+
+    test('while the login service does not answer, the application is closed', async () => {
+      await proxy.restart()
+      await stopService()
+      const { status, text } = await get('/', { Authorization: `Bearer ${login.accessToken}` })
+      assert.ok(status >= 500, String(status))
+      assert.doesNotMatch(text, /"method"/)
+    })
+  })
+}

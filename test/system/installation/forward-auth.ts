@@ -1,0 +1,122 @@
+// nginx and Caddy with the recipes of docs/integrating.md, in front of an application that prints what it gets.
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { join } from 'node:path'
+import { until } from '../../support/process.ts'
+import { makeRecipeFolder, type RecipeFolder, recipe } from '../../support/recipes.ts'
+import { createClient } from '../../support/service.ts'
+
+const CERT_FILE = join(process.env.TEST_TEMPLATES ?? '', 'development-cert.pem')
+const KEY_FILE = CERT_FILE.replace('cert.pem', 'key.pem')
+
+export const PROXIES = ['nginx', 'Caddy'] as const
+
+const COMMANDS = {
+  nginx: ['/usr/sbin/nginx', '-c'],
+  Caddy: ['caddy', 'run', '--adapter', 'caddyfile', '--config'],
+}
+
+function toFile(proxy: keyof typeof COMMANDS, folder: string): string {
+  if (proxy === 'Caddy') {
+    return `{
+        admin off
+        auto_https disable_redirects
+      }
+      ${recipe('Caddy', 'caddy')}`
+  }
+  return `daemon off; master_process off; pid ${folder}/pid; error_log ${folder}/error.log;
+    events {}
+    http {
+      access_log off; client_body_temp_path ${folder}/body; proxy_temp_path ${folder}/proxy;
+      fastcgi_temp_path ${folder}/f; uwsgi_temp_path ${folder}/u; scgi_temp_path ${folder}/s;
+      ${recipe('nginx', 'nginx')}
+    }`
+}
+
+export type RunningProxy = {
+  call: Awaited<ReturnType<typeof createClient>>['call']
+  /** Ends it if it runs. With a query, each request is then verified with it. */
+  restart: (query?: string) => Promise<void>
+  remove: () => Promise<void>
+}
+
+/** `address` is that of the proxy, `service` and `application` are hosts with ports. */
+export async function startProxy(
+  proxy: keyof typeof COMMANDS,
+  { address, service, application }: { address: string; service: string; application: string },
+): Promise<RunningProxy> {
+  const addresses = {
+    'app.example.com {': `${address} {\ntls ${CERT_FILE} ${KEY_FILE}`,
+    'app.example.com': 'localhost',
+    '127.0.0.1:8443': service,
+    '127.0.0.1:3000': application,
+    'listen 443': `listen 127.0.0.1:${new URL(address).port}`,
+    '/etc/nginx/app.pem': CERT_FILE,
+    '/etc/nginx/app.key': KEY_FILE,
+  }
+  const folder: RecipeFolder = await makeRecipeFolder(addresses, CERT_FILE)
+  const client = await createClient(address, '', CERT_FILE)
+  let running: ChildProcess | null = null
+
+  async function end(): Promise<void> {
+    if (running === null || running.exitCode !== null || running.signalCode !== null) return
+    running.kill()
+    await once(running, 'exit')
+  }
+
+  async function restart(query = ''): Promise<void> {
+    await end()
+    const text = toFile(proxy, folder.path)
+    await folder.write('proxy.conf', query ? text.replace(/(auth\/verify)\??/, `$1${query}`) : text)
+    const [program = '', ...args] = [...COMMANDS[proxy], join(folder.path, 'proxy.conf')]
+    const env = { ...process.env, HOME: folder.path }
+    const started = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], env })
+    running = started
+    let errors = ''
+    started.stderr.on('data', chunk => {
+      errors += chunk
+    })
+    await until(async () => {
+      assert.equal(started.exitCode, null, errors)
+      return client.call({ method: 'GET', path: '/login' }).then(
+        ({ status }) => status === 200,
+        () => false,
+      )
+    })
+  }
+
+  return {
+    call: client.call,
+    restart,
+    async remove() {
+      client.close()
+      await end()
+      await folder.remove()
+    },
+  }
+}
+
+/** What the application got. */
+export type Seen = { method: string; url: string; headers: Record<string, string[]>; bytes: number }
+
+/** Prints every request that it gets, also the first of a WebSocket. */
+export async function startApplication(): Promise<Server> {
+  const server = createServer(async (request, response) => {
+    let bytes = 0
+    for await (const chunk of request) bytes += chunk.length
+    response.end(toText(request, bytes))
+  })
+  server.on('upgrade', (request, socket) => {
+    const switching =
+      'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket'
+    socket.write(`${switching}\r\n\r\n${toText(request, 0)}`)
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  return server
+}
+
+function toText({ method, url, headersDistinct }: IncomingMessage, bytes: number): string {
+  return JSON.stringify({ method, url, headers: headersDistinct, bytes })
+}

@@ -8,6 +8,7 @@ import { type ScreenReader, startScreenReader } from './screen-reader.ts'
 import { type Browser, eventually, startBrowser, type Window } from './webdriver.ts'
 
 const ENTER = '\uE007'
+const FIRST_MS = 15_000
 const TOO_MANY = en.tooManyAttempts.replace('{wait}', '15 minutes')
 
 describe('the page, heard', { concurrency: 1 }, () => {
@@ -34,7 +35,7 @@ describe('the page, heard', { concurrency: 1 }, () => {
       async function hears(step: () => Promise<unknown>, ...expected: (string | RegExp)[]) {
         const before = reader.spoken().length
         await step()
-        return eventually(async () => {
+        const areSpoken = async () => {
           const spoken = reader.spoken().slice(before)
           for (const one of expected) {
             const isSpoken = spoken.some(text =>
@@ -43,6 +44,11 @@ describe('the page, heard', { concurrency: 1 }, () => {
             assert.ok(isSpoken, `"${one}" is not among: ${spoken.join(' | ')}`)
           }
           return spoken
+        }
+        return eventually(areSpoken, FIRST_MS).catch(async () => {
+          // Orca may miss the focus of a page that has just been loaded. It is given again, as by Tab and Shift+Tab.
+          await window.evaluate('(it => { it.blur(); it.focus() })(document.activeElement)')
+          return eventually(areSpoken)
         })
       }
 

@@ -200,8 +200,8 @@ function createWindow(send: Send) {
 }
 
 /** Repeats an attempt until it succeeds. */
-export async function eventually<T>(attempt: () => Promise<T>, limitMs = LIMIT_MS): Promise<T> {
-  const deadline = performance.now() + limitMs
+export async function eventually<T>(attempt: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + LIMIT_MS
   for (;;) {
     try {
       return await attempt()

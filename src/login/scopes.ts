@@ -8,7 +8,7 @@ import { digestOf } from '../system/identifiers.ts'
 const DEVICE_LIMIT = { maxFailures: 5, maxDailyFailures: null }
 /**
  * Without a daily limit, slow guessing at one email from many addresses would get 1,920 failures in a day.
- * With it, it gets 100 and one every 15 minutes: at most 198 in any 24 hours (docs/decisions/0020).
+ * With it, it gets 100 and one every 15 minutes: at most 198 in any 24 hours (docs/decisions/0002).
  */
 const DAILY_EMAIL_FAILURES = 100
 

@@ -1,9 +1,11 @@
 // The documents say what the code does, and their links lead somewhere.
 import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { after, test } from 'node:test'
 import { parseEnv } from 'node:util'
+import { ADMIN_ROUTES } from '../../src/admin/api/app.ts'
+import { warnOfUnknown } from '../../src/config/unknown-variables.ts'
 import { VARIABLES } from '../../src/config/variables.ts'
 import { DOCUMENTS, withTables } from '../../tools/document-tables.ts'
 import { createCli } from '../support/cli.ts'
@@ -25,24 +27,6 @@ test('the page of variables begins with those that a production sets', () => {
     names.toSorted(),
     Object.keys(parseEnv(read('deploy/login-service.env'))).toSorted(),
   )
-})
-
-test('every npm script that the documents name exists', () => {
-  const { scripts } = JSON.parse(read('package.json'))
-  for (const file of [
-    'README.md',
-    'CONTRIBUTING.md',
-    'docs/cli.md',
-    'docs/configuration.md',
-    'docs/operations.md',
-    'docs/log-events.md',
-    'docs/integrating.md',
-    'docs/installing.md',
-  ]) {
-    for (const [, name = ''] of read(file).matchAll(/npm run (?:-s )?([a-z:]+)/g)) {
-      assert.ok(scripts[name], `${file}: npm run ${name}`)
-    }
-  }
 })
 
 test('"serve --help" explains every variable', async () => {
@@ -74,10 +58,6 @@ test('every link to a file or a heading of the project leads to it', () => {
       if (anchor) assert.ok(anchorsIn(found).includes(anchor), `${file}: ${target}`)
       links += 1
     }
-    // Also those that are only named, from the root of the project.
-    for (const [name] of text.matchAll(/\bdocs\/[\w./-]+\.(md|json|png)\b/g)) {
-      assert.ok(existsSync(join(PROJECT, name)), `${file}: ${name}`)
-    }
   }
   assert.ok(links > 50)
 })
@@ -91,3 +71,74 @@ function anchorsIn(file: string): string[] {
       .replaceAll(' ', '-'),
   )
 }
+
+/** Names of other programs; and a misspelt variable, the example of a warning. */
+const FOREIGN = /^(ERR|DEPTH_ZERO|NODE_EXTRA|SSL|CURL|SUPABASE)_|^BCRYPT_COSTS$/
+const COMMAND = /^(?:admin-tokens|audit|database|keys|sessions|throttle|users) [a-z].*/gm
+const ROOTS = /^(\/(api|admin)\/v1)?(\/auth)?/
+
+test('the files, scripts, commands, variables, events and addresses in the documents exist', () => {
+  const files = globSync('**/*.*', { cwd: PROJECT, exclude: ['**/node_modules/**'] })
+  const folders = globSync(['*/', 'src/*/'], { cwd: PROJECT }).map(path => basename(path))
+  const textOf = (form: RegExp) => files.flatMap(file => (form.test(file) ? read(file) : [])).join()
+  const source = textOf(/^src\/.*(?<!\.test)\.ts$/)
+  const quoted = new Set(source.match(/'[a-z]+\.[a-z_]+'/g))
+  const topics = new Set([...source.matchAll(/event: '([a-z]+)\./g)].map(([, topic]) => topic))
+  const constants = new Set(textOf(/\.(ts|c?js|yaml)$/).match(/\b[A-Z][A-Z\d]*_[A-Z\d_]+\b/g))
+  const routes = [
+    ...textOf(/http\/(app|ops|routes\/reference)\.ts$/).matchAll(/['`](?:\${auth})?(\/[^'`]*)/g),
+    ...ADMIN_ROUTES,
+  ].map(([, route = '']) => route.replace(ROOTS, '').split('/'))
+  const commands = [...withTables('docs/cli.md').matchAll(/^\| `(.+?)` \|/gm)].map(String)
+  const { scripts } = JSON.parse(read('package.json'))
+
+  const isFile = (name: string) => {
+    const isOurs = !name.includes('/') || folders.includes(name.split('/')[0] ?? '')
+    const path = new RegExp(`(^|/)${name.replaceAll('.', '\\.').replaceAll('*', '[^/]*')}(-|$)`)
+    return !isOurs || files.some(file => path.test(file))
+  }
+  const isVariable = (name: string) =>
+    FOREIGN.test(name) || (constants.has(name) && warnOfUnknown({ [name]: '' }).length === 0)
+  const isEvent = (name: string) => !topics.has(name.split('.')[0]) || quoted.has(`'${name}'`)
+  /** Or the beginning of one. A parameter of a route stands for any text. */
+  const isAddress = (address: string) => {
+    const words = address.replace(ROOTS, '').split('/')
+    const isSame = (word: string, own = '') => !word || word === own || own.startsWith(':')
+    return routes.some(route => words.every((word, index) => isSame(word, route[index])))
+  }
+  const isCommand = (line: string) => {
+    const [group, name = ''] = line.split(/[\s\\]+/)
+    const options = line.match(/--(?!help)[a-z-]+/g) ?? []
+    return commands.some(row => {
+      const [, itsGroup, ...names] = row.split(/[\s|\\`]+/)
+      const isNamed = !/^[a-z]/.test(name) || names.slice(0, 2).includes(name)
+      return group === itsGroup && isNamed && options.every(option => row.includes(option))
+    })
+  }
+
+  const documents = globSync(['*.md', 'docs/**/*.md', 'examples/**/*.md'], {
+    cwd: PROJECT,
+    exclude: ['**/node_modules/**', 'CHANGELOG.md'],
+  })
+  const names = documents.flatMap(document => {
+    const text = read(document)
+    const code = [...text.matchAll(/^ *```\w*\n(.*?)^ *```|`([^`\n]+)`/gms)]
+      .map(([, block, span]) => block ?? span)
+      .join('\n')
+    const find = (where: string, form: RegExp, exists: (name: string) => boolean) =>
+      [...where.matchAll(form)].map(([name]) => [`${document}: ${name}`, exists(name)] as const)
+    return [
+      ...find(text, /(?<![\w./-])(?:[\w*-]+\/)+[\w*.-]+\.\w+|docs\/decisions\/\d{4}/g, isFile),
+      ...find(code, /(?<![\w./-])[a-z][\w-]*(?:\.\w+)?\.(?:ts|cjs)\b/g, isFile),
+      ...find(text, /(?<=npm run (?:-s )?)[a-z][a-z:]*/g, name => name in scripts),
+      ...find(code, /\b[A-Z][A-Z\d]*_[A-Z\d_]+\b/g, isVariable),
+      ...find(code, /(?<=^|"event":\s?")[a-z]+\.(?!ts|db)[a-z_]+(?=$|")/gm, isEvent),
+      ...find(code, /(?<=^(?:GET|POST|PUT|PATCH|DELETE) |\/v1)\/[\w.:{}/-]+/gm, isAddress),
+      ...find(code, /\/\.well-known\/[\w.-]+/g, isAddress),
+      ...find(code, /(?<=login-service |login-admin |admin -- )[a-z][^\n|&;>]+/g, isCommand),
+      ...find(code, COMMAND, isCommand),
+    ]
+  })
+  assert.ok(names.length > 500)
+  assert.deepEqual(new Set(names.flatMap(([name, exists]) => (exists ? [] : name))), new Set())
+})

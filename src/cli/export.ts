@@ -1,11 +1,11 @@
 // users export
 import { open, unlink } from 'node:fs/promises'
 import { type Command, Option } from 'commander'
-import { EXPORTED_FIELDS } from '../admin/import/columns.ts'
+import { EXPORTED_FIELDS, LAST_LOGIN_AT } from '../admin/import/columns.ts'
 import { csvLine } from '../admin/import/csv.ts'
 import { count } from '../admin/layout.ts'
 import { changeNow } from '../admin/operations/deps.ts'
-import { isLockedByAdministrator, type User } from '../domain/user.ts'
+import { isLockedByAdministrator, type ListedUser } from '../domain/user.ts'
 import { untilInterrupted } from '../service/signals.ts'
 import { Failure } from '../system/failures.ts'
 import { hasCode, messageOf } from '../system/files.ts'
@@ -36,7 +36,7 @@ export function addExportCommand(users: Command, context: Context): void {
     .option('--output <file>', 'write to a new file that only you can read')
     .action(({ format, withHashes, output }: Options) => {
       return withStore(context, async ({ store, admin }) => {
-        const fields = [...EXPORTED_FIELDS, ...(withHashes ? ['passwordHash'] : [])]
+        const fields = [...EXPORTED_FIELDS, LAST_LOGIN_AT, ...(withHashes ? ['passwordHash'] : [])]
         const toCsv = (row: Row) => csvLine(Object.values(row).map(toText), ',')
         const now = admin.clock()
         const printAll = async (print: Print) => {
@@ -100,7 +100,7 @@ async function writeNewFile<T>(path: string, writeAll: (write: Print) => Promise
 }
 
 /** Locks of the throttle are left out: its counters stay behind too. */
-function toRow(user: User, fields: string[], now: Date): Row {
+function toRow(user: ListedUser, fields: string[], now: Date): Row {
   const isLocked = isLockedByAdministrator(user, now)
   const row: Row = { ...user, lockedUntil: isLocked ? user.lockedUntil : null }
   return Object.fromEntries(fields.map(field => [field, row[field]]))

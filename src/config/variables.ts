@@ -32,6 +32,11 @@ const GROUPS = {
     PORT: [port, '8443', 'port to listen on; with 0 the system chooses one'],
     TLS_CERT_FILE: [path, null, 'certificate chain, PEM'],
     TLS_KEY_FILE: [path, null, 'private key of the certificate, PEM'],
+    HSTS_SUBDOMAINS: [
+      choice(['yes', 'no']),
+      'yes',
+      '`no` if hosts below this one speak plain HTTP: browsers then demand HTTPS of this host only',
+    ],
     OPS_HOST: [address, '127.0.0.1', 'address of the health endpoints'],
     OPS_PORT: [port, '9443', 'port of the health endpoints; 0 turns them off'],
   },

@@ -85,7 +85,7 @@ export interface SessionStore {
   /** All sessions of a user, also those that have ended, in the order of their ids, after `afterId`. */
   listStored(userId: string, page: SessionPage): Promise<StoredSession[]>
   countLive(userId: string, now: Date): Promise<number>
-  /** The last login with its address and browser, which are kept when its session is gone; null if there was none. */
+  /** The last login; null if there was none. Its address and browser outlive its session: the purge removes them after 180 days. */
   findLastLogin(userId: string): Promise<LastLogin | null>
   /** Ends a session and revokes its tokens; false if it was not live. */
   end(id: string, now: Date): Promise<boolean>

@@ -60,7 +60,9 @@ export type UserFilter = {
 }
 export type UserPage = { after: string; limit: number }
 /** `next` is the `after` of the next page; null at the end. */
-export type ListedUsers = { users: User[]; next: string | null }
+export type ListedUsers = { users: ListedUser[]; next: string | null }
+/** `lastLoginAt` is null if none is known. */
+export type ListedUser = User & { lastLoginAt: Date | null }
 
 /** What an administrator may change of a user, apart from its password and its state. */
 export type UserFields = Partial<UserDetails>

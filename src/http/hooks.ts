@@ -2,16 +2,16 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Metrics } from '../metrics/metrics.ts'
 import { isFormPost } from './answer/envelope.ts'
-import { addHeaders } from './answer/headers.ts'
+import { addHeaders, type ProtectiveHeaders } from './answer/headers.ts'
 import { checkFraming } from './request/framing.ts'
 import { logOf, refuse } from './request/log.ts'
 
 const RETRY_DRAINING_SECONDS = 5
 
 /** While the service is stopping, each answer closes its connection. */
-export function setHeaders(isStopping: () => boolean) {
+export function setHeaders(headers: ProtectiveHeaders, isStopping: () => boolean) {
   return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
-    addHeaders(request, reply)
+    addHeaders(request, reply, headers)
     if (isStopping()) reply.header('Connection', 'close')
     done()
   }

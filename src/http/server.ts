@@ -14,7 +14,7 @@ import type { Config } from '../config/config.ts'
 import { createCountedLog } from '../log/counted-log.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import { sendFailure } from './answer/envelope.ts'
-import { addHeaders } from './answer/headers.ts'
+import { addHeaders, protectiveHeaders } from './answer/headers.ts'
 import { limitConnections, TIMEOUTS } from './connection/connections.ts'
 import {
   answerClientError,
@@ -72,6 +72,7 @@ export function createServer(
   { origins, admit, maxParamLength, isWholeQueryRead, notFound, toTimeoutPage }: Options,
 ): { app: FastifyInstance; refuseOtherMethods: () => void } {
   const proxies = trustProxies(config.trustProxy)
+  const headers = protectiveHeaders(config)
   const serverOptions = { ...TIMEOUTS, requireHostHeader: false }
   const app = Fastify({
     ...(tls
@@ -107,16 +108,16 @@ export function createServer(
       if (isPlainHttp(error) && proxies.isTrusted(socket.remoteAddress ?? '')) {
         metrics.plainHttpReceived()
       }
-      answerClientError(error, socket, toTimeoutPage)
+      answerClientError(error, socket, headers, toTimeoutPage)
     },
     frameworkErrors: (error, request, reply) => {
-      addHeaders(request, reply)
+      addHeaders(request, reply, headers)
       // No id or email is this long, so nothing exists at this address.
       const isTooLong = error.code === 'FST_ERR_MAX_PARAM_LENGTH'
       refuse(request, reply, isTooLong ? 'NOT_FOUND' : 'BAD_REQUEST')
     },
   })
-  answerUnrouted(app.server)
+  answerUnrouted(app.server, headers)
   limitConnections(app.server, proxies)
   for (const method of METHODS) {
     if (!app.supportedMethods.includes(method)) app.addHttpMethod(method)
@@ -135,7 +136,7 @@ export function createServer(
   const isServed = (method: string, url: string) => methodsByUrl.get(url)?.includes(method) ?? false
 
   // In the order in which they run.
-  app.addHook('onRequest', setHeaders(isStopping))
+  app.addHook('onRequest', setHeaders(headers, isStopping))
   if (origins) app.addHook('onRequest', cors(origins))
   app.addHook('onRequest', refuseBadFraming)
   app.addHook('onRequest', identifyClient(proxies))

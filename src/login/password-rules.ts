@@ -48,8 +48,16 @@ export function describeFlaw(flaw: PasswordFlaw, minLength: number): string {
 function isPersonal(password: string, { email = '', name = '', brandName = '' }: PasswordContext) {
   const parts = name.split(/[^\p{L}\p{M}\p{N}]+/u)
   const longParts = parts.filter(part => [...part].length >= NAME_PART_MIN_CHARACTERS)
-  const [localPart = ''] = email.split('@', 1)
-  return [email, localPart, name, brandName, ...longParts].some(text => isAround(password, text))
+  const [localPart = '', domain = ''] = email.split('@', 2)
+  // Of bob@mail.example.com: "bob", "bobmail", "bobmailexample", and "bobexample", "bobcom".
+  const shortened = domain
+    .split('.')
+    .flatMap((label, index, labels) => [
+      localPart + labels.slice(0, index).join(''),
+      localPart + label,
+    ])
+  const texts = [email, ...shortened, name, brandName, ...longParts]
+  return texts.some(text => isAround(password, text))
 }
 
 /** Whether the password is this text, alone or with digits and signs around it. Spaces and signs do not count. */

@@ -72,6 +72,7 @@ const DEVICE_FIELDS = {
 const COUNTED = { failures: INTEGER, budget: INTEGER, waitsUntil: WAITS_UNTIL }
 const SCOPE_NAME = { type: 'string', enum: ['pair', 'email', 'client', 'network', 'device'] }
 
+const LAST_LOGIN_AT = orNull(TIME, 'Null if none is known.')
 export const LAST_LOGIN = orNull(whole(LAST_LOGIN_FIELDS), 'Null if none is known.')
 const SHOWN_SESSION_FIELDS = { id: sessionId, userId: id, ...otherSessionFields }
 
@@ -99,6 +100,10 @@ export const ADDED_USER_FIELDS = { id, email, name, role } satisfies Record<
   object
 >
 export const SHOWN_USER = named('User', whole(SHOWN_USER_FIELDS))
+export const LISTED_USER = named(
+  'ListedUser',
+  whole({ ...SHOWN_USER_FIELDS, lastLoginAt: LAST_LOGIN_AT }),
+)
 
 export const SHOWN_SESSION = named('Session', whole(SHOWN_SESSION_FIELDS))
 
@@ -108,6 +113,15 @@ export const STORED_SESSION = named(
     ...SHOWN_SESSION_FIELDS,
     endedAt: orNull(TIME, 'Null if it has not been ended; it may have expired.'),
     lastLogin: { ...LAST_LOGIN, description: 'The login before this one. Null if none is known.' },
+  }),
+)
+
+/** That of a login, or of a refresh. */
+export const STORED_TOKEN = named(
+  'StoredToken',
+  whole({
+    ...{ id: ID, sessionId, createdAt: TIME, expiresAt: TIME },
+    revokedAt: orNull(TIME, 'When a refresh replaced it, or its session ended.'),
   }),
 )
 
@@ -187,7 +201,7 @@ export const EXPLANATION = named(
     ...SHOWN_USER_FIELDS,
     hashCost: orNull(INTEGER, 'Null if the stored hash cannot be used.'),
     liveSessions: INTEGER,
-    lastLoginAt: orNull(TIME, 'Null if none is known.'),
+    lastLoginAt: LAST_LOGIN_AT,
     devices: listOf(DEVICE_WITH_FAILURES),
     client: orNull(ip, 'The address that was asked for.'),
     verdict: {

@@ -1,6 +1,7 @@
 // Which fields of a user the columns of a file are: what the options say, and otherwise what the content tells.
 
 import type { ImportedUser } from '../../domain/import.ts'
+import type { ListedUser } from '../../domain/user.ts'
 import { Failure, WrongUse } from '../../system/failures.ts'
 import { isUuid } from '../../system/identifiers.ts'
 import {
@@ -25,11 +26,13 @@ export type ColumnOptions = {
   withoutPasswords?: 'skip' | 'temporary'
 }
 
-/** An export has them in this order, and may add the hash. */
+/** An export has them in this order, then `LAST_LOGIN_AT`, and may add the hash. */
 export const EXPORTED_FIELDS = Object.keys({
   ...{ id: 1, email: 1, name: 1, role: 1, isActive: 1, lockedUntil: 1, temporaryUntil: 1 },
   createdAt: 1,
 } satisfies Record<Exclude<keyof ImportedUser, 'isIdGiven' | 'allowWeak' | 'passwordHash'>, 1>)
+/** Shows dormant accounts. An import leaves it out: the user has not logged in here yet. */
+export const LAST_LOGIN_AT = 'lastLoginAt' satisfies keyof ListedUser
 /** A column with the opposite of `isActive`, or the time since when a user is not active. */
 export const IS_OFF = '!isActive'
 export const MAPPED_FIELDS = [...EXPORTED_FIELDS, 'passwordHash', 'password', IS_OFF]
@@ -57,7 +60,7 @@ export function readColumns(name: string, records: Records, options: ColumnOptio
   const known: Record<string, string | null> = {
     ...(format?.columns ?? own),
     ...map,
-    ...{ [REASON]: null, [format?.confirmed ?? REASON]: null },
+    ...{ [LAST_LOGIN_AT]: null, [REASON]: null, [format?.confirmed ?? REASON]: null },
   }
   const names = new Map(Object.keys(known).map(column => [column.toLowerCase(), column]))
   /** The name by which a column is known, which a file may have in capitals. */

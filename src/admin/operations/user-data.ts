@@ -1,4 +1,7 @@
 // What is stored about a user, for a person that asks for it. The hash of the password and digests of tokens are left out.
+import type { AuditEvent } from '../../domain/audit.ts'
+import type { StoredToken } from '../../domain/refresh-token.ts'
+import type { StoredSession } from '../../domain/session.ts'
 import { named, whole } from '../../http/openapi/operation.ts'
 import {
   DEVICE_WITH_FAILURES,
@@ -8,6 +11,7 @@ import {
   PAGE_MAX,
   SHOWN_USER,
   STORED_SESSION,
+  STORED_TOKEN,
   THROTTLE,
 } from '../api/schemas.ts'
 import { operation } from '../operation.ts'
@@ -23,7 +27,7 @@ export const getUserData = operation(
     request: 'GET /users/:user/data',
     summary: 'Show everything that is stored about a user',
     description:
-      'For a person that asks for it: also ended sessions and audit events. The hash of the password is left out.',
+      'For a person that asks for it: also ended sessions, refreshes and audit events. The hash of the password is left out.',
     examples: ['ann@example.org > ann.json'],
     data: named(
       'UserData',
@@ -33,6 +37,7 @@ export const getUserData = operation(
         devices: listOf(DEVICE_WITH_FAILURES),
         throttle: THROTTLE,
         sessions: listOf(STORED_SESSION),
+        refreshTokens: listOf(STORED_TOKEN),
         auditEvents: listOf(EVENT_OF_USER),
       }),
     ),
@@ -50,16 +55,19 @@ export const getUserData = operation(
     const throttle = await showThrottle(deps, { email, client: null }, now)
     const devices = await listDevices(deps, found, now)
     const lastLogin = await store.sessions.findLastLogin(id)
-    const sessions = await readAll((afterId: string | null) =>
-      store.sessions.listStored(id, { afterId, limit: PAGE_MAX }),
+    const sessions = await readAll((last: StoredSession | null) =>
+      store.sessions.listStored(id, { afterId: last?.id ?? null, limit: PAGE_MAX }),
     )
-    const events = await readAll((beforeId: number | null) =>
-      store.audit.listOfUser(found, { beforeId, limit: PAGE_MAX }),
+    const refreshTokens = await readAll((last: StoredToken | null) =>
+      store.refreshTokens.listOfUser(id, last, PAGE_MAX),
+    )
+    const events = await readAll((last: AuditEvent | null) =>
+      store.audit.listOfUser(found, { beforeId: last?.id ?? null, limit: PAGE_MAX }),
     )
     // Without the actor: an administrator's name is not data about the user.
     const auditEvents = events.map(({ by: _, ...event }) => event)
     return {
-      data: { user, lastLogin, devices, throttle, sessions, auditEvents },
+      data: { user, lastLogin, devices, throttle, sessions, refreshTokens, auditEvents },
       said: {
         facts: { email },
         sentence: `Exported what is stored about ${email}.`,
@@ -69,14 +77,11 @@ export const getUserData = operation(
 )
 
 /** Page by page, so that others get their turn. */
-async function readAll<Id, T extends { id: Id }>(
-  read: (from: Id | null) => Promise<T[]>,
-): Promise<T[]> {
+async function readAll<T>(readAfter: (last: T | null) => Promise<T[]>): Promise<T[]> {
   const all: T[] = []
-  for (let last: Id | null = null; ; ) {
-    const page: T[] = await read(last)
+  for (;;) {
+    const page = await readAfter(all.at(-1) ?? null)
     all.push(...page)
-    last = page.at(-1)?.id ?? null
-    if (page.length < PAGE_MAX || last === null) return all
+    if (page.length < PAGE_MAX) return all
   }
 }

@@ -5,7 +5,7 @@ import { named, whole } from '../../http/openapi/operation.ts'
 import { TIME } from '../../http/openapi/schemas.ts'
 import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
 import { emailTaken, userNotFound, WrongUse } from '../../system/failures.ts'
-import { CLIENT_FIELD, EXPLANATION, SHOWN_USER } from '../api/schemas.ts'
+import { CLIENT_FIELD, EXPLANATION, LISTED_USER, SHOWN_USER } from '../api/schemas.ts'
 import { endParser } from '../input/times.ts'
 import {
   nameParser,
@@ -48,17 +48,22 @@ export const listUsers = listOperation(
   },
   {
     items: 'users',
-    schema: SHOWN_USER,
+    schema: LISTED_USER,
     parsePosition: storedEmailParser,
     async read({ store, clock }, { named: _, ...filter }, { from, limit }) {
       const now = clock()
       const page = await store.users.list(filter, { after: from ?? '', limit }, now)
-      return { items: page.users.map(user => toShownUser(user, now)), next: page.next }
+      const items = page.users.map(({ lastLoginAt, ...user }) => ({
+        ...toShownUser(user, now),
+        lastLoginAt,
+      }))
+      return { items, next: page.next }
     },
     toRow: (user, now) => ({
       email: user.email,
       role: user.role,
-      created: user.createdAt.toISOString().slice(0, 10),
+      created: dayOf(user.createdAt),
+      'last login': user.lastLoginAt ? dayOf(user.lastLoginAt) : '-',
       state: describeState(user, now),
       // The last column, because some scripts have characters that are two columns wide.
       name: user.name,
@@ -74,6 +79,8 @@ export const listUsers = listOperation(
     },
   },
 )
+
+const dayOf = (time: Date) => time.toISOString().slice(0, 10)
 
 /** Quotes it for a shell: an email may have characters such as "'" and "$". */
 function quoted(text: string): string {

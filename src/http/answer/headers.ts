@@ -1,13 +1,16 @@
 // The headers that every answer has. Names in lower case save Fastify from making them so for every answer.
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Config } from '../../config/config.ts'
 
-export const PROTECTIVE_HEADERS: Record<string, string> = {
+export type ProtectiveHeaders = Record<string, string>
+
+const PROTECTIVE_HEADERS: ProtectiveHeaders = {
   // Answers are data: browsers must not load, run or frame anything in them.
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
   // Answers hold tokens and names, which no cache may keep.
   'cache-control': 'no-store',
-  // For a year, browsers use only HTTPS for this host and the hosts below it.
-  'strict-transport-security': 'max-age=31536000; includeSubDomains',
+  // For a year, browsers use only HTTPS for this host.
+  'strict-transport-security': 'max-age=31536000',
   // Browsers take the content type as it is and do not guess that data is a script.
   'x-content-type-options': 'nosniff',
   // The address of the login page, with its return_to, is not told to other sites.
@@ -18,6 +21,17 @@ export const PROTECTIVE_HEADERS: Record<string, string> = {
   'x-frame-options': 'DENY',
 }
 
-export function addHeaders(request: FastifyRequest, reply: FastifyReply): void {
-  reply.headers(PROTECTIVE_HEADERS).header('x-request-id', request.id)
+/** With HSTS for the hosts below this one too, unless the operator serves some of them over plain HTTP. */
+export function protectiveHeaders({ hstsSubdomains }: Pick<Config, 'hstsSubdomains'>) {
+  const headers = { ...PROTECTIVE_HEADERS }
+  if (hstsSubdomains === 'yes') headers['strict-transport-security'] += '; includeSubDomains'
+  return headers
+}
+
+export function addHeaders(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  headers: ProtectiveHeaders,
+): void {
+  reply.headers(headers).header('x-request-id', request.id)
 }

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http'
 import { Socket } from 'node:net'
 import { type FailureCode, failureText, statusOf } from '../answer/envelope.ts'
-import { PROTECTIVE_HEADERS } from '../answer/headers.ts'
+import type { ProtectiveHeaders } from '../answer/headers.ts'
 import { latestResponse } from './connections.ts'
 
 const CODE_OF: Record<string, FailureCode> = {
@@ -30,6 +30,7 @@ export type RawPage = { headers: Record<string, string>; body: string }
 export function answerClientError(
   error: NodeJS.ErrnoException,
   socket: Socket,
+  headers: ProtectiveHeaders,
   toTimeoutPage: (request: IncomingMessage) => RawPage | null = () => null,
 ): void {
   if (answered.has(socket)) return
@@ -37,7 +38,7 @@ export function answerClientError(
   const isAnswering = current?.headersSent === true && !current.writableFinished
   // Without a finished handshake nothing can be sent.
   const isUnanswerable = error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' || !socket.writable
-  if (isPlainHttp(error)) answerInClear(socket)
+  if (isPlainHttp(error)) answerInClear(socket, headers)
   else if (isUnanswerable) socket.destroy()
   else if (isAnswering) {
     // The answer that is being sent becomes the last one.
@@ -46,23 +47,28 @@ export function answerClientError(
   } else {
     const code = CODE_OF[error.code ?? ''] ?? 'BAD_REQUEST'
     const isLate = code === 'REQUEST_TIMEOUT' && current?.req.complete === false
-    hangUp(socket, code, isLate ? toTimeoutPage(current.req) : null)
+    hangUp(socket, code, headers, isLate ? toTimeoutPage(current.req) : null)
   }
 }
 
 /** Answers what Node does not pass to the router. */
-export function answerUnrouted(server: Server): void {
+export function answerUnrouted(server: Server, headers: ProtectiveHeaders): void {
   server.on('connect', (_request: IncomingMessage, socket: Socket) => {
-    hangUp(socket, 'METHOD_NOT_ALLOWED')
+    hangUp(socket, 'METHOD_NOT_ALLOWED', headers)
   })
   // Emitted for any expectation but "100-continue". The request is routed as usual and refused there.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
 }
 
-function hangUp(socket: Socket, code: FailureCode, page: RawPage | null = null): void {
+function hangUp(
+  socket: Socket,
+  code: FailureCode,
+  headers: ProtectiveHeaders,
+  page: RawPage | null = null,
+): void {
   answered.add(socket)
   socket.on('error', () => socket.destroy())
-  socket.write(rawAnswer(code, PROTECTIVE_HEADERS, page))
+  socket.write(rawAnswer(code, headers, page))
   socket.destroySoon()
 }
 
@@ -70,18 +76,18 @@ function hangUp(socket: Socket, code: FailureCode, page: RawPage | null = null):
  * Answers http:// on the TLS port. Node closes the connection at the end of this turn, so the answer is
  * written at once; it fits into the socket's buffer.
  */
-function answerInClear(encrypted: Socket): void {
+function answerInClear(encrypted: Socket, protective: ProtectiveHeaders): void {
   // `_parent` is undocumented. If Node removes it, the caller gets no answer.
   const plain: unknown = Reflect.get(encrypted, '_parent')
   if (!(plain instanceof Socket)) return
   // RFC 6797 7.2: a host must not send this header over plain HTTP.
-  const { 'strict-transport-security': _, ...headers } = PROTECTIVE_HEADERS
+  const { 'strict-transport-security': _, ...headers } = protective
   plain.on('error', () => plain.destroy()).write(rawAnswer('BAD_REQUEST', headers))
 }
 
 function rawAnswer(
   code: FailureCode,
-  protectiveHeaders: Record<string, string>,
+  protectiveHeaders: ProtectiveHeaders,
   page: RawPage | null = null,
 ): string {
   const status = statusOf(code)

@@ -68,8 +68,11 @@ export const SESSION_ID = {
 
 export const LAST_LOGIN_FIELDS = {
   at: TIME,
-  ip: SESSION_FIELDS.ip,
-  userAgent: SESSION_FIELDS.userAgent,
+  ip: { ...SESSION_FIELDS.ip, description: 'Removed, and then empty, after 180 days.' },
+  userAgent: {
+    ...SESSION_FIELDS.userAgent,
+    description: 'The `User-Agent` header of the login, or empty; removed after 180 days.',
+  },
   failuresSince: {
     type: 'integer',
     description:

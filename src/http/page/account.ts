@@ -42,7 +42,7 @@ export function accountPage(frame: Frame, account: Account): string {
       ${next ? html`<a id="continue" class="button primary" href="${next.address}">${text(next.isHome ? 'goTo' : 'continueTo', { host: next.host })}</a>` : html`<p id="may-close">${text('mayClose')}</p>`}
       ${
         lastLogin &&
-        html`<p id="last-login" class="detail">${markup('lastLogin', {
+        html`<p id="last-login" class="detail">${markup(lastLogin.ip ? 'lastLogin' : 'lastLoginTime', {
           time: timeOf(frame, lastLogin.at),
           device: describeDevice(lastLogin.userAgent, frame).name,
           ip: lastLogin.ip,

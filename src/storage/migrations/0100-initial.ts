@@ -37,6 +37,8 @@ export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void
     ...['users', 'unknown_user'].map(table =>
       sql.raw(`create index ${table}_locked on ${table} (email) where locked_until is not null`),
     ),
+    // The purge removes the address of a login after a time.
+    sql`create index users_last_login on users (last_login_at) where last_login_ip is not null`,
     sql`insert into unknown_user (id, email, password_hash, name) values ${sql.join(dummies)}`,
 
     sql`create table sessions (

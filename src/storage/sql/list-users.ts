@@ -4,7 +4,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { WINDOW_MS } from '../../domain/throttle.ts'
 import type { ListedUsers, UserFilter, UserPage } from '../../domain/user.ts'
 import type { Engine, EngineName } from './engine.ts'
-import { formatTime } from './schema.ts'
+import { formatTime, parseTimeOrNull } from './schema.ts'
 import { toUser } from './user-rows.ts'
 
 /** Most users that the conditions are checked on. */
@@ -42,7 +42,9 @@ export async function listUsers(
       .limit(limit + 1)
       .execute(),
   )
-  const users = rows.slice(0, limit).map(toUser)
+  const users = rows
+    .slice(0, limit)
+    .map(row => ({ ...toUser(row), lastLoginAt: parseTimeOrNull(row.last_login_at) }))
   const next = rows.length > limit ? users.at(-1)?.email : lastChecked?.email
   return { users, next: next ?? null }
 }

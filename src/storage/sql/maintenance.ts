@@ -4,7 +4,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { TOKEN_LISTED_DAYS } from '../../domain/admin-token.ts'
-import { DAY_MS, ENDED_LISTED_SECONDS } from '../../domain/lifetimes.ts'
+import { DAY_MS, DEVICE_IDLE_SECONDS, ENDED_LISTED_SECONDS } from '../../domain/lifetimes.ts'
 import { type MaintenanceStore, NONE_REMOVED, type Removed } from '../../domain/maintenance.ts'
 import { isAmong, lockClause } from './dialect.ts'
 import { type Engine, transact, write } from './engine.ts'
@@ -57,6 +57,13 @@ function dueRows(now: Date, auditDays: number): DueRows[] {
     },
     { table: 'sessions', orderBy: 'purge_at', condition: isExpired, counted: 'sessions' },
     { table: 'devices', counted: 'devices' },
+    {
+      table: 'users',
+      orderBy: 'last_login_at',
+      keptMs: DEVICE_IDLE_SECONDS * 1000,
+      condition: sql`last_login_ip is not null`,
+      update: sql`last_login_ip = null, last_login_user_agent = null`,
+    },
     // These are not counted: the sessions themselves were removed with their user, and of tokens there are few.
     { table: 'ended_sessions', orderBy: 'ended_at', keptMs: ENDED_LISTED_SECONDS * 1000 },
     { table: 'admin_tokens', id: 'name', keptMs: TOKEN_LISTED_DAYS * DAY_MS },

@@ -1,13 +1,14 @@
-// docs/security.md lists requirements and all cryptography. Compares its numbers, and its inventory with the source.
+// docs/security.md lists requirements and all cryptography. Compares its numbers, files and inventory with the source.
 import assert from 'node:assert/strict'
-import { globSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { test } from 'node:test'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const DOCS = resolve(ROOT, 'docs')
-const ROW = /^\| ([\d.]+(?:-\w+)?) \| (.+?) \| (.+?) \| (.+?) \| .+ \|$/gm
-const STATUSES = ['met', 'not met', 'not applicable']
+const STATUSES = ['Met', 'Not met', 'Not applicable']
+/** A number of ASVS, of NIST (which has letters too), or one of our own. */
+const NUMBER = /^(?:R\d+|[\d.]+\.\d+(?:-\w)?)$/
 
 /** The sections of ASVS 5.0.0 in the chapters that are listed: the level of each requirement, in order. */
 const ASVS = {
@@ -33,38 +34,54 @@ const LEVELS = new Map<string, string>(
 const NUMBERS = [
   ...LEVELS.keys(),
   ...Object.entries(NIST).flatMap(([section, ends]) => [...ends].map(end => `${section}-${end}`)),
-  // The further requirements. One number was given up.
-  ...Array.from({ length: 81 }, (_, i) => String(i + 1)).filter(number => number !== '48'),
+  // Our own. One number was given up.
+  ...Array.from({ length: 81 }, (_, i) => `R${i + 1}`).filter(number => number !== 'R48'),
 ]
 
 const document = readFileSync(resolve(DOCS, 'security.md'), 'utf8')
-const rows = [...document.matchAll(ROW)].map(([, number = '', level = '', , status = '']) => {
-  return { number, level, status }
+const linesOf = (status: string) =>
+  (document.split(`\n## ${status}\n`)[1]?.split('\n## ')[0] ?? '')
+    .split('\n')
+    .filter(line => line.startsWith('- '))
+/** Those that begin a line, such as "6.3.5 (3), 6.3.7 (3)": the levels are in brackets. */
+const numbersIn = (line: string) => {
+  const words = line.slice(2).split(/[,: ]+/)
+  const end = words.findIndex(word => !NUMBER.test(word) && !/^\(\w+\)$/.test(word))
+  return words.slice(0, end).filter(word => NUMBER.test(word))
+}
+const numbersOf = (status: string) => linesOf(status).flatMap(numbersIn)
+
+test('every requirement is listed once: as met, not met or not applicable', () => {
+  assert.deepEqual(STATUSES.flatMap(numbersOf).toSorted(), NUMBERS.toSorted())
+  for (const line of STATUSES.flatMap(linesOf)) assert.ok(numbersIn(line).length > 0, line)
 })
 
-test('every requirement is listed once, with its level and a status', () => {
-  assert.deepEqual(
-    rows.map(({ number }) => number),
-    NUMBERS,
-  )
-  for (const { number, level, status } of rows) {
-    assert.equal(level, LEVELS.get(number) ?? level, number)
-    assert.ok(STATUSES.includes(status), number)
+test('what is not met has its level and a reason, and what is met a file or document where it holds', () => {
+  for (const line of linesOf('Not met')) {
+    for (const number of numbersIn(line)) {
+      const level = line.split(`${number} (`)[1]?.split(')')[0]
+      assert.match(level ?? '', /^([123]|SHALL|SHOULD)$/, line)
+      assert.equal(level, LEVELS.get(number) ?? level, line)
+    }
+    assert.match(line, /: .{15,}\.$/, line)
+  }
+  for (const line of linesOf('Met')) {
+    const files = [...line.matchAll(/`([\w/-]+\.[jt]s)`/g)].map(([, file = '']) => file)
+    assert.ok(files.length > 0 || /\]\(\S+\)$/.test(line), line)
+    for (const file of files) assert.ok(existsSync(resolve(ROOT, 'src', file)), line)
   }
 })
 
-test('the summary has the numbers of the rows', () => {
-  const countOf = (level: RegExp) => {
-    const chosen = rows.filter(row => level.test(row.level))
-    return STATUSES.map(one => chosen.filter(({ status }) => status === one).length).join(' | ')
-  }
-  for (const [name, level] of [
-    ['ASVS, level 1', /^1$/],
-    ['ASVS, level 2', /^2$/],
-    ['ASVS, level 3', /^3$/],
-    ['NIST SP 800-63B-4', /^SH/],
+test('the summary has the numbers of the lines', () => {
+  for (const [name, isCounted] of [
+    ['ASVS, level 1', (number: string) => LEVELS.get(number) === '1'],
+    ['ASVS, level 2', (number: string) => LEVELS.get(number) === '2'],
+    ['ASVS, level 3', (number: string) => LEVELS.get(number) === '3'],
+    ['NIST SP 800-63B-4', (number: string) => number.includes('-')],
+    ['our own', (number: string) => number.startsWith('R')],
   ] as const) {
-    assert.ok(document.includes(`\n| ${name} | ${countOf(level)} |\n`), countOf(level))
+    const counts = STATUSES.map(status => numbersOf(status).filter(isCounted).length).join(' | ')
+    assert.ok(document.includes(`\n| ${name} | ${counts} |\n`), `${name}: ${counts}`)
   }
 })
 

@@ -1,23 +1,9 @@
-// docs/reliability.md: each suite that proves something writes its own section, when PROOF_REPORT=1 asks for it.
-import { readFileSync, writeFileSync } from 'node:fs'
+// The figures of a suite that proves something, as a section for docs/reliability.md, printed when PROOF_REPORT=1 asks for them.
 import { arch } from 'node:os'
-import { join } from 'node:path'
 
-const REPORT = join(import.meta.dirname, '../../../docs/reliability.md')
-
-/** Replaces the text between `<!-- name -->` and `<!-- /name -->`; a new section is added at the end. */
 export function writeSection(name: string, markdown: string): void {
   if (process.env.PROOF_REPORT !== '1') return
-  const [begin, end] = [`<!-- ${name} -->`, `<!-- /${name} -->`]
-  const section = `${begin}\n${markdown.trim()}\n${end}`
-  const report = readFileSync(REPORT, 'utf8')
-  const [from, to] = [report.indexOf(begin), report.indexOf(end)]
-  writeFileSync(
-    REPORT,
-    from < 0 || to < 0
-      ? `${report.trimEnd()}\n\n${section}\n`
-      : report.slice(0, from) + section + report.slice(to + end.length),
-  )
+  process.stdout.write(`\n<!-- ${name} -->\n${markdown.trim()}\n`)
 }
 
 /** Says how, when and where the figures of a section were made. */

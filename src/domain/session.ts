@@ -104,7 +104,7 @@ export interface SessionStore {
   hasMoreEnded(known: number, from: Date, before: Date): Promise<boolean>
   /**
    * The sessions that ended at or after a moment, or from an earlier result on, in the order of their ends. Those of
-   * deleted users are known for `ENDED_LISTED_SECONDS`, others for a day.
+   * deleted users are known for `ENDED_LISTED_SECONDS`, others until they would have expired.
    */
   listEnded(from: { endedAt: Date; id?: string }, limit: number): Promise<SessionEnd[]>
   /**

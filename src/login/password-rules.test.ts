@@ -78,6 +78,10 @@ describe('a password', () => {
     ['ann.b99!', 'personal'],
     ['Ann_B-2024', 'personal'],
     ['mail.example.org', null],
+    ['annb99mail', 'personal'],
+    ['Ann.B99-Mail.Example', 'personal'],
+    ['ann.b99example!', 'personal'],
+    ['ann b99 examples', null],
     // The name and its parts, but not the short ones.
     ['Ann-Marie de Østergård', 'personal'],
     ['annmariedeøstergård', 'personal'],
@@ -111,6 +115,14 @@ describe('a password', () => {
   test('has a minimum length that is configured', async () => {
     assert.equal(await findPasswordFlaw('fourteen chars', { minLength: 15 }), 'too_short')
     assert.equal(await findPasswordFlaw('fifteen charact', { minLength: 15 }), null)
+  })
+
+  test('is not the email without the end of its domain', async () => {
+    const bob = { minLength: 8, email: 'bob@example.com' }
+    for (const password of ['bobexample', 'Bob@Example', 'bob.example1', '2024bobexample!']) {
+      assert.equal(await findPasswordFlaw(password, bob), 'personal', password)
+    }
+    assert.equal(await findPasswordFlaw('bob sees an example', bob), null)
   })
 
   test('of a user without a name, or with an email of digits, is compared with what there is', async () => {

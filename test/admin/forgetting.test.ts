@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import type { AuditEvent } from '../../src/domain/audit.ts'
+import type { StoredToken } from '../../src/domain/refresh-token.ts'
 import { type AdminService, startAdminService } from '../support/admin-service.ts'
 import { type Cli, createCli, setUpCli } from '../support/cli.ts'
 import { ENGINES } from '../support/engines.ts'
@@ -96,12 +97,25 @@ for (const engine of ENGINES) {
         'devices',
         'throttle',
         'sessions',
+        'refreshTokens',
         'auditEvents',
       ])
       assert.equal(exported.user.email, email)
       assert.equal(exported.lastLogin.ip, ip)
       assert.equal(exported.sessions.length, MANY + 3)
       assert.ok(exported.sessions.some((session: { ip: string }) => session.ip === ip))
+      // Those of 3 logins, one of which was refreshed.
+      const tokens: StoredToken[] = exported.refreshTokens
+      const ids = tokens.map(token => token.id)
+      const own = await service.database.rows(
+        `select id from refresh_tokens where user_id = '${id}' order by session_id, created_at, id`,
+      )
+      assert.deepEqual(
+        ids,
+        own.map(row => row.id),
+      )
+      assert.equal(tokens.length, MANY + 4)
+      assert.equal(tokens.filter(({ revokedAt }) => revokedAt !== null).length, 2)
       assert.equal(exported.devices[0].userAgent, userAgent)
       assert.equal(exported.throttle.scopes[0].failures, 1)
       const actions = exported.auditEvents.map(({ action }: { action: string }) => action)

@@ -116,3 +116,9 @@ test('SHA-256 is the only hash function besides bcrypt', () => {
   assert.ok(calls.length > 8)
   assert.deepEqual([...new Set(calls.map(([, algorithm]) => algorithm))], ['sha256'])
 })
+
+test('docs/privacy.md names every cookie, and no other', () => {
+  const cookiesIn = (text: string) => [...text.matchAll(/__Host-\w+/g)].map(String).toSorted()
+  const privacy = readFileSync(resolve(DOCS, 'privacy.md'), 'utf8')
+  assert.deepEqual(cookiesIn(privacy), cookiesIn(read('http/request/cookies.ts')))
+})

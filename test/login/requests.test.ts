@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { createRawClient } from '../support/raw-connection.ts'
 import {
   type Call,
   LOGIN,
@@ -214,3 +215,17 @@ for (const engine of ENGINES_BY_RUN) {
 function raw(body: string | Buffer): Call {
   return { body, headers: { 'Content-Type': 'application/json' } }
 }
+
+test('with HSTS_SUBDOMAINS=no no answer speaks for the hosts below this one', async () => {
+  const service = await startTestService('sqlite', { HSTS_SUBDOMAINS: 'no' })
+  after(() => service.stop())
+  const [unparsed] = await (await createRawClient(service)).send('not HTTP\r\n\r\n')
+  const header = 'strict-transport-security'
+  for (const value of [
+    (await service.login('', '')).headers[header],
+    (await service.call({ method: 'GET', path: '/login' })).headers[header],
+    unparsed?.headers.get(header),
+  ]) {
+    assert.equal(value, 'max-age=31536000')
+  }
+})

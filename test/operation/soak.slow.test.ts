@@ -190,7 +190,7 @@ ${loads.join('\n')}
 |---|---|--:|--:|
 ${rows.join('\n')}
 
-Tables grow with the sessions that were opened: their rows are kept for a day after their end.
+Tables grow with the sessions that were opened: their rows are kept until they would have expired.
 
 ![Memory during the soak](${PLOT})`
 }

@@ -82,6 +82,16 @@ for (const engine of ENGINES_BY_RUN) {
       assert.match(account.text, /This device/)
     })
 
+    test('the account tells the last login, without its address once that was removed', async () => {
+      const { email, visitor } = await loggedIn()
+      const again = await visitor.logIn(email)
+      assert.match(again.text, /id="last-login".*Last login: .* · .* · 127\./)
+      await service.database.rows(`update users set last_login_ip = null,
+        last_login_user_agent = null where email = '${email}'`)
+      const later = await visitor.logIn(email)
+      assert.match(later.text, /id="last-login"[^>]*>Last login: <time[^·]*<\/time><\/p>/)
+    })
+
     test('every rejected login gets the same page, apart from the email', async () => {
       const [wrong, inactive] = [await service.newUser(), await service.newUser()]
       await byEmail(service.store).deactivate(inactive, changeAt(service.now()))

@@ -84,6 +84,26 @@ for (const engine of ENGINES) {
       assert.equal((await user.open('::2'))?.failuresSince, 1)
     })
 
+    test('the purge removes its address and browser after 180 days, and keeps its time and the failures', async () => {
+      const user = await newUser()
+      const purgeAfter = (ms: number) => store.maintenance.purge(later(180 * 24 * 3_600_000 + ms))
+      await user.open('::1')
+      await user.fail()
+      await purgeAfter(-1)
+      const known = { at: start, failuresSince: 1 }
+      assert.deepEqual(await store.sessions.findLastLogin(user.id), {
+        ...known,
+        ...{ ip: '::1', userAgent: 'a browser' },
+      })
+      await purgeAfter(0)
+      assert.deepEqual(await store.sessions.findLastLogin(user.id), {
+        ...known,
+        ...{ ip: '', userAgent: '' },
+      })
+      const { users } = await store.users.list({ search: user.email }, { after: '', limit: 9 }, start)
+      assert.deepEqual(users[0]?.lastLoginAt, start)
+    })
+
     test('of parallel logins each is told of another, and each failure is told once', async () => {
       const user = await newUser()
       await user.open('first')

@@ -62,6 +62,10 @@ for (const engine of ENGINES_BY_RUN) {
         assert.deepEqual(JSON.parse(again.stdout), counts(0, 0, 4, 0))
         const bare = await from.run(['users', 'export', '--format', format])
         assert.ok(!bare.stdout.includes('$2') && bare.stdout.includes('u3@example.org'))
+        const at = '2030-01-02T03:04:05.000Z'
+        await from.database.rows(`update users set last_login_at = '${at}'`)
+        const { stdout: dated } = await from.run(['users', 'export', '--format', format])
+        assert.equal(dated.split(at).length, 5, 'the last login of each of the 4 users')
       })
     }
 

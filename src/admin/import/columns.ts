@@ -58,9 +58,9 @@ export function readColumns(name: string, records: Records, options: ColumnOptio
   }
   const own = Object.fromEntries([...EXPORTED_FIELDS, secret].map(field => [field, field]))
   const known: Record<string, string | null> = {
-    ...(format?.columns ?? own),
+    ...(format?.columns ?? { ...own, [LAST_LOGIN_AT]: null }),
     ...map,
-    ...{ [LAST_LOGIN_AT]: null, [REASON]: null, [format?.confirmed ?? REASON]: null },
+    ...{ [REASON]: null, [format?.confirmed ?? REASON]: null },
   }
   const names = new Map(Object.keys(known).map(column => [column.toLowerCase(), column]))
   /** The name by which a column is known, which a file may have in capitals. */

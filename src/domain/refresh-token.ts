@@ -37,19 +37,7 @@ export type RefreshedSession = Pick<LiveSession, 'user'> & {
   session: Pick<Session, 'id' | 'expiresAt'>
 }
 
-/** A token that is stored: that of a login, or of a refresh. */
-export type StoredToken = {
-  id: string
-  sessionId: string
-  createdAt: Date
-  expiresAt: Date
-  /** When it was replaced, or its session ended. */
-  revokedAt: Date | null
-}
-
 export interface RefreshTokenStore {
-  /** The tokens of a user, ordered by session and time, after the given one. */
-  listOfUser(userId: string, after: StoredToken | null, limit: number): Promise<StoredToken[]>
   /** The token with this id and digest, if its session is live. */
   find(id: string, digest: string, now: Date): Promise<FoundRefreshToken>
   /**

@@ -20,6 +20,16 @@ export type StoredSession = Session & {
   lastLogin: LastLogin | null
 }
 
+/** A refresh token that is stored: that of a login, or of a refresh. */
+export type StoredToken = {
+  id: string
+  sessionId: string
+  createdAt: Date
+  expiresAt: Date
+  /** When it was replaced, or its session ended. */
+  revokedAt: Date | null
+}
+
 /** What answers and access tokens say of a user. */
 export type SessionUser = Pick<User, 'id' | 'email' | 'name' | 'role' | 'createdAt'>
 
@@ -84,6 +94,8 @@ export interface SessionStore {
   listLive(userId: string, page: SessionPage, now: Date): Promise<Session[] | null>
   /** All sessions of a user, also those that have ended, in the order of their ids, after `afterId`. */
   listStored(userId: string, page: SessionPage): Promise<StoredSession[]>
+  /** The refresh tokens of a user, ordered by session and time, after the given one. */
+  listTokens(userId: string, after: StoredToken | null, limit: number): Promise<StoredToken[]>
   countLive(userId: string, now: Date): Promise<number>
   /** The last login; null if there was none. Its address and browser outlive its session: the purge removes them after 180 days. */
   findLastLogin(userId: string): Promise<LastLogin | null>

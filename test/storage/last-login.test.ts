@@ -100,7 +100,11 @@ for (const engine of ENGINES) {
         ...known,
         ...{ ip: '', userAgent: '' },
       })
-      const { users } = await store.users.list({ search: user.email }, { after: '', limit: 9 }, start)
+      const { users } = await store.users.list(
+        { search: user.email },
+        { after: '', limit: 9 },
+        start,
+      )
       assert.deepEqual(users[0]?.lastLoginAt, start)
     })
 

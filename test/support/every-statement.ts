@@ -82,9 +82,9 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   assert.equal(used.kind, 'replaced')
   const found = await store.refreshTokens.find(refreshToken.id, refreshToken.digest, now)
   assert.ok(found.kind === 'found' && found.successor)
-  const [first] = await store.refreshTokens.listOfUser(userId, null, 1)
+  const [first] = await store.sessions.listTokens(userId, null, 1)
   assert.ok(first)
-  await store.refreshTokens.listOfUser(userId, first, 100)
+  await store.sessions.listTokens(userId, first, 100)
   const code = {
     callback: 'https://app.example.net/',
     challenge: 'x'.repeat(43),

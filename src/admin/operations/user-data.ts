@@ -1,7 +1,6 @@
 // What is stored about a user, for a person that asks for it. The hash of the password and digests of tokens are left out.
 import type { AuditEvent } from '../../domain/audit.ts'
-import type { StoredToken } from '../../domain/refresh-token.ts'
-import type { StoredSession } from '../../domain/session.ts'
+import type { StoredSession, StoredToken } from '../../domain/session.ts'
 import { named, whole } from '../../http/openapi/operation.ts'
 import {
   DEVICE_WITH_FAILURES,
@@ -59,7 +58,7 @@ export const getUserData = operation(
       store.sessions.listStored(id, { afterId: last?.id ?? null, limit: PAGE_MAX }),
     )
     const refreshTokens = await readAll((last: StoredToken | null) =>
-      store.refreshTokens.listOfUser(id, last, PAGE_MAX),
+      store.sessions.listTokens(id, last, PAGE_MAX),
     )
     const events = await readAll((last: AuditEvent | null) =>
       store.audit.listOfUser(found, { beforeId: last?.id ?? null, limit: PAGE_MAX }),

@@ -42,11 +42,14 @@ export function accountPage(frame: Frame, account: Account): string {
       ${next ? html`<a id="continue" class="button primary" href="${next.address}">${text(next.isHome ? 'goTo' : 'continueTo', { host: next.host })}</a>` : html`<p id="may-close">${text('mayClose')}</p>`}
       ${
         lastLogin &&
-        html`<p id="last-login" class="detail">${markup(lastLogin.ip ? 'lastLogin' : 'lastLoginTime', {
-          time: timeOf(frame, lastLogin.at),
-          device: describeDevice(lastLogin.userAgent, frame).name,
-          ip: lastLogin.ip,
-        })}</p>`
+        html`<p id="last-login" class="detail">${markup(
+          lastLogin.ip ? 'lastLogin' : 'lastLoginTime',
+          {
+            time: timeOf(frame, lastLogin.at),
+            device: describeDevice(lastLogin.userAgent, frame).name,
+            ip: lastLogin.ip,
+          },
+        )}</p>`
       }
       ${failures >= ALARMING_FAILURES && html`<p id="failures" class="notice" data-kind="warning"><span>${markup('failures', { count: failures, change: html`<a href="${href('/login/password')}">${text('changePassword')}</a>` })}</span></p>`}
       <div class="title-row">

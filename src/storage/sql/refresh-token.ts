@@ -1,6 +1,6 @@
 // Refresh tokens: a token is read together with its session, its user and its successor. Each engine has its own
 // way to replace it.
-import { type Insertable, sql } from 'kysely'
+import type { Insertable } from 'kysely'
 import type { NewRefreshToken, RefreshTokenStore } from '../../domain/refresh-token.ts'
 import { invalid } from '../../domain/session.ts'
 import type { Engine } from './engine.ts'
@@ -25,33 +25,6 @@ export function createRefreshTokens(engine: Engine): RefreshTokenStore {
 
   return {
     find,
-
-    async listOfUser(userId, after, limit) {
-      const position = after && [after.sessionId, formatTime(after.createdAt), after.id]
-      const rows = await engine.retrying(() =>
-        engine.db
-          .selectFrom('refresh_tokens')
-          .selectAll()
-          .where('user_id', '=', userId)
-          .where(
-            position
-              ? sql<boolean>`(session_id, created_at, id) > (${sql.join(position)})`
-              : sql<boolean>`true`,
-          )
-          .orderBy('session_id')
-          .orderBy('created_at')
-          .orderBy('id')
-          .limit(limit)
-          .execute(),
-      )
-      return rows.map(row => ({
-        id: row.id,
-        sessionId: row.session_id,
-        createdAt: parseTime(row.created_at),
-        expiresAt: parseTime(row.expires_at),
-        revokedAt: parseTimeOrNull(row.revoked_at),
-      }))
-    },
 
     async use(id, digest, successor, now) {
       const row = await engine.useToken({

@@ -8,7 +8,7 @@ import { type Engine, transact } from './engine.ts'
 import { findByCookie, findById, isLive, toLastLogin, toLive, toSession } from './live-session.ts'
 import { lockForChange } from './lock-for-change.ts'
 import { prepare } from './prepared.ts'
-import { formatTime, parseTimeOrNull } from './schema.ts'
+import { formatTime, parseTime, parseTimeOrNull } from './schema.ts'
 
 export function createSessions(engine: Engine): SessionStore {
   const { db, readPrepared, writePrepared } = engine
@@ -83,6 +83,33 @@ export function createSessions(engine: Engine): SessionStore {
         ...toSession(row),
         endedAt: parseTimeOrNull(row.ended_at),
         lastLogin: toLastLogin(row),
+      }))
+    },
+
+    async listTokens(userId, after, limit) {
+      const position = after && [after.sessionId, formatTime(after.createdAt), after.id]
+      const rows = await engine.retrying(() =>
+        db
+          .selectFrom('refresh_tokens')
+          .selectAll()
+          .where('user_id', '=', userId)
+          .where(
+            position
+              ? sql<boolean>`(session_id, created_at, id) > (${sql.join(position)})`
+              : sql<boolean>`true`,
+          )
+          .orderBy('session_id')
+          .orderBy('created_at')
+          .orderBy('id')
+          .limit(limit)
+          .execute(),
+      )
+      return rows.map(row => ({
+        id: row.id,
+        sessionId: row.session_id,
+        createdAt: parseTime(row.created_at),
+        expiresAt: parseTime(row.expires_at),
+        revokedAt: parseTimeOrNull(row.revoked_at),
       }))
     },
 

@@ -74,6 +74,11 @@ for (const engine of ENGINES) {
       await command('users', 'delete', 'command-trace.lee@example.com', '--yes')
       const deleted = await service.admin('DELETE', '/users/api-trace.lee@example.com')
       assert.equal(deleted.status, 200)
+      // The log names the person, so that the deletion can be repeated after a restore (docs/installing.md).
+      const [line] = service.logged().filter(({ method }) => method === 'DELETE')
+      assert.equal(line?.event, 'admin.request')
+      assert.equal(line?.route, '/admin/v1/users/:user')
+      assert.equal(line?.target, 'api-trace.lee@example.com')
       await command('database', 'purge')
       const left = await storedText(service.database)
       for (const trace of traces) assert.ok(!left.includes(trace), `${trace} is gone`)

@@ -11,7 +11,7 @@ import { OPERATIONS } from '../src/admin/operations.ts'
 import { PROGRAM } from '../src/cli/examples.ts'
 import { createProgram } from '../src/cli/program.ts'
 import { createTerminal } from '../src/cli/terminal.ts'
-import { VARIABLES } from '../src/config/variables.ts'
+import { OPERATOR_VARIABLES } from '../src/config/variables.ts'
 import { ADMIN_FAILURES, PUBLIC_FAILURES } from '../src/http/answer/envelope.ts'
 import { WHEN } from '../src/http/openapi/failures.ts'
 
@@ -25,7 +25,7 @@ function table(head: string[], rows: string[][]): string {
 }
 
 function variablesOf(group: string): string {
-  const rows = VARIABLES.filter(variable => variable.group === group)
+  const rows = OPERATOR_VARIABLES.filter(variable => variable.group === group)
   return table(
     ['variable', 'default', 'values', 'meaning'],
     rows.map(row => [code(row.name), code(row.byDefault ?? ''), row.kind.values, row.sentence]),
@@ -81,7 +81,7 @@ function failures(codes: Record<string, { status: number }>, when: Record<string
 /** The tables of each document. */
 const TABLES: Record<string, Record<string, string>> = {
   'docs/configuration.md': Object.fromEntries(
-    VARIABLES.map(({ group }) => [group, variablesOf(group)]),
+    OPERATOR_VARIABLES.map(({ group }) => [group, variablesOf(group)]),
   ),
   'docs/cli.md': { commands: await commands() },
   'docs/admin-api.md': {

@@ -1,7 +1,7 @@
 // serve
 import { Command, type Help } from 'commander'
 import { loadConfig } from '../config/config.ts'
-import { VARIABLES } from '../config/variables.ts'
+import { OPERATOR_VARIABLES } from '../config/variables.ts'
 import type { Context } from './context.ts'
 
 export function serveCommand({ env, envFileWarnings, clock }: Context): Command {
@@ -19,8 +19,8 @@ export function serveCommand({ env, envFileWarnings, clock }: Context): Command 
 }
 
 function helpOnVariables(help: Help): string {
-  const width = Math.max(...VARIABLES.map(({ name }) => name.length))
-  const items = VARIABLES.map(({ name, byDefault, kind: { values }, sentence }) => {
+  const width = Math.max(...OPERATOR_VARIABLES.map(({ name }) => name.length))
+  const items = OPERATOR_VARIABLES.map(({ name, byDefault, kind: { values }, sentence }) => {
     const rules = byDefault ? `${values}; default: ${byDefault}` : values
     return help.formatItem(name, width, `${sentence} [${rules}]`.replaceAll('`', ''), help)
   })

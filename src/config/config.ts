@@ -27,7 +27,7 @@ export class ConfigError extends Error {
 /** `warnings` are those of the file `.env`, which the caller has read. */
 export function loadConfig(env: Environment, warnings: readonly string[] = []): Config {
   const { values, ...read } = readVariables(env)
-  const problems = [...read.problems, ...contradictionsOf(values)]
+  const problems = [...read.problems, ...contradictionsOf(values), ...sharedPortsOf(values)]
   if (problems.length > 0) throw new ConfigError(problems)
   const unknown = warnOfUnknown(env)
   const allWarnings = [...warnings, ...unknown, ...read.warnings, ...warnOfPlainHttp(values)]
@@ -143,6 +143,24 @@ function contradictionsOf(values: Values): string[] {
       isProduction && !logsAttempts(values.logLevel),
   }
   return Object.keys(problems).filter(problem => problems[problem])
+}
+
+/** Two servers cannot have the same port of one address; 0.0.0.0 and :: stand for all addresses. */
+function sharedPortsOf(values: Values): string[] {
+  const { host, port, opsHost, opsPort, adminHost, adminPort } = values
+  const servers = [
+    { name: 'PORT', at: host, port },
+    { name: 'OPS_PORT', at: opsHost, port: opsPort },
+    { name: 'ADMIN_PORT', at: adminHost, port: adminPort },
+  ].filter(server => server.port > 0)
+  const isShared = (a: string, b: string) =>
+    a === b || [a, b].some(at => /^(0\.0\.0\.0|::)$/.test(at))
+  return servers.flatMap((one, index) =>
+    servers
+      .slice(index + 1)
+      .filter(other => other.port === one.port && isShared(other.at, one.at))
+      .map(other => `${one.name} and ${other.name} are both ${one.port}: choose two ports.`),
+  )
 }
 
 function deepFreeze<T extends object>(value: T): T {

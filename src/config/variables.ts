@@ -52,12 +52,6 @@ const GROUPS = {
     RETURN_TO_ORIGINS: [origins, '', 'sites to which the page may send the user after a login'],
     CODE_CALLBACKS: [callbacks, '', 'addresses to which the page may send a login code'],
     JWT_AUDIENCE: [anyText('text'), null, '`aud` of the access tokens; by default the issuer'],
-    // One hour is specified. Applications need a shorter time to test what they do when it is over.
-    ACCESS_TOKEN_SECONDS: [
-      integer(1, ACCESS_TOKEN_SECONDS),
-      `${ACCESS_TOKEN_SECONDS}`,
-      'lifetime of the access tokens; another one only with `NODE_ENV=test`',
-    ],
   },
   'The page': {
     // A longer name does not fit on a phone.
@@ -107,6 +101,14 @@ const GROUPS = {
     // By default it depends on whether the service runs on a terminal.
     DRAIN_DELAY_MS: [integer(0, 60_000), null, 'time to serve on after SIGTERM'],
   },
+  Tests: {
+    // One hour is specified. Applications need a shorter time to test what they do when it is over.
+    ACCESS_TOKEN_SECONDS: [
+      integer(1, ACCESS_TOKEN_SECONDS),
+      `${ACCESS_TOKEN_SECONDS}`,
+      'lifetime of the access tokens; another one only with `NODE_ENV=test`',
+    ],
+  },
 } as const satisfies Record<string, Record<string, Row>>
 
 export const VARIABLES = Object.entries(GROUPS).flatMap(([group, rows]) =>
@@ -114,6 +116,9 @@ export const VARIABLES = Object.entries(GROUPS).flatMap(([group, rows]) =>
     ...{ group, name, kind, byDefault, sentence },
   })),
 )
+
+/** Those in "serve --help" and docs/configuration.md; docs/integrating.md has the others. */
+export const OPERATOR_VARIABLES = VARIABLES.filter(({ group }) => group !== 'Tests')
 
 type Group = (typeof GROUPS)[keyof typeof GROUPS]
 type NamesIn<G> = G extends unknown ? keyof G & string : never

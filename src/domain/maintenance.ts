@@ -31,4 +31,6 @@ export interface MaintenanceStore {
   readClock(): Promise<Date | null>
   /** Connections to PostgreSQL, and operations that wait for one; null for SQLite. */
   countConnections(): Promise<{ used: number; idle: number; waiting: number } | null>
+  /** The most connections that PostgreSQL allows this role; null for SQLite and behind a pooler. */
+  readConnectionLimit(): Promise<number | null>
 }

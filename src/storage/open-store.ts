@@ -45,9 +45,15 @@ export function describeDatabase(database: DatabaseConfig): string {
   return `PostgreSQL ${describeUrl(database.url)}`
 }
 
+/** What Node says of a certificate that no CA that it knows has signed. */
+const UNKNOWN_CA = /self-signed certificate|unable to (verify|get (local )?issuer)/
+
 /** Why the database could not be used, and what to do. */
 export function explainDatabase(database: DatabaseConfig, error: unknown): string {
   const text = `${describeDatabase(database)} cannot be used: ${messageOf(error)}`
   if (Object(error).saysWhatToDo) return text
+  if (UNKNOWN_CA.test(text)) {
+    return `${text}. If its CA is your own, add sslrootcert=FILE with the certificate of the CA to DATABASE_URL`
+  }
   return `${text}. Check that it exists, that you have access to it, and that ${sourceOf(database)} is right`
 }

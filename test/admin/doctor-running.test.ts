@@ -1,6 +1,7 @@
 // The doctor compares the certificate that the running service serves with the installed one.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { createServer as createHttpServer } from 'node:http'
 import { createServer, type Server } from 'node:net'
 import { test } from 'node:test'
 import { createServer as createTlsServer } from 'node:tls'
@@ -123,6 +124,22 @@ test('a program without TLS is warned of, and a silent one within 2 seconds', as
   assert.match(
     await runningWith({ PORT: silentPort }, true),
     /^warning: no TLS .*within 2 s\): is it/,
+  )
+})
+
+test('another program on OPS_PORT, or behind a proxy on PORT, is warned of', async t => {
+  const other = createHttpServer((_, response) => response.end('hello'))
+  t.after(() => other.close())
+  const port = await listenAnywhere(other)
+  const proxied = { TLS_CERT_FILE: '', TLS_KEY_FILE: '', TRUST_PROXY: '192.0.2.1' }
+  assert.match(
+    await runningWith({ ...proxied, OPS_PORT: port }),
+    /^warning: no health endpoints on 127\.0\.0\.1, port \d+: has another program OPS_PORT\?$/,
+  )
+  const OPS_PORT = String(await freePort())
+  assert.match(
+    await runningWith({ ...proxied, PORT: port, OPS_PORT }),
+    /^warning: 127\.0\.0\.1, port \d+ is in use, but .*: is it another program\?$/,
   )
 })
 

@@ -1,10 +1,16 @@
 // The warnings and problems that the doctor finds.
 import assert from 'node:assert/strict'
-import { chmod, copyFile, readdir } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { chmod, copyFile, readdir, rm, writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { TLSSocket } from 'node:tls'
 import bcrypt from 'bcrypt'
-import { writeCertificate } from '../support/certificates.ts'
+import type { Finding } from '../../src/system/finding.ts'
+import { makeCertificate, writeCertificate } from '../support/certificates.ts'
+import { setUpCli } from '../support/cli.ts'
 import { setUpDoctor } from './doctor.ts'
 
 const { database, cli, production, examine } = await setUpDoctor()
@@ -60,6 +66,11 @@ describe('an unsafe setting is a warning or a problem', { concurrency: 2 }, () =
       expected: /^warning, health: 0\.0\.0\.0, port 9443: others can reach it/,
     },
     {
+      name: 'one port for two servers',
+      env: { PORT: '9443' },
+      expected: /^problem, configuration: PORT and OPS_PORT are both 9443: choose two ports\.$/,
+    },
+    {
       name: 'a throttle that allows too many guesses',
       env: { THROTTLE_EMAIL_FAILURES: '101' },
       expected: /^warning, throttle: .* 101 per email, .*: too many/,
@@ -100,6 +111,17 @@ describe('a certificate that fails, or soon will, is a problem or a warning', {
     })
   })
 
+  test('for another name than the public address', async () => {
+    const files = await certificate('localhost', -1, 100)
+    await finds({
+      env: files,
+      expected:
+        /^warning, tls: certificate for .*localhost, but JWT_ISSUER names login\.example\.org/,
+    })
+    const { findings } = await examine({ ...production, ...files, JWT_ISSUER: 'https://localhost' })
+    assert.equal(findings.find(({ check }) => check === 'tls')?.state, 'ok')
+  })
+
   test('missing', () =>
     finds({
       env: { TLS_CERT_FILE: '/nowhere' },
@@ -131,7 +153,76 @@ describe('signing keys that cannot be used or are not safe are a problem', {
   })
 })
 
+test('a key of the last rotation that the file lacks is a warning', async () => {
+  const elsewhere = { ...production, SIGNING_KEYS_FILE: join(cli.folder, 'elsewhere.json') }
+  assert.equal((await cli.run(['keys', 'rotate'], '', elsewhere)).code, 0)
+  await finds({
+    env: {},
+    expected:
+      /^warning, keys: .*keys\.json lacks the key \S+ and \S+, which the audit has: copy the/,
+  })
+  const { findings } = await examine(elsewhere)
+  assert.ok(findings.every(({ state }) => state === 'ok'))
+  await database.rows('delete from audit_events')
+})
+
+test('a password in an .env that others can read is a problem', async () => {
+  const file = join(cli.folder, '.env')
+  for (const [text, mode, expected] of [
+    ['PGPASSWORD=secret', 0o644, /^problem, password: \.env can be read by others/],
+    ['HELP_TEXT=Ask', 0o644, null],
+    ['PGPASSWORD=secret', 0o600, null],
+  ] as const) {
+    await writeFile(file, `${text}\n`)
+    await chmod(file, mode)
+    if (expected) await finds({ env: {}, expected })
+    else assert.ok((await examine(production)).findings.every(({ state }) => state === 'ok'))
+  }
+  await rm(file)
+})
+
 describe('the database is checked', () => {
+  test('a certificate of an unknown CA: sslrootcert is suggested', async t => {
+    const { cert, key } = await makeCertificate()
+    // The server's answer to a request for TLS is one letter; then the handshake begins.
+    const server = createServer(socket => {
+      socket
+        .on('error', () => {})
+        .once('data', () => {
+          socket.write('S')
+          new TLSSocket(socket, { isServer: true, cert, key }).on('error', () => {})
+        })
+    })
+    t.after(() => server.close())
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    const { port } = server.address() as AddressInfo
+    await finds({
+      env: { DATABASE_URL: `postgres://ann@localhost:${port}/login?sslmode=verify-full` },
+      expected:
+        /^problem, database: .* self-signed certificate.* add sslrootcert=FILE .* to DATABASE_URL/,
+    })
+  })
+
+  test('a pool that is larger than PostgreSQL allows is a warning', async t => {
+    const other = await setUpCli('postgres', t)
+    const role = `few_${randomUUID().replaceAll('-', '')}`
+    await other.database.rows(`create role ${role} superuser login connection limit 5`)
+    t.after(() => other.database.rows(`drop role ${role}`))
+    const { DATABASE_URL = '' } = other.env
+    const asRole = DATABASE_URL.replace(/\/\/[^@]*@/, `//${role}@`)
+    const poolOf = async (env: Record<string, string>) => {
+      const { stdout } = await other.run(['doctor', '--json'], '', env)
+      const findings: Finding[] = JSON.parse(stdout)
+      return findings.find(({ check }) => check === 'database pool')?.detail
+    }
+    assert.match(
+      (await poolOf({ DATABASE_URL: asRole })) ?? '',
+      /^DATABASE_POOL_SIZE is 10, but PostgreSQL allows this role 5 connections: lower it/,
+    )
+    assert.equal(await poolOf({ DATABASE_URL: asRole, DATABASE_POOL_SIZE: '5' }), undefined)
+    assert.equal(await poolOf({ DATABASE_POOL_SIZE: '200' }), undefined)
+  })
+
   test('a server that does not answer is a problem, and its password is hidden', () =>
     finds({
       env: { DATABASE_URL: 'postgres://ann:secret@127.0.0.1:1/login' },

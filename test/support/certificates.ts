@@ -6,8 +6,14 @@ import { developmentFiles } from '../../src/http/connection/tls.ts'
 
 const DAY_MS = 86_400_000
 
-/** `ip`: an address for which it is valid, instead of the name "localhost"; several of them can be trusted at once. */
-type Options = { fromDays?: number; toDays?: number; keyType?: 'ec' | 'rsa'; ip?: string }
+/** `ip`: an address for which it is valid, instead of a name; several of them can be trusted at once. */
+type Options = {
+  fromDays?: number
+  toDays?: number
+  keyType?: 'ec' | 'rsa'
+  name?: string
+  ip?: string
+}
 
 export type TestCertificate = { cert: string; key: string; fingerprint: string }
 
@@ -15,13 +21,14 @@ export async function makeCertificate({
   fromDays = -1,
   toDays = 100,
   keyType = 'ec',
+  name = 'localhost',
   ip,
 }: Options = {}): Promise<TestCertificate> {
   // Only a few test files need this large library.
   const { generate } = await import('selfsigned')
   const at = (days: number) => new Date(Date.now() + days * DAY_MS)
-  const name = ip ? randomUUID() : 'localhost'
-  const { cert, private: key } = await generate([{ name: 'commonName', value: name }], {
+  const commonName = ip ? randomUUID() : name
+  const { cert, private: key } = await generate([{ name: 'commonName', value: commonName }], {
     keyType,
     notBeforeDate: at(fromDays),
     notAfterDate: at(toDays),

@@ -221,7 +221,7 @@ export async function productionEnv(cli: Cli): Promise<Record<string, string>> {
   const env = {
     ...PRODUCTION,
     SIGNING_KEYS_FILE: join(cli.folder, 'keys.json'),
-    ...(await writeCertificate(cli.folder, 'valid')),
+    ...(await writeCertificate(cli.folder, 'valid', { name: 'login.example.org' })),
   }
   assert.equal((await cli.run(['keys', 'rotate'], '', env)).code, 0)
   return env

@@ -200,4 +200,5 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   for (const [name, rows] of Object.entries(removed)) assert.ok(rows > 0, name)
   await store.maintenance.checkWritable(now)
   await store.maintenance.readClock()
+  await store.maintenance.readConnectionLimit()
 }

@@ -1,9 +1,14 @@
-// Checks that the database answers and accepts a write, its clock, that the stored users can log in, and the admin tokens.
+// Checks that the database answers and accepts a write, its connections and clock, that the stored users can log in, the
+// admin tokens, and that the key file has the keys of the last rotation.
 
 import { ALL_TOKENS, checkTokens } from '../../admin/check-tokens.ts'
 import { MAX_EVALUATED_COST } from '../../bcrypt/hash-text.ts'
 import type { Config } from '../../config/config.ts'
+import type { DatabaseConfig } from '../../config/database.ts'
+import type { AuditStore, ListedEvents } from '../../domain/audit.ts'
+import type { MaintenanceStore } from '../../domain/maintenance.ts'
 import type { UserStore } from '../../domain/user.ts'
+import { loadKeySet } from '../../keys/key-file.ts'
 import { isReachable } from '../../login/credentials.ts'
 import {
   describeOffset,
@@ -35,15 +40,60 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
       await store.maintenance.checkWritable(now)
       return [
         await checkStorage(config.database),
+        ...(await checkPool(config.database, store.maintenance)),
         checkDatabaseClock(offsetMs),
         await checkHashes(store.users, config.bcryptCost),
         await checkEmails(store.users),
         ...checkTokens(config, await store.adminTokens.list(ALL_TOKENS), now),
+        ...(await checkRotation(config, store.audit)),
       ]
     })
   } catch (error) {
     return [problem('database', messageOf(error))]
   }
+}
+
+async function checkPool(
+  database: DatabaseConfig,
+  maintenance: MaintenanceStore,
+): Promise<Finding[]> {
+  const most = await maintenance.readConnectionLimit()
+  if (database.engine === 'sqlite' || most === null || database.poolSize <= most) return []
+  return [
+    warning(
+      'database pool',
+      `DATABASE_POOL_SIZE is ${database.poolSize}, but PostgreSQL allows this role ${most} connections: lower it, or raise max_connections or the limit of the role`,
+    ),
+  ]
+}
+
+/** A machine may lack the file of a rotation elsewhere, or have one of an older backup. */
+async function checkRotation({ signingKeysFile }: Config, audit: AuditStore): Promise<Finding[]> {
+  const keySet = await loadKeySet(signingKeysFile).catch(() => null)
+  if (!keySet) return []
+  const known = [...keySet.accessKeys, ...keySet.refreshKeys].map(({ keyId }) => keyId)
+  const missing = (await lastAdded(audit)).filter(keyId => !known.includes(keyId))
+  if (missing.length === 0) return []
+  return [
+    warning(
+      'keys',
+      `${signingKeysFile} lacks the key ${missing.join(' and ')}, which the audit has: copy the file from the machine of the last "keys rotate"`,
+    ),
+  ]
+}
+
+/** The ids of the keys that the last rotation has added; none if it was more than 10,000 events ago. */
+async function lastAdded(audit: AuditStore): Promise<string[]> {
+  let beforeId: number | null = null
+  for (let page = 0; page < 10; page++) {
+    const listed: ListedEvents = await audit.list(null, { since: null, beforeId, limit: 1_000 })
+    const added = listed.events.filter(({ action }) => action === 'key.added')
+    const lastAt = added[0]?.at.getTime()
+    if (lastAt) return added.filter(({ at }) => at.getTime() === lastAt).map(({ target }) => target)
+    if (listed.next === null) break
+    beforeId = listed.next
+  }
+  return []
 }
 
 function checkDatabaseClock(offsetMs: number): Finding {

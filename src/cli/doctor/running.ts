@@ -1,12 +1,12 @@
 // Checks which certificate a running service serves, as it may not have loaded a renewed file, that its admin API
-// answers, and that no proxy sends plain HTTP to a port that speaks TLS.
+// answers, that no other program has the ports, and that no proxy sends plain HTTP to a port that speaks TLS.
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { isIPv6 } from 'node:net'
 import { connect } from 'node:tls'
 import type { Config, TlsFiles } from '../../config/config.ts'
 import { developmentFiles, readTlsFiles } from '../../http/connection/tls.ts'
-import { codeOf, messageOf } from '../../system/files.ts'
+import { codeOf, hasCode, messageOf } from '../../system/files.ts'
 import { type Finding, ok, problem, warning } from '../../system/finding.ts'
 
 const ANSWER_WITHIN_MS = 2_000
@@ -19,7 +19,11 @@ type Served =
   | { kind: 'no-tls'; reason: string }
 
 export async function checkRunning(config: Config, now: Date): Promise<Finding[]> {
-  return [...(await checkPorts(config, now)), ...(await checkProxies(config))]
+  return [
+    ...(await checkPorts(config, now)),
+    ...(await checkHealth(config)),
+    ...(await checkProxies(config)),
+  ]
 }
 
 async function checkPorts(config: Config, now: Date): Promise<Finding[]> {
@@ -54,15 +58,44 @@ async function checkAdmin(config: Config, now: Date): Promise<Finding[]> {
   return [{ ...found, detail: `admin API: ${found.detail}` }]
 }
 
+/** Behind a proxy the public port does not tell which program has it: this service has opened OPS_PORT too. */
+async function checkHealth({ host, port, opsHost, opsPort, tls, trustProxy }: Config) {
+  if (opsPort === 0) return []
+  const where = `${opsHost}, port ${opsPort}`
+  const answer = await askOps({ opsHost, opsPort }, '/livez')
+  if (answer === 'alive\n') return []
+  if (answer !== null) {
+    return [warning('running', `no health endpoints on ${where}: has another program OPS_PORT?`)]
+  }
+  const isPlain = !tls && trustProxy.length > 0 && port > 0
+  if (!isPlain || (await askForCertificate(host, port)).kind === 'nothing') return []
+  return [
+    warning(
+      'running',
+      `${host}, port ${port} is in use, but there are no health endpoints on ${where}: is it another program?`,
+    ),
+  ]
+}
+
+/** Null if nothing listens there; empty if there is no answer in HTTP. */
+async function askOps(
+  { opsHost, opsPort }: Pick<Config, 'opsHost' | 'opsPort'>,
+  path: string,
+): Promise<string | null> {
+  const host = LOCAL[opsHost] ?? opsHost
+  const signal = AbortSignal.timeout(ANSWER_WITHIN_MS)
+  try {
+    const url = `http://${isIPv6(host) ? `[${host}]` : host}:${opsPort}${path}`
+    return await (await fetch(url, { signal })).text()
+  } catch (error) {
+    return hasCode(Object(error).cause, 'ECONNREFUSED') ? null : ''
+  }
+}
+
 /** Each login through such a proxy is answered with 400, and nothing else shows it. */
 async function checkProxies({ opsHost, opsPort, trustProxy }: Config): Promise<Finding[]> {
   if (opsPort === 0 || trustProxy.length === 0) return []
-  const host = LOCAL[opsHost] ?? opsHost
-  const metrics = await fetch(`http://${isIPv6(host) ? `[${host}]` : host}:${opsPort}/metrics`, {
-    signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
-  })
-    .then(answer => answer.text())
-    .catch(() => '')
+  const metrics = (await askOps({ opsHost, opsPort }, '/metrics')) ?? ''
   const count = Number(/^proxy_plain_http_total (\d+)$/m.exec(metrics)?.[1] ?? 0)
   if (count === 0) return []
   return [

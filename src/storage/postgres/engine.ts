@@ -38,6 +38,12 @@ const TRANSIENT_ERRORS = [
   CHANGED_RESULT_TYPE,
 ]
 
+/** The connections that the server, or the limit of the role, allows. */
+const CONNECTION_LIMIT = `
+  select least(current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
+    nullif(rolconnlimit, -1)) as most
+  from pg_catalog.pg_roles where rolname = current_user`
+
 export function openPostgres(options: PoolOptions): Engine {
   const { operationTimeoutMs } = options
   const pool = new Pool(options)
@@ -112,6 +118,15 @@ export function openPostgres(options: PoolOptions): Engine {
       readClock: async () => {
         const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db)
         return rows[0]?.now ?? null
+      },
+      readConnectionLimit: async () => {
+        const { client, isPooled } = await pool.take(operationTimeoutMs)
+        try {
+          const { rows } = await client.query(CONNECTION_LIMIT)
+          return isPooled ? null : rows[0].most
+        } finally {
+          client.release()
+        }
       },
     },
     // Kysely ends the pool only if it has used it.

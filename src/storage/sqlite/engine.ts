@@ -71,6 +71,7 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     maintenance: {
       countConnections: async () => null,
       readClock: async () => null,
+      readConnectionLimit: async () => null,
     },
     // Kysely closes the file only if it has used it.
     close: async () => database.end(),

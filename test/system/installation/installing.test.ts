@@ -96,6 +96,7 @@ test('a backup that fails keeps the previous one, and a damaged one changes noth
   await assert.rejects(follow('Backup'), /pg_dump: error/)
   await allow(true)
   assert.equal(await digest(), previous)
+  assert.doesNotMatch(await machine.run(`ls ${BACKUPS}`), /new/)
 
   await machine.run(`cd ${BACKUPS} && cp login.dump whole.dump && truncate --size=20000 login.dump`)
   const [readDump = ''] = commandsOf('Restore')

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { freePort } from '../../support/postgres-server.ts'
 import { createDeployment, until } from '../../support/process.ts'
 import { makeTemporaryFolder } from '../../support/temporary-folder.ts'
@@ -16,32 +16,48 @@ test('promtool accepts the configuration and the rules', () => {
   assert.match(output.toString(), /1 rule files found/)
 })
 
-test('instances with different signing keys fire an alert after ten minutes', async t => {
+/** Whether an alert fires at these minutes, while the series have these values, one a minute. */
+async function firesAt(
+  t: TestContext,
+  alert: string,
+  series: Record<string, string>,
+  minutes: Record<number, boolean>,
+): Promise<void> {
   const folder = await makeTemporaryFolder('login-alerts-')
   t.after(() => rm(folder, { recursive: true }))
-  const file = join(folder, 'test.yml')
-  const series = (instance: string, values: string) => ({
-    series: `signing_keys_hash{job="login-service",instance="${instance}"}`,
-    values,
-  })
-  const firing = (minutes: number, exp_samples: object[]) => ({
-    expr: 'count(ALERTS{alertname="LoginKeysDiffer",alertstate="firing"})',
-    eval_time: `${minutes}m`,
-    exp_samples,
-  })
   const rules = {
     rule_files: [resolve(CONFIGURATION, 'alerts.yml')],
     tests: [
       {
         interval: '1m',
-        // From the eleventh minute on they differ.
-        input_series: [series('a', '1x30'), series('b', '1x10 2x20')],
-        promql_expr_test: [firing(20, []), firing(21, [{ labels: '{}', value: 1 }])],
+        input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),
+        promql_expr_test: Object.entries(minutes).map(([minute, isFiring]) => ({
+          expr: `count(ALERTS{alertname="${alert}",alertstate="firing"})`,
+          eval_time: `${minute}m`,
+          exp_samples: isFiring ? [{ labels: '{}', value: 1 }] : [],
+        })),
       },
     ],
   }
+  const file = join(folder, 'test.yml')
   await writeFile(file, JSON.stringify(rules))
   execFileSync('promtool', ['test', 'rules', file])
+}
+
+test('instances with different signing keys fire an alert after ten minutes', t => {
+  const of = (instance: string) => `signing_keys_hash{job="login-service",instance="${instance}"}`
+  // From the eleventh minute on they differ.
+  const series = { [of('a')]: '1x30', [of('b')]: '1x10 2x20' }
+  return firesAt(t, 'LoginKeysDiffer', series, { 20: false, 21: true })
+})
+
+test('operations that wait for a connection fire an alert, but not while the database is down', t => {
+  const waiting = 'database_connections{job="login-service",instance="a",state="waiting"}'
+  const done =
+    'database_operation_seconds_count{job="login-service",instance="a",operation="users.set",result="done"}'
+  // In the first ten minutes no operation ends.
+  const series = { [waiting]: '3x30', [done]: '7x10 17+10x19' }
+  return firesAt(t, 'LoginConnectionsUsedUp', series, { 10: false, 20: true })
 })
 
 test('guessing at a password fires an alert; ordinary logins do not', async t => {

@@ -1,6 +1,8 @@
 // The transcripts in docs/operations.md: commands run against a service that was attacked as the text says.
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { createCli } from '../support/cli.ts'
@@ -56,5 +58,27 @@ for (const engine of ENGINES_BY_RUN) {
     assert.equal(await login('203.0.113.7', 'cat@example.com', PASSWORD), 429)
     await replay(attack)
     assert.equal(await login('203.0.113.7', 'cat@example.com', PASSWORD), 200)
+
+    // The lines about one user: those with the typed email, and those that have only the id.
+    const recipe = /\n(id=.*?)\n```/s.exec(text)?.[1] ?? ''
+    await writeFile(join(cli.folder, 'log'), service.logText())
+    const eventsOf = async (email: string) => {
+      const shown = await cli.run(['users', 'show', email, '--json'])
+      await writeFile(join(cli.folder, 'user.json'), shown.stdout)
+      const script = recipe
+        .replace(/\.\/login-service .*? --json/, 'cat user.json')
+        .replace(/journalctl [^|]*/, 'cat log ')
+        .replace('kate@example\\.com', email)
+      const found = execFileSync('sh', ['-c', script], { cwd: cli.folder, encoding: 'utf8' })
+      const lines = found
+        .trim()
+        .split('\n')
+        .map(line => JSON.parse(line))
+      assert.ok(lines.every(line => line.count || line.userId || line.email === email))
+      return [...new Set(lines.filter(line => !line.count).map(({ event }) => event))].toSorted()
+    }
+    const [ann, ben] = [await eventsOf('ann@example.com'), await eventsOf('ben@example.com')]
+    assert.deepEqual(ann, ['login.failed', 'login.succeeded', 'login.throttled'])
+    assert.deepEqual(ben, ['account.locked', 'login.failed', 'login.throttled'])
   })
 }

@@ -1,10 +1,13 @@
 // Checks the data folder, the certificate, the signing keys, the logo and the file of the settings.
-import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { isIP } from 'node:net'
 import { parseEnv } from 'node:util'
 import type { Config, TlsFiles } from '../../config/config.ts'
-import { checkCertificate, developmentFiles, readTlsFiles } from '../../http/connection/tls.ts'
+import {
+  checkCertificate,
+  checkName,
+  developmentFiles,
+  readTlsFiles,
+} from '../../http/connection/tls.ts'
 import { loadLogo } from '../../http/page/brand.ts'
 import { checkKeys } from '../../keys/check-keys.ts'
 import { checkDataFolder } from '../../service/data-folder.ts'
@@ -30,26 +33,16 @@ async function checkTls(config: Config, own: TlsFiles | null, now: Date): Promis
   try {
     const material = await readTlsFiles(files)
     const found = await checkCertificate(config, files, material, now)
-    if (own) return (found.state === 'ok' && checkName(config, own, material.cert)) || found
+    // Behind a proxy users do not get this certificate, and at the admin API it may have another name.
+    const isPublic = own === config.tls && config.trustProxy.length === 0
+    if (isPublic && found.state === 'ok') return checkName(config, material) ?? found
+    if (own) return found
     return warning('tls', `development ${found.detail}: browsers will not trust it`)
   } catch (error) {
     return own
       ? problem('tls', `the certificate cannot be used: ${messageOf(error)}`)
       : warning('tls', 'no certificate: the service makes one for development at its start')
   }
-}
-
-/** Null if browsers accept the certificate for the public address. Behind a proxy they do not get this one. */
-function checkName({ tls, tokens, trustProxy }: Config, own: TlsFiles, cert: string) {
-  if (own !== tls || trustProxy.length > 0) return null
-  const certificate = new X509Certificate(cert)
-  const host = new URL(tokens.issuer).hostname.replace(/^\[(.*)\]$/, '$1')
-  if (isIP(host) ? certificate.checkIP(host) : certificate.checkHost(host)) return null
-  const names = certificate.subjectAltName ?? certificate.subject
-  return warning(
-    'tls',
-    `certificate for ${names}, but JWT_ISSUER names ${host}: browsers refuse it`,
-  )
 }
 
 /** `.env` may be read by all while it has no password. */

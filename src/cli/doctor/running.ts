@@ -6,10 +6,11 @@ import { isIPv6 } from 'node:net'
 import { connect } from 'node:tls'
 import type { Config, TlsFiles } from '../../config/config.ts'
 import { developmentFiles, readTlsFiles } from '../../http/connection/tls.ts'
-import { codeOf, hasCode, messageOf } from '../../system/files.ts'
+import { codeOf, messageOf } from '../../system/files.ts'
 import { type Finding, ok, problem, warning } from '../../system/finding.ts'
 
 const ANSWER_WITHIN_MS = 2_000
+const UNREACHABLE = /^E(CONNREFUSED|ADDRNOTAVAIL|HOSTUNREACH|NETUNREACH|NOTFOUND)$/
 /** The addresses at which a service is reached that listens on all addresses. */
 const LOCAL: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
@@ -88,7 +89,7 @@ async function askOps(
     const url = `http://${isIPv6(host) ? `[${host}]` : host}:${opsPort}${path}`
     return await (await fetch(url, { signal })).text()
   } catch (error) {
-    return hasCode(Object(error).cause, 'ECONNREFUSED') ? null : ''
+    return UNREACHABLE.test(codeOf(Object(error).cause)) ? null : ''
   }
 }
 

@@ -1,6 +1,7 @@
 // The certificate: from the operator's files, or a self-signed one for development.
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import { isIP } from 'node:net'
 import { join } from 'node:path'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import type { Config, TlsFiles } from '../../config/config.ts'
@@ -70,6 +71,18 @@ export async function checkCertificate(
   const days = Math.floor(daysLeft(cert, now))
   const detail = `certificate for ${subjectAltName ?? subject}, ${days} days left`
   return days < EXPIRY_WARNING_DAYS ? warning('tls', `${detail}: renew it soon`) : ok('tls', detail)
+}
+
+/** Null if browsers accept the certificate for the public address. */
+export function checkName({ tokens }: Config, { cert }: TlsMaterial): Finding | null {
+  const certificate = new X509Certificate(cert)
+  const host = new URL(tokens.issuer).hostname.replace(/^\[(.*)\]$/, '$1')
+  if (isIP(host) ? certificate.checkIP(host) : certificate.checkHost(host)) return null
+  const names = certificate.subjectAltName ?? certificate.subject
+  return warning(
+    'tls',
+    `certificate for ${names}, but JWT_ISSUER names ${host}: browsers refuse it`,
+  )
 }
 
 export async function readTlsFiles({ certFile, keyFile }: TlsFiles): Promise<TlsMaterial> {

@@ -34,7 +34,7 @@ async function checkTls(config: Config, own: TlsFiles | null, now: Date): Promis
     const material = await readTlsFiles(files)
     const found = await checkCertificate(config, files, material, now)
     // Behind a proxy users do not get this certificate, and at the admin API it may have another name.
-    const isPublic = own === config.tls && config.trustProxy.length === 0
+    const isPublic = own !== null && own === config.tls && config.trustProxy.length === 0
     if (isPublic && found.state === 'ok') return checkName(config, material) ?? found
     if (own) return found
     return warning('tls', `development ${found.detail}: browsers will not trust it`)

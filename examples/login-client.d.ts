@@ -28,7 +28,7 @@ export type TokenStorage = {
     write: (refreshToken: string | null) => Promise<void>;
 };
 export type ServiceCode = 'VALIDATION_ERROR' | 'BAD_REQUEST' | 'INVALID_CREDENTIALS' | 'INVALID_TOKEN' | 'HTTPS_REQUIRED' | 'CSRF_FAILED' | 'FORBIDDEN' | 'PASSWORD_CHANGE_REQUIRED' | 'NOT_FOUND' | 'METHOD_NOT_ALLOWED' | 'REQUEST_TIMEOUT' | 'PAYLOAD_TOO_LARGE' | 'UNSUPPORTED_MEDIA_TYPE' | 'EXPECTATION_FAILED' | 'TOO_MANY_ATTEMPTS' | 'TOO_MANY_REQUESTS' | 'HEADERS_TOO_LARGE' | 'INTERNAL_ERROR' | 'SERVICE_UNAVAILABLE';
-export type ErrorCode = ServiceCode | 'NO_ANSWER' | 'NOT_LOGGED_IN' | 'OTHER_USER' | 'UNEXPECTED';
+export type ErrorCode = ServiceCode | 'NO_ANSWER' | 'NO_COOKIE' | 'NOT_LOGGED_IN' | 'OTHER_USER' | 'UNEXPECTED';
 export type PasswordFlaw = 'too_short' | 'too_long' | 'too_common' | 'personal' | 'unchanged';
 export type Data = {
     user: User;

@@ -19,7 +19,7 @@
  *   | 'CSRF_FAILED' | 'FORBIDDEN' | 'PASSWORD_CHANGE_REQUIRED' | 'NOT_FOUND' | 'METHOD_NOT_ALLOWED'
  *   | 'REQUEST_TIMEOUT' | 'PAYLOAD_TOO_LARGE' | 'UNSUPPORTED_MEDIA_TYPE' | 'EXPECTATION_FAILED' | 'TOO_MANY_ATTEMPTS'
  *   | 'TOO_MANY_REQUESTS' | 'HEADERS_TOO_LARGE' | 'INTERNAL_ERROR' | 'SERVICE_UNAVAILABLE'} ServiceCode
- * @typedef {ServiceCode | 'NO_ANSWER' | 'NOT_LOGGED_IN' | 'OTHER_USER' | 'UNEXPECTED'} ErrorCode
+ * @typedef {ServiceCode | 'NO_ANSWER' | 'NO_COOKIE' | 'NOT_LOGGED_IN' | 'OTHER_USER' | 'UNEXPECTED'} ErrorCode
  * @typedef {'too_short' | 'too_long' | 'too_common' | 'personal' | 'unchanged'} PasswordFlaw
  * @typedef {{ user: User, accessToken: string, refreshToken?: string, expiresIn: number,
  *   session: CurrentSession, sessions: Session[], next?: string }} Data
@@ -37,6 +37,9 @@ const REFRESH_BEFORE_MS = 60_000
 const COOKIE_REFRESH_AFTER_MS = 3 * 60_000
 /** The codes of Node for a certificate that it does not trust, such as DEPTH_ZERO_SELF_SIGNED_CERT. */
 const CERTIFICATE_CODE = /CERT|SIGNATURE/
+
+const NO_COOKIE =
+  'The browser does not send the cookie of the login: use https and the site of the login service, its proxy (such as that of Vite), or tokens'
 
 /** A failure that the service answered with; status 0 if it did not answer. */
 export class LoginError extends Error {
@@ -196,9 +199,16 @@ export class LoginClient {
   #open(path, body) {
     return this.#inTurn(async () => {
       const { data } = await this.#send({ method: 'POST', path, body })
+      if (this.#isCookie) await this.#checkCookie()
       await this.#keep(data)
       return data.user
     })
+  }
+
+  /** A browser drops the cookie without a word if the page is of another site, also if only the scheme differs. */
+  async #checkCookie() {
+    const { failure } = await this.#try({ method: 'GET', path: '/session' })
+    if (failure?.status === 401) throw new LoginError('NO_COOKIE', NO_COOKIE, 401)
   }
 
   async #refresh() {

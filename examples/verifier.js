@@ -5,6 +5,12 @@
 //   const claims = await verify(token)
 import { createRemoteJWKSet, errors, jwtVerify } from 'jose'
 
+/**
+ * `sub` is the id of the user, which never changes, and `sid` that of the session.
+ * @typedef {{ iss: string, aud: string, sub: string, iat: number, exp: number, jti: string, sid: string,
+ *   email: string, name: string, role: string }} Claims
+ */
+
 const ASK_EVERY_MS = 2_000
 /** Time enough for a page, which may have thousands of ids. */
 const ANSWER_WITHIN_MS = 5_000
@@ -17,11 +23,12 @@ const NO_KEYS = ['ERR_JWKS_TIMEOUT', 'ERR_JOSE_GENERIC']
  * While the feed does not answer, tokens are accepted by what it said last, for `maxSilenceMs`; after that, and if it
  * has never answered, no token is. `Infinity` accepts them however long it is silent, as without a feed.
  * `address` is where the service is reached, if that is not the issuer.
+ * `onRefused` is told why a token is refused, for the log.
  * @param {string} issuer
- * @param {{ audience?: string, address?: string, maxSilenceMs?: number }} [options]
+ * @param {{ audience?: string, address?: string, maxSilenceMs?: number, onRefused?: (error: Error) => void }} [options]
  */
 export function createVerifier(issuer, options = {}) {
-  const { audience = issuer, address = issuer, maxSilenceMs = 60_000 } = options
+  const { audience = issuer, address = issuer, maxSilenceMs = 60_000, onRefused } = options
   const keys = createRemoteJWKSet(new URL('/.well-known/jwks.json', address))
   const algorithms = ['ES256', 'EdDSA', 'RS256']
   const rules = { issuer, audience, typ: 'at+jwt', algorithms, clockTolerance: 30 }
@@ -66,15 +73,21 @@ export function createVerifier(issuer, options = {}) {
     return ended.has(String(sid))
   }
 
-  /** The claims of a token; null if it is not valid: answer 401. Throws if that is not known: answer 503. @param {string} token */
+  /**
+   * The claims of a token; null if it is not valid: answer 401. Throws if that is not known: answer 503.
+   * @param {string} token
+   * @returns {Promise<Claims | null>}
+   */
   async function verify(token) {
     await started
     try {
       const { payload } = await jwtVerify(token, keys, rules)
-      return isEnded(payload.sid) ? null : payload
+      const claims = /** @type {Claims} */ (payload)
+      return isEnded(claims.sid) ? null : claims
     } catch (error) {
-      if (error instanceof errors.JOSEError && !NO_KEYS.includes(error.code)) return null
-      throw error
+      if (!(error instanceof errors.JOSEError) || NO_KEYS.includes(error.code)) throw error
+      onRefused?.(error)
+      return null
     }
   }
 

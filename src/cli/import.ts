@@ -67,7 +67,7 @@ export function addImportCommand(users: Command, context: Context): void {
     .option('--hash-passwords', 'the file has passwords in plain text; store their hashes')
     .option(
       '--allow-weak',
-      'with --hash-passwords: also take passwords that are short, common or personal',
+      'with --hash-passwords: also take passwords of 8 characters or more that break a rule',
     )
     .option('--json', 'print how many users were added, updated … as JSON')
     .addHelpText(

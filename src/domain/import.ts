@@ -6,6 +6,8 @@ type Given = Omit<UserDetails, 'role'> & Pick<User, 'id' | 'passwordHash'>
 export type ImportedUser = Given & {
   /** False if the id was made for this import: an existing user keeps its own. */
   isIdGiven: boolean
+  /** The name was made from the email: an existing user keeps its own. */
+  isNameMade?: boolean
   /** The same as in `Change`, but for this user. */
   allowWeak?: boolean
   /** Null, here and below: a new user gets the default, an existing one keeps what it has. */

@@ -14,6 +14,8 @@ type PasswordContext = {
   current?: string
 }
 
+/** What the specification asks of a client. The page takes no shorter password. */
+export const PASSWORD_MIN_CHARACTERS = 8
 /** generate-common-passwords.ts writes it. */
 export const COMMON_PASSWORDS_FILE = join(import.meta.dirname, 'common-passwords.list')
 /** Shorter parts, such as initials and "de", are in too many passwords by chance. */

@@ -71,7 +71,7 @@ test('a password that cannot be used, or is repeated wrongly, is asked for again
     screen,
     [
       'Password: ',
-      'This password cannot be used: it has fewer than 8 characters; choose a longer one, or pass --allow-weak.',
+      'This password cannot be used: it has fewer than 8 characters; choose a longer one.',
       'Password: ',
       'Repeat the password: ',
       'The two passwords differ.',

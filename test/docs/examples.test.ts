@@ -82,14 +82,15 @@ async function runScript(
     .map(line => JSON.parse(line))
 }
 
-test('the types of the client are those of its code', async context => {
+test('the types of the client and the verifier are those of their code', async context => {
   const folder = await makeTemporaryFolder('login-types-')
   context.after(() => rm(folder, { recursive: true }))
   const compiler = join(PROJECT, 'node_modules/typescript/bin/tsc')
   execFileSync(process.execPath, [compiler, '-p', EXAMPLES, '--outDir', folder])
-  const name = 'login-client.d.ts'
-  const expected = readFileSync(join(folder, name), 'utf8')
-  assert.equal(readFileSync(join(EXAMPLES, name), 'utf8'), expected, 'run "npm run typecheck"')
+  for (const name of ['login-client.d.ts', 'verifier.d.ts']) {
+    const expected = readFileSync(join(folder, name), 'utf8')
+    assert.equal(readFileSync(join(EXAMPLES, name), 'utf8'), expected, 'run "npm run typecheck"')
+  }
 })
 
 test('the client knows every code that the service answers, and no other', () => {

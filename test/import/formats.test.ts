@@ -402,21 +402,39 @@ describe('a file of another system', () => {
   }
 })
 
+test('a user without a name gets the part before the @, from CSV and JSON, and keeps a name that it has', async () => {
+  const domain = 'nameless.example.com'
+  const names = async () => (await usersAt(domain)).map(({ name }) => name)
+  const secret = { passwordHash: `$2b$${HASH}` }
+  const files = [
+    `email,name,passwordHash\nAnn.Lee@${domain},,$2b$${HASH}\n`,
+    `email,passwordHash\nbob@${domain},$2b$${HASH}\n`,
+    JSON.stringify({ email: `c@${domain}`, ...secret }),
+  ]
+  for (const [i, content] of files.entries()) {
+    const { code, stderr } = await importText(`n${i}`, content)
+    assert.equal(code, 0, stderr)
+  }
+  assert.deepEqual(await names(), ['Ann.Lee', 'bob', 'c'])
+  await cli.run(['users', 'set', `bob@${domain}`, '--name', 'Bob'])
+  const again = await importText('n1', files[1] ?? '', '--update')
+  assert.match(again.stderr, /0 updated, 1 unchanged/)
+  assert.deepEqual(await names(), ['Ann.Lee', 'Bob', 'c'])
+})
+
 test('rejected rows have their reasons, and are taken when they are mended', async () => {
-  const rows = `a@r.example.com;;$2b$${HASH}\r\nb@r.example.com;"B; ""x""";$2b$${HASH}\r\n`
+  const rows = `a;Ann;$2b$${HASH}\r\nb@r.example.com;"B; ""x""";$2b$${HASH}\r\n`
   const rejected = await importText('r.csv', `email;name;passwordHash\r\n${rows}`)
   assert.equal(rejected.code, 1)
   const path = join(cli.folder, 'r.csv.rejected')
   assert.equal((await stat(path)).mode & 0o777, 0o600)
   const kept = await readFile(path, 'utf8')
-  assert.equal(
-    kept,
-    `email;name;passwordHash;reason\r\na@r.example.com;;$2b$${HASH};name is missing\r\n`,
-  )
+  const reason = 'This email cannot be used: it does not have the form name@domain'
+  assert.equal(kept, `email;name;passwordHash;reason\r\na;Ann;$2b$${HASH};${reason}\r\n`)
   const again = await importText('r.csv.rejected', kept)
   assert.equal(again.code, 1)
   assert.equal(await readFile(`${path}.rejected`, 'utf8'), kept)
-  const mended = await importText('r.csv.rejected', kept.replace(';;', ';Ann;'))
+  const mended = await importText('r.csv.rejected', kept.replace('a;Ann', 'a@r.example.com;Ann'))
   assert.equal(mended.code, 0, mended.stderr)
   assert.deepEqual(
     (await usersAt('r.example.com')).map(({ name }) => name),

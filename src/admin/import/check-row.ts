@@ -41,14 +41,16 @@ export function tryCheck(...row: Parameters<typeof checkRow>): CheckedRow | Fail
 function checkRow(values: Values, secret: SecretField, maxCost: number, now: Date): CheckedRow {
   const id = textIn(values, 'id')
   if (id !== null && !isUuid(id)) throw new Failure('id is not a UUID: --map id= leaves it out.')
-  const role = textIn(values, 'role')
+  const [name, role] = [textIn(values, 'name'), textIn(values, 'role')]
   const lockedUntil = timeIn(values, 'lockedUntil')
-  const email = parseNewEmail(requiredIn(values, 'email'))
+  const typedEmail = requiredIn(values, 'email')
+  const email = parseNewEmail(typedEmail)
   return {
     id: id?.toLowerCase() ?? null,
     // A copy: a part of the text of its line keeps that text in memory, and takes longer to compare.
     email: Buffer.from(email).toString(),
-    name: parseName(requiredIn(values, 'name')),
+    name: parseName(name ?? typedEmail.replace(/@[^@]*$/, '')),
+    isNameMade: name === null,
     role: role === null ? null : parseRole(role),
     isActive: activeIn(values),
     createdAt: timeIn(values, 'createdAt'),

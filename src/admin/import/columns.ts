@@ -26,11 +26,13 @@ export type ColumnOptions = {
   withoutPasswords?: 'skip' | 'temporary'
 }
 
+type Unlisted = 'isIdGiven' | 'isNameMade' | 'allowWeak' | 'passwordHash'
+
 /** An export has them in this order, then `LAST_LOGIN_AT`, and may add the hash. */
 export const EXPORTED_FIELDS = Object.keys({
   ...{ id: 1, email: 1, name: 1, role: 1, isActive: 1, lockedUntil: 1, temporaryUntil: 1 },
   createdAt: 1,
-} satisfies Record<Exclude<keyof ImportedUser, 'isIdGiven' | 'allowWeak' | 'passwordHash'>, 1>)
+} satisfies Record<Exclude<keyof ImportedUser, Unlisted>, 1>)
 /** Shows dormant accounts. An import leaves it out: the user has not logged in here yet. */
 export const LAST_LOGIN_AT = 'lastLoginAt' satisfies keyof ListedUser
 /** A column with the opposite of `isActive`, or the time since when a user is not active. */
@@ -83,7 +85,7 @@ export function readColumns(name: string, records: Records, options: ColumnOptio
   }
   if (heading) {
     const isSecretOptional = options.withoutPasswords === 'temporary'
-    const required = ['email', ...(format ? [] : ['name']), ...(isSecretOptional ? [] : [secret])]
+    const required = ['email', ...(isSecretOptional ? [] : [secret])]
     requireFields(
       required,
       present.map(column => known[column]),
@@ -123,9 +125,8 @@ function valuesIn(row: Values, format: UserFormat, map: ColumnMap): Values {
     isActive: isActiveIn(row, format),
     ...fieldsIn(row, map),
   }
-  // Other systems number their users, and not all of them have names.
+  // Other systems number their users.
   if (!isUuid(String(values.id))) delete values.id
-  if (isEmpty(values.name)) values.name = String(values.email ?? '').replace(/@[^@]*$/, '')
   return values
 }
 

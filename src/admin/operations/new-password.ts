@@ -1,13 +1,17 @@
 // A password that an administrator sets: its rules, and its hash.
 import type { Change } from '../../domain/audit.ts'
 import type { User } from '../../domain/user.ts'
-import { describeFlaw, findPasswordFlaw } from '../../login/password-rules.ts'
+import {
+  describeFlaw,
+  findPasswordFlaw,
+  PASSWORD_MIN_CHARACTERS,
+} from '../../login/password-rules.ts'
 import { Failure, unfitPassword } from '../../system/failures.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
 
 type NewPassword = {
   password: string
-  /** The administrator overrules the rules. */
+  /** The administrator overrules the rules, except the fewest characters that the page takes. */
   allowWeak?: boolean | undefined
   /** It is random, and may be shorter than the rules demand of a password that a person chooses. */
   isGenerated?: boolean | undefined
@@ -26,10 +30,11 @@ export async function checkNewPassword(
   { email, name }: Owner,
 ): Promise<{ refusal: Failure | null; isOverruled: boolean }> {
   const flaw = isGenerated ? null : await findPasswordFlaw(password, { ...rules, email, name })
-  // A password that is too long cannot be stored.
-  const isOverruled = flaw !== null && flaw !== 'too_long' && allowWeak === true
+  // A password that is too long cannot be stored, and the page takes no shorter one.
+  const isUsable = flaw !== 'too_long' && [...password].length >= PASSWORD_MIN_CHARACTERS
+  const isOverruled = flaw !== null && isUsable && allowWeak === true
   if (flaw === null || isOverruled) return { refusal: null, isOverruled }
-  const advice = flaw === 'too_long' ? '' : `, or ${toOverrule}`
+  const advice = isUsable ? `, or ${toOverrule}` : ''
   const problem = unfitPassword(describeFlaw(flaw, rules.minLength) + advice)
   const refusal = new Failure(problem, {
     code: 'weak-password',

@@ -27,7 +27,7 @@ const PASSWORD_FIELDS = {
   },
   allowWeak: {
     type: 'boolean',
-    about: 'Also set a password that is short, common or personal.',
+    about: 'Also set a password of 8 characters or more that breaks a rule.',
   },
   generate: { type: 'boolean', about: 'Generate a temporary password, and print it once.' },
   temporary: {

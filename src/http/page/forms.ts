@@ -1,10 +1,8 @@
 // The pages with a form: the login, and the change of the password, which is a login too.
+import { PASSWORD_MIN_CHARACTERS } from '../../login/password-rules.ts'
 import { type Html, html, type Value } from './html.ts'
 import { type Frame, type Notice, noticeBox, toDocument } from './layout.ts'
 import type { TextKey } from './texts.ts'
-
-/** What the specification asks of a client. */
-const PASSWORD_MIN_CHARACTERS = 8
 
 type FieldName = 'email' | 'password' | 'new-password'
 

@@ -140,7 +140,7 @@ function updateOf(found: UserRow, user: ImportedUser, change: Change) {
   const { temporaryUntil } = isHashChanged ? user : stored
   const update = {
     id: stored.id,
-    name: user.name,
+    name: user.isNameMade ? stored.name : user.name,
     role: user.role ?? stored.role,
     is_active: isActive ? 1 : 0,
     locked_until: lock && formatTime(lock),

@@ -1,4 +1,4 @@
-// Applications of another site log in by a code, with the files that docs/integrating.md prints, in Chromium, Firefox
+// Applications of another site log in by a code, with the files that docs/integrating.md names, in Chromium, Firefox
 // and WebKit. The service is at 127.0.0.1 and the applications at localhost, which are different sites.
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import en from '../../src/page/texts/en.json' with { type: 'json' }
 import { freePort } from '../support/postgres-server.ts'
-import { makeRecipeFolder, type RecipeFolder, recipe } from '../support/recipes.ts'
+import { example, makeRecipeFolder, type RecipeFolder, recipe } from '../support/recipes.ts'
 import { PASSWORD, startTestService, type TestService } from '../support/service.ts'
 import { createVisitor, refreshIn } from '../support/visitor.ts'
 import { makeTemporary } from './browser.ts'
@@ -56,10 +56,9 @@ before(async () => {
     'https://app.example.net/': applications.page,
   }
   folder = await makeRecipeFolder(addresses, join(service.dataDir, 'development-cert.pem'))
-  await folder.write('verify.js', recipe('Node', 'js'))
-  await folder.write('page-server.js', recipe('Node', 'js', 1))
-  await folder.write('page.html', recipe('8.', 'html'))
-  await folder.write('sessions.js', recipe('9.', 'js'))
+  await folder.write('page-server.js', recipe('Node', 'js'))
+  await folder.write('page.html', example('other-site.html'))
+  await folder.write('sessions.js', example('other-site-server.js'))
   await folder.write('server.js', SERVER)
   await folder.serve('page-server.js', pagePort)
   await folder.serve('server.js', serverPort)
@@ -160,6 +159,15 @@ describe('an application of another site', { concurrency: true }, () => {
         await window.shows('p', 'Hello Kate')
         await window.click('button')
         await isForm(window)
+        // At the login page the user is still logged in, and must log out there, too.
+        const tab = await browser.openWindow()
+        await tab.open(applications.page)
+        await tab.shows('p', 'Hello Kate')
+        await tab.open(`${service.url}/login`)
+        await tab.click('#log-out')
+        await isForm(tab)
+        await tab.open(applications.page)
+        await isForm(tab)
         await logIn(window, await newUser('Ann'))
         await window.shows('p', 'Hello Ann')
       })

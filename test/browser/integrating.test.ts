@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
-import { createServer as createTlsServer } from 'node:https'
+import { createServer as createTlsServer, request as requestTls } from 'node:https'
 import type { AddressInfo, Server } from 'node:net'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -23,7 +23,6 @@ const script = (code: string) => `<!doctype html><body><script type="module">${c
 const PAGES: Record<string, string> = {
   '/': recipe('1.', 'html'),
   '/idle': recipe('1.', 'html').replace('</script>', `${recipe('1.', 'js')}</script>`),
-  '/plain': script(recipe('1.', 'js', 1)),
   '/form': recipe('2.', 'html'),
   '/tokens': script(
     recipe('3.', 'js').replace('export async function', 'window.logIn = async function'),
@@ -109,10 +108,6 @@ test(
     await shows(page, 'Hello Kate')
     await page.reload()
     await shows(page, 'Hello Kate')
-    // The two requests without the client, in another tab.
-    const tab = await context.newPage()
-    await tab.goto(`${APP}/plain`)
-    await shows(tab, 'Hello Kate, for 3600 seconds')
     // No script can read the cookies, and no other host gets them.
     assert.equal(await page.evaluate('document.cookie'), '')
     const domains = (await context.cookies()).map(({ domain }) => domain)
@@ -237,7 +232,6 @@ async function inDevelopment(
     join(local.dataDir, 'development-cert.pem'),
   )
   try {
-    await folder.write('verify.js', recipe('Node', 'js'))
     await write(folder)
     assert.equal(await folder.serve('server.js', port), app)
     await visit(page => body(page, app, login))()
@@ -251,7 +245,7 @@ test('the whole application logs in and out on localhost', () =>
   inDevelopment(
     async folder => {
       await folder.write('page.html', recipe('1.', 'html'))
-      await folder.write('server.js', recipe('Node', 'js', 1))
+      await folder.write('server.js', recipe('Node', 'js'))
     },
     async (page, app, login) => {
       await page.goto(app)
@@ -335,6 +329,78 @@ test(
       )
       assert.equal(status, 401, site)
     }
+  }),
+)
+
+/** Logs in with a cookie, and prints the name of the user or the code of the failure. */
+const logInByCookie = (login: string) => `import('/login-client.js').then(({ LoginClient }) =>
+  new LoginClient(${login}, { cookie: true }).login('${EMAIL}', ${JSON.stringify(PASSWORD)})
+    .then(({ name }) => name, ({ code }) => code))`
+
+test(
+  'another site: a login by cookie fails with a name',
+  visit(async page => {
+    for (const site of [OTHER_SITE, PLAIN]) {
+      await page.goto(`${site}/tokens`)
+      assert.equal(await page.evaluate(logInByCookie(`'${LOGIN}'`)), 'NO_COOKIE', site)
+    }
+    await page.goto(`${APP}/form`)
+    assert.equal(await page.evaluate(logInByCookie(`'${LOGIN}'`)), 'Kate')
+  }),
+)
+
+test('Vite on http://localhost: a login by cookie fails with a name, and works through the printed proxy', async () => {
+  const local = await startTestService('sqlite', { JWT_ISSUER: '' })
+  await local.addUser(EMAIL, { name: 'Kate' })
+  const login = local.url.replace('127.0.0.1', 'localhost')
+  const printed = recipe('In development', 'js').replace('https://localhost:8443', login)
+  const config = await import(`data:text/javascript,${encodeURIComponent(printed)}`)
+  const { proxy } = config.default.server
+  const [path = ''] = Object.keys(proxy)
+  const { target, secure } = proxy[path]
+  // As Vite does: the request is passed on with its headers.
+  const vite = createServer((incoming, response) => {
+    const { url = '', method, headers } = incoming
+    if (!url.startsWith(path)) return serveApplication(incoming, response)
+    const options = { method, headers, rejectUnauthorized: secure }
+    const outgoing = requestTls(target + url, options, answer => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers)
+      answer.pipe(response)
+    })
+    incoming.pipe(outgoing)
+  })
+  await new Promise<void>(resolve => vite.listen(0, 'localhost', resolve))
+  try {
+    await visit(async page => {
+      const { port } = vite.address() as AddressInfo
+      await page.goto(`http://localhost:${port}/tokens`)
+      assert.equal(await page.evaluate(logInByCookie(`'${login}'`)), 'NO_COOKIE')
+      assert.equal(await page.evaluate(logInByCookie('location.origin')), 'Kate')
+      await page.reload()
+      const restored =
+        await page.evaluate(`import('/login-client.js').then(async ({ LoginClient }) => {
+        const client = new LoginClient(location.origin, { cookie: true })
+        const { name } = await client.restore()
+        await client.logout()
+        return [name, await client.restore()]
+      })`)
+      assert.deepEqual(restored, ['Kate', null])
+    })()
+  } finally {
+    vite.close()
+    await local.stop()
+  }
+})
+
+test(
+  'behind a proxy: the printed lines log out',
+  visit(async page => {
+    await page.goto(`${LOGIN}/login`)
+    await logInOnPage(page)
+    await page.locator('#sessions li').first().waitFor()
+    // The application shares the origin of the login page.
+    await page.evaluate(`(async () => { ${recipe('6.', 'js')} })()`)
+    await page.locator('#email').waitFor()
   }),
 )
 

@@ -137,6 +137,21 @@ describe(`the client, on ${NODE}`, () => {
     assert.equal(count('session.ended'), 1)
   })
 
+  test('with the cookie, fails with a name if the cookie is not kept, as a page of another site does', async () => {
+    const printed = await runScript(
+      service,
+      `const page = new LoginClient(url, { cookie: true })
+       const error = await page.login(email, password).catch(error => error)
+       print([error.code, error.message, page.user])
+       // Whether the cookie was kept is not known: the login has succeeded.
+       onCall = path => { if (path === '/session') throw new TypeError('offline') }
+       print((await page.login(email, password)).email)`,
+    )
+    const [[code, message, user], restored] = printed as [unknown[], string]
+    assert.deepEqual([code, user, restored], ['NO_COOKIE', null, 'kate@example.com'])
+    assert.match(String(message), /does not send the cookie.*https.*Vite.*tokens/)
+  })
+
   test('changes a password, tells what is wrong with a new one, and repeats no change', async () => {
     await service.addUser('change@example.com')
     const printed = await runScript(

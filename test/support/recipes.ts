@@ -1,4 +1,5 @@
-// The code of docs/integrating.md and docs/migrating.md, and a folder in which it runs as printed, except for the addresses.
+// The code of docs/integrating.md and docs/migrating.md, and a folder in which it and the examples run as printed, except
+// for the addresses.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -11,6 +12,8 @@ import { makeTemporaryFolder } from './temporary-folder.ts'
 
 export const DOCUMENT = readFileSync(join(PROJECT, 'docs/integrating.md'), 'utf8')
 export const DOCUMENT_ON_MIGRATING = readFileSync(join(PROJECT, 'docs/migrating.md'), 'utf8')
+
+export const example = (name: string) => readFileSync(join(PROJECT, 'examples', name), 'utf8')
 
 /** The n-th block in this language under a heading that begins like this. */
 export function recipe(heading: string, language: string, n = 0, document = DOCUMENT): string {
@@ -32,14 +35,16 @@ export type RecipeFolder = {
   remove: () => Promise<void>
 }
 
-/** With the client and these packages. Each printed address is replaced by the real one. */
+/** With the client, the verifier and these packages. Each printed address is replaced by the real one. */
 export async function makeRecipeFolder(
   addresses: Record<string, string>,
   certFile: string,
   packages = join(PROJECT, 'node_modules'),
 ): Promise<RecipeFolder> {
   const path = await makeTemporaryFolder('login-recipe-')
-  await copyFile(join(PROJECT, 'examples/login-client.js'), join(path, 'login-client.js'))
+  for (const name of ['login-client.js', 'verifier.js']) {
+    await copyFile(join(PROJECT, 'examples', name), join(path, name))
+  }
   await symlink(packages, join(path, 'node_modules'))
   await writeFile(join(path, 'package.json'), '{"type":"module"}')
   const trusting = {

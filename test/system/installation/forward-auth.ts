@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { join } from 'node:path'
 import { until } from '../../support/process.ts'
-import { makeRecipeFolder, type RecipeFolder, recipe } from '../../support/recipes.ts'
+import { example, makeRecipeFolder, type RecipeFolder, recipe } from '../../support/recipes.ts'
 import { createClient } from '../../support/service.ts'
 
 const CERT_FILE = join(process.env.TEST_TEMPLATES ?? '', 'development-cert.pem')
@@ -31,7 +31,7 @@ function toFile(proxy: keyof typeof COMMANDS, folder: string): string {
     http {
       access_log off; client_body_temp_path ${folder}/body; proxy_temp_path ${folder}/proxy;
       fastcgi_temp_path ${folder}/f; uwsgi_temp_path ${folder}/u; scgi_temp_path ${folder}/s;
-      ${recipe('nginx', 'nginx')}
+      ${example('nginx.conf')}
     }`
 }
 

@@ -1,24 +1,34 @@
 // Runs the parts of docs/integrating.md that need Debian's packages for Python and Go; forward-auth.test.ts has the proxies.
 import assert from 'node:assert/strict'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { ENGINES } from '../../support/engines.ts'
 import { fillSessions } from '../../support/many-sessions.ts'
-import { PROJECT } from '../../support/process.ts'
-import { makeRecipeFolder, type RecipeFolder, recipe } from '../../support/recipes.ts'
+import { example, makeRecipeFolder, type RecipeFolder } from '../../support/recipes.ts'
 import { PASSWORD, startTestService, type TestService } from '../../support/service.ts'
 
 const EMAIL = 'kate@example.com'
+/** Gets the issuer, the audience and tokens. The keys and the feed may be at another address than the issuer's. */
+const VERIFY_IN_PYTHON = `import os, sys, jwt
+from verifier import Verifier
+issuer, audience, *tokens = sys.argv[1:]
+verifier = Verifier(os.environ.get("KEYS_AT", issuer), audience)
+verifier.issuer = issuer
+for token in tokens:
+    try: print(verifier.verify(token)["sub"])
+    except jwt.PyJWTError: print("invalid")
+`
 
 describe('access tokens', () => {
   let service: TestService
+  let address: string
   let folder: RecipeFolder
   before(async () => {
     service = await startTestService('sqlite', { JWT_ISSUER: '', ACCESS_TOKEN_SECONDS: '600' })
     await service.addUser(EMAIL)
-    const address = service.url.replace('127.0.0.1', 'localhost')
+    address = service.url.replace('127.0.0.1', 'localhost')
     folder = await makeRecipeFolder(
       { 'https://login.example.com': address },
       join(service.dataDir, 'development-cert.pem'),
@@ -59,18 +69,10 @@ describe('access tokens', () => {
   }
 
   test('are verified in Python', async () => {
-    await folder.write('verify.py', recipe('Python', 'python'))
-    await folder.write(
-      'main.py',
-      `import sys, jwt
-from verify import verify
-for token in sys.argv[1:]:
-    try: print(verify(token)["sub"])
-    except jwt.PyJWTError: print("invalid")
-`,
-    )
+    await folder.write('verifier.py', example('verifier.py'))
+    await folder.write('main.py', VERIFY_IN_PYTHON)
     const { tokens, expected } = await makeTokens()
-    const output = await folder.run(['/usr/bin/python3', 'main.py', ...tokens])
+    const output = await folder.run(['/usr/bin/python3', 'main.py', address, address, ...tokens])
     assert.deepEqual(output.trim().split('\n'), expected)
   })
 
@@ -80,7 +82,7 @@ for token in sys.argv[1:]:
     context.after(() => rm(built, { recursive: true }))
     const program = join(built, 'verify')
     // Debian has version 4, without a number in its path.
-    await folder.write('verify.go', recipe('Go', 'go').replace('jwt/v5', 'jwt'))
+    await folder.write('verify.go', example('verifier.go').replace('jwt/v5', 'jwt'))
     await folder.write(
       'main.go',
       `package main
@@ -105,13 +107,13 @@ func main() {
 
   test('of another issuer or audience are not accepted', async () => {
     const { tokens } = await makeTokens()
-    for (const [printed, other] of [
-      ['issuer=ISSUER', 'issuer="https://other.example"'],
-      ['audience=ISSUER', 'audience="https://other.example"'],
-    ] as const) {
-      await folder.write('verify.py', recipe('Python', 'python').replace(printed, other))
-      const output = await folder.run(['/usr/bin/python3', 'main.py', tokens[0] ?? ''])
-      assert.equal(output, 'invalid\n', other)
+    const other = 'https://other.example'
+    for (const pair of [
+      [address, other],
+      [other, address],
+    ]) {
+      const command = ['/usr/bin/python3', 'main.py', ...pair, tokens[0] ?? '']
+      assert.equal(await folder.run(command, { KEYS_AT: address }), 'invalid\n')
     }
   })
 
@@ -124,10 +126,7 @@ func main() {
       const filling = { tokensEach: 0, endedAt: login.now() }
       await fillSessions(login.database, userId, 10_001, login.now(), filling)
       const [ended, live] = [await login.login(EMAIL, PASSWORD), await login.login(EMAIL, PASSWORD)]
-      await folder.write(
-        'verifier.py',
-        await readFile(join(PROJECT, 'examples/verifier.py'), 'utf8'),
-      )
+      await folder.write('verifier.py', example('verifier.py'))
       await folder.write(
         'feed.py',
         `import json, math, sys, time, urllib.request, jwt

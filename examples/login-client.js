@@ -39,7 +39,7 @@ const COOKIE_REFRESH_AFTER_MS = 3 * 60_000
 const CERTIFICATE_CODE = /CERT|SIGNATURE/
 
 const NO_COOKIE =
-  'The browser does not send the cookie of the login: use https and the site of the login service, its proxy (such as that of Vite), or tokens'
+  'The login succeeded, but the browser does not send its cookie. Serve this page over https from the site of the login service, or through a proxy (such as that of Vite), or use tokens in place of the cookie'
 
 /** A failure that the service answered with; status 0 if it did not answer. */
 export class LoginError extends Error {

@@ -149,7 +149,7 @@ describe(`the client, on ${NODE}`, () => {
     )
     const [[code, message, user], restored] = printed as [unknown[], string]
     assert.deepEqual([code, user, restored], ['NO_COOKIE', null, 'kate@example.com'])
-    assert.match(String(message), /does not send the cookie.*https.*Vite.*tokens/)
+    assert.match(String(message), /does not send its cookie.*https.*Vite.*tokens/)
   })
 
   test('changes a password, tells what is wrong with a new one, and repeats no change', async () => {

@@ -421,6 +421,16 @@ test('a user without a name gets the part before the @, from CSV and JSON, and k
   assert.deepEqual(await names(), ['Ann.Lee', 'Bob', 'c'])
 })
 
+test('a user whose imported password is short logs in by the API; the page asks for 8 characters', async () => {
+  const short = await bcrypt.hash('short', TEST_COST)
+  const email = 'short@page.example.com'
+  const { code } = await importText('s.csv', `email,passwordHash\n${email},${short}\n`)
+  assert.equal(code, 0)
+  assert.equal((await service.login(email, 'short')).status, 200)
+  const { text: page } = await service.call({ method: 'GET', path: '/login' })
+  assert.match(page, /<input id="password"[^>]* minlength="8"/)
+})
+
 test('rejected rows have their reasons, and are taken when they are mended', async () => {
   const rows = `a;Ann;$2b$${HASH}\r\nb@r.example.com;"B; ""x""";$2b$${HASH}\r\n`
   const rejected = await importText('r.csv', `email;name;passwordHash\r\n${rows}`)

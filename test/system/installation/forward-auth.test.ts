@@ -6,7 +6,7 @@ import { request as httpsRequest } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { freePort } from '../../support/postgres-server.ts'
-import { recipe } from '../../support/recipes.ts'
+import { example } from '../../support/recipes.ts'
 import type { Answer, Call } from '../../support/service.ts'
 import {
   DEVICE_COOKIE,
@@ -118,8 +118,8 @@ for (const name of PROXIES) {
     test('every public path leads to the login service', () =>
       assertSamePublicPaths(proxy.call, callDirectly))
 
-    test('the recipe for Traefik has every public path', async () => {
-      const rules = [...recipe('Traefik', 'yaml').matchAll(/Path(Prefix)?\(`([^`]+)`\)/g)]
+    test('the example for Traefik has every public path', async () => {
+      const rules = [...example('traefik.yaml').matchAll(/Path(Prefix)?\(`([^`]+)`\)/g)]
       for (const { path } of await listPublicPaths(callDirectly)) {
         assert.ok(
           rules.some(([, isPrefix, rule = '']) =>

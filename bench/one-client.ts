@@ -2,8 +2,8 @@
 // PostgreSQL whose commits wait for a standby. All attempts of a client change one row, one after the other.
 import pg from 'pg'
 import { openStore } from '../src/storage/open-store.ts'
-import { startPostgres } from '../test/support/postgres-server.ts'
 import { makeScopes } from '../test/storage/fixtures.ts'
+import { startPostgres } from '../test/support/postgres-server.ts'
 import { describeMachine, machineLine } from './machine.ts'
 
 const DELAYS_MS = [0, 1, 2, 5, 10]

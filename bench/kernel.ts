@@ -1,15 +1,15 @@
-// npm run bench:kernel: prints how long a bcrypt round takes on this machine, with npm bcrypt and with each
+// node launch.cjs bench/kernel.ts: prints how long a bcrypt round takes on this machine, with npm bcrypt and with each
 // kernel of src/bcrypt for one, two and three hashes at a time. Takes a few seconds.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import bcrypt from 'bcrypt'
-import { instantiate, roundsOf } from '../src/bcrypt/lanes.js'
+import { instantiate, KERNEL_NAMES, roundsOf } from '../src/bcrypt/lanes.js'
 import { LANE_BYTES } from '../src/bcrypt/memory.js'
-import { KERNEL_NAMES, LANE_COUNTS } from '../src/bcrypt/times.js'
 import { fixed } from './findings.ts'
 import { describeMachine, machineLine } from './machine.ts'
 import { toText } from './output.ts'
 
+const LANE_COUNTS = [1, 2, 3]
 const DURATION_MS = 6_000
 /** Short, so that other load interrupts only some of the measurements. */
 const ROUNDS = 8

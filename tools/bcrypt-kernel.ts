@@ -8,14 +8,6 @@ import { writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import wabt from 'wabt'
 import {
-  type Addresses,
-  CONSTANTS,
-  declareBoxes,
-  LOCALS,
-  P_WORDS,
-  setBoxes,
-} from '../src/bcrypt/addresses.ts'
-import {
   INITIAL_AT,
   KEY_AT,
   LANE_BYTES,
@@ -24,6 +16,14 @@ import {
   SALT_AT,
   STATE_BYTES,
 } from '../src/bcrypt/memory.js'
+import {
+  type Addresses,
+  CONSTANTS,
+  declareBoxes,
+  LOCALS,
+  P_WORDS,
+  setBoxes,
+} from './bcrypt-addresses.ts'
 
 const CIPHERTEXT = 'OrpheanBeholderScryDoubt'
 

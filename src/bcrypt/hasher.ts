@@ -20,24 +20,14 @@ export type Hashing = {
   cancel: (() => void) | null
 }
 
-export type HashingSpeed = {
-  /** The kernel that a thread uses for one hash at a time, for two and so on. */
-  kernels: string[]
-  /** The fastest round of all threads by kernel: the first value with one hash at a time. */
-  fastestMs: Record<string, number[]>
-}
-
 export type Hasher = {
   name: 'lanes' | 'native'
   threads: number
   /**
    * How long one round of all hashes of a thread takes, as measured lately: the first value with one hash at
-   * a time, the second with two. There are as many values as a thread should compute hashes at a time; that
-   * may change when faster rounds have been measured.
+   * a time, the second with two. There are as many values as a thread can compute hashes at a time.
    */
   roundMs(thread: number): readonly number[]
-  /** What has been measured so far, for people. */
-  speed(): HashingSpeed
   /** Begins at once. There must be a free lane. */
   start(thread: number, job: HashJob): Hashing
   close(): Promise<void>

@@ -1,7 +1,6 @@
 // Up to three hashes at a time in one thread. Jobs join and leave between chunks of about 2 ms. In plain
 // JavaScript, because the worker imports it.
 import { KEY_AT, LANE_BYTES, MAX_LANES, OUTPUT_AT, SALT_AT } from './memory.js'
-import { fasterKernel, fastestMs, KERNEL_NAMES, placeOf } from './times.js'
 
 /**
  * @typedef {object} Job
@@ -17,7 +16,7 @@ import { fasterKernel, fastestMs, KERNEL_NAMES, placeOf } from './times.js'
  *
  * @typedef {{ job: Job, roundsDone: number, digest: Uint8Array | null }} Lane
  *
- * @typedef {import('./times.js').KernelName} KernelName
+ * @typedef {'locals' | 'constants'} KernelName How the functions address the memory, see README.md.
  *
  * @typedef {{
  *   memory: WebAssembly.Memory
@@ -27,10 +26,11 @@ import { fasterKernel, fastestMs, KERNEL_NAMES, placeOf } from './times.js'
  * }} Kernel
  */
 
+export const KERNEL_NAMES = /** @type {KernelName[]} */ (['locals', 'constants'])
 const CHUNK_MS = 2
 /**
- * One of so many chunks is a trial: it uses the kernels and the numbers of lanes in turn, so that a measurement
- * that other load disturbed is corrected. A trial takes less than a millisecond longer than another chunk.
+ * One of so many chunks is a trial: it uses the numbers of lanes in turn, so that a time that other load disturbed
+ * is corrected. A trial takes less than a millisecond longer than another chunk.
  */
 const TRIAL_EVERY = 128
 const SHORTEST_MS = 0.001
@@ -42,6 +42,17 @@ const DIGEST_BYTES = 23
  * not look like its end.
  */
 const NEWEST_SHARES = [0.02, 0.004]
+
+/**
+ * The speed of a thread, in memory that the main thread reads too. First the slowdown: how many times as long as the
+ * fastest rounds the latest ones took. Then the fastest round with one lane, with two and with three, in milliseconds.
+ */
+export function createTimes() {
+  const memory = new SharedArrayBuffer((1 + MAX_LANES) * Float64Array.BYTES_PER_ELEMENT)
+  const times = new Float64Array(memory).fill(Number.POSITIVE_INFINITY)
+  times[0] = 1
+  return times
+}
 
 /** @param {WebAssembly.Module} module */
 export function instantiate(module) {
@@ -62,10 +73,11 @@ export function roundsOf(kernel, name, lanes) {
 
 /**
  * @param {Kernel} kernel
+ * @param {KernelName} name
  * @param {Float64Array} times What is measured, see `createTimes`.
  * @param {number} chunkMs
  */
-export function createLanes(kernel, times, chunkMs = CHUNK_MS) {
+export function createLanes(kernel, name, times, chunkMs = CHUNK_MS) {
   const memory = new DataView(kernel.memory.buffer)
   /** @type {Map<number, Lane>} The busy lanes by the ids of their jobs. */
   const busy = new Map()
@@ -87,14 +99,12 @@ export function createLanes(kernel, times, chunkMs = CHUNK_MS) {
 
   /** Rounds of the busy lanes, and of free ones if there are not enough; how many rounds. */
   function runTrial() {
-    const trial = chunks / TRIAL_EVERY
-    const name = KERNEL_NAMES[trial % KERNEL_NAMES.length]
-    const size = 1 + (Math.floor(trial / KERNEL_NAMES.length) % MAX_LANES)
+    const size = 1 + ((chunks / TRIAL_EVERY) % MAX_LANES)
     const lanes = busyLanes()
     const free = [...Array(MAX_LANES).keys()].filter(lane => !lanes.includes(lane))
     const added = free.slice(0, Math.max(0, size - lanes.length))
     for (const lane of added) kernel.begin(baseOf(lane))
-    const count = runRounds([...lanes, ...added], name)
+    const count = runRounds([...lanes, ...added])
     for (const lane of added) clear(lane)
     return count
   }
@@ -102,11 +112,11 @@ export function createLanes(kernel, times, chunkMs = CHUNK_MS) {
   /**
    * Runs as many rounds as fit into a chunk, but no more than a busy lane needs. Returns how many.
    * @param {number[]} lanes
-   * @param {KernelName} name
    */
-  function runRounds(lanes, name = fasterKernel(times, lanes.length)) {
-    const expectedMs = (times[0] ?? 1) * fastestMs(times, name, lanes.length)
-    const wholeCount = Math.max(1, Math.round(chunkMs / expectedMs))
+  function runRounds(lanes) {
+    const [slowdown = 1] = times
+    const fastestMs = times[lanes.length] ?? 0
+    const wholeCount = Math.max(1, Math.round(chunkMs / (slowdown * fastestMs)))
     let count = wholeCount
     for (const { job, roundsDone, digest } of busy.values()) {
       count = Math.min(count, (digest ? job.totalRounds : job.rounds) - roundsDone)
@@ -116,8 +126,8 @@ export function createLanes(kernel, times, chunkMs = CHUNK_MS) {
     run(count)
     // A clock may be too coarse to see a short chunk.
     const roundMs = Math.max(performance.now() - beganMs, SHORTEST_MS) / count
-    const bestMs = Math.min(fastestMs(times, name, lanes.length), roundMs)
-    times[placeOf(name, lanes.length)] = bestMs
+    const bestMs = Math.min(fastestMs, roundMs)
+    times[lanes.length] = bestMs
     slowdowns = slowdowns.map((slowdown, i) => {
       const share = (NEWEST_SHARES[i] ?? 0) * (count / wholeCount)
       return slowdown + (roundMs / bestMs - slowdown) * share
@@ -162,14 +172,10 @@ export function createLanes(kernel, times, chunkMs = CHUNK_MS) {
     },
     /** Removes the job, if it has not ended, and overwrites its region with zeros. */
     leave,
-    /**
-     * Some rounds of all busy lanes; the jobs that these rounds completed. There must be a busy lane.
-     * @param {KernelName} [name] Without it, the faster kernel is used.
-     */
-    runChunk(name) {
+    /** Some rounds of all busy lanes; the jobs that these rounds completed. There must be a busy lane. */
+    runChunk() {
       chunks++
-      const isTrial = chunks % TRIAL_EVERY === 0 && !name
-      const count = isTrial ? runTrial() : runRounds(busyLanes(), name)
+      const count = chunks % TRIAL_EVERY === 0 ? runTrial() : runRounds(busyLanes())
 
       /** @type {Done[]} */
       const done = []

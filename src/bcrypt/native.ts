@@ -14,7 +14,6 @@ const LARGEST_STEP_UP = 0.05
 
 export async function openNative(threads: number): Promise<Hasher> {
   let roundMs = await measureRound(threads)
-  let fastestMs = roundMs
 
   async function run({ password, salt, rounds, totalRounds }: HashJob, beganMs: number) {
     const hashed = hash(password, salt, rounds)
@@ -23,7 +22,6 @@ export async function openNative(threads: number): Promise<Hasher> {
     const digest = decodeBase64((await hashed).slice(-DIGEST_CHARACTERS))
     for (const owed of owedRounds(rounds, totalRounds)) await hash(Buffer.alloc(0), salt, owed)
     const measuredMs = (performance.now() - beganMs) / totalRounds
-    fastestMs = Math.min(fastestMs, measuredMs)
     if (measuredMs < roundMs) roundMs += (measuredMs - roundMs) * SHARE_WHEN_FASTER
     else roundMs = Math.min(measuredMs, roundMs * (1 + LARGEST_STEP_UP))
     return digest
@@ -33,7 +31,6 @@ export async function openNative(threads: number): Promise<Hasher> {
     name: 'native',
     threads,
     roundMs: () => [roundMs],
-    speed: () => ({ kernels: ['native'], fastestMs: { native: [fastestMs] } }),
     start(thread, job) {
       const beganMs = performance.now()
       return {

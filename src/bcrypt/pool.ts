@@ -4,20 +4,11 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { fasterKernel } from './faster-kernel.ts'
 import { parseHash } from './hash-text.ts'
 import type { Hasher } from './hasher.ts'
-import type { Done, Job } from './lanes.js'
+import { createTimes, type Done, type Job } from './lanes.js'
 import { MAX_LANES } from './memory.js'
-import {
-  bestLanes,
-  bestRoundMs,
-  createTimes,
-  fasterKernel,
-  fastestMs,
-  KERNEL_NAMES,
-  type KernelName,
-  LANE_COUNTS,
-} from './times.js'
 import type { KnownAnswer, Message, WorkerData } from './worker.js'
 
 type Running = {
@@ -50,13 +41,14 @@ const KNOWN_ANSWERS = [
 export async function openLanes(threads: number, onLost: (error: Error) => void): Promise<Hasher> {
   // Compiled once: the workers share its machine code.
   const module = new WebAssembly.Module(readFileSync(KERNEL))
+  const kernel = fasterKernel(module)
   const knownAnswers = KNOWN_ANSWERS.map(([password, hash]) => toKnownAnswer(password, hash))
   const pool = Array.from({ length: threads }, createThread)
   let isOpen = false
   let nextId = 0
 
   function startWorker(thread: Thread): Worker {
-    const workerData: WorkerData = { module, times: thread.times, knownAnswers }
+    const workerData: WorkerData = { module, kernel, times: thread.times, knownAnswers }
     const worker = new Worker(WORKER, {
       workerData,
       execArgv: [],
@@ -93,30 +85,19 @@ export async function openLanes(threads: number, onLost: (error: Error) => void)
   }
   isOpen = true
   for (const { worker } of pool) worker?.unref()
-  const allTimes = pool.map(({ times }) => times)
-  let lanes = bestLanes(allTimes)
-  const fastestOfAll = (name: KernelName) =>
-    LANE_COUNTS.map(count => Math.min(...allTimes.map(times => fastestMs(times, name, count))))
 
   return {
     name: 'lanes',
     threads,
     roundMs(thread) {
-      const { times } = at(pool, thread)
-      const slowdown = times[0] ?? 1
-      return LANE_COUNTS.slice(0, lanes).map(count => slowdown * bestRoundMs(times, count))
+      const [slowdown = 1, ...fastestMs] = at(pool, thread).times
+      return fastestMs.map(ms => slowdown * ms)
     },
-    speed: () => ({
-      kernels: LANE_COUNTS.slice(0, lanes).map(count => fasterKernel(at(pool, 0).times, count)),
-      fastestMs: Object.fromEntries(KERNEL_NAMES.map(name => [name, fastestOfAll(name)])),
-    }),
     start(index, { password, salt, rounds, totalRounds }) {
       if (!isOpen) throw new Error('the hashing threads have been closed')
       const thread = at(pool, index)
       const { running } = thread
       const lane = freeLane(thread)
-      // Rounds under work may have shown that the load at the start disturbed its measurement.
-      lanes = bestLanes(allTimes)
       const worker = thread.worker ?? startWorker(thread)
       const id = nextId++
       const roundsLeft = new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT))

@@ -2,18 +2,20 @@
 // worker that runs TypeScript needs 22 MiB more.
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { createLanes, instantiate } from './lanes.js'
-import { KERNEL_NAMES } from './times.js'
 
 /**
  * @typedef {import('./lanes.js').Job} Job
- * @typedef {{ module: WebAssembly.Module, times: Float64Array, knownAnswers: KnownAnswer[] }} WorkerData
+ * @typedef {{
+ *   module: WebAssembly.Module
+ *   kernel: import('./lanes.js').KernelName
+ *   times: Float64Array
+ *   knownAnswers: KnownAnswer[]
+ * }} WorkerData
  * @typedef {{ key: Uint8Array, salt: Uint8Array, rounds: number, digest: Uint8Array }} KnownAnswer
  * @typedef {Job | { cancelledId: number }} Message
  */
 
-/** One set of each size, by which the kernels are measured; then the other sets, which are only tested. */
-const MEASURED_SETS = [[0], [0, 1], [0, 1, 2]]
-const OTHER_SETS = [[1], [2], [0, 2], [1, 2]]
+const SETS = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]
 /** Short, so that other load on the machine interrupts only some of the chunks. */
 const MEASURED_CHUNK_MS = 0.25
 // The measurement ends when a pass has changed no time by more than three percent: then V8's optimising compiler
@@ -23,9 +25,9 @@ const MOST_PASSES = 5
 
 const port = parentPort
 if (!port) throw new Error('to be run as a worker')
-const { module, times, knownAnswers } = /** @type {WorkerData} */ (workerData)
+const { module, kernel, times, knownAnswers } = /** @type {WorkerData} */ (workerData)
 testAndMeasure()
-const lanes = createLanes(instantiate(module), times)
+const lanes = createLanes(instantiate(module), kernel, times)
 port.on('message', message => {
   receive(message)
   // While hashes are computed, this function does not return: it asks for messages between chunks.
@@ -44,14 +46,13 @@ function receive(message) {
   else lanes.join(message)
 }
 
-/** Computes hashes with known digests by each function of the kernels, which also measures the times. */
+/** Computes hashes with known digests in every set of lanes, which also measures the times. */
 function testAndMeasure() {
-  const lanes = createLanes(instantiate(module), times, MEASURED_CHUNK_MS)
-  for (const set of [...MEASURED_SETS, ...OTHER_SETS]) testSet(lanes, set)
+  const lanes = createLanes(instantiate(module), kernel, times, MEASURED_CHUNK_MS)
   const fastest = times.subarray(1)
   for (let passes = 0, isChanged = true; isChanged && passes < MOST_PASSES; passes++) {
     const before = fastest.slice()
-    for (const set of MEASURED_SETS) testSet(lanes, set)
+    for (const set of SETS) testSet(lanes, set)
     isChanged = fastest.some((ms, i) => ms < (before[i] ?? 0) * CHANGED)
   }
   // What it measured was V8's compiler rather than other load.
@@ -63,19 +64,17 @@ function testAndMeasure() {
  * @param {number[]} set
  */
 function testSet(lanes, set) {
-  for (const name of KERNEL_NAMES) {
-    for (const lane of set) {
-      const answer = knownAnswers[lane]
-      if (!answer) throw new Error(`lane ${lane} has no known answer`)
-      const { key, salt, rounds } = answer
-      const work = { rounds, totalRounds: rounds, roundsLeft: new Float64Array(1) }
-      lanes.join({ id: lane, lane, key: key.slice(), salt, ...work })
-    }
-    while (lanes.isBusy()) {
-      for (const { id, digest } of lanes.runChunk(name)) {
-        if (Buffer.compare(digest, knownAnswers[id]?.digest ?? new Uint8Array()) !== 0) {
-          throw new Error('the kernel computed a wrong digest')
-        }
+  for (const lane of set) {
+    const answer = knownAnswers[lane]
+    if (!answer) throw new Error(`lane ${lane} has no known answer`)
+    const { key, salt, rounds } = answer
+    const work = { rounds, totalRounds: rounds, roundsLeft: new Float64Array(1) }
+    lanes.join({ id: lane, lane, key: key.slice(), salt, ...work })
+  }
+  while (lanes.isBusy()) {
+    for (const { id, digest } of lanes.runChunk()) {
+      if (Buffer.compare(digest, knownAnswers[id]?.digest ?? new Uint8Array()) !== 0) {
+        throw new Error('the kernel computed a wrong digest')
       }
     }
   }

@@ -1,10 +1,8 @@
 // Values that are read when they are scraped.
 import { Counter, Gauge, type Registry } from '@prometheus-io/client'
-import type { HashingSpeed } from '../bcrypt/hasher.ts'
 
 export type Sources = {
   queueDepth: () => number
-  speed: () => HashingSpeed
   /** Of each certificate that is served. */
   certificateExpiries: () => Date[]
   signingSince: () => Date
@@ -20,7 +18,7 @@ export type Sources = {
 }
 
 export function addGauges(registers: Registry[], sources: Sources): void {
-  const { speed, certificateExpiries, lostLogLines, adminTokens, connections } = sources
+  const { certificateExpiries, lostLogLines, adminTokens, connections } = sources
 
   function addGauge(name: string, help: string, read: () => number): void {
     new Gauge({
@@ -48,11 +46,6 @@ export function addGauges(registers: Registry[], sources: Sources): void {
   )
   addGauge('password_queue_depth', 'Attempts that wait for their hash to begin', sources.queueDepth)
   addGauge(
-    'password_lanes',
-    'Hashes that a thread computes at a time',
-    () => speed().kernels.length,
-  )
-  addGauge(
     'signing_key_since_timestamp_seconds',
     'Since when the current key signs access tokens',
     () => sources.signingSince().getTime() / 1000,
@@ -62,17 +55,6 @@ export function addGauges(registers: Registry[], sources: Sources): void {
     'A number made of the ids of all signing keys: the same at all instances that have the same keys',
     sources.keysHash,
   )
-  new Gauge({
-    name: 'password_round_seconds',
-    help: 'Fastest bcrypt round of a thread so far, by kernel and by the number of hashes that it computes at a time',
-    labelNames: ['kernel', 'hashes'],
-    registers,
-    collect() {
-      for (const [kernel, roundMs] of Object.entries(speed().fastestMs)) {
-        for (const [i, ms] of roundMs.entries()) this.set({ kernel, hashes: i + 1 }, ms / 1000)
-      }
-    },
-  })
   if (certificateExpiries().length > 0) {
     addGauge(
       'tls_certificate_expiry_timestamp_seconds',

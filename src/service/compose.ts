@@ -61,7 +61,6 @@ export async function composeServers(
   }
   metrics.read({
     queueDepth: hashQueue.depth,
-    speed: parts.hasher.speed,
     certificateExpiries: () =>
       [tls, adminTls].flatMap(it => it.current() ?? []).map(({ cert }) => expiryOf(cert)),
     signingSince: () => new Date(keys.signingAt(clock()).accessKey.signsFrom * 1000),

@@ -101,17 +101,12 @@ function startHasher(config: Config, log: Log, opened: AsyncDisposableStack) {
   return opening
 }
 
-function logSpeed(log: Log, { name: engine, threads, speed }: Hasher): void {
-  const { kernels, fastestMs } = speed()
-  const roundMs = Object.fromEntries(
-    Object.entries(fastestMs).map(([kernel, all]) => [
-      kernel,
-      all.map(ms => Number(ms.toFixed(4))),
-    ]),
-  )
+function logSpeed(log: Log, hasher: Hasher): void {
+  const { name: engine, threads } = hasher
+  const roundMs = hasher.roundMs(0).map(ms => Number(ms.toFixed(4)))
   log.info(
-    { event: 'hashing.measured', engine, threads, kernels, roundMs },
-    `hashes at a time: ${threads} threads × ${kernels.length}`,
+    { event: 'hashing.measured', engine, threads, roundMs },
+    `hashes at a time: ${threads} threads × ${roundMs.length}`,
   )
 }
 

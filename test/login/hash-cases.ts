@@ -7,8 +7,7 @@ import bcrypt from 'bcrypt'
 import fc from 'fast-check'
 import { encodeBase64, parseHash } from '../../src/bcrypt/hash-text.ts'
 import type { Hasher } from '../../src/bcrypt/hasher.ts'
-import { createLanes, instantiate } from '../../src/bcrypt/lanes.js'
-import { createTimes, type KernelName } from '../../src/bcrypt/times.js'
+import { createLanes, createTimes, instantiate, type KernelName } from '../../src/bcrypt/lanes.js'
 import { anyText } from '../support/any-text.ts'
 
 type HashInput = {
@@ -126,10 +125,8 @@ export const PUBLISHED_CASES = PUBLISHED.flatMap((_, turn) =>
 
 /** Compares the digests of one kernel, even if another one is faster here. Returns how many. */
 export function checkKernel(name: KernelName, cases: KernelCase[]): number {
-  const lanes = createLanes(
-    instantiate(new WebAssembly.Module(readFileSync(KERNEL))),
-    createTimes(),
-  )
+  const kernel = instantiate(new WebAssembly.Module(readFileSync(KERNEL)))
+  const lanes = createLanes(kernel, name, createTimes())
   let compared = 0
   for (let turn = 0; compared < cases.length; turn++) {
     const set = SETS_OF_LANES[turn % SETS_OF_LANES.length] ?? []
@@ -144,7 +141,7 @@ export function checkKernel(name: KernelName, cases: KernelCase[]): number {
       expected.set(lane, digest)
     }
     while (lanes.isBusy()) {
-      for (const { id, digest } of lanes.runChunk(name)) {
+      for (const { id, digest } of lanes.runChunk()) {
         assert.deepEqual(Buffer.from(digest), expected.get(id))
         compared++
       }

@@ -1,8 +1,8 @@
 // Compares the digests of the lanes with those of npm bcrypt, in more cases than src/bcrypt/pool.test.ts.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { KERNEL_NAMES } from '../../src/bcrypt/lanes.js'
 import { openLanes } from '../../src/bcrypt/pool.ts'
-import { KERNEL_NAMES } from '../../src/bcrypt/times.js'
 import { checkInAllLanes, checkKernel, makeHashCases, NEVER_CANCELLED } from './hash-cases.ts'
 
 const cases = await makeHashCases(2_000, NEVER_CANCELLED)

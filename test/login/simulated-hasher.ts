@@ -51,7 +51,6 @@ export function simulateHasher({ threads: count, roundMs, canCancel = true }: Op
     name: canCancel ? 'lanes' : 'native',
     threads: count,
     roundMs: index => (index < count ? speed.roundMs : []),
-    speed: () => ({ kernels: [], fastestMs: {} }),
     start(index, job) {
       const thread = threads[index]
       if (!thread || thread.lanes.length >= speed.roundMs.length) throw new Error('no free lane')

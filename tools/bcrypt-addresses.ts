@@ -1,6 +1,6 @@
 // How the code of a lane finds its region of the memory, in the text form of WebAssembly. Processors differ in
-// which way is faster, so generate.ts writes every function in both.
-import { LANE_BYTES } from './memory.js'
+// which way is faster, so bcrypt-kernel.ts writes every function in both.
+import { LANE_BYTES } from '../src/bcrypt/memory.js'
 
 export type Addresses = {
   /** The address of the first byte of the region: an expression, and what to add to it. */

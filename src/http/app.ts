@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import type { NewHashDeps } from '../login/new-hash.ts'
+import type { SessionDeps } from '../session/authenticate.ts'
 import type { EndedFeed } from '../session/ended-feed.ts'
 import type { IssueDeps } from '../session/issue-code.ts'
 import type { RedeemDeps } from '../session/redeem-code.ts'
@@ -60,7 +61,7 @@ import { createServer, type ServerDeps } from './server.ts'
 const CACHE_CONTROL = 'public, max-age=300'
 
 type AppDeps = ServerDeps & {
-  sessions: RefreshDeps & IssueDeps & RedeemDeps
+  sessions: SessionDeps & RefreshDeps & IssueDeps & RedeemDeps
   endedFeed: EndedFeed
   page: Page
   login: (attempt: LoginAttempt) => Promise<LoginOutcome>

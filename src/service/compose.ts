@@ -13,6 +13,7 @@ import { login } from '../login/login.ts'
 import { createPace } from '../login/pace.ts'
 import { createPasswords } from '../login/passwords.ts'
 import { createThrottle } from '../login/throttle.ts'
+import { createAccessTokenReader } from '../session/access-token.ts'
 import { createEndedFeed } from '../session/ended-feed.ts'
 import { createRefreshLimit } from '../session/refresh-limit.ts'
 import type { Drain } from './drain.ts'
@@ -99,6 +100,7 @@ export async function composeServers(
       page,
       sessions: {
         ...{ store, keys, tokens, cookieIdleSeconds, clock, maxSessionsPerUser },
+        readAccessToken: createAccessTokenReader(keys, tokens),
         limit: createRefreshLimit(clock),
       },
       endedFeed: createEndedFeed(store.sessions, clock),

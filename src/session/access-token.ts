@@ -1,13 +1,13 @@
 // Access tokens, which other services accept: signed with a private key, verified with the published keys.
 import { randomUUID } from 'node:crypto'
-import { errors, jwtVerify } from 'jose'
+import { decodeProtectedHeader, errors, jwtVerify } from 'jose'
 import { CLOCK_TOLERANCE_SECONDS } from '../domain/lifetimes.ts'
-import type { Invalid, Session } from '../domain/session.ts'
+import { type Invalid, invalid, type Session } from '../domain/session.ts'
 import type { User } from '../domain/user.ts'
 import type { AccessKey, Keys } from '../keys/key-set.ts'
 import { signToken } from '../keys/sign-token.ts'
 import { digestOf, isUuid } from '../system/identifiers.ts'
-import { TOKEN_MAX_CHARACTERS, type TokenReason, toInvalid } from './token-reason.ts'
+import { TOKEN_MAX_CHARACTERS, type TokenReason } from './token-reason.ts'
 
 const TYPE = 'at+jwt'
 
@@ -40,69 +40,87 @@ export function signAccessToken(
 }
 
 type Named = { kind: 'read'; sessionId: string; userId: string }
-
-/** The session and user that a valid token names. */
-export async function readAccessToken(
-  keys: Keys,
-  tokens: TokenSettings,
-  token: string,
-  now: Date,
-): Promise<Named | Invalid<TokenReason>> {
-  if (token.length > TOKEN_MAX_CHARACTERS) return { kind: 'invalid', reason: 'malformed' }
-  const digest = digestOf(token)
-  const known = verified.get(digest)
-  if (known && isStillValid(known, keys, tokens, now)) return known.named
-  const { issuer, audience } = tokens
-  let usedKey: AccessKey | null = null
-  try {
-    const { payload } = await jwtVerify(
-      token,
-      // Only the service's own keys count. A key or key address in the token's header is ignored.
-      ({ kid, alg }) => {
-        usedKey = keys.findAccessKey(kid ?? '')
-        if (!usedKey) throw new errors.JWKSNoMatchingKey()
-        if (usedKey.algorithm !== alg) throw new errors.JOSEAlgNotAllowed('of another key')
-        return usedKey.publicKey
-      },
-      {
-        issuer,
-        audience,
-        typ: TYPE,
-        currentDate: now,
-        clockTolerance: CLOCK_TOLERANCE_SECONDS,
-        requiredClaims: ['exp', 'iat', 'sub', 'sid', 'jti'],
-      },
-    )
-    const { sid, sub, exp = 0 } = payload
-    if (!usedKey || !isUuid(sid) || !isUuid(sub)) return { kind: 'invalid', reason: 'malformed' }
-    const named: Named = { kind: 'read', sessionId: sid, userId: sub }
-    remember(digest, { named, expiresAtMs: exp * 1000, key: usedKey, tokens })
-    return named
-  } catch (error) {
-    return toInvalid(error, token, TYPE)
-  }
-}
-
-type Verified = { named: Named; expiresAtMs: number; key: AccessKey; tokens: TokenSettings }
+type Verified = { named: Named; expiresAtMs: number; key: AccessKey }
 
 /**
- * The tokens that were verified last, by their digests: a signature takes 0.4 ms to verify, and clients show a token
- * many times. Whether the session is still live is asked each time.
+ * A service remembers the tokens that it verified last: a signature takes 0.4 ms to verify, and clients show a token many
+ * times. Whether the session is still live is asked each time.
  */
-const verified = new Map<string, Verified>()
 const MAX_VERIFIED = 10_000
 
-function remember(digest: string, token: Verified): void {
-  verified.set(digest, token)
-  if (verified.size <= MAX_VERIFIED) return
-  for (const oldest of verified.keys()) {
-    verified.delete(oldest)
-    return
+export type ReadAccessToken = ReturnType<typeof createAccessTokenReader>
+
+/** Reads the session and user that a valid token names. */
+export function createAccessTokenReader(keys: Keys, tokens: TokenSettings) {
+  /** By their digests, the oldest first. */
+  const verified = new Map<string, Verified>()
+
+  return async function readAccessToken(
+    token: string,
+    now: Date,
+  ): Promise<Named | Invalid<TokenReason>> {
+    if (token.length > TOKEN_MAX_CHARACTERS) return invalid('malformed')
+    const digest = digestOf(token)
+    const known = verified.get(digest)
+    // A reload of the keys makes new objects of them, so that its tokens are verified again.
+    const isSameKey = known && keys.findAccessKey(known.key.keyId) === known.key
+    if (isSameKey && now.getTime() < known.expiresAtMs) return known.named
+    let key: AccessKey | null = null
+    try {
+      const { payload } = await jwtVerify(
+        token,
+        // Only the service's own keys count. A key or key address in the token's header is ignored.
+        ({ kid, alg }) => {
+          key = keys.findAccessKey(kid ?? '')
+          if (!key) throw new errors.JWKSNoMatchingKey()
+          if (key.algorithm !== alg) throw new errors.JOSEAlgNotAllowed('of another key')
+          return key.publicKey
+        },
+        {
+          issuer: tokens.issuer,
+          audience: tokens.audience,
+          typ: TYPE,
+          currentDate: now,
+          clockTolerance: CLOCK_TOLERANCE_SECONDS,
+          requiredClaims: ['exp', 'iat', 'sub', 'sid', 'jti'],
+        },
+      )
+      const { sid, sub, exp = 0 } = payload
+      if (!key || !isUuid(sid) || !isUuid(sub)) return invalid('malformed')
+      const named: Named = { kind: 'read', sessionId: sid, userId: sub }
+      verified.set(digest, { named, expiresAtMs: exp * 1000, key })
+      const [oldest] = verified.keys()
+      if (verified.size > MAX_VERIFIED && oldest) verified.delete(oldest)
+      return named
+    } catch (error) {
+      return toInvalid(error, token)
+    }
   }
 }
 
-/** False after a reload of the keys, which makes new objects of them. */
-function isStillValid(token: Verified, keys: Keys, tokens: TokenSettings, now: Date): boolean {
-  const isSameKey = keys.findAccessKey(token.key.keyId) === token.key
-  return isSameKey && token.tokens === tokens && now.getTime() < token.expiresAtMs
+/** The reason for each claim or header whose check can fail. */
+const BY_CLAIM: Record<string, TokenReason> = {
+  typ: 'wrong-type',
+  iss: 'wrong-issuer',
+  aud: 'wrong-audience',
+  nbf: 'not-yet-valid',
+}
+
+/** Turns an error of the verification into a reason. Rethrows an error that the token did not cause. */
+export function toInvalid(error: unknown, token: string): Invalid<TokenReason> {
+  if (!(error instanceof errors.JOSEError)) throw error
+  const reason = reasonOf(error)
+  // A refresh token has another key and algorithm; 'wrong-type' is the better reason for it.
+  const isByKey = reason === 'unknown-key' || reason === 'wrong-algorithm'
+  const isOfOtherType = isByKey && decodeProtectedHeader(token).typ !== TYPE
+  return invalid(isOfOtherType ? 'wrong-type' : reason)
+}
+
+function reasonOf(error: errors.JOSEError): TokenReason {
+  if (error instanceof errors.JWTExpired) return 'expired'
+  if (error instanceof errors.JWSSignatureVerificationFailed) return 'bad-signature'
+  if (error instanceof errors.JWKSNoMatchingKey) return 'unknown-key'
+  if (error instanceof errors.JOSEAlgNotAllowed) return 'wrong-algorithm'
+  if (error instanceof errors.JWTClaimValidationFailed) return BY_CLAIM[error.claim] ?? 'malformed'
+  return 'malformed'
 }

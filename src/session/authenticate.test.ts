@@ -5,7 +5,7 @@ import { insertTestUser, makeScopes, openFor } from '../../test/storage/fixtures
 import { openTestStore } from '../../test/support/engines.ts'
 import { makeKeys } from '../../test/support/keys.ts'
 import { digestOf, randomToken } from '../system/identifiers.ts'
-import { signAccessToken } from './access-token.ts'
+import { createAccessTokenReader, signAccessToken } from './access-token.ts'
 import { authenticate, type Credential, endSessionOf } from './authenticate.ts'
 import { issueRefreshToken } from './refresh-token.ts'
 
@@ -20,7 +20,9 @@ async function openWithCookie() {
   const keys = await makeKeys(NOW)
   const time = { ms: NOW_MS }
   const clock = () => new Date(time.ms)
-  const deps = { store, keys, tokens: TOKENS, cookieIdleSeconds: IDLE_MS / 1000, clock }
+  const readAccessToken = createAccessTokenReader(keys, TOKENS)
+  const cookieIdleSeconds = IDLE_MS / 1000
+  const deps = { store, keys, tokens: TOKENS, readAccessToken, cookieIdleSeconds, clock }
   const userId = await insertTestUser(store, 'ann@example.com', NOW)
   const session = { id: randomUUID(), ip: '::1', expiresAt: new Date(NOW_MS + 9 * IDLE_MS) }
   await openFor(store, { id: userId, passwordHash: 'a hash' }, makeScopes(), NOW, 100, session)

@@ -5,7 +5,7 @@ import type { Invalid, LiveSession, SessionKey, SessionReason } from '../domain/
 import type { Store } from '../domain/store.ts'
 import type { Keys } from '../keys/key-set.ts'
 import { digestOf } from '../system/identifiers.ts'
-import { readAccessToken, type TokenSettings } from './access-token.ts'
+import type { ReadAccessToken, TokenSettings } from './access-token.ts'
 import { readRefreshToken } from './refresh-token.ts'
 import type { TokenReason } from './token-reason.ts'
 
@@ -13,6 +13,7 @@ export type SessionDeps = {
   store: Pick<Store, 'sessions' | 'refreshTokens'>
   keys: Keys
   tokens: TokenSettings
+  readAccessToken: ReadAccessToken
   /** Idle expiry: a session cookie that is not used for this long is invalid; the refresh token stays valid. */
   cookieIdleSeconds: number
   clock: () => Date
@@ -99,7 +100,7 @@ export async function endSessionOf(
 }
 
 async function readCredential(
-  { keys, tokens, cookieIdleSeconds }: SessionDeps,
+  { keys, tokens, readAccessToken, cookieIdleSeconds }: SessionDeps,
   { kind, value }: Credential,
   now: Date,
 ): Promise<SessionKey | Invalid<TokenReason>> {
@@ -107,10 +108,10 @@ async function readCredential(
     return { kind, digest: digestOf(value), usedAfter: secondsBefore(now, cookieIdleSeconds) }
   }
   if (kind === 'access-token') {
-    const token = await readAccessToken(keys, tokens, value, now)
+    const token = await readAccessToken(value, now)
     return token.kind === 'invalid' ? token : { ...token, kind }
   }
-  const token = await readRefreshToken(keys, tokens.issuer, value, now)
+  const token = readRefreshToken(keys, tokens.issuer, value, now)
   return token.kind === 'invalid' ? token : { kind, id: token.id, digest: digestOf(value) }
 }
 

@@ -3,13 +3,9 @@ import { CODE_SECONDS } from '../domain/lifetimes.ts'
 import type { LiveSession } from '../domain/session.ts'
 import type { Store } from '../domain/store.ts'
 import { digestOf, randomToken } from '../system/identifiers.ts'
-import type { RefreshLimit } from './refresh-limit.ts'
+import type { Limited, RefreshLimit } from './refresh-limit.ts'
 
 export type IssueDeps = { store: Pick<Store, 'codes'>; clock: () => Date; limit: RefreshLimit }
-
-type IssueOutcome =
-  | { kind: 'issued'; code: string }
-  | { kind: 'limited'; sessionId: string; retryAfterSeconds: number }
 
 /** Counted like a refresh, so that a session cannot fill the table. */
 export async function issueCode(
@@ -17,11 +13,9 @@ export async function issueCode(
   { session }: LiveSession,
   callback: string,
   challenge: string,
-): Promise<IssueOutcome> {
-  const retryAfterSeconds = limit.count(session.id)
-  if (retryAfterSeconds !== null) {
-    return { kind: 'limited', sessionId: session.id, retryAfterSeconds }
-  }
+): Promise<{ kind: 'issued'; code: string } | Limited> {
+  const limited = limit.count(session.id)
+  if (limited) return limited
   const code = randomToken()
   const expiresAt = new Date(clock().getTime() + CODE_SECONDS * 1000)
   await store.codes.insert(digestOf(code), session.id, { callback, challenge, expiresAt })

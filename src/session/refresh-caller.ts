@@ -39,8 +39,6 @@ export function recogniseCaller(
   // An id that the caller also sent with the refresh before may be the same for all requests of an application, and
   // known to a thief.
   if (isSame(successor.requestDigest, successor.id) && !isSame(requestDigest, id)) return 'id'
-  // During an upgrade, an instance of the previous release may have replaced the token.
-  if (successor.clientDigest === null) return 'client'
   return successor.clientDigest === digestClient(caller, token) ? 'client' : null
 }
 

@@ -2,62 +2,47 @@
 
 /** Far more refreshes of one session than any client needs. */
 const MAX_REFRESHES = 60
-const LIMIT_WINDOW_MS = 60_000
+const WINDOW_MS = 60_000
 
-export type Wait = { sessionId: string; retryAfterSeconds: number }
+export type Limited = { kind: 'limited'; sessionId: string; retryAfterSeconds: number }
+export type RefreshLimit = ReturnType<typeof createRefreshLimit>
 
-export type RefreshLimit = {
-  /**
-   * Counts a refresh; returns the seconds to wait if it was one too many. From the last one that is allowed on,
-   * the session's next token must wait.
-   */
-  count(sessionId: string, nextTokenId?: string): number | null
-  /** Whether a token must wait, before the database is asked for its session. */
-  check(tokenId: string): Wait | null
-}
+type Window = { sessionId: string; endsAtMs: number; refreshes: number }
 
-export function createRefreshLimit(clock: () => Date): RefreshLimit {
-  const windows = new Map<string, { endsAtMs: number; refreshes: number; slowedTokens: string[] }>()
-  /** The sessions of tokens that must wait. */
-  const slowedTokens = new Map<string, string>()
+export function createRefreshLimit(clock: () => Date) {
+  /** By the ids of sessions, and of tokens of sessions that have no refreshes left. */
+  const windows = new Map<string, Window>()
 
-  function removeEnded(nowMs: number): void {
-    // A map keeps the order of insertion, so the oldest windows come first.
-    for (const [id, window] of windows) {
-      if (window.endsAtMs > nowMs) break
-      windows.delete(id)
-      for (const tokenId of window.slowedTokens) slowedTokens.delete(tokenId)
+  function find(id: string, nowMs: number): Window | null {
+    // A map keeps the order of insertion: the oldest windows come first.
+    for (const [oldest, { endsAtMs }] of windows) {
+      if (endsAtMs > nowMs) break
+      windows.delete(oldest)
     }
+    const found = windows.get(id)
+    return found && found.endsAtMs > nowMs ? found : null
+  }
+
+  function toLimited({ sessionId, endsAtMs }: Window, nowMs: number): Limited {
+    return { kind: 'limited', sessionId, retryAfterSeconds: Math.ceil((endsAtMs - nowMs) / 1000) }
   }
 
   return {
-    count(sessionId, nextTokenId) {
+    /** Counts a refresh; not null if it was one too many. `nextTokenId`: the token that the session will show next. */
+    count(sessionId: string, nextTokenId?: string): Limited | null {
       const nowMs = clock().getTime()
-      removeEnded(nowMs)
-      const window = windows.get(sessionId) ?? {
-        endsAtMs: nowMs + LIMIT_WINDOW_MS,
-        refreshes: 0,
-        slowedTokens: [],
-      }
-      windows.set(sessionId, window)
+      const running = find(sessionId, nowMs)
+      const window = running ?? { sessionId, endsAtMs: nowMs + WINDOW_MS, refreshes: 0 }
+      if (!running) windows.set(sessionId, window)
       window.refreshes++
-      if (nextTokenId && window.refreshes >= MAX_REFRESHES && !slowedTokens.has(nextTokenId)) {
-        slowedTokens.set(nextTokenId, sessionId)
-        window.slowedTokens.push(nextTokenId)
-      }
-      return window.refreshes <= MAX_REFRESHES ? null : secondsUntil(window.endsAtMs, nowMs)
+      if (nextTokenId && window.refreshes >= MAX_REFRESHES) windows.set(nextTokenId, window)
+      return window.refreshes > MAX_REFRESHES ? toLimited(window, nowMs) : null
     },
-    check(tokenId) {
+    /** Whether a token must wait, before the database is asked for its session. */
+    check(tokenId: string): Limited | null {
       const nowMs = clock().getTime()
-      removeEnded(nowMs)
-      const sessionId = slowedTokens.get(tokenId)
-      const window = sessionId && windows.get(sessionId)
-      if (!sessionId || !window) return null
-      return { sessionId, retryAfterSeconds: secondsUntil(window.endsAtMs, nowMs) }
+      const window = find(tokenId, nowMs)
+      return window && toLimited(window, nowMs)
     },
   }
-}
-
-function secondsUntil(endMs: number, nowMs: number): number {
-  return Math.ceil((endMs - nowMs) / 1000)
 }

@@ -43,7 +43,7 @@ test('a refresh token has an issuer, a user, an id and times, and no other claim
   await assert.rejects(jwtVerify(token, randomBytes(32), { currentDate }))
 })
 
-test('a token is read as it was issued, with the end of its session if it ends with it', async () => {
+test('a token is read as it was issued, with the end of its session if it ends with it', () => {
   const now = new Date(ISSUED_AT * 1000 + 999)
   const inDays = (days: number) => new Date((ISSUED_AT + days * 24 * 3600) * 1000)
   for (const [sessionEnd, expiresAt, readEnd] of [
@@ -55,34 +55,18 @@ test('a token is read as it was issued, with the end of its session if it ends w
     const { id, digest } = issued.stored
     const row = { id, issuedAt: new Date(ISSUED_AT * 1000), expiresAt, keyId: 'k1', digest }
     assert.deepEqual(issued.stored, row)
-    const read = await readRefreshToken(KEYS, ISSUER, issued.token, now)
+    const read = readRefreshToken(KEYS, ISSUER, issued.token, now)
     assert.partialDeepStrictEqual(read, { kind: 'read', id, userId: USER_ID, sessionEnd: readEnd })
   }
 })
 
-test('a token is valid until its expiry', async () => {
+test('a token is valid until its expiry', () => {
   const token = signRefreshToken(KEY, ISSUER, USER_ID, TOKEN)
   const expiryMs = TOKEN.expiresAt.getTime()
-  const before = await readRefreshToken(KEYS, ISSUER, token, new Date(expiryMs - 1))
+  const before = readRefreshToken(KEYS, ISSUER, token, new Date(expiryMs - 1))
   assert.equal(before.kind, 'read')
   const expired = { kind: 'invalid', reason: 'expired' }
-  assert.deepEqual(await readRefreshToken(KEYS, ISSUER, token, TOKEN.expiresAt), expired)
-})
-
-test('a token with our signature is read if another release has written its claims, but only with ids', async () => {
-  const { id, issuedAt } = TOKEN
-  const read = { kind: 'read', id, userId: USER_ID, sessionEnd: null }
-  const malformed = { kind: 'invalid', reason: 'malformed' }
-  const ours = decodeJwt(signRefreshToken(KEY, ISSUER, USER_ID, TOKEN))
-  for (const [claims, expected] of [
-    [Object.fromEntries(Object.entries(ours).toReversed()), read],
-    [{ ...ours, sub: 'a user' }, malformed],
-    [{ ...ours, jti: 'a token' }, malformed],
-  ] as const) {
-    const header = { alg: 'HS256', typ: 'rt+jwt', kid: 'k1' }
-    const token = await new SignJWT(claims).setProtectedHeader(header).sign(KEY.signingKey)
-    assert.deepEqual(await readRefreshToken(KEYS, ISSUER, token, issuedAt), expected)
-  }
+  assert.deepEqual(readRefreshToken(KEYS, ISSUER, token, TOKEN.expiresAt), expired)
 })
 
 test('a refresh token derived twice from the same row has the same bytes', () => {

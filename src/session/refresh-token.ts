@@ -1,14 +1,13 @@
 // Refresh tokens, which only this service accepts. A token is derived from its row (id, times, key) alone, so
 // the service can derive the same token again without storing it.
 import { randomUUID, timingSafeEqual } from 'node:crypto'
-import { errors, jwtVerify } from 'jose'
 import { REFRESH_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import type { NewRefreshToken } from '../domain/refresh-token.ts'
-import type { Invalid } from '../domain/session.ts'
+import { type Invalid, invalid } from '../domain/session.ts'
 import type { Keys, RefreshKey } from '../keys/key-set.ts'
 import { signToken } from '../keys/sign-token.ts'
 import { digestOf, isUuid } from '../system/identifiers.ts'
-import { TOKEN_MAX_CHARACTERS, type TokenReason, toInvalid } from './token-reason.ts'
+import { TOKEN_MAX_CHARACTERS, type TokenReason } from './token-reason.ts'
 
 const TYPE = 'rt+jwt'
 
@@ -48,75 +47,53 @@ export function signRefreshToken(
 }
 
 type ReadToken = {
+  kind: 'read'
   id: string
   userId: string
   /** Null if the token is not known to end with its session. */
   sessionEnd: Date | null
 }
 
-/** What a token says that this service has signed and that has not expired. */
-export async function readRefreshToken(
+/**
+ * What a token says that this service has signed and that has not expired. The token is signed again from its claims: it
+ * is one of ours if the result has the same bytes. That takes a quarter of the time that jose needs to verify it.
+ */
+export function readRefreshToken(
   keys: Keys,
   issuer: string,
   token: string,
   now: Date,
-): Promise<({ kind: 'read' } & ReadToken) | Invalid<TokenReason>> {
-  if (token.length > TOKEN_MAX_CHARACTERS) return { kind: 'invalid', reason: 'malformed' }
-  const own = readOwn(keys, issuer, token)
-  if (own && own.expiresAt > now) return { kind: 'read', ...own }
-  // Any other token costs more: this finds out what is wrong with it.
-  try {
-    const { payload } = await jwtVerify(
-      token,
-      ({ kid }) => {
-        const key = keys.findRefreshKey(kid ?? '')
-        if (!key) throw new errors.JWKSNoMatchingKey()
-        return key.secret
-      },
-      {
-        issuer,
-        typ: TYPE,
-        algorithms: ['HS256'],
-        currentDate: now,
-        requiredClaims: ['exp', 'iat', 'sub', 'jti'],
-      },
-    )
-    return isUuid(payload.jti) && isUuid(payload.sub)
-      ? { kind: 'read', id: payload.jti, userId: payload.sub, sessionEnd: null }
-      : { kind: 'invalid', reason: 'malformed' }
-  } catch (error) {
-    return toInvalid(error, token, TYPE)
-  }
-}
-
-/**
- * Signs the token again from its claims. It is one of ours if the result has the same bytes, which takes a quarter of
- * the time that jose needs to verify it. Null for any other token.
- */
-function readOwn(
-  keys: Keys,
-  issuer: string,
-  token: string,
-): (ReadToken & { expiresAt: Date }) | null {
+): ReadToken | Invalid<TokenReason> {
+  if (token.length > TOKEN_MAX_CHARACTERS) return invalid('malformed')
   const [header, claims] = token.split('.', 2).map(parsePart)
-  const { kid } = Object(header)
-  const { sub, jti, iat, exp } = Object(claims)
-  const key = keys.findRefreshKey(String(kid))
-  if (!key || !isUuid(sub) || !isUuid(jti)) return null
+  if (!header || !claims) return invalid('malformed')
+  if (header.typ !== TYPE) return invalid('wrong-type')
+  const key = keys.findRefreshKey(String(header.kid))
+  if (!key) return invalid('unknown-key')
+  if (header.alg !== key.algorithm) return invalid('wrong-algorithm')
+  const { iss, sub, jti, iat, exp } = claims
+  if (!isUuid(sub) || !isUuid(jti)) return invalid('malformed')
+  const issuedAt = new Date(Number(iat) * 1000)
   const expiresAt = new Date(Number(exp) * 1000)
+  const signed = signRefreshToken(key, String(iss), sub, { id: jti, issuedAt, expiresAt })
+  if (!isSame(signed, token)) return invalid('bad-signature')
+  if (iss !== issuer) return invalid('wrong-issuer')
+  if (expiresAt <= now) return invalid('expired')
   // Only the end of its session shortens a token.
-  const sessionEnd = exp - iat < REFRESH_TOKEN_SECONDS ? expiresAt : null
-  const row = { id: jti, issuedAt: new Date(Number(iat) * 1000), expiresAt }
-  const signed = Buffer.from(signRefreshToken(key, issuer, sub, row))
-  const given = Buffer.from(token)
-  const isSame = signed.length === given.length && timingSafeEqual(signed, given)
-  return isSame ? { id: jti, userId: sub, expiresAt, sessionEnd } : null
+  const isShortened = expiresAt.getTime() - issuedAt.getTime() < REFRESH_TOKEN_SECONDS * 1000
+  return { kind: 'read', id: jti, userId: sub, sessionEnd: isShortened ? expiresAt : null }
 }
 
-function parsePart(part: string): unknown {
+/** Null if it is no JSON object. */
+function parsePart(part: string): Record<string, unknown> | null {
   try {
-    return JSON.parse(Buffer.from(part, 'base64url').toString())
+    return Object(JSON.parse(Buffer.from(part, 'base64url').toString()))
   } catch {
     return null
   }
+}
+
+function isSame(signed: string, given: string): boolean {
+  const [one, other] = [Buffer.from(signed), Buffer.from(given)]
+  return one.length === other.length && timingSafeEqual(one, other)
 }

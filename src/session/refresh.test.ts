@@ -17,14 +17,13 @@ const FIRST_TRY_MS = 1_500
 const LEFT_MS = 300
 const caller = { requestId: null, group: '192.0.2.1', userAgent: '' }
 const tokens = { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 }
-const cookieIdleSeconds = 1800
 
 async function openRefreshing() {
   const { store } = await openTestStore('sqlite')
   const time = { now }
   const clock = () => time.now
   const limit = createRefreshLimit(clock)
-  const deps = { store, keys, tokens, cookieIdleSeconds, clock, limit }
+  const deps = { store, keys, tokens, clock, limit }
   const opened = await openSession(store)
   const at = (ms: number, token = opened.token, by = caller) => {
     time.now = new Date(now.getTime() + ms)
@@ -105,7 +104,7 @@ test('a token that is not replaced although it is unused is used again, and neve
       left-- > 0 ? find(id, digest, now) : use(id, digest, successor, now)
     const failing = { ...store, refreshTokens: { find, use: findOnly } }
     const limit = createRefreshLimit(() => now)
-    const deps = { store: failing, keys, tokens, cookieIdleSeconds, clock: () => now, limit }
+    const deps = { store: failing, keys, tokens, clock: () => now, limit }
     const outcome = await refresh(deps, token, caller).catch(() => ({ kind: 'fault' }))
     assert.equal(outcome.kind, kind)
     assert.equal((await store.sessions.findLive(sessionId, now)).kind, 'live')
@@ -128,7 +127,7 @@ test('a second try gets only the time that the first one has left', async t => {
   }
   const slow = { ...store, refreshTokens: { find, use: useSlowly } }
   const limit = createRefreshLimit(() => now)
-  const deps = { store: slow, keys, tokens, cookieIdleSeconds, clock: () => now, limit }
+  const deps = { store: slow, keys, tokens, clock: () => now, limit }
   await assert.rejects(refresh(deps, token, caller), /timeout: the database is slow/)
   assert.equal(tries, 2)
   const limits = timers.mock.calls.map(({ arguments: [, ms] }) => ms)

@@ -2,13 +2,13 @@
 // short time the others, and repetitions by the same caller, get the same successor.
 import { REFRESH_GRACE_SECONDS } from '../domain/lifetimes.ts'
 import type { FoundRefreshToken, RefreshedSession } from '../domain/refresh-token.ts'
-import type { LiveSession, Session } from '../domain/session.ts'
+import type { LiveSession } from '../domain/session.ts'
 import { digestOf } from '../system/identifiers.ts'
 import { within } from '../system/time-limit.ts'
 import { signAccessToken } from './access-token.ts'
 import type { AccessReason, SessionDeps } from './authenticate.ts'
 import { digestCaller, type RefreshCaller, recogniseCaller } from './refresh-caller.ts'
-import type { RefreshLimit, Wait } from './refresh-limit.ts'
+import type { Limited, RefreshLimit } from './refresh-limit.ts'
 import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
 
 /** One try can lose against a parallel call, and one learns when the session ends. */
@@ -29,10 +29,11 @@ type RefreshOutcome =
 /** How the caller of a repetition was recognised; null if this call replaced the token. */
 type Repeated = { repeatedBy: 'id' | 'client' | null }
 type SignedAccess = { accessToken: string; expiresInSeconds: number }
-type Limited = { kind: 'limited' } & Wait
 type ValidToken = Extract<FoundRefreshToken, { kind: 'found' }>
 
-export type RefreshDeps = SessionDeps & { limit: RefreshLimit }
+export type RefreshDeps = Pick<SessionDeps, 'store' | 'keys' | 'tokens' | 'clock'> & {
+  limit: RefreshLimit
+}
 
 export async function refresh(
   deps: RefreshDeps,
@@ -41,10 +42,10 @@ export async function refresh(
 ): Promise<RefreshOutcome> {
   const { store, keys, tokens, clock, limit } = deps
   const now = clock()
-  const read = await readRefreshToken(keys, tokens.issuer, token, now)
+  const read = readRefreshToken(keys, tokens.issuer, token, now)
   if (read.kind === 'invalid') return read
   const limited = limit.check(read.id)
-  if (limited) return { kind: 'limited', ...limited }
+  if (limited) return limited
   const digest = digestOf(token)
   const { refreshKey } = keys.signingAt(now)
   /** Most sessions last longer than the new token. */
@@ -62,8 +63,8 @@ export async function refresh(
     }
     const { live, revokedAt } = used
     if (revokedAt !== null) {
-      const retryAfterSeconds = limit.count(live.session.id, read.id)
-      if (retryAfterSeconds !== null) return toLimited(live.session, retryAfterSeconds)
+      const limited = limit.count(live.session.id, read.id)
+      if (limited) return limited
       const again = deriveSuccessor(deps, used, now)
       if (again === null) return endReused(deps, live, false, now)
       const by = recogniseCaller(caller, { id: read.id, token }, used)
@@ -87,17 +88,13 @@ function succeed(
   return { kind: 'refreshed', live, ...access, refreshToken, repeatedBy }
 }
 
-function toLimited({ id }: Session, retryAfterSeconds: number): Limited {
-  return { kind: 'limited', sessionId: id, retryAfterSeconds }
-}
-
 /** A new access token for a session that is authenticated by its cookie, which stays the same. */
 export function renewAccess(
   { keys, tokens, clock, limit }: RefreshDeps,
   { session, user }: LiveSession,
 ): ({ kind: 'renewed' } & SignedAccess) | Limited {
-  const retryAfterSeconds = limit.count(session.id)
-  if (retryAfterSeconds !== null) return toLimited(session, retryAfterSeconds)
+  const limited = limit.count(session.id)
+  if (limited) return limited
   const now = clock()
   const { accessKey } = keys.signingAt(now)
   const access = signAccessToken(accessKey, tokens, user, session, now)

@@ -3,39 +3,38 @@ import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { SignJWT } from 'jose'
 import { makeKeys } from '../../test/support/keys.ts'
-import { readAccessToken } from './access-token.ts'
+import { createAccessTokenReader, toInvalid } from './access-token.ts'
 import { readRefreshToken } from './refresh-token.ts'
-import { toInvalid } from './token-reason.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
 const ISSUED_AT = NOW.getTime() / 1000
 const TOKENS = { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 }
-const CLAIMS = {
-  ...{ iss: TOKENS.issuer, aud: TOKENS.audience, iat: ISSUED_AT, exp: ISSUED_AT + 3600 },
-  ...{ sub: randomUUID(), sid: randomUUID(), jti: randomUUID() },
-}
+const IDS = { sub: randomUUID(), jti: randomUUID() }
+const TIMES = { iat: ISSUED_AT, exp: ISSUED_AT + 3600 }
 const KEYS = await makeKeys(NOW)
 const { accessKey, refreshKey } = KEYS.signingAt(NOW)
 
 const ACCESS = {
   ...{ name: 'access', typ: 'at+jwt', key: accessKey },
-  read: (token: string) => readAccessToken(KEYS, TOKENS, token, NOW),
+  claims: { iss: TOKENS.issuer, aud: TOKENS.audience, sid: randomUUID(), ...IDS, ...TIMES },
+  read: createAccessTokenReader(KEYS, TOKENS),
 }
 const REFRESH = {
   ...{ name: 'refresh', typ: 'rt+jwt', key: refreshKey },
-  read: (token: string) => readRefreshToken(KEYS, TOKENS.issuer, token, NOW),
+  claims: { iss: TOKENS.issuer, ...IDS, ...TIMES },
+  read: (token: string, now: Date) => readRefreshToken(KEYS, TOKENS.issuer, token, now),
 }
 
 for (const [kind, other] of [
   [ACCESS, REFRESH],
   [REFRESH, ACCESS],
 ] as const) {
-  const sign = (header: object, claims: object = {}, { typ, key } = kind) =>
-    new SignJWT({ ...CLAIMS, ...claims })
+  const sign = (header: object, changed: object = {}, { typ, key, claims } = kind) =>
+    new SignJWT({ ...claims, ...changed })
       .setProtectedHeader({ alg: key.algorithm, typ, kid: key.keyId, ...header })
       .sign(key.signingKey)
   const resultOf = async (token: string) => {
-    const read = await kind.read(token)
+    const read = await kind.read(token, NOW)
     return read.kind === 'invalid' ? read.reason : read.kind
   }
 
@@ -52,8 +51,17 @@ for (const [kind, other] of [
       ['unknown-key', 'without a key id', sign({ kid: undefined })],
       ['bad-signature', 'changed', (await sign({})).replace(/.{4}$/, 'AAAA')],
       ['wrong-issuer', 'of another issuer', sign({}, { iss: 'https://evil.example' })],
-      [isForAccess ? 'wrong-audience' : 'read', 'for others', sign({}, { aud: 'another' })],
-      ['not-yet-valid', 'valid in a minute', sign({}, { nbf: ISSUED_AT + 60 })],
+      // No refresh token has these claims.
+      [
+        isForAccess ? 'wrong-audience' : 'bad-signature',
+        'for others',
+        sign({}, { aud: 'another' }),
+      ],
+      [
+        isForAccess ? 'not-yet-valid' : 'bad-signature',
+        'valid in a minute',
+        sign({}, { nbf: ISSUED_AT + 60 }),
+      ],
       ['expired', 'expired', sign({}, { exp: ISSUED_AT - 60 })],
       ['malformed', 'without an id', sign({}, { jti: undefined })],
       ['malformed', 'with a user that is no UUID', sign({}, { sub: 'a user' })],
@@ -74,5 +82,5 @@ for (const [kind, other] of [
 
 test('a fault of the verification is not a reason against the token', () => {
   const fault = new Error('out of memory')
-  assert.throws(() => toInvalid(fault, '', 'at+jwt'), fault)
+  assert.throws(() => toInvalid(fault, ''), fault)
 })

@@ -93,13 +93,9 @@ export const EQUIVALENT: Record<string, Record<string, string>> = {
     "const [header, claims] = token.split('.', {2 → 3}).map(parsePart)":
       'The signature is then parsed too, and the result is not used.',
   },
-  'src/session/refresh-limit.ts': {
-    'if (!sessionId {|| → &&} !window) return null':
-      'A session whose token waits has a window: both are removed together.',
-  },
   'src/session/access-token.ts': {
     'const { sid, sub, exp = {0 → 1} } = payload': 'A token without an expiry is not verified.',
-    'return isSameKey && token.tokens === tokens && now.getTime() {< → <=} token.expiresAtMs':
+    'if (isSameKey && now.getTime() {< → <=} known.expiresAtMs) return known.named':
       'At this moment, the verification accepts the token too, because clocks may differ.',
   },
   'src/session/authenticate.ts': {

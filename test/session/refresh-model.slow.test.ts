@@ -115,7 +115,7 @@ async function refreshBoth(
 async function logoutBoth(model: Model, real: Real, index: number): Promise<void> {
   const { store, keys, tokens } = real
   const [token, now] = [tokens[index] ?? '', new Date(model.now)]
-  const read = await readRefreshToken(keys, TOKENS.issuer, token, now)
+  const read = readRefreshToken(keys, TOKENS.issuer, token, now)
   const found =
     read.kind === 'read' ? await store.refreshTokens.find(read.id, digestOf(token), now) : read
   assert.equal(found.kind === 'found', model.isValid(index))

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { createGeneration, createKeys, importKeys } from '../../src/keys/key-set.ts'
-import { readAccessToken, signAccessToken } from '../../src/session/access-token.ts'
+import { createAccessTokenReader, signAccessToken } from '../../src/session/access-token.ts'
 
 const REMEMBERED = 10_000
 
@@ -18,7 +18,8 @@ test('the 10,001st access token takes the place of the first, and of no other', 
   const user = { id: randomUUID(), email: 'ann@example.com', name: 'Ann', role: 'user' }
   const session = { id: randomUUID(), expiresAt: new Date(now.getTime() + 3_600_000) }
   const newToken = () => signAccessToken(accessKey, settings, user, session, now).accessToken
-  const read = (token: string) => readAccessToken(keys, settings, token, now)
+  const readToken = createAccessTokenReader(keys, settings)
+  const read = (token: string) => readToken(token, now)
 
   const [first, second] = [newToken(), newToken()]
   const [firstRead, secondRead] = [await read(first), await read(second)]

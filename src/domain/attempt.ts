@@ -49,7 +49,7 @@ export type UsedDevice = { id: string; expiresAt: Date } & (
   | { kind: 'known' }
 )
 
-/** Which earlier sessions a login ends. */
+/** Which earlier sessions a login ends, or displaces. */
 export type Displaced = {
   /** SHA-256 in hex of the session cookie that the login request carried. */
   cookieDigest: string | null
@@ -119,7 +119,7 @@ export interface AttemptStore {
    *
    * PostgreSQL applies two parts in transactions of their own: the release of the attempt if the user has changed, and
    * the limit of sessions. A process that dies before them leaves a pending attempt, which becomes a failure
-   * when its lease ends, or a surplus session, which the next login ends.
+   * when its lease ends, or a session over the limit, which the next login ends.
    */
   succeed(opening: Opening, scopes: ThrottleScope[], now: Date): Promise<Opened | null>
 }

@@ -113,8 +113,8 @@ export const EQUIVALENT: Record<string, Record<string, string>> = {
     'if (nowMs {< → <=} readMs) {':
       'The clock has been set back to the millisecond of the last read: an answer may repeat more ends.',
   },
-  'src/storage/sqlite/settle.ts': {
-    'if (displaced.cookieDigest {=== → !==} null && device === null) return []':
+  'src/storage/sqlite/open-session.ts': {
+    'const mayDisplace = displaced.cookieDigest {!== → ===} null || device !== null':
       'A login that sent a cookie has a device; one without both ends no session, only by a statement more.',
   },
   'src/storage/postgres/reserve.ts': {

@@ -1,27 +1,25 @@
 // Opens the session of a login in PostgreSQL and settles its attempt as a success, in one statement.
 import { sql } from 'kysely'
 import type { Opened, Opening, ThrottleScope } from '../../domain/attempt.ts'
-import { digestOf } from '../../system/identifiers.ts'
 import {
   changeValues,
-  endOthersInPostgres as endOthers,
+  endOthers,
   forgetOtherDevices,
   replacePassword,
   toOthers,
 } from '../sql/change-password.ts'
-import { surplusDevices } from '../sql/device.ts'
+import { devicesOverLimit } from '../sql/device.ts'
 import {
-  endSurplusInPostgres as endSurplus,
-  isLeftBehind,
+  type DisplacedRow,
+  endOverLimit,
+  isDisplaced,
   isReplaced,
-  type LeftBehindRow,
-  leftBehindValues,
-  surplusValues,
+  limitValues,
   toEnded,
-  toSurplus,
+  toOverLimit,
 } from '../sql/displaced-sessions.ts'
+import { type OpeningValues, openingValues } from '../sql/opening.ts'
 import { prepare } from '../sql/prepared.ts'
-import { formatTime } from '../sql/schema.ts'
 import { keysOf } from '../sql/throttle-rows.ts'
 import { isNotLockedByAdministrator, LAST_LOGIN_COLUMNS, noteLogin } from '../sql/user-rows.ts'
 import { lockedRows, type Run, release, SUCCEEDED } from './settle.ts'
@@ -34,13 +32,14 @@ export async function succeed(
   now: Date,
 ): Promise<Opened | null> {
   const { user, session, displaced, change } = opening
-  const [accepted] = await run(openSession, openingValues(opening, scopes, now))
+  const opened = { ...openingValues(opening, now), keys: keysOf(scopes) }
+  const [accepted] = await run(openSession, opened)
   if (!accepted) {
     // The statement wrote nothing: the attempt is still pending.
     await release(run, scopes)
     return null
   }
-  const ended = accepted.left_behind.map(toEnded)
+  const ended = accepted.displaced.map(toEnded)
   if (change) {
     // In statements of their own, which see the sessions of all logins that locked the user before.
     const values = changeValues(user.id, session.id, change, now)
@@ -51,10 +50,10 @@ export async function succeed(
   const { maxSessions } = displaced
   if (Number(accepted.seen) + UNSEEN_LOGINS < maxSessions) return { ended }
   // A second statement, after the commit: it must see the sessions of parallel logins. If it fails, the
-  // login still succeeds, and the next login ends the surplus sessions.
-  const values = surplusValues(now, user.id, session.id, maxSessions)
+  // login still succeeds, and the next login ends the sessions over the limit.
+  const values = limitValues(now, user.id, session.id, maxSessions)
   try {
-    return { ended: [...ended, ...toSurplus(await run(endSurplus, values), user.id)] }
+    return { ended: [...ended, ...toOverLimit(await run(endOverLimit, values), user.id)] }
   } catch (limitError) {
     return { ended, limitError }
   }
@@ -67,40 +66,12 @@ export async function succeed(
  */
 const UNSEEN_LOGINS = 50
 
-function openingValues(
-  { user, session, refreshToken, device, displaced }: Opening,
-  scopes: ThrottleScope[],
-  now: Date,
-) {
-  return {
-    ...leftBehindValues(displaced, device),
-    now: formatTime(now),
-    keys: keysOf(scopes),
-    userId: user.id,
-    passwordHash: user.passwordHash,
-    hashDigest: digestOf(user.passwordHash),
-    sessionId: session.id,
-    sessionEnd: formatTime(session.expiresAt),
-    cookieDigest: session.cookieDigest,
-    userAgent: session.userAgent,
-    ip: session.ip,
-    tokenId: refreshToken.id,
-    tokenDigest: refreshToken.digest,
-    keyId: refreshToken.keyId,
-    issuedAt: formatTime(refreshToken.issuedAt),
-    tokenEnd: formatTime(refreshToken.expiresAt),
-    knownDeviceId: device?.kind === 'known' ? device.id : null,
-    newDeviceId: device?.kind === 'new' ? device.id : null,
-    deviceDigest: device?.kind === 'new' ? device.digest : null,
-    deviceEnd: device && formatTime(device.expiresAt),
-  }
-}
-type SuccessParameters = ReturnType<typeof openingValues>
+type SuccessParameters = OpeningValues & { keys: string[] }
 
 type Success = {
   /** The user's sessions that have not ended, without the new one, counted up to 1,000. */
   seen: string
-  left_behind: LeftBehindRow[]
+  displaced: DisplacedRow[]
 }
 
 /** Opens the session and returns a row; does nothing if the user has changed since it was verified. */
@@ -127,18 +98,18 @@ const openSession = prepare<SuccessParameters, Success>((db, parameters) =>
       select ${parameters.sessionId}::uuid, id, ${parameters.now}::timestamptz,
         ${parameters.now}::timestamptz, ${parameters.tokenEnd}::timestamptz,
         ${parameters.tokenEnd}::timestamptz, ${parameters.sessionEnd}::timestamptz, ${parameters.cookieDigest}::text,
-        case when ${parameters.cookieDigest}::text is not null then ${parameters.now}::timestamptz end,
+        ${parameters.cookieUsedAt}::timestamptz,
         ${parameters.userAgent}::text, ${parameters.ip}::text, ${parameters.deviceId}::uuid,
         ${LAST_LOGIN_COLUMNS}
       from accepted
     ),
-    left_behind as materialized (
+    displaced as materialized (
       select sessions.id, user_id, ${isReplaced(parameters)} as is_replaced
-      from sessions, accepted where ${isLeftBehind('postgres', parameters)}
+      from sessions, accepted where ${isDisplaced('postgres', parameters)}
       order by created_at, sessions.id for no key update of sessions
     ),
     ended as (
-      update sessions set ended_at = ${parameters.now} from left_behind where sessions.id = left_behind.id
+      update sessions set ended_at = ${parameters.now} from displaced where sessions.id = displaced.id
     ),
     issued as (
       insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at)
@@ -159,10 +130,10 @@ const openSession = prepare<SuccessParameters, Success>((db, parameters) =>
       from accepted where ${parameters.newDeviceId}::uuid is not null
     ),
     dropped_devices as (
-      delete from devices where id = any (array(${surplusDevices(parameters.userId)}))
+      delete from devices where id = any (array(${devicesOverLimit(parameters.userId)}))
         and ${parameters.newDeviceId}::uuid is not null and exists (select from accepted)
     )
-    select (select coalesce(json_agg(left_behind), '[]') from left_behind) as left_behind,
+    select (select coalesce(json_agg(displaced), '[]') from displaced) as displaced,
       (select count(*) from (
         select from sessions where user_id = accepted.id and ended_at is null limit 1000
       ) counted) as seen

@@ -3,7 +3,6 @@
 import { sql } from 'kysely'
 import type { EndedSession, PasswordChange } from '../../domain/attempt.ts'
 import { type EndedRow, endingAll, isOtherOf, liveIds } from './end-all-sessions.ts'
-import type { EngineName } from './engine.ts'
 import { prepare } from './prepared.ts'
 import { formatTime } from './schema.ts'
 
@@ -28,14 +27,10 @@ export const forgetOtherDevices = prepare<ChangeParameters>((db, { userId, keptD
     where user_id = ${userId} and id is distinct from ${keptDeviceId}`.compile(db),
 )
 
-export const endOthersInSqlite = prepareEnd('sqlite')
-export const endOthersInPostgres = prepareEnd('postgres')
-
-function prepareEnd(engine: EngineName) {
-  return prepare<ChangeParameters, EndedRow>((db, { now, userId, newSessionId }) =>
+export const endOthers = prepare<ChangeParameters, EndedRow>(
+  (db, { now, userId, newSessionId }, engine) =>
     endingAll(engine, isOtherOf(userId, newSessionId), now).compile(db),
-  )
-}
+)
 
 export function toOthers(rows: EndedRow[], userId: string): EndedSession[] {
   return liveIds(rows).map(id => ({ id, userId, reason: 'password' }))

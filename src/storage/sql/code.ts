@@ -3,17 +3,15 @@ import { CompiledQuery, sql } from 'kysely'
 import type { CodeStore } from '../../domain/code.ts'
 import { invalid } from '../../domain/session.ts'
 import { isLockedByAdministrator } from '../../domain/user.ts'
-import { endSurplusInPostgres, endSurplusInSqlite, surplusValues } from './displaced-sessions.ts'
+import { endOverLimit, limitValues, toOverLimit } from './displaced-sessions.ts'
 import { type Engine, transact, write } from './engine.ts'
 import { isLive, type SessionWithUser, sessionWithUser, toLive } from './live-session.ts'
 import { lockForChange } from './lock-for-change.ts'
 import { prepare } from './prepared.ts'
-import { refreshTokenRow } from './refresh-token.ts'
 import { formatTime, parseTime } from './schema.ts'
 import { LAST_LOGIN_COLUMNS } from './user-rows.ts'
 
 export function createCodes(engine: Engine): CodeStore {
-  const endSurplus = engine.name === 'postgres' ? endSurplusInPostgres : endSurplusInSqlite
   return {
     async insert(digest, sessionId, { callback, challenge, expiresAt }) {
       const expires_at = formatTime(expiresAt)
@@ -53,13 +51,17 @@ export function createCodes(engine: Engine): CodeStore {
           from sessions where id = ${code.session_id} and ${isLive(moment)}
           returning id`.execute(trx)
         if (opened.rows.length === 0) return null
-        const token = refreshTokenRow(userId, session.id, refreshToken)
+        const token = {
+          ...{ id: refreshToken.id, user_id: userId, session_id: session.id },
+          ...{ token: refreshToken.digest, key_id: refreshToken.keyId },
+          ...{ created_at: formatTime(refreshToken.issuedAt), expires_at: firstEnd },
+        }
         await trx.insertInto('refresh_tokens').values(token).execute()
-        const surplus = endSurplus(engine.db, surplusValues(now, userId, session.id, maxSessions))
+        const limit = endOverLimit(engine.db, limitValues(now, userId, session.id, maxSessions))
         const { rows } = await trx.executeQuery<{ id: string }>(
-          CompiledQuery.raw(surplus.sql, surplus.parameters),
+          CompiledQuery.raw(limit.sql, limit.parameters),
         )
-        return rows.map(({ id }) => ({ id, userId, reason: 'limit' }))
+        return toOverLimit(rows, userId)
       }),
   }
 }

@@ -8,7 +8,7 @@ import { formatTime, parseTime, type Schema } from './schema.ts'
 const MAX_DEVICES = 100
 
 /** The least recently used devices that a new one makes too many; at most 100 at a time. */
-export function surplusDevices(userId: string) {
+export function devicesOverLimit(userId: string) {
   return sql`select id from devices where user_id = ${userId}
     order by last_used_at desc, id limit 100 offset ${sql.lit(MAX_DEVICES - 1)}`
 }

@@ -1,6 +1,7 @@
 // The statements of a login, built and compiled once: building one takes longer than running it.
-import type { CompiledQuery, Insertable, Kysely } from 'kysely'
+import { type CompiledQuery, type Kysely, PostgresAdapter } from 'kysely'
 import { digestOf } from '../../system/identifiers.ts'
+import type { EngineName } from './engine.ts'
 import type { Schema } from './schema.ts'
 
 /** A parameter of a prepared statement: stands for a value until the statement is run. */
@@ -29,7 +30,7 @@ export type RunNow = <Values, Row>(statement: Statement<Values, Row>, values: Va
 type Compile<Values, Row> = (
   db: Kysely<Schema>,
   parameters: Values,
-  firstValues: Values,
+  engine: EngineName,
 ) => CompiledQuery<Row>
 
 /** `compile` builds the statement from parameters that have the type of the values they stand for. */
@@ -43,7 +44,7 @@ export function prepare<Values extends Record<string, unknown>, Row = unknown>(
   return (db, values) => {
     let statement = statements.get(db)
     if (!statement) {
-      const compiled = sendOnce(compile(db, parameters, values))
+      const compiled = sendOnce(compile(db, parameters, engineOf(db)))
       // PostgreSQL keeps the plan of a statement under its name.
       statement = { name: digestOf(compiled.sql).slice(0, 32), ...compiled }
       statements.set(db, statement)
@@ -71,16 +72,6 @@ function sendOnce({ sql, parameters }: CompiledQuery): { sql: string; parameters
   return { sql: text, parameters: sent }
 }
 
-/** An insertion. All rows must have the columns of the first row that is inserted. */
-export function prepareInsert<Table extends keyof Schema>(
-  table: Table,
-): Statement<Insertable<Schema[Table]>, unknown> {
-  return prepare<Insertable<Schema[Table]>>((db, parameters, firstRow) => {
-    const columns = Object.keys(firstRow) as (keyof typeof parameters)[]
-    const row = Object.fromEntries(columns.map(column => [column, parameters[column]]))
-    return db
-      .insertInto(table)
-      .values(row as typeof firstRow)
-      .compile()
-  })
+function engineOf(db: Kysely<Schema>): EngineName {
+  return db.getExecutor().adapter instanceof PostgresAdapter ? 'postgres' : 'sqlite'
 }

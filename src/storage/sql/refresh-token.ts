@@ -1,11 +1,10 @@
 // Refresh tokens: a token is read together with its session, its user and its successor. Each engine has its own
 // way to replace it.
-import type { Insertable } from 'kysely'
-import type { NewRefreshToken, RefreshTokenStore } from '../../domain/refresh-token.ts'
+import type { RefreshTokenStore } from '../../domain/refresh-token.ts'
 import { invalid } from '../../domain/session.ts'
 import type { Engine } from './engine.ts'
 import { toLive, toSessionUser } from './live-session.ts'
-import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
+import { formatTime, parseTime, parseTimeOrNull } from './schema.ts'
 import { findToken, type TokenRow } from './token-rows.ts'
 
 export function createRefreshTokens(engine: Engine): RefreshTokenStore {
@@ -56,23 +55,5 @@ function toSuccessor(row: TokenRow) {
     isRevoked: row.successor_revoked_at !== null,
     requestDigest: row.successor_request_digest,
     clientDigest: row.successor_client_digest,
-  }
-}
-
-export function refreshTokenRow(
-  userId: string,
-  sessionId: string,
-  token: NewRefreshToken,
-): Insertable<Schema['refresh_tokens']> {
-  return {
-    id: token.id,
-    user_id: userId,
-    session_id: sessionId,
-    token: token.digest,
-    key_id: token.keyId,
-    created_at: formatTime(token.issuedAt),
-    expires_at: formatTime(token.expiresAt),
-    request_digest: null,
-    client_digest: null,
   }
 }

@@ -4,24 +4,13 @@ import { isLive } from '../sql/live-session.ts'
 import { prepare, type RunNow } from '../sql/prepared.ts'
 import type { ReplacedRow, Rotation } from '../sql/token-rows.ts'
 import { isNotLockedByAdministrator } from '../sql/user-rows.ts'
-import { insertRefreshToken } from './open-session.ts'
 
 export function useToken(run: RunNow, rotation: Rotation): ReplacedRow | null {
   const [row] = run(findReplaceable, rotation)
   if (!row) return null
   run(revoke, rotation)
   run(noteUse, { ...rotation, sessionId: row.id })
-  run(insertRefreshToken, {
-    id: rotation.successorId,
-    user_id: row.user_id,
-    session_id: row.id,
-    token: rotation.successorDigest,
-    key_id: rotation.keyId,
-    created_at: rotation.issuedAt,
-    expires_at: rotation.expiresAt,
-    request_digest: rotation.requestDigest,
-    client_digest: rotation.clientDigest,
-  })
+  run(insertSuccessor, { ...rotation, userId: row.user_id, sessionId: row.id })
   return row
 }
 
@@ -44,4 +33,11 @@ const revoke = prepare<Rotation>((db, { id, successorId, now }) =>
 const noteUse = prepare<Rotation & { sessionId: string }>((db, { sessionId, now, expiresAt }) =>
   sql`update sessions set last_used_at = ${now}, idle_expires_at = ${expiresAt}
     where id = ${sessionId}`.compile(db),
+)
+
+const insertSuccessor = prepare<Rotation & { userId: string; sessionId: string }>((db, at) =>
+  sql`insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at,
+      request_digest, client_digest)
+    values (${at.successorId}, ${at.userId}, ${at.sessionId}, ${at.successorDigest}, ${at.keyId},
+      ${at.issuedAt}, ${at.expiresAt}, ${at.requestDigest}, ${at.clientDigest})`.compile(db),
 )

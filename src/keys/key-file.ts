@@ -71,7 +71,7 @@ function toText(file: KeyFile): string {
   return `${JSON.stringify(file, null, 2)}\n`
 }
 
-export type WatchedKeys = Keys & Pick<Followed<Keys>, 'reload' | 'close'>
+export type WatchedKeys = Keys & Pick<Followed<KeySet>, 'reload' | 'close'>
 
 /**
  * Reloads the keys when the file changes. If it cannot be read, that is reported and the old keys stay. With
@@ -87,18 +87,17 @@ export async function watchKeys(
     const keySet = await loadKeySet(path)
     const problem = findShortKey(keySet, inUse)
     if (problem) throw new KeyFileError(problem)
-    const keys = createKeys(keySet)
-    inUse = keyId => keys.findAccessKey(keyId) !== null
-    return keys
+    inUse = keyId => keySet.accessKeys.some(key => key.keyId === keyId)
+    return keySet
   }
   const { current, reload, close } = await followFiles([path], load, onReload)
-  return {
-    signingAt: now => current().signingAt(now),
-    findAccessKey: keyId => current().findAccessKey(keyId),
-    findRefreshKey: keyId => current().findRefreshKey(keyId),
-    publicJwks: () => current().publicJwks(),
-    hash: () => current().hash(),
-    reload,
-    close,
-  }
+  const keys = createKeys({
+    get accessKeys() {
+      return current().accessKeys
+    },
+    get refreshKeys() {
+      return current().refreshKeys
+    },
+  })
+  return { ...keys, reload, close }
 }

@@ -21,7 +21,7 @@ export type AccessKey = FileKey & {
   publicKey: CryptoKey
   publicJwk: JWK
 }
-export type RefreshKey = FileKey & { algorithm: 'HS256'; secret: CryptoKey }
+export type RefreshKey = FileKey & { algorithm: 'HS256' }
 
 export type Keys = {
   signingAt(now: Date): { accessKey: AccessKey; refreshKey: RefreshKey }
@@ -59,7 +59,8 @@ export function findShortKey({ accessKeys }: KeySet, isInUse: (keyId: string) =>
   return null
 }
 
-export function createKeys(keySet: KeySet): Keys {
+/** `keySet` is read again for each call: its keys may change. */
+export function createKeys(keySet: Readonly<KeySet>): Keys {
   return {
     signingAt: now => ({
       accessKey: newestSigning(keySet.accessKeys, now),
@@ -145,7 +146,7 @@ export async function importKeys({ keys }: KeyFile): Promise<KeySet> {
   for (const [index, key] of keys.entries()) {
     try {
       checkMembers(key)
-      if (key.kty === 'oct') refreshKeys.push(await importSecret(key))
+      if (key.kty === 'oct') refreshKeys.push(importSecret(key))
       else accessKeys.push(await importPrivateKey(key))
     } catch (error) {
       // The messages of the library could quote secrets of the file.
@@ -174,19 +175,17 @@ function checkMembers({ kid, iat, nbf }: StoredKey): void {
   }
 }
 
-async function importSecret(key: StoredKey): Promise<RefreshKey> {
+function importSecret(key: StoredKey): RefreshKey {
   const secret = Buffer.from(key.k ?? '', 'base64url')
   if (secret.length < SECRET_MIN_BYTES) {
     throw new KeyFileError(`a secret needs at least ${SECRET_MIN_BYTES} bytes`)
   }
   if (new Set(secret).size < 8) throw new KeyFileError('a secret must be random, not a placeholder')
   if (!key.kid) throw new KeyFileError('a secret needs a "kid"')
-  const hmac = { name: 'HMAC', hash: 'SHA-256' }
   return {
     keyId: key.kid,
     algorithm: 'HS256',
     signingKey: createSecretKey(secret),
-    secret: await crypto.subtle.importKey('raw', secret, hmac, false, ['verify']),
     signsFrom: signsFrom(key),
     fingerprint: fingerprintOf(secret),
   }

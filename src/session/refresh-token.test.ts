@@ -39,7 +39,7 @@ test('a refresh token has an issuer, a user, an id and times, and no other claim
     exp: ISSUED_AT + 7 * 24 * 3600,
   })
   const currentDate = new Date(ISSUED_AT * 1000)
-  await jwtVerify(token, KEY.secret, { currentDate, algorithms: ['HS256'], typ: 'rt+jwt' })
+  await jwtVerify(token, KEY.signingKey, { currentDate, algorithms: ['HS256'], typ: 'rt+jwt' })
   await assert.rejects(jwtVerify(token, randomBytes(32), { currentDate }))
 })
 

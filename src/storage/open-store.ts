@@ -2,7 +2,8 @@
 import { type DatabaseConfig, sourceOf } from '../config/database.ts'
 import { describeUrl } from '../config/postgres-hosts.ts'
 import type { Store } from '../domain/store.ts'
-import { messageOf } from '../system/files.ts'
+import { findExposure, messageOf } from '../system/files.ts'
+import { type Finding, ok, warning } from '../system/finding.ts'
 import { type Engine, SERVICE_OPERATION_TIMEOUT_MS } from './sql/engine.ts'
 
 export async function openStore(
@@ -43,6 +44,12 @@ async function openEngine(
 export function describeDatabase(database: DatabaseConfig): string {
   if (database.engine === 'sqlite') return `SQLite ${database.file}`
   return `PostgreSQL ${describeUrl(database.url)}`
+}
+
+/** Checks what the service cannot set by itself in the database that it has opened. */
+export async function checkStorage(database: DatabaseConfig): Promise<Finding> {
+  const exposure = database.engine === 'sqlite' ? await findExposure(database.file) : null
+  return exposure ? warning('database', exposure) : ok('database', describeDatabase(database))
 }
 
 /** What Node says of a certificate that no CA that it knows has signed. */

@@ -17,7 +17,7 @@ import {
   readDatabaseClock,
   WARN_ABOVE_MS,
 } from '../../service/cluster-clock.ts'
-import { checkStorage } from '../../storage/check-storage.ts'
+import { checkStorage } from '../../storage/open-store.ts'
 import { messageOf } from '../../system/files.ts'
 import { type Finding, ok, problem, warning } from '../../system/finding.ts'
 import { withAnyStore } from '../with-store.ts'

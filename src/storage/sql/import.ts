@@ -11,7 +11,7 @@ import type {
 import { DEFAULT_ROLE, isLockedByAdministrator, type User } from '../../domain/user.ts'
 import { digestOf } from '../../system/identifiers.ts'
 import { changedFacts, detailsOf, toAuditRows } from './audit.ts'
-import { isAmong, rowsAsJson, updateRows } from './dialect.ts'
+import { isAmong, rowsAsJson } from './dialect.ts'
 import { endAllSessions } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime, type Schema } from './schema.ts'
@@ -68,8 +68,7 @@ async function importBatch(
   }
   if (isDryRun) return decided
 
-  const updates = changed.map(({ update }) => update)
-  await updateRows(engine.name, db, 'users', updates)
+  if (changed.length > 0) await updateUsers(engine, db, changed)
   // `changeUser` in user.ts does the same for one user.
   const isOneOf = (among: Changed[]) => {
     const ids = among.map(({ update }) => update)
@@ -153,6 +152,20 @@ function updateOf(found: UserRow, user: ImportedUser, change: Change) {
   const facts = changedFacts(stored, toUser({ ...found, ...update }))
   if (!facts && !isHashChanged) return null
   return { email: stored.email, update, facts, isNewHash: isHashChanged, endsSessions, user }
+}
+
+/** The columns of an update are the same for all users. */
+async function updateUsers(engine: Engine, db: Kysely<Schema>, changed: Changed[]): Promise<void> {
+  const rows = changed.map(({ update }) => update)
+  const columns = Object.keys(rows[0] ?? {})
+  const assignments = columns
+    .filter(column => column !== 'id')
+    .map(column => sql`${sql.ref(column)} = given.${sql.ref(column)}`)
+  // Looked up by their ids too: for the join alone PostgreSQL might read the whole table.
+  const ids = rowsAsJson(engine.name, 'users', ['id'], rows)
+  await sql`update users set ${sql.join(assignments)}
+    from (${rowsAsJson(engine.name, 'users', columns, rows)}) given
+    where users.id = given.id and ${isAmong(engine.name, 'users.id', ids)}`.execute(db)
 }
 
 function addedEvent(user: ImportedUser): NewAuditEvent {

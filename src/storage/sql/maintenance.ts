@@ -6,7 +6,7 @@ import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { TOKEN_LISTED_DAYS } from '../../domain/admin-token.ts'
 import { DAY_MS, DEVICE_IDLE_SECONDS, ENDED_LISTED_SECONDS } from '../../domain/lifetimes.ts'
 import { type MaintenanceStore, NONE_REMOVED, type Removed } from '../../domain/maintenance.ts'
-import { isAmong, lockClause } from './dialect.ts'
+import { isAmong } from './dialect.ts'
 import { type Engine, transact, write } from './engine.ts'
 import { formatTime, type Schema } from './schema.ts'
 
@@ -82,13 +82,14 @@ function dueRows(now: Date, auditDays: number): DueRows[] {
 
 function createPurge(engine: Engine): MaintenanceStore['purge'] {
   const { rows: maxRows, rounds } = BATCHES[engine.name]
+  const lock = engine.name === 'postgres' ? sql`for update skip locked` : sql``
 
   async function removeBatch(trx: Transaction<Schema>, due: DueRows, now: Date): Promise<number> {
     const { table, id = 'id', orderBy = 'expires_at', keptMs = 0, condition, update } = due
     const [target, order] = [sql.table(table), sql.ref(orderBy)]
     const chosen = sql`select ${sql.ref(id)} from ${target}
       where ${order} <= ${formatTime(now, -keptMs)} and ${condition ?? sql`true`}
-      order by ${order} limit ${sql.lit(maxRows)} ${lockClause(engine, false)}`
+      order by ${order} limit ${sql.lit(maxRows)} ${lock}`
     const change = update ? sql`update ${target} set ${update}` : sql`delete from ${target}`
     const { numAffectedRows } =
       await sql`${change} where ${isAmong(engine.name, id, chosen)}`.execute(trx)

@@ -92,8 +92,8 @@ describe('a connection to PostgreSQL', async () => {
 
   test('reads a table whose columns have changed their type', async () => {
     const engine = openSingle()
-    const read = prepare<Record<string, never>, { value: string }>(db =>
-      sql<{ value: string }>`select value from changing`.compile(db),
+    const read = prepare<Record<string, never>, { value: string }>(
+      () => sql<{ value: string }>`select value from changing`,
     )
     try {
       await database.rows("create table changing as select 'kept'::text as value")

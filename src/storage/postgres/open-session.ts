@@ -75,8 +75,8 @@ type Success = {
 }
 
 /** Opens the session and returns a row; does nothing if the user has changed since it was verified. */
-const openSession = prepare<SuccessParameters, Success>((db, parameters) =>
-  sql<Success>`with ${lockedRows(parameters.keys)},
+const openSession = prepare<SuccessParameters, Success>(
+  parameters => sql`with ${lockedRows(parameters.keys)},
     -- Locked before it is changed: the session keeps the last login as the row's newest version has it.
     accepted as materialized (
       select u.id, ${LAST_LOGIN_COLUMNS} from users u, all_locked
@@ -137,5 +137,5 @@ const openSession = prepare<SuccessParameters, Success>((db, parameters) =>
       (select count(*) from (
         select from sessions where user_id = accepted.id and ended_at is null limit 1000
       ) counted) as seen
-    from accepted`.compile(db),
+    from accepted`,
 )

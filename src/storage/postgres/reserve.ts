@@ -89,8 +89,8 @@ function inUtc(column: string) {
   return sql`to_char(${sql.ref(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
 }
 
-const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
-  sql<ReservedScope>`
+const reserveAll = prepare<ReserveParameters, ReservedScope>(
+  parameters => sql`
     with moment as (
       select ${parameters.now}::timestamptz as now, ${parameters.leaseEnd}::timestamptz as lease_end,
         ${parameters.windowEnd}::timestamptz as window_end, ${parameters.expiry}::timestamptz as expiry
@@ -188,5 +188,5 @@ const reserveAll = prepare<ReserveParameters, ReservedScope>((db, parameters) =>
         when s.failures >= s.budget then m.window_end end as block_ends_at,
       (select id from locked) as locked_user_id,
       case when v.kind <> 'blocked' and s.position = 1 then (${FOUND_AS_JSON} from found) end as found
-    from state s, verdict v, moment m order by s.position`.compile(db),
+    from state s, verdict v, moment m order by s.position`,
 )

@@ -55,32 +55,30 @@ export const lockedRows = (keys: string[]) => sql`locked as materialized (
   all_locked as materialized (select count(*) from locked)`
 export const ONE_PENDING_LESS = sql`greatest(l.pending - 1, 0)`
 
-const releasePending = prepare<{ keys: string[] }>((db, { keys }) =>
-  sql`with ${lockedRows(keys)}
+const releasePending = prepare<{ keys: string[] }>(
+  ({ keys }) => sql`with ${lockedRows(keys)}
     update login_throttle t set pending = ${ONE_PENDING_LESS}
-    from locked l, all_locked where t.key = l.key`.compile(db),
+    from locked l, all_locked where t.key = l.key`,
 )
 
 /** A success clears the failures of its pair or device only. */
 export const SUCCEEDED = sql`pending = ${ONE_PENDING_LESS},
   failures = case when l.scope in ('pair', 'device') then 0 else l.failures end`
 
-const countSuccess = prepare<{ keys: string[] }>((db, { keys }) =>
-  sql`with ${lockedRows(keys)}
+const countSuccess = prepare<{ keys: string[] }>(
+  ({ keys }) => sql`with ${lockedRows(keys)}
     update login_throttle t set ${SUCCEEDED}
-    from locked l, all_locked where t.key = l.key`.compile(db),
+    from locked l, all_locked where t.key = l.key`,
 )
 
 type NoteParameters = { keys: string[]; userId: string; now: string; ip: string; userAgent: string }
 
-const noteSuccess = prepare<NoteParameters>((db, parameters) =>
-  sql`with ${lockedRows(parameters.keys)},
+const noteSuccess = prepare<NoteParameters>(
+  parameters => sql`with ${lockedRows(parameters.keys)},
     counted as (
       update login_throttle t set ${SUCCEEDED} from locked l, all_locked where t.key = l.key
     )
-    update users set ${noteLogin(parameters)} from all_locked where id = ${parameters.userId}`.compile(
-    db,
-  ),
+    update users set ${noteLogin(parameters)} from all_locked where id = ${parameters.userId}`,
 )
 
 type FailureParameters = Moments & { keys: string[]; userId: string }
@@ -99,10 +97,8 @@ const failUser = prepareFailure('users')
 const failDummyUser = prepareFailure('unknown_user')
 
 function prepareFailure(table: 'users' | 'unknown_user') {
-  return prepare<FailureParameters, { failed_login_attempts: number }>((db, parameters) =>
-    sql<{
-      failed_login_attempts: number
-    }>`with ${COMMITTED_LOCALLY}, ${lockedRows(parameters.keys)},
+  return prepare<FailureParameters, { failed_login_attempts: number }>(
+    parameters => sql`with ${COMMITTED_LOCALLY}, ${lockedRows(parameters.keys)},
     counted as (
       update login_throttle t set pending = ${ONE_PENDING_LESS},
         failures = case when l.window_ends_at <= ${parameters.now} then 1 else l.failures + 1 end,
@@ -115,6 +111,6 @@ function prepareFailure(table: 'users' | 'unknown_user') {
     )
     update ${sql.table(table)} u set ${ONE_FAILURE_MORE}
     from (select count(*) from counted) after, committed_locally
-    where u.id = ${parameters.userId} returning u.failed_login_attempts`.compile(db),
+    where u.id = ${parameters.userId} returning u.failed_login_attempts`,
   )
 }

@@ -10,8 +10,8 @@ import { isNotLockedByAdministrator } from '../sql/user-rows.ts'
  * other. Of parallel calls with one token, the second one waits for this lock and then finds the token revoked; it has
  * noted a use of the session, and no more.
  */
-export const useToken = prepare<Rotation, ReplacedRow>((db, values) =>
-  sql<ReplacedRow>`with used as (
+export const useToken = prepare<Rotation, ReplacedRow>(
+  values => sql`with used as (
       update sessions set last_used_at = ${values.now}, idle_expires_at = ${values.expiresAt}
       where id = (
           select session_id from refresh_tokens
@@ -36,5 +36,5 @@ export const useToken = prepare<Rotation, ReplacedRow>((db, values) =>
       from replaced
     )
     select replaced.*, email, name, role, created_at as user_created_at
-    from replaced join users on users.id = user_id`.compile(db),
+    from replaced join users on users.id = user_id`,
 )

@@ -81,8 +81,8 @@ export function createAdminTokens(engine: Engine): AdminTokenStore {
 
 type Row = Selectable<Schema['admin_tokens']>
 
-const findByDigest = prepare<{ digest: string }, Row>((db, { digest }) =>
-  db.selectFrom('admin_tokens').selectAll().where('digest', '=', digest).compile(),
+const findByDigest = prepare<{ digest: string }, Row>(
+  ({ digest }) => sql`select * from admin_tokens where digest = ${digest}`,
 )
 
 /** What the record says of a token. */

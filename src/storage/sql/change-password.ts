@@ -16,20 +16,24 @@ export function changeValues(
 }
 type ChangeParameters = ReturnType<typeof changeValues>
 
-export const replacePassword = prepare<ChangeParameters>((db, { now, userId, newHash }) =>
-  sql`update users set password_hash = ${newHash}, upgraded_from = null, temporary_until = null,
-    updated_at = ${now} where id = ${userId}`.compile(db),
+export const replacePassword = prepare<ChangeParameters>(
+  ({
+    now,
+    userId,
+    newHash,
+  }) => sql`update users set password_hash = ${newHash}, upgraded_from = null, temporary_until = null,
+    updated_at = ${now} where id = ${userId}`,
 )
 
 /** A caller that knew the old password may have made its own device known. */
-export const forgetOtherDevices = prepare<ChangeParameters>((db, { userId, keptDeviceId }) =>
-  sql`delete from devices
-    where user_id = ${userId} and id is distinct from ${keptDeviceId}`.compile(db),
+export const forgetOtherDevices = prepare<ChangeParameters>(
+  ({ userId, keptDeviceId }) => sql`delete from devices
+    where user_id = ${userId} and id is distinct from ${keptDeviceId}`,
 )
 
 export const endOthers = prepare<ChangeParameters, EndedRow>(
-  (db, { now, userId, newSessionId }, engine) =>
-    endingAll(engine, isOtherOf(userId, newSessionId), now).compile(db),
+  ({ now, userId, newSessionId }, engine) =>
+    endingAll(engine, isOtherOf(userId, newSessionId), now),
 )
 
 export function toOthers(rows: EndedRow[], userId: string): EndedSession[] {

@@ -72,11 +72,11 @@ type CodeRow = SessionWithUser & {
   code_expires_at: Date | string
 }
 
-const findCode = prepare<{ digest: string; now: string }, CodeRow>((db, { digest, now }) =>
-  sql<CodeRow>`select ${sessionWithUser(now)}, code.callback, code.challenge,
+const findCode = prepare<{ digest: string; now: string }, CodeRow>(
+  ({ digest, now }) => sql`select ${sessionWithUser(now)}, code.callback, code.challenge,
       code.expires_at as code_expires_at
     from login_codes code
     join sessions on sessions.id = code.session_id
     join users on users.id = sessions.user_id
-    where code.digest = ${digest}`.compile(db),
+    where code.digest = ${digest}`,
 )

@@ -61,12 +61,12 @@ export function toOverLimit(rows: { id: string }[], userId: string): EndedSessio
  * sessions in the same order as by every other statement, so that no deadlock occurs.
  */
 export const endOverLimit = prepare<ReturnType<typeof limitValues>, { id: string }>(
-  (db, { now, userId, newId, maxOthers, candidates }, engine) => {
+  ({ now, userId, newId, maxOthers, candidates }, engine) => {
     const max = sql`cast(${maxOthers} as integer)`
     const overLimit = sql`select id from over_limit`
     const locked = sql`select id from sessions where ${isAmong(engine, 'id', overLimit)}
       and ended_at is null order by created_at, id for no key update`
-    return sql<{ id: string }>`with oldest as materialized (
+    return sql`with oldest as materialized (
         select id, last_used_at from sessions
         where user_id = ${userId} and ${isLive(now)} and id <> ${newId}
         order by created_at, id limit cast(${candidates} as integer)
@@ -77,6 +77,6 @@ export const endOverLimit = prepare<ReturnType<typeof limitValues>, { id: string
       )
       update sessions set ended_at = ${now}
       where ${isAmong(engine, 'id', engine === 'postgres' ? locked : overLimit)}
-      returning id`.compile(db)
+      returning id`
   },
 )

@@ -43,10 +43,10 @@ export const findById = prepareFind('id')
 export const findByCookie = prepareFind('cookie_digest')
 
 function prepareFind(column: 'id' | 'cookie_digest') {
-  return prepare<{ value: string; now: string }, SessionWithUser>((db, { value, now }) =>
-    sql<SessionWithUser>`select ${sessionWithUser(now)}
+  return prepare<{ value: string; now: string }, SessionWithUser>(
+    ({ value, now }) => sql`select ${sessionWithUser(now)}
       from sessions join users on users.id = sessions.user_id
-      where ${sql.ref(`sessions.${column}`)} = ${value}`.compile(db),
+      where ${sql.ref(`sessions.${column}`)} = ${value}`,
   )
 }
 

@@ -1,5 +1,5 @@
 // The statements of a login, built and compiled once: building one takes longer than running it.
-import { type CompiledQuery, type Kysely, PostgresAdapter } from 'kysely'
+import { type CompiledQuery, type Kysely, PostgresAdapter, type RawBuilder } from 'kysely'
 import { digestOf } from '../../system/identifiers.ts'
 import type { EngineName } from './engine.ts'
 import type { Schema } from './schema.ts'
@@ -27,15 +27,9 @@ export type RunStatement = <Values, Row>(
 /** The same in a transaction of SQLite, synchronously. */
 export type RunNow = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Row[]
 
-type Compile<Values, Row> = (
-  db: Kysely<Schema>,
-  parameters: Values,
-  engine: EngineName,
-) => CompiledQuery<Row>
-
-/** `compile` builds the statement from parameters that have the type of the values they stand for. */
+/** `build` makes the statement from parameters that have the type of the values they stand for. */
 export function prepare<Values extends Record<string, unknown>, Row = unknown>(
-  compile: Compile<Values, Row>,
+  build: (parameters: Values, engine: EngineName) => RawBuilder<Row>,
 ): Statement<Values, Row> {
   // Reading any property returns a parameter of that name.
   const parameters = new Proxy({} as Values, { get: (_, name) => new Parameter(String(name)) })
@@ -44,7 +38,7 @@ export function prepare<Values extends Record<string, unknown>, Row = unknown>(
   return (db, values) => {
     let statement = statements.get(db)
     if (!statement) {
-      const compiled = sendOnce(compile(db, parameters, engineOf(db)))
+      const compiled = sendOnce(build(parameters, engineOf(db)).compile(db))
       // PostgreSQL keeps the plan of a statement under its name.
       statement = { name: digestOf(compiled.sql).slice(0, 32), ...compiled }
       statements.set(db, statement)

@@ -194,35 +194,39 @@ const ending = (condition: RawBuilder<unknown>, now: string) =>
   sql<Ended>`update sessions set ended_at = ${now} where ${condition} and ${isLive(now)}
     returning id, user_id`
 
-const endById = prepare<{ id: string; now: string }, Ended>((db, { id, now }) =>
-  ending(sql`id = ${id}`, now).compile(db),
+const endById = prepare<{ id: string; now: string }, Ended>(({ id, now }) =>
+  ending(sql`id = ${id}`, now),
 )
 
 const endOfUser = prepare<{ sessionId: string; userId: string; now: string }, Ended>(
-  (db, { sessionId, userId, now }) =>
-    ending(sql`id = ${sessionId} and user_id = ${userId}`, now).compile(db),
+  ({ sessionId, userId, now }) => ending(sql`id = ${sessionId} and user_id = ${userId}`, now),
 )
 
 const endByToken = prepare<{ id: string; digest: string; now: string }, Ended>(
-  (db, { id, digest, now }) =>
+  ({ id, digest, now }) =>
     ending(
       sql`id = (select session_id from refresh_tokens where refresh_tokens.id = ${id} and token = ${digest})`,
       now,
-    ).compile(db),
+    ),
 )
 
 const endByCookie = prepare<{ digest: string; usedAfter: string; now: string }, Ended>(
-  (db, { digest, usedAfter, now }) =>
-    ending(sql`cookie_digest = ${digest} and cookie_used_at > ${usedAfter}`, now).compile(db),
+  ({ digest, usedAfter, now }) =>
+    ending(sql`cookie_digest = ${digest} and cookie_used_at > ${usedAfter}`, now),
 )
 
 type Touch = { id: string; until: string; usedBefore: string; now: string }
 
 /** Never moves the expiry to an earlier time. */
-const touch = prepare<Touch>((db, { id, until, usedBefore, now }) =>
-  sql`update sessions set last_used_at = ${now}, cookie_used_at = ${now},
+const touch = prepare<Touch>(
+  ({
+    id,
+    until,
+    usedBefore,
+    now,
+  }) => sql`update sessions set last_used_at = ${now}, cookie_used_at = ${now},
       idle_expires_at = case when idle_expires_at < ${until} then ${until} else idle_expires_at end
-    where id = ${id} and ended_at is null and cookie_used_at <= ${usedBefore}`.compile(db),
+    where id = ${id} and ended_at is null and cookie_used_at <= ${usedBefore}`,
 )
 
 /** The list position of a session, live or not. As text: a Date would round PostgreSQL's microseconds. */

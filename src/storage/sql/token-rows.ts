@@ -36,8 +36,8 @@ export type TokenRow = SessionWithUser & {
 
 type Find = Pick<Rotation, 'id' | 'digest' | 'now'>
 
-export const findToken = prepare<Find, TokenRow>((db, { id, digest, now }) =>
-  sql<TokenRow>`select ${sessionWithUser(now)}, token.revoked_at as token_revoked_at,
+export const findToken = prepare<Find, TokenRow>(
+  ({ id, digest, now }) => sql`select ${sessionWithUser(now)}, token.revoked_at as token_revoked_at,
       token.request_digest as token_request_digest,
       successor.id as successor_id, successor.key_id as successor_key_id,
       successor.created_at as successor_created_at, successor.expires_at as successor_expires_at,
@@ -48,7 +48,7 @@ export const findToken = prepare<Find, TokenRow>((db, { id, digest, now }) =>
     join sessions on sessions.id = token.session_id
     join users on users.id = sessions.user_id
     left join refresh_tokens successor on successor.id = token.successor_id
-    where token.id = ${id} and token.token = ${digest}`.compile(db),
+    where token.id = ${id} and token.token = ${digest}`,
 )
 
 /** The session and the user of a token that was replaced. */

@@ -57,8 +57,8 @@ export function succeed(
 }
 
 /** Returns no row if the user has changed since its password was verified. Runs before the login is noted. */
-const insertSession = prepare<OpeningValues, { id: string }>((db, at) =>
-  sql<{ id: string }>`insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at,
+const insertSession = prepare<OpeningValues, { id: string }>(
+  at => sql`insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at,
       purge_at, expires_at, cookie_digest, cookie_used_at, user_agent, ip, device_id,
       ${LAST_LOGIN_COLUMNS})
     select ${at.sessionId}, id, ${at.now}, ${at.now}, ${at.tokenEnd}, ${at.tokenEnd}, ${at.sessionEnd},
@@ -67,32 +67,32 @@ const insertSession = prepare<OpeningValues, { id: string }>((db, at) =>
     from users where id = ${at.userId} and is_active and ${isNotLockedByAdministrator(at.now)}
       -- A parallel login may have upgraded the hash; the password is still the same.
       and (password_hash = ${at.passwordHash} or upgraded_from = ${at.hashDigest})
-    returning id`.compile(db),
+    returning id`,
 )
 
-const endDisplaced = prepare<OpeningValues, DisplacedRow>((db, at) =>
-  sql<DisplacedRow>`update sessions set ended_at = ${at.now} where ${isDisplaced('sqlite', at)}
-    returning id, user_id, ${isReplaced(at)} as is_replaced`.compile(db),
+const endDisplaced = prepare<OpeningValues, DisplacedRow>(
+  at => sql`update sessions set ended_at = ${at.now} where ${isDisplaced('sqlite', at)}
+    returning id, user_id, ${isReplaced(at)} as is_replaced`,
 )
 
-const insertToken = prepare<OpeningValues>((db, at) =>
-  sql`insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at)
+const insertToken = prepare<OpeningValues>(
+  at => sql`insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at)
     values (${at.tokenId}, ${at.userId}, ${at.sessionId}, ${at.tokenDigest}, ${at.keyId},
-      ${at.issuedAt}, ${at.tokenEnd})`.compile(db),
+      ${at.issuedAt}, ${at.tokenEnd})`,
 )
 
 /** Does nothing if the device was revoked meanwhile. */
-const noteUse = prepare<OpeningValues>((db, at) =>
-  sql`update devices set last_used_at = ${at.now}, expires_at = ${at.deviceEnd},
-    user_agent = ${at.userAgent} where id = ${at.deviceId}`.compile(db),
+const noteUse = prepare<OpeningValues>(
+  at => sql`update devices set last_used_at = ${at.now}, expires_at = ${at.deviceEnd},
+    user_agent = ${at.userAgent} where id = ${at.deviceId}`,
 )
 
-const dropDevices = prepare<OpeningValues>((db, { userId }) =>
-  sql`delete from devices where id in (${devicesOverLimit(userId)})`.compile(db),
+const dropDevices = prepare<OpeningValues>(
+  ({ userId }) => sql`delete from devices where id in (${devicesOverLimit(userId)})`,
 )
 
-const insertDevice = prepare<OpeningValues>((db, at) =>
-  sql`insert into devices (id, user_id, token, created_at, last_used_at, expires_at, user_agent)
+const insertDevice = prepare<OpeningValues>(
+  at => sql`insert into devices (id, user_id, token, created_at, last_used_at, expires_at, user_agent)
     values (${at.deviceId}, ${at.userId}, ${at.deviceDigest}, ${at.now}, ${at.now}, ${at.deviceEnd},
-      ${at.userAgent})`.compile(db),
+      ${at.userAgent})`,
 )

@@ -56,13 +56,14 @@ export function reserve(
 
 type Dummy = { dummyId: string }
 
-const findRows = prepare<{ keys: string }, StateRow>((db, { keys }) =>
-  db.selectFrom('login_throttle').select(STATE_COLUMNS).where(isOneOf(keys)).compile(),
+const findRows = prepare<{ keys: string }, StateRow>(
+  ({ keys }) => sql`select ${sql.join(STATE_COLUMNS.map(column => sql.ref(column)))}
+    from login_throttle where ${isOneOf(keys)}`,
 )
 
 /** Writes all scopes in one statement, whether they have a row or not. */
-const writeRows = prepare<Moments & { rows: string }>((db, parameters) =>
-  sql`insert into login_throttle (key, scope, email_digest, failures, pending,
+const writeRows = prepare<Moments & { rows: string }>(
+  parameters => sql`insert into login_throttle (key, scope, email_digest, failures, pending,
       lease_ends_at, window_ends_at, clears_at, expires_at)
     select value ->> 'key', value ->> 'name', value ->> 'emailDigest', value ->> 'failures',
       value ->> 'pending', ${parameters.leaseEnd}, value ->> 'windowEndsAt', value ->> 'dayEndsAt',
@@ -71,23 +72,20 @@ const writeRows = prepare<Moments & { rows: string }>((db, parameters) =>
     on conflict (key) do update set failures = excluded.failures, pending = excluded.pending,
       lease_ends_at = excluded.lease_ends_at, window_ends_at = excluded.window_ends_at,
       blocked_until = null, clears_at = excluded.clears_at,
-      expires_at = max(expires_at, excluded.expires_at)`.compile(db),
+      expires_at = max(expires_at, excluded.expires_at)`,
 )
 
 type Spent = Pick<ScopeState, 'key' | 'failures' | 'pending'> & { clearsAt: string | null }
 
 const blockRow = prepare<Moments & Spent>(
-  (db, { key, failures, pending, clearsAt, windowEnd, expiry }) =>
-    db
-      .updateTable('login_throttle')
-      .set({ failures, pending, blocked_until: windowEnd, clears_at: clearsAt })
-      .set({ expires_at: sql`max(expires_at, ${expiry}, coalesce(${clearsAt}, ''))` })
-      .where('key', '=', key)
-      .compile(),
+  at => sql`update login_throttle set failures = ${at.failures}, pending = ${at.pending},
+      blocked_until = ${at.windowEnd}, clears_at = ${at.clearsAt},
+      expires_at = max(expires_at, ${at.expiry}, coalesce(${at.clearsAt}, ''))
+    where key = ${at.key}`,
 )
 
-const findUser = prepare<Dummy & { email: string }, FoundUser>((db, { email, dummyId }) =>
-  selectUserOrDummy(email, dummyId).compile(db),
+const findUser = prepare<Dummy & { email: string }, FoundUser>(({ email, dummyId }) =>
+  selectUserOrDummy(email, dummyId),
 )
 
 function lockByThrottle(run: RunNow, email: string, at: Moments & Dummy): string | null {
@@ -97,16 +95,12 @@ function lockByThrottle(run: RunNow, email: string, at: Moments & Dummy): string
   return locked?.id ?? null
 }
 
-const lockUser = prepare<Moments & { email: string }, { id: string }>((db, at) =>
-  db
-    .updateTable('users')
-    .set({ locked_until: at.windowEnd, locked_by: 'throttle', updated_at: at.now })
-    .where('email', '=', at.email)
-    .where(isNotLockedByAdministrator(at.now))
-    .returning('id')
-    .compile(),
+const lockUser = prepare<Moments & { email: string }, { id: string }>(
+  at => sql`update users
+    set locked_until = ${at.windowEnd}, locked_by = 'throttle', updated_at = ${at.now}
+    where email = ${at.email} and ${isNotLockedByAdministrator(at.now)} returning id`,
 )
 
-const touchDummy = prepare<Moments & Dummy>((db, { now, dummyId }) =>
-  db.updateTable('unknown_user').set({ updated_at: now }).where('id', '=', dummyId).compile(),
+const touchDummy = prepare<Moments & Dummy>(
+  ({ now, dummyId }) => sql`update unknown_user set updated_at = ${now} where id = ${dummyId}`,
 )

@@ -44,17 +44,13 @@ export function toJson(scopes: ThrottleScope[]): string {
 }
 
 export function isOneOf(keys: string) {
-  return sql<boolean>`key in (select value from json_each(${keys}))`
+  return sql`key in (select value from json_each(${keys}))`
 }
 
-const ONE_PENDING_LESS = sql<number>`max(pending - 1, 0)`
+const ONE_PENDING_LESS = sql`pending = max(pending - 1, 0)`
 
-const releasePending = prepare<{ keys: string }>((db, { keys }) =>
-  db
-    .updateTable('login_throttle')
-    .set({ pending: ONE_PENDING_LESS })
-    .where(isOneOf(keys))
-    .compile(),
+const releasePending = prepare<{ keys: string }>(
+  ({ keys }) => sql`update login_throttle set ${ONE_PENDING_LESS} where ${isOneOf(keys)}`,
 )
 
 /** One window after `clears_at`; without it, a text that is before any time. */
@@ -62,45 +58,35 @@ const CLEARS_LATER = sql`coalesce(
   strftime('%Y-%m-%dT%H:%M:%fZ', clears_at, ${sql.lit(`${WINDOW_MINUTES} minutes`)}), '')`
 
 /** Turns a pending attempt into a failure; the first failure starts the window. */
-const countFailure = prepare<Moments & { keys: string }>((db, at) =>
-  db
-    .updateTable('login_throttle')
-    .set({
-      pending: ONE_PENDING_LESS,
-      failures: sql`case when window_ends_at <= ${at.now} then 1 else failures + 1 end`,
-      window_ends_at: sql`case when failures = 0 or window_ends_at <= ${at.now}
-        then ${at.windowEnd} else window_ends_at end`,
-      clears_at: sql`case scope when 'email' then max(${CLEARS_LATER}, ${at.windowEnd}) end`,
-      expires_at: sql`max(${CLEARS_LATER}, ${at.expiry})`,
-    })
-    .where(isOneOf(at.keys))
-    .compile(),
+const countFailure = prepare<Moments & { keys: string }>(
+  at => sql`update login_throttle set ${ONE_PENDING_LESS},
+      failures = case when window_ends_at <= ${at.now} then 1 else failures + 1 end,
+      window_ends_at = case when failures = 0 or window_ends_at <= ${at.now}
+        then ${at.windowEnd} else window_ends_at end,
+      clears_at = case scope when 'email' then max(${CLEARS_LATER}, ${at.windowEnd}) end,
+      expires_at = max(${CLEARS_LATER}, ${at.expiry})
+    where ${isOneOf(at.keys)}`,
 )
 
 /** Ends a pending attempt as a success, and clears the failures of its pair or device only. */
-export const countSuccess = prepare<{ keys: string }>((db, { keys }) =>
-  db
-    .updateTable('login_throttle')
-    .set({
-      pending: ONE_PENDING_LESS,
-      failures: sql`case when scope in ('pair', 'device') then 0 else failures end`,
-    })
-    .where(isOneOf(keys))
-    .compile(),
+export const countSuccess = prepare<{ keys: string }>(
+  ({ keys }) => sql`update login_throttle set ${ONE_PENDING_LESS},
+      failures = case when scope in ('pair', 'device') then 0 else failures end
+    where ${isOneOf(keys)}`,
 )
 
 type NoteParameters = { userId: string; now: string; userAgent: string; ip: string }
 
-export const noteLoginOf = prepare<NoteParameters>((db, at) =>
-  sql`update users set ${noteLogin(at)} where id = ${at.userId}`.compile(db),
+export const noteLoginOf = prepare<NoteParameters>(
+  at => sql`update users set ${noteLogin(at)} where id = ${at.userId}`,
 )
 
 const countUserFailure = countingIn('users')
 const countDummyFailure = countingIn('unknown_user')
 
 function countingIn(table: 'users' | 'unknown_user') {
-  return prepare<{ id: string }, { failed_login_attempts: number }>((db, { id }) =>
-    sql<{ failed_login_attempts: number }>`update ${sql.table(table)} set ${ONE_FAILURE_MORE}
-      where id = ${id} returning failed_login_attempts`.compile(db),
+  return prepare<{ id: string }, { failed_login_attempts: number }>(
+    ({ id }) => sql`update ${sql.table(table)} set ${ONE_FAILURE_MORE}
+      where id = ${id} returning failed_login_attempts`,
   )
 }

@@ -14,30 +14,43 @@ export function useToken(run: RunNow, rotation: Rotation): ReplacedRow | null {
   return row
 }
 
-const findReplaceable = prepare<Rotation, ReplacedRow>((db, { id, digest, expiresAt, now }) =>
-  sql<ReplacedRow>`select sessions.id, sessions.expires_at, users.id as user_id, email, name, role,
+const findReplaceable = prepare<Rotation, ReplacedRow>(
+  ({
+    id,
+    digest,
+    expiresAt,
+    now,
+  }) => sql`select sessions.id, sessions.expires_at, users.id as user_id, email, name, role,
       users.created_at as user_created_at
     from refresh_tokens token
     join sessions on sessions.id = token.session_id
     join users on users.id = sessions.user_id
     where token.id = ${id} and token.token = ${digest} and token.revoked_at is null
       and ${isLive(now)} and sessions.expires_at >= ${expiresAt}
-      and users.is_active and ${isNotLockedByAdministrator(now)}`.compile(db),
+      and users.is_active and ${isNotLockedByAdministrator(now)}`,
 )
 
-const revoke = prepare<Rotation>((db, { id, successorId, now }) =>
-  sql`update refresh_tokens set revoked_at = ${now}, successor_id = ${successorId}
-    where id = ${id}`.compile(db),
+const revoke = prepare<Rotation>(
+  ({
+    id,
+    successorId,
+    now,
+  }) => sql`update refresh_tokens set revoked_at = ${now}, successor_id = ${successorId}
+    where id = ${id}`,
 )
 
-const noteUse = prepare<Rotation & { sessionId: string }>((db, { sessionId, now, expiresAt }) =>
-  sql`update sessions set last_used_at = ${now}, idle_expires_at = ${expiresAt}
-    where id = ${sessionId}`.compile(db),
+const noteUse = prepare<Rotation & { sessionId: string }>(
+  ({
+    sessionId,
+    now,
+    expiresAt,
+  }) => sql`update sessions set last_used_at = ${now}, idle_expires_at = ${expiresAt}
+    where id = ${sessionId}`,
 )
 
-const insertSuccessor = prepare<Rotation & { userId: string; sessionId: string }>((db, at) =>
-  sql`insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at,
+const insertSuccessor = prepare<Rotation & { userId: string; sessionId: string }>(
+  at => sql`insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at,
       request_digest, client_digest)
     values (${at.successorId}, ${at.userId}, ${at.sessionId}, ${at.successorDigest}, ${at.keyId},
-      ${at.issuedAt}, ${at.expiresAt}, ${at.requestDigest}, ${at.clientDigest})`.compile(db),
+      ${at.issuedAt}, ${at.expiresAt}, ${at.requestDigest}, ${at.clientDigest})`,
 )

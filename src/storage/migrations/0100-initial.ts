@@ -1,10 +1,10 @@
 // All tables of the first release.
 import { randomBytes } from 'node:crypto'
-import { type QueryExecutorProvider, sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { DUMMY_IDS } from '../sql/schema.ts'
 import type { ColumnTypes } from './column-types.ts'
 
-export async function up(db: QueryExecutorProvider, column: ColumnTypes): Promise<void> {
+export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void> {
   const { engine, uuid, flag, json, options, time, now } = column
   /** The last login of a user; in `sessions`, the one before the session's own. */
   const lastLogin = sql`last_login_at ${time('last_login_at')},

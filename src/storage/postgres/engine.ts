@@ -1,5 +1,12 @@
 // The PostgreSQL engine: a pool of connections.
-import { CompiledQuery, Kysely, PostgresDialect, type PostgresPoolClient, sql } from 'kysely'
+import {
+  CompiledQuery,
+  Kysely,
+  PostgresAdapter,
+  PostgresDialect,
+  type PostgresPoolClient,
+  sql,
+} from 'kysely'
 import { rowsAsJson } from '../sql/dialect.ts'
 import { type Engine, repeat } from '../sql/engine.ts'
 import type { RunStatement, Statement } from '../sql/prepared.ts'
@@ -129,7 +136,7 @@ export function openPostgres(options: PoolOptions): Engine {
 
 function openDatabase(pool: Pool, timeoutMs: number): Kysely<Schema> {
   return new Kysely<Schema>({
-    dialect: new PostgresDialect({
+    dialect: new TransactionLockedDialect({
       pool: {
         // Kysely's type also has a form of `query` for cursors, which is not used here.
         connect: () => connect(pool, timeoutMs) as unknown as Promise<PostgresPoolClient>,
@@ -138,4 +145,16 @@ function openDatabase(pool: Pool, timeoutMs: number): Kysely<Schema> {
       },
     }),
   })
+}
+
+/** Without Kysely's lock for migrations, which a session holds: a pooler may change the session. */
+class TransactionLockedDialect extends PostgresDialect {
+  override createAdapter(): PostgresAdapter {
+    return new TransactionLockedAdapter()
+  }
+}
+
+class TransactionLockedAdapter extends PostgresAdapter {
+  override async acquireMigrationLock(): Promise<void> {}
+  override async releaseMigrationLock(): Promise<void> {}
 }

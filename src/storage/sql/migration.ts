@@ -6,10 +6,9 @@ import {
   type OnMigrationProgress,
   UnusableDatabase,
 } from '../../domain/migration.ts'
-import { COLUMN_TYPES } from '../migrations/column-types.ts'
-import { MIGRATIONS } from '../migrations/migrations.ts'
+import { createMigrator, MIGRATIONS } from '../migrations/migrations.ts'
 import type { Engine } from './engine.ts'
-import { formatTime, type Schema } from './schema.ts'
+import type { Schema } from './schema.ts'
 
 export function createMigrations(engine: Engine): MigrationStore {
   return {
@@ -37,12 +36,8 @@ function applyNext(engine: Engine, onProgress: OnMigrationProgress): Promise<str
     migration = next.name
     await lockTables()
     if (next !== all[0]) onProgress({ kind: 'applying', migration })
-    await sql`create table if not exists kysely_migration (
-      name varchar(255) primary key, timestamp varchar(255) not null
-    )`.execute(trx)
-    await MIGRATIONS[migration]?.up(trx, COLUMN_TYPES[engine.name])
-    await sql`insert into kysely_migration (name, timestamp)
-      values (${migration}, ${formatTime(new Date())})`.execute(trx)
+    const { error } = await createMigrator(engine.name, trx).migrateUp()
+    if (error) throw error
     return migration
   })
 }

@@ -86,7 +86,7 @@ function openDatabase(database: SqliteFile): Kysely<Schema> {
   return new Kysely<Schema>({
     dialect: {
       createDriver: () => new ImmediateSqliteDriver(database),
-      createAdapter: () => new SqliteAdapter(),
+      createAdapter: () => new TransactionalSqliteAdapter(),
       createQueryCompiler: () => new SqliteQueryCompiler(),
       createIntrospector: db => new SqliteIntrospector(db),
     },
@@ -117,5 +117,12 @@ class ImmediateSqliteDriver extends SqliteDriver {
   /** Never fails: Kysely would report that failure instead of the first one. */
   override async rollbackTransaction(): Promise<void> {
     this.#database.rollback()
+  }
+}
+
+/** The write lock of a migration's transaction makes other starting processes wait. */
+class TransactionalSqliteAdapter extends SqliteAdapter {
+  override get supportsTransactionalDdl(): boolean {
+    return true
   }
 }

@@ -13,7 +13,7 @@ import { createProgram } from '../src/cli/program.ts'
 import { createTerminal } from '../src/cli/terminal.ts'
 import { OPERATOR_VARIABLES } from '../src/config/variables.ts'
 import { ADMIN_FAILURES, PUBLIC_FAILURES } from '../src/http/answer/envelope.ts'
-import { WHEN } from '../src/http/openapi/failures.ts'
+import { WHEN } from '../src/http/openapi/public-api.ts'
 
 const PROJECT = resolve(import.meta.dirname, '..')
 
@@ -60,8 +60,8 @@ function requests(): string {
   const rows = Object.entries<Operation>(OPERATIONS).flatMap(([id, operation]) => {
     const address = addressOf(operation)
     if (!address) return []
-    const { querystring, body, response } = Object(optionsOf(id, operation).schema)
-    const { data } = Object(Object.values(response)[0]).properties
+    const { querystring, body, response } = Object(optionsOf(id, operation).config).described
+    const { data } = Object(Object.values(response)[0]).schema.properties
     const does = `${operation.summary}. ${operation.description}`
     const taken = fieldsIn(querystring) || fieldsIn(body)
     return [[code(`${address.method} ${address.url}`), does, taken, fieldsIn(data)]]

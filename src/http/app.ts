@@ -8,7 +8,6 @@ import type { IssueDeps } from '../session/issue-code.ts'
 import type { RedeemDeps } from '../session/redeem-code.ts'
 import type { RefreshDeps } from '../session/refresh.ts'
 import type { ShowFailure } from './answer/envelope.ts'
-import { NOT_DESCRIBED } from './openapi/operation.ts'
 import { PUBLIC_API } from './openapi/public-api.ts'
 import type { Page } from './page/page.ts'
 import { isListedOrigin } from './request/cors.ts'
@@ -107,13 +106,10 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.delete(`${auth}/sessions/:id`, END_SESSION_OPERATION, tracked(endSessionRoute(sessions)))
   app.get('/.well-known/jwks.json', JWKS_OPERATION, jwksRoute(sessions.keys))
   app.get('/.well-known/ended-sessions', ENDED_FEED_OPERATION, endedFeedRoute(deps.endedFeed))
-  app.get('/.well-known/change-password', NOT_DESCRIBED, changePasswordPageRoute)
+  app.get('/.well-known/change-password', changePasswordPageRoute)
 
   const pages = { page, sessions, login, passwordRules, destinations: config }
-  const shown = (showFailure: ShowFailure) => ({
-    ...NOT_DESCRIBED,
-    config: { showFailure } as object,
-  })
+  const shown = (showFailure: ShowFailure) => ({ config: { showFailure } as object })
   const form = (showFailure: ShowFailure) => ({
     ...shown(showFailure),
     onRequest: refuseForeignForms,
@@ -131,9 +127,9 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     ['/login/sessions/:id/end', endSessionFormRoute],
   ] as const) {
     app.post(url, form(showFailure), tracked(route(pages)))
-    app.get(url, NOT_DESCRIBED, toLoginRoute(page))
+    app.get(url, toLoginRoute(page))
   }
-  for (const [url, content] of page.assets) app.get(url, NOT_DESCRIBED, assetRoute(content))
+  for (const [url, content] of page.assets) app.get(url, assetRoute(content))
 
   refuseOtherMethods()
   return app

@@ -25,7 +25,6 @@ import {
 import { TLS_OPTIONS, type TlsMaterial } from './connection/tls.ts'
 import { handleError } from './errors.ts'
 import { countAnswers, refuseBadFraming, refuseWhileDraining, setHeaders } from './hooks.ts'
-import { NOT_DESCRIBED } from './openapi/operation.ts'
 import { acceptBodies, BODY_MAX_BYTES, InvalidBody } from './request/body.ts'
 import { identifyClient } from './request/client.ts'
 import { trustProxies } from './request/client-address.ts'
@@ -168,5 +167,5 @@ function refuseAllBut(app: FastifyInstance, url: string, allowed: string[]): voi
   const refuse = async (_request: FastifyRequest, reply: FastifyReply) =>
     sendFailure(reply.header('Allow', allow), 'METHOD_NOT_ALLOWED')
   const method = app.supportedMethods.filter(name => !allowed.includes(name))
-  app.route({ method, url, ...NOT_DESCRIBED, onRequest: refuse, handler: refuse })
+  app.route({ method, url, onRequest: refuse, handler: refuse })
 }

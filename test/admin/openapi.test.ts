@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { ADMIN_ROUTES } from '../../src/admin/api/app.ts'
 import { ADMIN_FAILURES } from '../../src/http/answer/envelope.ts'
-import type { Response } from '../../src/http/openapi/format.ts'
+import type { Response } from '../../src/http/openapi/document.ts'
 import { ADMIN, type AdminService, startAdminService } from '../support/admin-service.ts'
 import { createClient, PASSWORD } from '../support/service.ts'
 

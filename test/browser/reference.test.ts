@@ -6,7 +6,7 @@ import { openVisits } from './browser.ts'
 describe('the reference of the API in a browser', () => {
   const visit = openVisits()
   test(
-    'leads to every operation, and opens examples',
+    'leads to every operation, and opens its answers',
     visit(
       async ({ page, service, look }) => {
         assert.equal(await page.title(), 'API reference · Login Service')
@@ -17,14 +17,15 @@ describe('the reference of the API in a browser', () => {
         assert.equal(await links.count(), operations.length)
         await page.getByRole('link', { name: 'Log in with email and password' }).click()
         const login = page.locator('#logIn')
-        const example = login.getByText('"accessToken"')
-        assert.equal(await example.isVisible(), false)
-        await login.locator('summary').last().click()
-        assert.equal(await example.isVisible(), true)
+        assert.equal(await login.getByText('"accessToken"').isVisible(), true)
+        const failure = login.getByText('INVALID_CREDENTIALS')
+        assert.equal(await failure.isVisible(), false)
+        await login.locator('summary').click()
+        assert.equal(await failure.isVisible(), true)
         for (const details of await page.locator('details').all()) {
           await details.evaluate('it => { it.open = true }')
         }
-        await look('reference-examples')
+        await look('reference-answers')
       },
       { path: '/docs' },
     ),

@@ -1,7 +1,8 @@
 // Every text that an OpenAPI document or the form of a page lets callers send, as an input of the test of parser costs: in
 // paths, queries, headers (with credentials) and bodies.
 import assert from 'node:assert/strict'
-import type { Header, JsonSchema, Operation } from '../../src/http/openapi/format.ts'
+import type { Operation } from '../../src/http/openapi/document.ts'
+import type { JsonSchema } from '../../src/http/openapi/operation.ts'
 import { type Input, PIECES, toBytes } from '../http/parser-inputs.ts'
 import type { Description } from './described.ts'
 
@@ -32,7 +33,7 @@ const PAGE_QUERY = ['return_to', 'challenge', 'prompt', 'lang', 'done', 'again']
 
 /** `secretOf` gives a valid credential of the security scheme with this name. */
 export function describedInputs(
-  { document, resolve }: Description,
+  { document }: Description,
   secretOf: (scheme: string) => string,
   queryMaxBytes = MAX_BYTES,
 ): Input[] {
@@ -43,7 +44,7 @@ export function describedInputs(
       const bodies = Object.entries(requestBody?.content ?? { none: { schema: {} } })
       return bodies.flatMap(([mediaType, { schema }]) =>
         inputsOf({ id, method: method.toUpperCase(), path, mediaType, queryMaxBytes }, [
-          ...parameters.map(each => toPart(resolve<Header>(each))),
+          ...parameters.map(toPart),
           ...credentialsOf(security, components.securitySchemes, secretOf),
           ...fieldsOf(schema),
         ]),
@@ -118,9 +119,9 @@ function inputsOf(target: Target, parts: Part[]): Input[] {
   }))
 }
 
-function toPart(parameter: Header | { in: Place; name: string }): Part {
-  const { in: place, name, required: isInPlain = false, example = ANY_ID } = Object(parameter)
-  return { place, name, isInPlain, plain: () => example }
+function toPart(parameter: { in: string; name: string }): Part {
+  const { in: place, name, required: isInPlain = false, schema = {} } = Object(parameter)
+  return { place, name, isInPlain, plain: () => schema.examples?.[0] ?? ANY_ID }
 }
 
 /** The plain request authenticates itself in the way that is described last. */

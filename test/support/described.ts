@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import type { IncomingHttpHeaders } from 'node:http'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
-import type { Document, Header, Operation, Response } from '../../src/http/openapi/format.ts'
+import type { Document, Operation, Response } from '../../src/http/openapi/document.ts'
 
 type Got = { status: number; headers: IncomingHttpHeaders; text: string }
 type Found = { id: string; operation: Operation }
@@ -66,8 +66,7 @@ export function createDescription(text: string) {
       const response = found.operation.responses[String(status)]
       assert.ok(response, `${about} is not described`)
       const { headers: described, content } = resolve<Response>(response)
-      for (const [name, reference] of Object.entries(described)) {
-        const { schema, required } = resolve<Header>(reference)
+      for (const [name, { schema, required }] of Object.entries(described)) {
         const values = [headers[name.toLowerCase()] ?? []].flat()
         assert.ok(!required || values.length > 0, `${about}: no ${name}`)
         for (const value of values) assertValid(schema, value, `${about}, ${name}`)

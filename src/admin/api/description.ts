@@ -1,6 +1,6 @@
 // What the document of the admin API says besides its operations.
 import type { ApiDescription } from '../../http/openapi/document.ts'
-import { COMMON_FAILURES, WHEN } from '../../http/openapi/failures.ts'
+import { COMMON_FAILURES, WHEN } from '../../http/openapi/public-api.ts'
 
 export const ADMIN_API: ApiDescription = {
   title: 'Login Service: admin API',

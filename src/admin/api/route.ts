@@ -1,14 +1,7 @@
 // Makes the route of an operation: its schemas, by which Fastify validates requests and the document describes them, and
 // its handler, which gives the operation the parsed fields of a request.
 import type { FastifyRequest, RouteShorthandOptions } from 'fastify'
-import {
-  IN_GIVEN_ORDER,
-  named,
-  object,
-  operation,
-  success,
-  whole,
-} from '../../http/openapi/operation.ts'
+import { named, object, operation, success, whole } from '../../http/openapi/operation.ts'
 import { ID, NO_DATA } from '../../http/openapi/schemas.ts'
 import { WrongUse } from '../../system/failures.ts'
 import type { Fields, Operation } from '../operation.ts'
@@ -38,7 +31,6 @@ export function optionsOf(id: string, op: Operation): RouteShorthandOptions {
     response: success('The request was performed.', dataOf(id, op), {}, status),
     failures: [...failures, ...(param ? (['NOT_FOUND'] as const) : [])],
     options: {
-      ...IN_GIVEN_ORDER,
       attachValidation: true,
       preValidation(request, _reply, next) {
         if (request.body === undefined && required.length === 0) request.body = {}

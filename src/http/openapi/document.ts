@@ -1,137 +1,155 @@
-// The OpenAPI document, generated from the schemas of the routes.
-import { createRequire } from 'node:module'
-import { isDeepStrictEqual } from 'node:util'
-import type Swagger from '@fastify/swagger'
-import Fastify, { type RouteOptions } from 'fastify'
+// The OpenAPI document, made of what the routes say of themselves.
+import type { RouteOptions } from 'fastify'
 import packageJson from '../../../package.json' with { type: 'json' }
-import type { FailureCode } from '../answer/envelope.ts'
-import { headerRef, type Occasions, toResponses } from './failures.ts'
-import { type Document, type JsonSchema, successOf } from './format.ts'
-
-const require = createRequire(import.meta.url)
-const { version, license } = packageJson
-
-/** Linters demand both. The software has no licence that SPDX lists, and no author knows the deployment. */
-const INFO = {
-  license: { name: license, identifier: `LicenseRef-${license}` },
-  contact: { name: 'The operator of this service' },
-}
-
-/** Every operation has them. */
-const SHARED_COMPONENTS = {
-  parameters: {
-    'X-Request-ID': {
-      name: 'X-Request-ID',
-      in: 'header',
-      description: 'A UUID for the log lines of this request. Any other value is ignored.',
-      schema: { type: 'string' as const, format: 'uuid' },
-    },
-  },
-  headers: {
-    'X-Request-ID': {
-      description: 'The request’s id, which is in its log lines: yours, or a new one.',
-      required: true,
-      schema: { type: 'string' as const, format: 'uuid' },
-    },
-    'Retry-After': {
-      description: 'Seconds to wait.',
-      required: true,
-      schema: { type: 'string' as const, pattern: '^[0-9]+$' },
-    },
-    'WWW-Authenticate': {
-      description: 'With `error="invalid_token"` if an invalid token was sent (RFC 6750).',
-      required: true,
-      schema: { type: 'string' as const, pattern: '^Bearer realm="login"' },
-    },
-  },
-}
-
-type SecurityScheme = { description: string } & (
-  | { type: 'http'; scheme: string; bearerFormat?: string }
-  | { type: 'apiKey'; in: string; name: string }
-)
+import {
+  type FailureCode,
+  failureText,
+  SPECIFIED_RETRY_AFTER_SECONDS,
+  statusOf,
+} from '../answer/envelope.ts'
+import { FLAW_MESSAGES } from '../routes/new-password.ts'
+import {
+  type Described,
+  type Header,
+  header,
+  type JsonSchema,
+  object,
+  text,
+  whole,
+} from './operation.ts'
 
 /** What a document says besides its operations. The same for every deployment: it tells nothing of the configuration. */
 export type ApiDescription = {
   title: string
   description: string
-  tags: Document['tags']
-  securitySchemes: Record<string, SecurityScheme>
+  tags: { name: string; description: string }[]
+  securitySchemes: Record<string, { type: string; description: string; [field: string]: string }>
   /** Those of every operation. */
   failures: FailureCode[]
-  when: Occasions
+  /** When each code is sent. */
+  when: Partial<Record<FailureCode, string>>
 }
 
-/** Describes the operations, with what they share: failures, and the request's id. */
-export async function toDocument(routes: RouteOptions[], api: ApiDescription): Promise<Document> {
-  const document = await describeRoutes(routes, api)
-  const { components } = document
-  components.schemas = {}
-  components.responses = {}
-  moveNamed(document.paths, components.schemas)
-  for (const [path, operations] of Object.entries(document.paths)) {
-    for (const [method, operation] of Object.entries(operations)) {
-      if (!operation.operationId) throw new Error(`${method} ${path} is not described`)
-      const { 'x-failures': own = [], requestBody, parameters = [], responses } = operation
-      delete operation['x-failures']
-      const ofBody: FailureCode[] = method === 'get' ? [] : ['PAYLOAD_TOO_LARGE']
-      const failures = [...own, ...ofBody, ...api.failures]
-      const { response } = successOf(operation)
-      operation.parameters = [...parameters, { $ref: '#/components/parameters/X-Request-ID' }]
-      response.headers = { ...response.headers, ...headerRef('X-Request-ID') }
-      Object.assign(responses, toResponses(failures, api.when, components.responses))
-      const body = requestBody?.content['application/json']?.schema
-      // `{}` stands for a credential in the body, which another one can replace.
-      const isReplaceable = operation.security.some(isEmpty)
-      // A body without required fields may be left out too.
-      if (requestBody && (isReplaceable || !body?.required?.length)) requestBody.required = false
-      if (isEmpty(body?.properties ?? {})) delete operation.requestBody
-    }
-  }
-  return document
-}
+export type Document = ReturnType<typeof toDocument>
+export type Operation = ReturnType<typeof toOperation>
+export type Response = ReturnType<typeof toResponse>
 
-/**
- * Loads the library only here, because most processes never have a reader. Unlike `import`, `require` tries again after
- * it has failed, for example because there were no file descriptors.
- */
-async function describeRoutes(routes: RouteOptions[], api: ApiDescription): Promise<Document> {
+const REQUEST_ID = header('For the log. A value that is no UUID is replaced.', { format: 'uuid' })
+
+/** Describes the operations among the routes. */
+export function toDocument(routes: RouteOptions[], api: ApiDescription) {
   const { title, description, tags, securitySchemes } = api
-  const swagger: typeof Swagger = require('@fastify/swagger')
-  const app = Fastify({ exposeHeadRoutes: false })
-  // This app answers no requests.
-  app.setValidatorCompiler(() => () => true)
-  app.setSerializerCompiler(() => JSON.stringify)
-  await app.register(swagger, {
-    openapi: {
-      openapi: '3.1.0',
-      info: { title, version, description, ...INFO },
-      servers: [{ url: '/' }],
-      tags,
-      components: { securitySchemes, ...SHARED_COMPONENTS },
-    },
-    convertConstToEnum: false,
-  })
-  for (const { method, url, schema = {} } of routes) {
-    app.route({ method, url, schema, handler: () => null })
+  const { version, license } = packageJson
+  const paths: Record<string, Record<string, Operation>> = {}
+  const responses: Record<string, Response> = {}
+  for (const { method, url, config } of routes) {
+    const { described } = Object(config)
+    // Fastify adds a HEAD route to each GET route.
+    if (!described || method === 'HEAD') continue
+    const path = url.replace(/:(\w+)/g, '{$1}')
+    const name = String(method).toLowerCase()
+    paths[path] = { ...paths[path], [name]: toOperation(described, name, api, responses) }
   }
-  await app.ready()
-  return structuredClone(app.swagger()) as unknown as Document
+  const schemas: Record<string, JsonSchema> = {}
+  return {
+    openapi: '3.1.0',
+    info: {
+      ...{ title, version, description },
+      // Linters demand both. SPDX does not list the licence, and no author knows the deployment.
+      license: { name: license, identifier: `LicenseRef-${license}` },
+      contact: { name: 'The operator of this service' },
+    },
+    servers: [{ url: '/' }],
+    tags,
+    paths: moveNamed(paths, schemas),
+    components: { schemas, responses, securitySchemes },
+  }
 }
 
-const isEmpty = (value: object) => Object.keys(value).length === 0
-
-/** Puts references in the place of schemas that have a name. */
-function moveNamed(part: object, schemas: Record<string, JsonSchema>): void {
-  for (const [key, value] of Object.entries(part)) {
-    if (value === null || typeof value !== 'object') continue
-    moveNamed(value, schemas)
-    const { title, ...schema } = value
-    // A schema may also describe a field of this name.
-    if (typeof title !== 'string') continue
-    schemas[title] ??= schema
-    if (!isDeepStrictEqual(schemas[title], schema))
-      throw new Error(`two schemas are called ${title}`)
-    Object.assign(part, { [key]: { $ref: `#/components/schemas/${title}` } })
+function toOperation(
+  { params, querystring, body, response, failures = [], ...words }: Described,
+  method: string,
+  api: ApiDescription,
+  components: Record<string, Response>,
+) {
+  const responses: Record<string, Response | { $ref: string }> = {}
+  for (const [status, { description, headers = {}, schema }] of Object.entries(response)) {
+    responses[status] = toResponse(description, headers, schema && { schema })
   }
+  const ofBody: FailureCode[] = method === 'get' ? [] : ['PAYLOAD_TOO_LARGE']
+  const byStatus = Object.groupBy([...failures, ...ofBody, ...api.failures], statusOf)
+  for (const [status, codes = []] of Object.entries(byStatus)) {
+    const name = codes.map(toTypeName).join('Or')
+    components[name] ??= toFailure(Number(status), codes, api.when)
+    responses[status] = { $ref: `#/components/responses/${name}` }
+  }
+  // An empty object among the credentials stands for one in the body, which the others can replace.
+  const isReplaceable = words.security.some(way => Object.keys(way).length === 0)
+  const required = !isReplaceable && Boolean(body?.required?.length)
+  const requestBody = body && { required, content: { 'application/json': { schema: body } } }
+  return {
+    ...words,
+    parameters: [
+      ...toParameters('path', params),
+      ...toParameters('query', querystring),
+      { name: 'X-Request-ID', in: 'header', ...REQUEST_ID },
+    ],
+    ...(Object.keys(body?.properties ?? {}).length > 0 && { requestBody }),
+    responses,
+  }
+}
+
+function toParameters(place: string, { properties = {}, required = [] }: JsonSchema = {}) {
+  return Object.entries(properties).map(([name, { description = '', ...schema }]) => {
+    return { name, in: place, description, required: required.includes(name), schema }
+  })
+}
+
+type Body = { schema: JsonSchema; examples?: Record<string, { summary: string; value: object }> }
+
+function toResponse(description: string, own: Record<string, Header>, body?: Body) {
+  const headers = { ...own, 'X-Request-ID': { ...REQUEST_ID, required: true } }
+  return { description, headers, ...(body && { content: { 'application/json': body } }) }
+}
+
+/** INVALID_TOKEN becomes InvalidToken: generators make the names of types from those of components. */
+function toTypeName(code: FailureCode): string {
+  return code.toLowerCase().replace(/(?:^|_)(\w)/g, (_, letter) => letter.toUpperCase())
+}
+
+function toFailure(status: number, codes: FailureCode[], when: ApiDescription['when']): Response {
+  const error = {
+    // An enumeration, so that generated clients know the codes of each operation.
+    code: text('For programs. It does not change.', { enum: codes }),
+    message: text('For people.'),
+    fields: { type: 'array', items: text('A field that is missing or invalid.') },
+    reason: text('What is wrong with the new password.', { enum: Object.keys(FLAW_MESSAGES) }),
+    retryAfter: {
+      ...{ type: 'integer', const: SPECIFIED_RETRY_AFTER_SECONDS },
+      description:
+        'Seconds. Only after too many failed logins, and then always 900. The header `Retry-After` has those that are left.',
+    },
+  }
+  const failed = { type: 'boolean', const: false }
+  const schema = whole({ success: failed, error: object(error, ['code', 'message']) })
+  const headers = {
+    ...(status === 401 && { 'WWW-Authenticate': header('See RFC 6750.', {}, true) }),
+    ...([429, 503].includes(status) && { 'Retry-After': header('Seconds to wait.', {}, true) }),
+  }
+  const examples = codes.map(code => {
+    return [code, { summary: when[code], value: JSON.parse(failureText(code)) }]
+  })
+  const description = codes.map(code => `\`${code}\`: ${when[code]}.`).join('\n\n')
+  return toResponse(description, headers, { schema, examples: Object.fromEntries(examples) })
+}
+
+/** A copy with references in the place of schemas that have a name. */
+function moveNamed<T>(part: T, schemas: Record<string, JsonSchema>): T {
+  return JSON.parse(JSON.stringify(part), (_key, value) => {
+    // A schema may also describe a field of this name.
+    if (typeof value?.title !== 'string') return value
+    const { title, ...schema } = value
+    schemas[title] = schema
+    return { $ref: `#/components/schemas/${title}` }
+  })
 }

@@ -1,73 +1,92 @@
-// What an operation accepts and answers. A route takes it as its options: Fastify validates and serialises by
-// its schemas, and document.ts describes the operation by them.
-import type { FastifySchema, RouteShorthandOptions } from 'fastify'
+// What an operation accepts and answers. A route takes it as its options: Fastify validates requests by its schemas, and
+// document.ts describes the operation.
+import type { RouteShorthandOptions } from 'fastify'
 import type { FailureCode } from '../answer/envelope.ts'
 
-type Described = Required<
-  Pick<FastifySchema, 'operationId' | 'tags' | 'summary' | 'description'>
-> & {
+export type JsonSchema = {
+  $ref?: string
+  type?: string | string[]
+  format?: string
+  description?: string
+  const?: unknown
+  enum?: readonly unknown[]
+  examples?: unknown[]
+  anyOf?: JsonSchema[]
+  items?: JsonSchema
+  properties?: Record<string, JsonSchema>
+  required?: string[]
+  additionalProperties?: boolean
+}
+
+export type Header = { description: string; required: boolean; schema: JsonSchema }
+type Answer = { description: string; headers?: Record<string, Header>; schema?: JsonSchema }
+
+export type Described = {
+  operationId: string
+  tags: string[]
+  summary: string
+  description: string
+  security: Record<string, string[]>[]
+  params?: JsonSchema
+  querystring?: JsonSchema
+  body?: JsonSchema
+  /** By status. One without a schema has no body. */
+  response: Record<number, Answer>
   /** Those that not every operation has. */
   failures?: FailureCode[]
-  /** How Fastify treats the route. */
-  options?: Omit<RouteShorthandOptions, 'schema'>
 }
 
-export function operation({ failures = [], options, ...schema }: FastifySchema & Described) {
-  // Failures have no schema here: their texts are cached, so Fastify has nothing to serialise.
-  return { ...options, schema: { ...schema, 'x-failures': failures } }
+type Options = Omit<RouteShorthandOptions, 'schema' | 'config'>
+
+/** `options`: how Fastify treats the route. */
+export function operation({ options, ...described }: Described & { options?: Options }) {
+  const { params, querystring, body } = described
+  const config: object = { described }
+  // Answers have no schema here: their fields are written in the given order.
+  const schema = {
+    ...(params && { params }),
+    ...(querystring && { querystring }),
+    ...(body && { body }),
+  }
+  return { ...options, config, schema }
 }
-
-/** An address that is not part of the API. */
-export const NOT_DESCRIBED = { schema: { hide: true } }
-
-/**
- * For an answer with optional fields: the serialiser that Fastify compiles would write all required fields
- * before them.
- */
-export const IN_GIVEN_ORDER = { serializerCompiler: () => JSON.stringify }
 
 /** Either is accepted by operations that only read. */
-export const READING = [{ accessToken: [] }, { sessionCookie: [] }]
+export const READING = [{ accessToken: [] }, { sessionCookie: [] }] as Described['security']
 /** A change that is authenticated by the cookie needs the CSRF token as well. */
 export const CHANGING = [{ accessToken: [] }, { sessionCookie: [], csrfToken: [] }]
 
-type Properties = Record<string, object>
+export function text(description: string, more: JsonSchema = {}): JsonSchema {
+  return { type: 'string', description, ...more }
+}
 
-export function object<P extends Properties, R extends keyof P & string>(
-  properties: P,
-  required: readonly R[],
-) {
-  return { type: 'object', required, properties } as const
+export function header(description: string, more: JsonSchema = {}, required = false): Header {
+  return { description, required, schema: { type: 'string', ...more } }
+}
+
+export function object(properties: Record<string, object>, required: string[]): JsonSchema {
+  return { type: 'object', required, properties }
 }
 
 /** An object that has all these fields. */
-export function whole<P extends Properties>(properties: P) {
+export function whole(properties: Record<string, object>): JsonSchema {
   return object(properties, Object.keys(properties))
 }
 
-export function orNull<S extends { type: string }>(schema: S, description?: string) {
-  return { ...schema, type: [schema.type, 'null'], ...(description && { description }) }
+export function orNull(schema: JsonSchema, description?: string): JsonSchema {
+  const type = [schema.type ?? [], 'null'].flat()
+  return { ...schema, type, ...(description && { description }) }
 }
 
-type Named = { title: string }
+type Named = JsonSchema & { title: string }
 
 /** A schema that the document describes once, as a component of this name, and refers to. */
-export function named<S extends object>(title: string, schema: S): Named & S {
+export function named(title: string, schema: JsonSchema): Named {
   return { title, ...schema }
 }
 
 /** The answer of an operation that succeeds: the envelope around its data. */
-export function success(
-  description: string,
-  data: Named,
-  headers: Properties = {},
-  status: 200 | 201 = 200,
-) {
-  return {
-    [status]: {
-      'x-response-description': description,
-      headers,
-      ...whole({ success: { type: 'boolean', const: true }, data }),
-    },
-  }
+export function success(description: string, data: Named, headers = {}, status = 200) {
+  const schema = whole({ success: { type: 'boolean', const: true }, data })
+  return { [status]: { description, headers, schema } }
 }

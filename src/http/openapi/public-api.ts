@@ -1,6 +1,43 @@
 // What the document of the public API says besides its operations.
+import type { PublicFailureCode } from '../answer/envelope.ts'
 import type { ApiDescription } from './document.ts'
-import { COMMON_FAILURES, WHEN } from './failures.ts'
+
+/** When an operation fails. docs/api.md has these sentences in its table. */
+export const WHEN: Record<PublicFailureCode, string> = {
+  VALIDATION_ERROR:
+    'login, change of the password or login code: a field is missing, empty or not a string, or the body is not a JSON object; or the new password cannot be used, and `reason` says why',
+  BAD_REQUEST:
+    'the request is not valid HTTP, is ambiguous, or came as `http://` to the TLS port; the body is not JSON (except at the login: `VALIDATION_ERROR`); or `limit`, `after`, `role` or `refreshToken` is invalid (named in `fields`)',
+  INVALID_CREDENTIALS:
+    'unknown email, wrong password, a temporary password that has ended, or a user that is inactive or locked by an administrator: always the same answer',
+  INVALID_TOKEN:
+    'the token, cookie or code is missing or invalid, or does not belong to a live session',
+  HTTPS_REQUIRED: 'the request did not come over HTTPS',
+  CSRF_FAILED:
+    'a POST or DELETE by cookie came without its CSRF token, or with neither `Sec-Fetch-Site: same-origin` nor an `Origin` that `CORS_ORIGINS` lists; or a login came from a page of another site that it does not list; or a proxy asked `GET /verify` about a change by cookie that came from elsewhere',
+  FORBIDDEN: 'the user has none of the roles that a proxy named in `GET /verify?role=`',
+  PASSWORD_CHANGE_REQUIRED:
+    'login: the password is right but temporary; set a new one with `POST /api/v1/auth/password`',
+  NOT_FOUND: 'nothing exists at this address, or you have no live session with this id',
+  METHOD_NOT_ALLOWED: 'the address supports only the methods in `Allow`',
+  REQUEST_TIMEOUT: 'the headers took longer than 5 seconds, or the whole request longer than 10',
+  PAYLOAD_TOO_LARGE: 'the body is larger than 16 KiB',
+  UNSUPPORTED_MEDIA_TYPE: 'the body is not `application/json`, or it is compressed',
+  EXPECTATION_FAILED: 'the `Expect` header is not `100-continue`',
+  TOO_MANY_ATTEMPTS: 'too many failed logins; `Retry-After` has the exact seconds left',
+  TOO_MANY_REQUESTS: 'more than 60 refreshes and login codes of a session in a minute',
+  HEADERS_TOO_LARGE:
+    'address and headers are larger than 16 KiB, or there are more than 100 headers',
+  INTERNAL_ERROR: 'an unexpected error, such as a database that does not answer',
+  SERVICE_UNAVAILABLE: 'the service is overloaded or is stopping; try again after `Retry-After`',
+}
+
+/** Every operation may answer these. */
+export const COMMON_FAILURES: PublicFailureCode[] = [
+  ...(['BAD_REQUEST', 'HTTPS_REQUIRED', 'REQUEST_TIMEOUT'] as const),
+  ...(['UNSUPPORTED_MEDIA_TYPE', 'EXPECTATION_FAILED', 'HEADERS_TOO_LARGE'] as const),
+  ...(['INTERNAL_ERROR', 'SERVICE_UNAVAILABLE'] as const),
+]
 
 export const PUBLIC_API: ApiDescription = {
   title: 'Login Service',
@@ -17,22 +54,16 @@ export const PUBLIC_API: ApiDescription = {
   ],
   securitySchemes: {
     accessToken: {
-      type: 'http',
-      scheme: 'bearer',
-      bearerFormat: 'JWT',
+      ...{ type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
       description: 'The access token of a login or refresh.',
     },
     sessionCookie: {
-      type: 'apiKey',
-      in: 'cookie',
-      name: '__Host-session',
+      ...{ type: 'apiKey', in: 'cookie', name: '__Host-session' },
       description:
         'The session cookie, which a browser gets at its login. Pages of other origins send it with `credentials: "include"`, if they are of the same site and `CORS_ORIGINS` lists them.',
     },
     csrfToken: {
-      type: 'apiKey',
-      in: 'header',
-      name: 'X-CSRF-Token',
+      ...{ type: 'apiKey', in: 'header', name: 'X-CSRF-Token' },
       description:
         'The CSRF token of a login or `GET /api/v1/auth/session`; all of a session stay valid. The request also needs `Sec-Fetch-Site: same-origin`, or an `Origin` that `CORS_ORIGINS` lists.',
     },

@@ -1,35 +1,27 @@
 // The schemas that several operations share.
 import type { SessionUser } from '../../domain/session.ts'
 import { UUID_PATTERN } from '../../system/identifiers.ts'
-import { named, whole } from './operation.ts'
+import { header, named, text, whole } from './operation.ts'
 
 export const NO_DATA = named('NoData', { type: 'object', description: 'Empty.' })
 
 /** Every id. In an address or query, capital letters are accepted too. */
-export const ID = { type: 'string', format: 'uuid' }
+export const ID = {
+  type: 'string',
+  format: 'uuid',
+  examples: ['0b7f7c3e-5d0c-4f0a-9a51-2f8f0f1f6a10'],
+}
 export const TIME = { type: 'string', format: 'date-time', examples: ['2026-03-01T09:30:00.000Z'] }
 
 export const CSRF_TOKEN_HEADER = {
-  'X-CSRF-Token': {
-    type: 'string',
-    description:
-      'Only with a session cookie: send it back with each POST and DELETE that the cookie authenticates.',
-  },
+  'X-CSRF-Token': header('Only with a session cookie. Send it with each change that uses it.'),
 }
-
 export const CLEARED_COOKIE_HEADER = {
-  'Set-Cookie': {
-    type: 'string',
-    description: 'Deletes the session cookie, if it has authenticated the request.',
-  },
+  'Set-Cookie': header('Deletes the session cookie, if it has authenticated the request.'),
 }
 
 export const USER_FIELDS = {
-  id: {
-    ...ID,
-    description: 'Never changes. It is `sub` in the access token.',
-    examples: ['0b7f7c3e-5d0c-4f0a-9a51-2f8f0f1f6a10'],
-  },
+  id: { ...ID, description: 'Never changes. It is `sub` in the access token.' },
   email: { type: 'string', examples: ['kate@example.com'] },
   name: { type: 'string', examples: ['Kate'] },
   role: { type: 'string', examples: ['user'] },
@@ -39,32 +31,16 @@ export const USER_FIELDS = {
 export const USER = named('User', whole(USER_FIELDS))
 
 export const SESSION_FIELDS = {
-  id: {
-    ...ID,
-    description: 'It is `sid` in the access token.',
-    examples: ['7c9e6679-7425-40de-944b-e07fc1f90ae7'],
-  },
+  id: { ...ID, description: 'It is `sid` in the access token.' },
   createdAt: { ...TIME, description: 'The time of the login.' },
   lastUsedAt: TIME,
-  expiresAt: {
-    ...TIME,
-    description: 'The session may end earlier, if it is not used.',
-    examples: ['2026-03-31T09:30:00.000Z'],
-  },
-  userAgent: {
-    type: 'string',
-    description: 'The `User-Agent` header of the login, or empty.',
-    examples: ['curl/8.5.0'],
-  },
+  expiresAt: { ...TIME, description: 'The session may end earlier, if it is not used.' },
+  userAgent: text('The `User-Agent` of the login, or empty.', { examples: ['curl/8.5.0'] }),
   ip: { type: 'string', examples: ['203.0.113.9'] },
 }
 
 /** A parameter of an address or query. */
-export const SESSION_ID = {
-  type: 'string',
-  pattern: UUID_PATTERN,
-  examples: SESSION_FIELDS.id.examples,
-}
+export const SESSION_ID = { type: 'string', pattern: UUID_PATTERN, examples: ID.examples }
 
 export const LAST_LOGIN_FIELDS = {
   at: TIME,
@@ -81,29 +57,18 @@ export const LAST_LOGIN_FIELDS = {
   },
 }
 
+const JWT = { type: 'string', examples: ['eyJhbGciOiJFUzI1NiIs…'] }
+
 /** The data of a login. */
 export const TOKENS = {
   user: USER,
-  accessToken: {
-    type: 'string',
-    description: 'A JWT that other services verify with the published keys.',
-    examples: ['eyJhbGciOiJFUzI1NiIs…'],
-  },
-  refreshToken: {
-    type: 'string',
-    description:
-      'A JWT that only this service accepts. It is valid for 7 days, and each refresh replaces it.',
-    examples: ['eyJhbGciOiJIUzI1NiIs…'],
-  },
-  expiresIn: {
-    type: 'integer',
-    description: 'Seconds until the access token expires.',
-    examples: [3600],
-  },
+  accessToken: { ...JWT, description: 'Other services verify it with the published keys.' },
+  refreshToken: { ...JWT, description: 'It is valid for 7 days. Each refresh replaces it.' },
+  expiresIn: { type: 'integer', description: 'Of the access token, in seconds.', examples: [3600] },
 }
 
 /** The whole body may be missing if there is another credential. */
 export const REFRESH_TOKEN_BODY = {
-  ...whole({ refreshToken: { type: 'string', examples: TOKENS.refreshToken.examples } }),
+  ...whole({ refreshToken: JWT }),
   description: 'Leave it out to use another credential.',
 }

@@ -1,5 +1,5 @@
 // The document around every page, and the pages that only say something.
-import { Html, html, type Value } from './html.ts'
+import { type Html, html, type Value } from './html.ts'
 import type { Page } from './page.ts'
 import { type Texts, textsFor } from './texts.ts'
 
@@ -129,8 +129,8 @@ function refreshingPage(frame: Frame, address: string, title: string, link: stri
   return toDocument(frame, { title, main, head, view: 'message' })
 }
 
-/** The reference of the API, which is HTML. It is in English and needs no script. */
-export function referencePage({ brandName, folder }: Page, reference: string): string {
+/** It is in English and needs no script. */
+export function referencePage({ brandName, folder }: Page, reference: Html): string {
   return html`<!doctype html>
 <html lang="en">
   <head>
@@ -150,7 +150,7 @@ export function referencePage({ brandName, folder }: Page, reference: string): s
     </header>
     <main>
       <h1>API reference</h1>
-      ${new Html(reference)}
+      ${reference}
     </main>
   </body>
 </html>

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Cursor, EndedFeed } from '../../session/ended-feed.ts'
 import { digestOf } from '../../system/identifiers.ts'
-import { named, object, operation, whole } from '../openapi/operation.ts'
+import { header, named, object, operation, whole } from '../openapi/operation.ts'
 import { ID } from '../openapi/schemas.ts'
 import { refuse } from '../request/log.ts'
 
@@ -13,7 +13,7 @@ const CURSOR = {
   pattern: '^\\d{1,15}(\\.\\d{1,15}\\.[\\da-f-]{36})?$',
   examples: ['1767225600000'],
 }
-const ETAG = { type: 'string', description: 'Send it as `If-None-Match` with the same `after`.' }
+const ETAG = header('Send it as `If-None-Match` with the same `after`.')
 
 export const ENDED_FEED_OPERATION = operation({
   operationId: 'listEndedSessions',
@@ -28,9 +28,9 @@ export const ENDED_FEED_OPERATION = operation({
   ),
   response: {
     200: {
-      'x-response-description': 'The ids of the sessions.',
+      description: 'The ids of the sessions.',
       headers: { ETag: ETAG },
-      ...named(
+      schema: named(
         'EndedSessions',
         whole({
           ended: { type: 'array', items: ID },
@@ -39,11 +39,7 @@ export const ENDED_FEED_OPERATION = operation({
         }),
       ),
     },
-    304: {
-      'x-response-description': 'Nothing is new.',
-      headers: { ETag: ETAG },
-      type: 'null',
-    },
+    304: { description: 'Nothing is new.', headers: { ETag: ETAG } },
   },
   options: { attachValidation: true },
 })

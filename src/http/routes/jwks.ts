@@ -1,7 +1,7 @@
 // GET /.well-known/jwks.json: the keys that verify access tokens.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Keys } from '../../keys/key-set.ts'
-import { IN_GIVEN_ORDER, named, object, operation, whole } from '../openapi/operation.ts'
+import { header, named, object, operation, whole } from '../openapi/operation.ts'
 
 /** Shorter than the time between a key's publication and its first use, so that caches know it in time. */
 const CACHE_SECONDS = 30
@@ -36,14 +36,11 @@ export const JWKS_OPERATION = operation({
   security: [],
   response: {
     200: {
-      'x-response-description': 'The published keys.',
-      headers: {
-        'Cache-Control': { type: 'string', description: 'How long the keys may be cached.' },
-      },
-      ...named('KeySet', whole({ keys: { type: 'array', items: named('Key', KEY) } })),
+      description: 'The published keys.',
+      headers: { 'Cache-Control': header('How long the keys may be cached.') },
+      schema: named('KeySet', whole({ keys: { type: 'array', items: named('Key', KEY) } })),
     },
   },
-  options: IN_GIVEN_ORDER,
 })
 
 export function jwksRoute(keys: Keys) {

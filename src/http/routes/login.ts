@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
 import { sendFailure, sendTokens } from '../answer/envelope.ts'
-import { named, operation, success, whole } from '../openapi/operation.ts'
+import { header, named, operation, success, whole } from '../openapi/operation.ts'
 import { CSRF_TOKEN_HEADER, TOKENS } from '../openapi/schemas.ts'
 import { clientOf } from '../request/client.ts'
 import {
@@ -32,10 +32,7 @@ export const PASSWORD = { type: 'string', minLength: 1, examples: ['correct hors
 export const LOGIN_DATA = named('Tokens', whole(TOKENS))
 export const LOGIN_HEADERS = {
   ...CSRF_TOKEN_HEADER,
-  'Set-Cookie': {
-    type: 'string',
-    description: 'Only for browsers: `__Host-session` and `__Host-device`.',
-  },
+  'Set-Cookie': header('Only for browsers: `__Host-session` and `__Host-device`.'),
 }
 
 export const LOGIN_OPERATION = operation({

@@ -1,7 +1,6 @@
 // GET /openapi.json and GET /docs: the description of an API, for programs and for people.
-import type { FastifyInstance, FastifyReply, RouteOptions } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { type ApiDescription, toDocument } from '../openapi/document.ts'
-import { NOT_DESCRIBED } from '../openapi/operation.ts'
 import { toHtml } from '../openapi/reference.ts'
 import { referencePage } from '../page/layout.ts'
 import { compressText, type Page } from '../page/page.ts'
@@ -12,36 +11,25 @@ export function addReference(
   app: FastifyInstance,
   page: Page,
   api: ApiDescription,
-  cacheControl?: string,
+  cacheControl = 'no-store',
 ): void {
   const routes: RouteOptions[] = []
   app.addHook('onRoute', route => {
-    if (!route.schema?.hide) routes.push(route)
+    routes.push(route)
   })
-  const make = async () => {
-    const document = await toDocument(routes, api)
+  const make = () => {
+    const document = toDocument(routes, api)
     return {
       json: compressText('application/json', JSON.stringify(document)),
-      html: compressText('text/html', referencePage(page, toHtml(document, api.failures))),
+      html: compressText('text/html', referencePage(page, toHtml(document))),
     }
   }
   let made: ReturnType<typeof make> | null = null
-  /** Makes them for the first reader, because most processes never have one. */
-  const reference = () => {
-    made ??= make().catch(error => {
-      made = null
-      throw error
-    })
-    return made
+  /** Made for the first reader, because most processes never have one. */
+  const send = (request: FastifyRequest, reply: FastifyReply, kind: 'json' | 'html') => {
+    made ??= make()
+    return sendContent(request, reply.header('Cache-Control', cacheControl), made[kind])
   }
-  const cached = (reply: FastifyReply) =>
-    cacheControl ? reply.header('Cache-Control', cacheControl) : reply
-  app.get('/openapi.json', NOT_DESCRIBED, async (request, reply) => {
-    const { json } = await reference()
-    return sendContent(request, cached(reply), json)
-  })
-  app.get('/docs', NOT_DESCRIBED, async (request, reply) => {
-    const { html } = await reference()
-    return sendContent(request, cached(reply).headers(PAGE_HEADERS), html)
-  })
+  app.get('/openapi.json', async (request, reply) => send(request, reply, 'json'))
+  app.get('/docs', async (request, reply) => send(request, reply.headers(PAGE_HEADERS), 'html'))
 }

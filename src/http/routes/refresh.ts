@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { RefreshedSession } from '../../domain/refresh-token.ts'
 import { type RefreshDeps, refresh, renewAccess } from '../../session/refresh.ts'
 import { sendFailure, sendTokens } from '../answer/envelope.ts'
-import { IN_GIVEN_ORDER, named, object, operation, success } from '../openapi/operation.ts'
+import { named, object, operation, success } from '../openapi/operation.ts'
 import { REFRESH_TOKEN_BODY, TOKENS } from '../openapi/schemas.ts'
 import { clientOf } from '../request/client.ts'
 import { givenRequestId, logCounted, logOf } from '../request/log.ts'
@@ -33,7 +33,7 @@ export const REFRESH_OPERATION = operation({
     named('RenewedTokens', object(TOKENS, ['user', 'accessToken', 'expiresIn'])),
   ),
   failures: ['INVALID_TOKEN', 'CSRF_FAILED', 'TOO_MANY_REQUESTS'],
-  options: { ...IN_GIVEN_ORDER, attachValidation: true },
+  options: { attachValidation: true },
 })
 
 export function refreshRoute(deps: Deps) {

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../config/config.ts'
 import { sendFailure, sendSuccess } from '../answer/envelope.ts'
-import { object, operation, READING, success } from '../openapi/operation.ts'
+import { header, object, operation, READING, success } from '../openapi/operation.ts'
 import { NO_DATA } from '../openapi/schemas.ts'
 import { acceptedReturnTo, originOf } from '../page/return-to.ts'
 import { type Proxies, trustProxies } from '../request/client-address.ts'
@@ -19,8 +19,6 @@ import {
 } from './session-access.ts'
 
 type VerifyDeps = SessionAccess & { proxies: Proxies; returnToOrigins: readonly string[] }
-
-const REMOTE = (description: string) => ({ type: 'string', description })
 
 export const VERIFY_OPERATION = operation({
   operationId: 'verify',
@@ -45,18 +43,17 @@ export const VERIFY_OPERATION = operation({
   },
   response: {
     ...success('The session is live.', NO_DATA, {
-      'Remote-User': REMOTE('The id of the user.'),
-      'Remote-Email': REMOTE('The email.'),
-      'Remote-Name': REMOTE(
+      'Remote-User': header('The id of the user.'),
+      'Remote-Email': header('The email.'),
+      'Remote-Name': header(
         'The name. In all four headers, control characters, `%` and non-ASCII characters are percent-encoded as UTF-8.',
       ),
-      'Remote-Role': REMOTE('The role.'),
+      'Remote-Role': header('The role.'),
     }),
     302: {
-      'x-response-description':
+      description:
         'There is no live session, and a user has opened the page that `X-Forwarded-Uri` names.',
-      headers: { Location: REMOTE('The login page, with the address to return to.') },
-      type: 'null',
+      headers: { Location: header('The login page, with the address to return to.') },
     },
   },
   failures: ['INVALID_TOKEN', 'FORBIDDEN', 'CSRF_FAILED'],

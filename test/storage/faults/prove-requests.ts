@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Document } from '../../../src/http/openapi/format.ts'
+import type { Document } from '../../../src/http/openapi/document.ts'
 import type { EngineName } from '../../../src/storage/sql/engine.ts'
 import { LEASE_MS } from '../../../src/storage/sql/throttle-rows.ts'
 import { digestOf } from '../../../src/system/identifiers.ts'

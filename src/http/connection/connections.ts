@@ -5,7 +5,7 @@ import { Server as TlsServer } from 'node:tls'
 import { clientGroup } from '../../system/client-group.ts'
 import type { Proxies } from '../request/client-address.ts'
 import { checkFraming } from '../request/framing.ts'
-import { type ConnectionLimits, createConnectionLimit, type Entry } from './connection-limit.ts'
+import { type ConnectionLimits, createConnectionLimit } from './connection-limit.ts'
 import { closeConnection, closeUnread, unsentBytes } from './unread-answers.ts'
 import { discardBody } from './unread-bodies.ts'
 
@@ -47,38 +47,30 @@ export function limitConnections(
   given: Partial<typeof LIMITS> = {},
 ): void {
   const limits = { ...LIMITS, ...given }
-  const entries = new Map<Socket, Entry>()
-  const count = createCounting(proxies, limits.connections, (socket, isProxy) => {
+  const open = countSockets(proxies, limits.connections, (socket, isProxy) => {
     const response = latestResponse(socket)
     // A slow body does not protect its connection.
     const isAnswering = response?.writableFinished === false && response.req.complete
     return (isProxy || isAnswering) && unsentBytes(socket) === 0
   })
-  const admit = (socket: Socket) => {
-    const entry = count(socket)
-    if (!entry) return
-    entries.set(socket, entry)
-    socket.once('close', () => entries.delete(socket))
-  }
-  if (server instanceof TlsServer) afterHandshake(server, proxies, limits.handshakes, admit)
-  else server.on('connection', admit)
+  if (server instanceof TlsServer) afterHandshake(server, proxies, limits.handshakes, open.admit)
+  else server.on('connection', open.admit)
   // A last resort, and not exact: Node counts closed sockets until the system has released them.
   server.maxConnections = 2 * (limits.connections.total + limits.handshakes.total)
 
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request
-    const entry = entries.get(socket)
     responses.set(socket, response)
-    entry?.touch()
+    open.touch(socket)
     response.once('finish', () => {
-      entry?.touch()
+      open.touch(socket)
       // The end of a body with ambiguous framing is not known.
       if (request.complete || checkFraming(request)) return
-      entry?.closeFirst()
+      open.closeFirst(socket)
       discardBody(request, limits.discarding)
     })
   })
-  closeUnread(server, entries, limits.reading)
+  closeUnread(server, open.connections, limits.reading)
 }
 
 /** Calls `onSecure` with each socket that has finished its handshake. */
@@ -88,47 +80,45 @@ function afterHandshake(
   limits: ConnectionLimits,
   onSecure: (socket: Socket) => void,
 ): void {
-  const count = createCounting(proxies, limits, (_socket, isProxy) => isProxy)
-  /** Keyed by the addresses of the connection, because Node does not link the raw and the TLS socket. */
-  const handshakes = new Map<string, Entry>()
-  server.on('connection', (socket: Socket) => {
-    const entry = count(socket)
-    if (!entry) return
-    const name = nameOf(socket)
-    handshakes.set(name, entry)
-    socket.once('close', () => {
-      if (handshakes.get(name) === entry) handshakes.delete(name)
+  const handshakes = countSockets(proxies, limits, (_socket, isProxy) => isProxy)
+  /** By the addresses of the connection, because Node does not link the raw and the TLS socket. */
+  const rawSockets = new Map<string, Socket>()
+  server.on('connection', (raw: Socket) => {
+    handshakes.admit(raw)
+    if (raw.destroyed) return
+    const name = nameOf(raw)
+    rawSockets.set(name, raw)
+    raw.once('close', () => {
+      if (rawSockets.get(name) === raw) rawSockets.delete(name)
     })
   })
   server.on('secureConnection', (socket: Socket) => {
-    const name = nameOf(socket)
-    handshakes.get(name)?.remove()
-    handshakes.delete(name)
+    const raw = rawSockets.get(nameOf(socket))
+    if (raw) handshakes.remove(raw)
     onSecure(socket)
   })
 }
 
-/** Counts a socket until it closes. One beyond the limit is closed at once. */
-function createCounting(
+/** Counts each socket that is admitted, until it closes. One beyond the limit is closed at once. */
+function countSockets(
   proxies: Proxies,
   limits: ConnectionLimits,
   isBusy: (socket: Socket, isProxy: boolean) => boolean,
 ) {
-  const limit = createConnectionLimit(limits)
-  return (socket: Socket): Entry | null => {
+  const limit = createConnectionLimit<Socket>(
+    limits,
+    (socket, client) => isBusy(socket, typeof client === 'symbol'),
+    closeConnection,
+  )
+  const admit = (socket: Socket) => {
     // Its `close` event has been emitted already.
-    if (socket.destroyed) return null
+    if (socket.destroyed) return
     const peer = socket.remoteAddress ?? ''
-    // A trusted proxy serves many clients, so each of its connections counts as a client of its own.
-    const isProxy = proxies.isTrusted(peer)
-    const entry = limit.add(isProxy ? Symbol(peer) : clientGroup(peer), {
-      close: () => closeConnection(socket),
-      isBusy: () => isBusy(socket, isProxy),
-    })
-    if (entry) socket.once('close', entry.remove)
+    const client = proxies.isTrusted(peer) ? Symbol(peer) : clientGroup(peer)
+    if (limit.add(socket, client)) socket.once('close', () => limit.remove(socket))
     else socket.destroy()
-    return entry
   }
+  return { ...limit, admit }
 }
 
 function nameOf({ remoteAddress, remotePort, localAddress }: Socket): string {

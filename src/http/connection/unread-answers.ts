@@ -2,7 +2,6 @@
 import type { Server } from 'node:http'
 import { Socket } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
-import type { Entry } from './connection-limit.ts'
 
 /** A client must take some bytes within `someMs`, and all answers that wait for it within `allMs`. */
 type ReadingLimits = { someMs: number; allMs: number }
@@ -12,7 +11,7 @@ const CHECK_MS = 1_000
 /** Node has no event for a write without progress, so all connections are checked at intervals. */
 export function closeUnread(
   server: Server,
-  connections: ReadonlyMap<Socket, Entry>,
+  connections: () => Iterable<Socket>,
   { someMs, allMs }: ReadingLimits,
 ): void {
   type Wait = { bytes: number; sinceBytesMs: number; sinceStartMs: number }
@@ -21,11 +20,9 @@ export function closeUnread(
     const previous = waits
     const late: Socket[] = []
     waits = new Map()
-    for (const [socket, entry] of connections) {
+    for (const socket of connections()) {
       const bytes = unsentBytes(socket)
       if (bytes === 0) continue
-      // At the limit it may have been skipped, because its request was being answered.
-      entry.list()
       const last = previous.get(socket)
       const sinceBytesMs = last?.bytes === bytes ? last.sinceBytesMs + CHECK_MS : 0
       const sinceStartMs = last ? last.sinceStartMs + CHECK_MS : 0

@@ -1,6 +1,5 @@
 // An attacker that sends its next login at once after every answer, and the logins of other users meanwhile.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DEVICE_COOKIE } from '../test/support/session-client.ts'
 import { loopbackAddress } from './clients.ts'
 import { Connection, type Target } from './connection.ts'
 import { loginRequest, PASSWORD } from './seed.ts'
@@ -67,7 +66,7 @@ export async function makeKnownDevice(
   const connection = new Connection(target, address)
   const { status, head } = await connection.send(loginRequest(email, PASSWORD, BROWSER))
   connection.close()
-  const [cookie] = new RegExp(`${DEVICE_COOKIE}=[^;]+`).exec(head.toString('latin1')) ?? []
+  const [cookie] = /__Host-device=[^;]+/.exec(head.toString('latin1')) ?? []
   if (!cookie) throw new Error(`a browser's first login was answered ${status} without its cookie`)
   return `${BROWSER}Cookie: ${cookie}\r\n`
 }

@@ -1,18 +1,15 @@
-// A process that only compares passwords: the upper limit of this machine.
+// A process that only compares passwords, as many at a time as there are cores: the upper limit of this machine.
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import bcrypt from 'bcrypt'
 import { type StartedProcess, start } from './processes.ts'
 import { sum } from './statistics.ts'
 
-type Job = { cost: number; inFlight: number; durationMs: number }
-export type Comparisons = { perSecond: number; cpuMsEach: number; msEach: number[] }
+type Job = { cost: number; durationMs: number }
 
 export type BareBcrypt = {
-  /** Compares for this long, as many passwords at a time as there are cores. */
-  saturate: (cost: number, durationMs: number) => Promise<Comparisons>
-  /** Compares one password at a time, at least one in all. */
-  single: (cost: number, durationMs?: number) => Promise<Comparisons>
+  /** Compares for this long; returns comparisons per second. */
+  saturate: (cost: number, durationMs: number) => Promise<number>
   stop: StartedProcess['stop']
 }
 
@@ -20,57 +17,44 @@ const PASSWORD = 'correct horse battery staple'
 const cores = availableParallelism()
 
 export function startBareBcrypt(): BareBcrypt {
-  const bare = start(
+  const { child, stop } = start(
     [process.execPath, fileURLToPath(import.meta.url)],
     // The same number of threads as in the service.
     { UV_THREADPOOL_SIZE: String(cores + 4) },
     { hasChannel: true },
   )
-  const { child } = bare
-  const ask = (job: Job) =>
-    new Promise<Comparisons>((resolve, reject) => {
-      child.once('exit', reject)
-      child.once('message', (comparisons: Comparisons) => {
-        child.off('exit', reject)
-        resolve(comparisons)
-      })
-      child.send(job)
-    })
   return {
-    saturate: (cost, durationMs) => ask({ cost, inFlight: cores, durationMs }),
-    single: (cost, durationMs = 0) => ask({ cost, inFlight: 1, durationMs }),
-    stop: bare.stop,
+    saturate: (cost, durationMs) =>
+      new Promise((resolve, reject) => {
+        child.once('exit', reject)
+        child.once('message', (perSecond: number) => {
+          child.off('exit', reject)
+          resolve(perSecond)
+        })
+        child.send({ cost, durationMs } satisfies Job)
+      }),
+    stop,
   }
 }
 
-async function compare({ inFlight, durationMs }: Job, hash: string): Promise<Comparisons> {
-  const cpuBefore = process.cpuUsage()
+async function compare(hash: string, durationMs: number): Promise<number> {
   const endMs = performance.now() + durationMs
-  const lanes = await Promise.all(
-    Array.from({ length: inFlight }, async () => {
-      const msEach: number[] = []
-      do {
-        const startMs = performance.now()
+  const rates = await Promise.all(
+    Array.from({ length: cores }, async () => {
+      const startMs = performance.now()
+      let count = 0
+      while (performance.now() < endMs) {
         await bcrypt.compare(PASSWORD, hash)
-        msEach.push(performance.now() - startMs)
-      } while (performance.now() < endMs)
-      return msEach
+        count++
+      }
+      return (count * 1_000) / (performance.now() - startMs)
     }),
   )
-  const { user, system } = process.cpuUsage(cpuBefore)
-  const msEach = lanes.flat()
-  return {
-    perSecond: sum(lanes.map(lane => (lane.length * 1_000) / sum(lane))),
-    cpuMsEach: (user + system) / 1_000 / msEach.length,
-    msEach,
-  }
+  return sum(rates)
 }
 
 if (import.meta.main) {
-  const hashes = new Map<number, string>()
-  process.on('message', async (job: Job) => {
-    const hash = hashes.get(job.cost) ?? (await bcrypt.hash(PASSWORD, job.cost))
-    hashes.set(job.cost, hash)
-    process.send?.(await compare(job, hash))
+  process.on('message', async ({ cost, durationMs }: Job) => {
+    process.send?.(await compare(await bcrypt.hash(PASSWORD, cost), durationMs))
   })
 }

@@ -14,7 +14,6 @@ export type ClosedLoop = {
   target: Target
   connections: number
   durationMs: number
-  maxRequests?: number
   /** The request with this number, counted over all callers. */
   request: (index: number) => Buffer
   addressOf?: (lane: number) => string
@@ -34,13 +33,12 @@ let requestsSoFar = 0
 export async function runClosedLoop(loop: ClosedLoop): Promise<Lanes> {
   const { target, connections, durationMs, request } = loop
   const { addressOf = loopbackAddress, retryWithinMs = PATIENT_MS } = loop
-  let left = loop.maxRequests ?? Number.POSITIVE_INFINITY
   const endMs = performance.now() + durationMs
   return Promise.all(
     Array.from({ length: connections }, async (_, lane) => {
       const connection = new Connection(target, addressOf(lane))
       const samples: Sample[] = []
-      while (performance.now() < endMs && left-- > 0) {
+      while (performance.now() < endMs) {
         const startedMs = performance.now()
         const { status, retryAfterSeconds } = await connection.send(request(requestsSoFar++))
         const endedMs = performance.now()

@@ -2,13 +2,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import bcrypt from 'bcrypt'
-import { createTestDatabase } from '../test/support/engines.ts'
-import { freePort } from '../test/support/postgres-server.ts'
-import { LOGIN } from '../test/support/service.ts'
 import { post, type Target } from './connection.ts'
+import { createPostgresDatabase, freePort } from './database.ts'
 import { start, useRunFolder } from './processes.ts'
-import { COST, PASSWORD } from './seed.ts'
-import { deploy, untilAnswered, usePostgres } from './service.ts'
+import { COST, loginRequest, PASSWORD } from './seed.ts'
+import { deploy, untilAnswered } from './service.ts'
 
 export type Contestant = {
   name: string
@@ -20,8 +18,6 @@ export type Contestant = {
   protectedTarget: Target
   /** The address is sent to contestants that read it from a proxy's header. */
   request: (email: string, password: string, address?: string) => Buffer
-  /** The status of a success. All contestants answer 401 to a wrong password. */
-  success: number
   stop: () => Promise<void>
 }
 
@@ -30,8 +26,6 @@ type Peer = {
   packages: string[]
   file: string
   path: string
-  success: number
-  more?: object
   hasLimiter?: boolean
 }
 
@@ -41,35 +35,17 @@ const PEERS: Peer[] = [
     packages: ['better-auth', 'bcrypt'],
     file: 'better-auth.ts',
     path: '/api/auth/sign-in/email',
-    success: 200,
     hasLimiter: true,
-  },
-  {
-    name: 'Express',
-    packages: ['express', 'bcryptjs', 'jsonwebtoken', 'pg'],
-    file: 'express.ts',
-    path: '/login',
-    success: 200,
   },
   {
     name: 'Fastify',
     packages: ['fastify', '@fastify/jwt', 'bcrypt', 'pg'],
     file: 'fastify.ts',
     path: '/login',
-    success: 200,
-  },
-  {
-    name: 'Feathers',
-    packages: ['@feathersjs/authentication-local', '@feathersjs/knex', 'bcryptjs', 'pg'],
-    file: 'feathers.ts',
-    path: '/authentication',
-    success: 201,
-    more: { strategy: 'local' },
   },
 ]
 
 export async function startContestants(users: number): Promise<Contestant[]> {
-  await usePostgres()
   const ours = (['sqlite', 'postgres'] as const).map(engine => startOurs(engine, users))
   const passwordHash = await bcrypt.hash(PASSWORD, COST)
   return Promise.all([...ours, ...PEERS.map(peer => startPeer(peer, users, passwordHash))])
@@ -84,16 +60,14 @@ async function startOurs(engine: 'sqlite' | 'postgres', users: number): Promise<
     transport: 'HTTPS',
     target,
     protectedTarget: target,
-    request: (email, password) => post(LOGIN, { email, password }),
-    success: 200,
+    request: (email, password) => loginRequest(email, password),
     stop: deployment.remove,
   }
 }
 
 async function startPeer(peer: Peer, users: number, passwordHash: string): Promise<Contestant> {
-  const { config, drop } = await createTestDatabase('postgres')
   const env = {
-    DATABASE_URL: config.engine === 'postgres' ? config.url : '',
+    DATABASE_URL: await createPostgresDatabase(),
     DATABASE_FILE: join(useRunFolder(), `${peer.name}.db`),
     PASSWORD_HASH: passwordHash,
     USERS: String(users),
@@ -109,7 +83,6 @@ async function startPeer(peer: Peer, users: number, passwordHash: string): Promi
     return { port, certificate: null }
   }
   const target = await run({ RATE_LIMIT: 'off' })
-  const { path, more, success } = peer
   return {
     name: peer.name,
     parts: peer.packages.map(withVersion).join(', '),
@@ -118,14 +91,12 @@ async function startPeer(peer: Peer, users: number, passwordHash: string): Promi
     protectedTarget: peer.hasLimiter ? await run({ RATE_LIMIT: 'on' }) : target,
     request: (email, password, address) =>
       post(
-        path,
-        { ...more, email, password },
+        peer.path,
+        { email, password },
         peer.hasLimiter && address ? `X-Forwarded-For: ${address}\r\n` : '',
       ),
-    success,
     async stop() {
       await Promise.all(processes.map(({ stop }) => stop()))
-      await drop()
     },
   }
 }

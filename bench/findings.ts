@@ -1,4 +1,4 @@
-// The results of a section: figures, tables, targets and plots. All outputs are made from them.
+// The results of a section: tables and targets, printed as Markdown that can be pasted into a document.
 
 export type Table = { title: string; head: string[]; rows: string[][] }
 
@@ -12,16 +12,7 @@ export type Target = {
   limit: number
 }
 
-export type Plot = { file: string; title: string; svg: string }
-
-export type Findings = {
-  title: string
-  tables: Table[]
-  targets: Target[]
-  plots: Plot[]
-  /** The raw figures of the tables. */
-  measured: unknown
-}
+export type Findings = { title: string; tables: Table[]; targets: Target[] }
 
 export type Section = (run: Run) => Promise<Findings>
 
@@ -37,19 +28,25 @@ export function isMet({ figure, is, limit }: Target): boolean {
   return is === 'at most' ? figure <= limit : figure < limit
 }
 
-export function targetTable(targets: Target[]): Table {
+export function toMarkdown({ title, tables, targets }: Findings): string {
+  const shown = targets.length > 0 ? [...tables, targetTable(targets)] : tables
+  return `### ${title}\n\n${shown.map(tableText).join('\n')}`
+}
+
+function tableText({ title, head, rows }: Table): string {
+  const line = (row: string[]) => `| ${row.join(' | ')} |`
+  const rule = `|---|${'--:|'.repeat(head.length - 1)}`
+  return `${title}:\n\n${[line(head), rule, ...rows.map(line)].join('\n')}\n`
+}
+
+function targetTable(targets: Target[]): Table {
   return {
     title: 'Targets',
     head: ['figure', 'measured', 'target', ''],
     rows: targets.map(target => {
       const { name, figure, digits, unit, is, limit } = target
-      const verdict = isMet(target) ? 'ok' : 'missed'
-      return [
-        name,
-        `${fixed(figure, digits)} ${unit}`.trim(),
-        `${is} ${limit} ${unit}`.trim(),
-        verdict,
-      ]
+      const measured = `${fixed(figure, digits)} ${unit}`.trim()
+      return [name, measured, `${is} ${limit} ${unit}`.trim(), isMet(target) ? 'ok' : 'missed']
     }),
   }
 }

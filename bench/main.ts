@@ -1,45 +1,35 @@
-// npm run bench [-- section … --quick]: measures, prints and writes docs/performance.md.
+// npm run bench [-- section … --quick]: measures, and prints tables in Markdown to stdout.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { isMet, type Section, targetTable } from './findings.ts'
-import { describeMachine, machineLine } from './machine.ts'
-import { keep, type Results, savePlots, saveResults, toText } from './output.ts'
+import { isMet, type Section, type Target, toMarkdown } from './findings.ts'
+import { describeMachine } from './machine.ts'
 import { endRun, useRunFolder } from './processes.ts'
 import { createProgress } from './progress.ts'
-import { measureCapacity } from './sections/capacity.ts'
 import { measureCeiling } from './sections/ceiling.ts'
 import { measureChanges } from './sections/changes.ts'
-import { measureFairness } from './sections/fairness.ts'
-import { measureGrowth } from './sections/growth.ts'
 import { measureImport } from './sections/import.ts'
-import { measureOverhead } from './sections/overhead.ts'
+import { measureKernel } from './sections/kernel.ts'
 import { measureOverload } from './sections/overload.ts'
 import { measurePeers } from './sections/peers.ts'
-import { measureProcesses } from './sections/processes.ts'
 import { measureRefresh } from './sections/refresh.ts'
 import { measureRefusals } from './sections/refusals.ts'
 import { measureSimultaneous } from './sections/simultaneous.ts'
 import { measureStarvation } from './sections/starvation.ts'
 
 const SECTIONS: Record<string, Section> = {
+  kernel: measureKernel,
   ceiling: measureCeiling,
   simultaneous: measureSimultaneous,
-  overhead: measureOverhead,
   overload: measureOverload,
   starvation: measureStarvation,
   changes: measureChanges,
-  fairness: measureFairness,
-  refusals: measureRefusals,
   refresh: measureRefresh,
-  processes: measureProcesses,
-  peers: measurePeers,
-  growth: measureGrowth,
+  refusals: measureRefusals,
   import: measureImport,
-  capacity: measureCapacity,
+  peers: measurePeers,
 }
 
 const { values, positionals } = parseArgs({
@@ -54,39 +44,23 @@ if (unknown.length > 0) {
   process.exit(2)
 }
 
-const isQuick = values.quick
-// A quick run must not overwrite the results of a full run.
-const folder = isQuick
-  ? join(import.meta.dirname, 'trial')
-  : join(import.meta.dirname, '..', 'docs')
-const machine = describeMachine()
-const results: Results = {}
-process.stdout.write(`${machineLine(machine)}\n`)
+process.stdout.write(`*${describeMachine()}${values.quick ? ', quick' : ''}*\n`)
 useRunFolder()
 if (names.includes('peers')) await installPeers()
-await mkdir(folder, { recursive: true })
-
 const progress = createProgress()
+const missed: Target[] = []
 for (const [index, name] of names.entries()) {
   const findings = await SECTIONS[name]?.({
-    isQuick,
+    isQuick: values.quick,
     progress: text => progress(`[${index + 1}/${names.length}] ${name}: ${text}`),
   })
   if (!findings) continue
-  const kept = keep(findings, machine, isQuick)
-  results[name] = kept
-  // Saved after each section, so that results are not lost if a later section fails.
-  await savePlots(folder, findings, machine)
-  await saveResults(folder, results)
   progress(`${name}: done\n`)
+  // Printed after each section, so that results are not lost if a later section fails.
+  process.stdout.write(`\n${toMarkdown(findings)}`)
+  missed.push(...findings.targets.filter(target => !isMet(target)))
 }
-
-for (const [name, { title, tables, targets }] of Object.entries(results)) {
-  const shown = targets.length > 0 ? [...tables, targetTable(targets)] : tables
-  process.stdout.write(`\n=== ${name}: ${title}\n\n${shown.map(toText).join('\n')}`)
-}
-const missed = Object.values(results).flatMap(({ targets }) => targets.filter(t => !isMet(t)))
-process.stdout.write(
+process.stderr.write(
   `\n${missed.length === 0 ? 'Every target was met.' : `${missed.length} targets were missed.`}\n`,
 )
 await endRun(missed.length === 0 ? 0 : 1)

@@ -15,7 +15,6 @@ export type StartedProcess = {
   child: ChildProcess
   /** User and system time on all cores so far. */
   cpuMs: () => Promise<number>
-  residentMiB: () => Promise<number>
   stop: () => Promise<void>
 }
 
@@ -87,7 +86,6 @@ export function start(
     pid,
     child,
     cpuMs: () => cpuMsOf(pid),
-    residentMiB: () => residentMiBOf(pid),
     async stop() {
       isStopping = true
       if (!running.has(child)) return
@@ -119,9 +117,4 @@ async function cpuMsOf(pid: number): Promise<number> {
     .split(/\s+/)
     .slice(1)
   return (Number(user) + Number(system)) * CLOCK_TICK_MS
-}
-
-async function residentMiBOf(pid: number): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8')
-  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1_024
 }

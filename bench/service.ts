@@ -3,59 +3,46 @@ import { mkdir, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { EngineName } from '../src/storage/sql/engine.ts'
-import { createMigratedDatabase, type TestDatabase } from '../test/support/engines.ts'
-import { freePort, startPostgres } from '../test/support/postgres-server.ts'
-import { SERVE } from '../test/support/process.ts'
 import type { Target } from './connection.ts'
-import { atEnd, type StartedProcess, start, useRunFolder } from './processes.ts'
+import { createDatabase, type Database, freePort } from './database.ts'
+import { type StartedProcess, start, useRunFolder } from './processes.ts'
 import { CHEAP_COST, COST, seedUsers } from './seed.ts'
 
 const START_TIMEOUT_MS = 30_000
+export const PROJECT = join(import.meta.dirname, '..')
+/** As `npm start` runs it. */
+export const LAUNCH = [
+  process.execPath,
+  '--max-semi-space-size=4',
+  join(PROJECT, 'launch.cjs'),
+  'src/main.ts',
+]
 
-export type Service = StartedProcess & { target: Target; ops: Target; readyMs: number }
+export type Service = StartedProcess & { target: Target; ops: Target }
 
 export type Deployment = {
   engine: EngineName
-  database: TestDatabase
+  database: Database
   dataDir: string
   start: (env?: Record<string, string>) => Promise<Service>
   remove: () => Promise<void>
 }
 
 /** Sets a cost that is not allowed in production. Everything but the hash stays the same. */
-export const CHEAP = { NODE_ENV: 'test', BCRYPT_COST: String(CHEAP_COST) }
-/** With the engine of the bare hash, whose time is subtracted from that of a login. */
-export const CHEAP_NATIVE = { ...CHEAP, PASSWORD_ENGINE: 'native' }
-
-/** Statements are counted only in databases that ask for it. */
-const COUNTING = [
-  ...['-c', 'shared_preload_libraries=pg_stat_statements'],
-  ...['-c', 'pg_stat_statements.track=none'],
-]
-
-let postgres: Promise<string> | null = null
-
-/** One server for the whole run. */
-export function usePostgres(): Promise<string> {
-  if (postgres) return postgres
-  const starting = startPostgres(COUNTING)
-  atEnd(async () => (await starting).stop())
-  postgres = starting.then(({ url }) => {
-    process.env.TEST_DATABASE_URL = url
-    return url
-  })
-  return postgres
+export const CHEAP = {
+  NODE_ENV: 'test',
+  BCRYPT_COST: String(CHEAP_COST),
+  PASSWORD_ENGINE: 'native',
 }
 
 export async function deploy(engine: EngineName, users = 0, cost = COST): Promise<Deployment> {
   const folder = useRunFolder()
-  if (engine === 'postgres') await usePostgres()
-  const database = await createMigratedDatabase(engine)
+  const database = await createDatabase(engine)
   const { config } = database
   const dataDir =
     config.engine === 'sqlite' ? dirname(config.file) : join(folder, crypto.randomUUID())
   await mkdir(dataDir, { recursive: true })
-  await seedUsers(config, { from: 0, to: 2 * users, sessionsEach: 0, cost })
+  await seedUsers(database, users, cost)
   const started: Service[] = []
 
   return {
@@ -70,26 +57,22 @@ export async function deploy(engine: EngineName, users = 0, cost = COST): Promis
     },
     async remove() {
       await Promise.all(started.map(({ stop }) => stop()))
-      await database.drop()
     },
   }
 }
 
 export async function startService(env: Record<string, string>): Promise<Service> {
   const [port, opsPort] = [await freePort(), await freePort()]
-  const startMs = performance.now()
-  const service = start(SERVE, {
+  const service = start([...LAUNCH, 'serve'], {
     DRAIN_DELAY_MS: '0',
     ...env,
     PORT: String(port),
     OPS_PORT: String(opsPort),
   })
   await untilAnswered(`http://127.0.0.1:${opsPort}/readyz`, service)
-  const readyMs = performance.now() - startMs
   const certificate = await readFile(join(env.DATA_DIR ?? '', 'development-cert.pem'))
   return {
     ...service,
-    readyMs,
     target: { port, certificate },
     ops: { port: opsPort, certificate: null },
   }

@@ -8,8 +8,6 @@ export const CONNECTIONS = 32
 /** A session may be refreshed 60 times per minute, so the callers take turns with many. */
 export const SESSIONS_EACH = 64
 export const SESSIONS = CONNECTIONS * SESSIONS_EACH
-/** For processes on different ports that accept the same tokens. */
-export const ONE_ISSUER = { JWT_ISSUER: 'https://login.example.com' }
 
 export type Tokens = { accessToken: string; refreshToken: string }
 /** The next request of a caller, and what it does with the answer. */
@@ -46,14 +44,11 @@ export function callersOf(
 }
 
 export function refreshes(sessions: Tokens[]): Caller[] {
-  return callersOf(session => refreshOf(session), sessions)
-}
-
-export function refreshOf(session: Tokens): ReturnType<Caller> {
-  return {
+  const act = (session: Tokens): ReturnType<Caller> => ({
     request: post('/api/v1/auth/refresh', { refreshToken: session.refreshToken }),
     onAnswer: body => Object.assign(session, JSON.parse(body.toString()).data),
-  }
+  })
+  return callersOf(act, sessions)
 }
 
 /** A closed loop in which the answer to a request is needed for a later one. */

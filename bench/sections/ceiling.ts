@@ -52,7 +52,7 @@ export async function measureCeiling({ isQuick, progress }: Run): Promise<Findin
 
   for (let round = 1; round <= rounds; round++) {
     progress(`round ${round} of ${rounds}: the bare hash`)
-    bareRates.push((await bare.saturate(COST, sliceMs)).perSecond)
+    bareRates.push(await bare.saturate(COST, sliceMs))
     for (const measured of [...saturated, ...compared]) {
       const { name, target, connections } = measured
       progress(`round ${round} of ${rounds}: ${name}, ${connections} connections`)
@@ -138,15 +138,6 @@ export async function measureCeiling({ isQuick, progress }: Run): Promise<Findin
           : { is: 'below' as const, limit: 1 }),
       })),
     ],
-    plots: [],
-    measured: {
-      bareRates,
-      services: [...saturated, ...compared].map(({ name, connections, rates }) => ({
-        name,
-        connections,
-        rates,
-      })),
-    },
   }
 }
 

@@ -8,12 +8,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import bcrypt from 'bcrypt'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { digestOf } from '../../src/system/identifiers.ts'
-import { PROJECT } from '../../test/support/process.ts'
 import { runClosedLoop } from '../closed-loop.ts'
 import { type Findings, fixed, type Run } from '../findings.ts'
 import { useRunFolder } from '../processes.ts'
 import { CHEAP_COST, PASSWORD, rightLogins } from '../seed.ts'
-import { CHEAP_NATIVE, deploy } from '../service.ts'
+import { CHEAP, deploy, LAUNCH, PROJECT } from '../service.ts'
 import { quantile } from '../statistics.ts'
 
 const ENGINES: EngineName[] = ['sqlite', 'postgres']
@@ -72,11 +71,11 @@ async function measureEngine(
   const deployment = await deploy(engine, LOGGED_IN_USERS)
   const { config } = deployment.database
   const env = {
-    ...CHEAP_NATIVE,
+    ...CHEAP,
     DATA_DIR: deployment.dataDir,
     DATABASE_URL: config.engine === 'postgres' ? config.url : '',
   }
-  const service = await deployment.start(CHEAP_NATIVE)
+  const service = await deployment.start(CHEAP)
   const logins = (durationMs: number) =>
     runClosedLoop({
       target: service.target,
@@ -107,9 +106,9 @@ async function measureEngine(
 
 /** As src/command.cjs runs it, without the process between. */
 async function runImport(file: string, env: Record<string, string>) {
-  const command = ['--max-semi-space-size=4', 'launch.cjs', 'src/main.ts']
+  const [node = '', ...main] = LAUNCH
   const startMs = performance.now()
-  const child = spawn(process.execPath, [...command, 'users', 'import', file], {
+  const child = spawn(node, [...main, 'users', 'import', file], {
     cwd: PROJECT,
     env: { PATH: process.env.PATH ?? '', ...env },
     stdio: ['ignore', 'ignore', 'inherit'],
@@ -168,7 +167,5 @@ function toFindings(found: Found[], rows: number): Findings {
         limit: 500,
       },
     ]),
-    plots: [],
-    measured: found.map(({ loginsAlone: _, loginsBeside: __, ...each }) => each),
   }
 }

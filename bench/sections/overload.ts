@@ -3,7 +3,6 @@ import { resolve } from 'node:path'
 import { describeStatuses, type Findings, fixed, type Run, type Target } from '../findings.ts'
 import { type Flood, flood, measureCapacity } from '../flood.ts'
 import type { Arrival } from '../open-loop.ts'
-import { linePlot } from '../plot.ts'
 import { start } from '../processes.ts'
 import { rightLogins } from '../seed.ts'
 import { deploy } from '../service.ts'
@@ -121,8 +120,6 @@ function toFindings(levels: Level[], windowMs: number): Findings {
       },
     ],
     targets: levels.flatMap(targetsOf),
-    plots: plotsOf(levels.filter(({ hasOtherLoad }) => !hasOtherLoad)),
-    measured: levels,
   }
 }
 
@@ -154,37 +151,5 @@ function targetsOf(level: Level): Target[] {
     admitted(1_000),
     time('p50 of the time to refuse', level.refused.p50Ms, 20, 1),
     time('p99 of /livez', level.livez.p99Ms, 100, 1),
-  ]
-}
-
-function plotsOf(levels: Level[]) {
-  const points = (y: (level: Level) => number) =>
-    levels.map(level => ({ x: level.factor, y: y(level) }))
-  return [
-    {
-      file: 'overload-goodput.svg',
-      title: 'Goodput over load',
-      svg: linePlot({
-        title: 'Logins that succeed, by what is offered',
-        x: { label: 'offered ÷ capacity', scale: 'log' },
-        y: { label: 'goodput ÷ capacity', scale: 'linear' },
-        lines: [{ name: 'goodput', points: points(l => l.goodputPerSecond / l.capacity) }],
-      }),
-    },
-    {
-      file: 'overload-latency.svg',
-      title: 'Latency over load',
-      svg: linePlot({
-        title: 'p99 from the moment it was due, by what is offered',
-        x: { label: 'offered ÷ capacity', scale: 'log' },
-        y: { label: 'milliseconds', scale: 'log' },
-        lines: [
-          { name: 'login admitted', points: points(l => l.admitted.p99Ms) },
-          { name: 'login refused', points: points(l => l.refused.p99Ms) },
-          { name: 'refresh', points: points(l => l.refresh.p99Ms) },
-          { name: '/livez', points: points(l => l.livez.p99Ms) },
-        ],
-      }),
-    },
   ]
 }

@@ -6,16 +6,17 @@ import { type Contestant, startContestants } from '../contestants.ts'
 import { describeStatuses, type Findings, fixed, type Run } from '../findings.ts'
 import { compareTimes, type Guesses, guessAtOnce, type Timing } from '../guessing.ts'
 import { COST, emailOf, PASSWORD } from '../seed.ts'
-import { quantile, sum } from '../statistics.ts'
+import { quantile } from '../statistics.ts'
 
 const USERS = 2_000
 const CONNECTIONS = [8, 64]
+/** All contestants answer 401 to a wrong password. */
+const SUCCESS = 200
 
-type Load = { connections: number; slices: Lanes[] }
+type Load = { connections: number; lanes: Lanes }
 type Measured = { contestant: Contestant; loads: Load[]; timing: Timing; answers: Guesses }
 
 export async function measurePeers({ isQuick, progress }: Run): Promise<Findings> {
-  const rounds = 1
   const sliceMs = isQuick ? 3_000 : 15_000
   const pairs = isQuick ? 5 : 30
   const guesses = isQuick ? 12 : 100
@@ -24,22 +25,19 @@ export async function measurePeers({ isQuick, progress }: Run): Promise<Findings
   for (const contestant of contestants) await checkLogin(contestant)
   const measured = contestants.map(contestant => ({
     contestant,
-    loads: CONNECTIONS.map((connections): Load => ({ connections, slices: [] })),
+    loads: [] as Load[],
   }))
-  for (let round = 1; round <= rounds; round++) {
-    for (const { contestant, loads } of measured) {
-      for (const { connections, slices } of loads) {
-        progress(`round ${round} of ${rounds}: ${contestant.name}, ${connections} connections`)
-        const { target, request } = contestant
-        slices.push(
-          await runClosedLoop({
-            target,
-            connections,
-            durationMs: sliceMs,
-            request: index => request(emailOf(index % USERS), PASSWORD),
-          }),
-        )
-      }
+  for (const { contestant, loads } of measured) {
+    for (const connections of CONNECTIONS) {
+      progress(`${contestant.name}, ${connections} connections`)
+      const { target, request } = contestant
+      const lanes = await runClosedLoop({
+        target,
+        connections,
+        durationMs: sliceMs,
+        request: index => request(emailOf(index % USERS), PASSWORD),
+      })
+      loads.push({ connections, lanes })
     }
   }
   const complete: Measured[] = []
@@ -51,19 +49,15 @@ export async function measurePeers({ isQuick, progress }: Run): Promise<Findings
     complete.push({ ...part, timing, answers })
   }
   await Promise.all(contestants.map(({ stop }) => stop()))
-  return toFindings(complete, {
-    load: `${rounds} × ${sliceMs / 1_000} s`,
-    pairs,
-    guesses,
-  })
+  return toFindings(complete, { load: `${sliceMs / 1_000} s`, pairs, guesses })
 }
 
 /** Checks that a right password is accepted, because the comparison would otherwise be worthless. */
-async function checkLogin({ name, target, request, success }: Contestant): Promise<void> {
+async function checkLogin({ name, target, request }: Contestant): Promise<void> {
   const connection = new Connection(target, loopbackAddress(0))
   const { status } = await connection.send(request(emailOf(0), PASSWORD))
   connection.close()
-  if (status !== success) throw new Error(`${name} answered ${status} to a right password`)
+  if (status !== SUCCESS) throw new Error(`${name} answered ${status} to a right password`)
 }
 
 function toFindings(
@@ -71,7 +65,7 @@ function toFindings(
   { load, pairs, guesses }: { load: string; pairs: number; guesses: number },
 ): Findings {
   const loads = measured.flatMap(({ contestant, loads }) =>
-    loads.map(({ connections, slices }) => summarise(contestant, connections, slices)),
+    loads.map(load => summarise(contestant, load)),
   )
   // The first entry is this service on SQLite.
   const oursPerSecond = (connections: number) =>
@@ -123,31 +117,18 @@ function toFindings(
       },
     ],
     targets: [],
-    plots: [],
-    measured: {
-      loads,
-      guessing: measured.map(({ contestant, timing, answers }) => ({
-        name: contestant.name,
-        ...timing,
-        oneClient: describeStatuses(answers.oneClient),
-        manyClients: describeStatuses(answers.manyClients),
-      })),
-    },
   }
 }
 
-function summarise({ name, success }: Contestant, connections: number, slices: Lanes[]) {
-  const latencies = slices.flatMap(lanes => latenciesMs(lanes, success))
-  const refused = slices
-    .flat(2)
-    .map(({ status }) => status)
-    .filter(status => status !== success)
+function summarise({ name }: Contestant, { connections, lanes }: Load) {
+  const latencies = latenciesMs(lanes, SUCCESS)
+  const statuses = lanes.flat().map(({ status }) => status)
   return {
     name,
     connections,
-    perSecond: sum(slices.map(lanes => overallRate(lanes, success))) / slices.length,
+    perSecond: overallRate(lanes, SUCCESS),
     p50Ms: quantile(latencies, 0.5),
     p99Ms: quantile(latencies, 0.99),
-    refused: describeStatuses(refused),
+    refused: describeStatuses(statuses.filter(status => status !== SUCCESS)),
   }
 }

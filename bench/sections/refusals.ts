@@ -82,7 +82,5 @@ export async function measureRefusals({ isQuick, progress }: Run): Promise<Findi
       is: 'at least',
       limit: 0.5,
     })),
-    plots: [],
-    measured: [bare, ...refusals].map(({ name, rates }) => ({ name, rates })),
   }
 }

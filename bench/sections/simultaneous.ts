@@ -84,7 +84,5 @@ export async function measureSimultaneous({ isQuick, progress }: Run): Promise<F
         is: 'at least',
         limit: repetitions,
       })),
-    plots: [],
-    measured: levels,
   }
 }

@@ -190,8 +190,6 @@ function toFindings(cases: Case[], backend: Backend): Findings {
         limit: 0.95,
       },
     ],
-    plots: [],
-    measured: { cases, backend },
   }
 }
 

@@ -69,6 +69,16 @@ test('no import runs upwards', () => {
   }
 })
 
+test('tests and benchmarks do not import each other', () => {
+  const topOf = (file: string) => file.split('/')[0] ?? ''
+  const other: Record<string, string> = { test: 'bench', bench: 'test' }
+  for (const [file, { files }] of imports) {
+    for (const imported of files) {
+      assert.notEqual(topOf(imported), other[topOf(file)], `${file} imports ${imported}`)
+    }
+  }
+})
+
 const HTTP = /^(fastify$|@fastify\/|node:https?$)/
 const SQL = /^(kysely($|\/)|pg$|pg\/|node:sqlite$)/
 const DOMAIN = ['domain', 'login', 'session', 'keys']
@@ -163,7 +173,7 @@ test('comments, texts and documents are written in plain words', () => {
   const data = /nobody(-\$\{suffix\})?@localhost/g
   const files = globSync(
     ['*.md', 'docs/**/*.md', '*.cjs', '{src,test,bench,demo,examples}/**/*.{ts,js,html,txt}'],
-    { cwd: ROOT, exclude: ['**/node_modules/**', 'bench/trial/**', 'test/docs/structure.test.ts'] },
+    { cwd: ROOT, exclude: ['**/node_modules/**', 'test/docs/structure.test.ts'] },
   )
   assert.ok(files.length > 200)
   for (const file of [...files, 'src/page/texts/en.json']) {

@@ -1,19 +1,16 @@
-// What the command prints, and its section of docs/reliability.md.
-import { describeRun, writeSection } from '../storage/faults/report.ts'
+// What the command prints.
 import type { Mutant } from './mutants.ts'
 import type { Verdict } from './worker.ts'
 
-type Result = Verdict | 'equivalent'
-
-const RESULTS: Result[] = ['killed', 'timeout', 'equivalent', 'survived']
+const RESULTS: Verdict[] = ['killed', 'timeout', 'survived']
 /** On a terminal, the progress is shown after each mutant; elsewhere, after this many. */
 const SHOWN_EVERY = 25
 
 export function createReport(mutants: Mutant[]) {
   const total = mutants.length
   const startMs = performance.now()
-  const results: { mutant: Mutant; result: Result; isKnown: boolean }[] = []
-  const countOf = (result: Result, file?: string) =>
+  const results: { mutant: Mutant; result: Verdict; isKnown: boolean }[] = []
+  const countOf = (result: Verdict, file?: string) =>
     results.filter(it => it.result === result && (!file || it.mutant.file === file)).length
 
   function print(text: string): void {
@@ -31,8 +28,7 @@ export function createReport(mutants: Mutant[]) {
   }
 
   return {
-    print,
-    add(mutant: Mutant, result: Result, isKnown = false): void {
+    add(mutant: Mutant, result: Verdict, isKnown = false): void {
       results.push({ mutant, result, isKnown })
       const { file, line, change } = mutant
       if (result === 'survived') print(`survived  ${file}:${line}\n          ${change}`)
@@ -55,19 +51,7 @@ export function createReport(mutants: Mutant[]) {
         row('all'),
       ].join('\n')
       print(`\n${table}`)
-      writeSection('mutation', `${INTRODUCTION}\n\n${table}\n\n${describeRun(COMMAND)}`)
       return countOf('survived') === 0
     },
   }
 }
-
-const COMMAND = [
-  'PROOF_REPORT=1 node launch.cjs test/mutation/main.ts',
-  ...process.argv.slice(2),
-].join(' ')
-const INTRODUCTION = `## Mutants
-
-Each mutant is a file with one small change: a condition negated, a boundary moved, a call left out, a number or
-operator replaced, in TypeScript and in SQL. It is killed if a test fails, and a timeout if the tests do not end.
-\`test/mutation/equivalent.ts\` says of each equivalent mutant why no test can tell it from the code. What is not run
-yet is left for a run with \`--resume\`, which keeps the verdicts of earlier runs.`

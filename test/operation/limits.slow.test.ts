@@ -1,12 +1,11 @@
 // The service at the limits of its machine. Each limit ends in a clear message or a working service, never in a wrong
-// answer. Where the machine does not permit a limit, its error is injected: the report names the way.
+// answer. Where the machine does not permit a limit, its error is injected: the table names the way.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import type { Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
-import { describeRun, writeSection } from '../storage/faults/report.ts'
 import {
   BLOCK_SECONDS,
   endGracefully,
@@ -39,24 +38,13 @@ const MEMORY_MIB = 128
 const LOGINS_AT_ONCE = 32
 
 const found: string[] = []
-/** Adds a row to the report. */
+/** Adds a row to the table that is printed. */
 function report(limit: string, way: string, outcome: string): void {
   found.push(`| ${limit} | ${way} | ${outcome} |`)
 }
 after(() => {
-  const text = [
-    '## Limits of the machine',
-    '',
-    describeRun('npm run test:slow'),
-    '',
-    '| limit | way | what came of it |',
-    '|---|---|---|',
-    ...found.toSorted(),
-    '',
-    'Proven elsewhere: a process that the kernel kills while it writes (`test/operation/crash.slow.test.ts`, `test/operation/crash-cycles.slow.test.ts`, `test/session/refresh-crash.slow.test.ts`), and a full disk of PostgreSQL (`test/operation/readiness.slow.test.ts`).',
-  ].join('\n')
-  process.stdout.write(`\n${text}\n`)
-  writeSection('limits', text)
+  const head = ['| limit | way | what came of it |', '|---|---|---|']
+  process.stdout.write(`\n${[...head, ...found.toSorted()].join('\n')}\n`)
 })
 
 for (const engine of ENGINES) {

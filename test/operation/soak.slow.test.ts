@@ -1,6 +1,6 @@
 // A service at half of its capacity, while certificates are renewed, keys and the log rotated, and rows purged: no wrong
 // answer, no line lost or broken, and in the end as many descriptors as in the beginning. How memory and tables grow is
-// reported, not judged. PROOF_SOAK_MINUTES=60 PROOF_REPORT=1 is the whole form.
+// reported, not judged. PROOF_SOAK_MINUTES=60 is the whole form.
 import assert from 'node:assert/strict'
 import { copyFileSync, globSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,15 +8,13 @@ import { after, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect } from 'node:tls'
 import bcrypt from 'bcrypt'
-import { linePlot } from '../../bench/plot.ts'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
-import { describeRun, writeSection } from '../storage/faults/report.ts'
 import { makeCertificate } from '../support/certificates.ts'
 import { createCli } from '../support/cli.ts'
 import { ENGINES } from '../support/engines.ts'
 import { scrape } from '../support/metrics.ts'
 import { freePort } from '../support/postgres-server.ts'
-import { createDeployment, type Line, PROJECT, run, SERVE, until } from '../support/process.ts'
+import { createDeployment, type Line, run, SERVE, until } from '../support/process.ts'
 import { createClient, PASSWORD, WITH_THREADS } from '../support/service.ts'
 import { type Counts, runRounds, SOAK_USERS, soakEmail } from './soak-load.ts'
 import { FIGURES, type Figure, type SoakSample, takeSample, trendOf } from './soak-samples.ts'
@@ -31,7 +29,6 @@ const COST = 12
 const HOST = '127.0.0.1'
 /** The errors of a machine that is busy with other work. */
 const TIME_LIMITS = /time ?out|in time|slow|^service\.killed$/
-const PLOT = 'plots/soak-memory.svg'
 
 type Soak = {
   engine: EngineName
@@ -139,13 +136,7 @@ describe('at half of the capacity', { concurrency: true }, () => {
   }
 })
 
-after(() => {
-  const text = describeSoaks()
-  process.stdout.write(`\n${text}\n`)
-  writeSection('soak', text)
-  if (process.env.PROOF_REPORT === '1')
-    writeFileSync(join(PROJECT, 'docs', PLOT), plotOf('residentMiB', 'heapMiB'))
-})
+after(() => process.stdout.write(`\n${describeSoaks()}\n`))
 
 async function isReady(opsPort: string): Promise<boolean> {
   const answer = await fetch(`http://${HOST}:${opsPort}/readyz`).catch(() => null)
@@ -180,31 +171,9 @@ function describeSoaks(): string {
     const { rounds, logins, wrong, logouts, others, late } = counts
     return `- ${engine}: ${roundsPerSecond.toFixed(1)} rounds per second, ${rounds} in all: ${logins} logins, ${wrong} wrong passwords, ${logouts} logouts, ${others} other requests; ${late - lateAtCapacity} answers of a time limit, and ${lateAtCapacity} more while the capacity was measured.`
   })
-  return `## Soak
-
-${describeRun(`PROOF_SOAK_MINUTES=${MINUTES} npm run test:slow`)} Both engines at once, each at half of its capacity.
-
-${loads.join('\n')}
+  return `${loads.join('\n')}
 
 | engine | figure | mean of the second half | growth per hour |
 |---|---|--:|--:|
-${rows.join('\n')}
-
-Tables grow with the sessions that were opened: their rows are kept until they would have expired.
-
-![Memory during the soak](${PLOT})`
-}
-
-function plotOf(...figures: Figure[]): string {
-  return linePlot({
-    title: 'Memory at half of the capacity',
-    x: { label: 'minutes', scale: 'linear' },
-    y: { label: 'MiB', scale: 'linear' },
-    lines: soaks.flatMap(({ engine, samples }) =>
-      figures.map(figure => ({
-        name: `${figure === 'heapMiB' ? 'heap' : 'resident'}, ${engine}`,
-        points: samples.map(each => ({ x: each.second / 60, y: each[figure] })),
-      })),
-    ),
-  })
+${rows.join('\n')}`
 }

@@ -3,7 +3,7 @@ import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** In the folder that the test command has chosen; benchmarks, which choose none, use the disk. */
+/** In the folder that the test command has chosen. */
 export function makeTemporaryFolder(prefix: string): Promise<string> {
   return mkdtemp(join(process.env.TEST_FOLDER ?? tmpdir(), prefix))
 }

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import type { EngineName } from '../../../src/storage/sql/engine.ts'
 import type { Fault, FaultKind, Faults, FaultUnit, Performed } from './faults.ts'
-import { describeRun, writeSection } from './report.ts'
 
 /** One run of an operation, with a user of its own. */
 export type Case<Outcome> = {
@@ -134,7 +133,7 @@ async function judgeOutcome<Outcome>(
   return { problems, counted } as const
 }
 
-/** Proves each operation in a test of its own, prints the number of cases, and writes it to the report. */
+/** Proves each operation in a test of its own and prints the number of cases. */
 export async function proveAll<Outcome>(
   context: TestContext,
   title: string,
@@ -153,6 +152,4 @@ export async function proveAll<Outcome>(
   const { cases, succeeded, undone, doneAllTheSame } = sum
   const line = `${title}: ${operations.length} operations, ${cases} cases, of which ${undone} failed without effect, ${doneAllTheSame} took effect although they failed, and ${succeeded} succeeded all the same.`
   context.diagnostic(line)
-  const command = `${IS_FULL ? 'PROOF=full ' : ''}npm run test:slow`
-  writeSection(title, `- ${line} ${describeRun(command)}`)
 }

@@ -5,19 +5,19 @@ import type { ApiDescription } from './document.ts'
 /** When an operation fails. docs/api.md has these sentences in its table. */
 export const WHEN: Record<PublicFailureCode, string> = {
   VALIDATION_ERROR:
-    'login, change of the password or login code: a field is missing, empty or not a string, or the body is not a JSON object; or the new password cannot be used, and `reason` says why',
+    'a field is missing, empty or not a string, the body is no JSON object, or the new password cannot be used (`reason`)',
   BAD_REQUEST:
-    'the request is not valid HTTP, is ambiguous, or came as `http://` to the TLS port; the body is not JSON (except at the login: `VALIDATION_ERROR`); or `limit`, `after`, `role` or `refreshToken` is invalid (named in `fields`)',
+    'the request is not valid HTTP, is ambiguous, or came as `http://` to the TLS port; the body is not JSON; or `limit`, `after`, `role` or `refreshToken` is invalid',
   INVALID_CREDENTIALS:
-    'unknown email, wrong password, a temporary password that has ended, or a user that is inactive or locked by an administrator: always the same answer',
+    'unknown email, wrong password, an ended temporary password, or a user that is inactive or locked by an administrator: always the same answer',
   INVALID_TOKEN:
     'the token, cookie or code is missing or invalid, or does not belong to a live session',
   HTTPS_REQUIRED: 'the request did not come over HTTPS',
   CSRF_FAILED:
-    'a POST or DELETE by cookie came without its CSRF token, or with neither `Sec-Fetch-Site: same-origin` nor an `Origin` that `CORS_ORIGINS` lists; or a login came from a page of another site that it does not list; or a proxy asked `GET /verify` about a change by cookie that came from elsewhere',
+    'a POST or DELETE by cookie came without its CSRF token, or from an origin that is neither the service’s nor in `CORS_ORIGINS`; a proxy asked `GET /verify` about such a request; or a login came from another site that is not listed',
   FORBIDDEN: 'the user has none of the roles that a proxy named in `GET /verify?role=`',
   PASSWORD_CHANGE_REQUIRED:
-    'login: the password is right but temporary; set a new one with `POST /api/v1/auth/password`',
+    'the password is right but temporary: set a new one with `POST /api/v1/auth/password`',
   NOT_FOUND: 'nothing exists at this address, or you have no live session with this id',
   METHOD_NOT_ALLOWED: 'the address supports only the methods in `Allow`',
   REQUEST_TIMEOUT: 'the headers took longer than 5 seconds, or the whole request longer than 10',

@@ -1,7 +1,6 @@
 // What the public app and the admin app share: the server's options and limits, the hooks of every request, and
 // the answers to requests that no route takes.
 import { type IncomingMessage, METHODS } from 'node:http'
-import { parse as parseQuery } from 'node:querystring'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -53,22 +52,16 @@ type Options = {
   admit?: onRequestAsyncHookHandler
   /** The longest part of an address that a route takes as its parameter. */
   maxParamLength?: number
-  /** True if a longer query is not cut: every word in it must be checked. */
-  isWholeQueryRead?: boolean
   /** Answers requests for addresses that no route has. */
   notFound?: (request: FastifyRequest, reply: FastifyReply) => FastifyReply
   /** The page that answers a form whose body did not arrive in time; null for other requests. */
   toTimeoutPage?: (request: IncomingMessage) => RawPage | null
 }
 
-/** Enough for a `return_to` with every character escaped. A longer query is ignored. */
-const QUERY_MAX_CHARACTERS = 8_192
-const QUERY_MAX_PARAMETERS = 20
-
 /** Call `refuseOtherMethods` once all routes have been added. */
 export function createServer(
   { config, tls, log, metrics, isStopping, isRefusing }: ServerDeps,
-  { origins, admit, maxParamLength, isWholeQueryRead, notFound, toTimeoutPage }: Options,
+  { origins, admit, maxParamLength, notFound, toTimeoutPage }: Options,
 ): { app: FastifyInstance; refuseOtherMethods: () => void } {
   const proxies = trustProxies(config.trustProxy)
   const headers = protectiveHeaders(config)
@@ -85,13 +78,7 @@ export function createServer(
     childLoggerFactory: parent => parent,
     genReqId: requestId,
     bodyLimit: BODY_MAX_BYTES,
-    routerOptions: {
-      ...(maxParamLength && { maxParamLength }),
-      querystringParser: text =>
-        text.length > QUERY_MAX_CHARACTERS && !isWholeQueryRead
-          ? {}
-          : parseQuery(text, '&', '=', { maxKeys: isWholeQueryRead ? 0 : QUERY_MAX_PARAMETERS }),
-    },
+    routerOptions: { ...(maxParamLength && { maxParamLength }) },
     return503OnClosing: false,
     schemaErrorFormatter: () => new InvalidBody(),
     ajv: {

@@ -90,6 +90,7 @@ for (const engine of ENGINES_BY_RUN) {
         ],
         ['another type', { body: `password=${CANARY}`, headers: { 'Content-Type': 'a/b' } }, 415],
         ['a body that is too large', { body: { password: CANARY.repeat(4_000) } }, 413],
+        ['a query that is too long', { path: `${LOGIN}?token=${CANARY.repeat(1_000)}` }, 400],
         ['credentials in the query', { path: `${LOGIN}?email=${email}&password=${CANARY}` }, 400],
         [
           'a code and its verifier',

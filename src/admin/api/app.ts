@@ -54,7 +54,6 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
   const direct = { ...deps, config: { ...config, trustProxy: [] } }
   const { app, refuseOtherMethods } = createServer(direct, {
     maxParamLength: PARAM_MAX_LENGTH,
-    isWholeQueryRead: true,
     admit: admitTokens({ tokens: deps.store.adminTokens, clock, onRead: metrics.adminRead }),
   })
   app.decorateRequest(TOKEN, null)

@@ -1,4 +1,4 @@
-// Refuses requests that this service and a proxy could interpret differently (request smuggling).
+// Refuses requests that this service and a proxy could interpret differently (request smuggling), or that are too long.
 import type { IncomingMessage } from 'node:http'
 
 /** Headers that may occur only once; of several, Node silently takes one. */
@@ -15,10 +15,16 @@ const MAX_HEADERS = 100
 /** Enough for a media type and its parameters. */
 const CONTENT_TYPE_MAX_CHARACTERS = 256
 
+/** Enough for a `return_to` with every character escaped. */
+const QUERY_MAX_CHARACTERS = 8_192
+
 /** The code of the failure; null if the request is unambiguous. */
-export function checkFraming({ url, rawHeaders, headers, httpVersion }: IncomingMessage) {
+export function checkFraming({ url = '', rawHeaders, headers, httpVersion }: IncomingMessage) {
   // `OPTIONS *` concerns the whole server; the router would treat it as `/`.
   if (url === '*') return 'NOT_FOUND'
+  if (url.includes('?') && url.length - url.indexOf('?') > QUERY_MAX_CHARACTERS) {
+    return 'BAD_REQUEST'
+  }
   if (rawHeaders.length > 2 * MAX_HEADERS) return 'HEADERS_TOO_LARGE'
   const seen = new Set<string>()
   for (let i = 0; i < rawHeaders.length; i += 2) {

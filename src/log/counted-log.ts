@@ -21,11 +21,10 @@ type Stream = {
   text: string | undefined
   /** The fields of the line with the count. */
   facts: object
-  /** The emails or origins that were written last. */
-  subjects: Set<string>
-  /** Lines in this second. */
-  written: number
-  leftOut: number
+  /** The emails or origins of the lines that were written last. */
+  written: Set<string>
+  linesThisSecond: number
+  countThisSecond: number
 }
 
 export type CountedLog = ReturnType<typeof createCountedLog>
@@ -35,9 +34,8 @@ export function createCountedLog(log: FastifyBaseLogger) {
   let timer: NodeJS.Timeout | undefined
 
   function streamOf(key: string, level: Level, text: string | undefined, facts: object): Stream {
-    const stream = streams.get(key) ?? {
-      ...{ level, text, facts, subjects: new Set<string>(), written: 0, leftOut: 0 },
-    }
+    const counts = { linesThisSecond: 0, countThisSecond: 0 }
+    const stream = streams.get(key) ?? { level, text, facts, written: new Set(), ...counts }
     streams.set(key, stream)
     timer ??= setTimeout(flush, COUNT_EVERY_MS).unref()
     return stream
@@ -46,15 +44,14 @@ export function createCountedLog(log: FastifyBaseLogger) {
   /** Writes the counts of the last second, and forgets streams without a line in it. */
   function flush(): void {
     clearTimeout(timer)
-    timer = undefined
     for (const [key, stream] of streams) {
-      const { level, text, facts, written, leftOut: count } = stream
+      const { level, text, facts, linesThisSecond, countThisSecond: count } = stream
       if (count > 0) log[level]({ ...facts, count }, text)
-      if (written + count === 0) streams.delete(key)
-      stream.written = 0
-      stream.leftOut = 0
+      if (linesThisSecond + count === 0) streams.delete(key)
+      stream.linesThisSecond = 0
+      stream.countThisSecond = 0
     }
-    if (streams.size > 0) timer = setTimeout(flush, COUNT_EVERY_MS).unref()
+    timer = streams.size > 0 ? setTimeout(flush, COUNT_EVERY_MS).unref() : undefined
   }
 
   return {
@@ -71,18 +68,18 @@ export function createCountedLog(log: FastifyBaseLogger) {
       const key = JSON.stringify([level, text, group, shared])
       if (streams.size >= MAX_STREAMS && !streams.has(key)) {
         const { event } = facts
-        streamOf(JSON.stringify([level, text, event]), level, text, { event }).leftOut++
+        streamOf(JSON.stringify([level, text, event]), level, text, { event }).countThisSecond++
         return
       }
       const stream = streamOf(key, level, text, { ip: caller.ip, ...shared })
       const subject = email ?? origin ?? ''
-      if (stream.subjects.has(subject) || stream.written >= MAX_LINES) {
-        stream.leftOut++
+      if (stream.written.has(subject) || stream.linesThisSecond >= MAX_LINES) {
+        stream.countThisSecond++
         return
       }
-      if (stream.subjects.size >= MAX_LINES) stream.subjects.clear()
-      stream.subjects.add(subject)
-      stream.written++
+      if (stream.written.size >= MAX_LINES) stream.written.clear()
+      stream.written.add(subject)
+      stream.linesThisSecond++
       log[level]({ ...caller, ...facts, ...(err && { err }) }, text)
     },
     flush,

@@ -44,14 +44,18 @@ export function createMetrics(engine: string) {
 
   const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
     new Counter({ name, help, labelNames, registers })
+  const histogram = <L extends string>(
+    name: string,
+    help: string,
+    labelNames: L[] = [],
+    buckets = REQUEST_BUCKETS,
+  ) => new Histogram({ name, help, labelNames, buckets, registers })
   const attempts = counter('login_attempts_total', 'Login attempts by outcome', 'outcome')
-  const durations = new Histogram({
-    name: 'login_duration_seconds',
-    help: 'Time of a login, from the validated request to its outcome',
-    labelNames: ['outcome'],
-    buckets: REQUEST_BUCKETS,
-    registers,
-  })
+  const durations = histogram(
+    'login_duration_seconds',
+    'Time of a login, from the validated request to its outcome',
+    ['outcome'],
+  )
   const blocks = counter(
     'throttle_blocks_total',
     'Login attempts answered with 429, by the scope that is blocked',
@@ -91,32 +95,25 @@ export function createMetrics(engine: string) {
   for (const reason of REASONS) ended.inc({ reason }, 0)
   for (const by of REPEATS) repeats.inc({ by }, 0)
 
-  const queueWait = new Histogram({
-    name: 'password_queue_wait_seconds',
-    help: 'Time from the reservation of an attempt to the beginning of its hash',
-    buckets: REQUEST_BUCKETS,
-    registers,
-  })
-  const hash = new Histogram({
-    name: 'password_hash_seconds',
-    help: 'Time of one password hash, beside the others of its thread',
-    buckets: REQUEST_BUCKETS,
-    registers,
-  })
-  const requests = new Histogram({
-    name: 'http_request_duration_seconds',
-    help: 'Time of a request by the pattern of its route and the status of its answer',
-    labelNames: ['method', 'route', 'status'],
-    buckets: REQUEST_BUCKETS,
-    registers,
-  })
-  const operations = new Histogram({
-    name: 'database_operation_seconds',
-    help: 'Time of an operation of the store, waiting for a connection included',
-    labelNames: ['operation', 'result'],
-    buckets: STATEMENT_BUCKETS,
-    registers,
-  })
+  const queueWait = histogram(
+    'password_queue_wait_seconds',
+    'Time from the reservation of an attempt to the beginning of its hash',
+  )
+  const hash = histogram(
+    'password_hash_seconds',
+    'Time of one password hash, beside the others of its thread',
+  )
+  const requests = histogram(
+    'http_request_duration_seconds',
+    'Time of a request by the pattern of its route and the status of its answer',
+    ['method', 'route', 'status'],
+  )
+  const operations = histogram(
+    'database_operation_seconds',
+    'Time of an operation of the store, waiting for a connection included',
+    ['operation', 'result'],
+    STATEMENT_BUCKETS,
+  )
   new Gauge({
     name: 'login_service_build_info',
     help: 'Always 1; the labels name the version',

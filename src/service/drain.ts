@@ -23,14 +23,21 @@ export type Drain = ReturnType<typeof createDrain>
 export function createDrain(configuredDelayMs: number | null, log: Log) {
   // Nothing balances the load of a service on a terminal. It is asked now, because the terminal may close.
   const delayMs = configuredDelayMs ?? (isOnTerminal() ? 0 : DEFAULT_DRAIN_DELAY_MS)
-  const work = createWork()
+  /** Operations that must end before the store closes, even if their callers have hung up. */
+  const running = new Set<Promise<unknown>>()
   let isStopping = false
   let isRefusing = false
   let stopped: Promise<void> | null = null
 
+  async function finishWork(timeoutMs: number): Promise<void> {
+    const allDone = async () => {
+      while (running.size > 0) await Promise.allSettled(running)
+    }
+    await Promise.race([allDone(), sleep(timeoutMs, undefined, { ref: false })])
+  }
   async function finish(close: () => Promise<void>): Promise<void> {
-    const unfinished = await work.finish(DRAIN_TIMEOUT_MS)
-    if (unfinished > 0) log.error({ event: 'service.cut_off', unfinished })
+    await finishWork(DRAIN_TIMEOUT_MS)
+    if (running.size > 0) log.error({ event: 'service.cut_off', unfinished: running.size })
     await close()
   }
   async function drain(reason: string, close: () => Promise<void>): Promise<void> {
@@ -46,37 +53,19 @@ export function createDrain(configuredDelayMs: number | null, log: Log) {
     isStopping: () => isStopping,
     /** True once the drain delay is over. */
     isRefusing: () => isRefusing,
-    track: work.run,
-    /** Operations that began while connections closed still end before the store closes. */
-    async finishLateWork(): Promise<void> {
-      await work.finish(CLOSE_TIMEOUT_MS)
-    },
-    /** A second call waits for the first one. */
-    stop(reason: string, close: () => Promise<void>): Promise<void> {
-      stopped ??= drain(reason, close)
-      return stopped
-    },
-  }
-}
-
-/** Tracks operations that must end before the store closes, even if their callers have hung up. */
-function createWork() {
-  const running = new Set<Promise<unknown>>()
-  async function allDone() {
-    while (running.size > 0) await Promise.allSettled(running)
-  }
-  return {
-    run<T>(operation: () => Promise<T>): Promise<T> {
+    track<T>(operation: () => Promise<T>): Promise<T> {
       const result = operation()
       running.add(result)
       const forget = () => running.delete(result)
       result.then(forget, forget)
       return result
     },
-    /** Waits for all operations, up to the timeout. Returns how many have not ended. */
-    async finish(timeoutMs: number): Promise<number> {
-      await Promise.race([allDone(), sleep(timeoutMs, undefined, { ref: false })])
-      return running.size
+    /** Operations that began while connections closed still end before the store closes. */
+    finishLateWork: () => finishWork(CLOSE_TIMEOUT_MS),
+    /** A second call waits for the first one. */
+    stop(reason: string, close: () => Promise<void>): Promise<void> {
+      stopped ??= drain(reason, close)
+      return stopped
     },
   }
 }

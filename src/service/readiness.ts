@@ -13,25 +13,20 @@ export function createReadiness(
   let shared: Promise<void> | null = null
   let isFailing = false
 
-  function startCheck(): Promise<void> {
-    const running = runCheck()
-    running
-      .then(
-        () => {
-          if (isFailing) log.info({ event: 'service.ready_again' })
-          isFailing = false
-        },
-        error => {
-          isFailing = true
-          log.warn({ event: 'service.not_ready', err: error })
-        },
-      )
-      .finally(() => {
-        setTimeout(() => {
-          shared = null
-        }, SHARED_MS).unref()
-      })
-    return running
+  async function startCheck(): Promise<void> {
+    try {
+      await runCheck()
+      if (isFailing) log.info({ event: 'service.ready_again' })
+      isFailing = false
+    } catch (error) {
+      isFailing = true
+      log.warn({ event: 'service.not_ready', err: error })
+      throw error
+    } finally {
+      setTimeout(() => {
+        shared = null
+      }, SHARED_MS).unref()
+    }
   }
 
   /** Rejects while the service cannot serve. */

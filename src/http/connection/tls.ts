@@ -38,13 +38,8 @@ export async function loadTls(
   now: Date,
   files = config.tls,
 ): Promise<TlsMaterial | null> {
-  if (files) return readServable(config, files, now)
-  if (config.trustProxy.length > 0) return null
-  return developmentCertificate(config.dataDir, now)
-}
-
-/** Refuses a certificate with a problem. */
-async function readServable(config: Config, files: TlsFiles, now: Date): Promise<TlsMaterial> {
+  if (!files && config.trustProxy.length > 0) return null
+  if (!files) return developmentCertificate(config.dataDir, now)
   const material = await readTlsFiles(files)
   const { state, detail } = await checkCertificate(config, files, material, now)
   if (state === 'problem') throw new Error(detail)

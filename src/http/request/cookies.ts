@@ -8,7 +8,6 @@ const DEVICE = '__Host-device'
 /** Counts how often the page has sent its user to the same host within a short time. */
 const DEPARTURES = '__Host-departures'
 const DEPARTURES_SECONDS = 10
-const ATTRIBUTES = 'Path=/; Secure; HttpOnly; SameSite=Strict'
 /** 256 bits in base64url. A value of another form was not issued here and is ignored. */
 const SESSION_VALUE = /^[\w-]{43}$/
 /** 256 bits, followed by a tag of 128 bits. */
@@ -30,9 +29,7 @@ export function departuresOf(request: FastifyRequest, host: string): number {
 }
 
 export function setDepartures(reply: FastifyReply, count: number, host: string): void {
-  const value = `${count}-${shortDigest(host)}`
-  const age = `Max-Age=${DEPARTURES_SECONDS}`
-  reply.header('Set-Cookie', `${DEPARTURES}=${value}; ${age}; ${ATTRIBUTES}`)
+  setCookie(reply, `${DEPARTURES}=${count}-${shortDigest(host)}`, DEPARTURES_SECONDS)
 }
 
 const shortDigest = (host: string) => digestOf(host).slice(0, 8)
@@ -50,13 +47,18 @@ function cookieOf({ headers }: FastifyRequest, name: string, form: RegExp): stri
 
 /** Without Max-Age the browser deletes it when it closes; the server decides when the session expires. */
 export function setSessionCookie(reply: FastifyReply, value: string): void {
-  reply.header('Set-Cookie', `${SESSION}=${value}; ${ATTRIBUTES}`)
+  setCookie(reply, `${SESSION}=${value}`)
 }
 
 export function setDeviceCookie(reply: FastifyReply, { value, maxAgeSeconds }: DeviceCookie): void {
-  reply.header('Set-Cookie', `${DEVICE}=${value}; Max-Age=${maxAgeSeconds}; ${ATTRIBUTES}`)
+  setCookie(reply, `${DEVICE}=${value}`, maxAgeSeconds)
 }
 
 export function clearSessionCookie(reply: FastifyReply): void {
-  reply.header('Set-Cookie', `${SESSION}=; Max-Age=0; ${ATTRIBUTES}`)
+  setCookie(reply, `${SESSION}=`, 0)
+}
+
+function setCookie(reply: FastifyReply, cookie: string, maxAgeSeconds?: number): void {
+  const age = maxAgeSeconds === undefined ? '' : `Max-Age=${maxAgeSeconds}; `
+  reply.header('Set-Cookie', `${cookie}; ${age}Path=/; Secure; HttpOnly; SameSite=Strict`)
 }

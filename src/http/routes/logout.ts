@@ -9,11 +9,10 @@ import { reportEnded } from './ended-session.ts'
 import {
   bodyTokenOf,
   credentialOf,
-  isTokenMisplaced,
   logDenied,
+  refuseOtherBody,
   type SessionAccess,
   sendDenied,
-  sendTokenMisplaced,
 } from './session-access.ts'
 
 export const LOGOUT_OPERATION = operation({
@@ -37,8 +36,8 @@ export function logoutRoute(deps: SessionAccess) {
         ? credentialOf(deps, request)
         : { kind: 'refresh-token' as const, value: token }
     if (shown.kind === 'cross-site') return sendDenied(request, reply, shown)
-    if (shown.kind === 'absent' && isTokenMisplaced(request)) return sendTokenMisplaced(reply)
-    if (shown.kind !== 'absent') await logOut(deps, request, reply, shown)
+    if (shown.kind === 'absent') return refuseOtherBody(request, reply) ?? sendSuccess(reply, {})
+    await logOut(deps, request, reply, shown)
     return sendSuccess(reply, {})
   }
 }

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type RedeemDeps, redeemCode } from '../../session/redeem-code.ts'
 import { sendFailure, sendTokens } from '../answer/envelope.ts'
-import { operation, success, whole } from '../openapi/operation.ts'
+import { operation, success, text, whole } from '../openapi/operation.ts'
 import { clientOf } from '../request/client.ts'
 import { logCounted, logOf } from '../request/log.ts'
 import { metricsOf, reportEnded } from './ended-session.ts'
@@ -17,11 +17,9 @@ export const REDEEM_CODE_OPERATION = operation({
   security: [],
   body: whole({
     code: { type: 'string', examples: ['Zk3v0ZbY2m4xQ8sT1uW6pLrN5aHcDfGjKqXoEiVwByM'] },
-    verifier: {
-      type: 'string',
-      description: '43 to 128 letters, digits and `-._~`.',
+    verifier: text('43 to 128 letters, digits and `-._~`.', {
       examples: ['dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk'],
-    },
+    }),
   }),
   response: success('The session is open.', LOGIN_DATA),
   failures: ['VALIDATION_ERROR', 'INVALID_TOKEN'],

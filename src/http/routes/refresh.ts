@@ -12,10 +12,9 @@ import {
   accessBy,
   bodyTokenOf,
   cookieOf,
-  isTokenMisplaced,
+  refuseOtherBody,
   type SessionAccess,
   sendDenied,
-  sendTokenMisplaced,
 } from './session-access.ts'
 
 type Deps = SessionAccess & RefreshDeps
@@ -74,7 +73,9 @@ export function refreshRoute(deps: Deps) {
 /** The answer contains no refresh token, because scripts of the page could read it. */
 async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: FastifyReply) {
   const access = await accessBy(deps, cookieOf(deps, request))
-  if (access.kind === 'absent' && isTokenMisplaced(request)) return sendTokenMisplaced(reply)
+  if (access.kind === 'absent') {
+    return refuseOtherBody(request, reply) ?? sendDenied(request, reply, access)
+  }
   if (access.kind !== 'granted') return sendDenied(request, reply, access)
   const outcome = renewAccess(deps, access.live)
   if (outcome.kind === 'limited') return sendLimited(request, reply, outcome)

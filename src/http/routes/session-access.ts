@@ -92,19 +92,11 @@ export function logDenied(request: FastifyRequest, access: NoAccess): void {
   if (access.kind === 'cross-site') logRefused(request, access.reason, request.headers.origin)
 }
 
-/**
- * Asked of a request without any credential: true if its body has something else in place of the refresh token, such as a
- * field of another name. An empty object counts as no body.
- */
-export function isTokenMisplaced({ body }: FastifyRequest): boolean {
-  return body != null && (typeof body !== 'object' || Object.keys(body).length > 0)
-}
-
-export function sendTokenMisplaced(reply: FastifyReply): FastifyReply {
-  return sendFailure(reply, 'BAD_REQUEST', {
-    message: 'The body has no refreshToken that is a string',
-    fields: ['refreshToken'],
-  })
+/** Refuses a body without a refresh token, of a request without another credential. Null if there is no body. */
+export function refuseOtherBody({ body }: FastifyRequest, reply: FastifyReply) {
+  if (body == null || (typeof body === 'object' && Object.keys(body).length === 0)) return null
+  const message = 'The body has no refreshToken that is a string'
+  return sendFailure(reply, 'BAD_REQUEST', { message, fields: ['refreshToken'] })
 }
 
 /** The refresh token in a JSON body, if there is one. */

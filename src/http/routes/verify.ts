@@ -1,4 +1,5 @@
 // GET /verify: forward authentication. A proxy asks it about each request to an application on the same host.
+import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../config/config.ts'
 import { sendFailure, sendSuccess } from '../answer/envelope.ts'
@@ -8,7 +9,6 @@ import { acceptedReturnTo, originOf } from '../page/return-to.ts'
 import { type Proxies, trustProxies } from '../request/client-address.ts'
 import { checkSite } from '../request/csrf.ts'
 import { logRefused, refuse } from '../request/log.ts'
-import { isAboutChange, originalOf } from '../request/original.ts'
 import {
   accessBy,
   credentialOf,
@@ -128,4 +128,33 @@ function loginAddress({ tokens, returnToOrigins }: VerifyDeps, original: string)
 /** Headers are ASCII. Encoding the percent sign too makes decoding unambiguous. */
 function toHeaderValue(text: string): string {
   return text.toWellFormed().replace(/[^\x20-\x7e]|%/gu, encodeURIComponent)
+}
+
+const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS']
+
+/**
+ * Both headers are read, and from every peer: a client can send the one that its proxy does not replace, and an
+ * unsafe method can only lead to a refusal. Node joins several headers of one name, and the result is no method.
+ */
+function isAboutChange(headers: IncomingHttpHeaders): boolean {
+  const methods = [headers['x-original-method'], headers['x-forwarded-method']]
+  return methods.some(method => method !== undefined && !SAFE_METHODS.includes(String(method)))
+}
+
+/**
+ * The address that the proxy was asked for, and the status that sends its user to the login page. The recipe for nginx
+ * sends X-Original-*; Caddy and Traefik send X-Forwarded-*.
+ */
+type Original = { address: string; status: 302 | 401 }
+
+/**
+ * Null if the login page would not help: a script has asked, or a form was sent. nginx takes only a 401, and decides
+ * itself which requests it redirects.
+ */
+function originalOf(headers: IncomingHttpHeaders): Original | null {
+  const { 'x-original-url': url, 'x-forwarded-uri': uri, 'x-forwarded-host': host } = headers
+  if (url !== undefined) return { address: String(url), status: 401 }
+  const isVisit =
+    headers['x-forwarded-method'] === 'GET' && headers['sec-fetch-mode'] === 'navigate'
+  return uri !== undefined && isVisit ? { address: `https://${host}${uri}`, status: 302 } : null
 }

@@ -22,7 +22,7 @@ import { MIGRATION_TIMEOUT_MS, migrate } from './migrating.ts'
 import { succeed } from './open-session.ts'
 import { Pool, type PoolOptions } from './pool.ts'
 import { reserve } from './reserve.ts'
-import { fail, pass, type Run, release } from './settle.ts'
+import { fail, pass, release } from './settle.ts'
 import { useToken } from './use-token.ts'
 
 /** The key of the advisory lock: any number that no other program in this database uses. */
@@ -54,7 +54,10 @@ export function openPostgres(options: PoolOptions): Engine {
   const retryingInserts = <T>(operation: () => Promise<T>) =>
     repeat(operation, hasSqlState(UNIQUE_VIOLATION, ...TRANSIENT_ERRORS), operationTimeoutMs)
   // Without Kysely, whose handling of connections costs as much as the statement.
-  const run: Run = async <Values, Row>(statement: Statement<Values, Row>, values: Values) => {
+  const run: RunStatement = async <Values, Row>(
+    statement: Statement<Values, Row>,
+    values: Values,
+  ) => {
     const { name, sql: text, parameters } = statement(db, values)
     const connection = await connect(pool, operationTimeoutMs)
     try {
@@ -65,7 +68,7 @@ export function openPostgres(options: PoolOptions): Engine {
     }
   }
   const runRetrying: RunStatement = (statement, values) => retrying(() => run(statement, values))
-  const inTransaction = <T>(operation: (run: Run) => Promise<T>) =>
+  const inTransaction = <T>(operation: (run: RunStatement) => Promise<T>) =>
     retrying(() =>
       db.transaction().execute(trx =>
         operation(async <Values, Row>(statement: Statement<Values, Row>, values: Values) => {

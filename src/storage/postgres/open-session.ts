@@ -19,14 +19,14 @@ import {
   toOverLimit,
 } from '../sql/displaced-sessions.ts'
 import { type OpeningValues, openingValues } from '../sql/opening.ts'
-import { prepare } from '../sql/prepared.ts'
+import { prepare, type RunStatement } from '../sql/prepared.ts'
 import { keysOf } from '../sql/throttle-rows.ts'
 import { isNotLockedByAdministrator, LAST_LOGIN_COLUMNS, noteLogin } from '../sql/user-rows.ts'
-import { lockedRows, type Run, release, SUCCEEDED } from './settle.ts'
+import { lockedRows, release, SUCCEEDED } from './settle.ts'
 
 /** A change of the password takes several statements: `run` must then be that of a transaction. */
 export async function succeed(
-  run: Run,
+  run: RunStatement,
   opening: Opening,
   scopes: ThrottleScope[],
   now: Date,

@@ -1,16 +1,16 @@
 // Reserves an attempt in PostgreSQL, in one statement.
 import { sql } from 'kysely'
 import type { Reservation, ScopeName, ThrottleScope } from '../../domain/attempt.ts'
-import { prepare } from '../sql/prepared.ts'
+import { prepare, type RunStatement } from '../sql/prepared.ts'
 import { parseTime } from '../sql/schema.ts'
-import { dummyIdOf, keysOf, type Moments, momentsAt, toBlock } from '../sql/throttle-rows.ts'
+import { dummyIdOf, keysOf, momentsAt, toBlock } from '../sql/throttle-rows.ts'
 import {
   type FoundUser,
   isNotLockedByAdministrator,
   selectUserOrDummy,
   toFoundUser,
 } from '../sql/user-rows.ts'
-import { type Run, WINDOW_INTERVAL } from './settle.ts'
+import { WINDOW_INTERVAL } from './settle.ts'
 
 type ReservedScope = {
   verdict: Reservation['kind']
@@ -31,22 +31,12 @@ type ReservedScope = {
  * before the decision on all scopes is known.
  */
 export async function reserve(
-  run: Run,
+  run: RunStatement,
   scopes: ThrottleScope[],
   email: string,
   now: Date,
 ): Promise<Reservation> {
-  const rows = await run(reserveAll, {
-    ...momentsAt(now),
-    email,
-    dummyId: dummyIdOf(scopes),
-    keys: keysOf(scopes),
-    names: scopes.map(scope => scope.name),
-    emailDigests: scopes.map(scope => scope.emailDigest),
-    budgets: scopes.map(scope => scope.maxFailures),
-    dailyBudgets: scopes.map(scope => scope.maxDailyFailures),
-  })
-
+  const rows = await run(reserveAll, reservationValues(scopes, email, now))
   const [first] = rows
   if (!first) throw new Error('a reservation names at least one scope')
   switch (first.verdict) {
@@ -68,14 +58,17 @@ export async function reserve(
   }
 }
 
-type ReserveParameters = Moments & {
-  email: string
-  dummyId: string
-  keys: string[]
-  names: string[]
-  emailDigests: (string | null)[]
-  budgets: number[]
-  dailyBudgets: (number | null)[]
+function reservationValues(scopes: ThrottleScope[], email: string, now: Date) {
+  return {
+    ...momentsAt(now),
+    email,
+    dummyId: dummyIdOf(scopes),
+    keys: keysOf(scopes),
+    names: scopes.map(scope => scope.name),
+    emailDigests: scopes.map(scope => scope.emailDigest),
+    budgets: scopes.map(scope => scope.maxFailures),
+    dailyBudgets: scopes.map(scope => scope.maxDailyFailures),
+  }
 }
 
 /**
@@ -89,7 +82,7 @@ function inUtc(column: string) {
   return sql`to_char(${sql.ref(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
 }
 
-const reserveAll = prepare<ReserveParameters, ReservedScope>(
+const reserveAll = prepare<ReturnType<typeof reservationValues>, ReservedScope>(
   parameters => sql`
     with moment as (
       select ${parameters.now}::timestamptz as now, ${parameters.leaseEnd}::timestamptz as lease_end,

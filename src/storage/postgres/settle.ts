@@ -3,7 +3,7 @@
 import { sql } from 'kysely'
 import type { NotedLogin, ThrottleScope } from '../../domain/attempt.ts'
 import { WINDOW_MINUTES } from '../../domain/throttle.ts'
-import { prepare, type Statement } from '../sql/prepared.ts'
+import { prepare, type RunStatement } from '../sql/prepared.ts'
 import { formatTime } from '../sql/schema.ts'
 import {
   dummyIdOf,
@@ -14,23 +14,25 @@ import {
 } from '../sql/throttle-rows.ts'
 import { noteLogin } from '../sql/user-rows.ts'
 
-export type Run = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Promise<Row[]>
-
 /** Each failure for the day is forgiven this long after the one before. */
 export const WINDOW_INTERVAL = sql.raw(`interval '${WINDOW_MINUTES} minutes'`)
 
-export async function release(run: Run, scopes: ThrottleScope[]): Promise<void> {
+export async function release(run: RunStatement, scopes: ThrottleScope[]): Promise<void> {
   await run(releasePending, { keys: keysOf(scopes) })
 }
 
-export async function pass(run: Run, scopes: ThrottleScope[], login?: NotedLogin): Promise<void> {
+export async function pass(
+  run: RunStatement,
+  scopes: ThrottleScope[],
+  login?: NotedLogin,
+): Promise<void> {
   const keys = keysOf(scopes)
   if (login) await run(noteSuccess, { ...login, keys, now: formatTime(login.at) })
   else await run(countSuccess, { keys })
 }
 
 export async function fail(
-  run: Run,
+  run: RunStatement,
   scopes: ThrottleScope[],
   userId: string | null,
   now: Date,

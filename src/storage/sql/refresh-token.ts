@@ -5,7 +5,7 @@ import { invalid } from '../../domain/session.ts'
 import type { Engine } from './engine.ts'
 import { toLive, toSessionUser } from './live-session.ts'
 import { formatTime, parseTime, parseTimeOrNull } from './schema.ts'
-import { findToken, type TokenRow } from './token-rows.ts'
+import { findToken, rotationValues, type TokenRow } from './token-rows.ts'
 
 export function createRefreshTokens(engine: Engine): RefreshTokenStore {
   const find: RefreshTokenStore['find'] = async (id, digest, now) => {
@@ -26,18 +26,7 @@ export function createRefreshTokens(engine: Engine): RefreshTokenStore {
     find,
 
     async use(id, digest, successor, now) {
-      const row = await engine.useToken({
-        id,
-        digest,
-        now: formatTime(now),
-        successorId: successor.id,
-        successorDigest: successor.digest,
-        keyId: successor.keyId,
-        issuedAt: formatTime(successor.issuedAt),
-        expiresAt: formatTime(successor.expiresAt),
-        requestDigest: successor.requestDigest,
-        clientDigest: successor.clientDigest,
-      })
+      const row = await engine.useToken(rotationValues(id, digest, successor, now))
       if (!row) return find(id, digest, now)
       const session = { id: row.id, expiresAt: parseTime(row.expires_at) }
       return { kind: 'replaced', session, user: toSessionUser(row) }

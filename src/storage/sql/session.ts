@@ -194,25 +194,23 @@ const ending = (condition: RawBuilder<unknown>, now: string) =>
   sql<Ended>`update sessions set ended_at = ${now} where ${condition} and ${isLive(now)}
     returning id, user_id`
 
-const endById = prepare<{ id: string; now: string }, Ended>(({ id, now }) =>
-  ending(sql`id = ${id}`, now),
+function prepareEnd<Values extends object>(conditionOf: (values: Values) => RawBuilder<unknown>) {
+  return prepare<Values & { now: string }, Ended>(values => ending(conditionOf(values), values.now))
+}
+
+const endById = prepareEnd<{ id: string }>(({ id }) => sql`id = ${id}`)
+
+const endOfUser = prepareEnd<{ sessionId: string; userId: string }>(
+  ({ sessionId, userId }) => sql`id = ${sessionId} and user_id = ${userId}`,
 )
 
-const endOfUser = prepare<{ sessionId: string; userId: string; now: string }, Ended>(
-  ({ sessionId, userId, now }) => ending(sql`id = ${sessionId} and user_id = ${userId}`, now),
+const endByToken = prepareEnd<{ id: string; digest: string }>(
+  ({ id, digest }) => sql`id = (select session_id from refresh_tokens
+    where refresh_tokens.id = ${id} and token = ${digest})`,
 )
 
-const endByToken = prepare<{ id: string; digest: string; now: string }, Ended>(
-  ({ id, digest, now }) =>
-    ending(
-      sql`id = (select session_id from refresh_tokens where refresh_tokens.id = ${id} and token = ${digest})`,
-      now,
-    ),
-)
-
-const endByCookie = prepare<{ digest: string; usedAfter: string; now: string }, Ended>(
-  ({ digest, usedAfter, now }) =>
-    ending(sql`cookie_digest = ${digest} and cookie_used_at > ${usedAfter}`, now),
+const endByCookie = prepareEnd<{ digest: string; usedAfter: string }>(
+  ({ digest, usedAfter }) => sql`cookie_digest = ${digest} and cookie_used_at > ${usedAfter}`,
 )
 
 type Touch = { id: string; until: string; usedBefore: string; now: string }

@@ -1,21 +1,28 @@
 // Rows of refresh tokens: how one is found with its session, its user and its successor.
 import { sql } from 'kysely'
+import type { RefreshTokenStore } from '../../domain/refresh-token.ts'
 import { type SessionWithUser, sessionWithUser, type UserColumns } from './live-session.ts'
 import { prepare } from './prepared.ts'
+import { formatTime } from './schema.ts'
 
 /** What the replacement of a token writes, and on which token. */
-export type Rotation = {
-  id: string
-  digest: string
-  now: string
-  successorId: string
-  successorDigest: string
-  keyId: string
-  issuedAt: string
-  expiresAt: string
-  requestDigest: string | null
-  clientDigest: string | null
+export function rotationValues(
+  ...[id, digest, successor, now]: Parameters<RefreshTokenStore['use']>
+) {
+  return {
+    id,
+    digest,
+    now: formatTime(now),
+    successorId: successor.id,
+    successorDigest: successor.digest,
+    keyId: successor.keyId,
+    issuedAt: formatTime(successor.issuedAt),
+    expiresAt: formatTime(successor.expiresAt),
+    requestDigest: successor.requestDigest,
+    clientDigest: successor.clientDigest,
+  }
 }
+export type Rotation = ReturnType<typeof rotationValues>
 
 type StoredTime = Date | string
 type SuccessorRow =

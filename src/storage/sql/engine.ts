@@ -1,6 +1,7 @@
 // The differences of the two engines behind one type, so that the store above them is written once, and
 // transactions that work on both.
 import type { Kysely, Transaction } from 'kysely'
+import type { DatabaseConfig } from '../../config/database.ts'
 import type { AttemptStore } from '../../domain/attempt.ts'
 import type { MaintenanceStore } from '../../domain/maintenance.ts'
 import { within } from '../../system/time-limit.ts'
@@ -8,7 +9,7 @@ import type { RunStatement } from './prepared.ts'
 import type { Schema } from './schema.ts'
 import type { ReplacedRow, Rotation } from './token-rows.ts'
 
-export type EngineName = 'sqlite' | 'postgres'
+export type EngineName = DatabaseConfig['engine']
 
 /** The size of a batch. SQLite has smaller ones, because other operations wait for each transaction. */
 export const ROWS_AT_A_TIME = { sqlite: 100, postgres: 500 }

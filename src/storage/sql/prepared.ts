@@ -1,7 +1,7 @@
 // The statements of a login, built and compiled once: building one takes longer than running it.
 import { type CompiledQuery, type Kysely, PostgresAdapter, type RawBuilder } from 'kysely'
+import type { DatabaseConfig } from '../../config/database.ts'
 import { digestOf } from '../../system/identifiers.ts'
-import type { EngineName } from './engine.ts'
 import type { Schema } from './schema.ts'
 
 /** A parameter of a prepared statement: stands for a value until the statement is run. */
@@ -29,7 +29,7 @@ export type RunNow = <Values, Row>(statement: Statement<Values, Row>, values: Va
 
 /** `build` makes the statement from parameters that have the type of the values they stand for. */
 export function prepare<Values extends Record<string, unknown>, Row = unknown>(
-  build: (parameters: Values, engine: EngineName) => RawBuilder<Row>,
+  build: (parameters: Values, engine: DatabaseConfig['engine']) => RawBuilder<Row>,
 ): Statement<Values, Row> {
   // Reading any property returns a parameter of that name.
   const parameters = new Proxy({} as Values, { get: (_, name) => new Parameter(String(name)) })
@@ -66,6 +66,6 @@ function sendOnce({ sql, parameters }: CompiledQuery): { sql: string; parameters
   return { sql: text, parameters: sent }
 }
 
-function engineOf(db: Kysely<Schema>): EngineName {
+function engineOf(db: Kysely<Schema>): DatabaseConfig['engine'] {
   return db.getExecutor().adapter instanceof PostgresAdapter ? 'postgres' : 'sqlite'
 }

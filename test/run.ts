@@ -9,13 +9,15 @@ import { createSummary } from './support/summary.ts'
 
 /** Many tests wait for a limit of the service, so there are more processes than cores. */
 const PROCESSES = 5
+/** So many bundles of files that processes end at about the same time, and few starts of processes. */
+const BUNDLES = 10
 /** Slow files have a process each. Some take a hundred times as long as others. */
 const SLOW_PROCESSES = 4
 
 const SLOW = '.slow.test.ts'
-/** Slow tests that start processes of the service themselves. The others have a disk, synced commits and the
- *  threads of a real service. */
-const IN_MEMORY = /^test\/(docs|operation|storage\/faults)\//
+/** Slow tests that need no disk. The others have a disk, synced commits and the threads of a real service. */
+const IN_MEMORY =
+  /^test\/(admin\/(cli-server|doctor-running|races)|docs|http\/log-volume|import|operation|storage\/faults)/
 /** Suites that compare times or start many processes run one after the other, with one other file beside them. */
 const ONE_BY_ONE =
   /^test\/(admin\/load\.slow|http\/parser-costs|login\/(enumeration|overload|timing)|system\/cluster\/)/
@@ -124,9 +126,9 @@ function slowFiles(): string[] {
   return [...globSync(`test/**/*${SLOW}`), ...onOtherEngine]
 }
 
-/** Deals the files out, so that each process has large and small ones. */
+/** Deals the files out, so that each bundle has large and small ones. */
 function inBundles(all: string[]): string[][] {
-  const count = Math.min(all.length, PROCESSES)
+  const count = Math.min(all.length, BUNDLES)
   return Array.from({ length: count }, (_, bundle) =>
     all.filter((_, index) => index % count === bundle),
   )

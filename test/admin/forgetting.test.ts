@@ -6,7 +6,7 @@ import type { AuditEvent } from '../../src/domain/audit.ts'
 import type { StoredToken } from '../../src/domain/session.ts'
 import { type AdminService, startAdminService } from '../support/admin-service.ts'
 import { type Cli, createCli, setUpCli } from '../support/cli.ts'
-import { ENGINES } from '../support/engines.ts'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { fillSessions } from '../support/many-sessions.ts'
 import { LOGIN, PASSWORD } from '../support/service.ts'
 import { storedText } from '../support/stored-text.ts'
@@ -14,7 +14,7 @@ import { storedText } from '../support/stored-text.ts'
 const MANY = 2_500
 const DAY_MS = 86_400_000
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`forgetting and exporting on ${engine}`, () => {
     let service: AdminService
     let cli: Cli
@@ -146,7 +146,7 @@ for (const engine of ENGINES) {
   })
 }
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   test(`a purge by hand is recorded with what it removed, unless that is nothing, on ${engine}`, async t => {
     const { database, run } = await setUpCli(engine, t)
     const id = randomUUID()

@@ -1,20 +1,16 @@
 // The recipes of docs/migrating.md: exports of other systems go in as they come, and their users log in. The samples in
 // exports/ have the columns that each system documents (src/admin/import/formats.ts names the pages).
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { hash } from 'node:crypto'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { after, before, describe, test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
 import bcrypt from 'bcrypt'
 import { hashKindOf } from '../../src/admin/import/hash-kinds.ts'
-import { type Cli, createCli, MAIN, parseLine } from '../support/cli.ts'
+import { type Cli, createCli, parseLine } from '../support/cli.ts'
 import { ENGINES_BY_RUN, type Row } from '../support/engines.ts'
-import { PROJECT, until } from '../support/process.ts'
+import { PROJECT } from '../support/process.ts'
 import { DOCUMENT_ON_MIGRATING, recipe } from '../support/recipes.ts'
 import { PASSWORD, startTestService, TEST_COST, type TestService } from '../support/service.ts'
 
@@ -476,29 +472,4 @@ test('a dry run says what an import says, also of ids that occur twice', async (
   assert.deepEqual(await usersAt('d.example.com'), [])
   assert.deepEqual(await run(), trial)
   assert.match(String(trial[1]), /its id is also in an earlier line \(line 2\)/)
-})
-
-test('an interruption is noticed between two batches, and the next run continues', async () => {
-  const total = 50_000
-  const rows = Array.from({ length: total }, (_, i) => `i${i}@int.example.com,Ida,$2b$${HASH}\n`)
-  await writeFile(join(cli.folder, 'i.csv'), ['email,name,passwordHash\n', ...rows].join(''))
-  const child = spawn(process.execPath, [MAIN, 'users', 'import', 'i.csv'], {
-    cwd: cli.folder,
-    env: cli.env,
-  })
-  await until(async () => (await usersAt('int.example.com')).length > 0)
-  // As on a terminal, where the launcher forwards the signal that the command has got already.
-  child.kill('SIGINT')
-  await setTimeout(10)
-  child.kill('SIGINT')
-  const [said, [code, signal]] = await Promise.all([text(child.stderr), once(child, 'close')])
-  const stored = (await usersAt('int.example.com')).length
-  // The second signal can meet a process that has said everything and is about to exit.
-  assert.ok(code === 1 || signal === 'SIGINT', `${code} ${signal}`)
-  assert.match(said, new RegExp(`So far ${stored} added.*run the command again to continue`))
-  const ended = await cli.run(['users', 'import', 'i.csv', '--json'])
-  assert.partialDeepStrictEqual(JSON.parse(ended.stdout), {
-    added: total - stored,
-    unchanged: stored,
-  })
 })

@@ -1,6 +1,7 @@
 // Imports by an administrator, for tests.
+import assert from 'node:assert/strict'
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import bcrypt from 'bcrypt'
@@ -13,6 +14,7 @@ import { TEST_COST } from '../support/service.ts'
 export const PASSWORD = 'correct horse'
 export const HASH = await bcrypt.hash(PASSWORD, TEST_COST)
 export const HEADING = 'email,name,role,passwordHash'
+export const TEMPORARY = ['--without-passwords', 'temporary']
 
 export async function setUpImports(t: TestContext, engine: EngineName, server?: string) {
   const database = await createMigratedDatabase(engine, server)
@@ -61,3 +63,20 @@ export const counts = (added: number, updated: number, unchanged: number, reject
 })
 export const csvOf = (rows: number) =>
   Array.from({ length: rows }, (_, i) => `user${i}@example.org,User ${i},user,${HASH}\n`)
+
+/** Users without passwords, not in the order of their emails. */
+export const rowsOf = (users: number) =>
+  ['email,name', ...Array.from({ length: users }, (_, i) => `u${(i * 7) % users}@example.org,U`)]
+    .map(line => `${line}\n`)
+    .join('')
+
+type Imports = Awaited<ReturnType<typeof setUpImports>>
+
+/** The users in a file of temporary passwords. */
+export async function passwordsIn({ pathOf }: Pick<Imports, 'pathOf'>, name: string) {
+  const [heading, ...lines] = (await readFile(pathOf(name), 'utf8')).trimEnd().split('\r\n')
+  assert.equal(heading, 'email,password')
+  return lines
+    .map(line => line.split(','))
+    .map(([email = '', password = '']) => ({ email, password }))
+}

@@ -1,11 +1,24 @@
-// Large imports that are interrupted between two of the many batches of a file.
+// Imports in processes of their own: interrupted, at the same time, and from a pipe.
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
+import { readdir, writeFile } from 'node:fs/promises'
+import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import bcrypt from 'bcrypt'
 import { ENGINES } from '../support/engines.ts'
 import { NO_FSYNC, startPostgres } from '../support/postgres-server.ts'
-import { counts, csvOf, HEADING, setUpImports } from './import-cli.ts'
+import {
+  counts,
+  csvOf,
+  HEADING,
+  PASSWORD,
+  passwordsIn,
+  rowsOf,
+  setUpImports,
+  TEMPORARY,
+} from './import-cli.ts'
 
 for (const engine of ENGINES) {
   test(`a killed import of 20,000 users is finished by the next run, on ${engine}`, async t => {
@@ -22,6 +35,64 @@ for (const engine of ENGINES) {
     assert.deepEqual(JSON.parse(ended.stdout), counts(rows - stored, 0, stored, 0))
     assert.equal(await cli.events(), rows)
   })
+
+  test(`two imports of the same file at a time add each user once, on ${engine}`, async t => {
+    const cli = await setUpImports(t, engine)
+    const rows = 2_000
+    await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
+    const ended = await Promise.all(
+      [[], ['--update'], []].map(options =>
+        cli.runProcess(['users', 'import', 'u.csv', '--json', ...options]),
+      ),
+    )
+    const all = ended.map(({ stdout }) => JSON.parse(stdout))
+    assert.equal(
+      all.reduce((sum, { added }) => sum + added, 0),
+      rows,
+    )
+    assert.equal(
+      all.reduce((sum, { unchanged }) => sum + unchanged, 0),
+      2 * rows,
+    )
+    assert.equal(await cli.events(), rows)
+  })
+
+  for (const signal of ['SIGKILL', 'SIGINT'] as const) {
+    test(`an import with temporary passwords goes on with the same ones after ${signal}, on ${engine}`, async t => {
+      const cli = await setUpImports(t, engine)
+      const many = 600
+      const all = rowsOf(many)
+      const emails = all.match(/\S+@[^,]+/g) ?? []
+      const child = cli.spawnImport('-', ...TEMPORARY)
+      child.stdin.end(all)
+      await cli.hasStored(child)
+      child.kill(signal)
+      await once(child, 'close')
+      const stored = (await cli.users()).length
+      const first = await passwordsIn(cli, 'stdin.passwords')
+      assert.ok(stored > 0 && stored < many && first.length === many)
+
+      const ended = await cli.run(['users', 'import', '-', '--json', ...TEMPORARY], all)
+      assert.equal(ended.code, 0, ended.stderr)
+      assert.deepEqual(JSON.parse(ended.stdout), {
+        ...counts(many - stored, 0, stored, 0),
+        temporary: many - stored,
+      })
+      const last = await passwordsIn(cli, 'stdin.passwords')
+      assert.deepEqual(last, first)
+      assert.deepEqual(
+        last.map(({ email }) => email),
+        emails,
+      )
+      const users = await cli.users()
+      for (const { email, password } of last) {
+        const user = users.find(each => each.email === email)
+        assert.ok(await bcrypt.compare(password, String(user?.password_hash)), email)
+        assert.ok(user?.temporary_until, email)
+      }
+      assert.equal(await cli.events(), many)
+    })
+  }
 }
 
 test('a database that goes away ends an import of 60,000 users, and the next run continues', async t => {
@@ -44,4 +115,59 @@ test('a database that goes away ends an import of 60,000 users, and the next run
   assert.ok(stored < rows)
   const ended = await cli.run(['users', 'import', 'u.csv', '--json'])
   assert.deepEqual(JSON.parse(ended.stdout), counts(rows - stored, 0, stored, 0))
+})
+
+test('an interruption is noticed between two batches, and the next run continues', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  const total = 20_000
+  await writeFile(cli.pathOf('i.csv'), [`${HEADING}\n`, ...csvOf(total)].join(''))
+  const child = cli.spawnImport('i.csv')
+  const { said } = await cli.hasStored(child)
+  // As on a terminal, where the launcher forwards the signal that the command has got already.
+  child.kill('SIGINT')
+  await sleep(10)
+  child.kill('SIGINT')
+  const [code, signal] = await once(child, 'close')
+  const stored = (await cli.users()).length
+  // The second signal can meet a process that has said everything and is about to exit.
+  assert.ok(code === 1 || signal === 'SIGINT', `${code} ${signal}`)
+  assert.match(said(), new RegExp(`So far ${stored} added.*run the command again to continue`))
+  const ended = await cli.run(['users', 'import', 'i.csv', '--json'])
+  assert.partialDeepStrictEqual(JSON.parse(ended.stdout), {
+    added: total - stored,
+    unchanged: stored,
+  })
+})
+
+test('SIGINT ends an import; what was stored stays', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  // So many that it is interrupted while it hashes.
+  const rows = Array.from({ length: 2_000 }, (_, i) => {
+    const user = { email: `e${i}@example.org`, name: 'Ann', password: PASSWORD }
+    return `${JSON.stringify(user)}\n`
+  })
+  const child = cli.spawnImport('-', '--hash-passwords')
+  child.stdin.end(`${rows.join('')}{}\n`)
+  const { said } = await cli.hasStored(child)
+  child.kill('SIGINT')
+  const [code] = await once(child, 'close')
+  assert.equal(code, 1)
+  assert.match(
+    said(),
+    /Users that were stored stay; run the command again to continue\.\nInterrupted\.\n$/,
+  )
+  assert.equal(await cli.events(), (await cli.users()).length)
+  assert.deepEqual(
+    (await readdir(cli.folder)).filter(name => name.includes('rejected')),
+    [],
+  )
+})
+
+test('a named pipe can be imported', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  const pipe = cli.pathOf('pipe.csv')
+  await once(spawn('mkfifo', [pipe]), 'close')
+  const child = cli.spawnImport('pipe.csv', '--json')
+  await writeFile(pipe, [`${HEADING}\n`, ...csvOf(10)].join(''))
+  assert.deepEqual(JSON.parse(await text(child.stdout)), counts(10, 0, 0, 0))
 })

@@ -9,18 +9,7 @@ import bcrypt from 'bcrypt'
 import { describeDatabase } from '../../src/storage/open-store.ts'
 import { MAIN, setUpCli } from '../support/cli.ts'
 import { createTestDatabase, ENGINES_BY_RUN } from '../support/engines.ts'
-import { NO_FSYNC, startPostgres } from '../support/postgres-server.ts'
 import { counts, csvOf, HASH, HEADING, PASSWORD, setUpImports } from './import-cli.ts'
-
-/** So many that an import is interrupted while it hashes. */
-const MANY = 2_000
-
-const withPasswords = (from: number, to: number) =>
-  Array.from({ length: to - from }, (_, i) =>
-    JSON.stringify({ email: `e${from + i}@example.org`, name: 'Ann', password: PASSWORD }),
-  )
-    .map(row => `${row}\n`)
-    .join('')
 
 /** What is said of rows that were rejected for different reasons. */
 const summary = (problems: [line: number, problem: string][]) =>
@@ -120,42 +109,6 @@ for (const engine of ENGINES_BY_RUN) {
           ['c@example.org', 'user.imported', true],
         ],
       )
-    })
-
-    test('a killed import is finished by the next run, and each user is recorded once', async t => {
-      const cli = await setUpImports(t, engine)
-      const child = cli.spawnImport('-', '--hash-passwords')
-      child.stdin.end(withPasswords(0, MANY))
-      await cli.hasStored(child)
-      child.kill('SIGKILL')
-      await once(child, 'close')
-      const stored = (await cli.users()).length
-      assert.equal(await cli.events(), stored)
-      assert.ok(stored < MANY)
-      const ended = await cli.importFile('u.ndjson', withPasswords(0, MANY), '--hash-passwords')
-      assert.deepEqual(ended.counts, counts(MANY - stored, 0, stored, 0))
-      assert.equal(await cli.events(), MANY)
-    })
-
-    test('two imports of the same file at a time add each user once', async t => {
-      const cli = await setUpImports(t, engine)
-      const rows = 2_000
-      await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
-      const ended = await Promise.all(
-        [[], ['--update'], []].map(options =>
-          cli.runProcess(['users', 'import', 'u.csv', '--json', ...options]),
-        ),
-      )
-      const all = ended.map(({ stdout }) => JSON.parse(stdout))
-      assert.equal(
-        all.reduce((sum, { added }) => sum + added, 0),
-        rows,
-      )
-      assert.equal(
-        all.reduce((sum, { unchanged }) => sum + unchanged, 0),
-        2 * rows,
-      )
-      assert.equal(await cli.events(), rows)
     })
   })
 }
@@ -524,52 +477,4 @@ test('rejected rows that cannot be written end the import', async t => {
     (await readdir(cli.folder)).filter(name => name.endsWith('.tmp')),
     [],
   )
-})
-
-test('SIGINT ends an import; what was stored stays', async t => {
-  const cli = await setUpImports(t, 'sqlite')
-  const child = cli.spawnImport('-', '--hash-passwords')
-  child.stdin.end(`${withPasswords(0, MANY)}{}\n`)
-  const { said } = await cli.hasStored(child)
-  child.kill('SIGINT')
-  const [code] = await once(child, 'close')
-  assert.equal(code, 1)
-  assert.match(
-    said(),
-    /Users that were stored stay; run the command again to continue\.\nInterrupted\.\n$/,
-  )
-  assert.equal(await cli.events(), (await cli.users()).length)
-  assert.deepEqual(
-    (await readdir(cli.folder)).filter(name => name.includes('rejected')),
-    [],
-  )
-})
-
-test('a database that goes away ends the import, and the next run continues', async t => {
-  const server = await startPostgres(NO_FSYNC)
-  const cli = await setUpImports(t, 'postgres', server.url)
-  t.after(() => server.stop())
-  const child = cli.spawnImport('-', '--hash-passwords')
-  child.stdin.end(withPasswords(0, MANY))
-  const { said } = await cli.hasStored(child)
-  await server.end('SIGKILL')
-  const [code] = await once(child, 'close')
-  assert.equal(code, 1)
-  assert.match(
-    said(),
-    /^Reading .*\nSo far \d+ added.*run the command again to continue\.\nPostgreSQL .* cannot be used/s,
-  )
-  await server.start()
-  const stored = (await cli.users()).length
-  const ended = await cli.importFile('u.ndjson', withPasswords(0, MANY), '--hash-passwords')
-  assert.deepEqual(ended.counts, counts(MANY - stored, 0, stored, 0))
-})
-
-test('a named pipe can be imported', async t => {
-  const cli = await setUpImports(t, 'sqlite')
-  const pipe = cli.pathOf('pipe.csv')
-  await once(spawn('mkfifo', [pipe]), 'close')
-  const child = cli.spawnImport('pipe.csv', '--json')
-  await writeFile(pipe, [`${HEADING}\n`, ...csvOf(10)].join(''))
-  assert.deepEqual(JSON.parse(await text(child.stdout)), counts(10, 0, 0, 0))
 })

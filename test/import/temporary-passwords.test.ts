@@ -1,15 +1,12 @@
 // users import --without-passwords temporary: users without a usable hash get temporary passwords, each one once.
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { describe, test } from 'node:test'
-import bcrypt from 'bcrypt'
 import { createCli } from '../support/cli.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { startTestService } from '../support/service.ts'
-import { counts, HASH, setUpImports } from './import-cli.ts'
+import { counts, HASH, passwordsIn, rowsOf, setUpImports, TEMPORARY } from './import-cli.ts'
 
-const TEMPORARY = ['--without-passwords', 'temporary']
 const DJANGO = 'pbkdf2_sha256$600000$abc$c2FsdA=='
 const FIREBASE = `${'aB3/'.repeat(21)}xy==`
 const HOUR_MS = 3_600_000
@@ -22,21 +19,6 @@ bob@example.org,Bob,${HASH}
 kim@example.org,Kim,${FIREBASE}
 ann@example.org,Ann,
 `
-
-const rowsOf = (users: number) =>
-  ['email,name', ...Array.from({ length: users }, (_, i) => `u${(i * 7) % users}@example.org,U`)]
-    .map(line => `${line}\n`)
-    .join('')
-
-type Imports = Awaited<ReturnType<typeof setUpImports>>
-
-async function passwordsIn({ pathOf }: Pick<Imports, 'pathOf'>, name: string) {
-  const [heading, ...lines] = (await readFile(pathOf(name), 'utf8')).trimEnd().split('\r\n')
-  assert.equal(heading, 'email,password')
-  return lines
-    .map(line => line.split(','))
-    .map(([email = '', password = '']) => ({ email, password }))
-}
 
 for (const engine of ENGINES_BY_RUN) {
   describe(`an import with temporary passwords on ${engine}`, () => {
@@ -99,43 +81,6 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal(both.at(-1)?.email, 'new@example.org')
       assert.equal((await service.login('zoe@example.org', NEW_PASSWORD)).status, 200)
     })
-
-    for (const signal of ['SIGKILL', 'SIGINT'] as const) {
-      test(`after ${signal} it goes on with the same passwords`, async t => {
-        const cli = await setUpImports(t, engine)
-        const many = 600
-        const all = rowsOf(many)
-        const emails = all.match(/\S+@[^,]+/g) ?? []
-        const child = cli.spawnImport('-', ...TEMPORARY)
-        child.stdin.end(all)
-        await cli.hasStored(child)
-        child.kill(signal)
-        await once(child, 'close')
-        const stored = (await cli.users()).length
-        const first = await passwordsIn(cli, 'stdin.passwords')
-        assert.ok(stored > 0 && stored < many && first.length === many)
-
-        const ended = await cli.run(['users', 'import', '-', '--json', ...TEMPORARY], all)
-        assert.equal(ended.code, 0, ended.stderr)
-        assert.deepEqual(JSON.parse(ended.stdout), {
-          ...counts(many - stored, 0, stored, 0),
-          temporary: many - stored,
-        })
-        const last = await passwordsIn(cli, 'stdin.passwords')
-        assert.deepEqual(last, first)
-        assert.deepEqual(
-          last.map(({ email }) => email),
-          emails,
-        )
-        const users = await cli.users()
-        for (const { email, password } of last) {
-          const user = users.find(each => each.email === email)
-          assert.ok(await bcrypt.compare(password, String(user?.password_hash)), email)
-          assert.ok(user?.temporary_until, email)
-        }
-        assert.equal(await cli.events(), many)
-      })
-    }
   })
 }
 

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
-import { ENGINES } from '../support/engines.ts'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { until } from '../support/process.ts'
 import {
   ISSUER,
@@ -17,7 +17,7 @@ import {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`login on ${engine}`, () => {
     let service: TestService
     before(async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { type Cli, createCli, MAIN } from '../support/cli.ts'
-import { ENGINES } from '../support/engines.ts'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { fillSessions } from '../support/many-sessions.ts'
 import { run, until } from '../support/process.ts'
 import { UNLIMITED } from '../support/service.ts'
@@ -14,7 +14,7 @@ const MOST = 1_000
 /** More sessions than a command loads at a time, as after a failed end of surplus sessions. */
 const MORE = 2_500
 
-for (const engine of ENGINES) {
+for (const engine of ENGINES_BY_RUN) {
   describe(`a user with ${MOST} sessions on ${engine}`, () => {
     let service: SessionService
     let cli: Cli

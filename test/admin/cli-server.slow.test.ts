@@ -3,12 +3,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { createCli } from '../support/cli.ts'
-import { createTestDatabase, ENGINES_BY_RUN } from '../support/engines.ts'
+import { createTestDatabase, ENGINES } from '../support/engines.ts'
 import { PASSWORD, startTestService } from '../support/service.ts'
 
 const EMAIL = 'ann@example.org'
 
-for (const engine of ENGINES_BY_RUN) {
+for (const engine of ENGINES) {
   test(`a command takes effect for the next login, on ${engine}`, async t => {
     const service = await startTestService(engine)
     const cli = await createCli(service.database)

@@ -132,7 +132,11 @@ for (const engine of ENGINES_BY_RUN) {
         assert.deepEqual([status, code, fields], [400, 'INVALID_REQUEST', ['password']])
         assert.match(`${reason}: ${message}`, problem)
       }
-      await refused(add, { password: 'sunshine' }, /^too_common: .*, or send "allowWeak": true with a "write" token\.$/)
+      await refused(
+        add,
+        { password: 'sunshine' },
+        /^too_common: .*, or send "allowWeak": true with a "write" token\.$/,
+      )
       await refused(add, { password: 'sunshine', allowWeak: false }, /common/)
       const added = await add({ password: 'sunshine', allowWeak: true })
       assert.equal(added.status, 201)

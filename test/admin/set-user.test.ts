@@ -110,43 +110,6 @@ for (const engine of ENGINES_BY_RUN) {
     assert.equal((await service.store.users.findByEmail('anna@example.org'))?.name, 'Ann')
   })
 
-  test(`of parallel changes to one email exactly one wins, and the others are told that it is taken, on ${engine}`, async t => {
-    const service = await startSessionService(engine)
-    const { store } = service
-    const cli = await createCli(service.database)
-    t.after(async () => {
-      await cli.remove()
-      await service.stop()
-    })
-    const emails = Array.from({ length: 20 }, (_, i) => `user${i}@example.org`)
-    for (const email of emails) await service.addUser(email, { passwordHash: '-' })
-    for (const taken of ['one@example.org', 'two@example.org']) {
-      const outcomes = await Promise.all(
-        emails.map(email => byEmail(store).set(email, { email: taken }, changeAt(service.now()))),
-      )
-      const changed = outcomes.filter(outcome => outcome === 'changed')
-      assert.equal(changed.length, 1)
-      assert.ok(outcomes.every(outcome => ['changed', 'taken', 'unknown'].includes(outcome)))
-    }
-    const two = emails
-      .slice(-2)
-      .map(email => cli.runProcess(['users', 'set', email, '--email', 'three@example.org']))
-    const ended = (await Promise.all(two)).toSorted((a, b) => Number(a.code) - Number(b.code))
-    assert.deepEqual(
-      ended.map(({ code }) => code),
-      [0, 1],
-    )
-    assert.equal(ended[1]?.stderr, 'There is already a user three@example.org.\n')
-    // Neither of two users can take the email of the other, also at once.
-    const [a, b] = [await service.newUser(), await service.newUser()]
-    const swapped = await Promise.all([
-      byEmail(store).set(a, { email: b }, changeAt(service.now())),
-      byEmail(store).set(b, { email: a }, changeAt(service.now())),
-    ])
-    assert.deepEqual(swapped, ['taken', 'taken'])
-    assert.equal(await service.store.users.count(), 22)
-  })
-
   test(`logins, changes of the email and clears at once all end without a fault, on ${engine}`, async t => {
     const service = await startSessionService(engine)
     const { store } = service

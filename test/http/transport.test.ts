@@ -173,13 +173,4 @@ describe('TLS', () => {
     })
     assert.deepEqual([...new Set(lines.map(line => line.ip))], ['127.0.0.1'])
   })
-
-  test('a direct caller that claims 60 addresses and tries 60 emails has the budget of one client', async () => {
-    const answers = []
-    for (let index = 0; index < 60; index++) {
-      const body = { email: `${index}@example.com`, password: 'wrong' }
-      answers.push(await service.call({ body, headers: rotating(index), from: '127.0.0.3' }))
-    }
-    assert.deepEqual(countStatuses(answers), { 401: 50, 429: 10 })
-  })
 })

@@ -2,14 +2,13 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
-import { ENGINES_BY_RUN, sizeByRun } from '../support/engines.ts'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { fillSessions } from '../support/many-sessions.ts'
 import { scrape } from '../support/metrics.ts'
 import { freePort } from '../support/postgres-server.ts'
 import {
   type Answer,
   countStatuses,
-  createAddresses,
   PASSWORD,
   startTestService,
   UNLIMITED,
@@ -319,40 +318,6 @@ for (const engine of ENGINES_BY_RUN) {
         }
         assert.ok(feed.headers['access-control-allow-origin'])
       }
-    })
-
-    test('hundreds of callers at once cause one read per second, and none without callers', async () => {
-      await service.logout((await logIn()).refreshToken)
-      service.advance(SECOND_MS)
-      const newAddress = createAddresses()
-      const { reads, allowed } = await countReads(async () => {
-        const answers: Answer[] = []
-        // Not all at once: on a busy machine, a thousand handshakes take longer than one may take.
-        for (let wave = 0; wave < sizeByRun(2, 10); wave++) {
-          const callers = Array.from({ length: 100 }, () =>
-            service.call({ method: 'GET', path: FEED, from: newAddress() }),
-          )
-          answers.push(...(await Promise.all(callers)))
-        }
-        assert.deepEqual(countStatuses(answers), { 200: answers.length })
-        assert.equal(new Set(answers.map(({ text }) => text)).size, 1)
-      })
-      assert.ok(reads >= 1 && reads <= allowed, `${reads} of ${allowed}`)
-      const idle = await countReads(async () => service.advance(10 * SECOND_MS))
-      assert.equal(idle.reads, 0)
-    })
-
-    test('after the clock was set back, a cursor is refused and everything is listed', async () => {
-      const [before, between] = [await logIn(), await logIn()]
-      await service.logout(before.refreshToken)
-      const { next } = await read()
-      service.advance(-30 * MINUTE_MS)
-      await service.logout(between.refreshToken)
-      assert.equal((await ask(`?after=${next}`)).status, 400)
-      const { ended, next: newer } = await read()
-      assert.deepEqual(ended.toSorted(), [before.sessionId, between.sessionId].toSorted())
-      assert.ok(Number(newer) < Number(next))
-      service.advance(30 * MINUTE_MS)
     })
 
     test('a failing database is a 500, once a second, and nothing is lost', async () => {

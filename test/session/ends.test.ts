@@ -44,24 +44,6 @@ for (const engine of ENGINES_BY_RUN) {
       return Number(row?.n)
     }
 
-    test('can be deactivated within the time limits of the service, then deleted', async () => {
-      const { email, login, count } = await userWith(MOST)
-      assert.equal(await byEmail(service.store).deactivate(email, changeAt(service.now())), true)
-      assert.equal(await count(), 0)
-      assert.equal(await openRows(login.userId), 0)
-      assert.equal((await service.refresh(login.refreshToken)).status, 401)
-
-      await fillSessions(service.database, login.userId, 3, service.now())
-      assert.equal(await byEmail(service.store).delete(email, changeAt(service.now())), 3)
-      for (const table of ['sessions', 'refresh_tokens', 'devices']) {
-        const left = await service.database.rows(
-          `select id from ${table} where user_id = '${login.userId}' limit 1`,
-        )
-        assert.deepEqual(left, [], table)
-      }
-      assert.equal(await service.store.users.findByEmail(email), null)
-    })
-
     test('has no live session once deactivated, even if the command is killed', async () => {
       const { email, login, count } = await userWith(MOST)
       const command = [process.execPath, MAIN, 'users', 'deactivate', email]

@@ -236,16 +236,6 @@ for (const engine of ENGINES_BY_RUN) {
       )
     })
 
-    test('a repetition by the same id does not extend the grace period', async t => {
-      service.stopClock(t)
-      const { refreshToken } = await newLogin()
-      const successor = await rotated(refreshToken, client(HOME, 'app', ID))
-      service.advance(59_000)
-      assert.equal(await rotated(refreshToken, client(ELSEWHERE, 'app', ID)), successor)
-      service.advance(2_000)
-      assert.equal((await refresh(refreshToken, client(ELSEWHERE, 'app', ID))).status, 401)
-    })
-
     test('neither the id nor the address and user agent of a refresh are stored', async () => {
       const { refreshToken } = await newLogin()
       const [address, userAgent, id] = ['192.0.2.77', 'agent-canary', randomUUID()]

@@ -48,7 +48,10 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
   const shared = {
     ...{ store, clock, budgets, bcryptCost, oneAtATime },
     hashPassword: (password: string) => oneAtATime(() => bcrypt.hash(password, bcryptCost)),
-    passwordRules: { ...config.passwordRules, toOverrule: 'send "allowWeak": true with a "write" token' },
+    passwordRules: {
+      ...config.passwordRules,
+      toOverrule: 'send "allowWeak": true with a "write" token',
+    },
   }
   // Its callers reach this port directly: a header that a proxy would set is forged.
   const direct = { ...deps, config: { ...config, trustProxy: [] } }

@@ -1,8 +1,13 @@
 // Steps 7 and 8 of a login: signs both tokens, then opens the session in one call to the store.
 import { randomUUID } from 'node:crypto'
-import type { Opened, PasswordChange, ThrottleScope, UsedDevice } from '../domain/attempt.ts'
+import type {
+  AttemptStore,
+  Opened,
+  PasswordChange,
+  ThrottleScope,
+  UsedDevice,
+} from '../domain/attempt.ts'
 import { ABANDONED_SECONDS } from '../domain/lifetimes.ts'
-import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
 import type { Keys } from '../keys/key-set.ts'
 import { signAccessToken, type TokenSettings } from '../session/access-token.ts'
@@ -19,7 +24,7 @@ export type OpenedSession = Opened & {
 }
 
 export type OpenSessionDeps = {
-  store: Pick<Store, 'attempts'>
+  throttle: Pick<AttemptStore, 'succeed'>
   keys: Keys
   tokens: TokenSettings
   maxSessionsPerUser: number
@@ -39,7 +44,7 @@ type Accepted = {
 
 /** Null if the user has changed since the password was verified: the attempt is then released. */
 export async function openSession(
-  { store, keys, tokens, maxSessionsPerUser, sessionMaxSeconds, clock }: OpenSessionDeps,
+  { throttle, keys, tokens, maxSessionsPerUser, sessionMaxSeconds, clock }: OpenSessionDeps,
   { user, client, device, oldCookie, change = null }: Accepted,
   scopes: ThrottleScope[],
 ): Promise<OpenedSession | null> {
@@ -70,7 +75,7 @@ export async function openSession(
     },
     change,
   }
-  const opened = await store.attempts.succeed(opening, scopes, now)
+  const opened = await throttle.succeed(opening, scopes, now)
   if (!opened) return null
   return { id, ...access, refreshToken: refresh.token, cookie, ...opened }
 }

@@ -194,11 +194,11 @@ export function createHashQueue(
       const neighbours = isOverloaded() ? lanes : Math.min(lanes, stayingOn(thread) + 1)
       const leftMs = entry.finishByMs - nowMs() - MARGIN_AFTER_MS
       const spareMs = leftMs - hashMs(neighbours, totalRounds)
-      const canBeInTime = hashMs(1, rounds) + MARGIN_MS <= loginTimeMs
-      const isIdle = running.length === 0
-      if (spareMs < 0 && canBeInTime && !(isIdle && !isOverloaded())) {
-        if (isOverloaded() || leftMs < hashMs(1, totalRounds)) evict(entry)
-      } else if (running.length < lanes) start(entry, entry.waiting, thread.index)
+      // It may end late where a single hash takes too long, and where other load, not more logins, is the reason.
+      const isStrict = isOverloaded() && hashMs(1, rounds) + MARGIN_MS <= loginTimeMs
+      const isLate = isStrict ? spareMs < 0 : leftMs < 0 && running.length > 0
+      if (isLate) evict(entry)
+      else if (running.length < lanes) start(entry, entry.waiting, thread.index)
       else {
         const stopped = findWeaker(entry, spareMs, order, all)
         if (!stopped?.hashing) continue

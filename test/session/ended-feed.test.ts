@@ -169,7 +169,7 @@ for (const engine of ENGINES_BY_RUN) {
       })
     }
 
-    test('lists the sessions that a browser left behind', async () => {
+    test('lists the sessions that a login displaced', async () => {
       const email = await service.newUser()
       const first = await service.browserLogin(email)
       const Cookie = `${SESSION_COOKIE}=${first.cookie}; ${DEVICE_COOKIE}=${first.device}`

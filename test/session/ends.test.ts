@@ -11,7 +11,7 @@ import { bearer, type SessionService, startSessionService } from '../support/ses
 
 /** The largest MAX_SESSIONS_PER_USER. */
 const MOST = 1_000
-/** More sessions than a command loads at a time, as after a failed end of surplus sessions. */
+/** More sessions than a command loads at a time, as after a failed end of sessions over the limit. */
 const MORE = 2_500
 
 for (const engine of ENGINES_BY_RUN) {

@@ -18,9 +18,6 @@ export function html(parts: TemplateStringsArray, ...values: Value[]): Html {
 function toText(value: Value): string {
   if (Array.isArray(value)) return value.map(toText).join('')
   if (value instanceof Html) return value.text
-  return value === null || value === undefined || value === false ? '' : escapeHtml(String(value))
-}
-
-export function escapeHtml(text: string): string {
-  return text.replace(/[&<>"']/g, character => `&#${character.charCodeAt(0)};`)
+  if (value === null || value === undefined || value === false) return ''
+  return String(value).replace(/[&<>"']/g, character => `&#${character.charCodeAt(0)};`)
 }

@@ -7,7 +7,7 @@ export const WHEN: Record<PublicFailureCode, string> = {
   VALIDATION_ERROR:
     'a field is missing, empty or not a string, the body is no JSON object, or the new password cannot be used (`reason`)',
   BAD_REQUEST:
-    'the request is not valid HTTP, is ambiguous, or came as `http://` to the TLS port; the body is not JSON; or `limit`, `after`, `role` or `refreshToken` is invalid',
+    'the request is not valid HTTP, is ambiguous, or came as `http://` to the TLS port; the query is longer than 8,192 characters; the body is not JSON; or `limit`, `after`, `role` or `refreshToken` is invalid',
   INVALID_CREDENTIALS:
     'unknown email, wrong password, an ended temporary password, or a user that is inactive or locked by an administrator: always the same answer',
   INVALID_TOKEN:

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { METHODS } from 'node:http'
 import { after, before, describe, test } from 'node:test'
 import { startAdminService } from '../support/admin-service.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
@@ -180,8 +179,9 @@ test('callers cannot multiply the series by methods: labels name only what a rou
   const service = await startAdminService('sqlite', { OPS_PORT: String(opsPort) })
   t.after(service.stop)
   await service.call({ method: 'GET', path: '/openapi.json' })
-  const methods = METHODS.filter(method => method !== 'CONNECT')
-  for (const method of methods) {
+  const served = ['GET', 'HEAD', 'POST', 'DELETE']
+  const others = ['OPTIONS', 'PUT', 'PATCH', 'TRACE', 'PROPFIND', 'M-SEARCH']
+  for (const method of [...served, ...others]) {
     for (const headers of [{}, { Expect: 'nothing' }]) {
       for (const path of ['/login', '/docs', '/nothing', `${AUTH}/sessions`]) {
         await service.call({ method, path, headers })

@@ -1,28 +1,26 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
 import { simulateHasher } from '../../test/login/simulated-hasher.ts'
 import { makeScopes } from '../../test/storage/fixtures.ts'
-import { openTestStore } from '../../test/support/engines.ts'
 import type { Reservation } from '../domain/attempt.ts'
 import { admit } from './admission.ts'
 import { createHashQueue, type HashQueue } from './hash-queue.ts'
 import { createThrottle } from './throttle.ts'
 
 const COST = 10
-const CLAIM = { network: 'n', client: 'c', account: 'a', isKnownDevice: false }
+const CLAIM = { network: 'n', client: 'c', account: 'a', isKnownDevice: false, name: null }
 const SCOPES = makeScopes()
-const { store } = await openTestStore('sqlite')
 const ADMITTED: Reservation = { kind: 'admitted', user: null }
 const busyIn = (key: string): Reservation => ({ kind: 'busy', user: null, key, capacity: 1 })
 
-/** A store that gives these answers, and a queue whose calls are noted. */
-function createRig(answers: Reservation[], more: Partial<HashQueue> = {}, waitMs = 60_000) {
-  const calls: string[] = []
+/** A store that gives these answers, and a throttle and a queue whose calls are noted. */
+function createRig(answers: Reservation[], more: Partial<HashQueue> = {}, loginTimeMs = 60_000) {
+  const calls: unknown[][] = []
+  const deadlines: number[] = []
   const reserve = async () => answers.shift() ?? assert.fail('one reservation too many')
   // For this throttle no time passes, so that no cached block gets old.
   const throttle = createThrottle(
-    { ...store.attempts, reserve },
+    { reserve },
     () => new Date(),
     () => 0,
   )
@@ -30,38 +28,74 @@ function createRig(answers: Reservation[], more: Partial<HashQueue> = {}, waitMs
   const queue = createHashQueue(hasher, { cost: COST, loginTimeMs: 5_000 }, () => 0)
   const hashQueue: HashQueue = {
     ...queue,
-    admit(claim) {
-      calls.push('slot')
-      const slot = queue.admit(claim)
-      const release = () => {
-        calls.push('release')
-        slot?.release()
+    admit(claim, finishByMs) {
+      calls.push(['slot'])
+      const slot = queue.admit(claim, finishByMs)
+      if (!slot || slot === 'undecided') return slot
+      return {
+        ...slot,
+        release() {
+          calls.push(['release'])
+          slot.release()
+        },
       }
-      return slot && { ...slot, release }
+    },
+    hasTimeFor(_finishByMs, ahead) {
+      calls.push(['ahead', ahead])
+      return true
     },
     ...more,
   }
-  const deps = { throttle, hashQueue, clock: () => new Date() }
-  const run = () => admit(deps, CLAIM, SCOPES, performance.now() + waitMs)
-  return { calls, throttle, run }
+  const watched: typeof throttle = {
+    ...throttle,
+    wakeNext(key) {
+      calls.push(['wake', key])
+      throttle.wakeNext(key)
+    },
+    waitForScope(key, deadlineMs, isFirst) {
+      calls.push(['wait', key, isFirst])
+      deadlines.push(deadlineMs)
+      const waiting = throttle.waitForScope(key, deadlineMs, isFirst)
+      throttle.wakeNext(key)
+      return waiting
+    },
+  }
+  const deps = { throttle: watched, hashQueue, loginTimeMs }
+  const run = () => admit(deps, CLAIM, SCOPES, () => performance.now() + 5_000)
+  return { calls, deadlines, throttle, run }
 }
 
-test('an attempt waits for one busy scope after the other, without a slot, and lets the next one ask', async () => {
+test('a woken attempt waits again as the first of its scope, and wakes the next one of a scope that it leaves', async () => {
   const { calls, throttle, run } = createRig([busyIn('a'), busyIn('a'), busyIn('b'), ADMITTED])
-  const running = run()
-  await setImmediate()
-  const other = throttle.joinLine('a')?.turn(performance.now() + 60_000)
-  assert.equal((await running).kind, 'admitted')
-  assert.deepEqual(calls, [...Array(3).fill(['slot', 'release']).flat(), 'slot'])
+  const other = throttle.waitForScope('a', performance.now() + 60_000, false)
+  const admission = await run()
+  assert.equal(admission.kind, 'admitted')
+  assert.deepEqual(calls, [
+    ...[['slot'], ['release'], ['ahead', 1], ['wait', 'a', false]],
+    ...[['slot'], ['release'], ['ahead', 0], ['wait', 'a', true]],
+    ...[['slot'], ['release'], ['ahead', 0], ['wake', 'a'], ['wait', 'b', false]],
+    ...[['slot'], ['wake', 'b']],
+  ])
   assert.equal(await other, true)
 })
 
-test('an attempt without time for its scope, or with too many before it, is shed', async () => {
-  const late = createRig([busyIn('a')], {}, 0)
-  assert.deepEqual(await late.run(), { kind: 'shed', reason: 'scope-busy' })
-  const { throttle, run } = createRig([busyIn('a')])
-  while (throttle.joinLine('a')) {}
+test('an attempt waits for as long as a login may take, at least 2 seconds', async () => {
+  for (const [loginTimeMs, limitMs] of [
+    [500, 2_000],
+    [60_000, 60_000],
+  ] as const) {
+    const beforeMs = performance.now()
+    const { deadlines, run } = createRig([busyIn('a'), ADMITTED], {}, loginTimeMs)
+    await run()
+    const [deadlineMs = 0] = deadlines
+    assert.ok(deadlineMs >= beforeMs + limitMs && deadlineMs <= performance.now() + limitMs)
+  }
+})
+
+test('an attempt without time for its scope is shed, and does not wait', async () => {
+  const { calls, run } = createRig([busyIn('a')], { hasTimeFor: () => false })
   assert.deepEqual(await run(), { kind: 'shed', reason: 'scope-busy' })
+  assert.deepEqual(calls, [['slot'], ['release']])
 })
 
 test('an attempt without a slot reserves nothing', async () => {
@@ -75,5 +109,15 @@ test('a cached block is found before a slot is asked for', async () => {
   const { calls, run } = createRig([block])
   assert.deepEqual(await run(), block)
   assert.deepEqual(await run(), block)
-  assert.deepEqual(calls, ['slot', 'release'])
+  assert.deepEqual(calls, [['slot'], ['release']])
+})
+
+test('an attempt asks for a slot again after each decision, while it is undecided', async () => {
+  let decisions = 0
+  const { run } = createRig([], {
+    admit: () => (decisions < 3 ? 'undecided' : null),
+    nextDecision: async () => void decisions++,
+  })
+  assert.deepEqual(await run(), { kind: 'shed', reason: 'no-slot' })
+  assert.equal(decisions, 3)
 })

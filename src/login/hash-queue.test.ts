@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { settled, simulateHasher } from '../../test/login/simulated-hasher.ts'
+import { capacityOf } from './capacity.ts'
 import { createHashQueue } from './hash-queue.ts'
 
 /** At cost 10, a hash takes 100 ms alone, 120 ms beside another and 150 ms beside two. */
@@ -40,7 +41,8 @@ function createRig(options: RigOptions = {}) {
   function admit(name: string, arrival: Arrival = {}) {
     const { client = name, network = client, account = name, isKnownDevice = false } = arrival
     const finishByMs = nowMs() + (arrival.withinMs ?? loginTimeMs)
-    const slot = queue.admit({ network, client, account, isKnownDevice })
+    const slot = queue.admit({ network, client, account, isKnownDevice }, finishByMs)
+    if (slot === 'undecided') return null
     const job = jobOf(name, arrival.cost)
     return slot && { ...slot, job, run: (moreMs = 0) => slot.run(finishByMs + moreMs, job) }
   }
@@ -158,18 +160,49 @@ describe('hashing', () => {
     assert.equal(resultOf('hurried')?.end, 'shed')
     assert.equal(resultOf('patient')?.end, 'patient')
   })
+
+  test('an attempt is hashed if its hash will end just in time', async () => {
+    for (const [withinMs, end] of [
+      [510, 'second'],
+      [509, 'shed'],
+    ] as const) {
+      const { arrive, setRoundMs, advance, resultOf } = createRig({ roundMs: [1 / 8] })
+      arrive('first')
+      assert.ok(arrive('second', { withinMs }))
+      // The first hash now ends after 2 + 252 ms, and the second one takes 256 ms.
+      setRoundMs([1 / 4])
+      await advance(1_000)
+      assert.equal(resultOf('second')?.end, end)
+    }
+  })
+
+  for (const [first, second] of [
+    [COST, COST + 1],
+    [COST + 1, COST],
+  ] as const) {
+    test(`a hash of a higher cost takes longer in a forecast: ${first}, then ${second}`, () => {
+      const { arrive } = createRig({ roundMs: ROUND_MS.slice(0, 1), loginTimeMs: 500 })
+      assert.ok(arrive('first', { cost: first }))
+      // 100 + 200 ms fit into 500 − 120 ms; 100 + 200 + 100 ms do not.
+      assert.ok(arrive('second', { cost: second }))
+      assert.equal(arrive('third'), false)
+    })
+  }
 })
 
 describe('a hash slot', () => {
-  test('is given to as many attempts as hashes end in the time of a login', async () => {
-    const { arrive, resultOf, advance } = createRig({ threads: 2 })
+  test('is given to as many attempts as will be answered in time', async () => {
+    const { arrive, resultOf, advance, hasher, limits } = createRig({ threads: 2 })
+    const { hashes, logins: count } = capacityOf(hasher, limits)
+    assert.equal(hashes, 6)
+    // Five times six hashes in 750 ms, then two on each thread in 120 ms, then the margin of 120 ms.
+    assert.equal(count, 34)
     const admitted = Array.from({ length: 40 }, (_, i) => arrive(String(i)))
-    // 2 × 3 hashes in 150 ms are 35 in 880 ms.
-    assert.equal(admitted.indexOf(false), 35)
+    assert.deepEqual(admitted.indexOf(false), count)
     await advance(2_000)
-    for (let i = 0; i < 35; i++) {
+    for (let i = 0; i < count; i++) {
       assert.equal(resultOf(String(i))?.end, String(i))
-      assert.ok((resultOf(String(i))?.atMs ?? 0) <= 960, JSON.stringify(resultOf(String(i))))
+      assert.ok((resultOf(String(i))?.atMs ?? 0) <= 880, JSON.stringify(resultOf(String(i))))
     }
   })
 
@@ -182,49 +215,150 @@ describe('a hash slot', () => {
     assert.ok(arrive('fourth'))
   })
 
-  test('is given to fewer attempts after hashes have become slower, but not to an idle service', async () => {
-    const { arrive, arriveMany, advance, setRoundMs } = createRig({ threads: 2 })
+  test('is not given without time, even if a hash takes less than a millisecond', () => {
+    const { arrive } = createRig({ roundMs: [1 / 2 ** 12] })
     arrive('first')
-    arrive('long', { cost: COST + 2 })
-    await advance(150)
-    setRoundMs(ROUND_MS.map(ms => 5 * ms))
-    // 2 × 3 hashes in 750 ms are 7 in 880 ms.
-    assert.equal(arriveMany(40, 'client'), 6)
-    await advance(5_000)
-    assert.equal(arriveMany(40, 'other'), 35)
+    assert.equal(arrive('second', { withinMs: 120 }), false)
   })
 
-  test('is given to fewer attempts while others are refused: none has to wait for long', async () => {
-    const { arrive, arriveMany, advance } = createRig({ threads: 2 })
-    assert.equal(arriveMany(40, 'client'), 35)
-    await advance(160)
-    // 29 are left, and each lane has time for five hashes within 820 ms.
-    assert.ok(arrive('next', { client: 'client' }))
-    assert.equal(arrive('last', { client: 'client' }), false)
+  test('uses fewer lanes if hashes would take too long beside each other', () => {
+    const { arriveMany, running, hasher, limits } = createRig({
+      threads: 2,
+      roundMs: ROUND_MS.map(ms => 7 * ms),
+    })
+    // 840 ms beside another hash, 1,050 ms beside two.
+    assert.deepEqual(capacityOf(hasher, limits), { hashes: 4, logins: 4 })
+    assert.equal(arriveMany(10, 'client'), 4)
+    assert.equal(running().length, 4)
+  })
+
+  test('is given to fewer attempts after hashes have become slower', () => {
+    const { arriveMany, setRoundMs } = createRig({ threads: 2 })
+    setRoundMs(ROUND_MS.map(ms => 5 * ms))
+    assert.equal(arriveMany(40, 'client'), 6)
   })
 
   test('that is released can be given again', () => {
-    const { admit, arrive } = createRig({ roundMs: ROUND_MS.map(ms => 50 * ms) })
-    const first = admit('first')
-    assert.equal(arrive('early'), false)
+    const { admit, arrive, arriveMany } = createRig()
+    const first = admit('first', { client: 'client' })
+    assert.ok(arriveMany(40, 'client') > 10)
+    assert.equal(arrive('early', { client: 'client' }), false)
     first?.release()
-    assert.ok(arrive('later'))
+    assert.ok(arrive('later', { client: 'client' }))
+  })
+
+  test('is undecided while the attempts that take the room are being reserved', async () => {
+    const { queue, nowMs, limits } = createRig({ threads: 1, roundMs: ROUND_MS.map(ms => 5 * ms) })
+    const admit = (client: string) =>
+      queue.admit(
+        { network: client, client, account: client, isKnownDevice: false },
+        nowMs() + limits.loginTimeMs,
+      )
+    const slots = ['a', 'b', 'c'].map(admit)
+    assert.equal(admit('d'), 'undecided')
+    const decided = queue.nextDecision()
+    const [first] = slots
+    assert.ok(first && first !== 'undecided')
+    first.release()
+    await decided
+    const fourth = admit('d')
+    assert.ok(fourth && fourth !== 'undecided')
+  })
+
+  test('is lost if the hash cannot end 40 ms before the time that the attempt has then', async () => {
+    for (const [leftMs, moreMs, isLost] of [
+      [160, 0, false],
+      [159, 0, true],
+      [59, 100, true],
+      [60, 100, false],
+    ] as const) {
+      const { admit, arrive, advance } = createRig()
+      arrive('neighbour', { cost: COST + 2 })
+      const slot = admit('slow', { withinMs: 300 })
+      await advance(300 - leftMs)
+      // It takes 120 ms beside the other one.
+      const hashing = slot?.run(moreMs)
+      await advance(leftMs + moreMs)
+      assert.equal((await hashing) === null, isLost)
+    }
+  })
+
+  test('that is lost erases the password and wakes an attempt that is undecided', async () => {
+    const { admit, queue, setRoundMs } = createRig({ roundMs: ROUND_MS.map(ms => 5 * ms) })
+    const [first, , third] = ['a', 'b', 'c'].map(name => admit(name))
+    void first?.run()
+    const decided = queue.nextDecision()
+    // Beside the first hash, the third one would now take 1,200 ms.
+    setRoundMs(ROUND_MS.map(ms => 10 * ms))
+    assert.equal(await third?.run(), null)
+    assert.deepEqual(third?.job.password, Buffer.alloc('secret'.length))
+    await decided
   })
 
   test('that another attempt takes, or whose hash cannot begin, erases the password', async () => {
     for (const isBroken of [false, true]) {
-      const { admit, arrive, hasher, advance } = createRig({ roundMs: [3 / 8] })
+      const { admit, arrive, hasher, advance } = createRig({ roundMs: [1 / 8] })
       arrive('first')
-      const second = admit('second')
+      const second = admit('second', { withinMs: 420 })
       const hashing = second?.run().catch(() => null)
       if (isBroken) {
         hasher.start = () => {
           throw new Error('the thread has ended')
         }
-        await advance(400)
+        await advance(200)
       } else assert.ok(arrive('owner', { isKnownDevice: true }))
       assert.equal(await hashing, null)
       assert.deepEqual(second?.job.password, Buffer.alloc('secret'.length))
+    }
+  })
+
+  test('on an idle thread leaves the other lanes to others, even if its time is short', () => {
+    const { admit } = createRig()
+    // Its hash takes 100 ms alone, and 120 ms beside another.
+    assert.ok(admit('hurried', { withinMs: 150 }))
+    assert.ok(admit('second'))
+  })
+
+  test('must be in time beside busy lanes for 2 seconds after an attempt was shed', async () => {
+    for (const [afterMs, isInTime] of [
+      [1_999, false],
+      [2_000, true],
+    ] as const) {
+      const { arrive, advance } = createRig()
+      arrive('first')
+      assert.equal(arrive('shed', { withinMs: 100 }), false)
+      await advance(afterMs - 1)
+      arrive('neighbour')
+      await advance(1)
+      // Its hash takes 120 ms beside the other one, and 150 ms beside two; then the margin of 120 ms.
+      assert.equal(arrive('hurried', { withinMs: 250 }), isInTime)
+    }
+  })
+
+  test('is not refused for the sake of an attempt that is in time, even if its lanes were busy', async () => {
+    const { arrive, advance } = createRig({ threads: 2, roundMs: ROUND_MS.map(ms => 5 * ms) })
+    assert.ok(arrive('on the first thread'))
+    assert.ok(arrive('on the second thread', { cost: COST - 2 }))
+    // It ends after 600 ms, but would end after 712 ms if another hash joined it after 150 ms.
+    assert.ok(arrive('beside the first', { withinMs: 720 }))
+    assert.equal(arrive('shed', { withinMs: 100 }), false)
+    await advance(150)
+    assert.ok(arrive('on the idle thread'))
+  })
+
+  test('is refused with the same forecast to attempts that come within 5 ms, unless they have more time', async () => {
+    for (const [afterMs, withinMs, isRefused] of [
+      [4, 230, true],
+      [5, 230, false],
+      [4, 232, false],
+    ] as const) {
+      const { arrive, advance, setRoundMs } = createRig()
+      arrive('first')
+      // Beside the first one, it takes 120 ms; then the margin of 120 ms.
+      assert.equal(arrive('shed', { withinMs: 230 }), false)
+      setRoundMs(ROUND_MS.map(ms => ms / 2))
+      await advance(afterMs)
+      assert.equal(arrive('next', { withinMs }), !isRefused)
     }
   })
 
@@ -233,26 +367,46 @@ describe('a hash slot', () => {
       ['office', false],
       ['home', true],
     ] as const) {
-      const { admit, arrive, advance } = createRig({ roundMs: [3 / 8] })
+      const { admit, arrive, advance } = createRig({ roundMs: ROUND_MS.slice(0, 1) })
       const change = admit('change', { network: 'office' })
-      const first = change?.run()
       arrive('colleague', { network: 'office' })
-      await advance(800)
+      const first = change?.run()
+      await advance(202)
       assert.ok(await first)
       assert.ok(arrive('running'))
-      const second = change?.run(1_000)
-      assert.equal(arrive('newcomer', { network }), isFirst)
-      await advance(2_000)
+      const second = change?.run(-468)
+      // Both have 330 ms, enough for one of them after the hash that runs.
+      assert.equal(arrive('newcomer', { network, withinMs: 330 }), isFirst)
+      await advance(1_000)
       assert.equal((await second) === null, isFirst)
+    }
+  })
+
+  test('can still be reached by an attempt that waits for its scope only if time is left', () => {
+    const { queue } = createRig({ roundMs: ROUND_MS.map(ms => 2.5 * ms) })
+    for (const [ahead, capacity, neededMs] of [
+      [0, 5, 620],
+      [4, 5, 620],
+      [5, 5, 870],
+      [9, 5, 870],
+      [10, 5, 1_120],
+      [1, 1, 870],
+      [2, 1, 1_120],
+    ] as const) {
+      assert.ok(queue.hasTimeFor(neededMs, ahead, capacity), `${ahead} of ${capacity}`)
+      assert.ok(!queue.hasTimeFor(neededMs - 1, ahead, capacity), `${ahead} of ${capacity}`)
     }
   })
 })
 
 describe('fairness', () => {
   test('one client gets all slots while no other client comes', () => {
-    for (const account of [undefined, 'kate']) {
-      assert.equal(createRig({ threads: 2 }).arriveMany(40, 'office', account), 35)
-    }
+    const many = createRig({ threads: 2 })
+    for (let i = 0; i < 34; i++) assert.ok(many.arrive(`client ${i}`))
+    const one = createRig({ threads: 2 })
+    assert.equal(one.arriveMany(40, 'office'), 34)
+    const account = createRig({ threads: 2 })
+    assert.equal(account.arriveMany(40, 'office', 'kate'), 34)
   })
 
   test('a client with few attempts comes before the further ones of a client with many', async () => {
@@ -281,6 +435,22 @@ describe('fairness', () => {
     assert.equal(resultOf('attacker 1')?.end, 'attacker 1')
   })
 
+  test('stops such a hash rather than wait for it until little time is left', async () => {
+    for (const [withinMs, isStopped] of [
+      [267, true],
+      [269, false],
+    ] as const) {
+      const { arrive, advance, running } = createRig({ roundMs: ROUND_MS.slice(0, 1) })
+      arrive('earlier', { client: 'attacker' })
+      await advance(101)
+      arrive('later', { client: 'attacker' })
+      await advance(50)
+      // 48 ms for that hash, because a chunk of 2 ms counts as done, 100 ms for its own, the margin of 120 ms.
+      assert.ok(arrive('stranger', { withinMs }))
+      assert.deepEqual(running(), [isStopped ? 'stranger' : 'later'])
+    }
+  })
+
   test('one client does not keep out others, even if a single hash takes too long', async () => {
     const { arriveMany, arrive, advance, running, resultOf } = createRig({
       threads: 2,
@@ -294,6 +464,89 @@ describe('fairness', () => {
     assert.equal(resultOf('stranger')?.end, 'stranger')
   })
 
+  test('a hash of a much higher cost leaves the other lanes of its thread to others', () => {
+    const { arrive } = createRig()
+    assert.ok(arrive('expensive', { cost: COST + 4 }))
+    assert.ok(arrive('a'))
+    assert.ok(arrive('b'))
+  })
+
+  test('stops no hash of a client with one attempt, nor for the second attempt of another', async () => {
+    const { arrive, arriveMany, advance, running } = createRig({
+      roundMs: ROUND_MS.map(ms => 5 * ms),
+    })
+    for (const name of ['a', 'b', 'c']) assert.ok(arrive(name))
+    await advance(200)
+    assert.equal(arrive('d'), false)
+    assert.deepEqual(running(), ['a', 'b', 'c'])
+    const two = createRig({ roundMs: ROUND_MS.map(ms => 5 * ms) })
+    two.arriveMany(2, 'a')
+    two.arriveMany(1, 'b')
+    await two.advance(200)
+    assert.equal(two.arriveMany(2, 'b'), 0)
+    assert.equal(arriveMany(1, 'b'), 0)
+  })
+
+  test('stops no hash of a client whose only other attempt is being reserved', async () => {
+    const { admit, arrive, advance, running } = createRig({ roundMs: ROUND_MS.slice(0, 1) })
+    assert.ok(admit('reserved', { client: 'client' }))
+    assert.ok(arrive('hashed', { client: 'client', cost: COST + 1 }))
+    await advance(10)
+    // After that hash it would end in 190 + 100 ms; then the margin of 120 ms.
+    assert.equal(arrive('stranger', { withinMs: 400 }), false)
+    assert.deepEqual(running(), ['hashed'])
+  })
+
+  test('stops no hash before the attempt has its reservation', async () => {
+    const { arriveMany, admit, advance, running } = createRig({
+      roundMs: ROUND_MS.map(ms => 5 * ms),
+    })
+    arriveMany(3, 'attacker')
+    await advance(200)
+    const blocked = admit('blocked by the throttle')
+    const reserved = admit('reserved')
+    assert.equal(running().length, 3)
+    blocked?.release()
+    void reserved?.run()
+    assert.deepEqual(running(), ['attacker 0', 'attacker 1', 'reserved'])
+  })
+
+  test('several clients that come at once each stop a hash of a client with many attempts', async () => {
+    const { arriveMany, admit, advance, running } = createRig({
+      threads: 2,
+      roundMs: ROUND_MS.map(ms => 5 * ms),
+    })
+    assert.equal(arriveMany(10, 'attacker'), 6)
+    await advance(200)
+    const slots = ['a', 'b', 'c', 'd', 'e', 'f'].map(name => admit(name))
+    assert.equal(slots.filter(Boolean).length, 5)
+    for (const slot of slots) void slot?.run()
+    assert.deepEqual(running().toSorted(), ['a', 'attacker 0', 'b', 'c', 'd', 'e'])
+  })
+
+  test('stops at most one hash on threads of one lane, even if two would make room', async () => {
+    const { arrive, running } = createRig({ threads: 3, roundMs: ROUND_MS.slice(0, 1) })
+    const attackers = ['a', 'b', 'c']
+    for (const name of attackers) arrive(name, { client: 'attacker', cost: COST + 2 })
+    // It waits for 400 ms. If one of those hashes were stopped, it would begin before the next attempt.
+    assert.ok(arrive('patient'))
+    assert.equal(arrive('hurried', { withinMs: 300 }), false)
+    assert.deepEqual(running(), attackers)
+  })
+
+  test('stops neighbours in one thread, if an attempt would be too late beside them', async () => {
+    const { arriveMany, arrive, setRoundMs, running } = createRig({
+      threads: 2,
+      roundMs: ROUND_MS.map(ms => 5 * ms),
+    })
+    assert.equal(arriveMany(6, 'attacker'), 6)
+    // Now 875 ms alone, and 1,050 ms beside another.
+    setRoundMs(ROUND_MS.map(ms => 8.75 * ms))
+    assert.ok(arrive('stranger'))
+    assert.equal(running().length, 4)
+    assert.ok(running().includes('stranger'))
+  })
+
   test('accounts of one client take turns too', async () => {
     const { arriveMany, arrive, advance, resultOf } = createRig()
     arriveMany(20, 'backend', 'kate')
@@ -301,6 +554,28 @@ describe('fairness', () => {
     await advance(2_000)
     assert.ok((resultOf('ben')?.atMs ?? 0) <= 304)
   })
+
+  for (const [kind, all, repeated] of [
+    ['an account', { client: 'backend' }, { account: 'kate' }],
+    ['a client', { network: 'network' }, { client: 'client' }],
+    ['a network', {}, { network: 'network' }],
+  ] as const) {
+    test(`a hash of ${kind} counts for 5 seconds: another one comes first`, async () => {
+      const { arrive, advance, running } = createRig({ roundMs: ROUND_MS.map(ms => 5 * ms) })
+      arrive('earlier', { ...all, ...repeated })
+      await advance(510)
+      for (const afterMs of [0, 4_000]) {
+        await advance(afterMs)
+        arrive('repeated', { ...all, ...repeated })
+        for (const name of ['a', 'b']) arrive(`${name} ${afterMs}`, all)
+        await advance(100)
+        const isFirst = afterMs === 0
+        assert.equal(arrive(`fresh ${afterMs}`, all), isFirst)
+        assert.equal(running().includes('repeated'), !isFirst)
+        await advance(900)
+      }
+    })
+  }
 
   test('an engine that cannot stop a hash lets it end', async () => {
     const { arriveMany, arrive, advance, running } = createRig({
@@ -326,6 +601,22 @@ describe('known devices', () => {
     assert.equal(arrive('fourth', { isKnownDevice: true }), false)
   })
 
+  test('evict an attempt that waits only if its hash would end less than 40 ms before its time', async () => {
+    for (const [withinMs, end] of [
+      [422, 'second'],
+      [421, 'shed'],
+    ] as const) {
+      const { arrive, advance, resultOf } = createRig({ roundMs: [1 / 8] })
+      await advance(50)
+      arrive('first')
+      assert.ok(arrive('second', { withinMs }))
+      // The forecast for the second one is now 126 + 128 + 128 ms: a chunk of 2 ms counts as done.
+      assert.ok(arrive('owner', { isKnownDevice: true }))
+      await advance(1_000)
+      assert.equal(resultOf('second')?.end, end)
+    }
+  })
+
   test('come first with one attempt per account at a time', async () => {
     const { arrive, arriveMany, advance, resultOf } = createRig()
     arriveMany(6, 'attacker')
@@ -334,5 +625,65 @@ describe('known devices', () => {
     await advance(2_000)
     assert.ok((resultOf('first')?.atMs ?? 0) <= 304)
     assert.ok((resultOf('second')?.atMs ?? 0) > 304)
+  })
+
+  test('come first with one attempt per network at a time', async () => {
+    const { arrive, advance, running } = createRig({ roundMs: ROUND_MS.map(ms => 5 * ms) })
+    for (const name of ['a', 'b', 'c']) assert.ok(arrive(name))
+    await advance(200)
+    const known = { network: 'office', isKnownDevice: true }
+    assert.ok(arrive('ann', known))
+    assert.equal(arrive('ben', known), false)
+    assert.ok(arrive('eve', { isKnownDevice: true }))
+    assert.deepEqual(running(), ['a', 'ann', 'eve'])
+  })
+
+  test('come first again 5 seconds after the last time, whatever strangers guess', async () => {
+    const { arrive, advance, running } = createRig({ roundMs: ROUND_MS.map(ms => 5 * ms) })
+    const isFirst = async (owner: string) => {
+      for (const name of ['a', 'b', 'c']) arrive(`${name} before ${owner}`)
+      await advance(10)
+      arrive(owner, { account: 'ann', isKnownDevice: true })
+      const isRunning = running().includes(owner)
+      await advance(990)
+      return isRunning
+    }
+    assert.ok(arrive('guess', { account: 'ann' }))
+    await advance(1_000)
+    assert.equal(await isFirst('first time'), true)
+    for (const owner of ['early', 'later', 'later still']) assert.equal(await isFirst(owner), false)
+    await advance(1_750)
+    assert.equal(await isFirst('last time'), true)
+  })
+})
+
+describe('a job that no caller waits for', () => {
+  test('runs beside a hash on another thread', async () => {
+    const { queue, arrive } = createRig({ threads: 2 })
+    arrive('a')
+    assert.equal(await queue.runLast(async () => 'done'), 'done')
+  })
+
+  test('runs when a thread is idle, one at a time, and is dropped if too many wait', async () => {
+    const { queue, arriveMany, advance } = createRig()
+    const begun: string[] = []
+    const ends: (() => void)[] = []
+    const job = (name: string) => () => {
+      begun.push(name)
+      return new Promise<void>(resolve => ends.push(resolve))
+    }
+    arriveMany(4, 'client')
+    void queue.runLast(job('first'))
+    assert.equal(await queue.runLast(job('one too many')), null)
+    await advance(200)
+    assert.deepEqual(begun, [])
+    await advance(100)
+    assert.deepEqual(begun, ['first'])
+    void queue.runLast(job('second'))
+    await settled()
+    assert.deepEqual(begun, ['first'])
+    ends[0]?.()
+    await settled()
+    assert.deepEqual(begun, ['first', 'second'])
   })
 })

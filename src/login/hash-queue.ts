@@ -1,108 +1,142 @@
-// Admission to hashing. There are as many places as hashes can be computed in the time of a login, so that an
-// attempt with a place is answered in time. When all places are taken, the attempt with the weakest claim
-// gives way (fair-order.ts): it is shed, in most cases before it has cost anything.
-import type { Hasher, Hashing, HashJob } from '../bcrypt/hasher.ts'
+// Admission to hashing. An attempt is admitted only if the forecast shows that it, and every attempt admitted
+// before it, will be answered in time; else it is shed before it costs anything. When there is no room, an
+// attempt of a client with few hashes evicts one of a client with many: see fair-order.ts.
+import type { Hasher, HashJob } from '../bcrypt/hasher.ts'
+import { isIdle, loadsOf, MARGIN_MS, type QueueLimits } from './capacity.ts'
 import {
-  type Claim,
-  canHavePriority,
-  createShares,
-  inFairOrder,
-  type Ranked,
-} from './fair-order.ts'
+  findEvictions,
+  isUnreserved,
+  MARGIN_AFTER_MS,
+  ROUNDING_MS,
+  type SlotHolder,
+  waitingOf,
+} from './evictions.ts'
+import { inFairOrder, turnNamesOf } from './fair-order.ts'
+import { threadFor } from './forecast.ts'
+import { createIdleJobs, type IdleJobs } from './idle-jobs.ts'
+import { createRecentHashes } from './recent-hashes.ts'
 
-/** Reserved for what the measured times do not contain: other load, the database, the network. */
-export const MARGIN_MS = 120
-/** The same while attempts are refused: a shorter wait keeps the lanes as busy. */
-const MARGIN_OVERLOADED_MS = 180
-/** The part of it for the time after the hash. */
-const MARGIN_AFTER_MS = 40
-/** For this long after an attempt was refused, no lane is expected to stay free. */
-const OVERLOADED_MS = 2_000
-/** Hashes that began together end almost together. One with this share of its rounds left has as good as ended. */
-const ALMOST = 0.05
+/** For this long after an attempt was shed, no lane is expected to stay free. */
+export const SHEDDING_MS = 2_000
+/** In a burst, many attempts come within this time; the forecast for one is good for all. */
+const VERDICT_MS = 5
 
 export type HashQueue = {
-  /** Null if the attempt is refused. */
-  admit(claim: Claim): HashSlot | null
+  /**
+   * A slot for an attempt that must be answered by `finishByMs`; null if it is shed. 'undecided' if there is
+   * room only without the attempts that are being reserved: the throttle may block them.
+   */
+  admit(claim: HashClaim, finishByMs: number): HashSlot | 'undecided' | null
+  /** When an attempt that was being reserved has been queued or has released its slot. */
+  nextDecision(): Promise<void>
+  /**
+   * True if an attempt that waits for its scope can still be answered by `finishByMs`, with `ahead` attempts
+   * of that scope before it, of which `capacity` may be hashed at a time.
+   */
+  hasTimeFor(finishByMs: number, ahead: number, capacity: number): boolean
+  /** Runs a job when no attempt needs the core. */
+  runLast: IdleJobs['run']
   /** How many attempts wait for their hash to begin. */
   depth(): number
+}
+
+export type HashClaim = {
+  /** Many addresses that may belong to one owner. */
+  network: string
+  client: string
+  account: string
+  isKnownDevice: boolean
 }
 
 /** The right to one hash. It must be used or released. */
 export type HashSlot = {
   /**
-   * The digest of the job; null, if the attempt had to give way, or if it cannot be answered by `finishByMs`. A
-   * second job, after the first, has the same claim, and there may be no place for it.
+   * The digest of the job; null, if the attempt was evicted or its turn came too late. A second job, after the
+   * first, has the same claim, and there may be no room for it.
    */
   run(finishByMs: number, job: HashJob): Promise<Buffer | null>
   release(): void
 }
 
-/** An attempt with a place: first it is reserved in the database, then it waits with its job, then it is hashed. */
-type Entry = Ranked & { finishByMs: number; waiting: Waiting | null; hashing: Hashing | null }
-type Waiting = {
-  sinceMs: number
-  job: HashJob
-  end: (digest: Promise<Buffer | null> | null) => void
-}
-type Thread = {
-  index: number
-  /** How many hashes at a time it may compute, so that one ends in time. */
-  lanes: number
-  running: Entry[]
-  /** How long a hash takes beside others, if there are so many in all. */
-  hashMs: (hashes: number, rounds: number) => number
-}
-
 export function createHashQueue(
   hasher: Hasher,
-  { cost, loginTimeMs }: { cost: number; loginTimeMs: number },
+  limits: QueueLimits,
   nowMs = () => performance.now(),
   onStart: (waitedMs: number) => void = () => {},
 ): HashQueue {
-  const rounds = 2 ** cost
-  const shares = createShares(nowMs)
-  let entries: Entry[] = []
-  let refusedMs = Number.NEGATIVE_INFINITY
-  /** The times that were measured before the service was idle say nothing of the load on the machine now. */
-  let areTimesOld = true
-  let mostByRate = 0
-  countPlaces()
+  const rounds = 2 ** limits.cost
+  /** In the order in which they are hashed. It stays as it is, because the forecasts rely on it. */
+  const entries: SlotHolder[] = []
+  const recent = createRecentHashes(nowMs)
+  const idleJobs = createIdleJobs(hasher.threads, () =>
+    loadsOf(hasher, limits, entries).some(isIdle),
+  )
+  let lastShedMs = Number.NEGATIVE_INFINITY
+  const undecided: (() => void)[] = []
+  /** What the weakest attempt was told last, for those that come at the same moment; changes end it. */
+  let verdict: { answer: 'undecided' | null; finishByMs: number; untilMs: number } | null = null
 
-  function admit(claim: Claim): HashSlot | null {
-    const entry: Entry = {
-      ...{
-        ...claim,
-        pair: `${claim.client} ${claim.account}`,
-        ownHashes: 0,
-        turn: Number.POSITIVE_INFINITY,
-      },
-      ...{ finishByMs: 0, waiting: null, hashing: null },
-      hasPriority: canHavePriority(claim, entries, shares),
+  function admit(
+    { network, client, account, isKnownDevice }: HashClaim,
+    finishByMs: number,
+  ): HashSlot | 'undecided' | null {
+    const hasPriority = isKnownDevice && canHavePriority(network, account)
+    const entry: SlotHolder = {
+      ...{ network, client, account, hasPriority, finishByMs },
+      ...{ roundsLeft: rounds, queued: null, hashing: null, ownHashes: 0 },
       get isRunning() {
         return this.hashing !== null
       },
     }
-    if (!takePlace(entry)) return null
+    const weaker = weakerThan(entry)
+    const isAnswered =
+      verdict && nowMs() < verdict.untilMs && finishByMs <= verdict.finishByMs + VERDICT_MS
+    if (weaker.size === 0 && verdict && isAnswered) return verdict.answer
+    insert(entry, weaker)
+    const room = findRoom(entry, entries, weaker, MARGIN_MS)
+    if (!room) {
+      const reserved = entries.filter(other => other === entry || !isUnreserved(other))
+      const isUndecided =
+        reserved.length < entries.length && findRoom(entry, reserved, weaker, MARGIN_MS) !== null
+      remove(entry)
+      const answer = isUndecided ? ('undecided' as const) : null
+      if (weaker.size === 0) verdict = { answer, finishByMs, untilMs: nowMs() + VERDICT_MS }
+      if (!isUndecided) lastShedMs = nowMs()
+      return answer
+    }
+    verdict = null
+    entry.finishByMs = room.finishByMs
     return {
-      async run(finishByMs, job) {
+      async run(finishByMs: number, job: HashJob) {
         entry.finishByMs = finishByMs
-        entry.waiting = entry.hashing = null
+        entry.roundsLeft = job.totalRounds
+        const isSecond = entry.hashing !== null
+        entry.hashing = entry.queued = null
+        const weaker = weakerThan(entry)
+        if (isSecond) insert(entry, weaker)
+        // An attempt evicts others only now: it has its reservation and will be hashed. It stops a hash rather
+        // than wait so long that it is late if hashing becomes a little slower.
+        const room =
+          findRoom(entry, entries, weaker, MARGIN_MS) ??
+          findRoom(entry, entries, weaker, MARGIN_AFTER_MS)
+        if (!room) {
+          job.password.fill(0)
+          leave(entry)
+          decide()
+          return null
+        }
+        entry.finishByMs = room.finishByMs
+        for (const other of room.evicted) evict(other)
         try {
-          // It has none after its first hash, or if it gave way while it was reserved.
-          if (!entries.includes(entry) && !takePlace(entry)) return null
-          const digest = await new Promise<Buffer | null>(end => {
-            entry.waiting = { sinceMs: nowMs(), job, end }
-            // Others give way only now: the attempt has its reservation and will be hashed.
-            for (const other of inFairOrder(entries, shares).slice(countPlaces().byRate)) {
-              if (!other.isRunning) evict(other)
-            }
-            startWaiting()
+          const digest = await new Promise<Buffer | null>(resolve => {
+            entry.queued = { sinceMs: nowMs(), job, answer: resolve }
+            startQueued()
+            decide()
           })
-          if (!digest) return null
-          shares.add(entry)
-          entry.ownHashes++
-          areTimesOld = false
+          if (digest) {
+            recent.add(namesOfHash(entry))
+            entry.ownHashes++
+          }
           return digest
         } finally {
           // Without a hash, nothing else has erased it.
@@ -110,151 +144,116 @@ export function createHashQueue(
           leave(entry)
         }
       },
-      release: () => leave(entry),
+      release() {
+        leave(entry)
+        decide()
+      },
     }
   }
 
-  function takePlace(entry: Entry): boolean {
-    const { byRate, byLanes } = countPlaces()
-    // No attempt gives way to the last one: it has to wait until the lanes are free.
-    const places = (stronger: number) => (stronger === entries.length ? byLanes : byRate)
-    const surely = countSurelyBefore(entry)
-    if (surely < places(surely)) {
-      const before = inFairOrder([...entries, entry], shares).indexOf(entry)
-      if (before < places(before)) {
-        entries.push(entry)
-        return true
-      }
-    }
-    refusedMs = nowMs()
-    return false
-  }
-
-  /** How many attempts come before any new one of its network, without sorting them. */
-  function countSurelyBefore({ network, hasPriority }: Entry): number {
-    const turn = 1 + shares.countOf(network)
-    const isBefore = (it: Entry) =>
-      it.hasPriority === hasPriority ? it.turn <= turn : it.hasPriority
-    return entries.filter(isBefore).length
-  }
-
-  /** How many hashes end within the time of a login. Each thread has a place even if its hash takes longer. */
-  function countPlaces() {
-    const timeMs = loginTimeMs - MARGIN_MS
-    const busyMs = loginTimeMs - MARGIN_OVERLOADED_MS
-    let [byRate, byLanes] = [0, 0]
-    for (const { lanes, running, hashMs } of threads()) {
-      const fullMs = hashMs(lanes, rounds)
-      byRate += (lanes * timeMs) / fullMs
-      for (let lane = 0; lane < Math.max(lanes, running.length); lane++) {
-        const roundsLeft = running[lane]?.hashing?.roundsLeft()
-        if (roundsLeft === undefined) byLanes += Math.max(1, Math.floor(busyMs / fullMs))
-        else byLanes += 1 + Math.max(0, Math.floor((busyMs - hashMs(lanes, roundsLeft)) / fullMs))
-      }
-    }
-    mostByRate = Math.max(mostByRate, byRate)
-    byRate = Math.max(hasher.threads, Math.floor(areTimesOld ? mostByRate : byRate))
-    return { byRate, byLanes: isOverloaded() ? Math.min(byLanes, byRate) : byRate }
-  }
-
-  /** Then no lane stays free, and hashes that began at the same moment end at the same moment. */
-  function isOverloaded(): boolean {
-    return nowMs() - refusedMs < OVERLOADED_MS
-  }
-
-  function threads(): Thread[] {
-    return Array.from({ length: hasher.threads }, (_, index) => {
-      const roundMs = hasher.roundMs(index)
-      const inTime = roundMs.filter(ms => rounds * ms + MARGIN_MS <= loginTimeMs)
-      return {
-        index,
-        lanes: Math.max(1, inTime.length),
-        running: entries.filter(({ hashing }) => hashing?.thread === index),
-        // A thread may have begun more hashes than it should compute at a time by now.
-        hashMs: (hashes, rounds) => rounds * (roundMs[hashes - 1] ?? roundMs.at(-1) ?? 0),
-      }
-    })
-  }
-
-  /** Begins hashes in fair order, each on the thread with the fewest others. */
-  function startWaiting(): void {
-    if (depth() === 0) return
-    const order = inFairOrder(entries, shares)
-    for (const entry of order) {
-      if (!entry.waiting || entry.isRunning || !entries.includes(entry)) continue
-      const { totalRounds } = entry.waiting.job
-      const stayingOn = ({ running }: Thread) =>
-        running.filter(({ hashing }) => (hashing?.roundsLeft() ?? 0) > ALMOST * totalRounds).length
-      const all = threads()
-      const [thread] = all.toSorted(
-        (a, b) => stayingOn(a) - stayingOn(b) || a.running.length - b.running.length,
-      )
-      if (!thread) return
-      const { running, lanes, hashMs } = thread
-      const neighbours = isOverloaded() ? lanes : Math.min(lanes, stayingOn(thread) + 1)
-      const leftMs = entry.finishByMs - nowMs() - MARGIN_AFTER_MS
-      const spareMs = leftMs - hashMs(neighbours, totalRounds)
-      // It may end late where a single hash takes too long, and where other load, not more logins, is the reason.
-      const isStrict = isOverloaded() && hashMs(1, rounds) + MARGIN_MS <= loginTimeMs
-      const isLate = isStrict ? spareMs < 0 : leftMs < 0 && running.length > 0
-      if (isLate) evict(entry)
-      else if (running.length < lanes) start(entry, entry.waiting, thread.index)
-      else {
-        const stopped = findWeaker(entry, spareMs, order, all)
-        if (!stopped?.hashing) continue
-        const { thread } = stopped.hashing
-        evict(stopped)
-        start(entry, entry.waiting, thread)
-      }
-    }
-  }
-
-  /** The weakest hash that is weaker than the attempt, if this cannot wait for the next hash that ends. */
-  function findWeaker(
-    entry: Entry,
-    spareMs: number,
-    order: Entry[],
-    all: Thread[],
-  ): Entry | undefined {
-    const endsMs = all.flatMap(({ running, hashMs }) =>
-      running.map(({ hashing }) => hashMs(running.length, hashing?.roundsLeft() ?? 0)),
+  /**
+   * An attacker may have accounts with known devices too. So only one attempt per network and per account has
+   * priority at a time, and an account does not have it again soon.
+   */
+  function canHavePriority(network: string, account: string): boolean {
+    const isTaken = entries.some(
+      it => it.hasPriority && (it.network === network || it.account === account),
     )
-    if (Math.min(...endsMs) <= spareMs) return undefined
-    return order
-      .slice(order.indexOf(entry))
-      .findLast(it => it.hashing?.cancel && entries.includes(it))
+    return !isTaken && recent.countOf(priorityName(account)) === 0
   }
 
-  function start(entry: Entry, { sinceMs, job, end }: Waiting, thread: number): void {
-    try {
-      entry.hashing = hasher.start(thread, job)
-      onStart(nowMs() - sinceMs)
-      end(entry.hashing.digest)
-    } catch (error) {
-      remove(entry)
-      end(Promise.reject(error))
+  /** Wakes one attempt that is undecided; all of them, if no attempt is being reserved any more. */
+  function decide(): void {
+    verdict = null
+    const count = entries.some(isUnreserved) ? 1 : undecided.length
+    for (const wake of undecided.splice(0, count)) wake()
+  }
+
+  function findRoom(
+    newcomer: SlotHolder,
+    holders: SlotHolder[],
+    weaker: Set<SlotHolder>,
+    marginMs: number,
+  ) {
+    const isShedding = nowMs() - lastShedMs < SHEDDING_MS
+    const prospects = { hasher, limits, nowMs: nowMs(), marginMs, isShedding }
+    return findEvictions(newcomer, holders, weaker, prospects)
+  }
+
+  /** It is hashed before those that give way to it. */
+  function insert(entry: SlotHolder, weaker: Set<SlotHolder>): void {
+    const firstWeaker = entries.findIndex(it => !it.isRunning && weaker.has(it))
+    entries.splice(firstWeaker === -1 ? entries.length : firstWeaker, 0, entry)
+  }
+
+  /** The attempts that give way to this one, the weakest last. */
+  function weakerThan(entry: SlotHolder): Set<SlotHolder> {
+    const order = inFairOrder(entries.includes(entry) ? entries : [...entries, entry], recent)
+    return new Set(order.slice(order.indexOf(entry) + 1))
+  }
+
+  function startQueued(): void {
+    for (const entry of [...entries]) {
+      if (!entry.queued || entry.isRunning) continue
+      const threads = loadsOf(hasher, limits, entries)
+      const thread = threadFor(entry, threads)
+      if (!thread) return
+      const { sinceMs, job, answer } = entry.queued
+      const endsMs = nowMs() + job.totalRounds * (thread.roundMs[thread.running.length] ?? 0)
+      if (endsMs > entry.finishByMs + ROUNDING_MS) {
+        evict(entry)
+        continue
+      }
+      try {
+        entry.hashing = hasher.start(threads.indexOf(thread), job)
+        onStart(nowMs() - sinceMs)
+        answer(entry.hashing.digest)
+      } catch (error) {
+        remove(entry)
+        answer(Promise.reject(error))
+      }
     }
+    idleJobs.startNext()
   }
 
-  function evict(entry: Entry): void {
+  function evict(entry: SlotHolder): void {
     remove(entry)
     if (entry.hashing) entry.hashing.cancel?.()
-    else entry.waiting?.end(null)
+    else entry.queued?.answer(null)
   }
 
-  function leave(entry: Entry): void {
+  function leave(entry: SlotHolder): void {
     remove(entry)
-    startWaiting()
+    startQueued()
   }
 
-  function remove(entry: Entry): void {
-    entries = entries.filter(it => it !== entry)
-    if (entries.length === 0) areTimesOld = true
+  function remove(entry: SlotHolder): void {
+    verdict = null
+    const index = entries.indexOf(entry)
+    if (index !== -1) entries.splice(index, 1)
   }
 
-  function depth(): number {
-    return entries.filter(it => it.waiting && !it.isRunning).length
+  return {
+    admit,
+    depth: () => waitingOf(entries).filter(({ queued }) => queued !== null).length,
+    nextDecision: () => new Promise(resolve => undecided.push(resolve)),
+    hasTimeFor(finishByMs, ahead, capacity) {
+      const hashMs = rounds * (hasher.roundMs(0)[0] ?? 0)
+      // The hashes that run now, those of the attempts ahead, then this one.
+      const hashes = Math.floor(ahead / capacity) + 2
+      return nowMs() + hashes * hashMs + MARGIN_MS <= finishByMs
+    },
+    runLast: idleJobs.run,
   }
+}
 
-  return { admit, depth }
+/** The names under which a hash is remembered. */
+function namesOfHash(entry: SlotHolder): string[] {
+  const names = turnNamesOf(entry)
+  return entry.hasPriority ? [...names, priorityName(entry.account)] : names
+}
+
+/** No client has such a name. */
+function priorityName(account: string): string {
+  return `priority ${account}`
 }

@@ -11,7 +11,7 @@ import type { Store } from '../domain/store.ts'
 import { createDeviceTokens } from './device.ts'
 import { createHashQueue, type HashQueue, type HashSlot } from './hash-queue.ts'
 import { login } from './login.ts'
-import { withPace } from './pace.ts'
+import { createPace } from './pace.ts'
 import { createPasswords } from './passwords.ts'
 import { throttleScopes } from './scopes.ts'
 import { createThrottle } from './throttle.ts'
@@ -29,6 +29,7 @@ const depsOn = (store: Store, throttle = createThrottle(store.attempts, clock)) 
   passwords,
   passwordRules: { minLength: 8, brandName: 'Login' },
   hashQueue: createHashQueue(hasher, { cost: COST, loginTimeMs: 5_000 }),
+  pace: createPace(),
   deviceTokens: createDeviceTokens('00'.repeat(32)),
   budgets: { pair: 5, email: 20, client: 50, network: 500 },
   maxSessionsPerUser: 100,
@@ -108,13 +109,12 @@ test('every attempt is announced to the pace, and every refusal waits for it', a
     arrive: (client: string) => void calls.push(`arrive ${client}`),
     beforeRefusal: async (client: string) => void calls.push(`refuse ${client}`),
   }
-  const paced = withPace(pace, attempted => login(deps, attempted))
-  const deps = depsOn(store)
-  for (let i = 0; i < 6; i++) await paced(attempt)
+  const deps = { ...depsOn(store), pace }
+  for (let i = 0; i < 6; i++) await login(deps, attempt)
   // All addresses of a network have one pace.
   const arrivals = Array<string>(6).fill('arrive 127.0.0.0/24')
   assert.deepEqual(calls, [...arrivals, 'refuse 127.0.0.0/24'])
-  await paced({ ...attempt, client: { ...attempt.client, network: '2001:db8::/48' } })
+  await login(deps, { ...attempt, client: { ...attempt.client, network: '2001:db8::/48' } })
   assert.equal(calls.at(-1), 'refuse 2001:db8::/48')
 })
 
@@ -210,9 +210,9 @@ test('a browser is remembered as a known device, and claims its next hash slot a
   const claims: boolean[] = []
   const hashQueue: HashQueue = {
     ...deps.hashQueue,
-    admit(claim) {
+    admit(claim, finishByMs) {
       claims.push(claim.isKnownDevice)
-      return deps.hashQueue.admit(claim)
+      return deps.hashQueue.admit(claim, finishByMs)
     },
   }
   const program = await login({ ...deps, hashQueue }, current)
@@ -225,22 +225,16 @@ test('a browser is remembered as a known device, and claims its next hash slot a
   assert.deepEqual(claims, [false, false, true])
 })
 
-test('whatever its outcome, an attempt is settled by the throttle, which wakes those that wait', async () => {
+test('whatever its outcome, an attempt wakes the one that waits for its scopes', async () => {
   const { store, change } = await prepareChange()
-  const settled: string[] = []
+  const woken: number[] = []
   const throttle = createThrottle(store.attempts, clock)
-  const note =
-    <V extends unknown[], R>(name: string, settle: (...values: V) => R) =>
-    (...values: V) => {
-      settled.push(name)
-      return settle(...values)
-    }
   const deps = depsOn(store, {
     ...throttle,
-    release: note('release', throttle.release),
-    fail: note('fail', throttle.fail),
-    pass: note('pass', throttle.pass),
-    succeed: note('succeed', throttle.succeed),
+    wake(scopes) {
+      woken.push(scopes.length)
+      throttle.wake(scopes)
+    },
   })
   const kinds = []
   const { newPassword: _, ...current } = change
@@ -252,7 +246,7 @@ test('whatever its outcome, an attempt is settled by the throttle, which wakes t
   const late = { ...deps.hashQueue, admit: () => ({ run: async () => null, release() {} }) }
   kinds.push((await login({ ...deps, hashQueue: late }, current)).kind)
   assert.deepEqual(kinds, ['rejected', 'unfit-password', 'signed-in', 'shed'])
-  assert.deepEqual(settled, ['fail', 'pass', 'succeed', 'release'])
+  assert.deepEqual(woken, [3, 3, 3, 3])
 })
 
 test('an attempt is shed for want of a hash slot: no-slot', async () => {
@@ -304,9 +298,9 @@ function withRun(
 ): HashQueue {
   return {
     ...queue,
-    admit(claim) {
-      const slot = queue.admit(claim)
-      return slot && { ...slot, run: (...job) => run(slot, ...job) }
+    admit(...claim) {
+      const slot = queue.admit(...claim)
+      return slot && slot !== 'undecided' ? { ...slot, run: (...job) => run(slot, ...job) } : slot
     },
   }
 }
@@ -328,7 +322,7 @@ test('an attempt is shed while the only failure that its scope has left is being
   const { store } = await openTestStore('sqlite')
   const budgets = { pair: 1, email: 20, client: 50, network: 500 }
   const deps = { ...depsOn(store), budgets, loginTimeMs: 500 }
-  await deps.throttle.reserve(throttleScopes(attempt.email, attempt.client, budgets), '', clock())
+  await deps.throttle.reserve(throttleScopes(attempt.email, attempt.client, budgets), '')
   const outcome = await login(deps, attempt)
   assert.deepEqual(outcome, { kind: 'shed', email: attempt.email, reason: 'scope-busy' })
 })

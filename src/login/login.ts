@@ -4,7 +4,7 @@ import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
 import { turnNetwork } from '../system/client-group.ts'
 import { type AdmissionDeps, admit, type ShedReason } from './admission.ts'
-import { canonicalEmail, lookupKey, matchablePassword } from './credentials.ts'
+import { canonicalEmail, EMAIL_MAX_LENGTH, lookupKey, matchablePassword } from './credentials.ts'
 import { decide, type RejectionReason } from './decision.ts'
 import {
   type DeviceCookie,
@@ -14,13 +14,12 @@ import {
 } from './device.ts'
 import { type NewHashDeps, prepareNewHash } from './new-hash.ts'
 import { type OpenedSession, type OpenSessionDeps, openSession } from './open-session.ts'
+import type { Pace } from './pace.ts'
 import type { PasswordFlaw } from './password-rules.ts'
 import { deviceScopes, throttleScopes } from './scopes.ts'
 import type { Block } from './throttle.ts'
 
-/** A login may wait this share of its time for a busy scope. */
-const WAITING_SHARE = 0.5
-/** Hashing may take this share of it, even if a slow database has used up more than the rest. */
+/** Hashing may take this share of a login's time, even if a slow database has used up more than the rest. */
 const HASHING_SHARE = 0.5
 /** NIST SP 800-63B-4, 3.2.2 allows at most 100 consecutive failures: operators must look at the account. */
 const ALARM_EVERY_FAILURES = 100
@@ -83,73 +82,101 @@ export type LoginOutcome =
 type LoginDeps = OpenSessionDeps &
   AdmissionDeps &
   NewHashDeps & {
-    store: Pick<Store, 'devices' | 'users'>
+    store: Pick<Store, 'attempts' | 'devices' | 'users'>
+    pace: Pace
     deviceTokens: DeviceTokens
     budgets: Budgets
-    /** A login is shed if waiting for its scope and its hash would make it take longer. */
-    loginTimeMs: number
+    clock: () => Date
   }
 
 export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<LoginOutcome> {
-  const { throttle, passwords, clock, loginTimeMs } = deps
-  const { client } = attempt
-  const arrivedMs = performance.now()
+  const { pace, throttle, clock } = deps
+  // A network of one owner has many addresses, but one pace.
+  const network = turnNetwork(attempt.client)
+  pace.arrive(network)
   const email = canonicalEmail(attempt.email)
-  const account = lookupKey(email)
-  const knownDevice = await findKnownDevice(deps, attempt.deviceToken, account)
+  const name = nameOf(attempt, email)
+  const now = clock()
+  const block = throttle.recallByName(name, now)
+  const outcome = block
+    ? toThrottled(block, email, now)
+    : await tryToLogIn(deps, attempt, email, name)
+  if (outcome.kind === 'shed' || outcome.kind === 'throttled') await pace.beforeRefusal(network)
+  return outcome
+}
+
+async function tryToLogIn(
+  deps: LoginDeps,
+  attempt: LoginAttempt,
+  email: string,
+  name: string | null,
+): Promise<LoginOutcome> {
+  const { store, throttle, passwords, clock } = deps
+  const arrivedMs = performance.now()
+  const { loginTimeMs } = deps
+  /** For the first hash, and for that of a new password. */
+  const finishByMs = (hashes = 1) =>
+    Math.max(arrivedMs + hashes * loginTimeMs, performance.now() + loginTimeMs * HASHING_SHARE)
+  const knownDevice = await findKnownDevice(deps, attempt.deviceToken, lookupKey(email))
   const scopes = knownDevice
     ? deviceScopes(email, knownDevice)
-    : throttleScopes(email, client, deps.budgets)
+    : throttleScopes(email, attempt.client, deps.budgets)
 
-  const network = turnNetwork(client)
-  const claim = { network, client: client.group, account, isKnownDevice: knownDevice !== null }
-  const waitUntilMs = arrivedMs + loginTimeMs * WAITING_SHARE
-  const admission = await admit(deps, claim, scopes, waitUntilMs)
+  const claim = {
+    network: turnNetwork(attempt.client),
+    client: attempt.client.group,
+    account: lookupKey(email),
+    isKnownDevice: knownDevice !== null,
+    name,
+  }
+  const admission = await admit(deps, claim, scopes, finishByMs)
   if (admission.kind === 'shed') return { ...admission, email }
   if (admission.kind === 'blocked') return toThrottled(admission, email, clock())
 
   const { slot, user } = admission
   const password = matchablePassword(attempt.password)
   const check = passwords.check(password, user?.passwordHash ?? null)
-  const hashedByMs = Math.max(
-    arrivedMs + loginTimeMs,
-    performance.now() + loginTimeMs * HASHING_SHARE,
-  )
-  const digest = await slot.run(hashedByMs, check.job)
+  const digest = await slot.run(finishByMs(), check.job)
   if (digest === null) {
-    await throttle.release(scopes)
+    await store.attempts.release(scopes)
+    throttle.wake(scopes)
     return { kind: 'shed', email, reason: 'too-late' }
   }
   const decision = decide(user, check.matches(digest), clock())
+
   if (decision.kind === 'rejected') {
-    const failures = await throttle.fail(scopes, user?.id ?? null, clock())
+    const failures = await store.attempts.fail(scopes, user?.id ?? null, clock())
+    throttle.wake(scopes)
     return { kind: 'rejected', email, reason: decision.reason, alarm: toAlarm(user, failures) }
   }
 
-  // For a second hash, the login gets as much time again.
-  const changedByMs = hashedByMs + loginTimeMs
-  const preparing = await prepareNewHash(deps, attempt, decision.user, slot, changedByMs)
-  if (preparing.kind === 'shed') {
-    await throttle.release(scopes)
-    return { ...preparing, email }
-  }
-  if (preparing.kind === 'change-required') {
-    await throttle.pass(scopes)
-    return preparing
-  }
-  if (preparing.kind === 'unfit-password') {
-    const { ip, userAgent } = client
-    await throttle.pass(scopes, { userId: preparing.userId, at: clock(), ip, userAgent })
-    return preparing
+  const preparing = await prepareNewHash(deps, attempt, decision.user, slot, () => finishByMs(2))
+  if (preparing.kind !== 'ready') {
+    if (preparing.kind === 'shed') await store.attempts.release(scopes)
+    else if (preparing.kind === 'change-required') await store.attempts.pass(scopes)
+    else {
+      const { ip, userAgent } = attempt.client
+      await store.attempts.pass(scopes, { userId: preparing.userId, at: clock(), ip, userAgent })
+    }
+    throttle.wake(scopes)
+    return preparing.kind === 'shed' ? { ...preparing, email } : preparing
   }
 
   const { newHash } = preparing
+  const { client } = attempt
   const remembered = client.isBrowser ? deviceToRemember(deps, knownDevice) : null
-  const device = remembered?.device ?? null
-  const keptDeviceId = knownDevice?.id ?? device?.id ?? null
-  const change = newHash === null ? null : { newHash, keptDeviceId }
-  const accepted = { user: decision.user, client, device, oldCookie: attempt.sessionCookie, change }
+  const accepted = {
+    user: decision.user,
+    client,
+    device: remembered?.device ?? null,
+    oldCookie: attempt.sessionCookie,
+    change:
+      newHash === null
+        ? null
+        : { newHash, keptDeviceId: knownDevice?.id ?? remembered?.device.id ?? null },
+  }
   const session = await openSession(deps, accepted, scopes)
+  throttle.wake(scopes)
   if (!session) return { kind: 'rejected', email, reason: 'changed-meanwhile', alarm: null }
   return {
     kind: 'signed-in',
@@ -159,6 +186,15 @@ export async function login(deps: LoginDeps, attempt: LoginAttempt): Promise<Log
     isPasswordChanged: newHash !== null,
     rehash: newHash === null ? toRehash(deps, decision.user, password) : null,
   }
+}
+
+/**
+ * All attempts by one client at one email have the same scopes, except those with a device cookie. A longer email than
+ * any user has is not worth the memory.
+ */
+function nameOf({ client, deviceToken }: LoginAttempt, email: string): string | null {
+  const hasName = deviceToken === null && email.length <= EMAIL_MAX_LENGTH
+  return hasName ? `${client.group} ${email}` : null
 }
 
 function toThrottled({ scope, blockedUntil, lockedUserId }: Block, email: string, now: Date) {
@@ -172,7 +208,7 @@ function toAlarm(user: User | null, failures: number) {
     : null
 }
 
-/** Replaces a hash of another cost, after the answer. While others wait, that is left to a later login. */
+/** Replaces a hash of another cost. It runs after the answer, so that the caller does not wait for it. */
 function toRehash(
   { passwords, hashQueue, store, clock }: LoginDeps,
   user: User,
@@ -180,8 +216,8 @@ function toRehash(
 ) {
   if (password === null || !passwords.isOutdated(user.passwordHash)) return null
   return async () => {
-    if (hashQueue.depth() > 0) return
-    const newHash = await passwords.hash(password)
+    const newHash = await hashQueue.runLast(() => passwords.hash(password))
+    if (newHash === null) return
     await store.users.upgradePasswordHash(user.id, user.passwordHash, newHash, clock())
   }
 }

@@ -22,7 +22,7 @@ export async function prepareNewHash(
   { password, newPassword }: { password: string; newPassword?: string },
   { id, email, name, temporaryUntil }: User,
   slot: HashSlot,
-  finishByMs: number,
+  finishByMs: () => number,
 ): Promise<NewHash> {
   if (newPassword === undefined) {
     return temporaryUntil === null
@@ -36,6 +36,6 @@ export async function prepareNewHash(
   })
   if (flaw) return { kind: 'unfit-password', userId: id, flaw }
   const { job, toHash } = passwords.prepare(newPassword)
-  const digest = await slot.run(finishByMs, job)
+  const digest = await slot.run(finishByMs(), job)
   return digest ? { kind: 'ready', newHash: toHash(digest) } : { kind: 'shed', reason: 'too-late' }
 }

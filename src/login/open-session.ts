@@ -1,13 +1,8 @@
 // Steps 7 and 8 of a login: signs both tokens, then opens the session in one call to the store.
 import { randomUUID } from 'node:crypto'
-import type {
-  AttemptStore,
-  Opened,
-  PasswordChange,
-  ThrottleScope,
-  UsedDevice,
-} from '../domain/attempt.ts'
+import type { Opened, PasswordChange, ThrottleScope, UsedDevice } from '../domain/attempt.ts'
 import { ABANDONED_SECONDS } from '../domain/lifetimes.ts'
+import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
 import type { Keys } from '../keys/key-set.ts'
 import { signAccessToken, type TokenSettings } from '../session/access-token.ts'
@@ -24,7 +19,7 @@ export type OpenedSession = Opened & {
 }
 
 export type OpenSessionDeps = {
-  throttle: Pick<AttemptStore, 'succeed'>
+  store: Pick<Store, 'attempts'>
   keys: Keys
   tokens: TokenSettings
   maxSessionsPerUser: number
@@ -44,7 +39,7 @@ type Accepted = {
 
 /** Null if the user has changed since the password was verified: the attempt is then released. */
 export async function openSession(
-  { throttle, keys, tokens, maxSessionsPerUser, sessionMaxSeconds, clock }: OpenSessionDeps,
+  { store, keys, tokens, maxSessionsPerUser, sessionMaxSeconds, clock }: OpenSessionDeps,
   { user, client, device, oldCookie, change = null }: Accepted,
   scopes: ThrottleScope[],
 ): Promise<OpenedSession | null> {
@@ -75,7 +70,7 @@ export async function openSession(
     },
     change,
   }
-  const opened = await throttle.succeed(opening, scopes, now)
+  const opened = await store.attempts.succeed(opening, scopes, now)
   if (!opened) return null
   return { id, ...access, refreshToken: refresh.token, cookie, ...opened }
 }

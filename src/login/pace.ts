@@ -1,8 +1,6 @@
 // Paces the refusals of one client. A client that repeats at once after every refusal would take processor
 // time that the passwords of others need, so its refusals are delayed while other clients come too.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { turnNetwork } from '../system/client-group.ts'
-import type { LoginAttempt, LoginOutcome } from './login.ts'
 
 const SPACING_MS = 10
 /** Refusals that are not delayed, even if they come all at once. */
@@ -54,19 +52,5 @@ export function createPace(
       await wait(dueMs - now)
       delayed--
     },
-  }
-}
-
-type Login = (attempt: LoginAttempt) => Promise<LoginOutcome>
-
-/** Delays the answer of a login that is refused. */
-export function withPace(pace: Pace, login: Login): Login {
-  return async attempt => {
-    // A network of one owner has many addresses, but one pace.
-    const network = turnNetwork(attempt.client)
-    pace.arrive(network)
-    const outcome = await login(attempt)
-    if (outcome.kind === 'shed' || outcome.kind === 'throttled') await pace.beforeRefusal(network)
-    return outcome
   }
 }

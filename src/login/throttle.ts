@@ -11,129 +11,141 @@ const REVALIDATE_MS = 100
 export const BLOCK_CACHED_MS = 2 * REVALIDATE_MS
 /** How often the first waiting attempt asks the store, since another instance may have settled an attempt. */
 const POLL_EVERY_MS = 100
-/** This many attempts may wait for a scope, as many as one client may have connections. Further ones are shed. */
+/** This many attempts may wait, as many as one client may have connections. Further ones are shed at once. */
 const MAX_WAITING = 256
 
-/** The operations of the store on attempts, and what this process knows of them. */
-export type Throttle = AttemptStore & {
-  /** A cached block of one of these scopes. */
-  recallBlock(scopes: ThrottleScope[]): Block | null
-  /** A place in the line for a busy scope; null if too many wait. It must be left. */
-  joinLine(key: string): PlaceInLine | null
-}
-
-export type PlaceInLine = {
-  /** Waits until it is this attempt's turn to reserve again; false at the deadline. */
-  turn(deadlineMs: number): Promise<boolean>
-  leave(): void
+export type Throttle = {
+  /** A cached block of one of these scopes. All attempts with this name have these scopes. */
+  recallBlock(scopes: ThrottleScope[], name: string | null): Block | null
+  /** The same for a name whose block has been recalled before. It needs no scopes, whose digests take time. */
+  recallByName(name: string | null, now: Date): Block | null
+  reserve(scopes: ThrottleScope[], email: string): Promise<Reservation>
+  countWaiting(key: string): number
+  /**
+   * Waits, as the first or the last, until the scope may have room; false at the deadline, or if too many
+   * wait. An attempt that was woken and does not reserve wakes the next one.
+   */
+  waitForScope(key: string, deadlineMs: number, isFirst: boolean): Promise<boolean>
+  wakeNext(key: string): void
+  /** Wakes the first attempt that waits for each of these scopes: a pending attempt in them has ended. */
+  wake(scopes: ThrottleScope[]): void
 }
 
 export function createThrottle(
-  attempts: AttemptStore,
+  attempts: Pick<AttemptStore, 'reserve'>,
   clock: () => Date,
   nowMs = () => performance.now(),
 ): Throttle {
+  const queues = createQueues()
   const blocks = createBlockCache(clock, nowMs)
-  const lines = createLines()
-
-  /** Wakes the first attempt that waits for each scope: a pending attempt in them has ended. */
-  async function ending<T>(scopes: ThrottleScope[], settling: Promise<T>): Promise<T> {
-    try {
-      return await settling
-    } finally {
-      for (const { key } of scopes) lines.wakeFirst(key)
-    }
-  }
-
   return {
     recallBlock: blocks.recall,
-    joinLine: lines.join,
-    async reserve(scopes, email, now) {
+    recallByName: blocks.recallByName,
+    async reserve(scopes, email) {
       const askedMs = nowMs()
-      const reservation = await attempts.reserve(scopes, email, now)
+      const reservation = await attempts.reserve(scopes, email, clock())
       if (reservation.kind === 'blocked') blocks.remember(scopes, reservation, askedMs)
       else blocks.forget(scopes)
       return reservation
     },
-    release: scopes => ending(scopes, attempts.release(scopes)),
-    fail: (scopes, userId, now) => ending(scopes, attempts.fail(scopes, userId, now)),
-    pass: (scopes, login) => ending(scopes, attempts.pass(scopes, login)),
-    succeed: (opening, scopes, now) => ending(scopes, attempts.succeed(opening, scopes, now)),
+    countWaiting: queues.count,
+    waitForScope: queues.wait,
+    wakeNext: queues.wakeNext,
+    wake(scopes) {
+      for (const { key } of scopes) queues.wakeNext(key)
+    },
   }
 }
 
 /** Makes refusals cheap: while a scope is blocked, few attempts reach the database. */
 function createBlockCache(clock: () => Date, nowMs: () => number) {
-  /** Ordered by age. */
-  const cached = new Map<string, { block: Block; askedMs: number; isRevalidating: boolean }>()
+  type Known = { block: Block; askedMs: number; isRevalidating: boolean }
+  const cached = new Map<string, Known>()
+  /** By the names of attempts, until the cache changes. */
+  const byName = new Map<string | null, Known>()
+  const isStale = (askedMs: number) => nowMs() - askedMs >= BLOCK_CACHED_MS
+  const isUsable = ({ block, askedMs }: Known, now: Date) =>
+    !isStale(askedMs) && block.blockedUntil.getTime() > now.getTime()
+  const isDue = ({ askedMs, isRevalidating }: Known) =>
+    !isRevalidating && nowMs() - askedMs >= REVALIDATE_MS
+
   return {
-    recall(scopes: ThrottleScope[]): Block | null {
+    recall(scopes: ThrottleScope[], name: string | null): Block | null {
       const now = clock()
-      let longest: Block | null = null
+      let longest: Known | null = null
       for (const { key } of scopes) {
         const known = cached.get(key)
-        const ageMs = known ? nowMs() - known.askedMs : BLOCK_CACHED_MS
-        if (!known || ageMs >= BLOCK_CACHED_MS || known.block.blockedUntil <= now) continue
-        if (ageMs >= REVALIDATE_MS && !known.isRevalidating) {
+        if (!known || !isUsable(known, now)) continue
+        if (isDue(known)) {
           known.isRevalidating = true
           return null
         }
-        if (!longest || known.block.blockedUntil > longest.blockedUntil) longest = known.block
+        if (!longest || known.block.blockedUntil > longest.block.blockedUntil) longest = known
       }
-      return longest
+      if (longest && name !== null) byName.set(name, longest)
+      return longest?.block ?? null
+    },
+    recallByName(name: string | null, now: Date): Block | null {
+      const known = byName.get(name)
+      return known && isUsable(known, now) && !isDue(known) ? known.block : null
     },
     forget(scopes: ThrottleScope[]): void {
       for (const { key } of scopes) cached.delete(key)
+      byName.clear()
     },
     remember(scopes: ThrottleScope[], block: Block, askedMs: number): void {
+      byName.clear()
       for (const [key, known] of cached) {
-        if (nowMs() - known.askedMs < BLOCK_CACHED_MS) break
+        if (!isStale(known.askedMs)) break
         cached.delete(key)
       }
       const key = scopes.find(({ name }) => name === block.scope)?.key
       if (key === undefined) return
+      // Moves the entry to the end of the map, which is ordered by age.
       cached.delete(key)
       // Only the attempt that locked the user reports it.
-      cached.set(key, { block: { ...block, lockedUserId: null }, askedMs, isRevalidating: false })
+      const recalled = { ...block, lockedUserId: null }
+      cached.set(key, { block: recalled, askedMs, isRevalidating: false })
     },
   }
 }
 
-/** Attempts that wait for a busy scope stand in a line. Only the first one of a line asks the store. */
-function createLines() {
-  const lines = new Map<string, (() => void)[]>()
+/** One queue per scope. Its first attempt is woken when one is settled, and from time to time to ask. */
+function createQueues() {
+  const queues = new Map<string, { waiting: Set<() => void>; polling: NodeJS.Timeout }>()
+
+  function wakeNext(key: string): void {
+    const [first] = queues.get(key)?.waiting ?? []
+    first?.()
+  }
+
   return {
-    wakeFirst: (key: string) => lines.get(key)?.[0]?.(),
-    join(key: string): PlaceInLine | null {
-      const line = lines.get(key) ?? []
-      if (line.length >= MAX_WAITING) return null
-      lines.set(key, line)
-      let wake = () => {}
-      const place = () => wake()
-      line.push(place)
-      return {
-        async turn(deadlineMs) {
-          for (;;) {
-            const leftMs = deadlineMs - performance.now()
-            if (leftMs <= 0) return false
-            const { promise: woken, resolve } = Promise.withResolvers<void>()
-            wake = resolve
-            const timer = setTimeout(
-              resolve,
-              line[0] === place ? Math.min(POLL_EVERY_MS, leftMs) : leftMs,
-            )
-            await woken
-            clearTimeout(timer)
-            if (line[0] === place) return true
-          }
-        },
-        leave() {
-          line.splice(line.indexOf(place), 1)
-          // The scope may have room for the next attempt too, or be blocked for all of them.
-          if (line[0]) line[0]()
-          else lines.delete(key)
-        },
+    wakeNext,
+    count: (key: string) => queues.get(key)?.waiting.size ?? 0,
+    async wait(key: string, deadlineMs: number, isFirst: boolean): Promise<boolean> {
+      const timeLeftMs = deadlineMs - performance.now()
+      if (timeLeftMs <= 0) return false
+      const queue = queues.get(key) ?? {
+        waiting: new Set(),
+        polling: setInterval(wakeNext, POLL_EVERY_MS, key),
       }
+      queues.set(key, queue)
+      if (queue.waiting.size >= MAX_WAITING) return false
+      return new Promise<boolean>(resolve => {
+        const leave = (isWoken: boolean) => () => {
+          clearTimeout(timer)
+          queue.waiting.delete(wake)
+          if (queue.waiting.size === 0) {
+            clearInterval(queue.polling)
+            queues.delete(key)
+          }
+          resolve(isWoken)
+        }
+        const wake = leave(true)
+        const timer = setTimeout(leave(false), timeLeftMs)
+        if (isFirst) queue.waiting = new Set([wake, ...queue.waiting])
+        else queue.waiting.add(wake)
+      })
     },
   }
 }

@@ -10,7 +10,7 @@ import type { Log } from '../log/log.ts'
 import { createDeviceTokens } from '../login/device.ts'
 import { createHashQueue } from '../login/hash-queue.ts'
 import { login } from '../login/login.ts'
-import { createPace, withPace } from '../login/pace.ts'
+import { createPace } from '../login/pace.ts'
 import { createPasswords } from '../login/passwords.ts'
 import { createThrottle } from '../login/throttle.ts'
 import { createAccessTokenReader } from '../session/access-token.ts'
@@ -82,6 +82,7 @@ export async function composeServers(
     passwords: createPasswords(bcryptCost),
     passwordRules,
     hashQueue,
+    pace: createPace(),
     deviceTokens: createDeviceTokens(parts.deviceKey),
     keys,
     budgets,
@@ -104,10 +105,7 @@ export async function composeServers(
       },
       endedFeed: createEndedFeed(store.sessions, clock),
       passwordRules,
-      login: observeLogin(
-        metrics,
-        withPace(createPace(), attempt => login(loginDeps, attempt)),
-      ),
+      login: observeLogin(metrics, attempt => login(loginDeps, attempt)),
     }),
     admin:
       config.adminPort > 0

@@ -41,8 +41,8 @@ export function observeLogin(metrics: Metrics, login: Login): Login {
 export function observeThrottle(metrics: Metrics, throttle: Throttle): Throttle {
   return {
     ...throttle,
-    async reserve(scopes, email, now) {
-      const reservation = await throttle.reserve(scopes, email, now)
+    async reserve(scopes, email) {
+      const reservation = await throttle.reserve(scopes, email)
       if (reservation.kind === 'busy') {
         const busy = scopes.find(({ key }) => key === reservation.key)
         if (busy) metrics.waited(busy.name)

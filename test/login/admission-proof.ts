@@ -1,18 +1,29 @@
-// Random histories of attempts, played on the hash queue with a simulated hasher: an attempt that is hashed ends
-// in time, none is refused while a lane is free, and none is forgotten.
+// Random histories of attempts, played on the hash queue with a simulated hasher. An attempt that is hashed
+// must end in time. An attempt that is shed is tried in a model that shares no code with the queue: it finds
+// the order one attempt after the other, and lets time pass in short steps.
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { createHashQueue, type HashSlot, MARGIN_MS } from '../../src/login/hash-queue.ts'
+import type { HashJob } from '../../src/bcrypt/hasher.ts'
+import { MARGIN_MS } from '../../src/login/capacity.ts'
+import { MARGIN_AFTER_MS } from '../../src/login/evictions.ts'
+import { createHashQueue, type HashSlot, SHEDDING_MS } from '../../src/login/hash-queue.ts'
+import { REMEMBERED_MS } from '../../src/login/recent-hashes.ts'
+import { type ModelAttempt, modelOrder } from './fair-order-model.ts'
 import { CHUNK_MS, settled, simulateHasher } from './simulated-hasher.ts'
 
-/** ADMISSION_SEED plays other histories. */
+/**
+ * ADMISSION_SEED plays other histories. About one in 30,000 is shed although the model sees room: whether a
+ * hash is about to end is a yes or no, and the steps of the model may see it a moment earlier.
+ */
 const SEED = Number(process.env.ADMISSION_SEED ?? 1)
 const COST = 12
 const ROUNDS = 2 ** COST
 /** How long a hash takes alone, beside another, and beside two. */
 const HASH_MS = [305, 370, 472]
-/** A hash joins between two chunks. */
-const TOLERANCE_MS = 2 * CHUNK_MS
+const STEP_MS = 2
+/** Two chunks, because a hash joins between them, and what the steps of the model are off. */
+const TOLERANCE_MS = 2 * CHUNK_MS + 2 * STEP_MS
+const RESERVE_MS = [0, 1, 2, 5, 20]
 const CLIENTS_OF_NETWORK = 2
 
 type Machine = { threads: number; roundMs: number[]; loginTimeMs: number }
@@ -29,7 +40,7 @@ const ARRIVAL = fc.record({
   account: fc.nat(6),
   isKnownDevice: fc.constantFrom(false, false, true),
   /** How long the database takes. */
-  reserveMs: fc.constantFrom(0, 1, 2, 5, 20),
+  reserveMs: fc.constantFrom(...RESERVE_MS),
   isBlocked: fc.constantFrom(false, false, false, true),
 })
 type Arrival = typeof ARRIVAL extends fc.Arbitrary<infer T> ? T : never
@@ -49,52 +60,84 @@ export async function proveAdmission(histories: number): Promise<void> {
 }
 
 async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
-  const { hasher, advance, nowMs, running } = simulateHasher(machine)
-  const { threads, roundMs, loginTimeMs } = machine
+  const simulated = simulateHasher(machine)
+  const { hasher, advance, nowMs } = simulated
+  const { loginTimeMs } = machine
   const queue = createHashQueue(hasher, { cost: COST, loginTimeMs }, nowMs)
-  const inTime = roundMs.filter(ms => ROUNDS * ms + MARGIN_MS <= loginTimeMs)
-  const lanes = threads * Math.max(1, inTime.length)
-  /** On an idle thread a hash may begin that takes this long, because waiting would not make it faster. */
-  const longestMs = ROUNDS * (roundMs[Math.max(1, inTime.length) - 1] ?? 0)
-  let holders = 0
+  /** On an idle thread an attempt may take this long: as long as beside as many others as are allowed. */
+  const longestMs = ROUNDS * (machine.roundMs[lanesOf(machine) - 1] ?? 0)
+  /** In the order in which they are to be hashed. */
+  let live: ModelAttempt[] = []
+  const end = (attempt: ModelAttempt) => {
+    live = live.filter(it => it !== attempt)
+  }
   const hashed: Promise<void>[] = []
+  const ended: { attempt: ModelAttempt; atMs: number }[] = []
+  const remembered = () =>
+    ended.filter(({ atMs }) => nowMs() - atMs < REMEMBERED_MS).map(({ attempt }) => attempt)
+  let lastShedMs = Number.NEGATIVE_INFINITY
 
   let dueMs = 0
-  const steps = arrivals.flatMap(({ afterMs, client, account, ...arrival }) => {
-    dueMs += afterMs
-    const finishByMs = dueMs + loginTimeMs
+  const steps = arrivals.flatMap(arrival => {
+    dueMs += arrival.afterMs
     let slot: HashSlot | null = null
+    const attempt: ModelAttempt = {
+      network: Math.floor(arrival.client / CLIENTS_OF_NETWORK),
+      ...{ client: arrival.client, account: arrival.account, hasPriority: false },
+      finishByMs: dueMs + loginTimeMs,
+      job: {
+        password: Buffer.alloc(0),
+        salt: Buffer.alloc(0),
+        rounds: ROUNDS,
+        totalRounds: ROUNDS,
+      },
+    }
     function arrive(): void {
+      const { network, account } = attempt
+      attempt.hasPriority =
+        arrival.isKnownDevice &&
+        [...live, ...remembered()].every(it => !it.hasPriority || it.account !== account) &&
+        live.every(it => !it.hasPriority || it.network !== network)
       const claim = {
-        network: `network ${Math.floor(client / CLIENTS_OF_NETWORK)}`,
-        ...{ client: String(client), account: String(account) },
+        network: `network ${network}`,
+        client: String(arrival.client),
+        account: String(arrival.account),
         isKnownDevice: arrival.isKnownDevice,
       }
-      slot = queue.admit(claim)
-      if (slot) holders++
-      else assert.ok(holders >= lanes, `refused beside ${holders} others in ${lanes} lanes`)
+      const running = simulated.running()
+      const ranked = modelOrder([...live, attempt], job => running.includes(job), remembered())
+      const weaker = ranked.slice(ranked.indexOf(attempt) + 1)
+      const place = live.findIndex(it => weaker.includes(it))
+      const after = live.toSpliced(place === -1 ? live.length : place, 0, attempt)
+      const admission = queue.admit(claim, attempt.finishByMs)
+      // In this history, such an attempt does not come again.
+      if (admission === 'undecided') return
+      slot = admission
+      if (slot) {
+        live = after
+        return
+      }
+      const isShedding = nowMs() - lastShedMs < SHEDDING_MS
+      assert.ok(!hasRoom(attempt, live, after, isShedding, simulated.lanes(), machine, nowMs()))
+      lastShedMs = nowMs()
     }
     function use(): void {
       if (!slot) return
       if (arrival.isBlocked) {
         slot.release()
-        holders--
+        end(attempt)
         return
       }
-      const password = Buffer.from('secret')
-      const job = { password, salt: Buffer.alloc(0), rounds: ROUNDS, totalRounds: ROUNDS }
-      let beganMs = Number.POSITIVE_INFINITY
-      const { start } = hasher
-      hasher.start = (thread, started) => {
-        if (started === job) beganMs = nowMs()
-        return start(thread, started)
-      }
+      const beganMs = nowMs()
       hashed.push(
-        slot.run(finishByMs, job).then(digest => {
-          holders--
-          if (!digest) assert.deepEqual(password, Buffer.alloc(password.length))
-          const allowedMs = Math.max(finishByMs, beganMs + longestMs) + TOLERANCE_MS
-          assert.ok(!digest || nowMs() <= allowedMs, `${nowMs()} > ${allowedMs}`)
+        slot.run(attempt.finishByMs, attempt.job).then(digest => {
+          end(attempt)
+          if (!digest) return
+          ended.push({ attempt, atMs: nowMs() })
+          // A lane may have been idle while an attempt that was expected in it was reserved.
+          const lateMs = TOLERANCE_MS + Math.max(...RESERVE_MS)
+          const allowedMs = Math.max(attempt.finishByMs - MARGIN_AFTER_MS, beganMs + longestMs)
+          assert.ok(nowMs() <= allowedMs + lateMs, `${nowMs()} > ${allowedMs} + ${lateMs}`)
         }),
       )
     }
@@ -110,5 +153,69 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
   }
   await advance(10_000)
   await Promise.all(hashed)
-  assert.deepEqual([holders, queue.depth(), running().length], [0, 0, 0])
+  assert.equal(live.length, 0)
+}
+
+/** True if the model shows that the newcomer could be hashed in time without making another one late. */
+function hasRoom(
+  newcomer: ModelAttempt,
+  admitted: ModelAttempt[],
+  withNewcomer: ModelAttempt[],
+  isShedding: boolean,
+  lanes: { job: HashJob; left: number }[][],
+  machine: Machine,
+  now: number,
+): boolean {
+  const ownEndMs = endsOf(withNewcomer, lanes, machine, isShedding).get(newcomer) ?? 0
+  if (ownEndMs + TOLERANCE_MS > newcomer.finishByMs - now - MARGIN_MS) return false
+  const before = endsOf(admitted, lanes, machine)
+  const after = endsOf(withNewcomer, lanes, machine)
+  return admitted.every(attempt => {
+    const inTimeMs = attempt.finishByMs - now - MARGIN_AFTER_MS
+    const limitMs = Math.max(inTimeMs, before.get(attempt) ?? 0)
+    return (after.get(attempt) ?? 0) + TOLERANCE_MS <= limitMs
+  })
+}
+
+function lanesOf({ roundMs, loginTimeMs }: Machine): number {
+  return Math.max(1, roundMs.filter(ms => ROUNDS * ms + MARGIN_MS <= loginTimeMs).length)
+}
+
+function endsOf(
+  attempts: ModelAttempt[],
+  lanes: { job: HashJob; left: number }[][],
+  machine: Machine,
+  areAllLanesBusy = false,
+): Map<ModelAttempt, number> {
+  const limit = lanesOf(machine)
+  const attemptOf = new Map(attempts.map(attempt => [attempt.job, attempt]))
+  const threads = lanes.map(thread =>
+    thread.flatMap(({ job, left }) => {
+      const attempt = attemptOf.get(job)
+      return attempt ? [{ attempt, left }] : []
+    }),
+  )
+  const running = threads.flat().map(({ attempt }) => attempt)
+  const waiting = attempts.filter(attempt => !running.includes(attempt))
+  const ends = new Map<ModelAttempt, number>()
+  for (let ms = 0; ends.size < attempts.length; ms += STEP_MS) {
+    for (let next = waiting[0]; next; next = waiting[0]) {
+      const staying = threads.map(thread => thread.filter(({ left }) => left > ROUNDS / 20).length)
+      const fewest = Math.min(...staying)
+      const thread = threads[staying.indexOf(fewest)]
+      if (!thread || thread.length >= limit) break
+      thread.push({ attempt: next, left: ROUNDS })
+      waiting.shift()
+    }
+    for (const [index, thread] of threads.entries()) {
+      const neighbours = areAllLanesBusy ? Math.max(limit, thread.length) : thread.length
+      const rounds = STEP_MS / (machine.roundMs[neighbours - 1] ?? Number.POSITIVE_INFINITY)
+      for (const hash of thread) {
+        hash.left -= rounds
+        if (hash.left <= 0) ends.set(hash.attempt, ms + STEP_MS)
+      }
+      threads[index] = thread.filter(({ left }) => left > 0)
+    }
+  }
+  return ends
 }

@@ -3,5 +3,5 @@ import { proveAdmission } from './admission-proof.ts'
 
 const HISTORIES = 10_000
 
-test('a hash ends in time, and no attempt is refused while a lane is free', () =>
+test('an admitted attempt ends in time, and none is shed while there is room', () =>
   proveAdmission(HISTORIES))

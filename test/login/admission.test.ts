@@ -4,5 +4,5 @@ import { proveAdmission } from './admission-proof.ts'
 /** admission.slow.test.ts plays more. */
 const HISTORIES = 500
 
-test('a hash ends in time, and no attempt is refused while a lane is free', () =>
+test('an admitted attempt ends in time, and none is shed while there is room', () =>
   proveAdmission(HISTORIES))

@@ -1,4 +1,5 @@
 // Logins of users while an attacker floods the service, in simulated time.
+import { REMEMBERED_MS } from '../../src/login/recent-hashes.ts'
 import { simulateLogins } from './simulated-logins.ts'
 
 export type Scenario = {
@@ -36,8 +37,6 @@ export type FairnessFigures = {
 }
 
 const SEED = 1
-/** After this time, a hash does not count any more. */
-const FORGOTTEN_MS = 5_001
 /** Users wait for the second that Retry-After asks for, and repeat for this long. */
 const TIME_MS = 10_000
 const RETRY_MS = 1_000
@@ -84,7 +83,7 @@ export const WITHSTOOD = [
     ...{ ...OWNER, addressOf: inNetworks(10) },
   }),
   attacked('the same, all at once every 5 s', {
-    ...{ ...OWNER, addressOf: inNetworks(10), burstEveryMs: FORGOTTEN_MS },
+    ...{ ...OWNER, addressOf: inNetworks(10), burstEveryMs: REMEMBERED_MS + 1 },
   }),
   attacked('a /24, no accounts', { ...FLOOD, addressOf: in24 }),
   attacked('a /24, 10 accounts with known devices', { ...OWNER, addressOf: in24 }),

@@ -47,7 +47,11 @@ export function simulateLogins(seed: number, slowness: number) {
     pace.arrive(network)
     const claim = { network, client: counted.group, account, isKnownDevice }
     const finishByMs = nowMs() + LOGIN_TIME_MS
-    const slot = queue.admit(claim)
+    let slot = queue.admit(claim, finishByMs)
+    while (slot === 'undecided') {
+      await queue.nextDecision()
+      slot = queue.admit(claim, finishByMs)
+    }
     await sleep(DATABASE_MS)
     let digest = await slot?.run(finishByMs, toJob())
     if (digest && isChange) digest = await slot?.run(finishByMs + LOGIN_TIME_MS, toJob())

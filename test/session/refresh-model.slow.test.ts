@@ -75,7 +75,7 @@ async function loginBoth(model: Model, real: Real): Promise<void> {
     oldCookie: null,
   }
   const limits = { maxSessionsPerUser: 1_000, sessionMaxSeconds: 30 * 24 * 3600 }
-  const deps = { ...depsOf(model, real), ...limits, throttle: real.store.attempts }
+  const deps = { ...depsOf(model, real), ...limits }
   const opened = await openSession(deps, accepted, [SCOPE])
   assert.equal(opened !== null, model.login())
   if (!opened) return

@@ -2,7 +2,7 @@
 import { availableParallelism } from 'node:os'
 import { openHasher } from '../../bcrypt/open-hasher.ts'
 import type { Config } from '../../config/config.ts'
-import { MARGIN_MS } from '../../login/hash-queue.ts'
+import { capacityOf, MOST_COUNTED } from '../../login/capacity.ts'
 import { type Finding, ok, problem, warning } from '../../system/finding.ts'
 
 /** An earlier time on the clock is wrong, and tokens would be expired when they are issued. */
@@ -24,11 +24,13 @@ async function checkHashing({
     text => findings.push(warning('hashing', text)),
     () => {},
   )
+  const { hashes, logins } = capacityOf(hasher, { cost: bcryptCost, loginTimeMs })
   const aloneMs = 2 ** bcryptCost * (hasher.roundMs(0)[0] ?? 0)
   await hasher.close()
-  const detail = `bcrypt cost ${bcryptCost} takes ${aloneMs.toFixed()} ms of the ${loginTimeMs} ms of a login`
-  if (2 * aloneMs + MARGIN_MS <= loginTimeMs) return [...findings, ok('hashing', detail)]
+  const count = logins >= MOST_COUNTED ? `${MOST_COUNTED} or more` : String(logins)
+  const detail = `bcrypt cost ${bcryptCost} takes ${aloneMs.toFixed()} ms; ${count} logins at the same moment are answered within ${loginTimeMs} ms`
   const advice = 'lower BCRYPT_COST, raise LOGIN_TIME_MS or use more cores'
+  if (logins > hashes) return [...findings, ok('hashing', detail)]
   return [...findings, warning('hashing', `${detail}, and none can wait for its turn: ${advice}`)]
 }
 

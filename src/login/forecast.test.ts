@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { forecast, threadFor } from './forecast.ts'
+
+/** A hash of 1,000 rounds takes 100 ms alone, 120 ms beside another, and 150 ms beside two. */
+const ROUND_MS = [0.1, 0.12, 0.15]
+const work = (roundsLeft = 1_000) => ({ roundsLeft })
+const thread = (...roundsLeft: number[]) => ({
+  running: roundsLeft.map(work),
+  roundMs: ROUND_MS,
+  lanes: 3,
+})
+
+describe('a forecast', () => {
+  /** The ends of the running hashes, then of those that wait. */
+  function endsOf(threads: ReturnType<typeof thread>[], waiting: ReturnType<typeof work>[]) {
+    const ends = forecast(threads, waiting)
+    const all = [...threads.flatMap(({ running }) => running), ...waiting]
+    return all.map(hash => Math.round(ends.get(hash) ?? Number.NaN))
+  }
+
+  test('is empty if there is nothing to do', () => {
+    assert.equal(forecast([thread(), thread()], []).size, 0)
+  })
+
+  test('lets hashes of one thread run beside each other', () => {
+    assert.deepEqual(endsOf([thread(1_000)], []), [100])
+    assert.deepEqual(endsOf([thread(1_000, 1_000)], []), [120, 120])
+    assert.deepEqual(endsOf([thread(1_000, 1_000, 1_000)], []), [150, 150, 150])
+  })
+
+  test('makes a hash faster when its neighbour ends', () => {
+    // 500 rounds at 0.12 ms, then 500 at 0.1 ms.
+    assert.deepEqual(endsOf([thread(500, 1_000)], []), [60, 110])
+  })
+
+  test('knows the end of hashes that began when the thread had one lane more', () => {
+    const shrunk = { ...thread(1_000, 1_000, 1_000), roundMs: ROUND_MS.slice(0, 2), lanes: 2 }
+    assert.deepEqual(endsOf([shrunk], [work()]), [120, 120, 120, 220])
+  })
+
+  test('begins those that wait in their order, when a lane is free', () => {
+    const threads = [thread(1_000, 1_000, 200), thread(1_000, 1_000, 400)]
+    const [, , first, , , second, third, fourth] = endsOf(threads, [work(), work()])
+    assert.deepEqual([first, second], [30, 60])
+    assert.ok(third !== undefined && fourth !== undefined && third < fourth)
+  })
+
+  test('changes nothing that it is given', () => {
+    const threads = [thread(1_000, 500)]
+    const waiting = [work()]
+    forecast(threads, waiting)
+    assert.deepEqual(threads, [thread(1_000, 500)])
+    assert.deepEqual(waiting, [work()])
+  })
+})
+
+describe('the next hash', () => {
+  const CASES: [what: string, threads: number[][], index: number | null][] = [
+    ['takes the first of idle threads', [[], []], 0],
+    ['takes the thread with fewer hashes', [[500], []], 1],
+    [
+      'takes a free lane',
+      [
+        [500, 500, 500],
+        [500, 500],
+      ],
+      1,
+    ],
+    [
+      'waits if no lane is free',
+      [
+        [500, 500, 500],
+        [500, 500, 500],
+      ],
+      null,
+    ],
+    ['waits for hashes that are about to end, to have fewer neighbours', [[500], [9, 9, 9]], null],
+    ['takes an idle thread, even if hashes of another are about to end', [[9, 9, 9], []], 1],
+    ['joins hashes that are about to end', [[500], [50, 50]], 1],
+    ['counts hashes with more than 5 % of its rounds', [[500], [51, 51]], 0],
+  ]
+  for (const [what, running, index] of CASES) {
+    test(what, () => {
+      const threads = running.map(roundsLeft => thread(...roundsLeft))
+      const chosen = threadFor(work(), threads)
+      assert.equal(chosen && threads.indexOf(chosen), index)
+    })
+  }
+
+  test('takes the faster thread', () => {
+    const slow = { ...thread(), roundMs: ROUND_MS.map(ms => 3 * ms) }
+    const fast = thread(500, 500)
+    assert.equal(threadFor(work(), [slow, fast]), fast)
+  })
+
+  test('uses no more lanes than allowed', () => {
+    const threads = [{ ...thread(500), lanes: 1 }]
+    assert.equal(threadFor(work(), threads), null)
+  })
+})

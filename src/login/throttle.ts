@@ -59,13 +59,14 @@ export function createThrottle(
 
 /** Makes refusals cheap: while a scope is blocked, few attempts reach the database. */
 function createBlockCache(clock: () => Date, nowMs: () => number) {
-  type Known = { block: Block; askedMs: number; isRevalidating: boolean }
+  type Known = { block: Block; at: Date; askedMs: number; isRevalidating: boolean }
   const cached = new Map<string, Known>()
   /** By the names of attempts, until the cache changes. */
   const byName = new Map<string | null, Known>()
   const isStale = (askedMs: number) => nowMs() - askedMs >= BLOCK_CACHED_MS
-  const isUsable = ({ block, askedMs }: Known, now: Date) =>
-    !isStale(askedMs) && block.blockedUntil.getTime() > now.getTime()
+  // If the clock was set back since, the rest of the block would be too long.
+  const isUsable = ({ block, at, askedMs }: Known, now: Date) =>
+    !isStale(askedMs) && at <= now && now < block.blockedUntil
   const isDue = ({ askedMs, isRevalidating }: Known) =>
     !isRevalidating && nowMs() - askedMs >= REVALIDATE_MS
 
@@ -105,7 +106,7 @@ function createBlockCache(clock: () => Date, nowMs: () => number) {
       cached.delete(key)
       // Only the attempt that locked the user reports it.
       const recalled = { ...block, lockedUserId: null }
-      cached.set(key, { block: recalled, askedMs, isRevalidating: false })
+      cached.set(key, { block: recalled, at: clock(), askedMs, isRevalidating: false })
     },
   }
 }

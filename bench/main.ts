@@ -9,7 +9,6 @@ import { describeMachine } from './machine.ts'
 import { endRun, useRunFolder } from './processes.ts'
 import { createProgress } from './progress.ts'
 import { measureCeiling } from './sections/ceiling.ts'
-import { measureChanges } from './sections/changes.ts'
 import { measureImport } from './sections/import.ts'
 import { measureKernel } from './sections/kernel.ts'
 import { measureOverload } from './sections/overload.ts'
@@ -25,7 +24,6 @@ const SECTIONS: Record<string, Section> = {
   simultaneous: measureSimultaneous,
   overload: measureOverload,
   starvation: measureStarvation,
-  changes: measureChanges,
   refresh: measureRefresh,
   refusals: measureRefusals,
   import: measureImport,

@@ -110,10 +110,10 @@ test('a backup that fails keeps the previous one, and a damaged one changes noth
 
 test('Upgrade and Rollback: to the next version and back', async () => {
   const session = await login()
-  copyProject('0.4.0')
+  copyProject('0.5.0')
   await follow('Upgrade')
   await assertLive(session)
-  assert.equal(await machine.run('login-admin --version'), '0.4.0\n')
+  assert.equal(await machine.run('login-admin --version'), '0.5.0\n')
   await follow('Rollback')
   await assertLive(session)
   assert.equal(await machine.run('login-admin --version'), `${packageJson.version}\n`)

@@ -2,6 +2,8 @@
 import { printableLine, safeJson } from '../log/printable.ts'
 
 export type Row = Record<string, string>
+/** The text of a batch of items. A long list is printed batch by batch, and never held in memory as a whole. */
+export type ToText<T> = (batch: T[]) => string
 
 export function timeText(time: Date): string {
   return time.toISOString().replace(/\.\d+Z$/, 'Z')
@@ -15,23 +17,21 @@ export function jsonOf(data: unknown): string {
   return `${safeJson(JSON.stringify(data, null, 2))}\n`
 }
 
-/** One item per line, batch by batch, so that a long list is never held in memory as a whole. */
-export async function* jsonListOf<T>(batches: AsyncIterable<T[]>): AsyncGenerator<string> {
+/** One item per line. An empty batch ends the list. */
+export function createJsonList(): ToText<unknown> {
   let lead = '[\n  '
-  for await (const batch of batches) {
-    yield lead + batch.map(item => safeJson(JSON.stringify(item))).join(',\n  ')
+  return batch => {
+    if (batch.length === 0) return lead.startsWith('[') ? '[]\n' : '\n]\n'
+    const text = lead + batch.map(item => safeJson(JSON.stringify(item))).join(',\n  ')
     lead = ',\n  '
+    return text
   }
-  yield lead.startsWith('[') ? '[]\n' : '\n]\n'
 }
 
 /** Columns line up within a batch and are never narrower than in the batch before. */
-export async function* tableOf<T>(
-  batches: AsyncIterable<T[]>,
-  toRow: (item: T) => Row,
-): AsyncGenerator<string> {
+export function createTable<T>(toRow: (item: T) => Row): ToText<T> {
   let widths: number[] = []
-  for await (const batch of batches) {
+  return batch => {
     const rows = batch.map(toRow)
     const lines = rows.map(row => Object.values(row).map(printableLine))
     if (widths.length === 0) {
@@ -40,21 +40,9 @@ export async function* tableOf<T>(
     widths = (lines[0] ?? []).map((_, column) =>
       Math.max(widths[column] ?? 0, ...lines.map(line => line[column]?.length ?? 0)),
     )
-    yield lines.map(line => `${aligned(line, widths)}\n`).join('')
+    return rows.length === 0 ? '' : lines.map(line => `${aligned(line, widths)}\n`).join('')
   }
 }
-
-/** A table of items that are all known; empty without items. */
-export function tableText<T>(items: T[], toRow: (item: T) => Row): string {
-  const rows = items.map(toRow)
-  const lines = [Object.keys(rows[0] ?? {}).map(name => name.toUpperCase()), ...rows.map(cellsOf)]
-  const widths = (lines[0] ?? []).map((_, i) =>
-    Math.max(...lines.map(line => line[i]?.length ?? 0)),
-  )
-  return rows.length === 0 ? '' : lines.map(line => `${aligned(line, widths)}\n`).join('')
-}
-
-const cellsOf = (row: Row) => Object.values(row).map(printableLine)
 
 export function fieldLines(fields: Row): string {
   const width = Math.max(...Object.keys(fields).map(name => name.length))

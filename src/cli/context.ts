@@ -1,6 +1,6 @@
 // What every command is given: the terminal, the environment and the machine's clock.
 import { resolve } from 'node:path'
-import { jsonListOf, type Row, tableOf } from '../admin/layout.ts'
+import { createJsonList, createTable, type Row } from '../admin/layout.ts'
 import { type Config, loadConfig } from '../config/config.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -31,14 +31,12 @@ export async function printList<T>(
   { json }: JsonOption,
   toRow: (item: T) => Row,
 ): Promise<number> {
+  const toText = json ? createJsonList() : createTable(toRow)
   let items = 0
-  async function* counted() {
-    for await (const batch of batches) {
-      items += batch.length
-      if (batch.length > 0) yield batch
-    }
+  for await (const batch of batches) {
+    items += batch.length
+    if (batch.length > 0) await terminal.print(toText(batch))
   }
-  const parts = json ? jsonListOf(counted()) : tableOf(counted(), toRow)
-  for await (const part of parts) await terminal.print(part)
+  if (json) await terminal.print(toText([]))
   return items
 }

@@ -6,7 +6,7 @@ import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
 import { WrongUse } from '../../system/failures.ts'
 import { CLIENT_FIELD, countField, FOUND_THROTTLE, THROTTLE_LIST } from '../api/schemas.ts'
 import { parseEmail } from '../input/values.ts'
-import { count, fieldLines, tableText, timeText } from '../layout.ts'
+import { count, createTable, fieldLines, timeText } from '../layout.ts'
 import { type Done, operation } from '../operation.ts'
 import { changeNow } from './deps.ts'
 import { fieldsOfThrottle, SCOPE_LABELS } from './explanation.ts'
@@ -68,19 +68,19 @@ function textOfScopes(shown: ShownThrottle): string {
 
 function textOfList({ emails, clients }: ThrottleList): string {
   const toTime = (time: Date | null) => (time ? timeText(time) : '-')
-  const ofEmails = tableText(emails, ({ email, failures, dailyFailures, clients, waitsUntil }) => ({
-    email,
-    failures: String(failures),
-    'for the day': String(dailyFailures),
-    clients: String(clients),
-    'waits until': toTime(waitsUntil),
+  const ofEmails = createTable<ThrottleList['emails'][number]>(shown => ({
+    email: shown.email,
+    failures: String(shown.failures),
+    'for the day': String(shown.dailyFailures),
+    clients: String(shown.clients),
+    'waits until': toTime(shown.waitsUntil),
   }))
-  const ofClients = tableText(clients, ({ scope, digest, failures, waitsUntil }) => ({
-    client: `${scope} digest ${shorten(digest)}`,
-    failures: String(failures),
-    'waits until': toTime(waitsUntil),
+  const ofClients = createTable<ThrottleList['clients'][number]>(shown => ({
+    client: `${shown.scope} digest ${shorten(shown.digest)}`,
+    failures: String(shown.failures),
+    'waits until': toTime(shown.waitsUntil),
   }))
-  return ofEmails + ofClients
+  return ofEmails(emails) + ofClients(clients)
 }
 
 function sentencesOf({ waiting, clients }: ThrottleList): string {

@@ -10,42 +10,50 @@ const WIDEST_IPV4_BITS = 24
 const WIDEST_IPV6_BITS = 64
 
 export function checkConfiguration(config: Config): Finding[] {
+  const { nodeEnv, opsHost, opsPort, adminHost, adminPort, logLevel, budgets } = config
+  const { pair, email, client, network } = budgets
+  const budget = `${pair} failures per email and client, ${email} per email, ${client} per client, ${network} per network`
+  const tooMany = `too many per email to stop guessing; set THROTTLE_EMAIL_FAILURES to at most ${EMAIL_FAILURES_WARNING}`
+  const toRefuse = 'set NODE_ENV=production to refuse unsafe settings'
   return [
     ...config.warnings.map(detail => warning('configuration', detail)),
-    checkEnvironment(config),
+    setting('environment', nodeEnv, nodeEnv !== 'production' && toRefuse),
     checkAddress(config),
-    checkHealth(config),
-    ...checkAdmin(config),
+    opsPort === 0 ? ok('health', 'off') : checkInner('health', opsHost, opsPort, ', without TLS'),
+    // Every machine that can reach the port can use a stolen token.
+    ...(adminPort === 0 ? [] : [checkInner('admin API', adminHost, adminPort)]),
     ok('tokens', describeTokens(config)),
     ok('cors', describeOrigins(config)),
-    checkThrottle(config),
-    checkLog(config),
+    setting('throttle', budget, email > EMAIL_FAILURES_WARNING && tooMany),
+    setting(
+      'log',
+      logLevel,
+      !logsAttempts(logLevel) && 'logins are not logged; set LOG_LEVEL=info',
+    ),
   ]
 }
 
-function checkEnvironment({ nodeEnv }: Config): Finding {
-  return nodeEnv === 'production'
-    ? ok('environment', nodeEnv)
-    : warning('environment', `${nodeEnv}: set NODE_ENV=production to refuse unsafe settings`)
+/** `advice` is what to do about a setting that is not safe. */
+function setting(check: string, detail: string, advice: string | false): Finding {
+  return advice ? warning(check, `${detail}: ${advice}`) : ok(check, detail)
+}
+
+function checkInner(check: string, host: string, port: number, how = ''): Finding {
+  const advice = `others can reach it${how}; keep it inside your network`
+  return setting(check, `${host}, port ${port}`, !isLoopback(host) && advice)
 }
 
 function checkAddress({ nodeEnv, host, port, trustProxy }: Config): Finding {
   const address = port === 0 ? `${host}, a port chosen at the start` : `${host}, port ${port}`
   if (trustProxy.length > 0) {
+    const wide = trustProxy.filter(isWide).join(', ')
+    const advice = `every machine in ${wide} can claim any client address; list the proxies alone`
     const detail = `${address}, behind the TLS proxies ${trustProxy.join(', ')}`
-    const wide = trustProxy.filter(isWide)
-    if (wide.length === 0) return ok('address', detail)
-    return warning(
-      'address',
-      `${detail}: every machine in ${wide.join(', ')} can claim any client address; list the proxies alone`,
-    )
+    return setting('address', detail, wide !== '' && advice)
   }
-  return nodeEnv === 'production' || isLoopback(host)
-    ? ok('address', address)
-    : warning(
-        'address',
-        `${address}: other machines can reach this ${nodeEnv} service; set HOST to 127.0.0.1`,
-      )
+  const isSafe = nodeEnv === 'production' || isLoopback(host)
+  const advice = `other machines can reach this ${nodeEnv} service; set HOST to 127.0.0.1`
+  return setting('address', address, !isSafe && advice)
 }
 
 /** False for 127.0.0.0/8: all of its addresses are this machine. */
@@ -53,25 +61,6 @@ function isWide(range: string): boolean {
   const [address = '', bits = '128'] = range.split('/')
   if (isLoopback(address)) return false
   return Number(bits) < (address.includes(':') ? WIDEST_IPV6_BITS : WIDEST_IPV4_BITS)
-}
-
-function checkHealth({ opsHost, opsPort }: Config): Finding {
-  if (opsPort === 0) return ok('health', 'off')
-  const address = `${opsHost}, port ${opsPort}`
-  return isLoopback(opsHost)
-    ? ok('health', address)
-    : warning('health', `${address}: others can reach it, without TLS; keep it inside your network`)
-}
-
-/** Every machine that can reach the port can use a stolen token. */
-function checkAdmin({ adminHost, adminPort }: Config): Finding[] {
-  if (adminPort === 0) return []
-  const address = `${adminHost}, port ${adminPort}`
-  return [
-    isLoopback(adminHost)
-      ? ok('admin API', address)
-      : warning('admin API', `${address}: others can reach it; keep it inside your network`),
-  ]
 }
 
 /** With PORT=0, the default issuer and audience get their port when the service starts. */
@@ -87,20 +76,4 @@ function describeOrigins({ corsOrigins, nodeEnv }: Config): string {
   return nodeEnv === 'production'
     ? 'none'
     : 'any origin without credentials, origins of this machine with credentials'
-}
-
-function checkThrottle({ budgets: { pair, email, client, network } }: Config): Finding {
-  const detail = `${pair} failures per email and client, ${email} per email, ${client} per client, ${network} per network`
-  return email > EMAIL_FAILURES_WARNING
-    ? warning(
-        'throttle',
-        `${detail}: too many per email to stop guessing; set THROTTLE_EMAIL_FAILURES to at most ${EMAIL_FAILURES_WARNING}`,
-      )
-    : ok('throttle', detail)
-}
-
-function checkLog({ logLevel }: Config): Finding {
-  return logsAttempts(logLevel)
-    ? ok('log', logLevel)
-    : warning('log', `${logLevel}: logins are not logged; set LOG_LEVEL=info`)
 }

@@ -5,7 +5,7 @@ import { ALL_TOKENS, checkTokens } from '../../admin/check-tokens.ts'
 import { MAX_EVALUATED_COST } from '../../bcrypt/hash-text.ts'
 import type { Config } from '../../config/config.ts'
 import type { DatabaseConfig } from '../../config/database.ts'
-import type { AuditStore, ListedEvents } from '../../domain/audit.ts'
+import type { AuditStore } from '../../domain/audit.ts'
 import type { MaintenanceStore } from '../../domain/maintenance.ts'
 import type { UserStore } from '../../domain/user.ts'
 import { loadKeySet } from '../../keys/key-file.ts'
@@ -24,6 +24,8 @@ import { withAnyStore } from '../with-store.ts'
 
 /** How many of the emails that no login finds are shown. */
 const EXAMPLES = 3
+/** So many of the last audit events are searched for a rotation of keys. */
+const EVENTS = 10_000
 
 export async function checkDatabase(config: Config, clock: () => Date): Promise<Finding[]> {
   try {
@@ -67,12 +69,15 @@ async function checkPool(
   ]
 }
 
-/** A machine may lack the file of a rotation elsewhere, or have one of an older backup. */
+/** A machine may lack the file of a rotation elsewhere, or have one of an older backup. Looks at the last events only. */
 async function checkRotation({ signingKeysFile }: Config, audit: AuditStore): Promise<Finding[]> {
   const keySet = await loadKeySet(signingKeysFile).catch(() => null)
   if (!keySet) return []
   const known = [...keySet.accessKeys, ...keySet.refreshKeys].map(({ keyId }) => keyId)
-  const missing = (await lastAdded(audit)).filter(keyId => !known.includes(keyId))
+  const { events } = await audit.list(null, { since: null, beforeId: null, limit: EVENTS })
+  const added = events.filter(({ action }) => action === 'key.added')
+  const last = added.filter(({ at }) => at.getTime() === added[0]?.at.getTime())
+  const missing = last.map(({ target }) => target).filter(keyId => !known.includes(keyId))
   if (missing.length === 0) return []
   return [
     warning(
@@ -80,20 +85,6 @@ async function checkRotation({ signingKeysFile }: Config, audit: AuditStore): Pr
       `${signingKeysFile} lacks the key ${missing.join(' and ')}, which the audit has: copy the file from the machine of the last "keys rotate"`,
     ),
   ]
-}
-
-/** The ids of the keys that the last rotation has added; none if it was more than 10,000 events ago. */
-async function lastAdded(audit: AuditStore): Promise<string[]> {
-  let beforeId: number | null = null
-  for (let page = 0; page < 10; page++) {
-    const listed: ListedEvents = await audit.list(null, { since: null, beforeId, limit: 1_000 })
-    const added = listed.events.filter(({ action }) => action === 'key.added')
-    const lastAt = added[0]?.at.getTime()
-    if (lastAt) return added.filter(({ at }) => at.getTime() === lastAt).map(({ target }) => target)
-    if (listed.next === null) break
-    beforeId = listed.next
-  }
-  return []
 }
 
 function checkDatabaseClock(offsetMs: number): Finding {

@@ -1,6 +1,7 @@
 // doctor: checks the configuration, TLS, the keys, the database and the clock. It creates no folder,
 // certificate, key or database, and writes only the row of `readiness`.
 import { Command } from 'commander'
+import { count } from '../../admin/layout.ts'
 import { type Config, ConfigError, loadConfig } from '../../config/config.ts'
 import { Failure } from '../../system/failures.ts'
 import { type Finding, problem } from '../../system/finding.ts'
@@ -19,8 +20,7 @@ export function doctorCommand(context: Context): Command {
       const findings = await examine(context)
       await printList(context, [findings], options, finding => finding)
       const problems = findings.filter(({ state }) => state === 'problem').length
-      if (problems === 1) throw new Failure('1 problem found.')
-      if (problems > 1) throw new Failure(`${problems} problems found.`)
+      if (problems > 0) throw new Failure(`${count(problems, 'problem', 'problems')} found.`)
     })
 }
 

@@ -60,10 +60,11 @@ async function checkAdmin(config: Config, now: Date): Promise<Finding[]> {
 }
 
 /** Behind a proxy the public port does not tell which program has it: this service has opened OPS_PORT too. */
-async function checkHealth({ host, port, opsHost, opsPort, tls, trustProxy }: Config) {
+async function checkHealth(config: Config): Promise<Finding[]> {
+  const { host, port, opsHost, opsPort, tls, trustProxy } = config
   if (opsPort === 0) return []
   const where = `${opsHost}, port ${opsPort}`
-  const answer = await askOps({ opsHost, opsPort }, '/livez')
+  const answer = await askOps(config, '/livez')
   if (answer === 'alive\n') return []
   if (answer !== null) {
     return [warning('running', `no health endpoints on ${where}: has another program OPS_PORT?`)]
@@ -79,10 +80,7 @@ async function checkHealth({ host, port, opsHost, opsPort, tls, trustProxy }: Co
 }
 
 /** Null if nothing listens there; empty if there is no answer in HTTP. */
-async function askOps(
-  { opsHost, opsPort }: Pick<Config, 'opsHost' | 'opsPort'>,
-  path: string,
-): Promise<string | null> {
+async function askOps({ opsHost, opsPort }: Config, path: string): Promise<string | null> {
   const host = LOCAL[opsHost] ?? opsHost
   const signal = AbortSignal.timeout(ANSWER_WITHIN_MS)
   try {
@@ -94,9 +92,9 @@ async function askOps(
 }
 
 /** Each login through such a proxy is answered with 400, and nothing else shows it. */
-async function checkProxies({ opsHost, opsPort, trustProxy }: Config): Promise<Finding[]> {
-  if (opsPort === 0 || trustProxy.length === 0) return []
-  const metrics = (await askOps({ opsHost, opsPort }, '/metrics')) ?? ''
+async function checkProxies(config: Config): Promise<Finding[]> {
+  if (config.opsPort === 0 || config.trustProxy.length === 0) return []
+  const metrics = (await askOps(config, '/metrics')) ?? ''
   const count = Number(/^proxy_plain_http_total (\d+)$/m.exec(metrics)?.[1] ?? 0)
   if (count === 0) return []
   return [
@@ -114,7 +112,9 @@ async function checkCertificate(
   { fingerprint256, validFromDate, validToDate }: X509Certificate,
   now: Date,
 ): Promise<Finding> {
-  const installed = await readInstalled(files ?? developmentFiles(dataDir))
+  // Files that cannot be read are reported by `checkFiles`.
+  const material = await readTlsFiles(files ?? developmentFiles(dataDir)).catch(() => null)
+  const installed = material && new X509Certificate(material.cert)
   if (installed?.fingerprint256 === fingerprint256) {
     return ok('running', `${where} serves this certificate`)
   }
@@ -124,15 +124,6 @@ async function checkCertificate(
   return validToDate <= now
     ? problem('running', `${detail}, which has expired: ${advice}`)
     : warning('running', `${detail}: ${advice}`)
-}
-
-/** Null if the files cannot be read, which `checkFiles` reports. */
-async function readInstalled(files: TlsFiles): Promise<X509Certificate | null> {
-  try {
-    return new X509Certificate((await readTlsFiles(files)).cert)
-  } catch {
-    return null
-  }
 }
 
 /** Makes a TLS handshake and sends nothing, so it does not have to trust the other side. */
@@ -147,8 +138,9 @@ async function askForCertificate(host: string, port: number): Promise<Served> {
     isConnected = true
     await once(socket, 'secureConnect', { signal })
     const certificate = socket.getPeerX509Certificate()
-    if (!certificate) return { kind: 'no-tls', reason: 'no certificate' }
-    return { kind: 'certificate', certificate }
+    return certificate
+      ? { kind: 'certificate', certificate }
+      : { kind: 'no-tls', reason: 'no certificate' }
   } catch (error) {
     const late = `no answer within ${ANSWER_WITHIN_MS / 1000} s`
     if (signal.aborted) return { kind: 'no-tls', reason: late }

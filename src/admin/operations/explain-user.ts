@@ -1,6 +1,5 @@
 // Why can this user not log in? Everything that decides about it, and the verdict.
 import { parseHash } from '../../bcrypt/hash-text.ts'
-import type { Device } from '../../domain/device.ts'
 import type { User } from '../../domain/user.ts'
 import { isReachable } from '../../login/credentials.ts'
 import { deviceScopes } from '../../login/scopes.ts'
@@ -27,44 +26,27 @@ export type Verdict =
   | { kind: 'temporary-password-ended'; at: Date }
   | { kind: 'must-change-password'; until: Date }
 
-type ShownDevice = Device & Pick<ShownScope, 'failures' | 'budget' | 'waitsUntil'>
-
-type ExplainedUser = ShownUser & {
-  /** The cost of the stored hash; null if it cannot be evaluated. */
-  hashCost: number | null
-  liveSessions: number
-  /** Null if none is known. */
-  lastLoginAt: Date | null
-  devices: ShownDevice[]
-}
-
-export type Explanation = ExplainedUser & {
-  /** The address that a login would come from, if it is known. */
-  client: string | null
-  verdict: Verdict
-  throttle: ShownThrottle
-}
+export type Explanation = Awaited<ReturnType<typeof explainUser>>
 
 /** If a client is given, says also whether a login from there would have to wait. */
-export async function explainUser(
-  deps: AdminDeps,
-  found: User,
-  client: CountedClient | null,
-): Promise<Explanation> {
-  const { store, clock } = deps
-  const { email } = found
-  const now = clock()
-  const throttle = await showThrottle(deps, { email, client }, now)
-  const lastLogin = await store.sessions.findLastLogin(found.id)
-  const user = {
-    ...toShownUser(found, now),
-    hashCost: parseHash(found.passwordHash)?.cost ?? null,
-    liveSessions: await store.sessions.countLive(found.id, now),
-    lastLoginAt: lastLogin?.at ?? null,
+export async function explainUser(deps: AdminDeps, found: User, client: CountedClient | null) {
+  const { sessions } = deps.store
+  const now = deps.clock()
+  const throttle = await showThrottle(deps, { email: found.email, client }, now)
+  /** Without a cost, the hash cannot be evaluated. */
+  const hashCost = parseHash(found.passwordHash)?.cost ?? null
+  const user = toShownUser(found, now)
+  return {
+    ...user,
+    hashCost,
+    liveSessions: await sessions.countLive(found.id, now),
+    /** Null if none is known. */
+    lastLoginAt: (await sessions.findLastLogin(found.id))?.at ?? null,
     devices: await listDevices(deps, found, now),
+    client: client?.ip ?? null,
+    verdict: decideVerdict({ ...user, hashCost }, throttle, now),
+    throttle,
   }
-  const verdict = decideVerdict(user, throttle, now)
-  return { ...user, client: client?.ip ?? null, verdict, throttle }
 }
 
 /** The known devices of a user, with their failures. */
@@ -72,7 +54,7 @@ export async function listDevices(
   { store }: Pick<AdminDeps, 'store'>,
   { id, email }: User,
   now: Date,
-): Promise<ShownDevice[]> {
+) {
   const devices = await store.devices.list(id, now)
   const scopes = await store.throttle.read(
     devices.flatMap(device => deviceScopes(email, device)),
@@ -87,7 +69,11 @@ export async function listDevices(
 }
 
 /** Checks in the order of the login. The user comes first: waiting does not help one that is not active. */
-function decideVerdict(user: ExplainedUser, { scopes }: ShownThrottle, now: Date): Verdict {
+function decideVerdict(
+  user: ShownUser & { hashCost: number | null },
+  { scopes }: ShownThrottle,
+  now: Date,
+): Verdict {
   if (!isReachable(user.email)) return { kind: 'unreachable-email' }
   if (user.state === 'inactive') return { kind: 'inactive' }
   if (user.state === 'locked' && user.lockedUntil) {

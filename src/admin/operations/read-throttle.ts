@@ -16,33 +16,22 @@ export type ShownScope = Omit<ScopeState, 'name' | 'key' | 'emailDigest'> & {
   waitsUntil: Date | null
 }
 
-/** The clients that have failed with one email. */
-type ClientsOfEmail = {
-  clients: number
-  waiting: number
-  /** When the last of them need no longer wait. */
-  waitsUntil: Date | null
-}
-
 /** What counts attempts with an email, of a client, or both. */
 export type Named = { email: string | null; client: CountedClient | null }
 
-export type ShownThrottle = {
-  /** Those of an attempt, in the order pair, email, client, network; only what `Named` names. */
-  scopes: ShownScope[]
-  /** Null without an email. */
-  clients: ClientsOfEmail | null
-}
+export type ShownThrottle = Awaited<ReturnType<typeof showThrottle>>
 
 export async function showThrottle(
   { store, clock, budgets }: ReadDeps,
   named: Named,
   now = clock(),
-): Promise<ShownThrottle> {
+) {
   const { email } = named
   const scopes = await store.throttle.read(scopesOf(named, budgets), now)
   return {
+    /** Those of an attempt, in the order pair, email, client, network; only what `named` names. */
     scopes: scopes.map(state => toShownScope(state, now)),
+    /** Null without an email. */
     clients:
       email === null
         ? null
@@ -60,7 +49,8 @@ export function toShownScope(state: ScopeState, now: Date): ShownScope {
   return { scope: name, digest: key, ...rest, waitsUntil: waitsUntil(state, now) }
 }
 
-function toClients(states: ScopeState[], now: Date): ClientsOfEmail {
+/** The clients that have failed with one email. `waitsUntil`: when the last of them need no longer wait. */
+function toClients(states: ScopeState[], now: Date) {
   const pairs = states.filter(({ name }) => name === 'pair')
   const waits = pairs.flatMap(state => waitsUntil(state, now) ?? [])
   return {
@@ -74,34 +64,17 @@ export function latestOf(times: Date[]): Date | null {
   return times.reduce<Date | null>((a, b) => (a === null || b > a ? b : a), null)
 }
 
-type WaitingEmail = Pick<ShownScope, 'digest' | 'failures' | 'dailyFailures' | 'waitsUntil'> & {
-  email: string
-  /** How many clients have failed with this email. */
-  clients: number
-}
-type FailingClient = Pick<ShownScope, 'scope' | 'digest' | 'failures' | 'waitsUntil'>
-
-export type ThrottleList = {
-  /** How many users must wait, up to 1,000, and how many of the 1,000 clients and networks with the most failures. */
-  waiting: Record<'email' | 'client' | 'network', number>
-  /** Those of users that must wait, the most failures for the day first. */
-  emails: WaitingEmail[]
-  /** Clients and networks, the most failures first. */
-  clients: FailingClient[]
-}
+export type ThrottleList = Awaited<ReturnType<typeof listThrottle>>
 
 const MAX_WAITING_USERS = 1_000
 
 /** Not atomic: attempts go on meanwhile. */
-export async function listThrottle(
-  { store, clock, budgets }: ReadDeps,
-  top: number,
-): Promise<ThrottleList> {
+export async function listThrottle({ store, clock, budgets }: ReadDeps, top: number) {
   const limits = limitsOf(budgets)
   const now = clock()
   const waiting = await listWaitingEmails(store.users, now)
   const scopes = waiting.map(email => emailScope(email, budgets))
-  const emails: WaitingEmail[] = (await store.throttle.read(scopes, now))
+  const emails = (await store.throttle.read(scopes, now))
     .map((state, i) => {
       const { digest, failures, dailyFailures, waitsUntil } = toShownScope(state, now)
       return { email: waiting[i] ?? '', digest, failures, dailyFailures, clients: 0, waitsUntil }
@@ -119,8 +92,11 @@ export async function listThrottle(
   const count = (name: ScopeName) =>
     clients.filter(({ scope, waitsUntil }) => scope === name && waitsUntil).length
   return {
+    /** How many users must wait, up to 1,000, and how many of the 1,000 clients and networks with the most failures. */
     waiting: { email: waiting.length, client: count('client'), network: count('network') },
+    /** Those of users that must wait, the most failures for the day first. */
     emails,
+    /** Clients and networks, the most failures first. */
     clients: clients.slice(0, top),
   }
 }

@@ -27,18 +27,13 @@ const SQL_TIME =
 /** No field has so many characters. To count those of a longer text takes much memory. */
 const MAX_LENGTH = 10_000
 
-/** The checked row, or what is wrong with it. A missing value, null and an empty text are the same. */
-export function tryCheck(...row: Parameters<typeof checkRow>): CheckedRow | Failure {
-  try {
-    return checkRow(...row)
-  } catch (error) {
-    if (error instanceof Failure) return error
-    throw error
-  }
-}
-
-/** Throws a Failure whose message says what is wrong. */
-function checkRow(values: Values, secret: SecretField, maxCost: number, now: Date): CheckedRow {
+/** Throws a Failure that says what is wrong. A missing value, null and an empty text are the same. */
+export function checkRow(
+  values: Values,
+  secret: SecretField,
+  maxCost: number,
+  now: Date,
+): CheckedRow {
   const id = textIn(values, 'id')
   if (id !== null && !isUuid(id)) throw new Failure('id is not a UUID: --map id= leaves it out.')
   const [name, role] = [textIn(values, 'name'), textIn(values, 'role')]

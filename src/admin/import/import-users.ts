@@ -7,7 +7,7 @@ import { Failure } from '../../system/failures.ts'
 import type { Moment } from '../input/times.ts'
 import { type AdminDeps, changeNow } from '../operations/deps.ts'
 import { checkNewPassword } from '../operations/new-password.ts'
-import { type CheckedRow, tryCheck } from './check-row.ts'
+import { type CheckedRow, checkRow } from './check-row.ts'
 import type { readColumns } from './columns.ts'
 import type { Records } from './records.ts'
 import type { Report } from './report.ts'
@@ -39,7 +39,6 @@ type Import = ImportOptions & {
   onProgress: (isHashing: boolean) => void
 }
 
-type Checked = CheckedRow | Failure | { skipped: string }
 type WaitingRow = { line: number; row: CheckedRow }
 
 /**
@@ -57,33 +56,32 @@ export async function importUsers(
   /** The first line of each email and each id. */
   const firstLines = new Map<string, number>()
 
-  /** The checked row, or why it is left out. There is nothing to wait for if it has no password. */
-  function check(line: number, text: string): Checked | Promise<Checked> {
+  /** The checked row; null if it is skipped. Throws a Failure that says why it is rejected. */
+  async function check(line: number, text: string): Promise<CheckedRow | null> {
     const read = records.read(text)
     const values = typeof read === 'string' ? read : columns.valuesOf(read)
-    if (typeof values === 'string') return new Failure(values)
-    const row = tryCheck(values, columns.secret, options.maxCost, deps.clock())
-    if (row instanceof Failure) return row
-    if ('problem' in row.secret && !temporary) {
-      const { problem } = row.secret
-      return options.isSkipping ? { skipped: problem } : new Failure(problem)
+    if (typeof values === 'string') throw new Failure(values)
+    const row = checkRow(values, columns.secret, options.maxCost, deps.clock())
+    const { email, id, secret } = row
+    if ('problem' in secret && !temporary) {
+      if (!options.isSkipping) throw new Failure(secret.problem)
+      report.skip(line, secret.problem)
+      return null
     }
-    if (!('password' in row.secret)) return takeOnce(row, line)
-    return checkPassword(row, row.secret).then(({ refusal }) => refusal ?? takeOnce(row, line))
+    if ('password' in secret) {
+      const { refusal } = await checkPassword(row, secret)
+      if (refusal) throw refusal
+    }
+    const [emailLine, idLine] = [firstLines.get(email), id && firstLines.get(id)]
+    if (emailLine) throw new Failure(`its email is also in line ${emailLine}`)
+    if (idLine) throw new Failure(`its id is also in line ${idLine}`)
+    firstLines.set(email, line)
+    if (id) firstLines.set(id, line)
+    return row
   }
 
   function checkPassword(owner: CheckedRow, { password }: { password: string }) {
     return checkNewPassword(deps, { password, allowWeak: options.allowWeak }, owner)
-  }
-
-  function takeOnce(row: CheckedRow, line: number): Checked {
-    const { email, id } = row
-    const [emailLine, idLine] = [firstLines.get(email), id && firstLines.get(id)]
-    if (emailLine) return new Failure(`its email is also in line ${emailLine}`)
-    if (idLine) return new Failure(`its id is also in line ${idLine}`)
-    firstLines.set(email, line)
-    if (id) firstLines.set(id, line)
-    return row
   }
 
   async function store(window: WaitingRow[]): Promise<void> {
@@ -127,15 +125,14 @@ export async function importUsers(
     options.onProgress(temporary !== null && isHashed)
   }
 
-  function toUser(
+  async function toUser(
     row: CheckedRow,
     passwords: Map<string, string>,
     id: string = randomUUID(),
-  ): ImportedUser | Promise<ImportedUser> {
+  ): Promise<ImportedUser> {
     const { secret, ...user } = row
-    const known = { ...user, id, isIdGiven: row.id !== null }
-    if ('hash' in secret) return { ...known, passwordHash: secret.hash }
-    return hashOf(row, passwords).then(hash => ({ ...known, ...hash }))
+    const hash = 'hash' in secret ? { passwordHash: secret.hash } : await hashOf(row, passwords)
+    return { ...user, id, isIdGiven: row.id !== null, ...hash }
   }
 
   /** The passwords of the rows that get a temporary one: those of users that do not exist. */
@@ -184,10 +181,13 @@ export async function importUsers(
         await pause()
         options.onProgress(false)
       }
-      const row = await check(line, text)
-      if ('skipped' in row) report.skip(line, row.skipped)
-      else if (row instanceof Failure) report.reject(line, row.message.replace(/\.$/, ''))
-      else window.push({ line, row })
+      try {
+        const row = await check(line, text)
+        if (row) window.push({ line, row })
+      } catch (error) {
+        if (!(error instanceof Failure)) throw error
+        report.reject(line, error.message.replace(/\.$/, ''))
+      }
       if (window.length < WINDOW_ROWS) continue
       await storing
       storing = store(window)

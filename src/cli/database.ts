@@ -5,7 +5,6 @@ import { changeNow } from '../admin/operations/deps.ts'
 import { addRemoved, NONE_REMOVED } from '../domain/maintenance.ts'
 import { Failure } from '../system/failures.ts'
 import { type Context, configOf, type JsonOption } from './context.ts'
-import { createProgress } from './terminal.ts'
 import { withAnyStore, withMigratedStore, withStore } from './with-store.ts'
 
 export function databaseCommand(context: Context): Command {
@@ -58,14 +57,13 @@ export function databaseCommand(context: Context): Command {
     .action(({ json }: JsonOption) =>
       withStore(context, async ({ store, config: { auditDays }, admin }) => {
         const removed = { ...NONE_REMOVED }
-        const showProgress = createProgress(terminal)
         for (;;) {
           const batch = await store.maintenance.purge(admin.clock(), auditDays)
           if (batch === null)
             throw new Failure('A service is purging this database now: there is nothing to do.')
           addRemoved(removed, batch)
           if (batch.isDone) break
-          showProgress(`Removed ${removed.sessions} sessions so far …`)
+          terminal.progress(`Removed ${removed.sessions} sessions so far …`)
         }
         const sentence = `Removed ${removed.sessions} sessions, ${removed.refreshTokens} refresh tokens, ${removed.codes} codes, ${removed.devices} devices, ${removed.throttleRows} throttle rows and ${removed.auditEvents} audit events.`
         if (Object.values(removed).some(Boolean)) {

@@ -10,7 +10,6 @@ import { ask } from './prompt.ts'
 
 export type Terminal = ReturnType<typeof createTerminal>
 
-const SILENT_MS = 1_000
 const CLEAR_LINE = '\r\x1b[K'
 
 export type Streams = Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr'>
@@ -59,14 +58,6 @@ export function createTerminal({ stdin, stdout, stderr }: Streams) {
       return /^y(es)?$/i.test((await ask(`${question} [y/N] `, screen, false)).trim())
     },
     stdin,
-  }
-}
-
-/** Shows sentences once the command has taken longer than `SILENT_MS`. */
-export function createProgress(terminal: Terminal): (sentence: string) => void {
-  const startedMs = performance.now()
-  return sentence => {
-    if (performance.now() - startedMs > SILENT_MS) terminal.progress(sentence)
   }
 }
 

@@ -71,7 +71,7 @@ function toText(file: KeyFile): string {
   return `${JSON.stringify(file, null, 2)}\n`
 }
 
-export type WatchedKeys = Keys & Pick<Followed<KeySet>, 'reload' | 'close'>
+export type WatchedKeys = Keys & Pick<Followed<void>, 'reload' | 'close'>
 
 /**
  * Reloads the keys when the file changes. If it cannot be read, that is reported and the old keys stay. With
@@ -82,22 +82,15 @@ export async function watchKeys(
   isInUse: boolean,
   onReload: (error: Error | null) => void,
 ): Promise<WatchedKeys> {
+  const keySet: KeySet = { accessKeys: [], refreshKeys: [] }
   let inUse = (_keyId: string) => isInUse
   const load = async () => {
-    const keySet = await loadKeySet(path)
-    const problem = findShortKey(keySet, inUse)
+    const loaded = await loadKeySet(path)
+    const problem = findShortKey(loaded, inUse)
     if (problem) throw new KeyFileError(problem)
-    inUse = keyId => keySet.accessKeys.some(key => key.keyId === keyId)
-    return keySet
+    inUse = keyId => loaded.accessKeys.some(key => key.keyId === keyId)
+    Object.assign(keySet, loaded)
   }
-  const { current, reload, close } = await followFiles([path], load, onReload)
-  const keys = createKeys({
-    get accessKeys() {
-      return current().accessKeys
-    },
-    get refreshKeys() {
-      return current().refreshKeys
-    },
-  })
-  return { ...keys, reload, close }
+  const { reload, close } = await followFiles([path], load, onReload)
+  return { ...createKeys(keySet), reload, close }
 }

@@ -107,7 +107,7 @@ function supervise(node) {
 function stopWithParent(stop) {
   const { [LAUNCHER_PID]: launcher, npm_lifecycle_script: script = '' } = process.env
   delete process.env[LAUNCHER_PID]
-  if (!launcher && !/launch\.cjs|login-service/.test(script)) return
+  if (!launcher && !/(launch|command)\.cjs|login-service/.test(script)) return
   const parent = launcher ? Number(launcher) : process.ppid
   const checking = setInterval(() => {
     if (process.ppid === parent) return

@@ -1,7 +1,7 @@
 // keys list|rotate
 import { Command } from 'commander'
 import { timeText } from '../admin/layout.ts'
-import type { AuditAction, NewAuditEvent } from '../domain/audit.ts'
+import type { NewAuditEvent } from '../domain/audit.ts'
 import { ensureKeyFile, loadKeySet, readKeyFile, replaceKeyFile } from '../keys/key-file.ts'
 import { createKeys, importKeys, type KeySet, PUBLISH_SECONDS, rotate } from '../keys/key-set.ts'
 import { withChangeLock } from '../storage/file-lock.ts'
@@ -38,10 +38,10 @@ export function keysCommand(context: Context): Command {
         const { clock, record } = await prepare()
         const first = await ensureKeyFile(path, clock())
         const { added, removed } = first
-          ? { added: keyEvents('key.added', first), removed: [] }
+          ? { added: keysOf(first), removed: [] }
           : await rotateKeyFile(path, clock, options.now ? 0 : PUBLISH_SECONDS)
-        const gone = removed.length > 0 && { removed: targetsOf(removed) }
-        const facts = { path, added: targetsOf(added), ...gone }
+        const gone = removed.length > 0 && { removed: removed.map(({ keyId }) => keyId) }
+        const facts = { path, added: added.map(({ keyId }) => keyId), ...gone }
         if (first) announce('admin.keys_created', facts, `Made the first signing keys in ${path}.`)
         else {
           const start = options.now ? 'at once.' : 'in an hour. Copy it to all machines before.'
@@ -49,7 +49,7 @@ export function keysCommand(context: Context): Command {
           announce('admin.keys_rotated', facts, sentence)
           if (options.now) say(MACHINES_WITHOUT_FILE)
         }
-        await record([...added, ...removed])
+        await record([...eventsOf(added, 'key.added'), ...eventsOf(removed, 'key.removed')])
         if (options.json) await printKeys(context, path, clock(), options)
       }),
     )
@@ -63,30 +63,27 @@ async function rotateKeyFile(path: string, clock: () => Date, delaySeconds: numb
   return withChangeLock(path, async () => {
     const file = await readKeyFile(path)
     // A file that lacks a kind of keys can be rotated too; no service has used it.
-    const before = await importKeys(file).catch(() => ({ accessKeys: [], refreshKeys: [] }))
-    const after = await replaceKeyFile(path, await rotate(file, clock(), delaySeconds))
-    const [old, current] = [keyEvents('key.removed', before), keyEvents('key.added', after)]
-    const without = (events: NewAuditEvent[], others: NewAuditEvent[]) =>
-      events.filter(({ target }) => !targetsOf(others).includes(target))
-    return { added: without(current, old), removed: without(old, current) }
+    const before = keysOf(await importKeys(file).catch(() => ({ accessKeys: [], refreshKeys: [] })))
+    const after = keysOf(await replaceKeyFile(path, await rotate(file, clock(), delaySeconds)))
+    const without = (keys: Key[], others: Key[]) =>
+      keys.filter(({ keyId }) => !others.some(other => other.keyId === keyId))
+    return { added: without(after, before), removed: without(before, after) }
   })
 }
 
-function keyEvents(
-  action: Extract<AuditAction, `key.${string}`>,
-  { accessKeys, refreshKeys }: KeySet,
-): NewAuditEvent[] {
-  return [...accessKeys, ...refreshKeys].map(({ keyId, algorithm, fingerprint }) => {
-    const tokens = algorithm === 'HS256' ? 'refresh' : 'access'
+type Key = ReturnType<typeof keysOf>[number]
+
+const keysOf = ({ accessKeys, refreshKeys }: KeySet) => [
+  ...accessKeys.map(key => ({ ...key, tokens: 'access' })),
+  ...refreshKeys.map(key => ({ ...key, tokens: 'refresh' })),
+]
+
+function eventsOf(keys: Key[], action: 'key.added' | 'key.removed'): NewAuditEvent[] {
+  return keys.map(({ keyId: target, tokens, algorithm, fingerprint }) => {
     const facts = { tokens, algorithm, fingerprint }
     const change = action === 'key.removed' ? { before: facts } : { after: facts }
-    return { action, target: keyId, targetId: null, ...change }
+    return { action, target, targetId: null, ...change }
   })
-}
-
-/** The ids of the keys. */
-function targetsOf(events: NewAuditEvent[]): string[] {
-  return events.map(({ target }) => target)
 }
 
 async function printKeys(
@@ -97,10 +94,7 @@ async function printKeys(
 ): Promise<void> {
   const keySet = await loadKeySet(path)
   const signing = createKeys(keySet).signingAt(now)
-  const rows = [
-    ...keySet.accessKeys.map(key => ({ ...key, tokens: 'access' })),
-    ...keySet.refreshKeys.map(key => ({ ...key, tokens: 'refresh' })),
-  ].map(({ keyId, tokens, algorithm, signsFrom }) => {
+  const rows = keysOf(keySet).map(({ keyId, tokens, algorithm, signsFrom }) => {
     const from = new Date(signsFrom * 1000)
     const isSigning = keyId === signing.accessKey.keyId || keyId === signing.refreshKey.keyId
     const state = isSigning ? 'signing' : from > now ? 'coming' : 'verifying'

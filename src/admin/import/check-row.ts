@@ -38,7 +38,8 @@ export function checkRow(
   if (id !== null && !isUuid(id)) throw new Failure('id is not a UUID: --map id= leaves it out.')
   const [name, role] = [textIn(values, 'name'), textIn(values, 'role')]
   const lockedUntil = timeIn(values, 'lockedUntil')
-  const typedEmail = requiredIn(values, 'email')
+  const typedEmail = textIn(values, 'email')
+  if (typedEmail === null) throw new Failure('email is missing.')
   const email = parseNewEmail(typedEmail)
   return {
     id: id?.toLowerCase() ?? null,
@@ -83,12 +84,6 @@ function textIn(values: Values, field: string): string | null {
   if (typeof value !== 'string') throw new Failure(`${field} must be text.`)
   if (value.length > MAX_LENGTH) throw new Failure(`${field} has ${value.length} characters.`)
   return value === '' ? null : value
-}
-
-function requiredIn(values: Values, field: string): string {
-  const text = textIn(values, field)
-  if (text === null) throw new Failure(`${field} is missing.`)
-  return text
 }
 
 function activeIn(values: Values): boolean | null {

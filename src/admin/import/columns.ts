@@ -84,12 +84,15 @@ export function readColumns(name: string, records: Records, options: ColumnOptio
     throw new Failure(`The columns do not fit: ${describeUnknown(unknown)}.`)
   }
   if (heading) {
-    const isSecretOptional = options.withoutPasswords === 'temporary'
-    const required = ['email', ...(isSecretOptional ? [] : [secret])]
-    requireFields(
-      required,
-      present.map(column => known[column]),
-    )
+    const required = ['email', ...(options.withoutPasswords === 'temporary' ? [] : [secret])]
+    const fields = present.map(column => known[column])
+    const missing = required.filter(field => !fields.includes(field))
+    if (missing.length > 0) {
+      throw new Failure(
+        `The file needs the columns ${required.join(', ')}, and may have ${EXPORTED_FIELDS.join(', ')}. ` +
+          `Missing: ${missing.join(', ')}. If a column has another name, add --map COLUMN=FIELD.`,
+      )
+    }
   }
   /** Columns that are not taken. Rows of JSON may add some. */
   const ignored = new Set(unknown)
@@ -145,15 +148,6 @@ function describeUnknown(unknown: string[]): string {
   const off = unknown.find(isOffColumn)
   const example = off ? ` (${off}=${IS_OFF})` : ''
   return `${names} ${what} of a user: add --map COLUMN=FIELD${example}, or --ignore-unknown`
-}
-
-function requireFields(required: string[], fields: (string | null | undefined)[]): void {
-  const missing = required.filter(field => !fields.includes(field))
-  if (missing.length === 0) return
-  throw new Failure(
-    `The file needs the columns ${required.join(', ')}, and may have ${EXPORTED_FIELDS.join(', ')}. ` +
-      `Missing: ${missing.join(', ')}. If a column has another name, add --map COLUMN=FIELD.`,
-  )
 }
 
 function refuseOtherSecret(records: Records, present: string[], secret: SecretField): void {

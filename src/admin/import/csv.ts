@@ -55,11 +55,7 @@ function endOfRecord(text: string, start: number, delimiter: string): number {
   }
 }
 
-function hasOddQuotes(text: string): boolean {
-  let isOdd = false
-  for (let at = text.indexOf('"'); at !== -1; at = text.indexOf('"', at + 1)) isOdd = !isOdd
-  return isOdd
-}
+const hasOddQuotes = (text: string) => text.split('"').length % 2 === 0
 
 const endOfLine = (text: string, start: number) => text.indexOf('\n', start) + 1 || text.length
 

@@ -6,7 +6,7 @@ import { ID, NO_DATA } from '../../http/openapi/schemas.ts'
 import { WrongUse } from '../../system/failures.ts'
 import type { Fields, Operation } from '../operation.ts'
 import type { AdminDeps } from '../operations/deps.ts'
-import { countField, listOf, NEXT, PAGE_MAX } from './schemas.ts'
+import { countField, listOf, PAGE_MAX } from './schemas.ts'
 
 /** The method and the address of an operation. */
 export function addressOf({ request }: Operation): { method: string; url: string } | null {
@@ -81,14 +81,12 @@ function fieldsOf({ fields, list }: Operation): Fields {
 
 function dataOf(id: string, { data, list }: Operation): { title: string } {
   if (!list) return data ?? NO_DATA
-  const { items, schema, positionName } = list
-  const next = positionName
-    ? {
-        ...NEXT,
-        type: ['integer', 'null'],
-        description: NEXT.description.replace('after', positionName),
-      }
-    : NEXT
+  const { items, schema, positionName = 'after' } = list
+  const next = {
+    type: [positionName === 'after' ? 'string' : 'integer', 'null'],
+    description: `Send it as \`${positionName}\` to get the next page. Null at the end.`,
+    examples: [null],
+  }
   return named(`${id.replace('list', '')}Page`, whole({ [items]: listOf(schema), next }))
 }
 

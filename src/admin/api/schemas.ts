@@ -31,12 +31,6 @@ export function listOf(items: object) {
   return { type: 'array', items }
 }
 
-export const NEXT = {
-  type: ['string', 'null'],
-  description: 'Send it as `after` to get the next page. Null at the end.',
-  examples: [null],
-}
-
 const INTEGER = { type: 'integer', examples: [0] }
 const WAITS_UNTIL = orNull(TIME, 'Null if it need not wait.')
 const DIGEST = {
@@ -66,10 +60,6 @@ const SHOWN_USER_FIELDS = {
 
 const { id: sessionId, ...otherSessionFields } = SESSION_FIELDS
 const { userAgent, ip } = SESSION_FIELDS
-const DEVICE_FIELDS = {
-  ...{ id: ID, userId: id, createdAt: TIME, lastUsedAt: TIME, expiresAt: TIME, userAgent },
-}
-const COUNTED = { failures: INTEGER, budget: INTEGER, waitsUntil: WAITS_UNTIL }
 const SCOPE_NAME = { type: 'string', enum: ['pair', 'email', 'client', 'network', 'device'] }
 
 const LAST_LOGIN_AT = orNull(TIME, 'Null if none is known.')
@@ -127,7 +117,10 @@ export const STORED_TOKEN = named(
 
 export const DEVICE_WITH_FAILURES = named(
   'DeviceWithFailures',
-  whole({ ...DEVICE_FIELDS, ...COUNTED }),
+  whole({
+    ...{ id: ID, userId: id, createdAt: TIME, lastUsedAt: TIME, expiresAt: TIME, userAgent },
+    ...{ failures: INTEGER, budget: INTEGER, waitsUntil: WAITS_UNTIL },
+  }),
 )
 
 const SCOPE = named(

@@ -110,13 +110,11 @@ export function parsePassword(typed: string): string {
 }
 
 /** A hash from another system, of at most the cost that the service is configured for. */
-export function hashParser(label: string, maxCost: number) {
-  return (typed: string) => {
-    const cost = costOf(typed)
-    if (cost !== null && cost <= maxCost) return typed
-    const rule = `a bcrypt hash ($2a, $2b or $2y) of cost 4 to ${maxCost}`
-    throw new WrongUse(`${label} takes ${rule}.`, label)
-  }
+export function parseHash(typed: string, maxCost: number): string {
+  const cost = costOf(typed)
+  if (cost !== null && cost <= maxCost) return typed
+  const rule = `a bcrypt hash ($2a, $2b or $2y) of cost 4 to ${maxCost}`
+  throw new WrongUse(`passwordHash takes ${rule}.`, 'passwordHash')
 }
 
 export function countParser(label: string, max = 999_999_999) {

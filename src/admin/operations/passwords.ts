@@ -5,7 +5,7 @@ import { named, object } from '../../http/openapi/operation.ts'
 import { TIME } from '../../http/openapi/schemas.ts'
 import { emailTaken, userNotFound, WrongUse } from '../../system/failures.ts'
 import { ADDED_USER_FIELDS } from '../api/schemas.ts'
-import { hashParser, parsePassword } from '../input/values.ts'
+import { parseHash, parsePassword } from '../input/values.ts'
 import { timeText } from '../layout.ts'
 import { type Input, operation } from '../operation.ts'
 import type { AdminDeps } from './deps.ts'
@@ -58,8 +58,7 @@ type Secret = { given: GivenPassword; shown: { password?: string; temporaryUntil
 function secretOf(input: PasswordInput, { bcryptCost, clock }: AdminDeps): Secret {
   const { password, allowWeak, generate: isGenerated = false, permanent, valid } = input
   const { temporary = isGenerated && !permanent } = input
-  const passwordHash =
-    input.passwordHash && hashParser('passwordHash', bcryptCost)(input.passwordHash)
+  const passwordHash = input.passwordHash && parseHash(input.passwordHash, bcryptCost)
   const wanted = [password !== undefined, passwordHash !== undefined, isGenerated]
   if (wanted.filter(Boolean).length !== 1) {
     throw new WrongUse(SEND_ONE.replaceAll('`', ''), 'password')
@@ -160,10 +159,7 @@ export const setPassword = operation(
     }
     const { password: _, ...end } = shown
     const sentence = `Set the password of ${email} and ended all sessions.${describeEnd(shown)}`
-    return {
-      data: { email, ...shown },
-      said: { facts: { email, ...end }, sentence },
-    }
+    return { data: { email, ...shown }, said: { facts: { email, ...end }, sentence } }
   },
   printPassword,
 )

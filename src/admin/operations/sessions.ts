@@ -77,8 +77,7 @@ export const endSession = operation(
     if (!isUuid(id) || !(await deps.store.sessions.endByAdministrator(id, changeNow(deps)))) {
       throw new Failure(`There is no live session ${id}.`, { code: 'not-found' })
     }
-    const sentence = `Ended session ${id}.`
-    return { said: { facts: { sessionId: id }, sentence } }
+    return { said: { facts: { sessionId: id }, sentence: `Ended session ${id}.` } }
   },
 )
 

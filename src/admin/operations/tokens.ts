@@ -127,8 +127,7 @@ export const revokeToken = operation(
     if (!(await deps.store.adminTokens.revoke(name, changeNow(deps)))) {
       throw new Failure(`There is no token ${name}.`)
     }
-    const sentence = `Revoked the token ${name}.`
-    return { said: { facts: { name }, sentence } }
+    return { said: { facts: { name }, sentence: `Revoked the token ${name}.` } }
   },
 )
 

@@ -67,10 +67,7 @@ export const getUserData = operation(
     const auditEvents = events.map(({ by: _, ...event }) => event)
     return {
       data: { user, lastLogin, devices, throttle, sessions, refreshTokens, auditEvents },
-      said: {
-        facts: { email },
-        sentence: `Exported what is stored about ${email}.`,
-      },
+      said: { facts: { email }, sentence: `Exported what is stored about ${email}.` },
     }
   },
 )

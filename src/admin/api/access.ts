@@ -41,14 +41,12 @@ export function isChange({ method }: FastifyRequest): boolean {
   return method !== 'GET' && method !== 'HEAD'
 }
 
-type AccessDeps = {
-  tokens: AdminTokenStore
-  clock: () => Date
-  onRead: (tokenName: string) => void
-}
-
 /** An onRequest hook, so that no body is read before the token is known to be valid. */
-export function admitTokens({ tokens, clock, onRead }: AccessDeps) {
+export function admitTokens(
+  tokens: AdminTokenStore,
+  clock: () => Date,
+  onRead: (tokenName: string) => void,
+) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const shown = bearerTokenOf(request)
     const token = isAdminToken(shown) ? await tokens.find(digestOf(shown)) : null
@@ -56,10 +54,8 @@ export function admitTokens({ tokens, clock, onRead }: AccessDeps) {
     if (!token || token.expiresAt <= now) {
       const unknown = shown === null ? 'no-token' : 'unknown-token'
       logRefused(request, token ? 'expired-token' : unknown, token)
-      return sendFailure(reply, 'INVALID_TOKEN', {
-        message: REFUSED,
-        isTokenRefused: shown !== null,
-      })
+      const isTokenRefused = shown !== null
+      return sendFailure(reply, 'INVALID_TOKEN', { message: REFUSED, isTokenRefused })
     }
     const { name, role, lastUsedAt } = token
     if (!ALLOWED[role](request)) {

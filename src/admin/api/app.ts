@@ -44,20 +44,18 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
   const { config, clock, metrics, track } = deps
   const { bcryptCost, budgets } = config
   const oneAtATime = createWorkQueue()
+  const toOverrule = 'send "allowWeak": true with a "write" token'
   const store = queueOperations(deps.store)
   const shared = {
     ...{ store, clock, budgets, bcryptCost, oneAtATime },
     hashPassword: (password: string) => oneAtATime(() => bcrypt.hash(password, bcryptCost)),
-    passwordRules: {
-      ...config.passwordRules,
-      toOverrule: 'send "allowWeak": true with a "write" token',
-    },
+    passwordRules: { ...config.passwordRules, toOverrule },
   }
   // Its callers reach this port directly: a header that a proxy would set is forged.
   const direct = { ...deps, config: { ...config, trustProxy: [] } }
   const { app, refuseOtherMethods } = createServer(direct, {
     maxParamLength: PARAM_MAX_LENGTH,
-    admit: admitTokens({ tokens: deps.store.adminTokens, clock, onRead: metrics.adminRead }),
+    admit: admitTokens(deps.store.adminTokens, clock, metrics.adminRead),
   })
   app.decorateRequest(TOKEN, null)
   addReference(app, deps.page, ADMIN_API)
@@ -98,10 +96,8 @@ async function outcomeOf(
     const code = error instanceof Failure && CODE_OF[error.code]
     if (code) {
       const { message, field, reason } = error
-      return {
-        code,
-        details: { message, ...(field && { fields: [field] }), ...(reason && { reason }) },
-      }
+      const details = { message, ...(field && { fields: [field] }), ...(reason && { reason }) }
+      return { code, details }
     }
     if (error instanceof TooMuchWork || error instanceof DatabaseBusy) {
       return { code: 'SERVICE_UNAVAILABLE', details: { retryAfterSeconds: RETRY_WORK_SECONDS } }

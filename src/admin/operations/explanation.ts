@@ -102,9 +102,7 @@ export function fieldsOfUser(user: Explanation, now: Date): Row {
     devices: `${user.devices.length} known${waitingOf(waits.length, latestOf(waits))}`,
     sessions: `${user.liveSessions} live`,
     'password hash': user.hashCost === null ? 'unusable' : `bcrypt, cost ${user.hashCost}`,
-    ...(user.temporaryUntil && {
-      'temporary password': `until ${timeText(user.temporaryUntil)}`,
-    }),
+    ...(user.temporaryUntil && { 'temporary password': `until ${timeText(user.temporaryUntil)}` }),
     created: timeText(user.createdAt),
     updated: timeText(user.updatedAt),
   }

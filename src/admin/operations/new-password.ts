@@ -36,12 +36,8 @@ export async function checkNewPassword(
   if (flaw === null || isOverruled) return { refusal: null, isOverruled }
   const advice = isUsable ? `, or ${toOverrule}` : ''
   const problem = unfitPassword(describeFlaw(flaw, rules.minLength) + advice)
-  const refusal = new Failure(problem, {
-    code: 'weak-password',
-    field: 'password',
-    reason: flaw,
-  })
-  return { refusal, isOverruled }
+  const details = { code: 'weak-password', field: 'password', reason: flaw } as const
+  return { refusal: new Failure(problem, details), isOverruled }
 }
 
 export async function hashNewPassword(

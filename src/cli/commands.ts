@@ -73,27 +73,21 @@ function withPasswordOptions(command: Command, terminal: Terminal): void {
           'Too many arguments. A password is not accepted here, because other users of this machine could see it: leave it out to be asked for it, or use --password-stdin or --generate.',
         )
       }
-      checkOptions(command.opts(), terminal)
+      const problem = problemWithOptions(command.opts(), terminal)
+      if (problem) throw new WrongUse(problem)
     })
 }
 
-/** Refuses, before the database is opened, options that do not fit together or give no password. */
-function checkOptions(options: Record<string, unknown>, terminal: Terminal): void {
+/** Found before the database is opened: options that do not fit together or give no password. */
+function problemWithOptions(options: Record<string, unknown>, terminal: Terminal): string | null {
   const { passwordStdin, generate, permanent, temporary } = options
-  if (passwordStdin && generate) {
-    throw new WrongUse('--password-stdin cannot be used with --generate.')
-  }
-  if (permanent && temporary) throw new WrongUse('--permanent cannot be used with --temporary.')
-  if (passwordStdin && terminal.stdin.isTTY) {
-    throw new WrongUse(
-      '--password-stdin is for pipes; a terminal would show the password. Leave the option out to be asked for it.',
-    )
-  }
-  if (!generate && !passwordStdin && !terminal.isInteractive) {
-    throw new WrongUse(
-      'There is no terminal to ask for the password: use --password-stdin or --generate.',
-    )
-  }
+  if (passwordStdin && generate) return '--password-stdin cannot be used with --generate.'
+  if (permanent && temporary) return '--permanent cannot be used with --temporary.'
+  if (passwordStdin && terminal.stdin.isTTY)
+    return '--password-stdin is for pipes; a terminal would show the password. Leave the option out to be asked for it.'
+  if (!generate && !passwordStdin && !terminal.isInteractive)
+    return 'There is no terminal to ask for the password: use --password-stdin or --generate.'
+  return null
 }
 
 async function obtainPassword(

@@ -40,13 +40,9 @@ export function databaseCommand(context: Context): Command {
           name,
           appliedAt ? `applied ${timeText(appliedAt)}` : 'pending: run "database migrate"',
         ])
-        return terminal.print(
-          fieldLines({
-            database: where,
-            ...Object.fromEntries(states),
-            ...(users === null ? {} : { users: String(users) }),
-          }),
-        )
+        const counted = users === null ? {} : { users: String(users) }
+        const fields = { database: where, ...Object.fromEntries(states), ...counted }
+        return terminal.print(fieldLines(fields))
       }),
     )
 

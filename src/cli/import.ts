@@ -143,11 +143,8 @@ async function importFrom(
       signal,
     ).catch(error => {
       const { added, updated, unchanged } = report.counts
-      if (!isDryRun && added + updated + unchanged > 0) {
-        terminal.say(
-          `So far ${report}. Users that were stored stay; run the command again to continue.`,
-        )
-      }
+      const advice = 'Users that were stored stay; run the command again to continue.'
+      if (!isDryRun && added + updated + unchanged > 0) terminal.say(`So far ${report}. ${advice}`)
       throw error
     })
     sayIgnored(terminal, columns.ignored, told)
@@ -184,11 +181,11 @@ function describe(
 ): string {
   const parts = [
     `Reading ${name} as ${container.toUpperCase()}`,
-    ...(title ? [`from ${title}`] : []),
-    ...(delimiter ? [`with ${DELIMITER_NAMES[delimiter] ?? `"${delimiter}"`}`] : []),
-    ...(encoding === 'utf8' ? [] : [`in ${encoding}`]),
+    title && `from ${title}`,
+    delimiter && `with ${DELIMITER_NAMES[delimiter] ?? `"${delimiter}"`}`,
+    encoding !== 'utf8' && `in ${encoding}`,
   ]
-  return parts.join(' ')
+  return parts.filter(Boolean).join(' ')
 }
 
 /** Returns how many were told. */

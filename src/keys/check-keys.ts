@@ -24,10 +24,6 @@ export async function checkKeys(config: Config, now: Date): Promise<Finding> {
   const isTooEarly = [accessKeys, refreshKeys].some(keys =>
     keys.every(({ signsFrom }) => signsFrom * 1000 > now.getTime()),
   )
-  return isTooEarly
-    ? warning(
-        'keys',
-        `${detail}; all keys of a kind start in the future: check the clock of this machine`,
-      )
-    : ok('keys', detail)
+  const advice = 'all keys of a kind start in the future: check the clock of this machine'
+  return isTooEarly ? warning('keys', `${detail}; ${advice}`) : ok('keys', detail)
 }

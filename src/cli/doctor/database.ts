@@ -61,12 +61,9 @@ async function checkPool(
 ): Promise<Finding[]> {
   const most = await maintenance.readConnectionLimit()
   if (database.engine === 'sqlite' || most === null || database.poolSize <= most) return []
-  return [
-    warning(
-      'database pool',
-      `DATABASE_POOL_SIZE is ${database.poolSize}, but PostgreSQL allows this role ${most} connections: lower it, or raise max_connections or the limit of the role`,
-    ),
-  ]
+  const detail = `DATABASE_POOL_SIZE is ${database.poolSize}, but PostgreSQL allows this role ${most} connections`
+  const advice = 'lower it, or raise max_connections or the limit of the role'
+  return [warning('database pool', `${detail}: ${advice}`)]
 }
 
 /** A machine may lack the file of a rotation elsewhere, or have one of an older backup. Looks at the last events only. */
@@ -79,12 +76,9 @@ async function checkRotation({ signingKeysFile }: Config, audit: AuditStore): Pr
   const last = added.filter(({ at }) => at.getTime() === added[0]?.at.getTime())
   const missing = last.map(({ target }) => target).filter(keyId => !known.includes(keyId))
   if (missing.length === 0) return []
-  return [
-    warning(
-      'keys',
-      `${signingKeysFile} lacks the key ${missing.join(' and ')}, which the audit has: copy the file from the machine of the last "keys rotate"`,
-    ),
-  ]
+  const detail = `${signingKeysFile} lacks the key ${missing.join(' and ')}, which the audit has`
+  const advice = 'copy the file from the machine of the last "keys rotate"'
+  return [warning('keys', `${detail}: ${advice}`)]
 }
 
 function checkDatabaseClock(offsetMs: number): Finding {
@@ -106,10 +100,8 @@ async function checkHashes(users: UserStore, bcryptCost: number): Promise<Findin
     return warning('hashes', `${unusable} of ${all} cannot be verified: set new passwords`)
   }
   if (slow > 0) {
-    return warning(
-      'hashes',
-      `${slow} of ${all} are above BCRYPT_COST ${bcryptCost}: these logins take longer than others`,
-    )
+    const detail = `${slow} of ${all} are above BCRYPT_COST ${bcryptCost}`
+    return warning('hashes', `${detail}: these logins take longer than others`)
   }
   return ok('hashes', `${all} stored, none above BCRYPT_COST ${bcryptCost}`)
 }

@@ -12,11 +12,8 @@ export async function checkMachine(config: Config, now: Date): Promise<Finding[]
   return [...(await checkHashing(config)), checkClock(now)]
 }
 
-async function checkHashing({
-  passwordEngine,
-  bcryptCost,
-  loginTimeMs,
-}: Config): Promise<Finding[]> {
+async function checkHashing(config: Config): Promise<Finding[]> {
+  const { passwordEngine, bcryptCost, loginTimeMs } = config
   const findings: Finding[] = []
   const hasher = await openHasher(
     passwordEngine,
@@ -35,10 +32,7 @@ async function checkHashing({
 }
 
 function checkClock(now: Date): Finding {
-  return now > RELEASED
-    ? ok('clock', now.toISOString())
-    : problem(
-        'clock',
-        `${now.toISOString()} is in the past: set the clock, because tokens depend on it`,
-      )
+  const time = now.toISOString()
+  if (now > RELEASED) return ok('clock', time)
+  return problem('clock', `${time} is in the past: set the clock, because tokens depend on it`)
 }

@@ -71,12 +71,8 @@ async function checkHealth(config: Config): Promise<Finding[]> {
   }
   const isPlain = !tls && trustProxy.length > 0 && port > 0
   if (!isPlain || (await askForCertificate(host, port)).kind === 'nothing') return []
-  return [
-    warning(
-      'running',
-      `${host}, port ${port} is in use, but there are no health endpoints on ${where}: is it another program?`,
-    ),
-  ]
+  const detail = `${host}, port ${port} is in use, but there are no health endpoints on ${where}`
+  return [warning('running', `${detail}: is it another program?`)]
 }
 
 /** Null if nothing listens there; empty if there is no answer in HTTP. */

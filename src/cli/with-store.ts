@@ -133,7 +133,5 @@ function isMissing(database: DatabaseConfig): boolean {
 
 /** Errors of this program must not be reported as errors of the database. */
 function isBug(error: unknown): boolean {
-  return (
-    error instanceof TypeError || error instanceof ReferenceError || error instanceof SyntaxError
-  )
+  return [TypeError, ReferenceError, SyntaxError].some(type => error instanceof type)
 }

@@ -108,13 +108,10 @@ export async function writeTemporaryFile(
  */
 export async function copyOwner(path: string, made: string): Promise<Stats | null> {
   if (process.getuid?.() !== 0) return null
-  let owner: Stats
-  try {
-    owner = await stat(path)
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return null
-    throw error
-  }
+  const owner = await stat(path).catch(error => {
+    if (!hasCode(error, 'ENOENT')) throw error
+  })
+  if (!owner) return null
   // lchown, not chown: a symbolic link at `made` must not hand over the file that it points to.
   await lchown(made, owner.uid, owner.gid)
   return owner

@@ -17,7 +17,7 @@ export type ShownScope = Omit<ScopeState, 'name' | 'key' | 'emailDigest'> & {
 }
 
 /** What counts attempts with an email, of a client, or both. */
-export type Named = { email: string | null; client: CountedClient | null }
+type Named = { email: string | null; client: CountedClient | null }
 
 export type ShownThrottle = Awaited<ReturnType<typeof showThrottle>>
 

@@ -26,14 +26,6 @@ for (const engine of ['lanes', 'native'] as const) {
       return digest !== null && matches(digest)
     }
 
-    for (const prefix of ['$2a$', '$2b$', '$2y$']) {
-      test(`accepts hashes that start with ${prefix}`, async () => {
-        const stored = hash.replace('$2b$', prefix)
-        assert.equal(await verify(PASSWORD, stored), true)
-        assert.equal(await verify(`${PASSWORD} `, stored), false)
-      })
-    }
-
     test('accepts hashes of lower and higher cost', async () => {
       for (const cost of [4, 5, 7, 8]) {
         const stored = await bcrypt.hash(PASSWORD, cost)
@@ -52,19 +44,9 @@ for (const engine of ['lanes', 'native'] as const) {
 
     const UNUSABLE: [what: string, stored: string | null][] = [
       ['no user', null],
-      ['an empty hash', ''],
       ['garbage', 'garbage'],
-      ['a password in plain text', PASSWORD],
       ['another algorithm', `$argon2id$v=19$m=65536,t=3,p=4$${'a'.repeat(40)}`],
-      ['an unknown prefix', hash.replace('$2b$', '$2x$')],
-      ['a truncated hash', hash.slice(0, -1)],
-      ['a hash with an extra character', `${hash}x`],
-      ['a hash with a line end', `${hash}\n`],
-      ['a character that bcrypt does not use', `${hash.slice(0, -1)}!`],
-      ['cost 3', hash.replace('$06$', '$03$')],
       ['cost 16', COST_16_HASH],
-      ['cost 31', hash.replace('$06$', '$31$')],
-      ['cost 99', hash.replace('$06$', '$99$')],
     ]
     for (const [what, stored] of UNUSABLE) {
       test(`never matches for ${what}, and is as much work`, async () => {
@@ -74,21 +56,6 @@ for (const engine of ['lanes', 'native'] as const) {
         }
       })
     }
-
-    test('no guess matches a decoy', async () => {
-      const guesses = [
-        '',
-        ' ',
-        'password',
-        'decoy',
-        'dummy',
-        'unknown',
-        'null',
-        'undefined',
-        '\u0000',
-      ]
-      for (const guess of guesses) assert.equal(await verify(guess, null), false, guess)
-    })
 
     test('a null password does not match the hash of an empty password', async () => {
       const ofEmpty = await bcrypt.hash('', COST)

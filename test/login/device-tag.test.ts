@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { createTestDatabase, ENGINES_BY_RUN, openPatientStore } from '../support/engines.ts'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { PASSWORD, startTestService } from '../support/service.ts'
 import {
   cookie,
@@ -48,22 +48,6 @@ for (const engine of ENGINES_BY_RUN) {
       const answer = await other.call(attemptWith(device, PASSWORD))
       assert.equal(answer.status, 200)
       assert.equal(cookieIn(answer, DEVICE_COOKIE), device)
-    })
-
-    test('when five stores migrate one database at once, all read the same device key', async t => {
-      const database = await createTestDatabase(engine)
-      const stores = await Promise.all(
-        Array.from({ length: 5 }, () => openPatientStore(database.config)),
-      )
-      t.after(async () => {
-        for (const store of stores) await store.close()
-        await database.drop()
-      })
-      await Promise.all(stores.map(store => store.migrations.apply()))
-      const keys = new Set(await Promise.all(stores.map(store => store.devices.readKey())))
-      assert.equal(keys.size, 1)
-      assert.match([...keys].join(), /^[\da-f]{64}$/)
-      assert.ok(!keys.has(await service.store.devices.readKey()), 'each database has its own key')
     })
   })
 }

@@ -160,15 +160,6 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal((await loginWith(email, device)).status, 200)
     })
 
-    test('a success clears the failures of its device', async () => {
-      const { email, device } = await newOwner()
-      for (let round = 0; round < 3; round++) {
-        const failures = await failWith(email, device, DEVICE_BUDGET - 1)
-        assert.deepEqual(countStatuses(failures), { 401: DEVICE_BUDGET - 1 })
-        assert.equal((await loginWith(email, device)).status, 200)
-      }
-    })
-
     type Owner = Awaited<ReturnType<typeof newOwner>>
     const UNKNOWN_DEVICES: [string, (owner: Owner) => Promise<string>][] = [
       ['of another account', async () => (await newOwner()).device],

@@ -53,13 +53,6 @@ async function openWithCookie() {
   }
 }
 
-test('a cookie is idle 30 minutes after its last use', async () => {
-  const { authenticateAt } = await openWithCookie()
-  const idle = { kind: 'invalid', reason: 'cookie-idle', email: 'ann@example.com' }
-  assert.deepEqual(await authenticateAt(IDLE_MS), idle)
-  assert.equal((await authenticateAt(IDLE_MS - 1)).kind, 'live')
-})
-
 test('the use of a cookie is noted once a minute, and keeps its session for 30 minutes', async () => {
   const { authenticateAt, storedTimes, database } = await openWithCookie()
   // The end of its refresh token.

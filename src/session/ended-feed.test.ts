@@ -66,15 +66,6 @@ test('callers share a read while it runs and for a second after its start', asyn
   assert.equal(state.reads.length, 2)
 })
 
-test('an end is listed for 65 minutes', async () => {
-  const { listAt, endAt } = await openFeed()
-  const id = await endAt(NOW_MS + BLOCK_MS - 1)
-  await listAt(NOW_MS)
-  const endMs = NOW_MS + BLOCK_MS + LISTED_MS
-  assert.deepEqual((await listAt(endMs - 1_000))?.ids, [id])
-  assert.deepEqual((await listAt(endMs))?.ids, [])
-})
-
 test('a read lists the last ends again, and those of two minutes if one of them was late', async () => {
   const { state, listAt, endAt } = await openFeed()
   const ids = [await endAt(NOW_MS - LISTED_MS), await endAt(NOW_MS - LATE_MS)]
@@ -96,14 +87,6 @@ test('a cursor repeats ten seconds, and may be ahead by five', async () => {
     assert.deepEqual(await listAt(afterMs, seenMs), { ids: [], seenMs, last: null })
   }
   assert.equal(await listAt(afterMs, afterMs + 5_001), null)
-})
-
-test('after a start, callers have been told the ends of more than two minutes ago', async () => {
-  const { listAt, endAt } = await openFeed()
-  const [older, newer] = [await endAt(NOW_MS - LATE_MS - 60_000), await endAt(NOW_MS - 60_000)]
-  const knownFromMs = NOW_MS - 60_000 + BLOCK_MS + 10_000
-  assert.deepEqual((await listAt(NOW_MS, knownFromMs - 1))?.ids, [older, newer])
-  assert.deepEqual((await listAt(NOW_MS, knownFromMs))?.ids, [newer])
 })
 
 test('an end that becomes visible during a long read, or during the read of another instance, is new to every caller', async () => {

@@ -33,33 +33,6 @@ async function openRefreshing() {
   return { ...opened, deps, at, findSession }
 }
 
-test('its caller gets the successor of a token again for 60 seconds; then the session ends', async () => {
-  const { at, sessionId, findSession } = await openRefreshing()
-  const first = await at(0)
-  assert.ok(first.kind === 'refreshed' && first.repeatedBy === null)
-  const again = await at(60_000)
-  assert.ok(again.kind === 'refreshed' && again.repeatedBy === 'client')
-  assert.equal(again.refreshToken, first.refreshToken)
-  const { userId, ...late } = { userId: '', ...(await at(60_001)) }
-  assert.deepEqual(late, { kind: 'reused', sessionId, isOtherCaller: false })
-  assert.equal(userId, first.live.user.id)
-  assert.equal((await findSession()).kind, 'invalid')
-  assert.deepEqual(await at(60_001), { kind: 'invalid', reason: 'session-ended' })
-})
-
-test('a successor that was used is not given again, and another caller gets none', async () => {
-  const used = await openRefreshing()
-  const first = await used.at(0)
-  assert.ok(first.kind === 'refreshed')
-  assert.equal((await used.at(0, first.refreshToken)).kind, 'refreshed')
-  const replayed = await used.at(0)
-  assert.ok(replayed.kind === 'reused' && !replayed.isOtherCaller)
-  const other = await openRefreshing()
-  await other.at(0)
-  const stolen = await other.at(0, other.token, { ...caller, group: '192.0.2.2' })
-  assert.ok(stolen.kind === 'reused' && stolen.isOtherCaller)
-})
-
 test('a session is refreshed and renewed at most 60 times in a minute', async () => {
   const { at, deps, token, sessionId, findSession } = await openRefreshing()
   const limited = { kind: 'limited', sessionId, retryAfterSeconds: 60 }

@@ -7,9 +7,7 @@ import { until } from '../support/process.ts'
 import { PASSWORD } from '../support/service.ts'
 import {
   bearer,
-  cookie,
   DAY_MS,
-  MINUTE_MS,
   type SessionService,
   startSessionService,
 } from '../support/session-client.ts'
@@ -65,23 +63,6 @@ describe('the cost of a session', () => {
       assert.equal(await countStatements(refresh), statements)
       assert.equal(decodeJwt(last).exp, Math.floor(end.getTime() / 1000))
     }
-  })
-
-  test('requests with a cookie write its use once a minute, even if they are sent at once', async () => {
-    const { cookie: value, sessionId } = await newLogin()
-    const get = () => service.get('/session', cookie(value))
-    assert.equal(await countStatements(get), 1)
-    service.advance(MINUTE_MS)
-    const xminOf = async () => {
-      const rows = await service.database.rows(
-        `select xmin from sessions where id = '${sessionId}'`,
-      )
-      return rows[0]?.xmin
-    }
-    const before = await xminOf()
-    await Promise.all(Array.from({ length: 8 }, get))
-    assert.notEqual(await xminOf(), before)
-    assert.equal(await countStatements(get), 1)
   })
 
   test('refreshes change no index of sessions', async () => {

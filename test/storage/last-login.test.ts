@@ -37,38 +37,12 @@ for (const engine of ENGINES) {
       }
     }
 
-    test('a session keeps the login before its own, and the failures in between', async () => {
-      const user = await newUser()
-      await user.fail()
-      assert.equal(await user.open('::1'), null)
-      const first = { at: start, ip: '::1', userAgent: 'a browser' }
-      assert.deepEqual(await user.open('::2', later(1)), { ...first, failuresSince: 0 })
-      await user.fail()
-      await user.fail()
-      const second = { at: later(1), ip: '::2', userAgent: 'a browser' }
-      // By a clock that was set back.
-      assert.deepEqual(await user.open('::3', later(-1)), { ...second, failuresSince: 2 })
-      assert.deepEqual(await user.open('::4'), {
-        ...{ at: later(-1), ip: '::3', userAgent: 'a browser' },
-        failuresSince: 0,
-      })
-    })
-
     test('a login that fails because the user has changed is neither a failure nor a login', async () => {
       const user = await newUser()
       await user.open('::1')
       assert.equal(await user.open('::2', later(1), 'another hash'), undefined)
       const last = await user.open('::3', later(2))
       assert.deepEqual([last?.ip, last?.failuresSince], ['::1', 0])
-    })
-
-    test('an attempt that opens no session can be the last login too', async () => {
-      const user = await newUser()
-      await user.fail()
-      const login = { userId: user.id, at: later(1), ip: '::1', userAgent: 'a browser' }
-      await store.attempts.pass(makeScopes(), login)
-      const { userId: _, ...told } = login
-      assert.deepEqual(await user.open('::2', later(2)), { ...told, failuresSince: 0 })
     })
 
     test('no change by an administrator forgets the failures', async () => {
@@ -121,10 +95,6 @@ for (const engine of ENGINES) {
       assert.deepEqual(told.map(login => login?.ip).sort(), ['first', ...ips].sort())
       const failures = told.reduce((sum, login) => sum + (login?.failuresSince ?? 0), 0)
       assert.equal(failures, 30)
-    })
-
-    test('a user that does not exist has none', async () => {
-      assert.equal(await store.sessions.findLastLogin(randomUUID()), null)
     })
 
     test('the counters do not overflow', async () => {

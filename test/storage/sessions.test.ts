@@ -102,21 +102,6 @@ for (const engine of ENGINES) {
       assert.equal((await use(sessionEnd)).kind, 'replaced')
     })
 
-    test('the use of a token is a use of its session, and of no other', async () => {
-      const { id } = await newUser()
-      for (let i = 0; i < 2; i++) await open(id)
-      const [row] = await database.rows(
-        `select id, token, session_id from refresh_tokens where user_id = '${id}'`,
-      )
-      const next = makeSuccessor(later(1), later(DAY_MS))
-      await store.refreshTokens.use(String(row?.id), String(row?.token), next, later(1))
-      const sessions = await store.sessions.listLive(id, { afterId: null, limit: 9 }, start)
-      for (const session of sessions ?? []) {
-        assert.deepEqual(session.lastUsedAt, session.id === row?.session_id ? later(1) : start)
-      }
-      assert.equal(sessions?.length, 2)
-    })
-
     test('a session can be refreshed and ended while it ends all other sessions', async () => {
       for (let round = 0; round < 15; round++) {
         const { id } = await newUser()

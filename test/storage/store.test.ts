@@ -4,7 +4,6 @@ import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
 import type { ThrottleScope } from '../../src/domain/attempt.ts'
 import { createTestDatabase, ENGINES, openPatientStore, openTestStore } from '../support/engines.ts'
-import { fillSessions } from '../support/many-sessions.ts'
 import {
   byEmail,
   changeAt,
@@ -47,28 +46,6 @@ for (const engine of ENGINES) {
         updatedAt: start,
       })
       assert.equal(await store.users.findByEmail('Stored@example.com'), null)
-    })
-
-    test('an admitted attempt returns its user as stored', async () => {
-      const email = 'reserved@example.com'
-      await insertUser(email)
-      const forEver = new Date('9999-12-31T23:59:59.999Z')
-      for (const until of [null, later(MINUTE_MS), forEver]) {
-        if (until) await byEmail(store).lock(email, until, changeAt(later(1)))
-        const user = await store.users.findByEmail(email)
-        assert.deepEqual(user?.lockedUntil, until)
-        assert.deepEqual(await store.attempts.reserve(makeScopes(), email, start), {
-          kind: 'admitted',
-          user,
-        })
-      }
-    })
-
-    test('a closed store does not reserve an attempt', async () => {
-      const other = await openPatientStore(database.config)
-      await other.attempts.reserve(makeScopes(), UNKNOWN_EMAIL, start)
-      await other.close()
-      await assert.rejects(other.attempts.reserve(makeScopes(), UNKNOWN_EMAIL, start))
     })
 
     if (engine === 'postgres') {
@@ -162,31 +139,6 @@ for (const engine of ENGINES) {
       assert.equal(await byEmail(store).delete('deleted@example.com', changeAt()), null)
     })
 
-    test('a new password, a lock and a deactivation each end all sessions; an activation none', async () => {
-      const id = await insertUser('ends@example.com')
-      const changes: [string, () => Promise<boolean>, number][] = [
-        ['activate', () => byEmail(store).activate('ends@example.com', changeAt(start)), 1],
-        [
-          'set-password',
-          () => byEmail(store).setPassword('ends@example.com', 'a hash', changeAt(start)),
-          0,
-        ],
-        ['lock', () => byEmail(store).lock('ends@example.com', later(1), changeAt(start)), 0],
-        ['deactivate', () => byEmail(store).deactivate('ends@example.com', changeAt(start)), 0],
-      ]
-      for (const [name, change, live] of changes) {
-        await byEmail(store).activate('ends@example.com', changeAt(start))
-        await byEmail(store).unlock('ends@example.com', changeAt(start))
-        await openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
-        assert.equal(await change(), true)
-        assert.equal(await store.sessions.countLive(id, start), live, name)
-        const notEnded = await database.rows(
-          `select id from sessions where user_id = '${id}' and ended_at is null`,
-        )
-        assert.equal(notEnded.length, live, name)
-      }
-    })
-
     test('a code is not redeemed for a user that is no longer active', async () => {
       const email = 'redeems@example.com'
       const userId = await insertUser(email)
@@ -201,24 +153,6 @@ for (const engine of ENGINES) {
       const redemption = { userId, session: opened, refreshToken, maxSessions: 10 }
       assert.equal(await store.codes.redeem(digest(email), redemption, start), null)
       assert.equal((await store.sessions.findLive(opened.id, start)).kind, 'invalid')
-    })
-
-    test('every change of a user returns false for an unknown email', async () => {
-      assert.equal(await byEmail(store).setPassword(UNKNOWN_EMAIL, 'h', changeAt(start)), false)
-      assert.equal(await byEmail(store).lock(UNKNOWN_EMAIL, later(1), changeAt(start)), false)
-      assert.equal(await byEmail(store).unlock(UNKNOWN_EMAIL, changeAt(start)), false)
-      assert.equal(await byEmail(store).deactivate(UNKNOWN_EMAIL, changeAt(start)), false)
-      assert.equal(await byEmail(store).activate(UNKNOWN_EMAIL, changeAt(start)), false)
-      assert.equal(await byEmail(store).delete(UNKNOWN_EMAIL, changeAt()), null)
-    })
-
-    test('a user with many sessions can be deactivated and deleted', async () => {
-      const id = await insertUser('many@example.com')
-      // test/session/many-sessions.slow.test.ts has more than a statement may have parameters.
-      await fillSessions(database, id, 2_500, start)
-      assert.equal(await byEmail(store).deactivate('many@example.com', changeAt(start)), true)
-      assert.deepEqual(await store.sessions.listLive(id, { afterId: null, limit: 9 }, start), [])
-      assert.equal(await byEmail(store).delete('many@example.com', changeAt()), 0)
     })
 
     test('a hash is upgraded only if it is still the verified one', async () => {
@@ -236,44 +170,6 @@ for (const engine of ENGINES) {
       assert.equal(await open(), true)
       await byEmail(store).setPassword('meanwhile@example.com', 'another', changeAt(start))
       assert.equal(await open(), false)
-    })
-
-    test('users are listed in pages, ordered by email', async () => {
-      const seen: string[] = []
-      for (;;) {
-        const page = (await store.users.list({}, { after: seen.at(-1) ?? '', limit: 3 }, start))
-          .users
-        if (page.length === 0) break
-        seen.push(...page.map(user => user.email))
-      }
-      assert.equal(seen.length, await store.users.count())
-      assert.deepEqual(seen, seen.toSorted())
-    })
-
-    test('a purge removes an ended session, an idle one with its tokens, and no live one', async () => {
-      const id = await insertUser('purged@example.com')
-      const verified = { id, passwordHash: 'a hash' }
-      const scopes = makeScopes()
-      await openFor(store, verified, scopes, start)
-      const [ending] = (await store.sessions.listLive(id, { afterId: null, limit: 9 }, start)) ?? []
-      assert.ok(ending)
-      assert.equal(await store.sessions.end(ending.id, start), true)
-      assert.equal(await store.sessions.end(ending.id, start), false, 'it has ended already')
-      await openFor(store, verified, scopes, later(25 * 60 * MINUTE_MS - 500))
-      const count = async (table: string) =>
-        Number(
-          (await database.rows(`select count(*) as n from ${table} where user_id = '${id}'`))[0]?.n,
-        )
-      assert.equal(await count('sessions'), 2)
-      await store.maintenance.purge(later(25 * 60 * MINUTE_MS))
-      assert.equal(
-        await count('sessions'),
-        2,
-        'an ended session is kept until it would have expired',
-      )
-      assert.equal(await count('refresh_tokens'), 2)
-      await store.maintenance.purge(later(32 * 24 * 60 * MINUTE_MS))
-      assert.equal(await count('sessions'), 0, 'an unused session expires with its last token')
     })
 
     test('parallel purges remove each row once', async () => {

@@ -97,82 +97,6 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal((await service.call(raw(body))).status, 200)
     })
 
-    const OTHER_ANSWERS: [string, Call, number, string, Record<string, string>?][] = [
-      ['another path', { method: 'GET', path: '/nothing' }, 404, 'NOT_FOUND'],
-      ['a path below', { path: `${LOGIN}/x`, body: {} }, 404, 'NOT_FOUND'],
-      ['GET', { method: 'GET' }, 405, 'METHOD_NOT_ALLOWED', { allow: 'POST' }],
-      [
-        'POST to the keys',
-        { path: '/.well-known/jwks.json' },
-        405,
-        'METHOD_NOT_ALLOWED',
-        { allow: 'GET, HEAD' },
-      ],
-      ['DELETE', { method: 'DELETE' }, 405, 'METHOD_NOT_ALLOWED', { allow: 'POST' }],
-      [
-        'OPTIONS that is not a preflight',
-        { method: 'OPTIONS' },
-        405,
-        'METHOD_NOT_ALLOWED',
-        { allow: 'POST' },
-      ],
-      ['PROPFIND', { method: 'PROPFIND' }, 405, 'METHOD_NOT_ALLOWED', { allow: 'POST' }],
-      ['TRACE', { method: 'TRACE' }, 405, 'METHOD_NOT_ALLOWED', { allow: 'POST' }],
-      [
-        'PUT with a body of another type',
-        { method: 'PUT', headers: { 'Content-Type': 'text/plain' }, body: 'x' },
-        405,
-        'METHOD_NOT_ALLOWED',
-        { allow: 'POST' },
-      ],
-      [
-        'text/plain',
-        { headers: { 'Content-Type': 'text/plain' }, body: '{}' },
-        415,
-        'UNSUPPORTED_MEDIA_TYPE',
-      ],
-      [
-        'a form',
-        { headers: { 'Content-Type': 'application/x-www-form-urlencoded' }, body: 'email=a' },
-        415,
-        'UNSUPPORTED_MEDIA_TYPE',
-      ],
-      [
-        'multipart',
-        { headers: { 'Content-Type': 'multipart/form-data; boundary=x' }, body: '--x' },
-        415,
-        'UNSUPPORTED_MEDIA_TYPE',
-      ],
-      ['a body without a type', { body: '{}' }, 415, 'UNSUPPORTED_MEDIA_TYPE'],
-      [
-        'more than 16 KiB',
-        { body: { email: 'a@example.com', password: 'x'.repeat(17_000) } },
-        413,
-        'PAYLOAD_TOO_LARGE',
-      ],
-      [
-        'more than 16 KiB in chunks',
-        {
-          headers: { 'Content-Type': 'application/json', 'Transfer-Encoding': 'chunked' },
-          body: ' '.repeat(20_000),
-        },
-        413,
-        'PAYLOAD_TOO_LARGE',
-      ],
-    ]
-    for (const [name, call, status, code, headers = {}] of OTHER_ANSWERS) {
-      test(`${status} ${code} for ${name}`, async () => {
-        const answer = await service.call(call)
-        assert.equal(answer.status, status)
-        assert.equal(answer.json.success, false)
-        assert.equal(answer.json.error.code, code)
-        assert.ok(answer.json.error.message.length > 0)
-        for (const [header, value] of Object.entries(headers)) {
-          assert.equal(answer.headers[header], value)
-        }
-      })
-    }
-
     test('every kind of answer carries the same protective headers', async () => {
       await service.addUser('headers@example.com')
       const answers = [
@@ -202,12 +126,19 @@ for (const engine of ENGINES_BY_RUN) {
 
     test('a request id that is a UUID is kept, any other is replaced', async () => {
       const given = '0b6f5c3e-0000-4000-8000-00000000AbCd'
-      const kept = await service.call({ headers: { 'X-Request-ID': given } })
-      assert.equal(kept.headers['x-request-id'], given)
-      for (const odd of ['1', 'x'.repeat(5000), `${given}x`, 'a b']) {
-        const { headers } = await service.call({ headers: { 'X-Request-ID': odd } })
-        assert.match(String(headers['x-request-id']), UUID)
+      for (const kept of [given, '00000000-0000-0000-0000-000000000000']) {
+        const { headers } = await service.call({ headers: { 'X-Request-ID': kept } })
+        assert.equal(headers['x-request-id'], kept)
       }
+      const made = new Set<unknown>()
+      const odd = ['', '1', 'x'.repeat(5000), `${given}x`, 'a b', `{${given}}`, [given, given]]
+      odd.push(`${given}, ${given}`, given.replaceAll('-', ''), given.replace('6', 'g'))
+      for (const id of odd) {
+        const { headers } = await service.call({ headers: { 'X-Request-ID': id } })
+        assert.match(String(headers['x-request-id']), UUID)
+        made.add(headers['x-request-id'])
+      }
+      assert.equal(made.size, odd.length)
     })
   })
 }

@@ -298,17 +298,6 @@ for (const engine of ENGINES_BY_RUN) {
       assert.match(failed.text, new RegExp(`value="${email}"`))
     })
 
-    test('the operations of the API refuse a form with 415', async () => {
-      for (const path of ['login', 'password', 'logout', 'refresh', 'code']) {
-        const { status, json } = await service.call({
-          path: `/api/v1/auth/${path}`,
-          headers: { 'Content-Type': 'application/x-www-form-urlencoded' },
-          body: 'email=a&password=b',
-        })
-        assert.deepEqual([status, json.error.code], [415, 'UNSUPPORTED_MEDIA_TYPE'])
-      }
-    })
-
     test('a change of the password ends other sessions; after it nothing advises a change', async () => {
       const { email, visitor, page } = await loggedIn()
       const other = newVisitor()

@@ -28,6 +28,7 @@ const ENDPOINTS: [method: string, path: string][] = [
   ['DELETE', '/sessions/7d1ad5f1-5a8c-4e8c-9d1c-0a4b4f1f0e55'],
 ]
 const ALLOWED: [path: string, allow: string][] = [
+  ['/login', 'POST'],
   ['/refresh', 'POST'],
   ['/logout', 'POST'],
   ['/session', 'GET, HEAD'],

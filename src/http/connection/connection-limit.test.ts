@@ -31,17 +31,6 @@ describe('connections', () => {
     assert.deepEqual(closed, [])
   })
 
-  test('of the client with the most are closed first, the least recently used before others', () => {
-    const { add, closed, touch } = setUp()
-    for (const name of ['b1', 'a1', 'a2', 'a3']) add(name)
-    touch('a1')
-    assert.ok(add('c1'))
-    assert.deepEqual(closed, ['a2'])
-    touch('a3')
-    assert.ok(add('d1'))
-    assert.deepEqual(closed, ['a2', 'a1'])
-  })
-
   test('of the next client are closed if all of the first are busy', () => {
     const { add, closed, begin, end } = setUp({ total: 6, perClient: 3 })
     for (const name of ['a1', 'a2', 'a3', 'b1', 'b2', 'c1']) add(name)
@@ -51,22 +40,6 @@ describe('connections', () => {
     end('a2')
     assert.ok(add('e1'))
     assert.deepEqual(closed, ['b1', 'a2'])
-  })
-
-  test('are refused while all others are busy', () => {
-    const { add, closed, begin, end } = setUp()
-    for (const name of ['a1', 'a2', 'b1', 'c1']) {
-      add(name)
-      begin(name)
-    }
-    assert.equal(add('d1'), false)
-    assert.equal(add('d1'), false)
-    end('b1')
-    begin('b1')
-    assert.equal(add('d1'), false, 'it is busy with the next request')
-    end('b1')
-    assert.ok(add('d1'))
-    assert.deepEqual(closed, ['b1'])
   })
 
   test('that are to be closed first are closed before those of larger clients, unless used again', () => {

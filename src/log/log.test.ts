@@ -8,19 +8,9 @@ const COLOUR = new RegExp(`${String.fromCharCode(0x1b)}\\[\\d+m`, 'g')
 
 const UNSAFE = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u
 const HOSTILE = [
-  ...[
-    'a\r\nb',
-    '\u001b[2J',
-    '\u0007',
-    '\u0000',
-    '\u007f',
-    '\u0085',
-    '\u009b2J',
-    '\u2028',
-    '\u2029',
-  ],
-  ...['\u202ereversed', '\u2066x', '\u200fx', '"}\n{"event":"login.succeeded"}', '\ud800', '\\n'],
-  ...['{event}', '{msg}', '%s%o%j', '\t'],
+  ...['a\r\nb', '\u001b[2J', '\u0007', '\u0000', '\u007f', '\u0085', '\u009b2J', '\u2028'],
+  ...['\u2029', '\u202ereversed', '\u2066x', '\u200fx', '"}\n{"event":"login.succeeded"}'],
+  ...['\ud800', '\\n', '{event}', '{msg}', '%s%o%j', '\t'],
 ]
 
 function capture(isTTY: boolean) {

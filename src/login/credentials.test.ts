@@ -66,11 +66,7 @@ describe('the canonical email', () => {
 
 describe('the lookup key', () => {
   const KEPT = [
-    'a@example.com',
-    'not an email',
-    "' or 1=1 --",
-    'ä@exämple.com',
-    `${EMOJI}@example.com`,
+    ...['a@example.com', 'not an email', "' or 1=1 --", 'ä@exämple.com', `${EMOJI}@example.com`],
     'a'.repeat(254),
   ]
   for (const email of KEPT) {

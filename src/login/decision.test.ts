@@ -39,56 +39,30 @@ describe('the decision', () => {
     })
   }
 
-  const REJECTED: [name: string, user: User | null, matches: boolean, reason: string][] = [
-    ['an unknown email', null, false, 'unknown-email'],
-    ['an unknown email even if the password matched', null, true, 'unknown-email'],
-    ['a wrong password', USER, false, 'wrong-password'],
-    ['an inactive user', { ...USER, isActive: false }, true, 'inactive'],
+  const ADMIN = 'administrator'
+  const NEVER = new Date('infinity')
+  const REJECTED: [name: string, change: Partial<User> | null, matches: boolean, reason: string][] =
     [
-      'an inactive user with a wrong password',
-      { ...USER, isActive: false },
-      false,
-      'wrong-password',
-    ],
-    [
-      'a temporary password at its end',
-      { ...USER, temporaryUntil: NOW },
-      true,
-      'temporary-password-ended',
-    ],
-    [
-      'a temporary password until an invalid date',
-      { ...USER, temporaryUntil: new Date('infinity') },
-      true,
-      'temporary-password-ended',
-    ],
-    [
-      'a user locked by an administrator',
-      { ...USER, lockedUntil: FUTURE, lockedBy: 'administrator' },
-      true,
-      'locked-by-administrator',
-    ],
-    [
-      'a user locked until an invalid date',
-      { ...USER, lockedUntil: new Date('infinity'), lockedBy: 'administrator' },
-      true,
-      'locked-by-administrator',
-    ],
-    [
-      'a locked user without lockedBy',
-      { ...USER, lockedUntil: FUTURE },
-      true,
-      'locked-by-administrator',
-    ],
-    [
-      'an inactive user that is locked too',
-      { ...USER, isActive: false, lockedUntil: FUTURE, lockedBy: 'administrator' },
-      true,
-      'inactive',
-    ],
-  ]
-  for (const [name, user, matches, reason] of REJECTED) {
+      ['an unknown email', null, false, 'unknown-email'],
+      ['an unknown email even if the password matched', null, true, 'unknown-email'],
+      ['a wrong password', {}, false, 'wrong-password'],
+      ['an inactive user', { isActive: false }, true, 'inactive'],
+      ['an inactive user with a wrong password', { isActive: false }, false, 'wrong-password'],
+      [
+        'a temporary password at its end',
+        { temporaryUntil: NOW },
+        true,
+        'temporary-password-ended',
+      ],
+      ['an invalid end of it', { temporaryUntil: NEVER }, true, 'temporary-password-ended'],
+      ['a lock', { lockedUntil: FUTURE, lockedBy: ADMIN }, true, 'locked-by-administrator'],
+      ['an invalid end', { lockedUntil: NEVER, lockedBy: ADMIN }, true, 'locked-by-administrator'],
+      ['a lock without lockedBy', { lockedUntil: FUTURE }, true, 'locked-by-administrator'],
+      ['a locked inactive user', { isActive: false, lockedUntil: FUTURE }, true, 'inactive'],
+    ]
+  for (const [name, change, matches, reason] of REJECTED) {
     test(`rejects ${name}: ${reason}`, () => {
+      const user = change && { ...USER, ...change }
       assert.deepEqual(decide(user, matches, NOW), { kind: 'rejected', reason })
     })
   }

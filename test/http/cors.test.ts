@@ -38,34 +38,17 @@ async function productionEnv() {
 }
 
 const LOOK_ALIKES = [
-  'https://good.example.evil',
-  'https://goodXexample',
-  'https://evil.good.example',
-  'https://evilgood.example',
-  'https://good.example:444',
-  'https://good.example:443',
-  'https://good.example.',
-  'https://good.example/',
-  'https://good.example, https://evil.example',
-  'https://GOOD.example',
-  'HTTPS://good.example',
-  'http://good.example',
-  'https://good.example@evil.example',
-  'good.example',
-  '*',
-  'null',
-  '',
+  ...['https://good.example.evil', 'https://goodXexample', 'https://evil.good.example'],
+  ...['https://evilgood.example', 'https://good.example:444', 'https://good.example:443'],
+  ...['https://good.example.', 'https://good.example/'],
+  ...['https://good.example, https://evil.example', 'https://GOOD.example', 'HTTPS://good.example'],
+  ...['http://good.example', 'https://good.example@evil.example', 'good.example', '*', 'null', ''],
 ]
 const LOCAL = ['http://localhost', 'https://localhost:3000', 'http://127.0.0.1:5173']
 const LOCAL_LOOK_ALIKES = [
-  'http://localhost.evil.example',
-  'http://evil.localhost',
-  'http://127.0.0.1.evil.example',
-  'http://127.0.0.2',
-  'http://localhost:3000@evil.example',
-  'http://localhost:',
-  'http://LOCALHOST',
-  'file://localhost',
+  ...['http://localhost.evil.example', 'http://evil.localhost', 'http://127.0.0.1.evil.example'],
+  ...['http://127.0.0.2', 'http://localhost:3000@evil.example', 'http://localhost:'],
+  ...['http://LOCALHOST', 'file://localhost'],
 ]
 
 const POLICIES: [

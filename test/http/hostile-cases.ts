@@ -132,18 +132,9 @@ const NOT_FOUND = [
 const NOT_ALLOWED = METHODS.filter(name => name !== 'POST' && name !== 'CONNECT')
 
 const REFUSED_TYPES = [
-  'text/plain',
-  'text/json',
-  'application/jsonx',
-  'application/x-www-form-urlencoded',
-  'multipart/form-data; boundary=x',
-  'application/xml',
-  'application/problem+json',
-  'application/json+x',
-  '*/*',
-  'json',
-  ' ',
-  'application/json, text/plain',
+  ...['text/plain', 'text/json', 'application/jsonx', 'application/x-www-form-urlencoded'],
+  ...['multipart/form-data; boundary=x', 'application/xml', 'application/problem+json'],
+  ...['application/json+x', '*/*', 'json', ' ', 'application/json, text/plain'],
 ]
 
 const INVALID_BODIES: [string, string | Buffer][] = [

@@ -311,12 +311,7 @@ describe('the OpenAPI document', () => {
       await meet('listSessions', { headers: token, path: `${AUTH}/sessions?${query}` }, 400)
     }
     for (const name of [
-      'refresh',
-      'getSession',
-      'verify',
-      'listSessions',
-      'endOtherSessions',
-      'endSession',
+      ...['refresh', 'getSession', 'verify', 'listSessions', 'endOtherSessions', 'endSession'],
     ]) {
       await meet(name, {}, 401)
     }

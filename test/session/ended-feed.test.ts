@@ -292,14 +292,8 @@ for (const engine of ENGINES_BY_RUN) {
       for (const query of [
         ...['after=', 'after=x', 'after=-1', 'after=1.5', 'after=1e3', 'after=%201', 'after=0x10'],
         ...['after=99999999999999999999', 'after=999999999999999', `after=${ahead}`],
-        ...[
-          `after=${next}&after=${next}`,
-          'after=%00',
-          'after=١',
-          'after=0.0',
-          `after=0.${ahead}.x`,
-        ],
-        `after=${ahead}.0.${'0'.repeat(36)}`,
+        ...[`after=${next}&after=${next}`, 'after=%00', 'after=١', 'after=0.0'],
+        ...[`after=0.${ahead}.x`, `after=${ahead}.0.${'0'.repeat(36)}`],
       ]) {
         const { status, json } = await ask(`?${query}`)
         assert.equal(status, 400, query)

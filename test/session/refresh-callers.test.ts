@@ -73,45 +73,17 @@ for (const engine of ENGINES_BY_RUN) {
     }
 
     type Headers = ReturnType<typeof client>
+    const [home, homeWithId] = [client(HOME, 'app'), client(HOME, 'app', ID)]
+    const ipv6 = client('2001:db8:0:1::1', 'app')
     const SAME: [string, rotation: Headers, repetition: Headers, by: string][] = [
-      [
-        'the same id, from another address with another user agent',
-        client(HOME, 'app', ID),
-        client(ELSEWHERE, 'other', ID),
-        'id',
-      ],
-      [
-        'the same id in capitals, from another address',
-        client(HOME, 'app', ID),
-        client(ELSEWHERE, 'app', ID.toUpperCase()),
-        'id',
-      ],
-      ['the same client without an id', client(HOME, 'app'), client(HOME, 'app'), 'client'],
-      [
-        'the same client with another id',
-        client(HOME, 'app', ID),
-        client(HOME, 'app', OTHER_ID),
-        'client',
-      ],
-      [
-        'the same client, now without an id',
-        client(HOME, 'app', ID),
-        client(HOME, 'app'),
-        'client',
-      ],
+      ['the same id from elsewhere', homeWithId, client(ELSEWHERE, 'other', ID), 'id'],
+      ['the same id in capitals', homeWithId, client(ELSEWHERE, 'app', ID.toUpperCase()), 'id'],
+      ['the same client without an id', home, home, 'client'],
+      ['the same client with another id', homeWithId, client(HOME, 'app', OTHER_ID), 'client'],
+      ['the same client, now without an id', homeWithId, home, 'client'],
       ['the same client without a user agent', client(HOME, ''), client(HOME, ''), 'client'],
-      [
-        'another address of the same IPv6 network',
-        client('2001:db8:0:1::1', 'app'),
-        client('2001:db8:0:1:ffff::2', 'app'),
-        'client',
-      ],
-      [
-        'the same IPv4 address, written as IPv6',
-        client(HOME, 'app'),
-        client(`::ffff:${HOME}`, 'app'),
-        'client',
-      ],
+      ['the same IPv6 network', ipv6, client('2001:db8:0:1:ffff::2', 'app'), 'client'],
+      ['the same address, written as IPv6', home, client(`::ffff:${HOME}`, 'app'), 'client'],
     ]
     for (const [name, rotation, repetition, expected] of SAME) {
       test(`gets the same successor again: ${name}`, async () => {

@@ -24,9 +24,6 @@ export const ENGINES_BY_RUN = (
   ONLY.length > 0 ? ONLY : process.env.TEST_LONG ? ['postgres'] : ['sqlite']
 ) as [EngineName, ...EngineName[]]
 
-/** The size of a loop that takes long: a part of it in `npm test`, all of it in `npm run test:slow`. */
-export const sizeByRun = (usual: number, long: number) => (process.env.TEST_LONG ? long : usual)
-
 const TEMPLATE_FILE = 'login.db'
 const OPERATION_TIMEOUT_MS = 60_000
 

@@ -5,16 +5,7 @@ import { type Faults, replaceMethod } from './faults.ts'
 
 /** The operations of which a change of a file consists. */
 const FUNCTIONS = [
-  'open',
-  'mkdir',
-  'rename',
-  'link',
-  'unlink',
-  'rm',
-  'chmod',
-  'lchown',
-  'stat',
-  'readFile',
+  ...['open', 'mkdir', 'rename', 'link', 'unlink', 'rm', 'chmod', 'lchown', 'stat', 'readFile'],
 ] as const
 const METHODS = ['writeFile', 'appendFile', 'readFile', 'truncate', 'sync', 'stat'] as const
 

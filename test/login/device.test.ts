@@ -20,7 +20,6 @@ import {
 
 const DEVICE_BUDGET = 5
 const EMAIL_BUDGET = 20
-const LIFETIME_MS = 180 * DAY_MS
 
 for (const engine of ENGINES_BY_RUN) {
   describe(`known devices on ${engine}`, () => {
@@ -188,13 +187,6 @@ for (const engine of ENGINES_BY_RUN) {
         async ({ email, device }) => {
           await byEmail(service.store).delete(email, changeAt())
           await service.addUser(email)
-          return device
-        },
-      ],
-      [
-        'that was not used for 180 days',
-        async ({ device }) => {
-          service.advance(LIFETIME_MS + SECOND_MS)
           return device
         },
       ],

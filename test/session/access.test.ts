@@ -156,11 +156,6 @@ for (const engine of ENGINES_BY_RUN) {
       login = await service.browserLogin('kate@example.com')
     })
 
-    test('a token of 64 KiB is answered 431', async () => {
-      const { status } = await service.get('/session', bearer('x'.repeat(65_536)))
-      assert.equal(status, 431)
-    })
-
     for (const [method, path] of ENDPOINTS) {
       test(`${method} ${path.slice(0, 12)} refuses a token anywhere but as the bearer`, async () => {
         const token = login.accessToken

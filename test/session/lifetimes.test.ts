@@ -17,7 +17,7 @@ const expiryOf = (token: string) => Number(decodeJwt(token).exp) * SECOND_MS
 
 for (const engine of ENGINES_BY_RUN) {
   describe(`lifetimes on ${engine}`, () => {
-    for (const minutes of [5, 1_440]) {
+    for (const minutes of [5, 30, 1_440]) {
       test(`a cookie that is not used for ${minutes} minutes is refused; its refresh token still works`, async context => {
         const service = await startSessionService(engine, {
           SESSION_IDLE_MINUTES: String(minutes),
@@ -34,10 +34,11 @@ for (const engine of ENGINES_BY_RUN) {
         assert.equal(await statusOfCookie(), 401)
         assert.equal((await service.delete('/sessions', ownChange(login))).status, 401)
         assert.equal((await service.refresh(login.refreshToken)).status, 200)
+        assert.equal(await statusOfCookie(), 401, 'a refresh by token does not revive the cookie')
       })
     }
 
-    for (const days of [1, 90]) {
+    for (const days of [1, 30, 90]) {
       test(`a session in constant use ends ${days} days after its login, and its tokens with it`, async context => {
         const service = await startSessionService(engine, { SESSION_MAX_DAYS: String(days) })
         context.after(() => service.stop())
@@ -46,18 +47,21 @@ for (const engine of ENGINES_BY_RUN) {
         const opened = Date.parse(session.createdAt)
         const end = Date.parse(session.expiresAt)
         assert.equal(end - opened, days * DAY_MS)
-        let { refreshToken } = login
+        let { refreshToken, accessToken } = login
         for (let moment = opened; moment < end; moment += 6 * DAY_MS) {
-          service.advanceTo(Math.min(moment + 6 * DAY_MS, end - MINUTE_MS))
+          const next = Math.min(moment + 6 * DAY_MS, end - MINUTE_MS)
+          service.advanceTo(next)
           const { status, json } = await service.refresh(refreshToken)
           assert.equal(status, 200)
           for (const token of [json.data.refreshToken, json.data.accessToken]) {
             assert.ok(expiryOf(token) <= end, 'no token outlives the session')
           }
-          refreshToken = json.data.refreshToken
+          assert.ok(json.data.expiresIn <= (end - next) / SECOND_MS)
+          ;({ refreshToken, accessToken } = json.data)
         }
         service.advanceTo(end)
         assert.equal((await service.refresh(refreshToken)).status, 401)
+        assert.equal((await service.get('/session', bearer(accessToken))).status, 401)
       })
     }
   })

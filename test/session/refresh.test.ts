@@ -216,30 +216,6 @@ for (const engine of ENGINES_BY_RUN) {
       await assertRefused(successor)
     })
 
-    test('a session refreshed daily ends 30 days after its login, and its tokens with it', async t => {
-      service.stopClock(t)
-      const login = await newLogin()
-      const { session } = (await service.get('/session', bearer(login.accessToken))).json.data
-      const end = new Date(session.expiresAt).getTime()
-      assert.equal(end - new Date(session.createdAt).getTime(), 30 * DAY_MS)
-      let refreshToken = login.refreshToken
-      for (let day = 1; day < 30; day++) {
-        service.advance(DAY_MS)
-        refreshToken = await rotated(refreshToken)
-        assert.ok(expiryOf(refreshToken) <= end)
-      }
-      service.advanceTo(end - 3 * SECOND_MS)
-      const { status, json } = await service.refresh(refreshToken)
-      assert.equal(status, 200)
-      const { accessToken, refreshToken: last, expiresIn } = json.data
-      assert.ok(expiryOf(last) <= end, 'the refresh token outlives the session')
-      assert.ok(expiryOf(accessToken) <= end, 'the access token outlives the session')
-      assert.ok(expiresIn <= 3, `${expiresIn} s`)
-      service.advanceTo(end + SECOND_MS)
-      await assertRefused(last, refreshToken)
-      assert.equal((await service.get('/session', bearer(accessToken))).status, 401)
-    })
-
     test('the 61st refresh of a session within a minute is answered 429; other sessions are not limited', async () => {
       const { email, refreshToken } = await newLogin()
       const other = await service.programLogin(email)

@@ -68,15 +68,8 @@ for (const engine of ENGINES) {
 
     test('random header values do not change the answer to an invalid body', async () => {
       const name = fc.constantFrom(
-        'User-Agent',
-        'X-Request-ID',
-        'Origin',
-        'Cookie',
-        'Authorization',
-        'X-Forwarded-For',
-        'Accept',
-        'X-CSRF-Token',
-        'Accept-Version',
+        ...['User-Agent', 'X-Request-ID', 'Origin', 'Cookie', 'Authorization', 'X-Forwarded-For'],
+        ...['Accept', 'X-CSRF-Token', 'Accept-Version'],
       )
       const value = fc
         .string({ unit: 'binary-ascii' })

@@ -57,18 +57,10 @@ for (const engine of ENGINES_BY_RUN) {
         },
       )
       assert.equal(protectedHeader.kid, jwks.json.keys[0]?.kid)
-      assert.deepEqual(Object.keys(payload).toSorted(), [
-        'aud',
-        'email',
-        'exp',
-        'iat',
-        'iss',
-        'jti',
-        'name',
-        'role',
-        'sid',
-        'sub',
-      ])
+      assert.equal(
+        Object.keys(payload).toSorted().join(' '),
+        'aud email exp iat iss jti name role sid sub',
+      )
       assert.equal(payload.sub, id)
       assert.equal(payload.email, 'claims@example.com')
       assert.equal((payload.exp ?? 0) - (payload.iat ?? 0), 3600)

@@ -224,6 +224,14 @@ for (const engine of ENGINES_BY_RUN) {
       )
     })
 
+    const NEW_PASSWORD = 'seven green boats at noon'
+    const changePassword = (email: string) => {
+      const body = { email, currentPassword: PASSWORD, newPassword: NEW_PASSWORD }
+      return service.call({ path: `${AUTH}/password`, body })
+    }
+    const users = () => byEmail(service.store)
+    const now = () => changeAt(service.now())
+    const tomorrow = () => new Date(service.now().getTime() + DAY_MS)
     const CHANGES: [name: string, change: (email: string, login: Login) => Promise<unknown>][] = [
       [
         'a logout',
@@ -235,40 +243,13 @@ for (const engine of ENGINES_BY_RUN) {
       ],
       [
         'a change of the password',
-        async email => {
-          const body = {
-            email,
-            currentPassword: PASSWORD,
-            newPassword: 'seven green boats at noon',
-          }
-          assert.equal((await service.call({ path: `${AUTH}/password`, body })).status, 200)
-        },
+        async email => assert.equal((await changePassword(email)).status, 200),
       ],
-      [
-        'a password of the administrator',
-        email => byEmail(service.store).setPassword(email, 'a hash', changeAt(service.now())),
-      ],
-      [
-        'a deactivation',
-        email => byEmail(service.store).deactivate(email, changeAt(service.now())),
-      ],
-      [
-        'a lock of the administrator',
-        email =>
-          byEmail(service.store).lock(
-            email,
-            new Date(service.now().getTime() + DAY_MS),
-            changeAt(service.now()),
-          ),
-      ],
-      [
-        'the end of the session by the administrator',
-        email => byEmail(service.store).endSessions(email, changeAt(service.now())),
-      ],
-      [
-        'the deletion of the user',
-        email => byEmail(service.store).delete(email, changeAt(service.now())),
-      ],
+      ['a password of the administrator', email => users().setPassword(email, 'a hash', now())],
+      ['a deactivation', email => users().deactivate(email, now())],
+      ['a lock of the administrator', email => users().lock(email, tomorrow(), now())],
+      ['the end of the session by the administrator', email => users().endSessions(email, now())],
+      ['the deletion of the user', email => users().delete(email, now())],
     ]
     for (const [name, change] of CHANGES) {
       test(`${name} makes it invalid`, async () => {
@@ -286,10 +267,8 @@ for (const engine of ENGINES_BY_RUN) {
     test('a change of the password at the same moment leaves one session', async () => {
       for (let round = 0; round < 10; round++) {
         const { email, code, verifier, login } = await newCode()
-        const newPassword = 'seven green boats at noon'
-        const body = { email, currentPassword: PASSWORD, newPassword }
         const [changed, redeemed] = await Promise.all([
-          service.call({ path: `${AUTH}/password`, body }),
+          changePassword(email),
           redeem(code, verifier),
         ])
         assert.equal(changed.status, 200)

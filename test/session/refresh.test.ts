@@ -141,41 +141,20 @@ for (const engine of ENGINES_BY_RUN) {
     }
 
     type End = (email: string, sessionId: string) => Promise<unknown>
+    const users = () => byEmail(service.store)
+    const now = () => changeAt(service.now())
+    const tomorrow = () => new Date(service.now().getTime() + DAY_MS)
+    const lockByHand = (email: string) =>
+      service.database.rows(
+        `update users set locked_until = '9000-01-01T00:00:00.000Z' where email = '${email}'`,
+      )
     const ENDINGS: [string, reason: string, End][] = [
-      [
-        'deactivated',
-        'session-ended',
-        email => byEmail(service.store).deactivate(email, changeAt(service.now())),
-      ],
-      [
-        'locked by an administrator',
-        'session-ended',
-        email =>
-          byEmail(service.store).lock(
-            email,
-            new Date(service.now().getTime() + DAY_MS),
-            changeAt(service.now()),
-          ),
-      ],
-      [
-        'locked by hand in the database',
-        'user-locked',
-        email =>
-          service.database.rows(
-            `update users set locked_until = '9000-01-01T00:00:00.000Z' where email = '${email}'`,
-          ),
-      ],
-      ['deleted', 'unknown-token', email => byEmail(service.store).delete(email, changeAt())],
-      [
-        'given a new password',
-        'session-ended',
-        email => byEmail(service.store).setPassword(email, '$2b$', changeAt(service.now())),
-      ],
-      [
-        'logged out',
-        'session-ended',
-        (_email, sessionId) => service.store.sessions.end(sessionId, service.now()),
-      ],
+      ['deactivated', 'session-ended', email => users().deactivate(email, now())],
+      ['locked', 'session-ended', email => users().lock(email, tomorrow(), now())],
+      ['locked by hand in the database', 'user-locked', lockByHand],
+      ['deleted', 'unknown-token', email => users().delete(email, changeAt())],
+      ['given a new password', 'session-ended', email => users().setPassword(email, '$', now())],
+      ['logged out', 'session-ended', (_, id) => service.store.sessions.end(id, service.now())],
     ]
     for (const [name, reason, end] of ENDINGS) {
       test(`after a user was ${name}, refresh and access tokens are refused`, async () => {

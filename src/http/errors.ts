@@ -45,8 +45,8 @@ export function handleError(error: FastifyError, request: FastifyRequest, reply:
     return sendFailure(reply, 'SERVICE_UNAVAILABLE', { retryAfterSeconds: RETRY_BUSY_SECONDS })
   }
   // Counted: while the database is down, every request causes a fault.
-  const facts = { event: 'request.failed', error: error.code ?? error.name }
-  logCounted(request, 'error', facts, undefined, error)
+  const facts = { event: 'request.failed', error: error.code ?? error.name, err: error }
+  logCounted(request, 'error', facts)
   return sendFailure(reply, 'INTERNAL_ERROR')
 }
 

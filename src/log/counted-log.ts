@@ -10,21 +10,19 @@ const MAX_LINES = 10
 
 export type Level = 'info' | 'warn' | 'error'
 
-/** What a line says of its request. It may differ between lines that are counted together. */
 type Caller = { requestId: string; ip: string; userAgent: string }
 
-/** Email and origin may differ between lines that are counted together, the other facts may not. */
-export type LineFacts = { event: string; email?: string; origin?: string } & Record<string, string>
+/** Caller, email, origin and error may differ between lines that are counted together, the other facts may not. */
+export type LineFacts = { event: string; err?: Error; [fact: string]: string | Error | undefined }
 
+/** `written`: the emails or origins of the lines that were written last. The numbers are those of this second. */
 type Stream = {
   level: Level
   text: string | undefined
-  /** The fields of the line with the count. */
   facts: object
-  /** The emails or origins of the lines that were written last. */
   written: Set<string>
-  linesThisSecond: number
-  countThisSecond: number
+  lines: number
+  count: number
 }
 
 export type CountedLog = ReturnType<typeof createCountedLog>
@@ -33,54 +31,39 @@ export function createCountedLog(log: FastifyBaseLogger) {
   const streams = new Map<string, Stream>()
   let timer: NodeJS.Timeout | undefined
 
-  function streamOf(key: string, level: Level, text: string | undefined, facts: object): Stream {
-    const counts = { linesThisSecond: 0, countThisSecond: 0 }
-    const stream = streams.get(key) ?? { level, text, facts, written: new Set(), ...counts }
-    streams.set(key, stream)
-    timer ??= setTimeout(flush, COUNT_EVERY_MS).unref()
-    return stream
-  }
-
   /** Writes the counts of the last second, and forgets streams without a line in it. */
   function flush(): void {
     clearTimeout(timer)
     for (const [key, stream] of streams) {
-      const { level, text, facts, linesThisSecond, countThisSecond: count } = stream
+      const { level, text, facts, lines, count } = stream
       if (count > 0) log[level]({ ...facts, count }, text)
-      if (linesThisSecond + count === 0) streams.delete(key)
-      stream.linesThisSecond = 0
-      stream.countThisSecond = 0
+      if (lines + count === 0) streams.delete(key)
+      Object.assign(stream, { lines: 0, count: 0 })
     }
     timer = streams.size > 0 ? setTimeout(flush, COUNT_EVERY_MS).unref() : undefined
   }
 
   return {
     /** Clients are counted by `group`: one IPv6 network has more addresses than there are streams. */
-    write(
-      level: Level,
-      group: string,
-      caller: Caller,
-      facts: LineFacts,
-      text?: string,
-      err?: Error,
-    ): void {
-      const { email, origin, ...shared } = facts
-      const key = JSON.stringify([level, text, group, shared])
-      if (streams.size >= MAX_STREAMS && !streams.has(key)) {
-        const { event } = facts
-        streamOf(JSON.stringify([level, text, event]), level, text, { event }).countThisSecond++
-        return
-      }
-      const stream = streamOf(key, level, text, { ip: caller.ip, ...shared })
-      const subject = email ?? origin ?? ''
-      if (stream.written.has(subject) || stream.linesThisSecond >= MAX_LINES) {
-        stream.countThisSecond++
+    write(level: Level, group: string, caller: Caller, given: LineFacts, text?: string): void {
+      const { email, origin, err, ...shared } = given
+      const ofClient = JSON.stringify([level, text, group, shared])
+      const isShown = streams.size < MAX_STREAMS || streams.has(ofClient)
+      const key = isShown ? ofClient : JSON.stringify([level, text, given.event])
+      const facts = isShown ? { ip: caller.ip, ...shared } : { event: given.event }
+      const fresh = { level, text, facts, written: new Set<string>(), lines: 0, count: 0 }
+      const stream = streams.get(key) ?? fresh
+      streams.set(key, stream)
+      timer ??= setTimeout(flush, COUNT_EVERY_MS).unref()
+      const subject = String(email ?? origin)
+      if (!isShown || stream.written.has(subject) || stream.lines >= MAX_LINES) {
+        stream.count++
         return
       }
       if (stream.written.size >= MAX_LINES) stream.written.clear()
       stream.written.add(subject)
-      stream.linesThisSecond++
-      log[level]({ ...caller, ...facts, ...(err && { err }) }, text)
+      stream.lines++
+      log[level]({ ...caller, ...given }, text)
     },
     flush,
   }

@@ -2,14 +2,9 @@
 import { maskAdminTokens } from '../system/identifiers.ts'
 import { safeJson } from './printable.ts'
 
-/** Names of fields that are never logged, at any depth; in lower case. */
-const SECRETS = new Set([
-  ...['currentpassword', 'newpassword', 'newhash'],
-  ...['password', 'passwordhash', 'password_hash', 'secret', 'privatekey'],
-  ...['token', 'accesstoken', 'access_token', 'refreshtoken', 'refresh_token', 'devicetoken'],
-  ...['authorization', 'proxy-authorization', 'cookie', 'set-cookie', 'csrf', 'x-csrf-token'],
-  ...['headers', 'rawheaders', 'body', 'query', 'url'],
-])
+/** Names of fields that are never logged, at any depth. */
+const SECRET =
+  /^((current|new)?password|(password_?|new)hash|secret|privatekey|((access|refresh)_?|device)?token|(proxy-)?authorization|(set-)?cookie|csrf|x-csrf-token|(raw)?headers|body|query|url)$/i
 /** Values that are nested deeper are left out. */
 const MAX_DEPTH = 4
 /** All fields and entries of a line together. Also ends circular references. */
@@ -24,61 +19,48 @@ const PLAIN = /^[ !#-[\]-~]*$/
 type Budget = { values: number }
 
 export function withoutSecrets(facts: object): Record<string, unknown> {
-  const named = Array.isArray(facts) ? { items: facts } : facts
-  const copy = copyOf(named, 1, { values: MAX_VALUES })
+  const copy = copyOf(facts, 1, { values: MAX_VALUES })
   return Array.isArray(copy) ? { items: copy } : copy
 }
 
 function toLogged(value: unknown, depth: number, budget: Budget): unknown {
   if (typeof value === 'string') return cut(value)
   if (typeof value === 'number' || typeof value === 'boolean') return value
-  if (typeof value !== 'object') return
   if (value === null || value instanceof Date) return value
   if (value instanceof Error) return describeError(value)
   // Bytes may contain a secret that no field name reveals.
-  if (depth >= MAX_DEPTH || ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return
+  const isBytes = ArrayBuffer.isView(value) || value instanceof ArrayBuffer
+  if (typeof value !== 'object' || isBytes || depth >= MAX_DEPTH) return
   return copyOf(value, depth + 1, budget)
 }
 
 /** Lists may alternate names and values: an item after the name of a secret is left out. */
 function copyOf(value: object, depth: number, budget: Budget): Record<string, unknown> | unknown[] {
   const isList = Array.isArray(value) || value instanceof Set
-  const fields: Record<string, unknown> = {}
-  const items: unknown[] = []
+  const kept: [name: string, value: unknown][] = []
   let last: unknown
   for (const [name, item] of entriesOf(value)) {
-    const isHidden = isSecret(isList ? last : name)
+    const label = isList ? last : name
     last = item
-    if (isHidden) continue
+    if (typeof label === 'string' && SECRET.test(label)) continue
     if (budget.values-- <= 0) break
     const logged = name === 'err' ? describeError(item) : toLogged(item, depth, budget)
-    if (isList) items.push(logged ?? null)
-    else fields[cut(name)] = logged
+    kept.push([typeof name === 'string' ? cut(name) : typeof name, logged])
   }
-  return isList ? items : fields
+  return isList ? kept.map(([, item]) => item ?? null) : Object.fromEntries(kept)
 }
 
 /** Empty for an object whose fields cannot be read: logging must not throw. */
-function entriesOf(value: object): [name: string, value: unknown][] {
+function entriesOf(value: object): [name: unknown, value: unknown][] {
   try {
-    if (!(value instanceof Map || value instanceof Set)) return Object.entries(value)
-    return [...value.entries()].map(([name, item]) => [
-      typeof name === 'string' ? name : typeof name,
-      item,
-    ])
+    const isCollection = value instanceof Map || value instanceof Set
+    return isCollection ? [...value.entries()] : Object.entries(value)
   } catch {
     return []
   }
 }
 
-function isSecret(name: unknown): boolean {
-  return typeof name === 'string' && SECRETS.has(name.slice(0, 30).toLowerCase())
-}
-
-/**
- * Only type, code, message and stack: errors of a database driver also quote the row, and those of the
- * query builder may contain the statement.
- */
+/** No other field: errors of a database driver also quote the row, those of the query builder the statement. */
 function describeError(error: unknown) {
   if (!(error instanceof Error)) return { message: typeof error }
   const { name, message, stack = '' } = error

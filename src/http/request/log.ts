@@ -91,14 +91,13 @@ export function logCounted(
   level: Level,
   facts: LineFacts,
   text?: string,
-  err?: Error,
 ): void {
   const client = knownClientOf(request)
   const ip = client?.ip ?? request.raw.socket.remoteAddress ?? ''
   const userAgent = client?.userAgent ?? userAgentOf(request)
   const caller = { requestId: request.id, ip, userAgent }
   const countedLog = request.server.getDecorator<CountedLog>(COUNTED_LOG)
-  countedLog.write(level, client?.group ?? clientGroup(ip), caller, facts, text, err)
+  countedLog.write(level, client?.group ?? clientGroup(ip), caller, facts, text)
 }
 
 /** Null before the client is identified. Fastify refuses some addresses before the request gets its decorators. */
@@ -109,12 +108,8 @@ function knownClientOf(request: FastifyRequest): Client | null {
 /** Logs only the origin of an address: the rest of it may hold secrets. */
 export function logRefused(request: FastifyRequest, reason: OriginReason, origin?: string): void {
   refused.add(request)
-  const facts = { event: 'request.refused', reason }
-  logCounted(
-    request,
-    'warn',
-    origin === undefined ? facts : { ...facts, origin: origin.slice(0, ORIGIN_MAX_CHARACTERS) },
-  )
+  const from = origin === undefined ? {} : { origin: origin.slice(0, ORIGIN_MAX_CHARACTERS) }
+  logCounted(request, 'warn', { event: 'request.refused', reason, ...from })
 }
 
 /** Answers with this failure, and logs why. An address that does not exist is not logged. */

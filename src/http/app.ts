@@ -1,5 +1,5 @@
 // The public app: every route.
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
 import type { NewHashDeps } from '../login/new-hash.ts'
 import type { SessionDeps } from '../session/authenticate.ts'
@@ -67,10 +67,8 @@ type AppDeps = ServerDeps & {
   passwordRules: NewHashDeps['passwordRules']
 }
 
-type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
-
 export function buildApp(deps: AppDeps): FastifyInstance {
-  const { config, login, passwordRules, page, track } = deps
+  const { config, login, passwordRules, page } = deps
   const sessions = {
     ...deps.sessions,
     isListedOrigin: (origin?: string) => origin !== undefined && isListedOrigin(origin, config),
@@ -83,50 +81,39 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   addReference(app, page, PUBLIC_API, CACHE_CONTROL)
 
   const auth = '/api/v1/auth'
-  const tracked = (handler: Handler) => (request: FastifyRequest, reply: FastifyReply) =>
-    track(() => handler(request, reply))
   const onRequest = refuseForeignLogins(sessions.isListedOrigin)
-  app.post(`${auth}/login`, { ...LOGIN_OPERATION, onRequest }, tracked(loginRoute(login)))
+  app.post(`${auth}/login`, { ...LOGIN_OPERATION, onRequest }, loginRoute(login))
   app.post(
     `${auth}/password`,
     { ...CHANGE_PASSWORD_OPERATION, onRequest },
-    tracked(changePasswordRoute({ login, passwordRules })),
+    changePasswordRoute({ login, passwordRules }),
   )
-  app.post(`${auth}/code`, REDEEM_CODE_OPERATION, tracked(redeemCodeRoute(sessions)))
-  app.post(`${auth}/refresh`, REFRESH_OPERATION, tracked(refreshRoute(sessions)))
-  app.post(`${auth}/logout`, LOGOUT_OPERATION, tracked(logoutRoute(sessions)))
-  app.get(`${auth}/session`, SESSION_OPERATION, tracked(sessionRoute(sessions)))
-  app.get(`${auth}/verify`, VERIFY_OPERATION, tracked(verifyRoute(sessions, config)))
-  app.get(`${auth}/sessions`, SESSIONS_OPERATION, tracked(sessionsRoute(sessions)))
-  app.delete(
-    `${auth}/sessions`,
-    END_OTHER_SESSIONS_OPERATION,
-    tracked(endOtherSessionsRoute(sessions)),
-  )
-  app.delete(`${auth}/sessions/:id`, END_SESSION_OPERATION, tracked(endSessionRoute(sessions)))
+  app.post(`${auth}/code`, REDEEM_CODE_OPERATION, redeemCodeRoute(sessions))
+  app.post(`${auth}/refresh`, REFRESH_OPERATION, refreshRoute(sessions))
+  app.post(`${auth}/logout`, LOGOUT_OPERATION, logoutRoute(sessions))
+  app.get(`${auth}/session`, SESSION_OPERATION, sessionRoute(sessions))
+  app.get(`${auth}/verify`, VERIFY_OPERATION, verifyRoute(sessions, config))
+  app.get(`${auth}/sessions`, SESSIONS_OPERATION, sessionsRoute(sessions))
+  app.delete(`${auth}/sessions`, END_OTHER_SESSIONS_OPERATION, endOtherSessionsRoute(sessions))
+  app.delete(`${auth}/sessions/:id`, END_SESSION_OPERATION, endSessionRoute(sessions))
   app.get('/.well-known/jwks.json', JWKS_OPERATION, jwksRoute(sessions.keys))
   app.get('/.well-known/ended-sessions', ENDED_FEED_OPERATION, endedFeedRoute(deps.endedFeed))
   app.get('/.well-known/change-password', changePasswordPageRoute)
 
   const pages = { page, sessions, login, passwordRules, destinations: config }
   const shown = (showFailure: ShowFailure) => ({ config: { showFailure } as object })
-  const form = (showFailure: ShowFailure) => ({
-    ...shown(showFailure),
-    onRequest: refuseForeignForms,
-  })
+  const form = (show: ShowFailure) => ({ ...shown(show), onRequest: refuseForeignForms })
   const showFailure = showPageFailure(page)
-  for (const url of ['/', '/login']) {
-    app.get(url, shown(showFailure), tracked(loginPageRoute(pages)))
-  }
-  app.post('/login', form(showLoginFailure(pages)), tracked(loginFormRoute(pages)))
-  app.get('/login/password', shown(showFailure), tracked(passwordPageRoute(pages)))
-  app.post('/login/password', form(showPasswordFailure(page)), tracked(passwordFormRoute(pages)))
+  for (const url of ['/', '/login']) app.get(url, shown(showFailure), loginPageRoute(pages))
+  app.post('/login', form(showLoginFailure(pages)), loginFormRoute(pages))
+  app.get('/login/password', shown(showFailure), passwordPageRoute(pages))
+  app.post('/login/password', form(showPasswordFailure(page)), passwordFormRoute(pages))
   for (const [url, route] of [
     ['/login/logout', logoutFormRoute],
     ['/login/sessions/others/end', endOthersFormRoute],
     ['/login/sessions/:id/end', endSessionFormRoute],
   ] as const) {
-    app.post(url, form(showFailure), tracked(route(pages)))
+    app.post(url, form(showFailure), route(pages))
     app.get(url, toLoginRoute(page))
   }
   for (const [url, content] of page.assets) app.get(url, assetRoute(content))

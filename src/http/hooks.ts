@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Metrics } from '../metrics/metrics.ts'
 import { isFormPost } from './answer/envelope.ts'
-import { addHeaders, type ProtectiveHeaders } from './answer/headers.ts'
+import type { ProtectiveHeaders } from './answer/headers.ts'
 import { checkFraming } from './request/framing.ts'
 import { logOf, refuse } from './request/log.ts'
 
@@ -11,7 +11,7 @@ const RETRY_DRAINING_SECONDS = 5
 /** While the service is stopping, each answer closes its connection. */
 export function setHeaders(headers: ProtectiveHeaders, isStopping: () => boolean) {
   return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
-    addHeaders(request, reply, headers)
+    reply.headers(headers).header('x-request-id', request.id)
     if (isStopping()) reply.header('Connection', 'close')
     done()
   }

@@ -13,7 +13,7 @@ import type { Config } from '../config/config.ts'
 import { createCountedLog } from '../log/counted-log.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import { sendFailure } from './answer/envelope.ts'
-import { addHeaders, protectiveHeaders } from './answer/headers.ts'
+import { protectiveHeaders } from './answer/headers.ts'
 import { limitConnections, TIMEOUTS } from './connection/connections.ts'
 import {
   answerClientError,
@@ -32,7 +32,7 @@ import { CLIENT, COUNTED_LOG, refuse, requestId } from './request/log.ts'
 import { METRICS } from './routes/ended-session.ts'
 
 export type ServerDeps = {
-  /** Runs what must end before the service does. */
+  /** Runs what must end before the service does: every handler of a route. */
   track: <T>(operation: () => Promise<T>) => Promise<T>
   /** True once the service has been asked to end. */
   isStopping: () => boolean
@@ -60,7 +60,7 @@ type Options = {
 
 /** Call `refuseOtherMethods` once all routes have been added. */
 export function createServer(
-  { config, tls, log, metrics, isStopping, isRefusing }: ServerDeps,
+  { config, tls, log, metrics, isStopping, isRefusing, track }: ServerDeps,
   { origins, admit, maxParamLength, notFound, toTimeoutPage }: Options,
 ): { app: FastifyInstance; refuseOtherMethods: () => void } {
   const proxies = trustProxies(config.trustProxy)
@@ -97,7 +97,7 @@ export function createServer(
       answerClientError(error, socket, headers, toTimeoutPage)
     },
     frameworkErrors: (error, request, reply) => {
-      addHeaders(request, reply, headers)
+      reply.headers(headers).header('x-request-id', request.id)
       // No id or email is this long, so nothing exists at this address.
       const isTooLong = error.code === 'FST_ERR_MAX_PARAM_LENGTH'
       refuse(request, reply, isTooLong ? 'NOT_FOUND' : 'BAD_REQUEST')
@@ -135,24 +135,23 @@ export function createServer(
   app.addHook('onClose', async () => countedLog.flush())
 
   let isComplete = false
-  app.addHook('onRoute', ({ url, method }) => {
+  app.addHook('onRoute', route => {
     if (isComplete) return
+    const { url, method, handler } = route
     methodsByUrl.set(url, [...(methodsByUrl.get(url) ?? []), method].flat())
+    route.handler = (request, reply) => track(async () => handler.call(app, request, reply))
   })
   return {
     app,
     refuseOtherMethods() {
       isComplete = true
-      for (const [url, allowed] of methodsByUrl) refuseAllBut(app, url, allowed)
+      for (const [url, allowed] of methodsByUrl) {
+        const refuse = async (_request: FastifyRequest, reply: FastifyReply) =>
+          sendFailure(reply.header('Allow', allowed.join(', ')), 'METHOD_NOT_ALLOWED')
+        const method = app.supportedMethods.filter(name => !allowed.includes(name))
+        // A hook, so that it answers before the body is read.
+        app.route({ method, url, onRequest: refuse, handler: refuse })
+      }
     },
   }
-}
-
-/** Answers before the body is read. */
-function refuseAllBut(app: FastifyInstance, url: string, allowed: string[]): void {
-  const allow = allowed.join(', ')
-  const refuse = async (_request: FastifyRequest, reply: FastifyReply) =>
-    sendFailure(reply.header('Allow', allow), 'METHOD_NOT_ALLOWED')
-  const method = app.supportedMethods.filter(name => !allowed.includes(name))
-  app.route({ method, url, onRequest: refuse, handler: refuse })
 }

@@ -41,7 +41,7 @@ type AdminAppDeps = ServerDeps & {
 }
 
 export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
-  const { config, clock, metrics, track } = deps
+  const { config, clock, metrics } = deps
   const { bcryptCost, budgets } = config
   const oneAtATime = createWorkQueue()
   const toOverrule = 'send "allowWeak": true with a "write" token'
@@ -67,7 +67,7 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
       const by = { kind: 'token' as const, name: tokenOf(request).name, host: clientOf(request).ip }
       let outcome: Outcome = { code: 'INTERNAL_ERROR', details: {} }
       try {
-        outcome = await track(() => outcomeOf(operation, { ...shared, by }, request))
+        outcome = await outcomeOf(operation, { ...shared, by }, request)
       } finally {
         if (isChange(request) || operation.isLogged) logRequest(request, outcome)
       }

@@ -1,5 +1,4 @@
 // The headers that every answer has. Names in lower case save Fastify from making them so for every answer.
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../config/config.ts'
 
 export type ProtectiveHeaders = Record<string, string>
@@ -26,12 +25,4 @@ export function protectiveHeaders({ hstsSubdomains }: Pick<Config, 'hstsSubdomai
   const headers = { ...PROTECTIVE_HEADERS }
   if (hstsSubdomains === 'yes') headers['strict-transport-security'] += '; includeSubDomains'
   return headers
-}
-
-export function addHeaders(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  headers: ProtectiveHeaders,
-): void {
-  reply.headers(headers).header('x-request-id', request.id)
 }

@@ -1,7 +1,5 @@
 // The public app: every route.
 import type { FastifyInstance } from 'fastify'
-import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
-import type { NewHashDeps } from '../login/new-hash.ts'
 import type { SessionDeps } from '../session/authenticate.ts'
 import type { EndedFeed } from '../session/ended-feed.ts'
 import type { IssueDeps } from '../session/issue-code.ts'
@@ -12,7 +10,11 @@ import { PUBLIC_API } from './openapi/public-api.ts'
 import type { Page } from './page/page.ts'
 import { isListedOrigin } from './request/cors.ts'
 import { refuseForeignForms, refuseForeignLogins } from './request/csrf.ts'
-import { CHANGE_PASSWORD_OPERATION, changePasswordRoute } from './routes/change-password.ts'
+import {
+  CHANGE_PASSWORD_OPERATION,
+  type ChangeDeps,
+  changePasswordRoute,
+} from './routes/change-password.ts'
 import {
   END_OTHER_SESSIONS_OPERATION,
   END_SESSION_OPERATION,
@@ -59,13 +61,12 @@ import { createServer, type ServerDeps } from './server.ts'
 /** The description of the API changes only with the version of the service and its brand. */
 const CACHE_CONTROL = 'public, max-age=300'
 
-type AppDeps = ServerDeps & {
-  sessions: SessionDeps & RefreshDeps & IssueDeps & RedeemDeps
-  endedFeed: EndedFeed
-  page: Page
-  login: (attempt: LoginAttempt) => Promise<LoginOutcome>
-  passwordRules: NewHashDeps['passwordRules']
-}
+type AppDeps = ServerDeps &
+  ChangeDeps & {
+    sessions: SessionDeps & RefreshDeps & IssueDeps & RedeemDeps
+    endedFeed: EndedFeed
+    page: Page
+  }
 
 export function buildApp(deps: AppDeps): FastifyInstance {
   const { config, login, passwordRules, page } = deps

@@ -5,7 +5,7 @@ import type { Client } from '../../login/login.ts'
 import { clientGroup, clientNetwork } from '../../system/client-group.ts'
 import { sendFailure } from '../answer/envelope.ts'
 import { clientAddress, type Proxies } from './client-address.ts'
-import { CLIENT, logCounted, type OriginReason, userAgentOf } from './log.ts'
+import { CLIENT, logCounted, userAgentOf } from './log.ts'
 
 export function identifyClient(proxies: Proxies) {
   return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
@@ -16,18 +16,14 @@ export function identifyClient(proxies: Proxies) {
     const isProxied = proxies.isTrusted(peer)
 
     if (!(isProxied ? isForwardedHttps(headers['x-forwarded-proto']) : isEncrypted(request))) {
-      const reason: OriginReason = 'not-https'
-      logCounted(request, 'warn', { event: 'request.refused', reason }, 'not over HTTPS')
+      const facts = { event: 'request.refused', reason: 'not-https' }
+      logCounted(request, 'warn', facts, 'not over HTTPS')
       return sendFailure(reply, 'HTTPS_REQUIRED')
     }
     const ip = clientAddress(peer, headers['x-forwarded-for']?.toString(), proxies)
     if (ip === null) {
-      logCounted(
-        request,
-        'error',
-        { event: 'request.failed' },
-        'The trusted proxy sent no usable X-Forwarded-For header: make it send one.',
-      )
+      const text = 'The trusted proxy sent no usable X-Forwarded-For header: make it send one.'
+      logCounted(request, 'error', { event: 'request.failed' }, text)
       return sendFailure(reply, 'INTERNAL_ERROR')
     }
     const client: Client = {

@@ -4,7 +4,7 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { sendFailure } from '../answer/envelope.ts'
-import { logRefused, type OriginReason } from './log.ts'
+import { type CsrfReason, logRefused } from './log.ts'
 
 export type IsListedOrigin = (origin: string | undefined) => boolean
 
@@ -30,8 +30,6 @@ function toCsrfToken(nonce: string, sessionCookie: string): string {
   const mac = createHmac('sha256', sessionCookie).update(nonce).digest('base64url')
   return `${nonce}.${mac}`
 }
-
-export type CsrfReason = Extract<OriginReason, `csrf-${string}`>
 
 /** Null if the request comes from this site or a listed origin, and carries the session's token. */
 export function checkCsrf(

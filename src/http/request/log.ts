@@ -26,20 +26,13 @@ const REASON_OF = {
 
 type FormReason = (typeof REASON_OF)[keyof typeof REASON_OF] | 'malformed-json'
 
+export type CsrfReason = `csrf-${'other-site' | 'no-site' | 'no-token' | 'wrong-token'}`
+
 /**
  * Why a request is refused because of where it came from, the address to return to, the role of its user, or a
  * database that has too much to do.
  */
-export type OriginReason =
-  | 'not-https'
-  | 'csrf-other-site'
-  | 'csrf-no-site'
-  | 'csrf-no-token'
-  | 'csrf-wrong-token'
-  | 'origin'
-  | 'return-to'
-  | 'role'
-  | 'database-busy'
+type OtherReason = 'origin' | 'return-to' | 'role' | 'database-busy'
 
 /** The length of the database column. */
 const USER_AGENT_MAX_LENGTH = 256
@@ -72,17 +65,11 @@ export function loggedEmail(typed: string): string {
 }
 
 export function logOf(request: FastifyRequest) {
-  const client = knownClientOf(request)
-  const caller = client && { ip: client.ip, userAgent: client.userAgent }
+  const { ip, userAgent } = knownClientOf(request) ?? {}
   const write = (level: Level | 'debug') => (facts: object, text?: string) =>
     // A child logger for each request would cost as much as the line.
-    request.log[level]({ requestId: request.id, ...caller, ...facts }, text)
-  return {
-    debug: write('debug'),
-    info: write('info'),
-    warn: write('warn'),
-    error: write('error'),
-  }
+    request.log[level]({ requestId: request.id, ip, userAgent, ...facts }, text)
+  return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
 }
 
 /** For lines that one client can cause at any rate: repetitions are counted, not written. */
@@ -106,7 +93,11 @@ function knownClientOf(request: FastifyRequest): Client | null {
 }
 
 /** Logs only the origin of an address: the rest of it may hold secrets. */
-export function logRefused(request: FastifyRequest, reason: OriginReason, origin?: string): void {
+export function logRefused(
+  request: FastifyRequest,
+  reason: CsrfReason | OtherReason,
+  origin?: string,
+): void {
   refused.add(request)
   const from = origin === undefined ? {} : { origin: origin.slice(0, ORIGIN_MAX_CHARACTERS) }
   logCounted(request, 'warn', { event: 'request.refused', reason, ...from })

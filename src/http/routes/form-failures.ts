@@ -50,13 +50,10 @@ export function showPasswordFailure(page: Page): ShowFailure {
     const frame = frameOf(page, request)
     const isEmailKnown = formOf(request).known === '1'
     const isWrong = isEmailKnown && code === 'INVALID_CREDENTIALS'
-    const state = stateOf(
-      frame,
-      request,
-      code,
-      details,
-      isWrong ? 'currentPasswordWrong' : TEXTS[code],
-    )
+    const state = {
+      ...stateOf(frame, request, code, details),
+      ...(isWrong && { notice: noticeOf(frame, code, details, 'currentPasswordWrong') }),
+    }
     return sendPage(reply, passwordPage(frame, { ...state, csrf: csrfOf(request), isEmailKnown }))
   }
 }
@@ -82,29 +79,22 @@ export function toTimeoutPage(page: Page) {
 }
 
 /** The errors stand at the fields that the failure names; without any, the notice says what is wrong. */
-function stateOf(
-  frame: Frame,
-  request: FastifyRequest,
-  code: FailureCode,
-  details: Details,
-  text = TEXTS[code],
-): FormState {
-  const { text: say, page } = frame
+function stateOf(frame: Frame, request: FastifyRequest, code: FailureCode, details: Details) {
+  const { text, page } = frame
   const { fields = [], reason, retryAfterSeconds } = details
-  const flaw = FLAWS[reason as PasswordFlaw] ?? 'newPasswordShort'
-  const errors = {
-    ...(fields.includes('email') && { email: say('emailInvalid') }),
-    ...((fields.includes('password') || fields.includes('currentPassword')) && {
-      password: say('passwordMissing'),
-    }),
-    ...(fields.includes('newPassword') && {
-      'new-password': say(flaw, { min: page.passwordMinLength }),
-    }),
+  const flaw = text(FLAWS[reason as PasswordFlaw] ?? 'newPasswordShort', {
+    min: page.passwordMinLength,
+  })
+  const isMissing = fields.includes('password') || fields.includes('currentPassword')
+  const errors: FormState['errors'] = {
+    ...(fields.includes('email') && { email: text('emailInvalid') }),
+    ...(isMissing && { password: text('passwordMissing') }),
+    ...(fields.includes('newPassword') && { 'new-password': flaw }),
   }
   return {
     email: formOf(request).email ?? '',
     errors,
-    notice: fields.length > 0 ? null : noticeOf(frame, code, details, text),
+    notice: fields.length > 0 ? null : noticeOf(frame, code, details),
     waitSeconds: code === 'TOO_MANY_ATTEMPTS' ? retryAfterSeconds : undefined,
   }
 }

@@ -1,28 +1,24 @@
 // GET /.well-known/jwks.json: the keys that verify access tokens.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Keys } from '../../keys/key-set.ts'
-import { header, named, object, operation, whole } from '../openapi/operation.ts'
+import { header, named, object, operation, text, whole } from '../openapi/operation.ts'
 
 /** Shorter than the time between a key's publication and its first use, so that caches know it in time. */
 const CACHE_SECONDS = 30
 
-const text = { type: 'string' }
+const string = { type: 'string' }
 
 const KEY = object(
   {
-    kty: { ...text, description: 'EC, OKP or RSA.', examples: ['EC'] },
-    kid: { ...text, examples: ['zLrMFVuQNBOtY1dLWTzVUb_W3BpkLrbOwvmD62LHf_0'] },
-    alg: { ...text, examples: ['ES256'] },
-    use: { ...text, examples: ['sig'] },
-    crv: { ...text, description: 'Of an EC or OKP key, like x.', examples: ['P-256'] },
-    x: { ...text, examples: ['M7cRV3ZgsKQYNmcMOGCAJyRyVxQ1rGPBmvGIrA4qrXY'] },
-    y: {
-      ...text,
-      description: 'Of an EC key.',
-      examples: ['OMVBvJ3nQ0mfMNJhyKPYNhzLhYEEsSQ0O3Z2nwqjHYM'],
-    },
-    n: { ...text, description: 'Of an RSA key, like e.' },
-    e: text,
+    kty: text('EC, OKP or RSA.', { examples: ['EC'] }),
+    kid: { ...string, examples: ['zLrMFVuQNBOtY1dLWTzVUb_W3BpkLrbOwvmD62LHf_0'] },
+    alg: { ...string, examples: ['ES256'] },
+    use: { ...string, examples: ['sig'] },
+    crv: text('Of an EC or OKP key, like x.', { examples: ['P-256'] }),
+    x: { ...string, examples: ['M7cRV3ZgsKQYNmcMOGCAJyRyVxQ1rGPBmvGIrA4qrXY'] },
+    y: text('Of an EC key.', { examples: ['OMVBvJ3nQ0mfMNJhyKPYNhzLhYEEsSQ0O3Z2nwqjHYM'] }),
+    n: text('Of an RSA key, like e.'),
+    e: string,
   },
   ['kty', 'kid', 'alg', 'use'],
 )

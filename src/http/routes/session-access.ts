@@ -10,8 +10,8 @@ import {
 import { sendFailure } from '../answer/envelope.ts'
 import { bearerTokenOf } from '../request/bearer.ts'
 import { sessionCookieOf } from '../request/cookies.ts'
-import { type CsrfReason, checkCsrf, type IsListedOrigin } from '../request/csrf.ts'
-import { logCounted, logRefused } from '../request/log.ts'
+import { checkCsrf, type IsListedOrigin } from '../request/csrf.ts'
+import { type CsrfReason, logCounted, logRefused } from '../request/log.ts'
 
 export type SessionAccess = SessionDeps & { isListedOrigin: IsListedOrigin }
 

@@ -75,10 +75,7 @@ export const SESSIONS_OPERATION = operation({
         description: `How many sessions: 1 to ${PAGE_MAX}; by default ${PAGE_MAX}.`,
         examples: ['20'],
       },
-      after: {
-        ...SESSION_ID,
-        description: 'The id of the last session of the previous page.',
-      },
+      after: { ...SESSION_ID, description: 'The id of the last session of the previous page.' },
     },
     [],
   ),

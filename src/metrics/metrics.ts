@@ -10,14 +10,9 @@ export type Metrics = ReturnType<typeof createMetrics>
 
 /** The outcomes are those of the log: `login.succeeded`, `login.failed` and so on; `error` is a 500. */
 const OUTCOMES = [
-  'succeeded',
-  'failed',
-  'throttled',
-  'shed',
-  'error',
-  'change_required',
-  'unfit_password',
-] as const
+  ...(['succeeded', 'failed', 'throttled', 'shed', 'error'] as const),
+  ...(['change_required', 'unfit_password'] as const),
+]
 export type LoginLabel = (typeof OUTCOMES)[number]
 
 const SCOPES = ['pair', 'email', 'client', 'network', 'device'] as const satisfies ScopeName[]

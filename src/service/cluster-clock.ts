@@ -62,11 +62,21 @@ export function describeOffset(offsetMs: number): string {
  * monotonic clock may have stood still. If that fails, the last reading stays.
  */
 export async function openClusterClock(store: ClockStore, clock: () => Date, log: Log) {
-  const report = createReport(log)
   let reading = await readDatabaseClock(store)
   let lastOffsetMs = offsetOf(reading)
   let dueMs = performance.now() + READ_EVERY_MS
   let isReading = false
+  let lastLimitMs = 0
+
+  /** One line when the machine's clock becomes wrong, worse or right, not one per reading. */
+  function report(offsetMs: number): void {
+    const limits = [NOT_READY_ABOVE_MS, WARN_ABOVE_MS]
+    const limitMs = limits.find(limit => Math.abs(offsetMs) > limit) ?? 0
+    if (limitMs === lastLimitMs) return
+    lastLimitMs = limitMs
+    if (limitMs === 0) log.info({ event: 'clock.right', offsetMs })
+    else log.warn({ event: 'clock.wrong', offsetMs }, describeOffset(offsetMs))
+  }
   report(lastOffsetMs)
 
   async function readIfDue(): Promise<void> {
@@ -108,18 +118,5 @@ export async function openClusterClock(store: ClockStore, clock: () => Date, log
       dueMs = 0
     },
     close: () => clearInterval(checking),
-  }
-}
-
-/** One line when the machine's clock becomes wrong, worse or right, not one per reading. */
-function createReport(log: Log): (offsetMs: number) => void {
-  let lastLimitMs = 0
-  return offsetMs => {
-    const limits = [NOT_READY_ABOVE_MS, WARN_ABOVE_MS]
-    const limitMs = limits.find(limit => Math.abs(offsetMs) > limit) ?? 0
-    if (limitMs === lastLimitMs) return
-    lastLimitMs = limitMs
-    if (limitMs === 0) log.info({ event: 'clock.right', offsetMs })
-    else log.warn({ event: 'clock.wrong', offsetMs }, describeOffset(offsetMs))
   }
 }

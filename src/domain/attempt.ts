@@ -24,22 +24,13 @@ export type ThrottleScope = {
 export type Reservation =
   /** The attempt is pending in every scope. `user` is null if no user has this email. */
   | { kind: 'admitted'; user: User | null }
-  /** Attempts that are still pending use up the failures that are left in a scope: try again later. */
-  | {
-      kind: 'busy'
-      user: User | null
-      key: string
-      /** How many attempts of this scope may be pending at a time. */
-      capacity: number
-    }
-  /** The failures of a scope are used up. */
-  | {
-      kind: 'blocked'
-      scope: ScopeName
-      blockedUntil: Date
-      /** The user that this attempt locked; null if it locked none. */
-      lockedUserId: string | null
-    }
+  /**
+   * Attempts that are still pending use up the failures that are left in a scope: try again later. `capacity`: how many
+   * attempts of this scope may be pending at a time.
+   */
+  | { kind: 'busy'; user: User | null; key: string; capacity: number }
+  /** The failures of a scope are used up. `lockedUserId`: the user that this attempt locked; null if it locked none. */
+  | { kind: 'blocked'; scope: ScopeName; blockedUntil: Date; lockedUserId: string | null }
 
 export type NewSession = Pick<Session, 'id' | 'expiresAt' | 'userAgent' | 'ip'>
 

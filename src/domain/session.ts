@@ -14,11 +14,7 @@ export type Session = {
 }
 
 /** A session that is stored, live or not. */
-export type StoredSession = Session & {
-  endedAt: Date | null
-  /** The user's login before this session's; null if none is known. */
-  lastLogin: LastLogin | null
-}
+export type StoredSession = Session & Pick<LiveSession, 'lastLogin'> & { endedAt: Date | null }
 
 /** A refresh token that is stored: that of a login, or of a refresh. */
 export type StoredToken = {

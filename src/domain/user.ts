@@ -5,11 +5,7 @@ import type { Change } from './audit.ts'
 export type LockedBy = 'throttle' | 'administrator'
 
 /** What an administrator gives of a user. None is optional, so that the compiler names every place that lacks it. */
-export type UserDetails = Required<{
-  email: string
-  name: string
-  role: string
-}>
+export type UserDetails = { email: string; name: string; role: string }
 
 export type User = UserDetails & {
   id: string

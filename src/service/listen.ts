@@ -73,21 +73,12 @@ export function announceStart(
   const url = urlOf(config.host, port, tls.current() !== null)
   const page = pageAddress(config, tls.current(), port)
   const admin = config.adminPort > 0 && urlOf(config.adminHost, config.adminPort, true)
-  log.info(
-    {
-      event: 'service.started',
-      address: url,
-      ...(page && { page }),
-      ...(admin && { admin }),
-      database: config.database.engine,
-    },
-    `listening on ${url}${page ? `, login page at ${page}` : ''}`,
-  )
+  const addresses = { address: url, ...(page && { page }), ...(admin && { admin }) }
+  const text = `listening on ${url}${page ? `, login page at ${page}` : ''}`
+  log.info({ event: 'service.started', ...addresses, database: config.database.engine }, text)
   if (!hasUsers) {
-    log.info(
-      { event: 'service.no_users' },
-      'there are no users yet; to add one, run in the same environment: ./login-service users add EMAIL --name NAME',
-    )
+    const advice = 'run in the same environment: ./login-service users add EMAIL --name NAME'
+    log.info({ event: 'service.no_users' }, `there are no users yet; to add one, ${advice}`)
   }
   return url
 }

@@ -63,17 +63,17 @@ export async function openTls(
     }
   }
 
-  const { current, reload, close }: Followed<TlsMaterial | null> = files
-    ? await followFiles([files.certFile, files.keyFile], load, onReload)
-    : unchanging(await load())
+  const paths = files ? [files.certFile, files.keyFile] : []
+  const followed: Followed<TlsMaterial | null> = await followFiles(paths, load, onReload)
+  const { current } = followed
   warnOfExpiry()
   const expiryTimer = setInterval(warnOfExpiry, DAY_MS).unref()
   return {
     current,
-    reload,
+    reload: files ? followed.reload : async () => {},
     close() {
       clearInterval(expiryTimer)
-      close()
+      followed.close()
     },
     serveOn(listening) {
       servers.push(listening)
@@ -81,8 +81,4 @@ export async function openTls(
       apply()
     },
   }
-}
-
-function unchanging<T>(value: T): Followed<T> {
-  return { current: () => value, reload: async () => {}, close: () => {} }
 }

@@ -3,11 +3,8 @@ import type { IncomingMessage } from 'node:http'
 
 /** Headers that may occur only once; of several, Node silently takes one. */
 const SINGLE = new Set([
-  'host',
-  'content-type',
-  'content-encoding',
-  'content-length',
-  'authorization',
+  ...['host', 'authorization'],
+  ...['content-type', 'content-encoding', 'content-length'],
 ])
 
 /** Browsers and proxies together send about 40. Node silently drops headers beyond its own limit. */

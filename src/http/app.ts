@@ -40,7 +40,6 @@ import { LOGIN_OPERATION, loginRoute } from './routes/login.ts'
 import { LOGOUT_OPERATION, logoutRoute } from './routes/logout.ts'
 import {
   assetRoute,
-  changePasswordPageRoute,
   loginPageRoute,
   notFoundRoute,
   passwordPageRoute,
@@ -99,7 +98,8 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.delete(`${auth}/sessions/:id`, END_SESSION_OPERATION, endSessionRoute(sessions))
   app.get('/.well-known/jwks.json', JWKS_OPERATION, jwksRoute(sessions.keys))
   app.get('/.well-known/ended-sessions', ENDED_FEED_OPERATION, endedFeedRoute(deps.endedFeed))
-  app.get('/.well-known/change-password', changePasswordPageRoute)
+  // Password managers open this address of any site when a password should be changed.
+  app.get('/.well-known/change-password', async (_, reply) => reply.redirect('/login/password'))
 
   const pages = { page, sessions, login, passwordRules, destinations: config }
   const shown = (showFailure: ShowFailure) => ({ config: { showFailure } as object })

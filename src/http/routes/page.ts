@@ -194,11 +194,6 @@ export function toLoginRoute(page: Page) {
     reply.redirect(frameOf(page, request).href('/login'), 303)
 }
 
-/** Password managers open this address of any site when a password should be changed. */
-export async function changePasswordPageRoute(_: FastifyRequest, reply: FastifyReply) {
-  return reply.redirect('/login/password')
-}
-
 /** A browser that shows the answer to a user gets a page; all others get the envelope. */
 export function notFoundRoute(page: Page) {
   return (request: FastifyRequest, reply: FastifyReply) => {

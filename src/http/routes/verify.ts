@@ -142,16 +142,11 @@ function isAboutChange(headers: IncomingHttpHeaders): boolean {
 }
 
 /**
- * The address that the proxy was asked for, and the status that sends its user to the login page. The recipe for nginx
- * sends X-Original-*; Caddy and Traefik send X-Forwarded-*.
+ * The address that the proxy was asked for, and the status that sends its user to the login page; null if that page would
+ * not help, because a script has asked or a form was sent. The recipe for nginx sends X-Original-*, takes only a 401, and
+ * decides itself which requests it redirects; Caddy and Traefik send X-Forwarded-*.
  */
-type Original = { address: string; status: 302 | 401 }
-
-/**
- * Null if the login page would not help: a script has asked, or a form was sent. nginx takes only a 401, and decides
- * itself which requests it redirects.
- */
-function originalOf(headers: IncomingHttpHeaders): Original | null {
+function originalOf(headers: IncomingHttpHeaders): { address: string; status: number } | null {
   const { 'x-original-url': url, 'x-forwarded-uri': uri, 'x-forwarded-host': host } = headers
   if (url !== undefined) return { address: String(url), status: 401 }
   const isVisit =

@@ -151,12 +151,16 @@ describe('configuration', () => {
       },
     ],
     [{ SIGNING_KEYS_FILE: '/run/keys.json' }, { signingKeysFile: '/run/keys.json' }],
-    [
-      { JWT_ISSUER: 'https://i.example' },
-      {
-        tokens: { issuer: 'https://i.example', audience: 'https://i.example', accessSeconds: 3600 },
-      },
-    ],
+    ...[
+      ...['https://i.example', 'https://i.example/', 'https://i.example:444/a/b'],
+      ...['http://localhost:3000', 'http://127.0.0.1:3000', 'http://[::1]:3000'],
+      `https://${'i'.repeat(92)}`,
+    ].map(
+      (issuer): Taken => [
+        { JWT_ISSUER: issuer },
+        { tokens: { issuer, audience: issuer, accessSeconds: 3600 } },
+      ],
+    ),
     [
       { JWT_ISSUER: 'https://i.example', JWT_AUDIENCE: 'api' },
       { tokens: { issuer: 'https://i.example', audience: 'api', accessSeconds: 3600 } },
@@ -167,32 +171,32 @@ describe('configuration', () => {
         tokens: { issuer: 'https://i.example', audience: 'https://i.example', accessSeconds: 1 },
       },
     ],
-    [{ BCRYPT_COST: '10' }, { bcryptCost: 10 }],
-    [{ BCRYPT_COST: '15' }, { bcryptCost: 15 }],
     [{ NODE_ENV: 'test', BCRYPT_COST: '4' }, { bcryptCost: 4 }],
     [
       {
-        THROTTLE_PAIR_FAILURES: '1',
-        THROTTLE_EMAIL_FAILURES: '1000000000',
-        THROTTLE_CLIENT_FAILURES: '7',
-        THROTTLE_NETWORK_FAILURES: '8',
+        ...{ BCRYPT_COST: '10', LOGIN_TIME_MS: '500', PASSWORD_ENGINE: 'native' },
+        ...{ MAX_SESSIONS_PER_USER: '1', SESSION_IDLE_MINUTES: '5', SESSION_MAX_DAYS: '1' },
+        ...{ DRAIN_DELAY_MS: '0', PASSWORD_MIN_LENGTH: '15' },
+        ...{ THROTTLE_PAIR_FAILURES: '1', THROTTLE_EMAIL_FAILURES: '1000000000' },
+        ...{ THROTTLE_CLIENT_FAILURES: '7', THROTTLE_NETWORK_FAILURES: '8' },
       },
-      { budgets: { pair: 1, email: 1e9, client: 7, network: 8 } },
+      {
+        ...{ bcryptCost: 10, loginTimeMs: 500, passwordEngine: 'native', maxSessionsPerUser: 1 },
+        ...{ cookieIdleSeconds: 300, sessionMaxSeconds: 86_400, drainDelayMs: 0 },
+        passwordRules: { minLength: 15, brandName: 'Login Service' },
+        budgets: { pair: 1, email: 1e9, client: 7, network: 8 },
+      },
     ],
-    [{ LOGIN_TIME_MS: '500' }, { loginTimeMs: 500 }],
-    [{ PASSWORD_ENGINE: 'native' }, { passwordEngine: 'native' }],
     [
-      { PASSWORD_MIN_LENGTH: '15' },
-      { passwordRules: { minLength: 15, brandName: 'Login Service' } },
+      {
+        ...{ BCRYPT_COST: '15', LOGIN_TIME_MS: '5000', MAX_SESSIONS_PER_USER: '1000' },
+        ...{ SESSION_IDLE_MINUTES: '1440', SESSION_MAX_DAYS: '90', DRAIN_DELAY_MS: '60000' },
+      },
+      {
+        ...{ bcryptCost: 15, loginTimeMs: 5_000, maxSessionsPerUser: 1_000 },
+        ...{ cookieIdleSeconds: 86_400, sessionMaxSeconds: 7_776_000, drainDelayMs: 60_000 },
+      },
     ],
-    [{ MAX_SESSIONS_PER_USER: '1' }, { maxSessionsPerUser: 1 }],
-    [{ MAX_SESSIONS_PER_USER: '1000' }, { maxSessionsPerUser: 1_000 }],
-    [{ SESSION_IDLE_MINUTES: '5' }, { cookieIdleSeconds: 300 }],
-    [{ SESSION_IDLE_MINUTES: '1440' }, { cookieIdleSeconds: 86_400 }],
-    [{ SESSION_MAX_DAYS: '1' }, { sessionMaxSeconds: 86_400 }],
-    [{ SESSION_MAX_DAYS: '90' }, { sessionMaxSeconds: 7_776_000 }],
-    [{ DRAIN_DELAY_MS: '0' }, { drainDelayMs: 0 }],
-    [{ DRAIN_DELAY_MS: '60000' }, { drainDelayMs: 60_000 }],
     ...LOG_LEVELS.map((logLevel): Taken => [{ LOG_LEVEL: logLevel }, { logLevel }]),
   ]
   for (const [env, expected] of TAKEN) {
@@ -261,7 +265,15 @@ describe('configuration', () => {
     PRIVACY_URL: ['//a.example', 'http://a.example', 'tel:1234'],
     HOME_URL: ['a.example', 'http://a.example', 'javascript:alert(1)//https://a.example'],
     BRAND_COLOR: ['blue', '345', '#12', '#12345', '#12345g', '#123;}', '#1234567', 'rgb(0,0,0)'],
-    JWT_ISSUER: [`https://${'i'.repeat(93)}`, 'login.example.com'],
+    JWT_ISSUER: [
+      ...['login.example.com', 'login', '//i.example', 'https:', 'https://', 'https:i.example'],
+      ...['urn:login', 'ftp://i.example', 'javascript:alert(1)', 'ü'.repeat(51), '"'.repeat(51)],
+      ...['https://i.example?tenant=1', 'https://i.example/?', 'https://i.example/#a'],
+      ...['https://i.example#', 'https://u@i.example', 'https://u:p@i.example'],
+      ...['https://I.example', 'HTTPS://i.example', 'https://i.example:443', 'https://ü.example'],
+      ...['https://i.example/a b', 'https://i.example/a/../b', 'http://i.example'],
+      ...['http://localhost.example', 'http://127.example', `https://${'i'.repeat(93)}`],
+    ],
     ACCESS_TOKEN_SECONDS: ['60', 'x'],
     BCRYPT_COST: ['9', '16', '4', 'twelve', '-12'],
     THROTTLE_PAIR_FAILURES: ['0', '-1', '1000000001', '5.0', 'unlimited'],
@@ -356,13 +368,13 @@ describe('configuration', () => {
       ['neither certificate nor proxy', { TRUST_PROXY: '' }, /TLS_CERT_FILE.*TRUST_PROXY/],
       ['no file with signing keys', { SIGNING_KEYS_FILE: '' }, /SIGNING_KEYS_FILE/],
       ['no issuer', { JWT_ISSUER: '' }, /JWT_ISSUER/],
+      ['an http issuer', { JWT_ISSUER: 'http://localhost:8443' }, /JWT_ISSUER must be a URL/],
       ['an http origin', { CORS_ORIGINS: 'https://a.example,http://b.example' }, /http:\/\/b\.ex/],
       ['an origin of another scheme', { CORS_ORIGINS: 'ws://a.example' }, /https:\/\/ origins/],
       ['an http address to return to', { RETURN_TO_ORIGINS: 'http://b.example' }, /RETURN_TO_ORIG/],
       ['a code for an http address', { CODE_CALLBACKS: 'http://localhost/in' }, /CODE_CALLBACKS/],
       ['a log without logins', { LOG_LEVEL: 'error' }, /LOG_LEVEL must be info/],
       ['a log without successes', { LOG_LEVEL: 'warn' }, /LOG_LEVEL must be info/],
-      ['an unknown log level', { LOG_LEVEL: 'verbose' }, /LOG_LEVEL must be one of/],
       ['a low cost', { BCRYPT_COST: '9' }, /BCRYPT_COST .* 10 to 15/],
     ]
     for (const [name, env, expected] of UNSAFE) {
@@ -372,10 +384,6 @@ describe('configuration', () => {
         assert.match(String(problems[0]), expected)
       })
     }
-
-    test('reports everything that is missing at once', () => {
-      assert.equal(problemsOf({ NODE_ENV: 'production' }).length, 3)
-    })
   })
 
   test('warns of misspelt variables, and of nothing else', () => {

@@ -13,7 +13,7 @@ import {
   type WatchedKeys,
   watchKeys,
 } from './key-file.ts'
-import { createGeneration, KeyFileError, type KeySet, PUBLISH_SECONDS, rotate } from './key-set.ts'
+import { KeyFileError, type KeySet } from './key-set.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
 /** The file is polled every two seconds; after this time a change counts as not noticed. */
@@ -86,36 +86,6 @@ describe('creating the key file', () => {
 })
 
 describe('replacing the key file', () => {
-  test('shows readers the old or the new file, never a part of one', async () => {
-    const path = await newFile()
-    let isDone = false
-    const seen = new Set<number>()
-    const reading = (async () => {
-      while (!isDone) seen.add((await readKeyFile(path)).keys.length)
-    })()
-    const generations = await Promise.all(
-      Array.from({ length: 20 }, () => createGeneration(NOW, 0)),
-    )
-    for (let count = 1; count <= generations.length; count++) {
-      await replaceKeyFile(path, { keys: generations.slice(0, count).flat() })
-    }
-    isDone = true
-    await reading
-    assert.ok([...seen].every(keys => keys % 2 === 0 && keys > 0))
-    assert.equal(await modeOf(path), 0o600)
-    assert.deepEqual(await filesBeside(path), ['signing-keys.json'])
-  })
-
-  test('by ten parallel callers leaves one complete file', async () => {
-    const path = await newFile()
-    const file = await readKeyFile(path)
-    await Promise.all(
-      Array.from({ length: 10 }, async () => replaceKeyFile(path, await rotate(file, NOW))),
-    )
-    assert.equal((await loadKeySet(path)).accessKeys.length, 2)
-    assert.deepEqual(await filesBeside(path), ['signing-keys.json'])
-  })
-
   test('refuses unusable keys and keeps the old file', async () => {
     const path = await newFile()
     const kept = await readFile(path, 'utf8')
@@ -147,22 +117,6 @@ describe('watching the key file', { concurrency: true }, () => {
       keys.close()
     }
   }
-
-  test('loads the keys of a rotation', async () => {
-    const path = await newFile()
-    const { keys, error } = await reloadedBy(path, async watched => {
-      assert.equal(watched.publicJwks().keys.length, 1)
-      await replaceKeyFile(path, await rotate(await readKeyFile(path), NOW))
-    })
-    assert.equal(error, null)
-    assert.equal(keys.publicJwks().keys.length, 2)
-    const added = keys.publicJwks().keys[1]?.kid
-    assert.notEqual(keys.signingAt(NOW).accessKey.keyId, added)
-    assert.equal(
-      keys.signingAt(new Date(NOW.getTime() + PUBLISH_SECONDS * 1000)).accessKey.keyId,
-      added,
-    )
-  })
 
   const BROKEN: [what: string, change: (path: string) => Promise<void>, message: RegExp][] = [
     ['a broken file', path => writeFile(path, '{"keys": [{"k": "canary"'), /^it is not JSON$/],

@@ -9,40 +9,6 @@ import { PASSWORD, startTestService } from '../support/service.ts'
 const EMAIL = 'ann@example.org'
 
 for (const engine of ENGINES) {
-  test(`a command takes effect for the next login, on ${engine}`, async t => {
-    const service = await startTestService(engine)
-    const cli = await createCli(service.database)
-    t.after(async () => {
-      await cli.remove()
-      await service.stop()
-    })
-    const logins = async (password: string) => (await service.login(EMAIL, password)).status
-
-    for (const { command, input = '', accepted, rejected } of [
-      {
-        command: ['add', EMAIL, '--name', 'Ann', '--password-stdin'],
-        input: PASSWORD,
-        accepted: PASSWORD,
-      },
-      { command: ['deactivate', EMAIL], rejected: PASSWORD },
-      { command: ['activate', EMAIL], accepted: PASSWORD },
-      { command: ['lock', EMAIL], rejected: PASSWORD },
-      { command: ['unlock', EMAIL], accepted: PASSWORD },
-      {
-        command: ['set-password', EMAIL, '--password-stdin'],
-        input: 'another password\n',
-        accepted: 'another password',
-        rejected: PASSWORD,
-      },
-      { command: ['delete', EMAIL, '--yes'], rejected: 'another password' },
-    ]) {
-      const { code, stderr } = await cli.run(['users', ...command], input)
-      assert.equal(code, 0, stderr)
-      if (rejected) assert.equal(await logins(rejected), 401, `after ${command[0]}`)
-      if (accepted) assert.equal(await logins(accepted), 200, `after ${command[0]}`)
-    }
-  })
-
   test(`"users unlock" ends the block of an email at once, on ${engine}`, async t => {
     const service = await startTestService(engine, {
       THROTTLE_PAIR_FAILURES: '2',

@@ -86,15 +86,6 @@ test('a password that cannot be used, or is repeated wrongly, is asked for again
   assert.ok(await bcrypt.compare('another horse', String(user?.password_hash)))
 })
 
-test('a generated password is alone on its line', async () => {
-  const { code, screen } = await converse('users set-password ann@example.org --generate', [])
-  assert.match(
-    screen,
-    /^Set the password of ann@example.org and ended all sessions\. [^\n]+\n[\da-z]{4}(-[\da-z]{4}){4}\n$/,
-  )
-  assert.equal(code, 0)
-})
-
 describe('a cancelled prompt changes nothing', () => {
   for (const [key, typed] of [
     ['Ctrl-C', `secret${CTRL_C}`],

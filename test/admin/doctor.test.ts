@@ -42,115 +42,117 @@ test('a safe configuration has no warning and no problem', async () => {
   assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
 })
 
-describe('an unsafe setting is a warning or a problem', { concurrency: 2 }, () => {
-  const cases: { name: string; env: Record<string, string>; expected: RegExp }[] = [
-    {
-      name: 'a misspelt variable',
-      env: { TRUSTED_PROXY: '10.0.0.1' },
-      expected: /^warning, configuration: TRUSTED_PROXY is not a .* Did you mean TRUST_PROXY\?$/,
-    },
-    {
-      name: 'a proxy range that is too wide',
-      env: { TRUST_PROXY: '192.0.2.7, 10.0.0.0/8, 127.0.0.0/8, 198.51.100.0/24, 2001:db8::/63' },
-      expected:
-        /^warning, address: .*: every machine in 10\.0\.0\.0\/8, 2001:db8::\/63 can claim any client address; list the proxies alone$/,
-    },
-    {
-      name: 'a proxy that sends passwords over a network without TLS',
-      env: { HOST: '0.0.0.0', TRUST_PROXY: '192.0.2.7', TLS_CERT_FILE: '', TLS_KEY_FILE: '' },
-      expected: /^warning, configuration: With HOST=0\.0\.0\.0 the proxy sends .* unencrypted/,
-    },
-    {
-      name: 'health endpoints that other machines can reach',
-      env: { OPS_HOST: '0.0.0.0' },
-      expected: /^warning, health: 0\.0\.0\.0, port 9443: others can reach it/,
-    },
-    {
-      name: 'one port for two servers',
-      env: { PORT: '9443' },
-      expected: /^problem, configuration: PORT and OPS_PORT are both 9443: choose two ports\.$/,
-    },
-    {
-      name: 'a throttle that allows too many guesses',
-      env: { THROTTLE_EMAIL_FAILURES: '101' },
-      expected: /^warning, throttle: .* 101 per email, .*: too many/,
-    },
-    {
-      name: 'a log level that hides logins',
-      env: { LOG_LEVEL: 'error' },
-      expected: /^problem, configuration: In production LOG_LEVEL must be info, debug or trace/,
-    },
+describe('what is unsafe or cannot be used is a warning or a problem', { concurrency: 2 }, () => {
+  type Env = Record<string, string>
+  const cases: [name: string, env: Env | (() => Promise<Env>), expected: RegExp][] = [
+    [
+      'a misspelt variable',
+      { TRUSTED_PROXY: '10.0.0.1' },
+      /^warning, configuration: TRUSTED_PROXY is not a .* Did you mean TRUST_PROXY\?$/,
+    ],
+    [
+      'a proxy range that is too wide',
+      { TRUST_PROXY: '192.0.2.7, 10.0.0.0/8, 127.0.0.0/8, 198.51.100.0/24, 2001:db8::/63' },
+      /^warning, address: .*: every machine in 10\.0\.0\.0\/8, 2001:db8::\/63 can claim any client address; list the proxies alone$/,
+    ],
+    [
+      'a proxy that sends passwords over a network without TLS',
+      { HOST: '0.0.0.0', TRUST_PROXY: '192.0.2.7', TLS_CERT_FILE: '', TLS_KEY_FILE: '' },
+      /^warning, configuration: With HOST=0\.0\.0\.0 the proxy sends .* unencrypted/,
+    ],
+    [
+      'health endpoints that other machines can reach',
+      { OPS_HOST: '0.0.0.0' },
+      /^warning, health: 0\.0\.0\.0, port 9443: others can reach it/,
+    ],
+    [
+      'one port for two servers',
+      { PORT: '9443' },
+      /^problem, configuration: PORT and OPS_PORT are both 9443: choose two ports\.$/,
+    ],
+    [
+      'a throttle that allows too many guesses',
+      { THROTTLE_EMAIL_FAILURES: '101' },
+      /^warning, throttle: .* 101 per email, .*: too many/,
+    ],
+    [
+      'a log level that hides logins',
+      { LOG_LEVEL: 'error' },
+      /^problem, configuration: In production LOG_LEVEL must be info, debug or trace/,
+    ],
+    [
+      'a logo that cannot be served',
+      { BRAND_LOGO_FILE: '/dev/null' },
+      /^problem, logo: BRAND_LOGO_FILE cannot be used: \/dev\/null is neither SVG/,
+    ],
+    [
+      'a database server that does not answer, whose password is hidden',
+      { DATABASE_URL: 'postgres://ann:secret@127.0.0.1:1/login' },
+      /^problem, database: PostgreSQL postgres:\/\/ann:\*{3}@127\.0\.0\.1:1\/login cannot/,
+    ],
+    [
+      'an expired certificate',
+      () => certificate('expired', -9, -1),
+      /^problem, tls: .* expired on 2.*: renew it$/,
+    ],
+    [
+      'a certificate that is not valid yet',
+      () => certificate('early', 1, 9),
+      /^problem, tls: .* is not valid before 2/,
+    ],
+    [
+      'a certificate that soon expires',
+      () => certificate('late', -1, 9),
+      /^warning, tls: .* days left: renew it/,
+    ],
+    [
+      'the key of another certificate',
+      async () => ({ TLS_KEY_FILE: (await certificate('other', -1, 100)).TLS_KEY_FILE }),
+      /^problem, tls: .* cannot be used: .*mismatch/,
+    ],
+    [
+      'a key of a certificate that others can read',
+      async () => {
+        const files = await certificate('open', -1, 100)
+        await chmod(files.TLS_KEY_FILE, 0o644)
+        return files
+      },
+      /^problem, tls: .*open\.key can be read by others or changed by its group: chmod 600/,
+    ],
+    [
+      'a certificate for another name than the public address',
+      () => certificate('localhost', -1, 100),
+      /^warning, tls: certificate for .*localhost.*, but JWT_ISSUER names login\.example\.org/,
+    ],
+    [
+      'a missing certificate',
+      { TLS_CERT_FILE: '/nowhere' },
+      /^problem, tls: the certificate cannot be used: ENOENT/,
+    ],
+    [
+      'a missing key file',
+      { SIGNING_KEYS_FILE: join(cli.folder, 'missing.json') },
+      /^problem, keys: There is no key file .*missing\.json\. .* "keys rotate" to make it$/,
+    ],
+    [
+      'a key file that is not JSON',
+      { SIGNING_KEYS_FILE: '/dev/null' },
+      /^problem, keys: .* is not JSON\. Restore/,
+    ],
+    [
+      'a key file that others can read',
+      async () => {
+        const SIGNING_KEYS_FILE = join(cli.folder, 'open.json')
+        await copyFile(production.SIGNING_KEYS_FILE ?? '', SIGNING_KEYS_FILE)
+        await chmod(SIGNING_KEYS_FILE, 0o660)
+        return { SIGNING_KEYS_FILE }
+      },
+      /^problem, keys: .* changed by its group/,
+    ],
   ]
-  for (const { name, env, expected } of cases) test(name, () => finds({ env, expected }))
-})
-
-describe('a certificate that fails, or soon will, is a problem or a warning', {
-  concurrency: 2,
-}, () => {
-  const cases: { name: string; days: [number, number]; expected: RegExp }[] = [
-    { name: 'expired', days: [-9, -1], expected: /^problem, tls: .* expired on 2.*: renew it$/ },
-    { name: 'not yet valid', days: [1, 9], expected: /^problem, tls: .* is not valid before 2/ },
-    { name: 'soon to expire', days: [-1, 9], expected: /^warning, tls: .* days left: renew it/ },
-  ]
-  for (const { name, days, expected } of cases) {
-    test(name, async () => finds({ env: await certificate(name, ...days), expected }))
+  for (const [name, env, expected] of cases) {
+    test(name, async () => finds({ env: typeof env === 'function' ? await env() : env, expected }))
   }
-
-  test('with the key of another certificate', async () => {
-    const { TLS_KEY_FILE } = await certificate('other', -1, 100)
-    await finds({ env: { TLS_KEY_FILE }, expected: /^problem, tls: .* cannot be used: .*mismatch/ })
-  })
-
-  test('with a key that others can read', async () => {
-    const files = await certificate('open', -1, 100)
-    await chmod(files.TLS_KEY_FILE, 0o644)
-    await finds({
-      env: files,
-      expected:
-        /^problem, tls: .*open\.key can be read by others or changed by its group: chmod 600/,
-    })
-  })
-
-  test('for another name than the public address', async () => {
-    const files = await certificate('localhost', -1, 100)
-    await finds({
-      env: files,
-      expected:
-        /^warning, tls: certificate for .*localhost.*, but JWT_ISSUER names login\.example\.org/,
-    })
-    const { findings } = await examine({ ...production, ...files, JWT_ISSUER: 'https://localhost' })
-    assert.equal(findings.find(({ check }) => check === 'tls')?.state, 'ok')
-  })
-
-  test('missing', () =>
-    finds({
-      env: { TLS_CERT_FILE: '/nowhere' },
-      expected: /^problem, tls: the certificate cannot be used: ENOENT/,
-    }))
-})
-
-describe('signing keys that cannot be used or are not safe are a problem', {
-  concurrency: 2,
-}, () => {
-  test('a missing key file', () =>
-    finds({
-      env: { SIGNING_KEYS_FILE: join(cli.folder, 'missing.json') },
-      expected:
-        /^problem, keys: There is no key file .*missing\.json\. .* "keys rotate" to make it$/,
-    }))
-
-  test('a key file that is not JSON', () =>
-    finds({
-      env: { SIGNING_KEYS_FILE: '/dev/null' },
-      expected: /^problem, keys: .* is not JSON\. Restore/,
-    }))
-
-  test('a key file that others can read', async () => {
-    const SIGNING_KEYS_FILE = join(cli.folder, 'open.json')
-    await copyFile(production.SIGNING_KEYS_FILE ?? '', SIGNING_KEYS_FILE)
-    await chmod(SIGNING_KEYS_FILE, 0o660)
-    await finds({ env: { SIGNING_KEYS_FILE }, expected: /^problem, keys: .* changed by its group/ })
-  })
 })
 
 test('a key of the last rotation that the file lacks is a warning', async () => {
@@ -223,13 +225,6 @@ describe('the database is checked', () => {
     await other.database.rows(`drop role ${role}`)
   })
 
-  test('a server that does not answer is a problem, and its password is hidden', () =>
-    finds({
-      env: { DATABASE_URL: 'postgres://ann:secret@127.0.0.1:1/login' },
-      expected:
-        /^problem, database: PostgreSQL postgres:\/\/ann:\*{3}@127\.0\.0\.1:1\/login cannot/,
-    }))
-
   test('hashes above the configured cost and hashes that cannot be verified are counted', async () => {
     const insert = (email: string, hash: string) =>
       database.rows(
@@ -272,12 +267,6 @@ test('the doctor does not create the data folder, nor anything in it', async () 
   )
   assert.ok(!(await readdir(cli.folder)).includes('not'))
 })
-
-test('a logo that cannot be served is a problem', () =>
-  finds({
-    env: { BRAND_LOGO_FILE: '/dev/null' },
-    expected: /^problem, logo: BRAND_LOGO_FILE cannot be used: \/dev\/null is neither SVG/,
-  }))
 
 test('a data folder that is not a folder is a problem', async () => {
   const { code, findings } = await examine({ DATA_DIR: '/dev/null' })

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { readFile, stat, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
@@ -425,26 +425,6 @@ test('a user whose imported password is short logs in by the API; the page asks 
   assert.equal((await service.login(email, 'short')).status, 200)
   const { text: page } = await service.call({ method: 'GET', path: '/login' })
   assert.match(page, /<input id="password"[^>]* minlength="8"/)
-})
-
-test('rejected rows have their reasons, and are taken when they are mended', async () => {
-  const rows = `a;Ann;$2b$${HASH}\r\nb@r.example.com;"B; ""x""";$2b$${HASH}\r\n`
-  const rejected = await importText('r.csv', `email;name;passwordHash\r\n${rows}`)
-  assert.equal(rejected.code, 1)
-  const path = join(cli.folder, 'r.csv.rejected')
-  assert.equal((await stat(path)).mode & 0o777, 0o600)
-  const kept = await readFile(path, 'utf8')
-  const reason = 'This email cannot be used: it does not have the form name@domain'
-  assert.equal(kept, `email;name;passwordHash;reason\r\na;Ann;$2b$${HASH};${reason}\r\n`)
-  const again = await importText('r.csv.rejected', kept)
-  assert.equal(again.code, 1)
-  assert.equal(await readFile(`${path}.rejected`, 'utf8'), kept)
-  const mended = await importText('r.csv.rejected', kept.replace('a;Ann', 'a@r.example.com;Ann'))
-  assert.equal(mended.code, 0, mended.stderr)
-  assert.deepEqual(
-    (await usersAt('r.example.com')).map(({ name }) => name),
-    ['Ann', 'B; "x"'],
-  )
 })
 
 test('rejected users of a JSON document can be imported as they are kept', async () => {

@@ -5,7 +5,6 @@ import { once } from 'node:events'
 import { readdir, writeFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import bcrypt from 'bcrypt'
 import { ENGINES } from '../support/engines.ts'
 import { NO_FSYNC, startPostgres } from '../support/postgres-server.ts'
@@ -21,42 +20,6 @@ import {
 } from './import-cli.ts'
 
 for (const engine of ENGINES) {
-  test(`a killed import of 20,000 users is finished by the next run, on ${engine}`, async t => {
-    const cli = await setUpImports(t, engine)
-    const rows = 20_000
-    await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
-    const child = cli.spawnImport('u.csv')
-    await cli.hasStored(child)
-    child.kill('SIGKILL')
-    await once(child, 'close')
-    const stored = (await cli.users()).length
-    assert.equal(await cli.events(), stored)
-    const ended = await cli.run(['users', 'import', 'u.csv', '--json'])
-    assert.deepEqual(JSON.parse(ended.stdout), counts(rows - stored, 0, stored, 0))
-    assert.equal(await cli.events(), rows)
-  })
-
-  test(`two imports of the same file at a time add each user once, on ${engine}`, async t => {
-    const cli = await setUpImports(t, engine)
-    const rows = 2_000
-    await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
-    const ended = await Promise.all(
-      [[], ['--update'], []].map(options =>
-        cli.runProcess(['users', 'import', 'u.csv', '--json', ...options]),
-      ),
-    )
-    const all = ended.map(({ stdout }) => JSON.parse(stdout))
-    assert.equal(
-      all.reduce((sum, { added }) => sum + added, 0),
-      rows,
-    )
-    assert.equal(
-      all.reduce((sum, { unchanged }) => sum + unchanged, 0),
-      2 * rows,
-    )
-    assert.equal(await cli.events(), rows)
-  })
-
   for (const signal of ['SIGKILL', 'SIGINT'] as const) {
     test(`an import with temporary passwords goes on with the same ones after ${signal}, on ${engine}`, async t => {
       const cli = await setUpImports(t, engine)
@@ -115,28 +78,6 @@ test('a database that goes away ends an import of 60,000 users, and the next run
   assert.ok(stored < rows)
   const ended = await cli.run(['users', 'import', 'u.csv', '--json'])
   assert.deepEqual(JSON.parse(ended.stdout), counts(rows - stored, 0, stored, 0))
-})
-
-test('an interruption is noticed between two batches, and the next run continues', async t => {
-  const cli = await setUpImports(t, 'sqlite')
-  const total = 20_000
-  await writeFile(cli.pathOf('i.csv'), [`${HEADING}\n`, ...csvOf(total)].join(''))
-  const child = cli.spawnImport('i.csv')
-  const { said } = await cli.hasStored(child)
-  // As on a terminal, where the launcher forwards the signal that the command has got already.
-  child.kill('SIGINT')
-  await sleep(10)
-  child.kill('SIGINT')
-  const [code, signal] = await once(child, 'close')
-  const stored = (await cli.users()).length
-  // The second signal can meet a process that has said everything and is about to exit.
-  assert.ok(code === 1 || signal === 'SIGINT', `${code} ${signal}`)
-  assert.match(said(), new RegExp(`So far ${stored} added.*run the command again to continue`))
-  const ended = await cli.run(['users', 'import', 'i.csv', '--json'])
-  assert.partialDeepStrictEqual(JSON.parse(ended.stdout), {
-    added: total - stored,
-    unchanged: stored,
-  })
 })
 
 test('SIGINT ends an import; what was stored stays', async t => {

@@ -384,7 +384,19 @@ test('passwords are hashed only if asked for, and existing users cost no hash', 
   assert.equal(await bcrypt.compare('another password', String(changed?.password_hash)), true)
 })
 
-describe('an import is refused', () => {
+test('an import is refused', async t => {
+  const cli = await setUpImports(t, 'sqlite')
+  await mkdir(cli.pathOf('folder.csv'))
+  for (const [name, text] of [
+    ['column.csv', `${HEADING},admin,x\n`],
+    ['semicolons.csv', HEADING.replaceAll(',', ';')],
+    ['empty.csv', ''],
+    ['twice.csv', `${HEADING},role\n`],
+    ['lacking.csv', 'email,name\n'],
+    ['stdin.rejected', ''],
+  ] as const) {
+    await writeFile(cli.pathOf(name), text)
+  }
   const cases: [what: string, args: string[], code: number, said: RegExp][] = [
     ['without a file', ['missing.csv'], 1, /^missing\.csv cannot be read: ENOENT/],
     ['of a folder', ['folder.csv'], 1, /^folder\.csv cannot be read: EISDIR/],
@@ -397,21 +409,11 @@ describe('an import is refused', () => {
     ['if rejected rows of standard input exist', ['-'], 1, /^stdin\.rejected may have rows/],
   ]
   for (const [what, args, code, said] of cases) {
-    test(what, async t => {
-      const cli = await setUpImports(t, 'sqlite')
-      await mkdir(cli.pathOf('folder.csv'))
-      await writeFile(cli.pathOf('column.csv'), `${HEADING},admin,x\n`)
-      await writeFile(cli.pathOf('semicolons.csv'), HEADING.replaceAll(',', ';'))
-      await writeFile(cli.pathOf('empty.csv'), '')
-      await writeFile(cli.pathOf('twice.csv'), `${HEADING},role\n`)
-      await writeFile(cli.pathOf('lacking.csv'), 'email,name\n')
-      await writeFile(cli.pathOf('stdin.rejected'), '')
-      const ended = await cli.run(['users', 'import', ...args])
-      assert.equal(ended.code, code)
-      assert.match(ended.stderr, said)
-      assert.deepEqual(await cli.users(), [])
-    })
+    const ended = await cli.run(['users', 'import', ...args])
+    assert.equal(ended.code, code, what)
+    assert.match(ended.stderr, said)
   }
+  assert.deepEqual(await cli.users(), [])
 })
 
 for (const engine of ENGINES_BY_RUN) {

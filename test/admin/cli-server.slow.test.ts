@@ -1,9 +1,8 @@
 // Commands beside a running service, on the same database.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import bcrypt from 'bcrypt'
 import { createCli } from '../support/cli.ts'
-import { createTestDatabase, ENGINES } from '../support/engines.ts'
+import { ENGINES } from '../support/engines.ts'
 import { PASSWORD, startTestService } from '../support/service.ts'
 
 const EMAIL = 'ann@example.org'
@@ -44,37 +43,6 @@ for (const engine of ENGINES) {
 
     assert.equal((await cli.run(['throttle', 'clear', '--email', 'unknown@example.org'])).code, 0)
     assert.equal((await service.login('unknown@example.org', PASSWORD)).status, 401)
-  })
-
-  test(`of three processes that add one email to a new database at once, one succeeds, on ${engine}`, async t => {
-    const database = await createTestDatabase(engine)
-    const cli = await createCli(database)
-    t.after(async () => {
-      await cli.remove()
-      await database.drop()
-    })
-    const names = ['first', 'second', 'third']
-    const added = await Promise.all(
-      names.map(name =>
-        cli.runProcess(
-          ['users', 'add', EMAIL, '--name', name, '--password-stdin'],
-          `${name} password`,
-        ),
-      ),
-    )
-    assert.deepEqual(added.map(({ code }) => code).sort(), [0, 1, 1])
-    const refusals = added.filter(({ code }) => code === 1).map(({ stderr }) => stderr)
-    // Each of the migrations may have been applied by any of the processes, which says so.
-    for (const said of refusals) {
-      assert.match(
-        said,
-        /^(Updating the tables: .*\n)*There is already a user ann@example\.org\.\n$/,
-      )
-    }
-    const [user, ...others] = await database.rows('select name, password_hash from users')
-    assert.equal(others.length, 0)
-    assert.equal(user?.name, names[added.findIndex(({ code }) => code === 0)])
-    assert.ok(await bcrypt.compare(`${user?.name} password`, String(user?.password_hash)))
   })
 
   test(`a command finds exactly the email and id that it is given, on ${engine}`, async t => {

@@ -109,33 +109,6 @@ for (const engine of ENGINES_BY_RUN) {
   })
 }
 
-test('an email that looks like another is refused by "users add" and accepted by other commands', async t => {
-  const { run, database } = await setUpEmptyCli(t, 'sqlite')
-  const add = ['--name', 'Ann', '--generate']
-  assert.equal((await run(['users', 'add', 'ann@example.org', ...add])).code, 0)
-  for (const [email, codePoint] of [
-    ['a\u200bnn@example.org', 'U+200B'],
-    ['ann\u00ad@example.org', 'U+00AD'],
-    ['ann@example.org\u2060', 'U+2060'],
-    ['\u202eann@example.org', 'U+202E'],
-  ] as const) {
-    const { code, stdout, stderr } = await run(['users', 'add', email, ...add])
-    assert.deepEqual(
-      [code, stdout, stderr],
-      [
-        2,
-        '',
-        `This email cannot be used: it has ${codePoint}, which is invisible or looks like another character.\n`,
-      ],
-    )
-    await database.rows(
-      `insert into users (email, name, password_hash) values ('${email}', 'Ann', '')`,
-    )
-    assert.equal((await run(['users', 'show', email])).code, 0)
-    assert.equal((await run(['users', 'delete', email, '--yes'])).code, 0)
-  }
-})
-
 test('a name or role with a character that is invisible or reorders text is refused by add, set and import', async t => {
   const { run } = await setUpEmptyCli(t, 'sqlite')
   const email = 'ann@example.org'

@@ -114,8 +114,7 @@ describe("an operator's own key", () => {
     ['Ed25519', ED25519, 'EdDSA'],
     ['RSA of 2048 bits', RSA_2048, 'RS256'],
     ['RSA with another algorithm in its JWK', { ...RSA_2048, alg: 'PS512', use: 'sig' }, 'RS256'],
-    ['P-256 with an id', { ...EC, kid: 'k'.repeat(64) }, 'ES256'],
-    ['P-256 with a URL as id', { ...EC, kid: 'https://example.com/keys#1' }, 'ES256'],
+    ['P-256 with a URL as id', { ...EC, kid: 'https://a.example/'.padEnd(64, 'k') }, 'ES256'],
   ]
   for (const [kind, key, algorithm] of ACCEPTED) {
     test(`of ${kind} signs, and only its public part is published and verifies`, async () => {
@@ -146,7 +145,6 @@ describe("an operator's own key", () => {
     ['a damaged modulus', [{ ...RSA_2048, n: RSA(2048).n }, SECRET], /key 1: it cannot be read/],
     ['a private part of another key', [{ ...EC, d: EC.x }, SECRET], /key 1: it cannot be read/],
     ['a short secret', [EC, { ...SECRET, k: randomBytes(31).toString('base64url') }], /32 bytes/],
-    ['an empty secret', [EC, { kty: 'oct', kid: 's' }], /key 2: .*32 bytes/],
     [
       'a placeholder',
       [EC, { ...SECRET, k: Buffer.alloc(64, 'x').toString('base64url') }],
@@ -154,15 +152,9 @@ describe("an operator's own key", () => {
     ],
     ['a secret without an id', [EC, withoutId], /key 2: a secret needs a "kid"/],
     ['an id that is too long', [EC, { ...SECRET, kid: 'k'.repeat(65) }], /key 2: .*1 to 64/],
-    ['an empty id', [{ ...EC, kid: '' }, SECRET], /key 1: .*1 to 64/],
     [
       'an id with characters that JSON escapes',
       [EC, { ...SECRET, kid: '"\u0001' }],
-      /key 2: .*1 to 64/,
-    ],
-    [
-      'an id with a character that is not ASCII',
-      [EC, { ...SECRET, kid: 'schlüssel' }],
       /key 2: .*1 to 64/,
     ],
     ['a number as an id', [{ ...EC, kid: 1 }, SECRET], /key 1: .*1 to 64/],
@@ -171,9 +163,7 @@ describe("an operator's own key", () => {
     ['the same key twice', [EC, EC, SECRET], /same "kid"/],
     ['no secret', [EC], /no secret/],
     ['no private key', [SECRET], /no private key/],
-    ['nothing', [], /no private key/],
     ['null', [null], /key 1: it cannot be read/],
-    ['a string', ['key'], /key 1: /],
     ['a list as a secret', [EC, { ...SECRET, k: [1, 2] }], /key 2: /],
   ]
   for (const [why, keys, message] of REFUSED) {
@@ -198,11 +188,8 @@ describe('a key file', () => {
   const REFUSED: [text: string, message: RegExp][] = [
     ['', /not JSON/],
     ['-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMG', /not JSON/],
-    ['{"keys": [{"k": "canary"', /not JSON/],
     ['null', /not a JWK Set/],
-    ['"canary"', /not a JWK Set/],
     ['[{"k": "canary"}]', /not a JWK Set/],
-    ['{"k": "canary"}', /not a JWK Set/],
     ['{"keys": {"k": "canary"}}', /not a JWK Set/],
   ]
   for (const [text, message] of REFUSED) {

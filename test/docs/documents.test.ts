@@ -44,6 +44,19 @@ test('"serve --help" explains every variable of an operator', async () => {
   assert.ok(!help.includes('ACCESS_TOKEN_SECONDS'))
 })
 
+test('every event of the code is listed once in docs/log-events.md, and no other', () => {
+  // Of the service as fields of lines, of commands as names.
+  const files = globSync('src/**/*.ts', { cwd: PROJECT, exclude: ['**/*.test.ts'] })
+  const inCode = files.flatMap(file => {
+    const name = /^src\/(admin|cli)\//.test(file) ? /'(admin\.[a-z_]+)'/g : /event: '([a-z_.]+)'/g
+    return [...read(file).matchAll(name)].map(([, event = '']) => event)
+  })
+  const rows = read('docs/log-events.md').matchAll(/^\| `([a-z_]+\.[a-z_]+)` \|/gm)
+  const listed = [...rows].map(([, event = '']) => event)
+  assert.ok(listed.length > 50)
+  assert.deepEqual(listed.toSorted(), [...new Set(inCode)].toSorted())
+})
+
 test('every link to a file or a heading of the project leads to it', () => {
   const files = globSync(['*.md', 'docs/**/*.md', 'src/**/*.md', 'examples/*.md'], {
     cwd: PROJECT,

@@ -12,7 +12,7 @@ import {
   PROJECT,
   type ServiceProcess,
 } from '../support/process.ts'
-import { DOCUMENT, makeRecipeFolder, type RecipeFolder, recipe } from '../support/recipes.ts'
+import { makeRecipeFolder, type RecipeFolder, recipe } from '../support/recipes.ts'
 import { createClient, PASSWORD } from '../support/service.ts'
 
 const execute = promisify(execFile)
@@ -117,22 +117,6 @@ test('a service for tests has a port of its own, a correct issuer and short toke
   const [printed = '', dataDir = ''] = stdout.trim().split('\n').at(-1)?.split(' ') ?? []
   assert.deepEqual(JSON.parse(printed), [true, 5, ''])
   assert.ok(!existsSync(dataDir))
-})
-
-test('every link of the document leads somewhere', () => {
-  const anchors = [...DOCUMENT.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
-    heading
-      .toLowerCase()
-      .replace(/[^\w -]/g, '')
-      .replaceAll(' ', '-'),
-  )
-  const links = [...DOCUMENT.matchAll(/\]\(([^)]*)\)/g)].map(([, link = '']) => link)
-  assert.ok(links.length > 5)
-  for (const link of links) {
-    const [file = '', anchor = ''] = link.split('#')
-    if (file) assert.ok(existsSync(join(PROJECT, 'docs', file)), link)
-    else assert.ok(anchors.includes(anchor), link)
-  }
 })
 
 // The last test: it ends the service.

@@ -31,14 +31,8 @@ function namedIn(file: string): string[] {
   return [...text.matchAll(IMPORT)].map(match => match[1] ?? match[2] ?? '')
 }
 
-test('the project has files, and what they import exists', () => {
-  assert.ok(imports.size > 30)
-  for (const [file, { files }] of imports) {
-    for (const imported of files) assert.ok(imports.has(imported), `${file} imports ${imported}`)
-  }
-})
-
 test('no imports form a circle', () => {
+  assert.ok(imports.size > 30)
   const finished = new Set<string>()
   const visit = (file: string, path: string[]) => {
     assert.ok(!path.includes(file), [...path, file].join(' -> '))

@@ -10,7 +10,7 @@ import { findMachineNode } from './old-node.ts'
 import { PROJECT } from './process.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
-export const DOCUMENT = readFileSync(join(PROJECT, 'docs/integrating.md'), 'utf8')
+const DOCUMENT = readFileSync(join(PROJECT, 'docs/integrating.md'), 'utf8')
 export const DOCUMENT_ON_MIGRATING = readFileSync(join(PROJECT, 'docs/migrating.md'), 'utf8')
 
 export const example = (name: string) => readFileSync(join(PROJECT, 'examples', name), 'utf8')

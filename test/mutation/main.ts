@@ -26,7 +26,7 @@ const report = createReport(mutants)
 
 const waiting = mutants.filter(mutant => {
   const known = record.find(mutant)
-  if (known) report.add(mutant, known, true)
+  if (known) report.add(mutant, known)
   return !known
 })
 let isStopped = false

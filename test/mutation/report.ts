@@ -3,37 +3,24 @@ import type { Mutant } from './mutants.ts'
 import type { Verdict } from './worker.ts'
 
 const RESULTS: Verdict[] = ['killed', 'timeout', 'survived']
-/** On a terminal, the progress is shown after each mutant; elsewhere, after this many. */
+/** The progress is shown after this many. */
 const SHOWN_EVERY = 25
 
 export function createReport(mutants: Mutant[]) {
   const total = mutants.length
-  const startMs = performance.now()
-  const results: { mutant: Mutant; result: Verdict; isKnown: boolean }[] = []
+  const results: { mutant: Mutant; result: Verdict }[] = []
   const countOf = (result: Verdict, file?: string) =>
     results.filter(it => it.result === result && (!file || it.mutant.file === file)).length
 
-  function print(text: string): void {
-    if (process.stdout.isTTY) process.stdout.write('\r\x1b[K')
-    process.stdout.write(`${text}\n`)
-  }
-
-  function showProgress(run: number): void {
-    const msPerMutant = (performance.now() - startMs) / run
-    const end = new Date(Date.now() + (total - results.length) * msPerMutant)
-    const time = end.toTimeString().slice(0, 5)
-    const text = `${results.length} of ${total}, ${countOf('survived')} survived, ends about ${time}`
-    if (process.stdout.isTTY) process.stdout.write(`\r\x1b[K${text}`)
-    else if (run % SHOWN_EVERY === 0) print(text)
-  }
+  const print = (text: string) => process.stdout.write(`${text}\n`)
 
   return {
-    add(mutant: Mutant, result: Verdict, isKnown = false): void {
-      results.push({ mutant, result, isKnown })
+    add(mutant: Mutant, result: Verdict): void {
+      results.push({ mutant, result })
       const { file, line, change } = mutant
       if (result === 'survived') print(`survived  ${file}:${line}\n          ${change}`)
-      const run = results.filter(it => !it.isKnown).length
-      if (run > 0) showProgress(run)
+      if (results.length % SHOWN_EVERY > 0) return
+      print(`${results.length} of ${total}, ${countOf('survived')} survived`)
     },
     /** True if none survived. */
     end(): boolean {

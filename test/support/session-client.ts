@@ -1,9 +1,9 @@
 // Clients of the session endpoints, and a check that no issued secret is in the log or the database.
 import assert from 'node:assert/strict'
-import { readFile } from 'node:fs/promises'
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { type Answer, type Call, PASSWORD, startTestService, type TestService } from './service.ts'
+import { storedText } from './stored-text.ts'
 
 export const AUTH = '/api/v1/auth'
 export const SESSION_COOKIE = '__Host-session'
@@ -98,7 +98,8 @@ export async function startSessionService(
     programLogin: email => opened({ body: { email, password: PASSWORD } }),
     async assertSecretsKept() {
       assert.ok(secrets.size > 0)
-      const places = { log: service.logText(), database: await dumpOf(service, engine) }
+      const places = { log: service.logText(), database: await storedText(service.database) }
+      assert.match(places.database, /@example/)
       for (const [place, text] of Object.entries(places)) {
         // The write-ahead log of SQLite repeats its pages, so that the distinct words are a small part of the text.
         const words = [...new Set(text.match(WORDS))].join(' ')
@@ -144,23 +145,6 @@ function secretsIn({ headers, text, json }: Answer): string[] {
   return [accessToken, refreshToken, code, headers['x-csrf-token'], ...cookies]
     .filter(secret => typeof secret === 'string' && secret !== '')
     .flatMap(secret => [String(secret), String(secret).split('.').at(-1) ?? ''])
-}
-
-/** All tables as text; for SQLite also the bytes of its files. */
-async function dumpOf({ database }: TestService, engine: EngineName): Promise<string> {
-  const tables = await database.rows(
-    engine === 'sqlite'
-      ? `select name from sqlite_master where type = 'table'`
-      : `select table_name as name from information_schema.tables where table_schema = 'public'`,
-  )
-  assert.ok(tables.length >= 7)
-  const dumps = await Promise.all(
-    tables.map(async ({ name }) => JSON.stringify(await database.rows(`select * from ${name}`))),
-  )
-  if (database.config.engine !== 'sqlite') return dumps.join('\n')
-  const { file } = database.config
-  const files = await Promise.all([file, `${file}-wal`].map(path => readFile(path, 'latin1')))
-  return [...dumps, ...files].join('\n')
 }
 
 /** The reason of each refused token; fails if any other event was logged. */

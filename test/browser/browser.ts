@@ -180,7 +180,7 @@ async function look(page: Page, name: string): Promise<void> {
 }
 
 /** By how many pixels the page is wider than its window. */
-export function overflowOf(page: Page): Promise<number> {
+function overflowOf(page: Page): Promise<number> {
   return page.evaluate('document.documentElement.scrollWidth - document.body.offsetWidth')
 }
 

@@ -133,24 +133,6 @@ test(
 )
 
 test(
-  'same site: a session that has ended leads to the login page again',
-  visit(async page => {
-    await page.goto(APP)
-    await logInOnPage(page)
-    await shows(page, 'Hello Kate')
-    await page.evaluate(`(async () => {
-      const { LoginClient } = await import('/login-client.js')
-      const client = new LoginClient('${LOGIN}', { cookie: true })
-      await client.restore()
-      await client.logoutEverywhere()
-    })()`)
-    await page.reload()
-    await page.waitForURL(`${LOGIN}/login?**`)
-    await page.locator('#email').waitFor()
-  }),
-)
-
-test(
   'same site, own form: shows what is wrong, then logs in',
   visit(async page => {
     await page.goto(`${APP}/form`)
@@ -336,18 +318,6 @@ test(
 const logInByCookie = (login: string) => `import('/login-client.js').then(({ LoginClient }) =>
   new LoginClient(${login}, { cookie: true }).login('${EMAIL}', ${JSON.stringify(PASSWORD)})
     .then(({ name }) => name, ({ code }) => code))`
-
-test(
-  'another site: a login by cookie fails with a name',
-  visit(async page => {
-    for (const site of [OTHER_SITE, PLAIN]) {
-      await page.goto(`${site}/tokens`)
-      assert.equal(await page.evaluate(logInByCookie(`'${LOGIN}'`)), 'NO_COOKIE', site)
-    }
-    await page.goto(`${APP}/form`)
-    assert.equal(await page.evaluate(logInByCookie(`'${LOGIN}'`)), 'Kate')
-  }),
-)
 
 test('Vite on http://localhost: a login by cookie fails with a name, and works through the printed proxy', async () => {
   const local = await startTestService('sqlite', { JWT_ISSUER: '' })

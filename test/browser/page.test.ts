@@ -7,16 +7,7 @@ import { after, describe, test } from 'node:test'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { PASSWORD } from '../support/service.ts'
 import { createVisitor } from '../support/visitor.ts'
-import {
-  assertAccessible,
-  isFocused,
-  logInOn,
-  makeTemporary,
-  openVisits,
-  overflowOf,
-  says,
-  sessionsOf,
-} from './browser.ts'
+import { assertAccessible, isFocused, logInOn, openVisits, says, sessionsOf } from './browser.ts'
 
 const APP = 'https://app.example.com'
 const NEW_PASSWORD = 'seven green boats at noon'
@@ -253,27 +244,6 @@ describe('the account', () => {
   )
 
   test(
-    'comes after a temporary password, which is typed again and replaced',
-    visit(
-      async ({ page, newUser, fill, service, look }) => {
-        const email = await newUser()
-        await makeTemporary(service, email)
-        await fill(email)
-        await page.click('#log-in')
-        await says(page, /^Your password is temporary/)
-        assert.equal(await page.inputValue('#email'), email)
-        assert.equal(await page.inputValue('#password'), '')
-        await look('temporary-password')
-        await page.fill('#password', PASSWORD)
-        await page.fill('#new-password', NEW_PASSWORD)
-        await page.keyboard.press('Enter')
-        await says(page, /^Your password is changed/)
-      },
-      { expected: [403] },
-    ),
-  )
-
-  test(
     'ends with its session; the form has the email',
     visit(async ({ page, newUser, logIn, service, look }) => {
       const email = await newUser()
@@ -319,64 +289,10 @@ describe('an address to return to', () => {
       { path, elsewhere: [APP] },
     ),
   )
-
-  test(
-    'that is not listed is refused in a sentence',
-    visit(
-      async ({ page, look }) => {
-        await says(page, /^We cannot send you back to evil\.example:/)
-        await look('return-refused')
-      },
-      { path: '/login?return_to=https://evil.example/' },
-    ),
-  )
 })
 
 describe('the appearance', () => {
   const visit = openVisits()
-
-  test(
-    'is the same without scripts, and everything works',
-    visit(
-      async ({ page, newUser, picture, service }) => {
-        const email = await newUser()
-        await picture('without-script')
-        for (const password of ['not the password', PASSWORD]) {
-          await page.fill('#email', email)
-          await page.fill('#password', password)
-          await page.click('#log-in')
-        }
-        await page.getByText('UTC').first().waitFor()
-        await page.click('#change-password')
-        await page.fill('#password', PASSWORD)
-        await page.fill('#new-password', NEW_PASSWORD)
-        await page.click('#save')
-        await says(page, /^Your password is changed/)
-        await page.click('#log-out')
-        await says(page, 'You are logged out.')
-        assert.equal((await service.login(email, NEW_PASSWORD)).status, 200)
-      },
-      { expected: [401], context: { javaScriptEnabled: false } },
-    ),
-  )
-
-  test(
-    'is not cut off at 200 % zoom or with text of twice the size',
-    visit(
-      async ({ page, newUser, logIn, service }) => {
-        await logIn(await newUser())
-        for (const path of ['/login', '/login/password', '/nothing', '/login?prompt=login']) {
-          await page.setViewportSize({ width: 640, height: 400 })
-          await page.goto(service.url + path)
-          assert.equal(await overflowOf(page), 0)
-          await page.evaluate(`document.documentElement.style.fontSize = '200%'`)
-          await page.setViewportSize({ width: 320, height: 400 })
-          assert.equal(await overflowOf(page), 0)
-        }
-      },
-      { expected: [404] },
-    ),
-  )
 
   test(
     'has targets of at least 24 pixels, and outlines the focused element',

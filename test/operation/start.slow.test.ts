@@ -145,18 +145,6 @@ describe('a start that fails prints the reason without a stack trace, and ends',
       [/^The data folder \S+ cannot be made: ENOTDIR/],
     ],
     [
-      'its data folder is in a folder of the system',
-      () => ({ DATA_DIR: '/proc/login/data' }),
-      1,
-      [/^The data folder \/proc\/login\/data cannot be made: E\w+: .*\. Set DATA_DIR to/],
-    ],
-    [
-      'its key file is not JSON',
-      () => ({ SIGNING_KEYS_FILE: join(folder, 'file') }),
-      1,
-      [/^The key file \S+ cannot be used: it is not JSON\. Restore it from a backup\. Or/],
-    ],
-    [
       'one of its keys is too weak',
       () => ({ SIGNING_KEYS_FILE: join(folder, 'keys') }),
       1,

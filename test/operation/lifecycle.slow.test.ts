@@ -85,12 +85,6 @@ describe('on a signal', () => {
     ['SIGTERM to the older Node that started it', OLD_SERVE, service => service.kill('SIGTERM')],
     ['Ctrl-C, which reaches both Nodes', OLD_SERVE, service => service.killGroup('SIGINT')],
     ['SIGTERM to npm', ['npm', 'start'], service => service.kill('SIGTERM')],
-    ['SIGINT to npm', ['npm', 'start'], service => service.kill('SIGINT')],
-    [
-      'SIGTERM to the process group of npm start',
-      ['npm', 'start'],
-      service => service.killGroup('SIGTERM'),
-    ],
   ]
   for (const [way, command, signal] of WAYS) {
     test(`${way}: logins under way are answered, new ones refused, and the service stops once and in time`, async () => {

@@ -1,5 +1,6 @@
-// A guided tour: starts a temporary server, and shows its answers and their log lines.
+// A guided tour: starts a temporary server, shows its answers and their log lines, and leaves its page open.
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { request } from 'node:https'
 import { tmpdir } from 'node:os'
@@ -53,9 +54,9 @@ const service = await serve(config, log, clock)
 const ca = await readFile(join(dataDir, 'development-cert.pem'))
 
 try {
-  await addUser()
+  for (const name of ['Kate', 'Ben']) await addUser(name)
   print(
-    `The service listens on ${service.url} with an empty database and one user, kate@example.com.\n`,
+    `The service listens on ${service.url} with two users: kate@example.com and ben@example.com.\n`,
   )
   const bodies: string[] = []
   for (const [index, step] of STEPS.entries()) {
@@ -64,19 +65,22 @@ try {
   }
   print(`\nAnswers 3 and 4 are the same to the byte: ${bodies[2] === bodies[3] ? 'yes' : 'NO'}\n`)
   process.exitCode = bodies[2] === bodies[3] ? 0 : 1
+  print(`\nThe page: ${service.url}/login, for ben@example.com with the password ${PASSWORD}\n`)
+  print('Ctrl-C ends the demo.\n')
+  await once(process, 'SIGINT')
 } finally {
   await service.stop('end of the tour')
   await rm(dataDir, { recursive: true })
 }
 
-async function addUser(): Promise<void> {
+async function addUser(name: string): Promise<void> {
   const store = await openStore(config.database)
   await store.users.insert(
     {
       id: randomUUID(),
-      email: 'kate@example.com',
+      email: `${name.toLowerCase()}@example.com`,
       passwordHash: await bcrypt.hash(PASSWORD, config.bcryptCost),
-      name: 'Kate',
+      name,
       role: 'user',
     },
     { at: clock(), by: commandActor() },

@@ -1,6 +1,7 @@
 // The commands of the README and the demo work.
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -28,11 +29,19 @@ test('the README’s first user logs in with the README’s request', async cont
   assert.equal(answer.json.data.user.email, 'kate@example.com')
 })
 
-test('the demo prints answers of every status and no token, and ends', async () => {
-  const { stdout } = await run(process.execPath, [join(PROJECT, 'demo/tour.ts')], { cwd: PROJECT })
+test('the demo prints answers of every status and no token, and ends by Ctrl-C', async () => {
+  const demo = spawn(process.execPath, [join(PROJECT, 'demo/tour.ts')], { cwd: PROJECT })
+  let stdout = ''
+  for await (const text of demo.stdout.setEncoding('utf8')) {
+    stdout += text
+    if (stdout.includes('Ctrl-C')) demo.kill('SIGINT')
+  }
+  if (demo.exitCode === null) await once(demo, 'exit')
+  assert.equal(demo.exitCode, 0)
   for (const status of ['200 OK', '400', '401', '429', '405']) {
     assert.ok(stdout.includes(`HTTP/1.1 ${status}`), status)
   }
   assert.match(stdout, /same to the byte: yes/)
+  assert.match(stdout, /^The page: https:\/\/\S+\/login, for ben@example.com/m)
   assert.doesNotMatch(stdout, /eyJ[\w-]{30}/)
 })

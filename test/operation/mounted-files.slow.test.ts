@@ -43,6 +43,8 @@ before(async () => {
   await chmod(folder, 0o755)
   env = {
     NODE_ENV: 'production',
+    // The name in the certificate.
+    JWT_ISSUER: 'https://localhost',
     BCRYPT_COST: '10',
     DATA_DIR: join(folder, 'data'),
     SIGNING_KEYS_FILE: mounted('signing-keys.json'),

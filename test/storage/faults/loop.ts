@@ -64,7 +64,7 @@ async function proveOperation<Outcome>(
   for (const kind of kinds) {
     const canLast = IS_FULL || (kind === 'error' && unit !== 'statement')
     for (const isLasting of canLast ? [false, true] : [false]) {
-      for (let at = 1; at <= calls; at++) {
+      for (let at = 1; at <= calls; at = nextCall(at, unit, engine)) {
         const fault = { at, kind, isLasting }
         const prepared = await operation.prepare()
         const { value, isReached, ...met } = await faults.during(fault, unit, prepared.run)
@@ -90,6 +90,12 @@ async function proveOperation<Outcome>(
   }
   assert.ok(calls < MOST_CALLS, `${operation.title} does not end`)
   return tally
+}
+
+/** Where both engines make the same calls, every second one fails on SQLite and the others on PostgreSQL. */
+function nextCall(at: number, unit: FaultUnit, engine: EngineName): number {
+  const isEach = IS_FULL || unit !== 'operation' || (engine === 'postgres' && at === 1)
+  return isEach ? at + 1 : at + 2
 }
 
 function kindsOf(unit: FaultUnit, engine: EngineName): FaultKind[] {

@@ -17,12 +17,8 @@ export function changeValues(
 type ChangeParameters = ReturnType<typeof changeValues>
 
 export const replacePassword = prepare<ChangeParameters>(
-  ({
-    now,
-    userId,
-    newHash,
-  }) => sql`update users set password_hash = ${newHash}, upgraded_from = null, temporary_until = null,
-    updated_at = ${now} where id = ${userId}`,
+  at => sql`update users set password_hash = ${at.newHash}, upgraded_from = null, temporary_until = null,
+    updated_at = ${at.now} where id = ${at.userId}`,
 )
 
 /** A caller that knew the old password may have made its own device known. */

@@ -217,14 +217,9 @@ type Touch = { id: string; until: string; usedBefore: string; now: string }
 
 /** Never moves the expiry to an earlier time. */
 const touch = prepare<Touch>(
-  ({
-    id,
-    until,
-    usedBefore,
-    now,
-  }) => sql`update sessions set last_used_at = ${now}, cookie_used_at = ${now},
-      idle_expires_at = case when idle_expires_at < ${until} then ${until} else idle_expires_at end
-    where id = ${id} and ended_at is null and cookie_used_at <= ${usedBefore}`,
+  at => sql`update sessions set last_used_at = ${at.now}, cookie_used_at = ${at.now},
+      idle_expires_at = case when idle_expires_at < ${at.until} then ${at.until} else idle_expires_at end
+    where id = ${at.id} and ended_at is null and cookie_used_at <= ${at.usedBefore}`,
 )
 
 /** The list position of a session, live or not. As text: a Date would round PostgreSQL's microseconds. */

@@ -15,37 +15,24 @@ export function useToken(run: RunNow, rotation: Rotation): ReplacedRow | null {
 }
 
 const findReplaceable = prepare<Rotation, ReplacedRow>(
-  ({
-    id,
-    digest,
-    expiresAt,
-    now,
-  }) => sql`select sessions.id, sessions.expires_at, users.id as user_id, email, name, role,
+  at => sql`select sessions.id, sessions.expires_at, users.id as user_id, email, name, role,
       users.created_at as user_created_at
     from refresh_tokens token
     join sessions on sessions.id = token.session_id
     join users on users.id = sessions.user_id
-    where token.id = ${id} and token.token = ${digest} and token.revoked_at is null
-      and ${isLive(now)} and sessions.expires_at >= ${expiresAt}
-      and users.is_active and ${isNotLockedByAdministrator(now)}`,
+    where token.id = ${at.id} and token.token = ${at.digest} and token.revoked_at is null
+      and ${isLive(at.now)} and sessions.expires_at >= ${at.expiresAt}
+      and users.is_active and ${isNotLockedByAdministrator(at.now)}`,
 )
 
 const revoke = prepare<Rotation>(
-  ({
-    id,
-    successorId,
-    now,
-  }) => sql`update refresh_tokens set revoked_at = ${now}, successor_id = ${successorId}
-    where id = ${id}`,
+  at => sql`update refresh_tokens set revoked_at = ${at.now}, successor_id = ${at.successorId}
+    where id = ${at.id}`,
 )
 
 const noteUse = prepare<Rotation & { sessionId: string }>(
-  ({
-    sessionId,
-    now,
-    expiresAt,
-  }) => sql`update sessions set last_used_at = ${now}, idle_expires_at = ${expiresAt}
-    where id = ${sessionId}`,
+  at => sql`update sessions set last_used_at = ${at.now}, idle_expires_at = ${at.expiresAt}
+    where id = ${at.sessionId}`,
 )
 
 const insertSuccessor = prepare<Rotation & { userId: string; sessionId: string }>(

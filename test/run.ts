@@ -1,8 +1,10 @@
 // The test command: starts one PostgreSQL for all files, runs them in a few processes, and prints the failures
 // in full. Each process runs several files one after the other, because loading the service takes a second.
-// `npm test -- FILE …` runs some files, and `--slow` runs the slow suites.
+// `npm test -- FILE …` runs some files, and `--slow` runs the slow suites. With `--again`, a file in which a test
+// failed runs once more, alone, because a machine that is far too busy fails tests; it says so in the end.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { globSync, readFileSync, statSync } from 'node:fs'
+import { parseArgs } from 'node:util'
 import { prepareTests, TEST_FLAGS } from './support/prepare.ts'
 import type { Ended, Figures } from './support/reporter.ts'
 import { createSummary } from './support/summary.ts'
@@ -25,10 +27,12 @@ const ONE_BY_ONE =
 /** A process in which no test ends within this time is killed. The slowest test needs a tenth of it. */
 const SILENCE_LIMIT_MS = (15 + longestTestMinutes()) * 60_000
 
-const given = process.argv.slice(2)
-const isSlow = given[0] === '--slow' || given.some(file => file.endsWith(SLOW))
-const named =
-  given[0] === '--slow' ? slowFiles() : given.length > 0 ? globSync(given) : usualFiles()
+const { values: options, positionals: given } = parseArgs({
+  allowPositionals: true,
+  options: { slow: { type: 'boolean' }, again: { type: 'boolean' } },
+})
+const isSlow = options.slow || given.some(file => file.endsWith(SLOW))
+const named = options.slow ? slowFiles() : given.length > 0 ? globSync(given) : usualFiles()
 // Large files take longer on average.
 const files = named.toSorted((a, b) => statSync(b).size - statSync(a).size)
 if (files.length === 0) throw new Error(`no file matches ${given.join(' ')}`)
@@ -57,6 +61,7 @@ const others = bundles.filter(bundle => !isInChain(bundle))
 const chain = runAll(bundles.filter(isInChain), 1)
 const processes = isSlow ? SLOW_PROCESSES : PROCESSES
 await Promise.all([runAll(others, 1), chain.then(() => runAll(others, processes - 1))])
+if (options.again) await runAll(summary.takeFailed(), 1)
 process.exitCode = summary.print() ? 0 : 1
 await inMemory?.end()
 await onDisk?.end()
@@ -96,7 +101,7 @@ async function runBundle(bundle: string[]): Promise<void> {
     silence.refresh()
     if (message === 'done') hasReported = true
     else if ('figures' in message) summary.show(message.figures)
-    else summary.add(message)
+    else summary.add(message, bundle)
   })
   const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>(resolve =>
     child.once('exit', (...end) => resolve(end)),

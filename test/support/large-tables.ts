@@ -64,7 +64,8 @@ export async function fillTables(
     `insert into audit_events (at, actor_kind, actor, host, action, target, target_id) ${series}
       select ${at('0')}, 'user', 'admin', 'machine', 'user.added', 'user' || i || '@example.com', ${uuid('0000')} from n`,
   ]
-  if (isYoung) {
+  // It would note that a table is empty, if a test of the purge has deleted its rows.
+  if (!isSqlite) {
     for (const table of LARGE_TABLES)
       await rows(`alter table ${table} set (autovacuum_enabled = off)`)
   }

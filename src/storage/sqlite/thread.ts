@@ -36,6 +36,8 @@ const ENVIRONMENT = { NODE_NO_WARNINGS: '1', ...(CACHE && { NODE_COMPILE_CACHE: 
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 8 }
 /** While the disk does not sync, waiting operations must not use up the memory. */
 const MAX_UNANSWERED = 10_000
+/** A timer may fire so much too early. When the caller gives up, the thread must know that the time is over. */
+const TIMER_ERROR_MS = 2
 
 /** `onLost` is called when the thread has died and its operations have been rejected. */
 export function openInThread(file: string, onLost: (error: Error) => void): Store {
@@ -92,7 +94,7 @@ export function openInThread(file: string, onLost: (error: Error) => void): Stor
     worker.postMessage({ id, operation, values, deadlineMs })
     unanswered++
     const giveUp = () => end(id)?.reject(new Error(TOO_LATE))
-    const timer = hasLimit ? setTimeout(giveUp, TIMEOUT_MS) : null
+    const timer = hasLimit ? setTimeout(giveUp, TIMEOUT_MS + TIMER_ERROR_MS) : null
     pending.set(id, { resolve, reject, timer })
     return promise
   }

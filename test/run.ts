@@ -6,6 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { globSync, readFileSync, statSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { prepareTests, TEST_FLAGS } from './support/prepare.ts'
+import { IS_FULL } from './support/proof.ts'
 import type { Ended, Figures } from './support/reporter.ts'
 import { createSummary } from './support/summary.ts'
 
@@ -114,8 +115,7 @@ async function runBundle(bundle: string[]): Promise<void> {
 
 /** Of a soak, and of all faults of all migrations. */
 function longestTestMinutes(): number {
-  const { PROOF, PROOF_SOAK_MINUTES = 0 } = process.env
-  return Math.max(Number(PROOF_SOAK_MINUTES), PROOF === 'full' ? 60 : 0)
+  return Math.max(Number(process.env.PROOF_SOAK_MINUTES ?? 0), IS_FULL ? 60 : 0)
 }
 
 function usualFiles(): string[] {

@@ -193,11 +193,11 @@ test('whatever its outcome, an attempt wakes the one that waits for its scopes',
 })
 
 /** A user with the password "right", and a change of it. */
-async function prepareChange() {
+async function prepareChange(temporaryUntil: Date | null = null) {
   const { store } = await openTestStore('sqlite')
   const email = 'change@example.com'
   const passwordHash = await passwords.hash('right')
-  const user = { id: randomUUID(), email, passwordHash, name: 'Kate', role: 'user' }
+  const user = { id: randomUUID(), email, passwordHash, name: 'Kate', role: 'user', temporaryUntil }
   await store.users.insert(user, changeAt(new Date()))
   const scopes = throttleScopes(email, attempt.client, depsOn(store).budgets)
   return {
@@ -239,6 +239,23 @@ test('a change is shed without a second turn of its slot: nothing is changed or 
   assert.deepEqual(outcome, { kind: 'shed', email: change.email, reason: 'too-late' })
   assert.equal(await assertUnchanged(), 1)
   assert.equal((await login(depsOn(store), change)).kind, 'signed-in')
+})
+
+test('a temporary password that is not changed is no failure and leaves nothing pending', async () => {
+  const { store, change, assertUnchanged } = await prepareChange(new Date(Date.now() + 60_000))
+  const { newPassword: _, ...current } = change
+  await login(depsOn(store), { ...current, password: 'wrong' })
+  assert.equal((await login(depsOn(store), current)).kind, 'change-required')
+  assert.equal(await assertUnchanged(), 0)
+})
+
+test('an attempt for which there is no time is shed before it reaches the database', async () => {
+  const { store } = await openTestStore('sqlite')
+  const deps = depsOn(wrapMethods(store, () => () => assert.fail()))
+  const hashQueue: HashQueue = { ...deps.hashQueue, admit: () => null }
+  const { email } = attempt
+  const outcome = await login({ ...deps, hashQueue }, attempt)
+  assert.deepEqual(outcome, { kind: 'shed', email, reason: 'no-slot' })
 })
 
 test('a reservation that fails releases its hash slot and reports the fault', async () => {

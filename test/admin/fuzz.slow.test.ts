@@ -12,6 +12,7 @@ import {
 } from '../support/admin-service.ts'
 import { anyText } from '../support/any-text.ts'
 import { ENGINES } from '../support/engines.ts'
+import { casesOf } from '../support/proof.ts'
 
 const KNOWN: Record<string, { status: number }> = { ...PUBLIC_FAILURES, ...ADMIN_FAILURES }
 
@@ -19,7 +20,7 @@ for (const engine of ENGINES) {
   test(`5,000 generated requests to the admin API on ${engine} get answers of the documented kinds`, async t => {
     const service = await startAdminService(engine)
     t.after(() => service.stop())
-    await sendAnything(service, 5_000)
+    await sendAnything(service, casesOf(5_000))
     const faults = service.logged().filter(({ level }) => level === 'error' || level === 'fatal')
     assert.deepEqual(faults, [])
   })

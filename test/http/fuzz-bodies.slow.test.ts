@@ -5,9 +5,10 @@ import fc from 'fast-check'
 import { PUBLIC_FAILURES } from '../../src/http/answer/envelope.ts'
 import { anyText } from '../support/any-text.ts'
 import { ENGINES } from '../support/engines.ts'
+import { casesOf } from '../support/proof.ts'
 import { type Answer, startTestService, type TestService, UNLIMITED } from '../support/service.ts'
 
-const RUNS = 500
+const RUNS = casesOf(500)
 const TYPE = { 'Content-Type': 'application/json' }
 
 for (const engine of ENGINES) {

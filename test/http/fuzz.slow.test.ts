@@ -7,11 +7,12 @@ import { describe, test } from 'node:test'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { ENGINES } from '../support/engines.ts'
 import { createDeployment, type Line } from '../support/process.ts'
+import { casesOf } from '../support/proof.ts'
 import { createRawClient, outsideEnvelope } from '../support/raw-connection.ts'
 import { LOGIN, PASSWORD, UNLIMITED } from '../support/service.ts'
 
 /** Most requests are refused before the database is used, so PostgreSQL needs fewer cases. */
-const CASES: Record<EngineName, number> = { sqlite: 5_000, postgres: 1_250 }
+const CASES: Record<EngineName, number> = { sqlite: casesOf(5_000), postgres: casesOf(1_250) }
 /** Fixed by default, so that a new failure has its cause in a change. Another seed tries other cases. */
 const SEED = Number(process.env.FUZZ_SEED ?? 1)
 const PARALLEL = 16

@@ -2,8 +2,9 @@ import { describe, test } from 'node:test'
 import { proveNoAnswerIsLost } from '../support/crash-cycles.ts'
 import { ENGINES } from '../support/engines.ts'
 import { createDeployment } from '../support/process.ts'
+import { casesOf } from '../support/proof.ts'
 
-const CYCLES = 12
+const CYCLES = casesOf(12)
 
 describe(`after ${CYCLES} kills (SIGKILL) under load`, { concurrency: true }, () => {
   for (const engine of ENGINES) {

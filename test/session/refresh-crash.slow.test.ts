@@ -11,10 +11,11 @@ import {
   type ServiceProcess,
   timed,
 } from '../support/process.ts'
+import { casesOf } from '../support/proof.ts'
 import { type Answer, countStatuses } from '../support/service.ts'
 
 const SEED = Number(process.env.CRASH_SEED ?? Date.now() % 2 ** 31)
-const KILLS_EACH = 12
+const KILLS_EACH = casesOf(12)
 const SESSIONS = 3
 
 // Both engines at once: most of the time goes into starting processes.

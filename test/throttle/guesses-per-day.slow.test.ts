@@ -11,7 +11,7 @@ const STEPS_PER_DAY = (24 * 60) / STEP_MINUTES
 const PATIENCE = 4
 
 /** Per number of clients: 100 failures, and one for every 15 minutes after the first ones. */
-const ALLOWED = { 1: 195, 4: 195, 1000: 195 }
+const ALLOWED = { 1: 195, 1000: 195 }
 /** Clients are told apart by this proxy's header: a TLS connection for each would take most of the time. */
 const PROXY = { TRUST_PROXY: '127.0.0.1/32' }
 

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import type { EngineName } from '../../../src/storage/sql/engine.ts'
+import { IS_FULL } from '../../support/proof.ts'
 import type { Fault, FaultKind, Faults, FaultUnit, Performed } from './faults.ts'
 
 /** One run of an operation, with a user of its own. */
@@ -48,7 +49,6 @@ export type Proof<Outcome> = {
 
 /** More calls than any operation makes. */
 const MOST_CALLS = 1_000
-export const IS_FULL = process.env.PROOF === 'full'
 
 /** How many cases there were, and what became of them. */
 type Tally = { cases: number; succeeded: number; undone: number; doneAllTheSame: number }

@@ -5,11 +5,12 @@ import { test } from 'node:test'
 import type { EngineName } from '../../../src/storage/sql/engine.ts'
 import { type KeptDatabase, keepConnection } from '../../operation/kept-connection.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/engines.ts'
+import { IS_FULL } from '../../support/proof.ts'
 import { makeTemporaryFolder } from '../../support/temporary-folder.ts'
 import { createCommands, type Ended, findWrongRepetition, judgeCommands } from './commands.ts'
 import { createFaults, injectIntoDrivers } from './faults.ts'
 import { findBroken } from './invariants.ts'
-import { IS_FULL, type Judge, type Operation, proveAll } from './loop.ts'
+import { type Judge, type Operation, proveAll } from './loop.ts'
 
 /** Everything that migrations make, and the names of those that were applied. */
 const TABLES: Record<EngineName, string> = {

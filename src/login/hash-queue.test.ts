@@ -248,21 +248,39 @@ describe('a hash slot', () => {
   })
 
   test('is undecided while the attempts that take the room are being reserved', async () => {
-    const { queue, nowMs, limits } = createRig({ threads: 1, roundMs: ROUND_MS.map(ms => 5 * ms) })
-    const admit = (client: string) =>
+    const { admit, queue, nowMs } = createRig({ roundMs: ROUND_MS.map(ms => 5 * ms) })
+    const ask = (client: string, withinMs = 1_000) =>
       queue.admit(
         { network: client, client, account: client, isKnownDevice: false },
-        nowMs() + limits.loginTimeMs,
+        nowMs() + withinMs,
       )
-    const slots = ['a', 'b', 'c'].map(admit)
-    assert.equal(admit('d'), 'undecided')
+    const [first, second] = ['a', 'b', 'c'].map(name => admit(name))
+    void first?.run()
+    // Beside the first hash, it would be late in any case.
+    assert.equal(ask('hurried', 100), null)
+    for (const client of ['d', 'e']) assert.equal(ask(client), 'undecided')
     const decided = queue.nextDecision()
-    const [first] = slots
-    assert.ok(first && first !== 'undecided')
-    first.release()
+    second?.release()
     await decided
-    const fourth = admit('d')
+    const fourth = ask('d')
     assert.ok(fourth && fourth !== 'undecided')
+  })
+
+  test('is decided for one attempt when another one has been reserved, and for all after the last one', async () => {
+    const { admit, queue } = createRig({ roundMs: ROUND_MS.map(ms => 5 * ms) })
+    const [first, second, third] = ['a', 'b', 'c'].map(name => admit(name))
+    const woken: string[] = []
+    for (const name of 'def') queue.nextDecision().then(() => woken.push(name))
+    const expected = ['d', 'de', 'def']
+    for (const slot of [first, second, third]) {
+      void slot?.run()
+      await settled()
+      assert.equal(woken.join(''), expected.shift())
+    }
+    for (const name of 'gh') queue.nextDecision().then(() => woken.push(name))
+    third?.release()
+    await settled()
+    assert.equal(woken.join(''), 'defgh')
   })
 
   test('is lost if the hash cannot end 40 ms before the time that the attempt has then', async () => {

@@ -73,7 +73,7 @@ export function createHashQueue(
   )
   let lastShedMs = Number.NEGATIVE_INFINITY
   const undecided: (() => void)[] = []
-  /** What the weakest attempt was told last, for those that come at the same moment; changes end it. */
+  /** What the weakest attempt was told last, for those that come at the same moment; room that becomes free ends it. */
   let verdict: { answer: 'undecided' | null; finishByMs: number; untilMs: number } | null = null
 
   function admit(
@@ -104,7 +104,6 @@ export function createHashQueue(
       if (!isUndecided) lastShedMs = nowMs()
       return answer
     }
-    verdict = null
     entry.finishByMs = room.finishByMs
     return {
       async run(finishByMs: number, job: HashJob) {

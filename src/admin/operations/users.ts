@@ -239,7 +239,7 @@ export const deleteUser = onUser(
     event: 'admin.user_deleted',
     request: 'DELETE /users/:user',
     summary: 'Delete a user',
-    description: 'With all sessions and devices. The audit forgets the user.',
+    description: 'With all sessions and devices. The audit keeps a pseudonym.',
     examples: ['ann@example.org --yes'],
     question: email => `Delete ${email} for good?`,
   },

@@ -658,10 +658,10 @@ describe('known devices', () => {
 
   test('come first again 5 seconds after the last time, whatever strangers guess', async () => {
     const { arrive, advance, running } = createRig({ roundMs: ROUND_MS.map(ms => 5 * ms) })
-    const isFirst = async (owner: string) => {
+    const isFirst = async (owner: string, account = 'ann') => {
       for (const name of ['a', 'b', 'c']) arrive(`${name} before ${owner}`)
       await advance(10)
-      arrive(owner, { account: 'ann', isKnownDevice: true })
+      arrive(owner, { account, isKnownDevice: true })
       const isRunning = running().includes(owner)
       await advance(990)
       return isRunning
@@ -669,7 +669,9 @@ describe('known devices', () => {
     assert.ok(arrive('guess', { account: 'ann' }))
     await advance(1_000)
     assert.equal(await isFirst('first time'), true)
-    for (const owner of ['early', 'later', 'later still']) assert.equal(await isFirst(owner), false)
+    assert.equal(await isFirst('early'), false)
+    assert.equal(await isFirst('other owner', 'ben'), true)
+    assert.equal(await isFirst('later'), false)
     await advance(1_750)
     assert.equal(await isFirst('last time'), true)
   })

@@ -56,6 +56,8 @@ test('a token is read as it was issued, with the end of its session if it ends w
     assert.deepEqual(issued.stored, row)
     const read = readRefreshToken(KEYS, ISSUER, issued.token, now)
     assert.partialDeepStrictEqual(read, { kind: 'read', id, userId: USER_ID, sessionEnd: readEnd })
+    const atItsEnd = readRefreshToken(KEYS, ISSUER, issued.token, issued.stored.expiresAt)
+    assert.deepEqual(atItsEnd, { kind: 'invalid', reason: 'expired' })
   }
 })
 

@@ -67,6 +67,7 @@ for (const [kind, other] of [
       ['malformed', 'with a user that is no UUID', sign({}, { sub: 'a user' })],
       ['malformed', 'with ids that are no UUIDs', sign({}, { jti: 'a token', sid: 'a session' })],
       ['malformed', 'no token', 'no token'],
+      ['malformed', 'without claims', (await sign({})).replace(/\..*/, '.x.x')],
     ]
     for (const [reason, name, token] of cases) {
       assert.equal(await resultOf(await token), reason, name)

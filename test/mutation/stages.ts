@@ -44,7 +44,7 @@ const TOPICS: [RegExp, string[]][] = [
   [/ended-feed/, ['test/session/ended-feed.test.ts']],
   [
     /refresh|use-token/,
-    ['test/session/refresh-input.test.ts', 'test/session/refresh-races.test.ts'],
+    ['refresh-input', 'refresh-races', 'lifetimes'].map(it => `test/session/${it}.test.ts`),
   ],
   [/(access|refresh)-token/, ['src/session/token-reason.test.ts']],
   [/access-token/, ['test/session/verified-tokens.slow.test.ts']],

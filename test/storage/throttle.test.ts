@@ -92,6 +92,30 @@ for (const engine of ENGINES) {
       assert.equal(Number(await counted()), before + 1)
     })
 
+    test('a block lasts until its last moment, and not longer', async () => {
+      const scopes = makeScopes()
+      await fail(scopes, 5)
+      const block = await reserve(scopes)
+      assert.ok(block.kind === 'blocked')
+      const endMs = block.blockedUntil.getTime() - start.getTime()
+      assert.equal((await reserve(scopes, later(endMs - 1))).kind, 'blocked')
+      assert.equal((await reserve(scopes, later(endMs))).kind, 'admitted')
+    })
+
+    test('a login that opens no session is noted of its user alone', async () => {
+      const [user, other] = [
+        await insertUser('noted@example.com'),
+        await insertUser('o@example.com'),
+      ]
+      const scopes = makeScopes('noted@example.com')
+      await reserve(scopes)
+      const at = later(MINUTE_MS)
+      await store.attempts.pass(scopes, { userId: user, at, ip: '192.0.2.1', userAgent: 'curl' })
+      const { users } = await store.users.list({}, { after: '', limit: 1_000 }, start)
+      const noted = (id: string) => users.find(it => it.id === id)?.lastLoginAt
+      assert.deepEqual([noted(user), noted(other)], [at, null])
+    })
+
     test('failures of unknown emails are spread over many dummy rows', async () => {
       await database.rows('update unknown_user set failed_login_attempts = 0')
       for (let i = 0; i < 100; i++) await fail(makeScopes(), 1)

@@ -1,6 +1,6 @@
 // The loop over all faults of one operation: the k-th call fails, for every k until the fault is no longer reached.
-// The kinds of faults and the engines take turns: each call meets one fault on one engine. With `PROOF=full` it meets
-// every fault on every engine.
+// The engines take turns, and for statements the kinds of faults too: each operation of the store meets every fault on
+// one engine, and each statement one fault on one engine. With `PROOF=full` each call meets every fault on both engines.
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import type { EngineName } from '../../../src/storage/sql/engine.ts'
@@ -64,7 +64,8 @@ async function proveOperation<Outcome>(
 ): Promise<Tally> {
   const tally = { ...NO_CASES }
   let calls = MOST_CALLS
-  const step = IS_FULL || unit === 'file' ? 1 : ENGINES.length * kinds.length
+  const steps = { file: 1, operation: ENGINES.length, statement: ENGINES.length * kinds.length }
+  const step = IS_FULL ? 1 : steps[unit]
   for (const [index, kind] of kinds.entries()) {
     const turn = index * ENGINES.length + ENGINES.indexOf(engine) + number
     const canLast = IS_FULL || (kind === 'error' && unit !== 'statement')

@@ -66,8 +66,9 @@ try {
   print(`\nAnswers 3 and 4 are the same to the byte: ${bodies[2] === bodies[3] ? 'yes' : 'NO'}\n`)
   process.exitCode = bodies[2] === bodies[3] ? 0 : 1
   print(`\nThe page: ${service.url}/login, for ben@example.com with the password ${PASSWORD}\n`)
+  const interrupted = once(process, 'SIGINT')
   print('Ctrl-C ends the demo.\n')
-  await once(process, 'SIGINT')
+  await interrupted
 } finally {
   await service.stop('end of the tour')
   await rm(dataDir, { recursive: true })

@@ -15,7 +15,7 @@ const PROCESSES = 5
 /** So many bundles of files that processes end at about the same time, and few starts of processes. */
 const BUNDLES = 10
 /** Slow files have a process each. Some take a hundred times as long as others. */
-const SLOW_PROCESSES = 4
+const SLOW_PROCESSES = 5
 
 const SLOW = '.slow.test.ts'
 /** Slow tests that need no disk. The others have a disk, synced commits and the threads of a real service. */

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Metrics } from '../metrics/metrics.ts'
 import { isFormPost } from './answer/envelope.ts'
-import type { ProtectiveHeaders } from './answer/headers.ts'
+import { addHeaders, type ProtectiveHeaders } from './answer/headers.ts'
 import { checkFraming } from './request/framing.ts'
 import { logOf, refuse } from './request/log.ts'
 
@@ -10,8 +10,8 @@ const RETRY_DRAINING_SECONDS = 5
 
 /** While the service is stopping, each answer closes its connection. */
 export function setHeaders(headers: ProtectiveHeaders, isStopping: () => boolean) {
-  return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
-    reply.headers(headers).header('x-request-id', request.id)
+  return (_request: FastifyRequest, reply: FastifyReply, done: () => void) => {
+    addHeaders(reply, headers)
     if (isStopping()) reply.header('Connection', 'close')
     done()
   }

@@ -13,7 +13,7 @@ import type { Config } from '../config/config.ts'
 import { createCountedLog } from '../log/counted-log.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import { sendFailure } from './answer/envelope.ts'
-import { protectiveHeaders } from './answer/headers.ts'
+import { addHeaders, protectiveHeaders } from './answer/headers.ts'
 import { limitConnections, TIMEOUTS } from './connection/connections.ts'
 import {
   answerClientError,
@@ -97,7 +97,7 @@ export function createServer(
       answerClientError(error, socket, headers, toTimeoutPage)
     },
     frameworkErrors: (error, request, reply) => {
-      reply.headers(headers).header('x-request-id', request.id)
+      addHeaders(reply, headers)
       // No id or email is this long, so nothing exists at this address.
       const isTooLong = error.code === 'FST_ERR_MAX_PARAM_LENGTH'
       refuse(request, reply, isTooLong ? 'NOT_FOUND' : 'BAD_REQUEST')

@@ -51,8 +51,9 @@ export function createCountedLog(log: FastifyBaseLogger) {
       const isShown = streams.size < MAX_STREAMS || streams.has(ofClient)
       const key = isShown ? ofClient : JSON.stringify([level, text, given.event])
       const facts = isShown ? { ip: caller.ip, ...shared } : { event: given.event }
-      const fresh = { level, text, facts, written: new Set<string>(), lines: 0, count: 0 }
-      const stream = streams.get(key) ?? fresh
+      const stream: Stream = streams.get(key) ?? {
+        ...{ level, text, facts, written: new Set(), lines: 0, count: 0 },
+      }
       streams.set(key, stream)
       timer ??= setTimeout(flush, COUNT_EVERY_MS).unref()
       const subject = String(email ?? origin)

@@ -1,4 +1,5 @@
 // The headers that every answer has. Names in lower case save Fastify from making them so for every answer.
+import type { FastifyReply } from 'fastify'
 import type { Config } from '../../config/config.ts'
 
 export type ProtectiveHeaders = Record<string, string>
@@ -25,4 +26,8 @@ export function protectiveHeaders({ hstsSubdomains }: Pick<Config, 'hstsSubdomai
   const headers = { ...PROTECTIVE_HEADERS }
   if (hstsSubdomains === 'yes') headers['strict-transport-security'] += '; includeSubDomains'
   return headers
+}
+
+export function addHeaders(reply: FastifyReply, headers: ProtectiveHeaders): void {
+  reply.headers(headers).header('x-request-id', reply.request.id)
 }

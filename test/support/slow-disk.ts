@@ -1,6 +1,6 @@
 // Loaded before a service by `--import`: a disk that takes long to sync. While SLOW_DISK is a FIFO, a commit
-// of SQLite blocks its thread in a system call, as a disk does. While it is a file, each commit takes the
-// milliseconds that the file contains.
+// of SQLite blocks its thread in a system call, as a disk does, until it has read a byte. While it is a file, each
+// commit takes the milliseconds that the file contains.
 import { execFile } from 'node:child_process'
 import {
   closeSync,
@@ -8,9 +8,11 @@ import {
   existsSync,
   openSync,
   readFileSync,
+  readSync,
   rmSync,
   statSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -39,7 +41,9 @@ export async function waitForCommit(file: string): Promise<void> {
 export async function endOneCommit(file: string): Promise<void> {
   for (;;) {
     try {
-      closeSync(openSync(file, constants.O_WRONLY | constants.O_NONBLOCK))
+      const fifo = openSync(file, constants.O_WRONLY | constants.O_NONBLOCK)
+      writeSync(fifo, 'x')
+      closeSync(fifo)
       return
     } catch (error) {
       // No thread has opened the FIFO for reading.
@@ -51,9 +55,11 @@ export async function endOneCommit(file: string): Promise<void> {
 
 /** Lets commits end again. */
 export async function releaseDisk(file: string): Promise<void> {
-  // For reading and writing: opening it does not block, and ends the wait of a thread that reads.
+  // For reading and writing: opening it does not block.
   const fifo = await open(file, 'r+')
   await rm(file)
+  // A byte for each thread that reads. There are fewer.
+  await fifo.write('x'.repeat(100))
   await fifo.close()
 }
 
@@ -66,7 +72,9 @@ function waitForDisk(file: string): void {
   const stats = statSync(file, { throwIfNoEntry: false })
   if (stats?.isFIFO()) {
     writeFileSync(blocked(file), '')
-    closeSync(openSync(file, 'r'))
+    const fifo = openSync(file, 'r+')
+    readSync(fifo, Buffer.alloc(1))
+    closeSync(fifo)
     rmSync(blocked(file), { force: true })
   } else if (stats) Atomics.wait(cell, 0, 0, Number(readFileSync(file, 'utf8')))
 }

@@ -143,8 +143,10 @@ for (const engine of ENGINES_BY_RUN) {
         assert.ok(Number(refused.headers['retry-after']) > 890)
         assert.equal(refused.headers['set-cookie'], undefined)
       })
+      // Counts of earlier refusals may be written meanwhile.
+      const own = lines.filter(({ count }) => count === undefined)
       assert.deepEqual(
-        lines.map(({ event, scope }) => [event, scope]),
+        own.map(({ event, scope }) => [event, scope]),
         [['login.throttled', 'device']],
       )
       assert.deepEqual(await throttleRows(`<> 'device'`), others)

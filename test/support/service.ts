@@ -162,6 +162,7 @@ export async function startTestService(
   // Behind a proxy it could not be fetched.
   if (config.trustProxy.length === 0) description ??= await fetchDescription(service.url)
   let users = 0
+  let isStopped = false
 
   async function call(request: Call): Promise<Answer> {
     const answer = await client.call(request)
@@ -218,6 +219,8 @@ export async function startTestService(
       return email
     },
     async stop() {
+      if (isStopped) return
+      isStopped = true
       client.close()
       await service.stop('test')
       await store.close()

@@ -1,13 +1,8 @@
 // Faults of PostgreSQL under Patroni, while logins and refreshes go on at two instances.
 import assert from 'node:assert/strict'
-import { after, before, describe, type TestContext, test } from 'node:test'
+import { after, describe, type TestContext, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import {
-  createDeployment,
-  type Deployment,
-  type ServiceProcess,
-  until,
-} from '../../support/process.ts'
+import { createDeployment, type ServiceProcess, until } from '../../support/process.ts'
 import { type Answer, type Call, PASSWORD, UNLIMITED } from '../../support/service.ts'
 import { type Load, startLoad } from './load.ts'
 import { type Node, type PatroniCluster, startPatroni } from './patroni.ts'
@@ -82,26 +77,20 @@ const FAULTS: Fault[] = [
   },
 ]
 
-describe('PostgreSQL under Patroni', () => {
+describe('PostgreSQL under Patroni', async () => {
   const opened = new AsyncDisposableStack()
-  let cluster: PatroniCluster
-  let deployment: Deployment
-  let instances: ServiceProcess[]
-  before(async () => {
-    cluster = opened.adopt(await startPatroni(), ({ stop }) => stop())
-    await cluster.healthy()
-    // A login that the fault interrupts may count as a failure.
-    const env = { ...UNLIMITED, MAX_SESSIONS_PER_USER: '1000' }
-    deployment = opened.adopt(await createDeployment('postgres', env, cluster.server), created =>
-      created.remove(),
-    )
-    for (const email of [...EMAILS, PROBE]) await deployment.addUser(email)
-    const [{ name } = {}] = await deployment.database.rows('select current_database() as name')
-    instances = await Promise.all(
-      WAYS.map(way => deployment.start({ DATABASE_URL: way(cluster, String(name)) })),
-    )
-  })
   after(() => opened.disposeAsync())
+  const cluster = opened.adopt(await startPatroni(), ({ stop }) => stop())
+  await cluster.healthy()
+  // A login that the fault interrupts may count as a failure.
+  const env = { ...UNLIMITED, MAX_SESSIONS_PER_USER: '1000' }
+  const created = await createDeployment('postgres', env, cluster.server)
+  const deployment = opened.adopt(created, ({ remove }) => remove())
+  for (const email of [...EMAILS, PROBE]) await deployment.addUser(email)
+  const [{ name } = {}] = await deployment.database.rows('select current_database() as name')
+  const instances = await Promise.all(
+    WAYS.map(way => deployment.start({ DATABASE_URL: way(cluster, String(name)) })),
+  )
 
   for (const fault of FAULTS) {
     test(`${fault.title}: nothing acknowledged is lost, no session ends, and the service recovers`, async t => {

@@ -1,57 +1,45 @@
 // Three instances on one PostgreSQL behind HAProxy: what holds for one instance holds for all together.
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import pg from 'pg'
 import { PURGE_LOCK } from '../../../src/storage/postgres/engine.ts'
 import {
   createDeployment,
-  type Deployment,
   PROJECT,
   run,
   type ServiceProcess,
   until,
 } from '../../support/process.ts'
-import { type Answer, type Call, createAddresses } from '../../support/service.ts'
+import { createAddresses } from '../../support/service.ts'
 import { startWire } from '../../support/wire.ts'
 import { BEHIND_BALANCER, chooseTargets, startBalancer } from './balancer.ts'
 import { startLoad } from './load.ts'
 
 const SESSIONS_EACH = 4
 
-describe('three instances behind HAProxy', () => {
+describe('three instances behind HAProxy', async () => {
   const opened = new AsyncDisposableStack()
-  let deployment: Deployment
-  let instances: ServiceProcess[]
-  let call: (call: Call) => Promise<Answer>
-  let wire: Awaited<ReturnType<typeof startWire>>
-  const nextAddress = createAddresses()
-
-  before(async () => {
-    deployment = opened.adopt(
-      await createDeployment('postgres', {
-        ...BEHIND_BALANCER,
-        MAX_SESSIONS_PER_USER: '1000',
-      }),
-      created => created.remove(),
-    )
-    const { database } = deployment
-    await database.rows('drop schema public cascade; create schema public')
-    wire = opened.adopt(await startWire(deployment.env.DATABASE_URL ?? ''), ({ stop }) => stop())
-    const targets = await chooseTargets(3)
-    // All start at once on an empty database.
-    instances = await Promise.all(
-      targets.map(({ port, opsPort }, index) =>
-        deployment.start({
-          PORT: port,
-          OPS_PORT: opsPort,
-          ...(index === 2 && { DATABASE_URL: wire.url }),
-        }),
-      ),
-    )
-    const balancer = opened.adopt(await startBalancer('haproxy', targets), ({ stop }) => stop())
-    call = balancer.call
-  })
   after(() => opened.disposeAsync())
+  const created = await createDeployment('postgres', {
+    ...BEHIND_BALANCER,
+    MAX_SESSIONS_PER_USER: '1000',
+  })
+  const deployment = opened.adopt(created, ({ remove }) => remove())
+  await deployment.database.rows('drop schema public cascade; create schema public')
+  const wire = opened.adopt(await startWire(deployment.env.DATABASE_URL ?? ''), it => it.stop())
+  const targets = await chooseTargets(3)
+  // All start at once on an empty database.
+  const instances = await Promise.all(
+    targets.map(({ port, opsPort }, index) =>
+      deployment.start({
+        PORT: port,
+        OPS_PORT: opsPort,
+        ...(index === 2 && { DATABASE_URL: wire.url }),
+      }),
+    ),
+  )
+  const { call } = opened.adopt(await startBalancer('haproxy', targets), ({ stop }) => stop())
+  const nextAddress = createAddresses()
 
   const countLines = (event: string) =>
     instances.flatMap(({ lines }) => lines()).filter(line => line.event === event).length

@@ -3,17 +3,17 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { chmod, rm, writeFile } from 'node:fs/promises'
+import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { openStore } from '../../../src/storage/open-store.ts'
 import { changeAt } from '../../storage/fixtures.ts'
-import { createTestDatabase, query, type TestDatabase } from '../../support/engines.ts'
+import { createTestDatabase, query } from '../../support/engines.ts'
+import { inParallel, own, ownFolder } from '../../support/own.ts'
 import { freePort, UNPRIVILEGED } from '../../support/postgres-server.ts'
 import {
   createDeployment,
-  type Deployment,
   PROJECT,
   run,
   type ServiceProcess,
@@ -21,7 +21,6 @@ import {
 } from '../../support/process.ts'
 import { countStatuses, PASSWORD, TEST_COST } from '../../support/service.ts'
 import { AUTH } from '../../support/session-client.ts'
-import { makeTemporaryFolder } from '../../support/temporary-folder.ts'
 
 const INSTANCES = 3
 /** Fewer than the instances open together, so that they share connections of the server. */
@@ -29,30 +28,19 @@ const SERVER_CONNECTIONS = 3
 const ROLE = 'pooled login'
 const OWNER = 'owner@example.com'
 
-describe('behind PgBouncer in transaction mode', () => {
-  let deployment: Deployment
-  let database: TestDatabase
-  let pooler: Pooler
+describe('behind PgBouncer in transaction mode', async () => {
+  const deployment = await own(createDeployment('postgres'))
+  const database = await createTestDatabase('postgres')
+  const url = new URL(database.config.engine === 'postgres' ? database.config.url : '')
+  await database.rows(`drop role if exists "${ROLE}"`)
+  await database.rows(`create role "${ROLE}" login`)
+  await database.rows(`alter database ${url.pathname.slice(1)} owner to "${ROLE}"`)
+  const pooler = await own(startPgBouncer(url.port))
+  after(database.drop)
+  url.port = pooler.port
+  url.username = ROLE
+  const env = { ...deployment.env, DATABASE_URL: url.toString() }
   let services: ServiceProcess[] = []
-  let env: Record<string, string>
-  before(async () => {
-    deployment = await createDeployment('postgres')
-    database = await createTestDatabase('postgres')
-    const url = new URL(database.config.engine === 'postgres' ? database.config.url : '')
-    await database.rows(`drop role if exists "${ROLE}"`)
-    await database.rows(`create role "${ROLE}" login`)
-    await database.rows(`alter database ${url.pathname.slice(1)} owner to "${ROLE}"`)
-    pooler = await startPgBouncer(url.port)
-    url.port = pooler.port
-    url.username = ROLE
-    env = { ...deployment.env, DATABASE_URL: url.toString() }
-  })
-  after(async () => {
-    await deployment.remove()
-    await pooler?.stop()
-    await database.drop()
-    await deployment.database.rows(`drop role "${ROLE}"`).catch(() => {})
-  })
 
   const runOnce = async (...command: string[]) => {
     const words = [process.execPath, join(PROJECT, 'launch.cjs'), 'src/main.ts', ...command]
@@ -80,9 +68,7 @@ describe('behind PgBouncer in transaction mode', () => {
     await pooler.reconnect()
     await until(async () => (await runOnce('database', 'status')).code === 0)
     // All of them set up the empty database at once.
-    services = await Promise.all(
-      Array.from({ length: INSTANCES }, () => deployment.start({ ...env })),
-    )
+    services = await inParallel(INSTANCES, () => deployment.start(env))
     const store = await openStore(database.config)
     const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
     const user = { id: randomUUID(), email: OWNER, name: 'Test', role: 'user' }
@@ -94,13 +80,11 @@ describe('behind PgBouncer in transaction mode', () => {
     count: number,
     action: (service: ServiceProcess, index: number) => Promise<T>,
   ) =>
-    Promise.all(
-      Array.from({ length: count }, (_, index) => {
-        const service = services[index % services.length]
-        assert.ok(service)
-        return action(service, index)
-      }),
-    )
+    inParallel(count, index => {
+      const service = services[index % services.length]
+      assert.ok(service)
+      return action(service, index)
+    })
 
   test('logins, refreshes and logouts succeed', async () => {
     const logins = await onAll(30, service => service.login(OWNER))
@@ -115,10 +99,8 @@ describe('behind PgBouncer in transaction mode', () => {
   })
 })
 
-type Pooler = { port: string; reconnect: () => Promise<unknown>; stop: () => Promise<void> }
-
-async function startPgBouncer(serverPort: string): Promise<Pooler> {
-  const folder = await makeTemporaryFolder('login-pgbouncer-')
+async function startPgBouncer(serverPort: string) {
+  const folder = await ownFolder()
   await chmod(folder, 0o755)
   const port = String(await freePort())
   const file = join(folder, 'pgbouncer.ini')
@@ -158,7 +140,6 @@ default_pool_size = ${SERVER_CONNECTIONS}
     async stop() {
       child.kill('SIGKILL')
       await once(child, 'exit')
-      await rm(folder, { recursive: true })
     },
   }
 }

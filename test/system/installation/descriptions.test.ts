@@ -3,10 +3,11 @@
 import assert from 'node:assert/strict'
 import { copyFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
-import { type AdminService, startAdminService } from '../../support/admin-service.ts'
+import { describe, test } from 'node:test'
+import { startAdminService } from '../../support/admin-service.ts'
+import { own } from '../../support/own.ts'
 import { PROJECT } from '../../support/process.ts'
-import { makeRecipeFolder, type RecipeFolder } from '../../support/recipes.ts'
+import { makeRecipeFolder } from '../../support/recipes.ts'
 import { createClient } from '../../support/service.ts'
 
 const TOOLS = join(PROJECT, 'test/system/installation/tools')
@@ -15,24 +16,15 @@ const COMPILE = [
   ...['--module', 'esnext', '--moduleResolution', 'bundler'],
 ]
 
-let service: AdminService
-let folder: RecipeFolder
-
-before(async () => {
-  service = await startAdminService('sqlite')
-  const certFile = join(service.dataDir, 'development-cert.pem')
-  folder = await makeRecipeFolder({}, certFile, join(TOOLS, 'node_modules'))
-  const client = await createClient(service.adminUrl, service.dataDir)
-  const headers = { Authorization: `Bearer ${service.read}` }
-  const get = { method: 'GET', path: '/openapi.json', headers }
-  await writeFile(join(folder.path, 'public.json'), (await service.call(get)).text)
-  await writeFile(join(folder.path, 'admin.json'), (await client.call(get)).text)
-  client.close()
-})
-after(async () => {
-  await folder?.remove()
-  await service?.stop()
-})
+const service = await own(startAdminService('sqlite'))
+const certFile = join(service.dataDir, 'development-cert.pem')
+const folder = await own(makeRecipeFolder({}, certFile, join(TOOLS, 'node_modules')))
+const client = await createClient(service.adminUrl, service.dataDir)
+const headers = { Authorization: `Bearer ${service.read}` }
+const get = { method: 'GET', path: '/openapi.json', headers }
+await writeFile(join(folder.path, 'public.json'), (await service.call(get)).text)
+await writeFile(join(folder.path, 'admin.json'), (await client.call(get)).text)
+client.close()
 
 /** Runs a command of the tools in the folder; throws if it fails. */
 function run([tool = '', ...args]: string[]): Promise<string> {

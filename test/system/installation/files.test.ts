@@ -2,24 +2,16 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { parseEnv } from 'node:util'
 import packageJson from '../../../package.json' with { type: 'json' }
 import { loadConfig } from '../../../src/config/config.ts'
 import { developmentFiles } from '../../../src/http/connection/tls.ts'
+import { own, ownFolder } from '../../support/own.ts'
 import { freePort } from '../../support/postgres-server.ts'
-import {
-  createDeployment,
-  type Deployment,
-  PROJECT,
-  run,
-  SERVE,
-  until,
-} from '../../support/process.ts'
+import { createDeployment, PROJECT, run, SERVE, until } from '../../support/process.ts'
 import { createClient, PASSWORD } from '../../support/service.ts'
-import { makeTemporaryFolder } from '../../support/temporary-folder.ts'
 import { assertSamePublicPaths } from './public-paths.ts'
 
 const EMAIL = 'kate@example.com'
@@ -37,17 +29,9 @@ const instructions = read('Dockerfile')
 const lastOf = (name: string) => instructions.findLast(each => each.name === name)?.rest ?? ''
 const imageEnv = parseEnv(lastOf('ENV').replaceAll(' ', '\n'))
 
-let folder: string
-let deployment: Deployment
-before(async () => {
-  folder = await makeTemporaryFolder('login-deploy-')
-  deployment = await createDeployment('sqlite', { TRUST_PROXY: '127.0.0.1' })
-  await deployment.addUser(EMAIL)
-})
-after(async () => {
-  await deployment?.remove()
-  await rm(folder, { recursive: true })
-})
+const folder = await ownFolder()
+const deployment = await own(createDeployment('sqlite', { TRUST_PROXY: '127.0.0.1' }))
+await deployment.addUser(EMAIL)
 
 test('the unit and the image start the service as "npm start" does', () => {
   const start = packageJson.scripts.start.replace('exec ', '')

@@ -3,11 +3,12 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import packageJson from '../../../package.json' with { type: 'json' }
+import { own } from '../../support/own.ts'
 import { type Line, PROJECT, until } from '../../support/process.ts'
 import type { Body } from '../../support/service.ts'
-import { type Machine, startMachine } from './machine.ts'
+import { startMachine } from './machine.ts'
 
 const DOCUMENT = readFileSync(join(PROJECT, 'docs/installing.md'), 'utf8')
 const STATE = '/var/lib/login-service'
@@ -31,12 +32,8 @@ const sections = new Map(
 )
 const tested = new Set<string>()
 
-let machine: Machine
-before(async () => {
-  machine = await startMachine()
-  copyProject(packageJson.version)
-})
-after(() => machine?.remove())
+const machine = await own(startMachine())
+copyProject(packageJson.version)
 
 test('Installing: from a bare machine to a login through nginx', async () => {
   const outputs = await follow('Installing')

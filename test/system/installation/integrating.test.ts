@@ -3,11 +3,12 @@ import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { ENGINES } from '../../support/engines.ts'
 import { fillSessions } from '../../support/many-sessions.ts'
-import { example, makeRecipeFolder, type RecipeFolder } from '../../support/recipes.ts'
-import { PASSWORD, startTestService, type TestService } from '../../support/service.ts'
+import { own } from '../../support/own.ts'
+import { example, makeRecipeFolder } from '../../support/recipes.ts'
+import { PASSWORD, startTestService } from '../../support/service.ts'
 
 const EMAIL = 'kate@example.com'
 /** Gets the issuer, the audience and tokens. The keys and the feed may be at another address than the issuer's. */
@@ -21,23 +22,13 @@ for token in tokens:
     except jwt.PyJWTError: print("invalid")
 `
 
-describe('access tokens', () => {
-  let service: TestService
-  let address: string
-  let folder: RecipeFolder
-  before(async () => {
-    service = await startTestService('sqlite', { JWT_ISSUER: '', ACCESS_TOKEN_SECONDS: '600' })
-    await service.addUser(EMAIL)
-    address = service.url.replace('127.0.0.1', 'localhost')
-    folder = await makeRecipeFolder(
-      { 'https://login.example.com': address },
-      join(service.dataDir, 'development-cert.pem'),
-    )
-  })
-  after(async () => {
-    await folder?.remove()
-    await service?.stop()
-  })
+describe('access tokens', async () => {
+  const env = { JWT_ISSUER: '', ACCESS_TOKEN_SECONDS: '600' }
+  const service = await own(startTestService('sqlite', env))
+  await service.addUser(EMAIL)
+  const address = service.url.replace('127.0.0.1', 'localhost')
+  const certFile = join(service.dataDir, 'development-cert.pem')
+  const folder = await own(makeRecipeFolder({ 'https://login.example.com': address }, certFile))
 
   /**
    * Each token with the output that is expected for it: the user's id, or "invalid". To be used at once: one of them
@@ -118,9 +109,8 @@ func main() {
   })
 
   for (const engine of ENGINES) {
-    test(`are refused in Python once their session has ended, on ${engine}`, async context => {
-      const login = await startTestService(engine, { JWT_ISSUER: '' })
-      context.after(() => login.stop())
+    test(`are refused in Python once their session has ended, on ${engine}`, async () => {
+      const login = await own(startTestService(engine, { JWT_ISSUER: '' }))
       const userId = await login.addUser(EMAIL)
       // More than one page.
       const filling = { tokensEach: 0, endedAt: login.now() }

@@ -1,12 +1,12 @@
 // Prometheus accepts the rules, scrapes the service, and its alert fires when passwords are guessed.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { rm, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
+import { inParallel, own, ownFolder } from '../../support/own.ts'
 import { freePort } from '../../support/postgres-server.ts'
 import { createDeployment, until } from '../../support/process.ts'
-import { makeTemporaryFolder } from '../../support/temporary-folder.ts'
 import { CONFIGURATION, startPrometheus } from './prometheus.ts'
 
 const EMAIL = 'ann@example.com'
@@ -18,13 +18,10 @@ test('promtool accepts the configuration and the rules', () => {
 
 /** Whether an alert fires at these minutes, while the series have these values, one a minute. */
 async function firesAt(
-  t: TestContext,
   alert: string,
   series: Record<string, string>,
   minutes: Record<number, boolean>,
 ): Promise<void> {
-  const folder = await makeTemporaryFolder('login-alerts-')
-  t.after(() => rm(folder, { recursive: true }))
   const rules = {
     rule_files: [resolve(CONFIGURATION, 'alerts.yml')],
     tests: [
@@ -39,35 +36,33 @@ async function firesAt(
       },
     ],
   }
-  const file = join(folder, 'test.yml')
+  const file = join(await ownFolder(), 'test.yml')
   await writeFile(file, JSON.stringify(rules))
   execFileSync('promtool', ['test', 'rules', file])
 }
 
-test('instances with different signing keys fire an alert after ten minutes', t => {
+test('instances with different signing keys fire an alert after ten minutes', () => {
   const of = (instance: string) => `signing_keys_hash{job="login-service",instance="${instance}"}`
   // From the eleventh minute on they differ.
   const series = { [of('a')]: '1x30', [of('b')]: '1x10 2x20' }
-  return firesAt(t, 'LoginKeysDiffer', series, { 20: false, 21: true })
+  return firesAt('LoginKeysDiffer', series, { 20: false, 21: true })
 })
 
-test('operations that wait for a connection fire an alert, but not while the database is down', t => {
+test('operations that wait for a connection fire an alert, but not while the database is down', () => {
   const waiting = 'database_connections{job="login-service",instance="a",state="waiting"}'
   const done =
     'database_operation_seconds_count{job="login-service",instance="a",operation="users.set",result="done"}'
   // In the first ten minutes no operation ends.
   const series = { [waiting]: '3x30', [done]: '7x10 17+10x19' }
-  return firesAt(t, 'LoginConnectionsUsedUp', series, { 10: false, 20: true })
+  return firesAt('LoginConnectionsUsedUp', series, { 10: false, 20: true })
 })
 
-test('guessing at a password fires an alert; ordinary logins do not', async t => {
-  const deployment = await createDeployment('sqlite')
-  t.after(() => deployment.remove())
+test('guessing at a password fires an alert; ordinary logins do not', async () => {
+  const deployment = await own(createDeployment('sqlite'))
   await deployment.addUser(EMAIL)
   const opsPort = String(await freePort())
   const service = await deployment.start({ OPS_PORT: opsPort })
-  const prometheus = await startPrometheus(opsPort)
-  t.after(() => prometheus.stop())
+  const prometheus = await own(startPrometheus(opsPort))
   const firing = async () =>
     (await prometheus.alerts()).flatMap(({ state, labels }) =>
       state === 'firing' ? [labels.alertname] : [],
@@ -85,7 +80,7 @@ test('guessing at a password fires an alert; ordinary logins do not', async t =>
 
   const guess = () => service.login(EMAIL, 'wrong password')
   await until(async () => {
-    await Promise.all(Array.from({ length: 20 }, guess))
+    await inParallel(20, guess)
     return (await firing()).includes('LoginGuessing')
   })
 })

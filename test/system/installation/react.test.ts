@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { changeAt } from '../../storage/fixtures.ts'
+import { own } from '../../support/own.ts'
 import { PROJECT } from '../../support/process.ts'
 import { makeRecipeFolder } from '../../support/recipes.ts'
 import { PASSWORD, startTestService, TEST_COST } from '../../support/service.ts'
@@ -13,14 +14,10 @@ const TOOLS = join(PROJECT, 'test/system/installation/tools')
 const PACKAGES = join(TOOLS, 'node_modules')
 const EMAIL = 'kate@example.com'
 
-test('the React hook compiles, and shows the user and the error of each call', async context => {
-  const service = await startTestService('sqlite')
+test('the React hook compiles, and shows the user and the error of each call', async () => {
+  const service = await own(startTestService('sqlite'))
   const certFile = join(service.dataDir, 'development-cert.pem')
-  const folder = await makeRecipeFolder({}, certFile, PACKAGES)
-  context.after(async () => {
-    await folder.remove()
-    await service.stop()
-  })
+  const folder = await own(makeRecipeFolder({}, certFile, PACKAGES))
   const id = await service.addUser(EMAIL)
   const until = new Date(service.now().getTime() + 3_600_000)
   const hash = await bcrypt.hash(PASSWORD, TEST_COST)

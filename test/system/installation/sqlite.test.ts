@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
+import { own } from '../../support/own.ts'
 import { createDeployment } from '../../support/process.ts'
 
-test("Debian's sqlite3 finds no fault in a file of the service", async t => {
-  const deployment = await createDeployment('sqlite')
-  t.after(() => deployment.remove())
+test("Debian's sqlite3 finds no fault in a file of the service", async () => {
+  const deployment = await own(createDeployment('sqlite'))
   const { config, rows } = deployment.database
   assert.ok(config.engine === 'sqlite')
   await deployment.addUser('kate@example.com')

@@ -21,9 +21,13 @@ const SLOW = '.slow.test.ts'
 /** Slow tests that need no disk. The others have a disk, synced commits and the threads of a real service. */
 const IN_MEMORY =
   /^test\/(admin\/(cli-server|doctor-running|races)|docs|http\/log-volume|import|operation|storage\/(faults|plans))/
-/** Suites that compare times or start many processes run one after the other, with one other file beside them. */
+/** Suites that compare times or start many processes run one after the other, with two other files beside them. */
 const ONE_BY_ONE =
-  /^test\/(admin\/load\.slow|http\/parser-costs|login\/(enumeration|overload|timing)|system\/cluster\/)/
+  /^test\/(admin\/load\.slow|http\/parser-costs|login\/(enumeration|overload|timing)|system\/cluster\/(?!failover))/
+const BESIDE_THEM = 2
+/** These take the longest, because they wait. */
+const FIRST =
+  /cluster\/failover|installing\.test|operation\/(database|faults|soak)|refresh-stall|connections\.slow/
 
 /** A process in which no test ends within this time is killed. The slowest test needs a tenth of it. */
 const SILENCE_LIMIT_MS = (15 + longestTestMinutes()) * 60_000
@@ -35,7 +39,8 @@ const { values: options, positionals: given } = parseArgs({
 const isSlow = options.slow || given.some(file => file.endsWith(SLOW))
 const named = options.slow ? slowFiles() : given.length > 0 ? globSync(given) : usualFiles()
 // Large files take longer on average.
-const files = named.toSorted((a, b) => statSync(b).size - statSync(a).size)
+const weightOf = (file: string) => (FIRST.test(file) ? 1e6 : 0) + statSync(file).size
+const files = named.toSorted((a, b) => weightOf(b) - weightOf(a))
 if (files.length === 0) throw new Error(`no file matches ${given.join(' ')}`)
 
 const isAlone = (file = '') => file.endsWith(SLOW) && !IN_MEMORY.test(file)
@@ -61,7 +66,10 @@ const isInChain = ([file = '']: string[]) => ONE_BY_ONE.test(file)
 const others = bundles.filter(bundle => !isInChain(bundle))
 const chain = runAll(bundles.filter(isInChain), 1)
 const processes = isSlow ? SLOW_PROCESSES : PROCESSES
-await Promise.all([runAll(others, 1), chain.then(() => runAll(others, processes - 1))])
+await Promise.all([
+  runAll(others, BESIDE_THEM),
+  chain.then(() => runAll(others, processes - BESIDE_THEM)),
+])
 if (options.again) await runAll(summary.takeFailed(), 1)
 process.exitCode = summary.print() ? 0 : 1
 await inMemory?.end()

@@ -23,7 +23,7 @@ const WAYS: ((cluster: PatroniCluster, database: string) => string)[] = [
 ]
 /** A failure is answered within 2 s, and the service is back within 2 s, on a machine that is not busy. */
 const WITHIN_MS = 10_000
-const STANDBY_SILENT_MS = 30_000
+const STANDBY_SILENT_MS = 10_000
 const PROMOTED_WITHIN_MS = 120_000
 
 type Fault = {
@@ -59,7 +59,7 @@ const FAULTS: Fault[] = [
     isLong: true,
   },
   {
-    title: 'the synchronous standby confirms nothing for 30 s',
+    title: 'the synchronous standby confirms nothing for 10 s',
     begin: (_, standby) => signalReceiver(standby, 'SIGSTOP'),
     async end(_, standby) {
       await setTimeout(STANDBY_SILENT_MS)

@@ -3,9 +3,10 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { developmentFiles } from '../../../src/http/connection/tls.ts'
 import { freePort } from '../../support/postgres-server.ts'
-import { PROJECT, run, until } from '../../support/process.ts'
+import { PROJECT } from '../../support/process.ts'
 import { createClient } from '../../support/service.ts'
 import { makeTemporaryFolder } from '../../support/temporary-folder.ts'
+import { startProxy } from '../proxy.ts'
 
 const CERTIFICATE_FOLDER = process.env.TEST_TEMPLATES ?? ''
 const { certFile, keyFile } = developmentFiles(CERTIFICATE_FOLDER)
@@ -61,24 +62,13 @@ export async function startBalancer(name: BalancerName, targets: Target[]) {
             server: targets.map(target => `server 127.0.0.1:${target.port} max_fails=0;`),
           })} }`,
   )
-  const balancer = run({}, { command: commands[name] })
   const client = await createClient(`https://127.0.0.1:${port}`, CERTIFICATE_FOLDER)
+  const balancer = await startProxy(commands[name], client, folder)
   const stop = async () => {
     client.close()
     balancer.kill('SIGTERM')
     await balancer.exit
     await rm(folder, { recursive: true })
-  }
-  const isServing = async () => {
-    if (!balancer.kill(0)) throw new Error(`${name} ended:\n${balancer.output()}`)
-    const answer = await client.call({ method: 'GET', path: '/login' }).catch(() => null)
-    return answer?.status === 200
-  }
-  try {
-    await until(isServing)
-  } catch (error) {
-    await stop()
-    throw error
   }
   return { call: client.call, stop }
 }

@@ -10,8 +10,9 @@ import { loadConfig } from '../../../src/config/config.ts'
 import { developmentFiles } from '../../../src/http/connection/tls.ts'
 import { own, ownFolder } from '../../support/own.ts'
 import { freePort } from '../../support/postgres-server.ts'
-import { createDeployment, PROJECT, run, SERVE, until } from '../../support/process.ts'
-import { createClient, PASSWORD } from '../../support/service.ts'
+import { createDeployment, PROJECT, SERVE } from '../../support/process.ts'
+import { type Answer, type Call, createClient, PASSWORD } from '../../support/service.ts'
+import { startProxy } from '../proxy.ts'
 import { assertSamePublicPaths } from './public-paths.ts'
 
 const EMAIL = 'kate@example.com'
@@ -68,7 +69,7 @@ test('the service runs from what the image contains, and the user of the image i
   const command = SERVE.map(part => part.replace(PROJECT, `${image}/`))
   assert.ok(command.includes(join(image, 'launch.cjs')))
   const service = await deployment.start({}, { command })
-  assert.equal((await loginAt(service.url)).status, 403)
+  assert.equal((await loginThrough(service)).status, 403)
   service.kill('SIGTERM')
   assert.equal((await service.exit).code, 0)
 })
@@ -168,42 +169,23 @@ test('Caddyfile: all public paths, and a login in which Caddy does not believe t
     .replace('127.0.0.1:8443', new URL(service.url).host)}`
   const file = join(folder, 'Caddyfile')
   writeFileSync(file, text)
-  const caddy = run(
-    { HOME: folder },
-    { command: ['caddy', 'run', '--adapter', 'caddyfile', '--config', file] },
-  )
-  const url = `https://127.0.0.1:${port}`
-  await until(async () => {
-    assert.ok(caddy.kill(0), caddy.output())
-    return loginAt(url).then(
-      ({ status }) => status === 200,
-      () => false,
-    )
-  })
-  const { ip } = await service.line('login.succeeded')
-  assert.equal(ip, '127.0.0.1')
+  const throughCaddy = await createClient(`https://127.0.0.1:${port}`, CERTIFICATE_FOLDER)
+  const direct = await createClient(service.url, CERTIFICATE_FOLDER)
+  const command = ['caddy', 'run', '--adapter', 'caddyfile', '--config', file]
+  const caddy = await startProxy(command, throughCaddy, folder)
+  assert.equal((await loginThrough(throughCaddy)).status, 200)
+  assert.equal((await service.line('login.succeeded')).ip, '127.0.0.1')
   const headers = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': '127.0.0.1' }
-  const clients = await Promise.all(
-    [url, service.url].map(at => createClient(at, CERTIFICATE_FOLDER)),
-  )
-  const [throughCaddy, direct] = clients
-  assert.ok(throughCaddy && direct)
   await assertSamePublicPaths(throughCaddy.call, call => direct.call({ ...call, headers }))
-  for (const client of clients) client.close()
+  for (const client of [throughCaddy, direct]) client.close()
   caddy.kill('SIGTERM')
   await caddy.exit
 })
 
-async function loginAt(url: string) {
-  const client = await createClient(url, CERTIFICATE_FOLDER)
-  try {
-    return await client.call({
-      headers: { 'X-Forwarded-For': '203.0.113.9' },
-      body: { email: EMAIL, password: PASSWORD },
-    })
-  } finally {
-    client.close()
-  }
+/** With an address of the client's own choice. */
+function loginThrough({ call }: { call: (request: Call) => Promise<Answer> }): Promise<Answer> {
+  const headers = { 'X-Forwarded-For': '203.0.113.9' }
+  return call({ headers, body: { email: EMAIL, password: PASSWORD } })
 }
 
 function read(file: string): string {

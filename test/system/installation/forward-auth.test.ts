@@ -1,10 +1,11 @@
 // Runs the recipes of docs/integrating.md for nginx and Caddy.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import type { OutgoingHttpHeaders, Server } from 'node:http'
+import type { OutgoingHttpHeaders } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { after, before, describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
+import { own } from '../../support/own.ts'
 import { freePort } from '../../support/postgres-server.ts'
 import { example } from '../../support/recipes.ts'
 import type { Answer, Call } from '../../support/service.ts'
@@ -13,17 +14,10 @@ import {
   type Login,
   MINUTE_MS,
   SESSION_COOKIE,
-  type SessionService,
   startSessionService,
 } from '../../support/session-client.ts'
 import { NAVIGATION, refreshIn } from '../../support/visitor.ts'
-import {
-  PROXIES,
-  type RunningProxy,
-  type Seen,
-  startApplication,
-  startProxy,
-} from './forward-auth.ts'
+import { createAuthProxy, PROXIES, type Seen, startApplication } from './forward-auth.ts'
 import { assertSamePublicPaths, listPublicPaths } from './public-paths.ts'
 
 const OPENS_PAGE = { 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Site': 'none' }
@@ -49,42 +43,26 @@ const FORGED = {
 const NAME = '😀'.repeat(100)
 
 for (const name of PROXIES) {
-  describe(`${name} in front of an application`, () => {
-    let service: SessionService
-    let application: Server
-    let proxy: RunningProxy
-    let address: string
-    let login: Login
-    let stopping: Promise<void> | null = null
-    const stopService = () => {
-      stopping ??= service.stop()
-      return stopping
+  describe(`${name} in front of an application`, async () => {
+    const address = `https://localhost:${await freePort()}`
+    const env = { TRUST_PROXY: '127.0.0.1', JWT_ISSUER: address, RETURN_TO_ORIGINS: address }
+    const service = await startSessionService('sqlite', env)
+    const application = await startApplication()
+    const { port } = application.address() as AddressInfo
+    const places = {
+      address,
+      service: new URL(service.url).host,
+      application: `127.0.0.1:${port}`,
     }
-
-    before(async () => {
-      address = `https://localhost:${await freePort()}`
-      service = await startSessionService('sqlite', {
-        TRUST_PROXY: '127.0.0.1',
-        JWT_ISSUER: address,
-        RETURN_TO_ORIGINS: address,
-      })
-      application = await startApplication()
-      const { port } = application.address() as AddressInfo
-      proxy = await startProxy(name, {
-        address,
-        service: new URL(service.url).host,
-        application: `127.0.0.1:${port}`,
-      })
-      await proxy.restart()
-      await service.addUser('kate@example.com', { name: NAME })
-      login = await service.browserLogin('kate@example.com', { headers: FORWARDED })
+    const proxy = await own(createAuthProxy(name, places))
+    after(() => {
+      application.close()
+      application.closeAllConnections()
+      return service.stop()
     })
-    after(async () => {
-      await proxy?.remove()
-      application?.close()
-      application?.closeAllConnections()
-      await stopService()
-    })
+    await proxy.restart()
+    await service.addUser('kate@example.com', { name: NAME })
+    const login = await service.browserLogin('kate@example.com', { headers: FORWARDED })
 
     const get = (path: string, headers: OutgoingHttpHeaders = {}) =>
       proxy.call({ method: 'GET', path, headers })
@@ -225,7 +203,7 @@ for (const name of PROXIES) {
 
     test('while the login service does not answer, the application is closed', async () => {
       await proxy.restart()
-      await stopService()
+      await service.stop()
       const { status, text } = await get('/', { Authorization: `Bearer ${login.accessToken}` })
       assert.ok(status >= 500, String(status))
       assert.doesNotMatch(text, /"method"/)

@@ -1,12 +1,10 @@
 // nginx and Caddy with the recipes of docs/integrating.md, in front of an application that prints what it gets.
-import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { join } from 'node:path'
-import { until } from '../../support/process.ts'
-import { example, makeRecipeFolder, type RecipeFolder, recipe } from '../../support/recipes.ts'
+import type { RunningProcess } from '../../support/process.ts'
+import { example, makeRecipeFolder, recipe } from '../../support/recipes.ts'
 import { createClient } from '../../support/service.ts'
+import { startProxy } from '../proxy.ts'
 
 const CERT_FILE = join(process.env.TEST_TEMPLATES ?? '', 'development-cert.pem')
 const KEY_FILE = CERT_FILE.replace('cert.pem', 'key.pem')
@@ -35,18 +33,11 @@ function toFile(proxy: keyof typeof COMMANDS, folder: string): string {
     }`
 }
 
-export type RunningProxy = {
-  call: Awaited<ReturnType<typeof createClient>>['call']
-  /** Ends it if it runs. With a query, each request is then verified with it. */
-  restart: (query?: string) => Promise<void>
-  remove: () => Promise<void>
-}
-
 /** `address` is that of the proxy, `service` and `application` are hosts with ports. */
-export async function startProxy(
+export async function createAuthProxy(
   proxy: keyof typeof COMMANDS,
   { address, service, application }: { address: string; service: string; application: string },
-): Promise<RunningProxy> {
+) {
   const addresses = {
     'app.example.com {': `${address} {\ntls ${CERT_FILE} ${KEY_FILE}`,
     'app.example.com': 'localhost',
@@ -56,41 +47,28 @@ export async function startProxy(
     '/etc/nginx/app.pem': CERT_FILE,
     '/etc/nginx/app.key': KEY_FILE,
   }
-  const folder: RecipeFolder = await makeRecipeFolder(addresses, CERT_FILE)
+  const folder = await makeRecipeFolder(addresses, CERT_FILE)
   const client = await createClient(address, '', CERT_FILE)
-  let running: ChildProcess | null = null
+  let running: RunningProcess | null = null
 
   async function end(): Promise<void> {
-    if (running === null || running.exitCode !== null || running.signalCode !== null) return
-    running.kill()
-    await once(running, 'exit')
+    running?.kill('SIGTERM')
+    await running?.exit
   }
 
+  /** Ends it if it runs. With a query, each request is then verified with it. */
   async function restart(query = ''): Promise<void> {
     await end()
     const text = toFile(proxy, folder.path)
     await folder.write('proxy.conf', query ? text.replace(/(auth\/verify)\??/, `$1${query}`) : text)
-    const [program = '', ...args] = [...COMMANDS[proxy], join(folder.path, 'proxy.conf')]
-    const env = { ...process.env, HOME: folder.path }
-    const started = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], env })
-    running = started
-    let errors = ''
-    started.stderr.on('data', chunk => {
-      errors += chunk
-    })
-    await until(async () => {
-      assert.equal(started.exitCode, null, errors)
-      return client.call({ method: 'GET', path: '/login' }).then(
-        ({ status }) => status === 200,
-        () => false,
-      )
-    })
+    const command = [...COMMANDS[proxy], join(folder.path, 'proxy.conf')]
+    running = await startProxy(command, client, folder.path)
   }
 
   return {
     call: client.call,
     restart,
-    async remove() {
+    async stop() {
       client.close()
       await end()
       await folder.remove()

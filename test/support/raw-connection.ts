@@ -1,6 +1,7 @@
 // Sends raw bytes over TLS, including bytes that HTTP libraries refuse to send.
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
+import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { connect, createSecureContext, type TLSSocket } from 'node:tls'
 import type { TestService } from './service.ts'
@@ -40,7 +41,7 @@ export async function createRawClient({ url, dataDir }: Pick<TestService, 'url' 
 }
 
 /** All bytes until the other side closes. */
-export async function receive(socket: TLSSocket): Promise<Buffer> {
+export async function receive(socket: Socket): Promise<Buffer> {
   const chunks: Buffer[] = []
   socket.on('data', chunk => chunks.push(chunk))
   // Bytes that arrive after an early refusal make the other side reset the connection.

@@ -16,7 +16,7 @@ export const post = (headers: string[], body: string | Buffer = '') =>
 export const sized = (body: string | Buffer, ...headers: string[]) =>
   post([`Content-Length: ${Buffer.byteLength(body)}`, ...headers], body)
 const json = (body: string | Buffer) => sized(body, JSON_TYPE)
-const chunked = (body: string, ...headers: string[]) =>
+export const chunked = (body: string, ...headers: string[]) =>
   post(['Transfer-Encoding: chunked', JSON_TYPE, ...headers], body)
 
 type Named = [name: string, bytes: string | Buffer]

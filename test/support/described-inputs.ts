@@ -37,15 +37,15 @@ export function describedInputs(
   secretOf: (scheme: string) => string,
   queryMaxBytes = MAX_BYTES,
 ): Input[] {
-  const { paths, components } = document
-  return Object.entries(paths).flatMap(([path, operations]) =>
-    Object.entries(operations).flatMap(([method, operation]) => {
+  return Object.entries(document.paths).flatMap(([path, operations]) =>
+    Object.entries(operations).flatMap(([verb, operation]) => {
       const { operationId: id, parameters, security, requestBody } = operation
+      const method = verb.toUpperCase()
       const bodies = Object.entries(requestBody?.content ?? { none: { schema: {} } })
       return bodies.flatMap(([mediaType, { schema }]) =>
-        inputsOf({ id, method: method.toUpperCase(), path, mediaType, queryMaxBytes }, [
+        inputsOf({ id, method, path, mediaType, queryMaxBytes }, [
           ...parameters.map(toPart),
-          ...credentialsOf(security, components.securitySchemes, secretOf),
+          ...credentialsOf(security, document.components.securitySchemes, secretOf),
           ...fieldsOf(schema),
         ]),
       )
@@ -61,9 +61,8 @@ export function formInputs(
   queryMaxBytes: number,
 ): Input[] {
   const forms = new Map<string, string[]>()
-  for (const [, action = '', fields = ''] of pages
-    .join('\n')
-    .matchAll(/<form[^>]* action="([^"?]+)[^>]*>(.*?)<\/form>/gs)) {
+  const found = pages.join('\n').matchAll(/<form[^>]* action="([^"?]+)[^>]*>(.*?)<\/form>/gs)
+  for (const [, action = '', fields = ''] of found) {
     const names = [...fields.matchAll(/ name="([^"]+)"/g)].map(([, name = '']) => name)
     forms.set(action.replace(/[\da-f-]{36}/, ANY_ID), names)
   }
@@ -95,16 +94,14 @@ function inputsOf(target: Target, parts: Part[]): Input[] {
     )
     const query = textsIn('query').map(([name, text]) => `&${name}=${encodeURIComponent(text)}`)
     const headers = textsIn('header').map(([name, text]) => `${name}: ${asHeader(text)}`)
-    const sent = {
-      ...{ method, path: `${address}?${query.join('').slice(1)}` },
-      headers: ['Sec-Fetch-Site: same-origin', ...headers],
-    }
+    headers.push('Sec-Fetch-Site: same-origin')
+    const sent = { method, path: `${address}?${query.join('').slice(1)}`, headers }
     const fields = textsIn('body')
     if (fields.length === 0) return toBytes(sent)
     const write = WRITERS[mediaType]
     assert.ok(write, `${id}: WRITERS lacks ${mediaType}`)
-    const typed = [...sent.headers, `Content-Type: ${mediaType}`]
-    return toBytes({ ...sent, headers: typed, body: write(Object.fromEntries(fields)) })
+    headers.push(`Content-Type: ${mediaType}`)
+    return toBytes({ ...sent, body: write(Object.fromEntries(fields)) })
   }
   return parts.map(part => ({
     name: `${part.name} in the ${part.place} of ${id}`,

@@ -57,6 +57,11 @@ for (const engine of ENGINES_BY_RUN) {
         assert.ok(!text.includes(CANARY) && !text.includes(passwordHash))
       }
 
+      const change = (currentPassword: string, newPassword: unknown): Call => ({
+        path: `${AUTH}/password`,
+        body: { email, currentPassword, newPassword },
+      })
+
       /** The reason is that of a request that is refused before it does anything. */
       const CALLS: [what: string, call: Call, status: number, reason?: string][] = [
         ['a right password', { body: { email, password } }, 200],
@@ -64,44 +69,28 @@ for (const engine of ENGINES_BY_RUN) {
         ['an over-long password', { body: { email, password: CANARY.repeat(100) } }, 401],
         ['an unknown email', { body: { email: 'unknown@example.com', password } }, 401],
         ['a password in place of the email', { body: { email: password, password } }, 401],
-        ...[
-          [password, 'short', 400],
-          [`${password}!`, `${CANARY} new`, 401],
-          [CANARY, { newPassword: CANARY }, 400],
-          [`${CANARY} \ud83d`, `${CANARY} \ud83d`, 400],
-          [password, `${password} changed`, 200],
-          [`${password} changed`, password, 200],
-        ].map(([currentPassword, newPassword, status], i): [string, Call, number] => [
-          `a change of the password (${i})`,
-          { path: `${AUTH}/password`, body: { email, currentPassword, newPassword } },
-          Number(status),
-        ]),
+        ['a short new password', change(password, 'short'), 400],
+        ['a wrong current password', change(`${password}!`, `${CANARY} new`), 401],
+        ['a new password of another type', change(CANARY, { newPassword: CANARY }), 400],
+        ['half a character', change(`${CANARY} \ud83d`, `${CANARY} \ud83d`), 400],
+        ['a change of the password', change(password, `${password} changed`), 200],
+        ['its change back', change(`${password} changed`, password), 200],
         ['unknown keys', { body: { email, password: 'x', [CANARY]: { token: CANARY } } }, 401],
         ['no email', { body: { password } }, 400, 'invalid-fields'],
         ['an email of another type', { body: { email: { password } } }, 400, 'invalid-fields'],
         ['a list of passwords', { body: { email, password: [password] } }, 400, 'invalid-fields'],
         ['broken JSON', jsonCall(`{"${CANARY}`), 400, 'malformed-json'],
-        [
-          'a refresh with broken JSON',
-          { ...jsonCall(`{"${CANARY}`), path: `${AUTH}/refresh` },
-          400,
-          'malformed-json',
-        ],
+        ['a broken token', jsonCall(`{"${CANARY}`, '/refresh'), 400, 'malformed-json'],
         [
           'invalid UTF-8',
           jsonCall(Buffer.from(`"${CANARY}\xff"`, 'latin1')),
           400,
           'malformed-json',
         ],
-        [
-          'another type',
-          { body: `password=${CANARY}`, headers: { 'Content-Type': 'a/b' } },
-          415,
-          'media-type',
-        ],
+        ['another type', { body: CANARY, headers: { 'Content-Type': 'a/b' } }, 415, 'media-type'],
         [
           'a compressed body',
-          { body: {}, headers: { ...JSON_TYPE, 'Content-Encoding': 'gzip' } },
+          { body: { CANARY }, headers: { 'Content-Encoding': 'gzip' } },
           415,
           'media-type',
         ],
@@ -198,13 +187,12 @@ for (const engine of ENGINES_BY_RUN) {
           assert.doesNotMatch(answer.text, /users|sql|select/i)
         })
         await service.database.rows('alter table gone rename to users')
-        assert.equal(lines.length, 1)
-        const [line] = lines
-        assert.equal(line?.level, 'error')
-        assert.equal(line?.event, 'request.failed')
-        assert.match(JSON.stringify(line?.err), /users/)
-        assert.deepEqual(Object.keys(Object(line?.err)), ['type', 'code', 'message', 'stack'])
-        assert.equal(line?.ip, '127.0.0.1')
+        const [line, ...others] = lines
+        assert.deepEqual(others, [])
+        const { level, event, ip, err } = line ?? {}
+        assert.deepEqual([level, event, ip], ['error', 'request.failed', '127.0.0.1'])
+        assert.match(JSON.stringify(err), /users/)
+        assert.deepEqual(Object.keys(Object(err)), ['type', 'code', 'message', 'stack'])
         assertNoSecret(service.logText())
       })
     })
@@ -231,26 +219,6 @@ for (const engine of ENGINES_BY_RUN) {
         assert.equal(isWhole, expected.event === 'login.succeeded', 'milliseconds of a login')
         assert.ok(Math.abs(Date.parse(String(time)) - Date.now()) < 60_000)
       }
-    })
-
-    test('has one line per attempt, whatever characters are in the email', async () => {
-      const emails = [
-        ...['Not an email', 'a\r\nb@example.com', '\u001b[2j\u001b]0;x\u0007@example.com'],
-        ...['a\u2028\u2029x@example.com\u0085y', '\u009b2j@example.com', '\u202egro.elpmaxe@a'],
-        ...['"},{"event":"login.succeeded"}\\@example.com', 'a\u0000b\u007f@example.com'],
-        ...['\ud800@example.com', '{event} %s %o {msg}@example.com'],
-      ]
-      const before = service.logText()
-      const lines = await loggedBy(service, async () => {
-        for (const email of emails) await attempt(email, 'wrong')
-      })
-      assert.deepEqual(
-        lines.map(line => line.email),
-        ['(no email)', ...emails.slice(1)],
-      )
-      const text = service.logText().slice(before.length)
-      assert.equal(text.trimEnd().split(/[\r\n\u0085\u2028\u2029]/).length, emails.length)
-      assert.doesNotMatch(text.replaceAll('\n', ''), /[\p{Cc}\u202e]/u)
     })
 
     test('has long emails and user agents cut', async () => {
@@ -293,6 +261,6 @@ for (const engine of ENGINES_BY_RUN) {
   })
 }
 
-function jsonCall(body: string | Buffer): Call {
-  return { body, headers: JSON_TYPE }
+function jsonCall(body: string | Buffer, path = '/login'): Call {
+  return { path: `${AUTH}${path}`, body, headers: JSON_TYPE }
 }

@@ -9,6 +9,7 @@ import { connect as connectTls, Server as TlsServer } from 'node:tls'
 import { makeCertificate } from '../../../test/support/certificates.ts'
 import { until } from '../../../test/support/process.ts'
 import { trustProxies } from '../request/client-address.ts'
+import type { ConnectionLimits } from './connection-limit.ts'
 import { limitConnections } from './connections.ts'
 import { unsentBytes } from './unread-answers.ts'
 import type { DiscardLimits } from './unread-bodies.ts'
@@ -18,19 +19,15 @@ const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n'
 const HALF_A_BODY = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf'
 
 const UNVERIFIED = { rejectUnauthorized: false }
+const FOUR = { total: 4, perClient: 4 }
 const LARGE = Buffer.alloc(32 * 1024 * 1024)
 
 /**
  * A server that answers `GET /` and `GET /large` at once, `GET /slow` when the test decides, and `/early` without
  * reading the body.
  */
-async function listen(
-  server: Server,
-  total: number,
-  perClient: number,
-  discarding?: DiscardLimits,
-) {
-  const limits = { connections: { total, perClient }, handshakes: { total: 2, perClient: 2 } }
+async function listen(server: Server, connections: ConnectionLimits, discarding?: DiscardLimits) {
+  const limits = { connections, handshakes: { total: 2, perClient: 2 } }
   limitConnections(server, trustProxies([PROXY]), { ...limits, ...(discarding && { discarding }) })
   // On a busy machine, too, no connection is closed because it is idle.
   server.keepAliveTimeout = 60_000
@@ -77,7 +74,13 @@ async function listen(
       const arrival = once(server, 'slow')
       socket.write(GET.replace('/', '/slow'))
       const [response]: ServerResponse[] = await arrival
-      return { socket, answer: (text: string | Buffer) => response?.end(text) }
+      const answer = (text: string | Buffer) => response?.end(text)
+      const isAnswered = async () => {
+        const received = once(socket, 'data')
+        answer('late')
+        return /late$/.test(String((await received)[0]))
+      }
+      return { socket, answer, isAnswered }
     },
     /** A connection after its first answer, or null if it was closed instead. */
     async openIdle(localAddress: string): Promise<Socket | null> {
@@ -93,15 +96,13 @@ async function listen(
 async function isKept(socket: Socket | null): Promise<boolean> {
   if (!socket || socket.destroyed) return false
   socket.write(GET)
-  return Promise.race([
-    once(socket, 'data').then(() => true),
-    once(socket, 'close').then(() => false),
-  ])
+  await Promise.race([once(socket, 'data'), once(socket, 'close')])
+  return !socket.destroyed
 }
 
 describe('at the limit of connections', () => {
   test('idle connections of the client with the most are closed first, busy ones are kept', async () => {
-    const server = await listen(createServer(), 6, 4)
+    const server = await listen(createServer(), { total: 6, perClient: 4 })
     const bystander = await server.openIdle('127.0.0.3')
     const busy = await server.openBusy('127.0.0.2')
     const stalled = await server.open('127.0.0.2')
@@ -117,30 +118,23 @@ describe('at the limit of connections', () => {
     assert.ok(await server.openIdle('127.0.0.5'))
     await closings[1]
     assert.ok(await isKept(bystander))
-    const answer = once(busy.socket, 'data')
-    busy.answer('late')
-    assert.match(String((await answer)[0]), /late$/)
+    assert.ok(await busy.isAnswered())
   })
 
   test('new clients are refused only while every connection is busy', async () => {
-    const server = await listen(createServer(), 3, 2)
+    const server = await listen(createServer(), { total: 3, perClient: 2 })
     const first = await server.openBusy('127.0.0.2')
     const second = await server.openBusy('127.0.0.2')
     const third = await server.openBusy('127.0.0.3')
     assert.equal(await server.openIdle('127.0.0.4'), null)
-    third.answer('done')
-    await once(third.socket, 'data')
+    assert.ok(await third.isAnswered())
     assert.ok(await server.openIdle('127.0.0.4'))
-    for (const { socket, answer } of [first, second]) {
-      const arrival = once(socket, 'data')
-      answer('late')
-      assert.match(String((await arrival)[0]), /late$/)
-    }
+    for (const busy of [first, second]) assert.ok(await busy.isAnswered())
   })
 
   test('a connection whose answers are not read is closed like an idle one', async context => {
     context.mock.timers.enable({ apis: ['setInterval'] })
-    const server = await listen(createServer(), 3, 2)
+    const server = await listen(createServer(), { total: 3, perClient: 2 })
     const ofProxy = await server.openUnread(PROXY)
     const unread = await server.openUnread('127.0.0.2')
     const busy = await server.openBusy('127.0.0.2')
@@ -158,7 +152,7 @@ describe('at the limit of connections', () => {
   })
 
   test('a trusted proxy has no limit per client, and loses no connection', async () => {
-    const server = await listen(createServer(), 6, 2)
+    const server = await listen(createServer(), { total: 6, perClient: 2 })
     const ofProxy = []
     for (let i = 0; i < 4; i++) ofProxy.push(await server.openIdle(PROXY))
     const client = await server.openIdle('127.0.0.2')
@@ -175,11 +169,8 @@ describe('a client that does not read its answer', () => {
     test(`over ${what} has 15 s to take some bytes, and 60 s to take all`, async context => {
       context.mock.timers.enable({ apis: ['setInterval'] })
       const isTls = what === 'TLS'
-      const server = await listen(
-        isTls ? createTlsServer(await makeCertificate()) : createServer(),
-        4,
-        4,
-      )
+      const unlimited = isTls ? createTlsServer(await makeCertificate()) : createServer()
+      const server = await listen(unlimited, FOUR)
       const secure = (socket: Socket) =>
         isTls ? connectTls({ socket, ...UNVERIFIED }).pause() : socket
       /** True if the connection is open after these checks, one per second. */
@@ -220,7 +211,7 @@ describe('after an answer that did not need the body', () => {
   for (const [name, headers, limits, sentBytes, readBytes] of CASES) {
     test(`${name}, then the connection is closed`, async () => {
       const server = createServer()
-      const { open } = await listen(server, 4, 4, limits)
+      const { open } = await listen(server, FOUR, limits)
       const admission = once(server, 'connection')
       const socket = await open('127.0.0.2', true)
       const [served]: Socket[] = await admission
@@ -238,7 +229,7 @@ describe('after an answer that did not need the body', () => {
 
 describe('at the limit of handshakes', () => {
   test('the oldest one of the client with the most is dropped; finished ones do not count', async () => {
-    const server = await listen(createTlsServer(await makeCertificate()), 4, 4)
+    const server = await listen(createTlsServer(await makeCertificate()), FOUR)
     const shakeHands = async (localAddress: string) => {
       const socket = connectTls({ socket: await server.open(localAddress), ...UNVERIFIED })
       socket.on('error', () => {})

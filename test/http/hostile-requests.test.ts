@@ -95,10 +95,12 @@ describe('hostile requests', async () => {
     t.after(() => {
       for (const socket of sockets) socket.destroy()
     })
-    await Promise.all(
-      sockets.map(socket => Promise.race([once(socket, 'connect'), once(socket, 'close')])),
+    const opening = sockets.map(socket =>
+      Promise.race([once(socket, 'connect'), once(socket, 'close')]),
     )
-    await until(async () => sockets.filter(socket => !socket.destroyed).length <= 256)
+    const isLimited = async () => sockets.filter(socket => !socket.destroyed).length <= 256
+    const { ms } = await timedByTicks(Promise.all(opening).then(() => until(isLimited)))
+    assert.ok(ms < 5_000, 'then handshakes time out')
     const answer = await service.login('bystander@example.com', PASSWORD, '127.0.0.9')
     assert.equal(answer.status, 200)
   })

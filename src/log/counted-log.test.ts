@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { clientGroup } from '../system/client-group.ts'
 import { createCountedLog } from './counted-log.ts'
 import { createLog } from './log.ts'
@@ -21,11 +20,12 @@ function setUp() {
 }
 
 describe('counted lines', () => {
-  test('of one client and email are one line at once, then a count', async () => {
+  test('of one client and email are one line at once, then a count', context => {
+    context.mock.timers.enable({ apis: ['setTimeout'] })
     const { lines, refuse } = setUp()
     for (let i = 0; i < 1_000; i++) refuse('192.0.2.1', 'kate@example.com')
     assert.equal(lines.length, 1)
-    while (lines.length < 2) await sleep(10)
+    context.mock.timers.tick(1_000)
     const shared = { level: 'warn', event: 'login.throttled', ip: '192.0.2.1', scope: 'pair' }
     assert.deepEqual(
       lines.map(({ time: _, ...line }) => line),
@@ -36,7 +36,8 @@ describe('counted lines', () => {
     )
     // The email has been written before, so the next line is a count again.
     for (let i = 0; i < 500; i++) refuse('192.0.2.1', 'kate@example.com')
-    while (lines.length < 3) await sleep(10)
+    context.mock.timers.tick(1_000)
+    assert.equal(lines.length, 3)
     assert.equal(lines[2]?.count, 500)
   })
 
@@ -65,12 +66,13 @@ describe('counted lines', () => {
     assert.equal(lines.at(-1)?.ip, '2001:db8::0')
   })
 
-  test('show ten emails of a client per second, and count the others', async () => {
+  test('show ten emails of a client per second, and count the others', context => {
+    context.mock.timers.enable({ apis: ['setTimeout'] })
     const { lines, refuse, total } = setUp()
     for (let i = 0; i < 300; i++) refuse('192.0.2.1', `user${i}@example.com`)
     assert.equal(lines.length, 10)
-    while (total() < 300) await sleep(10)
-    assert.equal(lines.length, 11)
+    context.mock.timers.tick(1_000)
+    assert.deepEqual([lines.length, total()], [11, 300])
     for (let i = 300; i < 330; i++) refuse('192.0.2.1', `user${i}@example.com`)
     assert.equal(lines.length, 21, 'ten more in the next second')
   })

@@ -10,7 +10,8 @@ const LOCAL = ['localhost', '127.0.0.1']
 
 const issuedBy = (host: string) => ({ ...FILES, JWT_ISSUER: `https://${host}` })
 
-const CASES: [string, string[] | null, Record<string, string>, string | null][] = [
+const CASES: [string, string[] | null, Record<string, string>, string | null, port?: number][] = [
+  ['the standard port', ['a.com'], FILES, 'https://a.com/login', 443],
   ['the development certificate', LOCAL, {}, 'https://localhost:8443/login'],
   ['the same on all addresses', LOCAL, { HOST: '0.0.0.0' }, 'https://localhost:8443/login'],
   ['the same on another address', LOCAL, { HOST: '10.0.0.5' }, 'https://10.0.0.5:8443/login'],
@@ -36,17 +37,12 @@ const CASES: [string, string[] | null, Record<string, string>, string | null][] 
   ['a proxy and no issuer', null, PROXY, null],
 ]
 
-for (const [name, names, env, expected] of CASES) {
+for (const [name, names, env, expected, port = 8443] of CASES) {
   test(`with ${name} the address of the page is ${expected ?? 'unknown'}`, async () => {
     const tls = names && { cert: await certificateFor(names), key: '' }
-    assert.equal(pageAddress(loadConfig(env), tls, 8443), expected)
+    assert.equal(pageAddress(loadConfig(env), tls, port), expected)
   })
 }
-
-test('the standard port is left out', async () => {
-  const tls = { cert: await certificateFor(['login.example.com']), key: '' }
-  assert.equal(pageAddress(loadConfig(FILES), tls, 443), 'https://login.example.com/login')
-})
 
 async function certificateFor(names: string[]): Promise<string> {
   const altNames = names.map(name =>

@@ -10,12 +10,14 @@ import type { Description } from './described.ts'
 const TEXT_PIECES = [...PIECES, '@', '\n', '\0', '\u0301\u0323', '\ufdfa']
 /** With credentials just below the 16 KiB of address and headers. */
 const MAX_BYTES = 14_000
+/** Longer queries are ignored. */
+const QUERY_MAX_BYTES = 8_000
 const ANY_ID = '00000000-0000-4000-8000-000000000000'
 
 type Place = 'path' | 'query' | 'header' | 'body'
 /** `start` comes before the text, such as "Bearer ". The plain request has only some parts. */
 type Part = { place: Place; name: string; start?: string; plain: () => string; isInPlain: boolean }
-type Target = Record<'id' | 'method' | 'path' | 'mediaType', string> & { queryMaxBytes: number }
+type Target = Record<'id' | 'method' | 'path' | 'mediaType', string>
 
 const asHeader = (text: string) => text.replace(/[^ -~]/g, '!')
 const ENCODED: Record<Place, (text: string) => string> = {
@@ -35,7 +37,6 @@ const PAGE_QUERY = ['return_to', 'challenge', 'prompt', 'lang', 'done', 'again']
 export function describedInputs(
   { document }: Description,
   secretOf: (scheme: string) => string,
-  queryMaxBytes = MAX_BYTES,
 ): Input[] {
   return Object.entries(document.paths).flatMap(([path, operations]) =>
     Object.entries(operations).flatMap(([verb, operation]) => {
@@ -43,7 +44,7 @@ export function describedInputs(
       const method = verb.toUpperCase()
       const bodies = Object.entries(requestBody?.content ?? { none: { schema: {} } })
       return bodies.flatMap(([mediaType, { schema }]) =>
-        inputsOf({ id, method, path, mediaType, queryMaxBytes }, [
+        inputsOf({ id, method, path, mediaType }, [
           ...parameters.map(toPart),
           ...credentialsOf(security, document.components.securitySchemes, secretOf),
           ...fieldsOf(schema),
@@ -58,7 +59,6 @@ export function formInputs(
   pages: string[],
   plainOf: (field: string) => string,
   cookie: () => string,
-  queryMaxBytes: number,
 ): Input[] {
   const forms = new Map<string, string[]>()
   const found = pages.join('\n').matchAll(/<form[^>]* action="([^"?]+)[^>]*>(.*?)<\/form>/gs)
@@ -67,7 +67,7 @@ export function formInputs(
     forms.set(action.replace(/[\da-f-]{36}/, ANY_ID), names)
   }
   return [...forms].flatMap(([path, names]) =>
-    inputsOf({ id: `the form ${path}`, method: 'POST', path, mediaType: FORM, queryMaxBytes }, [
+    inputsOf({ id: `the form ${path}`, method: 'POST', path, mediaType: FORM }, [
       ...(path === '/login' ? PAGE_QUERY : []).map(name => toPart({ in: 'query', name })),
       { place: 'header', name: 'Cookie', isInPlain: true, plain: cookie },
       ...names.map((name): Part => {
@@ -77,8 +77,7 @@ export function formInputs(
   )
 }
 
-function inputsOf(target: Target, parts: Part[]): Input[] {
-  const { id, method, path, mediaType, queryMaxBytes } = target
+function inputsOf({ id, method, path, mediaType }: Target, parts: Part[]): Input[] {
   /** The plain request, but with this text in one of its parts. */
   const request = (filled?: Part, text = '') => {
     const textsIn = (place: Place) =>
@@ -108,7 +107,7 @@ function inputsOf(target: Target, parts: Part[]): Input[] {
     plain: () => request(),
     pieces: TEXT_PIECES,
     hostile(piece) {
-      const maxBytes = part.place === 'query' ? queryMaxBytes : MAX_BYTES
+      const maxBytes = part.place === 'query' ? QUERY_MAX_BYTES : MAX_BYTES
       const run = piece.repeat(maxBytes / 2 / Buffer.byteLength(ENCODED[part.place](piece)))
       // Some patterns take long only if another text comes before or after the repeated piece.
       return request(part, `${run}a${run}\na`)

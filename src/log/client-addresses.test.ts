@@ -30,10 +30,8 @@ for (const [given, truncated] of CASES) {
       const { log, lines } = createTestLog(logIp)
       log.info({ event: 'x', ip: given, target: given })
       log.child({ ip: given }).info({ event: 'x' })
-      assert.deepEqual(
-        [lines[0]?.ip, lines[0]?.target, lines[1]?.ip],
-        [expected, expected, expected],
-      )
+      const logged = [lines[0]?.ip, lines[0]?.target, lines[1]?.ip]
+      assert.deepEqual(logged, [expected, expected, expected])
     }
   })
 }
@@ -47,10 +45,6 @@ test('clients of one network are still counted apart', () => {
   counted.flush()
   assert.deepEqual(
     lines.map(({ ip, count }) => [ip, count]),
-    [
-      ['203.0.113.0', undefined],
-      ['203.0.113.0', undefined],
-      ['203.0.113.0', 1],
-    ],
+    [undefined, undefined, 1].map(count => ['203.0.113.0', count]),
   )
 })

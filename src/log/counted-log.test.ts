@@ -1,45 +1,43 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { clientGroup } from '../system/client-group.ts'
 import { createCountedLog } from './counted-log.ts'
 import { createLog } from './log.ts'
 
-type Line = { event: string; ip?: string; email?: string; scope?: string; count?: number }
+type Line = { time: string; event: string; ip?: string; count?: number }
 
 function setUp() {
   const lines: Line[] = []
   const log = createLog('info', { write: (text: string) => lines.push(JSON.parse(text)) })
   const refusals = createCountedLog(log)
-  const refuse = (ip: string, email: string, event = 'login.throttled', scope = 'pair') =>
-    refusals.write(
-      'warn',
-      clientGroup(ip),
-      { requestId: 'r', ip, userAgent: 'u' },
-      { event, email, scope },
-    )
+  const refuse = (ip: string, email: string, event = 'login.throttled', scope = 'pair') => {
+    const caller = { requestId: 'r', ip, userAgent: 'u' }
+    refusals.write('warn', clientGroup(ip), caller, { event, email, scope })
+  }
   /** Refusals with a line of their own, and those in counts. */
   const total = () => lines.reduce((sum, { count = 1 }) => sum + count, 0)
   return { lines, refuse, total, flush: refusals.flush }
 }
 
 describe('counted lines', () => {
-  test('of one client and email are one line at once, then a count', async () => {
+  test('of one client and email are one line at once, then a count', context => {
+    context.mock.timers.enable({ apis: ['setTimeout'] })
     const { lines, refuse } = setUp()
     for (let i = 0; i < 1_000; i++) refuse('192.0.2.1', 'kate@example.com')
+    assert.equal(lines.length, 1)
+    context.mock.timers.tick(1_000)
+    const shared = { level: 'warn', event: 'login.throttled', ip: '192.0.2.1', scope: 'pair' }
     assert.deepEqual(
-      lines.map(({ email, count }) => [email, count]),
-      [['kate@example.com', undefined]],
-    )
-    while (lines.length < 2) await sleep(10)
-    const { ip, email, scope, event, count } = lines[1] ?? {}
-    assert.deepEqual(
-      [ip, email, scope, event, count],
-      ['192.0.2.1', undefined, 'pair', 'login.throttled', 999],
+      lines.map(({ time: _, ...line }) => line),
+      [
+        { ...shared, email: 'kate@example.com', requestId: 'r', userAgent: 'u' },
+        { ...shared, count: 999 },
+      ],
     )
     // The email has been written before, so the next line is a count again.
     for (let i = 0; i < 500; i++) refuse('192.0.2.1', 'kate@example.com')
-    while (lines.length < 3) await sleep(10)
+    context.mock.timers.tick(1_000)
+    assert.equal(lines.length, 3)
     assert.equal(lines[2]?.count, 500)
   })
 
@@ -61,21 +59,20 @@ describe('counted lines', () => {
 
   test('of all addresses of one IPv6 network count as one client', () => {
     const { lines, refuse, total, flush } = setUp()
-    for (let i = 0; i < 20_000; i++) {
-      refuse(`2001:db8::${i.toString(16)}`, `user${i}@example.com`)
-    }
+    for (let i = 0; i < 20_000; i++) refuse(`2001:db8::${i.toString(16)}`, `user${i}@example.com`)
     flush()
     assert.equal(lines.length, 11)
     assert.equal(total(), 20_000)
     assert.equal(lines.at(-1)?.ip, '2001:db8::0')
   })
 
-  test('show ten emails of a client per second, and count the others', async () => {
+  test('show ten emails of a client per second, and count the others', context => {
+    context.mock.timers.enable({ apis: ['setTimeout'] })
     const { lines, refuse, total } = setUp()
     for (let i = 0; i < 300; i++) refuse('192.0.2.1', `user${i}@example.com`)
     assert.equal(lines.length, 10)
-    while (total() < 300) await sleep(10)
-    assert.equal(lines.length, 11)
+    context.mock.timers.tick(1_000)
+    assert.deepEqual([lines.length, total()], [11, 300])
     for (let i = 300; i < 330; i++) refuse('192.0.2.1', `user${i}@example.com`)
     assert.equal(lines.length, 21, 'ten more in the next second')
   })

@@ -19,6 +19,10 @@ function capture(isTTY: boolean) {
   return { log: createLog('trace', output), written }
 }
 
+function withGetter(get: () => unknown, others = {}, name = 'user'): object {
+  return Object.defineProperty(others, name, { enumerable: true, get })
+}
+
 class Account {
   readonly password = CANARY
   readonly profile = { Authorization: CANARY }
@@ -37,20 +41,9 @@ const HIDING_PLACES: [what: string, value: object][] = [
   ['bytes', Buffer.from(JSON.stringify({ text: CANARY }))],
   ['an error with more fields', Object.assign(new Error('x'), { request: { password: CANARY } })],
   ['the cause of an error', new Error('x', { cause: { password: CANARY } })],
-  ['a getter', Object.defineProperty({}, 'password', { enumerable: true, get: () => CANARY })],
-  [
-    'the value of a getter',
-    Object.defineProperty({}, 'user', { enumerable: true, get: () => ({ password: CANARY }) }),
-  ],
-  [
-    'an object whose getter fails',
-    Object.defineProperty({ password: CANARY }, 'x', {
-      enumerable: true,
-      get: () => {
-        throw new Error('not now')
-      },
-    }),
-  ],
+  ['a getter', withGetter(() => CANARY, {}, 'password')],
+  ['the value of a getter', withGetter(() => ({ password: CANARY }))],
+  ['an object whose getter fails', withGetter(() => assert.fail('not now'), { password: CANARY })],
   ['the text of an object', { toJSON: () => CANARY, toString: () => CANARY }],
   ['names in other cases', { PASSWORD: CANARY, Cookie: CANARY, 'Set-Cookie': CANARY }],
   ['headers', { 'x-csrf-token': CANARY, 'set-cookie': [CANARY], 'proxy-authorization': CANARY }],
@@ -59,13 +52,8 @@ const HIDING_PLACES: [what: string, value: object][] = [
   ['a value below the deepest level', { a: { b: { c: { d: { e: CANARY } } } } }],
 ]
 
-const FORMS: [form: string, isTTY: boolean][] = [
-  ['programs', false],
-  ['a terminal', true],
-]
-
-for (const [form, isTTY] of FORMS) {
-  describe(`a log for ${form}`, () => {
+for (const isTTY of [false, true]) {
+  describe(`a log for ${isTTY ? 'a terminal' : 'programs'}`, () => {
     const SECRETS = [
       ...['password', 'passwordHash', 'password_hash', 'accessToken', 'refreshToken', 'token'],
       ...['authorization', 'cookie', 'headers', 'body', 'query', 'url'],
@@ -106,9 +94,8 @@ for (const [form, isTTY] of FORMS) {
       const { log, written } = capture(isTTY)
       const account = Object.assign(new Account(), { name: 'Kate' })
       log.info({ event: 'x', account, map: new Map([['role', 'admin']]), set: new Set([5, 'six']) })
-      for (const part of ['Kate', 'role', 'admin', '5', 'six']) {
-        assert.ok(written.join('').includes(part), part)
-      }
+      const line = written.join('')
+      for (const part of ['Kate', 'role', 'admin', '5', 'six']) assert.ok(line.includes(part), part)
     })
 
     test('writes a line of bounded length for any value', () => {
@@ -117,8 +104,7 @@ for (const [form, isTTY] of FORMS) {
       circle.self = circle
       circle.all = Array.from({ length: 1_000 }, () => circle)
       const wide = Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`field ${i}`, i]))
-      log.info({ event: 'x', circle })
-      log.info({ event: 'x', wide })
+      for (const facts of [{ circle }, { wide }]) log.info({ event: 'x', ...facts })
       log.info({ event: 'x', deep: JSON.parse(`${'['.repeat(5_000)}${']'.repeat(5_000)}`) })
       log.info({ event: 'x', many: Array.from({ length: 100_000 }, () => 'x'.repeat(1_000)) })
       log.info({ event: 'x', ['long name'.repeat(1_000)]: 1, symbol: Symbol('x'), big: 5n })
@@ -133,12 +119,8 @@ for (const [form, isTTY] of FORMS) {
     test('shows the type, code, message and stack of an error, and no details', () => {
       const { log, written } = capture(isTTY)
       const fault = Object.assign(new TypeError(`relation${HOSTILE.join('')} does not exist`), {
-        code: '42P01',
-        detail: CANARY,
-        parameters: [CANARY],
-        rawPacket: Buffer.from(CANARY),
-        query: CANARY,
-        cause: new Error(CANARY),
+        ...{ code: '42P01', detail: CANARY, parameters: [CANARY], query: CANARY },
+        ...{ rawPacket: Buffer.from(CANARY), cause: new Error(CANARY) },
       })
       log.error({ event: 'request.failed', err: fault })
       log.error(fault)

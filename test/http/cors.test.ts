@@ -1,40 +1,27 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
 import type { IncomingHttpHeaders } from 'node:http'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
-import { loadConfig } from '../../src/config/config.ts'
-import { loadTls } from '../../src/http/connection/tls.ts'
+import { describe, test } from 'node:test'
 import { ensureKeyFile } from '../../src/keys/key-file.ts'
-import {
-  type Call,
-  LOGIN,
-  PASSWORD,
-  startTestService,
-  type TestService,
-} from '../support/service.ts'
+import { writeCertificate } from '../support/certificates.ts'
+import { own, ownFolder } from '../support/own.ts'
+import { type Call, LOGIN, PASSWORD, startTestService } from '../support/service.ts'
 
 /** Whether a page of an origin may read answers, and whether its requests may carry cookies. */
 type Access = 'with credentials' | 'without credentials' | 'none'
 
+const ALLOWED_HEADERS = 'Content-Type, Authorization, X-Request-ID, X-CSRF-Token'
 const JWKS = '/.well-known/jwks.json'
-const folder = await mkdtemp(join(tmpdir(), 'login-cors-'))
-after(() => rm(folder, { recursive: true }))
-
-async function productionEnv() {
-  const SIGNING_KEYS_FILE = join(folder, 'signing-keys.json')
-  await loadTls(loadConfig({ DATA_DIR: folder }), new Date())
-  await ensureKeyFile(SIGNING_KEYS_FILE, new Date())
-  return {
-    NODE_ENV: 'production',
-    BCRYPT_COST: '10',
-    JWT_ISSUER: 'https://login.example.com',
-    SIGNING_KEYS_FILE,
-    TLS_CERT_FILE: join(folder, 'development-cert.pem'),
-    TLS_KEY_FILE: join(folder, 'development-key.pem'),
-  }
+const folder = await ownFolder()
+const SIGNING_KEYS_FILE = join(folder, 'signing-keys.json')
+await ensureKeyFile(SIGNING_KEYS_FILE, new Date())
+const PRODUCTION = {
+  NODE_ENV: 'production',
+  BCRYPT_COST: '10',
+  JWT_ISSUER: 'https://login.example.com',
+  SIGNING_KEYS_FILE,
+  ...(await writeCertificate(folder, 'tls')),
 }
 
 const LOOK_ALIKES = [
@@ -51,93 +38,69 @@ const LOCAL_LOOK_ALIKES = [
   ...['http://LOCALHOST', 'file://localhost'],
 ]
 
-const POLICIES: [
-  name: string,
-  env: () => Promise<Record<string, string>>,
-  Record<Access, string[]>,
-][] = [
+const ALL_LOCAL = [...LOCAL, ...LOCAL_LOOK_ALIKES]
+const GOOD = 'https://good.example'
+const OTHER = 'https://other.example:8443'
+
+const POLICIES: [name: string, env: Record<string, string>, Record<Access, string[]>][] = [
   [
     'with a list',
-    async () => ({ CORS_ORIGINS: 'https://good.example, https://other.example:8443' }),
+    { CORS_ORIGINS: `${GOOD}, ${OTHER}` },
     {
-      'with credentials': ['https://good.example', 'https://other.example:8443'],
+      'with credentials': [GOOD, OTHER],
       'without credentials': [],
-      none: [...LOOK_ALIKES, ...LOCAL, ...LOCAL_LOOK_ALIKES],
+      none: [...LOOK_ALIKES, ...ALL_LOCAL],
     },
   ],
   [
     'in development without a list',
-    async () => ({}),
+    {},
     {
       'with credentials': LOCAL,
-      'without credentials': [...LOOK_ALIKES, ...LOCAL_LOOK_ALIKES, 'https://good.example'],
+      'without credentials': [...LOOK_ALIKES, ...LOCAL_LOOK_ALIKES, GOOD],
       none: [],
     },
   ],
   [
     'in production without a list',
-    productionEnv,
+    PRODUCTION,
     {
       'with credentials': [],
       'without credentials': [],
-      none: [...LOOK_ALIKES, ...LOCAL, ...LOCAL_LOOK_ALIKES, 'https://good.example'],
+      none: [...LOOK_ALIKES, ...ALL_LOCAL, GOOD],
     },
   ],
   [
-    'in production with a list',
-    async () => ({ ...(await productionEnv()), CORS_ORIGINS: 'https://good.example' }),
+    'in production with a list, and an application that gets codes',
+    { ...PRODUCTION, CORS_ORIGINS: OTHER, CODE_CALLBACKS: `${GOOD}/in` },
     {
-      'with credentials': ['https://good.example'],
-      'without credentials': [],
-      none: [...LOOK_ALIKES, ...LOCAL],
-    },
-  ],
-  [
-    'in production for an application that gets codes',
-    async () => ({ ...(await productionEnv()), CODE_CALLBACKS: 'https://good.example/in' }),
-    {
-      'with credentials': [],
-      'without credentials': ['https://good.example'],
-      none: [...LOOK_ALIKES, 'https://good.example/in', 'https:/', ...LOCAL],
+      'with credentials': [OTHER],
+      'without credentials': [GOOD],
+      none: [...LOOK_ALIKES, `${GOOD}/in`, 'https:/', ...LOCAL],
     },
   ],
 ]
 
 function checkHeaders(headers: IncomingHttpHeaders, origin: string, access: Access): void {
   assert.match(String(headers.vary), /\bOrigin\b/)
-  const given = headers['access-control-allow-origin']
-  const credentials = headers['access-control-allow-credentials']
-  switch (access) {
-    case 'with credentials':
-      assert.equal(given, origin)
-      assert.equal(credentials, 'true')
-      break
-    case 'without credentials':
-      assert.ok(given === '*' || given === 'https://good.example')
-      assert.equal(credentials, undefined)
-      break
-    case 'none': {
-      const names = Object.keys(headers).filter(name => name.startsWith('access-control-'))
-      assert.deepEqual(names, [])
-      return
-    }
+  if (access === 'none') {
+    const names = Object.keys(headers).filter(name => name.startsWith('access-control-'))
+    assert.deepEqual(names, [])
+    return
   }
+  const isTrusted = access === 'with credentials'
+  const given = String(headers['access-control-allow-origin'])
+  assert.ok((isTrusted ? [origin] : ['*', GOOD]).includes(given))
+  assert.equal(headers['access-control-allow-credentials'], isTrusted ? 'true' : undefined)
   assert.equal(headers['access-control-expose-headers'], 'X-Request-ID, X-CSRF-Token, Retry-After')
 }
 
 for (const [name, env, origins] of POLICIES) {
-  describe(`CORS ${name}`, () => {
-    let service: TestService
-    before(async () => {
-      service = await startTestService('sqlite', {
-        ...(await env()),
-        THROTTLE_PAIR_FAILURES: '1',
-        THROTTLE_CLIENT_FAILURES: '1000',
-      })
-      await service.addUser('kate@example.com')
-      await service.login('spent@example.com', 'wrong')
-    })
-    after(() => service.stop())
+  describe(`CORS ${name}`, async () => {
+    const budgets = { THROTTLE_PAIR_FAILURES: '1', THROTTLE_CLIENT_FAILURES: '1000' }
+    const service = await own(startTestService('sqlite', { ...env, ...budgets }))
+    await service.addUser('kate@example.com')
+    await service.login('spent@example.com', 'wrong')
 
     const EVERY_ANSWER: [status: number, call: () => Call][] = [
       [200, () => ({ body: { email: 'kate@example.com', password: PASSWORD } })],
@@ -155,11 +118,8 @@ for (const [name, env, origins] of POLICIES) {
     for (const access of ['with credentials', 'without credentials', 'none'] as const) {
       for (const origin of origins[access]) {
         test(`access ${access} for ${JSON.stringify(origin)}`, async () => {
-          const { status, headers } = await service.call({
-            method: 'GET',
-            path: JWKS,
-            headers: { Origin: origin },
-          })
+          const call = { method: 'GET', path: JWKS, headers: { Origin: origin } }
+          const { status, headers } = await service.call(call)
           assert.equal(status, 200)
           checkHeaders(headers, origin, access)
         })
@@ -183,27 +143,21 @@ for (const [name, env, origins] of POLICIES) {
           [JWKS, 'GET', ''],
           ['/nothing', 'DELETE', 'authorization'],
         ] as const) {
-          const { status, headers, text } = await service.call({
-            method: 'OPTIONS',
-            path,
-            headers: {
-              Origin: origin,
-              'Access-Control-Request-Method': method,
-              ...(requested && { 'Access-Control-Request-Headers': requested }),
-            },
-          })
+          const asked = {
+            Origin: origin,
+            'Access-Control-Request-Method': method,
+            ...(requested && { 'Access-Control-Request-Headers': requested }),
+          }
+          const call = { method: 'OPTIONS', path, headers: asked }
+          const { status, headers, text } = await service.call(call)
           checkHeaders(headers, origin, access)
           if (access === 'none') {
             assert.ok(status >= 400)
             continue
           }
-          assert.equal(status, 204)
-          assert.equal(text, '')
+          assert.deepEqual([status, text], [204, ''])
           assert.equal(headers['access-control-allow-methods'], 'GET, POST, DELETE')
-          assert.equal(
-            headers['access-control-allow-headers'],
-            'Content-Type, Authorization, X-Request-ID, X-CSRF-Token',
-          )
+          assert.equal(headers['access-control-allow-headers'], ALLOWED_HEADERS)
         }
       })
     }

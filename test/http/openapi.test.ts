@@ -3,8 +3,7 @@ import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { subscribe } from 'node:diagnostics_channel'
 import type { OutgoingHttpHeaders } from 'node:http'
-import { DatabaseSync } from 'node:sqlite'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import bcrypt from 'bcrypt'
 import type { FastifyInstance } from 'fastify'
@@ -12,33 +11,24 @@ import { decodeJwt, decodeProtectedHeader } from 'jose'
 import type { Response } from '../../src/http/openapi/document.ts'
 import type { JsonSchema } from '../../src/http/openapi/operation.ts'
 import { changeAt } from '../storage/fixtures.ts'
-import { createDescription, type Description } from '../support/described.ts'
-import { until } from '../support/process.ts'
-import { answersOf, createRawClient, type RawAnswer, receive } from '../support/raw-connection.ts'
+import { createDescription } from '../support/described.ts'
+import { own } from '../support/own.ts'
+import { createRawClient } from '../support/raw-connection.ts'
 import {
   type Answer,
   type Call,
   createClient,
-  ISSUER,
   LOGIN,
   PASSWORD,
+  startTestService,
   TEST_COST,
 } from '../support/service.ts'
-import {
-  AUTH,
-  bearer,
-  cookie,
-  ownChange,
-  type SessionService,
-  startSessionService,
-} from '../support/session-client.ts'
+import { AUTH, bearer, cookie, ownChange, startSessionService } from '../support/session-client.ts'
 import { NAVIGATION, refreshIn } from '../support/visitor.ts'
-import { CASES } from './hostile-cases.ts'
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
+const SESSIONS = `${AUTH}/sessions`
 const MISSING_ID = '00000000-0000-4000-8000-000000000000'
-/** Slow enough that a login is seen while it is verified. */
-const SLOW_COST = 12
 /** Characters that JSON escapes, and some that it does not. */
 const ODD_NAME = `Zoë "quoted" \\ / \u0001\u2028 😀 <b> ${'x'.repeat(50)}`
 
@@ -50,26 +40,8 @@ const NEW_PASSWORD = { currentPassword: PASSWORD, newPassword: 'seven green boat
 
 type Target = { method: string; path: string }
 
-const TARGETS: Record<string, Target> = {
-  logIn: { method: 'POST', path: LOGIN },
-  changePassword: { method: 'POST', path: `${AUTH}/password` },
-  redeemCode: { method: 'POST', path: `${AUTH}/code` },
-  refresh: { method: 'POST', path: `${AUTH}/refresh` },
-  logOut: { method: 'POST', path: `${AUTH}/logout` },
-  getSession: { method: 'GET', path: `${AUTH}/session` },
-  verify: { method: 'GET', path: `${AUTH}/verify` },
-  listSessions: { method: 'GET', path: `${AUTH}/sessions` },
-  endOtherSessions: { method: 'DELETE', path: `${AUTH}/sessions` },
-  endSession: { method: 'DELETE', path: `${AUTH}/sessions/${MISSING_ID}` },
-  getKeys: { method: 'GET', path: '/.well-known/jwks.json' },
-  listEndedSessions: { method: 'GET', path: '/.well-known/ended-sessions' },
-}
-
 /** Not part of the API: the pages, the files that they load, and the document. */
-const NOT_DESCRIBED = [
-  ...['/', '/.well-known/change-password', '/assets'],
-  ...['/docs', '/openapi.json'],
-]
+const NOT_DESCRIBED = ['/', '/.well-known/change-password', '/assets', '/docs', '/openapi.json']
 
 /** The routes of every app that starts in this process, without those that answer HEAD and 405. */
 const routes = new Set<string>()
@@ -80,33 +52,33 @@ subscribe('fastify.initialization', message => {
   })
 })
 
-describe('the OpenAPI document', () => {
-  let service: SessionService
-  let text: string
-  let description: Description
+describe('the OpenAPI document', async () => {
+  const env = { THROTTLE_PAIR_FAILURES: '2', CODE_CALLBACKS: CALLBACK }
+  const service = await own(startSessionService('sqlite', env))
+  const { text } = await service.call({ method: 'GET', path: '/openapi.json' })
+  const description = createDescription(text)
+  const { paths, components, tags } = description.document
+  const operations = Object.values(paths).flatMap(methods => Object.values(methods))
+  const targets: Record<string, Target> = Object.fromEntries(
+    Object.entries(paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, { operationId }]) => [
+        operationId,
+        { method: method.toUpperCase(), path: path.replace('{id}', MISSING_ID) },
+      ]),
+    ),
+  )
   /** Operation, status and code of every answer, such as "logIn 401 INVALID_CREDENTIALS". */
   const met = new Set<string>()
 
-  before(async () => {
-    const env = { THROTTLE_PAIR_FAILURES: '2', CODE_CALLBACKS: CALLBACK }
-    service = await startSessionService('sqlite', env)
-    text = (await service.call({ method: 'GET', path: '/openapi.json' })).text
-    description = createDescription(text)
-  })
-  after(() => service.stop())
-
-  const operations = () =>
-    Object.values(description.document.paths).flatMap(methods => Object.values(methods))
-
-  function note({ method, path }: Target, { status, headers, text: body }: Answer): void {
-    description.check(method, path, { status, headers, text: body })
+  function note({ method, path }: Target, answer: Pick<Answer, 'status' | 'headers' | 'text'>) {
+    description.check(method, path, answer)
     const id = description.find(method, path)?.id
-    const { error } = JSON.parse(body || '{}')
-    met.add([id, status, ...(error ? [error.code] : [])].join(' '))
+    const { error } = JSON.parse(answer.text || '{}')
+    met.add([id, answer.status, ...(error ? [error.code] : [])].join(' '))
   }
 
   async function meet(name: string, call: Call, expected: number, by = service): Promise<Answer> {
-    const target = { method: '', path: '', ...TARGETS[name], ...call }
+    const target = { method: '', path: '', ...targets[name], ...call }
     const answer = await by.call(target)
     assert.equal(answer.status, expected, `${name}: ${answer.text}`)
     note(target, answer)
@@ -124,31 +96,21 @@ describe('the OpenAPI document', () => {
     const broken = JSON.parse(text)
     broken.paths[LOGIN].post.responses = { 200: { content: {} } }
     assert.equal((await new Validator().validate(broken)).valid, false)
-    assert.throws(() => {
-      const answer = { status: 418, headers: {}, text: '{}' }
-      description.check('POST', LOGIN, answer)
-    }, /logIn 418 is not described/)
+    const answer = { status: 418, headers: {}, text: '{}' }
+    assert.throws(() => description.check('POST', LOGIN, answer), /logIn 418 is not described/)
   })
 
   test('describes every operation in words', () => {
-    assert.deepEqual(
-      operations()
-        .map(({ operationId }) => operationId)
-        .toSorted(),
-      Object.keys(TARGETS).toSorted(),
-    )
-    const tags = description.document.tags.map(({ name }) => name)
-    for (const { operationId, summary, description: about, tags: own, security } of operations()) {
+    for (const { operationId, summary, description: about, tags: own, security } of operations) {
       assert.match(summary, /^[A-Z].*[a-z]$/)
       assert.match(about, /^[A-Z].*\.$/)
-      assert.ok(own.every(tag => tags.includes(tag)) && own.length === 1)
+      assert.ok(own.length === 1 && tags.some(({ name }) => name === own[0]))
       assert.ok(Array.isArray(security), operationId)
     }
   })
 
   test('names the body of every success, and lists the codes of every failure', () => {
-    const { components } = description.document
-    for (const { operationId, responses } of operations()) {
+    for (const { operationId, responses } of operations) {
       for (const [status, response] of Object.entries(responses)) {
         const { content } = description.resolve<Response>(response)
         if (['302', '304'].includes(status)) {
@@ -172,7 +134,7 @@ describe('the OpenAPI document', () => {
     const tokens = ['user', 'accessToken', 'refreshToken', 'expiresIn']
     assert.deepEqual(components.schemas.Tokens?.required, tokens)
     for (const path of ['refresh', 'logout']) {
-      const { requestBody } = description.document.paths[`${AUTH}/${path}`]?.post ?? {}
+      const { requestBody } = paths[`${AUTH}/${path}`]?.post ?? {}
       const { schema } = requestBody?.content['application/json'] ?? {}
       assert.deepEqual([requestBody?.required, schema?.required], [false, ['refreshToken']])
     }
@@ -180,24 +142,21 @@ describe('the OpenAPI document', () => {
 
   test('tells how to verify an access token, with every claim', async () => {
     const { accessToken } = await service.programLogin(await service.newUser())
-    const about = operations().find(({ operationId }) => operationId === 'getKeys')?.description
+    const about = operations.find(({ operationId }) => operationId === 'getKeys')?.description
     const { alg, typ } = decodeProtectedHeader(accessToken)
     for (const name of [alg, typ, ...Object.keys(decodeJwt(accessToken))]) {
-      assert.match(String(about), new RegExp(`\`${String(name).replace('+', '.')}\``))
+      assert.ok(about?.includes(`\`${name}\``), name)
     }
   })
 
   test('describes every route except the pages', () => {
-    const described = Object.values(TARGETS).map(({ method, path }) => `${method} ${path}`)
-    const others = [...routes]
+    const described = Object.values(targets).map(({ method, path }) => `${method} ${path}`)
+    const served = [...routes]
       // Other files of this process may have started the admin API.
-      .filter(route => !route.includes(' /admin/'))
+      .filter(route => !route.includes(' /admin/') && !/^(GET|POST) \/login/.test(route))
       .map(route => route.replace(':id', MISSING_ID).replace(/(\/assets)\/.*/, '$1'))
-      .filter(route => !described.includes(route) && !/^(GET|POST) \/login/.test(route))
-    assert.deepEqual(new Set(others), new Set(NOT_DESCRIBED.map(path => `GET ${path}`)))
-    for (const { method, path } of Object.values(TARGETS)) {
-      assert.ok(description.find(method, path), path)
-    }
+    const others = NOT_DESCRIBED.map(path => `GET ${path}`)
+    assert.deepEqual(new Set(served), new Set([...described, ...others]))
   })
 
   test('its examples are valid', () => {
@@ -210,7 +169,7 @@ describe('the OpenAPI document', () => {
       Object.values(part).forEach(visit)
     }
     visit(description.document)
-    for (const response of Object.values(description.document.components.responses ?? {})) {
+    for (const response of Object.values(components.responses ?? {})) {
       const { schema = {}, examples = {} } = response.content?.['application/json'] ?? {}
       for (const [code, example] of Object.entries(examples)) {
         description.assertValid(schema, Object(example).value, code)
@@ -218,32 +177,19 @@ describe('the OpenAPI document', () => {
     }
   })
 
-  test('is the same for every deployment', async context => {
-    const other = await startSessionService('sqlite', {
-      JWT_ISSUER: 'https://secret.example.org',
-      BRAND_NAME: 'Acme',
-      CORS_ORIGINS: 'https://secret.example.org',
-      BCRYPT_COST: '10',
-    })
-    context.after(() => other.stop())
-    assert.equal((await other.call({ method: 'GET', path: '/openapi.json' })).text, text)
-    assert.doesNotMatch(text, /example\.org|localhost|127\.0\.0|\/tmp|:\d{4}/)
-  })
-
   test('every operation answers 200 as described, in the same bytes as JSON.stringify', async () => {
     const email = 'odd@example.com'
     await service.addUser(email, { name: ODD_NAME })
-    const program = await service.programLogin(email)
+    const { accessToken, refreshToken } = await service.programLogin(email)
     const browser = await service.browserLogin(email)
     const other = await service.programLogin(email)
-    const token = bearer(program.accessToken)
-    const own = ownChange(browser)
+    const token = bearer(accessToken)
+    const byCookie = cookie(browser.cookie)
     const credentials = { email, password: PASSWORD }
-    const { refreshToken } = program
     const leaving = await service.call({
       method: 'GET',
       path: `/login?${new URLSearchParams({ return_to: CALLBACK, challenge: CHALLENGE })}`,
-      headers: { ...cookie(browser.cookie), ...NAVIGATION },
+      headers: { ...byCookie, ...NAVIGATION },
     })
     const code = new URL(refreshIn(leaving) ?? '').searchParams.get('code')
     const redeemed = await meet('redeemCode', { body: { code, verifier: VERIFIER } }, 200)
@@ -251,17 +197,13 @@ describe('the OpenAPI document', () => {
       await meet('logIn', { body: credentials }, 200),
       await meet('logIn', { body: credentials, headers: { 'Sec-Fetch-Site': 'none' } }, 200),
       await meet('refresh', { body: { refreshToken } }, 200),
-      await meet('refresh', { headers: own }, 200),
+      await meet('refresh', { headers: ownChange(browser) }, 200),
       await meet('getSession', { headers: token }, 200),
-      await meet('getSession', { headers: cookie(browser.cookie) }, 200),
+      await meet('getSession', { headers: byCookie }, 200),
       await meet('listSessions', { headers: token }, 200),
-      await meet('listSessions', { headers: token, path: `${AUTH}/sessions?limit=1` }, 200),
-      await meet('verify', { headers: cookie(browser.cookie) }, 200),
-      await meet(
-        'endSession',
-        { headers: token, path: `${AUTH}/sessions/${other.sessionId}` },
-        200,
-      ),
+      await meet('listSessions', { headers: token, path: `${SESSIONS}?limit=1` }, 200),
+      await meet('verify', { headers: byCookie }, 200),
+      await meet('endSession', { headers: token, path: `${SESSIONS}/${other.sessionId}` }, 200),
       await meet('endOtherSessions', { headers: token }, 200),
       await meet('logOut', { headers: token }, 200),
       await meet('logOut', {}, 200),
@@ -285,30 +227,29 @@ describe('the OpenAPI document', () => {
 
   test('operations fail as described', async () => {
     const email = await service.newUser()
-    const { refreshToken } = await service.programLogin(email)
+    let { refreshToken } = await service.programLogin(email)
     const { cookie: value } = await service.browserLogin(email)
     const token = bearer((await service.programLogin(email)).accessToken)
-    const forged = { headers: cookie(value) }
-    const temporary = await service.newUser()
+    const foreign = { 'Sec-Fetch-Site': 'cross-site' }
+    const temporary = 'temporary@example.com'
+    const id = await service.addUser(temporary)
     const until = new Date(service.now().getTime() + 3_600_000)
-    const hash = await bcrypt.hash(PASSWORD, TEST_COST)
-    const id = (await service.store.users.findByEmail(temporary))?.id ?? ''
-    await service.store.users.setPassword(id, hash, changeAt(service.now()), until)
+    const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
+    await service.store.users.setPassword(id, passwordHash, changeAt(service.now()), until)
     await meet('logIn', { body: { email: temporary, password: PASSWORD } }, 403)
     await meet('logIn', { body: { email } }, 400)
-    await meet('logIn', { body: { email }, headers: { 'Sec-Fetch-Site': 'cross-site' } }, 403)
+    await meet('logIn', { body: { email }, headers: foreign }, 403)
     for (const status of [401, 401, 429]) {
       await meet('logIn', { body: { email, password: 'wrong' } }, status)
     }
     const change = { email: temporary, ...NEW_PASSWORD }
     await meet('changePassword', { body: { ...change, newPassword: 'short' } }, 400)
-    const foreign = { 'Sec-Fetch-Site': 'cross-site' }
     await meet('changePassword', { body: change, headers: foreign }, 403)
     for (const status of [401, 401, 429]) {
       await meet('changePassword', { body: { ...change, currentPassword: 'wrong' } }, status)
     }
     for (const query of ['limit=0', 'after=x', `after=${MISSING_ID}`, 'limit=1&limit=2']) {
-      await meet('listSessions', { headers: token, path: `${AUTH}/sessions?${query}` }, 400)
+      await meet('listSessions', { headers: token, path: `${SESSIONS}?${query}` }, 400)
     }
     for (const name of [
       ...['refresh', 'getSession', 'verify', 'listSessions', 'endOtherSessions', 'endSession'],
@@ -318,22 +259,20 @@ describe('the OpenAPI document', () => {
     await meet('refresh', { body: { refreshToken: 'a.b.c' } }, 401)
     await meet('getSession', { headers: bearer('a.b.c') }, 401)
     for (const name of ['refresh', 'logOut', 'endOtherSessions', 'endSession']) {
-      await meet(name, forged, 403)
+      await meet(name, { headers: cookie(value) }, 403)
     }
-    const changing = { ...cookie(value), 'X-Original-Method': 'POST' }
-    await meet('verify', { headers: changing }, 403)
+    await meet('verify', { headers: { ...cookie(value), 'X-Original-Method': 'POST' } }, 403)
     await meet('verify', { headers: token, path: `${AUTH}/verify?role=admin` }, 403)
     await meet('verify', { headers: token, path: `${AUTH}/verify?roles=user` }, 400)
     await meet('redeemCode', { body: { code: 'x' } }, 400)
     await meet('redeemCode', { body: { code: 'x', verifier: 'x' } }, 401)
     await meet('endSession', { headers: token }, 404)
-    await meet('endSession', { headers: token, path: `${AUTH}/sessions/x` }, 404)
-    let current = refreshToken
+    await meet('endSession', { headers: token, path: `${SESSIONS}/x` }, 404)
     for (let i = 0; i < 60; i++) {
-      const { json } = await meet('refresh', { body: { refreshToken: current } }, 200)
-      current = json.data.refreshToken
+      const { json } = await meet('refresh', { body: { refreshToken } }, 200)
+      refreshToken = json.data.refreshToken
     }
-    await meet('refresh', { body: { refreshToken: current } }, 429)
+    await meet('refresh', { body: { refreshToken } }, 429)
   })
 
   test('every operation refuses requests that it cannot read as described', async () => {
@@ -346,7 +285,7 @@ describe('the OpenAPI document', () => {
       // For a DELETE, Node sends no length by itself.
       [413, { body: long, headers: { ...JSON_TYPE, 'Content-Length': long.length } }],
     ]
-    for (const [name, { method }] of Object.entries(TARGETS)) {
+    for (const [name, { method }] of Object.entries(targets)) {
       for (const [status, call] of WAYS) {
         if (status !== 413 || method !== 'GET') await meet(name, call, status)
       }
@@ -355,91 +294,84 @@ describe('the OpenAPI document', () => {
 
   test('every operation refuses a request that does not end as described', async () => {
     const raw = await createRawClient(service)
-    const halves = Object.values(TARGETS).map(async target => {
-      const socket = await raw.open()
-      socket.write(`${target.method} ${target.path} HTTP/1.1\r\nHost: localhost\r\n`)
-      const [answer] = answersOf(await receive(socket))
+    const halves = Object.values(targets).map(async target => {
+      const half = `${target.method} ${target.path} HTTP/1.1\r\nHost: localhost\r\n`
+      const [answer] = await raw.exchange(half)
       assert.equal(answer?.status, 408)
-      note(target, toAnswer(answer))
+      const { status, headers, body: text } = answer
+      note(target, { status, headers: Object.fromEntries(headers), text })
     })
     await Promise.all(halves)
   })
 
-  test('behind a proxy every operation fails as described', async context => {
-    const proxied = await startSessionService('sqlite', {
-      TRUST_PROXY: '127.0.0.1/32',
-      RETURN_TO_ORIGINS: ISSUER,
-    })
-    context.after(() => proxied.stop())
+  test('behind a proxy every operation fails as described, and the document is the same', async () => {
+    const SECRET = 'https://secret.example.org'
+    const proxied = await own(
+      startSessionService('sqlite', {
+        TRUST_PROXY: '127.0.0.1/32',
+        RETURN_TO_ORIGINS: SECRET,
+        JWT_ISSUER: SECRET,
+        BRAND_NAME: 'Acme',
+        CORS_ORIGINS: SECRET,
+        BCRYPT_COST: '10',
+      }),
+    )
     const forwarded = (proto: string, client: string): OutgoingHttpHeaders => ({
       'X-Forwarded-Proto': proto,
       'X-Forwarded-For': client,
     })
-    for (const name of Object.keys(TARGETS)) {
+    for (const name of Object.keys(targets)) {
       await meet(name, { headers: forwarded('http', '203.0.113.9') }, 403, proxied)
       await meet(name, { headers: forwarded('https', 'unknown') }, 500, proxied)
     }
+    const headers = forwarded('https', '203.0.113.9')
     const opened = {
-      ...forwarded('https', '203.0.113.9'),
-      'X-Forwarded-Host': new URL(ISSUER).host,
+      'X-Forwarded-Host': new URL(SECRET).host,
       'X-Forwarded-Uri': '/orders',
       'X-Forwarded-Method': 'GET',
       'Sec-Fetch-Mode': 'navigate',
     }
-    await meet('verify', { headers: opened }, 302, proxied)
+    await meet('verify', { headers: { ...headers, ...opened } }, 302, proxied)
+    const other = await proxied.call({ method: 'GET', path: '/openapi.json', headers })
+    assert.equal(other.text, text)
+    assert.doesNotMatch(text, /example\.org|localhost|127\.0\.0|\/tmp|:\d{4}/)
   })
 
   test('while the service stops every operation fails as described', async () => {
-    const stopping = await startSessionService('sqlite', { BCRYPT_COST: String(SLOW_COST) })
+    const reading = Promise.withResolvers<void>()
+    const allAnswered = Promise.withResolvers<void>()
+    const stopping = await own(
+      startTestService('sqlite', {}, null, undefined, store => ({
+        ...store,
+        sessions: {
+          ...store.sessions,
+          async findLiveByCookie(...args) {
+            reading.resolve()
+            await allAnswered.promise
+            return store.sessions.findLiveByCookie(...args)
+          },
+        },
+      })),
+    )
+    // The client of the service is closed when the service stops.
     const client = await createClient(stopping.url, stopping.dataDir)
-    const email = 'slow@example.com'
-    await stopping.addUser(email, { passwordHash: await bcrypt.hash(PASSWORD, SLOW_COST) })
-    const login = client.call({ body: { email, password: PASSWORD } })
-    // It cannot settle while this connection has the write lock, so it lasts until all others are answered.
-    const { config } = stopping.database
-    const lock = new DatabaseSync(config.engine === 'sqlite' ? config.file : '')
-    await until(async () => {
-      try {
-        lock.exec('begin immediate')
-      } catch {
-        return false
-      }
-      const row = lock.prepare('select max(pending) as pending from login_throttle').get()
-      if (row?.pending !== 1) lock.exec('rollback')
-      return row?.pending === 1
-    })
+    const slow = client.call({ ...targets.getSession, headers: cookie('A'.repeat(43)) })
+    await reading.promise
     const stopped = stopping.stop()
-    // The service closes idle connections when it stops, so these requests need new ones.
-    const latecomer = await createClient(stopping.url, stopping.dataDir)
-    const answers = Object.values(TARGETS).map(async target => {
-      const answer = await latecomer.call(target)
+    const answers = Object.values(targets).map(async target => {
+      const answer = await client.call(target)
       assert.equal(answer.status, 503, answer.text)
       note(target, answer)
     })
     await Promise.all(answers)
-    lock.close()
-    assert.equal((await login).status, 200)
+    allAnswered.resolve()
+    assert.equal((await slow).status, 401)
     await stopped
     client.close()
-    latecomer.close()
-  })
-
-  test('hostile requests to a described operation get a status that is described', async () => {
-    const raw = await createRawClient(service)
-    let compared = 0
-    for (const [name, bytes] of CASES) {
-      const [method = '', path = ''] = bytes.toString('latin1').split(' ')
-      if (!description.find(method, path)) continue
-      const [answer] = await raw.send(bytes)
-      assert.ok(answer, name)
-      description.check(method, path, toAnswer(answer))
-      compared++
-    }
-    assert.ok(compared > 50)
   })
 
   test('every described status and code has been met, and no other', () => {
-    const described = operations().flatMap(({ operationId, responses }) =>
+    const described = operations.flatMap(({ operationId, responses }) =>
       Object.entries(responses).flatMap(([status, response]) => {
         const { content } = description.resolve<Response>(response)
         const codes = Object.keys(content?.['application/json']?.examples ?? {})
@@ -451,7 +383,3 @@ describe('the OpenAPI document', () => {
     assert.deepEqual([...met].toSorted(), described.toSorted())
   })
 })
-
-function toAnswer({ status, headers, body }: RawAnswer): Answer {
-  return { status, headers: Object.fromEntries(headers), text: body, json: JSON.parse(body) }
-}

@@ -35,28 +35,12 @@ export function toBytes({ method = 'GET', path = '/login', headers = [], body = 
   return Buffer.concat([Buffer.from(head, 'latin1'), Buffer.from(body)])
 }
 
-const postJson = (path: string, body: object | string, ...headers: string[]): Request => ({
+const postJson = (path: string, body: object | string): Request => ({
   method: 'POST',
   path,
-  headers: headers.some(line => line.startsWith('Content-Type:'))
-    ? headers
-    : [JSON_TYPE, ...headers],
+  headers: [JSON_TYPE],
   body: typeof body === 'string' ? body : JSON.stringify(body),
 })
-
-/** A request with this header; `toValue` puts the text where the service parses it. */
-function header(name: string, plain: Request, toValue = (text: string) => text): Input {
-  const { method = 'GET', path = '/login', headers = [] } = plain
-  const others = headers.filter(line => !line.startsWith(`${name}:`))
-  const room = LENGTH - others.join('').length
-  return {
-    name: `${name} of ${method} ${path}`,
-    plain: () => toBytes(plain),
-    pieces: PIECES,
-    hostile: piece =>
-      toBytes({ ...plain, headers: [...others, `${name}: ${toValue(fill(piece, room))}`] }),
-  }
-}
 
 const part = (name: string, plain: Request, toRequest: (piece: string) => Request): Input => ({
   name,
@@ -64,6 +48,16 @@ const part = (name: string, plain: Request, toRequest: (piece: string) => Reques
   pieces: PIECES,
   hostile: piece => toBytes(toRequest(piece)),
 })
+
+/** A request with this header; `toValue` puts the text where the service parses it. */
+function header(name: string, plain: Request, toValue = (text: string) => text): Input {
+  const others = plain.headers?.filter(line => !line.startsWith(`${name}:`)) ?? []
+  const room = LENGTH - others.join('').length
+  return part(`${name} of ${plain.method ?? 'GET'} ${plain.path}`, plain, piece => ({
+    ...plain,
+    headers: [...others, `${name}: ${toValue(fill(piece, room))}`],
+  }))
+}
 
 /** Malformed requests end the connection. So does this plain one, so that both pay for a handshake. */
 const closed = (plain: Request): Request => ({
@@ -75,7 +69,7 @@ const SESSION_COOKIE = `__Host-session=${'x'.repeat(43)}`
 const PAGE: Request = { path: '/login' }
 const SESSION: Request = { path: `${AUTH}/session` }
 const VERIFY: Request = { path: `${AUTH}/verify` }
-const VISIT: Request = {
+const VISIT = {
   ...VERIFY,
   headers: [
     ...['X-Forwarded-Method: GET', 'Sec-Fetch-Mode: navigate'],
@@ -96,15 +90,13 @@ const PREFLIGHT: Request = {
   headers: ['Origin: http://localhost', 'Access-Control-Request-Method: POST'],
 }
 const FORWARDED: Request = {
+  path: '/login',
   headers: ['X-Forwarded-Proto: https', 'X-Forwarded-For: 203.0.113.9'],
 }
 
-const encoded = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
-const tokenWith = (header: object) => `${encoded(header)}.${encoded({})}.x`
-const bearer = (token: string): Request => ({
-  ...SESSION,
-  headers: [`Authorization: Bearer ${token}`],
-})
+const encoded = (value: string) => Buffer.from(value).toString('base64url')
+const tokenWith = (header: object) => `${encoded(JSON.stringify(header))}.${encoded('{}')}.x`
+const bearer = (token: string) => ({ ...SESSION, headers: [`Authorization: Bearer ${token}`] })
 
 export const INPUTS: Input[] = [
   header('Accept-Language', PAGE),
@@ -132,16 +124,12 @@ export const INPUTS: Input[] = [
   header('Access-Control-Request-Method', PREFLIGHT),
   header('Access-Control-Request-Headers', PREFLIGHT),
   part('2,500 headers', closed(PAGE), piece => ({
-    headers: Array(2_500).fill(`${toName(piece)}:`),
+    headers: Array(2_500).fill(`${piece.replace(/\W/g, '') || 'x'}:`),
   })),
-  part('the query', PAGE, piece => ({ path: `/login?${toAddress(fill(piece))}` })),
-  part('a query of 8 KB', PAGE, piece => ({ path: `/login?${toAddress(fill(piece, 8_000))}` })),
-  part('return_to', PAGE, piece => ({
-    path: `/login?return_to=${toAddress(fill(piece, 8_000))}`,
-  })),
-  part('return_to of a listed origin', PAGE, piece => ({
-    path: `/login?return_to=https://app.example.com/${toAddress(fill(piece, 2_000))}`,
-  })),
+  query('the query', '', LENGTH),
+  query('a query of 8 KB', '', 8_000),
+  query('return_to', 'return_to=', 8_000),
+  query('return_to of a listed origin', 'return_to=https://app.example.com/', 2_000),
   part('the path', { path: '/nothing' }, piece => ({ path: `/${toAddress(fill(piece))}` })),
   part('the body', closed(LOGOUT), piece => postJson(`${AUTH}/logout`, fill(piece))),
   part('the key id of a refresh token', REFRESH, piece =>
@@ -153,7 +141,7 @@ export const INPUTS: Input[] = [
     bearer(tokenWith({ alg: 'ES256', typ: 'at+jwt', kid: fill(piece, LENGTH / 3) })),
   ),
   part('the header of an access token', SESSION, piece =>
-    bearer(`${Buffer.from(fill(piece, 10_000)).toString('base64url')}.a.b`),
+    bearer(`${encoded(fill(piece, 10_000))}.a.b`),
   ),
 ]
 
@@ -164,11 +152,11 @@ export const FORWARDED_INPUTS: Input[] = [
   header('X-Forwarded-Proto', FORWARDED, text => `${text}, https`),
 ]
 
+function query(name: string, start: string, length: number): Input {
+  return part(name, PAGE, piece => ({ path: `/login?${start}${toAddress(fill(piece, length))}` }))
+}
+
 /** An address cannot contain a space. */
 function toAddress(text: string): string {
   return text.replaceAll(' ', '+')
-}
-
-function toName(piece: string): string {
-  return piece.replace(/\W/g, '') || 'x'
 }

@@ -1,50 +1,43 @@
-// Every refusal is logged in one line with its reason; the answer is the same for all reasons.
+// Every refusal is logged in one line with its reason and without secrets; repeated ones are counted. The answer is the
+// same for all reasons.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { decodeJwt, decodeProtectedHeader, SignJWT } from 'jose'
 import { readKeyFile } from '../../src/keys/key-file.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { inParallel, own } from '../support/own.ts'
+import { until } from '../support/process.ts'
 import {
   type Answer,
+  type Call,
   createAddresses,
+  LOGIN,
   loggedBy,
-  PASSWORD,
   refusedLines,
 } from '../support/service.ts'
 import {
-  AUTH,
   bearer,
-  CSRF_FAILED,
   cookie,
   INVALID_TOKEN,
   type Login,
   MINUTE_MS,
-  ownChange,
-  type SessionService,
   startSessionService,
 } from '../support/session-client.ts'
 
 const LISTED = 'https://app.example.com'
 const UNLISTED = 'https://evil.example'
 const CANARY = 'c4n4ry'
+const CHALLENGE = 'Bearer realm="login"'
+const INVALID = `${CHALLENGE}, error="invalid_token"`
 
 for (const engine of ENGINES_BY_RUN) {
-  describe(`refusals on ${engine}`, () => {
-    let service: SessionService
-    let secret: Uint8Array
-    before(async () => {
-      const env = { CORS_ORIGINS: LISTED, RETURN_TO_ORIGINS: LISTED }
-      service = await startSessionService(engine, env, createAddresses())
-      const { keys } = await readKeyFile(join(service.dataDir, 'signing-keys.json'))
-      secret = Buffer.from(keys.find(({ kty }) => kty === 'oct')?.k ?? '', 'base64url')
-    })
-    after(async () => {
-      assert.ok(!service.logText().includes(CANARY))
-      await service.assertSecretsKept()
-      await service.stop()
-    })
+  describe(`refusals on ${engine}`, async () => {
+    const env = { CORS_ORIGINS: LISTED, RETURN_TO_ORIGINS: LISTED }
+    const service = await own(startSessionService(engine, env, createAddresses()))
+    const { keys } = await readKeyFile(join(service.dataDir, 'signing-keys.json'))
+    const secret = Buffer.from(keys.find(({ kty }) => kty === 'oct')?.k ?? '', 'base64url')
 
     const newLogin = async () => service.browserLogin(await service.newUser())
     const onUser = ({ userId }: Login, change: string) =>
@@ -59,41 +52,26 @@ for (const engine of ENGINES_BY_RUN) {
     const FAR = '2999-01-01T00:00:00.000Z'
     const PAST = '2001-01-01T00:00:00.000Z'
 
-    type Preparation = (login: Login) => unknown
-    const ENDED: [reason: string, prepare: Preparation][] = [
-      ['session-ended', login => service.store.sessions.end(login.sessionId, service.now())],
-      ['session-expired', login => onSession(login, `expires_at = '${PAST}'`)],
-      ['session-expired', login => onSession(login, `idle_expires_at = '${PAST}'`)],
-      ['user-inactive', login => onUser(login, `is_active = ${engine === 'sqlite' ? 0 : false}`)],
-      ['user-locked', login => onUser(login, `locked_until = '${FAR}'`)],
-    ]
-
     async function isRefused(
       credential: string,
       reason: string,
       call: () => Promise<Answer>,
-      challenge = 'Bearer realm="login", error="invalid_token"',
     ): Promise<void> {
       const lines = await refusedLines(service, async () => {
         const { status, text, headers } = await call()
         assert.deepEqual([status, text], [401, INVALID_TOKEN])
-        assert.equal(headers['www-authenticate'], challenge)
+        assert.equal(headers['www-authenticate'], credential === 'cookie' ? CHALLENGE : INVALID)
       })
       assert.deepEqual(lines, [{ level: 'info', event: 'session.refused', credential, reason }])
     }
 
+    // src/session/token-reason.test.ts has all reasons.
     const REFRESH_TOKENS: [reason: string, tokenOf: (login: Login) => Promise<string> | string][] =
       [
-        ['malformed', () => CANARY],
         ['malformed', () => `${CANARY}.${CANARY}.${CANARY}`],
-        ['malformed', login => resigned(login, {}, { jti: undefined })],
         ['bad-signature', ({ refreshToken }) => changed(refreshToken)],
         ['unknown-key', login => resigned(login, { kid: CANARY }, {})],
-        ['wrong-algorithm', login => resigned(login, { alg: 'HS512' }, {})],
-        ['wrong-type', ({ accessToken }) => accessToken],
-        ['wrong-type', login => resigned(login, { typ: 'JWT' }, {})],
         ['wrong-issuer', login => resigned(login, {}, { iss: `https://${CANARY}.example` })],
-        ['expired', login => resigned(login, {}, { exp: 1 })],
         ['unknown-token', login => resigned(login, {}, { jti: randomUUID() })],
       ]
     for (const [reason, tokenOf] of REFRESH_TOKENS) {
@@ -103,92 +81,59 @@ for (const engine of ENGINES_BY_RUN) {
         const lines = await refusedLines(service, async () => {
           assert.equal((await service.logout(token)).status, 200)
         })
-        assert.deepEqual(lines, [
-          { level: 'info', event: 'session.refused', credential: 'refresh-token', reason },
-        ])
+        const facts = { event: 'session.refused', credential: 'refresh-token', reason }
+        assert.deepEqual(lines, [{ level: 'info', ...facts }])
       })
     }
 
-    const ACCESS_TOKENS: [reason: string, tokenOf: (login: Login) => string][] = [
-      ['malformed', () => CANARY],
-      ['bad-signature', ({ accessToken }) => changed(accessToken)],
-      ['wrong-type', ({ refreshToken }) => refreshToken],
-    ]
-    for (const [reason, tokenOf] of ACCESS_TOKENS) {
-      test(`an access token is refused: ${reason}`, async () => {
-        const token = tokenOf(await newLogin())
+    test('an access token is refused: malformed, bad-signature, wrong-type', async () => {
+      const { accessToken, refreshToken } = await newLogin()
+      for (const [reason, token] of [
+        ['malformed', CANARY],
+        ['bad-signature', changed(accessToken)],
+        ['wrong-type', refreshToken],
+      ] as const) {
         await isRefused('access-token', reason, () => service.get('/session', bearer(token)))
-      })
-    }
+      }
+    })
 
-    for (const [reason, prepare] of ENDED) {
+    const ENDED: [reason: string, end: (login: Login) => unknown][] = [
+      ['session-ended', login => service.store.sessions.end(login.sessionId, service.now())],
+      ['session-expired', login => onSession(login, `expires_at = '${PAST}'`)],
+      ['session-expired', login => onSession(login, `idle_expires_at = '${PAST}'`)],
+      ['user-inactive', login => onUser(login, `is_active = ${engine === 'sqlite' ? 0 : false}`)],
+      ['user-locked', login => onUser(login, `locked_until = '${FAR}'`)],
+    ]
+    for (const [reason, end] of ENDED) {
       test(`every credential of a session is refused: ${reason}`, async () => {
         const login = await newLogin()
-        await prepare(login)
+        await end(login)
         await isRefused('refresh-token', reason, () => service.refresh(login.refreshToken))
         const byToken = bearer(login.accessToken)
         await isRefused('access-token', reason, () => service.get('/session', byToken))
-        const byCookie = cookie(login.cookie)
-        const challenge = 'Bearer realm="login"'
-        await isRefused('cookie', reason, () => service.get('/session', byCookie), challenge)
+        await isRefused('cookie', reason, () => service.get('/session', cookie(login.cookie)))
       })
     }
 
     test('a cookie is refused: unknown-session, cookie-idle', async () => {
       const login = await newLogin()
-      const challenge = 'Bearer realm="login"'
       const get = (value: string) => () => service.get('/session', cookie(value))
-      await isRefused('cookie', 'unknown-session', get('A'.repeat(43)), challenge)
+      await isRefused('cookie', 'unknown-session', get('A'.repeat(43)))
       service.advance(31 * MINUTE_MS)
-      await isRefused('cookie', 'cookie-idle', get(login.cookie), challenge)
+      await isRefused('cookie', 'cookie-idle', get(login.cookie))
     })
 
-    test('a request without a credential gets a challenge, and is not logged', async () => {
+    test('a wrong password and a request without a credential get a challenge; the latter is not logged', async () => {
+      const { headers } = await service.login(await service.newUser(), 'wrong')
+      assert.equal(headers['www-authenticate'], CHALLENGE)
       const lines = await loggedBy(service, async () => {
-        for (const headers of [{}, { Authorization: `Basic ${CANARY}` }]) {
-          const { status, headers: given } = await service.get('/session', headers)
-          assert.deepEqual([status, given['www-authenticate']], [401, 'Bearer realm="login"'])
+        for (const sent of [{}, { Authorization: `Basic ${CANARY}` }]) {
+          const { status, headers } = await service.get('/session', sent)
+          assert.deepEqual([status, headers['www-authenticate']], [401, CHALLENGE])
         }
       })
       assert.deepEqual(lines, [])
     })
-
-    test('a rejected login gets the same challenge for a known and an unknown email', async () => {
-      const email = await service.newUser()
-      const challenges = [
-        await service.login(email, 'wrong'),
-        await service.login('absent@example.com', 'wrong'),
-      ].map(({ headers }) => headers['www-authenticate'])
-      assert.deepEqual(challenges, ['Bearer realm="login"', 'Bearer realm="login"'])
-      assert.equal((await service.login(email, PASSWORD)).headers['www-authenticate'], undefined)
-    })
-
-    const CSRF: [reason: string, headersOf: (login: Login) => object][] = [
-      ['csrf-no-token', login => ({ ...ownChange(login), 'X-CSRF-Token': undefined })],
-      ['csrf-wrong-token', login => ({ ...ownChange(login), 'X-CSRF-Token': CANARY })],
-      ['csrf-other-site', login => ({ ...ownChange(login), 'Sec-Fetch-Site': 'cross-site' })],
-      ['csrf-no-site', login => ({ ...ownChange(login), 'Sec-Fetch-Site': undefined })],
-      [
-        'csrf-other-site',
-        login => ({ ...ownChange(login), 'Sec-Fetch-Site': 'cross-site', Origin: UNLISTED }),
-      ],
-    ]
-    for (const [reason, headersOf] of CSRF) {
-      test(`a change by cookie is refused: ${reason}`, async () => {
-        const login = await newLogin()
-        const sent = Object.entries(headersOf(login)).filter(([, value]) => value !== undefined)
-        for (const path of ['/refresh', '/logout']) {
-          const lines = await refusedLines(service, async () => {
-            const headers = Object.fromEntries(sent)
-            const { status, text } = await service.call({ path: `${AUTH}${path}`, headers })
-            assert.deepEqual([status, text], [403, CSRF_FAILED])
-          })
-          const { Origin: origin } = Object.fromEntries(sent)
-          const line = { level: 'warn', event: 'request.refused', reason }
-          assert.deepEqual(lines, [origin ? { ...line, origin } : line])
-        }
-      })
-    }
 
     test('of two sessions that end all others at once, one is refused, and this is logged', async () => {
       for (let round = 0; round < 10; round++) {
@@ -198,8 +143,7 @@ for (const engine of ENGINES_BY_RUN) {
           const answers = await Promise.all(
             logins.map(({ accessToken }) => service.delete('/sessions', bearer(accessToken))),
           )
-          const statuses = answers.map(({ status }) => status)
-          assert.deepEqual(statuses.toSorted(), [200, 401])
+          assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 401])
         })
         const refused = lines.filter(({ event }) => event === 'session.refused')
         assert.deepEqual(
@@ -209,11 +153,109 @@ for (const engine of ENGINES_BY_RUN) {
       }
     })
 
-    test('the line of a login has its duration in whole milliseconds', async () => {
-      const email = await service.newUser()
-      const [line] = await loggedBy(service, () => service.login(email, PASSWORD))
-      assert.equal(line?.event, 'login.succeeded')
-      assert.ok(Number.isInteger(line?.durationMs) && Number(line?.durationMs) > 0)
+    test('an unlisted origin is logged, cut to 256 characters; own and listed origins are not logged', async () => {
+      const jwks = { method: 'GET', path: '/.well-known/jwks.json' }
+      const preflight = { 'Access-Control-Request-Method': 'POST' }
+      const CASES: [headers: Record<string, string>, origin: string | null, call?: Call][] = [
+        [{ Origin: UNLISTED }, UNLISTED],
+        [{ Origin: 'null' }, 'null'],
+        [{ Origin: `https://${'x'.repeat(5_000)}` }, `https://${'x'.repeat(248)}`],
+        [{ Origin: UNLISTED, ...preflight }, UNLISTED, { method: 'OPTIONS' }],
+        [{ Origin: UNLISTED }, UNLISTED, { ...jwks, path: '/nothing' }],
+        [{}, null],
+        [{ Origin: LISTED }, null],
+        [{ Origin: `https://${new URL(service.url).host}` }, null],
+        [{ Origin: UNLISTED, 'Sec-Fetch-Site': 'same-origin' }, null],
+      ]
+      for (const [headers, origin, call = jwks] of CASES) {
+        const lines = await refusedLines(service, () => service.call({ ...call, headers }))
+        const line = { level: 'warn', event: 'request.refused', reason: 'origin', origin }
+        assert.deepEqual(lines, origin === null ? [] : [line])
+      }
+    })
+
+    test('a refused return_to is logged with its origin, and without its other parts', async () => {
+      const CASES: [returnTo: string, origin: string | null | undefined][] = [
+        [`${UNLISTED}/${CANARY}?token=${CANARY}#${CANARY}`, UNLISTED],
+        [`https://${CANARY}:${CANARY}@evil.example/`, UNLISTED],
+        // As it was sent: in its normal form it would look like a listed one.
+        [`${LISTED.toUpperCase()}/${CANARY}`, LISTED.toUpperCase()],
+        [`${LISTED}:443?${CANARY}`, `${LISTED}:443`],
+        [`https://user@${LISTED.slice(8)}/`, LISTED],
+        [`https://e\tvil.example/${CANARY}`, UNLISTED],
+        [`https://${'evil.'.repeat(100)}example/`, `https://${'evil.'.repeat(50)}`.slice(0, 256)],
+        [`//evil.example/${CANARY}`, undefined],
+        [`javascript:${CANARY}`, 'null'],
+        [`${LISTED}\\@evil.example/${CANARY}`, LISTED],
+        [`${UNLISTED}/${CANARY.repeat(400)}`, undefined],
+        ['', undefined],
+        [`${LISTED}/${CANARY}`, null],
+      ]
+      const queries = CASES.map(
+        ([returnTo, origin]) => [`return_to=${encodeURIComponent(returnTo)}`, origin] as const,
+      )
+      const both = [`return_to=${UNLISTED}&return_to=${LISTED}`, undefined] as const
+      for (const [query, origin] of [...queries, both]) {
+        const lines = await refusedLines(service, async () => {
+          const { status } = await service.call({ method: 'GET', path: `/login?${query}` })
+          assert.equal(status, 200)
+        })
+        const line = { level: 'warn', event: 'request.refused', reason: 'return-to' }
+        const expected = origin === undefined ? [line] : [{ ...line, origin }]
+        assert.deepEqual(lines, origin === null ? [] : expected, query)
+      }
+    })
+
+    test('an address or a method that does not exist is not logged', async () => {
+      const lines = await loggedBy(service, async () => {
+        assert.equal((await service.call({ method: 'GET', path: '/nothing' })).status, 404)
+        assert.equal((await service.call({ method: 'GET', path: LOGIN })).status, 405)
+      })
+      assert.deepEqual(lines, [])
+    })
+
+    /** Refusals of this client, with a line of their own or in a count. */
+    const countOf = (from: string, event: string, lines = service.logged()) =>
+      lines
+        .filter(line => line.ip === from && line.event === event)
+        .reduce((sum, { count = 1 }) => sum + Number(count), 0)
+
+    /** Escaped, both exceed the 512 characters to which a logged text is cut. */
+    const email = `${'\u0001'.repeat(300)}@`
+    const headers = { 'User-Agent': '\u0080'.repeat(300) }
+    const REPEATED: [event: string, from: string, firstFailures: number, body: object][] = [
+      ['request.refused', '127.0.0.2', 0, { email }],
+      ['login.throttled', '127.0.0.3', 5, { email, password: 'x' }],
+    ]
+    for (const [event, from, failures, body] of REPEATED) {
+      test(`a client that causes ${event} again and again writes one line, then counts`, async () => {
+        const TIMES = 200
+        const startMs = performance.now()
+        for (let i = 0; i < failures; i++) await service.call({ from, headers, body })
+        const sizeBefore = service.logText().length
+        const lines = await loggedBy(service, async () => {
+          for (let i = 0; i < TIMES; i++) await service.call({ from, headers, body })
+          await until(async () => countOf(from, event) === TIMES)
+        })
+        // Counts are written once a second.
+        const most = 2 + (performance.now() - startMs) / 1_000
+        assert.ok(lines.length <= most, `${lines.length} lines instead of ${most}`)
+        const bytes = service.logText().length - sizeBefore
+        assert.ok(bytes < 1_200 + 250 * most, `${bytes} bytes`)
+        assert.deepEqual(
+          lines.map(line => [line.event, 'userAgent' in line, 'email' in line]),
+          lines.map((_, i) => [event, i === 0, i === 0 && event === 'login.throttled']),
+        )
+      })
+    }
+
+    test('no secret was logged or stored, and the last counts are logged before the service ends', async () => {
+      const from = '127.0.0.4'
+      await inParallel(20, () => service.login('last@example.com', 'wrong', from))
+      await service.assertSecretsKept()
+      await service.stop()
+      assert.ok(!service.logText().includes(CANARY))
+      assert.equal(countOf(from, 'login.throttled'), 15)
     })
   })
 }

@@ -10,12 +10,14 @@ import type { Description } from './described.ts'
 const TEXT_PIECES = [...PIECES, '@', '\n', '\0', '\u0301\u0323', '\ufdfa']
 /** With credentials just below the 16 KiB of address and headers. */
 const MAX_BYTES = 14_000
+/** Longer queries are ignored. */
+const QUERY_MAX_BYTES = 8_000
 const ANY_ID = '00000000-0000-4000-8000-000000000000'
 
 type Place = 'path' | 'query' | 'header' | 'body'
 /** `start` comes before the text, such as "Bearer ". The plain request has only some parts. */
 type Part = { place: Place; name: string; start?: string; plain: () => string; isInPlain: boolean }
-type Target = Record<'id' | 'method' | 'path' | 'mediaType', string> & { queryMaxBytes: number }
+type Target = Record<'id' | 'method' | 'path' | 'mediaType', string>
 
 const asHeader = (text: string) => text.replace(/[^ -~]/g, '!')
 const ENCODED: Record<Place, (text: string) => string> = {
@@ -35,17 +37,16 @@ const PAGE_QUERY = ['return_to', 'challenge', 'prompt', 'lang', 'done', 'again']
 export function describedInputs(
   { document }: Description,
   secretOf: (scheme: string) => string,
-  queryMaxBytes = MAX_BYTES,
 ): Input[] {
-  const { paths, components } = document
-  return Object.entries(paths).flatMap(([path, operations]) =>
-    Object.entries(operations).flatMap(([method, operation]) => {
+  return Object.entries(document.paths).flatMap(([path, operations]) =>
+    Object.entries(operations).flatMap(([verb, operation]) => {
       const { operationId: id, parameters, security, requestBody } = operation
+      const method = verb.toUpperCase()
       const bodies = Object.entries(requestBody?.content ?? { none: { schema: {} } })
       return bodies.flatMap(([mediaType, { schema }]) =>
-        inputsOf({ id, method: method.toUpperCase(), path, mediaType, queryMaxBytes }, [
+        inputsOf({ id, method, path, mediaType }, [
           ...parameters.map(toPart),
-          ...credentialsOf(security, components.securitySchemes, secretOf),
+          ...credentialsOf(security, document.components.securitySchemes, secretOf),
           ...fieldsOf(schema),
         ]),
       )
@@ -58,17 +59,15 @@ export function formInputs(
   pages: string[],
   plainOf: (field: string) => string,
   cookie: () => string,
-  queryMaxBytes: number,
 ): Input[] {
   const forms = new Map<string, string[]>()
-  for (const [, action = '', fields = ''] of pages
-    .join('\n')
-    .matchAll(/<form[^>]* action="([^"?]+)[^>]*>(.*?)<\/form>/gs)) {
+  const found = pages.join('\n').matchAll(/<form[^>]* action="([^"?]+)[^>]*>(.*?)<\/form>/gs)
+  for (const [, action = '', fields = ''] of found) {
     const names = [...fields.matchAll(/ name="([^"]+)"/g)].map(([, name = '']) => name)
     forms.set(action.replace(/[\da-f-]{36}/, ANY_ID), names)
   }
   return [...forms].flatMap(([path, names]) =>
-    inputsOf({ id: `the form ${path}`, method: 'POST', path, mediaType: FORM, queryMaxBytes }, [
+    inputsOf({ id: `the form ${path}`, method: 'POST', path, mediaType: FORM }, [
       ...(path === '/login' ? PAGE_QUERY : []).map(name => toPart({ in: 'query', name })),
       { place: 'header', name: 'Cookie', isInPlain: true, plain: cookie },
       ...names.map((name): Part => {
@@ -78,8 +77,7 @@ export function formInputs(
   )
 }
 
-function inputsOf(target: Target, parts: Part[]): Input[] {
-  const { id, method, path, mediaType, queryMaxBytes } = target
+function inputsOf({ id, method, path, mediaType }: Target, parts: Part[]): Input[] {
   /** The plain request, but with this text in one of its parts. */
   const request = (filled?: Part, text = '') => {
     const textsIn = (place: Place) =>
@@ -95,23 +93,21 @@ function inputsOf(target: Target, parts: Part[]): Input[] {
     )
     const query = textsIn('query').map(([name, text]) => `&${name}=${encodeURIComponent(text)}`)
     const headers = textsIn('header').map(([name, text]) => `${name}: ${asHeader(text)}`)
-    const sent = {
-      ...{ method, path: `${address}?${query.join('').slice(1)}` },
-      headers: ['Sec-Fetch-Site: same-origin', ...headers],
-    }
+    headers.push('Sec-Fetch-Site: same-origin')
+    const sent = { method, path: `${address}?${query.join('').slice(1)}`, headers }
     const fields = textsIn('body')
     if (fields.length === 0) return toBytes(sent)
     const write = WRITERS[mediaType]
     assert.ok(write, `${id}: WRITERS lacks ${mediaType}`)
-    const typed = [...sent.headers, `Content-Type: ${mediaType}`]
-    return toBytes({ ...sent, headers: typed, body: write(Object.fromEntries(fields)) })
+    headers.push(`Content-Type: ${mediaType}`)
+    return toBytes({ ...sent, body: write(Object.fromEntries(fields)) })
   }
   return parts.map(part => ({
     name: `${part.name} in the ${part.place} of ${id}`,
     plain: () => request(),
     pieces: TEXT_PIECES,
     hostile(piece) {
-      const maxBytes = part.place === 'query' ? queryMaxBytes : MAX_BYTES
+      const maxBytes = part.place === 'query' ? QUERY_MAX_BYTES : MAX_BYTES
       const run = piece.repeat(maxBytes / 2 / Buffer.byteLength(ENCODED[part.place](piece)))
       // Some patterns take long only if another text comes before or after the repeated piece.
       return request(part, `${run}a${run}\na`)

@@ -1,26 +1,17 @@
 // Sends raw bytes over TLS, including bytes that HTTP libraries refuse to send.
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
+import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { connect, createSecureContext, type TLSSocket } from 'node:tls'
 import type { TestService } from './service.ts'
 
 export type RawAnswer = { status: number; headers: Map<string, string>; body: string }
 
-export type RawClient = {
-  open(): Promise<TLSSocket>
-  /** Sends the bytes, ends its side, and returns all answers until the service closes. */
-  send(bytes: string | Buffer): Promise<RawAnswer[]>
-}
-
-export async function createRawClient({
-  url,
-  dataDir,
-}: Pick<TestService, 'url' | 'dataDir'>): Promise<RawClient> {
+export async function createRawClient({ url, dataDir }: Pick<TestService, 'url' | 'dataDir'>) {
   const { hostname, port } = new URL(url)
-  const secureContext = createSecureContext({
-    ca: await readFile(join(dataDir, 'development-cert.pem')),
-  })
+  const ca = await readFile(join(dataDir, 'development-cert.pem'))
+  const secureContext = createSecureContext({ ca })
   let session: Buffer | undefined
 
   async function open(): Promise<TLSSocket> {
@@ -33,18 +24,24 @@ export async function createRawClient({
     return socket
   }
 
+  async function exchange(bytes: string | Buffer, isLast = false): Promise<RawAnswer[]> {
+    const socket = await open()
+    if (isLast) socket.end(bytes)
+    else socket.write(bytes)
+    return answersOf(await receive(socket))
+  }
+
   return {
     open,
-    async send(bytes) {
-      const socket = await open()
-      socket.end(bytes)
-      return answersOf(await receive(socket))
-    },
+    /** Keeps its side open, as clients do, and returns all answers until the service closes the connection. */
+    exchange: (bytes: string | Buffer) => exchange(bytes),
+    /** Ends its side after the bytes. */
+    send: (bytes: string | Buffer) => exchange(bytes, true),
   }
 }
 
 /** All bytes until the other side closes. */
-export async function receive(socket: TLSSocket): Promise<Buffer> {
+export async function receive(socket: Socket): Promise<Buffer> {
   const chunks: Buffer[] = []
   socket.on('data', chunk => chunks.push(chunk))
   // Bytes that arrive after an early refusal make the other side reset the connection.
@@ -72,29 +69,22 @@ export function answersOf(received: Buffer): RawAnswer[] {
     const isInterim = status < 200
     const length = isInterim ? 0 : Number(headers.get('content-length') ?? Number.NaN)
     if (Number.isNaN(length)) throw new Error(`an answer without a length: ${statusLine}`)
-    const bodyStart = headEnd + 4
-    if (!isInterim) {
-      answers.push({
-        status,
-        headers,
-        body: rest.subarray(bodyStart, bodyStart + length).toString(),
-      })
-    }
-    rest = rest.subarray(bodyStart + length)
+    const body = rest.subarray(headEnd + 4).subarray(0, length)
+    if (!isInterim) answers.push({ status, headers, body: body.toString() })
+    rest = rest.subarray(headEnd + 4 + length)
   }
   return answers
 }
 
+const PROTECTIVE = [
+  ...['x-request-id', 'strict-transport-security', 'content-security-policy', 'cache-control'],
+]
+
 /** Why an answer is not in the envelope, or null if it is. */
 export function outsideEnvelope({ status, headers, body }: RawAnswer): string | null {
   if (status === 204 && body === '') return null
-  const required = [
-    'x-request-id',
-    'strict-transport-security',
-    'content-security-policy',
-    'cache-control',
-  ]
-  for (const name of required) if (!headers.has(name)) return `no ${name}`
+  const missing = PROTECTIVE.find(name => !headers.has(name))
+  if (missing) return `no ${missing}`
   // The page is HTML, without the envelope.
   const isPage = headers.get('content-security-policy')?.startsWith("default-src 'self';")
   if (isPage && status === 200 && headers.get('content-type')?.startsWith('text/html')) return null

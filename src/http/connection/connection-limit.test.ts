@@ -3,63 +3,60 @@ import { describe, test } from 'node:test'
 import { createConnectionLimit } from './connection-limit.ts'
 
 describe('connections', () => {
-  /** Four in total, three per client; the first letter of a connection's name is its client. */
-  function setUp(limits = { total: 4, perClient: 3 }) {
+  /** The first letter of a connection's name is its client. */
+  function setUp(total: number, perClient: number) {
     const closed: string[] = []
     const working = new Set<string>()
     const limit = createConnectionLimit<string>(
-      limits,
+      { total, perClient },
       name => working.has(name),
       name => closed.push(name),
     )
     return {
       ...limit,
       closed,
-      add: (name: string) => limit.add(name, name.charAt(0)),
-      begin: (name: string) => working.add(name),
-      end(name: string) {
-        working.delete(name)
-        limit.touch(name)
-      },
+      working,
+      add: (...names: string[]) => names.every(name => limit.add(name, name.charAt(0))),
     }
   }
 
   test('are counted per client, up to its limit', () => {
-    const { add, closed } = setUp()
-    for (const name of ['a1', 'a2', 'a3']) assert.ok(add(name))
+    const { add, closed } = setUp(4, 3)
+    assert.ok(add('a1', 'a2', 'a3'))
     assert.equal(add('a4'), false)
     assert.deepEqual(closed, [])
   })
 
   test('of the next client are closed if all of the first are busy', () => {
-    const { add, closed, begin, end } = setUp({ total: 6, perClient: 3 })
-    for (const name of ['a1', 'a2', 'a3', 'b1', 'b2', 'c1']) add(name)
-    for (const name of ['a1', 'a2', 'a3']) begin(name)
+    const { add, closed, working, touch } = setUp(6, 3)
+    add('a1', 'a2', 'a3', 'b1', 'b2', 'c1')
+    for (const name of ['a1', 'a2', 'a3']) working.add(name)
     assert.ok(add('d1'))
     assert.deepEqual(closed, ['b1'])
-    end('a2')
+    working.delete('a2')
+    touch('a2')
     assert.ok(add('e1'))
     assert.deepEqual(closed, ['b1', 'a2'])
   })
 
   test('that are to be closed first are closed before those of larger clients, unless used again', () => {
-    const { add, closed, touch, closeFirst } = setUp()
-    for (const name of ['a1', 'a2', 'b1', 'c1']) add(name)
+    const { add, closed, touch, closeFirst } = setUp(4, 3)
+    add('a1', 'a2', 'b1', 'c1')
     for (const name of ['b1', 'c1']) closeFirst(name)
     touch('b1')
-    assert.ok(add('d1') && add('e1'))
+    assert.ok(add('d1', 'e1'))
     assert.deepEqual(closed, ['c1', 'a1'])
   })
 
   test('are removed only once', () => {
-    const { add, remove, touch, begin } = setUp({ total: 2, perClient: 2 })
+    const { add, remove, touch, working } = setUp(2, 2)
     add('a1')
     remove('a1')
     remove('a1')
     touch('a1')
     for (const name of ['a2', 'a3']) {
       assert.ok(add(name))
-      begin(name)
+      working.add(name)
     }
     assert.ok(!add('a4') && !add('b1'))
   })

@@ -1,19 +1,16 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, connect, type Socket } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { connect as connectTls, Server as TlsServer } from 'node:tls'
+import { makeCertificate } from '../../../test/support/certificates.ts'
 import { until } from '../../../test/support/process.ts'
-import { loadConfig } from '../../config/config.ts'
 import { trustProxies } from '../request/client-address.ts'
+import type { ConnectionLimits } from './connection-limit.ts'
 import { limitConnections } from './connections.ts'
-import { loadTls, type TlsMaterial } from './tls.ts'
 import { unsentBytes } from './unread-answers.ts'
 import type { DiscardLimits } from './unread-bodies.ts'
 
@@ -21,19 +18,16 @@ const PROXY = '127.0.0.99'
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n'
 const HALF_A_BODY = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf'
 
+const UNVERIFIED = { rejectUnauthorized: false }
+const FOUR = { total: 4, perClient: 4 }
 const LARGE = Buffer.alloc(32 * 1024 * 1024)
 
 /**
  * A server that answers `GET /` and `GET /large` at once, `GET /slow` when the test decides, and `/early` without
  * reading the body.
  */
-async function listen(
-  server: Server,
-  total: number,
-  perClient: number,
-  discarding?: DiscardLimits,
-) {
-  const limits = { connections: { total, perClient }, handshakes: { total: 2, perClient: 2 } }
+async function listen(server: Server, connections: ConnectionLimits, discarding?: DiscardLimits) {
+  const limits = { connections, handshakes: { total: 2, perClient: 2 } }
   limitConnections(server, trustProxies([PROXY]), { ...limits, ...(discarding && { discarding }) })
   // On a busy machine, too, no connection is closed because it is idle.
   server.keepAliveTimeout = 60_000
@@ -48,6 +42,11 @@ async function listen(
   await listening
   const { port } = server.address() as AddressInfo
   const sockets: Socket[] = []
+  after(async () => {
+    for (const socket of sockets) socket.destroy()
+    server.closeAllConnections()
+    await new Promise(resolve => server.close(resolve))
+  })
   async function open(localAddress: string, allowHalfOpen = false): Promise<Socket> {
     const socket = connect({ host: '127.0.0.1', port, localAddress, allowHalfOpen })
     // A reset is seen as a close.
@@ -60,10 +59,8 @@ async function listen(
     open,
     /** A connection whose answer is not read, on both sides. */
     async openUnread(localAddress: string, secure = (socket: Socket) => socket) {
-      const admission = once(
-        server,
-        server instanceof TlsServer ? 'secureConnection' : 'connection',
-      )
+      const isTls = server instanceof TlsServer
+      const admission = once(server, isTls ? 'secureConnection' : 'connection')
       const socket = secure((await open(localAddress)).pause()).on('error', () => {})
       socket.write(GET.replace('/', '/large'))
       const [served]: Socket[] = await admission
@@ -77,7 +74,13 @@ async function listen(
       const arrival = once(server, 'slow')
       socket.write(GET.replace('/', '/slow'))
       const [response]: ServerResponse[] = await arrival
-      return { socket, answer: (text: string | Buffer) => response?.end(text) }
+      const answer = (text: string | Buffer) => response?.end(text)
+      const isAnswered = async () => {
+        const received = once(socket, 'data')
+        answer('late')
+        return /late$/.test(String((await received)[0]))
+      }
+      return { socket, answer, isAnswered }
     },
     /** A connection after its first answer, or null if it was closed instead. */
     async openIdle(localAddress: string): Promise<Socket | null> {
@@ -86,36 +89,20 @@ async function listen(
       await Promise.race([once(socket, 'data'), once(socket, 'close')])
       return socket.destroyed ? null : socket
     },
-    async stop() {
-      for (const socket of sockets) socket.destroy()
-      server.closeAllConnections()
-      await new Promise(resolve => server.close(resolve))
-    },
   }
-}
-
-async function material(): Promise<TlsMaterial> {
-  const folder = await mkdtemp(join(tmpdir(), 'login-connections-'))
-  const made = await loadTls(loadConfig({ DATA_DIR: folder }), new Date())
-  await rm(folder, { recursive: true })
-  assert.ok(made)
-  return made
 }
 
 /** True if the server answers another request on this connection. */
 async function isKept(socket: Socket | null): Promise<boolean> {
   if (!socket || socket.destroyed) return false
   socket.write(GET)
-  return Promise.race([
-    once(socket, 'data').then(() => true),
-    once(socket, 'close').then(() => false),
-  ])
+  await Promise.race([once(socket, 'data'), once(socket, 'close')])
+  return !socket.destroyed
 }
 
 describe('at the limit of connections', () => {
-  test('idle connections of the client with the most are closed first, busy ones are kept', async context => {
-    const server = await listen(createServer(), 6, 4)
-    context.after(server.stop)
+  test('idle connections of the client with the most are closed first, busy ones are kept', async () => {
+    const server = await listen(createServer(), { total: 6, perClient: 4 })
     const bystander = await server.openIdle('127.0.0.3')
     const busy = await server.openBusy('127.0.0.2')
     const stalled = await server.open('127.0.0.2')
@@ -131,32 +118,23 @@ describe('at the limit of connections', () => {
     assert.ok(await server.openIdle('127.0.0.5'))
     await closings[1]
     assert.ok(await isKept(bystander))
-    const answer = once(busy.socket, 'data')
-    busy.answer('late')
-    assert.match(String((await answer)[0]), /late$/)
+    assert.ok(await busy.isAnswered())
   })
 
-  test('new clients are refused only while every connection is busy', async context => {
-    const server = await listen(createServer(), 3, 2)
-    context.after(server.stop)
+  test('new clients are refused only while every connection is busy', async () => {
+    const server = await listen(createServer(), { total: 3, perClient: 2 })
     const first = await server.openBusy('127.0.0.2')
     const second = await server.openBusy('127.0.0.2')
     const third = await server.openBusy('127.0.0.3')
     assert.equal(await server.openIdle('127.0.0.4'), null)
-    third.answer('done')
-    await once(third.socket, 'data')
+    assert.ok(await third.isAnswered())
     assert.ok(await server.openIdle('127.0.0.4'))
-    for (const { socket, answer } of [first, second]) {
-      const arrival = once(socket, 'data')
-      answer('late')
-      assert.match(String((await arrival)[0]), /late$/)
-    }
+    for (const busy of [first, second]) assert.ok(await busy.isAnswered())
   })
 
   test('a connection whose answers are not read is closed like an idle one', async context => {
     context.mock.timers.enable({ apis: ['setInterval'] })
-    const server = await listen(createServer(), 3, 2)
-    context.after(server.stop)
+    const server = await listen(createServer(), { total: 3, perClient: 2 })
     const ofProxy = await server.openUnread(PROXY)
     const unread = await server.openUnread('127.0.0.2')
     const busy = await server.openBusy('127.0.0.2')
@@ -173,9 +151,8 @@ describe('at the limit of connections', () => {
     assert.ok(others.every(({ socket }) => !socket.destroyed))
   })
 
-  test('a trusted proxy has no limit per client, and loses no connection', async context => {
-    const server = await listen(createServer(), 6, 2)
-    context.after(server.stop)
+  test('a trusted proxy has no limit per client, and loses no connection', async () => {
+    const server = await listen(createServer(), { total: 6, perClient: 2 })
     const ofProxy = []
     for (let i = 0; i < 4; i++) ofProxy.push(await server.openIdle(PROXY))
     const client = await server.openIdle('127.0.0.2')
@@ -192,10 +169,10 @@ describe('a client that does not read its answer', () => {
     test(`over ${what} has 15 s to take some bytes, and 60 s to take all`, async context => {
       context.mock.timers.enable({ apis: ['setInterval'] })
       const isTls = what === 'TLS'
-      const server = await listen(isTls ? createTlsServer(await material()) : createServer(), 4, 4)
-      context.after(server.stop)
+      const unlimited = isTls ? createTlsServer(await makeCertificate()) : createServer()
+      const server = await listen(unlimited, FOUR)
       const secure = (socket: Socket) =>
-        isTls ? connectTls({ socket, rejectUnauthorized: false }).pause() : socket
+        isTls ? connectTls({ socket, ...UNVERIFIED }).pause() : socket
       /** True if the connection is open after these checks, one per second. */
       const isOpenAfter = async (seconds: number, served: Socket) => {
         context.mock.timers.tick(seconds * 1_000)
@@ -222,30 +199,19 @@ describe('a client that does not read its answer', () => {
 describe('after an answer that did not need the body', () => {
   const HEAD = 'POST /early HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n'
   const NEVER = { bytes: 100_000_000, ms: 1_000_000 }
-  const CASES: [
-    name: string,
-    headers: string,
-    DiscardLimits,
-    sentBytes: number,
-    readBytes: number,
-  ][] = [
-    ['2 MB are read', 'Connection: close', { ...NEVER, bytes: 2_000_000 }, 10_000_000, 2_000_000],
-    [
-      '2 MB are read before another request',
-      'X: y',
-      { ...NEVER, bytes: 2_000_000 },
-      1e7,
-      2_000_000,
-    ],
-    ['it is read for a while', 'Connection: close', { ...NEVER, ms: 100 }, 0, 0],
-    ['it is read for a while before another request', 'X: y', { ...NEVER, ms: 100 }, 0, 0],
+  const BYTES = { ...NEVER, bytes: 2_000_000 }
+  const TIME = { ...NEVER, ms: 100 }
+  const CASES: [name: string, headers: string, DiscardLimits, sent: number, read: number][] = [
+    ['2 MB are read', 'Connection: close', BYTES, 10_000_000, 2_000_000],
+    ['2 MB are read before another request', 'X: y', BYTES, 10_000_000, 2_000_000],
+    ['it is read for a while', 'Connection: close', TIME, 0, 0],
+    ['it is read for a while before another request', 'X: y', TIME, 0, 0],
     ['nothing is read if it has no clear end', 'Host: b\r\nConnection: close', NEVER, 0, 0],
   ]
   for (const [name, headers, limits, sentBytes, readBytes] of CASES) {
-    test(`${name}, then the connection is closed`, async context => {
+    test(`${name}, then the connection is closed`, async () => {
       const server = createServer()
-      const { open, stop } = await listen(server, 4, 4, limits)
-      context.after(stop)
+      const { open } = await listen(server, FOUR, limits)
       const admission = once(server, 'connection')
       const socket = await open('127.0.0.2', true)
       const [served]: Socket[] = await admission
@@ -262,13 +228,10 @@ describe('after an answer that did not need the body', () => {
 })
 
 describe('at the limit of handshakes', () => {
-  test('the oldest one of the client with the most is dropped; finished ones do not count', async context => {
-    const { cert: ca, key } = await material()
-    const server = await listen(createTlsServer({ cert: ca, key }), 4, 4)
-    context.after(server.stop)
+  test('the oldest one of the client with the most is dropped; finished ones do not count', async () => {
+    const server = await listen(createTlsServer(await makeCertificate()), FOUR)
     const shakeHands = async (localAddress: string) => {
-      const raw = await server.open(localAddress)
-      const socket = connectTls({ socket: raw, ca, servername: 'localhost' })
+      const socket = connectTls({ socket: await server.open(localAddress), ...UNVERIFIED })
       socket.on('error', () => {})
       await once(socket, 'secureConnect')
       return socket

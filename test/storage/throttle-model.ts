@@ -49,6 +49,19 @@ export class ThrottleModel {
     this.users = new Map(Array.from(users, ([email, user]) => [email, { ...user }]))
   }
 
+  /** What an administrator reads. */
+  read(scopes: ThrottleScope[], now: number) {
+    return scopes.map(scope => {
+      const { state, isWindowOver, budget } = this.#currentState(scope, now)
+      const { failures, pending, blockedUntil, windowEndsAt, clearsAt } = state
+      return {
+        ...{ ...scope, failures, pending, budget, blockedUntil, dayEndsAt: clearsAt },
+        windowEndsAt: isWindowOver ? null : windowEndsAt,
+        dailyFailures: Math.ceil(((clearsAt ?? now) - now) / WINDOW),
+      }
+    })
+  }
+
   /** Blocked before busy, busy before admitted. Only an admitted attempt becomes pending. */
   reserve(scopes: ThrottleScope[], email: string, now: number): Expected {
     const current = scopes.map(scope => this.#currentState(scope, now))
@@ -112,20 +125,24 @@ export class ThrottleModel {
   /** False, and neither a success nor a failure, if the user is no longer as verified. */
   succeed(scopes: ThrottleScope[], email: string, passwordHash: string, now: number): boolean {
     const user = this.users.get(email)
-    if (user?.passwordHash !== passwordHash || isLockedByAdministrator(user, now)) {
-      this.release(scopes)
-      return false
-    }
+    const isAsVerified = user?.passwordHash === passwordHash && !isLockedByAdministrator(user, now)
+    if (isAsVerified) this.pass(scopes, email, now)
+    else this.release(scopes)
+    return isAsVerified
+  }
+
+  /** A success without a session. With an email, it is noted of its user. */
+  pass(scopes: ThrottleScope[], email: string | null, now: number): void {
     this.release(scopes)
     for (const state of this.#stored(scopes)) {
       if (state.scope === 'pair' || state.scope === 'device') state.failures = 0
     }
+    const user = email === null ? undefined : this.users.get(email)
+    if (!user) return
     user.failedLoginAttempts = 0
     if (user.lockedUntil !== null && user.lockedUntil <= now) {
-      user.lockedUntil = null
-      user.lockedBy = null
+      Object.assign(user, { lockedUntil: null, lockedBy: null })
     }
-    return true
   }
 
   lock(email: string, until: number): boolean {

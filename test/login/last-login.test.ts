@@ -98,16 +98,6 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal(await failuresSince(email), 3)
     })
 
-    test('of a user that was deleted and added again is not known', async () => {
-      const email = await service.newUser()
-      await service.programLogin(email)
-      await fail(email, 1)
-      await byEmail(service.store).delete(email, changeAt(service.now()))
-      await fail(email, 1)
-      await service.addUser(email)
-      assert.equal(await lastLogin(await service.programLogin(email)), null)
-    })
-
     test('may be later than the login, if the clock was set back in between', async () => {
       const email = await service.newUser()
       service.advance(DAY_MS)

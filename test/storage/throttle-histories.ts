@@ -80,7 +80,6 @@ const attempt = fc.record({
   ...timing,
 })
 const settle = fc.record({ kind: fc.constant('settle'), attempt: index, settlement, ...timing })
-const purge = fc.record({ kind: fc.constant('purge'), ...timing })
 const wait = fc.record({
   kind: fc.constant('wait'),
   ms: fc.oneof(
@@ -89,23 +88,18 @@ const wait = fc.record({
     { weight: 1, arbitrary: fc.constantFrom(-SECOND, -2 * MINUTE, -20 * MINUTE) },
   ),
 })
-const unlock = fc.record({ kind: fc.constant('unlock'), email: fc.nat(2) })
-const clear = fc.record({
-  kind: fc.constant('clear'),
-  email: fc.nat(2),
-  client: fc.nat(3),
-  isOfClient: fc.boolean(),
-})
-const lock = fc.record({
-  kind: fc.constant('lock'),
-  email: fc.nat(2),
-  forMs: fc.constantFrom(SECOND, 5 * MINUTE, HOUR),
-})
+const email = fc.nat(2)
+const change = fc.oneof(
+  fc.record({ kind: fc.constant('purge'), ...timing }),
+  fc.record({ kind: fc.constantFrom('unlock', 'clear email'), email }),
+  fc.record({ kind: fc.constant('lock'), email, forMs: fc.constantFrom(SECOND, 5 * MINUTE, HOUR) }),
+  fc.record({ kind: fc.constant('clear client'), client: fc.nat(3) }),
+)
 const step = fc.oneof(
   { weight: 12, arbitrary: attempt },
   { weight: 6, arbitrary: settle },
   { weight: 1, arbitrary: wait },
-  { weight: 2, arbitrary: fc.oneof(purge, unlock, lock, clear) },
+  { weight: 2, arbitrary: change },
 )
 const upTo = (max: number) => fc.integer({ min: 1, max })
 const histories = fc.record({
@@ -246,18 +240,16 @@ async function runHistory({ budgets, steps }: History, store: Store, query: Quer
           model.unlock(email, digestOf(email)),
         )
         return
-      case 'clear':
-        if (step.isOfClient) {
-          const scopes = scopesOf(budgets, email, step.client, false).filter(
-            ({ emailDigest }) => emailDigest === null,
-          )
-          await store.throttle.clear(keysOf(scopes), 'client', change)
-          model.clearClient(scopes)
-        } else {
-          await store.throttle.clearOfEmail(email, change)
-          model.clearEmail(email, digestOf(email))
-        }
+      case 'clear email':
+        await store.throttle.clearOfEmail(email, change)
+        model.clearEmail(email, digestOf(email))
         return
+      case 'clear client': {
+        const scopes = scopesOf(budgets, '', step.client, false).filter(it => !it.emailDigest)
+        await store.throttle.clear(keysOf(scopes), 'client', change)
+        model.clearClient(scopes)
+        return
+      }
       case 'lock': {
         const until = now + step.forMs
         const isLocked = await byEmail(store).lock(email, new Date(until), change)

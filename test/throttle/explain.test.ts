@@ -31,29 +31,25 @@ const advance = fc.record({
   kind: fc.constant('advance'),
   ms: fc.constantFrom(MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, 24 * 60 * MINUTE_MS),
 })
-const CHANGES = ['lock', 'unlock', 'deactivate', 'activate', 'clear email', 'clear client'] as const
 const change = fc.record({
-  kind: fc.constantFrom(...CHANGES),
+  kind: fc.constantFrom('lock', 'unlock', 'deactivate', 'activate', 'clear email', 'clear client'),
   email: position,
   client: position,
 })
-const histories = fc.array(
-  fc.oneof(
-    { weight: 14, arbitrary: attempt },
-    { weight: 2, arbitrary: advance },
-    { weight: 2, arbitrary: change },
-  ),
-  { minLength: 10, maxLength: 40, size: 'max' },
+const step = fc.oneof(
+  { weight: 14, arbitrary: attempt },
+  { weight: 2, arbitrary: advance },
+  { weight: 2, arbitrary: change },
 )
+type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never
 
-const attemptAt = (email: number, isRight: boolean) => ({
-  ...{ kind: 'attempt' as const, email, client: 0, isRight },
+const attemptAt = (email: number, isRight = true): Step => ({
+  ...{ kind: 'attempt', email, client: 0, isRight },
 })
-const changeTo = (kind: (typeof CHANGES)[number]) => ({ kind, email: 0, client: 0 })
-const EVERY_VERDICT = [
-  ...[attemptAt(2, true), attemptAt(0, true), changeTo('lock'), attemptAt(0, true)],
-  ...[changeTo('deactivate'), attemptAt(1, true), attemptAt(0, true), attemptAt(1, false)],
-  ...[attemptAt(1, false), attemptAt(1, false), attemptAt(1, true)],
+const EVERY_VERDICT: Step[] = [
+  ...[attemptAt(2), attemptAt(0), { kind: 'lock' as const, email: 0, client: 0 }, attemptAt(0)],
+  ...[{ kind: 'deactivate' as const, email: 0, client: 0 }, attemptAt(1), attemptAt(0)],
+  ...[attemptAt(1, false), attemptAt(1, false), attemptAt(1, false), attemptAt(1)],
 ]
 
 function clientAt(ip: string): CountedClient {
@@ -75,8 +71,8 @@ function administer({ store, now, env }: TestService) {
     users: byEmail(store),
     at: () => changeAt(now()),
     /** Waits until no block is cached any more. */
-    clear: async (named: { email: string } | { client: CountedClient }) =>
-      (await clearThrottle.run(deps, { named: '', ...named })).data,
+    clear: (named: { email: string } | { client: CountedClient }) =>
+      clearThrottle.run(deps, { named: '', ...named }),
   }
 }
 
@@ -90,23 +86,19 @@ for (const engine of ENGINES_BY_RUN) {
       }),
     )
     const { deps, users, at, clear } = administer(service)
-    const changes: Record<
-      (typeof CHANGES)[number],
-      (email: string, client: CountedClient) => Promise<unknown>
-    > = {
-      lock: email => users.lock(email, new Date(service.now().getTime() + 10 * MINUTE_MS), at()),
-      unlock: async email => {
-        await clear({ email })
-        await users.unlock(email, at())
-      },
-      deactivate: email => users.deactivate(email, at()),
-      activate: email => users.activate(email, at()),
-      'clear email': email => clear({ email }),
-      'clear client': (_, client) => clear({ client }),
+    const inTenMinutes = () => new Date(service.now().getTime() + 10 * MINUTE_MS)
+    const changes = {
+      lock: (email: string) => users.lock(email, inTenMinutes(), at()),
+      unlock: (email: string) => clear({ email }).then(() => users.unlock(email, at())),
+      deactivate: (email: string) => users.deactivate(email, at()),
+      activate: (email: string) => users.activate(email, at()),
+      'clear email': (email: string) => clear({ email }),
+      'clear client': (_: string, client: CountedClient) => clear({ client }),
     }
     const seen = new Set<string>()
     let run = 0
 
+    const histories = fc.array(step, { minLength: 10, maxLength: 40, size: 'max' })
     const asShown = fc.asyncProperty(histories, async steps => {
       run++
       const emails = [0, 1, 2].map(i => `user${run}-${i}@example.com`)
@@ -218,10 +210,10 @@ for (const engine of ENGINES_BY_RUN) {
 
   describe(`what administrators are told on ${engine}`, async () => {
     const service = await own(startTestService(engine))
-    const { deps, users, at, clear } = administer(service)
+    const { deps } = administer(service)
 
     test('"throttle list" names users that wait, counts their clients and shows the worst clients first', async () => {
-      for (const name of ['ann', 'ben', 'cat']) await service.addUser(`${name}@example.com`)
+      for (const name of ['ann', 'ben']) await service.addUser(`${name}@example.com`)
       const guess = async (name: string, client: number, times: number) => {
         for (let i = 0; i < times; i++) {
           await service.login(`${name}@example.com`, 'wrong', `127.4.0.${client}`)
@@ -245,22 +237,6 @@ for (const engine of ENGINES_BY_RUN) {
         list.clients.map(({ failures }) => failures),
         [7, 5, 5, 5, 3],
       )
-      const shorter = await listThrottle(deps, 1)
-      assert.deepEqual(shorter.emails, list.emails.slice(0, 1))
-      assert.equal(shorter.clients.length, 1)
-
-      // An email that is used up can be cleared without touching an administrator's lock.
-      assert.deepEqual(await clear({ email: 'ann@example.com' }), { cleared: true })
-      const ann = await service.store.users.findByEmail('ann@example.com')
-      assert.deepEqual([ann?.lockedUntil, ann?.lockedBy], [null, null])
-      assert.equal((await service.login('ann@example.com', PASSWORD, '127.4.0.1')).status, 200)
-      const lockedUntil = new Date(service.now().getTime() + 60 * MINUTE_MS)
-      await users.lock('ben@example.com', lockedUntil, at())
-      assert.deepEqual(await clear({ email: 'ben@example.com' }), { cleared: true })
-      const ben = await service.store.users.findByEmail('ben@example.com')
-      assert.deepEqual(ben?.lockedUntil, lockedUntil)
-      assert.deepEqual(await clear({ email: 'cat@example.com' }), { cleared: false })
-
       service.advance(16 * MINUTE_MS)
       const { emails, clients } = await listThrottle(deps, 20)
       assert.deepEqual([emails, clients], [[], []])

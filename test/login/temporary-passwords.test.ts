@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { wrapMethods } from '../../src/domain/operations.ts'
 import { changeAt } from '../storage/fixtures.ts'
 import { startAdminService } from '../support/admin-service.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
@@ -20,24 +21,19 @@ const REJECTED =
 for (const engine of ENGINES_BY_RUN) {
   describe(`temporary passwords on ${engine}`, async () => {
     /** The attempts that have read their user, and how many of them must do so before one succeeds. */
-    const started = new Set<object>()
+    const started = new Set<unknown>()
     let startedBeforeSuccess = 0
     const service = await own(
-      startAdminService(engine, {}, store => ({
-        ...store,
-        attempts: {
-          ...store.attempts,
-          async reserve(scopes, ...values) {
-            const reservation = await store.attempts.reserve(scopes, ...values)
-            started.add(scopes)
-            return reservation
-          },
-          async succeed(...values) {
+      startAdminService(engine, {}, store =>
+        wrapMethods(store, (name, operation) => async (...values) => {
+          if (name === 'attempts.succeed') {
             await until(async () => started.size >= startedBeforeSuccess)
-            return store.attempts.succeed(...values)
-          },
-        },
-      })),
+          }
+          const result = await operation(...values)
+          if (name === 'attempts.reserve') started.add(values[0])
+          return result
+        }),
+      ),
     )
     const newAddress = createAddresses()
     const login = (email: string, password = PASSWORD, headers = {}) =>

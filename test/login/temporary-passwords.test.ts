@@ -1,18 +1,13 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
-import bcrypt from 'bcrypt'
+import { describe, test } from 'node:test'
+import { wrapMethods } from '../../src/domain/operations.ts'
 import { changeAt } from '../storage/fixtures.ts'
-import { type AdminService, startAdminService } from '../support/admin-service.ts'
+import { startAdminService } from '../support/admin-service.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { countHashes } from '../support/hash-counter.ts'
+import { inParallel, own } from '../support/own.ts'
 import { until } from '../support/process.ts'
-import {
-  countStatuses,
-  createAddresses,
-  loggedBy,
-  PASSWORD,
-  TEST_COST,
-} from '../support/service.ts'
+import { countStatuses, createAddresses, loggedBy, PASSWORD } from '../support/service.ts'
 import { AUTH, MINUTE_MS } from '../support/session-client.ts'
 
 const HOUR_MS = 60 * MINUTE_MS
@@ -24,30 +19,22 @@ const REJECTED =
   '{"success":false,"error":{"code":"INVALID_CREDENTIALS","message":"Invalid email or password"}}'
 
 for (const engine of ENGINES_BY_RUN) {
-  describe(`temporary passwords on ${engine}`, () => {
-    let service: AdminService
+  describe(`temporary passwords on ${engine}`, async () => {
     /** The attempts that have read their user, and how many of them must do so before one succeeds. */
-    const started = new Set<object>()
+    const started = new Set<unknown>()
     let startedBeforeSuccess = 0
-    before(async () => {
-      service = await startAdminService(engine, {}, store => ({
-        ...store,
-        attempts: {
-          ...store.attempts,
-          async reserve(scopes, ...values) {
-            const reservation = await store.attempts.reserve(scopes, ...values)
-            started.add(scopes)
-            return reservation
-          },
-          async succeed(...values) {
+    const service = await own(
+      startAdminService(engine, {}, store =>
+        wrapMethods(store, (name, operation) => async (...values) => {
+          if (name === 'attempts.succeed') {
             await until(async () => started.size >= startedBeforeSuccess)
-            return store.attempts.succeed(...values)
-          },
-        },
-      }))
-    })
-    after(() => service.stop())
-
+          }
+          const result = await operation(...values)
+          if (name === 'attempts.reserve') started.add(values[0])
+          return result
+        }),
+      ),
+    )
     const newAddress = createAddresses()
     const login = (email: string, password = PASSWORD, headers = {}) =>
       service.call({ body: { email, password }, headers, from: newAddress() })
@@ -68,16 +55,15 @@ for (const engine of ENGINES_BY_RUN) {
       const email = await service.newUser()
       const user = await service.store.users.findByEmail(email)
       assert.ok(user)
-      const hash = await bcrypt.hash(PASSWORD, TEST_COST)
+      const { id, passwordHash } = user
       const until = new Date(service.now().getTime() + 72 * HOUR_MS)
-      await service.store.users.setPassword(user.id, hash, changeAt(service.now()), until)
-      return { email, id: user.id, until }
+      await service.store.users.setPassword(id, passwordHash, changeAt(service.now()), until)
+      return { email, id, until }
     }
 
     test('a login gets 403 and nothing else, as often as it is tried', async () => {
       const { email, id } = await newcomer()
-      const wrong = await login(email, 'wrong')
-      assert.equal(wrong.text, REJECTED)
+      assert.equal((await login(email, 'wrong')).text, REJECTED)
       const before = await service.store.users.findById(id)
       for (let i = 0; i < 3; i++) {
         const lines = await loggedBy(service, async () => {
@@ -119,21 +105,18 @@ for (const engine of ENGINES_BY_RUN) {
     test('of 30 changes at once one wins, and the others are no failures', async () => {
       const { email, id } = await newcomer()
       const from = newAddress()
-      const passwords = Array.from({ length: 30 }, (_, i) => `new password ${i}`)
-      startedBeforeSuccess = started.size + passwords.length
-      const answers = await Promise.all(
-        passwords.map(async each => {
-          const answer = await change(email, PASSWORD, each, from)
-          // It may have been shed before it read its user.
-          started.add(answer)
-          return answer
-        }),
-      )
+      startedBeforeSuccess = started.size + 30
+      const answers = await inParallel(30, async i => {
+        const answer = await change(email, PASSWORD, `new password ${i}`, from)
+        // It may have been shed before it read its user.
+        started.add(answer)
+        return answer
+      })
       const { 200: won, 401: lost = 0, 503: shed = 0, ...others } = countStatuses(answers)
       assert.deepEqual([won, lost + shed, others], [1, 29, {}])
       assert.equal((await service.store.users.findById(id))?.failedLoginAttempts, 0)
-      const winner = passwords[answers.findIndex(({ status }) => status === 200)]
-      assert.equal((await service.login(email, winner, from)).status, 200)
+      const winner = answers.findIndex(({ status }) => status === 200)
+      assert.equal((await service.login(email, `new password ${winner}`, from)).status, 200)
     })
 
     test('after its end it is rejected like a wrong one, with the same work', async () => {
@@ -161,11 +144,8 @@ for (const engine of ENGINES_BY_RUN) {
 
     test('the admin API generates one, and tells and records its end', async () => {
       const email = 'generated@example.com'
-      const { status, json } = await service.admin('POST', '/users', {
-        email,
-        name: 'Kim',
-        generate: true,
-      })
+      const kim = { email, name: 'Kim', generate: true }
+      const { status, json } = await service.admin('POST', '/users', kim)
       assert.equal(status, 201)
       const { password, temporaryUntil } = Object(json).data
       assert.match(password, GENERATED)
@@ -174,23 +154,24 @@ for (const engine of ENGINES_BY_RUN) {
       const { verdict, createdAt } = await shown()
       assert.deepEqual(verdict, { kind: 'must-change-password', until: temporaryUntil })
       service.advance(73 * HOUR_MS)
-      assert.deepEqual((await shown()).verdict, {
-        kind: 'temporary-password-ended',
-        at: temporaryUntil,
-      })
+      const ended = { kind: 'temporary-password-ended', at: temporaryUntil }
+      assert.deepEqual((await shown()).verdict, ended)
       service.advance(-73 * HOUR_MS)
       const hours = (Date.parse(temporaryUntil) - Date.parse(createdAt)) / HOUR_MS
       assert.ok(Math.abs(hours - 72) < 0.1)
       assert.equal((await login(email, password)).status, 403)
 
-      const set = (body: object) => service.admin('PUT', `/users/${email}/password`, body)
-      const short = Object((await set({ generate: true, valid: '1h' })).json).data
+      const set = async (body: object): Promise<Record<string, string>> => {
+        const answer = await service.admin('PUT', `/users/${email}/password`, body)
+        return Object(answer.json).data ?? Object(answer.json).error
+      }
+      const short = await set({ generate: true, valid: '1h' })
       assert.deepEqual(Object.keys(short), ['email', 'temporaryUntil', 'password'])
-      const permanent = Object((await set({ generate: true, temporary: false })).json).data
+      const permanent = await set({ generate: true, temporary: false })
       assert.deepEqual(Object.keys(permanent), ['email', 'password'])
       assert.equal((await login(email, permanent.password)).status, 200)
       const typed = await set({ password: PASSWORD, temporary: true })
-      assert.deepEqual(Object.keys(Object(typed.json).data), ['email', 'temporaryUntil'])
+      assert.deepEqual(Object.keys(typed), ['email', 'temporaryUntil'])
       assert.equal((await change(email)).status, 200)
 
       for (const body of [
@@ -201,11 +182,9 @@ for (const engine of ENGINES_BY_RUN) {
         { generate: true, valid: '31d' },
         { generate: true, valid: '59m' },
       ]) {
-        const refused = await set(body)
-        assert.equal(Object(refused.json).error.code, 'INVALID_REQUEST', JSON.stringify(body))
+        assert.equal((await set(body)).code, 'INVALID_REQUEST', JSON.stringify(body))
       }
-      const audit = await service.admin('GET', `/audit?target=${email}`)
-      const text = JSON.stringify(audit.json)
+      const { text } = await service.admin('GET', `/audit?target=${email}`)
       assert.ok(text.includes(temporaryUntil))
       for (const secret of [password, short.password, permanent.password]) {
         assert.ok(!text.includes(secret) && !service.logText().includes(secret))

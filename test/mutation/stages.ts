@@ -38,7 +38,7 @@ const CONTRACTS = ['store', 'sessions', 'last-login'].map(it => `test/storage/${
 /** Further tests of a topic, by what the name of the file has in it. */
 const TOPICS: [RegExp, string[]][] = [
   [/login\/login/, ['test/http/logs.test.ts']],
-  [/device/, ['test/login/device.test.ts', 'test/login/device-tag.test.ts']],
+  [/device/, ['test/login/device.test.ts']],
   [/code/, ['test/session/code.test.ts']],
   [/open-session/, ['test/session/lifetimes.test.ts', 'test/session/limit.test.ts']],
   [/ended-feed/, ['test/session/ended-feed.test.ts']],

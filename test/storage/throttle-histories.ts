@@ -5,15 +5,15 @@ import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import pg from 'pg'
 import type { DatabaseConfig } from '../../src/config/database.ts'
-import type { Reservation, ScopeName, ThrottleScope } from '../../src/domain/attempt.ts'
+import type { ScopeName, ThrottleScope } from '../../src/domain/attempt.ts'
 import type { Store } from '../../src/domain/store.ts'
-import { type ScopeState as ReadScope, waitsUntil } from '../../src/domain/throttle.ts'
+import { waitsUntil } from '../../src/domain/throttle.ts'
 import type { User } from '../../src/domain/user.ts'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { digestOf } from '../../src/system/identifiers.ts'
 import { createMigratedDatabase, openPatientStore, type Row } from '../support/engines.ts'
 import { byEmail, changeAt, openFor } from './fixtures.ts'
-import { type Expected, type ScopeState, ThrottleModel, type UserState } from './throttle-model.ts'
+import { ThrottleModel, type UserState } from './throttle-model.ts'
 
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
@@ -23,10 +23,11 @@ const DAY = 24 * HOUR
 const START = Date.parse('2030-03-10T00:00:00Z')
 /** No history restarts the server, so commits need not reach the disk. */
 const POSTGRES_OPTIONS = '-c timezone=America/New_York -c synchronous_commit=off'
+const TIME = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/
 const VERIFIED_HASH = 'a hash'
 
-const EMAILS = ['ann@example.com', 'ben@example.com', 'unknown@example.com'] as const
-const USERS: [string, UserState][] = EMAILS.slice(0, 2).map(email => [
+const EMAILS = ['ann@example.com', 'ben@example.com', 'unknown@example.com']
+const USERS = EMAILS.slice(0, 2).map((email): [string, UserState] => [
   email,
   {
     ...{ id: randomUUID(), passwordHash: VERIFIED_HASH, failedLoginAttempts: 0 },
@@ -34,51 +35,28 @@ const USERS: [string, UserState][] = EMAILS.slice(0, 2).map(email => [
   },
 ])
 /** A client in no network, two in one network, one in another. */
-const NETWORKS = [null, 'n1', 'n1', 'n2'] as const
+const NETWORKS = [null, 'n1', 'n1', 'n2']
 
-type Budgets = Record<ScopeName | 'day', number>
-type Attempt = { email: string; scopes: ThrottleScope[] }
-type Settlement = 'fail' | 'succeed' | 'succeed with an old hash' | 'release'
-
-/** Moves the clock to an end (of a lease, window, block, row or lock, or that forgives a failure) that the operation reads. */
-type Jump = {
-  end: number
-  /** 2: to the earliest clock that believes the end. An end further away than two spans is ignored. */
-  spansBefore: 0 | 2
-  offsetMs: number
-}
-/** The jump moves the clock of all machines; `aheadMs` is the error of this machine's clock. */
-type Timing = { jump: Jump | null; aheadMs: number }
-
-type Step =
-  | ({
-      kind: 'attempt'
-      email: number
-      client: number
-      isDevice: boolean
-      /** Null leaves the attempt pending. */
-      settlement: Settlement | null
-    } & Timing)
-  | ({ kind: 'settle'; attempt: number; settlement: Settlement } & Timing)
-  | ({ kind: 'purge' } & Timing)
-  | { kind: 'wait'; ms: number }
-  | { kind: 'unlock'; email: number }
-  | { kind: 'clear'; email: number; client: number; isOfClient: boolean }
-  | { kind: 'lock'; email: number; forMs: number }
+/** The columns of the model; times are text in SQLite and dates in PostgreSQL. */
+const SELECT_SCOPES = `select key, scope, email_digest as "emailDigest", failures, pending,
+  lease_ends_at as "leaseEndsAt", window_ends_at as "windowEndsAt", blocked_until as "blockedUntil",
+  clears_at as "clearsAt", expires_at as "expiresAt" from login_throttle`
+const SELECT_USERS = `select email as key, id, password_hash as "passwordHash", locked_by as "lockedBy",
+  failed_login_attempts as "failedLoginAttempts", locked_until as "lockedUntil" from users`
 
 const index = fc.nat(19)
 const timing = {
-  jump: fc.oneof(
-    { weight: 1, arbitrary: fc.constant(null) },
-    {
-      weight: 1,
-      arbitrary: fc.record({
-        end: index,
-        spansBefore: fc.constantFrom(0, 0, 0, 2),
-        offsetMs: fc.constantFrom(-1, 0, 0, 1),
-      }),
-    },
+  /** Moves the clock of all machines to an end (of a lease, window, block, row or lock, or that forgives a failure). */
+  jump: fc.option(
+    fc.record({
+      end: index,
+      /** 2: to the earliest clock that believes the end. An end further away than two spans is ignored. */
+      spansBefore: fc.constantFrom(0, 0, 0, 2),
+      offsetMs: fc.constantFrom(-1, 0, 0, 1),
+    }),
+    { freq: 1 },
   ),
+  /** The error of this machine's clock. */
   aheadMs: fc.oneof(
     { weight: 14, arbitrary: fc.constant(0) },
     { weight: 1, arbitrary: fc.constantFrom(-HOUR, -10 * MINUTE, -SECOND, SECOND, 5 * MINUTE) },
@@ -86,51 +64,42 @@ const timing = {
   ),
 }
 const settlement = fc.oneof(
-  { weight: 7, arbitrary: fc.constant('fail' as const) },
-  { weight: 2, arbitrary: fc.constant('succeed' as const) },
+  { weight: 7, arbitrary: fc.constant('fail') },
+  { weight: 2, arbitrary: fc.constant('succeed') },
+  { weight: 3, arbitrary: fc.constantFrom('pass', 'pass and note') },
   { weight: 1, arbitrary: fc.constantFrom('succeed with an old hash', 'release') },
 )
 const attempt = fc.record({
-  kind: fc.constant('attempt' as const),
+  kind: fc.constant('attempt'),
   // Most attempts share a scope, so that its failures are used up.
   email: fc.constantFrom(0, 0, 0, 1, 2),
   client: fc.constantFrom(0, 1, 1, 2, 3),
   isDevice: fc.constantFrom(false, false, false, true),
+  /** Null leaves the attempt pending. */
   settlement: fc.option(settlement, { freq: 1 }),
   ...timing,
 })
-const settle = fc.record({
-  kind: fc.constant('settle' as const),
-  attempt: index,
-  settlement,
-  ...timing,
-})
-const purge = fc.record({ kind: fc.constant('purge' as const), ...timing })
+const settle = fc.record({ kind: fc.constant('settle'), attempt: index, settlement, ...timing })
 const wait = fc.record({
-  kind: fc.constant('wait' as const),
+  kind: fc.constant('wait'),
   ms: fc.oneof(
     { weight: 3, arbitrary: fc.constantFrom(1, SECOND, 30 * SECOND, 5 * MINUTE, 15 * MINUTE) },
     { weight: 1, arbitrary: fc.constantFrom(HOUR, DAY, 2 * DAY) },
     { weight: 1, arbitrary: fc.constantFrom(-SECOND, -2 * MINUTE, -20 * MINUTE) },
   ),
 })
-const unlock = fc.record({ kind: fc.constant('unlock' as const), email: fc.nat(2) })
-const clear = fc.record({
-  kind: fc.constant('clear' as const),
-  email: fc.nat(2),
-  client: fc.nat(3),
-  isOfClient: fc.boolean(),
-})
-const lock = fc.record({
-  kind: fc.constant('lock' as const),
-  email: fc.nat(2),
-  forMs: fc.constantFrom(SECOND, 5 * MINUTE, HOUR),
-})
-const step: fc.Arbitrary<Step> = fc.oneof(
+const email = fc.nat(2)
+const change = fc.oneof(
+  fc.record({ kind: fc.constant('purge'), ...timing }),
+  fc.record({ kind: fc.constantFrom('unlock', 'clear email'), email }),
+  fc.record({ kind: fc.constant('lock'), email, forMs: fc.constantFrom(SECOND, 5 * MINUTE, HOUR) }),
+  fc.record({ kind: fc.constant('clear client'), client: fc.nat(3) }),
+)
+const step = fc.oneof(
   { weight: 12, arbitrary: attempt },
   { weight: 6, arbitrary: settle },
   { weight: 1, arbitrary: wait },
-  { weight: 2, arbitrary: fc.oneof(purge, unlock, lock, clear) },
+  { weight: 2, arbitrary: change },
 )
 const upTo = (max: number) => fc.integer({ min: 1, max })
 const histories = fc.record({
@@ -140,6 +109,24 @@ const histories = fc.record({
   }),
   steps: fc.array(step, { minLength: 1, maxLength: 40, size: 'max' }),
 })
+
+type ValueOf<Generator> = Generator extends fc.Arbitrary<infer Value> ? Value : never
+type History = ValueOf<typeof histories>
+type Budgets = History['budgets']
+type Settlement = ValueOf<typeof settlement>
+type Attempt = { email: string; scopes: ThrottleScope[] }
+type Timing = Pick<ValueOf<typeof settle>, keyof typeof timing>
+
+/** Each way to settle an attempt, after a failure. */
+const EVERY_SETTLEMENT: History = {
+  budgets: { pair: 9, email: 9, client: 9, network: 9, device: 9, day: 9 },
+  steps: (['succeed', 'pass', 'pass and note', 'succeed with an old hash', 'release'] as const)
+    .flatMap(settlement => ['fail' as const, settlement])
+    .map(settlement => ({
+      ...{ kind: 'attempt', email: 0, client: 1, isDevice: false, settlement },
+      ...{ jump: null, aheadMs: 0 },
+    })),
+}
 
 /** Fails with the shortest history after which the engine and the model differ, and its seed. */
 export async function checkHistories(engine: EngineName, numRuns: number): Promise<void> {
@@ -151,11 +138,16 @@ export async function checkHistories(engine: EngineName, numRuns: number): Promi
       const user = { id, email, passwordHash, name: 'Name', role: 'user' }
       await store.users.insert(user, changeAt(new Date(START)))
     }
-    const goesAsInTheModel = fc.asyncProperty(histories, async ({ budgets, steps }) => {
-      await direct.reset()
-      await runHistory(budgets, steps, store, direct)
+    const goesAsInTheModel = fc.asyncProperty(histories, async history => {
+      for (const table of ['login_throttle', 'refresh_tokens', 'sessions']) {
+        await direct.query(`delete from ${table}`)
+      }
+      await direct.query(
+        'update users set failed_login_attempts = 0, locked_until = null, locked_by = null',
+      )
+      await runHistory(history, store, direct.query)
     })
-    await fc.assert(goesAsInTheModel, { numRuns })
+    await fc.assert(goesAsInTheModel, { numRuns, examples: [[EVERY_SETTLEMENT]] })
   } finally {
     await store.close()
     await direct.close()
@@ -170,12 +162,26 @@ function withOptions(config: DatabaseConfig): DatabaseConfig {
   return { ...config, url: url.toString() }
 }
 
-async function runHistory(
-  budgets: Budgets,
-  steps: Step[],
-  store: Store,
-  direct: Direct,
-): Promise<void> {
+type Query = (statement: string) => Promise<Row[]>
+
+/** Reads and changes rows on a connection of its own, not through the store. */
+async function connect(config: DatabaseConfig): Promise<{ query: Query; close: () => unknown }> {
+  if (config.engine === 'sqlite') {
+    const database = new DatabaseSync(config.file, { timeout: 5_000 })
+    return {
+      query: async statement => database.prepare(statement).all(),
+      close: () => database.close(),
+    }
+  }
+  const client = new pg.Client({ connectionString: config.url })
+  await client.connect()
+  return {
+    query: async statement => (await client.query<Row>(statement)).rows,
+    close: () => client.end(),
+  }
+}
+
+async function runHistory({ budgets, steps }: History, store: Store, query: Query): Promise<void> {
   const model = new ThrottleModel(USERS)
   const pending: Attempt[] = []
   let now = START
@@ -198,6 +204,10 @@ async function runHistory(
       // An email without a user can only fail.
       const failures = await store.attempts.fail(scopes, id, moment)
       assert.equal(failures, model.fail(scopes, email, at))
+    } else if (how.startsWith('pass')) {
+      const noted = { userId: id, at: moment, ip: '::1', userAgent: 'a browser' }
+      await store.attempts.pass(scopes, how === 'pass' ? undefined : noted)
+      model.pass(scopes, how === 'pass' ? null : email, at)
     } else {
       const passwordHash = how === 'succeed' ? VERIFIED_HASH : 'an old hash'
       const isOpen = await openFor(store, { id, passwordHash }, scopes, moment)
@@ -205,19 +215,22 @@ async function runHistory(
     }
   }
 
-  async function perform(step: Step): Promise<void> {
+  async function perform(step: History['steps'][number]): Promise<void> {
+    const email = 'email' in step ? (EMAILS[step.email] ?? '') : ''
+    const change = changeAt(new Date(now))
     switch (step.kind) {
       case 'attempt': {
-        const email = emailAt(step.email)
         const scopes = scopesOf(budgets, email, step.client, step.isDevice)
         const at = timeOf(step, keysOf(scopes), email)
         const read = await store.throttle.read(scopes, new Date(at))
+        assert.deepEqual(read.map(inMs), model.read(scopes, at))
         const reservation = await store.attempts.reserve(scopes, email, new Date(at))
         const expected = model.reserve(scopes, email, at)
-        assert.deepEqual(toExpected(reservation), expected)
-        const { kind } = expected
-        const blocked = kind === 'blocked' ? { blockedUntil: expected.blockedUntil } : {}
-        assert.deepEqual(predict(read, at), { kind, ...blocked })
+        const user = 'user' in reservation ? { user: toUserState(reservation.user) } : {}
+        assert.deepEqual({ ...inMs(reservation), ...user }, expected)
+        // As an administrator is told.
+        const mustWait = read.some(state => waitsUntil(state, new Date(at)))
+        assert.equal(mustWait, expected.kind === 'blocked')
         if (expected.kind !== 'admitted') return
         if (step.settlement === null) pending.push({ email, scopes })
         else await settleBoth({ email, scopes }, step.settlement, at)
@@ -227,40 +240,31 @@ async function runHistory(
         const [attempt] = pending.splice(step.attempt % Math.max(1, pending.length), 1)
         if (!attempt) return
         const at = timeOf(step, keysOf(attempt.scopes), attempt.email)
-        await settleBoth(attempt, step.settlement, at)
-        return
+        return settleBoth(attempt, step.settlement, at)
       }
       case 'wait':
         now += step.ms
         return
-      case 'unlock': {
-        const email = emailAt(step.email)
-        const isUnlocked = await byEmail(store).unlock(email, changeAt(new Date(now)))
-        assert.equal(isUnlocked, model.unlock(email, digestOf(email)))
+      case 'unlock':
+        assert.equal(
+          await byEmail(store).unlock(email, change),
+          model.unlock(email, digestOf(email)),
+        )
         return
-      }
-      case 'clear': {
-        const email = emailAt(step.email)
-        if (step.isOfClient) {
-          const scopes = scopesOf(budgets, email, step.client, false).filter(
-            ({ emailDigest }) => emailDigest === null,
-          )
-          await store.throttle.clear(keysOf(scopes), 'client', changeAt(new Date(now)))
-          model.clearClient(scopes)
-        } else {
-          await store.throttle.clearOfEmail(email, changeAt(new Date(now)))
-          model.clearEmail(email, digestOf(email))
-        }
+      case 'clear email':
+        await store.throttle.clearOfEmail(email, change)
+        model.clearEmail(email, digestOf(email))
+        return
+      case 'clear client': {
+        const scopes = scopesOf(budgets, '', step.client, false).filter(it => !it.emailDigest)
+        await store.throttle.clear(keysOf(scopes), 'client', change)
+        model.clearClient(scopes)
         return
       }
       case 'lock': {
-        const email = emailAt(step.email)
-        const isLocked = await byEmail(store).lock(
-          email,
-          new Date(now + step.forMs),
-          changeAt(new Date(now)),
-        )
-        assert.equal(isLocked, model.lock(email, now + step.forMs))
+        const until = now + step.forMs
+        const isLocked = await byEmail(store).lock(email, new Date(until), change)
+        assert.equal(isLocked, model.lock(email, until))
         return
       }
       case 'purge': {
@@ -274,21 +278,9 @@ async function runHistory(
   for (const step of steps) {
     await perform(step)
     if (step.kind === 'wait') continue
-    assert.deepEqual(await direct.scopes(), model.scopes)
-    assert.deepEqual(await direct.users(), model.users)
+    assert.deepEqual(await rowsByKey(query, SELECT_SCOPES), model.scopes)
+    assert.deepEqual(await rowsByKey(query, SELECT_USERS), model.users)
   }
-}
-
-/** What the scopes, as an administrator reads them, say of the next attempt. */
-function predict(states: ReadScope[], now: number) {
-  if (states.some(state => waitsUntil(state, new Date(now)))) {
-    const ends = states.map(({ blockedUntil, failures, budget }) =>
-      blockedUntil ? blockedUntil.getTime() : failures >= budget ? now + 15 * MINUTE : 0,
-    )
-    return { kind: 'blocked', blockedUntil: Math.max(...ends) }
-  }
-  const isBusy = states.some(({ failures, pending, budget }) => failures + pending >= budget)
-  return { kind: isBusy ? 'busy' : 'admitted' }
 }
 
 /** The distinct ends that an operation on these scopes and this user reads, with their spans. */
@@ -312,10 +304,6 @@ function endsOf(model: ThrottleModel, { day }: Budgets, keys: Iterable<string>, 
 
 function keysOf(scopes: ThrottleScope[]): string[] {
   return scopes.map(({ key }) => key)
-}
-
-function emailAt(position: number): string {
-  return EMAILS[position % EMAILS.length] ?? ''
 }
 
 function scopesOf(
@@ -342,94 +330,23 @@ function scopesOf(
   ]
 }
 
-function toExpected(reservation: Reservation): Expected {
-  switch (reservation.kind) {
-    case 'admitted':
-    case 'busy':
-      return { ...reservation, user: reservation.user && toUserState(reservation.user) }
-    case 'blocked':
-      return { ...reservation, blockedUntil: reservation.blockedUntil.getTime() }
-  }
+function toUserState(user: User | null): UserState | null {
+  if (!user) return null
+  const { id, passwordHash, failedLoginAttempts, lockedUntil, lockedBy } = user
+  const lockedUntilMs = lockedUntil?.getTime() ?? null
+  return { id, passwordHash, failedLoginAttempts, lockedUntil: lockedUntilMs, lockedBy }
 }
 
-function toUserState({ id, passwordHash, failedLoginAttempts, ...user }: User): UserState {
-  const lockedUntil = user.lockedUntil?.getTime() ?? null
-  return { id, passwordHash, failedLoginAttempts, lockedUntil, lockedBy: user.lockedBy }
+async function rowsByKey(query: Query, statement: string) {
+  const rows = await query(statement)
+  return new Map(rows.map(({ key, ...row }) => [key, inMs(row)]))
 }
 
-/** Reads the rows on a connection of its own, not through the store. */
-type Direct = {
-  reset: () => Promise<void>
-  scopes: () => Promise<Map<string, ScopeState>>
-  users: () => Promise<Map<string, UserState>>
-  close: () => Promise<void>
-}
-
-async function connect(config: DatabaseConfig): Promise<Direct> {
-  const { query, close } =
-    config.engine === 'sqlite' ? connectToSqlite(config.file) : await connectToPostgres(config.url)
-  return {
-    async reset() {
-      for (const table of ['login_throttle', 'refresh_tokens', 'sessions']) {
-        await query(`delete from ${table}`)
-      }
-      await query(
-        'update users set failed_login_attempts = 0, locked_until = null, locked_by = null',
-      )
-    },
-    async scopes() {
-      const rows = await query('select * from login_throttle')
-      return new Map(rows.map(row => [String(row.key), toScopeState(row)]))
-    },
-    async users() {
-      const rows = await query('select * from users')
-      return new Map(
-        rows.map(row => [
-          String(row.email),
-          {
-            ...{ id: String(row.id), passwordHash: String(row.password_hash) },
-            failedLoginAttempts: Number(row.failed_login_attempts),
-            lockedUntil: toMs(row.locked_until),
-            lockedBy: row.locked_by as UserState['lockedBy'],
-          },
-        ]),
-      )
-    },
-    close,
-  }
-}
-
-function connectToSqlite(file: string) {
-  const database = new DatabaseSync(file, { timeout: 5_000 })
-  return {
-    query: async (statement: string): Promise<Row[]> => database.prepare(statement).all(),
-    close: async () => database.close(),
-  }
-}
-
-async function connectToPostgres(url: string) {
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  return {
-    query: async (statement: string) => (await client.query<Row>(statement)).rows,
-    close: () => client.end(),
-  }
-}
-
-function toScopeState(row: Row): ScopeState {
-  return {
-    scope: row.scope as ScopeName,
-    emailDigest: row.email_digest as string | null,
-    failures: Number(row.failures),
-    pending: Number(row.pending),
-    leaseEndsAt: toMs(row.lease_ends_at) ?? 0,
-    windowEndsAt: toMs(row.window_ends_at) ?? 0,
-    blockedUntil: toMs(row.blocked_until),
-    clearsAt: toMs(row.clears_at),
-    expiresAt: toMs(row.expires_at) ?? 0,
-  }
-}
-
-function toMs(stored: unknown): number | null {
-  return stored === null ? null : new Date(stored as Date | string).getTime()
+/** With every time in milliseconds, as the model has it. */
+function inMs(facts: object) {
+  const entries = Object.entries(facts).map(([name, value]) => [
+    name,
+    value instanceof Date ? value.getTime() : TIME.test(value) ? Date.parse(value) : value,
+  ])
+  return Object.fromEntries(entries)
 }

@@ -29,10 +29,8 @@ export type UserState = {
   lockedBy: LockedBy | null
 }
 
-export type Expected =
-  | { kind: 'admitted'; user: UserState | null }
-  | { kind: 'busy'; user: UserState | null; key: string; capacity: number }
-  | { kind: 'blocked'; scope: ScopeName; blockedUntil: number; lockedUserId: string | null }
+const CLEARED = { failures: 0, clearsAt: null, blockedUntil: null }
+const UNLOCKED = { lockedUntil: null, lockedBy: null }
 
 /** True until `end`. An end more than two spans away was written by a clock that was wrong: ignored. */
 function isRunning(end: number | null, now: number, span: number): boolean {
@@ -49,8 +47,21 @@ export class ThrottleModel {
     this.users = new Map(Array.from(users, ([email, user]) => [email, { ...user }]))
   }
 
+  /** What an administrator reads. */
+  read(scopes: ThrottleScope[], now: number) {
+    return scopes.map(scope => {
+      const { state, isWindowOver, budget } = this.#currentState(scope, now)
+      const { failures, pending, blockedUntil, windowEndsAt, clearsAt } = state
+      return {
+        ...{ ...scope, failures, pending, budget, blockedUntil, dayEndsAt: clearsAt },
+        windowEndsAt: isWindowOver ? null : windowEndsAt,
+        dailyFailures: Math.ceil(((clearsAt ?? now) - now) / WINDOW),
+      }
+    })
+  }
+
   /** Blocked before busy, busy before admitted. Only an admitted attempt becomes pending. */
-  reserve(scopes: ThrottleScope[], email: string, now: number): Expected {
+  reserve(scopes: ThrottleScope[], email: string, now: number) {
     const current = scopes.map(scope => this.#currentState(scope, now))
 
     const blocking = current.filter(
@@ -112,25 +123,27 @@ export class ThrottleModel {
   /** False, and neither a success nor a failure, if the user is no longer as verified. */
   succeed(scopes: ThrottleScope[], email: string, passwordHash: string, now: number): boolean {
     const user = this.users.get(email)
-    if (user?.passwordHash !== passwordHash || isLockedByAdministrator(user, now)) {
-      this.release(scopes)
-      return false
-    }
+    const isAsVerified = user?.passwordHash === passwordHash && !isLockedByAdministrator(user, now)
+    if (isAsVerified) this.pass(scopes, email, now)
+    else this.release(scopes)
+    return isAsVerified
+  }
+
+  /** A success without a session. With an email, it is noted of its user. */
+  pass(scopes: ThrottleScope[], email: string | null, now: number): void {
     this.release(scopes)
     for (const state of this.#stored(scopes)) {
       if (state.scope === 'pair' || state.scope === 'device') state.failures = 0
     }
+    const user = email === null ? undefined : this.users.get(email)
+    if (!user) return
     user.failedLoginAttempts = 0
-    if (user.lockedUntil !== null && user.lockedUntil <= now) {
-      user.lockedUntil = null
-      user.lockedBy = null
-    }
-    return true
+    if (user.lockedUntil !== null && user.lockedUntil <= now) Object.assign(user, UNLOCKED)
   }
 
-  lock(email: string, until: number): boolean {
+  lock(email: string, lockedUntil: number): boolean {
     const user = this.users.get(email)
-    if (user) Object.assign(user, { lockedUntil: until, lockedBy: 'administrator' })
+    if (user) Object.assign(user, { lockedUntil, lockedBy: 'administrator' })
     return user !== undefined
   }
 
@@ -139,28 +152,25 @@ export class ThrottleModel {
     const user = this.users.get(email)
     if (!user) return false
     this.#clearScopesOf(emailDigest)
-    Object.assign(user, { failedLoginAttempts: 0, lockedUntil: null, lockedBy: null })
+    Object.assign(user, { failedLoginAttempts: 0, ...UNLOCKED })
     return true
   }
 
   /** The same for the scopes of a client. */
   clearClient(scopes: ThrottleScope[]): void {
-    for (const state of this.#stored(scopes)) {
-      Object.assign(state, { failures: 0, clearsAt: null, blockedUntil: null })
-    }
+    for (const state of this.#stored(scopes)) Object.assign(state, CLEARED)
   }
 
   /** With or without a user. Leaves the user's failures and the lock of an administrator. */
   clearEmail(email: string, emailDigest: string): void {
     this.#clearScopesOf(emailDigest)
     const user = this.users.get(email)
-    if (user?.lockedBy === 'throttle') Object.assign(user, { lockedUntil: null, lockedBy: null })
+    if (user?.lockedBy === 'throttle') Object.assign(user, UNLOCKED)
   }
 
   #clearScopesOf(emailDigest: string): void {
     for (const state of this.scopes.values()) {
-      if (state.emailDigest !== emailDigest) continue
-      Object.assign(state, { failures: 0, clearsAt: null, blockedUntil: null })
+      if (state.emailDigest === emailDigest) Object.assign(state, CLEARED)
     }
   }
 

@@ -2,11 +2,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ENGINES, openTestStore } from '../support/engines.ts'
+import { DAY_MS, MINUTE_MS } from '../support/session-client.ts'
 import { makeScopes, UNKNOWN_EMAIL } from './fixtures.ts'
 import { findWorstDay } from './worst-day.ts'
 
-const MINUTE_MS = 60_000
-const DAY_MS = 24 * 60 * MINUTE_MS
 const START = Date.parse('2030-01-01T00:00:00Z')
 
 const emailScopes = makeScopes().filter(({ name }) => name === 'email')

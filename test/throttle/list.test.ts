@@ -14,9 +14,7 @@ const BUDGETS = { pair: 5, email: 20, client: 22, network: 22 }
 for (const engine of ENGINES_BY_RUN) {
   describe(`a large throttle on ${engine}`, async () => {
     const { store, database } = await openTestStore(engine)
-    const deps = {
-      ...{ store, budgets: BUDGETS, clock: () => NOW },
-    }
+    const deps = { store, budgets: BUDGETS, clock: () => NOW }
     const at = (minutes: number) => {
       const text = `'${new Date(NOW.getTime() + minutes * 60_000).toISOString()}'`
       return engine === 'sqlite' ? text : `${text}::timestamptz`

@@ -40,9 +40,10 @@ export async function insertTestUser(
   store: Store,
   email: string,
   createdAt: Date,
+  passwordHash = 'a hash',
 ): Promise<string> {
   const id = randomUUID()
-  const user = { id, email, passwordHash: 'a hash', name: 'Name', role: 'user' }
+  const user = { id, email, passwordHash, name: 'Name', role: 'user' }
   assert.equal(await store.users.insert(user, changeAt(createdAt)), true)
   return id
 }

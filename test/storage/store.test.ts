@@ -13,7 +13,6 @@ import {
   makeScopes,
   makeSuccessor,
   openFor,
-  toNumbers,
   UNKNOWN_EMAIL,
 } from './fixtures.ts'
 
@@ -110,22 +109,6 @@ for (const engine of ENGINES) {
       assert.equal(await open(), true)
       await byEmail(store).delete(email, changeAt())
       assert.equal(await open(), false)
-    })
-
-    test('deleting a user deletes its sessions and refresh tokens', async () => {
-      const id = await insertUser('deleted@example.com')
-      await openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
-      const count = async () => {
-        const [row] = await database.rows(
-          `select (select count(*) from sessions where user_id = '${id}') as sessions,
-            (select count(*) from refresh_tokens where user_id = '${id}') as tokens`,
-        )
-        return toNumbers(row)
-      }
-      assert.deepEqual(await count(), { sessions: 1, tokens: 1 })
-      assert.equal(await byEmail(store).delete('deleted@example.com', changeAt(start)), 1)
-      assert.deepEqual(await count(), { sessions: 0, tokens: 0 })
-      assert.equal(await byEmail(store).delete('deleted@example.com', changeAt()), null)
     })
 
     test('a code is not redeemed for a user that is no longer active', async () => {

@@ -9,35 +9,37 @@ import { changeAt, makeScopes } from '../fixtures.ts'
 import type { Case, Operations } from './loop.ts'
 import { BUDGETS, LIMITS, matches, NEW_PASSWORD, type Subjects } from './subjects.ts'
 
+const PASSWORD = `"password":"${NEW_PASSWORD}"`
+const FAR = new Date('9999-01-01')
+
 /** A user that has a session, and what else a command or request can name. */
 type Subject = Record<'EMAIL' | 'USER' | 'SESSION' | 'CLIENT' | 'NAME', string>
 
-/** In commands, requests and bodies, the name of a part stands for the part. */
-type Deed = Pick<Case<unknown>, 'success' | 'isInParts'> & {
-  command?: string
-  request?: string
-  body?: object
-  /** The user is not there before. */
-  isAdded?: boolean
-  before?: (subject: Subject) => Promise<unknown>
-  /** What the audit has of it. */
-  audited?: [action: AuditAction, target: keyof Subject]
-  isDone?: (subject: Subject) => Promise<boolean>
-}
+/** In its words, the name of a part of the subject stands for the part. A request ends with its body, if it has one. */
+type Deed = [
+  command: string | null,
+  request: string | null,
+  /** The event in the audit, and its target. */
+  audited?: `${AuditAction} ${keyof Subject}` | null,
+  isDone?: (subject: Subject) => Promise<boolean>,
+]
 
-/** `words` are those of the command or the request, with the parts of the subject. */
-type Perform<Outcome> = (words: string[], body?: object) => () => Promise<Outcome>
+/** What is several transactions. After `POST /users` the new user is read for the answer. */
+const IN_PARTS =
+  /^(POST \/users|PATCH .*"role"|users delete|DELETE \/users\/EMAIL|sessions end --all)/
 
-/** All that can be done in this way. */
+/** All that can be done in this way. `perform` gets the words, in which the parts of a subject are. */
 export function administration<Outcome>(
   subjects: Subjects,
   kind: 'command' | 'request',
-  perform: Perform<Outcome>,
+  perform: (words: string) => Promise<Outcome>,
 ): Operations<Outcome> {
-  const { newUser, countEvents } = subjects
-  const prepare = (words: string, deed: Deed) => async (): Promise<Case<Outcome>> => {
+  const { deeds, preparations } = describeDeeds(subjects)
+
+  async function prepare(words: string, audited: Deed[2], isDone: Deed[3]): Promise<Case<Outcome>> {
     const absent = { id: randomUUID(), email: `${randomUUID()}@example.com`, sessionId: '' }
-    const { id, email, sessionId } = deed.isAdded ? absent : await newUser()
+    const isAdded = audited === 'user.added EMAIL'
+    const { id, email, sessionId } = isAdded ? absent : await subjects.newUser()
     const network = [randomInt(1, 0x10000), randomInt(1, 0x10000)].map(part => part.toString(16))
     const subject: Subject = {
       ...{ EMAIL: email, USER: id, SESSION: sessionId, NAME: randomUUID() },
@@ -45,26 +47,26 @@ export function administration<Outcome>(
     }
     const fill = (text: string) =>
       Object.entries(subject).reduce((filled, [name, part]) => filled.replace(name, part), text)
-    await deed.before?.(subject)
-    const { body, success, isInParts, audited, isDone } = deed
+    if (audited) await preparations[audited]?.(subject)
+    const [action = '', target = ''] = audited ? fill(audited).split(' ') : []
     return {
       email,
-      run: perform(words.split(' ').map(fill), body && JSON.parse(fill(JSON.stringify(body)))),
-      ...(success && { success }),
-      ...(isInParts && { isInParts }),
+      ...(isAdded && { success: 201 }),
+      isInParts: IN_PARTS.test(words),
+      run: () => perform(fill(words)),
       ...(isDone && { isDone: () => isDone(subject) }),
-      ...(audited && { countEvents: () => countEvents(subject[audited[1]], audited[0]) }),
+      ...(audited && { countEvents: () => subjects.countEvents(target, action) }),
     }
   }
-  const operations = deeds(subjects).map(deed => {
-    const { [kind]: words, body } = deed
-    const title = kind === 'request' && body ? `${words} ${JSON.stringify(body)}` : words
-    return words === undefined ? [] : [[title, prepare(words, deed)]]
+
+  const operations = deeds.flatMap(([command, request, ...effect]) => {
+    const words = kind === 'command' ? command : request
+    return words === null ? [] : [[words, () => prepare(words, ...effect)] as const]
   })
-  return Object.fromEntries(operations.flat())
+  return Object.fromEntries(operations)
 }
 
-function deeds({ store, now, hasUser, countLive }: Subjects): Deed[] {
+function describeDeeds({ store, now, hasUser, countLive }: Subjects) {
   const { users, adminTokens, attempts, throttle } = store
   const isUser =
     (isAsExpected: (user: User) => boolean) =>
@@ -76,15 +78,16 @@ function deeds({ store, now, hasUser, countLive }: Subjects): Deed[] {
     return all.some(({ name }) => name === NAME)
   }
 
-  const isAdded: Deed = {
-    isAdded: true,
-    audited: ['user.added', 'EMAIL'],
-    isDone: isUser(() => true),
-  }
-  // The new user is read for the answer.
-  const isAnswered = { ...isAdded, success: 201, isInParts: true }
-  const newUser = { email: 'EMAIL', name: 'Name' }
+  const isRevoked = async (subject: Subject) => !(await hasToken(subject))
+  const isThere = isUser(() => true)
+  const isGone = async (subject: Subject) => !(await isThere(subject))
+  const isActive = isUser(user => user.isActive)
+  const isInactive = isUser(user => !user.isActive)
   const isLocked = isUser(({ lockedBy }) => lockedBy === 'administrator')
+  const isUnlocked = isUser(({ lockedUntil }) => lockedUntil === null)
+  const isRenamed = isUser(({ name }) => name === 'New')
+  const isSet = isUser(matches(NEW_PASSWORD))
+  const isTemporary = isUser(({ temporaryUntil }) => temporaryUntil !== null)
 
   const scopesOf = ({ CLIENT }: Subject) => {
     const client = toCountedClient(CLIENT)
@@ -101,119 +104,73 @@ function deeds({ store, now, hasUser, countLive }: Subjects): Deed[] {
     await attempts.fail(scopesOf(subject), null, now())
   }
 
-  return [
-    { command: 'users add EMAIL --name Name --password-stdin', ...isAdded },
-    { command: 'users add EMAIL --name Name --generate', ...isAdded },
-    { request: 'POST /users', body: { ...newUser, password: NEW_PASSWORD }, ...isAnswered },
-    { request: 'POST /users', body: { ...newUser, generate: true }, ...isAnswered },
-    { request: 'GET /users' },
-    { request: 'GET /throttle' },
-    { request: 'GET /audit' },
-    { request: 'GET /users/USER' },
-    { request: 'GET /users/USER/sessions' },
+  async function isCleared({ EMAIL }: Subject) {
+    const states = await throttle.readOfEmail(digestOf(EMAIL), LIMITS, now())
+    return states.every(({ failures }) => failures === 0)
+  }
+  async function isClientCleared(subject: Subject) {
+    const states = await throttle.read(scopesOf(subject), now())
+    return states.every(({ failures }) => failures === 0)
+  }
+  async function addToken({ NAME }: Subject) {
+    const token = { name: NAME, digest: digestOf(NAME), role: 'read' } as const
+    await adminTokens.insert({ ...token, expiresAt: FAR }, changeAt(now()))
+  }
+  const preparations: Record<string, (subject: Subject) => Promise<unknown>> = {
+    'user.activated EMAIL': ({ USER }) => users.deactivate(USER, changeAt(now())),
+    'user.unlocked EMAIL': ({ USER }) => users.lock(USER, FAR, changeAt(now())),
+    'throttle.cleared EMAIL': failOfEmail,
+    'throttle.cleared CLIENT': failOfClient,
+    'token.revoked NAME': addToken,
+  }
+  const deeds: Deed[] = [
+    ['users add EMAIL --name Name --password-stdin', null, 'user.added EMAIL', isThere],
+    ['users add EMAIL --name Name --generate', null, 'user.added EMAIL', isThere],
+    [
+      null,
+      `POST /users {"email":"EMAIL","name":"Name","generate":true}`,
+      'user.added EMAIL',
+      isThere,
+    ],
+    [null, `POST /users {"email":"EMAIL","name":"Name",${PASSWORD}}`, 'user.added EMAIL', isThere],
+    [null, 'GET /users'],
+    [null, 'GET /throttle'],
+    [null, 'GET /throttle?email=EMAIL'],
+    [null, 'GET /audit'],
+    [null, 'GET /users/USER'],
+    [null, 'GET /users/USER/sessions'],
     // Recorded before anything is read.
-    { request: 'GET /users/USER/data', command: 'users export-data EMAIL' },
-    { command: 'users export' },
-    {
-      command: 'users set EMAIL --name Another',
-      ...{ request: 'PATCH /users/USER', body: { name: 'Another' } },
-      audited: ['user.changed', 'EMAIL'],
-      isDone: isUser(({ name }) => name === 'Another'),
-    },
-    {
-      command: 'users set-password EMAIL --password-stdin',
-      ...{ request: 'PUT /users/USER/password', body: { password: NEW_PASSWORD } },
-      audited: ['password.set', 'EMAIL'],
-      isDone: isUser(matches(NEW_PASSWORD)),
-    },
-    {
-      ...{ request: 'PUT /users/USER/password', body: { generate: true } },
-      audited: ['password.set', 'EMAIL'],
-      isDone: isUser(({ temporaryUntil }) => temporaryUntil !== null),
-    },
-    {
-      command: 'users deactivate EMAIL',
-      audited: ['user.deactivated', 'EMAIL'],
-      isDone: isUser(({ isActive }) => !isActive),
-    },
-    {
-      ...{ request: 'PATCH /users/USER', body: { role: 'editor', isActive: false } },
-      isInParts: true,
-      audited: ['user.deactivated', 'EMAIL'],
-      isDone: isUser(({ isActive }) => !isActive),
-    },
-    {
-      command: 'users activate EMAIL',
-      before: ({ USER }) => users.deactivate(USER, changeAt(now())),
-      audited: ['user.activated', 'EMAIL'],
-      isDone: isUser(({ isActive }) => isActive),
-    },
-    {
-      command: 'users lock EMAIL',
-      ...{ request: 'PUT /users/USER/lock', body: {} },
-      audited: ['user.locked', 'EMAIL'],
-      isDone: isLocked,
-    },
-    {
-      command: 'users unlock EMAIL',
-      request: 'DELETE /users/USER/lock',
-      before: ({ USER }) => users.lock(USER, new Date('9999-01-01'), changeAt(now())),
-      audited: ['user.unlocked', 'EMAIL'],
-      isDone: isUser(({ lockedUntil }) => lockedUntil === null),
-    },
-    {
-      command: 'users delete EMAIL --yes',
-      request: 'DELETE /users/EMAIL',
-      isInParts: true,
-      isDone: async ({ EMAIL }) => (await users.findByEmail(EMAIL)) === null,
-    },
-    {
-      command: 'sessions end EMAIL',
-      request: 'DELETE /users/USER/sessions',
-      audited: ['sessions.ended', 'EMAIL'],
-      isDone: hasNoSession,
-    },
-    {
-      command: 'sessions end SESSION',
-      request: 'DELETE /sessions/SESSION',
-      audited: ['session.ended', 'SESSION'],
-      isDone: hasNoSession,
-    },
-    { command: 'sessions end --all --yes', isInParts: true, isDone: hasNoSession },
-    { request: 'GET /throttle?email=EMAIL', before: failOfEmail },
-    {
-      command: 'throttle clear --email EMAIL',
-      request: 'DELETE /throttle?email=EMAIL',
-      before: failOfEmail,
-      audited: ['throttle.cleared', 'EMAIL'],
-      async isDone({ EMAIL }) {
-        const states = await throttle.readOfEmail(digestOf(EMAIL), LIMITS, now())
-        return states.every(({ failures }) => failures === 0)
-      },
-    },
-    {
-      command: 'throttle clear --client CLIENT',
-      request: 'DELETE /throttle?client=CLIENT',
-      before: failOfClient,
-      audited: ['throttle.cleared', 'CLIENT'],
-      async isDone(subject) {
-        const states = await throttle.read(scopesOf(subject), now())
-        return states.every(({ failures }) => failures === 0)
-      },
-    },
-    {
-      command: 'admin-tokens add NAME --role read',
-      audited: ['token.added', 'NAME'],
-      isDone: hasToken,
-    },
-    {
-      command: 'admin-tokens revoke NAME',
-      async before({ NAME }) {
-        const token = { name: NAME, digest: digestOf(NAME), role: 'read' } as const
-        await adminTokens.insert({ ...token, expiresAt: new Date('9999-01-01') }, changeAt(now()))
-      },
-      audited: ['token.revoked', 'NAME'],
-      isDone: async subject => !(await hasToken(subject)),
-    },
+    ['users export-data EMAIL', 'GET /users/USER/data'],
+    ['users export', null],
+    [
+      'users set EMAIL --name New',
+      'PATCH /users/USER {"name":"New"}',
+      'user.changed EMAIL',
+      isRenamed,
+    ],
+    [
+      null,
+      'PATCH /users/USER {"role":"editor","isActive":false}',
+      'user.deactivated EMAIL',
+      isInactive,
+    ],
+    ['users set-password EMAIL --password-stdin', null, 'password.set EMAIL', isSet],
+    [null, `PUT /users/USER/password {${PASSWORD}}`, 'password.set EMAIL', isSet],
+    [null, 'PUT /users/USER/password {"generate":true}', 'password.set EMAIL', isTemporary],
+    ['users deactivate EMAIL', null, 'user.deactivated EMAIL', isInactive],
+    ['users activate EMAIL', null, 'user.activated EMAIL', isActive],
+    ['users lock EMAIL', 'PUT /users/USER/lock {}', 'user.locked EMAIL', isLocked],
+    ['users unlock EMAIL', 'DELETE /users/USER/lock', 'user.unlocked EMAIL', isUnlocked],
+    ['users delete EMAIL --yes', 'DELETE /users/EMAIL', null, isGone],
+    ['sessions end EMAIL', 'DELETE /users/USER/sessions', 'sessions.ended EMAIL', hasNoSession],
+    ['sessions end SESSION', 'DELETE /sessions/SESSION', 'session.ended SESSION', hasNoSession],
+    ['sessions end --all --yes', null, null, hasNoSession],
+    ['throttle clear --email EMAIL', null, 'throttle.cleared EMAIL', isCleared],
+    [null, 'DELETE /throttle?email=EMAIL', 'throttle.cleared EMAIL', isCleared],
+    ['throttle clear --client CLIENT', null, 'throttle.cleared CLIENT', isClientCleared],
+    [null, 'DELETE /throttle?client=CLIENT', 'throttle.cleared CLIENT', isClientCleared],
+    ['admin-tokens add NAME --role read', null, 'token.added NAME', hasToken],
+    ['admin-tokens revoke NAME', null, 'token.revoked NAME', isRevoked],
   ]
+  return { deeds, preparations }
 }

@@ -142,7 +142,7 @@ export function databaseCommands({ run, store, folder }: Commands): Operations<E
     }
 
   return {
-    ...administration(subjects, 'command', args => () => run(args, NEW_PASSWORD)),
+    ...administration(subjects, 'command', words => run(words.split(' '), NEW_PASSWORD)),
     'users import of hashes': imported(),
     'users import with temporary passwords': imported('--without-passwords', 'temporary'),
     'users import --update': imported('--update'),

@@ -36,6 +36,7 @@ for (const engine of ENGINES) {
     after(database.close)
     after(service.stop)
     const requests = createRequests({ ...service, database })
+    const { newAddress } = requests
 
     /** Each makes the readiness check, which writes. */
     const ofOperators: Operations<Response> = Object.fromEntries(
@@ -51,13 +52,10 @@ for (const engine of ENGINES) {
     const suites: Record<string, Operations<Response>> = {
       'public API': { ...publicRequests(requests), ...ofOperators },
       // From another address each time: reads of the audit are recorded once per address.
-      'admin API': administration<Response>(
-        requests.subjects,
-        'request',
-        ([method = '', path = ''], body) =>
-          () =>
-            service.admin(method, path, body, { from: requests.newAddress() }),
-      ),
+      'admin API': administration<Response>(requests.subjects, 'request', words => {
+        const [, method = '', path = '', body] = /^(\S+) (\S+)(?: (.*))?$/.exec(words) ?? []
+        return service.admin(method, path, body && JSON.parse(body), { from: newAddress() })
+      }),
     }
 
     await t.test('every operation that the documents of both APIs describe is proven', async () => {

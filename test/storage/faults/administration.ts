@@ -128,7 +128,7 @@ function describeDeeds({ store, now, hasUser, countLive }: Subjects) {
     ['users add EMAIL --name Name --generate', null, 'user.added EMAIL', isThere],
     [
       null,
-      `POST /users {"email":"EMAIL","name":"Name","generate":true}`,
+      'POST /users {"email":"EMAIL","name":"Name","generate":true}',
       'user.added EMAIL',
       isThere,
     ],

@@ -139,34 +139,28 @@ export function injectIntoDrivers({ next, awaitClosing }: Faults): () => void {
       closed.resolve()
     })
   }
+  async function queryWithFault(this: pg.Client, ...values: unknown[]) {
+    const kind = next('statement', STATEMENT)
+    if (kind === 'error') throw new InjectedFault()
+    if (kind === 'timeout') {
+      performLate(this, values)
+      throw new TimeUp('timeout: the injected fault')
+    }
+    const result = await query.apply(this, values)
+    if (kind === 'lost') throw new InjectedFault()
+    return result
+  }
+  async function endAfterLate(this: pg.Client, ...values: unknown[]) {
+    await lateOf.get(this)?.()
+    lateOf.delete(this)
+    return end.apply(this, values)
+  }
   const undo = [
     replaceMethod(StatementSync.prototype, 'all', failing(all)),
     replaceMethod(StatementSync.prototype, 'run', failing(run)),
     replaceMethod(DatabaseSync.prototype, 'exec', failing(exec)),
-    replaceMethod(
-      pg.Client.prototype,
-      'query',
-      async function (this: pg.Client, ...values: unknown[]) {
-        const kind = next('statement', STATEMENT)
-        if (kind === 'error') throw new InjectedFault()
-        if (kind === 'timeout') {
-          performLate(this, values)
-          throw new TimeUp('timeout: the injected fault')
-        }
-        const result = await query.apply(this, values)
-        if (kind === 'lost') throw new InjectedFault()
-        return result
-      },
-    ),
-    replaceMethod(
-      pg.Client.prototype,
-      'end',
-      async function (this: pg.Client, ...values: unknown[]) {
-        await lateOf.get(this)?.()
-        lateOf.delete(this)
-        return end.apply(this, values)
-      },
-    ),
+    replaceMethod(pg.Client.prototype, 'query', queryWithFault),
+    replaceMethod(pg.Client.prototype, 'end', endAfterLate),
   ]
   return () => {
     for (const each of undo) each()

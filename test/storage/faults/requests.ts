@@ -5,7 +5,7 @@ import type { Reservation, ThrottleScope } from '../../../src/domain/attempt.ts'
 import { isLockedByAdministrator } from '../../../src/domain/user.ts'
 import { digestOf } from '../../../src/system/identifiers.ts'
 import type { AdminService } from '../../support/admin-service.ts'
-import { type Answer, type Call, createAddresses, PASSWORD } from '../../support/service.ts'
+import { type Answer, createAddresses, PASSWORD } from '../../support/service.ts'
 import { cookieIn, DEVICE_COOKIE, SESSION_COOKIE } from '../../support/session-client.ts'
 import { type Met, STATEMENT } from './faults.ts'
 import { findBroken } from './invariants.ts'
@@ -32,10 +32,8 @@ export function createRequests(service: AdminService) {
     return { email, userId, from: newAddress() }
   }
 
-  async function logIn(
-    email: string,
-    headers: Call['headers'] = { 'Sec-Fetch-Site': 'same-origin' },
-  ) {
+  async function logIn(email: string) {
+    const headers = { 'Sec-Fetch-Site': 'same-origin' }
     const body = { email, password: PASSWORD }
     const answer = await service.call({ headers, body, from: newAddress() })
     if (answer.status !== 200) throw new Error(`no login: ${answer.text}`)

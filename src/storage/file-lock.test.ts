@@ -1,16 +1,18 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { inParallel, ownFolder } from '../../test/support/own.ts'
 import { Failure } from '../system/failures.ts'
 import { withChangeLock } from './file-lock.ts'
 
 const LONG_MS = 60_000
-const folder = await mkdtemp(join(tmpdir(), 'login-lock-'))
-after(() => rm(folder, { recursive: true }))
+const folder = await ownFolder('login-lock-')
+let files = 0
+const newFile = () => join(folder, `${++files}`)
 
 test('a link is refused, so that its target is not created', async () => {
   const [link, target] = [newFile(), newFile()]
@@ -21,9 +23,6 @@ test('a link is refused, so that its target is not created', async () => {
   )
   await assert.rejects(stat(target), { code: 'ENOENT' })
 })
-
-let files = 0
-const newFile = () => join(folder, `${++files}`)
 
 /** Starts a process that takes the lock, prints a line and keeps the lock. */
 async function startHolder(file: string) {
@@ -44,15 +43,13 @@ async function startHolder(file: string) {
 test('one operation runs at a time, within one process too', async () => {
   const file = newFile()
   let inside = 0
-  const most = await Promise.all(
-    Array.from({ length: 20 }, () =>
-      withChangeLock(file, async () => {
-        const now = ++inside
-        await new Promise(resolve => setImmediate(resolve))
-        inside--
-        return now
-      }),
-    ),
+  const most = await inParallel(20, () =>
+    withChangeLock(file, async () => {
+      const now = ++inside
+      await setImmediate()
+      inside--
+      return now
+    }),
   )
   assert.deepEqual(most, Array(20).fill(1))
   assert.equal((await stat(`${file}.lock`)).size, 0)
@@ -61,9 +58,7 @@ test('one operation runs at a time, within one process too', async () => {
 test('an operation that fails releases the lock', async () => {
   const file = newFile()
   await assert.rejects(
-    withChangeLock(file, async () => {
-      throw new TypeError('failed')
-    }),
+    withChangeLock(file, () => Promise.reject(new TypeError('failed'))),
     TypeError,
   )
   assert.equal(await withChangeLock(file, async () => 'free'), 'free')
@@ -74,11 +69,9 @@ test('a running holder is waited for until the time limit; a killed holder relea
   const holder = await startHolder(file)
   await assert.rejects(
     withChangeLock(file, async () => assert.fail('two holders'), 100),
-    (error: Error) => {
-      assert.ok(error instanceof Failure)
-      assert.match(error.message, /^Another process has held the lock .* for 0\.1 seconds\. Wait/)
-      return true
-    },
+    (error: Error) =>
+      error instanceof Failure &&
+      /^Another process has held the lock .* for 0\.1 seconds\. Wait/.test(error.message),
   )
   const waiting = withChangeLock(file, async () => 'taken')
   holder.kill('SIGKILL')

@@ -4,7 +4,6 @@ import { globSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { mutantsOf } from './mutants.ts'
 import { openRecord } from './record.ts'
-import { createReport } from './report.ts'
 import { MUTATED, stagesOf } from './stages.ts'
 import { createWorker } from './worker.ts'
 
@@ -21,14 +20,8 @@ const files = [...new Set(patterns.flatMap(pattern => globSync(pattern)))].filte
   file => !/\.test\.ts$|generate/.test(file),
 )
 const mutants = mutantsOf(files)
-const record = openRecord(values.resume)
-const report = createReport(mutants)
-
-const waiting = mutants.filter(mutant => {
-  const known = record.find(mutant)
-  if (known) report.add(mutant, known)
-  return !known
-})
+const record = openRecord(mutants, values.resume)
+const waiting = record.takeWaiting()
 let isStopped = false
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
@@ -43,9 +36,8 @@ await Promise.all(
       // The signal may have ended the tests too. `--resume` goes on with this mutant.
       if (isStopped) break
       record.add(mutant, verdict)
-      report.add(mutant, verdict)
     }
     await worker.end()
   }),
 )
-process.exitCode = report.end() && !isStopped ? 0 : 1
+process.exitCode = record.end() && !isStopped ? 0 : 1

@@ -74,16 +74,14 @@ export async function createWorker() {
   /** From a run without a mutant, in which no test may fail. */
   async function limitOf(stage: Stage): Promise<number> {
     const name = JSON.stringify(stage)
-    const known = limits.get(name)
-    if (known !== undefined) return known
-    const startMs = performance.now()
-    const { verdict, failure } = await runStage(stage, null, PATIENCE_MS)
-    if (verdict !== 'survived') {
-      throw new Error(`without a mutant, ${stage.files.join(' ')} fails: ${failure || verdict}`)
+    if (!limits.has(name)) {
+      const startMs = performance.now()
+      const { verdict, failure } = await runStage(stage, null, PATIENCE_MS)
+      if (verdict !== 'survived')
+        throw new Error(`without a mutant, ${name}: ${failure || verdict}`)
+      limits.set(name, (performance.now() - startMs) * SLOWER + LONGER_MS)
     }
-    const limitMs = (performance.now() - startMs) * SLOWER + LONGER_MS
-    limits.set(name, limitMs)
-    return limitMs
+    return limits.get(name) ?? PATIENCE_MS
   }
 
   return {

@@ -40,9 +40,10 @@ export async function insertTestUser(
   store: Store,
   email: string,
   createdAt: Date,
+  passwordHash = 'a hash',
 ): Promise<string> {
   const id = randomUUID()
-  const user = { id, email, passwordHash: 'a hash', name: 'Name', role: 'user' }
+  const user = { id, email, passwordHash, name: 'Name', role: 'user' }
   assert.equal(await store.users.insert(user, changeAt(createdAt)), true)
   return id
 }
@@ -52,28 +53,19 @@ export function makeScopes(
   client: string = randomUUID(),
   budgets = BUDGETS,
 ): ThrottleScope[] {
+  const scope = (
+    name: keyof typeof BUDGETS,
+    counted: string,
+    emailDigest: string | null,
+    maxDailyFailures: number | null = null,
+  ) => ({
+    ...{ name, emailDigest, maxFailures: budgets[name], maxDailyFailures },
+    key: digest(`${name} ${counted}`),
+  })
   return [
-    {
-      name: 'pair',
-      key: digest(`pair ${email} ${client}`),
-      emailDigest: digest(email),
-      maxFailures: budgets.pair,
-      maxDailyFailures: null,
-    },
-    {
-      name: 'email',
-      key: digest(`email ${email}`),
-      emailDigest: digest(email),
-      maxFailures: budgets.email,
-      maxDailyFailures: Math.max(100, budgets.email),
-    },
-    {
-      name: 'client',
-      key: digest(`client ${client}`),
-      emailDigest: null,
-      maxFailures: budgets.client,
-      maxDailyFailures: null,
-    },
+    scope('pair', `${email} ${client}`, digest(email)),
+    scope('email', email, digest(email), Math.max(100, budgets.email)),
+    scope('client', client, null),
   ]
 }
 
@@ -96,12 +88,7 @@ export async function openFor(
   const expiresAt = new Date(now.getTime() + 30 * 24 * 3600_000)
   const opening = {
     user: verified,
-    session: {
-      ...client,
-      expiresAt,
-      cookieDigest: null,
-      userAgent: 'a browser',
-    },
+    session: { ...client, expiresAt, cookieDigest: null, userAgent: 'a browser' },
     refreshToken: { id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt: now, expiresAt },
     device: null,
     displaced: { ...NOTHING_DISPLACED, maxSessions },

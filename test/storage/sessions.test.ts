@@ -5,6 +5,7 @@ import { describe, test } from 'node:test'
 import type { Purged } from '../../src/domain/maintenance.ts'
 import { ENGINES, openTestStore } from '../support/engines.ts'
 import { fillSessions } from '../support/many-sessions.ts'
+import { inParallel } from '../support/own.ts'
 import {
   byEmail,
   changeAt,
@@ -18,6 +19,7 @@ import {
 const DAY_MS = 24 * 3_600_000
 /** Most rows of one table that one call of the purge may remove. */
 const MOST_PER_PURGE = 2_500
+const NO_ROWS = { sessions: 0, tokens: 0 }
 
 for (const engine of ENGINES) {
   describe(`many sessions on ${engine}`, async () => {
@@ -30,6 +32,13 @@ for (const engine of ENGINES) {
       return { email, id: await insertTestUser(store, email, start) }
     }
     const open = (id: string) => openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
+    /** Its last token, which is that of its only session in most tests. */
+    const tokenOf = async (userId: string) => {
+      const [row] = await database.rows(
+        `select session_id, id, token from refresh_tokens where user_id = '${userId}' and revoked_at is null`,
+      )
+      return [row?.session_id, row?.id, row?.token].map(String) as [string, string, string]
+    }
     const rowsOf = async (userId: string) => {
       const [row] = await database.rows(
         `select (select count(*) from sessions where user_id = '${userId}') as sessions,
@@ -58,39 +67,24 @@ for (const engine of ENGINES) {
       for (const end of ends) {
         await byEmail(store).unlock(email, changeAt(start))
         await open(id)
-        const [session] = await database.rows(
-          `select s.id, t.id as token_id, t.token from sessions s join refresh_tokens t on t.session_id = s.id
-            where s.user_id = '${id}' and s.ended_at is null`,
-        )
-        let [tokenId, digest] = [String(session?.token_id), String(session?.token)]
+        let [sessionId, tokenId, digest] = await tokenOf(id)
         for (let i = 0; i < 20; i++) {
           const next = makeSuccessor(start, later(DAY_MS))
           await store.refreshTokens.use(tokenId, digest, next, start)
           ;[tokenId, digest] = [next.id, next.digest]
         }
-        await end(String(session?.id))
+        await end(sessionId)
         const unrevoked = `select id from refresh_tokens where user_id = '${id}' and revoked_at is null`
         assert.deepEqual(await database.rows(unrevoked), [])
       }
     })
 
-    const onlySessionOf = async (userId: string) => {
-      const [session] =
-        (await store.sessions.listLive(userId, { afterId: null, limit: 1 }, start)) ?? []
-      assert.ok(session)
-      return session.id
-    }
-
     test('a token is replaced only in a live session of an active user, by one that ends with the session at the latest', async () => {
       const { id } = await newUser()
       await open(id)
-      const [row] = await database.rows(
-        `select id, token from refresh_tokens where user_id = '${id}'`,
-      )
-      const use = (expiresAt: Date, now = start) => {
-        const next = makeSuccessor(start, expiresAt)
-        return store.refreshTokens.use(String(row?.id), String(row?.token), next, now)
-      }
+      const [, tokenId, digest] = await tokenOf(id)
+      const use = (expiresAt: Date, now = start) =>
+        store.refreshTokens.use(tokenId, digest, makeSuccessor(start, expiresAt), now)
       const sessionEnd = later(30 * DAY_MS)
       // Another program does not end the sessions of a user that it deactivates.
       await database.rows(`update users set is_active = false where id = '${id}'`)
@@ -106,22 +100,16 @@ for (const engine of ENGINES) {
       for (let round = 0; round < 15; round++) {
         const { id } = await newUser()
         await open(id)
-        const sessionId = await onlySessionOf(id)
-        const [row] = await database.rows(
-          `select id, token from refresh_tokens where session_id = '${sessionId}'`,
-        )
+        const [sessionId, tokenId, digest] = await tokenOf(id)
         const next = makeSuccessor(start, later(DAY_MS))
-        const endOthers = Array.from({ length: 4 }, () =>
-          store.sessions.endOthers(id, sessionId, start),
-        )
-        const using = store.refreshTokens.use(String(row?.id), String(row?.token), next, start)
-        assert.deepEqual(await Promise.all(endOthers), [[], [], [], []])
+        const endOthers = () => inParallel(4, () => store.sessions.endOthers(id, sessionId, start))
+        const ending = endOthers()
+        const using = store.refreshTokens.use(tokenId, digest, next, start)
+        assert.deepEqual(await ending, [[], [], [], []])
         assert.equal((await using).kind, 'replaced')
-        const again = Array.from({ length: 4 }, () =>
-          store.sessions.endOthers(id, sessionId, start),
-        )
+        const again = endOthers()
         assert.equal(await store.sessions.end(sessionId, start), true)
-        await Promise.all(again)
+        await again
         assert.equal(await store.sessions.countLive(id, start), 0)
       }
     })
@@ -136,10 +124,12 @@ for (const engine of ENGINES) {
       const expired = { tokensEach: 0, idleEnd: later(-1) }
       await fillSessions(database, second.id, 300, later(-DAY_MS), expired)
       for (let i = 0; i < 5; i++) await open(second.id)
-      const unended = async () =>
-        Number(
-          (await database.rows('select count(*) as n from sessions where ended_at is null'))[0]?.n,
+      const unended = async () => {
+        const [row] = await database.rows(
+          'select count(*) as n from sessions where ended_at is null',
         )
+        return Number(row?.n)
+      }
       const [all, at] = [await unended(), later(1)]
       let isOver = false
       const ending = store.sessions.endEvery(changeAt(at)).finally(() => {
@@ -169,14 +159,12 @@ for (const engine of ENGINES) {
       for (let round = 0; round < 5; round++) {
         const { email, id } = await newUser()
         for (let i = 0; i < 5; i++) await open(id)
-        const [row] = await database.rows(
-          `select id, token from refresh_tokens where user_id = '${id}'`,
-        )
+        const [, tokenId, digest] = await tokenOf(id)
         const next = makeSuccessor(start, later(DAY_MS))
         await Promise.all([
-          ...Array.from({ length: 3 }, () => store.sessions.endEvery(changeAt(start))),
-          ...Array.from({ length: 5 }, () => open(id)),
-          store.refreshTokens.use(String(row?.id), String(row?.token), next, start),
+          inParallel(3, () => store.sessions.endEvery(changeAt(start))),
+          inParallel(5, () => open(id)),
+          store.refreshTokens.use(tokenId, digest, next, start),
           byEmail(store).endSessions(email, changeAt(start)),
         ])
         await store.sessions.endEvery(changeAt(start))
@@ -199,40 +187,29 @@ for (const engine of ENGINES) {
     test('logins parallel to a deactivation leave no live session', async () => {
       for (let round = 0; round < 5; round++) {
         const { email, id } = await newUser()
-        const logins = Array.from({ length: 12 }, () => open(id))
-        const change = byEmail(store).deactivate(email, changeAt(start))
-        await Promise.all([...logins, change])
-        assert.equal(await store.sessions.countLive(id, start), 0)
+        const logins = inParallel(12, () => open(id))
+        await Promise.all([logins, byEmail(store).deactivate(email, changeAt(start))])
+        // Also after the user is activated again.
         await byEmail(store).activate(email, changeAt(start))
-        assert.equal(
-          await store.sessions.countLive(id, start),
-          0,
-          'also after the user is activated again',
-        )
+        assert.equal(await store.sessions.countLive(id, start), 0)
         assert.equal(await open(id), true)
         assert.equal(await store.sessions.countLive(id, start), 1)
       }
     })
 
-    test('a purge keeps an ended session until its last token expires', async () => {
-      const { id } = await newUser()
-      await fillSessions(database, id, 30, start, { tokensEach: 5, endedAt: start })
-      await purgeAll(later(7 * DAY_MS - 1))
-      assert.deepEqual(await rowsOf(id), { sessions: 30, tokens: 150 })
-      await purgeAll(later(7 * DAY_MS))
-      assert.deepEqual(await rowsOf(id), { sessions: 0, tokens: 0 })
-    })
-
-    test('a purge keeps replaced tokens of a live session until they expire, so that reuse is detected', async () => {
-      const { id } = await newUser()
-      await fillSessions(database, id, 1, start, { tokensEach: 3 })
+    test('a purge keeps the tokens of an ended session, and replaced ones of a live session, until they expire', async () => {
+      const [ended, live] = [await newUser(), await newUser()]
+      await fillSessions(database, ended.id, 30, start, { tokensEach: 5, endedAt: start })
+      await fillSessions(database, live.id, 1, start, { tokensEach: 3 })
+      // So that their reuse is detected.
       await database.rows(
-        `update refresh_tokens set revoked_at = created_at where user_id = '${id}'`,
+        `update refresh_tokens set revoked_at = created_at where user_id = '${live.id}'`,
       )
       await purgeAll(later(7 * DAY_MS - 1))
-      assert.deepEqual(await rowsOf(id), { sessions: 1, tokens: 3 })
+      assert.deepEqual(await rowsOf(ended.id), { sessions: 30, tokens: 150 })
+      assert.deepEqual(await rowsOf(live.id), { sessions: 1, tokens: 3 })
       await purgeAll(later(7 * DAY_MS))
-      assert.deepEqual(await rowsOf(id), { sessions: 0, tokens: 0 })
+      for (const { id } of [ended, live]) assert.deepEqual(await rowsOf(id), NO_ROWS)
     })
 
     test('a purge removes a bounded number of rows per call, also if a session has many tokens', async () => {
@@ -244,12 +221,10 @@ for (const engine of ENGINES) {
       await fillSessions(database, id, 2, start, { ...many, idleEnd: later(2 * DAY_MS) })
       const calls = await purgeAll(later(3 * DAY_MS))
       for (const purged of calls) {
-        for (const rows of Object.values(purged)) {
-          assert.ok(Number(rows) <= MOST_PER_PURGE, String(rows))
-        }
+        assert.ok(Math.max(...Object.values(purged).map(Number)) <= MOST_PER_PURGE)
       }
       assert.ok(calls.length > 2)
-      assert.deepEqual(await rowsOf(id), { sessions: 0, tokens: 0 })
+      assert.deepEqual(await rowsOf(id), NO_ROWS)
       assert.deepEqual(await rowsOf(kept.id), { sessions: 10, tokens: 100 })
     })
 
@@ -258,7 +233,7 @@ for (const engine of ENGINES) {
       await fillSessions(database, id, 2_000, start, { endedAt: start })
       await database.rows(`delete from refresh_tokens where user_id = '${id}'`)
       await purgeAll(later(8 * DAY_MS))
-      assert.deepEqual(await rowsOf(id), { sessions: 0, tokens: 0 })
+      assert.deepEqual(await rowsOf(id), NO_ROWS)
     })
 
     test('sessions that parallel purges skip are removed by a later purge', async () => {
@@ -272,8 +247,8 @@ for (const engine of ENGINES) {
         byEmail(store).deactivate(idle.email, changeAt(later(1))),
       ])
       await purgeAll(later(8 * DAY_MS))
-      assert.deepEqual(await rowsOf(id), { sessions: 0, tokens: 0 })
-      assert.deepEqual(await rowsOf(idle.id), { sessions: 0, tokens: 0 })
+      assert.deepEqual(await rowsOf(id), NO_ROWS)
+      assert.deepEqual(await rowsOf(idle.id), NO_ROWS)
     })
   })
 }

@@ -85,11 +85,8 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   const [first] = await store.sessions.listTokens(userId, null, 1)
   assert.ok(first)
   await store.sessions.listTokens(userId, first, 100)
-  const code = {
-    callback: 'https://app.example.net/',
-    challenge: 'x'.repeat(43),
-    expiresAt: later(1),
-  }
+  const callback = 'https://app.example.net/'
+  const code = { callback, challenge: 'x'.repeat(43), expiresAt: later(1) }
   const codeDigest = digest(randomUUID())
   await store.codes.insert(codeDigest, id, code)
   assert.equal((await store.codes.find(codeDigest, now)).kind, 'found')
@@ -109,10 +106,8 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
     assert.equal(await store.sessions.endOf(key, now), null)
   }
 
-  assert.equal(
-    await store.sessions.endByAdministrator((await open(false, 100)).id, changeAt(now)),
-    true,
-  )
+  const another = await open(false, 100)
+  assert.equal(await store.sessions.endByAdministrator(another.id, changeAt(now)), true)
   assert.equal(await byEmail(store).endSessions(email, changeAt(now)), 0)
   await store.users.findByEmail(email)
   await store.users.upgradePasswordHash(userId, 'a hash', 'another', now)
@@ -160,10 +155,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   const imported = { id: userId, isIdGiven: true, email, passwordHash: 'a', name: 'Name' }
   const unsaid = { role: null, isActive: null, createdAt: null, lockedUntil: null }
   const options = { mayUpdate: true, isDryRun: false }
-  for (const [passwordHash, outcome] of [
-    ['a', 'added'],
-    ['b', 'updated'],
-  ] as const) {
+  for (const [passwordHash, outcome] of Object.entries({ a: 'added', b: 'updated' })) {
     const user = { ...imported, ...unsaid, passwordHash }
     assert.deepEqual(await store.imports.run([user], options, changeAt()), [outcome])
   }

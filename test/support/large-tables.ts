@@ -13,14 +13,10 @@ export const LARGE_TABLES = [
   'audit_events',
 ]
 
-/** Inserts this many rows into each of the large tables; most are live. PostgreSQL knows nothing of young ones. */
-export async function fillTables(
-  { config, rows }: TestDatabase,
-  count: number,
-  isYoung = false,
-  now = new Date(),
-): Promise<void> {
+/** Inserts this many rows into each of the large tables; most are live. PostgreSQL has no statistics of them. */
+export async function fillTables({ config, rows }: TestDatabase, count: number): Promise<void> {
   const isSqlite = config.engine === 'sqlite'
+  const seconds = Date.now() / 1000
   const hex = (value: string, digits: number) =>
     isSqlite
       ? `printf('%0${digits}x', ${value})`
@@ -31,8 +27,8 @@ export async function fillTables(
     `${hex(`i * 2654435761 % 4294967296`, 8)} || '${prefix}' || ${hex('i', 55)}`
   const at = (offsetSeconds: string) =>
     isSqlite
-      ? `strftime('%Y-%m-%dT%H:%M:%fZ', ${now.getTime() / 1000} + (${offsetSeconds}), 'unixepoch')`
-      : `to_timestamp(${now.getTime() / 1000} + (${offsetSeconds}))`
+      ? `strftime('%Y-%m-%dT%H:%M:%fZ', ${seconds} + (${offsetSeconds}), 'unixepoch')`
+      : `to_timestamp(${seconds} + (${offsetSeconds}))`
   const day = 86_400
   const series = `with recursive n(i) as (select 1 union all select i + 1 from n where i < ${count})`
   const share = (percent: number, value: string) =>
@@ -64,12 +60,14 @@ export async function fillTables(
     `insert into audit_events (at, actor_kind, actor, host, action, target, target_id) ${series}
       select ${at('0')}, 'user', 'admin', 'machine', 'user.added', 'user' || i || '@example.com', ${uuid('0000')} from n`,
   ]
-  // It would note that a table is empty, if a test of the purge has deleted its rows.
-  if (!isSqlite) {
-    for (const table of LARGE_TABLES)
-      await rows(`alter table ${table} set (autovacuum_enabled = off)`)
+  // It would make statistics.
+  for (const table of isSqlite ? [] : LARGE_TABLES) {
+    await rows(`alter table ${table} set (autovacuum_enabled = off)`)
   }
   for (const statement of statements) await rows(statement)
-  // PostgreSQL does this by itself within minutes; the service never does it for SQLite.
-  if (!isSqlite && !isYoung) for (const table of LARGE_TABLES) await rows(`analyze ${table}`)
+}
+
+/** PostgreSQL does this by itself within minutes; the service never does it for SQLite. */
+export async function analyzeTables({ rows }: TestDatabase): Promise<void> {
+  for (const table of LARGE_TABLES) await rows(`analyze ${table}`)
 }

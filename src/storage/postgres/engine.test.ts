@@ -17,23 +17,22 @@ describe('a connection to PostgreSQL', async () => {
   const config = database.config
   const { url } = config
 
-  /** Settings of a connection that the service opened, as the server reports them. */
-  const settingsOf = async (address: string, ...names: string[]): Promise<string[]> => {
+  /** Opens no second connection. Closed after the calling test. */
+  function open(options = {}) {
     const engine = openPostgres({
-      ...config,
-      url: address,
-      onConnectionLost: () => {},
-      operationTimeoutMs: PATIENT_MS,
+      ...{ ...config, poolSize: 1, onConnectionLost: () => {}, operationTimeoutMs: PATIENT_MS },
+      ...options,
     })
-    try {
-      const { rows } = await sql<{ settings: string[] }>`
-        select array[${sql.join(names.map(name => sql`current_setting(${name})`))}] as settings`.execute(
-        engine.db,
-      )
-      return rows[0]?.settings ?? []
-    } finally {
-      await engine.close()
-    }
+    after(() => engine.close())
+    return engine
+  }
+
+  /** Settings of a connection that the service opened, as the server reports them. */
+  async function settingsOf(address: string, ...names: string[]) {
+    const settings = names.map(name => sql`current_setting(${name})`)
+    const { rows } = await sql<{ settings: string[] }>`
+      select array[${sql.join(settings)}] as settings`.execute(open({ url: address }).db)
+    return rows[0]?.settings
   }
 
   test('has the settings of the service, also if its address or its role has others', async () => {
@@ -51,106 +50,67 @@ describe('a connection to PostgreSQL', async () => {
     assert.deepEqual(settings, ['on', '59800ms'])
   })
 
-  test('fails if the server does not accept its options', async () => {
-    const wrong = new URL(url)
-    wrong.searchParams.set('options', '-c no_such_setting=1')
-    await assert.rejects(settingsOf(wrong.toString(), 'work_mem'), /no_such_setting/)
-  })
-
-  test('fails with the errors of all hosts', async () => {
+  test('fails if no server accepts its options, with the errors of all hosts', async () => {
     const { host } = new URL(url)
     const wrong = `${url.replace(host, `${host},${host}`)}?options=-c%20no_such_setting%3D1`
     await assert.rejects(settingsOf(wrong, 'work_mem'), /no_such_setting.*; .*no_such_setting/)
   })
 
-  const openSingle = (operationTimeoutMs = PATIENT_MS) =>
-    openPostgres({
-      ...config,
-      poolSize: 1,
-      onConnectionLost: () => {},
-      operationTimeoutMs,
-    })
-
   test('that the server ends fails only the operation that used it', async () => {
-    const engine = openSingle()
-    try {
-      const ended = assert.rejects(sql`select pg_sleep(60)`.execute(engine.db), { code: '57P01' })
-      const waiting = [1, 2, 3].map(() => sql`select 1`.execute(engine.db))
-      await until(async () => {
-        const rows = await database.rows(
-          `select pg_terminate_backend(pid) from pg_stat_activity
-            where datname = current_database() and query = 'select pg_sleep(60)'`,
-        )
-        return rows.length > 0
-      })
-      await ended
-      await Promise.all(waiting)
-    } finally {
-      await engine.close()
-    }
+    const engine = open()
+    const ended = assert.rejects(sql`select pg_sleep(60)`.execute(engine.db), { code: '57P01' })
+    const waiting = [1, 2, 3].map(() => sql`select 1`.execute(engine.db))
+    await until(async () => {
+      const rows = await database.rows(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+          where datname = current_database() and query = 'select pg_sleep(60)'`,
+      )
+      return rows.length > 0
+    })
+    await ended
+    await Promise.all(waiting)
   })
 
   test('reads a table whose columns have changed their type', async () => {
-    const engine = openSingle()
+    const engine = open()
     const read = prepare<Record<string, never>, { value: string }>(
       () => sql<{ value: string }>`select value from changing`,
     )
-    try {
-      await database.rows("create table changing as select 'kept'::text as value")
-      assert.deepEqual(await engine.readPrepared(read, {}), [{ value: 'kept' }])
-      await database.rows('alter table changing alter column value type varchar(8)')
-      assert.deepEqual(await engine.readPrepared(read, {}), [{ value: 'kept' }])
-    } finally {
-      await engine.close()
-    }
+    await database.rows("create table changing as select 'kept'::text as value")
+    assert.deepEqual(await engine.readPrepared(read, {}), [{ value: 'kept' }])
+    await database.rows('alter table changing alter column value type varchar(8)')
+    assert.deepEqual(await engine.readPrepared(read, {}), [{ value: 'kept' }])
   })
 
   test('that is in use is waited for as long as an operation may take', async () => {
-    const engine = openSingle()
-    try {
-      await sql`select 1`.execute(engine.db)
-      const long = sql`select pg_sleep(1.5)`.execute(engine.db)
-      await sql`select 1`.execute(engine.db)
-      await long
-    } finally {
-      await engine.close()
-    }
+    const engine = open()
+    await sql`select 1`.execute(engine.db)
+    const long = sql`select pg_sleep(1.5)`.execute(engine.db)
+    await sql`select 1`.execute(engine.db)
+    await long
   })
 
   test('that a busy server opens late is waited for by an operation with more time than a request', async () => {
     const wire = await startWire(url)
-    const engine = openPostgres({
-      ...config,
-      url: wire.url,
-      onConnectionLost: () => {},
-      operationTimeoutMs: PATIENT_MS,
-    })
-    try {
-      const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(engine.db)
-      await database.rows(`select pg_terminate_backend(${rows[0]?.pid})`)
-      await until(async () => (await engine.maintenance.countConnections())?.idle === 0)
-      wire.cut()
-      const waiting = sql`select 1`.execute(engine.db)
-      setTimeout(wire.mend, 1_500)
-      await waiting
-    } finally {
-      await engine.close()
-      wire.stop()
-    }
+    const engine = open({ url: wire.url })
+    after(wire.stop)
+    const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(engine.db)
+    await database.rows(`select pg_terminate_backend(${rows[0]?.pid})`)
+    await until(async () => (await engine.maintenance.countConnections())?.idle === 0)
+    wire.cut()
+    const waiting = sql`select 1`.execute(engine.db)
+    setTimeout(wire.mend, 1_500)
+    await waiting
   })
 
   test('gives a repeated operation only the time that is left', async () => {
     // Enough for the first run on a busy machine. The test waits until it is over.
-    const engine = openSingle(5_000)
+    const engine = open({ operationTimeoutMs: 5_000 })
     const fail = sql`do $$ begin raise exception 'in parallel' using errcode = '40001'; end $$`
     let runs = 0
-    try {
-      const repeated = engine.retrying(() =>
-        runs++ === 0 ? fail.execute(engine.db) : new Promise<never>(() => {}),
-      )
-      await assert.rejects(repeated, /timeout: a repeated operation/)
-    } finally {
-      await engine.close()
-    }
+    const repeated = engine.retrying(() =>
+      runs++ === 0 ? fail.execute(engine.db) : new Promise<never>(() => {}),
+    )
+    await assert.rejects(repeated, /timeout: a repeated operation/)
   })
 })

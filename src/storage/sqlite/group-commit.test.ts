@@ -12,10 +12,13 @@ import {
   NOTHING_DISPLACED,
 } from '../../../test/storage/fixtures.ts'
 import { openTestStore } from '../../../test/support/engines.ts'
+import { inParallel } from '../../../test/support/own.ts'
 import type { Store } from '../../domain/store.ts'
 
 const NOW = new Date()
 const EMAIL = 'kate@example.com'
+const NEW_SESSION = { expiresAt: NOW, cookieDigest: null, userAgent: '', ip: '::1' }
+const NEW_TOKEN = { keyId: '', issuedAt: NOW, expiresAt: NOW }
 const BUDGETS = { pair: 2, email: 3, client: 4 }
 const ROWS = [
   'select * from login_throttle order by key',
@@ -31,44 +34,24 @@ type Operation = (store: Store, run: Run) => Promise<unknown>
 
 /** Few emails, clients, sessions and tokens, so that operations meet the rows of others. */
 const few = fc.integer({ min: 0, max: 4 })
-const operation = fc
-  .record({
-    email: few,
-    client: few,
-    session: few,
-    token: few,
-    kind: fc.integer({ max: 4, min: 0 }),
-  })
-  .map(
-    ({ email, client, session, token, kind }): Operation =>
-      (store, { prefix, userId }) => {
-        const scopes = makeScopes(`${prefix}${email}`, `${prefix}${client}`, BUDGETS)
-        if (kind === 0) return store.attempts.reserve(scopes, EMAIL, NOW)
-        if (kind === 1) return store.attempts.release(scopes)
-        if (kind === 2) return store.attempts.fail(scopes, email < 2 ? userId : null, NOW)
-        // Fails after its first writes if the session or the token exists.
-        const opening = {
-          user: { id: userId, passwordHash: 'a hash' },
-          session: {
-            id: `${prefix}${session}`,
-            expiresAt: NOW,
-            cookieDigest: null,
-            userAgent: '',
-            ip: '::1',
-          },
-          refreshToken: {
-            id: `${prefix}${token}`,
-            digest: digest(`${prefix}${token}`),
-            keyId: '',
-            issuedAt: NOW,
-            expiresAt: NOW,
-          },
-          device: null,
-          displaced: NOTHING_DISPLACED,
-        }
-        return store.attempts.succeed(opening, scopes, NOW)
-      },
-  )
+const operation = fc.record({ email: few, client: few, session: few, token: few, kind: few }).map(
+  ({ email, client, session, token, kind }): Operation =>
+    (store, { prefix, userId }) => {
+      const scopes = makeScopes(`${prefix}${email}`, `${prefix}${client}`, BUDGETS)
+      if (kind === 0) return store.attempts.reserve(scopes, EMAIL, NOW)
+      if (kind === 1) return store.attempts.release(scopes)
+      if (kind === 2) return store.attempts.fail(scopes, email < 2 ? userId : null, NOW)
+      // Fails after its first writes if the session or the token exists.
+      const opening = {
+        user: { id: userId, passwordHash: 'a hash' },
+        session: { ...NEW_SESSION, id: `${prefix}${session}` },
+        refreshToken: { ...NEW_TOKEN, id: `${prefix}${token}`, digest: digest(prefix + token) },
+        device: null,
+        displaced: NOTHING_DISPLACED,
+      }
+      return store.attempts.succeed(opening, scopes, NOW)
+    },
+)
 
 test('a group has the results of its operations one by one, without those that fail', async () => {
   const [grouped, single] = [await openTestStore('sqlite'), await openTestStore('sqlite')]
@@ -97,9 +80,7 @@ test('a group has the results of its operations one by one, without those that f
 test('operations that arrive together are committed once', async () => {
   const { store } = await openTestStore('sqlite')
   const ran = mock.method(StatementSync.prototype, 'all')
-  await Promise.all(
-    Array.from({ length: 50 }, () => store.attempts.reserve(makeScopes(), EMAIL, NOW)),
-  )
+  await inParallel(50, () => store.attempts.reserve(makeScopes(), EMAIL, NOW))
   ran.mock.restore()
   const commits = ran.mock.calls.filter(call => Object(call.this).sourceSQL === 'commit')
   assert.equal(commits.length, 1)
@@ -111,26 +92,23 @@ test('a store that has been closed refuses operations', async () => {
   await assert.rejects(store.attempts.release(makeScopes()))
 })
 
-for (const [title, use] of Object.entries({
-  'of a group': (store: Store) => store.attempts.reserve(makeScopes(), EMAIL, NOW),
-  'of one operation': (store: Store) => insertTestUser(store, `${randomUUID()}@example.com`, NOW),
-})) {
-  test(`a transaction ${title} that begins and reports an error is not left open`, async () => {
-    const { store } = await openTestStore('sqlite')
+test('a transaction of a group or of one operation that begins and reports an error is not left open', async () => {
+  const { store } = await openTestStore('sqlite')
+  for (const use of [
+    () => store.attempts.reserve(makeScopes(), EMAIL, NOW),
+    () => insertTestUser(store, `${randomUUID()}@example.com`, NOW),
+  ]) {
     const mocks = (['all', 'run'] as const).map(name => {
       const method: (...values: never[]) => unknown = StatementSync.prototype[name]
-      return mock.method(
-        StatementSync.prototype,
-        name,
-        function (this: StatementSync, ...values: never[]) {
-          const result = method.apply(this, values)
-          if (this.sourceSQL === 'begin immediate') throw new Error('disk I/O error')
-          return result
-        },
-      )
+      const failing = function (this: StatementSync, ...values: never[]) {
+        const result = method.apply(this, values)
+        if (this.sourceSQL === 'begin immediate') throw new Error('disk I/O error')
+        return result
+      }
+      return mock.method(StatementSync.prototype, name, failing)
     })
-    await assert.rejects(use(store), /disk I\/O error/)
+    await assert.rejects(use(), /disk I\/O error/)
     for (const { mock } of mocks) mock.restore()
-    await use(store)
-  })
-}
+    await use()
+  }
+})

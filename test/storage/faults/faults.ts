@@ -23,10 +23,10 @@ export type Fault = {
 }
 
 /** An operation of the store that took effect while a fault was set. */
-export type Performed = { name: OperationName; values: unknown[]; result: unknown }
+type Performed = { name: OperationName; values: unknown[]; result: unknown }
 
-/** `hits`: the names of the calls that failed. */
-type Run<T> = { value: T; isReached: boolean; performed: Performed[]; hits: string[] }
+/** `performed`: the operations of the store that took effect. `hits`: the names of the calls that failed. */
+export type Met = { performed: Performed[]; hits: string[] }
 
 /** The name of every statement that failed. */
 export const STATEMENT = 'statement'
@@ -82,7 +82,7 @@ export function createFaults(background: OperationName[] = []) {
     })
   }
 
-  /** Runs the action with the fault set. Late calls have taken effect when it returns. */
+  /** Runs the action with the fault set, and counts its calls. Late calls have taken effect when it returns. */
   async function during<T>(set: Fault, counted: FaultUnit, action: () => Promise<T>) {
     const end = Promise.withResolvers<void>()
     ;[fault, unit, calls, ended] = [set, counted, 0, end.promise]
@@ -90,14 +90,13 @@ export function createFaults(background: OperationName[] = []) {
     try {
       const value = await action()
       await Promise.all(closing)
-      const isReached = calls >= set.at
+      const made = calls
       // The rest of the request, if there is any, works.
       unit = 'operation'
       fault = { ...set, at: Number.POSITIVE_INFINITY }
       // What a late call finds may have changed so that it fails: its caller does not wait for it.
       for (const call of late) await call().catch(() => {})
-      const run: Run<T> = { value, isReached, performed, hits }
-      return run
+      return { value, calls: made, performed, hits }
     } finally {
       fault = null
       end.resolve()
@@ -140,34 +139,28 @@ export function injectIntoDrivers({ next, awaitClosing }: Faults): () => void {
       closed.resolve()
     })
   }
+  async function queryWithFault(this: pg.Client, ...values: unknown[]) {
+    const kind = next('statement', STATEMENT)
+    if (kind === 'error') throw new InjectedFault()
+    if (kind === 'timeout') {
+      performLate(this, values)
+      throw new TimeUp('timeout: the injected fault')
+    }
+    const result = await query.apply(this, values)
+    if (kind === 'lost') throw new InjectedFault()
+    return result
+  }
+  async function endAfterLate(this: pg.Client, ...values: unknown[]) {
+    await lateOf.get(this)?.()
+    lateOf.delete(this)
+    return end.apply(this, values)
+  }
   const undo = [
     replaceMethod(StatementSync.prototype, 'all', failing(all)),
     replaceMethod(StatementSync.prototype, 'run', failing(run)),
     replaceMethod(DatabaseSync.prototype, 'exec', failing(exec)),
-    replaceMethod(
-      pg.Client.prototype,
-      'query',
-      async function (this: pg.Client, ...values: unknown[]) {
-        const kind = next('statement', STATEMENT)
-        if (kind === 'error') throw new InjectedFault()
-        if (kind === 'timeout') {
-          performLate(this, values)
-          throw new TimeUp('timeout: the injected fault')
-        }
-        const result = await query.apply(this, values)
-        if (kind === 'lost') throw new InjectedFault()
-        return result
-      },
-    ),
-    replaceMethod(
-      pg.Client.prototype,
-      'end',
-      async function (this: pg.Client, ...values: unknown[]) {
-        await lateOf.get(this)?.()
-        lateOf.delete(this)
-        return end.apply(this, values)
-      },
-    ),
+    replaceMethod(pg.Client.prototype, 'query', queryWithFault),
+    replaceMethod(pg.Client.prototype, 'end', endAfterLate),
   ]
   return () => {
     for (const each of undo) each()

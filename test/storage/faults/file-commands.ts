@@ -4,101 +4,83 @@ import { randomUUID } from 'node:crypto'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { loadConfig } from '../../../src/config/config.ts'
-import type { Store } from '../../../src/domain/store.ts'
 import { loadTls } from '../../../src/http/connection/tls.ts'
 import { loadKeySet } from '../../../src/keys/key-file.ts'
 import { Failure } from '../../../src/system/failures.ts'
 import type { Commands, Ended } from './commands.ts'
-import type { Operation } from './loop.ts'
+import type { Operations } from './loop.ts'
+import { createSubjects } from './subjects.ts'
 
-export function fileCommands(commands: Commands, store: Store): Operation<Ended>[] {
+export function fileCommands(commands: Commands): Operations<Ended> {
+  const { store } = commands
+  const { countEvents } = createSubjects(store)
   async function newFolder() {
     const folder = join(commands.folder, randomUUID())
     await mkdir(folder)
-    const env = { SIGNING_KEYS_FILE: join(folder, 'keys.json') }
-    const run = (...args: string[]) => commands.run(args, '', env)
-    return { folder, env, run }
-  }
-  const isAudited = async (target: string) => {
-    const page = { since: null, beforeId: null, limit: 10 }
-    return (await store.audit.list(target, page)).events.length > 0
+    const keys = join(folder, 'keys.json')
+    const run = (...args: string[]) => commands.run(args, '', { SIGNING_KEYS_FILE: keys })
+    const has = async (name: string) => (await readdir(folder)).includes(name)
+    return { folder, keys, run, has }
   }
 
-  const keys = (title: string, rotations: number): Operation<Ended> => ({
-    title: `keys rotate ${title}`,
-    async prepare() {
-      const { folder, env, run } = await newFolder()
-      for (let made = 0; made < rotations; made++) await run('keys', 'rotate')
-      const path = env.SIGNING_KEYS_FILE
-      const idsOf = async () => {
-        const set = await loadKeySet(path).catch(error => {
-          if (error.code !== 'ENOENT') throw error
-          return { accessKeys: [], refreshKeys: [] }
-        })
-        return [...set.accessKeys, ...set.refreshKeys].map(({ keyId }) => keyId)
-      }
-      const before = await idsOf()
-      return {
-        email: null,
-        folder,
-        run: () => run('keys', 'rotate'),
-        async isDone({ error }) {
-          const added = (await idsOf()).filter(id => !before.includes(id))
-          if (error === null) {
-            for (const id of added) assert.ok(await isAudited(id), 'a key is not in the audit')
-          }
-          return added.length === 2
-        },
-      }
-    },
-  })
+  const rotation = (earlier: number) => async () => {
+    const { folder, keys, run } = await newFolder()
+    for (let made = 0; made < earlier; made++) await run('keys', 'rotate')
+    async function readIds() {
+      const set = await loadKeySet(keys).catch(error => {
+        if (error.code !== 'ENOENT') throw error
+        return { accessKeys: [], refreshKeys: [] }
+      })
+      return [...set.accessKeys, ...set.refreshKeys].map(({ keyId }) => keyId)
+    }
+    const before = await readIds()
+    return {
+      folder,
+      run: () => run('keys', 'rotate'),
+      async isDone({ error }: Ended) {
+        const added = (await readIds()).filter(id => !before.includes(id))
+        for (const id of error === null ? added : []) {
+          assert.equal(await countEvents(id, 'key.added'), 1, 'a key is not in the audit')
+        }
+        return added.length === 2
+      },
+    }
+  }
 
-  const certificate: Operation<Ended> = {
-    title: 'the certificate for development',
-    isInParts: true,
-    async prepare() {
-      const { folder } = await newFolder()
+  return {
+    'keys rotate that makes the first': rotation(0),
+    'keys rotate that adds others': rotation(1),
+    async 'the certificate for development'() {
+      const { folder, has } = await newFolder()
       const config = loadConfig({ NODE_ENV: 'test', DATA_DIR: folder })
+      const ended = { stdout: '', stderr: '', error: null }
       return {
-        email: null,
         folder,
-        async run() {
-          const ended = { stdout: '', stderr: '', error: null }
-          return loadTls(config, new Date()).then(
+        isInParts: true,
+        run: () =>
+          loadTls(config, new Date()).then(
             () => ended,
             error => ({ ...ended, error }),
-          )
-        },
-        isDone: async () => (await readdir(folder)).includes('development-cert.pem'),
+          ),
+        isDone: () => has('development-cert.pem'),
       }
     },
-  }
-
-  const exported: Operation<Ended> = {
-    title: 'users export --output FILE',
-    async prepare() {
-      const { folder, run } = await newFolder()
-      const file = join(folder, 'users.ndjson')
+    async 'users export --output FILE'() {
+      const { folder, run, has } = await newFolder()
       return {
-        email: null,
         folder,
-        run: () => run('users', 'export', '--output', file),
-        isDone: async () => (await readdir(folder)).includes('users.ndjson'),
+        run: () => run('users', 'export', '--output', join(folder, 'users.ndjson')),
+        isDone: () => has('users.ndjson'),
       }
     },
-  }
-
-  const imported: Operation<Ended> = {
-    title: 'users import with temporary passwords and rejected rows',
-    isInParts: true,
-    async prepare() {
+    async 'users import with temporary passwords and rejected rows'() {
       const { folder, run } = await newFolder()
       const file = join(folder, 'users.ndjson')
       const email = `${randomUUID()}@example.com`
       await writeFile(file, `{"email":"${email}","name":"Name"}\n{"email":"wrong"}\n`)
       return {
-        email: null,
         folder,
+        isInParts: true,
         async run() {
           const ended = await run('users', 'import', file, '--without-passwords', 'temporary')
           // It fails without a message when rows were rejected, and has said so.
@@ -114,9 +96,4 @@ export function fileCommands(commands: Commands, store: Store): Operation<Ended>
       }
     },
   }
-
-  return [
-    ...[keys('that makes the first', 0), keys('that adds others', 1)],
-    ...[certificate, exported, imported],
-  ]
 }

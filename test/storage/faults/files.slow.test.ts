@@ -13,7 +13,8 @@ import { type Judge, proveAll } from './loop.ts'
 const TEMPORARY = /\.tmp$/
 
 test('every command that writes files, with every fault of files', async t => {
-  const { faults, database, store, commands } = await setUpCommands(t, 'sqlite', injectIntoFiles)
+  const commands = await setUpCommands('sqlite', injectIntoFiles)
+  const { faults, database } = commands
   const shared = judgeCommands(database)
   const judge: Judge<Ended> = {
     ...shared,
@@ -22,7 +23,7 @@ test('every command that writes files, with every fault of files', async t => {
       return shared.findWrongFailure(ended) ?? (isTold ? null : `${ended.error} hides the fault`)
     },
     async findProblems(prepared, met) {
-      const folder = String(Reflect.get(prepared, 'folder'))
+      const { folder = '' } = prepared
       const names = (await readdir(folder)).filter(name => TEMPORARY.test(name))
       const left = names.filter(name => statSync(join(folder, name)).size > 0)
       // What cannot be removed stays.
@@ -34,11 +35,8 @@ test('every command that writes files, with every fault of files', async t => {
       ]
     },
   }
-  await proveAll(t, 'commands, operations on files', fileCommands(commands, store), {
-    faults,
-    judge,
+  await proveAll(t, 'commands, operations on files', fileCommands(commands), {
+    ...{ faults, judge, engine: 'sqlite', clear: database.clear },
     unit: 'file',
-    engine: 'sqlite',
-    clear: database.clear,
   })
 })

@@ -1,8 +1,9 @@
 // The check of all tables finds what a test has broken by hand, without the constraints that prevent most of it.
 import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
-import { after, before, describe, test } from 'node:test'
-import { PASSWORD, startTestService, type TestService } from '../../support/service.ts'
+import { describe, test } from 'node:test'
+import { own } from '../../support/own.ts'
+import { PASSWORD, startTestService } from '../../support/service.ts'
 import { AUTH } from '../../support/session-client.ts'
 import { findBroken, INVARIANTS } from './invariants.ts'
 
@@ -45,16 +46,14 @@ const CHANGES: Record<keyof typeof INVARIANTS, string> = {
   'the key of devices is missing': 'delete from service',
 }
 
-describe('the check of all tables', () => {
-  let service: TestService
-  before(async () => {
-    service = await startTestService('sqlite')
-    const email = await service.newUser()
-    const { refreshToken } = (await service.login(email, PASSWORD)).json.data
-    const { status } = await service.call({ path: `${AUTH}/refresh`, body: { refreshToken } })
-    assert.equal(status, 200)
-  })
-  after(() => service.stop())
+describe('the check of all tables', async () => {
+  const service = await own(startTestService('sqlite'))
+  const { config } = service.database
+  assert.ok(config.engine === 'sqlite')
+  const email = await service.newUser()
+  const { refreshToken } = (await service.login(email, PASSWORD)).json.data
+  const refreshed = await service.call({ path: `${AUTH}/refresh`, body: { refreshToken } })
+  assert.equal(refreshed.status, 200)
 
   test('finds nothing wrong with tables that the service has written', async () => {
     assert.deepEqual(await findBroken(service.database, service.now()), [])
@@ -62,8 +61,6 @@ describe('the check of all tables', () => {
 
   for (const [title, change] of Object.entries(CHANGES)) {
     test(`finds: ${title}`, async () => {
-      const { config } = service.database
-      assert.ok(config.engine === 'sqlite')
       const database = new DatabaseSync(config.file, {
         enableForeignKeyConstraints: false,
         defensive: false,

@@ -1,16 +1,15 @@
 // "database migrate" with every fault of every statement: each migration is applied or not, and the next run ends with
 // the tables of an undisturbed one.
-import { rm } from 'node:fs/promises'
-import { test } from 'node:test'
+import { after, test } from 'node:test'
 import type { EngineName } from '../../../src/storage/sql/engine.ts'
 import { type KeptDatabase, keepConnection } from '../../operation/kept-connection.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/engines.ts'
+import { createTestDatabase, ENGINES, type TestDatabase } from '../../support/engines.ts'
+import { ownFolder } from '../../support/own.ts'
 import { IS_FULL } from '../../support/proof.ts'
-import { makeTemporaryFolder } from '../../support/temporary-folder.ts'
-import { createCommands, type Ended, findWrongRepetition, judgeCommands } from './commands.ts'
+import { createRun, type Ended, findWrongRepetition, judgeCommands } from './commands.ts'
 import { createFaults, injectIntoDrivers } from './faults.ts'
 import { findBroken } from './invariants.ts'
-import { type Judge, type Operation, proveAll } from './loop.ts'
+import { type Judge, proveAll } from './loop.ts'
 
 /** Everything that migrations make, and the names of those that were applied. */
 const TABLES: Record<EngineName, string> = {
@@ -27,39 +26,35 @@ const TABLES: Record<EngineName, string> = {
     union all select name, 'applied' from kysely_migration`,
 }
 
-export const MIGRATE_TITLE = 'database migrate of an empty database'
+/** An empty text if the tables are not there yet. */
+async function describeTables({ rows, config }: TestDatabase): Promise<string> {
+  const made = `select * from (${TABLES[config.engine]}) made order by name, text`
+  return rows(made).then(JSON.stringify, () => '')
+}
 
-export function proveMigrate(engine: EngineName): void {
+for (const engine of ENGINES) {
   test(`every statement of every migration on ${engine}`, async t => {
     const faults = createFaults()
-    const folder = await makeTemporaryFolder('login-migrate-')
+    const folder = await ownFolder()
     let database: KeptDatabase | null = null
-    const restore = injectIntoDrivers(faults)
-    t.after(async () => {
-      restore()
-      await database?.drop()
-      await rm(folder, { recursive: true })
-    })
+    after(injectIntoDrivers(faults))
+    after(() => database?.drop())
 
     async function newDatabase() {
       await database?.drop()
       const made = await keepConnection(await createTestDatabase(engine))
       database = made
-      const { run } = createCommands(made, folder)
+      const run = createRun(made, folder)
       return { run: () => run(['database', 'migrate']), describe: () => describeTables(made) }
     }
     const undisturbed = await newDatabase()
     await undisturbed.run()
     const expected = await undisturbed.describe()
 
-    const migrating: Operation<Ended> = {
-      title: MIGRATE_TITLE,
+    async function migrating() {
+      const { run, describe } = await newDatabase()
       // Each migration has a transaction of its own.
-      isInParts: true,
-      async prepare() {
-        const { run, describe } = await newDatabase()
-        return { email: null, run, isDone: async () => (await describe()) === expected }
-      },
+      return { run, isInParts: true, isDone: async () => (await describe()) === expected }
     }
     const judge: Judge<Ended> = {
       ...judgeCommands({ rows: async () => [] }),
@@ -74,23 +69,10 @@ export function proveMigrate(engine: EngineName): void {
       },
     }
     // Each case takes as long as ten of a command. A lost answer is an error that may come too late.
-    await proveAll(t, `migrations on ${engine}, statements`, [migrating], {
-      faults,
-      judge,
-      unit: 'statement',
-      engine,
+    const operations = { 'database migrate of an empty database': migrating }
+    await proveAll(t, `migrations on ${engine}, statements`, operations, {
+      ...{ faults, judge, engine, unit: 'statement' },
       ...(IS_FULL ? {} : { kinds: ['lost'] }),
     })
   })
-
-  /** An empty text if the tables are not there yet. */
-  async function describeTables({ rows }: TestDatabase): Promise<string> {
-    try {
-      return JSON.stringify(
-        await rows(`select * from (${TABLES[engine]}) made order by name, text`),
-      )
-    } catch {
-      return ''
-    }
-  }
 }

@@ -1,3 +1,0 @@
-import { proveCommands } from './prove-commands.ts'
-
-proveCommands('sqlite')

@@ -1,3 +1,0 @@
-import { proveMigrate } from './prove-migrate.ts'
-
-proveMigrate('sqlite')

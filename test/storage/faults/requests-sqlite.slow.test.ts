@@ -1,3 +1,0 @@
-import { proveRequests } from './prove-requests.ts'
-
-proveRequests('sqlite')

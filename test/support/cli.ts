@@ -13,6 +13,7 @@ import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { writeCertificate } from './certificates.ts'
 import type { Ended, HostedCommand } from './cli-host.ts'
 import { createMigratedDatabase, type TestDatabase } from './engines.ts'
+import { own } from './own.ts'
 import { TEST_COST } from './service.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
@@ -80,21 +81,14 @@ export async function createCli({ config }: TestDatabase): Promise<Cli> {
   }
 }
 
-/**
- * Commands on a new database, by default with all tables; both are removed after the given test, or after the calling
- * suite.
- */
+/** Commands on a new database, by default with all tables; both are removed after the calling test or suite. */
 export async function setUpCli(
   engine: EngineName = 'sqlite',
-  owner: { after: (remove: () => Promise<void>) => void } = { after },
-  createDatabase: (engine: EngineName) => Promise<TestDatabase> = createMigratedDatabase,
+  creating: Promise<TestDatabase> = createMigratedDatabase(engine),
 ): Promise<Cli & { database: TestDatabase }> {
-  const database = await createDatabase(engine)
-  const cli = await createCli(database)
-  owner.after(async () => {
-    await cli.remove()
-    await database.drop()
-  })
+  const database = await creating
+  const cli = await own(createCli(database))
+  after(database.drop)
   return { ...cli, database }
 }
 

@@ -39,8 +39,8 @@ test('a command runs from any folder by its path, a link to it, the bin of npm a
   }
 })
 
-test('with a process per command, input, environment and exit codes are as in one process, and each ends', t =>
-  assertTranscript(t, 'postgres', 'keys', 'runProcess'))
+test('with a process per command, input, environment and exit codes are as in one process, and each ends', () =>
+  assertTranscript('postgres', 'keys', 'runProcess'))
 
 describe('commands get options of Node', () => {
   const USUAL = ['--max-semi-space-size=4']

@@ -1,6 +1,6 @@
 // The commands on PostgreSQL print the same as on SQLite, and what processes do whose output cannot be written.
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { type StdioOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { open } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
@@ -8,15 +8,15 @@ import { describe, test } from 'node:test'
 import { MAIN } from '../support/cli.ts'
 import { assertTranscript, ON_BOTH, setUpEmptyCli } from '../support/transcripts.ts'
 
-for (const name of ON_BOTH) test(`${name}, on postgres`, t => assertTranscript(t, 'postgres', name))
+for (const name of ON_BOTH) test(`${name}, on postgres`, () => assertTranscript('postgres', name))
 
 describe('an output that cannot be written', () => {
   const ADD = ['users', 'add', 'ann@example.org', '--name', 'Ann', '--generate']
   const LOST =
     'The password of ann@example.org was set but could not be printed: run "users set-password".\n'
 
-  test('is no failure if its reader has closed it, as after "| head"', async t => {
-    const { env, folder } = await setUpEmptyCli(t, 'sqlite')
+  test('is no failure if its reader has closed it, as after "| head"', async () => {
+    const { env, folder } = await setUpEmptyCli()
     for (const [args, code, said] of [
       [ADD, 1, LOST],
       [['users', 'list', '--json'], 0, ''],
@@ -31,7 +31,7 @@ describe('an output that cannot be written', () => {
   })
 
   test('is a failure if the disk is full', async t => {
-    const { env, folder } = await setUpEmptyCli(t, 'sqlite')
+    const { env, folder } = await setUpEmptyCli()
     const full = await open('/dev/full', 'w')
     t.after(() => full.close())
     for (const [args, said] of [
@@ -41,12 +41,8 @@ describe('an output that cannot be written', () => {
         'The output could not be written: ENOSPC: no space left on device, write.\n',
       ],
     ] as const) {
-      const stdio = ['ignore', full.fd, 'pipe'] as const
-      const child = spawn(process.execPath, [MAIN, ...args], {
-        cwd: folder,
-        env,
-        stdio: [...stdio],
-      })
+      const stdio: StdioOptions = ['ignore', full.fd, 'pipe']
+      const child = spawn(process.execPath, [MAIN, ...args], { cwd: folder, env, stdio })
       assert.ok(child.stderr)
       const [stderr, [ended]] = await Promise.all([text(child.stderr), once(child, 'close')])
       assert.equal(ended, 1)

@@ -91,7 +91,11 @@ for (const engine of ENGINES_BY_RUN) {
           ...['$03$', '$05$'].map(cost => hash.replace('$04$', cost)),
         ],
       }
-      const UNTIL = ['tomorrow', '2030-02-30', 5, '2020-01-01', '9999-12-31T23:59:59-10:00']
+      const UNTIL = [
+        ...['tomorrow', '2030-02-30', 5, '2020-01-01', '9999-12-31T23:59:59-10:00'],
+        ...['+275760-09-13T00:00:00.001Z', '0h', '2', '2H', '2 h', '-2h', '1.5h', '2w', '100000d'],
+        ...['h', '2h30m'],
+      ]
       const path = `/users/${EMAIL}`
       type Wrong = [method: string, path: string, body: unknown, field: string | null]
       const WRONG: Wrong[] = [
@@ -104,9 +108,7 @@ for (const engine of ENGINES_BY_RUN) {
         ['POST', '/users', { ...user, isAdmin: true }, null],
         ['POST', '/users', '{"email":"a@example.com","__proto__":{"name":"x"}}', null],
         ['PUT', `${path}/password`, {}, 'password'],
-        ...[...UNTIL, '+275760-09-13T00:00:00.001Z'].map(
-          (until): Wrong => ['PUT', `${path}/lock`, { until }, 'until'],
-        ),
+        ...UNTIL.map((until): Wrong => ['PUT', `${path}/lock`, { until }, 'until']),
         ['PATCH', path, { isActive: 'false' }, 'isActive'],
         ['PATCH', path, { isactive: false }, null],
         ['PATCH', path, {}, null],

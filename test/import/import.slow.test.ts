@@ -11,7 +11,6 @@ import { NO_FSYNC, startPostgres } from '../support/postgres-server.ts'
 import {
   counts,
   csvOf,
-  HEADING,
   PASSWORD,
   passwordsIn,
   rowsOf,
@@ -21,8 +20,8 @@ import {
 
 for (const engine of ENGINES) {
   for (const signal of ['SIGKILL', 'SIGINT'] as const) {
-    test(`an import with temporary passwords goes on with the same ones after ${signal}, on ${engine}`, async t => {
-      const cli = await setUpImports(t, engine)
+    test(`an import with temporary passwords goes on with the same ones after ${signal}, on ${engine}`, async () => {
+      const cli = await setUpImports(engine)
       const many = 600
       const all = rowsOf(many)
       const emails = all.match(/\S+@[^,]+/g) ?? []
@@ -32,7 +31,7 @@ for (const engine of ENGINES) {
       child.kill(signal)
       await once(child, 'close')
       const stored = (await cli.users()).length
-      const first = await passwordsIn(cli, 'stdin.passwords')
+      const first = await passwordsIn(cli.pathOf('stdin.passwords'))
       assert.ok(stored > 0 && stored < many && first.length === many)
 
       const ended = await cli.run(['users', 'import', '-', '--json', ...TEMPORARY], all)
@@ -41,7 +40,7 @@ for (const engine of ENGINES) {
         ...counts(many - stored, 0, stored, 0),
         temporary: many - stored,
       })
-      const last = await passwordsIn(cli, 'stdin.passwords')
+      const last = await passwordsIn(cli.pathOf('stdin.passwords'))
       assert.deepEqual(last, first)
       assert.deepEqual(
         last.map(({ email }) => email),
@@ -60,10 +59,10 @@ for (const engine of ENGINES) {
 
 test('a database that goes away ends an import of 60,000 users, and the next run continues', async t => {
   const server = await startPostgres(NO_FSYNC)
-  const cli = await setUpImports(t, 'postgres', server.url)
+  const cli = await setUpImports('postgres', server.url)
   t.after(() => server.stop())
   const rows = 60_000
-  await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
+  await writeFile(cli.pathOf('u.csv'), csvOf(rows))
   const child = cli.spawnImport('u.csv')
   const { said } = await cli.hasStored(child)
   await server.end('SIGKILL')
@@ -80,8 +79,8 @@ test('a database that goes away ends an import of 60,000 users, and the next run
   assert.deepEqual(JSON.parse(ended.stdout), counts(rows - stored, 0, stored, 0))
 })
 
-test('SIGINT ends an import; what was stored stays', async t => {
-  const cli = await setUpImports(t, 'sqlite')
+test('SIGINT ends an import; what was stored stays', async () => {
+  const cli = await setUpImports()
   // So many that it is interrupted while it hashes.
   const rows = Array.from({ length: 2_000 }, (_, i) => {
     const user = { email: `e${i}@example.org`, name: 'Ann', password: PASSWORD }
@@ -104,11 +103,11 @@ test('SIGINT ends an import; what was stored stays', async t => {
   )
 })
 
-test('a named pipe can be imported', async t => {
-  const cli = await setUpImports(t, 'sqlite')
+test('a named pipe can be imported', async () => {
+  const cli = await setUpImports()
   const pipe = cli.pathOf('pipe.csv')
   await once(spawn('mkfifo', [pipe]), 'close')
   const child = cli.spawnImport('pipe.csv', '--json')
-  await writeFile(pipe, [`${HEADING}\n`, ...csvOf(10)].join(''))
+  await writeFile(pipe, csvOf(10))
   assert.deepEqual(JSON.parse(await text(child.stdout)), counts(10, 0, 0, 0))
 })

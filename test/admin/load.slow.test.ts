@@ -2,16 +2,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { startAdminService } from '../support/admin-service.ts'
+import { inParallel, own } from '../support/own.ts'
+import { casesOf } from '../support/proof.ts'
 import { createAddresses, PASSWORD } from '../support/service.ts'
 
-const ROUNDS = 3
+const ROUNDS = casesOf(3)
 const LOGINS_PER_ROUND = 10
 const SETTERS = 20
 
 test('a flood of passwords over the admin API delays logins and refuses none', async t => {
   // Cost 10: a hash takes long enough to be measured.
-  const service = await startAdminService('sqlite', { BCRYPT_COST: '10' })
-  t.after(() => service.stop())
+  const service = await own(startAdminService('sqlite', { BCRYPT_COST: '10' }))
   const newAddress = createAddresses()
   const email = await service.newUser()
   const other = await service.newUser()
@@ -47,10 +48,10 @@ test('a flood of passwords over the admin API delays logins and refuses none', a
   for (let round = 0; round < ROUNDS; round++) {
     alone.push(...(await measure()))
     isFlooding = true
-    const setting = Array.from({ length: SETTERS }, setPasswords)
+    const setting = inParallel(SETTERS, setPasswords)
     flooded.push(...(await measure()))
     isFlooding = false
-    await Promise.all(setting)
+    await setting
   }
   const median = (times: number[]) => times.toSorted((a, b) => a - b)[times.length >> 1] ?? 0
   t.diagnostic(

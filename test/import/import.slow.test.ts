@@ -8,6 +8,7 @@ import { test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { ENGINES } from '../support/engines.ts'
 import { NO_FSYNC, startPostgres } from '../support/postgres-server.ts'
+import { IS_FULL } from '../support/proof.ts'
 import {
   counts,
   csvOf,
@@ -18,8 +19,10 @@ import {
   TEMPORARY,
 } from './import-cli.ts'
 
-for (const engine of ENGINES) {
-  for (const signal of ['SIGKILL', 'SIGINT'] as const) {
+const SIGNALS = ['SIGKILL', 'SIGINT'] as const
+
+for (const [i, engine] of ENGINES.entries()) {
+  for (const signal of IS_FULL ? SIGNALS : SIGNALS.slice(i, i + 1)) {
     test(`an import with temporary passwords goes on with the same ones after ${signal}, on ${engine}`, async () => {
       const cli = await setUpImports(engine)
       const many = 600
@@ -46,9 +49,9 @@ for (const engine of ENGINES) {
         last.map(({ email }) => email),
         emails,
       )
-      const users = await cli.users()
+      const users = new Map((await cli.users()).map(user => [user.email, user]))
       for (const { email, password } of last) {
-        const user = users.find(each => each.email === email)
+        const user = users.get(email)
         assert.ok(await bcrypt.compare(password, String(user?.password_hash)), email)
         assert.ok(user?.temporary_until, email)
       }
@@ -57,11 +60,11 @@ for (const engine of ENGINES) {
   }
 }
 
-test('a database that goes away ends an import of 60,000 users, and the next run continues', async t => {
+test('a database that goes away ends an import of 30,000 users, and the next run continues', async t => {
   const server = await startPostgres(NO_FSYNC)
   const cli = await setUpImports('postgres', server.url)
   t.after(() => server.stop())
-  const rows = 60_000
+  const rows = 30_000
   await writeFile(cli.pathOf('u.csv'), csvOf(rows))
   const child = cli.spawnImport('u.csv')
   const { said } = await cli.hasStored(child)
